@@ -1,0 +1,243 @@
+//! A declared task type as data: what `#[distributed_task]` writes down and `counterstep describe` prints.
+
+use crate::ids::{QueueName, StepNo};
+use crate::retry::RetryPolicy;
+use crate::state::text_enum;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::time::Duration;
+
+text_enum!(
+    /// Where a step runs.
+    Host {
+        /// In an API process.
+        Api = "api",
+        /// In a worker process.
+        Worker = "worker",
+    }
+);
+
+text_enum!(
+    /// What happens to a task when a step has used up its retries, or failed for good.
+    OnExhausted {
+        /// Undo everything that started, in reverse.
+        Compensate = "compensate",
+        /// End as Failed and leave what was done; the task says so with `residue`.
+        Fail = "fail",
+        /// Park it for a person.
+        DeadLetter = "dead_letter",
+    }
+);
+
+text_enum!(
+    /// What happens when an undo has used up its retries.
+    OnUndoFailure {
+        /// Park the task at once.
+        Stop = "stop",
+        /// Undo the other steps first, then park it.
+        Continue = "continue",
+    }
+);
+
+text_enum!(
+    /// Who wrote the step's code.
+    StepKind {
+        /// The declaration's author, as an async function.
+        Custom = "custom",
+        /// The engine; the declaration says what, not how.
+        BuiltIn = "built_in",
+    }
+);
+
+/// How a step is undone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case", tag = "kind")]
+pub enum UndoDecl {
+    /// The named function of the declaration.
+    Function {
+        /// Its name.
+        name: &'static str,
+    },
+    /// The built-in step's own undo.
+    BuiltIn,
+    /// There is nothing to undo, and the declaration says why.
+    Waived {
+        /// The declaration's words.
+        reason: &'static str,
+    },
+    /// The step has no effects at all.
+    Pure,
+}
+
+impl UndoDecl {
+    /// Whether a started step must be undone: neither pure nor waived.
+    #[must_use]
+    pub const fn has_effects(&self) -> bool {
+        matches!(self, Self::Function { .. } | Self::BuiltIn)
+    }
+}
+
+/// A retry policy and the name under which the declaration refers to it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct NamedPolicy {
+    /// The constant's path as written, or `built-in`, `none`, `undo` for the defaults.
+    pub name: &'static str,
+    /// Its value.
+    pub policy: RetryPolicy,
+}
+
+/// One input of a step: a parameter of its function.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct InputDecl {
+    /// The parameter's name.
+    pub name: &'static str,
+    /// `request`, or the name of the step whose output it reads.
+    pub source: &'static str,
+    /// Its type as written.
+    pub ty: &'static str,
+}
+
+/// One step of a task type.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct StepDecl {
+    /// Its place in the order; unique within the type.
+    pub no: StepNo,
+    /// Its function's name; unique within the type.
+    pub name: &'static str,
+    /// Where it runs.
+    pub host: Host,
+    /// Who wrote its code.
+    pub kind: StepKind,
+    /// What it reads.
+    pub inputs: &'static [InputDecl],
+    /// Its output's type as written.
+    pub output: &'static str,
+    /// How it is retried.
+    pub retry: NamedPolicy,
+    /// How it is undone.
+    pub undo: UndoDecl,
+    /// How its undo is retried.
+    pub undo_retry: NamedPolicy,
+    /// What its giving up leads to.
+    pub on_exhausted: OnExhausted,
+    /// Limit of one attempt; `None`: that of the policy, else that of the settings.
+    pub timeout: Option<Duration>,
+    /// Steps of one group run side by side; they share host and neighbourhood.
+    pub group: Option<&'static str>,
+    /// The condition's function name; the step is skipped where it says no.
+    pub when: Option<&'static str>,
+}
+
+impl StepDecl {
+    /// Limit of one attempt as declared, the step's own before its policy's.
+    #[must_use]
+    pub fn attempt_timeout(&self) -> Option<Duration> {
+        self.timeout.or(self.retry.policy.attempt_timeout)
+    }
+}
+
+/// A task type.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct TaskDecl {
+    /// Its name as declared, `CreateZipFromFiles`.
+    pub name: &'static str,
+    /// Grows when running tasks could not go on under the new declaration.
+    pub version: u32,
+    /// The queue its worker steps are dispatched on; the API's is `{queue}.api`.
+    pub queue: &'static str,
+    /// Deadline since submit, waits included, undo not.
+    pub timeout: Option<Duration>,
+    /// How long a claim holds without a heartbeat; `None`: that of the settings.
+    pub lease: Option<Duration>,
+    /// Take-backs of a lost task, without progress between them, before it is undone instead.
+    pub max_recoveries: u32,
+    /// Whether a client may cancel it.
+    pub cancellable: bool,
+    /// What an undo that gave up leads to.
+    pub on_undo_failure: OnUndoFailure,
+    /// In ascending order of their numbers.
+    pub steps: &'static [StepDecl],
+    /// The request's type as written.
+    pub request: &'static str,
+    /// The response's type as written.
+    pub response: &'static str,
+}
+
+impl TaskDecl {
+    /// The name in routes: `create-zip-from-files`.
+    #[must_use]
+    pub fn route(&self) -> String {
+        kebab_case(self.name)
+    }
+
+    /// The queue on which steps of `host` are dispatched.
+    #[must_use]
+    pub fn queue_of(&self, host: Host) -> QueueName {
+        match host {
+            Host::Api => QueueName(format!("{}.api", self.queue)),
+            Host::Worker => QueueName(self.queue.to_owned()),
+        }
+    }
+
+    /// The step of this name.
+    #[must_use]
+    pub fn step(&self, name: &str) -> Option<&'static StepDecl> {
+        self.steps.iter().find(|step| step.name == name)
+    }
+
+    /// A short digest of everything that a task in flight depends on. It changes when a step is renamed, moved,
+    /// added or removed, or when its types or placement change; not when only policies change.
+    #[must_use]
+    pub fn definition_hash(&self) -> String {
+        let mut text = format!("{}:{}:{}:{}", self.name, self.version, self.request, self.response);
+        for step in self.steps {
+            let inputs: Vec<_> = step.inputs.iter().map(|input| format!("{}={}", input.source, input.ty)).collect();
+            text.push_str(&format!(
+                "|{}:{}:{}:{}:{}:{:?}:{:?}:{}",
+                step.no,
+                step.name,
+                step.host,
+                inputs.join(","),
+                step.output,
+                step.group,
+                step.when,
+                step.undo.has_effects(),
+            ));
+        }
+        // FNV-1a, 64 bits: a fingerprint against mistakes, not against an adversary.
+        let hash = text
+            .bytes()
+            .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3));
+        format!("{hash:016x}")
+    }
+}
+
+/// `CreateZipFromFiles` → `create-zip-from-files`.
+#[must_use]
+pub fn kebab_case(name: &str) -> String {
+    let mut kebab = String::with_capacity(name.len() + 4);
+    let chars: Vec<char> = name.chars().collect();
+    for (at, &c) in chars.iter().enumerate() {
+        let starts_word = c.is_uppercase()
+            && at > 0
+            && (!chars[at - 1].is_uppercase() || chars.get(at + 1).is_some_and(|next| next.is_lowercase()));
+        if starts_word && !kebab.ends_with('-') {
+            kebab.push('-');
+        }
+        kebab.extend(if c == '_' { vec!['-'] } else { c.to_lowercase().collect() });
+    }
+    kebab
+}
+
+#[cfg(test)]
+mod tests {
+    use super::kebab_case;
+
+    #[test]
+    fn routes_are_kebab_case() {
+        assert_eq!(kebab_case("CreateZipFromFiles"), "create-zip-from-files");
+        assert_eq!(kebab_case("TranscodeVideo4K"), "transcode-video4-k");
+        assert_eq!(kebab_case("HTTPPing"), "http-ping");
+        assert_eq!(kebab_case("place_order"), "place-order");
+    }
+}

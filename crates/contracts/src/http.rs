@@ -1,0 +1,232 @@
+//! Bodies of the HTTP interface. Times are RFC 3339 in UTC, sizes bytes, durations as in declarations (`30s`).
+
+use crate::ids::{Attempt, AuditSeq, ChangeId, Epoch, StepNo, TaskId};
+use crate::state::{Direction, Outcome, StepStatus, TaskStatus, WaitReason};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// Answer to a submission: 202.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Accepted {
+    /// The task's id; also the last segment of `Location`.
+    pub task_id: TaskId,
+    /// Its state when it was accepted.
+    pub status: TaskStatus,
+}
+
+/// A task as `GET /api/tasks/{id}` shows it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TaskView {
+    /// Its id.
+    pub task_id: TaskId,
+    /// Its type's declared name.
+    pub task_type: String,
+    /// Its type's version.
+    pub version: u32,
+    /// Where it stands.
+    pub status: TaskStatus,
+    /// What it waits for, where it is waiting.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waiting_for: Option<WaitReason>,
+    /// When it will try again, where it is waiting.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub due_at: Option<String>,
+    /// Whether a cancel was accepted.
+    pub cancel_requested: bool,
+    /// Whether it ended with effects that nobody undid.
+    pub residue: bool,
+    /// Grows with every change; the ETag is made of it.
+    pub revision: i64,
+    /// Submitted.
+    pub created_at: String,
+    /// Last change.
+    pub updated_at: String,
+    /// When it came to its terminal state.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub finished_at: Option<String>,
+    /// Times it was taken back from a lost host since it last made progress.
+    pub recovery_attempts: u32,
+    /// Completed steps of all steps.
+    pub progress: Progress,
+    /// In order.
+    pub steps: Vec<StepView>,
+    /// The typed response, once completed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub response: Option<Value>,
+    /// Why it did not complete.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure: Option<FailureView>,
+}
+
+/// How far a task has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Progress {
+    /// Steps that completed or were skipped.
+    pub done: u32,
+    /// All steps.
+    pub total: u32,
+}
+
+/// A step as a client sees it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct StepView {
+    /// Its number.
+    pub no: StepNo,
+    /// Its name.
+    pub name: String,
+    /// Where it stands.
+    pub status: StepStatus,
+    /// Forward tries so far.
+    pub attempts: Attempt,
+    /// Undo tries so far.
+    pub undo_attempts: Attempt,
+    /// Its last error.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}
+
+/// Why a task did not complete.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FailureView {
+    /// The step that gave up, where one did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub step: Option<String>,
+    /// `transient`, `permanent`, `rate_limited`, `timed_out`, `panicked`, `cancelled`, `deadline`, `lost`.
+    pub class: String,
+    /// In the words of the step.
+    pub message: String,
+}
+
+/// One entry of a task's audit trail.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct AuditView {
+    /// From 1, without gaps.
+    pub seq: AuditSeq,
+    /// The change it was part of.
+    pub change_id: ChangeId,
+    /// By the database's clock.
+    pub at: String,
+    /// What happened.
+    pub event: String,
+    /// The task's state before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<TaskStatus>,
+    /// The task's state after.
+    pub to: TaskStatus,
+    /// The step concerned.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub step: Option<String>,
+    /// The step's state before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub step_from: Option<StepStatus>,
+    /// The step's state after.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub step_to: Option<StepStatus>,
+    /// The attempt concerned.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attempt: Option<Attempt>,
+    /// The epoch under which it was written.
+    pub epoch: Epoch,
+    /// Who caused it: `client`, `host:{id}`, `reconciler:{id}`, `operator:{name}`.
+    pub actor: String,
+    /// More, by event.
+    #[serde(default, skip_serializing_if = "Value::is_null")]
+    pub details: Value,
+}
+
+/// A task's audit trail and attempts.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct AuditTrail {
+    /// Whose.
+    pub task_id: TaskId,
+    /// In order.
+    pub entries: Vec<AuditView>,
+    /// In the order of their start.
+    pub attempts: Vec<AttemptView>,
+}
+
+/// One try of a step.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct AttemptView {
+    /// The step's name.
+    pub step: String,
+    /// Which way.
+    pub direction: Direction,
+    /// From 1 in each direction.
+    pub attempt: Attempt,
+    /// The epoch it ran under.
+    pub epoch: Epoch,
+    /// How it ended; missing while it is open.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outcome: Option<Outcome>,
+    /// Its error.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// Start, by the database's clock.
+    pub started_at: String,
+    /// End, by the database's clock.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended_at: Option<String>,
+}
+
+/// Answer to a cancel: 202 or 200.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CancelAnswer {
+    /// Which task.
+    pub task_id: TaskId,
+    /// Its state now.
+    pub status: TaskStatus,
+    /// What will happen: `nothing-had-run`, `undoing`, `stopping`, `already-cancelled`.
+    pub outcome: CancelOutcome,
+    /// Names of the steps that will be undone, in that order. A step that is running now is among them.
+    pub will_undo: Vec<String>,
+}
+
+/// What a cancel leads to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CancelOutcome {
+    /// No step had effects: it is cancelled.
+    NothingHadRun,
+    /// Nobody is running it: the undo starts at once.
+    Undoing,
+    /// A host is running it: its step is told, then the undo starts.
+    Stopping,
+    /// It had been cancelled before.
+    AlreadyCancelled,
+}
+
+/// One line of a list of tasks.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TaskSummary {
+    /// Its id.
+    pub task_id: TaskId,
+    /// Its type's declared name.
+    pub task_type: String,
+    /// Where it stands.
+    pub status: TaskStatus,
+    /// Submitted.
+    pub created_at: String,
+    /// Last change.
+    pub updated_at: String,
+}
+
+/// A page of a list.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Page<T> {
+    /// Newest first.
+    pub items: Vec<T>,
+    /// Hand it back as `?cursor=` for the next page; missing on the last one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_cursor: Option<String>,
+}
+
+/// Answer of `/healthz` and `/readyz`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Health {
+    /// `ok` or `unavailable`.
+    pub status: String,
+    /// Each dependency with `ok` or what is wrong.
+    #[serde(default, skip_serializing_if = "std::collections::BTreeMap::is_empty")]
+    pub parts: std::collections::BTreeMap<String, String>,
+}

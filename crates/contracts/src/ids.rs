@@ -1,0 +1,111 @@
+//! Identifiers and counters as newtypes, so that an epoch is never passed where a revision is meant.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use uuid::Uuid;
+
+macro_rules! uuid_id {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[serde(transparent)]
+        pub struct $name(pub Uuid);
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.0.as_hyphenated().fmt(f)
+            }
+        }
+
+        impl std::str::FromStr for $name {
+            type Err = uuid::Error;
+            fn from_str(text: &str) -> Result<Self, Self::Err> {
+                Uuid::try_parse(text).map(Self)
+            }
+        }
+    };
+}
+
+uuid_id!(
+    /// A submitted run of a task type. A UUID version 7, so that ids sort by the time of their submission.
+    TaskId
+);
+uuid_id!(
+    /// Names one durable change: the state, audit, attempt and outbox rows it wrote all carry it.
+    /// It is ours and not the database's transaction id, because SQLite has none.
+    ChangeId
+);
+
+macro_rules! counter {
+    ($(#[$doc:meta])* $name:ident($int:ty)) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[serde(transparent)]
+        pub struct $name(pub $int);
+
+        impl $name {
+            /// The value that follows this one.
+            #[must_use]
+            pub const fn next(self) -> Self {
+                Self(self.0 + 1)
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.0.fmt(f)
+            }
+        }
+    };
+}
+
+counter!(
+    /// The lease's fence number: grows by one with every claim and every take-back.
+    Epoch(i64)
+);
+counter!(
+    /// The task row's revision: grows by one with every durable change except a heartbeat. 0 means "no row yet".
+    Rev(i64)
+);
+counter!(
+    /// Position of an audit entry within its task, from 1, without gaps.
+    AuditSeq(i64)
+);
+counter!(
+    /// One try of a step in one direction, from 1. 0 means "never tried".
+    Attempt(i32)
+);
+counter!(
+    /// A step's number as its declaration gives it; steps run in ascending order.
+    StepNo(i32)
+);
+
+macro_rules! name {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[serde(transparent)]
+        pub struct $name(pub String);
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+    };
+}
+
+name!(
+    /// Whose task it is. Every row and every object key carries it; without authentication there is one tenant.
+    Tenant
+);
+name!(
+    /// Where dispatched tasks wait for a host: `{queue}` for workers, `{queue}.api` for the API process.
+    QueueName
+);
+
+impl Default for Tenant {
+    fn default() -> Self {
+        Self("default".to_owned())
+    }
+}

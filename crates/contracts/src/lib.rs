@@ -1,0 +1,21 @@
+//! What the parts of Counterstep say to each other, as plain data.
+//!
+//! Owns ids, states, declarations, worker messages, HTTP bodies and problem codes. It knows serde and nothing
+//! else: no I/O, no clock, no decision about which state follows which (that is `counterstep_kernel::saga`).
+
+pub mod declaration;
+pub mod file;
+pub mod http;
+pub mod ids;
+pub mod message;
+pub mod problem;
+pub mod retry;
+pub mod state;
+
+pub use declaration::{Host, OnExhausted, OnUndoFailure, StepDecl, StepKind, TaskDecl, UndoDecl};
+pub use file::{FileName, FileNameError, StoredFile, StoredFiles, UploadedFile};
+pub use ids::{Attempt, AuditSeq, ChangeId, Epoch, QueueName, Rev, StepNo, TaskId, Tenant};
+pub use message::WorkerMessage;
+pub use problem::{Problem, ProblemCode};
+pub use retry::{Backoff, RetryPolicy};
+pub use state::{Direction, Outcome, StepStatus, TaskStatus, WaitReason};

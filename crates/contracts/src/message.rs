@@ -1,0 +1,32 @@
+//! What travels on the queue. Ids and hints only: the row is the truth, and a host reads it before it acts.
+
+use crate::ids::TaskId;
+use serde::{Deserialize, Serialize};
+
+/// Tells a host that a task is ready to be claimed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WorkerMessage {
+    /// Which task.
+    pub task: TaskId,
+    /// Its type's declared name.
+    pub task_type: String,
+    /// Its type's version.
+    pub version: u32,
+    /// Grows with every intentional dispatch of the task; `{task}:{dispatch_seq}` identifies the message.
+    pub dispatch_seq: i64,
+    /// W3C `traceparent` of the request that submitted the task.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub traceparent: Option<String>,
+    /// The outputs of the steps that have run so far, by step name, for consumers outside Counterstep. The engine
+    /// never reads them.
+    #[serde(default, skip_serializing_if = "serde_json::Map::is_empty")]
+    pub outputs: serde_json::Map<String, serde_json::Value>,
+}
+
+impl WorkerMessage {
+    /// `{task}:{dispatch_seq}`: the same for a redelivery, another one for each intentional dispatch.
+    #[must_use]
+    pub fn id(&self) -> String {
+        format!("{}:{}", self.task, self.dispatch_seq)
+    }
+}

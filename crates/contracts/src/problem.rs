@@ -1,0 +1,138 @@
+//! Errors on HTTP: RFC 9457 problem documents with a stable `code`.
+
+use serde::{Deserialize, Serialize};
+
+macro_rules! problem_codes {
+    ($($(#[$doc:meta])* $variant:ident = $code:literal, $status:literal, $title:literal;)+) => {
+        /// What went wrong, for programs. A code never changes its meaning and is never reused.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+        pub enum ProblemCode {
+            $($(#[$doc])* #[serde(rename = $code)] $variant,)+
+        }
+
+        impl ProblemCode {
+            /// Every code.
+            pub const ALL: &'static [Self] = &[$(Self::$variant,)+];
+
+            /// Its stable text.
+            #[must_use]
+            pub const fn as_str(self) -> &'static str {
+                match self { $(Self::$variant => $code,)+ }
+            }
+
+            /// Its HTTP status.
+            #[must_use]
+            pub const fn status(self) -> u16 {
+                match self { $(Self::$variant => $status,)+ }
+            }
+
+            /// One line for people, the same each time.
+            #[must_use]
+            pub const fn title(self) -> &'static str {
+                match self { $(Self::$variant => $title,)+ }
+            }
+        }
+    };
+}
+
+problem_codes! {
+    /// The body is not what its content type says.
+    MalformedBody = "malformed-body", 400, "The request body cannot be read";
+    /// A part of the path or query is not of its form.
+    MalformedParameter = "malformed-parameter", 400, "A parameter cannot be read";
+    /// The `Idempotency-Key` header is not of its form.
+    MalformedIdempotencyKey = "malformed-idempotency-key", 400, "The Idempotency-Key header is not valid";
+    /// No such route.
+    NoSuchRoute = "no-such-route", 404, "There is nothing at this address";
+    /// No task of this id.
+    NoSuchTask = "no-such-task", 404, "There is no such task";
+    /// No task type of this name.
+    NoSuchTaskType = "no-such-task-type", 404, "There is no such task type";
+    /// The task's response has no stored file of this name.
+    NoSuchResult = "no-such-result", 404, "The task has no such result";
+    /// The route has other methods.
+    MethodNotAllowed = "method-not-allowed", 405, "This address does not take that method";
+    /// The body arrived too slowly.
+    SlowBody = "slow-body", 408, "The request body arrived too slowly";
+    /// Same idempotency key, first request still in progress.
+    InProgress = "in-progress", 409, "A request with this Idempotency-Key is still in progress";
+    /// Cancel: it had already completed.
+    AlreadyCompleted = "already-completed", 409, "The task has already completed";
+    /// Cancel: it had already failed.
+    AlreadyFailed = "already-failed", 409, "The task has already failed";
+    /// Cancel: it is being undone for another reason.
+    BeingUndone = "being-undone", 409, "The task is already being undone";
+    /// Cancel: a person settled it.
+    AlreadyResolved = "already-resolved", 409, "The task has been resolved by an operator";
+    /// Cancel: it waits for a person.
+    Parked = "parked", 409, "The task is parked for an operator";
+    /// Cancel: its type does not allow it.
+    NotCancellable = "not-cancellable", 409, "Tasks of this type cannot be cancelled";
+    /// The task has no result yet, or never will.
+    NotCompleted = "not-completed", 409, "The task has not completed";
+    /// Body or part over its limit.
+    TooLarge = "too-large", 413, "The request is too large";
+    /// Another content type is needed.
+    UnsupportedMediaType = "unsupported-media-type", 415, "The content type is not supported";
+    /// The body can be read and breaks a rule.
+    InvalidRequest = "invalid-request", 422, "The request is not valid";
+    /// Same idempotency key, other body.
+    IdempotencyMismatch = "idempotency-mismatch", 422, "This Idempotency-Key was used with another request";
+    /// A file name that is not acceptable.
+    InvalidFileName = "invalid-file-name", 422, "A file name is not acceptable";
+    /// A header is too large.
+    HeaderTooLarge = "header-too-large", 431, "The request headers are too large";
+    /// Our fault; the log has the details under the trace id.
+    Internal = "internal", 500, "The request could not be handled";
+    /// A server that is needed does not answer.
+    Unavailable = "unavailable", 503, "A service that is needed does not answer; try again later";
+}
+
+/// An RFC 9457 problem document (`application/problem+json`).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Problem {
+    /// `urn:counterstep:problem:{code}`.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// The stable code.
+    pub code: ProblemCode,
+    /// One line for people, the same for each problem of this code.
+    pub title: String,
+    /// The HTTP status.
+    pub status: u16,
+    /// What was wrong this time, what was expected, what to do.
+    pub detail: String,
+    /// JSON pointer, field name or parameter that is at fault.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pointer: Option<String>,
+}
+
+impl Problem {
+    /// A problem of this code; `detail` says what was wrong this time, what was expected, and what to do.
+    #[must_use]
+    pub fn new(code: ProblemCode, detail: impl Into<String>) -> Self {
+        Self {
+            kind: format!("urn:counterstep:problem:{}", code.as_str()),
+            code,
+            title: code.title().to_owned(),
+            status: code.status(),
+            detail: detail.into(),
+            pointer: None,
+        }
+    }
+
+    /// Names the field or parameter at fault.
+    #[must_use]
+    pub fn at(mut self, pointer: impl Into<String>) -> Self {
+        self.pointer = Some(pointer.into());
+        self
+    }
+}
+
+impl std::fmt::Display for Problem {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} ({}): {}", self.title, self.code.as_str(), self.detail)
+    }
+}
+
+impl std::error::Error for Problem {}

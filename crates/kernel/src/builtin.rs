@@ -1,0 +1,143 @@
+//! Built-in steps as values: the declaration's function says what is to be stored where; the engine streams,
+//! records size and SHA-256, and deletes on undo.
+
+use crate::scratch::ScratchFile;
+use counterstep_contracts::{FileName, StoredFile, StoredFiles, UploadedFile};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+/// Where the bytes of an upload come from.
+#[derive(Debug, Clone, PartialEq)]
+pub enum FileSource {
+    /// A file of the request: its bytes are streamed to their place while the request arrives.
+    Request(UploadedFile),
+    /// A local file that an earlier step on this host made.
+    Scratch(ScratchFile),
+    /// A file that is in the object store already: it is copied.
+    Stored(StoredFile),
+}
+
+impl FileSource {
+    /// The name it has where the step gives it no other.
+    #[must_use]
+    pub fn name(&self) -> &FileName {
+        match self {
+            Self::Request(file) => &file.name,
+            Self::Scratch(file) => &file.name,
+            Self::Stored(file) => &file.name,
+        }
+    }
+}
+
+impl From<&UploadedFile> for FileSource {
+    fn from(file: &UploadedFile) -> Self {
+        Self::Request(file.clone())
+    }
+}
+impl From<&ScratchFile> for FileSource {
+    fn from(file: &ScratchFile) -> Self {
+        Self::Scratch(file.clone())
+    }
+}
+impl From<&StoredFile> for FileSource {
+    fn from(file: &StoredFile) -> Self {
+        Self::Stored(file.clone())
+    }
+}
+
+/// What a built-in upload is to do. Made by [`UploadMany`] and [`UploadOne`].
+#[derive(Debug, Clone, PartialEq)]
+pub struct Upload {
+    /// Declared bucket; the settings may map it to another one.
+    pub bucket: String,
+    /// In order; object `n` of the attempt is source `n`.
+    pub sources: Vec<(FileSource, Option<FileName>)>,
+    /// Whether the output is a list.
+    pub many: bool,
+    /// Whether an empty list is acceptable.
+    pub may_be_empty: bool,
+}
+
+/// A step whose work the engine does.
+///
+/// Sealed in effect: the engine only knows how to run what an [`Upload`] can say.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no built-in step",
+    label = "expected `UploadMany` or `UploadOne`",
+    note = "a step with code of its own is an `async fn` that returns `StepResult<Output>`"
+)]
+pub trait BuiltInStep {
+    /// What the step gives to later steps.
+    type Output: Serialize + DeserializeOwned + Send + Sync + 'static;
+
+    /// The work, as data.
+    fn into_upload(self) -> Upload;
+}
+
+/// Stores several files; its output is [`StoredFiles`].
+#[derive(Debug, Clone)]
+pub struct UploadMany(Upload);
+
+impl UploadMany {
+    /// Stores `files` in `bucket`: files of the request, of an earlier step, or stored ones to be copied.
+    pub fn to<'a, F: 'a>(bucket: &str, files: impl IntoIterator<Item = &'a F>) -> Self
+    where
+        FileSource: From<&'a F>,
+    {
+        Self(Upload {
+            bucket: bucket.to_owned(),
+            sources: files.into_iter().map(|file| (FileSource::from(file), None)).collect(),
+            many: true,
+            may_be_empty: false,
+        })
+    }
+
+    /// An empty list is fine. Without this, a request with no file is refused with 422.
+    #[must_use]
+    pub fn or_none(mut self) -> Self {
+        self.0.may_be_empty = true;
+        self
+    }
+}
+
+impl BuiltInStep for UploadMany {
+    type Output = StoredFiles;
+    fn into_upload(self) -> Upload {
+        self.0
+    }
+}
+
+/// Stores one file; its output is [`StoredFile`].
+#[derive(Debug, Clone)]
+pub struct UploadOne(Upload);
+
+impl UploadOne {
+    /// Stores `file` in `bucket`.
+    pub fn to<'a, F: 'a>(bucket: &str, file: &'a F) -> Self
+    where
+        FileSource: From<&'a F>,
+    {
+        Self(Upload {
+            bucket: bucket.to_owned(),
+            sources: vec![(FileSource::from(file), None)],
+            many: false,
+            may_be_empty: false,
+        })
+    }
+
+    /// Gives the stored file this name, where there is one; else it keeps its source's.
+    #[must_use]
+    pub fn named(mut self, name: &Option<FileName>) -> Self {
+        for (_, given) in &mut self.0.sources {
+            given.clone_from(name);
+        }
+        self
+    }
+}
+
+impl BuiltInStep for UploadOne {
+    type Output = StoredFile;
+    fn into_upload(self) -> Upload {
+        self.0
+    }
+}

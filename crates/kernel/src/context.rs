@@ -1,0 +1,280 @@
+//! What a step sees of the engine: its identity, its cancel token, its objects and its scratch.
+
+use crate::cancel::CancelToken;
+use crate::error::{StepError, StepResult};
+use crate::keys;
+use crate::ports::{ByteStream, ObjectError, Objects, Scratch};
+use crate::scratch::{ScratchDraft, ScratchFile, ScratchPlace};
+use counterstep_contracts::{Attempt, Direction, Epoch, FileName, StoredFile, TaskId, Tenant};
+use futures::StreamExt;
+use sha2::{Digest, Sha256};
+use std::path::PathBuf;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+use tokio::io::AsyncRead;
+
+/// Which execution of which step this is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Execution {
+    /// Whose task.
+    pub tenant: Tenant,
+    /// Which task.
+    pub task: TaskId,
+    /// Which step, by name.
+    pub step: String,
+    /// Run or undo.
+    pub direction: Direction,
+    /// From 1 in each direction.
+    pub attempt: Attempt,
+    /// The epoch it runs under.
+    pub epoch: Epoch,
+}
+
+impl Execution {
+    /// The prefix of the objects it may store: what its attempt row says.
+    #[must_use]
+    pub fn prefix(&self) -> String {
+        // An undo may store objects too (a receipt, say). Its numbers run apart from the step's, so its name differs.
+        let step = match self.direction {
+            Direction::Forward => self.step.clone(),
+            Direction::Undo => format!("{}.undo", self.step),
+        };
+        keys::attempt_prefix(&self.tenant, self.task, &step, self.epoch, self.attempt)
+    }
+}
+
+/// Handed to each execution of a step or an undo.
+#[derive(Debug)]
+pub struct StepContext {
+    execution: Execution,
+    cancel: CancelToken,
+    scratch: Arc<dyn Scratch>,
+    objects: ObjectsContext,
+    scratch_made: AtomicU32,
+}
+
+impl StepContext {
+    /// For the engine and for tests of steps.
+    #[must_use]
+    pub fn new(
+        execution: Execution,
+        cancel: CancelToken,
+        objects: Arc<dyn Objects>,
+        scratch: Arc<dyn Scratch>,
+    ) -> Self {
+        let objects = ObjectsContext {
+            objects,
+            own: keys::task_prefix(&execution.tenant, execution.task),
+            prefix: execution.prefix(),
+            stored: AtomicU32::new(0),
+            written: Mutex::new(false),
+        };
+        Self { execution, cancel, scratch, objects, scratch_made: AtomicU32::new(0) }
+    }
+
+    /// The task.
+    #[must_use]
+    pub const fn task_id(&self) -> TaskId {
+        self.execution.task
+    }
+
+    /// The step's name.
+    #[must_use]
+    pub fn step(&self) -> &str {
+        &self.execution.step
+    }
+
+    /// Which try this is, from 1.
+    #[must_use]
+    pub const fn attempt(&self) -> Attempt {
+        self.execution.attempt
+    }
+
+    /// `{task}:{step}`, for an undo `{task}:{step}:undo`: the same on every attempt. Hand it to outside services as
+    /// their idempotency key.
+    #[must_use]
+    pub fn effect_key(&self) -> String {
+        let Execution { task, step, direction, .. } = &self.execution;
+        match direction {
+            Direction::Forward => format!("{task}:{step}"),
+            Direction::Undo => format!("{task}:{step}:undo"),
+        }
+    }
+
+    /// `{effect_key}:{attempt}`: this execution only. For claims and logs.
+    #[must_use]
+    pub fn execution_key(&self) -> String {
+        format!("{}:{}", self.effect_key(), self.execution.attempt)
+    }
+
+    /// Tells a long step when to stop, and why.
+    #[must_use]
+    pub const fn cancel(&self) -> &CancelToken {
+        &self.cancel
+    }
+
+    /// The object store, as far as it is this execution's.
+    #[must_use]
+    pub const fn objects(&self) -> &ObjectsContext {
+        &self.objects
+    }
+
+    /// Starts a local file for later steps on this host. `name` is for people; the path comes from the engine.
+    ///
+    /// # Errors
+    /// Permanent for a name that is no [`FileName`]; transient when the disk refuses.
+    pub async fn scratch(&self, name: &str) -> StepResult<ScratchDraft> {
+        let name = FileName::parse(name)
+            .map_err(|error| StepError::permanent(format_args!("scratch file `{}`: {error}", name.escape_debug())))?;
+        let n = self.scratch_made.fetch_add(1, Ordering::Relaxed);
+        let place = ScratchPlace { task: self.execution.task, step: self.execution.step.clone() };
+        let Execution { epoch, attempt, .. } = self.execution;
+        ScratchDraft::create(self.scratch.clone(), place, name, (epoch, attempt, n)).await
+    }
+
+    /// Where a finished scratch file lies on this host.
+    ///
+    /// # Errors
+    /// Transient when it is gone: the engine looks before it runs a step, so it vanished since.
+    pub async fn scratch_path(&self, file: &ScratchFile) -> StepResult<PathBuf> {
+        let found = self.scratch.locate(self.execution.task, file).await;
+        found
+            .map_err(|error| {
+                StepError::transient(format_args!("looking for the scratch file `{}`: {error}", file.name))
+            })?
+            .ok_or_else(|| {
+                StepError::transient(format_args!("the scratch file `{}` is gone from this host", file.name))
+            })
+    }
+
+    /// Streams a finished scratch file.
+    ///
+    /// # Errors
+    /// Transient when it is gone or unreadable.
+    pub async fn read_scratch(&self, file: &ScratchFile) -> StepResult<ByteStream> {
+        let path = self.scratch_path(file).await?;
+        let read = self.scratch.read(&path).await;
+        read.map_err(|error| StepError::transient(format_args!("reading the scratch file `{}`: {error}", file.name)))
+    }
+}
+
+/// The object store as one execution may use it: it writes under its own prefix only, and reads its own task only.
+#[derive(Debug)]
+pub struct ObjectsContext {
+    objects: Arc<dyn Objects>,
+    own: String,
+    prefix: String,
+    stored: AtomicU32,
+    written: Mutex<bool>,
+}
+
+impl ObjectsContext {
+    /// Streams bytes to the object store. The key is the engine's; `name` is metadata.
+    ///
+    /// # Errors
+    /// Permanent for a bucket that is not acceptable; transient when the store, or the source, breaks off.
+    pub async fn put(
+        &self,
+        bucket: &str,
+        name: &FileName,
+        content_type: &str,
+        body: ByteStream,
+    ) -> StepResult<StoredFile> {
+        if !keys::is_bucket_name(bucket) {
+            return Err(StepError::permanent(format_args!(
+                "`{}` is no bucket name: use 3 to 63 of a-z, 0-9, dot and hyphen",
+                bucket.escape_debug()
+            )));
+        }
+        let key = format!("{}{}", self.prefix, self.stored.fetch_add(1, Ordering::Relaxed));
+        // Noted before the first byte leaves: what breaks off half-way has been written to as well.
+        *self.written.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = true;
+        let (body, digest) = measured(body);
+        let size_bytes = self.objects.put(bucket, &key, body).await.map_err(|error| object_error(&error))?;
+        Ok(StoredFile {
+            name: name.clone(),
+            bucket: bucket.to_owned(),
+            key,
+            size_bytes,
+            sha256: digest.finish(),
+            content_type: content_type.to_owned(),
+        })
+    }
+
+    /// Streams a stored file of this task.
+    ///
+    /// # Errors
+    /// Permanent when it is another task's or not there; transient when the store does not answer.
+    pub async fn read(&self, file: &StoredFile) -> StepResult<ByteStream> {
+        if !file.key.starts_with(&self.own) {
+            return Err(StepError::permanent(format_args!("object `{}` belongs to another task", file.key)));
+        }
+        self.objects.get(&file.bucket, &file.key).await.map_err(|error| object_error(&error))
+    }
+
+    /// Like [`read`](Self::read), as an `AsyncRead`.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
+    pub async fn reader(&self, file: &StoredFile) -> StepResult<Pin<Box<dyn AsyncRead + Send>>> {
+        Ok(Box::pin(tokio_util::io::StreamReader::new(self.read(file).await?)))
+    }
+
+    /// Whether anything was put.
+    pub(crate) fn written(&self) -> bool {
+        *self.written.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+}
+
+/// A digest that is complete once its stream has been read to the end.
+#[derive(Debug, Clone, Default)]
+pub struct RunningDigest(Arc<Mutex<(Sha256, u64)>>);
+
+impl RunningDigest {
+    /// Lower-case hexadecimal SHA-256 of what has gone by.
+    #[must_use]
+    pub fn finish(&self) -> String {
+        let state = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        hex(&state.0.clone().finalize())
+    }
+
+    /// Bytes that have gone by.
+    #[must_use]
+    pub fn size_bytes(&self) -> u64 {
+        self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner).1
+    }
+}
+
+/// Measures a stream while it goes by.
+#[must_use]
+pub fn measured(body: ByteStream) -> (ByteStream, RunningDigest) {
+    let digest = RunningDigest::default();
+    let seen = digest.clone();
+    let body = body.inspect(move |chunk| {
+        if let Ok(bytes) = chunk {
+            let mut state = seen.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            state.0.update(bytes);
+            state.1 += bytes.len() as u64;
+        }
+    });
+    (body.boxed(), digest)
+}
+
+/// Lower-case hexadecimal.
+#[must_use]
+pub fn hex(bytes: &[u8]) -> String {
+    use std::fmt::Write as _;
+    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+/// What an error of the object store means for a step.
+pub(crate) fn object_error(error: &ObjectError) -> StepError {
+    match error {
+        ObjectError::NotFound(_) | ObjectError::Refused(_) => StepError::permanent(error),
+        ObjectError::Source(_) | ObjectError::Unavailable(_) => StepError::transient(error),
+    }
+}

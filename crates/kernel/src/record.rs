@@ -1,0 +1,250 @@
+//! The rows of a task as the engine reads them. Times are the database's: a row's time is only ever compared with
+//! the `now` that was read in the same query.
+
+use counterstep_contracts::{
+    Attempt, AuditSeq, ChangeId, Direction, Epoch, Host, Outcome, Rev, StepNo, StepStatus, TaskId, TaskStatus, Tenant,
+    WaitReason,
+};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::time::Duration;
+
+/// Microseconds since 1970-01-01 UTC by the database's clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct DbTime(pub i64);
+
+impl DbTime {
+    /// How long until then, seen from `now`; zero where it has passed.
+    #[must_use]
+    pub fn after(self, now: Self) -> Duration {
+        Duration::from_micros(u64::try_from(self.0.saturating_sub(now.0)).unwrap_or(0))
+    }
+}
+
+/// What an undo of the whole task ends in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum UndoGoal {
+    /// A step gave up, a deadline passed, or the task was lost too often.
+    Failed,
+    /// A client asked for it.
+    Cancelled,
+}
+
+impl UndoGoal {
+    /// The terminal state.
+    #[must_use]
+    pub const fn status(self) -> TaskStatus {
+        match self {
+            Self::Failed => TaskStatus::Failed,
+            Self::Cancelled => TaskStatus::Cancelled,
+        }
+    }
+}
+
+/// Why a task did not complete.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failure {
+    /// The step that gave up, where one did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub step: Option<String>,
+    /// An error class, or `deadline`, `lost`, `quarantined`.
+    pub class: String,
+    /// For people.
+    pub message: String,
+}
+
+/// The row of a task.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TaskRow {
+    /// Primary key.
+    pub id: TaskId,
+    /// Whose it is.
+    pub tenant: Tenant,
+    /// Declared name of its type.
+    pub task_type: String,
+    /// Version of its type when it was submitted.
+    pub version: u32,
+    /// Digest of the declaration when it was submitted.
+    pub definition_hash: String,
+    /// Where it stands.
+    pub status: TaskStatus,
+    /// What it waits for; set exactly while `status` is Waiting.
+    pub waiting: Option<WaitReason>,
+    /// Which host is to claim it next.
+    pub host: Host,
+    /// The queue on which that host is told.
+    pub queue: String,
+    /// Changes so far.
+    pub rev: Rev,
+    /// Fence number.
+    pub epoch: Epoch,
+    /// Who holds the lease; `None`: nobody.
+    pub lease_owner: Option<String>,
+    /// Until when; set exactly while there is an owner.
+    pub lease_expires_at: Option<DbTime>,
+    /// When a waiting task, or a compensating one between two undo attempts, goes on.
+    pub due_at: Option<DbTime>,
+    /// After this no forward step starts.
+    pub deadline_at: Option<DbTime>,
+    /// When a cancel was accepted.
+    pub cancel_requested_at: Option<DbTime>,
+    /// What compensating ends in; set from the moment that it starts.
+    pub goal: Option<UndoGoal>,
+    /// Times a host was lost since the task last made progress.
+    pub recovery_attempts: u32,
+    /// Intentional dispatches so far.
+    pub dispatch_seq: i64,
+    /// Sequence number of the last audit entry.
+    pub audit_seq: AuditSeq,
+    /// The checked request.
+    pub request: Value,
+    /// The response, once completed.
+    pub response: Option<Value>,
+    /// Why it did not complete.
+    pub failure: Option<Failure>,
+    /// Ended with effects that nobody undid.
+    pub residue: bool,
+    /// W3C trace context of the submission.
+    pub traceparent: Option<String>,
+    /// Submitted.
+    pub created_at: DbTime,
+    /// Last change, heartbeats excepted.
+    pub updated_at: DbTime,
+    /// Came to a terminal state.
+    pub finished_at: Option<DbTime>,
+    /// The last change. An unknown commit is settled by comparing it.
+    pub change_id: ChangeId,
+}
+
+/// The row of a step.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StepRow {
+    /// Its number.
+    pub no: StepNo,
+    /// Its name.
+    pub name: String,
+    /// Where it stands.
+    pub status: StepStatus,
+    /// Its committed output.
+    pub output: Option<Value>,
+    /// Last forward attempt; 0 before the first.
+    pub attempts: Attempt,
+    /// Forward retries used up. Recoveries and rebuilds are attempts but no retries.
+    pub retries_used: u32,
+    /// Last undo attempt; 0 before the first.
+    pub undo_attempts: Attempt,
+    /// Undo retries used up.
+    pub undo_retries_used: u32,
+    /// The audit sequence at its first start: undo goes in the reverse of it.
+    pub started_seq: Option<AuditSeq>,
+    /// Its last error.
+    pub error: Option<String>,
+}
+
+impl StepRow {
+    /// A step that has not started.
+    #[must_use]
+    pub fn pending(no: StepNo, name: &str) -> Self {
+        Self {
+            no,
+            name: name.to_owned(),
+            status: StepStatus::Pending,
+            output: None,
+            attempts: Attempt(0),
+            retries_used: 0,
+            undo_attempts: Attempt(0),
+            undo_retries_used: 0,
+            started_seq: None,
+            error: None,
+        }
+    }
+
+    /// The last attempt of a direction.
+    #[must_use]
+    pub const fn last_attempt(&self, direction: Direction) -> Attempt {
+        match direction {
+            Direction::Forward => self.attempts,
+            Direction::Undo => self.undo_attempts,
+        }
+    }
+}
+
+/// A task with its steps and the time at which they were read.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TaskRecord {
+    /// The task.
+    pub task: TaskRow,
+    /// Its steps, by number.
+    pub steps: Vec<StepRow>,
+    /// The database's clock in the same query.
+    pub now: DbTime,
+}
+
+impl TaskRecord {
+    /// Whether somebody holds a lease that has not run out.
+    #[must_use]
+    pub fn lease_is_live(&self) -> bool {
+        self.task.lease_owner.is_some() && self.task.lease_expires_at.is_some_and(|until| until > self.now)
+    }
+
+    /// Whether somebody held a lease, and it ran out.
+    #[must_use]
+    pub fn lease_has_expired(&self) -> bool {
+        self.task.lease_owner.is_some() && !self.lease_is_live()
+    }
+
+    /// Time until it is due; zero where it is due, or has no due time.
+    #[must_use]
+    pub fn due_in(&self) -> Duration {
+        self.task.due_at.map_or(Duration::ZERO, |due| due.after(self.now))
+    }
+}
+
+/// One try of a step, as read back.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AttemptRow {
+    /// The step's number.
+    pub step: StepNo,
+    /// Which way.
+    pub direction: Direction,
+    /// From 1 in each direction.
+    pub attempt: Attempt,
+    /// The epoch it ran under.
+    pub epoch: Epoch,
+    /// The prefix of its objects.
+    pub prefix: String,
+    /// How it ended; `None` while it is open.
+    pub outcome: Option<Outcome>,
+    /// Its error.
+    pub error: Option<String>,
+    /// Start.
+    pub started_at: DbTime,
+    /// End.
+    pub ended_at: Option<DbTime>,
+    /// The change that started it.
+    pub change_id: ChangeId,
+}
+
+/// An audit entry, as read back.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AuditRow {
+    /// From 1, without gaps.
+    pub seq: AuditSeq,
+    /// The change it was part of.
+    pub change_id: ChangeId,
+    /// When.
+    pub at: DbTime,
+    /// What happened and to what.
+    pub entry: crate::transition::AuditEntry,
+}
+
+/// The past of a task.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct History {
+    /// In order.
+    pub audit: Vec<AuditRow>,
+    /// In the order of their start.
+    pub attempts: Vec<AttemptRow>,
+}

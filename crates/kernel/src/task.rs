@@ -1,0 +1,249 @@
+//! Task types as the engine sees them: a declaration (data) and its code (function pointers), both written by
+//! `#[distributed_task]`. Knows nothing of states or rows.
+
+use crate::builtin::Upload;
+use crate::context::StepContext;
+use crate::error::{StepError, StepResult, UndoResult};
+use counterstep_contracts::{StepNo, TaskDecl};
+use futures::future::BoxFuture;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// Implemented by `#[distributed_task]` for the type it is written on.
+pub trait DistributedTask: Send + Sync + 'static {
+    /// What a client sends.
+    type Request: Serialize + DeserializeOwned + Send + Sync + 'static;
+    /// What a client gets once the task has completed.
+    type Response: Serialize + DeserializeOwned + Send + Sync + 'static;
+
+    /// Declaration and code.
+    fn task_type() -> TaskType;
+}
+
+/// The code of a custom step.
+pub type RunFn = for<'a> fn(&'a StepContext, &'a Inputs) -> BoxFuture<'a, StepResult<Value>>;
+/// The evaluation of a built-in step.
+pub type BuiltInFn = fn(&Inputs) -> StepResult<Upload>;
+/// The code of an undo. `None`: the step started and nobody knows its output.
+pub type UndoFn = for<'a> fn(&'a StepContext, Option<Value>, &'a Inputs) -> BoxFuture<'a, UndoResult>;
+/// The condition of a step.
+pub type WhenFn = fn(&Inputs) -> StepResult<bool>;
+/// Makes the response of the outputs.
+pub type RespondFn = fn(&Inputs) -> StepResult<Value>;
+/// Checks a request and gives it its canonical form.
+pub type ReadRequestFn = fn(Value) -> Result<Value, RequestError>;
+
+/// What a step runs.
+#[derive(Debug, Clone, Copy)]
+pub enum Run {
+    /// The author's function.
+    Custom(RunFn),
+    /// The engine, after this says what.
+    BuiltIn(BuiltInFn),
+}
+
+/// A step's code. Row `n` belongs to row `n` of the declaration's steps.
+#[derive(Debug, Clone, Copy)]
+pub struct StepCode {
+    /// Forward.
+    pub run: Run,
+    /// Backward, where the author wrote it; a built-in step has its own otherwise.
+    pub undo: Option<UndoFn>,
+    /// Whether to run at all.
+    pub when: Option<WhenFn>,
+}
+
+/// A task type: declaration and code.
+#[derive(Debug, Clone, Copy)]
+pub struct TaskType {
+    /// The declaration.
+    pub decl: &'static TaskDecl,
+    /// The code, row by row.
+    pub steps: &'static [StepCode],
+    /// Makes the response.
+    pub respond: RespondFn,
+    /// Checks a request.
+    pub read_request: ReadRequestFn,
+}
+
+/// What a step may read: the request and the committed outputs of earlier steps, by step name.
+#[derive(Debug, Clone, Default)]
+pub struct Inputs {
+    request: Value,
+    outputs: BTreeMap<String, Value>,
+}
+
+/// The source name of the request; no step may have it.
+pub const REQUEST: &str = "request";
+
+impl Inputs {
+    /// Of a request and the outputs committed so far.
+    #[must_use]
+    pub fn new(request: Value, outputs: BTreeMap<String, Value>) -> Self {
+        Self { request, outputs }
+    }
+
+    /// The value of a source, `request` or a step's name; `None` for a step that was skipped.
+    #[must_use]
+    pub fn value(&self, source: &str) -> Option<&Value> {
+        if source == REQUEST { Some(&self.request) } else { self.outputs.get(source) }
+    }
+
+    /// Reads a source that is always there.
+    ///
+    /// # Errors
+    /// Permanent, when it is missing or has another shape: the declaration changed under a running task.
+    pub fn read<T: DeserializeOwned>(&self, source: &str) -> StepResult<T> {
+        self.read_optional(source)?.ok_or_else(|| {
+            StepError::permanent(format_args!(
+                "the output of `{source}` is missing: was the declaration changed without a new version?"
+            ))
+        })
+    }
+
+    /// Reads a source that a condition may have skipped.
+    ///
+    /// # Errors
+    /// Permanent, when it has another shape.
+    pub fn read_optional<T: DeserializeOwned>(&self, source: &str) -> StepResult<Option<T>> {
+        let Some(value) = self.value(source) else { return Ok(None) };
+        T::deserialize(value).map(Some).map_err(|error| {
+            StepError::permanent(format_args!(
+                "the stored value of `{source}` does not fit the declared type ({error}): was the type changed without a new version?"
+            ))
+        })
+    }
+}
+
+/// Turns a step's output into what is stored.
+///
+/// # Errors
+/// Permanent, when the type's `Serialize` refuses.
+pub fn output<T: Serialize>(value: &T) -> StepResult<Value> {
+    serde_json::to_value(value)
+        .map_err(|error| StepError::permanent(format_args!("the step's output cannot be written as JSON: {error}")))
+}
+
+/// Why a request is refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message} at `{pointer}`")]
+pub struct RequestError {
+    /// JSON path of the culprit; `.` for the whole.
+    pub pointer: String,
+    /// What was wrong and what was expected.
+    pub message: String,
+}
+
+/// Checks that a value is a `T` with no field that `T` does not know, and gives it the form in which it is stored.
+///
+/// # Errors
+/// [`RequestError`] names the first field at fault.
+pub fn read_request<T: Serialize + DeserializeOwned>(value: Value) -> Result<Value, RequestError> {
+    let mut unknown = None;
+    let mut track = serde_path_to_error::Track::new();
+    let deserializer = serde_path_to_error::Deserializer::new(value, &mut track);
+    let parsed: Result<T, _> = serde_ignored::deserialize(deserializer, |path| {
+        unknown.get_or_insert_with(|| path.to_string());
+    });
+    let request =
+        parsed.map_err(|error| RequestError { pointer: track.path().to_string(), message: error.to_string() })?;
+    if let Some(pointer) = unknown {
+        let message = "unknown field: the request type has no field of this name".to_owned();
+        return Err(RequestError { pointer, message });
+    }
+    serde_json::to_value(&request).map_err(|error| RequestError { pointer: ".".to_owned(), message: error.to_string() })
+}
+
+/// The task types that a process knows.
+#[derive(Debug, Clone, Default)]
+pub struct Registry {
+    types: BTreeMap<(&'static str, u32), TaskType>,
+}
+
+/// Two declarations that cannot stand side by side.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RegistryError {
+    /// The same name and version twice.
+    #[error("task type `{name}` version {version} is registered twice: give one of them another name or version")]
+    Twice {
+        /// Its name.
+        name: &'static str,
+        /// Its version.
+        version: u32,
+    },
+    /// Two names, one route.
+    #[error("task types `{first}` and `{second}` both have the route `{route}`: rename one of them")]
+    SameRoute {
+        /// One name.
+        first: &'static str,
+        /// The other.
+        second: &'static str,
+        /// What both become.
+        route: String,
+    },
+}
+
+impl Registry {
+    /// With no type yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a task type; panics where it collides with another, because that is a mistake in the program.
+    ///
+    /// # Panics
+    /// When [`try_with`](Self::try_with) would err.
+    #[must_use]
+    pub fn with<T: DistributedTask>(self) -> Self {
+        match self.try_with(T::task_type()) {
+            Ok(registry) => registry,
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    /// Adds a task type.
+    ///
+    /// # Errors
+    /// When name and version, or the route, are taken by another one.
+    pub fn try_with(mut self, task_type: TaskType) -> Result<Self, RegistryError> {
+        let (name, version) = (task_type.decl.name, task_type.decl.version);
+        if let Some(other) =
+            self.iter().find(|other| other.decl.name != name && other.decl.route() == task_type.decl.route())
+        {
+            let (first, second, route) = (other.decl.name, name, task_type.decl.route());
+            return Err(RegistryError::SameRoute { first, second, route });
+        }
+        if self.types.insert((name, version), task_type).is_some() {
+            return Err(RegistryError::Twice { name, version });
+        }
+        Ok(self)
+    }
+
+    /// The type of this name and version.
+    #[must_use]
+    pub fn get(&self, name: &str, version: u32) -> Option<TaskType> {
+        self.types.iter().find(|((n, v), _)| *n == name && *v == version).map(|(_, task_type)| *task_type)
+    }
+
+    /// The newest version of the type with this route.
+    #[must_use]
+    pub fn by_route(&self, route: &str) -> Option<TaskType> {
+        self.types.values().filter(|task_type| task_type.decl.route() == route).next_back().copied()
+    }
+
+    /// All of them, by name and version.
+    pub fn iter(&self) -> impl Iterator<Item = &TaskType> {
+        self.types.values()
+    }
+}
+
+impl TaskType {
+    /// Position of a step in declaration and code.
+    #[must_use]
+    pub fn index_of(&self, no: StepNo) -> Option<usize> {
+        self.decl.steps.iter().position(|step| step.no == no)
+    }
+}

@@ -1,0 +1,211 @@
+//! A durable change as data. Deciding made it (see `draft`); a store writes it in one transaction and decides
+//! nothing. Times in it are relative: the store adds them to the database's own `now`.
+
+use crate::record::{StepRow, TaskRow};
+use counterstep_contracts::{
+    Attempt, AuditSeq, ChangeId, Direction, Epoch, Outcome, QueueName, Rev, StepNo, StepStatus, TaskId, TaskStatus,
+    Tenant, WorkerMessage,
+};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::time::Duration;
+
+/// Under what condition a change may be written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Guard {
+    /// By the host that runs the task: epoch and revision must both be these.
+    Lease {
+        /// The epoch of its claim.
+        epoch: Epoch,
+        /// The revision on which it decided.
+        rev: Rev,
+    },
+    /// By anyone else (submit, cancel, claim, take-back, operator): the revision must be this one.
+    /// [`Rev`] 0: there is no row yet.
+    Free {
+        /// The revision on which it was decided.
+        rev: Rev,
+    },
+}
+
+/// A change to a relative point of time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Time {
+    /// As it was.
+    #[default]
+    Keep,
+    /// None.
+    Clear,
+    /// This long after the database's `now`.
+    In(Duration),
+}
+
+/// What happens to the lease.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum LeaseChange {
+    /// As it was.
+    #[default]
+    Keep,
+    /// Claimed, for so long. The store refuses it (as stale) while another lease is live by the database's clock.
+    Take {
+        /// Who.
+        owner: String,
+        /// How long without a heartbeat.
+        ttl: Duration,
+    },
+    /// Given back, or taken from an owner whose lease ran out.
+    Release,
+}
+
+/// The task row after the change.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TaskWrite {
+    /// The new row, `rev` already incremented; its times and its lease columns are ignored in favour of those below.
+    pub row: TaskRow,
+    /// The lease.
+    pub lease: LeaseChange,
+    /// A take-back needs the old lease to have run out by the database's clock; the store refuses it as stale if not.
+    pub needs_expired_lease: bool,
+    /// Due time.
+    pub due: Time,
+    /// Deadline.
+    pub deadline: Time,
+    /// `cancel_requested_at`; only ever set once.
+    pub cancel_requested: Time,
+    /// `finished_at`; set on reaching a terminal state.
+    pub finished: Time,
+}
+
+/// A change to an attempt row.
+#[derive(Debug, Clone, PartialEq)]
+pub enum AttemptWrite {
+    /// The attempt starts; the row claims (task, step, direction, attempt) and is the intent of its objects.
+    Start {
+        /// The step.
+        step: StepNo,
+        /// Which way.
+        direction: Direction,
+        /// Its number.
+        attempt: Attempt,
+        /// The epoch it runs under.
+        epoch: Epoch,
+        /// The prefix under which it may store objects.
+        prefix: String,
+        /// From then on a sweep may condemn what a success has not kept.
+        sweep_after: Duration,
+    },
+    /// The attempt ends. A success needs its intent open: where a sweep has condemned it, the store refuses the whole
+    /// change with [`CommitError::Condemned`](crate::ports::CommitError::Condemned).
+    End {
+        /// The step.
+        step: StepNo,
+        /// Which way.
+        direction: Direction,
+        /// Its number.
+        attempt: Attempt,
+        /// How.
+        outcome: Outcome,
+        /// Its error.
+        error: Option<String>,
+        /// Its objects are now an output.
+        keeps_objects: bool,
+    },
+    /// The step was undone, or its output superseded: what its attempts kept is open to the sweep again.
+    Release {
+        /// The step.
+        step: StepNo,
+    },
+}
+
+/// What happened, for the audit. One entry for each event that the judge accepted.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct AuditEntry {
+    /// Its place.
+    pub seq: AuditSeq,
+    /// The event's stable name.
+    pub event: String,
+    /// The task's state before; `None` for the first entry.
+    pub from: Option<TaskStatus>,
+    /// The task's state after.
+    pub to: TaskStatus,
+    /// The step concerned.
+    pub step: Option<StepNo>,
+    /// Its state before.
+    pub step_from: Option<StepStatus>,
+    /// Its state after.
+    pub step_to: Option<StepStatus>,
+    /// The attempt concerned.
+    pub attempt: Option<Attempt>,
+    /// The epoch after the event.
+    pub epoch: Epoch,
+    /// Who caused it.
+    pub actor: String,
+    /// More, by event; `Null` where there is no more.
+    pub details: Value,
+}
+
+/// A message that is to be published once the change is durable.
+// The outbox row goes in this transaction: published first, a host could claim a task whose row still rolls back.
+#[derive(Debug, Clone, PartialEq)]
+pub struct OutboxWrite {
+    /// Where to.
+    pub queue: QueueName,
+    /// What.
+    pub message: WorkerMessage,
+}
+
+/// A change to the row of a client's idempotency key.
+#[derive(Debug, Clone, PartialEq)]
+pub enum IdempotencyWrite {
+    /// First sight of the key, while the request still arrives.
+    Begin {
+        /// Whose key.
+        tenant: Tenant,
+        /// The key.
+        key: String,
+        /// Gone after this, if nothing follows.
+        expires_in: Duration,
+    },
+    /// The answer that every repetition gets. Replaces this task's own `Begin`; conflicts with another task's row.
+    Finish {
+        /// Whose key.
+        tenant: Tenant,
+        /// The key.
+        key: String,
+        /// Digest of the request.
+        fingerprint: String,
+        /// The answer's body.
+        answer: Value,
+        /// Gone after this.
+        expires_in: Duration,
+    },
+    /// The request came to nothing: the key is free again.
+    Abandon {
+        /// Whose key.
+        tenant: Tenant,
+        /// The key.
+        key: String,
+    },
+}
+
+/// One durable change of one task.
+#[derive(Debug, Clone, PartialEq)]
+#[must_use = "a transition does nothing until it is committed"]
+pub struct Transition {
+    /// All rows written carry it.
+    pub change_id: ChangeId,
+    /// Which task.
+    pub task_id: TaskId,
+    /// The task row; `None` for a receive, which has no task yet.
+    pub task: Option<TaskWrite>,
+    /// The steps that changed, whole.
+    pub steps: Vec<StepRow>,
+    /// Attempts, in order.
+    pub attempts: Vec<AttemptWrite>,
+    /// Audit, in order.
+    pub audit: Vec<AuditEntry>,
+    /// Messages.
+    pub outbox: Vec<OutboxWrite>,
+    /// The client's key.
+    pub idempotency: Option<IdempotencyWrite>,
+}
