@@ -137,6 +137,9 @@ pub struct StepRow {
     pub undo_attempts: Attempt,
     /// Undo retries used up.
     pub undo_retries_used: u32,
+    /// Whether its last attempt, in the direction of its status, has started and not ended. Stored like any column
+    /// (`attempt_open`), so that a claim knows which attempts an older epoch left open.
+    pub attempt_open: bool,
     /// The audit sequence at its first start: undo goes in the reverse of it.
     pub started_seq: Option<AuditSeq>,
     /// Its last error.
@@ -156,6 +159,7 @@ impl StepRow {
             retries_used: 0,
             undo_attempts: Attempt(0),
             undo_retries_used: 0,
+            attempt_open: false,
             started_seq: None,
             error: None,
         }
