@@ -1,1 +1,15 @@
-//! To come.
+//! What the kernel's ports are made of: one cargo feature a technology.
+//!
+//! An adapter writes, reads and waits; it decides nothing. Which state follows which, who may retry, what is undone:
+//! all of that has been decided before it gets here. [`embedded`] puts the set together that needs no server.
+
+#[cfg(feature = "embedded")]
+pub mod embedded;
+#[cfg(feature = "folder")]
+pub mod folder;
+#[cfg(feature = "local-queue")]
+pub mod local_queue;
+#[cfg(feature = "sqlite")]
+pub mod sqlite;
+#[cfg(feature = "system")]
+pub mod system;

@@ -1,2 +1,311 @@
 //! What the code that `#[distributed_task]` writes refers to: traits whose bounds are the checks that tokens cannot
-//! make. Owned by the macro; nothing else uses it.
+//! make. Owned by the macro; nothing else uses it, and nothing in it runs a step.
+//!
+//! A check is a bound whose `Self` is the type the author wrote, so that the compiler points at that type, and whose
+//! message carries a diagnostic code. The codes are listed in `counterstep_macros::code`.
+
+use crate::builtin::{BuiltInStep, Upload};
+use crate::error::{StepError, StepResult, UndoResult};
+use crate::task;
+use counterstep_contracts::RetryPolicy;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::marker::PhantomData;
+use std::panic::UnwindSafe;
+
+pub use counterstep_contracts::declaration::{InputDecl, NamedPolicy};
+pub use futures::future::BoxFuture;
+pub use serde_json::Value;
+
+/// Who reads: the run of a step. `S` is the step's marker.
+#[derive(Debug)]
+pub struct RunOf<S>(PhantomData<S>);
+/// Who reads: the undo of a step.
+#[derive(Debug)]
+pub struct UndoOf<S>(PhantomData<S>);
+/// Who reads: the condition of a step.
+#[derive(Debug)]
+pub struct WhenOf<S>(PhantomData<S>);
+/// Who reads: the response. `S` is the marker of the task's request, so that two tasks do not share a reader.
+#[derive(Debug)]
+pub struct RespondOf<S>(PhantomData<S>);
+
+/// The reader runs where the value was made.
+#[derive(Debug)]
+pub struct SameHost;
+/// The reader runs, or may run, on another host.
+#[derive(Debug)]
+pub struct OtherHost;
+
+/// The value is there whenever the reader runs.
+#[derive(Debug)]
+pub struct Always;
+/// The value is missing where a condition skipped its step.
+#[derive(Debug)]
+pub struct Sometimes;
+
+/// A marker of the request or of a step, and the type it gives.
+pub trait Source {
+    /// The type.
+    type Output;
+}
+
+/// `Reader` may read this type from `From`. `From` is inferred: it is the only source of that type, or the
+/// compiler says that it cannot choose.
+#[diagnostic::on_unimplemented(
+    message = "CS0034: neither the request nor an earlier step gives a `{Self}`",
+    label = "nothing that runs earlier gives this type",
+    note = "expected the type of the request or of the output of a step with a lower number, outside the own group",
+    note = "change the type, or number the step that gives it before this one"
+)]
+pub trait Given<Reader, From> {
+    /// `request`, or the step's name.
+    const SOURCE: &'static str;
+    /// [`Always`] or [`Sometimes`].
+    type Presence;
+    /// [`SameHost`] or [`OtherHost`].
+    type Way;
+}
+
+/// This type is what the step `S` gives.
+#[diagnostic::on_unimplemented(
+    message = "CS0035: this parameter is named like an earlier step, but takes a `{Self}`",
+    label = "that step gives a `{Output}`",
+    note = "a parameter that is named like a step reads that step",
+    note = "take `&{Output}`, or give the parameter another name to read by type"
+)]
+pub trait NamedInput<Output> {}
+impl<T> NamedInput<T> for T {}
+
+/// A value of this type means the same on every host. A blanket impl over a std auto trait that `ScratchFile` opts
+/// out of, so that whatever holds a scratch file is out as well.
+#[diagnostic::on_unimplemented(
+    message = "CS0036: a `{Self}` must not leave the host that made it",
+    label = "this is read on another host than the one that makes it",
+    note = "it holds a `ScratchFile`, or something else that is not `UnwindSafe`; local files never cross hosts",
+    note = "read it on the same host, or upload the file in a step there and read the stored file",
+    note = "an undo may run on any host; requests and responses travel too"
+)]
+pub trait CrossesHosts {}
+#[diagnostic::do_not_recommend]
+impl<T: UnwindSafe> CrossesHosts for T {}
+
+/// A value of this type can go the `Way` from its maker to its reader.
+#[diagnostic::on_unimplemented(
+    message = "CS0036: a `{Self}` must not leave the host that made it",
+    label = "this is read on another host than the one that makes it",
+    note = "it holds a `ScratchFile`, or something else that is not `UnwindSafe`; local files never cross hosts",
+    note = "read it on the same host, or upload the file in a step there and read the stored file"
+)]
+pub trait Reaches<Way> {}
+impl<T> Reaches<SameHost> for T {}
+impl<T: CrossesHosts> Reaches<OtherHost> for T {}
+
+/// A value that is read as `&T`.
+#[diagnostic::on_unimplemented(
+    message = "CS0037: the step that gives this `{Self}` has a `when`, so there may be none",
+    label = "this may be missing",
+    note = "take `Option<&{Self}>` and say what happens without it"
+)]
+pub trait AlwaysThere<Presence> {}
+impl<T> AlwaysThere<Always> for T {}
+
+/// A value that is read as `Option<&T>`.
+#[diagnostic::on_unimplemented(
+    message = "CS0038: there always is a `{Self}` here: what gives it has no `when`",
+    label = "this is never missing",
+    note = "take `&{Self}`"
+)]
+pub trait MayBeMissing<Presence> {}
+impl<T> MayBeMissing<Sometimes> for T {}
+
+/// What the undo of a step takes as that step's output.
+#[diagnostic::on_unimplemented(
+    message = "CS0039: this undo takes an `Option<{Self}>`, but its step gives a `{Output}`",
+    label = "the step gives a `{Output}`",
+    note = "take `Option<{Output}>`: the step's own output, `None` where it started and nobody knows its output"
+)]
+pub trait UndoneOutput<Output> {}
+impl<T> UndoneOutput<T> for T {}
+
+/// What the function of a custom step returns.
+#[diagnostic::on_unimplemented(
+    message = "CS0040: a custom step cannot return a `{Self}`",
+    label = "expected `StepResult<Output>`",
+    note = "return `StepResult<Output>`, and say with `.transient(..)` or `.permanent(..)` what an error means"
+)]
+pub trait StepReturn {
+    /// What the step gives to later steps.
+    type Output;
+    /// The result itself.
+    ///
+    /// # Errors
+    /// Those of the step.
+    fn into_result(self) -> StepResult<Self::Output>;
+}
+impl<T> StepReturn for Result<T, StepError> {
+    type Output = T;
+    fn into_result(self) -> StepResult<T> {
+        self
+    }
+}
+
+/// What can stand in a step's row.
+#[diagnostic::on_unimplemented(
+    message = "CS0041: a `{Self}` cannot be the output of a step",
+    label = "this cannot be stored",
+    note = "an output is written to the step's row and read from it: it must be `Serialize`, `DeserializeOwned`, \
+            `Send`, `Sync` and `'static`",
+    note = "derive `serde::Serialize` and `serde::Deserialize` for it"
+)]
+pub trait Storable: Serialize + DeserializeOwned + Send + Sync + 'static {}
+#[diagnostic::do_not_recommend]
+impl<T: Serialize + DeserializeOwned + Send + Sync + 'static> Storable for T {}
+
+/// What the function of an undo returns.
+#[diagnostic::on_unimplemented(
+    message = "CS0042: an undo cannot return a `{Self}`",
+    label = "expected `UndoResult`",
+    note = "return `UndoResult`: \"it is not there\" is `Ok(())`, everything else is a `StepError`"
+)]
+pub trait UndoReturn {
+    /// The result itself.
+    ///
+    /// # Errors
+    /// Those of the undo.
+    fn into_result(self) -> UndoResult;
+}
+impl UndoReturn for UndoResult {
+    fn into_result(self) -> UndoResult {
+        self
+    }
+}
+
+/// What the function of a built-in step returns.
+#[diagnostic::on_unimplemented(
+    message = "CS0043: `{Self}` is no built-in step",
+    label = "expected `UploadMany` or `UploadOne`",
+    note = "a plain `fn` says what the engine is to do; a step with code of its own is an `async fn` that returns \
+            `StepResult<Output>`"
+)]
+pub trait BuiltInReturn {
+    /// What the step gives to later steps.
+    type Output;
+    /// The work, as data.
+    fn into_upload(self) -> Upload;
+}
+#[diagnostic::do_not_recommend]
+impl<T: BuiltInStep> BuiltInReturn for T {
+    type Output = <T as BuiltInStep>::Output;
+    fn into_upload(self) -> Upload {
+        BuiltInStep::into_upload(self)
+    }
+}
+
+/// What `respond` returns.
+#[diagnostic::on_unimplemented(
+    message = "CS0044: `respond` returns a `{Self}`, but the declaration says `type Response = {Response}`",
+    label = "expected `{Response}`",
+    note = "return the type that `type Response` names"
+)]
+pub trait ResponseReturn<Response> {}
+impl<T> ResponseReturn<T> for T {}
+
+/// The name of the source that a parameter reads by its type, as `&T`.
+#[must_use]
+pub const fn by_type<T, Reader, From>() -> &'static str
+where
+    T: Given<Reader, From> + Reaches<<T as Given<Reader, From>>::Way>,
+    T: AlwaysThere<<T as Given<Reader, From>>::Presence>,
+{
+    <T as Given<Reader, From>>::SOURCE
+}
+
+/// The name of the source that a parameter reads by its type, as `Option<&T>`.
+#[must_use]
+pub const fn by_type_optional<T, Reader, From>() -> &'static str
+where
+    T: Given<Reader, From> + Reaches<<T as Given<Reader, From>>::Way>,
+    T: MayBeMissing<<T as Given<Reader, From>>::Presence>,
+{
+    <T as Given<Reader, From>>::SOURCE
+}
+
+/// The name of the step that a parameter reads by its own name.
+#[must_use]
+pub const fn by_name<T, From: Source, Way>(source: &'static str) -> &'static str
+where
+    T: NamedInput<From::Output> + Reaches<Way>,
+{
+    source
+}
+
+/// Checks the type of the request and that of the response.
+pub const fn travels<T: CrossesHosts>() {}
+
+/// Checks what an undo takes as its step's output.
+pub const fn undoes<T: UndoneOutput<S::Output>, S: Source>() {}
+
+/// Checks what `respond` returns.
+pub const fn responds<T: ResponseReturn<Response>, Response>() {}
+
+/// Checks what a step gives.
+pub const fn stores<T: Storable>() {}
+
+/// What a step's run gives, as it is stored.
+///
+/// # Errors
+/// Those of the step; permanent, when its output cannot be written.
+pub fn step_result<R: StepReturn>(result: R) -> StepResult<Value>
+where
+    R::Output: Serialize,
+{
+    task::output(&result.into_result()?)
+}
+
+/// What a built-in step is to do.
+#[must_use]
+pub fn upload<R: BuiltInReturn>(work: R) -> Upload {
+    work.into_upload()
+}
+
+/// What an undo gives.
+///
+/// # Errors
+/// Those of the undo.
+pub fn undo_result<R: UndoReturn>(result: R) -> UndoResult {
+    result.into_result()
+}
+
+/// The output of the step that is to be undone.
+///
+/// # Errors
+/// Permanent, when it has another shape: the declaration changed under a running task.
+pub fn undone_output<T: DeserializeOwned>(step: &str, output: Option<Value>) -> StepResult<Option<T>> {
+    output.map(serde_json::from_value).transpose().map_err(|error| {
+        StepError::permanent(format_args!(
+            "the stored output of `{step}` does not fit what its undo takes ({error}): was the type changed without \
+             a new version?"
+        ))
+    })
+}
+
+/// Refuses, while compiling, a policy that its constructors would refuse but that was written as a struct literal.
+#[must_use]
+#[track_caller]
+pub const fn policy(policy: RetryPolicy) -> RetryPolicy {
+    assert!(
+        policy.max_retries <= 1000,
+        "CS0045: impossible retry policy: max_retries is at most 1000; a longer series is a schedule, not a retry"
+    );
+    assert!(
+        !policy.base.is_zero(),
+        "CS0045: impossible retry policy: its base delay is zero; build it with RetryPolicy::constant, linear or \
+         exponential"
+    );
+    assert!(
+        policy.cap.as_nanos() >= policy.base.as_nanos(),
+        "CS0045: impossible retry policy: its cap is below its base delay; raise the cap or lower the base"
+    );
+    policy
+}

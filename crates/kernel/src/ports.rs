@@ -384,10 +384,14 @@ pub trait Signals: Send + Sync + Debug {
     fn subscribe(&self) -> BoxStream<'static, Signal>;
 }
 
-/// A monotonic timer. Never a calendar: that is the database's.
+/// A monotonic timer. Never a calendar for decisions: that is the database's.
 pub trait Clock: Send + Sync + Debug {
     /// Time since some fixed point of this process.
     fn monotonic(&self) -> Duration;
+
+    /// Milliseconds since 1970-01-01 UTC by this machine. Only ever a part of new ids, so that they sort roughly by
+    /// age; never compared with anything.
+    fn unix_millis(&self) -> u64;
 
     /// Waits.
     fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()>;
