@@ -1,0 +1,69 @@
+//! The embedded set of adapters: one database file, a folder for objects, a folder for scratch, and no server.
+//!
+//! Must not decide anything about tasks. Several processes of one machine may open the same paths at the same time.
+
+use crate::folder::{FolderObjects, FolderScratch};
+use crate::local_queue::{LocalQueue, QueueOptions};
+use crate::sqlite::{self, SqliteOptions, SqliteStore};
+use crate::system::{LocalSignals, SystemClock, SystemRandom};
+use counterstep_kernel::ports::Ports;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// Where everything lies. What does not exist is made.
+#[derive(Debug, Clone)]
+pub struct EmbeddedPaths {
+    /// The SQLite file. SQLite keeps two more beside it (`-wal`, `-shm`), so its folder must be writable, and on a
+    /// local file system: WAL does not work over a network share.
+    pub database: PathBuf,
+    /// The folder of the objects, one folder a bucket.
+    pub objects: PathBuf,
+    /// The folder of the local files between steps.
+    pub scratch: PathBuf,
+}
+
+/// How the embedded adapters behave. The defaults are meant for use; tests shorten the waits.
+#[derive(Debug, Clone, Default)]
+pub struct EmbeddedOptions {
+    /// The database file.
+    pub sqlite: SqliteOptions,
+    /// The queue on its outbox rows.
+    pub queue: QueueOptions,
+}
+
+/// The embedded adapters could not be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// The database file.
+    #[error("the database file cannot be used")]
+    Database(#[from] sqlite::OpenError),
+    /// A folder cannot be made.
+    #[error("the folder `{}` cannot be used", path.display())]
+    Folder {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+}
+
+/// Opens everything, and brings the database's schema up to date.
+///
+/// # Errors
+/// [`OpenError`]; a database that a newer program has changed is refused and stays as it is.
+pub async fn open(paths: EmbeddedPaths, options: EmbeddedOptions) -> Result<Ports, OpenError> {
+    let EmbeddedPaths { database, objects, scratch } = paths;
+    let store = SqliteStore::open(&database, options.sqlite).await?;
+    let queue = LocalQueue::new(store.database(), options.queue);
+    let objects = FolderObjects::open(&objects).map_err(|source| OpenError::Folder { path: objects, source })?;
+    let scratch = FolderScratch::open(&scratch).map_err(|source| OpenError::Folder { path: scratch, source })?;
+    Ok(Ports {
+        store: Arc::new(store),
+        queue: Arc::new(queue),
+        objects: Arc::new(objects),
+        scratch: Arc::new(scratch),
+        signals: Arc::new(LocalSignals::new()),
+        clock: Arc::new(SystemClock::new()),
+        random: Arc::new(SystemRandom),
+    })
+}

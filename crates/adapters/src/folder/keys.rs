@@ -1,0 +1,90 @@
+//! Which keys and prefixes may become paths. Everything that touches the file system asks here first, so that no key,
+//! whoever made it, ever leads out of its bucket's folder. Must not touch the file system itself.
+
+use counterstep_kernel::keys::is_bucket_name;
+use counterstep_kernel::ports::ObjectError;
+
+/// A name that can stand as one segment of a path: `[A-Za-z0-9._-]`, not `.` or `..`, at most 200 bytes (a file system
+/// takes 255, and the half-done upload beside an object has a longer name).
+pub(super) fn is_segment(name: &str) -> bool {
+    (1..=200).contains(&name.len())
+        && name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-'))
+        && name != "."
+        && name != ".."
+}
+
+fn refused(what: &str, text: &str) -> ObjectError {
+    ObjectError::Refused(format!("`{}` is no acceptable {what}", text.escape_debug()))
+}
+
+/// A bucket's name.
+pub(super) fn bucket(name: &str) -> Result<&str, ObjectError> {
+    if is_bucket_name(name) { Ok(name) } else { Err(refused("bucket", name)) }
+}
+
+/// An object's key: `t/` and segments.
+pub(super) fn key(key: &str) -> Result<&str, ObjectError> {
+    let inner = key.strip_prefix("t/").ok_or_else(|| refused("object key", key))?;
+    if inner.split('/').all(is_segment) { Ok(key) } else { Err(refused("object key", key)) }
+}
+
+/// A folder of keys that may be deleted: `t/{tenant}/{task}/` or below. Nobody ever deletes a whole tenant, so a
+/// shorter prefix is a mistake.
+pub(super) fn deletable_prefix(prefix: &str) -> Result<&str, ObjectError> {
+    let folder = listable_prefix(prefix)?;
+    if prefix.split('/').filter(|segment| !segment.is_empty()).count() < 3 {
+        return Err(refused("prefix to delete", prefix));
+    }
+    Ok(folder)
+}
+
+/// A folder of keys that may be listed: nothing, `t/`, or segments below it. Returns it without the slash at its end.
+pub(super) fn listable_prefix(prefix: &str) -> Result<&str, ObjectError> {
+    if prefix.is_empty() || prefix == "t/" {
+        return Ok(prefix.trim_end_matches('/'));
+    }
+    let folder = prefix.strip_suffix('/').ok_or_else(|| refused("prefix", prefix))?;
+    key(folder).map_err(|_| refused("prefix", prefix))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_that_could_lead_out_of_their_bucket_are_refused() {
+        for bad in [
+            "",
+            "t",
+            "t/",
+            "x/y",
+            "/t/a",
+            "t//a",
+            "t/a/",
+            "t/../a",
+            "t/./a",
+            "t/a/..",
+            "t/%2e%2e/a",
+            "t/a b",
+            "t/a\\b",
+            "t/a#1",
+            "t/ä",
+            "t/a\0",
+            "T/a",
+        ] {
+            assert!(key(bad).is_err(), "{bad:?}");
+        }
+        assert!(key("t/default/0193/step.undo/e1.1/0").is_ok());
+        assert!(key(&format!("t/{}", "x".repeat(201))).is_err());
+    }
+
+    #[test]
+    fn only_a_tasks_folder_or_less_can_be_deleted() {
+        for bad in ["", "t/", "t/tenant/", "t/tenant/task", "t/tenant/../", "t//task/", "t/tenant/task//"] {
+            assert!(deletable_prefix(bad).is_err(), "{bad:?}");
+        }
+        assert_eq!(deletable_prefix("t/tenant/task/").unwrap(), "t/tenant/task");
+        assert_eq!(listable_prefix("t/tenant/").unwrap(), "t/tenant");
+        assert_eq!(listable_prefix("").unwrap(), "");
+    }
+}

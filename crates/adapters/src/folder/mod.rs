@@ -1,0 +1,11 @@
+//! What lies in folders of this machine: objects and scratch.
+//!
+//! Must not know tasks beyond their ids, nor delete anything but what a checked prefix names.
+
+mod keys;
+mod objects;
+mod scratch;
+mod walk;
+
+pub use objects::FolderObjects;
+pub use scratch::FolderScratch;

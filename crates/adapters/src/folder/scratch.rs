@@ -1,0 +1,142 @@
+//! Scratch as files: `root/{task}/{step}/{sha256}` once sealed, `….draft` beside it before. Must not outlive trust:
+//! nothing here is durable, and whoever looks a file up must be ready not to find it.
+
+use super::keys::is_segment;
+use super::walk::is_gone;
+use async_trait::async_trait;
+use bytes::BytesMut;
+use counterstep_contracts::TaskId;
+use counterstep_kernel::context::hex;
+use counterstep_kernel::ports::{ByteStream, Scratch, Sealed};
+use counterstep_kernel::scratch::{ScratchFile, ScratchPlace};
+use futures::StreamExt;
+use futures::stream;
+use sha2::{Digest, Sha256};
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use tokio::io::AsyncReadExt;
+use tokio::task::spawn_blocking;
+
+/// How much of a file is held at a time.
+const CHUNK: usize = 256 << 10;
+
+/// Scratch files in a folder of this host. Nothing is flushed to disk: after a power cut the engine makes the file
+/// again, and a file whose size is wrong counts as gone.
+#[derive(Debug, Clone)]
+pub struct FolderScratch {
+    root: PathBuf,
+}
+
+impl FolderScratch {
+    /// Makes the folder where there is none.
+    ///
+    /// # Errors
+    /// When the folder cannot be made or is none.
+    pub fn open(root: &Path) -> io::Result<Self> {
+        std::fs::create_dir_all(root)?;
+        Ok(Self { root: root.canonicalize()? })
+    }
+
+    fn folder(&self, task: TaskId, step: &str) -> io::Result<PathBuf> {
+        Ok(self.root.join(task.to_string()).join(segment(step)?))
+    }
+}
+
+fn segment(name: &str) -> io::Result<&str> {
+    if is_segment(name) {
+        return Ok(name);
+    }
+    let text = format!("`{}` is no acceptable scratch name", name.escape_debug());
+    Err(io::Error::new(io::ErrorKind::InvalidInput, text))
+}
+
+#[async_trait]
+impl Scratch for FolderScratch {
+    async fn create(&self, place: &ScratchPlace, name: &str) -> io::Result<PathBuf> {
+        let folder = self.folder(place.task, &place.step)?;
+        let path = folder.join(format!("{}.draft", segment(name)?));
+        blocking(move || {
+            std::fs::create_dir_all(&folder)?;
+            std::fs::File::create(&path)?;
+            Ok(path)
+        })
+        .await
+    }
+
+    async fn seal(&self, place: &ScratchPlace, path: &Path) -> io::Result<Sealed> {
+        let (folder, draft) = (self.folder(place.task, &place.step)?, path.to_owned());
+        if draft.parent() != Some(&folder) {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "a draft of another step cannot be sealed here"));
+        }
+        blocking(move || {
+            let sealed = measure(&draft)?;
+            // Two drafts of one content end as one file: a rename replaces, and who reads the old one reads on.
+            std::fs::rename(&draft, folder.join(&sealed.sha256))?;
+            Ok(sealed)
+        })
+        .await
+    }
+
+    async fn locate(&self, task: TaskId, file: &ScratchFile) -> io::Result<Option<PathBuf>> {
+        let path = self.folder(task, &file.step)?.join(segment(&file.sha256)?);
+        let size_bytes = file.size_bytes;
+        blocking(move || match std::fs::metadata(&path) {
+            Ok(found) if found.is_file() && found.len() == size_bytes => Ok(Some(path)),
+            Ok(_) => Ok(None),
+            Err(error) if is_gone(&error) => Ok(None),
+            Err(error) => Err(error),
+        })
+        .await
+    }
+
+    async fn read(&self, path: &Path) -> io::Result<ByteStream> {
+        let file = tokio::fs::File::open(path).await?;
+        Ok(stream::try_unfold(file, |mut file| async {
+            let mut chunk = BytesMut::with_capacity(CHUNK);
+            let read = file.read_buf(&mut chunk).await?;
+            Ok((read > 0).then(|| (chunk.freeze(), file)))
+        })
+        .boxed())
+    }
+
+    async fn remove(&self, task: TaskId) -> io::Result<()> {
+        let folder = self.root.join(task.to_string());
+        blocking(move || match std::fs::remove_dir_all(folder) {
+            Err(error) if !is_gone(&error) => Err(error),
+            Ok(()) | Err(_) => Ok(()),
+        })
+        .await
+    }
+
+    async fn tasks(&self) -> io::Result<Vec<TaskId>> {
+        let root = self.root.clone();
+        blocking(move || {
+            let mut tasks = Vec::new();
+            for entry in std::fs::read_dir(root)? {
+                // What is not named like a task was not put there by us, and is left alone.
+                tasks.extend(entry?.file_name().to_str().and_then(|name| name.parse::<TaskId>().ok()));
+            }
+            Ok(tasks)
+        })
+        .await
+    }
+}
+
+/// Reads a file once.
+fn measure(path: &Path) -> io::Result<Sealed> {
+    let mut file = std::fs::File::open(path)?;
+    let (mut digest, mut size_bytes) = (Sha256::new(), 0);
+    let mut chunk = vec![0; CHUNK];
+    loop {
+        let read = file.read(&mut chunk)?;
+        if read == 0 {
+            return Ok(Sealed { size_bytes, sha256: hex(&digest.finalize()) });
+        }
+        digest.update(&chunk[..read]);
+        size_bytes += read as u64;
+    }
+}
+
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> io::Result<T> + Send + 'static) -> io::Result<T> {
+    spawn_blocking(work).await.map_err(io::Error::other)?
+}

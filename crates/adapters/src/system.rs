@@ -1,0 +1,100 @@
+//! The ports that need nothing but this process: a timer, chance, and hints between its parts.
+//!
+//! Must not know calendars (that is the database's clock) nor carry anything that may not be lost.
+
+use counterstep_kernel::ports::{Clock, Random, Signal, Signals};
+use futures::StreamExt;
+use futures::future::BoxFuture;
+use futures::stream::{self, BoxStream};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use tokio::sync::broadcast::{self, error::RecvError};
+use tokio::time::Instant;
+
+/// Tokio's timer, so that a test that pauses Tokio's time pauses this one too.
+#[derive(Debug, Clone, Copy)]
+pub struct SystemClock {
+    started: Instant,
+}
+
+impl SystemClock {
+    /// Counts from now on.
+    #[must_use]
+    pub fn new() -> Self {
+        Self { started: Instant::now() }
+    }
+}
+
+impl Default for SystemClock {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Clock for SystemClock {
+    fn monotonic(&self) -> Duration {
+        self.started.elapsed()
+    }
+
+    fn unix_millis(&self) -> u64 {
+        // A machine whose calendar is before 1970 still gets ids; they only sort badly.
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+    }
+
+    fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
+        Box::pin(tokio::time::sleep(duration))
+    }
+}
+
+/// The operating system's chance, through a generator of each thread.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct SystemRandom;
+
+impl Random for SystemRandom {
+    fn bits(&self) -> u128 {
+        rand::random()
+    }
+}
+
+/// How many hints a slow listener may be behind before it skips some.
+const BACKLOG: usize = 1024;
+
+/// Hints within one process. Other processes on the same database file learn of a cancel with their next heartbeat.
+#[derive(Debug, Clone)]
+pub struct LocalSignals {
+    sender: broadcast::Sender<Signal>,
+}
+
+impl LocalSignals {
+    /// Without listeners.
+    #[must_use]
+    pub fn new() -> Self {
+        Self { sender: broadcast::Sender::new(BACKLOG) }
+    }
+}
+
+impl Default for LocalSignals {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Signals for LocalSignals {
+    fn send(&self, signal: Signal) {
+        // An error means that nobody listens, which is fine for a hint.
+        let _ = self.sender.send(signal);
+    }
+
+    fn subscribe(&self) -> BoxStream<'static, Signal> {
+        stream::unfold(self.sender.subscribe(), |mut receiver| async move {
+            loop {
+                match receiver.recv().await {
+                    Ok(signal) => return Some((signal, receiver)),
+                    Err(RecvError::Lagged(_)) => {}
+                    Err(RecvError::Closed) => return None,
+                }
+            }
+        })
+        .boxed()
+    }
+}
