@@ -1,28 +1,42 @@
-//! The store on one SQLite file. (Being written: opens, answers nothing yet.)
+//! The store on one SQLite file, which several processes of one machine may share.
+//!
+//! Owns the way from a port's call to one closure with a whole transaction in it; the queries lie in a file for each
+//! table. Must not decide anything about a task.
+
+mod attempts;
+mod audit;
+mod commit;
+#[cfg(feature = "local-queue")]
+pub(crate) mod deliveries;
+pub(crate) mod fault;
+mod idempotency;
+mod migrate;
+pub(crate) mod outbox;
+pub(crate) mod pool;
+mod schema;
+mod steps;
+mod tasks;
+
+pub use pool::{Database, OpenError, SqliteOptions};
 
 use async_trait::async_trait;
-use counterstep_contracts::{Epoch, TaskId, Tenant};
-use counterstep_kernel::ports::*;
-use counterstep_kernel::record::{History, TaskRecord};
+use counterstep_contracts::{Epoch, QueueName, TaskId, Tenant};
+use counterstep_kernel::ports::{
+    CommitError, Committed, Due, DueTask, Heartbeat, IdempotencyRow, Intent, IntentOp, OutboxOp, OutboxRow, Store,
+    StoreError, TaskLine, TaskQuery,
+};
+use counterstep_kernel::record::{DbTime, History, TaskRecord};
 use counterstep_kernel::transition::{Guard, Transition};
+use diesel::SqliteConnection;
+use fault::{Fault, micros, read_json};
+use pool::{Durability, now};
 use std::path::Path;
 use std::time::Duration;
 
-/// How the database file is used.
-#[derive(Debug, Clone, Default)]
-#[non_exhaustive]
-pub struct SqliteOptions {}
+/// For so long a message that one relay has taken is not given to another.
+const RELAY_HOLD: Duration = Duration::from_secs(15);
 
-/// The file could not be opened.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum OpenError {}
-
-/// The connections to one file.
-#[derive(Debug, Clone)]
-pub struct Database {}
-
-/// The store on one SQLite file.
+/// The store on one SQLite file. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct SqliteStore {
     database: Database,
@@ -32,9 +46,9 @@ impl SqliteStore {
     /// Opens a file, makes it where there is none, and brings its schema up to date.
     ///
     /// # Errors
-    /// [`OpenError`].
-    pub async fn open(_path: &Path, _options: SqliteOptions) -> Result<Self, OpenError> {
-        Ok(Self { database: Database {} })
+    /// [`OpenError`]; a file that a newer program has changed is refused and stays as it is.
+    pub async fn open(path: &Path, options: SqliteOptions) -> Result<Self, OpenError> {
+        Ok(Self { database: Database::open(path, &options).await? })
     }
 
     /// The connections, for the queue on the same file.
@@ -42,39 +56,153 @@ impl SqliteStore {
     pub fn database(&self) -> Database {
         self.database.clone()
     }
-}
 
-fn not_yet<T>() -> Result<T, StoreError> {
-    Err(StoreError::Unavailable("not written yet".to_owned()))
+    /// Whether the file can be read: for a health check.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`] where it cannot.
+    pub async fn check(&self) -> Result<(), StoreError> {
+        Ok(self.database.read(|connection| Ok(now(connection)?)).await.map(drop)?)
+    }
 }
 
 #[async_trait]
 impl Store for SqliteStore {
-    async fn load(&self, _task: TaskId) -> Result<Option<TaskRecord>, StoreError> {
-        not_yet()
+    async fn load(&self, task: TaskId) -> Result<Option<TaskRecord>, StoreError> {
+        let load = move |connection: &mut SqliteConnection| {
+            let now = DbTime(now(connection)?);
+            let Some(row) = tasks::load(connection, task)? else { return Ok(None) };
+            Ok(Some(TaskRecord { task: row, steps: steps::of(connection, task)?, now }))
+        };
+        Ok(self.database.read(load).await?)
     }
-    async fn commit(&self, _guard: Guard, _transition: &Transition) -> Result<Committed, CommitError> {
-        Ok(not_yet()?)
+
+    async fn commit(&self, guard: Guard, transition: &Transition) -> Result<Committed, CommitError> {
+        let transition = transition.clone();
+        let write = move |connection: &mut SqliteConnection, now| {
+            commit::write(connection, now, guard, &transition)?;
+            Ok(Committed { now: DbTime(now) })
+        };
+        Ok(self.database.write(Durability::Full, write).await?)
     }
-    async fn heartbeat(&self, _task: TaskId, _epoch: Epoch, _ttl: Duration) -> Result<Heartbeat, StoreError> {
-        not_yet()
+
+    async fn heartbeat(&self, task: TaskId, epoch: Epoch, ttl: Duration) -> Result<Heartbeat, StoreError> {
+        let prolong = move |connection: &mut SqliteConnection, now| {
+            let held = tasks::prolong(connection, task, epoch, now + micros(ttl))?;
+            Ok(held.map_or(Heartbeat::Lost, |at| Heartbeat::Held { cancel_requested: at.is_some() }))
+        };
+        Ok(self.database.write(Durability::Relaxed, prolong).await?)
     }
-    async fn due(&self, _due: &Due, _limit: u32) -> Result<Vec<DueTask>, StoreError> {
-        not_yet()
+
+    async fn due(&self, due: &Due, limit: u32) -> Result<Vec<DueTask>, StoreError> {
+        let due = due.clone();
+        Ok(self.database.read(move |connection| find_due(connection, &due, limit)).await?)
     }
-    async fn list(&self, _query: &TaskQuery) -> Result<Vec<TaskLine>, StoreError> {
-        not_yet()
+
+    async fn list(&self, query: &TaskQuery) -> Result<Vec<TaskLine>, StoreError> {
+        let query = query.clone();
+        Ok(self.database.read(move |connection| tasks::list(connection, &query)).await?)
     }
-    async fn history(&self, _task: TaskId) -> Result<History, StoreError> {
-        not_yet()
+
+    async fn history(&self, task: TaskId) -> Result<History, StoreError> {
+        let load = move |connection: &mut SqliteConnection| {
+            Ok(History { audit: audit::of(connection, task)?, attempts: attempts::of(connection, task)? })
+        };
+        Ok(self.database.read(load).await?)
     }
-    async fn outbox(&self, _op: OutboxOp) -> Result<Vec<OutboxRow>, StoreError> {
-        not_yet()
+
+    async fn outbox(&self, op: OutboxOp) -> Result<Vec<OutboxRow>, StoreError> {
+        let work = move |connection: &mut SqliteConnection, now| work_outbox(connection, now, &op);
+        // A mark that is lost in a power cut means one more publication of the same message.
+        Ok(self.database.write(Durability::Relaxed, work).await?)
     }
-    async fn intents(&self, _op: IntentOp) -> Result<Vec<Intent>, StoreError> {
-        not_yet()
+
+    async fn intents(&self, op: IntentOp) -> Result<Vec<Intent>, StoreError> {
+        let (condemn, list) = match op {
+            IntentOp::Overdue { limit } => {
+                let find = move |connection: &mut SqliteConnection| {
+                    let now = now(connection)?;
+                    Ok(attempts::overdue(connection, now, limit)?)
+                };
+                return Ok(self.database.read(find).await?);
+            }
+            IntentOp::Condemn(list) => (true, list),
+            IntentOp::Swept(list) => (false, list),
+        };
+        let close = move |connection: &mut SqliteConnection, now| {
+            let mut condemned = Vec::new();
+            for intent in list {
+                let key = attempts::Key::from(&intent);
+                if !condemn {
+                    attempts::swept(connection, key)?;
+                } else if attempts::condemn(connection, key, now)? {
+                    condemned.push(intent);
+                }
+            }
+            Ok(condemned)
+        };
+        // On the disk before anything is deleted: else a success could keep, after a power cut, what is gone.
+        Ok(self.database.write(Durability::Full, close).await?)
     }
-    async fn idempotency(&self, _tenant: &Tenant, _key: &str) -> Result<Option<IdempotencyRow>, StoreError> {
-        not_yet()
+
+    async fn idempotency(&self, tenant: &Tenant, key: &str) -> Result<Option<IdempotencyRow>, StoreError> {
+        let (tenant, key) = (tenant.clone(), key.to_owned());
+        let find = move |connection: &mut SqliteConnection| {
+            let now = now(connection)?;
+            idempotency::find(connection, &tenant, &key, now)
+        };
+        Ok(self.database.read(find).await?)
     }
+}
+
+fn find_due(connection: &mut SqliteConnection, due: &Due, limit: u32) -> Result<Vec<DueTask>, Fault> {
+    let now = now(connection)?;
+    let mut lines = Vec::new();
+    match due {
+        // Queue by queue, each in the order of its index: asked for all queues at once, SQLite would read and sort the
+        // whole backlog for every poll.
+        Due::Claimable { queues, unclaimed_for } => {
+            for queue in queues {
+                lines.extend(tasks::unclaimed(connection, queue, now - micros(*unclaimed_for), limit)?);
+                lines.extend(tasks::due(connection, queue, now, limit)?);
+            }
+            lines.sort_by(|a, b| (a.since, &a.id).cmp(&(b.since, &b.id)));
+        }
+        Due::Lost => lines = tasks::lost(connection, now, limit)?,
+    }
+    let decoded = lines.into_iter().filter_map(|line| match line.decode() {
+        Ok(task) => Some(task),
+        Err(fault) => {
+            tracing::warn!(?fault, "a due task cannot be read");
+            None
+        }
+    });
+    Ok(decoded.take(usize::try_from(limit).unwrap_or(usize::MAX)).collect())
+}
+
+fn work_outbox(connection: &mut SqliteConnection, now: i64, op: &OutboxOp) -> Result<Vec<OutboxRow>, Fault> {
+    let mut taken = Vec::new();
+    match op {
+        OutboxOp::Take { older_than, limit } => {
+            for row in outbox::to_relay(connection, now - micros(*older_than), now, *limit)? {
+                // Hidden even where it cannot be read: else it would stand in the way of the others for ever.
+                outbox::hide(connection, row.id, now + micros(RELAY_HOLD))?;
+                match read_json("outbox.message", &row.message) {
+                    Ok(message) => taken.push(OutboxRow { id: row.id, queue: QueueName(row.queue), message }),
+                    Err(fault) => tracing::warn!(row = row.id, ?fault, "a message cannot be read"),
+                }
+            }
+        }
+        OutboxOp::Mark(ids) => {
+            for id in ids {
+                outbox::mark(connection, *id, now)?;
+            }
+        }
+        OutboxOp::MarkChanges(changes) => {
+            for change in changes {
+                outbox::mark_change(connection, *change, now)?;
+            }
+        }
+    }
+    Ok(taken)
 }

@@ -1,0 +1,137 @@
+-- Times are microseconds since 1970 UTC by SQLite's own clock. Ids are hyphenated UUIDs as TEXT: a person who opens the
+-- file with `sqlite3` can read them and paste them from a log, and version 7 sorts the same as text as it does as
+-- bytes; the price is 20 bytes an id. JSON is TEXT, enums are their stable texts.
+
+CREATE TABLE tasks (
+    id                  TEXT    NOT NULL PRIMARY KEY,
+    tenant              TEXT    NOT NULL,
+    task_type           TEXT    NOT NULL,
+    version             INTEGER NOT NULL,
+    definition_hash     TEXT    NOT NULL,
+    status              TEXT    NOT NULL,
+    waiting             TEXT,
+    host                TEXT    NOT NULL,
+    queue               TEXT    NOT NULL,
+    rev                 INTEGER NOT NULL,
+    epoch               INTEGER NOT NULL,
+    lease_owner         TEXT,
+    lease_expires_at    INTEGER,
+    due_at              INTEGER,
+    deadline_at         INTEGER,
+    cancel_requested_at INTEGER,
+    goal                TEXT,
+    recovery_attempts   INTEGER NOT NULL,
+    dispatch_seq        INTEGER NOT NULL,
+    audit_seq           INTEGER NOT NULL,
+    request             TEXT    NOT NULL,
+    response            TEXT,
+    failure             TEXT,
+    residue             INTEGER NOT NULL,
+    traceparent         TEXT,
+    created_at          INTEGER NOT NULL,
+    updated_at          INTEGER NOT NULL,
+    finished_at         INTEGER,
+    change_id           TEXT    NOT NULL,
+    CHECK ((lease_owner IS NULL) = (lease_expires_at IS NULL))
+) STRICT;
+
+-- The three ways in which a task is due; each index holds only the rows that its query may return.
+CREATE INDEX tasks_unclaimed ON tasks (queue, updated_at)
+    WHERE lease_owner IS NULL AND due_at IS NULL AND status IN ('submitted', 'dispatched', 'compensating');
+CREATE INDEX tasks_due ON tasks (queue, due_at)
+    WHERE lease_owner IS NULL AND due_at IS NOT NULL AND status IN ('waiting', 'compensating');
+CREATE INDEX tasks_leased ON tasks (lease_expires_at) WHERE lease_owner IS NOT NULL;
+-- Lists, newest first.
+CREATE INDEX tasks_by_status ON tasks (status, id);
+CREATE INDEX tasks_by_type ON tasks (task_type, id);
+CREATE INDEX tasks_by_tenant ON tasks (tenant, id);
+
+CREATE TABLE steps (
+    task              TEXT    NOT NULL REFERENCES tasks (id),
+    no                INTEGER NOT NULL,
+    name              TEXT    NOT NULL,
+    status            TEXT    NOT NULL,
+    output            TEXT,
+    attempts          INTEGER NOT NULL,
+    retries_used      INTEGER NOT NULL,
+    undo_attempts     INTEGER NOT NULL,
+    undo_retries_used INTEGER NOT NULL,
+    attempt_open      INTEGER NOT NULL,
+    started_seq       INTEGER,
+    error             TEXT,
+    change_id         TEXT    NOT NULL,
+    PRIMARY KEY (task, no)
+) STRICT, WITHOUT ROWID;
+
+-- No foreign key to tasks: the attempt of an upload starts before its task is accepted, and stays for the sweep where
+-- the task never is. A table with rowids, because their order is the order of the starts.
+CREATE TABLE attempts (
+    task        TEXT    NOT NULL,
+    step        INTEGER NOT NULL,
+    direction   TEXT    NOT NULL,
+    attempt     INTEGER NOT NULL,
+    epoch       INTEGER NOT NULL,
+    prefix      TEXT    NOT NULL,
+    outcome     TEXT,
+    error       TEXT,
+    started_at  INTEGER NOT NULL,
+    ended_at    INTEGER,
+    sweep_after INTEGER NOT NULL,
+    -- open: its objects may become an output. kept: they are one. condemned: they never will be. swept: there are none.
+    intent      TEXT    NOT NULL CHECK (intent IN ('open', 'kept', 'condemned', 'swept')),
+    change_id   TEXT    NOT NULL,
+    ended_by    TEXT,
+    PRIMARY KEY (task, step, direction, attempt)
+) STRICT;
+
+CREATE INDEX attempts_to_sweep ON attempts (sweep_after) WHERE intent IN ('open', 'condemned');
+
+CREATE TABLE audit (
+    task      TEXT    NOT NULL REFERENCES tasks (id),
+    seq       INTEGER NOT NULL,
+    at        INTEGER NOT NULL,
+    event     TEXT    NOT NULL,
+    from_status TEXT,
+    to_status TEXT    NOT NULL,
+    step      INTEGER,
+    step_from TEXT,
+    step_to   TEXT,
+    attempt   INTEGER,
+    epoch     INTEGER NOT NULL,
+    actor     TEXT    NOT NULL,
+    details   TEXT    NOT NULL,
+    change_id TEXT    NOT NULL,
+    PRIMARY KEY (task, seq)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE outbox (
+    id           INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT,
+    task         TEXT    NOT NULL,
+    queue        TEXT    NOT NULL,
+    dispatch_seq INTEGER NOT NULL,
+    message      TEXT    NOT NULL,
+    change_id    TEXT    NOT NULL,
+    created_at   INTEGER NOT NULL,
+    published_at INTEGER,
+    -- Until then a relay, or a delivery of the local queue, has it.
+    visible_at   INTEGER NOT NULL,
+    -- Grows with each delivery, so that a settlement of an earlier one is known as such.
+    deliveries   INTEGER NOT NULL DEFAULT 0,
+    -- Why it was ended without being worked on.
+    note         TEXT
+) STRICT;
+
+CREATE INDEX outbox_unpublished ON outbox (queue, id) WHERE published_at IS NULL;
+CREATE INDEX outbox_to_relay ON outbox (id) WHERE published_at IS NULL;
+CREATE INDEX outbox_by_change ON outbox (change_id) WHERE published_at IS NULL;
+
+CREATE TABLE idempotency (
+    tenant      TEXT    NOT NULL,
+    key         TEXT    NOT NULL,
+    task        TEXT    NOT NULL,
+    fingerprint TEXT,
+    answer      TEXT,
+    expires_at  INTEGER NOT NULL,
+    change_id   TEXT    NOT NULL,
+    PRIMARY KEY (tenant, key)
+) STRICT, WITHOUT ROWID;

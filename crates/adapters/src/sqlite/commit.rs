@@ -1,0 +1,187 @@
+//! One transition, written in one transaction. Checks what the transition says must hold, and writes what it says must
+//! be written; must not find out what ought to happen.
+
+use super::fault::{Fault, micros, write_json};
+use super::{attempts, audit, idempotency, outbox, steps, tasks};
+use counterstep_contracts::{Epoch, Outcome, TaskId};
+use counterstep_kernel::ports::CommitError;
+use counterstep_kernel::transition::{AttemptWrite, Guard, IdempotencyWrite, LeaseChange, TaskWrite, Time, Transition};
+use diesel::SqliteConnection;
+use diesel::result::{DatabaseErrorKind, Error as DieselError};
+
+/// Writes everything, or says why nothing was.
+pub(super) fn write(
+    connection: &mut SqliteConnection,
+    now: i64,
+    guard: Guard,
+    transition: &Transition,
+) -> Result<(), Fault> {
+    let Transition { change_id, task_id, .. } = *transition;
+    let head = tasks::head(connection, task_id)?;
+    check_guard(guard, head.as_ref())?;
+    match &transition.task {
+        Some(write) => write_task(connection, now, (guard, head.as_ref()), transition, write)?,
+        // Without its row a task's revision stays where it is, so such a change may only come before the task.
+        None if head.is_some() || guard != (Guard::Free { rev: counterstep_contracts::Rev(0) }) => {
+            return Err(Fault::Corrupt("only a receive may leave the task's row alone".to_owned()));
+        }
+        None => {}
+    }
+    for step in &transition.steps {
+        steps::put(connection, task_id, change_id, step)?;
+    }
+    for attempt in &transition.attempts {
+        write_attempt(connection, now, transition, attempt)?;
+    }
+    for entry in &transition.audit {
+        audit::insert(connection, task_id, change_id, now, entry)?;
+    }
+    for message in &transition.outbox {
+        outbox::insert(connection, task_id, change_id, now, message)?;
+    }
+    if let Some(write) = &transition.idempotency {
+        write_idempotency(connection, now, transition, write)?;
+    }
+    Ok(())
+}
+
+fn check_guard(guard: Guard, head: Option<&tasks::Head>) -> Result<(), CommitError> {
+    match (guard, head) {
+        (Guard::Lease { .. }, None) => Err(CommitError::Fenced { current: Epoch(0) }),
+        (Guard::Lease { epoch, .. }, Some(head)) if epoch.0 != head.epoch => {
+            Err(CommitError::Fenced { current: Epoch(head.epoch) })
+        }
+        (Guard::Lease { rev, .. } | Guard::Free { rev }, head) if rev.0 != head.map_or(0, |head| head.rev) => {
+            Err(CommitError::Stale)
+        }
+        (Guard::Lease { .. } | Guard::Free { .. }, _) => Ok(()),
+    }
+}
+
+fn write_task(
+    connection: &mut SqliteConnection,
+    now: i64,
+    (guard, head): (Guard, Option<&tasks::Head>),
+    transition: &Transition,
+    write: &TaskWrite,
+) -> Result<(), Fault> {
+    let (Guard::Lease { rev, .. } | Guard::Free { rev }) = guard;
+    if write.row.id != transition.task_id || write.row.rev != rev.next() {
+        return Err(Fault::Corrupt("the new row is not the guarded one with the next revision".to_owned()));
+    }
+    let owned = head.is_some_and(|head| head.lease_owner.is_some());
+    let live = owned && head.and_then(|head| head.lease_expires_at).is_some_and(|until| until > now);
+    if write.needs_expired_lease && (!owned || live) {
+        return Err(CommitError::Stale.into());
+    }
+    let (lease_owner, lease_expires_at) = match &write.lease {
+        LeaseChange::Keep => (head.and_then(|head| head.lease_owner.clone()), head.and_then(|h| h.lease_expires_at)),
+        LeaseChange::Release => (None, None),
+        // Under a lease guard the live lease is the committer's own: its epoch was compared above.
+        LeaseChange::Take { .. } if live && matches!(guard, Guard::Free { .. }) => {
+            return Err(CommitError::Stale.into());
+        }
+        LeaseChange::Take { owner, ttl } => (Some(owner.clone()), Some(now + micros(*ttl))),
+    };
+    let cancelled = head.and_then(|head| head.cancel_requested_at);
+    let row = tasks::Columns {
+        lease_owner,
+        lease_expires_at,
+        due_at: at(write.due, now, head.and_then(|head| head.due_at)),
+        deadline_at: at(write.deadline, now, head.and_then(|head| head.deadline_at)),
+        // Once set it stays: nobody takes back that a client was told "cancelling".
+        cancel_requested_at: cancelled.or_else(|| at(write.cancel_requested, now, None)),
+        finished_at: at(write.finished, now, head.and_then(|head| head.finished_at)),
+        created_at: head.map_or(now, |head| head.created_at),
+        updated_at: now,
+        change_id: transition.change_id.to_string(),
+        ..tasks::Columns::encode(&write.row)?
+    };
+    match head {
+        Some(_) => tasks::update(connection, &row)?,
+        None => tasks::insert(connection, &row)?,
+    }
+    Ok(())
+}
+
+fn at(time: Time, now: i64, before: Option<i64>) -> Option<i64> {
+    match time {
+        Time::Keep => before,
+        Time::Clear => None,
+        Time::In(duration) => Some(now + micros(duration)),
+    }
+}
+
+fn write_attempt(
+    connection: &mut SqliteConnection,
+    now: i64,
+    transition: &Transition,
+    write: &AttemptWrite,
+) -> Result<(), Fault> {
+    let Transition { change_id: change, task_id: task, .. } = *transition;
+    match write {
+        AttemptWrite::Start { step, direction, attempt, epoch, prefix, sweep_after } => {
+            let key = attempts::Key { task, step: *step, direction: *direction, attempt: *attempt };
+            let sweep_after = now + micros(*sweep_after);
+            let start = attempts::Start { key, epoch: *epoch, prefix, started_at: now, sweep_after, change };
+            attempts::insert(connection, &start).map_err(|error| match error {
+                // Somebody has claimed this execution: whoever decided on it did not know.
+                DieselError::DatabaseError(DatabaseErrorKind::UniqueViolation, _) => CommitError::Stale.into(),
+                other => Fault::Sql(other),
+            })
+        }
+        AttemptWrite::End { step, direction, attempt, outcome, error, keeps_objects } => {
+            let key = attempts::Key { task, step: *step, direction: *direction, attempt: *attempt };
+            let (ended, intent) = attempts::state(connection, key)?
+                .ok_or_else(|| Fault::Corrupt(format!("an attempt that never started cannot end: {key:?}")))?;
+            if ended.is_some() {
+                return Err(Fault::Corrupt(format!("an attempt cannot end twice: {key:?}")));
+            }
+            let end = attempts::End { key, outcome: *outcome, error: error.as_deref(), ended_at: now, change };
+            attempts::end(connection, &end)?;
+            match (outcome, intent.as_str()) {
+                (Outcome::Succeeded, "open") => {
+                    attempts::close(connection, key, if *keeps_objects { "kept" } else { "swept" })?;
+                }
+                (Outcome::Succeeded, _) => return Err(CommitError::Condemned.into()),
+                // What it may have stored stays open to the sweep.
+                (Outcome::Failed | Outcome::InDoubt | Outcome::Cancelled, _) => {}
+            }
+            Ok(())
+        }
+        AttemptWrite::Release { step } => Ok(attempts::release(connection, task, *step, now)?),
+    }
+}
+
+fn write_idempotency(
+    connection: &mut SqliteConnection,
+    now: i64,
+    transition: &Transition,
+    write: &IdempotencyWrite,
+) -> Result<(), Fault> {
+    let task: TaskId = transition.task_id;
+    let (tenant, key, finished, expires_in) = match write {
+        IdempotencyWrite::Abandon { tenant, key } => {
+            return Ok(idempotency::delete(connection, tenant, key, task)?);
+        }
+        IdempotencyWrite::Begin { tenant, key, expires_in } => (tenant, key, None, *expires_in),
+        IdempotencyWrite::Finish { tenant, key, fingerprint, answer, expires_in } => {
+            (tenant, key, Some((fingerprint.clone(), write_json(answer)?)), *expires_in)
+        }
+    };
+    let own = task.to_string();
+    if idempotency::owner(connection, tenant, key, now)?.is_some_and(|owner| owner != own) {
+        return Err(CommitError::KeyTaken.into());
+    }
+    let (fingerprint, answer) = finished.unzip();
+    let row = idempotency::Columns {
+        tenant: tenant.0.clone(),
+        key: key.clone(),
+        task: own,
+        fingerprint,
+        answer,
+        expires_at: now + micros(expires_in),
+        change_id: transition.change_id.to_string(),
+    };
+    Ok(idempotency::put(connection, &row)?)
+}

@@ -1,0 +1,77 @@
+//! Queries on the table `idempotency`.
+
+use super::fault::{Fault, parse, read_json};
+use super::schema::idempotency;
+use counterstep_contracts::{TaskId, Tenant};
+use counterstep_kernel::ports::IdempotencyRow;
+use diesel::SqliteConnection;
+use diesel::prelude::*;
+
+/// A row, column by column.
+#[derive(Debug, Insertable, AsChangeset)]
+#[diesel(table_name = idempotency, treat_none_as_null = true)]
+pub(super) struct Columns {
+    pub(super) tenant: String,
+    pub(super) key: String,
+    pub(super) task: String,
+    pub(super) fingerprint: Option<String>,
+    pub(super) answer: Option<String>,
+    pub(super) expires_at: i64,
+    pub(super) change_id: String,
+}
+
+/// Writes a row, over whatever was there.
+pub(super) fn put(connection: &mut SqliteConnection, row: &Columns) -> QueryResult<()> {
+    diesel::insert_into(idempotency::table)
+        .values(row)
+        .on_conflict((idempotency::tenant, idempotency::key))
+        .do_update()
+        .set(row)
+        .execute(connection)
+        .map(drop)
+}
+
+/// Whose the key is at that time, where it is anyone's.
+pub(super) fn owner(
+    connection: &mut SqliteConnection,
+    tenant: &Tenant,
+    key: &str,
+    now: i64,
+) -> QueryResult<Option<String>> {
+    idempotency::table
+        .find((&tenant.0, key))
+        .filter(idempotency::expires_at.gt(now))
+        .select(idempotency::task)
+        .first(connection)
+        .optional()
+}
+
+/// Removes a task's own row.
+pub(super) fn delete(connection: &mut SqliteConnection, tenant: &Tenant, key: &str, task: TaskId) -> QueryResult<()> {
+    let own = idempotency::table.find((&tenant.0, key)).filter(idempotency::task.eq(task.to_string()));
+    diesel::delete(own).execute(connection).map(drop)
+}
+
+/// The row of a key at that time.
+pub(super) fn find(
+    connection: &mut SqliteConnection,
+    tenant: &Tenant,
+    key: &str,
+    now: i64,
+) -> Result<Option<IdempotencyRow>, Fault> {
+    let found: Option<(String, Option<String>, Option<String>)> = idempotency::table
+        .find((&tenant.0, key))
+        .filter(idempotency::expires_at.gt(now))
+        .select((idempotency::task, idempotency::fingerprint, idempotency::answer))
+        .first(connection)
+        .optional()?;
+    let Some((task, fingerprint, answer)) = found else { return Ok(None) };
+    let finished = match (fingerprint, answer) {
+        (Some(fingerprint), Some(answer)) => Some((fingerprint, read_json("idempotency.answer", &answer)?)),
+        (Some(_), None) | (None, Some(_)) => {
+            return Err(Fault::Corrupt("idempotency: an answer and its fingerprint go together".to_owned()));
+        }
+        (None, None) => None,
+    };
+    Ok(Some(IdempotencyRow { task: parse("idempotency.task", &task)?, finished }))
+}

@@ -1,0 +1,227 @@
+//! The connections to one SQLite file, and the one way to use them: a closure on a thread that may block, with a whole
+//! transaction in it. Must not know a table.
+
+use super::fault::{Fault, is_busy};
+use super::migrate;
+use deadpool::Runtime;
+use deadpool::managed::{Manager, Metrics, Object, Pool, RecycleError, RecycleResult, Timeouts};
+use diesel::connection::{AnsiTransactionManager, TransactionManager, TransactionManagerStatus};
+use diesel::prelude::*;
+use diesel::sql_types::BigInt;
+use diesel::{SqliteConnection, connection::SimpleConnection};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::task::spawn_blocking;
+
+/// How the database file is used.
+#[derive(Debug, Clone)]
+pub struct SqliteOptions {
+    /// Connections that only read. Writes go through one more.
+    pub readers: usize,
+    /// How long a call waits for a connection of this process.
+    pub wait: Duration,
+    /// How long SQLite waits for another process that writes.
+    pub busy_timeout: Duration,
+}
+
+impl Default for SqliteOptions {
+    fn default() -> Self {
+        Self { readers: 3, wait: Duration::from_secs(10), busy_timeout: Duration::from_secs(5) }
+    }
+}
+
+/// The file could not be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// A newer program has changed its schema. Nothing was written.
+    #[error("the database has schema version {version}, which this program does not know: use a newer program")]
+    NewerSchema {
+        /// The migration that this program does not know.
+        version: String,
+    },
+    /// The path is not UTF-8, or has no folder.
+    #[error("`{}` cannot be the path of a database", .0.display())]
+    Path(PathBuf),
+    /// Its folder cannot be made.
+    #[error("the folder of the database cannot be made")]
+    Folder(#[source] std::io::Error),
+    /// SQLite cannot open it.
+    #[error("the database cannot be opened: {0}")]
+    Connection(String),
+    /// A migration failed. It rolled back.
+    #[error("the database's schema cannot be brought up to date: {0}")]
+    Migration(String),
+}
+
+/// Whether a write has to survive a power cut.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Durability {
+    /// It is on the disk when the call returns.
+    Full,
+    /// It survives the end of the process, and reaches the disk with the next full write. For what only says who is at
+    /// work, which nobody is after a power cut: heartbeats and deliveries.
+    Relaxed,
+}
+
+/// The connections to one file, shared by the store and the queue. Cheap to clone.
+// One writer for the process: writers wait in line here, in order, instead of polling for SQLite's file lock, which is
+// left for the other processes on the file.
+#[derive(Clone)]
+pub struct Database {
+    writer: Pool<Connections>,
+    readers: Pool<Connections>,
+}
+
+impl std::fmt::Debug for Database {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Database").field("path", &self.writer.manager().path).finish_non_exhaustive()
+    }
+}
+
+impl Database {
+    /// Opens a file, makes it where there is none, and brings its schema up to date.
+    pub(super) async fn open(path: &Path, options: &SqliteOptions) -> Result<Self, OpenError> {
+        let text: Arc<str> = path.to_str().ok_or_else(|| OpenError::Path(path.to_owned()))?.into();
+        // SQLite would take these for a database in memory, or for an URI with settings in it.
+        if text.is_empty() || text.contains(":memory:") || text.starts_with("file:") {
+            return Err(OpenError::Path(path.to_owned()));
+        }
+        let folder = path.parent().ok_or_else(|| OpenError::Path(path.to_owned()))?.to_owned();
+        let (busy_timeout, file) = (options.busy_timeout, text.clone());
+        let prepared = spawn_blocking(move || {
+            std::fs::create_dir_all(folder).map_err(OpenError::Folder)?;
+            migrate::bring_up_to_date(&file, busy_timeout)
+        });
+        prepared.await.map_err(|error| OpenError::Connection(error.to_string()))??;
+        let pool = |use_: Use, size: usize| {
+            let timeouts = Timeouts { wait: Some(options.wait), create: None, recycle: None };
+            Pool::builder(Connections { path: text.clone(), busy_timeout, use_ })
+                .max_size(size.max(1))
+                .timeouts(timeouts)
+                .runtime(Runtime::Tokio1)
+                .build()
+                .map_err(|error| OpenError::Connection(error.to_string()))
+        };
+        Ok(Self { writer: pool(Use::Write, 1)?, readers: pool(Use::Read, options.readers)? })
+    }
+
+    /// Reads in one snapshot.
+    pub(crate) async fn read<T: Send + 'static>(
+        &self,
+        query: impl FnOnce(&mut SqliteConnection) -> Result<T, Fault> + Send + 'static,
+    ) -> Result<T, Fault> {
+        let mut connection = get(&self.readers).await?;
+        let read = spawn_blocking(move || connection.diesel.transaction(query));
+        read.await.map_err(|error| Fault::Unavailable(error.to_string()))?
+    }
+
+    /// Writes whole or not at all. The closure gets the one `now` of its transaction.
+    pub(crate) async fn write<T: Send + 'static>(
+        &self,
+        durability: Durability,
+        change: impl FnOnce(&mut SqliteConnection, i64) -> Result<T, Fault> + Send + 'static,
+    ) -> Result<T, Fault> {
+        let mut connection = get(&self.writer).await?;
+        // From here on the caller may drop this future: the closure runs to its end all the same, and the connection
+        // goes back to the pool only then, without a transaction on it.
+        let written = spawn_blocking(move || connection.write(durability, change));
+        written.await.map_err(|error| Fault::Unknown(error.to_string()))?
+    }
+}
+
+async fn get(pool: &Pool<Connections>) -> Result<Object<Connections>, Fault> {
+    pool.get().await.map_err(|error| Fault::Unavailable(error.to_string()))
+}
+
+/// The database's clock. Read once in a transaction: all relative times of a change start from the same point.
+// SQLite's clock has milliseconds; rounding them before they become microseconds keeps them whole.
+pub(crate) fn now(connection: &mut SqliteConnection) -> QueryResult<i64> {
+    diesel::select(diesel::dsl::sql::<BigInt>("CAST(round(unixepoch('subsec') * 1000) AS INTEGER) * 1000"))
+        .get_result(connection)
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Use {
+    Read,
+    Write,
+}
+
+struct Connections {
+    path: Arc<str>,
+    busy_timeout: Duration,
+    use_: Use,
+}
+
+struct Pooled {
+    diesel: SqliteConnection,
+    durability: Durability,
+}
+
+impl Pooled {
+    fn write<T>(
+        &mut self,
+        durability: Durability,
+        change: impl FnOnce(&mut SqliteConnection, i64) -> Result<T, Fault>,
+    ) -> Result<T, Fault> {
+        if self.durability != durability {
+            self.diesel.batch_execute(match durability {
+                Durability::Full => "PRAGMA synchronous = FULL",
+                Durability::Relaxed => "PRAGMA synchronous = NORMAL",
+            })?;
+            self.durability = durability;
+        }
+        let mut complete = false;
+        let written = self.diesel.immediate_transaction(|connection| {
+            let now = now(connection)?;
+            let done = change(connection, now)?;
+            complete = true;
+            Ok(done)
+        });
+        match written {
+            // The COMMIT itself failed, on the disk: SQLite rolls back what it can, but nobody knows what a crash from
+            // here on would find in the log.
+            Err(Fault::Sql(error)) if complete && !is_busy(&error) => Err(Fault::Unknown(error.to_string())),
+            other => other,
+        }
+    }
+}
+
+impl Manager for Connections {
+    type Type = Pooled;
+    type Error = String;
+
+    async fn create(&self) -> Result<Pooled, String> {
+        let (path, busy_timeout, use_) = (self.path.clone(), self.busy_timeout, self.use_);
+        let opened = spawn_blocking(move || -> Result<Pooled, String> {
+            let mut diesel = connect(&path, busy_timeout).map_err(|error| error.to_string())?;
+            let settings = match use_ {
+                Use::Read => "PRAGMA query_only = ON",
+                Use::Write => "PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON",
+            };
+            diesel.batch_execute(settings).map_err(|error| error.to_string())?;
+            Ok(Pooled { diesel, durability: Durability::Full })
+        });
+        opened.await.map_err(|error| error.to_string())?
+    }
+
+    async fn recycle(&self, connection: &mut Pooled, _: &Metrics) -> RecycleResult<String> {
+        // A closure that panicked left its transaction open: closing the connection rolls it back.
+        let status = AnsiTransactionManager::transaction_manager_status_mut(&mut connection.diesel);
+        match status {
+            TransactionManagerStatus::Valid(valid) if valid.transaction_depth().is_none() => Ok(()),
+            TransactionManagerStatus::Valid(_) | TransactionManagerStatus::InError => {
+                Err(RecycleError::message("a transaction was left open"))
+            }
+        }
+    }
+}
+
+/// Opens a connection without writing anything.
+pub(super) fn connect(path: &str, busy_timeout: Duration) -> Result<SqliteConnection, OpenError> {
+    let failed = |error: String| OpenError::Connection(error);
+    let mut connection = SqliteConnection::establish(path).map_err(|error| failed(error.to_string()))?;
+    let wait = format!("PRAGMA busy_timeout = {}", busy_timeout.as_millis());
+    connection.batch_execute(&wait).map_err(|error| failed(error.to_string()))?;
+    Ok(connection)
+}

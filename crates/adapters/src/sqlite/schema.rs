@@ -1,0 +1,119 @@
+//! The tables as diesel sees them. Must say the same as `migrations/sqlite`.
+
+diesel::table! {
+    tasks (id) {
+        id -> Text,
+        tenant -> Text,
+        task_type -> Text,
+        version -> BigInt,
+        definition_hash -> Text,
+        status -> Text,
+        waiting -> Nullable<Text>,
+        host -> Text,
+        queue -> Text,
+        rev -> BigInt,
+        epoch -> BigInt,
+        lease_owner -> Nullable<Text>,
+        lease_expires_at -> Nullable<BigInt>,
+        due_at -> Nullable<BigInt>,
+        deadline_at -> Nullable<BigInt>,
+        cancel_requested_at -> Nullable<BigInt>,
+        goal -> Nullable<Text>,
+        recovery_attempts -> BigInt,
+        dispatch_seq -> BigInt,
+        audit_seq -> BigInt,
+        request -> Text,
+        response -> Nullable<Text>,
+        failure -> Nullable<Text>,
+        residue -> Bool,
+        traceparent -> Nullable<Text>,
+        created_at -> BigInt,
+        updated_at -> BigInt,
+        finished_at -> Nullable<BigInt>,
+        change_id -> Text,
+    }
+}
+
+diesel::table! {
+    steps (task, no) {
+        task -> Text,
+        no -> Integer,
+        name -> Text,
+        status -> Text,
+        output -> Nullable<Text>,
+        attempts -> Integer,
+        retries_used -> BigInt,
+        undo_attempts -> Integer,
+        undo_retries_used -> BigInt,
+        attempt_open -> Bool,
+        started_seq -> Nullable<BigInt>,
+        error -> Nullable<Text>,
+        change_id -> Text,
+    }
+}
+
+diesel::table! {
+    attempts (task, step, direction, attempt) {
+        task -> Text,
+        step -> Integer,
+        direction -> Text,
+        attempt -> Integer,
+        epoch -> BigInt,
+        prefix -> Text,
+        outcome -> Nullable<Text>,
+        error -> Nullable<Text>,
+        started_at -> BigInt,
+        ended_at -> Nullable<BigInt>,
+        sweep_after -> BigInt,
+        intent -> Text,
+        change_id -> Text,
+        ended_by -> Nullable<Text>,
+    }
+}
+
+diesel::table! {
+    audit (task, seq) {
+        task -> Text,
+        seq -> BigInt,
+        at -> BigInt,
+        event -> Text,
+        from_status -> Nullable<Text>,
+        to_status -> Text,
+        step -> Nullable<Integer>,
+        step_from -> Nullable<Text>,
+        step_to -> Nullable<Text>,
+        attempt -> Nullable<Integer>,
+        epoch -> BigInt,
+        actor -> Text,
+        details -> Text,
+        change_id -> Text,
+    }
+}
+
+diesel::table! {
+    outbox (id) {
+        id -> BigInt,
+        task -> Text,
+        queue -> Text,
+        dispatch_seq -> BigInt,
+        message -> Text,
+        change_id -> Text,
+        created_at -> BigInt,
+        published_at -> Nullable<BigInt>,
+        visible_at -> BigInt,
+        deliveries -> BigInt,
+        note -> Nullable<Text>,
+    }
+}
+
+diesel::table! {
+    idempotency (tenant, key) {
+        tenant -> Text,
+        key -> Text,
+        task -> Text,
+        fingerprint -> Nullable<Text>,
+        answer -> Nullable<Text>,
+        expires_at -> BigInt,
+        change_id -> Text,
+    }
+}

@@ -1,0 +1,85 @@
+//! Queries on the table `steps`.
+
+use super::fault::{Fault, count, parse, read_json, write_json};
+use super::schema::steps;
+use counterstep_contracts::{Attempt, AuditSeq, ChangeId, StepNo, TaskId};
+use counterstep_kernel::record::StepRow;
+use diesel::SqliteConnection;
+use diesel::prelude::*;
+
+#[derive(Debug, Queryable, Selectable, Insertable, AsChangeset)]
+#[diesel(table_name = steps, treat_none_as_null = true, check_for_backend(diesel::sqlite::Sqlite))]
+struct Columns {
+    task: String,
+    no: i32,
+    name: String,
+    status: String,
+    output: Option<String>,
+    attempts: i32,
+    retries_used: i64,
+    undo_attempts: i32,
+    undo_retries_used: i64,
+    attempt_open: bool,
+    started_seq: Option<i64>,
+    error: Option<String>,
+    change_id: String,
+}
+
+impl Columns {
+    fn encode(task: TaskId, change: ChangeId, row: &StepRow) -> Result<Self, Fault> {
+        Ok(Self {
+            task: task.to_string(),
+            no: row.no.0,
+            name: row.name.clone(),
+            status: row.status.as_str().to_owned(),
+            output: row.output.as_ref().map(write_json).transpose()?,
+            attempts: row.attempts.0,
+            retries_used: row.retries_used.into(),
+            undo_attempts: row.undo_attempts.0,
+            undo_retries_used: row.undo_retries_used.into(),
+            attempt_open: row.attempt_open,
+            started_seq: row.started_seq.map(|seq| seq.0),
+            error: row.error.clone(),
+            change_id: change.to_string(),
+        })
+    }
+
+    fn decode(self) -> Result<StepRow, Fault> {
+        Ok(StepRow {
+            no: StepNo(self.no),
+            name: self.name,
+            status: parse("steps.status", &self.status)?,
+            output: self.output.as_deref().map(|text| read_json("steps.output", text)).transpose()?,
+            attempts: Attempt(self.attempts),
+            retries_used: count("steps.retries_used", self.retries_used)?,
+            undo_attempts: Attempt(self.undo_attempts),
+            undo_retries_used: count("steps.undo_retries_used", self.undo_retries_used)?,
+            attempt_open: self.attempt_open,
+            started_seq: self.started_seq.map(AuditSeq),
+            error: self.error,
+        })
+    }
+}
+
+/// Writes a step whole, whether it has a row or not.
+pub(super) fn put(
+    connection: &mut SqliteConnection,
+    task: TaskId,
+    change: ChangeId,
+    row: &StepRow,
+) -> Result<(), Fault> {
+    let row = Columns::encode(task, change, row)?;
+    diesel::insert_into(steps::table)
+        .values(&row)
+        .on_conflict((steps::task, steps::no))
+        .do_update()
+        .set(&row)
+        .execute(connection)?;
+    Ok(())
+}
+
+/// The steps of a task, by number.
+pub(super) fn of(connection: &mut SqliteConnection, task: TaskId) -> Result<Vec<StepRow>, Fault> {
+    let rows = steps::table.filter(steps::task.eq(task.to_string())).order(steps::no).select(Columns::as_select());
+    rows.load(connection)?.into_iter().map(Columns::decode).collect()
+}

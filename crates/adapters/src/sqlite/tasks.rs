@@ -1,0 +1,297 @@
+//! Queries on the table `tasks`. Must not judge a change: what it is handed is written.
+
+use super::fault::{Fault, count, parse, parse_some, read_json, write_json};
+use super::schema::tasks;
+use counterstep_contracts::{AuditSeq, Epoch, QueueName, Rev, TaskId, TaskStatus, Tenant};
+use counterstep_kernel::ports::{DueTask, TaskLine, TaskQuery};
+use counterstep_kernel::record::{DbTime, TaskRow, UndoGoal};
+use diesel::SqliteConnection;
+use diesel::connection::DefaultLoadingMode;
+use diesel::prelude::*;
+use diesel::sql_types::{BigInt, Text};
+
+/// A row, column by column.
+#[derive(Debug, Clone, Queryable, Selectable, Insertable, AsChangeset)]
+#[diesel(table_name = tasks, treat_none_as_null = true, check_for_backend(diesel::sqlite::Sqlite))]
+pub(super) struct Columns {
+    pub(super) id: String,
+    pub(super) tenant: String,
+    pub(super) task_type: String,
+    pub(super) version: i64,
+    pub(super) definition_hash: String,
+    pub(super) status: String,
+    pub(super) waiting: Option<String>,
+    pub(super) host: String,
+    pub(super) queue: String,
+    pub(super) rev: i64,
+    pub(super) epoch: i64,
+    pub(super) lease_owner: Option<String>,
+    pub(super) lease_expires_at: Option<i64>,
+    pub(super) due_at: Option<i64>,
+    pub(super) deadline_at: Option<i64>,
+    pub(super) cancel_requested_at: Option<i64>,
+    pub(super) goal: Option<String>,
+    pub(super) recovery_attempts: i64,
+    pub(super) dispatch_seq: i64,
+    pub(super) audit_seq: i64,
+    pub(super) request: String,
+    pub(super) response: Option<String>,
+    pub(super) failure: Option<String>,
+    pub(super) residue: bool,
+    pub(super) traceparent: Option<String>,
+    pub(super) created_at: i64,
+    pub(super) updated_at: i64,
+    pub(super) finished_at: Option<i64>,
+    pub(super) change_id: String,
+}
+
+impl Columns {
+    /// The columns of a row, its times included.
+    pub(super) fn encode(row: &TaskRow) -> Result<Self, Fault> {
+        let micros = |time: Option<DbTime>| time.map(|time| time.0);
+        Ok(Self {
+            id: row.id.to_string(),
+            tenant: row.tenant.0.clone(),
+            task_type: row.task_type.clone(),
+            version: row.version.into(),
+            definition_hash: row.definition_hash.clone(),
+            status: row.status.as_str().to_owned(),
+            waiting: row.waiting.map(|reason| reason.as_str().to_owned()),
+            host: row.host.as_str().to_owned(),
+            queue: row.queue.clone(),
+            rev: row.rev.0,
+            epoch: row.epoch.0,
+            lease_owner: row.lease_owner.clone(),
+            lease_expires_at: micros(row.lease_expires_at),
+            due_at: micros(row.due_at),
+            deadline_at: micros(row.deadline_at),
+            cancel_requested_at: micros(row.cancel_requested_at),
+            goal: row.goal.map(|goal| goal.status().as_str().to_owned()),
+            recovery_attempts: row.recovery_attempts.into(),
+            dispatch_seq: row.dispatch_seq,
+            audit_seq: row.audit_seq.0,
+            request: write_json(&row.request)?,
+            response: row.response.as_ref().map(write_json).transpose()?,
+            failure: row.failure.as_ref().map(write_json).transpose()?,
+            residue: row.residue,
+            traceparent: row.traceparent.clone(),
+            created_at: row.created_at.0,
+            updated_at: row.updated_at.0,
+            finished_at: micros(row.finished_at),
+            change_id: row.change_id.to_string(),
+        })
+    }
+
+    /// The row that the columns say.
+    pub(super) fn decode(self) -> Result<TaskRow, Fault> {
+        let goal = match self.goal.as_deref() {
+            None => None,
+            Some("failed") => Some(UndoGoal::Failed),
+            Some("cancelled") => Some(UndoGoal::Cancelled),
+            Some(other) => return Err(Fault::Corrupt(format!("goal: `{other}` is no UndoGoal"))),
+        };
+        Ok(TaskRow {
+            id: parse("id", &self.id)?,
+            tenant: Tenant(self.tenant),
+            task_type: self.task_type,
+            version: count("version", self.version)?,
+            definition_hash: self.definition_hash,
+            status: parse("status", &self.status)?,
+            waiting: parse_some("waiting", self.waiting.as_deref())?,
+            host: parse("host", &self.host)?,
+            queue: self.queue,
+            rev: Rev(self.rev),
+            epoch: Epoch(self.epoch),
+            lease_owner: self.lease_owner,
+            lease_expires_at: self.lease_expires_at.map(DbTime),
+            due_at: self.due_at.map(DbTime),
+            deadline_at: self.deadline_at.map(DbTime),
+            cancel_requested_at: self.cancel_requested_at.map(DbTime),
+            goal,
+            recovery_attempts: count("recovery_attempts", self.recovery_attempts)?,
+            dispatch_seq: self.dispatch_seq,
+            audit_seq: AuditSeq(self.audit_seq),
+            request: read_json("request", &self.request)?,
+            response: self.response.as_deref().map(|text| read_json("response", text)).transpose()?,
+            failure: self.failure.as_deref().map(|text| read_json("failure", text)).transpose()?,
+            residue: self.residue,
+            traceparent: self.traceparent,
+            created_at: DbTime(self.created_at),
+            updated_at: DbTime(self.updated_at),
+            finished_at: self.finished_at.map(DbTime),
+            change_id: parse("change_id", &self.change_id)?,
+        })
+    }
+}
+
+/// What a guard and the times of a change are compared with.
+#[derive(Debug, Clone, Queryable, Selectable)]
+#[diesel(table_name = tasks, check_for_backend(diesel::sqlite::Sqlite))]
+pub(super) struct Head {
+    pub(super) rev: i64,
+    pub(super) epoch: i64,
+    pub(super) lease_owner: Option<String>,
+    pub(super) lease_expires_at: Option<i64>,
+    pub(super) due_at: Option<i64>,
+    pub(super) deadline_at: Option<i64>,
+    pub(super) cancel_requested_at: Option<i64>,
+    pub(super) created_at: i64,
+    pub(super) finished_at: Option<i64>,
+}
+
+pub(super) fn head(connection: &mut SqliteConnection, task: TaskId) -> QueryResult<Option<Head>> {
+    tasks::table.find(task.to_string()).select(Head::as_select()).first(connection).optional()
+}
+
+pub(super) fn load(connection: &mut SqliteConnection, task: TaskId) -> Result<Option<TaskRow>, Fault> {
+    let found = tasks::table.find(task.to_string()).select(Columns::as_select()).first(connection).optional()?;
+    found.map(Columns::decode).transpose()
+}
+
+pub(super) fn insert(connection: &mut SqliteConnection, row: &Columns) -> QueryResult<()> {
+    diesel::insert_into(tasks::table).values(row).execute(connection).map(drop)
+}
+
+/// The guard was checked in the same transaction, which holds the write lock: nobody can have come between.
+pub(super) fn update(connection: &mut SqliteConnection, row: &Columns) -> QueryResult<()> {
+    diesel::update(tasks::table.find(&row.id)).set(row).execute(connection).map(drop)
+}
+
+/// Prolongs a lease; gives `cancel_requested_at` back, or `None` where the epoch has moved on.
+pub(super) fn prolong(
+    connection: &mut SqliteConnection,
+    task: TaskId,
+    epoch: Epoch,
+    until: i64,
+) -> QueryResult<Option<Option<i64>>> {
+    let held =
+        tasks::table.find(task.to_string()).filter(tasks::epoch.eq(epoch.0)).filter(tasks::lease_owner.is_not_null());
+    diesel::update(held)
+        .set(tasks::lease_expires_at.eq(until))
+        .returning(tasks::cancel_requested_at)
+        .get_result(connection)
+        .optional()
+}
+
+/// A line of a due query, and since when it has been due.
+#[derive(Debug, QueryableByName)]
+pub(super) struct DueLine {
+    #[diesel(sql_type = BigInt)]
+    pub(super) since: i64,
+    #[diesel(sql_type = Text)]
+    pub(super) id: String,
+    #[diesel(sql_type = Text)]
+    task_type: String,
+    #[diesel(sql_type = BigInt)]
+    version: i64,
+    #[diesel(sql_type = Text)]
+    status: String,
+}
+
+impl DueLine {
+    pub(super) fn decode(self) -> Result<DueTask, Fault> {
+        Ok(DueTask {
+            task: parse("id", &self.id)?,
+            task_type: self.task_type,
+            version: count("version", self.version)?,
+            status: parse("status", &self.status)?,
+        })
+    }
+}
+
+// The conditions of the due queries are literal and the same as in the partial indexes: SQLite uses such an index only
+// when it can prove, while it prepares the statement, that the index holds every row that is asked for.
+
+/// Unleased, and nobody has come for them since `before`.
+// Compensating tasks without a due time are among them: a cancel of a task that nobody holds writes one with a message,
+// and that message can be lost like any other.
+pub(super) fn unclaimed(
+    connection: &mut SqliteConnection,
+    queue: &QueueName,
+    before: i64,
+    limit: u32,
+) -> QueryResult<Vec<DueLine>> {
+    diesel::sql_query(
+        "SELECT updated_at AS since, id, task_type, version, status FROM tasks
+         WHERE lease_owner IS NULL AND due_at IS NULL AND status IN ('submitted', 'dispatched', 'compensating')
+           AND queue = ? AND updated_at <= ?
+         ORDER BY updated_at LIMIT ?",
+    )
+    .bind::<Text, _>(&queue.0)
+    .bind::<BigInt, _>(before)
+    .bind::<BigInt, _>(i64::from(limit))
+    .load(connection)
+}
+
+/// Unleased, with a due time that has come.
+pub(super) fn due(
+    connection: &mut SqliteConnection,
+    queue: &QueueName,
+    now: i64,
+    limit: u32,
+) -> QueryResult<Vec<DueLine>> {
+    diesel::sql_query(
+        "SELECT due_at AS since, id, task_type, version, status FROM tasks
+         WHERE lease_owner IS NULL AND due_at IS NOT NULL AND status IN ('waiting', 'compensating')
+           AND queue = ? AND due_at <= ?
+         ORDER BY due_at LIMIT ?",
+    )
+    .bind::<Text, _>(&queue.0)
+    .bind::<BigInt, _>(now)
+    .bind::<BigInt, _>(i64::from(limit))
+    .load(connection)
+}
+
+/// With a lease that has run out.
+pub(super) fn lost(connection: &mut SqliteConnection, now: i64, limit: u32) -> QueryResult<Vec<DueLine>> {
+    diesel::sql_query(
+        "SELECT lease_expires_at AS since, id, task_type, version, status FROM tasks
+         WHERE lease_owner IS NOT NULL AND lease_expires_at <= ? AND status IN ('running', 'compensating')
+         ORDER BY lease_expires_at LIMIT ?",
+    )
+    .bind::<BigInt, _>(now)
+    .bind::<BigInt, _>(i64::from(limit))
+    .load(connection)
+}
+
+type Line = (String, String, String, i64, i64);
+
+/// A page, the newest first. Rows that a newer program wrote are passed over, and do not count for the limit.
+pub(super) fn list(connection: &mut SqliteConnection, query: &TaskQuery) -> Result<Vec<TaskLine>, Fault> {
+    let mut rows = tasks::table
+        .select((tasks::id, tasks::task_type, tasks::status, tasks::created_at, tasks::updated_at))
+        .order(tasks::id.desc())
+        .into_boxed();
+    if let Some(tenant) = &query.tenant {
+        rows = rows.filter(tasks::tenant.eq(&tenant.0));
+    }
+    if let Some(task_type) = &query.task_type {
+        rows = rows.filter(tasks::task_type.eq(task_type));
+    }
+    if let Some(status) = query.status {
+        rows = rows.filter(tasks::status.eq(status.as_str()));
+    }
+    if let Some(before) = query.before {
+        rows = rows.filter(tasks::id.lt(before.to_string()));
+    }
+    let limit = usize::try_from(query.limit).unwrap_or(usize::MAX);
+    let mut lines = Vec::new();
+    // Row by row, so that SQLite stops where the page is full.
+    for row in rows.load_iter::<Line, DefaultLoadingMode>(connection)? {
+        if lines.len() >= limit {
+            break;
+        }
+        let (id, task_type, status, created_at, updated_at) = row?;
+        match (parse::<TaskId>("id", &id), parse::<TaskStatus>("status", &status)) {
+            (Ok(task), Ok(status)) => lines.push(TaskLine {
+                task,
+                task_type,
+                status,
+                created_at: DbTime(created_at),
+                updated_at: DbTime(updated_at),
+            }),
+            (Err(fault), _) | (_, Err(fault)) => tracing::warn!(task = id, ?fault, "a task cannot be listed"),
+        }
+    }
+    Ok(lines)
+}
