@@ -56,6 +56,8 @@ pub struct Upload {
     pub many: bool,
     /// Whether an empty list is acceptable.
     pub may_be_empty: bool,
+    /// Media type of what is stored; `None`: that of its source.
+    pub content_type: Option<String>,
 }
 
 /// A step whose work the engine does.
@@ -69,6 +71,8 @@ pub struct Upload {
 pub trait BuiltInStep {
     /// What the step gives to later steps.
     type Output: Serialize + DeserializeOwned + Send + Sync + 'static;
+    /// Its name, for the declaration: nobody writes it there.
+    const OUTPUT: &'static str;
 
     /// The work, as data.
     fn into_upload(self) -> Upload;
@@ -89,6 +93,7 @@ impl UploadMany {
             sources: files.into_iter().map(|file| (FileSource::from(file), None)).collect(),
             many: true,
             may_be_empty: false,
+            content_type: None,
         })
     }
 
@@ -102,6 +107,7 @@ impl UploadMany {
 
 impl BuiltInStep for UploadMany {
     type Output = StoredFiles;
+    const OUTPUT: &'static str = "StoredFiles";
     fn into_upload(self) -> Upload {
         self.0
     }
@@ -122,6 +128,7 @@ impl UploadOne {
             sources: vec![(FileSource::from(file), None)],
             many: false,
             may_be_empty: false,
+            content_type: None,
         })
     }
 
@@ -135,8 +142,18 @@ impl UploadOne {
     }
 }
 
+impl UploadOne {
+    /// The media type under which it is stored. A scratch file has none of its own.
+    #[must_use]
+    pub fn content_type(mut self, content_type: &str) -> Self {
+        self.0.content_type = Some(content_type.to_owned());
+        self
+    }
+}
+
 impl BuiltInStep for UploadOne {
     type Output = StoredFile;
+    const OUTPUT: &'static str = "StoredFile";
     fn into_upload(self) -> Upload {
         self.0
     }

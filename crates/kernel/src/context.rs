@@ -66,6 +66,7 @@ impl StepContext {
         let objects = ObjectsContext {
             objects,
             own: keys::task_prefix(&execution.tenant, execution.task),
+            step_prefix: keys::step_prefix(&execution.tenant, execution.task, &execution.step),
             prefix: execution.prefix(),
             stored: AtomicU32::new(0),
             written: Mutex::new(false),
@@ -164,6 +165,7 @@ impl StepContext {
 pub struct ObjectsContext {
     objects: Arc<dyn Objects>,
     own: String,
+    step_prefix: String,
     prefix: String,
     stored: AtomicU32,
     written: Mutex<bool>,
@@ -219,6 +221,14 @@ impl ObjectsContext {
     /// As [`read`](Self::read).
     pub async fn reader(&self, file: &StoredFile) -> StepResult<Pin<Box<dyn AsyncRead + Send>>> {
         Ok(Box::pin(tokio_util::io::StreamReader::new(self.read(file).await?)))
+    }
+
+    /// Deletes everything that any attempt of this step ever stored: what most undos of steps that store objects want.
+    ///
+    /// # Errors
+    /// Transient when the store does not answer.
+    pub async fn delete_all_of_step(&self) -> StepResult<u64> {
+        self.objects.delete_prefix(&self.step_prefix).await.map_err(|error| object_error(&error))
     }
 
     /// Whether anything was put.

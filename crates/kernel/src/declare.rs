@@ -191,12 +191,15 @@ impl UndoReturn for UndoResult {
 pub trait BuiltInReturn {
     /// What the step gives to later steps.
     type Output;
+    /// Its name, for the declaration.
+    const OUTPUT: &'static str;
     /// The work, as data.
     fn into_upload(self) -> Upload;
 }
 #[diagnostic::do_not_recommend]
 impl<T: BuiltInStep> BuiltInReturn for T {
     type Output = <T as BuiltInStep>::Output;
+    const OUTPUT: &'static str = <T as BuiltInStep>::OUTPUT;
     fn into_upload(self) -> Upload {
         BuiltInStep::into_upload(self)
     }
@@ -249,16 +252,13 @@ pub const fn undoes<T: UndoneOutput<S::Output>, S: Source>() {}
 /// Checks what `respond` returns.
 pub const fn responds<T: ResponseReturn<Response>, Response>() {}
 
-/// Checks what a step gives.
-pub const fn stores<T: Storable>() {}
-
 /// What a step's run gives, as it is stored.
 ///
 /// # Errors
 /// Those of the step; permanent, when its output cannot be written.
 pub fn step_result<R: StepReturn>(result: R) -> StepResult<Value>
 where
-    R::Output: Serialize,
+    R::Output: Storable,
 {
     task::output(&result.into_result()?)
 }

@@ -3,27 +3,39 @@
 //! Owns the judge, the plan, the turn, compensation, recovery, and the ports that they run on. Knows no database,
 //! broker, cache or web framework, and takes no time, chance or thread but through a port.
 
+// So that what `#[distributed_task]` writes also compiles inside this crate.
+extern crate self as counterstep_kernel;
+
 pub mod builtin;
 pub mod cancel;
+pub mod client;
 pub mod context;
 pub mod declare;
 pub mod draft;
+pub mod engine;
 pub mod error;
+pub mod faults;
+pub mod host;
 pub mod keys;
+pub mod orphans;
 pub mod plan;
 pub mod policy;
 pub mod ports;
 pub mod record;
+pub mod recovery;
+pub mod relay;
 pub mod saga;
 pub mod scratch;
 pub mod task;
 pub mod transition;
+pub mod turn;
 
 pub use builtin::{BuiltInStep, FileSource, Upload, UploadMany, UploadOne};
 pub use cancel::{CancelReason, CancelToken};
 pub use context::{Execution, ObjectsContext, StepContext};
 pub use counterstep_contracts as contracts;
 pub use counterstep_contracts::{FileName, RetryPolicy, StoredFile, StoredFiles, UploadedFile};
+pub use engine::{Engine, EngineSettings};
 pub use error::{Classify, ErrorClass, StepError, StepResult, UndoResult};
 pub use scratch::{ScratchDraft, ScratchFile};
 pub use task::{DistributedTask, Inputs, Registry, TaskType};

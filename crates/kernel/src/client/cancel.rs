@@ -1,0 +1,86 @@
+//! Cancels. Against a completion it is decided by one row: whoever commits first, the other sees it.
+
+use crate::draft::{As, will_undo};
+use crate::engine::{ChangeError, Engine};
+use crate::ports::Signal;
+use crate::record::UndoGoal;
+use counterstep_contracts::http::{CancelAnswer, CancelOutcome};
+use counterstep_contracts::{TaskId, TaskStatus};
+
+/// A cancel was accepted, or had been before.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cancelled {
+    /// The answer's body.
+    pub answer: CancelAnswer,
+}
+
+/// A cancel was refused.
+#[derive(Debug, thiserror::Error)]
+pub enum Refusal {
+    /// No such task.
+    #[error("there is no such task")]
+    Gone,
+    /// Its type does not allow it.
+    #[error("tasks of this type cannot be cancelled")]
+    NotCancellable,
+    /// It is past that; in this state.
+    #[error("the task is {0}")]
+    TooLate(TaskStatus),
+    /// This process does not know its type.
+    #[error("this process does not know the task's type")]
+    UnknownType,
+    /// The store does not answer.
+    #[error(transparent)]
+    Change(ChangeError),
+}
+
+impl Engine {
+    /// Accepts a cancel, or says why not.
+    ///
+    /// # Errors
+    /// [`Refusal`].
+    pub async fn cancel(&self, task: TaskId) -> Result<Cancelled, Refusal> {
+        let record = self.ports.store.load(task).await.map_err(|error| Refusal::Change(error.into()))?;
+        let record = record.ok_or(Refusal::Gone)?;
+        let task_type = self.registry.get(&record.task.task_type, record.task.version).ok_or(Refusal::UnknownType)?;
+        let changed = self.change(&task_type, record, As::Anyone, |draft| {
+            let status = draft.status();
+            let again = draft.is_cancel_requested() && draft.record().task.goal != Some(UndoGoal::Failed);
+            let outcome = match status {
+                TaskStatus::Cancelled => Ok(CancelOutcome::AlreadyCancelled),
+                TaskStatus::Running if again => Ok(CancelOutcome::Stopping),
+                TaskStatus::Compensating if again => Ok(CancelOutcome::Undoing),
+                TaskStatus::Submitted | TaskStatus::Dispatched | TaskStatus::Waiting | TaskStatus::Running
+                    if !draft.decl().cancellable =>
+                {
+                    Err(Refusal::NotCancellable)
+                }
+                TaskStatus::Submitted | TaskStatus::Dispatched | TaskStatus::Waiting | TaskStatus::Running => {
+                    let stopping = draft.cancel()?;
+                    Ok(match draft.status() {
+                        TaskStatus::Cancelled => CancelOutcome::NothingHadRun,
+                        _ if stopping => CancelOutcome::Stopping,
+                        _ => CancelOutcome::Undoing,
+                    })
+                }
+                TaskStatus::Completed
+                | TaskStatus::Compensating
+                | TaskStatus::CompensationFailed
+                | TaskStatus::Failed
+                | TaskStatus::DeadLettered
+                | TaskStatus::Resolved => Err(Refusal::TooLate(status)),
+            };
+            Ok(outcome.map(|outcome| CancelAnswer {
+                task_id: task,
+                status: draft.status(),
+                outcome,
+                will_undo: will_undo(draft.decl(), draft.record()),
+            }))
+        });
+        let answer = changed.await.map_err(Refusal::Change)?.answer?;
+        if answer.outcome == CancelOutcome::Stopping {
+            self.ports.signals.send(Signal::CancelRequested(task));
+        }
+        Ok(Cancelled { answer })
+    }
+}

@@ -1,0 +1,36 @@
+//! What clients ask of the engine: submit, cancel, look. Each through the one door.
+
+mod cancel;
+mod receipt;
+
+pub use cancel::{Cancelled, Refusal};
+pub use receipt::{Receipt, Submission, SubmitError, Submitted};
+
+use crate::builtin::{FileSource, Upload};
+use crate::error::StepError;
+use crate::task::{Inputs, REQUEST, Run, TaskType};
+use counterstep_contracts::Host;
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// The upload steps that a request carries out itself: the built-in steps on the api host at the head of the
+/// declaration that read nothing but the request. Later ones run like any step.
+///
+/// # Errors
+/// As the step's function says.
+pub(crate) fn request_uploads(task_type: &TaskType, request: &Value) -> Result<Vec<(usize, Upload)>, StepError> {
+    let inputs = Inputs::new(request.clone(), BTreeMap::new());
+    let mut uploads = Vec::new();
+    for (at, (decl, code)) in task_type.decl.steps.iter().zip(task_type.steps).enumerate() {
+        let Run::BuiltIn(evaluate) = code.run else { break };
+        if decl.host != Host::Api || decl.when.is_some() || decl.inputs.iter().any(|input| input.source != REQUEST) {
+            break;
+        }
+        let upload = evaluate(&inputs)?;
+        if !upload.sources.iter().all(|(source, _)| matches!(source, FileSource::Request(_))) {
+            break;
+        }
+        uploads.push((at, upload));
+    }
+    Ok(uploads)
+}

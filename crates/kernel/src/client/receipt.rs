@@ -1,0 +1,446 @@
+//! Receive, then submit. Files are streamed to their place while the request arrives, under an intent that was
+//! committed before the first byte; the submission then makes task, idempotency row and upload steps in one change.
+
+use super::request_uploads;
+use crate::builtin::{FileSource, Upload};
+use crate::context::{hex, measured};
+use crate::draft::{As, Draft, NewTask, Received, abandoned_attempt, receive_attempt};
+use crate::engine::Engine;
+use crate::error::StepError;
+use crate::keys;
+use crate::ports::{ByteStream, CommitError, ObjectError, StoreError};
+use crate::record::TaskRecord;
+use crate::task::{Inputs, RequestError, TaskType};
+use crate::transition::{AttemptWrite, Guard, IdempotencyWrite, Transition};
+use counterstep_contracts::http::Accepted;
+use counterstep_contracts::{Attempt, Epoch, FileName, Rev, StoredFile, StoredFiles, TaskId, Tenant, UploadedFile};
+use serde_json::{Map, Value, json};
+use sha2::{Digest, Sha256};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Who submits what, as far as the headers say.
+#[derive(Debug, Clone)]
+pub struct Submission {
+    /// Whose task it will be.
+    pub tenant: Tenant,
+    /// The `Idempotency-Key` header.
+    pub key: Option<String>,
+    /// The `traceparent` header.
+    pub traceparent: Option<String>,
+}
+
+/// A request was not accepted.
+#[derive(Debug, thiserror::Error)]
+pub enum SubmitError {
+    /// It breaks a rule.
+    #[error(transparent)]
+    Invalid(#[from] RequestError),
+    /// Another request with the same idempotency key is on its way.
+    #[error("a request with this Idempotency-Key is still in progress")]
+    InProgress,
+    /// The idempotency key was used with another request.
+    #[error("this Idempotency-Key was used with another request")]
+    KeyMismatch,
+    /// A file's bytes broke off, or were refused, on their way in. Carries the source's own words.
+    #[error("a file did not arrive whole: {0}")]
+    Source(String),
+    /// The object store refuses for good.
+    #[error(transparent)]
+    Objects(ObjectError),
+    /// The declaration's own code fails on this request.
+    #[error("the declaration fails on this request: {0}")]
+    Declaration(StepError),
+    /// It arrived more slowly than its files were kept for.
+    #[error("the request took longer to arrive than its files are kept for")]
+    TooSlow,
+    /// The store does not answer.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// A request that was accepted.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Submitted {
+    /// The answer's body; for a repetition the first one's.
+    pub answer: Accepted,
+    /// Whether it repeats an earlier one.
+    pub replayed: bool,
+}
+
+/// A request on its way in. Dropped without [`submit`](Self::submit) or [`abandon`](Self::abandon), what it stored is
+/// left to the sweep.
+#[derive(Debug)]
+pub struct Receipt {
+    engine: Engine,
+    task_type: TaskType,
+    submission: Submission,
+    id: TaskId,
+    fields: Map<String, Value>,
+    /// Files received per step.
+    received: BTreeMap<usize, u32>,
+    keys: BTreeSet<String>,
+    /// The first request's fingerprint and answer, where this one repeats it: then nothing is stored.
+    replay: Option<(String, Value)>,
+    key_begun: bool,
+}
+
+impl Receipt {
+    /// Starts to receive a request.
+    ///
+    /// # Errors
+    /// When its idempotency key is in use, or the store does not answer.
+    pub async fn begin(engine: &Engine, task_type: TaskType, submission: Submission) -> Result<Self, SubmitError> {
+        let replay = match &submission.key {
+            None => None,
+            Some(key) => match engine.ports.store.idempotency(&submission.tenant, key).await? {
+                None => None,
+                Some(row) => Some(row.finished.ok_or(SubmitError::InProgress)?),
+            },
+        };
+        Ok(Self {
+            id: engine.new_task_id(),
+            engine: engine.clone(),
+            task_type,
+            submission,
+            fields: Map::new(),
+            received: BTreeMap::new(),
+            keys: BTreeSet::new(),
+            replay,
+            key_begun: false,
+        })
+    }
+
+    /// The whole request as one JSON object.
+    ///
+    /// # Errors
+    /// When it is no object.
+    pub fn body(&mut self, body: Value) -> Result<(), SubmitError> {
+        let Value::Object(fields) = body else {
+            return Err(invalid(".", "expected a JSON object, the request's fields by name").into());
+        };
+        self.fields = fields;
+        Ok(())
+    }
+
+    /// A field of a form that is no file.
+    ///
+    /// # Errors
+    /// When it was there before.
+    pub fn field(&mut self, name: &str, value: Value) -> Result<(), SubmitError> {
+        if self.fields.insert(name.to_owned(), value).is_some() {
+            return Err(invalid(name, "the form has this field twice; only files may be repeated").into());
+        }
+        Ok(())
+    }
+
+    /// A file of a form: streams it to its place.
+    ///
+    /// # Errors
+    /// When no upload step takes it, its bytes break off, or a store does not answer.
+    pub async fn file(
+        &mut self,
+        field: &str,
+        name: FileName,
+        content_type: &str,
+        body: ByteStream,
+    ) -> Result<(), SubmitError> {
+        let mut file = UploadedFile {
+            field: field.to_owned(),
+            name,
+            content_type: content_type.to_owned(),
+            size_bytes: 0,
+            sha256: String::new(),
+            bucket: String::new(),
+            key: String::new(),
+        };
+        let list = self.fields.entry(field).or_insert_with(|| json!([]));
+        let Value::Array(list) = list else {
+            return Err(invalid(field, "the form has this field both as a text and as a file").into());
+        };
+        list.push(json!(file));
+        let (at, bucket) = self.place_of(field)?;
+        if self.replay.is_none() {
+            let n = self.open(at).await?;
+            let key = format!("{}{n}", self.prefix(at));
+            let (body, digest) = measured(body);
+            file.size_bytes = self.engine.ports.objects.put(&bucket, &key, body).await.map_err(from_objects)?;
+            file.sha256 = digest.finish();
+            self.keys.insert(key.clone());
+            (file.bucket, file.key) = (bucket, key);
+        } else {
+            let (mut body, digest) = measured(body);
+            while let Some(chunk) = futures::StreamExt::next(&mut body).await {
+                chunk.map_err(|error| SubmitError::Source(error.to_string()))?;
+            }
+            file.size_bytes = digest.size_bytes();
+            file.sha256 = digest.finish();
+            file.bucket = bucket;
+        }
+        if let Some(Value::Array(list)) = self.fields.get_mut(field) {
+            list.pop();
+            list.push(json!(file));
+        }
+        Ok(())
+    }
+
+    /// The step that takes the last file of a field, and its bucket. Asked of the request as far as it has arrived.
+    fn place_of(&self, field: &str) -> Result<(usize, String), SubmitError> {
+        let request = (self.task_type.read_request)(Value::Object(self.fields.clone())).map_err(|error| {
+            let message = format!("{}; send a form's text fields before its files", error.message);
+            RequestError { message, ..error }
+        })?;
+        let uploads = request_uploads(&self.task_type, &request).map_err(SubmitError::Declaration)?;
+        for (at, upload) in uploads {
+            for (source, _) in &upload.sources {
+                // The one that has no key yet is the one that is arriving.
+                if matches!(source, FileSource::Request(file) if file.field == field && file.key.is_empty()) {
+                    if !keys::is_bucket_name(&upload.bucket) {
+                        let bucket = upload.bucket.escape_debug();
+                        let error = StepError::permanent(format_args!("`{bucket}` is no bucket name"));
+                        return Err(SubmitError::Declaration(error));
+                    }
+                    return Ok((at, upload.bucket));
+                }
+            }
+        }
+        Err(invalid(field, "no upload step of this task type takes a file in this field").into())
+    }
+
+    fn prefix(&self, at: usize) -> String {
+        let step = self.task_type.decl.steps[at].name;
+        keys::attempt_prefix(&self.submission.tenant, self.id, step, Epoch(0), Attempt(1))
+    }
+
+    /// Commits the intent of a step before its first file, and returns the file's number.
+    async fn open(&mut self, at: usize) -> Result<u32, SubmitError> {
+        if let Some(count) = self.received.get_mut(&at) {
+            *count += 1;
+            return Ok(*count - 1);
+        }
+        let sweep_after = self.engine.settings.upload_timeout * 2;
+        let begin = self.submission.key.clone().filter(|_| !self.key_begun).map(|key| IdempotencyWrite::Begin {
+            tenant: self.submission.tenant.clone(),
+            key,
+            expires_in: sweep_after,
+        });
+        let attempt = receive_attempt(self.task_type.decl, at, self.prefix(at), sweep_after);
+        self.write(vec![attempt], begin).await?;
+        self.key_begun = true;
+        self.received.insert(at, 1);
+        Ok(0)
+    }
+
+    /// A change that concerns no task yet.
+    async fn write(
+        &self,
+        attempts: Vec<AttemptWrite>,
+        idempotency: Option<IdempotencyWrite>,
+    ) -> Result<(), SubmitError> {
+        let transition = Transition {
+            change_id: self.engine.new_change_id(),
+            task_id: self.id,
+            task: None,
+            steps: Vec::new(),
+            attempts,
+            audit: Vec::new(),
+            outbox: Vec::new(),
+            idempotency,
+        };
+        self.engine.ports.store.commit(Guard::Free { rev: Rev(0) }, &transition).await.map(|_| ()).map_err(from_commit)
+    }
+
+    /// The request has arrived whole: checks it and makes the task.
+    ///
+    /// # Errors
+    /// When it breaks a rule, or the store does not answer. What it stored stays until [`abandon`](Self::abandon).
+    pub async fn submit(&mut self) -> Result<Submitted, SubmitError> {
+        let request = (self.task_type.read_request)(Value::Object(self.fields.clone()))?;
+        let uploads = request_uploads(&self.task_type, &request).map_err(SubmitError::Declaration)?;
+        let fingerprint = fingerprint(&self.task_type, &request);
+        if let Some((first, answer)) = &self.replay {
+            if *first != fingerprint {
+                return Err(SubmitError::KeyMismatch);
+            }
+            return replayed(answer);
+        }
+        let received =
+            uploads.iter().map(|(at, upload)| self.outputs_of(*at, upload)).collect::<Result<Vec<_>, SubmitError>>()?;
+        let new = NewTask {
+            id: self.id,
+            tenant: self.submission.tenant.clone(),
+            request,
+            traceparent: self.submission.traceparent.clone(),
+        };
+        let mut draft = Draft::of_submission(self.task_type.decl, new, "client");
+        let mut failed = None;
+        let respond = |record: &TaskRecord| self.respond(record, &mut failed);
+        if let Err(illegal) = draft.submit(received, respond) {
+            return Err(SubmitError::Declaration(StepError::permanent(illegal)));
+        }
+        if let Some(error) = failed {
+            return Err(SubmitError::Declaration(error));
+        }
+        let answer = Accepted { task_id: self.id, status: draft.status() };
+        if let Some(key) = self.submission.key.clone() {
+            draft.set_idempotency(IdempotencyWrite::Finish {
+                tenant: self.submission.tenant.clone(),
+                key,
+                fingerprint: fingerprint.clone(),
+                answer: json!(answer),
+                expires_in: self.engine.settings.idempotency_ttl,
+            });
+        }
+        let (guard, transition) = draft.finish(self.engine.new_change_id(), As::Anyone);
+        match self.engine.ports.store.commit(guard, &transition).await {
+            Ok(_) => {}
+            // A request without files claims its key here: another one may have been faster.
+            Err(CommitError::KeyTaken) => return self.lost_race(&fingerprint).await,
+            Err(error) => {
+                let unknown = matches!(error, CommitError::Stale | CommitError::Store(StoreError::Unknown(_)));
+                let written = unknown
+                    && matches!(self.engine.ports.store.load(self.id).await,
+                        Ok(Some(record)) if record.task.change_id == transition.change_id || record.task.id == self.id);
+                if !written {
+                    return Err(from_commit(error));
+                }
+            }
+        }
+        self.engine.announce(&transition).await;
+        Ok(Submitted { answer, replayed: false })
+    }
+
+    fn respond(&self, record: &TaskRecord, failed: &mut Option<StepError>) -> Value {
+        let outputs = record.steps.iter().filter_map(|row| row.output.clone().map(|output| (row.name.clone(), output)));
+        let inputs = Inputs::new(record.task.request.clone(), outputs.collect());
+        (self.task_type.respond)(&inputs).unwrap_or_else(|error| {
+            *failed = Some(error);
+            Value::Null
+        })
+    }
+
+    async fn lost_race(&self, fingerprint: &str) -> Result<Submitted, SubmitError> {
+        let Some(key) = &self.submission.key else { return Err(SubmitError::InProgress) };
+        match self.engine.ports.store.idempotency(&self.submission.tenant, key).await? {
+            Some(row) => match row.finished {
+                Some((first, answer)) if first == fingerprint => replayed(&answer),
+                Some(_) => Err(SubmitError::KeyMismatch),
+                None => Err(SubmitError::InProgress),
+            },
+            None => Err(SubmitError::InProgress),
+        }
+    }
+
+    /// The output of an upload step whose files have arrived.
+    fn outputs_of(&self, at: usize, upload: &Upload) -> Result<Received, SubmitError> {
+        let step = self.task_type.decl.steps[at].name;
+        let mut files = Vec::with_capacity(upload.sources.len());
+        for (source, name) in &upload.sources {
+            let FileSource::Request(file) = source else { continue };
+            // Whatever a client writes into the request, only a file that came in with this very request counts.
+            if !self.keys.contains(&file.key) {
+                return Err(invalid(&file.field, "send a file as a part of a multipart/form-data request").into());
+            }
+            if file.bucket != upload.bucket {
+                return Err(invalid(
+                    ".",
+                    "the form's later fields changed where its files belong: send text fields first",
+                )
+                .into());
+            }
+            files.push(StoredFile {
+                name: name.as_ref().unwrap_or(&file.name).clone(),
+                bucket: file.bucket.clone(),
+                key: file.key.clone(),
+                size_bytes: file.size_bytes,
+                sha256: file.sha256.clone(),
+                content_type: upload.content_type.as_ref().unwrap_or(&file.content_type).clone(),
+            });
+        }
+        if files.is_empty() && !upload.may_be_empty {
+            return Err(invalid(step, "send at least one file").into());
+        }
+        let has_intent = self.received.contains_key(&at);
+        let output = if upload.many { Some(json!(StoredFiles(files))) } else { files.pop().map(|file| json!(file)) };
+        let output = output.ok_or_else(|| invalid(step, "send one file"))?;
+        Ok(Received { at, output, has_intent })
+    }
+
+    /// The request came to nothing: deletes what it stored, as far as the stores answer; the sweep does the rest.
+    pub async fn abandon(self, why: &str) {
+        if !self.received.is_empty() {
+            let prefix = keys::task_prefix(&self.submission.tenant, self.id);
+            if let Err(error) = self.engine.ports.objects.delete_prefix(&prefix).await {
+                tracing::warn!(task = %self.id, %error, "deleting a request's files failed; the sweep will");
+            }
+        }
+        let ends = self.received.keys().map(|&at| abandoned_attempt(self.task_type.decl, at, why)).collect::<Vec<_>>();
+        let release = self
+            .submission
+            .key
+            .clone()
+            .filter(|_| self.key_begun)
+            .map(|key| IdempotencyWrite::Abandon { tenant: self.submission.tenant.clone(), key });
+        if ends.is_empty() && release.is_none() {
+            return;
+        }
+        if let Err(error) = self.write(ends, release).await {
+            tracing::warn!(task = %self.id, %error, "noting that a request came to nothing failed; the sweep will");
+        }
+    }
+
+    /// The id that the task will have.
+    #[must_use]
+    pub const fn task_id(&self) -> TaskId {
+        self.id
+    }
+}
+
+fn replayed(answer: &Value) -> Result<Submitted, SubmitError> {
+    let answer = serde_json::from_value(answer.clone())
+        .map_err(|error| StoreError::Corrupt(format!("the answer of an idempotency row: {error}")))?;
+    Ok(Submitted { answer, replayed: true })
+}
+
+/// Digest of what the client sent: the canonical request without the places that are new each time.
+fn fingerprint(task_type: &TaskType, request: &Value) -> String {
+    fn without_places(value: &mut Value) {
+        match value {
+            Value::Object(map) => {
+                if map.contains_key("sha256") && map.contains_key("field") {
+                    map.remove("key");
+                    map.remove("bucket");
+                }
+                map.values_mut().for_each(without_places);
+            }
+            Value::Array(list) => list.iter_mut().for_each(without_places),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+        }
+    }
+    let mut request = request.clone();
+    without_places(&mut request);
+    let text = format!("{}:{}", task_type.decl.name, request);
+    hex(&Sha256::digest(text.as_bytes()))
+}
+
+fn invalid(pointer: &str, message: &str) -> RequestError {
+    RequestError { pointer: pointer.to_owned(), message: message.to_owned() }
+}
+
+fn from_objects(error: ObjectError) -> SubmitError {
+    match error {
+        ObjectError::Source(text) => SubmitError::Source(text),
+        ObjectError::Unavailable(text) => SubmitError::Store(StoreError::Unavailable(text)),
+        ObjectError::NotFound(_) | ObjectError::Refused(_) => SubmitError::Objects(error),
+    }
+}
+
+fn from_commit(error: CommitError) -> SubmitError {
+    match error {
+        CommitError::KeyTaken => SubmitError::InProgress,
+        CommitError::Condemned => SubmitError::TooSlow,
+        CommitError::Store(error) => SubmitError::Store(error),
+        CommitError::Stale | CommitError::Fenced { .. } => {
+            SubmitError::Store(StoreError::Corrupt("a new task's id is taken".to_owned()))
+        }
+    }
+}

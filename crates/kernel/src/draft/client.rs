@@ -1,0 +1,185 @@
+//! What clients cause: submissions and cancels.
+
+use super::{Draft, Note};
+use crate::plan::{self, Forward};
+use crate::record::{DbTime, StepRow, TaskRecord, TaskRow, UndoGoal};
+use crate::saga::{Event, Illegal};
+use crate::transition::{AttemptWrite, Time};
+use counterstep_contracts::{
+    Attempt, AuditSeq, ChangeId, Direction, Epoch, Host, Outcome, Rev, TaskDecl, TaskId, TaskStatus, Tenant,
+};
+use serde_json::Value;
+use std::time::Duration;
+
+/// A submission that was checked.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NewTask {
+    /// Its id; with uploads, the one under which they were received.
+    pub id: TaskId,
+    /// Whose it is.
+    pub tenant: Tenant,
+    /// The canonical request.
+    pub request: Value,
+    /// W3C trace context.
+    pub traceparent: Option<String>,
+}
+
+/// An upload step that was carried out while the request arrived.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Received {
+    /// Its position in the declaration.
+    pub at: usize,
+    /// Its output.
+    pub output: Value,
+    /// A receive wrote its attempt row already; `false`: it had no bytes to receive.
+    pub has_intent: bool,
+}
+
+impl Draft {
+    /// A task that does not exist yet.
+    #[must_use]
+    pub fn of_submission(decl: &'static TaskDecl, new: NewTask, actor: &str) -> Self {
+        let never = DbTime(0);
+        let task = TaskRow {
+            id: new.id,
+            tenant: new.tenant,
+            task_type: decl.name.to_owned(),
+            version: decl.version,
+            definition_hash: decl.definition_hash(),
+            status: TaskStatus::Submitted,
+            waiting: None,
+            host: Host::Worker,
+            queue: decl.queue_of(Host::Worker).0,
+            rev: Rev(0),
+            epoch: Epoch(0),
+            lease_owner: None,
+            lease_expires_at: None,
+            due_at: None,
+            deadline_at: None,
+            cancel_requested_at: None,
+            goal: None,
+            recovery_attempts: 0,
+            dispatch_seq: 0,
+            audit_seq: AuditSeq(0),
+            request: new.request,
+            response: None,
+            failure: None,
+            residue: false,
+            traceparent: new.traceparent,
+            created_at: never,
+            updated_at: never,
+            finished_at: None,
+            change_id: ChangeId(uuid::Uuid::nil()),
+        };
+        let steps = decl.steps.iter().map(|step| StepRow::pending(step.no, step.name)).collect();
+        let mut draft = Self::of_new(decl, TaskRecord { task, steps, now: never }, actor);
+        if let Some(timeout) = decl.timeout {
+            draft.deadline = Time::In(timeout);
+        }
+        draft
+    }
+
+    /// Accepts the submission: the uploads are done, and the next host is told. `respond` is asked where nothing is
+    /// left to do.
+    ///
+    /// # Errors
+    /// As the judge says.
+    pub fn submit(
+        &mut self,
+        received: Vec<Received>,
+        respond: impl FnOnce(&TaskRecord) -> Value,
+    ) -> Result<(), Illegal> {
+        self.apply(Event::Submitted, Note::default())?;
+        for upload in received {
+            self.receive_step(upload)?;
+        }
+        match plan::forward(self.decl(), &self.record().steps, true) {
+            Forward::Finish => {
+                let response = respond(self.record());
+                self.complete(response)
+            }
+            Forward::Start(first) => {
+                let host = self.decl().steps[first[0]].host;
+                if host == Host::Worker {
+                    self.apply(Event::Dispatched, Note::default())?;
+                }
+                self.dispatch_to(host);
+                Ok(())
+            }
+            Forward::Hold => Ok(()),
+        }
+    }
+
+    fn receive_step(&mut self, upload: Received) -> Result<(), Illegal> {
+        let Received { at, output, has_intent } = upload;
+        let attempt = Attempt(1);
+        self.apply(Event::StepStarted(at), Note::attempt(attempt))?;
+        if has_intent {
+            let row = self.step_mut(at);
+            row.attempts = attempt;
+        } else {
+            self.open_attempt(at, Direction::Forward, attempt, Duration::ZERO);
+        }
+        self.step_succeeded(at, output, has_intent)
+    }
+
+    /// Accepts a cancel. Returns whether a host has to be told to stop.
+    ///
+    /// # Errors
+    /// As the judge says.
+    pub fn cancel(&mut self) -> Result<bool, Illegal> {
+        let host = self.record().task.host;
+        self.apply(Event::CancelRequested, Note::default())?;
+        self.mark_cancel_requested();
+        match self.status() {
+            TaskStatus::Running => Ok(true),
+            TaskStatus::Compensating => {
+                self.task_mut().goal = Some(UndoGoal::Cancelled);
+                self.due = Time::Clear;
+                self.dispatch_to(host);
+                Ok(false)
+            }
+            TaskStatus::Submitted
+            | TaskStatus::Dispatched
+            | TaskStatus::Waiting
+            | TaskStatus::Completed
+            | TaskStatus::CompensationFailed
+            | TaskStatus::Failed
+            | TaskStatus::Cancelled
+            | TaskStatus::DeadLettered
+            | TaskStatus::Resolved => Ok(false),
+        }
+    }
+}
+
+/// The intent of an upload step, before there is a task: what a receive writes.
+#[must_use]
+pub fn receive_attempt(decl: &TaskDecl, at: usize, prefix: String, sweep_after: Duration) -> AttemptWrite {
+    AttemptWrite::Start {
+        step: decl.steps[at].no,
+        direction: Direction::Forward,
+        attempt: Attempt(1),
+        epoch: Epoch(0),
+        prefix,
+        sweep_after,
+    }
+}
+
+/// The end of an upload that came to nothing: its prefix was emptied, or is left to the sweep.
+#[must_use]
+pub fn abandoned_attempt(decl: &TaskDecl, at: usize, error: &str) -> AttemptWrite {
+    AttemptWrite::End {
+        step: decl.steps[at].no,
+        direction: Direction::Forward,
+        attempt: Attempt(1),
+        outcome: Outcome::Failed,
+        error: Some(error.to_owned()),
+        keeps_objects: false,
+    }
+}
+
+/// The cancel's details for a client: the steps that will be undone.
+#[must_use]
+pub fn will_undo(decl: &TaskDecl, record: &TaskRecord) -> Vec<String> {
+    plan::undo_order(decl, &record.steps).into_iter().map(|at| record.steps[at].name.clone()).collect()
+}

@@ -1,0 +1,243 @@
+//! What the owner of a lease writes down while the task goes forward.
+
+use super::{Draft, Note};
+use crate::context::Execution;
+use crate::error::{ErrorClass, StepError};
+use crate::record::{Failure, UndoGoal};
+use crate::saga::{Event, Illegal};
+use crate::transition::{AttemptWrite, LeaseChange, Time};
+use counterstep_contracts::{Attempt, Direction, Host, OnExhausted, Outcome, StepStatus, TaskStatus, WaitReason};
+use serde_json::{Value, json};
+use std::time::Duration;
+
+impl Draft {
+    /// The execution that an attempt of a step would be now.
+    #[must_use]
+    pub fn execution(&self, at: usize, direction: Direction, attempt: Attempt) -> Execution {
+        let task = &self.record().task;
+        Execution {
+            tenant: task.tenant.clone(),
+            task: task.id,
+            step: self.step(at).name.clone(),
+            direction,
+            attempt,
+            epoch: task.epoch,
+        }
+    }
+
+    /// Starts the next attempt of a step. `sweep_after`: from then on its objects are orphans, unless it succeeded.
+    ///
+    /// # Errors
+    /// As the judge says.
+    pub fn start_step(&mut self, at: usize, sweep_after: Duration) -> Result<Execution, Illegal> {
+        let attempt = self.step(at).attempts.next();
+        self.apply(Event::StepStarted(at), Note::attempt(attempt))?;
+        Ok(self.open_attempt(at, Direction::Forward, attempt, sweep_after))
+    }
+
+    /// Starts an attempt that makes lost scratch again; the step stays Completed.
+    ///
+    /// # Errors
+    /// As the judge says.
+    pub fn start_rebuild(&mut self, at: usize, sweep_after: Duration) -> Result<Execution, Illegal> {
+        let attempt = self.step(at).attempts.next();
+        self.apply(Event::StepRebuilt(at), Note::attempt(attempt))?;
+        Ok(self.open_attempt(at, Direction::Forward, attempt, sweep_after))
+    }
+
+    /// Ends an attempt that made lost scratch again. The output that counts stays the committed one.
+    pub fn end_rebuild(&mut self, at: usize, outcome: Outcome, error: Option<&StepError>) {
+        self.close_attempt(at, Direction::Forward, outcome, error, false);
+    }
+
+    pub(super) fn open_attempt(
+        &mut self,
+        at: usize,
+        direction: Direction,
+        attempt: Attempt,
+        sweep_after: Duration,
+    ) -> Execution {
+        let row = self.step_mut(at);
+        match direction {
+            Direction::Forward => row.attempts = attempt,
+            Direction::Undo => row.undo_attempts = attempt,
+        }
+        row.attempt_open = true;
+        let step = row.no;
+        let execution = self.execution(at, direction, attempt);
+        let (epoch, prefix) = (execution.epoch, execution.prefix());
+        self.push_attempt(AttemptWrite::Start { step, direction, attempt, epoch, prefix, sweep_after });
+        execution
+    }
+
+    pub(super) fn close_attempt(
+        &mut self,
+        at: usize,
+        direction: Direction,
+        outcome: Outcome,
+        error: Option<&StepError>,
+        keeps_objects: bool,
+    ) {
+        let row = self.step_mut(at);
+        row.attempt_open = false;
+        row.error = error.map(ToString::to_string);
+        let (step, attempt, error) = (row.no, row.last_attempt(direction), row.error.clone());
+        self.push_attempt(AttemptWrite::End { step, direction, attempt, outcome, error, keeps_objects });
+    }
+
+    /// The step's output is the one that counts from now on.
+    ///
+    /// # Errors
+    /// As the judge says.
+    pub fn step_succeeded(&mut self, at: usize, output: Value, keeps_objects: bool) -> Result<(), Illegal> {
+        self.apply(Event::StepSucceeded(at), Note::attempt(self.step(at).attempts))?;
+        self.close_attempt(at, Direction::Forward, Outcome::Succeeded, None, keeps_objects);
+        self.step_mut(at).output = Some(output);
+        self.task_mut().recovery_attempts = 0;
+        Ok(())
+    }
+
+    /// The attempt failed; another one follows after `delay`.
+    ///
+    /// # Errors
+    /// As the judge says.
+    pub fn step_retries(&mut self, at: usize, error: &StepError, delay: Duration) -> Result<(), Illegal> {
+        let note = Note::attempt(self.step(at).attempts)
+            .with(json!({"error": error.message, "class": error.class.as_str(), "delay_ms": millis(delay)}));
+        self.apply(Event::StepRetries(at), note)?;
+        self.close_attempt(at, Direction::Forward, Outcome::Failed, Some(error), false);
+        self.step_mut(at).retries_used += 1;
+        Ok(())
+    }
+
+    /// The step has given up, or was told to stop.
+    ///
+    /// # Errors
+    /// As the judge says.
+    pub fn step_failed(&mut self, at: usize, error: &StepError) -> Result<(), Illegal> {
+        let note = Note::attempt(self.step(at).attempts)
+            .with(json!({"error": error.message, "class": error.class.as_str(), "backtrace": error.backtrace}));
+        self.apply(Event::StepFailed(at), note)?;
+        let outcome = if error.class == ErrorClass::Cancelled { Outcome::Cancelled } else { Outcome::Failed };
+        self.close_attempt(at, Direction::Forward, outcome, Some(error), false);
+        Ok(())
+    }
+
+    /// Nobody knows how far the attempt came.
+    ///
+    /// # Errors
+    /// As the judge says.
+    pub fn step_in_doubt(&mut self, at: usize, why: &str) -> Result<(), Illegal> {
+        let note = Note::attempt(self.step(at).attempts).with(json!({"why": why}));
+        self.apply(Event::StepInDoubt(at), note)?;
+        self.close_attempt(at, Direction::Forward, Outcome::InDoubt, None, false);
+        Ok(())
+    }
+
+    /// The step's condition says no.
+    ///
+    /// # Errors
+    /// As the judge says.
+    pub fn skip_step(&mut self, at: usize) -> Result<(), Illegal> {
+        self.apply(Event::StepSkipped(at), Note::default())
+    }
+
+    /// The step's scratch is gone: it goes back to Pending, and its next output supersedes this one.
+    ///
+    /// # Errors
+    /// As the judge says.
+    pub fn scratch_lost(&mut self, at: usize) -> Result<(), Illegal> {
+        let note = Note::attempt(self.step(at).attempts).with(json!({"superseded": self.step(at).output}));
+        self.apply(Event::StepScratchLost(at), note)?;
+        let row = self.step_mut(at);
+        row.output = None;
+        let step = row.no;
+        self.push_attempt(AttemptWrite::Release { step });
+        Ok(())
+    }
+
+    /// All steps are done.
+    ///
+    /// # Errors
+    /// As the judge says.
+    pub fn complete(&mut self, response: Value) -> Result<(), Illegal> {
+        self.apply(Event::Completed, Note::default())?;
+        self.task_mut().response = Some(response);
+        Ok(())
+    }
+
+    /// Gives the task back, for a host of this kind.
+    ///
+    /// # Errors
+    /// As the judge says.
+    pub fn hand_over(&mut self, host: Host, why: &str) -> Result<(), Illegal> {
+        self.apply(Event::HandedOver, Note::default().with(json!({"host": host.as_str(), "why": why})))?;
+        self.lease = LeaseChange::Release;
+        self.dispatch_to(host);
+        Ok(())
+    }
+
+    /// Puts the task to sleep.
+    ///
+    /// # Errors
+    /// As the judge says.
+    pub fn wait(&mut self, reason: WaitReason, delay: Duration) -> Result<(), Illegal> {
+        self.apply(
+            Event::Waits(reason),
+            Note::default().with(json!({"for": reason.as_str(), "delay_ms": millis(delay)})),
+        )?;
+        self.task_mut().waiting = Some(reason);
+        self.lease = LeaseChange::Release;
+        self.due = Time::In(delay);
+        Ok(())
+    }
+
+    /// The task will not complete.
+    ///
+    /// # Errors
+    /// As the judge says.
+    pub fn give_up(&mut self, failure: Failure, policy: OnExhausted) -> Result<(), Illegal> {
+        let left = !crate::plan::undo_order(self.decl(), &self.record().steps).is_empty();
+        let note =
+            Note::default().with(json!({"class": failure.class, "error": failure.message, "step": failure.step}));
+        self.apply(Event::GaveUp(policy), note)?;
+        let to = self.status();
+        let task = self.task_mut();
+        task.failure = Some(failure);
+        match to {
+            TaskStatus::Compensating => task.goal = Some(UndoGoal::Failed),
+            TaskStatus::Failed => task.residue = left,
+            TaskStatus::Submitted
+            | TaskStatus::Dispatched
+            | TaskStatus::Running
+            | TaskStatus::Waiting
+            | TaskStatus::Completed
+            | TaskStatus::CompensationFailed
+            | TaskStatus::Cancelled
+            | TaskStatus::DeadLettered
+            | TaskStatus::Resolved => {}
+        }
+        Ok(())
+    }
+
+    /// Honours the cancel that was accepted while the task ran.
+    ///
+    /// # Errors
+    /// As the judge says.
+    pub fn stop(&mut self) -> Result<(), Illegal> {
+        self.apply(Event::Stopped, Note::default())?;
+        self.task_mut().goal = Some(UndoGoal::Cancelled);
+        Ok(())
+    }
+
+    /// Positions of the steps with an open forward attempt.
+    #[must_use]
+    pub fn running_steps(&self) -> Vec<usize> {
+        let steps = &self.record().steps;
+        (0..steps.len()).filter(|&at| steps[at].status == StepStatus::Running).collect()
+    }
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}

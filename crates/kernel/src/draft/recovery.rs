@@ -1,0 +1,112 @@
+//! Claims and take-backs: how a task changes hands, and what becomes of attempts that an older epoch left open.
+
+use super::{Draft, Note};
+use crate::record::{Failure, UndoGoal};
+use crate::saga::{Event, Illegal};
+use crate::transition::{LeaseChange, Time};
+use counterstep_contracts::{Direction, Outcome, StepStatus, TaskStatus};
+use serde_json::json;
+use std::time::Duration;
+
+impl Draft {
+    /// Takes the lease. Attempts that an older epoch left open are in doubt from now on.
+    ///
+    /// # Errors
+    /// As the judge says.
+    pub fn claim(&mut self, owner: &str, ttl: Duration) -> Result<(), Illegal> {
+        let lost_by = self.lost_owner();
+        self.task_mut().epoch = self.record().task.epoch.next();
+        self.apply(Event::Claimed, Note::default().with(json!({"owner": owner, "lost_by": lost_by})))?;
+        self.lease = LeaseChange::Take { owner: owner.to_owned(), ttl };
+        self.due = Time::Clear;
+        self.close_older_attempts()?;
+        if lost_by.is_some() { self.count_recovery() } else { Ok(()) }
+    }
+
+    /// Takes the task from an owner whose lease ran out, and offers it again.
+    ///
+    /// # Errors
+    /// As the judge says; also when nobody's lease ran out.
+    pub fn take_back(&mut self) -> Result<(), Illegal> {
+        let lost_by = self.lost_owner();
+        self.needs_expired_lease = true;
+        self.task_mut().epoch = self.record().task.epoch.next();
+        self.close_older_attempts()?;
+        self.count_recovery()?;
+        if !self.status().is_at_rest() {
+            self.apply(Event::TakenBack, Note::default().with(json!({"lost_by": lost_by})))?;
+            self.lease = LeaseChange::Release;
+            let host = self.record().task.host;
+            self.dispatch_to(host);
+        }
+        Ok(())
+    }
+
+    fn lost_owner(&self) -> Option<String> {
+        self.record().lease_has_expired().then(|| self.record().task.lease_owner.clone()).flatten()
+    }
+
+    fn close_older_attempts(&mut self) -> Result<(), Illegal> {
+        const WHY: &str = "the lease under which it ran was lost";
+        for at in 0..self.record().steps.len() {
+            if !self.step(at).attempt_open {
+                continue;
+            }
+            match self.step(at).status {
+                StepStatus::Running => self.step_in_doubt(at, WHY)?,
+                StepStatus::Compensating => self.undo_in_doubt(at, WHY)?,
+                // A rebuild of lost scratch: the committed output stands whatever became of it.
+                StepStatus::Completed => self.close_attempt(at, Direction::Forward, Outcome::InDoubt, None, false),
+                StepStatus::Pending
+                | StepStatus::Waiting
+                | StepStatus::Skipped
+                | StepStatus::Failed
+                | StepStatus::InDoubt
+                | StepStatus::Compensated
+                | StepStatus::CompensationFailed
+                | StepStatus::Resolved => self.step_mut(at).attempt_open = false,
+            }
+        }
+        Ok(())
+    }
+
+    /// Counted before the try: a task that kills its host is counted even though the host never says so.
+    fn count_recovery(&mut self) -> Result<(), Illegal> {
+        let bound = self.decl().max_recoveries;
+        let task = self.task_mut();
+        task.recovery_attempts += 1;
+        let count = task.recovery_attempts;
+        if count <= bound {
+            return Ok(());
+        }
+        let left = self.record().task.clone();
+        let message = format!("{count} hosts in a row were lost while they ran it; its type allows {bound}");
+        self.apply(Event::LostTooOften, Note::default().with(json!({"recoveries": count, "allowed": bound})))?;
+        let to = self.status();
+        let task = self.task_mut();
+        match to {
+            TaskStatus::Compensating => {
+                // The undo gets a full count of its own.
+                task.recovery_attempts = 0;
+                task.goal = Some(left.goal.unwrap_or(if left.cancel_requested_at.is_some() {
+                    UndoGoal::Cancelled
+                } else {
+                    UndoGoal::Failed
+                }));
+                task.failure = Some(Failure { step: None, class: "lost".to_owned(), message });
+            }
+            TaskStatus::Failed | TaskStatus::CompensationFailed => {
+                task.failure.get_or_insert(Failure { step: None, class: "lost".to_owned(), message });
+            }
+            TaskStatus::Submitted
+            | TaskStatus::Dispatched
+            | TaskStatus::Running
+            | TaskStatus::Waiting
+            | TaskStatus::Completed
+            | TaskStatus::Cancelled
+            | TaskStatus::DeadLettered
+            | TaskStatus::Resolved => {}
+        }
+        Ok(())
+    }
+}

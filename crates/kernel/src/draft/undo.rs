@@ -1,0 +1,119 @@
+//! What the owner of a lease writes down while the task is undone.
+
+use super::{Draft, Note};
+use crate::context::Execution;
+use crate::error::StepError;
+use crate::plan;
+use crate::record::UndoGoal;
+use crate::saga::{Event, Illegal};
+use crate::transition::{AttemptWrite, LeaseChange, Time};
+use counterstep_contracts::{Direction, Outcome, StepStatus, UndoDecl};
+use serde_json::json;
+use std::time::Duration;
+
+impl Draft {
+    /// Starts the next undo attempt of a step, and records the waivers that it passes on its way back.
+    ///
+    /// # Errors
+    /// As the judge says.
+    pub fn start_undo(&mut self, at: usize, sweep_after: Duration) -> Result<Execution, Illegal> {
+        // A step that is being undone already passed them when its first attempt started.
+        if self.step(at).status != StepStatus::Compensating {
+            self.record_waivers()?;
+        }
+        let attempt = self.step(at).undo_attempts.next();
+        self.apply(Event::UndoStarted(at), Note::attempt(attempt))?;
+        Ok(self.open_attempt(at, Direction::Undo, attempt, sweep_after))
+    }
+
+    fn record_waivers(&mut self) -> Result<(), Illegal> {
+        for at in plan::waived_now(self.decl(), &self.record().steps) {
+            let UndoDecl::Waived { reason } = self.decl().steps[at].undo else { continue };
+            self.apply(Event::UndoWaived(at), Note::default().with(json!({"reason": reason})))?;
+        }
+        Ok(())
+    }
+
+    /// The step is undone.
+    ///
+    /// # Errors
+    /// As the judge says.
+    pub fn undo_succeeded(&mut self, at: usize) -> Result<(), Illegal> {
+        self.apply(Event::UndoSucceeded(at), Note::attempt(self.step(at).undo_attempts))?;
+        self.close_attempt(at, Direction::Undo, Outcome::Succeeded, None, false);
+        // What the step's attempts kept is no output any more: what the undo left of it is open to the sweep.
+        let step = self.step(at).no;
+        self.push_attempt(AttemptWrite::Release { step });
+        self.task_mut().recovery_attempts = 0;
+        Ok(())
+    }
+
+    /// The undo attempt failed; another one follows after `delay`.
+    ///
+    /// # Errors
+    /// As the judge says.
+    pub fn undo_retries(&mut self, at: usize, error: &StepError, delay: Duration) -> Result<(), Illegal> {
+        let delay_ms = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX);
+        let note = Note::attempt(self.step(at).undo_attempts)
+            .with(json!({"error": error.message, "class": error.class.as_str(), "delay_ms": delay_ms}));
+        self.apply(Event::UndoRetries(at), note)?;
+        self.close_attempt(at, Direction::Undo, Outcome::Failed, Some(error), false);
+        self.step_mut(at).undo_retries_used += 1;
+        Ok(())
+    }
+
+    /// Nobody knows how far the undo attempt came.
+    ///
+    /// # Errors
+    /// As the judge says.
+    pub fn undo_in_doubt(&mut self, at: usize, why: &str) -> Result<(), Illegal> {
+        self.apply(Event::UndoInDoubt(at), Note::attempt(self.step(at).undo_attempts).with(json!({"why": why})))?;
+        self.close_attempt(at, Direction::Undo, Outcome::InDoubt, None, false);
+        Ok(())
+    }
+
+    /// The step's undo has given up. Everything a person needs to settle it goes into the audit.
+    ///
+    /// # Errors
+    /// As the judge says.
+    pub fn undo_failed(&mut self, at: usize, error: &StepError) -> Result<(), Illegal> {
+        let attempts = self.step(at).undo_attempts;
+        let note = Note::attempt(attempts).with(json!({
+            "error": error.message,
+            "class": error.class.as_str(),
+            "attempts": attempts,
+            "trace": self.record().task.traceparent,
+            "backtrace": error.backtrace,
+        }));
+        self.apply(Event::UndoFailed(at), note)?;
+        self.close_attempt(at, Direction::Undo, Outcome::Failed, Some(error), false);
+        Ok(())
+    }
+
+    /// Nothing that could be undone is left: the task comes to rest.
+    ///
+    /// # Errors
+    /// As the judge says.
+    pub fn finish_undo(&mut self) -> Result<(), Illegal> {
+        if self.record().steps.iter().any(|row| row.status == StepStatus::CompensationFailed) {
+            return self.apply(Event::UndoGaveUp, Note::default());
+        }
+        self.record_waivers()?;
+        let cancelled = self.record().task.goal == Some(UndoGoal::Cancelled);
+        self.apply(Event::UndoFinished { cancelled }, Note::default())
+    }
+
+    /// Gives the task back until an undo's next attempt is due.
+    ///
+    /// # Errors
+    /// As the judge says.
+    pub fn rest_between_undos(&mut self, delay: Duration) -> Result<(), Illegal> {
+        self.apply(
+            Event::HandedOver,
+            Note::default().with(json!({"why": "the next attempt of an undo is due later"})),
+        )?;
+        self.lease = LeaseChange::Release;
+        self.due = Time::In(delay);
+        Ok(())
+    }
+}

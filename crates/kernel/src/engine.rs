@@ -1,0 +1,225 @@
+//! The engine of a process: its ports, its task types, its settings, and the one way in which it changes a task.
+
+use crate::draft::{As, Draft, after_commit};
+use crate::faults::Fault;
+use crate::ports::{CommitError, OutboxOp, Ports, Signal, StoreError};
+use crate::record::TaskRecord;
+use crate::saga::Illegal;
+use crate::task::{Registry, TaskType};
+use crate::transition::Transition;
+use counterstep_contracts::{ChangeId, TaskId};
+use std::sync::Arc;
+use std::time::Duration;
+use uuid::Uuid;
+
+/// What a process may set.
+#[derive(Debug, Clone)]
+pub struct EngineSettings {
+    /// Lease of types that declare none.
+    pub lease: Duration,
+    /// Limit of one attempt of steps that declare none.
+    pub step_timeout: Duration,
+    /// Limit of a request's arrival, uploads included.
+    pub upload_timeout: Duration,
+    /// A step whose token was cancelled may go on for so long before it is dropped.
+    pub cancel_grace: Duration,
+    /// On shutdown, running steps may go on for so long before their tokens are cancelled.
+    pub drain: Duration,
+    /// How long the answer to an idempotency key is kept.
+    pub idempotency_ttl: Duration,
+    /// Planted faults.
+    pub faults: Vec<Fault>,
+}
+
+impl Default for EngineSettings {
+    fn default() -> Self {
+        Self {
+            lease: Duration::from_secs(30),
+            step_timeout: Duration::from_secs(600),
+            upload_timeout: Duration::from_secs(900),
+            cancel_grace: Duration::from_secs(5),
+            drain: Duration::from_secs(10),
+            idempotency_ttl: Duration::from_secs(24 * 3600),
+            faults: Vec::new(),
+        }
+    }
+}
+
+/// Ports, task types and settings of one process. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Engine {
+    /// What it runs on.
+    pub ports: Ports,
+    /// What it can run.
+    pub registry: Arc<Registry>,
+    /// How.
+    pub settings: Arc<EngineSettings>,
+    /// Names this start of this process in leases and audit entries.
+    pub id: Arc<str>,
+}
+
+/// A change did not happen.
+#[derive(Debug, thiserror::Error)]
+pub enum ChangeError {
+    /// Another host has the task.
+    #[error("another host has claimed the task")]
+    Fenced,
+    /// The task is gone.
+    #[error("there is no such task")]
+    Gone,
+    /// The judge refuses.
+    #[error(transparent)]
+    Illegal(#[from] Illegal),
+    /// The idempotency key is another task's.
+    #[error("the idempotency key is taken")]
+    KeyTaken,
+    /// The attempt's objects were condemned before it succeeded.
+    #[error("the attempt took longer than its objects were kept for")]
+    Condemned,
+    /// The store does not answer.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// A change that happened.
+#[derive(Debug)]
+pub(crate) struct Changed<R> {
+    pub(crate) answer: R,
+    pub(crate) record: TaskRecord,
+}
+
+impl Engine {
+    /// Of ports, types and settings. `role` is part of its id: `worker`, `api`, `reconciler`.
+    #[must_use]
+    pub fn new(ports: Ports, registry: Arc<Registry>, settings: EngineSettings, role: &str) -> Self {
+        let id = format!("{role}:{:012x}", ports.random.bits() & 0xffff_ffff_ffff);
+        Self { ports, registry, settings: Arc::new(settings), id: id.into() }
+    }
+
+    /// A new task id.
+    #[must_use]
+    pub fn new_task_id(&self) -> TaskId {
+        let bytes = self.ports.random.bits().to_be_bytes();
+        let mut tail = [0; 10];
+        tail.copy_from_slice(&bytes[..10]);
+        TaskId(uuid::Builder::from_unix_timestamp_millis(self.ports.clock.unix_millis(), &tail).into_uuid())
+    }
+
+    /// A new change id.
+    #[must_use]
+    pub fn new_change_id(&self) -> ChangeId {
+        ChangeId(Uuid::from_u128(self.ports.random.bits()))
+    }
+
+    /// The lease of a type's tasks.
+    #[must_use]
+    pub fn lease_of(&self, task_type: &TaskType) -> Duration {
+        task_type.decl.lease.unwrap_or(self.settings.lease)
+    }
+
+    /// Decides on a task and commits, again on the newer state where somebody else was faster. `decide` may be called
+    /// more than once, each time with a fresh draft; a draft in which nothing happened is not committed.
+    pub(crate) async fn change<R>(
+        &self,
+        task_type: &TaskType,
+        mut record: TaskRecord,
+        by: As,
+        mut decide: impl FnMut(&mut Draft) -> Result<R, Illegal>,
+    ) -> Result<Changed<R>, ChangeError> {
+        let epoch = record.task.epoch;
+        let mut patience = Patience::new(self, by, self.lease_of(task_type));
+        loop {
+            let mut draft = Draft::new(task_type.decl, record.clone(), &*self.id);
+            let answer = decide(&mut draft)?;
+            if draft.is_empty() {
+                return Ok(Changed { answer, record });
+            }
+            let (guard, transition) = draft.finish(self.new_change_id(), by);
+            match self.ports.store.commit(guard, &transition).await {
+                Ok(committed) => {
+                    let record = after_commit(&record, &transition, committed.now);
+                    self.announce(&transition).await;
+                    return Ok(Changed { answer, record });
+                }
+                Err(CommitError::Fenced { .. }) => return Err(ChangeError::Fenced),
+                Err(CommitError::KeyTaken) => return Err(ChangeError::KeyTaken),
+                Err(CommitError::Condemned) => return Err(ChangeError::Condemned),
+                Err(CommitError::Store(StoreError::Corrupt(what))) => {
+                    return Err(StoreError::Corrupt(what).into());
+                }
+                Err(CommitError::Stale) => {}
+                Err(CommitError::Store(error @ (StoreError::Unavailable(_) | StoreError::Unknown(_)))) => {
+                    patience.wait(error).await?;
+                }
+            }
+            record = self.reload(record.task.id, &mut patience).await?;
+            // The answer to our commit may have been lost on its way: then the row carries our change.
+            if record.task.change_id == transition.change_id {
+                self.announce(&transition).await;
+                return Ok(Changed { answer, record });
+            }
+            if by == As::Owner && record.task.epoch != epoch {
+                return Err(ChangeError::Fenced);
+            }
+        }
+    }
+
+    async fn reload(&self, task: TaskId, patience: &mut Patience<'_>) -> Result<TaskRecord, ChangeError> {
+        loop {
+            match self.ports.store.load(task).await {
+                Ok(Some(record)) => return Ok(record),
+                Ok(None) => return Err(ChangeError::Gone),
+                Err(error) => patience.wait(error).await?,
+            }
+        }
+    }
+
+    /// Tells the others of a change that is durable: the queue by its outbox messages (the fast path; a relay publishes
+    /// what gets lost here), and whoever waits for the task.
+    pub(crate) async fn announce(&self, transition: &Transition) {
+        self.ports.signals.send(Signal::Changed(transition.task_id));
+        if transition.outbox.is_empty() {
+            return;
+        }
+        for row in &transition.outbox {
+            if let Err(error) = self.ports.queue.publish(&row.queue, &row.message).await {
+                tracing::warn!(task = %transition.task_id, %error, "publishing failed; the relay will");
+                return;
+            }
+        }
+        if !self.ports.queue.reads_the_outbox() {
+            let mark = OutboxOp::MarkChanges(vec![transition.change_id]);
+            if let Err(error) = self.ports.store.outbox(mark).await {
+                tracing::warn!(task = %transition.task_id, %error, "marking a message as published failed");
+            }
+        }
+    }
+}
+
+/// How long to put up with a store that does not answer. The owner of a lease has a result in its hands and waits for
+/// the store as long as nobody else is likely to have the task; everyone else has a client waiting.
+struct Patience<'a> {
+    engine: &'a Engine,
+    until: Duration,
+    pause: Duration,
+}
+
+impl<'a> Patience<'a> {
+    fn new(engine: &'a Engine, by: As, lease: Duration) -> Self {
+        let limit = match by {
+            As::Owner => lease * 2,
+            As::Anyone => Duration::ZERO,
+        };
+        Self { engine, until: engine.ports.clock.monotonic() + limit, pause: Duration::from_millis(50) }
+    }
+
+    async fn wait(&mut self, error: StoreError) -> Result<(), StoreError> {
+        if matches!(error, StoreError::Corrupt(_)) || self.engine.ports.clock.monotonic() >= self.until {
+            return Err(error);
+        }
+        tracing::warn!(%error, "the store did not take a change; trying again");
+        self.engine.ports.clock.sleep(self.pause).await;
+        self.pause = (self.pause * 2).min(Duration::from_secs(1));
+        Ok(())
+    }
+}

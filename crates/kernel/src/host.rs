@@ -1,0 +1,164 @@
+//! The loop of a host: fetch what the queue offers, look for what it forgot, and give each task a turn. Everything
+//! that decides is in the turn.
+
+use crate::cancel::CancelToken;
+use crate::engine::Engine;
+use crate::ports::{Delivery, Due, Settle};
+use crate::turn::{TurnEnd, turn};
+use counterstep_contracts::{Host, QueueName, TaskId};
+use futures::future::{BoxFuture, Either, select};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// How a host takes work.
+#[derive(Debug, Clone)]
+pub struct HostSettings {
+    /// Which kind of steps it runs.
+    pub host: Host,
+    /// The queues it takes tasks from.
+    pub queues: Vec<QueueName>,
+    /// Tasks at a time.
+    pub concurrency: usize,
+    /// How often it looks for due tasks that no message announced.
+    pub poll: Duration,
+    /// A dispatched task that nobody has claimed for this long counts as one whose message was lost.
+    pub unclaimed_for: Duration,
+}
+
+/// Starts a future that must not be cancelled.
+pub type Spawn = Arc<dyn Fn(BoxFuture<'static, ()>) + Send + Sync>;
+
+/// Takes tasks until `shutdown`, then waits for those it has.
+pub async fn serve(engine: Engine, settings: HostSettings, shutdown: CancelToken, spawn: Spawn) {
+    let slots = Arc::new(Semaphore::new(settings.concurrency));
+    let taking = async {
+        futures::join!(
+            take_deliveries(&engine, &settings, &slots, &shutdown, &spawn),
+            take_due(&engine, &settings, &slots, &shutdown, &spawn)
+        );
+    };
+    // Both loops end by themselves on shutdown; a fetch in flight is given up, its messages come again.
+    taking.await;
+    let all = u32::try_from(settings.concurrency).unwrap_or(u32::MAX);
+    let _all = slots.acquire_many(all).await;
+}
+
+async fn take_deliveries(
+    engine: &Engine,
+    settings: &HostSettings,
+    slots: &Arc<Semaphore>,
+    shutdown: &CancelToken,
+    spawn: &Spawn,
+) {
+    while !shutdown.is_cancelled() {
+        // Never more than there are free slots: what waits here could run elsewhere.
+        let Some(first) = slot(slots, shutdown).await else { return };
+        let max = slots.available_permits() + 1;
+        let fetch = engine.ports.queue.fetch(&settings.queues, max, settings.poll);
+        let deliveries = match select(fetch, Box::pin(shutdown.cancelled())).await {
+            Either::Left((Ok(deliveries), _)) => deliveries,
+            Either::Left((Err(error), _)) => {
+                tracing::warn!(%error, "fetching from the queue failed");
+                drop(first);
+                engine.ports.clock.sleep(settings.poll).await;
+                continue;
+            }
+            Either::Right(_) => return,
+        };
+        let mut first = Some(first);
+        for delivery in deliveries {
+            // The poll may have taken the slots meanwhile; then this waits, and the delivery with it.
+            let permit = match first.take() {
+                Some(permit) => permit,
+                None => match slot(slots, shutdown).await {
+                    Some(permit) => permit,
+                    None => return,
+                },
+            };
+            spawn(Box::pin(run_delivery(engine.clone(), settings.host, delivery, shutdown.clone(), permit)));
+        }
+    }
+}
+
+async fn slot(slots: &Arc<Semaphore>, shutdown: &CancelToken) -> Option<OwnedSemaphorePermit> {
+    match select(Box::pin(slots.clone().acquire_owned()), Box::pin(shutdown.cancelled())).await {
+        Either::Left((permit, _)) => permit.ok(),
+        Either::Right(_) => None,
+    }
+}
+
+async fn run_delivery(
+    engine: Engine,
+    host: Host,
+    delivery: Delivery,
+    shutdown: CancelToken,
+    permit: OwnedSemaphorePermit,
+) {
+    let task = delivery.message.task;
+    let running = Box::pin(turn(&engine, host, task, &shutdown));
+    let progress = Box::pin(async {
+        loop {
+            engine.ports.clock.sleep(Duration::from_secs(10)).await;
+            if let Err(error) = engine.ports.queue.settle(&delivery.tag, Settle::Progress).await {
+                tracing::warn!(%task, %error, "a progress ack failed");
+            }
+        }
+    });
+    let end = match select(running, progress).await {
+        Either::Left((end, _)) => end,
+        Either::Right((never, _)) => never,
+    };
+    tracing::debug!(%task, ?end, "turn ended");
+    let settle = match end {
+        TurnEnd::Rests(_) | TurnEnd::GivenBack | TurnEnd::NotNow | TurnEnd::Gone | TurnEnd::Lost => Settle::Ack,
+        // The lease may run out instead of being released: look again then.
+        TurnEnd::Busy(left) => Settle::Nak(left + Duration::from_millis(100)),
+        TurnEnd::UnknownType => Settle::Nak(Duration::from_secs(10)),
+        TurnEnd::StoreDown => Settle::Nak(Duration::from_secs(1)),
+    };
+    if let Err(error) = engine.ports.queue.settle(&delivery.tag, settle).await {
+        tracing::warn!(%task, %error, "settling a delivery failed; it will come again and find nothing to do");
+    }
+    drop(permit);
+}
+
+async fn take_due(
+    engine: &Engine,
+    settings: &HostSettings,
+    slots: &Arc<Semaphore>,
+    shutdown: &CancelToken,
+    spawn: &Spawn,
+) {
+    let due = Due::Claimable { queues: settings.queues.clone(), unclaimed_for: settings.unclaimed_for };
+    loop {
+        if let Either::Right(_) = select(engine.ports.clock.sleep(settings.poll), Box::pin(shutdown.cancelled())).await
+        {
+            return;
+        }
+        let free = slots.available_permits();
+        if free == 0 {
+            continue;
+        }
+        let tasks = match engine.ports.store.due(&due, u32::try_from(free).unwrap_or(u32::MAX)).await {
+            Ok(tasks) => tasks,
+            Err(error) => {
+                tracing::warn!(%error, "looking for due tasks failed");
+                continue;
+            }
+        };
+        for task in tasks {
+            if engine.registry.get(&task.task_type, task.version).is_none() {
+                continue;
+            }
+            let Ok(permit) = slots.clone().try_acquire_owned() else { break };
+            spawn(Box::pin(run_due(engine.clone(), settings.host, task.task, shutdown.clone(), permit)));
+        }
+    }
+}
+
+async fn run_due(engine: Engine, host: Host, task: TaskId, shutdown: CancelToken, permit: OwnedSemaphorePermit) {
+    let end = turn(&engine, host, task, &shutdown).await;
+    tracing::debug!(%task, ?end, "turn of a due task ended");
+    drop(permit);
+}

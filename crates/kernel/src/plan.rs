@@ -1,0 +1,135 @@
+//! What comes next, from the declaration and the states of the steps. Pure, and independent of who asks: a live
+//! run, a recovery and the `plan` route get the same answer.
+
+use crate::record::StepRow;
+use crate::saga::StepState;
+use counterstep_contracts::{StepDecl, StepStatus, TaskDecl};
+
+/// The next thing to do going forward. Positions are those of the declaration.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Forward {
+    /// Start these, side by side: one step, or what is left of a group.
+    Start(Vec<usize>),
+    /// A step of the current group is running or waits for its next attempt; nothing else may start.
+    Hold,
+    /// All are done.
+    Finish,
+}
+
+/// The next thing to do going backward.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Backward {
+    /// Undo these, side by side: one step, or the part of a group that started.
+    Undo(Vec<usize>),
+    /// Nothing that could still be undone is left.
+    Finish,
+}
+
+/// What the judge sees of a task's steps.
+#[must_use]
+pub fn states(decl: &TaskDecl, steps: &[StepRow]) -> Vec<StepState> {
+    decl.steps
+        .iter()
+        .zip(steps)
+        .map(|(decl, row)| StepState { status: row.status, effects: decl.undo.has_effects() })
+        .collect()
+}
+
+/// Positions of the steps that run side by side with `at`: its whole group, or itself alone.
+#[must_use]
+pub fn stage_of(decl: &TaskDecl, at: usize) -> Vec<usize> {
+    let in_stage = |step: &StepDecl| match step.group {
+        Some(group) => decl.steps[at].group == Some(group),
+        None => step.no == decl.steps[at].no,
+    };
+    (0..decl.steps.len()).filter(|&other| in_stage(&decl.steps[other])).collect()
+}
+
+/// What to do next, going forward. `due` says of a step that waits between two attempts whether its time has come.
+#[must_use]
+pub fn forward(decl: &TaskDecl, steps: &[StepRow], due: bool) -> Forward {
+    let open = |row: &StepRow| !matches!(row.status, StepStatus::Completed | StepStatus::Skipped);
+    let Some(first) = steps.iter().position(open) else { return Forward::Finish };
+    let mut start = Vec::new();
+    for at in stage_of(decl, first) {
+        match steps[at].status {
+            StepStatus::Pending | StepStatus::InDoubt => start.push(at),
+            StepStatus::Waiting if due => start.push(at),
+            // Anything else is under way, or stands in a state that the judge lets nothing follow.
+            StepStatus::Waiting
+            | StepStatus::Running
+            | StepStatus::Completed
+            | StepStatus::Skipped
+            | StepStatus::Failed
+            | StepStatus::Compensating
+            | StepStatus::Compensated
+            | StepStatus::CompensationFailed
+            | StepStatus::Resolved => {}
+        }
+    }
+    if start.is_empty() { Forward::Hold } else { Forward::Start(start) }
+}
+
+/// What to do next, going backward: the latest started stage that still needs an undo. A stage that failed to be
+/// undone is passed over where `go_on` says so, and is a barrier otherwise.
+#[must_use]
+pub fn backward(decl: &TaskDecl, steps: &[StepRow], go_on: bool) -> Backward {
+    if !go_on && steps.iter().any(|row| row.status == StepStatus::CompensationFailed) {
+        return Backward::Finish;
+    }
+    let states = states(decl, steps);
+    let Some(last) = latest_started(steps, |at| states[at].needs_undo()) else { return Backward::Finish };
+    Backward::Undo(stage_of(decl, last).into_iter().filter(|&at| states[at].needs_undo()).collect())
+}
+
+/// Steps whose undo is waived, that started after every step which still needs an undo, and that were not passed on
+/// the way back before: their waiver is due to be recorded now, the latest first.
+#[must_use]
+pub fn waived_now(decl: &TaskDecl, steps: &[StepRow]) -> Vec<usize> {
+    let states = states(decl, steps);
+    let settled = |row: &StepRow| {
+        matches!(
+            row.status,
+            StepStatus::Compensating | StepStatus::Compensated | StepStatus::CompensationFailed | StepStatus::Resolved
+        )
+    };
+    // On the way back the frontier moves from the latest start to the earliest. What lies beyond the earliest step
+    // that an undo has touched was recorded when that undo started.
+    let passed = (0..steps.len()).filter(|&at| settled(&steps[at])).filter_map(|at| steps[at].started_seq).min();
+    let frontier = (0..steps.len())
+        .filter(|&at| states[at].needs_undo() && !settled(&steps[at]))
+        .filter_map(|at| steps[at].started_seq)
+        .max();
+    let mut waived: Vec<usize> = (0..steps.len())
+        .filter(|&at| {
+            states[at].started() && matches!(decl.steps[at].undo, counterstep_contracts::UndoDecl::Waived { .. })
+        })
+        .filter(|&at| frontier.is_none_or(|frontier| steps[at].started_seq > Some(frontier)))
+        .filter(|&at| passed.is_none_or(|passed| steps[at].started_seq < Some(passed)))
+        .collect();
+    waived.sort_by_key(|&at| std::cmp::Reverse(steps[at].started_seq));
+    waived
+}
+
+/// Steps that an undo of the whole task would undo now, in its order.
+#[must_use]
+pub fn undo_order(decl: &TaskDecl, steps: &[StepRow]) -> Vec<usize> {
+    let states = states(decl, steps);
+    let mut order: Vec<usize> = (0..steps.len().min(states.len())).filter(|&at| states[at].needs_undo()).collect();
+    order.sort_by_key(|&at| std::cmp::Reverse(steps[at].started_seq));
+    order
+}
+
+/// Whether a step that reads the output of `at` has completed.
+#[must_use]
+pub fn has_completed_reader(decl: &TaskDecl, steps: &[StepRow], at: usize) -> bool {
+    let name = decl.steps[at].name;
+    decl.steps
+        .iter()
+        .zip(steps)
+        .any(|(step, row)| row.status == StepStatus::Completed && step.inputs.iter().any(|input| input.source == name))
+}
+
+fn latest_started(steps: &[StepRow], wanted: impl Fn(usize) -> bool) -> Option<usize> {
+    (0..steps.len()).filter(|&at| wanted(at)).max_by_key(|&at| steps[at].started_seq)
+}

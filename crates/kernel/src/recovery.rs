@@ -1,0 +1,87 @@
+//! Recovery of tasks whose host was lost, as a plan and its execution. Only a lease that has run out says "lost",
+//! never the age of anything.
+
+use crate::draft::As;
+use crate::engine::{ChangeError, Engine};
+use crate::ports::{Due, DueTask, StoreError};
+use counterstep_contracts::TaskId;
+
+/// What a sweep is going to do with a task whose lease has run out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Recover {
+    /// Take it back and offer it again, or undo it where it was lost too often.
+    TakeBack(TaskId),
+    /// Leave it: this process does not know its type, another one may.
+    UnknownType(DueTask),
+}
+
+/// Plans the recovery of lost tasks, the oldest first.
+#[must_use]
+pub fn plan(lost: Vec<DueTask>, knows: impl Fn(&str, u32) -> bool) -> Vec<Recover> {
+    lost.into_iter()
+        .map(|task| {
+            if knows(&task.task_type, task.version) { Recover::TakeBack(task.task) } else { Recover::UnknownType(task) }
+        })
+        .collect()
+}
+
+/// What became of a plan.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Recovered {
+    /// Taken back.
+    pub taken_back: Vec<TaskId>,
+    /// Not lost any more when their turn came.
+    pub moved_on: Vec<TaskId>,
+    /// Left to processes that know their type.
+    pub unknown: Vec<TaskId>,
+    /// Failed, with the reason; they do not stop the others.
+    pub failed: Vec<(TaskId, String)>,
+}
+
+impl Engine {
+    /// Plans the recovery of at most `limit` lost tasks.
+    ///
+    /// # Errors
+    /// When the store does not answer.
+    pub async fn plan_recovery(&self, limit: u32) -> Result<Vec<Recover>, StoreError> {
+        let lost = self.ports.store.due(&Due::Lost, limit).await?;
+        Ok(plan(lost, |name, version| self.registry.get(name, version).is_some()))
+    }
+
+    /// Executes a plan. Each task is a change of its own.
+    pub async fn recover(&self, plan: Vec<Recover>) -> Recovered {
+        let mut done = Recovered::default();
+        for step in plan {
+            match step {
+                Recover::UnknownType(task) => done.unknown.push(task.task),
+                Recover::TakeBack(task) => match self.take_back(task).await {
+                    Ok(true) => done.taken_back.push(task),
+                    Ok(false) => done.moved_on.push(task),
+                    Err(error) => {
+                        tracing::error!(%task, %error, "a lost task could not be taken back");
+                        done.failed.push((task, error.to_string()));
+                    }
+                },
+            }
+        }
+        done
+    }
+
+    async fn take_back(&self, task: TaskId) -> Result<bool, ChangeError> {
+        let Some(record) = self.ports.store.load(task).await? else { return Ok(false) };
+        let Some(task_type) = self.registry.get(&record.task.task_type, record.task.version) else { return Ok(false) };
+        let changed = self.change(&task_type, record, As::Anyone, |draft| {
+            // Its owner came back to life, or another sweep was faster.
+            if !draft.record().lease_has_expired() {
+                return Ok(false);
+            }
+            draft.take_back()?;
+            Ok(true)
+        });
+        let taken = changed.await?.answer;
+        if taken {
+            tracing::info!(%task, "took a task back from a lost host");
+        }
+        Ok(taken)
+    }
+}

@@ -1,0 +1,206 @@
+//! The judge's rules for the task as a whole. Every pair of event and state is named or refused.
+
+use super::{Event, Operator, State, after_giving_up};
+use counterstep_contracts::{StepStatus, TaskStatus};
+
+type Rule = Result<TaskStatus, &'static str>;
+
+pub(super) fn rule(state: &State<'_>, event: Event) -> Rule {
+    let Some(status) = state.status else {
+        return match event {
+            Event::Submitted => Ok(TaskStatus::Submitted),
+            _ => Err("the task does not exist yet"),
+        };
+    };
+    match event {
+        Event::Submitted => Err("it has been submitted before"),
+        Event::Dispatched => only(status, &[TaskStatus::Submitted], TaskStatus::Dispatched),
+        Event::Claimed => claimed(status),
+        Event::HandedOver | Event::TakenBack => given_back(status),
+        Event::LostTooOften => lost_too_often(state, status),
+        Event::Waits(_) => waits(state, status),
+        Event::Completed => completed(state, status),
+        Event::GaveUp(policy) => match status {
+            TaskStatus::Running if state.cancel_requested => Err("a cancel was accepted: it stops instead"),
+            TaskStatus::Running => Ok(after_giving_up(state, policy)),
+            _ => Err("only a running task gives up"),
+        },
+        Event::CancelRequested => cancel_requested(state, status),
+        Event::Stopped => match status {
+            TaskStatus::Running if state.cancel_requested => Ok(TaskStatus::Compensating),
+            TaskStatus::Running => Err("no cancel was accepted"),
+            _ => Err("only a running task stops"),
+        },
+        Event::UndoFinished { cancelled } => undo_finished(state, status, cancelled),
+        Event::UndoGaveUp => match status {
+            TaskStatus::Compensating if state.steps.iter().any(|s| s.status == StepStatus::CompensationFailed) => {
+                Ok(TaskStatus::CompensationFailed)
+            }
+            TaskStatus::Compensating => Err("no undo has given up"),
+            _ => Err("it is not being undone"),
+        },
+        Event::Quarantined => quarantined(status),
+        Event::Operator(decision) => operator(state, status, decision),
+        Event::StepStarted(_)
+        | Event::StepSkipped(_)
+        | Event::StepSucceeded(_)
+        | Event::StepRetries(_)
+        | Event::StepFailed(_)
+        | Event::StepInDoubt(_)
+        | Event::StepScratchLost(_)
+        | Event::StepRebuilt(_)
+        | Event::StepSettled(..)
+        | Event::StepSupplied(_)
+        | Event::StepRedriven(_)
+        | Event::UndoStarted(_)
+        | Event::UndoRetries(_)
+        | Event::UndoInDoubt(_)
+        | Event::UndoSucceeded(_)
+        | Event::UndoFailed(_)
+        | Event::UndoWaived(_)
+        | Event::UndoResolved(_) => Err("it concerns a step"),
+    }
+}
+
+fn only(status: TaskStatus, from: &[TaskStatus], to: TaskStatus) -> Rule {
+    if from.contains(&status) { Ok(to) } else { Err("it is past that") }
+}
+
+fn claimed(status: TaskStatus) -> Rule {
+    match status {
+        TaskStatus::Submitted | TaskStatus::Dispatched | TaskStatus::Running | TaskStatus::Waiting => {
+            Ok(TaskStatus::Running)
+        }
+        // Never to Running: once compensating, no forward step runs again.
+        TaskStatus::Compensating => Ok(TaskStatus::Compensating),
+        TaskStatus::Completed
+        | TaskStatus::CompensationFailed
+        | TaskStatus::Failed
+        | TaskStatus::Cancelled
+        | TaskStatus::DeadLettered
+        | TaskStatus::Resolved => Err("it is at rest"),
+    }
+}
+
+fn given_back(status: TaskStatus) -> Rule {
+    match status {
+        TaskStatus::Running => Ok(TaskStatus::Dispatched),
+        TaskStatus::Compensating => Ok(TaskStatus::Compensating),
+        TaskStatus::Submitted | TaskStatus::Dispatched | TaskStatus::Waiting => Err("nobody has claimed it"),
+        TaskStatus::Completed
+        | TaskStatus::CompensationFailed
+        | TaskStatus::Failed
+        | TaskStatus::Cancelled
+        | TaskStatus::DeadLettered
+        | TaskStatus::Resolved => Err("it is at rest"),
+    }
+}
+
+fn lost_too_often(state: &State<'_>, status: TaskStatus) -> Rule {
+    match status {
+        TaskStatus::Running if state.has_effects() => Ok(TaskStatus::Compensating),
+        TaskStatus::Running => Ok(TaskStatus::Failed),
+        TaskStatus::Compensating => Ok(TaskStatus::CompensationFailed),
+        TaskStatus::Submitted
+        | TaskStatus::Dispatched
+        | TaskStatus::Waiting
+        | TaskStatus::Completed
+        | TaskStatus::CompensationFailed
+        | TaskStatus::Failed
+        | TaskStatus::Cancelled
+        | TaskStatus::DeadLettered
+        | TaskStatus::Resolved => Err("nobody holds it"),
+    }
+}
+
+fn waits(state: &State<'_>, status: TaskStatus) -> Rule {
+    if status != TaskStatus::Running {
+        return Err("only a running task is put to sleep");
+    }
+    if state.cancel_requested {
+        return Err("a cancel was accepted: it stops instead");
+    }
+    if state.steps.iter().any(|step| step.status == StepStatus::Running) {
+        return Err("a step of it is still running");
+    }
+    Ok(TaskStatus::Waiting)
+}
+
+fn completed(state: &State<'_>, status: TaskStatus) -> Rule {
+    if !matches!(status, TaskStatus::Submitted | TaskStatus::Running) {
+        return Err("only a task whose steps have just ended completes");
+    }
+    if state.cancel_requested {
+        return Err("a cancel was accepted: it stops instead");
+    }
+    if !state.steps.iter().all(|step| matches!(step.status, StepStatus::Completed | StepStatus::Skipped)) {
+        return Err("not all of its steps have completed");
+    }
+    Ok(TaskStatus::Completed)
+}
+
+fn cancel_requested(state: &State<'_>, status: TaskStatus) -> Rule {
+    if state.cancel_requested {
+        return Err("a cancel was accepted before");
+    }
+    match status {
+        // Nobody holds a lease in these states, so the one who asks carries it out.
+        TaskStatus::Submitted | TaskStatus::Dispatched | TaskStatus::Waiting if state.has_effects() => {
+            Ok(TaskStatus::Compensating)
+        }
+        TaskStatus::Submitted | TaskStatus::Dispatched | TaskStatus::Waiting => Ok(TaskStatus::Cancelled),
+        // The owner of the lease honours it.
+        TaskStatus::Running => Ok(TaskStatus::Running),
+        TaskStatus::Compensating => Err("it is being undone"),
+        TaskStatus::CompensationFailed | TaskStatus::DeadLettered => Err("it is parked"),
+        TaskStatus::Completed | TaskStatus::Failed | TaskStatus::Cancelled | TaskStatus::Resolved => {
+            Err("it has ended")
+        }
+    }
+}
+
+fn undo_finished(state: &State<'_>, status: TaskStatus, cancelled: bool) -> Rule {
+    if status != TaskStatus::Compensating {
+        return Err("it is not being undone");
+    }
+    if state.has_effects() {
+        return Err("a step has not been undone yet");
+    }
+    if state.steps.iter().any(|step| step.status == StepStatus::CompensationFailed) {
+        return Err("the undo of a step has failed");
+    }
+    Ok(if cancelled { TaskStatus::Cancelled } else { TaskStatus::Failed })
+}
+
+fn quarantined(status: TaskStatus) -> Rule {
+    match status {
+        TaskStatus::Dispatched | TaskStatus::Running | TaskStatus::Waiting => Ok(TaskStatus::DeadLettered),
+        TaskStatus::Compensating => Ok(TaskStatus::CompensationFailed),
+        TaskStatus::Submitted => Err("it must be claimed first"),
+        TaskStatus::Completed
+        | TaskStatus::CompensationFailed
+        | TaskStatus::Failed
+        | TaskStatus::Cancelled
+        | TaskStatus::DeadLettered
+        | TaskStatus::Resolved => Err("it is at rest"),
+    }
+}
+
+fn operator(state: &State<'_>, status: TaskStatus, decision: Operator) -> Rule {
+    match (decision, status) {
+        (Operator::RetryUndo, TaskStatus::CompensationFailed) => Ok(TaskStatus::Compensating),
+        (Operator::Resolve, TaskStatus::CompensationFailed | TaskStatus::DeadLettered) => Ok(TaskStatus::Resolved),
+        (Operator::Redrive, TaskStatus::DeadLettered) => {
+            // A failed step that is still failed would be passed over: it is redriven, or its output supplied, first.
+            if state.steps.iter().any(|step| step.status == StepStatus::Failed) {
+                Err("a step of it is still failed: redrive it or supply its output first")
+            } else {
+                Ok(TaskStatus::Dispatched)
+            }
+        }
+        (Operator::Undo, TaskStatus::DeadLettered) => Ok(TaskStatus::Compensating),
+        (Operator::RetryUndo, _) => Err("no undo of it has given up"),
+        (Operator::Redrive | Operator::Undo, _) => Err("it is not dead-lettered"),
+        (Operator::Resolve, _) => Err("it is not parked"),
+    }
+}

@@ -1,0 +1,166 @@
+//! One execution of a step's code, or of its undo's: with its time limit, its cancel token, and a net under panics.
+//! Decides nothing about what follows.
+
+use crate::builtin::{FileSource, Upload};
+use crate::cancel::{CancelReason, CancelToken};
+use crate::context::{Execution, StepContext};
+use crate::engine::Engine;
+use crate::error::{ErrorClass, StepError, StepResult};
+use crate::faults::FaultKind;
+use crate::task::{Inputs, Run, StepCode, TaskType, output};
+use counterstep_contracts::{Direction, StoredFile, StoredFiles};
+use futures::FutureExt;
+use futures::future::{Either, select};
+use serde_json::Value;
+use std::panic::AssertUnwindSafe;
+use std::time::Duration;
+
+/// What is to be executed.
+#[derive(Debug)]
+pub(crate) struct Order {
+    pub(crate) at: usize,
+    pub(crate) execution: Execution,
+    pub(crate) inputs: Inputs,
+    pub(crate) own_output: Option<Value>,
+    pub(crate) limit: Duration,
+    pub(crate) cancel: CancelToken,
+}
+
+/// How an execution ended.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    pub(crate) at: usize,
+    /// The step's output; `Null` for an undo.
+    pub(crate) result: StepResult<Value>,
+    /// Its outcome is unknown, for this reason.
+    pub(crate) in_doubt: Option<CancelReason>,
+    /// Objects were stored.
+    pub(crate) stored: bool,
+}
+
+/// Runs an order to its end.
+pub(crate) async fn execute(engine: &Engine, task_type: &TaskType, order: Order) -> Ended {
+    let Order { at, execution, inputs, own_output, limit, cancel } = order;
+    let code = task_type.steps[at];
+    let fault = engine.settings.faults.iter().find(|fault| fault.strikes(&execution)).map(|fault| fault.kind);
+    let (task, step, direction, attempt) =
+        (execution.task, execution.step.clone(), execution.direction, execution.attempt);
+    let ports = &engine.ports;
+    let context = StepContext::new(execution, cancel.clone(), ports.objects.clone(), ports.scratch.clone());
+
+    let body = async {
+        match fault {
+            Some(FaultKind::FailBefore) => return Err(StepError::permanent("planted: fails before its work")),
+            Some(FaultKind::Panic) => panic!("planted: panics"),
+            Some(FaultKind::FailAfter | FaultKind::FailTransiently | FaultKind::Hang) | None => {}
+        }
+        let result = match direction {
+            Direction::Forward => forward(code, &context, &inputs).await,
+            Direction::Undo => undo(code, &context, own_output, &inputs).await,
+        };
+        match fault {
+            Some(FaultKind::FailAfter) => Err(StepError::permanent("planted: fails after its work")),
+            Some(FaultKind::FailTransiently) => Err(StepError::transient("planted: fails for now")),
+            Some(FaultKind::Hang) => std::future::pending().await,
+            Some(FaultKind::FailBefore | FaultKind::Panic) | None => result,
+        }
+    };
+    let guarded = AssertUnwindSafe(body).catch_unwind();
+    let result = match select(Box::pin(guarded), Box::pin(watch(engine, limit, &cancel))).await {
+        Either::Left((Ok(result), _)) => result,
+        Either::Left((Err(panic), _)) => Err(StepError::new(
+            ErrorClass::Panicked,
+            format_args!("the code panicked: {}", panic_message(panic.as_ref())),
+        )),
+        Either::Right((late, _)) => Err(late),
+    };
+    if let Err(error) = &result {
+        tracing::warn!(%task, step, %direction, %attempt, %error, "attempt ended with an error");
+    }
+    // An error after the token was cancelled is the cancel's doing, whatever the step calls it.
+    let reason = cancel.reason();
+    let in_doubt = reason.filter(|reason| result.is_err() && reason.leaves_in_doubt());
+    let result = match (result, reason) {
+        (Err(_), Some(_)) => Err(StepError::cancelled()),
+        (result, _) => result,
+    };
+    Ended { at, result, in_doubt, stored: context.objects().written() }
+}
+
+/// Ends with an error when the attempt has run too long, or has ignored its cancel token for too long.
+async fn watch(engine: &Engine, limit: Duration, cancel: &CancelToken) -> StepError {
+    let clock = &engine.ports.clock;
+    match select(clock.sleep(limit), Box::pin(cancel.cancelled())).await {
+        Either::Left(_) => StepError::new(
+            ErrorClass::TimedOut,
+            format_args!("ran longer than its limit of {}", counterstep_contracts::retry::format_duration(limit)),
+        ),
+        Either::Right(_) => {
+            clock.sleep(engine.settings.cancel_grace).await;
+            StepError::cancelled()
+        }
+    }
+}
+
+fn panic_message(panic: &(dyn std::any::Any + Send)) -> &str {
+    panic
+        .downcast_ref::<&str>()
+        .copied()
+        .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("with a value that is no text")
+}
+
+async fn forward(code: StepCode, context: &StepContext, inputs: &Inputs) -> StepResult<Value> {
+    match code.run {
+        Run::Custom(run) => run(context, inputs).await,
+        Run::BuiltIn(evaluate) => upload(context, evaluate(inputs)?).await,
+    }
+}
+
+async fn undo(code: StepCode, context: &StepContext, own: Option<Value>, inputs: &Inputs) -> StepResult<Value> {
+    if let Some(undo) = code.undo {
+        undo(context, own, inputs).await?;
+    } else {
+        // A built-in step: everything that any of its attempts stored, half-done uploads too.
+        context.objects().delete_all_of_step().await?;
+    }
+    Ok(Value::Null)
+}
+
+/// Carries a built-in upload out.
+async fn upload(context: &StepContext, upload: Upload) -> StepResult<Value> {
+    let mut files = Vec::with_capacity(upload.sources.len());
+    for (source, name) in &upload.sources {
+        let name = name.as_ref().unwrap_or_else(|| source.name());
+        files.push(store_one(context, &upload, source, name).await?);
+    }
+    if upload.many {
+        return output(&StoredFiles(files));
+    }
+    output(&files.pop().ok_or_else(|| StepError::permanent("an upload of one file was given none"))?)
+}
+
+async fn store_one(
+    context: &StepContext,
+    upload: &Upload,
+    source: &FileSource,
+    name: &counterstep_contracts::FileName,
+) -> StepResult<StoredFile> {
+    let (body, sha256, own_type) = match source {
+        FileSource::Scratch(file) => (context.read_scratch(file).await?, &file.sha256, "application/octet-stream"),
+        FileSource::Stored(file) => (context.objects().read(file).await?, &file.sha256, file.content_type.as_str()),
+        FileSource::Request(file) => {
+            return Err(StepError::permanent(format_args!(
+                "`{}` is a file of the request, which is stored while the request arrives: upload it in a built-in \
+                 step on the api host that reads nothing but the request",
+                file.name
+            )));
+        }
+    };
+    let content_type = upload.content_type.as_deref().unwrap_or(own_type);
+    let stored = context.objects().put(&upload.bucket, name, content_type, body).await?;
+    if &stored.sha256 != sha256 {
+        return Err(StepError::transient(format_args!("`{name}` changed while it was stored: its SHA-256 differs")));
+    }
+    Ok(stored)
+}

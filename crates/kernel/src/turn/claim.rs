@@ -1,0 +1,137 @@
+//! The start of a turn: whether the task is to be claimed here and now, and in which direction it goes.
+
+use super::forward::{Ahead, ForwardTurn};
+use super::heartbeat::{Tokens, beside};
+use super::undo::{Back, UndoTurn};
+use super::{Next, Turn, TurnEnd, end_of};
+use crate::cancel::CancelToken;
+use crate::draft::As;
+use crate::engine::{ChangeError, Engine};
+use crate::record::TaskRecord;
+use crate::task::TaskType;
+use counterstep_contracts::{Host, TaskId, TaskStatus};
+use futures::stream::FuturesUnordered;
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+/// A claimed task. Which of the two it is decides what can be run at all: there is no way from an undo to a forward
+/// step.
+enum Claimed<'a> {
+    Forward(ForwardTurn<'a>, Next),
+    Undo(UndoTurn<'a>, Next),
+}
+
+/// Runs a task as far as this host can take it.
+pub async fn turn(engine: &Engine, host: Host, task: TaskId, shutdown: &CancelToken) -> TurnEnd {
+    let record = match engine.ports.store.load(task).await {
+        Ok(Some(record)) => record,
+        Ok(None) => return TurnEnd::Gone,
+        Err(error) => {
+            tracing::warn!(%task, %error, "the task could not be read");
+            return TurnEnd::StoreDown;
+        }
+    };
+    let row = &record.task;
+    let Some(task_type) = engine.registry.get(&row.task_type, row.version).filter(|known| fits(known, &record)) else {
+        return TurnEnd::UnknownType;
+    };
+    if row.status.is_at_rest() {
+        return TurnEnd::Rests(row.status);
+    }
+    if record.lease_is_live() {
+        return TurnEnd::Busy(row.lease_expires_at.map_or(Duration::ZERO, |until| until.after(record.now)));
+    }
+    // An undo runs on whichever host has it; a forward step where it was placed.
+    let elsewhere = row.host != host && row.status != TaskStatus::Compensating;
+    if elsewhere || !record.due_in().is_zero() {
+        return TurnEnd::NotNow;
+    }
+
+    let tokens = Tokens::default();
+    let claimed = match claim(engine, task_type, host, record, tokens.clone()).await {
+        Ok(claimed) => claimed,
+        // Another host was faster, or a client: whoever has it now, a redelivery finds it at rest or leased.
+        Err(ChangeError::Illegal(_) | ChangeError::Fenced) => return TurnEnd::Busy(engine.lease_of(&task_type)),
+        Err(error) => return end_of(&error, task),
+    };
+    let (epoch, ended) = match &claimed {
+        Claimed::Forward(turn, next) => (turn.0.record.task.epoch, matches!(next, Next::End).then(|| turn.0.end())),
+        Claimed::Undo(turn, next) => (turn.0.record.task.epoch, matches!(next, Next::End).then(|| turn.0.end())),
+    };
+    if let Some(end) = ended {
+        return end;
+    }
+    let lease = (task, epoch, engine.lease_of(&task_type));
+    let work = async {
+        let end = match claimed {
+            Claimed::Forward(turn, next) => turn.run(next).await,
+            Claimed::Undo(turn, next) => turn.run(next).await,
+        };
+        end.unwrap_or_else(|error| end_of(&error, task))
+    };
+    let end = beside(engine, lease, &tokens, shutdown, work).await;
+    if matches!(end, TurnEnd::Rests(_)) {
+        if let Err(error) = engine.ports.scratch.remove(task).await {
+            tracing::warn!(%task, %error, "removing the scratch of a task at rest failed; a sweep will");
+        }
+    }
+    end
+}
+
+/// Whether the steps of the row are those of the declaration. A changed declaration under the same version would run
+/// the wrong code on the wrong outputs.
+fn fits(task_type: &TaskType, record: &TaskRecord) -> bool {
+    let same = task_type.decl.steps.len() == record.steps.len()
+        && task_type.decl.steps.iter().zip(&record.steps).all(|(decl, row)| decl.no == row.no && decl.name == row.name);
+    if !same {
+        tracing::error!(
+            task = %record.task.id,
+            task_type = record.task.task_type,
+            "the declaration's steps are not the task's: was it changed without a new version?"
+        );
+    }
+    same
+}
+
+/// Takes the lease and starts what comes first, in one commit.
+async fn claim<'a>(
+    engine: &'a Engine,
+    task_type: TaskType,
+    host: Host,
+    record: TaskRecord,
+    tokens: Tokens,
+) -> Result<Claimed<'a>, ChangeError> {
+    let ttl = engine.lease_of(&task_type);
+    let task = record.task.id;
+    let epoch_before = record.task.epoch;
+    let ahead = Ahead::look(engine, task_type, host, &record).await;
+    let changed = engine
+        .change(&task_type, record, As::Anyone, |draft| {
+            // Somebody else was faster: not ours, and no reason to try again.
+            if draft.record().task.epoch != epoch_before {
+                return Ok(None);
+            }
+            draft.claim(&engine.id, ttl)?;
+            let next = match draft.status() {
+                TaskStatus::Compensating => Back::fresh(engine, task_type, host).next(draft)?,
+                _ => ahead.next(draft)?,
+            };
+            Ok(Some(next))
+        })
+        .await?;
+    let Some(next) = changed.answer else { return Err(ChangeError::Fenced) };
+    let record = changed.record;
+    tracing::debug!(%task, epoch = %record.task.epoch, status = %record.task.status, "claimed");
+    let undoing = record.task.status == TaskStatus::Compensating;
+    let turn = Turn {
+        engine,
+        task_type,
+        host,
+        record,
+        read_at: engine.ports.clock.monotonic(),
+        tokens,
+        under_way: FuturesUnordered::new(),
+        delayed: BTreeSet::new(),
+    };
+    Ok(if undoing { Claimed::Undo(UndoTurn(turn), next) } else { Claimed::Forward(ForwardTurn(turn), next) })
+}

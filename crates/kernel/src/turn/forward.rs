@@ -1,0 +1,367 @@
+//! Going forward: run the next steps, commit each result together with the start of what follows it.
+
+use super::undo::{Back, UndoTurn};
+use super::{Happened, Next, Start, Turn, TurnEnd, inputs_of, limits};
+use crate::draft::Draft;
+use crate::engine::{ChangeError, Engine};
+use crate::error::StepError;
+use crate::plan::{self, Forward};
+use crate::policy;
+use crate::record::{Failure, TaskRecord};
+use crate::saga::Illegal;
+use crate::scratch::scratch_files_in;
+use crate::task::TaskType;
+use counterstep_contracts::{Direction, Host, OnExhausted, Outcome, StepStatus, TaskStatus, WaitReason};
+use futures::StreamExt;
+use std::collections::BTreeSet;
+
+use super::attempt::Ended;
+use crate::cancel::CancelReason;
+
+/// A claimed task that goes forward.
+pub(super) struct ForwardTurn<'a>(pub(super) Turn<'a>);
+
+impl<'a> ForwardTurn<'a> {
+    /// Runs until the task is given back, rests, or has been undone.
+    pub(super) async fn run(mut self, mut next: Next) -> Result<TurnEnd, ChangeError> {
+        loop {
+            match next {
+                Next::Run(starts) => self.0.begin(starts, Direction::Forward),
+                Next::Delay(at, delay) => {
+                    let token = self.0.tokens.forward.clone();
+                    self.0.delay(at, delay, token);
+                }
+                Next::Hold if self.0.under_way.is_empty() => return Ok(self.0.stuck()),
+                Next::Hold => {}
+                Next::End => return Ok(self.0.end()),
+                // The start of its first attempts was part of the commit that led here.
+                Next::Undo => return UndoTurn(self.0).run(Next::Undo).await,
+            }
+            next = match self.0.under_way.next().await {
+                Some(Happened::Ended(ended)) => self.ended(ended).await?,
+                Some(Happened::Due(at)) => {
+                    self.0.delayed.remove(&at);
+                    self.go_on().await?
+                }
+                // Nothing is under way and nothing was started: the next decision finds out why.
+                None => self.go_on().await?,
+            };
+        }
+    }
+
+    /// Decides anew, after nothing but time has passed.
+    async fn go_on(&mut self) -> Result<Next, ChangeError> {
+        let ahead = self.look().await;
+        if self.0.tokens.forward.reason() == Some(CancelReason::LeaseLost) {
+            return Err(ChangeError::Fenced);
+        }
+        self.0.change(|draft| ahead.next(draft)).await
+    }
+
+    async fn look(&mut self) -> Ahead<'a> {
+        let mut ahead = Ahead::look(self.0.engine, self.0.task_type, self.0.host, &self.0.record).await;
+        ahead.delayed.clone_from(&self.0.delayed);
+        ahead.stopping = self.0.tokens.forward.reason() == Some(CancelReason::Shutdown);
+        ahead
+    }
+
+    async fn ended(&mut self, ended: Ended) -> Result<Next, ChangeError> {
+        let at = ended.at;
+        match ended.in_doubt {
+            // Whatever the step came to, its epoch is over: nothing that it says can be written down.
+            Some(CancelReason::LeaseLost) => return Err(ChangeError::Fenced),
+            Some(CancelReason::Shutdown) => return self.interrupted(at).await,
+            Some(CancelReason::Requested | CancelReason::Sibling) | None => {}
+        }
+        if self.0.record.steps[at].status == StepStatus::Completed {
+            return self.rebuilt(ended).await;
+        }
+        match ended.result {
+            Ok(output) => {
+                let mut ahead = self.look().await;
+                // What the step has just made is here.
+                ahead.missing.remove(&at);
+                let stored = ended.stored;
+                let committed = self
+                    .0
+                    .change(|draft| {
+                        draft.step_succeeded(at, output.clone(), stored)?;
+                        ahead.next(draft)
+                    })
+                    .await;
+                match committed {
+                    Err(ChangeError::Condemned) => {
+                        let error = StepError::transient("its objects were condemned before it succeeded");
+                        self.failed(at, error).await
+                    }
+                    other => other,
+                }
+            }
+            Err(error) => self.failed(at, error).await,
+        }
+    }
+
+    async fn failed(&mut self, at: usize, error: StepError) -> Result<Next, ChangeError> {
+        let follows = self.0.after_failure(at, Direction::Forward, &error);
+        let alone = self.0.under_way.is_empty();
+        let ahead = self.look().await;
+        if follows == policy::Next::GiveUp && !alone {
+            // The first that gives up takes the others of its group with it.
+            self.0.tokens.forward.cancel(CancelReason::Sibling);
+        }
+        self.0
+            .change(|draft| {
+                let delay = match follows {
+                    policy::Next::Retry(delay) if !draft.is_cancel_requested() => delay,
+                    policy::Next::Retry(_) | policy::Next::GiveUp => {
+                        draft.step_failed(at, &error)?;
+                        return ahead.next(draft);
+                    }
+                };
+                draft.step_retries(at, &error, delay)?;
+                if delay < policy::INLINE_LIMIT || !alone {
+                    return Ok(Next::Delay(at, delay));
+                }
+                draft.wait(WaitReason::Retry, delay)?;
+                Ok(Next::End)
+            })
+            .await
+    }
+
+    /// The process is shutting down and the step has stopped.
+    async fn interrupted(&mut self, at: usize) -> Result<Next, ChangeError> {
+        let (host, alone) = (self.0.host, self.0.under_way.is_empty());
+        self.0
+            .change(|draft| {
+                if draft.step(at).status == StepStatus::Running {
+                    draft.step_in_doubt(at, "its process shut down")?;
+                } else {
+                    draft.end_rebuild(at, Outcome::InDoubt, None);
+                }
+                if alone { give_back(draft, host) } else { Ok(Next::Hold) }
+            })
+            .await
+    }
+
+    /// Lost scratch was made again, or not.
+    async fn rebuilt(&mut self, ended: Ended) -> Result<Next, ChangeError> {
+        let at = ended.at;
+        let error = match &ended.result {
+            Ok(output) if self.0.record.steps[at].output.as_ref() == Some(output) => None,
+            Ok(_) => Some(StepError::permanent(
+                "the step was run again because its scratch file was lost, and came out different although a later \
+                 step has already read the first one: make its output depend on its inputs alone",
+            )),
+            Err(error) => Some(error.clone()),
+        };
+        let Some(error) = error else {
+            let mut ahead = self.look().await;
+            ahead.missing.remove(&at);
+            return self
+                .0
+                .change(|draft| {
+                    draft.end_rebuild(at, Outcome::Succeeded, None);
+                    ahead.next(draft)
+                })
+                .await;
+        };
+        let follows = self.0.after_failure(at, Direction::Forward, &error);
+        let step = self.0.record.steps[at].name.clone();
+        let ahead = self.look().await;
+        self.0
+            .change(|draft| {
+                draft.end_rebuild(at, Outcome::Failed, Some(&error));
+                draft.step_mut(at).retries_used += 1;
+                match follows {
+                    policy::Next::Retry(delay) if !draft.is_cancel_requested() => Ok(Next::Delay(at, delay)),
+                    policy::Next::Retry(_) | policy::Next::GiveUp => {
+                        if !draft.is_cancel_requested() {
+                            draft.give_up(failure(&step, &error), draft.decl().steps[at].on_exhausted)?;
+                        }
+                        ahead.next(draft)
+                    }
+                }
+            })
+            .await
+    }
+}
+
+fn give_back(draft: &mut Draft, host: Host) -> Result<Next, Illegal> {
+    if draft.is_cancel_requested() {
+        draft.stop()?;
+    }
+    draft.hand_over(host, "its process shut down")?;
+    Ok(Next::End)
+}
+
+fn failure(step: &str, error: &StepError) -> Failure {
+    Failure { step: Some(step.to_owned()), class: error.class.as_str().to_owned(), message: error.message.clone() }
+}
+
+/// What has to be known, beyond the rows, to decide what comes next.
+pub(super) struct Ahead<'a> {
+    engine: &'a Engine,
+    task_type: TaskType,
+    host: Host,
+    /// Completed steps with a scratch file that this host does not have.
+    missing: BTreeSet<usize>,
+    delayed: BTreeSet<usize>,
+    /// The process is shutting down: nothing new starts here.
+    stopping: bool,
+}
+
+impl<'a> Ahead<'a> {
+    /// Looks which scratch files are gone. I/O, so it happens before the decision.
+    pub(super) async fn look(engine: &'a Engine, task_type: TaskType, host: Host, record: &TaskRecord) -> Self {
+        let mut missing = BTreeSet::new();
+        for (at, row) in record.steps.iter().enumerate() {
+            let Some(output) = row.output.as_ref().filter(|_| row.status == StepStatus::Completed) else { continue };
+            for file in scratch_files_in(output) {
+                // A disk that cannot be asked counts as one that has lost it: running the step again is always safe.
+                if !matches!(engine.ports.scratch.locate(record.task.id, &file).await, Ok(Some(_))) {
+                    missing.insert(at);
+                }
+            }
+        }
+        Self { engine, task_type, host, missing, delayed: BTreeSet::new(), stopping: false }
+    }
+
+    /// Decides what comes next, and writes its start into the draft.
+    pub(super) fn next(&self, draft: &mut Draft) -> Result<Next, Illegal> {
+        loop {
+            if draft.status().is_at_rest() {
+                return Ok(Next::End);
+            }
+            if draft.status() == TaskStatus::Compensating {
+                let mut back = Back::fresh(self.engine, self.task_type, self.host);
+                back.stopping = self.stopping;
+                return Ok(match back.next(draft)? {
+                    Next::End => Next::End,
+                    // The starts are in the draft; the undo takes them up from the rows.
+                    Next::Run(_) | Next::Undo | Next::Hold | Next::Delay(..) => Next::Undo,
+                });
+            }
+            if !draft.running_steps().is_empty() {
+                return Ok(Next::Hold);
+            }
+            if draft.is_cancel_requested() {
+                draft.stop()?;
+                continue;
+            }
+            if let Some((failure, policy)) = self.reason_to_give_up(draft) {
+                draft.give_up(failure, policy)?;
+                continue;
+            }
+            match plan::forward(draft.decl(), &draft.record().steps, true) {
+                Forward::Finish => self.respond(draft)?,
+                Forward::Hold => return Ok(Next::Hold),
+                Forward::Start(stage) => {
+                    if let Some(next) = self.start(draft, stage)? {
+                        return Ok(next);
+                    }
+                }
+            }
+        }
+    }
+
+    fn reason_to_give_up(&self, draft: &Draft) -> Option<(Failure, OnExhausted)> {
+        let record = draft.record();
+        let failed = |row: &crate::record::StepRow| row.status == StepStatus::Failed;
+        // The siblings that it took with it have failed too; the culprit is the one that was not cancelled.
+        let culprit = |row: &crate::record::StepRow| {
+            failed(row) && row.error.as_ref().is_some_and(|error| !error.ends_with("(cancelled)"))
+        };
+        let steps = &record.steps;
+        if let Some(at) = steps.iter().position(culprit).or_else(|| steps.iter().position(failed)) {
+            let decl = &draft.decl().steps[at];
+            let text = record.steps[at].error.clone().unwrap_or_else(|| "it failed".to_owned());
+            // The row has the error as `message (class)`.
+            let (message, class) = match text.rsplit_once(" (") {
+                Some((message, class)) => (message.to_owned(), class.trim_end_matches(')').to_owned()),
+                None => (text, "permanent".to_owned()),
+            };
+            return Some((Failure { step: Some(decl.name.to_owned()), class, message }, decl.on_exhausted));
+        }
+        if record.task.deadline_at.is_some_and(|deadline| deadline <= record.now) {
+            let message = "the task ran into its deadline, counted from its submission".to_owned();
+            return Some((Failure { step: None, class: "deadline".to_owned(), message }, OnExhausted::Compensate));
+        }
+        None
+    }
+
+    fn respond(&self, draft: &mut Draft) -> Result<(), Illegal> {
+        match (self.task_type.respond)(&inputs_of(draft.record())) {
+            Ok(response) => draft.complete(response),
+            Err(error) => draft.give_up(failure("respond", &error), OnExhausted::Compensate),
+        }
+    }
+
+    /// Starts a stage; `None`: something else has to be decided first.
+    fn start(&self, draft: &mut Draft, stage: Vec<usize>) -> Result<Option<Next>, Illegal> {
+        let stage: Vec<usize> = stage.into_iter().filter(|at| !self.delayed.contains(at)).collect();
+        if stage.is_empty() {
+            return Ok(Some(Next::Hold));
+        }
+        let inputs = inputs_of(draft.record());
+        let mut decided = false;
+        for &at in &stage {
+            let Some(when) = self.task_type.steps[at].when else { continue };
+            if draft.step(at).status != StepStatus::Pending {
+                continue;
+            }
+            match when(&inputs) {
+                Ok(true) => {}
+                Ok(false) => {
+                    draft.skip_step(at)?;
+                    decided = true;
+                }
+                Err(error) => {
+                    draft
+                        .give_up(failure(&draft.step(at).name.clone(), &error), draft.decl().steps[at].on_exhausted)?;
+                    return Ok(None);
+                }
+            }
+        }
+        if decided {
+            return Ok(None);
+        }
+        let host = draft.decl().steps[stage[0]].host;
+        if host != self.host {
+            draft.hand_over(host, "the next step runs there")?;
+            return Ok(Some(Next::End));
+        }
+        if self.stopping {
+            return give_back(draft, self.host).map(Some);
+        }
+        if let Some(lost) = self.lost_input(draft, &stage) {
+            if plan::has_completed_reader(draft.decl(), &draft.record().steps, lost) {
+                let (limit, sweep_after) = limits(self.engine, &self.task_type, lost);
+                let execution = draft.start_rebuild(lost, sweep_after)?;
+                return Ok(Some(Next::Run(vec![Start { at: lost, execution, limit }])));
+            }
+            draft.scratch_lost(lost)?;
+            return Ok(None);
+        }
+        let mut starts = Vec::with_capacity(stage.len());
+        for at in stage {
+            let (limit, sweep_after) = limits(self.engine, &self.task_type, at);
+            let execution = draft.start_step(at, sweep_after)?;
+            starts.push(Start { at, execution, limit: self.within_deadline(draft, limit) });
+        }
+        Ok(Some(Next::Run(starts)))
+    }
+
+    fn lost_input(&self, draft: &Draft, stage: &[usize]) -> Option<usize> {
+        let reads = |at: usize, name: &str| draft.decl().steps[at].inputs.iter().any(|input| input.source == name);
+        self.missing
+            .iter()
+            .copied()
+            .filter(|&lost| draft.step(lost).status == StepStatus::Completed)
+            .find(|&lost| stage.iter().any(|&at| reads(at, draft.decl().steps[lost].name)))
+    }
+
+    fn within_deadline(&self, draft: &Draft, limit: std::time::Duration) -> std::time::Duration {
+        let record = draft.record();
+        record.task.deadline_at.map_or(limit, |deadline| limit.min(deadline.after(record.now)))
+    }
+}

@@ -1,0 +1,101 @@
+//! What goes on beside the work of a turn: heartbeats, cancels, the shutdown of the process.
+//!
+//! The work is never dropped half-way: this only cancels tokens, and the work stops where it is safe.
+
+use crate::cancel::{CancelReason, CancelToken};
+use crate::engine::Engine;
+use crate::ports::{Heartbeat, Signal};
+use counterstep_contracts::{Epoch, TaskId};
+use futures::StreamExt;
+use futures::future::{Either, join, select};
+use std::future::Future;
+use std::time::Duration;
+use tokio::sync::Notify;
+
+/// The two tokens of a turn. An undo has its own: the cancel that led to it must not cancel it.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Tokens {
+    pub(crate) forward: CancelToken,
+    pub(crate) undo: CancelToken,
+}
+
+impl Tokens {
+    fn cancel(&self, reason: CancelReason) {
+        self.forward.cancel(reason);
+        if reason.leaves_in_doubt() {
+            self.undo.cancel(reason);
+        }
+    }
+}
+
+/// Runs `work` to its end while keeping the lease alive.
+pub(crate) async fn beside<T>(
+    engine: &Engine,
+    lease: (TaskId, Epoch, Duration),
+    tokens: &Tokens,
+    shutdown: &CancelToken,
+    work: impl Future<Output = T>,
+) -> T {
+    let done = Notify::new();
+    let work = async {
+        let end = work.await;
+        done.notify_one();
+        end
+    };
+    // The heartbeats end with the work. The two others never end, and may be dropped anywhere: they hold no transaction.
+    let beats = keep_alive(engine, lease, tokens, &done);
+    let others = async {
+        futures::join!(listen(engine, lease.0, tokens), drain(engine, tokens, shutdown));
+    };
+    match select(Box::pin(join(work, beats)), Box::pin(others)).await {
+        Either::Left(((end, ()), _)) => end,
+        Either::Right((_, rest)) => rest.await.0,
+    }
+}
+
+/// Prolongs the lease at a third of its length until the work is done. A heartbeat under way is always awaited.
+async fn keep_alive(engine: &Engine, (task, epoch, ttl): (TaskId, Epoch, Duration), tokens: &Tokens, done: &Notify) {
+    let clock = &engine.ports.clock;
+    let mut confirmed = clock.monotonic();
+    loop {
+        // After a failed one the next comes sooner: there is less time left.
+        let pause = if clock.monotonic().saturating_sub(confirmed) > ttl / 3 { ttl / 12 } else { ttl / 3 };
+        if let Either::Right(_) = select(clock.sleep(pause), Box::pin(done.notified())).await {
+            return;
+        }
+        match engine.ports.store.heartbeat(task, epoch, ttl).await {
+            Ok(Heartbeat::Held { cancel_requested }) => {
+                confirmed = clock.monotonic();
+                if cancel_requested {
+                    tokens.cancel(CancelReason::Requested);
+                }
+            }
+            Ok(Heartbeat::Lost) => {
+                tracing::warn!(%task, %epoch, "the lease is lost: stopping");
+                tokens.cancel(CancelReason::LeaseLost);
+                done.notified().await;
+                return;
+            }
+            // Only the database says that a lease is lost; while it does not answer, nobody else can claim either.
+            Err(error) => tracing::warn!(%task, %error, "a heartbeat failed"),
+        }
+    }
+}
+
+/// Passes a cancel on as soon as it is heard of. The heartbeat is the guarantee; this is only faster.
+async fn listen(engine: &Engine, task: TaskId, tokens: &Tokens) {
+    let mut signals = engine.ports.signals.subscribe();
+    while let Some(signal) = signals.next().await {
+        if signal == Signal::CancelRequested(task) {
+            tokens.cancel(CancelReason::Requested);
+        }
+    }
+}
+
+/// On shutdown, gives running steps time to end by themselves before they are told to stop.
+async fn drain(engine: &Engine, tokens: &Tokens, shutdown: &CancelToken) {
+    shutdown.cancelled().await;
+    engine.ports.clock.sleep(engine.settings.drain).await;
+    tokens.cancel(CancelReason::Shutdown);
+    std::future::pending().await
+}

@@ -1,0 +1,189 @@
+//! A turn: claim a task, run what is to be run on this host, commit each result, and stop where the task rests,
+//! waits, or goes to another host. The loop around it is trivial (`host`).
+//!
+//! A turn never runs a step inside a transaction, and nothing drops it half-way.
+
+mod attempt;
+mod claim;
+mod forward;
+mod heartbeat;
+mod undo;
+
+pub use claim::turn;
+
+use crate::cancel::CancelToken;
+use crate::draft::{As, Draft};
+use crate::engine::{ChangeError, Engine};
+use crate::error::StepError;
+use crate::policy;
+use crate::record::{DbTime, TaskRecord};
+use crate::saga::Illegal;
+use crate::task::{Inputs, TaskType};
+use attempt::{Ended, Order};
+use counterstep_contracts::{Direction, Host, TaskStatus};
+use futures::future::BoxFuture;
+use futures::stream::FuturesUnordered;
+use heartbeat::Tokens;
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+/// How a turn ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TurnEnd {
+    /// The task is terminal or parked.
+    Rests(TaskStatus),
+    /// It was given back: for another host, or until it is due.
+    GivenBack,
+    /// Another host holds its lease for so long.
+    Busy(Duration),
+    /// It is not due, or not for this kind of host; whoever it is for has been told.
+    NotNow,
+    /// There is no such task.
+    Gone,
+    /// This process does not know its type or version.
+    UnknownType,
+    /// The lease was lost on the way, or another host was faster.
+    Lost,
+    /// The store did not answer.
+    StoreDown,
+}
+
+/// What follows a committed change of a turn.
+#[derive(Debug)]
+enum Next {
+    /// Run these.
+    Run(Vec<Start>),
+    /// Go on with a step after a short delay, with the lease held.
+    Delay(usize, Duration),
+    /// Something is still running.
+    Hold,
+    /// The task was given back or came to rest.
+    End,
+    /// From here on it is undone.
+    Undo,
+}
+
+/// An attempt whose start is in the draft.
+#[derive(Debug)]
+struct Start {
+    at: usize,
+    execution: crate::context::Execution,
+    limit: Duration,
+}
+
+/// What a turn waits for.
+#[derive(Debug)]
+enum Happened {
+    /// An attempt ended.
+    Ended(Ended),
+    /// A short delay is over.
+    Due(usize),
+}
+
+/// What both directions share: the task as last committed, and what is under way.
+struct Turn<'a> {
+    engine: &'a Engine,
+    task_type: TaskType,
+    host: Host,
+    record: TaskRecord,
+    /// The timer's value when `record.now` was read.
+    read_at: Duration,
+    tokens: Tokens,
+    under_way: FuturesUnordered<BoxFuture<'a, Happened>>,
+    /// Steps between two attempts, waited for with the lease held.
+    delayed: BTreeSet<usize>,
+}
+
+impl<'a> Turn<'a> {
+    /// Decides and commits as the owner of the lease.
+    async fn change<R>(&mut self, decide: impl FnMut(&mut Draft) -> Result<R, Illegal>) -> Result<R, ChangeError> {
+        let clock = &self.engine.ports.clock;
+        let mut record = self.record.clone();
+        // The database's time now, by this host's timer since it was last read: deadlines must not wait for a commit.
+        let passed = clock.monotonic().saturating_sub(self.read_at);
+        record.now = DbTime(record.now.0.saturating_add(i64::try_from(passed.as_micros()).unwrap_or(i64::MAX)));
+        let changed = self.engine.change(&self.task_type, record, As::Owner, decide).await?;
+        self.record = changed.record;
+        self.read_at = clock.monotonic();
+        Ok(changed.answer)
+    }
+
+    fn begin(&self, starts: Vec<Start>, direction: Direction) {
+        for Start { at, execution, limit } in starts {
+            let cancel = match direction {
+                Direction::Forward => self.tokens.forward.clone(),
+                Direction::Undo => self.tokens.undo.clone(),
+            };
+            let own_output = self.record.steps[at].output.clone();
+            let order = Order { at, execution, inputs: inputs_of(&self.record), own_output, limit, cancel };
+            let (engine, task_type) = (self.engine, self.task_type);
+            self.under_way
+                .push(Box::pin(async move { Happened::Ended(attempt::execute(engine, &task_type, order).await) }));
+        }
+    }
+
+    fn delay(&mut self, at: usize, delay: Duration, cancel: CancelToken) {
+        self.delayed.insert(at);
+        let sleep = self.engine.ports.clock.sleep(delay);
+        self.under_way.push(Box::pin(async move {
+            // A cancelled delay ends at once: there is nothing to wait for any more.
+            futures::future::select(sleep, Box::pin(cancel.cancelled())).await;
+            Happened::Due(at)
+        }));
+    }
+
+    fn after_failure(&self, at: usize, direction: Direction, error: &StepError) -> policy::Next {
+        let (decl, row) = (&self.task_type.decl.steps[at], &self.record.steps[at]);
+        let bits = self.engine.ports.random.bits();
+        match direction {
+            Direction::Forward => policy::after_failure(&decl.retry.policy, error, row.retries_used, bits),
+            Direction::Undo => policy::after_failure(&decl.undo_retry.policy, error, row.undo_retries_used, bits),
+        }
+    }
+
+    /// Nothing is under way and nothing may start: no state leads here, so the turn ends and leaves the task to the
+    /// next claim, instead of spinning.
+    fn stuck(&self) -> TurnEnd {
+        tracing::error!(task = %self.record.task.id, status = %self.record.task.status, "nothing is under way");
+        TurnEnd::Lost
+    }
+
+    fn end(&self) -> TurnEnd {
+        let status = self.record.task.status;
+        if status.is_at_rest() { TurnEnd::Rests(status) } else { TurnEnd::GivenBack }
+    }
+}
+
+/// The request and the outputs committed so far.
+fn inputs_of(record: &TaskRecord) -> Inputs {
+    let outputs = record
+        .steps
+        .iter()
+        .filter_map(|row| row.output.as_ref().map(|output| (row.name.clone(), output.clone())))
+        .collect();
+    Inputs::new(record.task.request.clone(), outputs)
+}
+
+/// Limit of an attempt, and the time after which its objects are orphans: no writer can be alive then.
+fn limits(engine: &Engine, task_type: &TaskType, at: usize) -> (Duration, Duration) {
+    let limit = task_type.decl.steps[at].attempt_timeout().unwrap_or(engine.settings.step_timeout);
+    (limit, limit + engine.settings.cancel_grace + engine.lease_of(task_type))
+}
+
+fn end_of(error: &ChangeError, task: counterstep_contracts::TaskId) -> TurnEnd {
+    match error {
+        ChangeError::Fenced => {
+            tracing::warn!(%task, "fenced: another host has claimed the task");
+            TurnEnd::Lost
+        }
+        ChangeError::Gone => TurnEnd::Gone,
+        ChangeError::Store(_) => {
+            tracing::error!(%task, %error, "the turn ends without its result");
+            TurnEnd::StoreDown
+        }
+        ChangeError::Illegal(_) | ChangeError::KeyTaken | ChangeError::Condemned => {
+            tracing::error!(%task, %error, "the turn ends: its change is not acceptable");
+            TurnEnd::Lost
+        }
+    }
+}

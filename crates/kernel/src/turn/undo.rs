@@ -1,0 +1,201 @@
+//! Going backward: undo what started, the latest first, each with its own retries. Nothing in here can run a step
+//! forward.
+
+use super::attempt::Ended;
+use super::{Happened, Next, Start, Turn, TurnEnd, limits};
+use crate::cancel::CancelReason;
+use crate::draft::Draft;
+use crate::engine::{ChangeError, Engine};
+use crate::error::StepError;
+use crate::plan::{self, Backward};
+use crate::policy;
+use crate::saga::Illegal;
+use crate::task::TaskType;
+use counterstep_contracts::{Direction, Host, OnUndoFailure, StepStatus};
+use futures::StreamExt;
+use std::collections::BTreeSet;
+
+/// A claimed task that is being undone.
+pub(super) struct UndoTurn<'a>(pub(super) Turn<'a>);
+
+impl UndoTurn<'_> {
+    /// Runs until the task rests or is given back.
+    pub(super) async fn run(mut self, mut next: Next) -> Result<TurnEnd, ChangeError> {
+        loop {
+            match next {
+                Next::Run(starts) => self.0.begin(starts, Direction::Undo),
+                Next::Delay(at, delay) => {
+                    let token = self.0.tokens.undo.clone();
+                    self.0.delay(at, delay, token);
+                }
+                Next::Undo => {
+                    let starts = self.started();
+                    self.0.begin(starts, Direction::Undo);
+                }
+                Next::Hold if self.0.under_way.is_empty() => return Ok(self.0.stuck()),
+                Next::Hold => {}
+                Next::End => return Ok(self.0.end()),
+            }
+            next = match self.0.under_way.next().await {
+                Some(Happened::Ended(ended)) => self.ended(ended).await?,
+                Some(Happened::Due(at)) => {
+                    self.0.delayed.remove(&at);
+                    self.go_on().await?
+                }
+                None => self.go_on().await?,
+            };
+        }
+    }
+
+    /// The undo attempts that the last commit of a forward turn, or of a claim, has started.
+    fn started(&self) -> Vec<Start> {
+        let turn = &self.0;
+        let draft = Draft::new(turn.task_type.decl, turn.record.clone(), "");
+        (0..turn.record.steps.len())
+            .filter(|&at| draft.step(at).status == StepStatus::Compensating && draft.step(at).attempt_open)
+            .map(|at| Start {
+                at,
+                execution: draft.execution(at, Direction::Undo, draft.step(at).undo_attempts),
+                limit: limits(turn.engine, &turn.task_type, at).0,
+            })
+            .collect()
+    }
+
+    async fn go_on(&mut self) -> Result<Next, ChangeError> {
+        match self.0.tokens.undo.reason() {
+            Some(CancelReason::LeaseLost) => return Err(ChangeError::Fenced),
+            Some(CancelReason::Shutdown) if self.0.under_way.is_empty() => {
+                let host = self.0.host;
+                return self
+                    .0
+                    .change(|draft| {
+                        draft.hand_over(host, "its process shut down")?;
+                        Ok(Next::End)
+                    })
+                    .await;
+            }
+            Some(_) | None => {}
+        }
+        let back = self.back();
+        self.0.change(|draft| back.next(draft)).await
+    }
+
+    fn back(&self) -> Back {
+        Back {
+            engine: self.0.engine.clone(),
+            task_type: self.0.task_type,
+            host: self.0.host,
+            delayed: self.0.delayed.clone(),
+            stopping: self.0.tokens.undo.reason() == Some(CancelReason::Shutdown),
+        }
+    }
+
+    async fn ended(&mut self, ended: Ended) -> Result<Next, ChangeError> {
+        let at = ended.at;
+        let (host, alone) = (self.0.host, self.0.under_way.is_empty());
+        match ended.in_doubt {
+            Some(CancelReason::LeaseLost) => return Err(ChangeError::Fenced),
+            Some(CancelReason::Shutdown) => {
+                return self
+                    .0
+                    .change(|draft| {
+                        draft.undo_in_doubt(at, "its process shut down")?;
+                        if !alone {
+                            return Ok(Next::Hold);
+                        }
+                        draft.hand_over(host, "its process shut down")?;
+                        Ok(Next::End)
+                    })
+                    .await;
+            }
+            Some(CancelReason::Requested | CancelReason::Sibling) | None => {}
+        }
+        let back = self.back();
+        match ended.result {
+            Ok(_) => {
+                self.0
+                    .change(|draft| {
+                        draft.undo_succeeded(at)?;
+                        back.next(draft)
+                    })
+                    .await
+            }
+            Err(error) => self.failed(at, &error, alone).await,
+        }
+    }
+
+    async fn failed(&mut self, at: usize, error: &StepError, alone: bool) -> Result<Next, ChangeError> {
+        let follows = self.0.after_failure(at, Direction::Undo, error);
+        let back = self.back();
+        let task = self.0.record.task.id;
+        self.0
+            .change(|draft| match follows {
+                policy::Next::Retry(delay) => {
+                    draft.undo_retries(at, error, delay)?;
+                    if delay < policy::INLINE_LIMIT || !alone {
+                        return Ok(Next::Delay(at, delay));
+                    }
+                    draft.rest_between_undos(delay)?;
+                    Ok(Next::End)
+                }
+                policy::Next::GiveUp => {
+                    draft.undo_failed(at, error)?;
+                    tracing::error!(%task, step = draft.step(at).name, %error, "an undo gave up: a person has to decide");
+                    back.next(draft)
+                }
+            })
+            .await
+    }
+}
+
+/// What has to be known, beyond the rows, to decide what is undone next.
+pub(super) struct Back {
+    engine: Engine,
+    task_type: TaskType,
+    host: Host,
+    delayed: BTreeSet<usize>,
+    /// The process is shutting down: nothing new starts here.
+    pub(super) stopping: bool,
+}
+
+impl Back {
+    /// At the start of an undo.
+    pub(super) fn fresh(engine: &Engine, task_type: TaskType, host: Host) -> Self {
+        Self { engine: engine.clone(), task_type, host, delayed: BTreeSet::new(), stopping: false }
+    }
+
+    /// Decides what is undone next, and writes its start into the draft.
+    pub(super) fn next(&self, draft: &mut Draft) -> Result<Next, Illegal> {
+        if draft.status().is_at_rest() {
+            return Ok(Next::End);
+        }
+        let under_way = |draft: &Draft, at: usize| draft.step(at).attempt_open || self.delayed.contains(&at);
+        let go_on = draft.decl().on_undo_failure == OnUndoFailure::Continue;
+        let stage = match plan::backward(draft.decl(), &draft.record().steps, go_on) {
+            // A sibling's undo may still be under way when another one has given up.
+            Backward::Finish if (0..draft.record().steps.len()).any(|at| under_way(draft, at)) => {
+                return Ok(Next::Hold);
+            }
+            Backward::Finish => {
+                draft.finish_undo()?;
+                return Ok(Next::End);
+            }
+            Backward::Undo(stage) => stage,
+        };
+        let fresh: Vec<usize> = stage.into_iter().filter(|&at| !under_way(draft, at)).collect();
+        if fresh.is_empty() {
+            return Ok(Next::Hold);
+        }
+        if self.stopping {
+            draft.hand_over(self.host, "its process shut down")?;
+            return Ok(Next::End);
+        }
+        let mut starts = Vec::with_capacity(fresh.len());
+        for at in fresh {
+            let (limit, sweep_after) = limits(&self.engine, &self.task_type, at);
+            let execution = draft.start_undo(at, sweep_after)?;
+            starts.push(Start { at, execution, limit });
+        }
+        Ok(Next::Run(starts))
+    }
+}
