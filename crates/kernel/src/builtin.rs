@@ -64,9 +64,10 @@ pub struct Upload {
 ///
 /// Sealed in effect: the engine only knows how to run what an [`Upload`] can say.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is no built-in step",
+    message = "CS0043: `{Self}` is no built-in step",
     label = "expected `UploadMany` or `UploadOne`",
-    note = "a step with code of its own is an `async fn` that returns `StepResult<Output>`"
+    note = "a plain `fn` says what the engine is to do; a step with code of its own is an `async fn` that returns \
+            `StepResult<Output>`"
 )]
 pub trait BuiltInStep {
     /// What the step gives to later steps.

@@ -2,9 +2,8 @@
 //! make. Owned by the macro; nothing else uses it, and nothing in it runs a step.
 //!
 //! A check is a bound whose `Self` is the type the author wrote, so that the compiler points at that type, and whose
-//! message carries a diagnostic code. The codes are listed in `counterstep_macros::code`.
+//! message carries a diagnostic code (`BuiltInStep` carries one too). The codes are listed in `counterstep_macros::code`.
 
-use crate::builtin::{BuiltInStep, Upload};
 use crate::error::{StepError, StepResult, UndoResult};
 use crate::task;
 use counterstep_contracts::RetryPolicy;
@@ -53,7 +52,7 @@ pub trait Source {
 /// `Reader` may read this type from `From`. `From` is inferred: it is the only source of that type, or the
 /// compiler says that it cannot choose.
 #[diagnostic::on_unimplemented(
-    message = "CS0034: neither the request nor an earlier step gives a `{Self}`",
+    message = "CS0034: neither the request nor an earlier step gives `{Self}`",
     label = "nothing that runs earlier gives this type",
     note = "expected the type of the request or of the output of a step with a lower number, outside the own group",
     note = "change the type, or number the step that gives it before this one"
@@ -69,8 +68,8 @@ pub trait Given<Reader, From> {
 
 /// This type is what the step `S` gives.
 #[diagnostic::on_unimplemented(
-    message = "CS0035: this parameter is named like an earlier step, but takes a `{Self}`",
-    label = "that step gives a `{Output}`",
+    message = "CS0035: this parameter is named like an earlier step, but takes `{Self}`",
+    label = "that step gives `{Output}`",
     note = "a parameter that is named like a step reads that step",
     note = "take `&{Output}`, or give the parameter another name to read by type"
 )]
@@ -80,7 +79,7 @@ impl<T> NamedInput<T> for T {}
 /// A value of this type means the same on every host. A blanket impl over a std auto trait that `ScratchFile` opts
 /// out of, so that whatever holds a scratch file is out as well.
 #[diagnostic::on_unimplemented(
-    message = "CS0036: a `{Self}` must not leave the host that made it",
+    message = "CS0036: `{Self}` must not leave the host that made it",
     label = "this is read on another host than the one that makes it",
     note = "it holds a `ScratchFile`, or something else that is not `UnwindSafe`; local files never cross hosts",
     note = "read it on the same host, or upload the file in a step there and read the stored file",
@@ -92,7 +91,7 @@ impl<T: UnwindSafe> CrossesHosts for T {}
 
 /// A value of this type can go the `Way` from its maker to its reader.
 #[diagnostic::on_unimplemented(
-    message = "CS0036: a `{Self}` must not leave the host that made it",
+    message = "CS0036: `{Self}` must not leave the host that made it",
     label = "this is read on another host than the one that makes it",
     note = "it holds a `ScratchFile`, or something else that is not `UnwindSafe`; local files never cross hosts",
     note = "read it on the same host, or upload the file in a step there and read the stored file"
@@ -103,7 +102,7 @@ impl<T: CrossesHosts> Reaches<OtherHost> for T {}
 
 /// A value that is read as `&T`.
 #[diagnostic::on_unimplemented(
-    message = "CS0037: the step that gives this `{Self}` has a `when`, so there may be none",
+    message = "CS0037: the step that gives `{Self}` has a `when`, so there may be none",
     label = "this may be missing",
     note = "take `Option<&{Self}>` and say what happens without it"
 )]
@@ -112,7 +111,7 @@ impl<T> AlwaysThere<Always> for T {}
 
 /// A value that is read as `Option<&T>`.
 #[diagnostic::on_unimplemented(
-    message = "CS0038: there always is a `{Self}` here: what gives it has no `when`",
+    message = "CS0038: `{Self}` is always there: what gives it has no `when`",
     label = "this is never missing",
     note = "take `&{Self}`"
 )]
@@ -121,8 +120,8 @@ impl<T> MayBeMissing<Sometimes> for T {}
 
 /// What the undo of a step takes as that step's output.
 #[diagnostic::on_unimplemented(
-    message = "CS0039: this undo takes an `Option<{Self}>`, but its step gives a `{Output}`",
-    label = "the step gives a `{Output}`",
+    message = "CS0039: this undo takes `Option<{Self}>`, but its step gives `{Output}`",
+    label = "the step gives `{Output}`",
     note = "take `Option<{Output}>`: the step's own output, `None` where it started and nobody knows its output"
 )]
 pub trait UndoneOutput<Output> {}
@@ -130,7 +129,7 @@ impl<T> UndoneOutput<T> for T {}
 
 /// What the function of a custom step returns.
 #[diagnostic::on_unimplemented(
-    message = "CS0040: a custom step cannot return a `{Self}`",
+    message = "CS0040: a custom step cannot return `{Self}`",
     label = "expected `StepResult<Output>`",
     note = "return `StepResult<Output>`, and say with `.transient(..)` or `.permanent(..)` what an error means"
 )]
@@ -152,7 +151,7 @@ impl<T> StepReturn for Result<T, StepError> {
 
 /// What can stand in a step's row.
 #[diagnostic::on_unimplemented(
-    message = "CS0041: a `{Self}` cannot be the output of a step",
+    message = "CS0041: `{Self}` cannot be the output of a step",
     label = "this cannot be stored",
     note = "an output is written to the step's row and read from it: it must be `Serialize`, `DeserializeOwned`, \
             `Send`, `Sync` and `'static`",
@@ -164,7 +163,7 @@ impl<T: Serialize + DeserializeOwned + Send + Sync + 'static> Storable for T {}
 
 /// What the function of an undo returns.
 #[diagnostic::on_unimplemented(
-    message = "CS0042: an undo cannot return a `{Self}`",
+    message = "CS0042: an undo cannot return `{Self}`",
     label = "expected `UndoResult`",
     note = "return `UndoResult`: \"it is not there\" is `Ok(())`, everything else is a `StepError`"
 )]
@@ -181,33 +180,9 @@ impl UndoReturn for UndoResult {
     }
 }
 
-/// What the function of a built-in step returns.
-#[diagnostic::on_unimplemented(
-    message = "CS0043: `{Self}` is no built-in step",
-    label = "expected `UploadMany` or `UploadOne`",
-    note = "a plain `fn` says what the engine is to do; a step with code of its own is an `async fn` that returns \
-            `StepResult<Output>`"
-)]
-pub trait BuiltInReturn {
-    /// What the step gives to later steps.
-    type Output;
-    /// Its name, for the declaration.
-    const OUTPUT: &'static str;
-    /// The work, as data.
-    fn into_upload(self) -> Upload;
-}
-#[diagnostic::do_not_recommend]
-impl<T: BuiltInStep> BuiltInReturn for T {
-    type Output = <T as BuiltInStep>::Output;
-    const OUTPUT: &'static str = <T as BuiltInStep>::OUTPUT;
-    fn into_upload(self) -> Upload {
-        BuiltInStep::into_upload(self)
-    }
-}
-
 /// What `respond` returns.
 #[diagnostic::on_unimplemented(
-    message = "CS0044: `respond` returns a `{Self}`, but the declaration says `type Response = {Response}`",
+    message = "CS0044: `respond` returns `{Self}`, but the declaration says `type Response = {Response}`",
     label = "expected `{Response}`",
     note = "return the type that `type Response` names"
 )]
@@ -252,21 +227,12 @@ pub const fn undoes<T: UndoneOutput<S::Output>, S: Source>() {}
 /// Checks what `respond` returns.
 pub const fn responds<T: ResponseReturn<Response>, Response>() {}
 
-/// What a step's run gives, as it is stored.
+/// What a step gives, as it is stored.
 ///
 /// # Errors
-/// Those of the step; permanent, when its output cannot be written.
-pub fn step_result<R: StepReturn>(result: R) -> StepResult<Value>
-where
-    R::Output: Storable,
-{
-    task::output(&result.into_result()?)
-}
-
-/// What a built-in step is to do.
-#[must_use]
-pub fn upload<R: BuiltInReturn>(work: R) -> Upload {
-    work.into_upload()
+/// Permanent, when it cannot be written.
+pub fn stored<T: Storable>(output: &T) -> StepResult<Value> {
+    task::output(output)
 }
 
 /// What an undo gives.
