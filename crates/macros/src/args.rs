@@ -1,0 +1,193 @@
+//! The inside of our attributes: an optional number, then `key = value` and flags. Knows which value a key may have
+//! once it is told the kind; does not know which keys there are.
+
+use crate::code::Code;
+use crate::declaration::Choice;
+use crate::report::Report;
+use crate::text::millis;
+use syn::parse::{Parse, ParseStream};
+use syn::{Expr, ExprLit, Ident, Lit, LitInt, LitStr, Path, Token};
+
+/// What stands in the parentheses.
+#[derive(Default)]
+pub(crate) struct Args {
+    /// The value without a key, which can only come first.
+    pub(crate) position: Option<Expr>,
+    entries: Vec<(Ident, Option<Expr>)>,
+}
+
+impl Parse for Args {
+    fn parse(input: ParseStream<'_>) -> syn::Result<Self> {
+        let mut args = Self::default();
+        if input.peek(Lit) || input.peek(Token![-]) {
+            args.position = Some(input.parse()?);
+            if !input.is_empty() {
+                input.parse::<Token![,]>()?;
+            }
+        }
+        while !input.is_empty() {
+            let key: Ident = input.parse()?;
+            let value = if input.peek(Token![=]) {
+                input.parse::<Token![=]>()?;
+                Some(input.parse()?)
+            } else {
+                None
+            };
+            args.entries.push((key, value));
+            if !input.is_empty() {
+                input.parse::<Token![,]>()?;
+            }
+        }
+        Ok(args)
+    }
+}
+
+/// Takes the keys out of the arguments one by one, and reports what is wrong with them.
+pub(crate) struct Keys<'a> {
+    args: Args,
+    report: &'a mut Report,
+    known: Vec<&'static str>,
+}
+
+impl<'a> Keys<'a> {
+    /// Reports the keys that stand there twice, and keeps the first of each.
+    pub(crate) fn new(mut args: Args, report: &'a mut Report) -> Self {
+        let mut seen: Vec<Ident> = Vec::new();
+        args.entries.retain(|(key, _)| {
+            let twice = seen.contains(key);
+            if twice {
+                let message = format_args!("`{key}` stands here twice; expected each key once; remove one of them");
+                report.add(Code::DuplicateKey, key, message);
+            }
+            seen.push(key.clone());
+            !twice
+        });
+        Self { args, report, known: Vec::new() }
+    }
+
+    fn take(&mut self, key: &'static str) -> Option<(Ident, Option<Expr>)> {
+        self.known.push(key);
+        let at = self.args.entries.iter().position(|(given, _)| given == key)?;
+        Some(self.args.entries.remove(at))
+    }
+
+    fn value<T>(&mut self, key: &'static str, expected: &str, read: impl Fn(&Expr) -> Option<T>) -> Option<T> {
+        let (ident, value) = self.take(key)?;
+        let read = value.as_ref().and_then(read);
+        if read.is_none() {
+            let message = format_args!("`{key}` has a value that it cannot have; expected `{key} = {expected}`");
+            match value {
+                Some(value) => self.report.add(Code::BadValue, value, message),
+                None => self.report.add(Code::BadValue, ident, message),
+            }
+        }
+        read
+    }
+
+    /// `key = "text"`.
+    pub(crate) fn text(&mut self, key: &'static str) -> Option<LitStr> {
+        self.value(key, "\"text\"", string)
+    }
+
+    /// `key = "10m"`, in milliseconds.
+    pub(crate) fn duration(&mut self, key: &'static str) -> Option<u64> {
+        let text = self.value(key, "\"30s\"", string)?;
+        let duration = millis(&text.value());
+        if duration.is_none() {
+            let message = format_args!(
+                "`{key}` is no duration; expected a whole number above 0 with a unit, like 500ms, 2s, 5m, 1h, 7d"
+            );
+            self.report.add(Code::BadDuration, text, message);
+        }
+        duration
+    }
+
+    /// `key = 3`.
+    pub(crate) fn number(&mut self, key: &'static str, at_least: u32) -> Option<u32> {
+        let read = |value: &Expr| integer(value)?.base10_parse().ok().filter(|number| *number >= at_least);
+        self.value(key, &format!("a whole number from {at_least} to {}", u32::MAX), read)
+    }
+
+    /// `key = path::TO_A_CONSTANT`.
+    pub(crate) fn path(&mut self, key: &'static str) -> Option<Path> {
+        self.value(key, "PATH_OF_A_CONSTANT", |value| match value {
+            Expr::Path(path) if path.qself.is_none() && path.attrs.is_empty() => Some(path.path.clone()),
+            _ => None,
+        })
+    }
+
+    /// `key = function`, a function of the impl.
+    pub(crate) fn function(&mut self, key: &'static str) -> Option<Ident> {
+        self.value(key, "function_of_this_impl", |value| match value {
+            Expr::Path(path) if path.qself.is_none() => path.path.get_ident().cloned(),
+            _ => None,
+        })
+    }
+
+    /// `key = "one of these"`.
+    pub(crate) fn choice(&mut self, key: &'static str, of: &[(&str, &'static str)]) -> Option<Choice> {
+        let texts: Vec<_> = of.iter().map(|(text, _)| format!("\"{text}\"")).collect();
+        self.value(key, &texts.join(" | "), |value| {
+            let literal = string(value)?;
+            let (_, variant) = of.iter().find(|(text, _)| *text == literal.value())?;
+            Some(Choice { variant, literal })
+        })
+    }
+
+    /// `key` alone.
+    pub(crate) fn flag(&mut self, key: &'static str) -> bool {
+        let taken = self.take(key);
+        if let Some((_, Some(value))) = &taken {
+            let message = format_args!("`{key}` takes no value; expected `{key}` alone; leave it out for \"no\"");
+            self.report.add(Code::BadValue, value, message);
+        }
+        taken.is_some()
+    }
+
+    /// Whether a key stands there, with whatever value.
+    pub(crate) fn has(&self, key: &str) -> bool {
+        self.args.entries.iter().any(|(given, _)| given == key)
+    }
+
+    /// The value without a key.
+    pub(crate) fn position(&mut self) -> Option<Expr> {
+        self.args.position.take()
+    }
+
+    /// Reports what nobody asked for.
+    pub(crate) fn finish(self, attribute: &str) {
+        let known = self.known.join(", ");
+        if let Some(value) = &self.args.position {
+            let message = format_args!("a value without a key in `#[{attribute}]`; expected one of {known}");
+            self.report.add(Code::BadValue, value, message);
+        }
+        for (key, _) in &self.args.entries {
+            let message = format_args!("`#[{attribute}]` has no key `{key}`; expected one of {known}");
+            self.report.add(Code::UnknownKey, key, message);
+        }
+    }
+}
+
+/// A whole number as it stands in the tokens.
+pub(crate) fn integer(value: &Expr) -> Option<&LitInt> {
+    match value {
+        Expr::Lit(ExprLit { lit: Lit::Int(number), .. }) => Some(number),
+        _ => None,
+    }
+}
+
+fn string(value: &Expr) -> Option<LitStr> {
+    match value {
+        Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) => Some(text.clone()),
+        _ => None,
+    }
+}
+
+/// The arguments, or a report that they cannot be read, and none.
+pub(crate) fn readable(parsed: syn::Result<Args>, report: &mut Report) -> Args {
+    parsed.unwrap_or_else(|error| {
+        let message = format_args!("cannot read this attribute ({error}); expected `key = value`, comma-separated");
+        report.add_at(Code::BadValue, error.span(), message);
+        Args::default()
+    })
+}

@@ -1,0 +1,184 @@
+//! Checks the shape of each function: async or not, what it returns, what it must not be. Parameters are in `inputs`.
+
+use crate::code::Code;
+use crate::declaration::Declaration;
+use crate::parse::report_cfg;
+use crate::report::Report;
+use crate::text::last_segment;
+use std::collections::BTreeSet;
+use syn::{FnArg, ReturnType, Signature, Type};
+
+pub(super) fn check(declaration: &Declaration, report: &mut Report) {
+    for function in declared(declaration) {
+        let function = &declaration.functions[function];
+        report_cfg(&function.cfg, report);
+        self_receiver(&function.sig, report);
+        generic_function(&function.sig, report);
+    }
+    for step in 0..declaration.steps.len() {
+        custom_step_not_async(declaration, step, report);
+        built_in_step_async(declaration, step, report);
+        not_a_step_result(declaration, step, report);
+        unknown_when(declaration, step, report);
+    }
+    let undos = declared_once(declaration, Declaration::undo_of);
+    for function in undos {
+        undo_not_async(&declaration.functions[function].sig, report);
+    }
+    let conditions = declared_once(declaration, Declaration::when_of);
+    for function in conditions {
+        bad_condition(&declaration.functions[function].sig, report);
+    }
+    missing_respond(declaration, report);
+    bad_respond(declaration, report);
+}
+
+/// Each function that `of` finds for some step and that is no step itself, once.
+fn declared_once(declaration: &Declaration, of: impl Fn(&Declaration, usize) -> Option<usize>) -> BTreeSet<usize> {
+    let all = (0..declaration.steps.len()).filter_map(|step| of(declaration, step));
+    all.filter(|function| !declaration.is_step(*function)).collect()
+}
+
+/// Each function that is a part of the declaration; the others are the author's own business.
+fn declared(declaration: &Declaration) -> BTreeSet<usize> {
+    let mut declared = declared_once(declaration, Declaration::undo_of);
+    declared.extend(declared_once(declaration, Declaration::when_of));
+    declared.extend(declaration.undo_marks.iter().map(|mark| mark.function));
+    declared.extend(declaration.steps.iter().map(|step| step.function));
+    declared.extend(declaration.respond());
+    declared
+}
+
+fn self_receiver(sig: &Signature, report: &mut Report) {
+    if let Some(receiver @ FnArg::Receiver(_)) = sig.inputs.first() {
+        let message = format_args!(
+            "`{}` takes `self`, but a task type has no value: a step may run in any process; expected `ctx` and inputs \
+             only; put what it needs into the request or an earlier output",
+            sig.ident
+        );
+        report.add(Code::SelfReceiver, receiver, message);
+    }
+}
+
+fn generic_function(sig: &Signature, report: &mut Report) {
+    let message = format_args!(
+        "`{}` is generic, unsafe or extern; expected a plain function with concrete types, because the engine calls it \
+         through a table; take that away",
+        sig.ident
+    );
+    if !sig.generics.params.is_empty() {
+        report.add(Code::GenericFunction, &sig.generics, message);
+    } else if let Some(unsafety) = &sig.unsafety {
+        report.add(Code::GenericFunction, unsafety, message);
+    } else if let Some(abi) = &sig.abi {
+        report.add(Code::GenericFunction, abi, message);
+    }
+}
+
+fn returns(sig: &Signature) -> Option<&Type> {
+    match &sig.output {
+        ReturnType::Type(_, ty) => Some(ty),
+        ReturnType::Default => None,
+    }
+}
+
+/// Whether the last segment of what a function returns is one of these.
+fn returns_one_of(sig: &Signature, names: &[&str]) -> bool {
+    let segment = returns(sig).and_then(last_segment);
+    segment.is_some_and(|segment| names.iter().any(|name| segment.ident == name))
+}
+
+/// Whether a function returns a built-in step, as far as its tokens show.
+pub(super) fn returns_built_in(sig: &Signature) -> bool {
+    returns_one_of(sig, &["UploadMany", "UploadOne"])
+}
+
+/// Only where the return type shows what was meant; other types are left to the bound on built-in steps.
+fn custom_step_not_async(declaration: &Declaration, step: usize, report: &mut Report) {
+    let sig = declaration.step_function(step);
+    if sig.asyncness.is_none() && (returns(sig).is_none() || returns_one_of(sig, &["StepResult", "Result"])) {
+        let message = format_args!(
+            "step `{}` has code of its own but is not async; expected an `async fn` that returns \
+             `StepResult<Output>`, or a built-in step that returns `UploadMany` or `UploadOne`; make it async",
+            sig.ident
+        );
+        report.add(Code::CustomStepNotAsync, &sig.ident, message);
+    }
+}
+
+fn built_in_step_async(declaration: &Declaration, step: usize, report: &mut Report) {
+    let sig = declaration.step_function(step);
+    if let Some(asyncness) = sig.asyncness.filter(|_| returns_built_in(sig)) {
+        let message = format_args!(
+            "step `{}` is a built-in step and async; expected a plain `fn`: it only says what the engine is to do; \
+             remove `async`",
+            sig.ident
+        );
+        report.add(Code::BuiltInStepAsync, asyncness, message);
+    }
+}
+
+fn not_a_step_result(declaration: &Declaration, step: usize, report: &mut Report) {
+    let sig = declaration.step_function(step);
+    if sig.asyncness.is_some() && returns(sig).is_none() {
+        let message = format_args!(
+            "step `{}` returns nothing; expected `StepResult<Output>`, for no output `StepResult<()>`; add it",
+            sig.ident
+        );
+        report.add(Code::NotAStepResult, &sig.ident, message);
+    }
+}
+
+fn unknown_when(declaration: &Declaration, step: usize, report: &mut Report) {
+    let Some(name) = &declaration.steps[step].when else { return };
+    let found = declaration.function_named(name);
+    if !found.is_some_and(|function| !declaration.is_step(function) && name != "respond") {
+        let message = format_args!(
+            "there is no condition `{name}` in this impl; expected a plain `fn {name}(..) -> bool` that is nothing \
+             else; write it here, or correct the name"
+        );
+        report.add(Code::UnknownWhen, name, message);
+    }
+}
+
+fn undo_not_async(sig: &Signature, report: &mut Report) {
+    if sig.asyncness.is_none() {
+        let message = format_args!(
+            "undo `{}` is not async; expected `async fn {}(ctx: &StepContext, out: Option<Output>, ..) -> UndoResult`; \
+             make it async",
+            sig.ident, sig.ident
+        );
+        report.add(Code::UndoNotAsync, &sig.ident, message);
+    }
+}
+
+fn bad_condition(sig: &Signature, report: &mut Report) {
+    let returns_bool = returns(sig).is_some_and(|ty| crate::text::as_written(ty) == "bool");
+    if sig.asyncness.is_some() || !returns_bool {
+        let message = format_args!(
+            "condition `{}` is not a plain function that returns `bool`; expected `fn {}(..) -> bool`: it is judged \
+             from the inputs alone; do in a step what it does beyond that",
+            sig.ident, sig.ident
+        );
+        report.add(Code::BadCondition, &sig.ident, message);
+    }
+}
+
+fn missing_respond(declaration: &Declaration, report: &mut Report) {
+    if declaration.respond().is_none() {
+        let message = "the declaration has no `respond`; expected `fn respond(..) -> Response`, which makes the \
+                       response of the request and the outputs; add it";
+        report.add(Code::MissingRespond, &declaration.item.self_ty, message);
+    }
+}
+
+fn bad_respond(declaration: &Declaration, report: &mut Report) {
+    let Some(respond) = declaration.respond().filter(|respond| !declaration.is_step(*respond)) else { return };
+    let sig = &declaration.functions[respond].sig;
+    if sig.asyncness.is_some() || returns(sig).is_none() {
+        let message = "`respond` is not a plain function that returns the response; expected `fn respond(..) -> \
+                       Response`: it is run again after a crash, so it only puts outputs together; do the rest in a \
+                       step";
+        report.add(Code::BadRespond, &sig.ident, message);
+    }
+}

@@ -1,0 +1,182 @@
+//! The declaration as data, and the trait impl that gives it out.
+
+use super::{Expansion, numbered};
+use crate::check::written_output;
+use crate::text::as_written;
+use proc_macro2::{Ident, Span, TokenStream};
+use quote::{ToTokens, format_ident, quote, quote_spanned};
+use syn::ext::IdentExt;
+use syn::spanned::Spanned;
+use syn::{LitStr, Path, ReturnType};
+
+impl Expansion<'_> {
+    pub(super) fn table(&self) -> TokenStream {
+        let (root, own, task) = (self.root.path(), &self.declaration.item.self_ty, self.task());
+        let (request, response) = (self.request(), self.response());
+        let count = self.declaration.steps.len();
+        let policies = (0..count).map(|step| self.policies(step));
+        let declarations = (0..count).map(|step| self.step(step));
+        let code = (0..count).map(|step| self.code(step));
+        let respond = numbered("respond", 0);
+        quote! {
+            #(#policies)*
+            static __COUNTERSTEP_STEPS: &[#root::contracts::StepDecl] = &[#(#declarations),*];
+            static __COUNTERSTEP_CODE: &[#root::task::StepCode] = &[#(#code),*];
+            static __COUNTERSTEP_TASK: #root::contracts::TaskDecl = #task;
+
+            #[automatically_derived]
+            impl #root::DistributedTask for #own {
+                type Request = #request;
+                type Response = #response;
+                fn task_type() -> #root::TaskType {
+                    #root::TaskType {
+                        decl: &__COUNTERSTEP_TASK,
+                        steps: __COUNTERSTEP_CODE,
+                        respond: #respond,
+                        read_request: #root::task::read_request::<#request>,
+                    }
+                }
+            }
+        }
+    }
+
+    fn task(&self) -> TokenStream {
+        let (root, task) = (self.root.path(), &self.declaration.task);
+        let (name, version, queue) = (&task.name, task.version, &task.queue);
+        let (timeout, lease) = (duration(task.timeout), duration(task.lease));
+        let (max_recoveries, cancellable) = (task.max_recoveries, task.cancellable);
+        let on_undo_failure = variant(task.on_undo_failure);
+        let (request, response) = (as_written(self.request()), as_written(self.response()));
+        quote! {
+            #root::contracts::TaskDecl {
+                name: #name,
+                version: #version,
+                queue: #queue,
+                timeout: #timeout,
+                lease: #lease,
+                max_recoveries: #max_recoveries,
+                cancellable: #cancellable,
+                on_undo_failure: #root::contracts::OnUndoFailure::#on_undo_failure,
+                steps: __COUNTERSTEP_STEPS,
+                request: #request,
+                response: #response,
+            }
+        }
+    }
+
+    /// The policies as constants of their own: an impossible one is found here, and said where it is named.
+    fn policies(&self, step: usize) -> TokenStream {
+        let (root, declared) = (self.root.path(), &self.declaration.steps[step]);
+        let default = if self.declaration.is_custom(step) { quote!(NONE) } else { quote!(BUILT_IN) };
+        let value = |path: &Option<Path>, default: TokenStream| match path {
+            Some(path) => {
+                let (root, path) = (self.root.at(path.span()), self.outside(path));
+                quote!(#root::declare::policy(#path))
+            }
+            None => quote!(#root::RetryPolicy::#default),
+        };
+        let (retry, undo) = (value(&declared.retry, default), value(&declared.undo_retry, quote!(UNDO)));
+        let (retry_name, undo_name) = (policy_name("RETRY", step), policy_name("UNDO_RETRY", step));
+        quote! {
+            const #retry_name: #root::RetryPolicy = #retry;
+            const #undo_name: #root::RetryPolicy = #undo;
+        }
+    }
+
+    fn step(&self, step: usize) -> TokenStream {
+        let (root, declared) = (self.root.path(), &self.declaration.steps[step]);
+        let (number, name) = (declared.number, self.declaration.step_name(step).unraw().to_string());
+        let host = variant(declared.host.as_ref().map_or("Api", |host| host.variant));
+        let custom = self.declaration.is_custom(step);
+        let kind = variant(if custom { "Custom" } else { "BuiltIn" });
+        let (inputs, output, undo) = (self.input_table(step), self.output(step), self.undo_decl(step));
+        let named = |path: &Option<Path>, default: &str, what| {
+            let name = path.as_ref().map_or_else(|| default.to_owned(), as_written);
+            let policy = policy_name(what, step);
+            quote!(#root::declare::NamedPolicy { name: #name, policy: #policy })
+        };
+        let retry = named(&declared.retry, if custom { "none" } else { "built-in" }, "RETRY");
+        let undo_retry = named(&declared.undo_retry, "undo", "UNDO_RETRY");
+        let (on_exhausted, timeout) = (variant(declared.on_exhausted), duration(declared.timeout));
+        let group = optional(declared.group.as_ref().map(LitStr::value));
+        let when = optional(declared.when.as_ref().map(|when| when.unraw().to_string()));
+        quote! {
+            #root::contracts::StepDecl {
+                no: #root::contracts::StepNo(#number),
+                name: #name,
+                host: #root::contracts::Host::#host,
+                kind: #root::contracts::StepKind::#kind,
+                inputs: #inputs,
+                output: #output,
+                retry: #retry,
+                undo: #undo,
+                undo_retry: #undo_retry,
+                on_exhausted: #root::contracts::OnExhausted::#on_exhausted,
+                timeout: #timeout,
+                group: #group,
+                when: #when,
+            }
+        }
+    }
+
+    fn output(&self, step: usize) -> TokenStream {
+        let sig = self.declaration.step_function(step);
+        if !self.declaration.is_custom(step) {
+            let (span, returned) = (self.returned_span(step), self.returned(step));
+            let root = self.root.at(span);
+            return quote_spanned!(span=> <#returned as #root::BuiltInStep>::OUTPUT);
+        }
+        match (written_output(sig), &sig.output) {
+            (Some(output), _) => as_written(output).to_token_stream(),
+            // An alias such as `Archived` for `StepResult<Archive>`.
+            (None, ReturnType::Type(_, ty)) => as_written(ty).to_token_stream(),
+            (None, ReturnType::Default) => "()".to_token_stream(),
+        }
+    }
+
+    fn undo_decl(&self, step: usize) -> TokenStream {
+        let (root, declared) = (self.root.path(), &self.declaration.steps[step]);
+        let undo = if let Some(function) = self.declaration.undo_of(step) {
+            let name = self.declaration.functions[function].sig.ident.unraw().to_string();
+            quote!(Function { name: #name })
+        } else if let Some(reason) = &declared.no_undo {
+            quote!(Waived { reason: #reason })
+        } else if declared.pure.is_some() {
+            quote!(Pure)
+        } else {
+            quote!(BuiltIn)
+        };
+        quote!(#root::contracts::UndoDecl::#undo)
+    }
+
+    fn code(&self, step: usize) -> TokenStream {
+        let (root, run) = (self.root.path(), numbered("run", step));
+        let kind = variant(if self.declaration.is_custom(step) { "Custom" } else { "BuiltIn" });
+        let named = |is_there: bool, what| {
+            let name = numbered(what, step);
+            if is_there { quote!(::core::option::Option::Some(#name)) } else { quote!(::core::option::Option::None) }
+        };
+        let undo = named(self.declaration.undo_of(step).is_some(), "undo");
+        let when = named(self.declaration.when_of(step).is_some(), "when");
+        quote!(#root::task::StepCode { run: #root::task::Run::#kind(#run), undo: #undo, when: #when })
+    }
+}
+
+fn policy_name(what: &str, step: usize) -> Ident {
+    format_ident!("__COUNTERSTEP_{what}_{step}", span = Span::mixed_site())
+}
+
+fn variant(name: &str) -> Ident {
+    Ident::new(name, Span::mixed_site())
+}
+
+fn duration(millis: Option<u64>) -> TokenStream {
+    optional(millis.map(|millis| quote!(::core::time::Duration::from_millis(#millis))))
+}
+
+fn optional(value: Option<impl ToTokens>) -> TokenStream {
+    match value {
+        Some(value) => quote!(::core::option::Option::Some(#value)),
+        None => quote!(::core::option::Option::None),
+    }
+}

@@ -1,0 +1,162 @@
+//! A function for each of the author's, with the signature that the engine calls: it reads the inputs, calls, and
+//! turns what comes back into what is stored.
+
+use super::reads::{inputs, reader_name};
+use super::{Expansion, numbered, source_name};
+use crate::check::{Param, Reader, written_output};
+use proc_macro2::{Span, TokenStream};
+use quote::{format_ident, quote, quote_spanned};
+use syn::ext::IdentExt;
+use syn::spanned::Spanned;
+use syn::{Ident, ReturnType, Signature};
+
+impl Expansion<'_> {
+    pub(super) fn wrappers(&self) -> TokenStream {
+        let steps = (0..self.declaration.steps.len()).map(|step| {
+            let run = if self.declaration.is_custom(step) { self.custom(step) } else { self.built_in(step) };
+            let (undo, when) = (self.undo(step), self.when(step));
+            quote!(#run #undo #when)
+        });
+        let respond = self.respond();
+        quote!(#(#steps)* #respond)
+    }
+
+    fn custom(&self, step: usize) -> TokenStream {
+        let (name, root, returned) = (numbered("run", step), self.root.path(), self.returned(step));
+        let sig = self.declaration.step_function(step);
+        let (reads, call) = self.call(Reader::Run(step), sig, &self.readings.runs[step]);
+        // One call points at the returned type and one at the output in it: whichever is wrong is what one sees.
+        let (span, at_returned) = (self.returned_span(step), self.root.at(self.returned_span(step)));
+        let result = quote_spanned!(span=> <#returned as #at_returned::declare::StepReturn>::into_result);
+        let output = written_output(sig).map_or_else(|| self.returned_span(step), Spanned::span);
+        let (span, at_output) = (output.resolved_at(Span::mixed_site()), self.root.at(output));
+        let value = Ident::new("output", span);
+        let stored = quote_spanned!(span=> #at_output::declare::stored(&#value));
+        let body = quote!(#reads let #value = #result(#call.await)?; #stored);
+        let future = boxed(&sig.ident, &body);
+        quote! {
+            fn #name<'a>(
+                ctx: &'a #root::StepContext,
+                inputs: &'a #root::Inputs,
+            ) -> #root::declare::BoxFuture<'a, #root::StepResult<#root::declare::Value>> {
+                let _ = (ctx, inputs);
+                #future
+            }
+        }
+    }
+
+    fn built_in(&self, step: usize) -> TokenStream {
+        let (name, root, returned) = (numbered("run", step), self.root.path(), self.returned(step));
+        let sig = self.declaration.step_function(step);
+        let (reads, call) = self.call(Reader::Run(step), sig, &self.readings.runs[step]);
+        let (span, at_returned) = (self.returned_span(step), self.root.at(self.returned_span(step)));
+        let upload = quote_spanned!(span=> <#returned as #at_returned::BuiltInStep>::into_upload);
+        quote! {
+            fn #name(inputs: &#root::Inputs) -> #root::StepResult<#root::Upload> {
+                let _ = inputs;
+                #reads
+                ::core::result::Result::Ok(#upload(#call))
+            }
+        }
+    }
+
+    fn undo(&self, step: usize) -> TokenStream {
+        let (Some(function), Some(params)) = (self.declaration.undo_of(step), &self.readings.undos[step]) else {
+            return TokenStream::new();
+        };
+        let (name, root, marker) = (numbered("undo", step), self.root.path(), self.marker(step));
+        let sig = &self.declaration.functions[function].sig;
+        let (reads, call) = self.call(Reader::Undo(step), sig, params);
+        let step_name = self.declaration.step_name(step).unraw().to_string();
+        let own = params.iter().find_map(|param| match param {
+            Param::OwnOutput(ty) => Some(self.outside(ty)),
+            Param::Context | Param::Input(_) => None,
+        });
+        let own_check = own.as_ref().map(|ty| quote!(const _: () = #root::declare::undoes::<#ty, #marker>();));
+        let own = own.map(|ty| quote!(let own = #root::declare::undone_output::<#ty>(#step_name, own)?;));
+        let returned = match &sig.output {
+            ReturnType::Type(_, ty) => self.outside(ty),
+            ReturnType::Default => {
+                // Spanned, because there is no type to point at.
+                let span = sig.ident.span().resolved_at(Span::mixed_site());
+                quote_spanned!(span=> ())
+            }
+        };
+        let body = quote!(#own #reads #root::declare::undo_result::<#returned>(#call.await));
+        let future = boxed(&sig.ident, &body);
+        quote! {
+            #own_check
+            fn #name<'a>(
+                ctx: &'a #root::StepContext,
+                own: ::core::option::Option<#root::declare::Value>,
+                inputs: &'a #root::Inputs,
+            ) -> #root::declare::BoxFuture<'a, #root::UndoResult> {
+                let _ = (ctx, &own, inputs);
+                #future
+            }
+        }
+    }
+
+    fn when(&self, step: usize) -> TokenStream {
+        let (Some(function), Some(params)) = (self.declaration.when_of(step), &self.readings.whens[step]) else {
+            return TokenStream::new();
+        };
+        let (name, root) = (numbered("when", step), self.root.path());
+        let (reads, call) = self.call(Reader::When(step), &self.declaration.functions[function].sig, params);
+        quote! {
+            fn #name(inputs: &#root::Inputs) -> #root::StepResult<::core::primitive::bool> {
+                let _ = inputs;
+                #reads
+                ::core::result::Result::Ok(#call)
+            }
+        }
+    }
+
+    fn respond(&self) -> TokenStream {
+        let Some(function) = self.declaration.respond() else { return TokenStream::new() };
+        let sig = &self.declaration.functions[function].sig;
+        let (root, response) = (self.root.path(), self.response());
+        let ReturnType::Type(_, returned) = &sig.output else { return TokenStream::new() };
+        let (returned, name) = (self.outside(returned), numbered("respond", 0));
+        let (reads, call) = self.call(Reader::Respond, sig, &self.readings.respond);
+        quote! {
+            const _: () = #root::declare::responds::<#returned, #response>();
+            fn #name(inputs: &#root::Inputs) -> #root::StepResult<#root::declare::Value> {
+                let _ = inputs;
+                #reads
+                #root::task::output(&#call)
+            }
+        }
+    }
+
+    /// The statements that read what a function takes, and the call.
+    fn call(&self, reader: Reader, sig: &Signature, params: &[Param]) -> (TokenStream, TokenStream) {
+        let (what, number) = reader_name(reader);
+        let reads = inputs(params).map(|(at, input)| {
+            let (value, source) = (input_name(at), source_name(what, number, at));
+            let (ty, read) = (self.outside(&input.ty), if input.optional { "read_optional" } else { "read" });
+            let read = format_ident!("{read}", span = Span::mixed_site());
+            quote!(let #value = inputs.#read::<#ty>(#source)?;)
+        });
+        let arguments = params.iter().enumerate().map(|(at, param)| match param {
+            Param::Context => quote!(ctx),
+            Param::OwnOutput(_) => quote!(own),
+            Param::Input(input) => {
+                let value = input_name(at);
+                if input.optional { quote!(#value.as_ref()) } else { quote!(&#value) }
+            }
+        });
+        let (task, function) = (&self.declaration.item.self_ty, &sig.ident);
+        (quote!(#(#reads)*), quote!(<#task>::#function(#(#arguments),*)))
+    }
+}
+
+fn input_name(at: usize) -> Ident {
+    format_ident!("input_{at}", span = Span::mixed_site())
+}
+
+/// Boxed at the name of the author's function: that is where the compiler says that its future is not `Send`.
+fn boxed(function: &Ident, body: &TokenStream) -> TokenStream {
+    let span = function.span().resolved_at(Span::mixed_site());
+    quote_spanned!(span=> ::std::boxed::Box::pin(async move { #body }))
+}

@@ -1,0 +1,159 @@
+//! Texts made of tokens and the other way round: types as written, names in kebab-case, durations.
+
+use proc_macro2::{Delimiter, Spacing, TokenStream, TokenTree};
+use quote::ToTokens;
+use syn::{GenericArgument, PathArguments, PathSegment, Type};
+
+/// A type as people write it. Our own printer, because the definition hash of a task type depends on the text and
+/// that of the compiler may change.
+pub(crate) fn as_written(tokens: impl ToTokens) -> String {
+    let mut text = String::new();
+    print(tokens.to_token_stream(), &mut text);
+    text
+}
+
+fn print(tokens: TokenStream, text: &mut String) {
+    let mut joint = false;
+    for token in tokens {
+        match token {
+            TokenTree::Group(group) => {
+                let (open, close) = match group.delimiter() {
+                    Delimiter::Parenthesis => ("(", ")"),
+                    Delimiter::Bracket => ("[", "]"),
+                    Delimiter::Brace => ("{", "}"),
+                    Delimiter::None => ("", ""),
+                };
+                text.push_str(open);
+                print(group.stream(), text);
+                text.push_str(close);
+            }
+            TokenTree::Punct(punct) => {
+                let spaced = matches!(punct.as_char(), '+' | '=' | '-') && !joint;
+                if spaced {
+                    text.push(' ');
+                }
+                text.push(punct.as_char());
+                let arrow = punct.as_char() == '>' && joint && text.ends_with("->");
+                if matches!(punct.as_char(), ',' | ';' | '+' | '=') || arrow {
+                    text.push(' ');
+                }
+                joint = punct.spacing() == Spacing::Joint;
+                continue;
+            }
+            word @ (TokenTree::Ident(_) | TokenTree::Literal(_)) => {
+                // `dyn Shape`, `&mut T`, `'a T`: two words need a space, a lifetime's quote and its name do not.
+                if text.ends_with(|last: char| last.is_alphanumeric() || last == '_') {
+                    text.push(' ');
+                }
+                text.push_str(&word.to_string());
+            }
+        }
+        joint = false;
+    }
+}
+
+/// The tokens with `Self` spelled out, for use outside of the impl.
+pub(crate) fn without_self(tokens: impl ToTokens, self_ty: &Type) -> TokenStream {
+    let replace = |token| match token {
+        TokenTree::Ident(ident) if ident == "Self" => self_ty.to_token_stream(),
+        TokenTree::Group(group) => {
+            let mut inner = proc_macro2::Group::new(group.delimiter(), without_self(group.stream(), self_ty));
+            inner.set_span(group.span());
+            TokenTree::Group(inner).into()
+        }
+        TokenTree::Ident(_) | TokenTree::Punct(_) | TokenTree::Literal(_) => TokenStream::from(token),
+    };
+    tokens.to_token_stream().into_iter().flat_map(replace).collect()
+}
+
+/// The last segment of a type that is a path.
+pub(crate) fn last_segment(ty: &Type) -> Option<&PathSegment> {
+    match ty {
+        Type::Path(path) => path.path.segments.last(),
+        Type::Group(group) => last_segment(&group.elem),
+        Type::Paren(paren) => last_segment(&paren.elem),
+        _ => None,
+    }
+}
+
+/// `A` of `Name<A, ..>`.
+pub(crate) fn first_argument(segment: &PathSegment) -> Option<&Type> {
+    let PathArguments::AngleBracketed(arguments) = &segment.arguments else { return None };
+    arguments.args.iter().find_map(|argument| match argument {
+        GenericArgument::Type(ty) => Some(ty),
+        _ => None,
+    })
+}
+
+/// `CreateZipFromFiles` → `create-zip-from-files`; the rule of `counterstep_contracts::declaration::kebab_case`,
+/// which a macro cannot depend on without building the contracts twice.
+pub(crate) fn kebab_case(name: &str) -> String {
+    let mut kebab = String::with_capacity(name.len() + 4);
+    let chars: Vec<char> = name.chars().collect();
+    for (at, &c) in chars.iter().enumerate() {
+        let starts_word = c.is_uppercase()
+            && at > 0
+            && (!chars[at - 1].is_uppercase() || chars.get(at + 1).is_some_and(|next| next.is_lowercase()));
+        if starts_word && !kebab.ends_with('-') {
+            kebab.push('-');
+        }
+        kebab.extend(if c == '_' { vec!['-'] } else { c.to_lowercase().collect() });
+    }
+    kebab
+}
+
+/// Reads `500ms`, `2s`, `5m`, `1h` or `7d` as milliseconds; `None` for anything else and for zero.
+pub(crate) fn millis(text: &str) -> Option<u64> {
+    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    let (number, unit) = text.split_at(digits);
+    let unit = match unit {
+        "ms" => 1,
+        "s" => 1_000,
+        "m" => 60_000,
+        "h" => 3_600_000,
+        "d" => 86_400_000,
+        _ => return None,
+    };
+    number.parse::<u64>().ok()?.checked_mul(unit).filter(|millis| *millis > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use counterstep_kernel::contracts::declaration;
+    use counterstep_kernel::contracts::retry;
+
+    #[test]
+    fn types_are_printed_as_people_write_them() {
+        for text in [
+            "Vec<Option<u8>>",
+            "a::b::C",
+            "::std::collections::BTreeMap<String, Vec<(u8, [u8; 4])>>",
+            "Box<dyn Fn(u8) -> u16 + Send>",
+            "&'static mut str",
+            "<Self as Trait<A = u8>>::Out",
+            "()",
+        ] {
+            let ty: Type = syn::parse_str(text).unwrap();
+            let expected = text.replace("A = u8", "A = u8");
+            assert_eq!(as_written(&ty).replace("  ", " "), expected);
+        }
+    }
+
+    #[test]
+    fn self_is_spelled_out_at_any_depth() {
+        let (ty, own): (Type, Type) = (syn::parse_quote!(Vec<(Self, Self::A)>), syn::parse_quote!(m::Task));
+        assert_eq!(as_written(without_self(&ty, &own)), "Vec<(m::Task, m::Task::A)>");
+    }
+
+    #[test]
+    fn names_and_durations_are_read_as_the_contracts_read_them() {
+        for name in ["CreateZipFromFiles", "TranscodeVideo4K", "HTTPPing", "place_order", "A"] {
+            assert_eq!(kebab_case(name), declaration::kebab_case(name));
+        }
+        for text in ["1ms", "500ms", "2s", "5m", "1h", "7d", "", "5", "s", "1.5s", "5 s", "-1s", "5min", "+5s", "0s"] {
+            let expected = retry::parse_duration(text).filter(|duration| !duration.is_zero());
+            assert_eq!(millis(text).map(std::time::Duration::from_millis), expected, "{text}");
+        }
+    }
+}

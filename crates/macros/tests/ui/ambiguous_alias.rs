@@ -1,0 +1,41 @@
+//! Two earlier steps give the type that a parameter goes by, under two names: only the compiler sees that.
+use counterstep_kernel::{StepResult};
+use counterstep_macros::distributed_task;
+use serde::{Deserialize, Serialize};
+
+#[derive(Serialize, Deserialize)]
+pub struct Order;
+#[derive(Serialize, Deserialize)]
+pub struct Receipt;
+#[derive(Serialize, Deserialize)]
+pub struct Done;
+type Slip = Receipt;
+
+pub struct Task;
+
+#[distributed_task]
+impl Task {
+    type Request = Order;
+    type Response = Done;
+
+    #[step(1, host = "api", no_undo = "test")]
+    async fn charge(_order: &Order) -> StepResult<Receipt> {
+        Ok(Receipt)
+    }
+
+    #[step(2, host = "api", no_undo = "test")]
+    async fn again() -> StepResult<Slip> {
+        Ok(Receipt)
+    }
+
+    #[step(3, host = "api", no_undo = "test")]
+    async fn tell(_receipt: &Receipt) -> StepResult<()> {
+        Ok(())
+    }
+
+    fn respond(_order: &Order) -> Done {
+        Done
+    }
+}
+
+fn main() {}

@@ -1,0 +1,40 @@
+//! Steps without a number, with zero, and with something that is no number.
+use counterstep_kernel::{StepResult};
+use counterstep_macros::distributed_task;
+use serde::{Deserialize, Serialize};
+
+#[derive(Serialize, Deserialize)]
+pub struct Order;
+#[derive(Serialize, Deserialize)]
+pub struct Receipt;
+#[derive(Serialize, Deserialize)]
+pub struct Done;
+
+pub struct Task;
+
+#[distributed_task]
+impl Task {
+    type Request = Order;
+    type Response = Done;
+
+    #[step(host = "api", no_undo = "test")]
+    async fn charge(_order: &Order) -> StepResult<Receipt> {
+        Ok(Receipt)
+    }
+
+    #[step(0, host = "api", no_undo = "test")]
+    async fn tell() -> StepResult<()> {
+        Ok(())
+    }
+
+    #[step("2", host = "api", no_undo = "test")]
+    async fn say() -> StepResult<()> {
+        Ok(())
+    }
+
+    fn respond(_order: &Order) -> Done {
+        Done
+    }
+}
+
+fn main() {}

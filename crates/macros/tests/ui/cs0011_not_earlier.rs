@@ -1,0 +1,40 @@
+//! Reading a later step, the own step, and a sibling of the own group.
+use counterstep_kernel::{StepResult};
+use counterstep_macros::distributed_task;
+use serde::{Deserialize, Serialize};
+
+#[derive(Serialize, Deserialize)]
+pub struct Order;
+#[derive(Serialize, Deserialize)]
+pub struct Receipt;
+#[derive(Serialize, Deserialize)]
+pub struct Done;
+
+pub struct Task;
+
+#[distributed_task]
+impl Task {
+    type Request = Order;
+    type Response = Done;
+
+    #[step(1, host = "api", no_undo = "test")]
+    async fn charge(tell: &Receipt, charge: &()) -> StepResult<()> {
+        Ok(())
+    }
+
+    #[step(2, host = "api", no_undo = "test", group = "g")]
+    async fn tell() -> StepResult<Receipt> {
+        Ok(Receipt)
+    }
+
+    #[step(3, host = "api", no_undo = "test", group = "g")]
+    async fn say(tell: &Receipt) -> StepResult<()> {
+        Ok(())
+    }
+
+    fn respond(_order: &Order) -> Done {
+        Done
+    }
+}
+
+fn main() {}

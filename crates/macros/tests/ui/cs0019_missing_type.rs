@@ -1,0 +1,28 @@
+//! No request and no response.
+use counterstep_kernel::{StepResult};
+use counterstep_macros::distributed_task;
+use serde::{Deserialize, Serialize};
+
+#[derive(Serialize, Deserialize)]
+pub struct Order;
+#[derive(Serialize, Deserialize)]
+pub struct Receipt;
+#[derive(Serialize, Deserialize)]
+pub struct Done;
+
+pub struct Task;
+
+#[distributed_task]
+impl Task {
+
+    #[step(1, host = "api", no_undo = "test")]
+    async fn charge() -> StepResult<Receipt> {
+        Ok(Receipt)
+    }
+
+    fn respond() -> Done {
+        Done
+    }
+}
+
+fn main() {}

@@ -1,0 +1,35 @@
+//! Functions that are generic or unsafe.
+use counterstep_kernel::{StepResult};
+use counterstep_macros::distributed_task;
+use serde::{Deserialize, Serialize};
+
+#[derive(Serialize, Deserialize)]
+pub struct Order;
+#[derive(Serialize, Deserialize)]
+pub struct Receipt;
+#[derive(Serialize, Deserialize)]
+pub struct Done;
+
+pub struct Task;
+
+#[distributed_task]
+impl Task {
+    type Request = Order;
+    type Response = Done;
+
+    #[step(1, host = "api", no_undo = "test")]
+    async fn charge<'a>(_order: &'a Order) -> StepResult<Receipt> {
+        Ok(Receipt)
+    }
+
+    #[step(2, host = "api", no_undo = "test")]
+    async unsafe fn tell() -> StepResult<()> {
+        Ok(())
+    }
+
+    fn respond(_order: &Order) -> Done {
+        Done
+    }
+}
+
+fn main() {}

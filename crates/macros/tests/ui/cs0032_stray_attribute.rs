@@ -1,0 +1,40 @@
+//! Marks where they mean nothing.
+use counterstep_kernel::{StepResult};
+use counterstep_macros::distributed_task;
+use serde::{Deserialize, Serialize};
+
+#[derive(Serialize, Deserialize)]
+pub struct Order;
+#[derive(Serialize, Deserialize)]
+pub struct Receipt;
+#[derive(Serialize, Deserialize)]
+pub struct Done;
+
+pub struct Task;
+
+#[distributed_task]
+impl Task {
+    type Request = Order;
+    type Response = Done;
+
+    #[step(1, host = "api")]
+    #[step(2, host = "api")]
+    async fn charge(_order: &Order) -> StepResult<Receipt> {
+        Ok(Receipt)
+    }
+
+    #[pure]
+    fn other() {}
+
+    #[undo(charge)]
+    #[step(3, host = "api", no_undo = "test")]
+    async fn tell() -> StepResult<()> {
+        Ok(())
+    }
+
+    fn respond(_order: &Order) -> Done {
+        Done
+    }
+}
+
+fn main() {}

@@ -1,0 +1,34 @@
+//! Local files do not come from clients and do not go there.
+use counterstep_kernel::{ScratchFile, StepResult};
+use counterstep_macros::distributed_task;
+use serde::{Deserialize, Serialize};
+
+#[derive(Serialize, Deserialize)]
+pub struct Order;
+#[derive(Serialize, Deserialize)]
+pub struct Receipt;
+#[derive(Serialize, Deserialize)]
+pub struct Done;
+#[derive(Serialize, Deserialize)]
+pub struct Archive {
+    pub zip: ScratchFile,
+}
+
+pub struct Task;
+
+#[distributed_task]
+impl Task {
+    type Request = Archive;
+    type Response = Option<Archive>;
+
+    #[step(1, host = "api", no_undo = "test")]
+    async fn tell() -> StepResult<()> {
+        Ok(())
+    }
+
+    fn respond() -> Option<Archive> {
+        None
+    }
+}
+
+fn main() {}

@@ -1,0 +1,40 @@
+//! What a condition may skip, read as if it were there, by name.
+use counterstep_kernel::{StepResult};
+use counterstep_macros::distributed_task;
+use serde::{Deserialize, Serialize};
+
+#[derive(Serialize, Deserialize)]
+pub struct Order;
+#[derive(Serialize, Deserialize)]
+pub struct Receipt;
+#[derive(Serialize, Deserialize)]
+pub struct Done;
+
+pub struct Task;
+
+#[distributed_task]
+impl Task {
+    type Request = Order;
+    type Response = Done;
+
+    #[step(1, host = "api", no_undo = "test", when = is_gift)]
+    async fn charge(_order: &Order) -> StepResult<Receipt> {
+        Ok(Receipt)
+    }
+
+    #[step(2, host = "api", no_undo = "test")]
+    async fn tell(charge: &Receipt) -> StepResult<()> {
+        let _ = charge;
+        Ok(())
+    }
+
+    fn is_gift(_order: &Order) -> bool {
+        true
+    }
+
+    fn respond(_order: &Order) -> Done {
+        Done
+    }
+}
+
+fn main() {}

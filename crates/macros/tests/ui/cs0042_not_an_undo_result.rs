@@ -1,0 +1,41 @@
+//! Undos that return something else.
+use counterstep_kernel::{StepResult};
+use counterstep_macros::distributed_task;
+use serde::{Deserialize, Serialize};
+
+#[derive(Serialize, Deserialize)]
+pub struct Order;
+#[derive(Serialize, Deserialize)]
+pub struct Receipt;
+#[derive(Serialize, Deserialize)]
+pub struct Done;
+
+pub struct Task;
+
+#[distributed_task]
+impl Task {
+    type Request = Order;
+    type Response = Done;
+
+    #[step(1, host = "api", undo = refund)]
+    async fn charge(_order: &Order) -> StepResult<Receipt> {
+        Ok(Receipt)
+    }
+
+    #[step(2, host = "api", undo = deny)]
+    async fn tell() -> StepResult<()> {
+        Ok(())
+    }
+
+    async fn refund(_out: Option<Receipt>) -> StepResult<u8> {
+        Ok(1)
+    }
+
+    async fn deny() {}
+
+    fn respond(_order: &Order) -> Done {
+        Done
+    }
+}
+
+fn main() {}

@@ -1,0 +1,29 @@
+//! A plain function that returns no built-in step.
+use counterstep_macros::distributed_task;
+use serde::{Deserialize, Serialize};
+
+#[derive(Serialize, Deserialize)]
+pub struct Order;
+#[derive(Serialize, Deserialize)]
+pub struct Receipt;
+#[derive(Serialize, Deserialize)]
+pub struct Done;
+
+pub struct Task;
+
+#[distributed_task]
+impl Task {
+    type Request = Order;
+    type Response = Done;
+
+    #[step(1, host = "api")]
+    fn upload(_order: &Order) -> u8 {
+        1
+    }
+
+    fn respond(_order: &Order) -> Done {
+        Done
+    }
+}
+
+fn main() {}
