@@ -1,2 +1,43 @@
-//! To come.
-fn main() {}
+//! The repository's own commands. Owns how things are tested and checked, nothing of what is built: no crate of the
+//! workspace is imported here, and the standard library is all it needs.
+
+mod ci;
+mod command;
+mod deny;
+mod machine;
+mod tally;
+mod test;
+mod tidy;
+mod tree;
+
+use std::process::ExitCode;
+
+const USAGE: &str = "\
+cargo xtask test [FILTER]   run the tests; the last line is `N passed, N failed`
+cargo xtask tidy            check the rules of the house that no compiler checks
+cargo xtask ci              format, lints, licences and documentation
+cargo xtask advisories      known vulnerabilities in dependencies (needs a network)";
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    let result = match args.as_slice() {
+        ["test"] => test::run(None),
+        ["test", filter] if !filter.starts_with('-') => test::run(Some(filter)),
+        ["tidy"] => tidy::run(),
+        ["ci"] => ci::run(),
+        ["advisories"] => deny::advisories(),
+        [] | ["help" | "-h" | "--help"] => {
+            println!("{USAGE}");
+            Ok(())
+        }
+        _ => Err(format!("no such command\n{USAGE}")),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(text) => {
+            eprintln!("xtask: {text}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! `cargo xtask tidy`: the rules of the house that no compiler checks. Each rule is a function from the tracked files
+//! to violations; it repairs nothing.
+
+mod kernel;
+mod layers;
+mod links;
+mod map;
+mod markdown;
+mod sources;
+
+use crate::tree;
+use std::fmt;
+
+/// One breach of a rule, with what to do about it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Violation {
+    file: String,
+    /// Counted from one.
+    line: usize,
+    text: String,
+}
+
+impl Violation {
+    fn new(file: &str, line: usize, text: impl Into<String>) -> Self {
+        Self { file: file.to_owned(), line, text: text.into() }
+    }
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}: {}", self.file, self.line, self.text)
+    }
+}
+
+type Found = Result<Vec<Violation>, String>;
+
+/// Every rule over the whole tree.
+fn check() -> Found {
+    let files = tree::files()?;
+    let mut found = Vec::new();
+    found.extend(layers::check(&files)?);
+    found.extend(kernel::check()?);
+    found.extend(sources::check(&files)?);
+    found.extend(map::check()?);
+    found.extend(links::check(&files)?);
+    Ok(found)
+}
+
+pub(crate) fn run() -> Result<(), String> {
+    let found = check()?;
+    for violation in &found {
+        println!("{violation}");
+    }
+    match found.len() {
+        0 => {
+            println!("tidy");
+            Ok(())
+        }
+        1 => Err("1 violation".to_owned()),
+        many => Err(format!("{many} violations")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_tree_is_tidy() {
+        let found: Vec<String> = super::check().unwrap().iter().map(ToString::to_string).collect();
+        assert!(found.is_empty(), "\n{}\n", found.join("\n"));
+    }
+}
