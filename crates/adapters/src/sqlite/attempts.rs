@@ -189,7 +189,7 @@ macro_rules! overdue {
 /// The oldest that a sweep may take.
 pub(super) fn overdue(connection: &mut SqliteConnection, now: i64, limit: u32) -> QueryResult<Vec<Intent>> {
     let lines: Vec<OverdueLine> = diesel::sql_query(concat!(
-        "SELECT task, step, direction, attempt, prefix, sweep_after FROM attempts WHERE ",
+        "SELECT task, step, direction, attempt, prefix, sweep_after FROM attempts INDEXED BY attempts_to_sweep WHERE ",
         overdue!(),
         " ORDER BY sweep_after LIMIT ?2"
     ))

@@ -200,7 +200,8 @@ impl DueLine {
 }
 
 // The conditions of the due queries are literal and the same as in the partial indexes: SQLite uses such an index only
-// when it can prove, while it prepares the statement, that the index holds every row that is asked for.
+// when it can prove, while it prepares the statement, that the index holds every row that is asked for. `INDEXED BY`
+// makes that an error where it cannot; left to choose, it takes the list's index on the status and sorts the backlog.
 
 /// Unleased, and nobody has come for them since `before`.
 // Compensating tasks without a due time are among them: a cancel of a task that nobody holds writes one with a message,
@@ -212,7 +213,7 @@ pub(super) fn unclaimed(
     limit: u32,
 ) -> QueryResult<Vec<DueLine>> {
     diesel::sql_query(
-        "SELECT updated_at AS since, id, task_type, version, status FROM tasks
+        "SELECT updated_at AS since, id, task_type, version, status FROM tasks INDEXED BY tasks_unclaimed
          WHERE lease_owner IS NULL AND due_at IS NULL AND status IN ('submitted', 'dispatched', 'compensating')
            AND queue = ? AND updated_at <= ?
          ORDER BY updated_at LIMIT ?",
@@ -231,7 +232,7 @@ pub(super) fn due(
     limit: u32,
 ) -> QueryResult<Vec<DueLine>> {
     diesel::sql_query(
-        "SELECT due_at AS since, id, task_type, version, status FROM tasks
+        "SELECT due_at AS since, id, task_type, version, status FROM tasks INDEXED BY tasks_due
          WHERE lease_owner IS NULL AND due_at IS NOT NULL AND status IN ('waiting', 'compensating')
            AND queue = ? AND due_at <= ?
          ORDER BY due_at LIMIT ?",
@@ -245,7 +246,7 @@ pub(super) fn due(
 /// With a lease that has run out.
 pub(super) fn lost(connection: &mut SqliteConnection, now: i64, limit: u32) -> QueryResult<Vec<DueLine>> {
     diesel::sql_query(
-        "SELECT lease_expires_at AS since, id, task_type, version, status FROM tasks
+        "SELECT lease_expires_at AS since, id, task_type, version, status FROM tasks INDEXED BY tasks_leased
          WHERE lease_owner IS NOT NULL AND lease_expires_at <= ? AND status IN ('running', 'compensating')
          ORDER BY lease_expires_at LIMIT ?",
     )

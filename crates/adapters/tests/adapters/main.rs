@@ -1,0 +1,98 @@
+//! Every adapter against the contract of its port. The cases in `suite` are functions over the ports and know no
+//! technology: an adapter joins with one line. What only one technology can be asked lies beside it.
+
+mod embedded;
+mod folder;
+mod sqlite;
+mod suite;
+mod system;
+
+/// Makes a test of each case: opens the fixture, runs the case, and keeps the fixture alive until it has ended.
+macro_rules! conformance {
+    ($open:path; $($area:ident: $($case:ident),+ $(,)?);+ $(;)?) => {
+        $(mod $area {
+            $(#[tokio::test]
+            async fn $case() {
+                let fixture = $open().await;
+                crate::suite::$area::$case(&fixture.ports).await;
+            })+
+        })+
+    };
+}
+pub(crate) use conformance;
+
+/// The whole suite of a set of adapters.
+macro_rules! every_case {
+    ($open:path) => {
+        crate::conformance! { $open;
+            commits:
+                a_wrong_epoch_is_fenced_and_a_wrong_revision_is_stale,
+                a_lease_on_a_task_that_is_not_there_is_fenced,
+                a_task_is_inserted_once,
+                a_live_lease_cannot_be_taken_and_an_expired_one_can,
+                a_holder_may_take_its_own_lease_again,
+                a_take_back_needs_a_lease_that_ran_out,
+                a_release_clears_the_lease,
+                a_record_comes_back_as_it_was_written,
+                relative_times_start_from_the_databases_now,
+                a_cancel_request_is_set_once_and_stays,
+                a_change_whose_last_part_fails_leaves_nothing,
+                a_receive_leaves_a_task_that_exists_alone,
+                a_row_that_skips_a_revision_is_refused,
+                a_heartbeat_prolongs_and_tells_of_a_cancel,
+                of_fifty_racing_claims_one_wins_each_task;
+            attempts:
+                an_attempt_starts_once,
+                only_an_open_attempt_can_end,
+                a_condemned_attempt_cannot_succeed,
+                what_a_success_kept_is_swept_after_its_release,
+                what_failed_is_swept_and_what_kept_nothing_is_not,
+                an_attempt_under_a_live_lease_is_never_condemned,
+                an_upload_that_never_became_a_task_is_swept,
+                the_oldest_intents_come_first,
+                history_comes_back_in_order;
+            idempotency:
+                a_key_in_progress_belongs_to_its_first_task,
+                a_finished_key_gives_its_answer,
+                an_abandoned_key_is_free_again,
+                an_expired_key_is_free_again,
+                keys_of_two_tenants_do_not_meet;
+            finding:
+                a_dispatched_task_is_claimable_once_it_is_unclaimed_for_long,
+                a_waiting_task_is_claimable_when_it_is_due,
+                a_compensating_task_whose_message_was_lost_is_claimable,
+                the_oldest_claimable_tasks_come_first,
+                only_active_tasks_with_an_expired_lease_are_lost,
+                a_list_pages_from_the_newest_and_filters,
+                a_relay_takes_each_message_once_until_it_is_marked,
+                a_mark_of_a_change_marks_all_its_messages;
+            queue:
+                an_acked_message_never_comes_again,
+                an_unsettled_message_comes_again_after_the_ack_wait,
+                a_nak_delays_the_redelivery,
+                progress_puts_the_redelivery_off,
+                a_terminated_message_never_comes_again,
+                an_empty_fetch_ends_with_its_wait,
+                only_the_queues_asked_for_are_fetched,
+                each_message_goes_to_one_of_many_fetches;
+            objects:
+                an_object_comes_back_as_it_was_put,
+                an_object_may_be_empty,
+                sixteen_mebibytes_in_small_chunks_come_back,
+                a_source_that_breaks_off_leaves_nothing,
+                an_object_that_is_not_there_is_not_found,
+                a_prefix_is_listed_and_deleted_in_every_bucket,
+                deleting_nothing_is_success,
+                a_half_done_upload_is_listed_and_deleted,
+                keys_and_buckets_that_could_lead_elsewhere_are_refused,
+                puts_beside_deletes_lose_nothing;
+            scratch:
+                a_sealed_file_is_located_and_read,
+                a_file_of_another_size_counts_as_gone,
+                removed_scratch_is_gone_and_removing_nothing_is_success,
+                tasks_with_scratch_are_known,
+                names_that_could_lead_elsewhere_are_refused;
+        }
+    };
+}
+pub(crate) use every_case;

@@ -1,0 +1,325 @@
+//! What only the SQLite file can be asked: several stores on it, newer schemas, rows that nobody understands, and the
+//! queue on its rows.
+
+use crate::embedded::{Fixture, fixture, open_in, options};
+use crate::suite::changes::*;
+use crate::suite::{LIMIT, eventually};
+use counterstep_adapters::embedded::EmbeddedOptions;
+use counterstep_adapters::local_queue::QueueOptions;
+use counterstep_adapters::sqlite::{OpenError, SqliteOptions, SqliteStore};
+use counterstep_contracts::{QueueName, TaskId, TaskStatus};
+use counterstep_kernel::ports::{CommitError, Due, Settle, Store, StoreError, TaskQuery};
+use diesel::connection::SimpleConnection;
+use diesel::prelude::*;
+use diesel::sql_types::BigInt;
+use futures::FutureExt;
+use futures::future::join_all;
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+fn file(fixture: &Fixture) -> PathBuf {
+    fixture.folder.path().join("data/counterstep.db")
+}
+
+fn raw(path: &Path) -> SqliteConnection {
+    SqliteConnection::establish(path.to_str().unwrap()).unwrap()
+}
+
+#[derive(QueryableByName)]
+struct Number {
+    #[diesel(sql_type = BigInt)]
+    n: i64,
+}
+
+fn number(connection: &mut SqliteConnection, query: &str) -> i64 {
+    diesel::sql_query(query).get_result::<Number>(connection).unwrap().n
+}
+
+/// Changes whenever another connection writes.
+fn data_version(connection: &mut SqliteConnection) -> i64 {
+    number(connection, "SELECT data_version AS n FROM pragma_data_version")
+}
+
+#[tokio::test]
+async fn two_stores_on_one_file_race_fifty_claims_and_one_wins_each() {
+    let fixture = fixture().await;
+    let other = open_in(fixture.folder.path(), options()).await;
+    let stores = [&*fixture.ports.store, &*other.store];
+    let mut records = Vec::new();
+    for _ in 0..50 {
+        records.push(submitted(stores[0], row(new_task())).await);
+    }
+    let claims: Vec<_> = records
+        .iter()
+        .flat_map(|record| stores.map(|store| (store, record, claim(record, "one of two", MINUTE))))
+        .collect();
+    let results = join_all(claims.iter().map(|(store, record, claim)| commit(*store, free(record), claim))).await;
+    for pair in results.chunks(2) {
+        assert_eq!(pair.iter().filter(|result| result.is_ok()).count(), 1, "{pair:?}");
+        assert!(pair.iter().any(|result| matches!(result, Err(CommitError::Stale))), "{pair:?}");
+    }
+}
+
+#[tokio::test]
+async fn several_stores_open_a_new_file_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("new.db");
+    let opened = join_all((0..8).map(|_| SqliteStore::open(&path, SqliteOptions::default()))).await;
+    for store in opened {
+        let store = store.unwrap();
+        store.check().await.unwrap();
+        submitted(&store, row(new_task())).await;
+    }
+    assert_eq!(number(&mut raw(&path), "SELECT count(*) AS n FROM tasks"), 8);
+}
+
+#[tokio::test]
+async fn what_was_committed_is_there_after_a_reopening() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("kept.db");
+    let store = SqliteStore::open(&path, SqliteOptions::default()).await.unwrap();
+    let record = submitted(&store, row(new_task())).await;
+    drop(store);
+    let store = SqliteStore::open(&path, SqliteOptions::default()).await.unwrap();
+    assert_eq!(load(&store, record.task.id).await.task, record.task);
+}
+
+#[tokio::test]
+async fn a_newer_schema_is_refused_and_the_file_stays_as_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("newer.db");
+    drop(SqliteStore::open(&path, SqliteOptions::default()).await.unwrap());
+    let newer = "INSERT INTO __diesel_schema_migrations (version) VALUES ('29990101000000');
+        PRAGMA wal_checkpoint(TRUNCATE); PRAGMA journal_mode = DELETE";
+    raw(&path).batch_execute(newer).unwrap();
+    let before = std::fs::read(&path).unwrap();
+    let refused = SqliteStore::open(&path, SqliteOptions::default()).await;
+    assert!(matches!(&refused, Err(OpenError::NewerSchema { version }) if version == "29990101000000"), "{refused:?}");
+    assert!(std::fs::read(&path).unwrap() == before, "the file changed");
+}
+
+#[tokio::test]
+async fn a_file_that_is_no_database_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("text");
+    std::fs::write(&path, "not a database at all, but long enough to be looked at".repeat(20)).unwrap();
+    let refused = SqliteStore::open(&path, SqliteOptions::default()).await;
+    assert!(refused.is_err(), "{refused:?}");
+}
+
+#[tokio::test]
+async fn one_row_that_nobody_understands_does_not_hide_the_others() {
+    let fixture = fixture().await;
+    let store = &*fixture.ports.store;
+    let mut rows: Vec<TaskId> = Vec::new();
+    for _ in 0..3 {
+        rows.push(submitted(store, row(new_task())).await.task.id);
+    }
+    let newer = rows[1];
+    raw(&file(&fixture))
+        .batch_execute(&format!("UPDATE tasks SET status = 'levitating', due_at = 1 WHERE id = '{newer}'"))
+        .unwrap();
+    let corrupt = store.load(newer).await;
+    assert!(matches!(&corrupt, Err(StoreError::Corrupt(why)) if why.contains("levitating")), "{corrupt:?}");
+    let due = Due::Claimable { queues: vec![QueueName("files".into())], unclaimed_for: Duration::ZERO };
+    let found: Vec<_> = store.due(&due, 10).await.unwrap().into_iter().map(|due| due.task).collect();
+    assert_eq!(found, [rows[0], rows[2]]);
+    // The page is full all the same.
+    let page = store.list(&TaskQuery { limit: 2, ..TaskQuery::default() }).await.unwrap();
+    assert_eq!(page.into_iter().map(|line| line.task).collect::<Vec<_>>(), [rows[2], rows[0]]);
+
+    raw(&file(&fixture)).batch_execute(&format!("UPDATE tasks SET request = '{{' WHERE id = '{}'", rows[0])).unwrap();
+    assert!(matches!(store.load(rows[0]).await, Err(StoreError::Corrupt(_))));
+    assert_eq!(store.due(&due, 10).await.unwrap().len(), 2);
+}
+
+#[tokio::test]
+async fn a_commit_whose_caller_goes_away_leaves_no_transaction_open() {
+    let fixture = fixture().await;
+    let store = &*fixture.ports.store;
+    for _ in 0..20 {
+        let change = submit(row(new_task()));
+        // Polled until the closure runs, or not yet; then dropped.
+        let _ = store.commit(NEW, &change).now_or_never();
+        let record = submitted(store, row(new_task())).await;
+        let dropped = eventually("all or nothing", || async {
+            match store.load(change.task_id).await.unwrap() {
+                None => Some(0),
+                Some(record) => Some(record.steps.len() + record.task.rev.0 as usize),
+            }
+        });
+        assert!(matches!(dropped.await, 0 | 2));
+        commit(store, free(&record), &after(&record)).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_file_that_another_process_has_locked_is_unavailable() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("locked.db");
+    let options = SqliteOptions { busy_timeout: Duration::from_millis(50), ..SqliteOptions::default() };
+    let store = SqliteStore::open(&path, options).await.unwrap();
+    let record = submitted(&store, row(new_task())).await;
+    let mut other = raw(&path);
+    other.batch_execute("BEGIN IMMEDIATE").unwrap();
+    let busy = commit(&store, free(&record), &after(&record)).await;
+    assert!(matches!(busy, Err(CommitError::Store(StoreError::Unavailable(_)))), "{busy:?}");
+    let busy = store.heartbeat(record.task.id, record.task.epoch, MINUTE).await;
+    assert!(matches!(busy, Err(StoreError::Unavailable(_))), "{busy:?}");
+    // Who reads does not wait for who writes.
+    assert_eq!(load(&store, record.task.id).await.task, record.task);
+    other.batch_execute("ROLLBACK").unwrap();
+    commit(&store, free(&record), &after(&record)).await.unwrap();
+}
+
+// The due queries and the sweep's name their index themselves, so that they fail where it does not fit.
+#[tokio::test]
+async fn a_poll_of_the_outbox_reads_only_what_is_unpublished_and_sorts_nothing() {
+    #[derive(QueryableByName)]
+    struct Step {
+        #[diesel(sql_type = diesel::sql_types::Text)]
+        detail: String,
+    }
+    let fixture = fixture().await;
+    let mut connection = raw(&file(&fixture));
+    for (condition, index) in [("queue = ? AND", "outbox_unpublished"), ("created_at <= ? AND", "outbox_to_relay")] {
+        let query = format!(
+            "EXPLAIN QUERY PLAN SELECT id, message FROM outbox
+             WHERE published_at IS NULL AND {condition} visible_at <= ? ORDER BY id LIMIT ?"
+        );
+        let plan: Vec<Step> = diesel::sql_query(query).load(&mut connection).unwrap();
+        let plan: Vec<_> = plan.into_iter().map(|step| step.detail).collect();
+        assert!(matches!(&plan[..], [only] if only.contains(index)), "{plan:?}");
+    }
+}
+
+#[tokio::test]
+async fn an_idle_fetch_writes_nothing() {
+    let fixture = fixture().await;
+    let (store, queue) = (&*fixture.ports.store, &*fixture.ports.queue);
+    submitted(store, row(new_task())).await;
+    let queues = [QueueName("files".into())];
+    let delivery = queue.fetch(&queues, 1, LIMIT).await.unwrap().remove(0);
+    queue.settle(&delivery.tag, Settle::Ack).await.unwrap();
+    let mut watcher = raw(&file(&fixture));
+    let unsettled = "SELECT count(*) AS n FROM outbox WHERE published_at IS NULL";
+    // Gathered settlements are written without a fetch, too.
+    let started = Instant::now();
+    while number(&mut watcher, unsettled) > 0 {
+        assert!(started.elapsed() < LIMIT);
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let before = data_version(&mut watcher);
+    assert_eq!(queue.fetch(&queues, 5, Duration::from_millis(200)).await.unwrap(), []);
+    store.due(&Due::Lost, 5).await.unwrap();
+    assert_eq!(data_version(&mut watcher), before);
+    submitted(store, row(new_task())).await;
+    assert_ne!(data_version(&mut watcher), before);
+}
+
+#[tokio::test]
+async fn the_doorbell_wakes_a_fetch_long_before_its_poll() {
+    let folder = tempfile::tempdir().unwrap();
+    let queue = QueueOptions { poll: 10 * LIMIT, ..QueueOptions::default() };
+    let ports = open_in(folder.path(), EmbeddedOptions { queue, ..EmbeddedOptions::default() }).await;
+    let fetching = ports.queue.clone();
+    let fetch = tokio::spawn(async move { fetching.fetch(&[QueueName("files".into())], 1, 10 * LIMIT).await });
+    // Whether the fetch already waits or is still looking, it must not miss it.
+    let record = submitted(&*ports.store, row(new_task())).await;
+    ports.queue.publish(&QueueName("files".into()), &message(record.task.id, 1)).await.unwrap();
+    let found = tokio::time::timeout(LIMIT, fetch).await.expect("the doorbell").unwrap().unwrap();
+    assert_eq!(found[0].message.task, record.task.id);
+}
+
+#[tokio::test]
+async fn two_processes_share_the_messages_and_hear_of_each_others() {
+    let fixture = fixture().await;
+    let other = open_in(fixture.folder.path(), options()).await;
+    let queues = [QueueName("files".into())];
+    // Committed by one, fetched by the other, without a doorbell.
+    let record = submitted(&*fixture.ports.store, row(new_task())).await;
+    let delivery = other.queue.fetch(&queues, 1, LIMIT).await.unwrap().remove(0);
+    assert_eq!(delivery.message.task, record.task.id);
+    other.queue.settle(&delivery.tag, Settle::Ack).await.unwrap();
+
+    let mut sent = HashSet::new();
+    for _ in 0..30 {
+        sent.insert(submitted(&*fixture.ports.store, row(new_task())).await.task.id);
+    }
+    let mut seen = HashSet::new();
+    let started = Instant::now();
+    while seen.len() < sent.len() {
+        assert!(started.elapsed() < LIMIT);
+        let wait = Duration::from_millis(20);
+        for ports in [&fixture.ports, &other] {
+            for delivery in ports.queue.fetch(&queues, 4, wait).await.unwrap() {
+                ports.queue.settle(&delivery.tag, Settle::Ack).await.unwrap();
+                seen.insert(delivery.message.task);
+            }
+        }
+    }
+    assert_eq!(seen, sent);
+}
+
+#[tokio::test]
+async fn a_settlement_of_an_earlier_delivery_counts_for_nothing() {
+    let fixture = fixture().await;
+    let queue = &*fixture.ports.queue;
+    let queues = [QueueName("files".into())];
+    submitted(&*fixture.ports.store, row(new_task())).await;
+    let first = queue.fetch(&queues, 1, LIMIT).await.unwrap().remove(0);
+    queue.fetch(&queues, 1, LIMIT).await.unwrap().remove(0);
+    // The second delivery is at work: the first one's ack must not take its message away.
+    queue.settle(&first.tag, Settle::Ack).await.unwrap();
+    assert_eq!(queue.fetch(&queues, 1, LIMIT).await.unwrap().len(), 1);
+    let foreign = queue.settle(&counterstep_kernel::ports::DeliveryTag("x".into()), Settle::Ack).await;
+    assert!(foreign.is_err());
+}
+
+#[tokio::test]
+async fn a_message_that_nobody_understands_is_ended_with_a_note() {
+    let fixture = fixture().await;
+    let store = &*fixture.ports.store;
+    let poison = submitted(store, row(new_task())).await.task.id;
+    let good = submitted(store, row(new_task())).await.task.id;
+    let mut raw = raw(&file(&fixture));
+    raw.batch_execute(&format!("UPDATE outbox SET message = '{{}}' WHERE task = '{poison}'")).unwrap();
+    let found = fixture.ports.queue.fetch(&[QueueName("files".into())], 5, LIMIT).await.unwrap();
+    assert_eq!(found.iter().map(|delivery| delivery.message.task).collect::<Vec<_>>(), [good]);
+    let noted = "SELECT count(*) AS n FROM outbox WHERE published_at IS NOT NULL AND note LIKE 'poison%'";
+    assert_eq!(number(&mut raw, noted), 1);
+    assert_eq!(load(store, poison).await.task.status, TaskStatus::Dispatched);
+}
+
+/// Not a test of anything: `cargo test -p counterstep-adapters --release -- --ignored --nocapture commits_per_second`.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "a measurement"]
+async fn commits_per_second_of_a_typical_transition() {
+    let fixture = fixture().await;
+    let store = &*fixture.ports.store;
+    for width in [1, 16] {
+        let mut records = Vec::new();
+        for _ in 0..width {
+            records.push(claimed(store, MINUTE).await);
+        }
+        let started = Instant::now();
+        let lanes = records.into_iter().map(|record| async move {
+            let (mut done, mut record) = (0_u32, record);
+            while started.elapsed() < Duration::from_secs(3) {
+                let mut change = after(&record);
+                let write = write_of(&mut change);
+                write.row.audit_seq = write.row.audit_seq.next();
+                let row = write.row.clone();
+                change.audit = vec![audit(&row, "step-succeeded")];
+                change.steps = record.steps.clone();
+                commit(store, leased(&record), &change).await.unwrap();
+                record.task = row;
+                done += 1;
+            }
+            done
+        });
+        let done: u32 = join_all(lanes).await.into_iter().sum();
+        println!("{width} at a time: {:.0} commits a second", f64::from(done) / started.elapsed().as_secs_f64());
+    }
+}

@@ -1,0 +1,201 @@
+//! Transitions for the cases, as small as they can be.
+
+use counterstep_contracts::{
+    Attempt, AuditSeq, ChangeId, Direction, Epoch, Host, Outcome, QueueName, Rev, StepNo, TaskId, TaskStatus, Tenant,
+    WorkerMessage,
+};
+use counterstep_kernel::ports::{CommitError, Committed, Store};
+use counterstep_kernel::record::{DbTime, StepRow, TaskRecord, TaskRow};
+use counterstep_kernel::transition::{
+    AttemptWrite, AuditEntry, Guard, LeaseChange, OutboxWrite, TaskWrite, Time, Transition,
+};
+use serde_json::{Value, json};
+use std::time::Duration;
+use uuid::Uuid;
+
+pub(crate) const MINUTE: Duration = Duration::from_secs(60);
+
+pub(crate) fn new_task() -> TaskId {
+    TaskId(Uuid::now_v7())
+}
+
+pub(crate) fn new_change() -> ChangeId {
+    ChangeId(Uuid::now_v7())
+}
+
+pub(crate) fn message(task: TaskId, dispatch_seq: i64) -> WorkerMessage {
+    WorkerMessage {
+        task,
+        task_type: "Zip".to_owned(),
+        version: 1,
+        dispatch_seq,
+        traceparent: None,
+        outputs: serde_json::Map::new(),
+    }
+}
+
+pub(crate) fn row(id: TaskId) -> TaskRow {
+    TaskRow {
+        id,
+        tenant: Tenant::default(),
+        task_type: "Zip".to_owned(),
+        version: 1,
+        definition_hash: "hash".to_owned(),
+        status: TaskStatus::Dispatched,
+        waiting: None,
+        host: Host::Worker,
+        queue: "files".to_owned(),
+        rev: Rev(1),
+        epoch: Epoch(0),
+        lease_owner: None,
+        lease_expires_at: None,
+        due_at: None,
+        deadline_at: None,
+        cancel_requested_at: None,
+        goal: None,
+        recovery_attempts: 0,
+        dispatch_seq: 1,
+        audit_seq: AuditSeq(1),
+        request: json!({"files": 2}),
+        response: None,
+        failure: None,
+        residue: false,
+        traceparent: None,
+        created_at: DbTime(0),
+        updated_at: DbTime(0),
+        finished_at: None,
+        change_id: new_change(),
+    }
+}
+
+pub(crate) fn audit(row: &TaskRow, event: &str) -> AuditEntry {
+    AuditEntry {
+        seq: row.audit_seq,
+        event: event.to_owned(),
+        from: None,
+        to: row.status,
+        step: None,
+        step_from: None,
+        step_to: None,
+        attempt: None,
+        epoch: row.epoch,
+        actor: "test".to_owned(),
+        details: Value::Null,
+    }
+}
+
+/// Of no task yet.
+pub(crate) fn nothing(task: TaskId) -> Transition {
+    Transition {
+        change_id: new_change(),
+        task_id: task,
+        task: None,
+        steps: Vec::new(),
+        attempts: Vec::new(),
+        audit: Vec::new(),
+        outbox: Vec::new(),
+        idempotency: None,
+    }
+}
+
+/// That writes this row, and nothing else.
+pub(crate) fn of(row: TaskRow) -> Transition {
+    let write = TaskWrite {
+        lease: LeaseChange::Keep,
+        needs_expired_lease: false,
+        due: Time::Keep,
+        deadline: Time::Keep,
+        cancel_requested: Time::Keep,
+        finished: Time::Keep,
+        row,
+    };
+    Transition { task: Some(write.clone()), ..nothing(write.row.id) }
+}
+
+/// A new task with a step, its first audit entry and its message.
+pub(crate) fn submit(row: TaskRow) -> Transition {
+    let mut change = of(row.clone());
+    change.steps = vec![StepRow::pending(StepNo(1), "zip")];
+    change.audit = vec![audit(&row, "submitted")];
+    let queue = QueueName(row.queue.clone());
+    change.outbox = vec![OutboxWrite { queue, message: message(row.id, row.dispatch_seq) }];
+    change
+}
+
+/// The next change of a task, with the revision that it must have.
+pub(crate) fn after(record: &TaskRecord) -> Transition {
+    let mut row = record.task.clone();
+    row.rev = row.rev.next();
+    of(row)
+}
+
+/// A claim of a task.
+pub(crate) fn claim(record: &TaskRecord, owner: &str, ttl: Duration) -> Transition {
+    let mut change = after(record);
+    let write = write_of(&mut change);
+    write.row.epoch = write.row.epoch.next();
+    if write.row.status != TaskStatus::Compensating {
+        write.row.status = TaskStatus::Running;
+    }
+    write.row.waiting = None;
+    write.due = Time::Clear;
+    write.lease = LeaseChange::Take { owner: owner.to_owned(), ttl };
+    change
+}
+
+pub(crate) fn write_of(change: &mut Transition) -> &mut TaskWrite {
+    change.task.as_mut().expect("a change of a task")
+}
+
+pub(crate) fn start(attempt: i32, epoch: Epoch, sweep_after: Duration) -> AttemptWrite {
+    AttemptWrite::Start {
+        step: StepNo(1),
+        direction: Direction::Forward,
+        attempt: Attempt(attempt),
+        epoch,
+        prefix: format!("t/default/x/zip/e{epoch}.{attempt}/"),
+        sweep_after,
+    }
+}
+
+pub(crate) fn end(attempt: i32, outcome: Outcome, keeps_objects: bool) -> AttemptWrite {
+    AttemptWrite::End {
+        step: StepNo(1),
+        direction: Direction::Forward,
+        attempt: Attempt(attempt),
+        outcome,
+        error: (outcome != Outcome::Succeeded).then(|| "it broke".to_owned()),
+        keeps_objects,
+    }
+}
+
+pub(crate) const NEW: Guard = Guard::Free { rev: Rev(0) };
+
+pub(crate) fn free(record: &TaskRecord) -> Guard {
+    Guard::Free { rev: record.task.rev }
+}
+
+pub(crate) fn leased(record: &TaskRecord) -> Guard {
+    Guard::Lease { epoch: record.task.epoch, rev: record.task.rev }
+}
+
+pub(crate) async fn load(store: &dyn Store, task: TaskId) -> TaskRecord {
+    store.load(task).await.expect("a store that answers").expect("a task that is there")
+}
+
+pub(crate) async fn commit(store: &dyn Store, guard: Guard, change: &Transition) -> Result<Committed, CommitError> {
+    store.commit(guard, change).await
+}
+
+/// Writes a new row, and reads it back.
+pub(crate) async fn submitted(store: &dyn Store, row: TaskRow) -> TaskRecord {
+    commit(store, NEW, &submit(row.clone())).await.expect("a new task");
+    load(store, row.id).await
+}
+
+/// A running task under a lease.
+pub(crate) async fn claimed(store: &dyn Store, ttl: Duration) -> TaskRecord {
+    let record = submitted(store, row(new_task())).await;
+    commit(store, free(&record), &claim(&record, "one", ttl)).await.expect("a claim");
+    load(store, record.task.id).await
+}

@@ -1,0 +1,166 @@
+//! What finds tasks and messages: due, list, outbox.
+
+use super::changes::*;
+use counterstep_contracts::{QueueName, TaskId, TaskStatus, Tenant, WaitReason};
+use counterstep_kernel::ports::{Due, OutboxOp, Ports, Store, TaskQuery};
+use counterstep_kernel::record::{TaskRecord, TaskRow};
+use counterstep_kernel::transition::{LeaseChange, OutboxWrite, Time};
+use std::time::Duration;
+
+async fn claimable(store: &dyn Store, unclaimed_for: Duration, limit: u32) -> Vec<TaskId> {
+    let due = Due::Claimable { queues: vec![QueueName("files".into()), QueueName("files.api".into())], unclaimed_for };
+    store.due(&due, limit).await.unwrap().into_iter().map(|due| due.task).collect()
+}
+
+/// A task in that state, with a due time where one is given.
+async fn resting(store: &dyn Store, status: TaskStatus, due: Option<Duration>) -> TaskRecord {
+    let mut change = submit(TaskRow {
+        status,
+        waiting: (status == TaskStatus::Waiting).then_some(WaitReason::Retry),
+        ..row(new_task())
+    });
+    write_of(&mut change).due = due.map_or(Time::Clear, Time::In);
+    commit(store, NEW, &change).await.unwrap();
+    load(store, change.task_id).await
+}
+
+pub(crate) async fn a_dispatched_task_is_claimable_once_it_is_unclaimed_for_long(ports: &Ports) {
+    let store = &*ports.store;
+    let dispatched = submitted(store, row(new_task())).await;
+    let api = TaskRow { status: TaskStatus::Submitted, queue: "files.api".into(), ..row(new_task()) };
+    let api = submitted(store, api).await;
+    submitted(store, TaskRow { queue: "other".into(), ..row(new_task()) }).await;
+    claimed(store, MINUTE).await;
+    claimed(store, Duration::ZERO).await;
+    resting(store, TaskStatus::Completed, None).await;
+    resting(store, TaskStatus::DeadLettered, None).await;
+    assert_eq!(claimable(store, Duration::ZERO, 10).await, [dispatched.task.id, api.task.id]);
+    assert_eq!(claimable(store, MINUTE, 10).await, []);
+    let due = Due::Claimable { queues: vec![QueueName("other".into())], unclaimed_for: MINUTE };
+    assert_eq!(store.due(&due, 10).await.unwrap(), []);
+    let due = Due::Claimable { queues: vec![QueueName("files.api".into())], unclaimed_for: Duration::ZERO };
+    let found = &store.due(&due, 10).await.unwrap()[0];
+    assert_eq!((found.task_type.as_str(), found.version, found.status), ("Zip", 1, TaskStatus::Submitted));
+}
+
+pub(crate) async fn a_waiting_task_is_claimable_when_it_is_due(ports: &Ports) {
+    let store = &*ports.store;
+    let waiting = resting(store, TaskStatus::Waiting, Some(Duration::ZERO)).await;
+    let undo = resting(store, TaskStatus::Compensating, Some(Duration::ZERO)).await;
+    resting(store, TaskStatus::Waiting, Some(MINUTE)).await;
+    resting(store, TaskStatus::Compensating, Some(MINUTE)).await;
+    // Waits for a signal or a version.
+    resting(store, TaskStatus::Waiting, None).await;
+    let mut found = claimable(store, MINUTE, 10).await;
+    found.sort_unstable();
+    assert_eq!(found, [waiting.task.id, undo.task.id]);
+
+    // A sibling of a group still runs under the lease.
+    let mut change = after(&waiting);
+    write_of(&mut change).lease = LeaseChange::Take { owner: "one".into(), ttl: MINUTE };
+    commit(store, free(&waiting), &change).await.unwrap();
+    assert_eq!(claimable(store, MINUTE, 10).await, [undo.task.id]);
+}
+
+pub(crate) async fn a_compensating_task_whose_message_was_lost_is_claimable(ports: &Ports) {
+    let store = &*ports.store;
+    let cancelled = resting(store, TaskStatus::Compensating, None).await;
+    assert_eq!(claimable(store, Duration::ZERO, 10).await, [cancelled.task.id]);
+    assert_eq!(claimable(store, MINUTE, 10).await, []);
+}
+
+pub(crate) async fn the_oldest_claimable_tasks_come_first(ports: &Ports) {
+    let store = &*ports.store;
+    let first = submitted(store, row(new_task())).await;
+    // Later, whatever the resolution of the database's clock.
+    let second = super::eventually("a later task", || async {
+        let record = submitted(store, TaskRow { queue: "files.api".into(), ..row(new_task()) }).await;
+        Some(record).filter(|record| record.task.updated_at > first.task.updated_at)
+    });
+    let second = second.await;
+    let found = claimable(store, Duration::ZERO, 100).await;
+    let place = |record: &TaskRecord| found.iter().position(|task| *task == record.task.id).unwrap();
+    assert_eq!(place(&first), 0);
+    assert!(place(&second) > 0);
+    assert_eq!(claimable(store, Duration::ZERO, 1).await, [first.task.id]);
+    assert_eq!(claimable(store, Duration::ZERO, 0).await, []);
+}
+
+pub(crate) async fn only_active_tasks_with_an_expired_lease_are_lost(ports: &Ports) {
+    let store = &*ports.store;
+    let lost = claimed(store, Duration::ZERO).await;
+    claimed(store, MINUTE).await;
+    submitted(store, row(new_task())).await;
+    let undo = resting(store, TaskStatus::Compensating, None).await;
+    commit(store, free(&undo), &claim(&undo, "one", Duration::ZERO)).await.unwrap();
+    let found = store.due(&Due::Lost, 10).await.unwrap();
+    assert_eq!(found.iter().map(|due| due.task).collect::<Vec<_>>(), [lost.task.id, undo.task.id]);
+    assert_eq!(store.due(&Due::Lost, 1).await.unwrap().len(), 1);
+}
+
+pub(crate) async fn a_list_pages_from_the_newest_and_filters(ports: &Ports) {
+    let store = &*ports.store;
+    let mut made = Vec::new();
+    for n in 0..5 {
+        let mut row = row(new_task());
+        if n % 2 == 1 {
+            row.tenant = Tenant("acme".into());
+            row.task_type = "Transfer".into();
+            row.status = TaskStatus::Completed;
+        }
+        made.push(submitted(store, row).await.task);
+    }
+    made.reverse();
+    let list = |query: TaskQuery| async move {
+        let query = TaskQuery { limit: if query.limit == 0 { 100 } else { query.limit }, ..query };
+        store.list(&query).await.unwrap()
+    };
+    let ids = |lines: &[counterstep_kernel::ports::TaskLine]| lines.iter().map(|line| line.task).collect::<Vec<_>>();
+    let all: Vec<_> = made.iter().map(|row| row.id).collect();
+    let odd = vec![all[1], all[3]];
+
+    let first = list(TaskQuery { limit: 2, ..TaskQuery::default() }).await;
+    assert_eq!(ids(&first), all[..2]);
+    assert_eq!((first[1].task_type.as_str(), first[1].status), ("Transfer", TaskStatus::Completed));
+    assert_eq!((first[1].created_at, first[1].updated_at), (made[1].created_at, made[1].updated_at));
+    let next = list(TaskQuery { before: Some(all[1]), ..TaskQuery::default() }).await;
+    assert_eq!(ids(&next), all[2..]);
+    assert_eq!(ids(&list(TaskQuery { tenant: Some(Tenant("acme".into())), ..TaskQuery::default() }).await), odd);
+    assert_eq!(ids(&list(TaskQuery { task_type: Some("Transfer".into()), ..TaskQuery::default() }).await), odd);
+    assert_eq!(ids(&list(TaskQuery { status: Some(TaskStatus::Completed), ..TaskQuery::default() }).await), odd);
+    let none = TaskQuery { status: Some(TaskStatus::Failed), ..TaskQuery::default() };
+    assert_eq!(list(none).await, []);
+    assert_eq!(store.list(&TaskQuery::default()).await.unwrap(), []);
+}
+
+async fn take(store: &dyn Store, older_than: Duration) -> Vec<counterstep_kernel::ports::OutboxRow> {
+    store.outbox(OutboxOp::Take { older_than, limit: 10 }).await.unwrap()
+}
+
+pub(crate) async fn a_relay_takes_each_message_once_until_it_is_marked(ports: &Ports) {
+    let store = &*ports.store;
+    let first = submitted(store, row(new_task())).await;
+    let second = submitted(store, row(new_task())).await;
+    assert_eq!(take(store, MINUTE).await, []);
+    let one = store.outbox(OutboxOp::Take { older_than: Duration::ZERO, limit: 1 }).await.unwrap();
+    assert_eq!(one[0].message, message(first.task.id, 1));
+    assert_eq!(one[0].queue, QueueName("files".into()));
+    // The first is hidden from other relays for a while.
+    let two = take(store, Duration::ZERO).await;
+    assert_eq!(two.iter().map(|row| row.message.task).collect::<Vec<_>>(), [second.task.id]);
+    assert_eq!(take(store, Duration::ZERO).await, []);
+    let ids = vec![one[0].id, two[0].id];
+    assert_eq!(store.outbox(OutboxOp::Mark(ids.clone())).await.unwrap(), []);
+    assert_eq!(store.outbox(OutboxOp::Mark(ids)).await.unwrap(), []);
+}
+
+pub(crate) async fn a_mark_of_a_change_marks_all_its_messages(ports: &Ports) {
+    let store = &*ports.store;
+    let mut change = submit(row(new_task()));
+    change.outbox.push(OutboxWrite { queue: QueueName("files".into()), message: message(change.task_id, 2) });
+    commit(store, NEW, &change).await.unwrap();
+    let other = submitted(store, row(new_task())).await;
+    assert_eq!(store.outbox(OutboxOp::MarkChanges(vec![change.change_id, new_change()])).await.unwrap(), []);
+    let left = take(store, Duration::ZERO).await;
+    assert_eq!(left.iter().map(|row| row.message.task).collect::<Vec<_>>(), [other.task.id]);
+}

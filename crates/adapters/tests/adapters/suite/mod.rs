@@ -1,0 +1,29 @@
+//! The contract of the ports as functions. They use nothing but the ports, and short waits with a limit.
+
+pub(crate) mod attempts;
+pub(crate) mod changes;
+pub(crate) mod commits;
+pub(crate) mod finding;
+pub(crate) mod idempotency;
+pub(crate) mod objects;
+pub(crate) mod queue;
+pub(crate) mod scratch;
+
+use std::future::Future;
+use std::time::Duration;
+
+/// Long enough for a slow machine; a test that passes never waits for so long.
+pub(crate) const LIMIT: Duration = Duration::from_secs(20);
+
+/// Waits until a look finds something.
+pub(crate) async fn eventually<T, F: Future<Output = Option<T>>>(what: &str, mut look: impl FnMut() -> F) -> T {
+    let found = tokio::time::timeout(LIMIT, async {
+        loop {
+            if let Some(found) = look().await {
+                return found;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    });
+    found.await.unwrap_or_else(|_| panic!("never came: {what}"))
+}

@@ -1,0 +1,131 @@
+//! Deliveries and their settlement. The fixture's ack wait is [`ACK_WAIT`].
+
+use super::changes::*;
+use super::{LIMIT, eventually};
+use counterstep_contracts::{QueueName, TaskId};
+use counterstep_kernel::ports::{Delivery, Ports, Settle};
+use futures::future::join_all;
+use std::collections::HashSet;
+use std::time::{Duration, Instant};
+
+/// How long the queue of a fixture waits for a settlement.
+pub(crate) const ACK_WAIT: Duration = Duration::from_millis(300);
+const SHORT: Duration = Duration::from_millis(20);
+
+/// Commits a message and publishes it.
+async fn send(ports: &Ports, queue: &str) -> TaskId {
+    let mut row = row(new_task());
+    row.queue = queue.to_owned();
+    let record = submitted(&*ports.store, row).await;
+    ports.queue.publish(&QueueName(queue.into()), &message(record.task.id, 1)).await.unwrap();
+    record.task.id
+}
+
+async fn fetch(ports: &Ports, max: usize, wait: Duration) -> Vec<Delivery> {
+    ports.queue.fetch(&[QueueName("files".into())], max, wait).await.unwrap()
+}
+
+async fn one(ports: &Ports) -> Delivery {
+    let mut found = fetch(ports, 1, LIMIT).await;
+    assert_eq!(found.len(), 1, "nothing was delivered");
+    found.remove(0)
+}
+
+async fn settle(ports: &Ports, delivery: &Delivery, settle: Settle) {
+    ports.queue.settle(&delivery.tag, settle).await.unwrap();
+}
+
+/// Nothing comes for longer than it takes to be delivered again.
+async fn assert_silent(ports: &Ports) {
+    assert_eq!(fetch(ports, 10, 2 * ACK_WAIT).await, []);
+}
+
+pub(crate) async fn an_acked_message_never_comes_again(ports: &Ports) {
+    let task = send(ports, "files").await;
+    let delivery = one(ports).await;
+    assert_eq!(delivery.message, message(task, 1));
+    settle(ports, &delivery, Settle::Ack).await;
+    assert_silent(ports).await;
+    settle(ports, &delivery, Settle::Ack).await;
+    settle(ports, &delivery, Settle::Nak(Duration::ZERO)).await;
+    assert_silent(ports).await;
+}
+
+pub(crate) async fn an_unsettled_message_comes_again_after_the_ack_wait(ports: &Ports) {
+    let task = send(ports, "files").await;
+    let first = one(ports).await;
+    let started = Instant::now();
+    let second = one(ports).await;
+    assert_eq!((first.message.task, second.message.task), (task, task));
+    assert!(started.elapsed() > ACK_WAIT / 2, "it came again after {:?}", started.elapsed());
+    assert_ne!(first.tag, second.tag);
+    // The settlement of the last delivery counts.
+    settle(ports, &second, Settle::Ack).await;
+    assert_silent(ports).await;
+}
+
+pub(crate) async fn a_nak_delays_the_redelivery(ports: &Ports) {
+    send(ports, "files").await;
+    let delivery = one(ports).await;
+    settle(ports, &delivery, Settle::Nak(3 * ACK_WAIT)).await;
+    let started = Instant::now();
+    let again = one(ports).await;
+    assert!(started.elapsed() > 2 * ACK_WAIT, "it came again after {:?}", started.elapsed());
+    settle(ports, &again, Settle::Nak(Duration::ZERO)).await;
+    let started = Instant::now();
+    one(ports).await;
+    assert!(started.elapsed() < LIMIT / 2);
+}
+
+pub(crate) async fn progress_puts_the_redelivery_off(ports: &Ports) {
+    send(ports, "files").await;
+    let delivery = one(ports).await;
+    let started = Instant::now();
+    while started.elapsed() < 3 * ACK_WAIT {
+        settle(ports, &delivery, Settle::Progress).await;
+        assert_eq!(fetch(ports, 1, ACK_WAIT / 4).await, [], "after {:?}", started.elapsed());
+    }
+    assert_eq!(one(ports).await.message, delivery.message);
+}
+
+pub(crate) async fn a_terminated_message_never_comes_again(ports: &Ports) {
+    send(ports, "files").await;
+    let delivery = one(ports).await;
+    settle(ports, &delivery, Settle::Term("unknown type".to_owned())).await;
+    assert_silent(ports).await;
+}
+
+pub(crate) async fn an_empty_fetch_ends_with_its_wait(ports: &Ports) {
+    let started = Instant::now();
+    assert_eq!(fetch(ports, 5, 10 * SHORT).await, []);
+    assert!(started.elapsed() >= 10 * SHORT);
+    assert_eq!(fetch(ports, 5, Duration::ZERO).await, []);
+    assert_eq!(fetch(ports, 0, SHORT).await, []);
+    assert_eq!(ports.queue.fetch(&[], 5, SHORT).await.unwrap(), []);
+}
+
+pub(crate) async fn only_the_queues_asked_for_are_fetched(ports: &Ports) {
+    send(ports, "other").await;
+    assert_eq!(fetch(ports, 5, SHORT).await, []);
+    let queues = [QueueName("files".into()), QueueName("other".into())];
+    assert_eq!(ports.queue.fetch(&queues, 5, LIMIT).await.unwrap().len(), 1);
+}
+
+pub(crate) async fn each_message_goes_to_one_of_many_fetches(ports: &Ports) {
+    let mut sent = HashSet::new();
+    for _ in 0..20 {
+        sent.insert(send(ports, "files").await);
+    }
+    let mut seen = HashSet::new();
+    let started = Instant::now();
+    while seen.len() < sent.len() {
+        for delivery in join_all((0..8).map(|_| fetch(ports, 2, SHORT))).await.into_iter().flatten() {
+            settle(ports, &delivery, Settle::Ack).await;
+            // A machine that stalls for longer than the ack wait may see one again, and rightly.
+            assert!(seen.insert(delivery.message.task) || started.elapsed() > ACK_WAIT, "delivered twice");
+        }
+        assert!(started.elapsed() < LIMIT);
+    }
+    assert_eq!(seen, sent);
+    eventually("an empty queue", || async { fetch(ports, 5, SHORT).await.is_empty().then_some(()) }).await;
+}
