@@ -1,1 +1,10 @@
-//! To come.
+//! The HTTP interface of Counterstep, as a library.
+//!
+//! Owns what HTTP demands: framing, limits, headers, problem documents. Decides nothing about tasks (that is the
+//! kernel's), knows no database, broker or object store (those are ports), and imports none of the other hosts.
+
+mod server;
+mod settings;
+
+pub use server::serve;
+pub use settings::ApiSettings;

@@ -1,0 +1,51 @@
+//! What whoever starts the API may set. Owns the limits and their defaults; enforces none of them.
+
+use std::time::Duration;
+
+/// Limits and waits of the HTTP interface. The defaults are meant for use; tests shorten the waits.
+///
+/// How long a request may take to arrive, uploads included, is `EngineSettings::upload_timeout`: the files of a
+/// request are kept for no longer.
+#[derive(Debug, Clone)]
+pub struct ApiSettings {
+    /// Bytes of a JSON body, and of all the text fields of a form together. They are held in memory.
+    pub max_json_bytes: usize,
+    /// Bytes of one file of a form. Files are streamed.
+    pub max_file_bytes: u64,
+    /// Files of one form.
+    pub max_files: u32,
+    /// Text fields of one form.
+    pub max_fields: u32,
+    /// Bytes of one text field.
+    pub max_field_bytes: usize,
+    /// Bytes of a whole form, its framing included.
+    pub max_form_bytes: u64,
+    /// For so long a client may take to send its request's headers.
+    pub head_timeout: Duration,
+    /// For so long a client may send nothing while its body is awaited.
+    pub body_silence: Duration,
+    /// How often `?wait` looks at a task whose changes nobody announces: another process may run it.
+    pub wait_poll: Duration,
+    /// On shutdown, requests under way may go on for so long.
+    pub drain: Duration,
+    /// Threads that serve requests; at least 1.
+    pub workers: usize,
+}
+
+impl Default for ApiSettings {
+    fn default() -> Self {
+        Self {
+            max_json_bytes: 1 << 20,
+            max_file_bytes: 8 << 30,
+            max_files: 1000,
+            max_fields: 256,
+            max_field_bytes: 64 << 10,
+            max_form_bytes: 64 << 30,
+            head_timeout: Duration::from_secs(10),
+            body_silence: Duration::from_secs(30),
+            wait_poll: Duration::from_millis(250),
+            drain: Duration::from_secs(10),
+            workers: std::thread::available_parallelism().map_or(1, usize::from),
+        }
+    }
+}
