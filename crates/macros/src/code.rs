@@ -46,7 +46,7 @@ codes! {
     BuiltInStepAsync = 25, "a built-in step is async";
     UndoNotAsync = 26, "an undo is not async";
     BadCondition = 27, "a condition is no plain function that returns `bool`";
-    BadRespond = 28, "`respond` is no plain function that returns the response";
+    BadRespond = 28, "`respond` is async";
     GenericFunction = 29, "a function of the declaration is generic, unsafe or extern";
     NotAnInherentImpl = 30, "the attribute does not stand on a plain inherent impl";
     NoSteps = 31, "the task has no step";

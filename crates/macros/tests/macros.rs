@@ -4,10 +4,22 @@
 mod code;
 mod table;
 
+use std::fs;
 use std::path::PathBuf;
 
 fn here(path: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(path)
+}
+
+/// The cases of a code, by the start of their names.
+fn cases_of(code: code::Code) -> Vec<PathBuf> {
+    let start = format!("{}_", code.to_string().to_lowercase());
+    let all = fs::read_dir(here("tests/ui")).unwrap().map(|entry| entry.unwrap().path());
+    let is_case = |path: &PathBuf| {
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        name.starts_with(&start) && name.ends_with(".rs")
+    };
+    all.filter(is_case).collect()
 }
 
 #[test]
@@ -15,4 +27,34 @@ fn declarations_compile_or_fail_as_their_cases_say() {
     let cases = trybuild::TestCases::new();
     cases.pass("tests/ui/pass/*.rs");
     cases.compile_fail("tests/ui/*.rs");
+}
+
+#[test]
+fn every_code_has_a_case_that_shows_it() {
+    for (code, meaning) in code::ALL {
+        let cases = cases_of(*code);
+        assert!(!cases.is_empty(), "no case in tests/ui for {code}: {meaning}");
+        for case in cases {
+            let shown = fs::read_to_string(case.with_extension("stderr")).unwrap();
+            assert!(shown.contains(&format!("{code}: ")), "{} does not show {code}", case.display());
+        }
+    }
+}
+
+#[test]
+fn every_code_is_explained() {
+    let page = fs::read_to_string(here("../../docs/diagnostics.md")).unwrap();
+    for (code, meaning) in code::ALL {
+        let heading = format!("## {code}: {meaning}\n");
+        let (_, rest) = page.split_once(&heading).unwrap_or_else(|| panic!("docs/diagnostics.md has no `{heading}`"));
+        let section = rest.split("\n## ").next().unwrap();
+        assert!(section.matches("```rust").count() == 2, "{code} needs a wrong and a right snippet");
+    }
+    assert_eq!(page.matches("\n## CS").count(), code::ALL.len(), "docs/diagnostics.md explains codes that are gone");
+}
+
+#[test]
+fn codes_are_numbered_without_gaps() {
+    let numbers: Vec<_> = code::ALL.iter().map(|(code, _)| *code as usize).collect();
+    assert_eq!(numbers, (1..=code::ALL.len()).collect::<Vec<_>>());
 }

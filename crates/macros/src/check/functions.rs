@@ -175,10 +175,9 @@ fn missing_respond(declaration: &Declaration, report: &mut Report) {
 fn bad_respond(declaration: &Declaration, report: &mut Report) {
     let Some(respond) = declaration.respond().filter(|respond| !declaration.is_step(*respond)) else { return };
     let sig = &declaration.functions[respond].sig;
-    if sig.asyncness.is_some() || returns(sig).is_none() {
-        let message = "`respond` is not a plain function that returns the response; expected `fn respond(..) -> \
-                       Response`: it is run again after a crash, so it only puts outputs together; do the rest in a \
-                       step";
+    if sig.asyncness.is_some() {
+        let message = "`respond` is async; expected a plain `fn respond(..) -> Response`: it only puts outputs together, \
+                       and may do so again after a crash; do the rest in a step";
         report.add(Code::BadRespond, &sig.ident, message);
     }
 }

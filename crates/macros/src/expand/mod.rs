@@ -111,13 +111,14 @@ impl Expansion<'_> {
         quote!(__counterstep_sources::#name)
     }
 
+    /// No more visible than the author's types may be: an associated type must not be more private than its marker.
     fn markers(&self) -> TokenStream {
         let steps = (0..self.declaration.steps.len()).map(|step| generated(self.declaration.step_name(step)));
         quote! {
             #[allow(non_camel_case_types, dead_code)]
             mod __counterstep_sources {
-                pub struct request;
-                #(pub struct #steps;)*
+                pub(super) struct request;
+                #(pub(super) struct #steps;)*
             }
         }
     }

@@ -33,10 +33,7 @@ impl Expansion<'_> {
 
     /// Each reader with its parameters.
     fn readers(&self) -> Vec<(Reader, &[Param])> {
-        fn of<'a>(
-            list: &'a [Option<Vec<Param>>],
-            reader: fn(usize) -> Reader,
-        ) -> impl Iterator<Item = (Reader, &'a [Param])> {
+        fn of(list: &[Option<Vec<Param>>], reader: fn(usize) -> Reader) -> impl Iterator<Item = (Reader, &[Param])> {
             list.iter().enumerate().filter_map(move |(step, params)| Some((reader(step), params.as_deref()?)))
         }
         let runs = self.readings.runs.iter().enumerate().map(|(step, params)| (Reader::Run(step), &params[..]));

@@ -74,14 +74,7 @@ impl Expansion<'_> {
         });
         let own_check = own.as_ref().map(|ty| quote!(const _: () = #root::declare::undoes::<#ty, #marker>();));
         let own = own.map(|ty| quote!(let own = #root::declare::undone_output::<#ty>(#step_name, own)?;));
-        let returned = match &sig.output {
-            ReturnType::Type(_, ty) => self.outside(ty),
-            ReturnType::Default => {
-                // Spanned, because there is no type to point at.
-                let span = sig.ident.span().resolved_at(Span::mixed_site());
-                quote_spanned!(span=> ())
-            }
-        };
+        let returned = self.written_return(sig);
         let body = quote!(#own #reads #root::declare::undo_result::<#returned>(#call.await));
         let future = boxed(&sig.ident, &body);
         quote! {
@@ -116,8 +109,7 @@ impl Expansion<'_> {
         let Some(function) = self.declaration.respond() else { return TokenStream::new() };
         let sig = &self.declaration.functions[function].sig;
         let (root, response) = (self.root.path(), self.response());
-        let ReturnType::Type(_, returned) = &sig.output else { return TokenStream::new() };
-        let (returned, name) = (self.outside(returned), numbered("respond", 0));
+        let (returned, name) = (self.written_return(sig), numbered("respond", 0));
         let (reads, call) = self.call(Reader::Respond, sig, &self.readings.respond);
         quote! {
             const _: () = #root::declare::responds::<#returned, #response>();
@@ -125,6 +117,17 @@ impl Expansion<'_> {
                 let _ = inputs;
                 #reads
                 #root::task::output(&#call)
+            }
+        }
+    }
+
+    /// What a function returns, as a type to point at: the function's name where there is none.
+    fn written_return(&self, sig: &Signature) -> TokenStream {
+        match &sig.output {
+            ReturnType::Type(_, ty) => self.outside(ty),
+            ReturnType::Default => {
+                let span = sig.ident.span().resolved_at(Span::mixed_site());
+                quote_spanned!(span=> ())
             }
         }
     }

@@ -14,20 +14,25 @@ pub struct Archive {
     pub zip: ScratchFile,
 }
 
+#[derive(Serialize, Deserialize)]
+pub struct Parcel {
+    pub archive: Archive,
+}
+
 pub struct Task;
 
 #[distributed_task]
 impl Task {
     type Request = Archive;
-    type Response = Option<Archive>;
+    type Response = Parcel;
 
     #[step(1, host = "api", no_undo = "test")]
     async fn tell() -> StepResult<()> {
         Ok(())
     }
 
-    fn respond() -> Option<Archive> {
-        None
+    fn respond() -> Parcel {
+        loop {}
     }
 }
 
