@@ -5,9 +5,8 @@
 //! processes may fetch from one file; each delivery goes to one of them.
 
 use crate::sqlite::Database;
-use crate::sqlite::deliveries;
+use crate::sqlite::deliveries::{self, Deliverable};
 use crate::sqlite::fault::{Fault, micros, read_json};
-use crate::sqlite::outbox::Unpublished;
 use crate::sqlite::pool::{Durability, now};
 use async_trait::async_trait;
 use counterstep_contracts::{QueueName, WorkerMessage};
@@ -205,7 +204,7 @@ fn visible(
     queues: &[QueueName],
     now: i64,
     max: i64,
-) -> Result<Vec<Unpublished>, Fault> {
+) -> Result<Vec<Deliverable>, Fault> {
     let mut rows = Vec::new();
     for queue in queues {
         rows.extend(deliveries::to_deliver(connection, queue, now, max)?);

@@ -1,11 +1,19 @@
 //! Queries on the table `outbox` for the local queue: the lease of a delivery lies in `visible_at`, and its number in
 //! `deliveries`.
 
-use super::outbox::Unpublished;
 use super::schema::outbox;
 use counterstep_contracts::QueueName;
 use diesel::SqliteConnection;
 use diesel::prelude::*;
+
+/// A message that is to be delivered, and how often it was.
+#[derive(Debug, Queryable, Selectable)]
+#[diesel(table_name = outbox, check_for_backend(diesel::sqlite::Sqlite))]
+pub(crate) struct Deliverable {
+    pub(crate) id: i64,
+    pub(crate) message: String,
+    pub(crate) deliveries: i64,
+}
 
 /// The oldest messages of a queue that nobody else has.
 pub(crate) fn to_deliver(
@@ -13,14 +21,14 @@ pub(crate) fn to_deliver(
     queue: &QueueName,
     now: i64,
     limit: i64,
-) -> QueryResult<Vec<Unpublished>> {
+) -> QueryResult<Vec<Deliverable>> {
     outbox::table
         .filter(outbox::published_at.is_null())
         .filter(outbox::queue.eq(&queue.0))
         .filter(outbox::visible_at.le(now))
         .order(outbox::id)
         .limit(limit)
-        .select(Unpublished::as_select())
+        .select(Deliverable::as_select())
         .load(connection)
 }
 

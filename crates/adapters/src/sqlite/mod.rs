@@ -11,7 +11,7 @@ pub(crate) mod deliveries;
 pub(crate) mod fault;
 mod idempotency;
 mod migrate;
-pub(crate) mod outbox;
+mod outbox;
 pub(crate) mod pool;
 mod schema;
 mod steps;
@@ -184,12 +184,12 @@ fn work_outbox(connection: &mut SqliteConnection, now: i64, op: &OutboxOp) -> Re
     let mut taken = Vec::new();
     match op {
         OutboxOp::Take { older_than, limit } => {
-            for row in outbox::to_relay(connection, now - micros(*older_than), now, *limit)? {
+            for (id, queue, text) in outbox::to_relay(connection, now - micros(*older_than), now, *limit)? {
                 // Hidden even where it cannot be read: else it would stand in the way of the others for ever.
-                outbox::hide(connection, row.id, now + micros(RELAY_HOLD))?;
-                match read_json("outbox.message", &row.message) {
-                    Ok(message) => taken.push(OutboxRow { id: row.id, queue: QueueName(row.queue), message }),
-                    Err(fault) => tracing::warn!(row = row.id, ?fault, "a message cannot be read"),
+                outbox::hide(connection, id, now + micros(RELAY_HOLD))?;
+                match read_json("outbox.message", &text) {
+                    Ok(message) => taken.push(OutboxRow { id, queue: QueueName(queue), message }),
+                    Err(fault) => tracing::warn!(row = id, ?fault, "a message cannot be read"),
                 }
             }
         }

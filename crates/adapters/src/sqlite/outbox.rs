@@ -8,15 +8,8 @@ use counterstep_kernel::transition::OutboxWrite;
 use diesel::SqliteConnection;
 use diesel::prelude::*;
 
-/// A message that nobody has published.
-#[derive(Debug, Queryable, Selectable)]
-#[diesel(table_name = outbox, check_for_backend(diesel::sqlite::Sqlite))]
-pub(crate) struct Unpublished {
-    pub(crate) id: i64,
-    pub(crate) queue: String,
-    pub(crate) message: String,
-    pub(crate) deliveries: i64,
-}
+/// A message's id, queue and text.
+pub(super) type Message = (i64, String, String);
 
 /// Adds a message.
 pub(super) fn insert(
@@ -46,14 +39,14 @@ pub(super) fn to_relay(
     before: i64,
     now: i64,
     limit: u32,
-) -> QueryResult<Vec<Unpublished>> {
+) -> QueryResult<Vec<Message>> {
     outbox::table
         .filter(outbox::published_at.is_null())
         .filter(outbox::created_at.le(before))
         .filter(outbox::visible_at.le(now))
         .order(outbox::id)
         .limit(limit.into())
-        .select(Unpublished::as_select())
+        .select((outbox::id, outbox::queue, outbox::message))
         .load(connection)
 }
 

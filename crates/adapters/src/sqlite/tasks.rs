@@ -214,7 +214,8 @@ pub(super) fn unclaimed(
 ) -> QueryResult<Vec<DueLine>> {
     diesel::sql_query(
         "SELECT updated_at AS since, id, task_type, version, status FROM tasks INDEXED BY tasks_unclaimed
-         WHERE lease_owner IS NULL AND due_at IS NULL AND status IN ('submitted', 'dispatched', 'compensating')
+         WHERE lease_owner IS NULL
+           AND (status IN ('submitted', 'dispatched') OR (status = 'compensating' AND due_at IS NULL))
            AND queue = ? AND updated_at <= ?
          ORDER BY updated_at LIMIT ?",
     )

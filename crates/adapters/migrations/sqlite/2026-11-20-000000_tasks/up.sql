@@ -37,7 +37,8 @@ CREATE TABLE tasks (
 
 -- The three ways in which a task is due; each index holds only the rows that its query may return.
 CREATE INDEX tasks_unclaimed ON tasks (queue, updated_at)
-    WHERE lease_owner IS NULL AND due_at IS NULL AND status IN ('submitted', 'dispatched', 'compensating');
+    WHERE lease_owner IS NULL
+      AND (status IN ('submitted', 'dispatched') OR (status = 'compensating' AND due_at IS NULL));
 CREATE INDEX tasks_due ON tasks (queue, due_at)
     WHERE lease_owner IS NULL AND due_at IS NOT NULL AND status IN ('waiting', 'compensating');
 CREATE INDEX tasks_leased ON tasks (lease_expires_at) WHERE lease_owner IS NOT NULL;

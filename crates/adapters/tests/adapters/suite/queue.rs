@@ -9,7 +9,7 @@ use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
 /// How long the queue of a fixture waits for a settlement.
-pub(crate) const ACK_WAIT: Duration = Duration::from_millis(300);
+pub(crate) const ACK_WAIT: Duration = Duration::from_millis(500);
 const SHORT: Duration = Duration::from_millis(20);
 
 /// Commits a message and publishes it.
