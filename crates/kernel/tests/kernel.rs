@@ -1,0 +1,7 @@
+//! All of the kernel's integration tests in one binary, so that it links once. A list of modules and nothing else.
+
+mod kernel {
+    mod judge;
+    mod space;
+    mod states;
+}
