@@ -1,1 +1,24 @@
-//! To come.
+//! Counterstep: distributed tasks that finish or are undone.
+//!
+//! Declare a task's steps with [`distributed_task`], write their code, and hand the types to [`cli::main`]: the
+//! program is then API, worker, reconciler and operator's tool in one.
+//!
+//! This crate wires the others together and owns the command line. It decides nothing about tasks.
+
+extern crate self as counterstep;
+
+pub mod cli;
+pub mod run;
+
+pub use counterstep_contracts as contracts;
+pub use counterstep_kernel as kernel;
+pub use counterstep_macros::distributed_task;
+
+/// What a declaration needs.
+pub mod prelude {
+    pub use counterstep_kernel::{
+        CancelReason, Classify, DistributedTask, FileName, Registry, RetryPolicy, ScratchFile, StepContext, StepError,
+        StepResult, StoredFile, StoredFiles, UndoResult, UploadMany, UploadOne, UploadedFile,
+    };
+    pub use counterstep_macros::distributed_task;
+}

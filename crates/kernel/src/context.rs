@@ -115,6 +115,14 @@ impl StepContext {
         &self.cancel
     }
 
+    /// For loops: an error once the step is told to stop.
+    ///
+    /// # Errors
+    /// Cancelled; hand it on with `?`.
+    pub fn go_on(&self) -> StepResult<()> {
+        if self.cancel.is_cancelled() { Err(StepError::cancelled()) } else { Ok(()) }
+    }
+
     /// The object store, as far as it is this execution's.
     #[must_use]
     pub const fn objects(&self) -> &ObjectsContext {

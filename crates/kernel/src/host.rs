@@ -4,6 +4,7 @@
 use crate::cancel::CancelToken;
 use crate::engine::Engine;
 use crate::ports::{Delivery, Due, Settle};
+use crate::task::Registry;
 use crate::turn::{TurnEnd, turn};
 use counterstep_contracts::{Host, QueueName, TaskId};
 use futures::future::{BoxFuture, Either, select};
@@ -24,6 +25,20 @@ pub struct HostSettings {
     pub poll: Duration,
     /// A dispatched task that nobody has claimed for this long counts as one whose message was lost.
     pub unclaimed_for: Duration,
+}
+
+impl HostSettings {
+    /// For all task types of a process: their queues of this kind of host.
+    #[must_use]
+    pub fn for_all(registry: &Registry, host: Host, concurrency: usize) -> Self {
+        Self {
+            host,
+            queues: registry.queues(host),
+            concurrency,
+            poll: Duration::from_millis(500),
+            unclaimed_for: Duration::from_secs(5),
+        }
+    }
 }
 
 /// Starts a future that must not be cancelled.

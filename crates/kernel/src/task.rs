@@ -4,12 +4,12 @@
 use crate::builtin::Upload;
 use crate::context::StepContext;
 use crate::error::{StepError, StepResult, UndoResult};
-use counterstep_contracts::{StepNo, TaskDecl};
+use counterstep_contracts::{Host, QueueName, StepNo, TaskDecl};
 use futures::future::BoxFuture;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Implemented by `#[distributed_task]` for the type it is written on.
 pub trait DistributedTask: Send + Sync + 'static {
@@ -232,6 +232,12 @@ impl Registry {
     #[must_use]
     pub fn by_route(&self, route: &str) -> Option<TaskType> {
         self.types.values().filter(|task_type| task_type.decl.route() == route).next_back().copied()
+    }
+
+    /// The queues on which steps of `host` are dispatched, of all types.
+    #[must_use]
+    pub fn queues(&self, host: Host) -> Vec<QueueName> {
+        self.iter().map(|task_type| task_type.decl.queue_of(host)).collect::<BTreeSet<_>>().into_iter().collect()
     }
 
     /// All of them, by name and version.

@@ -1,1 +1,11 @@
-//! To come.
+//! What every Counterstep process has: settings from flags, environment and file, logging, opened adapters, a token
+//! that the process's signals cancel, and exit codes. Decides nothing about tasks.
+
+pub mod exit;
+pub mod logging;
+pub mod process;
+pub mod settings;
+
+pub use exit::{Exit, ExitKind};
+pub use process::{open, run, shutdown_on_signals, spawner};
+pub use settings::{Settings, SettingsArgs};

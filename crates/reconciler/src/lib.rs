@@ -1,1 +1,150 @@
-//! To come.
+//! The reconciler: takes back what lost hosts held, relays what was not published, sweeps what no row references.
+//! Each is a plan and its execution in the kernel; this decides how often, how much, and what to report.
+
+pub mod cli;
+
+use counterstep_kernel::orphans::SweepPlan;
+use counterstep_kernel::ports::StoreError;
+use counterstep_kernel::recovery::Recover;
+use counterstep_kernel::{CancelToken, Engine};
+use std::fmt;
+use std::time::Duration;
+
+/// How a pass is bounded.
+#[derive(Debug, Clone)]
+pub struct ReconcilerSettings {
+    /// At most so many of each kind in one pass.
+    pub limit: u32,
+    /// A message that nobody has published for this long is relayed.
+    pub relay_after: Duration,
+    /// Time between passes.
+    pub every: Duration,
+}
+
+impl Default for ReconcilerSettings {
+    fn default() -> Self {
+        Self { limit: 1_000, relay_after: Duration::from_secs(2), every: Duration::from_secs(30) }
+    }
+}
+
+/// What a pass is going to do.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PassPlan {
+    /// Lost tasks.
+    pub recover: Vec<Recover>,
+    /// Overdue intents.
+    pub sweep: SweepPlan,
+}
+
+/// What a pass did.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Report {
+    /// Tasks taken back from lost hosts.
+    pub taken_back: usize,
+    /// Lost tasks of types that this process does not know.
+    pub unknown: usize,
+    /// Messages relayed.
+    pub relayed: u64,
+    /// Prefixes of attempts that were swept.
+    pub prefixes: u64,
+    /// Orphaned objects that were deleted.
+    pub objects: u64,
+    /// What did not work; the next pass tries again.
+    pub failed: Vec<String>,
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} tasks taken back, {} messages relayed, {} orphans deleted under {} prefixes, {} failures",
+            self.taken_back,
+            self.relayed,
+            self.objects,
+            self.prefixes,
+            self.failed.len()
+        )
+    }
+}
+
+impl fmt::Display for PassPlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for recover in &self.recover {
+            match recover {
+                Recover::TakeBack(task) => writeln!(f, "take back task {task}: its lease has run out")?,
+                Recover::UnknownType(task) => {
+                    writeln!(
+                        f,
+                        "leave task {}: type {} version {} is not known here",
+                        task.task, task.task_type, task.version
+                    )?;
+                }
+            }
+        }
+        for intent in &self.sweep.condemn {
+            writeln!(f, "sweep {}: overdue for {:?}", intent.prefix, intent.overdue)?;
+        }
+        if self.recover.is_empty() && self.sweep.condemn.is_empty() {
+            writeln!(f, "nothing to do")?;
+        }
+        Ok(())
+    }
+}
+
+/// Plans a pass. Changes nothing.
+///
+/// # Errors
+/// When the store does not answer.
+pub async fn plan(engine: &Engine, settings: &ReconcilerSettings) -> Result<PassPlan, StoreError> {
+    Ok(PassPlan {
+        recover: engine.plan_recovery(settings.limit).await?,
+        sweep: engine.plan_sweep(settings.limit).await?,
+    })
+}
+
+/// Executes a plan, and relays left-over messages.
+///
+/// # Errors
+/// When the store does not answer.
+pub async fn execute(engine: &Engine, settings: &ReconcilerSettings, plan: PassPlan) -> Result<Report, StoreError> {
+    let recovered = engine.recover(plan.recover).await;
+    let swept = engine.sweep(plan.sweep).await?;
+    let relayed = engine.relay(settings.relay_after, settings.limit).await?;
+    let mut failed: Vec<String> =
+        recovered.failed.into_iter().map(|(task, why)| format!("task {task}: {why}")).collect();
+    failed.extend(swept.failed.into_iter().map(|(prefix, why)| format!("prefix {prefix}: {why}")));
+    Ok(Report {
+        taken_back: recovered.taken_back.len(),
+        unknown: recovered.unknown.len(),
+        relayed,
+        prefixes: swept.prefixes,
+        objects: swept.objects,
+        failed,
+    })
+}
+
+/// One pass: plan and execution.
+///
+/// # Errors
+/// When the store does not answer.
+pub async fn pass(engine: &Engine, settings: &ReconcilerSettings) -> Result<Report, StoreError> {
+    let plan = plan(engine, settings).await?;
+    execute(engine, settings, plan).await
+}
+
+/// Passes until `shutdown`. A pass that fails is logged, and the next one tries again.
+pub async fn serve(engine: Engine, settings: ReconcilerSettings, shutdown: CancelToken) {
+    tracing::info!(reconciler = %engine.id, every = ?settings.every, "reconciler started");
+    loop {
+        match pass(&engine, &settings).await {
+            Ok(report) if report == Report::default() => tracing::debug!("pass: nothing to do"),
+            Ok(report) => tracing::info!(%report, "pass"),
+            Err(error) => tracing::error!(%error, "a pass failed"),
+        }
+        tokio::select! {
+            () = engine.ports.clock.sleep(settings.every) => {}
+            _ = shutdown.cancelled() => break,
+        }
+    }
+    tracing::info!(reconciler = %engine.id, "reconciler stopped");
+}

@@ -1,1 +1,13 @@
-//! To come.
+//! The task types that come with Counterstep. On the kernel and the macros alone: what a user's own crate looks like.
+
+pub mod create_zip_from_files;
+
+pub use create_zip_from_files::CreateZipFromFiles;
+
+use counterstep_kernel::Registry;
+
+/// All of them.
+#[must_use]
+pub fn tasks() -> Registry {
+    Registry::new().with::<CreateZipFromFiles>()
+}

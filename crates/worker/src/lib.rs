@@ -1,1 +1,45 @@
-//! To come.
+//! The worker service: takes tasks from its queues and gives each a turn. How many at a time, and from which queues,
+//! is all that it decides.
+
+pub mod cli;
+
+use counterstep_contracts::{Host, QueueName};
+use counterstep_kernel::host::{self, HostSettings, Spawn};
+use counterstep_kernel::{CancelToken, Engine};
+use std::time::Duration;
+
+/// How a worker takes tasks.
+#[derive(Debug, Clone)]
+pub struct WorkerSettings {
+    /// From these queues; empty: those of all task types it knows.
+    pub queues: Vec<String>,
+    /// Tasks at a time.
+    pub concurrency: usize,
+    /// How often it looks for due tasks that no message announced.
+    pub poll: Duration,
+}
+
+impl Default for WorkerSettings {
+    fn default() -> Self {
+        let cores = std::thread::available_parallelism().map_or(2, std::num::NonZero::get);
+        Self { queues: Vec::new(), concurrency: (cores * 4).clamp(4, 64), poll: Duration::from_millis(500) }
+    }
+}
+
+/// Works until `shutdown`, then waits for the tasks it has.
+pub async fn serve(engine: Engine, settings: WorkerSettings, shutdown: CancelToken, spawn: Spawn) {
+    let mut host = HostSettings::for_all(&engine.registry, Host::Worker, settings.concurrency);
+    host.poll = settings.poll;
+    if !settings.queues.is_empty() {
+        host.queues = settings.queues.into_iter().map(QueueName).collect();
+    }
+    let names: Vec<_> = host.queues.iter().map(|queue| queue.0.as_str()).collect();
+    tracing::info!(worker = %engine.id, queues = names.join(","), concurrency = settings.concurrency, "worker started");
+    let left_over = engine.sweep_scratch().await;
+    if left_over > 0 {
+        tracing::info!(tasks = left_over, "removed scratch of tasks that are over");
+    }
+    let name = engine.id.clone();
+    host::serve(engine, host, shutdown, spawn).await;
+    tracing::info!(worker = %name, "worker stopped");
+}

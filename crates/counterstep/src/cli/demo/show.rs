@@ -1,0 +1,115 @@
+//! What a person sees of a demonstration: a bar with the steps, and the checks at its end.
+
+use crate::cli::remote::Remote;
+use counterstep_contracts::http::TaskView;
+use counterstep_contracts::{Direction, Outcome, TaskDecl};
+use counterstep_kernel::{Engine, keys};
+use counterstep_node::Exit;
+use futures::TryStreamExt;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+/// Live progress: a bar on a terminal, a line a change elsewhere.
+pub(super) struct Steps {
+    bar: ProgressBar,
+    last: RefCell<String>,
+}
+
+impl Steps {
+    pub(super) fn new(decl: &TaskDecl) -> Self {
+        let bar = ProgressBar::new(decl.steps.len() as u64);
+        // The template is a constant; should it ever be wrong, a plain bar is shown.
+        if let Ok(style) = ProgressStyle::with_template("{bar:24} {pos}/{len} {msg}") {
+            bar.set_style(style);
+        }
+        bar.set_draw_target(ProgressDrawTarget::stderr());
+        Self { bar, last: RefCell::default() }
+    }
+
+    pub(super) fn show(&self, view: &TaskView) {
+        let steps: Vec<_> = view.steps.iter().map(|step| format!("{} {}", step.name, step.status)).collect();
+        let text = format!("{}: {}", view.status, steps.join(", "));
+        self.bar.set_position(u64::from(view.progress.done));
+        self.bar.set_message(text.clone());
+        if *self.last.borrow() != text {
+            if self.bar.is_hidden() {
+                println!("{}/{} {text}", view.progress.done, view.progress.total);
+            }
+            *self.last.borrow_mut() = text;
+        }
+    }
+
+    pub(super) fn note(&self, text: &str) {
+        if self.bar.is_hidden() { println!("    {text}") } else { self.bar.println(format!("    {text}")) }
+    }
+
+    pub(super) fn finish(&self, view: &TaskView) {
+        self.bar.finish_and_clear();
+        println!("\nTask {} is {}", view.task_id, view.status);
+        if let Some(failure) = &view.failure {
+            println!("because {} said: {}", failure.step.as_deref().unwrap_or("the task"), failure.message);
+        }
+        println!();
+    }
+}
+
+/// After a crash there are more attempts than steps, and still one committed output a step.
+pub(super) async fn committed_once(remote: &Remote, view: &TaskView) -> Result<(), Exit> {
+    let trail = remote.audit(view.task_id).await?;
+    for step in &view.steps {
+        let tries: Vec<_> = trail
+            .attempts
+            .iter()
+            .filter(|attempt| attempt.step == step.name && attempt.direction == Direction::Forward)
+            .collect();
+        let committed = tries.iter().filter(|attempt| attempt.outcome == Some(Outcome::Succeeded)).count();
+        println!("{}: {} attempts, {committed} committed output", step.name, tries.len());
+        if committed != 1 {
+            return Err(Exit::failed(format_args!("expected one committed output of {}", step.name)));
+        }
+    }
+    Ok(())
+}
+
+/// Waits until the object store holds what the response and the outputs name, and nothing else.
+pub(super) async fn no_orphans(engine: &Engine, view: &TaskView) -> Result<(), Exit> {
+    let record = engine.ports.store.load(view.task_id).await.map_err(Exit::unavailable)?;
+    let record = record.ok_or_else(|| Exit::failed("the task's row is gone"))?;
+    let referenced: BTreeSet<String> = record
+        .steps
+        .iter()
+        .filter(|row| row.status == counterstep_contracts::StepStatus::Completed)
+        .filter_map(|row| row.output.as_ref())
+        .flat_map(keys_in)
+        .collect();
+    let prefix = keys::task_prefix(&record.task.tenant, view.task_id);
+    let limit = Instant::now() + Duration::from_secs(25);
+    loop {
+        let objects: Vec<_> = engine.ports.objects.list(&prefix).try_collect().await.map_err(Exit::unavailable)?;
+        let orphans: Vec<_> = objects.iter().filter(|object| !referenced.contains(&object.key)).collect();
+        let overdue = engine.ports.store.history(view.task_id).await.map_err(Exit::unavailable)?;
+        let open = overdue.attempts.iter().filter(|attempt| attempt.outcome != Some(Outcome::Succeeded)).count();
+        if orphans.is_empty() {
+            println!("{} objects left, all of them outputs; {open} attempts came to nothing; no orphan", objects.len());
+            return Ok(());
+        }
+        if Instant::now() > limit {
+            let keys: Vec<_> = orphans.iter().map(|object| object.key.as_str()).collect();
+            return Err(Exit::failed(format_args!("these objects belong to nothing: {}", keys.join(", "))));
+        }
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+}
+
+fn keys_in(output: &serde_json::Value) -> Vec<String> {
+    match output {
+        serde_json::Value::Object(map) => match map.get("key").and_then(serde_json::Value::as_str) {
+            Some(key) => vec![key.to_owned()],
+            None => map.values().flat_map(keys_in).collect(),
+        },
+        serde_json::Value::Array(list) => list.iter().flat_map(keys_in).collect(),
+        _ => Vec::new(),
+    }
+}

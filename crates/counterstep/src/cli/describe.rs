@@ -1,0 +1,144 @@
+//! `counterstep describe`: the declared task types, from the declarations themselves.
+
+use super::print;
+use counterstep_contracts::retry::format_duration;
+use counterstep_contracts::{Backoff, RetryPolicy, StepDecl, TaskDecl, UndoDecl};
+use counterstep_kernel::Registry;
+use counterstep_node::Exit;
+use std::fmt::Write as _;
+
+/// Flags of `describe`.
+#[derive(Debug, Clone, clap::Args)]
+pub(super) struct DescribeArgs {
+    /// Only this task type, by its name or its route [default: all]
+    task_type: Option<String>,
+    /// The form of the output
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Format {
+    /// For people
+    Text,
+    /// The declarations as they are
+    Json,
+    /// The diagrams alone
+    Mermaid,
+}
+
+pub(super) fn main(registry: &Registry, args: &DescribeArgs) -> Result<(), Exit> {
+    let wanted =
+        |decl: &TaskDecl| args.task_type.as_ref().is_none_or(|name| *name == decl.name || *name == decl.route());
+    let decls: Vec<_> = registry.iter().map(|task_type| task_type.decl).filter(|decl| wanted(decl)).collect();
+    if decls.is_empty() {
+        let known: Vec<_> = registry.iter().map(|task_type| task_type.decl.name).collect();
+        return Err(Exit::failed(format_args!("there is no such task type; known are {}", known.join(", "))));
+    }
+    let text = match args.format {
+        Format::Json => serde_json::to_string_pretty(&decls).map_err(Exit::failed)? + "\n",
+        Format::Mermaid => decls.iter().map(|decl| mermaid(decl)).collect(),
+        Format::Text => decls.iter().map(|decl| text(decl) + "\n" + &mermaid(decl) + "\n").collect(),
+    };
+    print(&text)
+}
+
+fn text(decl: &TaskDecl) -> String {
+    let time = |limit: Option<std::time::Duration>| limit.map_or_else(|| "default".to_owned(), format_duration);
+    let mut out = String::new();
+    let _ = writeln!(out, "{} version {}", decl.name, decl.version);
+    let _ = writeln!(out, "  route       POST /api/tasks/{}", decl.route());
+    let _ = writeln!(out, "  queue       {}", decl.queue);
+    let _ = writeln!(out, "  request     {}", decl.request);
+    let _ = writeln!(out, "  response    {}", decl.response);
+    let _ = writeln!(out, "  timeout     {}", decl.timeout.map_or_else(|| "none".to_owned(), format_duration));
+    let _ = writeln!(out, "  lease       {}", time(decl.lease));
+    let _ = writeln!(out, "  recoveries  at most {} in a row", decl.max_recoveries);
+    let _ = writeln!(out, "  cancel      {}", if decl.cancellable { "by its client" } else { "not possible" });
+    let _ = writeln!(out, "  undo fails  {}", decl.on_undo_failure);
+    let _ = writeln!(out, "  definition  {}", decl.definition_hash());
+    for step in decl.steps {
+        step_text(&mut out, step);
+    }
+    out
+}
+
+fn step_text(out: &mut String, step: &StepDecl) {
+    let reads: Vec<_> = step.inputs.iter().map(|input| format!("{} ({})", input.source, input.ty)).collect();
+    let _ = writeln!(out, "\n  {}. {} on {} ({})", step.no, step.name, step.host, step.kind);
+    let _ = writeln!(out, "     reads     {}", if reads.is_empty() { "nothing".to_owned() } else { reads.join(", ") });
+    let _ = writeln!(out, "     gives     {}", step.output);
+    let _ = writeln!(out, "     retry     {}: {}", step.retry.name, policy(&step.retry.policy));
+    let _ = writeln!(out, "     gives up  {}", step.on_exhausted);
+    if let Some(limit) = step.attempt_timeout() {
+        let _ = writeln!(out, "     timeout   {} an attempt", format_duration(limit));
+    }
+    if let Some(group) = step.group {
+        let _ = writeln!(out, "     group     {group}");
+    }
+    if let Some(when) = step.when {
+        let _ = writeln!(out, "     when      {when}");
+    }
+    let undo = match step.undo {
+        UndoDecl::Function { name } => {
+            format!("{name}; retried {}: {}", step.undo_retry.name, policy(&step.undo_retry.policy))
+        }
+        UndoDecl::BuiltIn => {
+            format!("deletes what it stored; retried {}: {}", step.undo_retry.name, policy(&step.undo_retry.policy))
+        }
+        UndoDecl::Waived { reason } => format!("waived: {reason}"),
+        UndoDecl::Pure => "none needed: pure".to_owned(),
+    };
+    let _ = writeln!(out, "     undo      {undo}");
+}
+
+fn policy(policy: &RetryPolicy) -> String {
+    if policy.max_retries == 0 {
+        return "one try".to_owned();
+    }
+    let shape = match policy.backoff {
+        Backoff::Constant => "constant",
+        Backoff::Linear => "linear",
+        Backoff::Exponential => "exponential",
+    };
+    format!(
+        "{} retries, {shape} from {} up to {}{}",
+        policy.max_retries,
+        format_duration(policy.base),
+        format_duration(policy.cap),
+        if policy.jitter { ", with jitter" } else { "" }
+    )
+}
+
+/// The steps as a Mermaid flowchart: forward as solid arrows, the undo as dotted ones back.
+fn mermaid(decl: &TaskDecl) -> String {
+    let mut out = format!("```mermaid\nflowchart TD\n  start([{}])\n", decl.request);
+    for step in decl.steps {
+        let (open, close) = if step.when.is_some() { ("{{", "}}") } else { ("[", "]") };
+        let _ = writeln!(out, "  {}{open}\"{}. {}<br/>{}\"{close}", step.name, step.no, step.name, step.host);
+    }
+    let _ = writeln!(out, "  done([{}])", decl.response);
+    let mut before = vec!["start"];
+    let mut at = 0;
+    while at < decl.steps.len() {
+        let group = decl.steps[at].group;
+        let size = decl.steps[at..].iter().take_while(|step| group.is_some() && step.group == group).count().max(1);
+        let stage: Vec<_> = decl.steps[at..at + size].iter().map(|step| step.name).collect();
+        for from in &before {
+            for to in &stage {
+                let _ = writeln!(out, "  {from} --> {to}");
+            }
+        }
+        before = stage;
+        at += size;
+    }
+    for from in before {
+        let _ = writeln!(out, "  {from} --> done");
+    }
+    let undone: Vec<_> = decl.steps.iter().filter(|step| step.undo.has_effects()).map(|step| step.name).collect();
+    for pair in undone.windows(2) {
+        let _ = writeln!(out, "  {} -. undo .-> {}", pair[1], pair[0]);
+    }
+    out.push_str("```\n");
+    out
+}

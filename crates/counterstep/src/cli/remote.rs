@@ -1,0 +1,118 @@
+//! A small client of the HTTP API, for the commands of this program.
+
+use counterstep_contracts::TaskId;
+use counterstep_contracts::http::{Accepted, AuditTrail, CancelAnswer, Page, TaskSummary, TaskView};
+use counterstep_contracts::problem::Problem;
+use counterstep_node::Exit;
+use futures::StreamExt;
+use reqwest::{Response, multipart};
+use serde::de::DeserializeOwned;
+use std::path::Path;
+use std::time::Duration;
+
+/// The API at an address.
+#[derive(Debug, Clone)]
+pub(super) struct Remote {
+    base: String,
+    client: reqwest::Client,
+}
+
+impl Remote {
+    pub(super) fn new(base: &str) -> Result<Self, Exit> {
+        let client = reqwest::Client::builder().connect_timeout(Duration::from_secs(5)).build();
+        let client = client.map_err(|error| Exit::failed(format_args!("no HTTP client could be made: {error}")))?;
+        Ok(Self { base: base.trim_end_matches('/').to_owned(), client })
+    }
+
+    fn unreachable(&self, error: &reqwest::Error) -> Exit {
+        Exit::unavailable(format_args!(
+            "the API at {} does not answer ({}): is it running, and is --url right?",
+            self.base,
+            counterstep_kernel::error::chain(error)
+        ))
+    }
+
+    async fn answer(&self, request: reqwest::RequestBuilder) -> Result<Response, Exit> {
+        let response = request.send().await.map_err(|error| self.unreachable(&error))?;
+        if response.status().is_success() {
+            return Ok(response);
+        }
+        let status = response.status();
+        match response.json::<Problem>().await {
+            Ok(problem) => Err(Exit::failed(problem)),
+            Err(_) => Err(Exit::failed(format_args!("the API answered {status}"))),
+        }
+    }
+
+    async fn read<T: DeserializeOwned>(&self, request: reqwest::RequestBuilder) -> Result<T, Exit> {
+        let response = self.answer(request.timeout(Duration::from_secs(70))).await?;
+        response.json().await.map_err(|error| {
+            Exit::failed(format_args!("the API's answer cannot be read ({error}): is it of another version?"))
+        })
+    }
+
+    fn get(&self, path: &str) -> reqwest::RequestBuilder {
+        self.client.get(format!("{}{path}", self.base))
+    }
+
+    /// Submits files as a form; `field` is the request's field for them. Streams from disk.
+    pub(super) async fn submit(&self, route: &str, field: &str, files: &[&Path]) -> Result<Accepted, Exit> {
+        let mut form = multipart::Form::new();
+        for path in files {
+            let cannot = |error| Exit::failed(format_args!("`{}` cannot be read: {error}", path.display()));
+            let file = tokio::fs::File::open(path).await.map_err(cannot)?;
+            let size = file.metadata().await.map_err(cannot)?.len();
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            let body = reqwest::Body::wrap_stream(tokio_util::io::ReaderStream::new(file));
+            form = form.part(field.to_owned(), multipart::Part::stream_with_length(body, size).file_name(name));
+        }
+        let request = self.client.post(format!("{}/api/tasks/{route}", self.base)).multipart(form);
+        self.answer(request).await?.json().await.map_err(Exit::failed)
+    }
+
+    pub(super) async fn task(&self, task: TaskId) -> Result<TaskView, Exit> {
+        self.read(self.get(&format!("/api/tasks/{task}"))).await
+    }
+
+    pub(super) async fn audit(&self, task: TaskId) -> Result<AuditTrail, Exit> {
+        self.read(self.get(&format!("/api/tasks/{task}/audit"))).await
+    }
+
+    pub(super) async fn cancel(&self, task: TaskId) -> Result<CancelAnswer, Exit> {
+        self.read(self.client.delete(format!("{}/api/tasks/{task}", self.base))).await
+    }
+
+    pub(super) async fn list(&self, query: &[(&str, String)]) -> Result<Page<TaskSummary>, Exit> {
+        let query: Vec<_> = query.iter().map(|(key, value)| format!("{key}={}", encode(value))).collect();
+        self.read(self.get(&format!("/api/tasks?{}", query.join("&")))).await
+    }
+
+    /// Streams a stored file of the response to disk. Returns its size in bytes.
+    pub(super) async fn download(&self, task: TaskId, name: &str, to: &Path) -> Result<u64, Exit> {
+        let response = self.answer(self.get(&format!("/api/tasks/{task}/result/{name}"))).await?;
+        let cannot = |error| Exit::failed(format_args!("`{}` cannot be written: {error}", to.display()));
+        let mut file = tokio::fs::File::create(to).await.map_err(cannot)?;
+        let mut body = response.bytes_stream();
+        let mut size = 0;
+        while let Some(chunk) = body.next().await {
+            let chunk = chunk.map_err(|error| self.unreachable(&error))?;
+            size += chunk.len() as u64;
+            tokio::io::AsyncWriteExt::write_all(&mut file, &chunk).await.map_err(cannot)?;
+        }
+        tokio::io::AsyncWriteExt::flush(&mut file).await.map_err(cannot)?;
+        Ok(size)
+    }
+}
+
+/// Percent-encodes a query value.
+fn encode(value: &str) -> String {
+    use std::fmt::Write as _;
+    value.bytes().fold(String::new(), |mut text, byte| {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            text.push(char::from(byte));
+        } else {
+            let _ = write!(text, "%{byte:02X}");
+        }
+        text
+    })
+}

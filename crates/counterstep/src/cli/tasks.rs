@@ -1,0 +1,128 @@
+//! `counterstep tasks …`: what an operator asks of running services.
+
+use super::remote::Remote;
+use super::{print, table};
+use counterstep_contracts::TaskId;
+use counterstep_contracts::TaskStatus;
+use counterstep_contracts::http::TaskView;
+use counterstep_node::Exit;
+use serde::Serialize;
+
+/// Flags of `tasks`.
+#[derive(Debug, Clone, clap::Args)]
+pub(super) struct TasksArgs {
+    /// Where the API is
+    #[arg(long, env = "COUNTERSTEP_URL", default_value = "http://127.0.0.1:8080", global = true)]
+    url: String,
+    /// Print the API's JSON instead of a table
+    #[arg(long, global = true)]
+    json: bool,
+    #[command(subcommand)]
+    command: TasksCommand,
+}
+
+#[derive(Debug, Clone, clap::Subcommand)]
+enum TasksCommand {
+    /// Lists tasks, the newest first
+    List {
+        /// Of this type only
+        #[arg(long = "type")]
+        task_type: Option<String>,
+        /// In this state only
+        #[arg(long)]
+        status: Option<TaskStatus>,
+        /// At most so many
+        #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=200))]
+        limit: u32,
+        /// Continue where another page ended
+        #[arg(long)]
+        cursor: Option<String>,
+    },
+    /// Shows one task with its steps
+    Show {
+        /// Its id
+        id: TaskId,
+    },
+    /// Shows everything that happened to a task
+    Audit {
+        /// Its id
+        id: TaskId,
+    },
+    /// Cancels a task: what has been done is undone
+    Cancel {
+        /// Its id
+        id: TaskId,
+    },
+}
+
+pub(super) fn main(args: &TasksArgs) -> Result<(), Exit> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Exit::failed)?;
+    runtime.block_on(async {
+        let remote = Remote::new(&args.url)?;
+        let text = match &args.command {
+            TasksCommand::List { task_type, status, limit, cursor } => {
+                let mut query = vec![("limit", limit.to_string())];
+                query.extend(task_type.clone().map(|value| ("type", value)));
+                query.extend(status.map(|value| ("status", value.to_string())));
+                query.extend(cursor.clone().map(|value| ("cursor", value)));
+                let page = remote.list(&query).await?;
+                if args.json { json(&page)? } else { list(&page) }
+            }
+            TasksCommand::Show { id } => {
+                let task = remote.task(*id).await?;
+                if args.json { json(&task)? } else { show(&task) }
+            }
+            TasksCommand::Audit { id } => {
+                let trail = remote.audit(*id).await?;
+                if args.json { json(&trail)? } else { format!("{}\n", table::audit(&trail)) }
+            }
+            TasksCommand::Cancel { id } => {
+                let answer = remote.cancel(*id).await?;
+                let undo = if answer.will_undo.is_empty() { "nothing".to_owned() } else { answer.will_undo.join(", ") };
+                if args.json { json(&answer)? } else { format!("{}; will be undone: {undo}\n", answer.status) }
+            }
+        };
+        print(&text)
+    })
+}
+
+fn json<T: Serialize>(value: &T) -> Result<String, Exit> {
+    serde_json::to_string_pretty(value).map(|text| text + "\n").map_err(Exit::failed)
+}
+
+fn list(page: &counterstep_contracts::http::Page<counterstep_contracts::http::TaskSummary>) -> String {
+    let mut table = table::table(&["task", "type", "status", "submitted", "last change"]);
+    for task in &page.items {
+        table.add_row([
+            task.task_id.to_string(),
+            task.task_type.clone(),
+            task.status.to_string(),
+            task.created_at.clone(),
+            task.updated_at.clone(),
+        ]);
+    }
+    let more = page.next_cursor.as_ref().map_or_else(String::new, |cursor| format!("more: --cursor {cursor}\n"));
+    format!("{table}\n{more}")
+}
+
+fn show(task: &TaskView) -> String {
+    let mut table = table::table(&["no", "step", "status", "tries", "undo tries", "last error"]);
+    for step in &task.steps {
+        table.add_row([
+            step.no.to_string(),
+            step.name.clone(),
+            step.status.to_string(),
+            step.attempts.to_string(),
+            step.undo_attempts.to_string(),
+            step.error.clone().unwrap_or_default(),
+        ]);
+    }
+    let mut text = format!("{} {} version {}: {}\n{table}\n", task.task_id, task.task_type, task.version, task.status);
+    if let Some(failure) = &task.failure {
+        text.push_str(&format!("failure ({}): {}\n", failure.class, failure.message));
+    }
+    if let Some(response) = &task.response {
+        text.push_str(&format!("response: {response}\n"));
+    }
+    text
+}

@@ -1,0 +1,76 @@
+//! How a process ends, in the codes of `sysexits.h`, so that a supervisor can tell a bad setting from a bad day.
+
+use std::fmt;
+use std::process::ExitCode;
+
+/// Why a process ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ExitKind {
+    /// It did its work, and part of it failed: 1.
+    Failed,
+    /// A server that it needs does not answer: 69.
+    Unavailable,
+    /// Its settings, or the database's schema, are not for it: 78. Starting it again will not help.
+    Config,
+}
+
+impl ExitKind {
+    /// The process's exit code.
+    #[must_use]
+    pub const fn code(self) -> u8 {
+        match self {
+            Self::Failed => 1,
+            Self::Unavailable => 69,
+            Self::Config => 78,
+        }
+    }
+}
+
+/// An end that is not success: what was wrong, what was expected, what to do.
+#[derive(Debug)]
+pub struct Exit {
+    /// Why.
+    pub kind: ExitKind,
+    /// For people, with the chain of causes.
+    pub message: String,
+}
+
+impl Exit {
+    /// Its settings are not usable.
+    #[must_use]
+    pub fn config(message: impl fmt::Display) -> Self {
+        Self { kind: ExitKind::Config, message: message.to_string() }
+    }
+
+    /// A server does not answer.
+    #[must_use]
+    pub fn unavailable(message: impl fmt::Display) -> Self {
+        Self { kind: ExitKind::Unavailable, message: message.to_string() }
+    }
+
+    /// Its work failed.
+    #[must_use]
+    pub fn failed(message: impl fmt::Display) -> Self {
+        Self { kind: ExitKind::Failed, message: message.to_string() }
+    }
+}
+
+impl fmt::Display for Exit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Exit {}
+
+/// Turns a main's result into an exit code, and says on standard error what was wrong.
+#[must_use]
+pub fn report(program: &str, result: Result<(), Exit>) -> ExitCode {
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(exit) => {
+            eprintln!("{program}: {}", exit.message);
+            ExitCode::from(exit.kind.code())
+        }
+    }
+}

@@ -1,0 +1,293 @@
+//! Settings: flags, then `COUNTERSTEP_*` variables, then a TOML file, then defaults. Unknown keys are errors, and so
+//! are secrets among the flags, where every user of the machine could read them.
+
+use crate::exit::Exit;
+use counterstep_contracts::retry::parse_duration;
+use counterstep_kernel::EngineSettings;
+use counterstep_kernel::faults::{Fault, FaultKind};
+use serde::Deserialize;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// The form of log lines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum LogFormat {
+    /// For people.
+    #[default]
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+/// The settings that all processes share, as flags and variables.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub struct SettingsArgs {
+    /// TOML file with settings; its keys are the long flags with `_` for `-`
+    #[arg(long, env = "COUNTERSTEP_CONFIG", global = true)]
+    pub config: Option<PathBuf>,
+    /// Folder for everything that has no place of its own [default: counterstep-data]
+    #[arg(long, env = "COUNTERSTEP_DATA_DIR", global = true)]
+    pub data_dir: Option<PathBuf>,
+    /// Database: sqlite://PATH [default: a file in the data folder]
+    #[arg(long, env = "COUNTERSTEP_DATABASE", global = true)]
+    pub database: Option<String>,
+    /// Object store: file://PATH [default: a folder in the data folder]
+    #[arg(long, env = "COUNTERSTEP_OBJECTS", global = true)]
+    pub objects: Option<String>,
+    /// How long a claim holds without a heartbeat, for types that declare none [default: 30s]
+    #[arg(long, env = "COUNTERSTEP_LEASE", global = true)]
+    pub lease: Option<String>,
+    /// Limit of one attempt, for steps that declare none [default: 10m]
+    #[arg(long, env = "COUNTERSTEP_STEP_TIMEOUT", global = true)]
+    pub step_timeout: Option<String>,
+    /// Limit of a request's arrival, uploads included [default: 15m]
+    #[arg(long, env = "COUNTERSTEP_UPLOAD_TIMEOUT", global = true)]
+    pub upload_timeout: Option<String>,
+    /// How long a cancelled step may go on before it is dropped [default: 5s]
+    #[arg(long, env = "COUNTERSTEP_CANCEL_GRACE", global = true)]
+    pub cancel_grace: Option<String>,
+    /// On shutdown, how long running steps may go on [default: 10s]
+    #[arg(long, env = "COUNTERSTEP_DRAIN", global = true)]
+    pub drain: Option<String>,
+    /// What to log, as `info` or `warn,counterstep=debug` [default: info]
+    #[arg(long, env = "COUNTERSTEP_LOG", global = true)]
+    pub log: Option<String>,
+    /// The form of log lines [default: text]
+    #[arg(long, env = "COUNTERSTEP_LOG_FORMAT", global = true, value_enum)]
+    pub log_format: Option<LogFormat>,
+    /// Plants a fault, as `STEP=KIND` or `STEP=KIND@ATTEMPT`; for demonstrations and tests
+    #[arg(long, global = true, hide = true, value_parser = parse_fault)]
+    pub plant_fault: Vec<Fault>,
+}
+
+/// The same as keys of the file, and those of single services.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    data_dir: Option<PathBuf>,
+    database: Option<String>,
+    objects: Option<String>,
+    lease: Option<String>,
+    step_timeout: Option<String>,
+    upload_timeout: Option<String>,
+    cancel_grace: Option<String>,
+    drain: Option<String>,
+    log: Option<String>,
+    log_format: Option<LogFormat>,
+    listen: Option<SocketAddr>,
+    concurrency: Option<usize>,
+    queues: Option<Vec<String>>,
+    every: Option<String>,
+}
+
+/// Variables that are read; another one with our prefix is a mistake that would otherwise go unnoticed.
+const VARIABLES: &[&str] = &[
+    "CONFIG",
+    "DATA_DIR",
+    "DATABASE",
+    "OBJECTS",
+    "LEASE",
+    "STEP_TIMEOUT",
+    "UPLOAD_TIMEOUT",
+    "CANCEL_GRACE",
+    "DRAIN",
+    "LOG",
+    "LOG_FORMAT",
+    "LISTEN",
+    "CONCURRENCY",
+    "QUEUES",
+    "EVERY",
+    "URL",
+    "BLESS",
+];
+
+/// Settings that have been checked.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// The SQLite file.
+    pub database: PathBuf,
+    /// The objects' folder.
+    pub objects: PathBuf,
+    /// The scratch folder of this host.
+    pub scratch: PathBuf,
+    /// The engine's.
+    pub engine: EngineSettings,
+    /// Log filter.
+    pub log: String,
+    /// Log form.
+    pub log_format: LogFormat,
+    /// From the file: where the API listens.
+    pub listen: Option<SocketAddr>,
+    /// From the file: tasks at a time.
+    pub concurrency: Option<usize>,
+    /// From the file: the queues to serve.
+    pub queues: Option<Vec<String>>,
+    /// From the file: how often the reconciler sweeps.
+    pub every: Option<Duration>,
+}
+
+impl SettingsArgs {
+    /// Checks flags, variables and file, and fills in what they leave out.
+    ///
+    /// # Errors
+    /// [`Exit`] with the kind `Config`, naming the setting at fault.
+    pub fn resolve(&self) -> Result<Settings, Exit> {
+        refuse_secrets(std::env::args())?;
+        refuse_unknown(std::env::vars_os().filter_map(|(name, _)| name.into_string().ok()))?;
+        let file = self.config.as_deref().map_or_else(|| Ok(File::default()), read_file)?;
+        let data = self.data_dir.clone().or(file.data_dir).unwrap_or_else(|| PathBuf::from("counterstep-data"));
+        let database = self.database.clone().or(file.database);
+        let objects = self.objects.clone().or(file.objects);
+        let defaults = EngineSettings::default();
+        let time = |name: &str, flag: &Option<String>, file: Option<String>, default: Duration| {
+            flag.clone().or(file).map_or(Ok(default), |text| duration(name, &text))
+        };
+        Ok(Settings {
+            database: place("database", database, "sqlite", || data.join("counterstep.db"))?,
+            objects: place("objects", objects, "file", || data.join("objects"))?,
+            scratch: data.join("scratch"),
+            engine: EngineSettings {
+                lease: time("lease", &self.lease, file.lease, defaults.lease)?,
+                step_timeout: time("step_timeout", &self.step_timeout, file.step_timeout, defaults.step_timeout)?,
+                upload_timeout: time(
+                    "upload_timeout",
+                    &self.upload_timeout,
+                    file.upload_timeout,
+                    defaults.upload_timeout,
+                )?,
+                cancel_grace: time("cancel_grace", &self.cancel_grace, file.cancel_grace, defaults.cancel_grace)?,
+                drain: time("drain", &self.drain, file.drain, defaults.drain)?,
+                faults: self.plant_fault.clone(),
+                ..defaults
+            },
+            log: self.log.clone().or(file.log).unwrap_or_else(|| "info".to_owned()),
+            log_format: self.log_format.or(file.log_format).unwrap_or_default(),
+            listen: file.listen,
+            concurrency: file.concurrency,
+            queues: file.queues,
+            every: file.every.map(|text| duration("every", &text)).transpose()?,
+        })
+    }
+}
+
+fn read_file(path: &Path) -> Result<File, Exit> {
+    let text = std::fs::read_to_string(path).map_err(|error| {
+        Exit::config(format_args!("the settings file `{}` cannot be read: {error}", path.display()))
+    })?;
+    toml::from_str(&text)
+        .map_err(|error| Exit::config(format_args!("the settings file `{}` is not usable: {error}", path.display())))
+}
+
+/// Reads a duration setting such as `30s`.
+///
+/// # Errors
+/// [`Exit`] with the kind `Config`.
+pub fn duration(name: &str, text: &str) -> Result<Duration, Exit> {
+    parse_duration(text).filter(|duration| !duration.is_zero()).ok_or_else(|| {
+        Exit::config(format_args!(
+            "setting `{name}`: `{}` is no duration above 0: write a whole number and a unit, as 500ms, 30s, 10m, 1h",
+            text.escape_debug()
+        ))
+    })
+}
+
+fn place(name: &str, url: Option<String>, scheme: &str, default: impl FnOnce() -> PathBuf) -> Result<PathBuf, Exit> {
+    let Some(url) = url else { return Ok(default()) };
+    match url.split_once("://") {
+        Some((given, path)) if given == scheme && !path.is_empty() => Ok(PathBuf::from(path)),
+        // The value is not repeated: it may hold a password.
+        _ => Err(Exit::config(format_args!("setting `{name}`: expected {scheme}://PATH; no other scheme is known"))),
+    }
+}
+
+/// Refuses `scheme://user:password@…` among the arguments.
+fn refuse_secrets(arguments: impl Iterator<Item = String>) -> Result<(), Exit> {
+    for argument in arguments.skip(1) {
+        let has_secret = argument
+            .split_once("://")
+            .and_then(|(_, rest)| rest.split(['/', '?']).next())
+            .and_then(|authority| authority.rsplit_once('@'))
+            .is_some_and(|(user, _)| user.contains(':'));
+        if has_secret {
+            return Err(Exit::config(
+                "a password stands in the command line, where every user of this machine can read it: put the URL \
+                 into a COUNTERSTEP_* variable or into the settings file",
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn refuse_unknown(names: impl Iterator<Item = String>) -> Result<(), Exit> {
+    for name in names {
+        let Some(key) = name.strip_prefix("COUNTERSTEP_") else { continue };
+        if !VARIABLES.contains(&key) {
+            return Err(Exit::config(format_args!(
+                "the variable `{name}` is no setting: known are COUNTERSTEP_{}",
+                VARIABLES.join(", COUNTERSTEP_")
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// `STEP=KIND` or `STEP=KIND@ATTEMPT`.
+fn parse_fault(text: &str) -> Result<Fault, String> {
+    let (step, kind) = text.split_once('=').ok_or("expected STEP=KIND")?;
+    let (kind, attempt) = match kind.split_once('@') {
+        Some((kind, attempt)) => (kind, Some(attempt.parse::<i32>().map_err(|error| error.to_string())?)),
+        None => (kind, None),
+    };
+    let kind = match kind {
+        "fail-before" => FaultKind::FailBefore,
+        "fail" => FaultKind::FailAfter,
+        "fail-for-now" => FaultKind::FailTransiently,
+        "panic" => FaultKind::Panic,
+        "hang" => FaultKind::Hang,
+        _ => return Err("expected one of fail-before, fail, fail-for-now, panic, hang".to_owned()),
+    };
+    let fault = Fault::at(step, kind);
+    Ok(match attempt {
+        Some(attempt) => fault.on_attempt(attempt),
+        None => fault,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(text: &str) -> impl Iterator<Item = String> {
+        text.split(' ').map(str::to_owned).collect::<Vec<_>>().into_iter()
+    }
+
+    #[test]
+    fn passwords_in_arguments_are_refused() {
+        assert!(refuse_secrets(words("x --database postgres://me:secret@db/x")).is_err());
+        assert!(refuse_secrets(words("x --database=postgres://me:secret@db/x")).is_err());
+        for fine in ["x --database postgres://me@db/x", "x --database sqlite:///tmp/a:b@c.db", "x --listen [::1]:80"] {
+            assert!(refuse_secrets(words(fine)).is_ok(), "{fine}");
+        }
+    }
+
+    #[test]
+    fn a_password_is_not_repeated_in_the_error() {
+        let error = place("database", Some("mysql://me:secret@db".into()), "sqlite", PathBuf::new).unwrap_err();
+        assert!(!error.message.contains("secret"), "{error}");
+    }
+
+    #[test]
+    fn unknown_keys_of_the_file_are_errors() {
+        assert!(toml::from_str::<File>("lease = \"3s\"").is_ok());
+        let error = toml::from_str::<File>("leese = \"3s\"").unwrap_err().to_string();
+        assert!(error.contains("leese") && error.contains("lease"), "{error}");
+    }
+
+    #[test]
+    fn unknown_variables_are_errors() {
+        assert!(refuse_unknown(words("PATH COUNTERSTEP_LEASE")).is_ok());
+        assert!(refuse_unknown(words("COUNTERSTEP_LEESE")).is_err());
+    }
+}

@@ -1,0 +1,88 @@
+//! Files arrive at the API and are stored; a worker zips them; a worker stores the ZIP.
+
+use counterstep_kernel::{Classify, FileName, RetryPolicy, ScratchFile, StepContext, StepError, StepResult};
+use counterstep_kernel::{StoredFile, StoredFiles, UploadMany, UploadOne, UploadedFile};
+use counterstep_macros::distributed_task;
+use serde::{Deserialize, Serialize};
+use std::{fs::File, io};
+use zip::{ZipWriter, write::SimpleFileOptions};
+
+/// What a client sends.
+#[derive(Serialize, Deserialize)]
+pub struct CreateZipRequest {
+    /// What goes into the archive.
+    pub files: Vec<UploadedFile>,
+    /// What the archive is called; `archive.zip` otherwise.
+    pub output_file_name: Option<FileName>,
+}
+
+/// What step 2 gives to step 3.
+#[derive(Serialize, Deserialize)]
+pub struct ZipArchive {
+    /// On the worker that made it.
+    pub zip: ScratchFile,
+    /// Files in it.
+    pub file_count: usize,
+}
+
+/// What a client gets.
+#[derive(Serialize, Deserialize)]
+pub struct CreateZipResponse {
+    /// Key, bucket, size in bytes.
+    pub zip: StoredFile,
+    /// Files in it.
+    pub file_count: usize,
+}
+
+/// A full disk may have room again in a moment.
+pub const ZIP_RETRY: RetryPolicy = RetryPolicy::exponential("500ms").max_retries(3).jitter(true);
+
+/// Makes one ZIP of many files.
+pub struct CreateZipFromFiles;
+
+#[distributed_task(
+    name = "CreateZipFromFiles",
+    version = 1,
+    queue = "file-processing",
+    timeout = "10m",
+    max_recoveries = 2,
+    cancellable
+)]
+impl CreateZipFromFiles {
+    type Request = CreateZipRequest;
+    type Response = CreateZipResponse;
+
+    #[step(1, host = "api")]
+    fn upload_source_files(req: &CreateZipRequest) -> UploadMany {
+        UploadMany::to("incoming-files", &req.files)
+    }
+
+    #[step(2, host = "worker", retry = ZIP_RETRY, no_undo = "writes scratch only")]
+    async fn create_zip_archive(ctx: &StepContext, sources: &StoredFiles) -> StepResult<ZipArchive> {
+        let draft = ctx.scratch("archive.zip").await?;
+        let mut zip = ZipWriter::new(File::create(draft.path()).transient("opening the archive")?);
+        for (file, name) in sources.iter().zip(sources.distinct_names()) {
+            ctx.go_on()?;
+            let mut source = tokio_util::io::SyncIoBridge::new(ctx.objects().reader(file).await?);
+            let options = SimpleFileOptions::default().large_file(file.size_bytes >= u64::from(u32::MAX));
+            zip = tokio::task::spawn_blocking(move || {
+                zip.start_file(name, options).map_err(io::Error::other)?;
+                io::copy(&mut source, &mut zip).map(|_| zip)
+            })
+            .await
+            .map_err(StepError::transient)?
+            .transient("writing the archive")?;
+        }
+        zip.finish().transient("finishing the archive")?;
+        Ok(ZipArchive { zip: draft.seal().await?, file_count: sources.len() })
+    }
+
+    #[step(3, host = "worker")]
+    fn upload_zip(req: &CreateZipRequest, archive: &ZipArchive) -> UploadOne {
+        UploadOne::to("processed-files", &archive.zip).named(&req.output_file_name).content_type("application/zip")
+    }
+
+    fn respond(archive: &ZipArchive, upload_zip: &StoredFile) -> CreateZipResponse {
+        CreateZipResponse { zip: upload_zip.clone(), file_count: archive.file_count }
+    }
+}
