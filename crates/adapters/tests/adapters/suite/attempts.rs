@@ -166,7 +166,8 @@ pub(crate) async fn an_upload_that_never_became_a_task_is_swept(ports: &Ports) {
 pub(crate) async fn the_oldest_intents_come_first(ports: &Ports) {
     let store = &*ports.store;
     let mut expected = Vec::new();
-    for micros in [3000, 1000, 2000] {
+    // No two of them can fall on the same microsecond, whatever whole milliseconds lie between the commits.
+    for micros in [3003, 1001, 2002] {
         let mut receive = nothing(new_task());
         receive.attempts = vec![start(micros, Epoch(0), Duration::from_micros(u64::try_from(micros).unwrap()))];
         let now = commit(store, NEW, &receive).await.unwrap().now;
