@@ -50,7 +50,7 @@ fn close(mut tally: Tally, success: bool, how: &str) -> Result<(), String> {
     if !success && tally.failed == 0 {
         // It did not compile, or a binary died before it could count: a line without a failure would be a lie.
         tally.failed = 1;
-        println!("\nxtask: {how} although no test reported a failure: it is counted as one");
+        println!("\nxtask: no test reported a failure, but cargo did: counted as one");
     }
     println!("\n{tally}");
     if success { Ok(()) } else { Err(how.to_owned()) }
