@@ -3,8 +3,22 @@
 //! Owns what HTTP demands: framing, limits, headers, problem documents. Decides nothing about tasks (that is the
 //! kernel's), knows no database, broker or object store (those are ports), and imports none of the other hosts.
 
+mod body;
+pub mod cli;
+mod cursor;
+mod form;
+mod headers;
+mod intake;
+mod json;
+mod last_word;
+mod problem;
+mod query;
+mod routes;
 mod server;
 mod settings;
+mod shared;
+mod times;
+mod view;
 
 pub use server::serve;
 pub use settings::ApiSettings;

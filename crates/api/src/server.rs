@@ -1,9 +1,19 @@
 //! The listening server: starts it, and stops it without cutting anybody off.
 
+use crate::last_word::last_word;
+use crate::routes;
 use crate::settings::ApiSettings;
-use actix_web::{App, HttpServer};
+use crate::shared::Api;
+use actix_web::middleware::from_fn;
+use actix_web::{App, HttpServer, web};
 use counterstep_kernel::{CancelToken, Engine};
+use futures::future::{Either, select};
 use std::net::TcpListener;
+use std::time::Duration;
+
+/// After an answer that came before the end of its request (413, say), the rest of the request is read and dropped for
+/// so long: closed at once, the connection would be reset and the client might never see the answer.
+const LINGER: Duration = Duration::from_secs(5);
 
 /// Serves the HTTP interface on `listener` until `shutdown` is cancelled. Requests under way may then go on for
 /// `settings.drain`; long polls are answered at once.
@@ -19,20 +29,31 @@ pub async fn serve(
     listener: TcpListener,
     shutdown: CancelToken,
 ) -> std::io::Result<()> {
-    let _ = engine;
-    let server = HttpServer::new(App::new)
-        .workers(settings.workers.max(1))
-        .client_request_timeout(settings.head_timeout)
-        .shutdown_timeout(settings.drain.as_secs().max(1))
-        .disable_signals()
-        .listen(listener)?
-        .run();
+    let drain = settings.drain;
+    let (workers, head_timeout) = (settings.workers.max(1), settings.head_timeout);
+    let api = web::Data::new(Api::new(engine, settings, shutdown.clone()));
+    let shared = api.clone();
+    let server = HttpServer::new(move || {
+        App::new().app_data(shared.clone()).configure(routes::configure).wrap(from_fn(last_word))
+    })
+    .workers(workers)
+    .client_request_timeout(head_timeout)
+    .client_disconnect_timeout(LINGER)
+    .shutdown_timeout(drain.as_secs().max(1))
+    .disable_signals()
+    .listen(listener)?
+    .run();
     let handle = server.handle();
-    let (served, ()) = futures::future::join(server, async move {
+    let stop = async move {
         shutdown.cancelled().await;
         handle.stop(true).await;
-    })
-    .await;
+        std::future::pending::<()>().await;
+    };
+    let served = match select(server, Box::pin(stop)).await {
+        Either::Left((served, _)) => served,
+        Either::Right(((), server)) => server.await,
+    };
+    api.drained().await;
     served
 }
 

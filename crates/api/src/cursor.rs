@@ -1,0 +1,50 @@
+//! The cursor of a list: the last task of a page, sealed together with the filters it was made under, so that neither
+//! a made-up cursor nor one of another list gives a page that looks right and is not. It is no secret: every query is
+//! bound to its tenant anyway.
+
+use crate::problem::Refused;
+use counterstep_contracts::{ProblemCode, TaskId};
+use counterstep_kernel::context::hex;
+use counterstep_kernel::ports::TaskQuery;
+use sha2::{Digest, Sha256};
+use uuid::Uuid;
+
+/// The cursor of the page after `last`.
+pub(crate) fn after(last: TaskId, query: &TaskQuery) -> String {
+    format!("{}{}", last.0.as_simple(), seal(last, query))
+}
+
+/// The task after which a page begins.
+pub(crate) fn read(cursor: &str, query: &TaskQuery) -> Result<TaskId, Refused> {
+    let read = cursor.get(..32).and_then(|id| Uuid::try_parse(id).ok()).map(TaskId);
+    read.filter(|&last| cursor == after(last, query)).ok_or_else(|| {
+        let detail = "no answer gave this cursor for this list: use `next_cursor` as it was, with the same filters";
+        Refused::new(ProblemCode::MalformedParameter, detail).at("cursor")
+    })
+}
+
+fn seal(last: TaskId, query: &TaskQuery) -> String {
+    let TaskQuery { tenant, task_type, status, .. } = query;
+    let digest = Sha256::digest(format!("list of tasks {last} {tenant:?} {task_type:?} {status:?}").as_bytes());
+    hex(&digest[..8])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use counterstep_contracts::TaskStatus;
+
+    #[test]
+    fn only_a_cursor_of_the_same_list_is_taken() {
+        let query = TaskQuery::default();
+        let last = TaskId(Uuid::from_u128(7));
+        let cursor = after(last, &query);
+        assert_eq!(read(&cursor, &query).ok(), Some(last));
+        let other = TaskQuery { status: Some(TaskStatus::Failed), ..TaskQuery::default() };
+        assert!(read(&cursor, &other).is_err());
+        let moved = cursor.replacen('7', "8", 1);
+        for forged in ["", "x", "ééééééééééééééééé", &cursor[..32], &cursor.to_uppercase(), &moved] {
+            assert!(forged == cursor || read(forged, &query).is_err(), "{forged}");
+        }
+    }
+}

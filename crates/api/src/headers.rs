@@ -1,0 +1,144 @@
+//! The request headers that the routes read, each checked where it is read. Must not look at a body.
+
+use crate::problem::{Refused, malformed};
+use actix_web::http::header::{CONTENT_ENCODING, CONTENT_LENGTH, IF_NONE_MATCH};
+use actix_web::{HttpMessage, HttpRequest};
+use counterstep_contracts::ProblemCode;
+
+/// What the body of a submission is, by its content type.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum BodyKind {
+    /// `application/json`.
+    Json,
+    /// `multipart/form-data` with this boundary.
+    Form {
+        /// Without the two hyphens.
+        boundary: String,
+    },
+}
+
+/// The kind of the body.
+pub(crate) fn body_kind(request: &HttpRequest) -> Result<BodyKind, Refused> {
+    let other = || {
+        Refused::new(
+            ProblemCode::UnsupportedMediaType,
+            "send `Content-Type: application/json`, or multipart/form-data where there are files",
+        )
+        .at("Content-Type")
+    };
+    // Unpacking what a client packed would let a small body grow beyond every limit.
+    if request.headers().get_all(CONTENT_ENCODING).any(|value| !value.as_bytes().eq_ignore_ascii_case(b"identity")) {
+        let detail = "a compressed body is not accepted: send it without Content-Encoding";
+        return Err(Refused::new(ProblemCode::UnsupportedMediaType, detail).at("Content-Encoding"));
+    }
+    let media_type = request.mime_type().ok().flatten().ok_or_else(other)?;
+    match media_type.essence_str() {
+        "application/json" => match media_type.get_param("charset") {
+            Some(charset) if !charset.as_str().eq_ignore_ascii_case("utf-8") => Err(other()),
+            Some(_) | None => Ok(BodyKind::Json),
+        },
+        "multipart/form-data" => {
+            let boundary = media_type.get_param("boundary").map(|value| value.as_str().to_owned()).unwrap_or_default();
+            if (1..=70).contains(&boundary.len()) && boundary.bytes().all(|b| (b' '..=b'~').contains(&b)) {
+                Ok(BodyKind::Form { boundary })
+            } else {
+                let detail = "the Content-Type of a form needs a `boundary` of 1 to 70 ASCII characters";
+                Err(malformed(detail).at("Content-Type"))
+            }
+        }
+        _ => Err(other()),
+    }
+}
+
+/// The `Content-Length`, where there is one.
+pub(crate) fn content_length(request: &HttpRequest) -> Option<u64> {
+    request.headers().get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
+}
+
+/// The `Idempotency-Key`, where there is one.
+pub(crate) fn idempotency_key(request: &HttpRequest) -> Result<Option<String>, Refused> {
+    let mut values = request.headers().get_all("idempotency-key");
+    let Some(value) = values.next() else { return Ok(None) };
+    let key = value.as_bytes();
+    let visible = key.iter().all(u8::is_ascii_graphic);
+    if values.next().is_some() || !(1..=255).contains(&key.len()) || !visible {
+        let detail = "an Idempotency-Key is one header of 1 to 255 visible ASCII characters without spaces";
+        return Err(Refused::new(ProblemCode::MalformedIdempotencyKey, detail).at("Idempotency-Key"));
+    }
+    Ok(value.to_str().ok().map(str::to_owned))
+}
+
+/// The `traceparent`, where it is well-formed (W3C Trace Context); one that is not is ignored, as that text demands.
+pub(crate) fn traceparent(request: &HttpRequest) -> Option<String> {
+    let text = request.headers().get("traceparent")?.to_str().ok()?;
+    is_traceparent(text).then(|| text.to_owned())
+}
+
+fn is_traceparent(text: &str) -> bool {
+    let parts: Vec<&str> = text.split('-').collect();
+    let [version, trace, parent, flags] = parts[..] else { return false };
+    let is_hex = |part: &str, length: usize| {
+        part.len() == length && part.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
+    };
+    let is_zero = |part: &str| part.bytes().all(|b| b == b'0');
+    is_hex(version, 2)
+        && version != "ff"
+        && is_hex(trace, 32)
+        && !is_zero(trace)
+        && is_hex(parent, 16)
+        && !is_zero(parent)
+        && is_hex(flags, 2)
+}
+
+/// Whether `If-None-Match` names this ETag, or any.
+pub(crate) fn has_current(request: &HttpRequest, etag: &str) -> bool {
+    let values = request.headers().get_all(IF_NONE_MATCH).filter_map(|value| value.to_str().ok());
+    values
+        .flat_map(|value| value.split(','))
+        .map(str::trim)
+        .any(|tag| tag == "*" || tag.strip_prefix("W/").unwrap_or(tag) == etag)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use actix_web::test::TestRequest;
+
+    #[test]
+    fn only_a_well_formed_traceparent_is_taken() {
+        assert!(is_traceparent("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"));
+        for text in [
+            "",
+            "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331",
+            "00-0AF7651916CD43DD8448EB211C80319C-b7ad6b7169203331-01",
+            "00-00000000000000000000000000000000-b7ad6b7169203331-01",
+            "00-0af7651916cd43dd8448eb211c80319c-0000000000000000-01",
+            "ff-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+        ] {
+            assert!(!is_traceparent(text), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_boundary_may_be_quoted() {
+        let request = TestRequest::default()
+            .insert_header(("content-type", "multipart/form-data; boundary=\"a b\""))
+            .to_http_request();
+        assert_eq!(body_kind(&request).unwrap(), BodyKind::Form { boundary: "a b".to_owned() });
+    }
+
+    #[test]
+    fn etags_are_compared_weakly() {
+        for (header, expected) in [
+            ("\"r1\"", true),
+            ("W/\"r1\"", true),
+            ("\"r0\", \"r1\"", true),
+            ("*", true),
+            ("\"r2\"", false),
+            ("r1", false),
+        ] {
+            let request = TestRequest::default().insert_header(("if-none-match", header)).to_http_request();
+            assert_eq!(has_current(&request, "\"r1\""), expected, "{header}");
+        }
+    }
+}

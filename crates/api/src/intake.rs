@@ -1,0 +1,112 @@
+//! A submission on its way into the engine. Owns the receipt until it has become a task or nothing: whatever goes
+//! wrong in between, what was stored is taken away again. Must not touch the connection, so that it goes on when the
+//! client does not.
+
+use crate::form::{Form, Part, PartKind};
+use crate::json;
+use crate::problem::{Refused, malformed};
+use counterstep_kernel::client::{Receipt, Submission, SubmitError, Submitted};
+use counterstep_kernel::ports::{ByteStream, StoreError};
+use counterstep_kernel::{Engine, TaskType};
+use futures::StreamExt;
+use futures::stream;
+use serde_json::Value;
+use std::sync::Arc;
+use tokio::sync::Mutex;
+
+/// Submits a request that is one JSON value.
+pub(crate) async fn of_json(
+    engine: Engine,
+    task_type: TaskType,
+    submission: Submission,
+    body: Value,
+) -> Result<Submitted, Refused> {
+    let mut receipt = Receipt::begin(&engine, task_type, submission).await?;
+    let taken = receipt.body(body).map_err(Refused::from);
+    settle(receipt, taken).await
+}
+
+/// Submits a request that is a form, as it arrives.
+pub(crate) async fn of_form(
+    engine: Engine,
+    task_type: TaskType,
+    submission: Submission,
+    form: Form,
+) -> Result<Submitted, Refused> {
+    let mut receipt = Receipt::begin(&engine, task_type, submission).await?;
+    let taken = take_parts(&mut receipt, form).await;
+    settle(receipt, taken).await
+}
+
+/// Makes the task, or takes everything back.
+async fn settle(mut receipt: Receipt, taken: Result<(), Refused>) -> Result<Submitted, Refused> {
+    let refused = match taken {
+        Err(refused) => refused,
+        Ok(()) => match receipt.submit().await {
+            Ok(submitted) => return Ok(submitted),
+            // Committed or not, nobody knows: the files may be a task's by now. The sweep asks the database first.
+            Err(error @ SubmitError::Store(StoreError::Unknown(_))) => return Err(error.into()),
+            Err(error) => error.into(),
+        },
+    };
+    receipt.abandon(refused.detail()).await;
+    Err(refused)
+}
+
+async fn take_parts(receipt: &mut Receipt, form: Form) -> Result<(), Refused> {
+    let form = Arc::new(Mutex::new(Arrival { form, failure: None }));
+    loop {
+        let part = form.lock().await.form.part().await?;
+        let Some(Part { field, kind }) = part else { return Ok(()) };
+        match kind {
+            PartKind::File { name, content_type } => {
+                let stored = receipt.file(&field, name, &content_type, bytes_of(form.clone())).await;
+                if let Err(error) = stored {
+                    // The store only saw its source break off; why it did is known here.
+                    return Err(form.lock().await.failure.take().unwrap_or_else(|| error.into()));
+                }
+            }
+            PartKind::Json => {
+                let text = form.lock().await.form.text().await?;
+                let value = json::parse(&text).map_err(|refused| refused.at(&*field))?;
+                receipt.field(&field, value)?;
+            }
+            PartKind::Text => {
+                let text = form.lock().await.form.text().await?;
+                let text = String::from_utf8(text).map_err(|_| malformed("a text field must be UTF-8").at(&*field))?;
+                if text.contains('\0') {
+                    return Err(json::no_nul().at(field));
+                }
+                receipt.field(&field, Value::String(text))?;
+            }
+        }
+    }
+}
+
+/// A form, and why it broke off while a store was reading from it.
+#[derive(Debug)]
+struct Arrival {
+    form: Form,
+    failure: Option<Refused>,
+}
+
+/// The current part's bytes. The lock is never waited for: while this stream is read, nobody else asks the form.
+fn bytes_of(form: Arc<Mutex<Arrival>>) -> ByteStream {
+    stream::unfold(Some(form), |form| async move {
+        let form = form?;
+        let mut arrival = form.lock().await;
+        match arrival.form.data().await {
+            Ok(Some(bytes)) => {
+                drop(arrival);
+                Some((Ok(bytes), Some(form)))
+            }
+            Ok(None) => None,
+            Err(refused) => {
+                let error = std::io::Error::other(refused.detail().to_owned());
+                arrival.failure = Some(refused);
+                Some((Err(error), None))
+            }
+        }
+    })
+    .boxed()
+}

@@ -1,0 +1,20 @@
+//! The API service alone, with the shipped task types.
+
+use clap::Parser;
+use counterstep_api::cli::{ApiArgs, main as serve};
+use counterstep_node::{SettingsArgs, exit};
+use std::process::ExitCode;
+
+#[derive(Parser)]
+#[command(name = "counterstep-api", version, about = "Takes in distributed tasks over HTTP")]
+struct Cli {
+    #[command(flatten)]
+    settings: SettingsArgs,
+    #[command(flatten)]
+    api: ApiArgs,
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    exit::report("counterstep-api", serve(counterstep_tasks::tasks(), &cli.settings, &cli.api))
+}

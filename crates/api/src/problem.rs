@@ -1,0 +1,179 @@
+//! Every refusal as a problem document (RFC 9457). Owns which error becomes which code; what is our own fault goes to
+//! the log in full and to the client without a word of it.
+
+use actix_web::http::StatusCode;
+use actix_web::http::header::{ALLOW, CONTENT_TYPE, HeaderValue, RETRY_AFTER, X_CONTENT_TYPE_OPTIONS};
+use actix_web::{HttpResponse, ResponseError};
+use counterstep_contracts::{Problem, ProblemCode};
+use counterstep_kernel::client::SubmitError;
+use counterstep_kernel::engine::ChangeError;
+use counterstep_kernel::ports::StoreError;
+
+/// The media type of problem documents.
+pub(crate) const PROBLEM_JSON: &str = "application/problem+json";
+
+/// A request that is not answered as asked.
+#[derive(Debug, Clone)]
+pub(crate) struct Refused {
+    problem: Problem,
+    retry_after: Option<u32>,
+    allow: Option<&'static str>,
+}
+
+impl Refused {
+    /// With this code; `detail` says what was wrong, what was expected, what to do.
+    pub(crate) fn new(code: ProblemCode, detail: impl Into<String>) -> Self {
+        Self { problem: Problem::new(code, detail), retry_after: None, allow: None }
+    }
+
+    /// Names the field, header or parameter at fault.
+    pub(crate) fn at(mut self, pointer: impl Into<String>) -> Self {
+        self.problem = self.problem.at(pointer);
+        self
+    }
+
+    /// Says when to come again, in seconds.
+    pub(crate) fn retry_after(mut self, seconds: u32) -> Self {
+        self.retry_after = Some(seconds);
+        self
+    }
+
+    /// An address that takes other methods.
+    pub(crate) fn method(allow: &'static str) -> Self {
+        let mut refused = Self::new(ProblemCode::MethodNotAllowed, format!("use one of: {allow}"));
+        refused.allow = Some(allow);
+        refused
+    }
+
+    /// Our own fault. `doing` and `error` go to the log, never to the client.
+    pub(crate) fn internal(doing: &str, error: &dyn std::fmt::Display) -> Self {
+        tracing::error!(%error, doing, "a request could not be handled");
+        Self::new(ProblemCode::Internal, "this is our fault; the server's log has the details")
+    }
+
+    /// For an answer that the framework made by itself.
+    pub(crate) fn of_status(status: StatusCode) -> Self {
+        let code = match status.as_u16() {
+            404 => ProblemCode::NoSuchRoute,
+            405 => ProblemCode::MethodNotAllowed,
+            408 => ProblemCode::SlowBody,
+            413 => ProblemCode::TooLarge,
+            415 => ProblemCode::UnsupportedMediaType,
+            431 => ProblemCode::HeaderTooLarge,
+            503 => ProblemCode::Unavailable,
+            400..=499 => ProblemCode::MalformedParameter,
+            _ => ProblemCode::Internal,
+        };
+        Self::new(code, code.title())
+    }
+
+    /// The code.
+    #[cfg(test)]
+    pub(crate) fn code(&self) -> ProblemCode {
+        self.problem.code
+    }
+
+    /// What was wrong.
+    pub(crate) fn detail(&self) -> &str {
+        &self.problem.detail
+    }
+}
+
+impl std::fmt::Display for Refused {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.problem.fmt(f)
+    }
+}
+
+impl ResponseError for Refused {
+    fn status_code(&self) -> StatusCode {
+        StatusCode::from_u16(self.problem.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
+    }
+
+    fn error_response(&self) -> HttpResponse {
+        let mut answer = HttpResponse::build(self.status_code());
+        answer.insert_header((CONTENT_TYPE, PROBLEM_JSON)).insert_header((X_CONTENT_TYPE_OPTIONS, "nosniff"));
+        if let Some(seconds) = self.retry_after {
+            answer.insert_header((RETRY_AFTER, seconds.to_string()));
+        }
+        if let Some(allow) = self.allow {
+            answer.insert_header((ALLOW, HeaderValue::from_static(allow)));
+        }
+        answer.body(serde_json::to_vec(&self.problem).unwrap_or_default())
+    }
+}
+
+impl From<StoreError> for Refused {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::Unavailable(_) | StoreError::Unknown(_) => unavailable("the database", &error),
+            StoreError::Corrupt(_) => Self::internal("reading a row", &error),
+        }
+    }
+}
+
+impl From<ChangeError> for Refused {
+    fn from(error: ChangeError) -> Self {
+        match error {
+            ChangeError::Gone => no_such_task(),
+            ChangeError::Store(error) => error.into(),
+            ChangeError::Fenced | ChangeError::Illegal(_) | ChangeError::KeyTaken | ChangeError::Condemned => {
+                Self::internal("changing a task", &error)
+            }
+        }
+    }
+}
+
+impl From<SubmitError> for Refused {
+    fn from(error: SubmitError) -> Self {
+        match error {
+            SubmitError::Invalid(error) => Self::new(ProblemCode::InvalidRequest, error.message).at(error.pointer),
+            SubmitError::InProgress => Self::new(
+                ProblemCode::InProgress,
+                "the first request with this Idempotency-Key has not been answered yet: repeat this one later",
+            )
+            .retry_after(1),
+            SubmitError::KeyMismatch => Self::new(
+                ProblemCode::IdempotencyMismatch,
+                "this Idempotency-Key belongs to a request with another body: repeat that body, or use a new key",
+            )
+            .at("Idempotency-Key"),
+            SubmitError::TooSlow => slow("the request took longer to arrive than its files are kept for"),
+            SubmitError::Store(error) => error.into(),
+            // The kernel's word for it quotes whatever the reader of the bytes said; what that was is known here only.
+            SubmitError::Source(_) => Self::internal("storing a file of a request", &error),
+            SubmitError::Objects(_) | SubmitError::Declaration(_) => Self::internal("taking a request", &error),
+        }
+    }
+}
+
+/// A server that is needed does not answer; `what` names it without its address.
+pub(crate) fn unavailable(what: &str, error: &dyn std::fmt::Display) -> Refused {
+    tracing::warn!(%error, what, "a request failed for want of a server");
+    Refused::new(ProblemCode::Unavailable, format!("{what} does not answer: try again later")).retry_after(1)
+}
+
+/// A body that cannot be read.
+pub(crate) fn malformed(detail: impl Into<String>) -> Refused {
+    Refused::new(ProblemCode::MalformedBody, detail)
+}
+
+/// A body that can be read and breaks a rule.
+pub(crate) fn invalid(detail: impl Into<String>) -> Refused {
+    Refused::new(ProblemCode::InvalidRequest, detail)
+}
+
+/// A body over a limit.
+pub(crate) fn too_large(detail: impl Into<String>) -> Refused {
+    Refused::new(ProblemCode::TooLarge, detail)
+}
+
+/// A body that arrives too slowly.
+pub(crate) fn slow(detail: impl Into<String>) -> Refused {
+    Refused::new(ProblemCode::SlowBody, detail)
+}
+
+/// No task of this id, or another tenant's: the two are not told apart.
+pub(crate) fn no_such_task() -> Refused {
+    Refused::new(ProblemCode::NoSuchTask, "no task has this id: use the `task_id` of the answer to its submission")
+}

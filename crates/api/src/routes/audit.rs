@@ -1,0 +1,15 @@
+//! `GET /api/tasks/{id}/audit`: everything that ever happened to a task.
+
+use super::{Answer, load, task_id};
+use crate::query::Params;
+use crate::shared::Api;
+use crate::view;
+use actix_web::{HttpRequest, HttpResponse, web};
+
+pub(super) async fn get(api: web::Data<Api>, request: HttpRequest) -> Answer {
+    let id = task_id(&request)?;
+    Params::of(&request, &[])?;
+    let record = load(&api, id).await?;
+    let history = api.engine.ports.store.history(id).await?;
+    Ok(HttpResponse::Ok().json(view::trail(&record, history)))
+}

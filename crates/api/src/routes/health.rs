@@ -1,0 +1,58 @@
+//! `/healthz` (this process answers) and `/readyz` (what it needs answers too). They carry no address and no error
+//! text: anybody may ask.
+
+use super::Answer;
+use crate::problem::Refused;
+use crate::shared::Api;
+use actix_web::{HttpResponse, web};
+use counterstep_contracts::ProblemCode;
+use counterstep_contracts::http::Health;
+use counterstep_kernel::ports::TaskQuery;
+use futures::StreamExt;
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::time::Duration;
+use tokio::time::timeout;
+
+/// Whoever asks has a time limit of its own, often a few seconds.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// A folder of keys in which nothing is ever stored, so that looking into it costs little.
+const NOWHERE: &str = "t/readyz/";
+
+pub(super) async fn live() -> Answer {
+    Ok(HttpResponse::Ok().json(Health { status: "ok".to_owned(), parts: BTreeMap::new() }))
+}
+
+pub(super) async fn ready(api: web::Data<Api>) -> Answer {
+    let ports = &api.engine.ports;
+    let query = TaskQuery { limit: 1, ..TaskQuery::default() };
+    let store = async { ports.store.list(&query).await.map(drop) };
+    let objects = async { ports.objects.list(NOWHERE).next().await.transpose().map(drop) };
+    let (store, objects) = futures::future::join(answers("store", store), answers("objects", objects)).await;
+    if api.shutdown.is_cancelled() {
+        return Err(Refused::new(ProblemCode::Unavailable, "this server is stopping: ask another one").retry_after(1));
+    }
+    let silent: Vec<_> =
+        [("store", store), ("objects", objects)].iter().filter(|(_, ok)| !ok).map(|(n, _)| *n).collect();
+    if !silent.is_empty() {
+        let detail = format!("does not answer: {}", silent.join(", "));
+        return Err(Refused::new(ProblemCode::Unavailable, detail).retry_after(1));
+    }
+    let parts = ["store", "objects"].map(|part| (part.to_owned(), "ok".to_owned())).into();
+    Ok(HttpResponse::Ok().json(Health { status: "ok".to_owned(), parts }))
+}
+
+async fn answers<E: std::fmt::Display>(part: &str, question: impl Future<Output = Result<(), E>>) -> bool {
+    match timeout(PATIENCE, question).await {
+        Ok(Ok(())) => true,
+        Ok(Err(error)) => {
+            tracing::warn!(part, %error, "not ready");
+            false
+        }
+        Err(_) => {
+            tracing::warn!(part, "not ready: no answer in time");
+            false
+        }
+    }
+}

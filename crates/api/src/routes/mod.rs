@@ -1,0 +1,79 @@
+//! The addresses, and which methods each takes. One file a resource; none of them decides anything about tasks.
+
+mod audit;
+mod cancel;
+mod health;
+mod list;
+mod result;
+mod submit;
+mod task;
+mod types;
+
+use crate::problem::{Refused, no_such_task};
+use crate::shared::Api;
+use actix_web::{HttpRequest, HttpResponse, Resource, web};
+use counterstep_contracts::{ProblemCode, TaskId};
+use counterstep_kernel::record::TaskRecord;
+use uuid::Uuid;
+
+/// What a route gives.
+type Answer = Result<HttpResponse, Refused>;
+
+/// Adds every route.
+pub(crate) fn configure(config: &mut web::ServiceConfig) {
+    const READ: &str = "GET, HEAD";
+    config
+        .service(
+            // One address for a task and for a task type: which it is, the method says.
+            resource("/api/tasks/{id}", "GET, HEAD, POST, DELETE")
+                .route(web::get().to(task::get))
+                .route(web::head().to(task::get))
+                .route(web::post().to(submit::post))
+                .route(web::delete().to(cancel::delete)),
+        )
+        .service(read("/api/tasks", READ, list::get))
+        .service(read("/api/tasks/{id}/audit", READ, audit::get))
+        .service(read("/api/tasks/{id}/result/{name:.+}", READ, result::get))
+        .service(read("/api/task-types", READ, types::get))
+        .service(read("/healthz", READ, health::live))
+        .service(read("/readyz", READ, health::ready))
+        .default_service(web::to(nothing_here));
+}
+
+/// An address that can only be read. HEAD is answered like GET; the server leaves the body out.
+fn read<F, Args>(path: &str, allow: &'static str, handler: F) -> Resource
+where
+    F: actix_web::Handler<Args, Output = Answer> + Clone,
+    Args: actix_web::FromRequest + 'static,
+{
+    resource(path, allow).route(web::get().to(handler.clone())).route(web::head().to(handler))
+}
+
+fn resource(path: &str, allow: &'static str) -> Resource {
+    web::resource(path).default_service(web::to(move || async move { Answer::Err(Refused::method(allow)) }))
+}
+
+async fn nothing_here() -> Answer {
+    Err(Refused::new(ProblemCode::NoSuchRoute, "the addresses of this interface begin with /api/"))
+}
+
+/// A segment of the path, percent-decoded.
+fn segment<'a>(request: &'a HttpRequest, name: &str) -> &'a str {
+    request.match_info().get(name).unwrap_or_default()
+}
+
+/// The task id in the path, in the one spelling that answers use.
+fn task_id(request: &HttpRequest) -> Result<TaskId, Refused> {
+    let text = segment(request, "id");
+    let id = Uuid::try_parse(text).ok().filter(|_| text.len() == 36);
+    id.map(TaskId).ok_or_else(|| {
+        let detail = "a task id is a UUID with hyphens: use the `task_id` of the answer to its submission";
+        Refused::new(ProblemCode::MalformedParameter, detail).at("id")
+    })
+}
+
+/// A task of this tenant. That there is one of another tenant is nobody's business.
+async fn load(api: &Api, id: TaskId) -> Result<TaskRecord, Refused> {
+    let record = api.engine.ports.store.load(id).await?;
+    record.filter(|record| record.task.tenant == api.tenant()).ok_or_else(no_such_task)
+}

@@ -1,0 +1,101 @@
+//! `GET /api/tasks/{id}/result/{name}`: streams a stored file that the response names. Whatever it is, it is handed
+//! over as a file to keep and never as a page to show.
+
+use super::{Answer, load, segment, task_id};
+use crate::headers::has_current;
+use crate::problem::{Refused, unavailable};
+use crate::query::Params;
+use crate::shared::Api;
+use actix_web::body::SizedStream;
+use actix_web::http::header::{CONTENT_DISPOSITION, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, HeaderValue};
+use actix_web::{HttpRequest, HttpResponse, web};
+use counterstep_contracts::{FileName, ProblemCode, StoredFile, TaskStatus};
+use counterstep_kernel::keys;
+use counterstep_kernel::ports::ObjectError;
+use futures::TryStreamExt;
+use serde::Deserialize;
+use serde_json::Value;
+
+pub(super) async fn get(api: web::Data<Api>, request: HttpRequest) -> Answer {
+    let id = task_id(&request)?;
+    Params::of(&request, &[])?;
+    let task = load(&api, id).await?.task;
+    if task.status != TaskStatus::Completed {
+        let detail = format!("the task is {}: only a completed task has results", task.status);
+        return Err(Refused::new(ProblemCode::NotCompleted, detail));
+    }
+    let file = task.response.as_ref().and_then(|response| file_in(response, segment(&request, "name")));
+    let file = file.ok_or_else(no_such_result)?;
+    // The response is made by the author's code: it may name any key, and gets only those of its own task.
+    if !file.key.starts_with(&keys::task_prefix(&task.tenant, id)) {
+        tracing::warn!(task = %id, key = file.key, "a response names an object of another task");
+        return Err(no_such_result());
+    }
+    let etag = format!("\"{}\"", file.sha256);
+    if has_current(&request, &etag) {
+        return Ok(HttpResponse::NotModified().insert_header((ETAG, etag)).finish());
+    }
+    let body = api.engine.ports.objects.get(&file.bucket, &file.key).await.map_err(|error| match error {
+        ObjectError::NotFound(_) => {
+            tracing::error!(task = %id, %error, "a completed task's result is gone");
+            no_such_result()
+        }
+        ObjectError::Unavailable(_) => unavailable("the object store", &error),
+        ObjectError::Source(_) | ObjectError::Refused(_) => Refused::internal("reading a result", &error),
+    })?;
+    let body =
+        body.inspect_err(move |error| tracing::error!(task = %id, %error, "a result broke off while it was sent"));
+    let content_type = HeaderValue::from_str(&file.content_type)
+        .ok()
+        .filter(|value| !value.is_empty())
+        .unwrap_or_else(|| HeaderValue::from_static("application/octet-stream"));
+    Ok(HttpResponse::Ok()
+        .insert_header((CONTENT_TYPE, content_type))
+        .insert_header((CONTENT_DISPOSITION, attachment(&file.name)))
+        .insert_header((CONTENT_SECURITY_POLICY, "sandbox"))
+        .insert_header((ETAG, etag))
+        .body(SizedStream::new(file.size_bytes, body)))
+}
+
+fn no_such_result() -> Refused {
+    let detail = "the task's response has no stored file of this name: use the name of one of its fields that is a \
+                  file, or a list's name and an index, as in files/0";
+    Refused::new(ProblemCode::NoSuchResult, detail)
+}
+
+/// The file at `field` or `field/index` of a response.
+fn file_in(response: &Value, path: &str) -> Option<StoredFile> {
+    let place = match path.split_once('/') {
+        None => response.get(path)?,
+        Some((list, index)) => response.get(list)?.as_array()?.get(index.parse::<usize>().ok()?)?,
+    };
+    StoredFile::deserialize(place).ok()
+}
+
+/// RFC 6266: a plain name for old clients, and the real one percent-encoded.
+fn attachment(name: &FileName) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || " ._-()".contains(c);
+    let plain: String = name.as_str().chars().map(|c| if is_plain(c) { c } else { '_' }).collect();
+    let mut encoded = String::new();
+    for byte in name.as_str().bytes() {
+        if byte.is_ascii_alphanumeric() || b"!#$&+-.^_`|~".contains(&byte) {
+            encoded.push(char::from(byte));
+        } else {
+            encoded.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    format!("attachment; filename=\"{plain}\"; filename*=UTF-8''{encoded}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_cannot_leave_its_header() {
+        let name = FileName::parse("a\"; x=ü 名'%.html").unwrap();
+        let expected = "attachment; filename=\"a__ x__ __%.html\"".replace('%', "_")
+            + "; filename*=UTF-8''a%22%3B%20x%3D%C3%BC%20%E5%90%8D%27%25.html";
+        assert_eq!(attachment(&name), expected);
+    }
+}

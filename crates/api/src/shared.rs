@@ -1,0 +1,52 @@
+//! What every request of a server shares. Must not hold anything of a single request.
+
+use crate::problem::Refused;
+use crate::settings::ApiSettings;
+use counterstep_contracts::Tenant;
+use counterstep_kernel::{CancelToken, Engine};
+use std::future::Future;
+use tokio::runtime::Handle;
+use tokio_util::task::TaskTracker;
+
+/// The engine, the limits, and the work that outlives the request that began it.
+#[derive(Debug)]
+pub(crate) struct Api {
+    pub(crate) engine: Engine,
+    pub(crate) settings: ApiSettings,
+    pub(crate) shutdown: CancelToken,
+    runtime: Handle,
+    work: TaskTracker,
+}
+
+impl Api {
+    /// On the runtime of the caller.
+    pub(crate) fn new(engine: Engine, settings: ApiSettings, shutdown: CancelToken) -> Self {
+        Self { engine, settings, shutdown, runtime: Handle::current(), work: TaskTracker::new() }
+    }
+
+    /// Whose requests these are.
+    pub(crate) fn tenant(&self) -> Tenant {
+        Tenant::default()
+    }
+
+    /// Runs what must not be cut off when the client goes away: the server drops a request's future then, but a
+    /// transaction under way or the clean-up after an upload must come to its end.
+    pub(crate) async fn finish<T, F>(&self, doing: &'static str, work: F) -> Result<T, Refused>
+    where
+        T: Send + 'static,
+        F: Future<Output = Result<T, Refused>> + Send + 'static,
+    {
+        match self.work.spawn_on(work, &self.runtime).await {
+            Ok(result) => result,
+            Err(error) => Err(Refused::internal(doing, &error)),
+        }
+    }
+
+    /// Waits for what outlived its request, up to the drain time.
+    pub(crate) async fn drained(&self) {
+        self.work.close();
+        if tokio::time::timeout(self.settings.drain, self.work.wait()).await.is_err() {
+            tracing::warn!(left = self.work.len(), "stopping before every upload was cleaned up; the sweep will");
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! Rows as the bodies that clients see. Owns what of a row is shown; changes nothing and asks nobody.
+
+use crate::times::rfc3339;
+use counterstep_contracts::http::TaskView;
+use counterstep_contracts::http::{AttemptView, AuditTrail, AuditView, FailureView, Progress, StepView, TaskSummary};
+use counterstep_contracts::{StepNo, StepStatus};
+use counterstep_kernel::ports::TaskLine;
+use counterstep_kernel::record::{AttemptRow, AuditRow, History, TaskRecord};
+
+/// A task.
+pub(crate) fn task(record: TaskRecord) -> TaskView {
+    let TaskRecord { task, steps, now: _ } = record;
+    let is_done = |status: StepStatus| matches!(status, StepStatus::Completed | StepStatus::Skipped);
+    let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+    TaskView {
+        task_id: task.id,
+        task_type: task.task_type,
+        version: task.version,
+        status: task.status,
+        waiting_for: task.waiting,
+        due_at: task.due_at.map(rfc3339),
+        cancel_requested: task.cancel_requested_at.is_some(),
+        residue: task.residue,
+        revision: task.rev.0,
+        created_at: rfc3339(task.created_at),
+        updated_at: rfc3339(task.updated_at),
+        finished_at: task.finished_at.map(rfc3339),
+        recovery_attempts: task.recovery_attempts,
+        progress: Progress {
+            done: count(steps.iter().filter(|step| is_done(step.status)).count()),
+            total: count(steps.len()),
+        },
+        steps: steps
+            .into_iter()
+            .map(|step| StepView {
+                no: step.no,
+                name: step.name,
+                status: step.status,
+                attempts: step.attempts,
+                undo_attempts: step.undo_attempts,
+                error: step.error,
+            })
+            .collect(),
+        response: task.response,
+        failure: task.failure.map(|failure| FailureView {
+            step: failure.step,
+            class: failure.class,
+            message: failure.message,
+        }),
+    }
+}
+
+/// A line of a list.
+pub(crate) fn summary(line: TaskLine) -> TaskSummary {
+    TaskSummary {
+        task_id: line.task,
+        task_type: line.task_type,
+        status: line.status,
+        created_at: rfc3339(line.created_at),
+        updated_at: rfc3339(line.updated_at),
+    }
+}
+
+/// A task's past.
+pub(crate) fn trail(record: &TaskRecord, history: History) -> AuditTrail {
+    let name = |no: StepNo| {
+        let step = record.steps.iter().find(|step| step.no == no);
+        step.map_or_else(|| no.to_string(), |step| step.name.clone())
+    };
+    let entry = |row: AuditRow| AuditView {
+        seq: row.seq,
+        change_id: row.change_id,
+        at: rfc3339(row.at),
+        event: row.entry.event,
+        from: row.entry.from,
+        to: row.entry.to,
+        step: row.entry.step.map(name),
+        step_from: row.entry.step_from,
+        step_to: row.entry.step_to,
+        attempt: row.entry.attempt,
+        epoch: row.entry.epoch,
+        actor: row.entry.actor,
+        details: row.entry.details,
+    };
+    let attempt = |row: AttemptRow| AttemptView {
+        step: name(row.step),
+        direction: row.direction,
+        attempt: row.attempt,
+        epoch: row.epoch,
+        outcome: row.outcome,
+        error: row.error,
+        started_at: rfc3339(row.started_at),
+        ended_at: row.ended_at.map(rfc3339),
+    };
+    AuditTrail {
+        task_id: record.task.id,
+        entries: history.audit.into_iter().map(entry).collect(),
+        attempts: history.attempts.into_iter().map(attempt).collect(),
+    }
+}
