@@ -231,7 +231,7 @@ impl Registry {
     /// The newest version of the type with this route.
     #[must_use]
     pub fn by_route(&self, route: &str) -> Option<TaskType> {
-        self.types.values().filter(|task_type| task_type.decl.route() == route).next_back().copied()
+        self.types.values().rfind(|task_type| task_type.decl.route() == route).copied()
     }
 
     /// The queues on which steps of `host` are dispatched, of all types.

@@ -1,1 +1,13 @@
-//! To come.
+//! Tests of task types in ten lines, for Counterstep's own and for its users': a harness on the embedded adapters,
+//! planted faults, a sweep over all of them, and the invariants that must hold after each.
+//!
+//! There is no fake store: SQLite and folders in a temporary folder are the fake.
+
+pub mod form;
+pub mod harness;
+pub mod invariants;
+pub mod sweep;
+pub mod trail;
+
+pub use form::{Form, two_files};
+pub use harness::{Harness, TestTask};

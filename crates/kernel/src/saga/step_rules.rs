@@ -85,10 +85,22 @@ pub(super) fn rule(state: &State<'_>, task: TaskStatus, step: StepState, event: 
         }
         Event::UndoWaived(_) => {
             being_undone(task)?;
-            if step.effects || !step.started() {
-                return Err("its undo is not waived, or it never started");
+            if step.effects {
+                return Err("its undo is not waived");
             }
-            Ok(from)
+            match from {
+                StepStatus::Running
+                | StepStatus::Waiting
+                | StepStatus::Completed
+                | StepStatus::Failed
+                | StepStatus::InDoubt => Ok(from),
+                StepStatus::Pending
+                | StepStatus::Skipped
+                | StepStatus::Compensating
+                | StepStatus::Compensated
+                | StepStatus::CompensationFailed
+                | StepStatus::Resolved => Err("it never started"),
+            }
         }
         Event::UndoResolved(_) => {
             parked(task, TaskStatus::CompensationFailed)?;

@@ -12,6 +12,23 @@ pub(super) fn rule(state: &State<'_>, event: Event) -> Rule {
             _ => Err("the task does not exist yet"),
         };
     };
+    // An attempt under way is ended first, as in doubt where nobody knows better: once the task is with somebody else,
+    // or being undone, nothing could end it any more.
+    let leaves = matches!(
+        event,
+        Event::Dispatched
+            | Event::HandedOver
+            | Event::TakenBack
+            | Event::LostTooOften
+            | Event::Waits(_)
+            | Event::GaveUp(_)
+            | Event::Stopped
+            | Event::Quarantined
+    );
+    let cancels_unheld = event == Event::CancelRequested && status != TaskStatus::Running;
+    if (leaves || cancels_unheld) && state.steps.iter().any(|step| step.status == StepStatus::Running) {
+        return Err("a step of it is still running");
+    }
     match event {
         Event::Submitted => Err("it has been submitted before"),
         Event::Dispatched => only(status, &[TaskStatus::Submitted], TaskStatus::Dispatched),
@@ -119,9 +136,6 @@ fn waits(state: &State<'_>, status: TaskStatus) -> Rule {
     }
     if state.cancel_requested {
         return Err("a cancel was accepted: it stops instead");
-    }
-    if state.steps.iter().any(|step| step.status == StepStatus::Running) {
-        return Err("a step of it is still running");
     }
     Ok(TaskStatus::Waiting)
 }

@@ -70,10 +70,10 @@ pub async fn turn(engine: &Engine, host: Host, task: TaskId, shutdown: &CancelTo
         end.unwrap_or_else(|error| end_of(&error, task))
     };
     let end = beside(engine, lease, &tokens, shutdown, work).await;
-    if matches!(end, TurnEnd::Rests(_)) {
-        if let Err(error) = engine.ports.scratch.remove(task).await {
-            tracing::warn!(%task, %error, "removing the scratch of a task at rest failed; a sweep will");
-        }
+    if matches!(end, TurnEnd::Rests(_))
+        && let Err(error) = engine.ports.scratch.remove(task).await
+    {
+        tracing::warn!(%task, %error, "removing the scratch of a task at rest failed; a sweep will");
     }
     end
 }

@@ -1,0 +1,90 @@
+//! The shipped task types under the testkit.
+
+use counterstep_contracts::{Direction, TaskStatus};
+use counterstep_kernel::faults::{Fault, FaultKind};
+use counterstep_tasks::tasks;
+use counterstep_testkit::{Harness, invariants, sweep, two_files};
+use std::time::Duration;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_files_of_one_name_become_one_archive_in_five_commits() {
+    let task = Harness::embedded(tasks()).submit(two_files()).await;
+    assert_eq!(task.run_to_rest().await, TaskStatus::Completed);
+    task.assert_trail("upload_source_files ok, create_zip_archive ok, upload_zip ok, completed").await;
+    task.assert_no_orphans().await;
+    let history = task.history().await;
+    let changes: std::collections::BTreeSet<_> =
+        history.audit.iter().map(|row| row.change_id).chain(history.attempts.iter().map(|row| row.change_id)).collect();
+    // receive · submit · claim + start 2 · complete 2 + start 3 · complete 3 + complete task
+    assert_eq!(changes.len(), 5, "{}", task.trail().await);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_failed_upload_undoes_everything_and_leaves_no_object() {
+    let task = Harness::embedded(tasks()).fail_at("upload_zip").submit(two_files()).await;
+    task.run_to_rest().await;
+    task.assert_trail(
+        "upload_source_files ok, create_zip_archive ok, upload_zip failed, upload_zip undone, \
+         create_zip_archive waived, upload_source_files undone, failed",
+    )
+    .await;
+    task.assert_no_objects().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lost_worker_is_replaced_and_its_late_object_is_swept() {
+    let task = Harness::embedded(tasks()).crash_at("upload_zip").submit(two_files()).await;
+    assert_eq!(task.run_to_rest().await, TaskStatus::Completed);
+    task.assert_trail("upload_source_files ok, create_zip_archive ok, upload_zip in doubt, upload_zip ok, completed")
+        .await;
+    task.assert_no_orphans().await;
+    assert_eq!(invariants::successes(&task.history().await, Direction::Forward), 3);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_lost_while_undoing_is_replaced_and_the_undo_runs_again() {
+    let task =
+        Harness::embedded(tasks()).fail_at("upload_zip").crash_in_undo_of("upload_source_files").submit(two_files());
+    let task = task.await;
+    assert_eq!(task.run_to_rest().await, TaskStatus::Failed);
+    task.assert_trail(
+        "upload_source_files ok, create_zip_archive ok, upload_zip failed, upload_zip undone, \
+         create_zip_archive waived, upload_source_files undo in doubt, upload_source_files undone, failed",
+    )
+    .await;
+    task.assert_no_objects().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn scratch_that_is_gone_is_made_again_before_it_is_read() {
+    // The upload fails for now, often enough to sleep; meanwhile the worker's disk is wiped.
+    let fault = |n| Fault::at("upload_zip", FaultKind::FailTransiently).on_attempt(n);
+    let harness = (1..=4).fold(Harness::embedded(tasks()), |harness, n| harness.fault(fault(n)));
+    let task = harness.submit(two_files()).await;
+    let engine = task.engine.clone();
+    let id = task.id;
+    let wipe = async {
+        loop {
+            let record = engine.ports.store.load(id).await.expect("the store answers").expect("the task exists");
+            if record.task.status == TaskStatus::Waiting {
+                engine.ports.scratch.remove(id).await.expect("the scratch goes");
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    let (status, ()) = futures::join!(task.run_to_rest(), wipe);
+    assert_eq!(status, TaskStatus::Completed);
+    assert!(
+        task.trail().await.contains("create_zip_archive scratch lost, create_zip_archive ok"),
+        "{}",
+        task.trail().await
+    );
+    task.assert_invariants().await;
+    task.assert_no_orphans().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_fault_at_every_step_of_create_zip_from_files_leaves_a_clean_slate() {
+    sweep::every_fault(tasks, two_files).await;
+}

@@ -1,0 +1,277 @@
+//! A whole engine in a temporary folder. A test plants its faults, submits, and drives turns until the task rests.
+
+use crate::form::Form;
+use crate::{invariants, trail};
+use counterstep_adapters::embedded::{self, EmbeddedOptions, EmbeddedPaths};
+use counterstep_contracts::{FileName, Host, TaskId, TaskStatus, Tenant};
+use counterstep_kernel::client::{Receipt, Submission};
+use counterstep_kernel::faults::{Fault, FaultKind};
+use counterstep_kernel::ports::{ObjectInfo, Ports};
+use counterstep_kernel::record::{History, TaskRecord};
+use counterstep_kernel::turn::{TurnEnd, turn};
+use counterstep_kernel::{CancelToken, Engine, EngineSettings, Registry};
+use futures::{StreamExt, TryStreamExt};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// A task that has not come to rest after this long never will.
+const LIMIT: Duration = Duration::from_secs(30);
+
+/// What a test sets up.
+#[derive(Debug)]
+pub struct Harness {
+    registry: Registry,
+    settings: EngineSettings,
+    crash_at: Option<Fault>,
+}
+
+impl Harness {
+    /// On the embedded adapters, with a lease of a second.
+    #[must_use]
+    pub fn embedded(registry: Registry) -> Self {
+        let settings = EngineSettings {
+            lease: Duration::from_secs(1),
+            step_timeout: Duration::from_secs(2),
+            cancel_grace: Duration::from_millis(100),
+            ..EngineSettings::default()
+        };
+        Self { registry, settings, crash_at: None }
+    }
+
+    /// The step does its work and then fails for good.
+    #[must_use]
+    pub fn fail_at(self, step: &str) -> Self {
+        self.fault(Fault::at(step, FaultKind::FailAfter))
+    }
+
+    /// The host is lost in the first attempt of the step, after its work and before its commit.
+    #[must_use]
+    pub fn crash_at(mut self, step: &str) -> Self {
+        self.crash_at = Some(Fault::at(step, FaultKind::Hang).on_attempt(1));
+        self
+    }
+
+    /// The host is lost in the first attempt of the step's undo.
+    #[must_use]
+    pub fn crash_in_undo_of(mut self, step: &str) -> Self {
+        self.crash_at = Some(Fault::at(step, FaultKind::Hang).on_attempt(1).in_undo());
+        self
+    }
+
+    /// With this fault.
+    #[must_use]
+    pub fn fault(mut self, fault: Fault) -> Self {
+        self.settings.faults.push(fault);
+        self
+    }
+
+    /// With these settings, changed.
+    #[must_use]
+    pub fn settings(mut self, change: impl FnOnce(&mut EngineSettings)) -> Self {
+        change(&mut self.settings);
+        self
+    }
+
+    /// Starts the engine and submits.
+    ///
+    /// # Panics
+    /// When anything goes wrong: it is a test.
+    pub async fn submit(self, form: Form) -> TestTask {
+        let folder = tempfile::Builder::new().prefix("counterstep-test-").tempdir().expect("a temporary folder");
+        let ports = open(folder.path()).await;
+        let registry = Arc::new(self.registry);
+        let engine = Engine::new(ports, registry, self.settings, "test");
+        let id = submit(&engine, form).await;
+        TestTask { engine, id, crash_at: self.crash_at, _folder: folder }
+    }
+}
+
+async fn open(folder: &Path) -> Ports {
+    let paths = EmbeddedPaths {
+        database: folder.join("counterstep.db"),
+        objects: folder.join("objects"),
+        scratch: folder.join("scratch"),
+    };
+    embedded::open(paths, EmbeddedOptions::default()).await.expect("the embedded adapters open")
+}
+
+/// Submits a form to the only task type of an engine.
+///
+/// # Panics
+/// When it is refused.
+pub async fn submit(engine: &Engine, form: Form) -> TaskId {
+    let task_type = *engine.registry.iter().next().expect("a task type");
+    let submission = Submission { tenant: Tenant::default(), key: None, traceparent: None };
+    let mut receipt = Receipt::begin(engine, task_type, submission).await.expect("the receipt begins");
+    for (name, value) in form.fields {
+        receipt.field(&name, value).expect("the field is accepted");
+    }
+    for (field, name, bytes) in form.files {
+        let name = FileName::parse(&name).expect("a file name");
+        let body = futures::stream::once(async move { Ok(bytes.into()) }).boxed();
+        receipt.file(&field, name, "text/plain", body).await.expect("the file is accepted");
+    }
+    receipt.submit().await.expect("the request is accepted").answer.task_id
+}
+
+/// A submitted task under test.
+#[derive(Debug)]
+pub struct TestTask {
+    /// Its engine.
+    pub engine: Engine,
+    /// Its id.
+    pub id: TaskId,
+    crash_at: Option<Fault>,
+    _folder: TempDir,
+}
+
+impl TestTask {
+    /// Gives the task turns, on both kinds of host, and recovers it where its host was lost, until it rests.
+    ///
+    /// # Panics
+    /// When it does not come to rest.
+    pub async fn run_to_rest(&self) -> TaskStatus {
+        let until = Instant::now() + LIMIT;
+        if let Some(fault) = &self.crash_at {
+            self.lose_host_at(fault, until).await;
+        }
+        loop {
+            let record = self.record().await;
+            if record.task.status.is_at_rest() {
+                return record.task.status;
+            }
+            assert!(Instant::now() < until, "the task does not come to rest: {}", self.trail().await);
+            let end = turn(&self.engine, record.task.host, self.id, &CancelToken::new()).await;
+            if !matches!(end, TurnEnd::Rests(_) | TurnEnd::GivenBack) {
+                let plan = self.engine.plan_recovery(10).await.expect("the plan");
+                self.engine.recover(plan).await;
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        }
+    }
+
+    /// Runs turns on a host that hangs at the fault, and drops them there: like SIGKILL, nothing is said to anyone.
+    async fn lose_host_at(&self, fault: &Fault, until: Instant) {
+        let mut settings = (*self.engine.settings).clone();
+        settings.faults.insert(0, fault.clone());
+        let doomed = Engine::new(self.engine.ports.clone(), self.engine.registry.clone(), settings, "doomed");
+        let id = self.id;
+        let running = tokio::spawn(async move {
+            loop {
+                for host in [Host::Api, Host::Worker] {
+                    turn(&doomed, host, id, &CancelToken::new()).await;
+                }
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        });
+        loop {
+            let record = self.record().await;
+            let struck = record.steps.iter().any(|row| {
+                row.name == fault.step
+                    && row.attempt_open
+                    && row.last_attempt(fault.direction).0 == 1
+                    && match fault.direction {
+                        counterstep_contracts::Direction::Forward => {
+                            row.status == counterstep_contracts::StepStatus::Running
+                        }
+                        counterstep_contracts::Direction::Undo => {
+                            row.status == counterstep_contracts::StepStatus::Compensating
+                        }
+                    }
+            });
+            if struck {
+                break;
+            }
+            assert!(Instant::now() < until, "the fault did not strike: {}", self.trail().await);
+            assert!(!record.task.status.is_at_rest(), "the task rests before the fault struck");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        // Long enough for the step's own work; it hangs afterwards.
+        tokio::time::sleep(Duration::from_millis(150)).await;
+        running.abort();
+        let _ = running.await;
+    }
+
+    /// The task's rows.
+    ///
+    /// # Panics
+    /// When they cannot be read.
+    pub async fn record(&self) -> TaskRecord {
+        self.engine.ports.store.load(self.id).await.expect("the store answers").expect("the task exists")
+    }
+
+    /// The task's past.
+    ///
+    /// # Panics
+    /// When it cannot be read.
+    pub async fn history(&self) -> History {
+        self.engine.ports.store.history(self.id).await.expect("the store answers")
+    }
+
+    /// What happened, in words: see [`trail`].
+    pub async fn trail(&self) -> String {
+        trail::of(&self.record().await, &self.history().await)
+    }
+
+    /// The trail is this one.
+    ///
+    /// # Panics
+    /// When it is another one, or an invariant is broken.
+    pub async fn assert_trail(&self, expected: &str) {
+        let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert_eq!(words(&self.trail().await), words(expected));
+        self.assert_invariants().await;
+    }
+
+    /// Everything that the rows alone can show is in order.
+    ///
+    /// # Panics
+    /// When it is not.
+    pub async fn assert_invariants(&self) {
+        let task_type = self.engine.registry.iter().next().expect("a task type");
+        let broken = invariants::broken(task_type.decl, &self.record().await, &self.history().await);
+        assert!(broken.is_empty(), "broken: {}\nin: {}", broken.join("; "), self.trail().await);
+    }
+
+    /// All objects of all tasks.
+    ///
+    /// # Panics
+    /// When they cannot be listed.
+    pub async fn objects(&self) -> Vec<ObjectInfo> {
+        self.engine.ports.objects.list("").try_collect().await.expect("the objects are listed")
+    }
+
+    /// The object store is empty.
+    ///
+    /// # Panics
+    /// When it is not.
+    pub async fn assert_no_objects(&self) {
+        assert_eq!(self.objects().await, [], "objects are left");
+    }
+
+    /// Waits until sweeps have left only what committed outputs refer to.
+    ///
+    /// # Panics
+    /// When something else stays.
+    pub async fn assert_no_orphans(&self) {
+        let record = self.record().await;
+        let kept = invariants::referenced_keys(&record);
+        let until = Instant::now() + LIMIT;
+        loop {
+            let plan = self.engine.plan_sweep(1000).await.expect("the plan");
+            self.engine.sweep(plan).await.expect("the sweep");
+            let orphans: Vec<_> =
+                self.objects().await.into_iter().filter(|object| !kept.contains(&object.key)).collect();
+            if orphans.is_empty() {
+                break;
+            }
+            assert!(Instant::now() < until, "orphans stay: {orphans:?}");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        let there: Vec<_> = self.objects().await.into_iter().map(|object| object.key).collect();
+        let missing: Vec<_> = kept.iter().filter(|key| !there.contains(key)).collect();
+        assert!(missing.is_empty(), "outputs without their object: {missing:?}");
+    }
+}

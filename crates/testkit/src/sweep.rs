@@ -1,0 +1,48 @@
+//! Every fault at every step of a task type, one after another, each with a clean slate afterwards: one line a type.
+
+use crate::form::Form;
+use crate::harness::Harness;
+use counterstep_contracts::{Host, TaskStatus};
+use counterstep_kernel::Registry;
+use counterstep_kernel::faults::{Fault, FaultKind};
+
+/// Runs the task of a registry's only type once for each fault at each of its worker steps, and checks the outcome,
+/// the invariants, and that nothing is left that no row refers to.
+///
+/// # Panics
+/// When a run does not come out as it must; the message names fault and step.
+pub async fn every_fault(registry: fn() -> Registry, form: fn() -> Form) {
+    let task_type = *registry().iter().next().expect("a task type");
+    let compensates =
+        |at: usize| task_type.decl.steps[at].on_exhausted == counterstep_contracts::OnExhausted::Compensate;
+    let steps: Vec<_> = task_type.decl.steps.iter().enumerate().filter(|(_, step)| step.host == Host::Worker).collect();
+    for (at, step) in steps {
+        let name = step.name;
+        for kind in [FaultKind::FailBefore, FaultKind::FailAfter] {
+            if compensates(at) {
+                let task = Harness::embedded(registry()).fault(Fault::at(name, kind)).submit(form()).await;
+                assert_eq!(task.run_to_rest().await, TaskStatus::Failed, "{kind:?} at {name}");
+                task.assert_invariants().await;
+                task.assert_no_orphans().await;
+                task.assert_no_objects().await;
+            }
+        }
+        // Once only: whether another attempt follows is the policy's business, the outcome must fit either way.
+        for kind in [FaultKind::FailTransiently, FaultKind::Panic, FaultKind::Hang] {
+            let fault = Fault::at(name, kind).on_attempt(1);
+            let task = Harness::embedded(registry())
+                .settings(|settings| settings.step_timeout = std::time::Duration::from_millis(700))
+                .fault(fault)
+                .submit(form())
+                .await;
+            let expected = if step.retry.policy.max_retries > 0 { TaskStatus::Completed } else { TaskStatus::Failed };
+            assert_eq!(task.run_to_rest().await, expected, "{kind:?} once at {name}");
+            task.assert_invariants().await;
+            task.assert_no_orphans().await;
+        }
+        let task = Harness::embedded(registry()).crash_at(name).submit(form()).await;
+        assert_eq!(task.run_to_rest().await, TaskStatus::Completed, "a lost host at {name}");
+        task.assert_invariants().await;
+        task.assert_no_orphans().await;
+    }
+}

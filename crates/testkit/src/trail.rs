@@ -1,0 +1,38 @@
+//! A task's past in words, for assertions: `a ok, b failed, b undone, a undone, failed`.
+
+use counterstep_kernel::record::{History, TaskRecord};
+
+/// Steps with what became of them, in order, and the state that the task came to rest in.
+#[must_use]
+pub fn of(record: &TaskRecord, history: &History) -> String {
+    let mut words = Vec::new();
+    for row in &history.audit {
+        let entry = &row.entry;
+        let name = entry
+            .step
+            .and_then(|no| record.steps.iter().find(|step| step.no == no))
+            .map_or("", |step| step.name.as_str());
+        let said = match entry.event.as_str() {
+            "step_succeeded" => "ok",
+            "step_skipped" => "skipped",
+            "step_retries" => "retries",
+            "step_failed" => "failed",
+            "step_in_doubt" => "in doubt",
+            "step_scratch_lost" => "scratch lost",
+            "step_rebuilt" => "rebuilt",
+            "undo_succeeded" => "undone",
+            "undo_waived" => "waived",
+            "undo_retries" => "undo retries",
+            "undo_in_doubt" => "undo in doubt",
+            "undo_failed" => "undo failed",
+            _ => {
+                if entry.to.is_at_rest() && entry.from != Some(entry.to) {
+                    words.push(entry.to.to_string());
+                }
+                continue;
+            }
+        };
+        words.push(format!("{name} {said}"));
+    }
+    words.join(", ")
+}
