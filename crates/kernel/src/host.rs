@@ -67,30 +67,24 @@ async fn take_deliveries(
     spawn: &Spawn,
 ) {
     while !shutdown.is_cancelled() {
-        // Never more than there are free slots: what waits here could run elsewhere.
-        let Some(first) = slot(slots, shutdown).await else { return };
+        // Never more than there are free slots: what waits here could run elsewhere. The slot itself is not held while
+        // waiting for messages, or a host of one slot could never look for due tasks.
+        let Some(free) = slot(slots, shutdown).await else { return };
         let max = slots.available_permits() + 1;
+        drop(free);
         let fetch = engine.ports.queue.fetch(&settings.queues, max, settings.poll);
         let deliveries = match select(fetch, Box::pin(shutdown.cancelled())).await {
             Either::Left((Ok(deliveries), _)) => deliveries,
             Either::Left((Err(error), _)) => {
                 tracing::warn!(%error, "fetching from the queue failed");
-                drop(first);
                 engine.ports.clock.sleep(settings.poll).await;
                 continue;
             }
             Either::Right(_) => return,
         };
-        let mut first = Some(first);
         for delivery in deliveries {
-            // The poll may have taken the slots meanwhile; then this waits, and the delivery with it.
-            let permit = match first.take() {
-                Some(permit) => permit,
-                None => match slot(slots, shutdown).await {
-                    Some(permit) => permit,
-                    None => return,
-                },
-            };
+            // Due tasks may have taken the slots meanwhile; then this waits, and the delivery with it.
+            let Some(permit) = slot(slots, shutdown).await else { return };
             spawn(Box::pin(run_delivery(engine.clone(), settings.host, delivery, shutdown.clone(), permit)));
         }
     }

@@ -120,10 +120,24 @@ impl Inputs {
 /// Turns a step's output into what is stored.
 ///
 /// # Errors
-/// Permanent, when the type's `Serialize` refuses.
+/// Permanent, when the type's `Serialize` refuses, or a text in it holds the character U+0000, which no database
+/// column takes.
 pub fn output<T: Serialize>(value: &T) -> StepResult<Value> {
-    serde_json::to_value(value)
-        .map_err(|error| StepError::permanent(format_args!("the step's output cannot be written as JSON: {error}")))
+    let value = serde_json::to_value(value)
+        .map_err(|error| StepError::permanent(format_args!("the output cannot be written as JSON: {error}")))?;
+    if holds_nul(&value) {
+        return Err(StepError::permanent("a text in the output holds the character U+0000, which cannot be stored"));
+    }
+    Ok(value)
+}
+
+fn holds_nul(value: &Value) -> bool {
+    match value {
+        Value::String(text) => text.contains('\0'),
+        Value::Array(list) => list.iter().any(holds_nul),
+        Value::Object(map) => map.iter().any(|(key, inner)| key.contains('\0') || holds_nul(inner)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => false,
+    }
 }
 
 /// Why a request is refused.

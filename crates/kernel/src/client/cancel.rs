@@ -48,7 +48,10 @@ impl Engine {
             let again = draft.is_cancel_requested() && draft.record().task.goal != Some(UndoGoal::Failed);
             let outcome = match status {
                 TaskStatus::Cancelled => Ok(CancelOutcome::AlreadyCancelled),
-                TaskStatus::Running if again => Ok(CancelOutcome::Stopping),
+                // Also after a take-back: whoever claims it next honours the cancel.
+                TaskStatus::Submitted | TaskStatus::Dispatched | TaskStatus::Waiting | TaskStatus::Running if again => {
+                    Ok(CancelOutcome::Stopping)
+                }
                 TaskStatus::Compensating if again => Ok(CancelOutcome::Undoing),
                 TaskStatus::Submitted | TaskStatus::Dispatched | TaskStatus::Waiting | TaskStatus::Running
                     if !draft.decl().cancellable =>

@@ -296,10 +296,9 @@ impl Receipt {
             // A request without files claims its key here: another one may have been faster.
             Err(CommitError::KeyTaken) => return self.lost_race(&fingerprint).await,
             Err(error) => {
+                // Written, if the task is there: nobody else makes one of this id.
                 let unknown = matches!(error, CommitError::Stale | CommitError::Store(StoreError::Unknown(_)));
-                let written = unknown
-                    && matches!(self.engine.ports.store.load(self.id).await,
-                        Ok(Some(record)) if record.task.change_id == transition.change_id || record.task.id == self.id);
+                let written = unknown && matches!(self.engine.ports.store.load(self.id).await, Ok(Some(_)));
                 if !written {
                     return Err(from_commit(error));
                 }
@@ -367,12 +366,6 @@ impl Receipt {
 
     /// The request came to nothing: deletes what it stored, as far as the stores answer; the sweep does the rest.
     pub async fn abandon(self, why: &str) {
-        if !self.received.is_empty() {
-            let prefix = keys::task_prefix(&self.submission.tenant, self.id);
-            if let Err(error) = self.engine.ports.objects.delete_prefix(&prefix).await {
-                tracing::warn!(task = %self.id, %error, "deleting a request's files failed; the sweep will");
-            }
-        }
         let ends = self.received.keys().map(|&at| abandoned_attempt(self.task_type.decl, at, why)).collect::<Vec<_>>();
         let release = self
             .submission
@@ -383,8 +376,15 @@ impl Receipt {
         if ends.is_empty() && release.is_none() {
             return;
         }
+        // The ends first: a submission whose answer was lost may still be on its way into the database. Either it finds
+        // its attempts ended and fails, or these find them succeeded and fail; the files go in the first case only.
         if let Err(error) = self.write(ends, release).await {
-            tracing::warn!(task = %self.id, %error, "noting that a request came to nothing failed; the sweep will");
+            tracing::warn!(task = %self.id, %error, "a request came to nothing; its files are left to the sweep");
+            return;
+        }
+        let prefix = keys::task_prefix(&self.submission.tenant, self.id);
+        if let Err(error) = self.engine.ports.objects.delete_prefix(&prefix).await {
+            tracing::warn!(task = %self.id, %error, "deleting a request's files failed; the sweep will");
         }
     }
 

@@ -177,7 +177,7 @@ impl Draft {
         Ok(())
     }
 
-    /// Puts the task to sleep.
+    /// Puts the task to sleep, at most until its deadline.
     ///
     /// # Errors
     /// As the judge says.

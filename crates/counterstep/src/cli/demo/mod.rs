@@ -180,11 +180,13 @@ impl Demo<'_> {
         let task = accepted.task_id;
         println!("Submitted {} files as task {task}\n", paths.len());
         let progress = show::Steps::new(self.decl);
+        let mut lost = None;
         if let (Some(step), Some(running)) = (&self.args.crash_at, worker.take()) {
             self.until(remote, task, &progress, |view| step_is(view, step, StepStatus::Running)).await?;
             // It has done its work by now and not committed it: the worst moment.
             tokio::time::sleep(Duration::from_millis(500)).await;
             let pid = running.kill().await?;
+            lost = Some(Instant::now());
             progress.note(&format!("killed worker {pid} with SIGKILL in the middle of {step}"));
             let another = WorkerProcess::start(self.settings, None)?;
             progress.note(&format!(
@@ -199,7 +201,7 @@ impl Demo<'_> {
             worker.stop().await?;
         }
         println!("{}\n", table::audit(&remote.audit(task).await?));
-        self.conclude(engine, remote, &view).await?;
+        self.conclude(engine, remote, &view, lost).await?;
         println!("\nAll of it took {:.1} s", began.elapsed().as_secs_f64());
         Ok(())
     }
@@ -226,7 +228,13 @@ impl Demo<'_> {
     }
 
     /// What the run was to show: checked, and said.
-    async fn conclude(&self, engine: &Engine, remote: &Remote, view: &TaskView) -> Result<(), Exit> {
+    async fn conclude(
+        &self,
+        engine: &Engine,
+        remote: &Remote,
+        view: &TaskView,
+        lost: Option<Instant>,
+    ) -> Result<(), Exit> {
         let expected = if self.args.fail_at.is_some() { TaskStatus::Failed } else { TaskStatus::Completed };
         if view.status != expected {
             return Err(Exit::failed(format_args!("expected the task to end as {expected}; it is {}", view.status)));
@@ -235,11 +243,15 @@ impl Demo<'_> {
             let size = remote.download(view.task_id, RESULT, &self.args.out).await?;
             println!("Wrote {} ({size} bytes)", self.args.out.display());
         }
-        if self.args.crash_at.is_some() {
-            show::committed_once(remote, view).await?;
-            println!("Waiting for the sweep: an attempt's objects are orphans once no writer can be alive any more");
+        if self.args.crash_at.is_none() {
+            return show::no_orphans(engine, view, Duration::ZERO).await;
         }
-        show::no_orphans(engine, view).await
+        show::committed_once(remote, view).await?;
+        // Until then a writer could still be alive: the attempt's limit, the grace after a cancel, and the lease.
+        let protected = CRASH_STEP_TIMEOUT + CRASH_GRACE + CRASH_LEASE;
+        println!("Waiting for the sweep: what the killed attempt stored is an orphan {protected:?} after its start");
+        show::no_orphans(engine, view, protected.saturating_sub(lost.map_or(Duration::ZERO, |lost| lost.elapsed())))
+            .await
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::cli::remote::Remote;
 use counterstep_contracts::http::TaskView;
-use counterstep_contracts::{Direction, Outcome, TaskDecl};
+use counterstep_contracts::{Direction, Outcome, StepStatus, TaskDecl};
 use counterstep_kernel::{Engine, keys};
 use counterstep_node::Exit;
 use futures::TryStreamExt;
@@ -65,7 +65,8 @@ pub(super) async fn committed_once(remote: &Remote, view: &TaskView) -> Result<(
             .filter(|attempt| attempt.step == step.name && attempt.direction == Direction::Forward)
             .collect();
         let committed = tries.iter().filter(|attempt| attempt.outcome == Some(Outcome::Succeeded)).count();
-        println!("{}: {} attempts, {committed} committed output", step.name, tries.len());
+        let s = if tries.len() == 1 { "" } else { "s" };
+        println!("{}: {} attempt{s}, {committed} committed output", step.name, tries.len());
         if committed != 1 {
             return Err(Exit::failed(format_args!("expected one committed output of {}", step.name)));
         }
@@ -73,33 +74,36 @@ pub(super) async fn committed_once(remote: &Remote, view: &TaskView) -> Result<(
     Ok(())
 }
 
-/// Waits until the object store holds what the response and the outputs name, and nothing else.
-pub(super) async fn no_orphans(engine: &Engine, view: &TaskView) -> Result<(), Exit> {
+/// Waits until every overdue attempt has been swept, and checks that the object store holds what the outputs name, and
+/// nothing else. `patience` is how long the last attempt that came to nothing may still be protected.
+pub(super) async fn no_orphans(engine: &Engine, view: &TaskView, patience: Duration) -> Result<(), Exit> {
     let record = engine.ports.store.load(view.task_id).await.map_err(Exit::unavailable)?;
     let record = record.ok_or_else(|| Exit::failed("the task's row is gone"))?;
-    let referenced: BTreeSet<String> = record
+    let outputs: BTreeSet<String> = record
         .steps
         .iter()
-        .filter(|row| row.status == counterstep_contracts::StepStatus::Completed)
+        .filter(|row| row.status == StepStatus::Completed)
         .filter_map(|row| row.output.as_ref())
         .flat_map(keys_in)
         .collect();
     let prefix = keys::task_prefix(&record.task.tenant, view.task_id);
-    let limit = Instant::now() + Duration::from_secs(25);
+    let began = Instant::now();
     loop {
         let objects: Vec<_> = engine.ports.objects.list(&prefix).try_collect().await.map_err(Exit::unavailable)?;
-        let orphans: Vec<_> = objects.iter().filter(|object| !referenced.contains(&object.key)).collect();
-        let overdue = engine.ports.store.history(view.task_id).await.map_err(Exit::unavailable)?;
-        let open = overdue.attempts.iter().filter(|attempt| attempt.outcome != Some(Outcome::Succeeded)).count();
-        if orphans.is_empty() {
-            println!("{} objects left, all of them outputs; {open} attempts came to nothing; no orphan", objects.len());
+        let orphans: Vec<_> = objects.iter().filter(|object| !outputs.contains(&object.key)).collect();
+        let overdue = engine.plan_sweep(1).await.map_err(Exit::unavailable)?.condemn;
+        if orphans.is_empty() && overdue.is_empty() && began.elapsed() >= patience {
+            match objects.len() {
+                0 => println!("No object is left"),
+                count => println!("{count} objects are left, each the output of a completed step; no orphan"),
+            }
             return Ok(());
         }
-        if Instant::now() > limit {
+        if began.elapsed() > patience + Duration::from_secs(10) {
             let keys: Vec<_> = orphans.iter().map(|object| object.key.as_str()).collect();
             return Err(Exit::failed(format_args!("these objects belong to nothing: {}", keys.join(", "))));
         }
-        tokio::time::sleep(Duration::from_millis(200)).await;
+        tokio::time::sleep(Duration::from_millis(100)).await;
     }
 }
 
