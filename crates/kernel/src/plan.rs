@@ -79,7 +79,9 @@ pub fn backward(decl: &TaskDecl, steps: &[StepRow], go_on: bool) -> Backward {
     }
     let states = states(decl, steps);
     let Some(last) = latest_started(steps, |at| states[at].needs_undo()) else { return Backward::Finish };
-    Backward::Undo(stage_of(decl, last).into_iter().filter(|&at| states[at].needs_undo()).collect())
+    let mut stage: Vec<usize> = stage_of(decl, last).into_iter().filter(|&at| states[at].needs_undo()).collect();
+    stage.sort_by_key(|&at| std::cmp::Reverse(steps[at].started_seq));
+    Backward::Undo(stage)
 }
 
 /// Steps whose undo is waived, that started after every step which still needs an undo, and that were not passed on

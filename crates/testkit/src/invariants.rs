@@ -16,7 +16,7 @@ pub fn broken(decl: &TaskDecl, record: &TaskRecord, history: &History) -> Vec<St
     completed_is_whole(record, history, &mut broken);
     no_forward_start_after_compensating(history, &mut broken);
     attempts_are_contiguous(history, &mut broken);
-    undo_is_in_reverse(record, history, &mut broken);
+    undo_is_in_reverse(decl, history, &mut broken);
     broken
 }
 
@@ -123,19 +123,48 @@ fn attempts_are_contiguous(history: &History, broken: &mut Vec<String>) {
     }
 }
 
-/// 10: undos start in the reverse order of the steps' first starts.
-fn undo_is_in_reverse(record: &TaskRecord, history: &History, broken: &mut Vec<String>) {
-    let started = |no| record.steps.iter().find(|row| row.no == no).and_then(|row| row.started_seq);
-    let mut seen = BTreeSet::new();
-    let mut last = None;
-    for entry in history.audit.iter().map(|row| &row.entry).filter(|entry| entry.event == "undo_started") {
-        let Some(no) = entry.step.filter(|no| seen.insert(*no)) else { continue };
-        let seq = started(no);
-        if last.is_some_and(|last| seq > last) {
-            broken.push(format!("10: step {no} started later than the one undone before it"));
+/// 10: undos go in the reverse order of the steps' first starts; those of a parallel group side by side, and all of
+/// them before the group's predecessor.
+fn undo_is_in_reverse(decl: &TaskDecl, history: &History, broken: &mut Vec<String>) {
+    let group = |no| decl.steps.iter().find(|step| step.no == no).and_then(|step| step.group);
+    let mut starts = Vec::new();
+    let mut open = BTreeSet::new();
+    for entry in history.audit.iter().map(|row| &row.entry) {
+        let Some(no) = entry.step else { continue };
+        match entry.event.as_str() {
+            "step_started" if !starts.contains(&no) => starts.push(no),
+            "undo_started" => {
+                let place = |of| starts.iter().position(|no| *no == of);
+                for other in &open {
+                    if group(*other).is_none() || group(*other) != group(no) {
+                        broken
+                            .push(format!("10: the undo of step {no} starts while that of step {other} is under way"));
+                    }
+                }
+                let later = starts.iter().filter(|other| place(**other) > place(no) && group(**other) != group(no));
+                let needs = |of: counterstep_contracts::StepNo| {
+                    decl.steps.iter().any(|step| step.no == of && step.undo.has_effects())
+                };
+                for other in later.filter(|other| needs(**other)) {
+                    if !undone_before(history, *other, entry.seq) {
+                        broken.push(format!("10: the undo of step {no} starts before that of step {other} has ended"));
+                    }
+                }
+                open.insert(no);
+            }
+            "undo_succeeded" | "undo_failed" | "undo_in_doubt" => {
+                open.remove(&no);
+            }
+            _ => {}
         }
-        last = Some(seq);
     }
+}
+
+fn undone_before(history: &History, no: counterstep_contracts::StepNo, seq: counterstep_contracts::AuditSeq) -> bool {
+    history.audit.iter().map(|row| &row.entry).take_while(|entry| entry.seq < seq).any(|entry| {
+        entry.step == Some(no)
+            && matches!(entry.step_to, Some(StepStatus::Compensated | StepStatus::CompensationFailed))
+    })
 }
 
 /// Keys of objects that committed outputs refer to, of steps that were not undone.

@@ -1,0 +1,87 @@
+//! Lost and paused hosts.
+
+use crate::errand::{Errand, only};
+use counterstep_contracts::{Direction, Host, TaskStatus};
+use counterstep_kernel::faults::{Fault, FaultKind};
+use counterstep_kernel::turn::{TurnEnd, turn};
+use counterstep_kernel::{CancelReason, CancelToken};
+use counterstep_testkit::{Form, Harness, invariants};
+use std::time::Duration;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_paused_worker_cannot_commit_after_takeover() {
+    let task = Harness::embedded(only::<Errand>()).submit(Form::new().field("pick_ms", 300)).await;
+    let token = CancelToken::new();
+    turn(&task.engine, Host::Api, task.id, &token).await;
+    let mut paused = Box::pin(turn(&task.engine, Host::Worker, task.id, &token));
+    // Polled until its steps run, then left alone, like a process under SIGSTOP: no step goes on, no heartbeat.
+    let _ = tokio::time::timeout(Duration::from_millis(100), &mut paused).await.expect_err("it is still running");
+    assert_eq!(task.run_to_rest().await, TaskStatus::Completed, "another one took over when the lease ran out");
+    assert_eq!(paused.await, TurnEnd::Lost, "the first one is fenced");
+    task.assert_invariants().await;
+    assert_eq!(invariants::successes(&task.history().await, Direction::Forward), 4);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_task_that_loses_host_after_host_is_undone() {
+    // It hangs and ignores its token; each turn on it is dropped, as if its process had died.
+    let harness = Harness::embedded(only::<Errand>())
+        .settings(|settings| settings.step_timeout = Duration::from_secs(60))
+        .fault(Fault::at("deliver", FaultKind::Hang));
+    let task = harness.submit(Form::new()).await;
+    let token = CancelToken::new();
+    turn(&task.engine, Host::Api, task.id, &token).await;
+    for _ in 0..2 {
+        for _ in 0..200 {
+            let _ = tokio::time::timeout(Duration::from_millis(300), turn(&task.engine, Host::Worker, task.id, &token))
+                .await;
+            let plan = task.engine.plan_recovery(10).await.expect("the plan");
+            if task.engine.recover(plan).await.taken_back == [task.id] {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+    assert_eq!(task.record().await.task.status, TaskStatus::Compensating, "{}", task.trail().await);
+    assert_eq!(task.run_to_rest().await, TaskStatus::Failed);
+    let record = task.record().await;
+    assert_eq!(record.task.failure.expect("a failure").class, "lost");
+    task.assert_invariants().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_shutdown_hands_the_task_over_and_uses_up_no_retry() {
+    let harness = Harness::embedded(only::<Errand>())
+        .settings(|settings| settings.drain = Duration::from_millis(50))
+        .fault(Fault::at("deliver", FaultKind::Hang).on_attempt(1));
+    let task = harness.submit(Form::new()).await;
+    let token = CancelToken::new();
+    turn(&task.engine, Host::Api, task.id, &token).await;
+    let shutdown = async {
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        token.cancel(CancelReason::Shutdown);
+    };
+    let (end, ()) = futures::join!(turn(&task.engine, Host::Worker, task.id, &token), shutdown);
+    assert_eq!(end, TurnEnd::GivenBack);
+    let record = task.record().await;
+    assert_eq!((record.task.status, record.task.lease_owner), (TaskStatus::Dispatched, None));
+    assert_eq!(task.run_to_rest().await, TaskStatus::Completed);
+    let record = task.record().await;
+    assert_eq!((record.steps[4].attempts.0, record.steps[4].retries_used, record.task.recovery_attempts), (2, 0, 0));
+    assert!(task.trail().await.contains("deliver in doubt, deliver ok"), "{}", task.trail().await);
+    task.assert_invariants().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ten_hosts_that_want_one_task_give_it_one_turn() {
+    let task = Harness::embedded(only::<Errand>()).submit(Form::new()).await;
+    let token = CancelToken::new();
+    turn(&task.engine, Host::Api, task.id, &token).await;
+    let turns = (0..10).map(|_| turn(&task.engine, Host::Worker, task.id, &token));
+    let ends = futures::future::join_all(turns).await;
+    let rests = ends.iter().filter(|end| matches!(end, TurnEnd::Rests(TaskStatus::Completed))).count();
+    assert!(rests >= 1, "{ends:?}");
+    let claims = task.history().await.audit.iter().filter(|row| row.entry.event == "claimed").count();
+    assert_eq!(claims, 2, "once on the api host, once on a worker");
+    task.assert_invariants().await;
+}

@@ -1,0 +1,57 @@
+//! Backward: retries of undos, undos that give up, and what is parked then.
+
+use crate::errand::{Errand, Stubborn, only};
+use counterstep_contracts::{StepStatus, TaskStatus};
+use counterstep_kernel::faults::{Fault, FaultKind};
+use counterstep_testkit::{Form, Harness};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_undo_is_retried_under_its_own_policy() {
+    let refund = |n| Fault::at("pay", FaultKind::FailTransiently).in_undo().on_attempt(n);
+    let harness = Harness::embedded(only::<Errand>()).fail_at("deliver").fault(refund(1)).fault(refund(2));
+    let task = harness.submit(Form::new()).await;
+    assert_eq!(task.run_to_rest().await, TaskStatus::Failed);
+    task.assert_invariants().await;
+    let record = task.record().await;
+    assert_eq!((record.steps[2].undo_attempts.0, record.steps[2].undo_retries_used), (3, 2));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_undo_that_gives_up_parks_the_task_and_leaves_earlier_steps_alone() {
+    let harness =
+        Harness::embedded(only::<Errand>()).fail_at("deliver").fault(Fault::at("pay", FaultKind::FailAfter).in_undo());
+    let task = harness.submit(Form::new()).await;
+    assert_eq!(task.run_to_rest().await, TaskStatus::CompensationFailed);
+    let record = task.record().await;
+    assert_eq!(record.steps[2].status, StepStatus::CompensationFailed);
+    assert_eq!(record.steps[0].status, StepStatus::Completed, "a barrier: its predecessor is not touched");
+    let history = task.history().await;
+    let entry = history.audit.iter().find(|row| row.entry.event == "undo_failed").expect("the entry");
+    assert_eq!(entry.entry.details["error"], "planted: fails after its work");
+    assert_eq!(entry.entry.details["attempts"], 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn on_request_the_other_steps_are_undone_before_the_task_is_parked() {
+    let harness = Harness::embedded(only::<Stubborn>())
+        .fault(Fault::at("four", FaultKind::FailBefore))
+        .fault(Fault::at("two", FaultKind::FailAfter).in_undo());
+    let task = harness.submit(Form::new()).await;
+    assert_eq!(task.run_to_rest().await, TaskStatus::CompensationFailed);
+    task.assert_trail(
+        "one ok, two ok, three ok, four failed, four undone, three undone, two undo failed, one undone, \
+         compensation_failed",
+    )
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_panicking_undo_is_an_attempt_that_failed() {
+    let harness = Harness::embedded(only::<Errand>())
+        .fail_at("deliver")
+        .fault(Fault::at("note", FaultKind::Panic).in_undo().on_attempt(1));
+    let task = harness.submit(Form::new()).await;
+    assert_eq!(task.run_to_rest().await, TaskStatus::Failed);
+    task.assert_invariants().await;
+    assert!(task.trail().await.contains("note undo retries, note undone"), "{}", task.trail().await);
+}
