@@ -152,7 +152,7 @@ fn undo_is_in_reverse(decl: &TaskDecl, history: &History, broken: &mut Vec<Strin
                 }
                 open.insert(no);
             }
-            "undo_succeeded" | "undo_failed" | "undo_in_doubt" => {
+            "undo_succeeded" | "undo_retries" | "undo_failed" | "undo_in_doubt" => {
                 open.remove(&no);
             }
             _ => {}
