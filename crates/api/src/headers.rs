@@ -31,7 +31,17 @@ pub(crate) fn body_kind(request: &HttpRequest) -> Result<BodyKind, Refused> {
         let detail = "a compressed body is not accepted: send it without Content-Encoding";
         return Err(Refused::new(ProblemCode::UnsupportedMediaType, detail).at("Content-Encoding"));
     }
-    let media_type = request.mime_type().ok().flatten().ok_or_else(other)?;
+    let no_boundary = || {
+        let detail = "the Content-Type of a form needs a `boundary` of 1 to 70 ASCII characters, in quotes where it is \
+                      more than letters, digits and hyphens";
+        malformed(detail).at("Content-Type")
+    };
+    let media_type = match request.mime_type() {
+        Ok(Some(media_type)) => media_type,
+        // An empty or unquoted boundary makes the whole header unreadable.
+        Err(_) if request.content_type().eq_ignore_ascii_case("multipart/form-data") => return Err(no_boundary()),
+        Ok(None) | Err(_) => return Err(other()),
+    };
     match media_type.essence_str() {
         "application/json" => match media_type.get_param("charset") {
             Some(charset) if !charset.as_str().eq_ignore_ascii_case("utf-8") => Err(other()),
@@ -42,8 +52,7 @@ pub(crate) fn body_kind(request: &HttpRequest) -> Result<BodyKind, Refused> {
             if (1..=70).contains(&boundary.len()) && boundary.bytes().all(|b| (b' '..=b'~').contains(&b)) {
                 Ok(BodyKind::Form { boundary })
             } else {
-                let detail = "the Content-Type of a form needs a `boundary` of 1 to 70 ASCII characters";
-                Err(malformed(detail).at("Content-Type"))
+                Err(no_boundary())
             }
         }
         _ => Err(other()),

@@ -1,5 +1,8 @@
 //! What every answer has, whoever made it: `nosniff`, and a problem document where the framework, or a panic, left
 //! something else. Must not change an answer that a route gave.
+//!
+//! It cannot reach what actix-http answers before there is a request: a head that cannot be parsed (400), is too large
+//! (431) or never ends (408) gets a bare status and a closed connection.
 
 use crate::problem::{PROBLEM_JSON, Refused};
 use actix_web::body::{BoxBody, MessageBody};

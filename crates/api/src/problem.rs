@@ -15,7 +15,8 @@ pub(crate) const PROBLEM_JSON: &str = "application/problem+json";
 /// A request that is not answered as asked.
 #[derive(Debug, Clone)]
 pub(crate) struct Refused {
-    problem: Problem,
+    // Boxed: a refusal is the rare end of functions that are called for every part of a form.
+    problem: Box<Problem>,
     retry_after: Option<u32>,
     allow: Option<&'static str>,
 }
@@ -23,12 +24,12 @@ pub(crate) struct Refused {
 impl Refused {
     /// With this code; `detail` says what was wrong, what was expected, what to do.
     pub(crate) fn new(code: ProblemCode, detail: impl Into<String>) -> Self {
-        Self { problem: Problem::new(code, detail), retry_after: None, allow: None }
+        Self { problem: Box::new(Problem::new(code, detail)), retry_after: None, allow: None }
     }
 
     /// Names the field, header or parameter at fault.
     pub(crate) fn at(mut self, pointer: impl Into<String>) -> Self {
-        self.problem = self.problem.at(pointer);
+        self.problem.pointer = Some(pointer.into());
         self
     }
 

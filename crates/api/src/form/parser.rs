@@ -140,10 +140,13 @@ enum Line {
 mod tests {
     use super::*;
 
-    /// Each part as headers and content; `None`: the form did not end.
-    fn read(form: &[u8], chunk: usize) -> Result<Option<Vec<(String, Vec<u8>)>>, &'static str> {
+    /// Each part as headers and content.
+    type Parts = Vec<(String, Vec<u8>)>;
+
+    /// `None`: the form did not end.
+    fn read(form: &[u8], chunk: usize) -> Result<Option<Parts>, &'static str> {
         let mut parser = Parser::new("XX");
-        let mut parts: Vec<(String, Vec<u8>)> = Vec::new();
+        let mut parts = Parts::new();
         let mut chunks = form.chunks(chunk);
         loop {
             match parser.next()? {

@@ -12,6 +12,8 @@ use actix_web::{HttpRequest, HttpResponse, web};
 use counterstep_contracts::ProblemCode;
 use counterstep_kernel::TaskType;
 use counterstep_kernel::client::{Submission, Submitted};
+use futures::future::{Either, select};
+use std::pin::pin;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
@@ -58,9 +60,12 @@ async fn upload(
     let intake = intake::of_form(api.engine.clone(), task_type, submission, form);
     let intake = api.finish("taking a form", intake);
     let pump = pump(Arriving::new(api, payload), to, api.settings.max_form_bytes);
-    // Together, and not one after the other: the intake starts to run when it is first polled.
-    let (submitted, ()) = futures::future::join(intake, pump).await;
-    submitted
+    // The intake comes first: it starts to run when it is polled. Once it has its answer, nobody waits for the rest of
+    // a body that may never come.
+    match select(pin!(intake), pin!(pump)).await {
+        Either::Left((submitted, _)) => submitted,
+        Either::Right(((), intake)) => intake.await,
+    }
 }
 
 async fn pump(mut body: Arriving, to: mpsc::Sender<Sent>, limit: u64) {

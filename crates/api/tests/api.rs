@@ -1,0 +1,22 @@
+//! The HTTP interface over real sockets, on the embedded adapters in a temporary folder.
+
+#[path = "api/cancels.rs"]
+mod cancels;
+#[path = "api/framing.rs"]
+mod framing;
+#[path = "api/idempotency.rs"]
+mod idempotency;
+#[path = "api/reading.rs"]
+mod reading;
+#[path = "api/reply.rs"]
+mod reply;
+#[path = "api/results.rs"]
+mod results;
+#[path = "api/site.rs"]
+mod site;
+#[path = "api/stopping.rs"]
+mod stopping;
+#[path = "api/types.rs"]
+mod types;
+#[path = "api/uploads.rs"]
+mod uploads;

@@ -1,0 +1,118 @@
+//! The `Idempotency-Key`, and the trace context beside it.
+
+use crate::reply::Reply;
+use crate::site::{Site, eventually, file_head, text_part};
+use counterstep_contracts::http::Accepted;
+
+const NOTE: &str = "/api/tasks/write-note";
+
+async fn post(site: &Site, key: &str, body: &str) -> Reply {
+    let request = site.request("POST", NOTE).header("content-type", "application/json");
+    site.send(request.header("idempotency-key", key).body(body.to_owned())).await
+}
+
+fn upload(key: &str, length: usize) -> String {
+    format!(
+        "POST /api/tasks/keep-files HTTP/1.1\r\nHost: x\r\nIdempotency-Key: {key}\r\n\
+         Content-Type: multipart/form-data; boundary=XX\r\nContent-Length: {length}\r\n\r\n"
+    )
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_repetition_gets_the_first_answer_and_says_so() {
+    let site = Site::start().await;
+    let first: Accepted = post(&site, "k", r#"{"text":"a","count":1}"#).await.json(202);
+    // The same request in other words: order and white space mean nothing in JSON.
+    let again = post(&site, "k", r#" { "count" : 1, "text" : "a" } "#).await;
+    assert_eq!(again.json::<Accepted>(202), first);
+    assert_eq!(again.header("idempotency-replayed"), Some("true"));
+    assert_eq!(again.header("location"), Some(&*format!("/api/tasks/{}", first.task_id)));
+    assert_eq!(site.tasks().await, 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_same_key_with_another_body_is_422() {
+    let site = Site::start().await;
+    post(&site, "k", r#"{"text":"a"}"#).await.json::<Accepted>(202);
+    post(&site, "k", r#"{"text":"b"}"#).await.problem(422, "idempotency-mismatch");
+    let other = site.request("POST", "/api/tasks/charge-card").header("content-type", "application/json");
+    let reply = site.send(other.header("idempotency-key", "k").body(r#"{"text":"a"}"#)).await;
+    reply.problem(422, "idempotency-mismatch");
+    assert_eq!(site.tasks().await, 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refused_request_does_not_use_up_its_key() {
+    let site = Site::start().await;
+    post(&site, "k", r#"{"text":5}"#).await.problem(422, "invalid-request");
+    post(&site, "k", r#"{"text":"a"}"#).await.json::<Accepted>(202);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_repetition_while_the_first_arrives_is_409() {
+    let site = Site::start().await;
+    let body = format!("{}abc\r\n--XX--\r\n", file_head("filename=\"a.txt\""));
+    let (sent, rest) = body.split_at(body.len() - 10);
+    let mut first = site.connect(format!("{}{sent}", upload("k", body.len())).as_bytes()).await;
+    eventually("the first file is being stored", || async {
+        if site.stored().is_empty() { Err("nothing") } else { Ok(()) }
+    })
+    .await;
+    let second = site.raw(format!("{}{body}", upload("k", body.len())).as_bytes()).await;
+    second.problem(409, "in-progress");
+    assert_eq!(second.header("retry-after"), Some("1"));
+    tokio::io::AsyncWriteExt::write_all(&mut first, rest.as_bytes()).await.unwrap();
+    Reply::read(&mut first).await.json::<Accepted>(202);
+    assert_eq!(site.tasks().await, 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_repeated_upload_is_compared_by_content_and_stored_once() {
+    let site = Site::start().await;
+    let send = async |content: &str| {
+        let body = format!("{}{}{content}\r\n--XX--\r\n", text_part("label", "x"), file_head("filename=\"a.txt\""));
+        site.raw(format!("{}{body}", upload("k", body.len())).as_bytes()).await
+    };
+    let first: Accepted = send("abc").await.json(202);
+    let again = send("abc").await;
+    assert_eq!(again.json::<Accepted>(202), first);
+    assert_eq!(again.header("idempotency-replayed"), Some("true"));
+    send("abd").await.problem(422, "idempotency-mismatch");
+    assert_eq!((site.tasks().await, site.stored().len()), (1, 1));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_is_1_to_255_visible_ascii_characters() {
+    let site = Site::start().await;
+    let (longest, too_long) = ("k".repeat(255), "k".repeat(256));
+    post(&site, &longest, r#"{"text":"a"}"#).await.json::<Accepted>(202);
+    for key in [&*too_long, "", "a b", "a\tb", "é"] {
+        post(&site, key, r#"{"text":"a"}"#).await.problem(400, "malformed-idempotency-key");
+    }
+    let twice = site.request("POST", NOTE).header("content-type", "application/json").body("{\"text\":\"a\"}");
+    let twice = twice.header("idempotency-key", "a").header("idempotency-key", "b");
+    site.send(twice).await.problem(400, "malformed-idempotency-key");
+    assert_eq!(site.tasks().await, 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_with_a_control_character_is_400() {
+    let site = Site::start().await;
+    let request = format!("{}{{}}", upload("a\u{1}b", 2));
+    let reply = site.raw(request.as_bytes()).await;
+    assert_eq!(reply.status, 400);
+    assert_eq!(site.tasks().await, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_well_formed_traceparent_is_kept_and_another_ignored() {
+    let site = Site::start().await;
+    let good = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+    for (sent, kept) in [(good, Some(good)), ("nonsense", None)] {
+        let request = site.request("POST", NOTE).header("content-type", "application/json");
+        let reply = site.send(request.header("traceparent", sent).body("{\"text\":\"a\"}")).await;
+        let task = reply.json::<Accepted>(202).task_id;
+        let record = site.engine.ports.store.load(task).await.unwrap().unwrap();
+        assert_eq!(record.task.traceparent.as_deref(), kept);
+    }
+}

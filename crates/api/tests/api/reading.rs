@@ -1,0 +1,181 @@
+//! Looking at tasks: one, many, their past, and what can be submitted.
+
+use crate::site::Site;
+use counterstep_contracts::http::{Accepted, AuditTrail, Health, Page, TaskSummary, TaskView};
+use counterstep_contracts::{TaskId, TaskStatus};
+use serde_json::Value;
+use std::time::{Duration, Instant};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_task_is_shown_with_its_steps_and_an_etag() {
+    let site = Site::start().await;
+    let task = site.submit("/api/tasks/write-note").await;
+    let path = format!("/api/tasks/{task}");
+    let reply = site.get(&path).await;
+    let view: TaskView = reply.json(200);
+    assert_eq!((view.task_id, &*view.task_type, view.status), (task, "WriteNote", TaskStatus::Dispatched));
+    assert_eq!((view.progress.done, view.progress.total, view.steps.len()), (0, 1, 1));
+    assert!(view.created_at.ends_with('Z') && view.created_at.len() == 27, "{}", view.created_at);
+    let etag = reply.header("etag").unwrap().to_owned();
+    let unchanged = site.send(site.request("GET", &path).header("if-none-match", &*etag)).await;
+    assert_eq!((unchanged.status, unchanged.body.len()), (304, 0));
+    site.run_worker();
+    let done = site.until(task, TaskStatus::Completed).await;
+    assert_eq!(done.response.unwrap()["length"], 5);
+    assert!(done.finished_at.is_some());
+    let changed = site.send(site.request("GET", &path).header("if-none-match", &*etag)).await;
+    assert_ne!(changed.header("etag"), Some(&*etag));
+    changed.json::<TaskView>(200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_head_is_a_get_without_its_body() {
+    let site = Site::start().await;
+    let task = site.submit("/api/tasks/write-note").await;
+    let reply = site.send(site.request("HEAD", &format!("/api/tasks/{task}"))).await;
+    assert_eq!((reply.status, reply.body.len()), (200, 0));
+    assert!(reply.header("etag").is_some());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_unknown_task_is_404_everywhere() {
+    let site = Site::start().await;
+    let path = format!("/api/tasks/{}", uuid::Uuid::from_u128(1));
+    for path in [path.clone(), format!("{path}?wait=5s"), format!("{path}/audit"), format!("{path}/result/zip")] {
+        site.get(&path).await.problem(404, "no-such-task");
+    }
+    site.send(site.request("DELETE", &path)).await.problem(404, "no-such-task");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_long_poll_ends_when_the_task_rests() {
+    let site = Site::with(|api, _| api.wait_poll = Duration::from_secs(30)).await;
+    let task = site.submit("/api/tasks/write-note").await;
+    let path = format!("/api/tasks/{task}?wait=50s");
+    let waiting = site.get(&path);
+    site.run_worker();
+    let begun = Instant::now();
+    let view: TaskView = waiting.await.json(200);
+    assert_eq!(view.status, TaskStatus::Completed);
+    assert!(begun.elapsed() < Duration::from_secs(25), "a signal woke it, neither the poll nor the end of its time");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_long_poll_ends_with_its_time() {
+    let site = Site::start().await;
+    let task = site.submit("/api/tasks/write-note").await;
+    let begun = Instant::now();
+    let view: TaskView = site.get(&format!("/api/tasks/{task}?wait=300ms")).await.json(200);
+    assert_eq!(view.status, TaskStatus::Dispatched);
+    assert!(begun.elapsed() >= Duration::from_millis(300));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wait_that_is_no_duration_is_400() {
+    let site = Site::start().await;
+    let task = site.submit("/api/tasks/write-note").await;
+    for wait in ["", "5", "-1s", "1e9s", "soon"] {
+        site.get(&format!("/api/tasks/{task}?wait={wait}")).await.problem(400, "malformed-parameter");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_audit_shows_each_transition_and_attempt() {
+    let site = Site::start().await;
+    site.run_worker();
+    let task = site.submit("/api/tasks/write-note").await;
+    site.until(task, TaskStatus::Completed).await;
+    let trail: AuditTrail = site.get(&format!("/api/tasks/{task}/audit")).await.json(200);
+    assert_eq!(trail.task_id, task);
+    assert!(trail.entries.iter().zip(1..).all(|(entry, seq)| entry.seq.0 == seq));
+    assert_eq!(trail.entries.last().unwrap().to, TaskStatus::Completed);
+    assert!(trail.entries.iter().any(|entry| entry.step.as_deref() == Some("write")));
+    assert_eq!(trail.attempts.len(), 1);
+    assert!(trail.attempts[0].ended_at.is_some());
+}
+
+async fn page(site: &Site, query: &str) -> Page<TaskSummary> {
+    site.get(&format!("/api/tasks?{query}")).await.json(200)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_list_is_read_page_by_page_the_newest_first() {
+    let site = Site::start().await;
+    let mut submitted: Vec<TaskId> = Vec::new();
+    for _ in 0..5 {
+        submitted.push(site.submit("/api/tasks/write-note").await);
+    }
+    let other = site.submit("/api/tasks/charge-card").await;
+    let mut seen = Vec::new();
+    let mut query = "type=write-note&limit=2".to_owned();
+    loop {
+        let page = page(&site, &query).await;
+        assert!(page.items.len() <= 2);
+        seen.extend(page.items.iter().map(|line| line.task_id));
+        let Some(cursor) = page.next_cursor else { break };
+        query = format!("type=write-note&limit=2&cursor={cursor}");
+    }
+    // Ids of one millisecond are in no order; all of them are there, once, and pages go on where they ended.
+    let mut expected = submitted.clone();
+    expected.sort_by(|a, b| b.cmp(a));
+    assert_eq!(seen, expected);
+    let cards = page(&site, "type=ChargeCard&status=dispatched").await;
+    assert_eq!(cards.items.iter().map(|line| line.task_id).collect::<Vec<_>>(), [other]);
+    assert!(page(&site, "status=failed").await.items.is_empty());
+    assert_eq!(page(&site, "limit=200").await.items.len(), 6);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_limit_that_is_not_from_1_to_200_is_422() {
+    let site = Site::start().await;
+    for limit in ["0", "-1", "1e9", "1000000000", "201", "", "ten", "99999999999999999999"] {
+        let problem = site.get(&format!("/api/tasks?limit={limit}")).await.problem(422, "invalid-request");
+        assert_eq!(problem["pointer"], "limit");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_filter_that_does_not_exist_is_422() {
+    let site = Site::start().await;
+    for query in ["status=done", "stauts=failed", "limit=1&limit=2"] {
+        site.get(&format!("/api/tasks?{query}")).await.problem(422, "invalid-request");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_forged_cursor_is_400() {
+    let site = Site::start().await;
+    for _ in 0..2 {
+        site.submit("/api/tasks/write-note").await;
+    }
+    let cursor = page(&site, "limit=1").await.next_cursor.unwrap();
+    let other = format!("{}&status=dispatched", cursor);
+    let id = uuid::Uuid::from_u128(9).simple().to_string();
+    for forged in ["", "x", "%00", "../..", &cursor[1..], &id, &format!("{id}0011223344556677"), &other] {
+        site.get(&format!("/api/tasks?limit=1&cursor={forged}")).await.problem(400, "malformed-parameter");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_task_types_say_where_to_submit() {
+    let site = Site::start().await;
+    let types: Page<Value> = site.get("/api/task-types").await.json(200);
+    let note = types.items.iter().find(|item| item["name"] == "WriteNote").unwrap();
+    assert_eq!(note["submit_to"], "/api/tasks/write-note");
+    assert_eq!(note["timeout"], "10m");
+    assert_eq!(note["steps"][0]["name"], "write");
+    let text = note["submit_to"].as_str().unwrap();
+    site.post(text, r#"{"text":"a"}"#).await.json::<Accepted>(202);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn health_and_readiness_are_told() {
+    let site = Site::start().await;
+    let health: Health = site.get("/healthz").await.json(200);
+    assert_eq!((&*health.status, health.parts.len()), ("ok", 0));
+    let ready: Health = site.get("/readyz").await.json(200);
+    assert_eq!(
+        ready.parts.into_iter().collect::<Vec<_>>(),
+        [("objects".to_owned(), "ok".to_owned()), ("store".to_owned(), "ok".to_owned())]
+    );
+}

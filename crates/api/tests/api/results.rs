@@ -1,0 +1,53 @@
+//! Stored files handed back.
+
+use crate::site::Site;
+use counterstep_contracts::TaskStatus;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_html_file_comes_back_as_an_attachment() {
+    let site = Site::start().await;
+    let page = "<script>alert(1)</script>";
+    let task = site.keep("pagé.html", "text/html", page).await;
+    let path = format!("/api/tasks/{task}/result/first");
+    let reply = site.get(&path).await;
+    assert_eq!((reply.status, &*reply.body), (200, page.as_bytes()));
+    for (header, value) in [
+        ("content-type", "text/html"),
+        ("content-length", &*page.len().to_string()),
+        ("content-disposition", "attachment; filename=\"pag_.html\"; filename*=UTF-8''pag%C3%A9.html"),
+        ("x-content-type-options", "nosniff"),
+        ("content-security-policy", "sandbox"),
+    ] {
+        assert_eq!(reply.header(header), Some(value), "{header}");
+    }
+    let etag = reply.header("etag").unwrap().to_owned();
+    assert_eq!(etag.len(), 66);
+    let unchanged = site.send(site.request("GET", &path).header("if-none-match", etag)).await;
+    assert_eq!((unchanged.status, unchanged.body.len()), (304, 0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_of_a_list_is_found_by_its_index() {
+    let site = Site::start().await;
+    let task = site.keep("a.txt", "text/plain", "abc").await;
+    assert_eq!(site.get(&format!("/api/tasks/{task}/result/files/0")).await.body, b"abc");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_no_stored_file_of_the_task_is_404() {
+    let site = Site::start().await;
+    let task = site.keep("a.txt", "text/plain", "abc").await;
+    for name in
+        ["nothing", "label", "files", "files/1", "files/x", "files/0/key", "..%2f..%2ffirst", "elsewhere", "%00"]
+    {
+        site.get(&format!("/api/tasks/{task}/result/{name}")).await.problem(404, "no-such-result");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_task_that_has_not_completed_is_409() {
+    let site = Site::start().await;
+    let task = site.submit("/api/tasks/write-note").await;
+    site.get(&format!("/api/tasks/{task}/result/zip")).await.problem(409, "not-completed");
+    site.until(task, TaskStatus::Dispatched).await;
+}

@@ -1,0 +1,190 @@
+//! A server on a port of its own, over a database file and folders of its own, and ways to talk to it.
+
+use crate::reply::Reply;
+use crate::types;
+use counterstep_adapters::embedded::{self, EmbeddedOptions, EmbeddedPaths};
+use counterstep_api::{ApiSettings, serve};
+use counterstep_contracts::http::{Accepted, TaskView};
+use counterstep_contracts::{Host, TaskId, TaskStatus};
+use counterstep_kernel::host::{self, HostSettings};
+use counterstep_kernel::ports::TaskQuery;
+use counterstep_kernel::{CancelReason, CancelToken, Engine, EngineSettings};
+use std::future::Future;
+use std::net::{SocketAddr, TcpListener};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpStream;
+use tokio::task::JoinHandle;
+
+/// Longer than anything here takes on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+pub(crate) struct Site {
+    pub(crate) engine: Engine,
+    pub(crate) shutdown: CancelToken,
+    pub(crate) server: Option<JoinHandle<std::io::Result<()>>>,
+    pub(crate) address: SocketAddr,
+    client: reqwest::Client,
+    folder: TempDir,
+}
+
+impl Site {
+    pub(crate) async fn start() -> Self {
+        Self::with(|_, _| {}).await
+    }
+
+    pub(crate) async fn with(change: impl FnOnce(&mut ApiSettings, &mut EngineSettings)) -> Self {
+        let mut api = ApiSettings { workers: 1, ..ApiSettings::default() };
+        let mut settings = EngineSettings::default();
+        change(&mut api, &mut settings);
+        let folder = tempfile::tempdir().expect("a folder");
+        let paths = EmbeddedPaths {
+            database: folder.path().join("tasks.db"),
+            objects: folder.path().join("objects"),
+            scratch: folder.path().join("scratch"),
+        };
+        let ports = embedded::open(paths, EmbeddedOptions::default()).await.expect("adapters");
+        let engine = Engine::new(ports, Arc::new(types::all()), settings, "api");
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = listener.local_addr().expect("an address");
+        let shutdown = CancelToken::new();
+        let server = tokio::spawn(serve(engine.clone(), api, listener, shutdown.clone()));
+        Self { engine, shutdown, server: Some(server), address, client: reqwest::Client::new(), folder }
+    }
+
+    /// Runs what is placed on workers, until the site is dropped.
+    pub(crate) fn run_worker(&self) {
+        let mut settings = HostSettings::for_all(&self.engine.registry, Host::Worker, 4);
+        settings.poll = Duration::from_millis(50);
+        let spawn: host::Spawn = Arc::new(|work| drop(tokio::spawn(work)));
+        tokio::spawn(host::serve(self.engine.clone(), settings, self.shutdown.clone(), spawn));
+    }
+
+    pub(crate) fn url(&self, path: &str) -> String {
+        format!("http://{}{path}", self.address)
+    }
+
+    pub(crate) async fn send(&self, request: reqwest::RequestBuilder) -> Reply {
+        Reply::of(request.timeout(PATIENCE).send().await.expect("an answer")).await
+    }
+
+    pub(crate) fn request(&self, method: &str, path: &str) -> reqwest::RequestBuilder {
+        self.client.request(method.parse().expect("a method"), self.url(path))
+    }
+
+    pub(crate) async fn get(&self, path: &str) -> Reply {
+        self.send(self.request("GET", path)).await
+    }
+
+    pub(crate) async fn post(&self, path: &str, body: impl Into<Vec<u8>>) -> Reply {
+        let request = self.request("POST", path).header("content-type", "application/json").body(body.into());
+        self.send(request).await
+    }
+
+    /// Submits a form, byte by byte as given, with the boundary `XX`.
+    pub(crate) async fn form(&self, path: &str, body: impl Into<Vec<u8>>) -> Reply {
+        let request =
+            self.request("POST", path).header("content-type", "multipart/form-data; boundary=XX").body(body.into());
+        self.send(request).await
+    }
+
+    pub(crate) async fn submit(&self, path: &str) -> TaskId {
+        self.post(path, r#"{"text":"hello"}"#).await.json::<Accepted>(202).task_id
+    }
+
+    /// A form with one small file, accepted.
+    pub(crate) async fn keep(&self, name: &str, content_type: &str, content: &str) -> TaskId {
+        let headers = format!("filename=\"{name}\"\r\nContent-Type: {content_type}");
+        let body = format!("{}{content}\r\n--XX--\r\n", file_head(&headers));
+        self.form("/api/tasks/keep-files", body).await.json::<Accepted>(202).task_id
+    }
+
+    /// Waits until a task is in a state.
+    pub(crate) async fn until(&self, task: TaskId, status: TaskStatus) -> TaskView {
+        let what = format!("the task is {status}");
+        let view = eventually(&what, || async {
+            let view: TaskView = self.get(&format!("/api/tasks/{task}")).await.json(200);
+            if view.status == status { Ok(view) } else { Err(format!("{view:?}")) }
+        });
+        view.await
+    }
+
+    /// A connection on which `bytes` were sent.
+    pub(crate) async fn connect(&self, bytes: &[u8]) -> TcpStream {
+        let mut socket = TcpStream::connect(self.address).await.expect("a connection");
+        socket.write_all(bytes).await.expect("the server reads");
+        socket
+    }
+
+    /// Sends bytes on a connection of their own and reads the answer.
+    pub(crate) async fn raw(&self, bytes: &[u8]) -> Reply {
+        let mut socket = self.connect(bytes).await;
+        tokio::time::timeout(PATIENCE, Reply::read(&mut socket)).await.expect("an answer in time")
+    }
+
+    /// Files in the folder of the objects, half-done ones too.
+    pub(crate) fn stored(&self) -> Vec<String> {
+        let mut found = Vec::new();
+        walk(&self.folder.path().join("objects"), &mut found);
+        walk(&self.folder.path().join("scratch"), &mut found);
+        found
+    }
+
+    pub(crate) async fn tasks(&self) -> usize {
+        let query = TaskQuery { limit: 1000, ..TaskQuery::default() };
+        self.engine.ports.store.list(&query).await.expect("the store answers").len()
+    }
+
+    /// Waits until there is no task, no object and no temporary file.
+    pub(crate) async fn until_nothing_is_left(&self) {
+        eventually("nothing is left", || async {
+            let (stored, tasks) = (self.stored(), self.tasks().await);
+            if stored.is_empty() && tasks == 0 { Ok(()) } else { Err(format!("{tasks} tasks, {stored:?}")) }
+        })
+        .await;
+    }
+}
+
+impl Drop for Site {
+    fn drop(&mut self) {
+        self.shutdown.cancel(CancelReason::Shutdown);
+    }
+}
+
+/// Asks again until the answer is good. A condition with a limit, in place of a sleep.
+pub(crate) async fn eventually<T, E: std::fmt::Display, F: Future<Output = Result<T, E>>>(
+    what: &str,
+    mut ask: impl FnMut() -> F,
+) -> T {
+    let until = Instant::now() + PATIENCE;
+    loop {
+        match ask().await {
+            Ok(answer) => return answer,
+            Err(last) => assert!(Instant::now() < until, "{what}: not within {PATIENCE:?}; last seen: {last}"),
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// The beginning of a form whose first part is a file of the field `files`; `rest` goes on where the field's name ends.
+pub(crate) fn file_head(rest: &str) -> String {
+    format!("--XX\r\nContent-Disposition: form-data; name=\"files\"; {rest}\r\n\r\n")
+}
+
+/// A text field of a form.
+pub(crate) fn text_part(name: &str, value: &str) -> String {
+    format!("--XX\r\nContent-Disposition: form-data; name=\"{name}\"\r\n\r\n{value}\r\n")
+}
+
+fn walk(folder: &Path, found: &mut Vec<String>) {
+    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        if entry.path().is_dir() {
+            walk(&entry.path(), found);
+        } else {
+            found.push(entry.path().display().to_string());
+        }
+    }
+}

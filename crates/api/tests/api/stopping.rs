@@ -1,0 +1,24 @@
+//! The end of a server.
+
+use crate::site::Site;
+use counterstep_contracts::TaskStatus;
+use counterstep_contracts::http::TaskView;
+use counterstep_kernel::CancelReason;
+use std::time::{Duration, Instant};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stop_answers_long_polls_and_ends() {
+    let mut site = Site::start().await;
+    let task = site.submit("/api/tasks/write-note").await;
+    let begun = Instant::now();
+    let head = format!("GET /api/tasks/{task}?wait=50s HTTP/1.1\r\nHost: x\r\n\r\n");
+    let mut waiting = site.connect(head.as_bytes()).await;
+    // Answered after the request above was taken: one thread serves both.
+    site.get("/healthz").await;
+    site.shutdown.cancel(CancelReason::Shutdown);
+    let view: TaskView = crate::reply::Reply::read(&mut waiting).await.json(200);
+    assert_eq!(view.status, TaskStatus::Dispatched);
+    let server = site.server.take().expect("it runs");
+    tokio::time::timeout(Duration::from_secs(30), server).await.expect("it ends").unwrap().unwrap();
+    assert!(begun.elapsed() < Duration::from_secs(30));
+}

@@ -1,0 +1,186 @@
+//! Task types for the tests, one for each way in which a task can end.
+
+use counterstep_kernel::contracts::RetryPolicy;
+use counterstep_kernel::{FileName, Registry, StepContext, StepError, StepResult, StoredFile, StoredFiles, UndoResult};
+use counterstep_kernel::{UploadMany, UploadedFile};
+use counterstep_macros::distributed_task;
+use serde::{Deserialize, Serialize};
+
+pub(crate) fn all() -> Registry {
+    Registry::new()
+        .with::<WriteNote>()
+        .with::<ChargeCard>()
+        .with::<KeepFiles>()
+        .with::<AlwaysFails>()
+        .with::<CannotUndo>()
+        .with::<UndoesForLong>()
+}
+
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Note {
+    text: String,
+    count: Option<u32>,
+}
+
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Written {
+    length: usize,
+}
+
+/// Waits for a worker; can be cancelled.
+pub(crate) struct WriteNote;
+
+#[distributed_task(name = "WriteNote", version = 1, queue = "notes", timeout = "10m", cancellable)]
+impl WriteNote {
+    type Request = Note;
+    type Response = Written;
+
+    #[step(1, host = "worker")]
+    #[pure]
+    async fn write(req: &Note) -> StepResult<Written> {
+        Ok(Written { length: req.text.len() + req.count.unwrap_or(0) as usize })
+    }
+
+    fn respond(written: &Written) -> Written {
+        Written { length: written.length }
+    }
+}
+
+/// Waits for a worker; cannot be cancelled.
+pub(crate) struct ChargeCard;
+
+#[distributed_task(name = "ChargeCard", version = 1, queue = "cards")]
+impl ChargeCard {
+    type Request = Note;
+    type Response = Written;
+
+    #[step(1, host = "worker")]
+    #[pure]
+    async fn charge(req: &Note) -> StepResult<Written> {
+        Ok(Written { length: req.text.len() })
+    }
+
+    fn respond(written: &Written) -> Written {
+        Written { length: written.length }
+    }
+}
+
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Files {
+    label: Option<String>,
+    tags: Option<Vec<String>>,
+    output_file_name: Option<FileName>,
+    files: Vec<UploadedFile>,
+}
+
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Kept {
+    files: StoredFiles,
+    first: StoredFile,
+    elsewhere: StoredFile,
+    label: Option<String>,
+}
+
+/// Completes with its uploads.
+pub(crate) struct KeepFiles;
+
+#[distributed_task(name = "KeepFiles", version = 1, queue = "files", cancellable)]
+impl KeepFiles {
+    type Request = Files;
+    type Response = Kept;
+
+    #[step(1, host = "api")]
+    fn upload(req: &Files) -> UploadMany {
+        UploadMany::to("incoming-files", &req.files)
+    }
+
+    fn respond(req: &Files, stored: &StoredFiles) -> Kept {
+        let first = stored.iter().next().expect("at least one").clone();
+        let other = uuid::Uuid::nil().to_string();
+        let id = first.key.split('/').nth(2).expect("a task id").to_owned();
+        let elsewhere = StoredFile { key: first.key.replace(&id, &other), ..first.clone() };
+        Kept { files: stored.clone(), first, elsewhere, label: req.label.clone() }
+    }
+}
+
+/// Ends as failed, with nothing to undo.
+pub(crate) struct AlwaysFails;
+
+#[distributed_task(name = "AlwaysFails", version = 1, queue = "fails", cancellable)]
+impl AlwaysFails {
+    type Request = Note;
+    type Response = Written;
+
+    #[step(1, host = "worker")]
+    #[pure]
+    async fn fail(req: &Note) -> StepResult<Written> {
+        Err(StepError::permanent(format_args!("no luck with {}", req.text)))
+    }
+
+    fn respond(written: &Written) -> Written {
+        Written { length: written.length }
+    }
+}
+
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Reserved(u32);
+
+#[derive(Serialize, Deserialize)]
+/// Fails, and its undo gives up.
+pub(crate) struct CannotUndo;
+
+#[distributed_task(name = "CannotUndo", version = 1, queue = "undo", cancellable)]
+impl CannotUndo {
+    type Request = Note;
+    type Response = Written;
+
+    #[step(1, host = "worker", undo = release)]
+    async fn reserve(_req: &Note) -> StepResult<Reserved> {
+        Ok(Reserved(1))
+    }
+
+    async fn release(_ctx: &StepContext, _out: Option<Reserved>) -> UndoResult {
+        Err(StepError::permanent("the other side is gone for good"))
+    }
+
+    #[step(2, host = "worker")]
+    #[pure]
+    async fn fail(_reserved: &Reserved) -> StepResult<Written> {
+        Err(StepError::permanent("no luck"))
+    }
+
+    fn respond(written: &Written) -> Written {
+        Written { length: written.length }
+    }
+}
+
+/// The undo is tried again and again, far apart.
+pub(crate) const FAR_APART: RetryPolicy = RetryPolicy::constant("1h").max_retries(10);
+
+/// Fails, and its undo takes its time.
+pub(crate) struct UndoesForLong;
+
+#[distributed_task(name = "UndoesForLong", version = 1, queue = "long", cancellable)]
+impl UndoesForLong {
+    type Request = Note;
+    type Response = Written;
+
+    #[step(1, host = "worker", undo = release, undo_retry = FAR_APART)]
+    async fn reserve(_req: &Note) -> StepResult<Reserved> {
+        Ok(Reserved(1))
+    }
+
+    async fn release(_ctx: &StepContext, _out: Option<Reserved>) -> UndoResult {
+        Err(StepError::transient("the other side is away"))
+    }
+
+    #[step(2, host = "worker")]
+    #[pure]
+    async fn fail(_reserved: &Reserved) -> StepResult<Written> {
+        Err(StepError::permanent("no luck"))
+    }
+
+    fn respond(written: &Written) -> Written {
+        Written { length: written.length }
+    }
+}

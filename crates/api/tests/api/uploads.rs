@@ -1,0 +1,269 @@
+//! Forms with files: names, limits, and what is left of a form that does not arrive.
+
+use crate::reply::Reply;
+use crate::site::{Site, eventually, file_head, text_part};
+use counterstep_contracts::http::{Accepted, TaskView};
+use std::time::Duration;
+use tokio::io::AsyncWriteExt;
+
+const KEEP: &str = "/api/tasks/keep-files";
+
+fn whole(parts: &str) -> String {
+    format!("{parts}--XX--\r\n")
+}
+
+fn file(headers: &str, content: &str) -> String {
+    format!("{}{content}\r\n", file_head(headers))
+}
+
+fn head(length: usize) -> String {
+    format!(
+        "POST {KEEP} HTTP/1.1\r\nHost: x\r\nContent-Type: multipart/form-data; boundary=XX\r\n\
+         Content-Length: {length}\r\n\r\n"
+    )
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn files_text_and_json_make_one_request() {
+    let site = Site::start().await;
+    let tags =
+        "--XX\r\nContent-Disposition: form-data; name=\"tags\"\r\nContent-Type: application/json\r\n\r\n[\"a\"]\r\n";
+    let body =
+        [text_part("label", "größe"), tags.to_owned(), file("filename=\"a.txt\"", "abc"), file("filename=\"b\"", "")];
+    let accepted: Accepted = site.form(KEEP, whole(&body.concat())).await.json(202);
+    let view: TaskView = site.get(&format!("/api/tasks/{}", accepted.task_id)).await.json(200);
+    let response = view.response.unwrap();
+    assert_eq!(response["label"], "größe");
+    assert_eq!(response["files"][0]["name"], "a.txt");
+    assert_eq!(response["files"][0]["size_bytes"], 3);
+    assert_eq!(response["files"][1]["size_bytes"], 0);
+    assert_eq!(response["files"][1]["content_type"], "application/octet-stream");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_common_clients_send_is_understood() {
+    let site = Site::start().await;
+    let part = reqwest::multipart::Part::bytes(vec![7; 300_000]).file_name("naïve name.bin");
+    let form = reqwest::multipart::Form::new().text("label", "x").part("files", part);
+    let accepted: Accepted = site.send(site.request("POST", KEEP).multipart(form)).await.json(202);
+    let path = format!("/api/tasks/{}/result/first", accepted.task_id);
+    assert_eq!(site.get(&path).await.body, vec![7; 300_000]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn file_names_that_could_become_paths_are_422() {
+    let site = Site::start().await;
+    let long = format!("filename=\"{}\"", "x".repeat(300));
+    for name in [
+        "filename=\"../../x\"",
+        "filename=\"/etc/x\"",
+        "filename=\"..\\..\\x\"",
+        "filename=\"C:\\x\"",
+        "filename=\"%2e%2e%2f\"",
+        "filename=\"a\0b\"",
+        "filename=\"a\r\nb\"",
+        "filename=\"a\nb\"",
+        "filename=\"a%0d%0ab\"",
+        "filename=\"a\u{202e}b\"",
+        "filename=\".\"",
+        "filename=\"\"",
+        "filename*=UTF-8''..%2f..%2fx",
+        "filename=\"fine\"; filename*=UTF-8''%00",
+        &long,
+    ] {
+        let reply = site.form(KEEP, whole(&file(name, "abc"))).await;
+        reply.problem(422, "invalid-file-name");
+    }
+    site.until_nothing_is_left().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_bad_name_after_a_good_file_leaves_nothing() {
+    let site = Site::start().await;
+    let body = whole(&(file("filename=\"a\"", "abc") + &file("filename=\"../b\"", "abc")));
+    site.form(KEEP, body).await.problem(422, "invalid-file-name");
+    assert_eq!((site.stored(), site.tasks().await), (Vec::new(), 0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_output_name_that_is_a_path_is_422() {
+    let site = Site::start().await;
+    let body = text_part("output_file_name", "/etc/cron.d/x") + &file("filename=\"a\"", "abc");
+    site.form(KEEP, whole(&body)).await.problem(422, "invalid-request");
+    site.until_nothing_is_left().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn zero_files_are_422() {
+    let site = Site::start().await;
+    site.form(KEEP, whole(&text_part("label", "x"))).await.problem(422, "invalid-request");
+    site.form(KEEP, whole("")).await.problem(422, "invalid-request");
+    site.post(KEEP, r#"{"files":[]}"#).await.problem(422, "invalid-request");
+    site.until_nothing_is_left().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_that_is_only_described_is_422() {
+    let site = Site::start().await;
+    let forged = r#"{"files":[{"field":"files","name":"a","content_type":"","size_bytes":1,"sha256":"","bucket":
+        "incoming-files","key":"t/default/x/upload/e0.1/0"}]}"#;
+    site.post(KEEP, forged).await.problem(422, "invalid-request");
+    assert_eq!(site.tasks().await, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_over_the_limit_is_413_and_leaves_nothing() {
+    let site = Site::with(|api, _| api.max_file_bytes = 100_000).await;
+    let body = file("filename=\"small\"", "abc") + &file("filename=\"large\"", &"x".repeat(3_000_000));
+    site.form(KEEP, whole(&body)).await.problem(413, "too-large");
+    assert_eq!((site.stored(), site.tasks().await), (Vec::new(), 0));
+    let fits = file("filename=\"fits\"", &"x".repeat(100_000));
+    site.form(KEEP, whole(&fits)).await.json::<Accepted>(202);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_form_over_the_limit_is_413_and_leaves_nothing() {
+    let site = Site::with(|api, _| api.max_form_bytes = 100_000).await;
+    let body = whole(&file("filename=\"a\"", &"x".repeat(200_000)));
+    site.form(KEEP, body.clone()).await.problem(413, "too-large");
+    let chunked = head(0).replace("Content-Length: 0", "Transfer-Encoding: chunked");
+    let chunked = format!("{chunked}{:x}\r\n{body}\r\n0\r\n\r\n", body.len());
+    site.raw(chunked.as_bytes()).await.problem(413, "too-large");
+    site.until_nothing_is_left().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn too_many_parts_are_413_and_leave_nothing() {
+    let site = Site::with(|api, _| (api.max_files, api.max_fields, api.max_field_bytes) = (3, 2, 10)).await;
+    let files = file("filename=\"a\"", "abc").repeat(4);
+    site.form(KEEP, whole(&files)).await.problem(413, "too-large");
+    let fields = ["a", "b", "c"].map(|name| text_part(name, "x")).concat();
+    site.form(KEEP, whole(&fields)).await.problem(413, "too-large");
+    site.form(KEEP, whole(&text_part("label", "more than ten"))).await.problem(413, "too-large");
+    site.until_nothing_is_left().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_boundary_is_400() {
+    let site = Site::start().await;
+    for content_type in ["multipart/form-data", "multipart/form-data; boundary=", "multipart/form-data; boundary=\"\""]
+    {
+        let request = site.request("POST", KEEP).header("content-type", content_type).body(whole(""));
+        site.send(request).await.problem(400, "malformed-body");
+    }
+    let long = format!("multipart/form-data; boundary={}", "x".repeat(71));
+    let request = site.request("POST", KEEP).header("content-type", long).body(whole(""));
+    site.send(request).await.problem(400, "malformed-body");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn broken_forms_are_400_and_leave_nothing() {
+    let site = Site::start().await;
+    let good = file("filename=\"a\"", "abc");
+    for body in [
+        String::new(),
+        "no boundary at all".to_owned(),
+        good.clone(),
+        format!("{good}--XX\r\n\r\nno headers\r\n--XX--"),
+        format!("{good}--XX\r\nContent-Type: text/plain\r\n\r\nno disposition\r\n--XX--"),
+        format!("{good}--XX\r\nContent-Disposition: form-data\r\n\r\nno name\r\n--XX--"),
+        format!("{good}--XXtrailing\r\n--XX--"),
+    ] {
+        site.form(KEEP, body).await.problem(400, "malformed-body");
+    }
+    let mut bad_text = text_part("label", "?").into_bytes();
+    let at = bad_text.len() - 3;
+    bad_text[at] = 0xff;
+    bad_text.extend_from_slice(b"--XX--");
+    site.form(KEEP, bad_text).await.problem(400, "malformed-body");
+    site.until_nothing_is_left().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn fields_that_break_a_rule_are_422_and_leave_nothing() {
+    let site = Site::start().await;
+    let good = file("filename=\"a\"", "abc");
+    for body in [
+        format!("{good}{}", text_part("nothing", "x")),
+        format!("{}{good}", text_part("label", "a\0b")),
+        format!("{}{}{good}", text_part("label", "a"), text_part("label", "b")),
+        format!("{good}--XX\r\nContent-Disposition: form-data; name=\"label\"; filename=\"l\"\r\n\r\nx\r\n"),
+        format!("{good}{}", text_part("files", "x")),
+    ] {
+        site.form(KEEP, whole(&body)).await.problem(422, "invalid-request");
+    }
+    site.until_nothing_is_left().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_files_of_one_name_are_both_kept() {
+    let site = Site::start().await;
+    let body = file("filename=\"a\"", "first") + &file("filename=\"a\"", "second");
+    let accepted: Accepted = site.form(KEEP, whole(&body)).await.json(202);
+    for (index, content) in ["first", "second"].iter().enumerate() {
+        let path = format!("/api/tasks/{}/result/files/{index}", accepted.task_id);
+        assert_eq!(site.get(&path).await.body, content.as_bytes());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refusal_does_not_wait_for_the_rest_of_the_body() {
+    let site = Site::with(|api, _| api.body_silence = Duration::from_secs(3600)).await;
+    let request = head(9_999_999) + &file_head("filename=\"../a\"");
+    site.raw(request.as_bytes()).await.problem(422, "invalid-file-name");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_slow_upload_is_408_and_leaves_nothing() {
+    let site = Site::with(|api, _| api.body_silence = Duration::from_millis(300)).await;
+    let begun = file_head("filename=\"a\"") + &"x".repeat(200_000);
+    let request = head(begun.len() + 1000) + &begun;
+    site.raw(request.as_bytes()).await.problem(408, "slow-body");
+    site.until_nothing_is_left().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_upload_over_its_time_is_408_and_leaves_nothing() {
+    let site = Site::with(|_, engine| engine.upload_timeout = Duration::from_millis(800)).await;
+    let begun = file_head("filename=\"a\"");
+    let (mut reads, mut writes) = site.connect((head(9_999_999) + &begun).as_bytes()).await.into_split();
+    let drip = tokio::spawn(async move {
+        while writes.write_all(b"x").await.is_ok() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    });
+    let reply = Reply::read(&mut reads).await;
+    drip.abort();
+    reply.problem(408, "slow-body");
+    site.until_nothing_is_left().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_goes_away_in_the_middle_leaves_nothing_and_its_key_free() {
+    let site = Site::start().await;
+    let body = whole(&file("filename=\"a\"", &"x".repeat(4_000_000)));
+    let request = head(body.len()).replace("Host: x", "Host: x\r\nIdempotency-Key: k") + &body;
+    let socket = site.connect(&request.as_bytes()[..3_000_000]).await;
+    // Without this the test could pass because nothing had begun.
+    eventually("the file is being stored", || async { if site.stored().is_empty() { Err("nothing") } else { Ok(()) } })
+        .await;
+    drop(socket);
+    site.until_nothing_is_left().await;
+    let again = eventually("the key is free again", || async {
+        let reply = site.raw(request.as_bytes()).await;
+        if reply.status == 409 { Err("in progress") } else { Ok(reply) }
+    });
+    again.await.json::<Accepted>(202);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_connection_that_is_reset_in_the_middle_leaves_nothing() {
+    let site = Site::start().await;
+    let begun =
+        head(9_999_999) + &file("filename=\"done\"", "abc") + &file_head("filename=\"a\"") + &"x".repeat(500_000);
+    let socket = site.connect(begun.as_bytes()).await;
+    eventually("a file is stored", || async { if site.stored().is_empty() { Err("nothing") } else { Ok(()) } }).await;
+    socket.set_zero_linger().expect("an option");
+    drop(socket);
+    site.until_nothing_is_left().await;
+}
