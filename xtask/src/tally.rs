@@ -15,6 +15,12 @@ impl Tally {
         self.passed += count(counts, "passed");
         self.failed += count(counts, "failed");
     }
+
+    /// Takes in another count.
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.passed += other.passed;
+        self.failed += other.failed;
+    }
 }
 
 impl std::fmt::Display for Tally {

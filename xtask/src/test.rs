@@ -1,72 +1,172 @@
 //! `cargo xtask test`: everything that the tests need, the tests, and one last line that sums them up.
+//!
+//! The test binaries run side by side: most of them wait for leases and delays for most of their time. `cargo test`
+//! itself runs them one after the other, so it is called once for each of them, always for the whole workspace: a
+//! smaller selection would unify features differently and build everything again.
 
 use crate::tally::Tally;
 use crate::{command, machine};
-use std::io::{BufRead, BufReader, Read, Write};
-use std::process::Stdio;
-use std::sync::mpsc::{self, RecvTimeoutError};
-use std::time::Duration;
+use std::collections::VecDeque;
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Command, Stdio};
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+/// Test binaries at a time.
+const SIDE_BY_SIDE: usize = 3;
 
 /// How long the output may stay open after cargo itself has ended.
 const GRACE: Duration = Duration::from_secs(5);
 
+/// Those that take longest start first; the others follow in the order of their names.
+const LONGEST: &[&str] = &["system", "macros", "tasks", "adapters"];
+
 pub(crate) fn run(filter: Option<&str>) -> Result<(), String> {
     machine::prepare()?;
-    let mut cargo = command::cargo();
-    // All binaries run, so that the sum is the whole truth and not that of the first failure.
-    cargo.args(["test", "--workspace", "--all-features", "--no-fail-fast"]).args(filter);
-    let shown = command::shown(&cargo);
-    let mut child = cargo
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .spawn()
-        .map_err(|error| format!("{shown} does not start: {error}"))?;
-    let output = child.stdout.take().ok_or("the output of cargo is not there")?;
-    let (lines, read) = mpsc::channel();
-    std::thread::spawn(move || pass_through(output, &lines));
+    let mut build = cargo_test();
+    build.arg("--no-run");
+    if let Err(error) = command::run(&mut build) {
+        return close(Tally { passed: 0, failed: 1 }, Some(error));
+    }
+    let waiting = Mutex::new(runs(&names()?, filter));
+    let total = Mutex::new((Tally::default(), None));
+    std::thread::scope(|scope| {
+        for _ in 0..SIDE_BY_SIDE {
+            scope.spawn(|| {
+                while let Some(run) = lock(&waiting).pop_front() {
+                    let (tally, failure) = run.run();
+                    let mut total = lock(&total);
+                    total.0.add(&tally);
+                    if total.1.is_none() {
+                        total.1 = failure;
+                    }
+                }
+            });
+        }
+    });
+    let (tally, failure) = total.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+    close(tally, failure)
+}
 
-    let mut tally = Tally::default();
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+fn cargo_test() -> Command {
+    let mut cargo = command::cargo();
+    cargo.args(["test", "--workspace", "--all-features", "--no-fail-fast"]);
+    cargo
+}
+
+/// Names of the workspace's integration tests, as cargo knows them.
+fn names() -> Result<Vec<String>, String> {
+    let mut cargo = command::cargo();
+    cargo.args(["metadata", "--no-deps", "--format-version", "1"]);
+    let text = command::output(&mut cargo)?;
+    // A target is written as {"kind":["test"],"crate_types":["bin"],"name":"…", …}.
+    let mut names: Vec<String> = text
+        .split(r#""kind":["test"]"#)
+        .skip(1)
+        .filter_map(|target| target.split_once(r#""name":""#)?.1.split('"').next())
+        .map(str::to_owned)
+        .collect();
+    names.sort_by_key(|name| (LONGEST.iter().position(|long| long == name).unwrap_or(LONGEST.len()), name.clone()));
+    names.dedup();
+    if names.is_empty() {
+        Err("cargo names no integration test, and the workspace has some".to_owned())
+    } else {
+        Ok(names)
+    }
+}
+
+struct Run {
+    title: String,
+    cargo: Command,
+}
+
+/// One run for each integration test, and one for all unit tests.
+fn runs(names: &[String], filter: Option<&str>) -> VecDeque<Run> {
+    let run = |title: &str, select: &[&str]| {
+        let mut cargo = cargo_test();
+        cargo.args(select).args(filter);
+        Run { title: title.to_owned(), cargo }
+    };
+    let tests = names.iter().map(|name| run(name, &["--test", name]));
+    tests.chain([run("unit tests", &["--lib", "--bins"])]).collect()
+}
+
+impl Run {
+    /// Runs to the end, prints its output in one piece, and counts.
+    fn run(mut self) -> (Tally, Option<String>) {
+        let started = Instant::now();
+        let mut tally = Tally::default();
+        let shown = command::shown(&self.cargo);
+        let mut lines = Vec::new();
+        let ended = collect(&mut self.cargo, &mut lines);
+        lines.iter().for_each(|line| tally.read(line));
+        let seconds = started.elapsed().as_secs();
+        let mut out = std::io::stdout().lock();
+        // A closed standard output (`| head`) is no reason to lose the count.
+        let _ = writeln!(out, "\n== {} ({seconds} s)", self.title);
+        for line in &lines {
+            let _ = out.write_all(line.as_bytes());
+        }
+        let failure = match ended {
+            Ok(true) => None,
+            Ok(false) => Some(format!("{shown} failed")),
+            Err(error) => Some(format!("{shown}: {error}")),
+        };
+        if failure.is_some() && tally.failed == 0 {
+            // A binary died before it could count: a line without a failure would be a lie.
+            tally.failed = 1;
+            let _ = writeln!(out, "xtask: no test reported a failure, but cargo did: counted as one");
+        }
+        (tally, failure)
+    }
+}
+
+/// Runs a command and keeps what it says on either stream. Returns whether it succeeded.
+fn collect(command: &mut Command, lines: &mut Vec<String>) -> std::io::Result<bool> {
+    let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+    let (to, from) = std::sync::mpsc::channel();
+    for stream in [
+        child.stdout.take().map(|stream| Box::new(stream) as Box<dyn std::io::Read + Send>),
+        child.stderr.take().map(|stream| Box::new(stream) as Box<dyn std::io::Read + Send>),
+    ]
+    .into_iter()
+    .flatten()
+    {
+        let to = to.clone();
+        std::thread::spawn(move || {
+            let mut stream = BufReader::new(stream);
+            let mut line = Vec::new();
+            while stream.read_until(b'\n', &mut line).is_ok_and(|read| read > 0) {
+                if to.send(String::from_utf8_lossy(&line).into_owned()).is_err() {
+                    return;
+                }
+                line.clear();
+            }
+        });
+    }
+    drop(to);
     let mut ended = None;
     loop {
-        // Not `recv`: a server that a test left behind holds the pipe open, and we would wait for it for ever.
-        match read.recv_timeout(GRACE) {
-            Ok(line) => tally.read(&line),
-            Err(RecvTimeoutError::Disconnected) => break,
-            Err(RecvTimeoutError::Timeout) if ended.is_some() => {
-                eprintln!("xtask: cargo has ended, but a process that a test started still holds its output");
+        // Not `recv`: a process that a test left behind holds the pipe open, and we would wait for it for ever.
+        match from.recv_timeout(GRACE) {
+            Ok(line) => lines.push(line),
+            Err(std::sync::mpsc::RecvTimeoutError::Disconnected) => break,
+            Err(std::sync::mpsc::RecvTimeoutError::Timeout) if ended.is_some() => {
+                lines.push("xtask: a process that a test started still holds its output\n".to_owned());
                 break;
             }
-            Err(RecvTimeoutError::Timeout) => {
-                ended = child.try_wait().map_err(|error| format!("{shown} cannot be waited for: {error}"))?;
-            }
+            Err(std::sync::mpsc::RecvTimeoutError::Timeout) => ended = child.try_wait()?,
         }
     }
-    let status = child.wait().map_err(|error| format!("{shown} cannot be waited for: {error}"))?;
-    close(tally, status.success(), &format!("{shown} ended with {status}"))
+    Ok(child.wait()?.success())
 }
 
 /// Prints the line that scripts look for, as the last one on standard output.
-fn close(mut tally: Tally, success: bool, how: &str) -> Result<(), String> {
-    if !success && tally.failed == 0 {
-        // It did not compile, or a binary died before it could count: a line without a failure would be a lie.
-        tally.failed = 1;
-        println!("\nxtask: no test reported a failure, but cargo did: counted as one");
-    }
+fn close(tally: Tally, failure: Option<String>) -> Result<(), String> {
     println!("\n{tally}");
-    if success { Ok(()) } else { Err(how.to_owned()) }
-}
-
-/// Prints each line at once and hands it on. Ends with the output, or when nobody listens any more.
-fn pass_through(output: impl Read, lines: &mpsc::Sender<String>) {
-    let mut output = BufReader::new(output);
-    let mut line = Vec::new();
-    while output.read_until(b'\n', &mut line).is_ok_and(|read| read > 0) {
-        let mut stdout = std::io::stdout().lock();
-        // A closed standard output (`| head`) is no reason to lose the count.
-        let _ = stdout.write_all(&line).and_then(|()| stdout.flush());
-        if lines.send(String::from_utf8_lossy(&line).into_owned()).is_err() {
-            return;
-        }
-        line.clear();
-    }
+    failure.map_or(Ok(()), Err)
 }
