@@ -75,7 +75,10 @@ pub struct Receipt {
     task_type: TaskType,
     submission: Submission,
     id: TaskId,
+    /// The request's fields that are no files.
     fields: Map<String, Value>,
+    /// The files of each field, in the order of their arrival.
+    files: BTreeMap<String, Vec<UploadedFile>>,
     /// Files received per step.
     received: BTreeMap<usize, u32>,
     keys: BTreeSet<String>,
@@ -103,6 +106,7 @@ impl Receipt {
             task_type,
             submission,
             fields: Map::new(),
+            files: BTreeMap::new(),
             received: BTreeMap::new(),
             keys: BTreeSet::new(),
             replay,
@@ -127,6 +131,9 @@ impl Receipt {
     /// # Errors
     /// When it was there before.
     pub fn field(&mut self, name: &str, value: Value) -> Result<(), SubmitError> {
+        if self.files.contains_key(name) {
+            return Err(both(name));
+        }
         if self.fields.insert(name.to_owned(), value).is_some() {
             return Err(invalid(name, "the form has this field twice; only files may be repeated").into());
         }
@@ -153,12 +160,10 @@ impl Receipt {
             bucket: String::new(),
             key: String::new(),
         };
-        let list = self.fields.entry(field).or_insert_with(|| json!([]));
-        let Value::Array(list) = list else {
-            return Err(invalid(field, "the form has this field both as a text and as a file").into());
-        };
-        list.push(json!(file));
-        let (at, bucket) = self.place_of(field)?;
+        if self.fields.contains_key(field) {
+            return Err(both(field));
+        }
+        let (at, bucket) = self.place_of(&file)?;
         if self.replay.is_none() {
             let n = self.open(at).await?;
             let key = format!("{}{n}", self.prefix(at));
@@ -176,24 +181,34 @@ impl Receipt {
             file.sha256 = digest.finish();
             file.bucket = bucket;
         }
-        if let Some(Value::Array(list)) = self.fields.get_mut(field) {
-            list.pop();
-            list.push(json!(file));
-        }
+        self.files.entry(field.to_owned()).or_default().push(file);
         Ok(())
     }
 
-    /// The step that takes the last file of a field, and its bucket. Asked of the request as far as it has arrived.
-    fn place_of(&self, field: &str) -> Result<(usize, String), SubmitError> {
-        let request = (self.task_type.read_request)(Value::Object(self.fields.clone())).map_err(|error| {
-            let message = format!("{}; send a form's text fields before its files", error.message);
-            RequestError { message, ..error }
+    /// The whole request as far as it has arrived.
+    fn request(&self) -> Value {
+        let mut request = self.fields.clone();
+        request.extend(self.files.iter().map(|(field, files)| (field.clone(), json!(files))));
+        Value::Object(request)
+    }
+
+    /// The step that takes an arriving file, and its bucket: asked of the declaration, with the text fields so far. Of
+    /// the files that came before it takes one a field along, so that a thousand files are not read a thousand times.
+    fn place_of(&self, file: &UploadedFile) -> Result<(usize, String), SubmitError> {
+        let field = &file.field;
+        let mut request = self.fields.clone();
+        request.extend(self.files.iter().map(|(field, files)| (field.clone(), json!(files.get(..1)))));
+        request.insert(field.clone(), json!([file]));
+        let request = (self.task_type.read_request)(Value::Object(request)).map_err(|error| {
+            let late = error.message.contains("missing field");
+            let hint = if late { "; send a form's text fields before its files" } else { "" };
+            RequestError { message: format!("{}{hint}", error.message), ..error }
         })?;
         let uploads = request_uploads(&self.task_type, &request).map_err(SubmitError::Declaration)?;
         for (at, upload) in uploads {
             for (source, _) in &upload.sources {
                 // The one that has no key yet is the one that is arriving.
-                if matches!(source, FileSource::Request(file) if file.field == field && file.key.is_empty()) {
+                if matches!(source, FileSource::Request(file) if file.field == *field && file.key.is_empty()) {
                     if !keys::is_bucket_name(&upload.bucket) {
                         let bucket = upload.bucket.escape_debug();
                         let error = StepError::permanent(format_args!("`{bucket}` is no bucket name"));
@@ -254,7 +269,7 @@ impl Receipt {
     /// # Errors
     /// When it breaks a rule, or the store does not answer. What it stored stays until [`abandon`](Self::abandon).
     pub async fn submit(&mut self) -> Result<Submitted, SubmitError> {
-        let request = (self.task_type.read_request)(Value::Object(self.fields.clone()))?;
+        let request = (self.task_type.read_request)(self.request())?;
         let uploads = request_uploads(&self.task_type, &request).map_err(SubmitError::Declaration)?;
         let fingerprint = fingerprint(&self.task_type, &request);
         if let Some((first, answer)) = &self.replay {
@@ -393,6 +408,10 @@ impl Receipt {
     pub const fn task_id(&self) -> TaskId {
         self.id
     }
+}
+
+fn both(field: &str) -> SubmitError {
+    invalid(field, "the form has this field both as a text and as a file").into()
 }
 
 fn replayed(answer: &Value) -> Result<Submitted, SubmitError> {
