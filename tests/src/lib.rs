@@ -1,1 +1,14 @@
-//! Whole-system tests.
+//! What the whole-system tests share: the program as a process, clients of its API, and a look at the rows and objects
+//! that it leaves behind. Holds no test, and knows the product only from outside: its program, its HTTP interface, and
+//! the ports of its stores.
+
+pub mod api;
+pub mod archive;
+pub mod command;
+pub mod place;
+pub mod process;
+pub mod program;
+pub mod rows;
+pub mod sample;
+pub mod services;
+pub mod wait;

@@ -1,0 +1,46 @@
+//! The program under test, built from the tree as it is. Must not be an older one that happens to lie around.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+
+/// The path of `counterstep`, built on the first call of a test run.
+///
+/// # Panics
+/// When it cannot be built.
+// Cargo tells a test where a program is only within the package of the program, and this is another package.
+pub fn program() -> &'static Path {
+    static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
+    PROGRAM.get_or_init(build)
+}
+
+/// Builds into the target folder, and with the profile, of the test that calls: what it needs is built already.
+fn build() -> PathBuf {
+    // target/{profile}/deps/system-0123456789abcdef
+    let own = std::env::current_exe().expect("a test knows its own path");
+    let folder = own.parent().and_then(Path::parent).expect("a test lies two folders below its target folder");
+    let profile = match folder.file_name().and_then(|name| name.to_str()).expect("the folder of a profile") {
+        "debug" => "dev",
+        other => other,
+    };
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        // Locked, so that a test never changes the tree; not offline, because cargo asks for nothing it has.
+        .args(["build", "--locked", "--quiet", "--package", "counterstep", "--bin", "counterstep"])
+        .args(["--message-format", "json-render-diagnostics", "--profile", profile, "--target-dir"])
+        .arg(folder.parent().expect("the target folder"))
+        .stdin(Stdio::null())
+        .stderr(Stdio::inherit());
+    let output = cargo.output().expect("cargo starts");
+    assert!(output.status.success(), "`counterstep` does not build: {}", output.status);
+    let messages = String::from_utf8(output.stdout).expect("cargo writes UTF-8");
+    messages.lines().filter_map(executable).next_back().expect("cargo names the program that it has built")
+}
+
+/// What cargo says of the one program that it was asked for.
+fn executable(message: &str) -> Option<PathBuf> {
+    let message: serde_json::Value = serde_json::from_str(message).ok()?;
+    let path = message.get("executable")?.as_str()?;
+    Some(PathBuf::from(path))
+}

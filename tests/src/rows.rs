@@ -1,0 +1,184 @@
+//! The rows and objects that processes leave behind, seen through the adapters' ports. Changes nothing.
+
+use crate::place::Place;
+use crate::wait::{LATER, PAUSE};
+use counterstep_adapters::embedded::{self, EmbeddedOptions, EmbeddedPaths};
+use counterstep_contracts::{Direction, Outcome, TaskId, TaskStatus};
+use counterstep_kernel::TaskType;
+use counterstep_kernel::ports::{ObjectInfo, Ports, TaskQuery};
+use counterstep_kernel::record::{History, TaskRecord};
+use counterstep_testkit::{invariants, trail};
+use diesel::connection::SimpleConnection;
+use diesel::{Connection, SqliteConnection};
+use futures::TryStreamExt;
+use std::collections::BTreeSet;
+use std::time::Instant;
+
+/// A task with its past.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Known {
+    /// Its rows.
+    pub record: TaskRecord,
+    /// Its past.
+    pub history: History,
+}
+
+impl Known {
+    /// What happened, in words.
+    #[must_use]
+    pub fn trail(&self) -> String {
+        trail::of(&self.record, &self.history)
+    }
+
+    /// The rows agree with each other; and where the task is at rest, no attempt is open.
+    ///
+    /// # Panics
+    /// When they do not.
+    pub fn assert_sound(&self) {
+        let mut broken = invariants::broken(task_type().decl, &self.record, &self.history);
+        if self.record.task.status.is_at_rest() {
+            let open = self.history.attempts.iter().filter(|attempt| attempt.outcome.is_none());
+            broken.extend(open.map(|open| format!("at rest with an open attempt: {open:?}")));
+        }
+        assert!(broken.is_empty(), "task {}: {}\nin: {}", self.record.task.id, broken.join("; "), self.trail());
+    }
+
+    /// It completed, and each of its steps has one committed output.
+    ///
+    /// # Panics
+    /// When it has not.
+    pub fn assert_completed_once(&self) {
+        let (id, status) = (self.record.task.id, self.record.task.status);
+        assert_eq!(status, TaskStatus::Completed, "task {id}: {}", self.trail());
+        for step in &self.record.steps {
+            let committed = self.history.attempts.iter().filter(|attempt| {
+                attempt.step == step.no
+                    && attempt.direction == Direction::Forward
+                    && attempt.outcome == Some(Outcome::Succeeded)
+            });
+            // A rebuild of lost scratch succeeds once more, and says so.
+            let superseded = self.history.audit.iter().filter(|row| {
+                row.entry.step == Some(step.no)
+                    && matches!(row.entry.event.as_str(), "step_scratch_lost" | "step_rebuilt")
+            });
+            let (committed, superseded) = (committed.count(), superseded.count());
+            assert_eq!(committed, 1 + superseded, "outputs of {} in task {id}: {}", step.name, self.trail());
+        }
+    }
+}
+
+/// The stores of a place.
+#[derive(Debug)]
+pub struct Rows {
+    ports: Ports,
+}
+
+impl Rows {
+    /// Opens them beside whatever process is on them.
+    ///
+    /// # Panics
+    /// When they cannot be opened.
+    pub async fn of(place: &Place) -> Self {
+        let paths = EmbeddedPaths {
+            database: place.database(),
+            objects: place.data().join("objects"),
+            scratch: place.data().join("scratch"),
+        };
+        Self { ports: embedded::open(paths, EmbeddedOptions::default()).await.expect("the stores open") }
+    }
+
+    /// A task.
+    ///
+    /// # Panics
+    /// When there is none.
+    pub async fn task(&self, id: TaskId) -> Known {
+        let record = self.ports.store.load(id).await.expect("the store answers").expect("the task exists");
+        let history = self.ports.store.history(id).await.expect("the store answers");
+        Known { record, history }
+    }
+
+    /// All tasks, the newest first.
+    ///
+    /// # Panics
+    /// When they cannot be read.
+    pub async fn tasks(&self) -> Vec<Known> {
+        let mut found: Vec<Known> = Vec::new();
+        loop {
+            let before = found.last().map(|known| known.record.task.id);
+            let query = TaskQuery { before, limit: 200, ..TaskQuery::default() };
+            let page = self.ports.store.list(&query).await.expect("the store answers");
+            if page.is_empty() {
+                return found;
+            }
+            for line in page {
+                found.push(self.task(line.task).await);
+            }
+        }
+    }
+
+    /// All objects, half-done uploads too.
+    ///
+    /// # Panics
+    /// When they cannot be listed.
+    pub async fn objects(&self) -> Vec<ObjectInfo> {
+        self.ports.objects.list("").try_collect().await.expect("the objects are listed")
+    }
+
+    /// Waits until there is no object that no committed output refers to. Somebody has to sweep meanwhile. Every output
+    /// has its object all the time.
+    ///
+    /// # Panics
+    /// When an orphan stays, or an output has no object.
+    pub async fn assert_no_orphans(&self) {
+        let kept: BTreeSet<String> =
+            self.tasks().await.iter().flat_map(|known| invariants::referenced_keys(&known.record)).collect();
+        let started = Instant::now();
+        let there: BTreeSet<String> = loop {
+            let objects = self.objects().await;
+            let orphans: Vec<_> = objects.iter().filter(|object| !kept.contains(&object.key)).collect();
+            if orphans.is_empty() {
+                break objects.into_iter().map(|object| object.key).collect();
+            }
+            assert!(started.elapsed() < LATER, "nobody sweeps these: {orphans:#?}");
+            tokio::time::sleep(PAUSE).await;
+        };
+        let missing: Vec<_> = kept.difference(&there).collect();
+        assert!(missing.is_empty(), "outputs without their object: {missing:?}");
+    }
+}
+
+/// The task type under test.
+///
+/// # Panics
+/// When there is none.
+#[must_use]
+pub fn task_type() -> TaskType {
+    *counterstep_tasks::tasks().iter().next().expect("a task type")
+}
+
+/// Whether some process keeps all others from writing to the database: one that stands still inside of a transaction
+/// holds SQLite's lock until it goes on, and no lease helps against that.
+///
+/// # Panics
+/// When the database cannot be opened.
+#[must_use]
+pub fn is_locked(place: &Place) -> bool {
+    // Transactions of processes that are alive are over in a moment.
+    let begun = connect(place).batch_execute("PRAGMA busy_timeout = 1000; BEGIN IMMEDIATE; ROLLBACK");
+    begun.is_err()
+}
+
+/// Makes the database one that a newer program has changed. Nothing may have it open.
+///
+/// # Panics
+/// When it cannot be written.
+pub fn make_newer(place: &Place) {
+    let newer = "INSERT INTO __diesel_schema_migrations (version) VALUES ('29990101000000');
+        PRAGMA wal_checkpoint(TRUNCATE)";
+    connect(place).batch_execute(newer).expect("the migration is noted");
+}
+
+fn connect(place: &Place) -> SqliteConnection {
+    let path = place.database();
+    SqliteConnection::establish(path.to_str().expect("UTF-8")).expect("the database opens")
+}
