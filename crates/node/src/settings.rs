@@ -134,8 +134,7 @@ impl SettingsArgs {
     /// # Errors
     /// [`Exit`] with the kind `Config`, naming the setting at fault.
     pub fn resolve(&self) -> Result<Settings, Exit> {
-        refuse_secrets(std::env::args())?;
-        refuse_unknown(std::env::vars_os().filter_map(|(name, _)| name.into_string().ok()))?;
+        check_surroundings()?;
         let file = self.config.as_deref().map_or_else(|| Ok(File::default()), read_file)?;
         let data = self.data_dir.clone().or(file.data_dir).unwrap_or_else(|| PathBuf::from("counterstep-data"));
         let database = self.database.clone().or(file.database);
@@ -200,6 +199,16 @@ fn place(name: &str, url: Option<String>, scheme: &str, default: impl FnOnce() -
         // The value is not repeated: it may hold a password.
         _ => Err(Exit::config(format_args!("setting `{name}`: expected {scheme}://PATH; no other scheme is known"))),
     }
+}
+
+/// Checks what a process finds before it reads its own flags: a secret among the arguments, which the parser might
+/// repeat, and unknown variables, which a command that takes no settings would pass over.
+///
+/// # Errors
+/// [`Exit`] with the kind `Config`.
+pub fn check_surroundings() -> Result<(), Exit> {
+    refuse_secrets(std::env::args_os().map(|argument| argument.to_string_lossy().into_owned()))?;
+    refuse_unknown(std::env::vars_os().map(|(name, _)| name.to_string_lossy().into_owned()))
 }
 
 /// Refuses `scheme://user:password@…` among the arguments.

@@ -9,8 +9,9 @@ use std::sync::Arc;
 /// Flags of the reconciler service.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub struct ReconcilerArgs {
-    /// One pass, then exit: 0 when all went well, 1 when something failed
-    #[arg(long, conflicts_with = "every")]
+    /// One pass, however often the service passes, then exit: 0 when all went well, 1 when something failed
+    // No conflict with `every`: a variable may set that for the service on this machine.
+    #[arg(long)]
     pub once: bool,
     /// Pass again after this long, as 30s [default: 30s]
     #[arg(long, env = "COUNTERSTEP_EVERY")]

@@ -28,6 +28,8 @@ pub(super) fn main(registry: Registry, settings: &SettingsArgs, args: &DevArgs) 
     let mut reconciler = ReconcilerSettings { every: Duration::from_secs(5), ..ReconcilerSettings::default() };
     if let Some(every) = &args.every {
         reconciler.every = duration("every", every)?;
+    } else if let Some(every) = settings.every {
+        reconciler.every = every;
     }
     let (listener, api) = args.api.bind(&settings)?;
     let address = listener.local_addr().map_err(Exit::failed)?;

@@ -9,6 +9,7 @@ mod tasks;
 
 use clap::{Parser, Subcommand};
 use counterstep_kernel::Registry;
+use counterstep_node::settings::check_surroundings;
 use counterstep_node::{Exit, SettingsArgs, exit};
 use counterstep_reconciler::cli::ReconcilerArgs;
 use counterstep_worker::cli::WorkerArgs;
@@ -44,8 +45,11 @@ enum Command {
 /// The whole program for these task types: the main function of a user's own crate.
 #[must_use]
 pub fn main(registry: Registry) -> ExitCode {
-    let cli = Cli::parse();
     let program = "counterstep";
+    if let Err(exit) = check_surroundings() {
+        return exit::report(program, Err(exit));
+    }
+    let cli = Cli::parse();
     let result = match &cli.command {
         Command::Demo(args) => demo::main(registry, args),
         Command::Dev(args) => dev::main(registry, &cli.settings, args),

@@ -10,6 +10,10 @@ use serde::de::DeserializeOwned;
 use std::path::Path;
 use std::time::Duration;
 
+/// For so long an answer is waited for: no command asks for a long poll, and one that does not answer is to be named
+/// within ten seconds.
+const ANSWER: Duration = Duration::from_secs(8);
+
 /// The API at an address.
 #[derive(Debug, Clone)]
 pub(super) struct Remote {
@@ -27,7 +31,7 @@ impl Remote {
     fn unreachable(&self, error: &reqwest::Error) -> Exit {
         Exit::unavailable(format_args!(
             "the API at {} does not answer ({}): is it running, and is --url right?",
-            self.base,
+            without_password(&self.base),
             counterstep_kernel::error::chain(error)
         ))
     }
@@ -45,7 +49,7 @@ impl Remote {
     }
 
     async fn read<T: DeserializeOwned>(&self, request: reqwest::RequestBuilder) -> Result<T, Exit> {
-        let response = self.answer(request.timeout(Duration::from_secs(70))).await?;
+        let response = self.answer(request.timeout(ANSWER)).await?;
         response.json().await.map_err(|error| {
             Exit::failed(format_args!("the API's answer cannot be read ({error}): is it of another version?"))
         })
@@ -101,6 +105,14 @@ impl Remote {
         }
         tokio::io::AsyncWriteExt::flush(&mut file).await.map_err(cannot)?;
         Ok(size)
+    }
+}
+
+/// A URL as it may be shown.
+fn without_password(url: &str) -> String {
+    match url.split_once("://").and_then(|(scheme, rest)| Some((scheme, rest.rsplit_once('@')?.1))) {
+        Some((scheme, rest)) => format!("{scheme}://{rest}"),
+        None => url.to_owned(),
     }
 }
 
