@@ -1,0 +1,14 @@
+//! Whole-system tests in one binary, so that it links once. A list of modules and nothing else.
+
+mod system {
+    mod cancel;
+    mod command_line;
+    mod demo;
+    mod describe;
+    mod dev;
+    mod dry_run;
+    mod kills;
+    mod large;
+    mod processes;
+    mod shutdown;
+}
