@@ -7,6 +7,7 @@ use crate::local_queue::{LocalQueue, QueueOptions};
 use crate::sqlite::{self, SqliteOptions, SqliteStore};
 use crate::system::{LocalSignals, SystemClock, SystemRandom};
 use counterstep_kernel::ports::Ports;
+use futures::future::BoxFuture;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -51,19 +52,21 @@ pub enum OpenError {
 ///
 /// # Errors
 /// [`OpenError`]; a database that a newer program has changed is refused and stays as it is.
-pub async fn open(paths: EmbeddedPaths, options: EmbeddedOptions) -> Result<Ports, OpenError> {
-    let EmbeddedPaths { database, objects, scratch } = paths;
-    let store = SqliteStore::open(&database, options.sqlite).await?;
-    let queue = LocalQueue::new(store.database(), options.queue);
-    let objects = FolderObjects::open(&objects).map_err(|source| OpenError::Folder { path: objects, source })?;
-    let scratch = FolderScratch::open(&scratch).map_err(|source| OpenError::Folder { path: scratch, source })?;
-    Ok(Ports {
-        store: Arc::new(store),
-        queue: Arc::new(queue),
-        objects: Arc::new(objects),
-        scratch: Arc::new(scratch),
-        signals: Arc::new(LocalSignals::new()),
-        clock: Arc::new(SystemClock::new()),
-        random: Arc::new(SystemRandom),
+pub fn open(paths: EmbeddedPaths, options: EmbeddedOptions) -> BoxFuture<'static, Result<Ports, OpenError>> {
+    Box::pin(async move {
+        let EmbeddedPaths { database, objects, scratch } = paths;
+        let store = SqliteStore::open(&database, options.sqlite).await?;
+        let queue = LocalQueue::new(store.database(), options.queue);
+        let objects = FolderObjects::open(&objects).map_err(|source| OpenError::Folder { path: objects, source })?;
+        let scratch = FolderScratch::open(&scratch).map_err(|source| OpenError::Folder { path: scratch, source })?;
+        Ok(Ports {
+            store: Arc::new(store),
+            queue: Arc::new(queue),
+            objects: Arc::new(objects),
+            scratch: Arc::new(scratch),
+            signals: Arc::new(LocalSignals::new()),
+            clock: Arc::new(SystemClock::new()),
+            random: Arc::new(SystemRandom),
+        })
     })
 }

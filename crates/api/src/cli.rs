@@ -48,20 +48,23 @@ impl ApiArgs {
 pub fn main(registry: Registry, settings: &SettingsArgs, args: &ApiArgs) -> Result<(), Exit> {
     let settings = settings.resolve()?;
     let (listener, api) = args.bind(&settings)?;
-    run(&settings, async {
-        let shutdown = shutdown_on_signals()?;
-        let engine = open(&settings, Arc::new(registry), "api").await?;
-        if let Ok(address) = listener.local_addr() {
-            tracing::info!(api = %engine.id, %address, "API started");
-        }
-        let host = HostSettings::for_all(&engine.registry, Host::Api, API_STEPS);
-        let steps = host::serve(engine.clone(), host, shutdown.clone(), spawner());
-        let http = async {
-            let served = serve(engine.clone(), api, listener, shutdown.clone()).await;
-            shutdown.cancel(counterstep_kernel::CancelReason::Shutdown);
-            served
-        };
-        let (served, ()) = tokio::join!(http, steps);
-        served.map_err(|error| Exit::failed(format_args!("the API ended: {error}")))
-    })
+    run(
+        &settings,
+        Box::pin(async {
+            let shutdown = shutdown_on_signals()?;
+            let engine = open(&settings, Arc::new(registry), "api").await?;
+            if let Ok(address) = listener.local_addr() {
+                tracing::info!(api = %engine.id, %address, "API started");
+            }
+            let host = HostSettings::for_all(&engine.registry, Host::Api, API_STEPS);
+            let steps = host::serve(engine.clone(), host, shutdown.clone(), spawner());
+            let http = async {
+                let served = serve(engine.clone(), api, listener, shutdown.clone()).await;
+                shutdown.cancel(counterstep_kernel::CancelReason::Shutdown);
+                served
+            };
+            let (served, ()) = tokio::join!(http, steps);
+            served.map_err(|error| Exit::failed(format_args!("the API ended: {error}")))
+        }),
+    )
 }

@@ -7,6 +7,7 @@ use crate::shared::Api;
 use actix_web::middleware::from_fn;
 use actix_web::{App, HttpServer, web};
 use counterstep_kernel::{CancelToken, Engine};
+use futures::future::BoxFuture;
 use futures::future::{Either, select};
 use std::net::TcpListener;
 use std::time::Duration;
@@ -23,38 +24,40 @@ const LINGER: Duration = Duration::from_secs(5);
 ///
 /// # Errors
 /// When the listener cannot be used.
-pub async fn serve(
+pub fn serve(
     engine: Engine,
     settings: ApiSettings,
     listener: TcpListener,
     shutdown: CancelToken,
-) -> std::io::Result<()> {
-    let drain = settings.drain;
-    let (workers, head_timeout) = (settings.workers.max(1), settings.head_timeout);
-    let api = web::Data::new(Api::new(engine, settings, shutdown.clone()));
-    let shared = api.clone();
-    let server = HttpServer::new(move || {
-        App::new().app_data(shared.clone()).configure(routes::configure).wrap(from_fn(last_word))
+) -> BoxFuture<'static, std::io::Result<()>> {
+    Box::pin(async move {
+        let drain = settings.drain;
+        let (workers, head_timeout) = (settings.workers.max(1), settings.head_timeout);
+        let api = web::Data::new(Api::new(engine, settings, shutdown.clone()));
+        let shared = api.clone();
+        let server = HttpServer::new(move || {
+            App::new().app_data(shared.clone()).configure(routes::configure).wrap(from_fn(last_word))
+        })
+        .workers(workers)
+        .client_request_timeout(head_timeout)
+        .client_disconnect_timeout(LINGER)
+        .shutdown_timeout(drain.as_secs().max(1))
+        .disable_signals()
+        .listen(listener)?
+        .run();
+        let handle = server.handle();
+        let stop = async move {
+            shutdown.cancelled().await;
+            handle.stop(true).await;
+            std::future::pending::<()>().await;
+        };
+        let served = match select(server, Box::pin(stop)).await {
+            Either::Left((served, _)) => served,
+            Either::Right(((), server)) => server.await,
+        };
+        api.drained().await;
+        served
     })
-    .workers(workers)
-    .client_request_timeout(head_timeout)
-    .client_disconnect_timeout(LINGER)
-    .shutdown_timeout(drain.as_secs().max(1))
-    .disable_signals()
-    .listen(listener)?
-    .run();
-    let handle = server.handle();
-    let stop = async move {
-        shutdown.cancelled().await;
-        handle.stop(true).await;
-        std::future::pending::<()>().await;
-    };
-    let served = match select(server, Box::pin(stop)).await {
-        Either::Left((served, _)) => served,
-        Either::Right(((), server)) => server.await,
-    };
-    api.drained().await;
-    served
 }
 
 #[cfg(test)]

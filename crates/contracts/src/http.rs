@@ -127,7 +127,7 @@ pub struct AuditView {
     pub attempt: Option<Attempt>,
     /// The epoch under which it was written.
     pub epoch: Epoch,
-    /// Who caused it: `client`, `host:{id}`, `reconciler:{id}`, `operator:{name}`.
+    /// Who caused it: `client`, or the role and the id of a process, as `worker:{id}`.
     pub actor: String,
     /// More, by event.
     #[serde(default, skip_serializing_if = "Value::is_null")]

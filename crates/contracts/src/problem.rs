@@ -82,7 +82,7 @@ problem_codes! {
     InvalidFileName = "invalid-file-name", 422, "A file name is not acceptable";
     /// A header is too large.
     HeaderTooLarge = "header-too-large", 431, "The request headers are too large";
-    /// Our fault; the log has the details under the trace id.
+    /// Our fault; the log has the details.
     Internal = "internal", 500, "The request could not be handled";
     /// A server that is needed does not answer.
     Unavailable = "unavailable", 503, "A service that is needed does not answer; try again later";

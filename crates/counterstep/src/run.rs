@@ -8,6 +8,7 @@ use counterstep_kernel::{CancelReason, CancelToken, Engine};
 use counterstep_node::{Exit, spawner};
 use counterstep_reconciler::ReconcilerSettings;
 use counterstep_worker::WorkerSettings;
+use futures::future::BoxFuture;
 use std::net::TcpListener;
 
 /// Steps placed on the api host that one API process runs at a time.
@@ -28,32 +29,34 @@ pub struct Roles {
 ///
 /// # Errors
 /// [`Exit`], when the API cannot serve.
-pub async fn run(engine: &Engine, roles: Roles, shutdown: CancelToken) -> Result<(), Exit> {
-    let has_api = roles.api.is_some();
-    let api = async {
-        let Some((listener, settings)) = roles.api else { return Ok(()) };
-        let served = counterstep_api::serve(engine.clone(), settings, listener, shutdown.clone()).await;
-        // Without its API the process is of no use: the other roles end too.
-        shutdown.cancel(CancelReason::Shutdown);
-        served.map_err(|error| Exit::failed(format_args!("the API ended: {error}")))
-    };
-    let api_steps = async {
-        let settings = HostSettings::for_all(&engine.registry, Host::Api, API_STEPS);
-        if !has_api {
-            return;
-        }
-        host::serve(engine.clone(), settings, shutdown.clone(), spawner()).await;
-    };
-    let worker = async {
-        if let Some(settings) = roles.worker {
-            counterstep_worker::serve(engine.clone(), settings, shutdown.clone(), spawner()).await;
-        }
-    };
-    let reconciler = async {
-        if let Some(settings) = roles.reconciler {
-            counterstep_reconciler::serve(engine.clone(), settings, shutdown.clone()).await;
-        }
-    };
-    let (served, (), (), ()) = tokio::join!(api, api_steps, worker, reconciler);
-    served
+pub fn run<'a>(engine: &'a Engine, roles: Roles, shutdown: CancelToken) -> BoxFuture<'a, Result<(), Exit>> {
+    Box::pin(async move {
+        let has_api = roles.api.is_some();
+        let api = async {
+            let Some((listener, settings)) = roles.api else { return Ok(()) };
+            let served = counterstep_api::serve(engine.clone(), settings, listener, shutdown.clone()).await;
+            // Without its API the process is of no use: the other roles end too.
+            shutdown.cancel(CancelReason::Shutdown);
+            served.map_err(|error| Exit::failed(format_args!("the API ended: {error}")))
+        };
+        let api_steps = async {
+            let settings = HostSettings::for_all(&engine.registry, Host::Api, API_STEPS);
+            if !has_api {
+                return;
+            }
+            host::serve(engine.clone(), settings, shutdown.clone(), spawner()).await;
+        };
+        let worker = async {
+            if let Some(settings) = roles.worker {
+                counterstep_worker::serve(engine.clone(), settings, shutdown.clone(), spawner()).await;
+            }
+        };
+        let reconciler = async {
+            if let Some(settings) = roles.reconciler {
+                counterstep_reconciler::serve(engine.clone(), settings, shutdown.clone()).await;
+            }
+        };
+        let (served, (), (), ()) = tokio::join!(api, api_steps, worker, reconciler);
+        served
+    })
 }

@@ -122,6 +122,18 @@ impl Engine {
     pub(crate) async fn change<R>(
         &self,
         task_type: &TaskType,
+        record: TaskRecord,
+        by: As,
+        decide: impl FnMut(&mut Draft) -> Result<R, Illegal>,
+    ) -> Result<Changed<R>, ChangeError> {
+        self.change_for(&self.id, task_type, record, by, decide).await
+    }
+
+    /// The same, with somebody else named in the audit as the one who caused it.
+    pub(crate) async fn change_for<R>(
+        &self,
+        actor: &str,
+        task_type: &TaskType,
         mut record: TaskRecord,
         by: As,
         mut decide: impl FnMut(&mut Draft) -> Result<R, Illegal>,
@@ -129,7 +141,7 @@ impl Engine {
         let epoch = record.task.epoch;
         let mut patience = Patience::new(self, by, self.lease_of(task_type));
         loop {
-            let mut draft = Draft::new(task_type.decl, record.clone(), &*self.id);
+            let mut draft = Draft::new(task_type.decl, record.clone(), actor);
             let answer = decide(&mut draft)?;
             if draft.is_empty() {
                 return Ok(Changed { answer, record });
@@ -152,13 +164,17 @@ impl Engine {
                     patience.wait(error).await?;
                 }
             }
+            let rev = record.task.rev;
             record = self.reload(record.task.id, &mut patience).await?;
             // The answer to our commit may have been lost on its way: then the row carries our change.
             if record.task.change_id == transition.change_id {
                 self.announce(&transition).await;
                 return Ok(Changed { answer, record });
             }
-            if by == As::Owner && record.task.epoch != epoch {
+            // Refused though nothing has changed: a lease that the draft took for over is live. To try at once again
+            // would only spin.
+            let held = by == As::Anyone && record.task.rev == rev && record.lease_is_live();
+            if held || (by == As::Owner && record.task.epoch != epoch) {
                 return Err(ChangeError::Fenced);
             }
         }

@@ -103,6 +103,15 @@ impl fmt::Display for StepError {
 
 impl std::error::Error for StepError {}
 
+/// What a panic said.
+pub(crate) fn panic_message(panic: &(dyn std::any::Any + Send)) -> &str {
+    panic
+        .downcast_ref::<&str>()
+        .copied()
+        .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("with a value that is no text")
+}
+
 /// Cuts a text to `limit` bytes at a character, and takes out the NUL that no database column takes.
 pub(crate) fn storable(text: &str, limit: usize) -> String {
     let mut end = text.len().min(limit);

@@ -45,18 +45,20 @@ impl HostSettings {
 pub type Spawn = Arc<dyn Fn(BoxFuture<'static, ()>) + Send + Sync>;
 
 /// Takes tasks until `shutdown`, then waits for those it has.
-pub async fn serve(engine: Engine, settings: HostSettings, shutdown: CancelToken, spawn: Spawn) {
-    let slots = Arc::new(Semaphore::new(settings.concurrency));
-    let taking = async {
-        futures::join!(
-            take_deliveries(&engine, &settings, &slots, &shutdown, &spawn),
-            take_due(&engine, &settings, &slots, &shutdown, &spawn)
-        );
-    };
-    // Both loops end by themselves on shutdown; a fetch in flight is given up, its messages come again.
-    taking.await;
-    let all = u32::try_from(settings.concurrency).unwrap_or(u32::MAX);
-    let _all = slots.acquire_many(all).await;
+pub fn serve(engine: Engine, settings: HostSettings, shutdown: CancelToken, spawn: Spawn) -> BoxFuture<'static, ()> {
+    Box::pin(async move {
+        let slots = Arc::new(Semaphore::new(settings.concurrency));
+        let taking = async {
+            futures::join!(
+                take_deliveries(&engine, &settings, &slots, &shutdown, &spawn),
+                take_due(&engine, &settings, &slots, &shutdown, &spawn)
+            );
+        };
+        // Both loops end by themselves on shutdown; a fetch in flight is given up, its messages come again.
+        taking.await;
+        let all = u32::try_from(settings.concurrency).unwrap_or(u32::MAX);
+        let _all = slots.acquire_many(all).await;
+    })
 }
 
 async fn take_deliveries(
@@ -139,7 +141,11 @@ async fn take_due(
     shutdown: &CancelToken,
     spawn: &Spawn,
 ) {
-    let due = Due::Claimable { queues: settings.queues.clone(), unclaimed_for: settings.unclaimed_for };
+    let due = Due::Claimable {
+        queues: settings.queues.clone(),
+        known: engine.registry.iter().map(|known| (known.decl.name.to_owned(), known.decl.version)).collect(),
+        unclaimed_for: settings.unclaimed_for,
+    };
     loop {
         if let Either::Right(_) = select(engine.ports.clock.sleep(settings.poll), Box::pin(shutdown.cancelled())).await
         {
@@ -157,9 +163,6 @@ async fn take_due(
             }
         };
         for task in tasks {
-            if engine.registry.get(&task.task_type, task.version).is_none() {
-                continue;
-            }
             let Ok(permit) = slots.clone().try_acquire_owned() else { break };
             spawn(Box::pin(run_due(engine.clone(), settings.host, task.task, shutdown.clone(), permit)));
         }

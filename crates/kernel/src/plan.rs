@@ -31,7 +31,11 @@ pub fn states(decl: &TaskDecl, steps: &[StepRow]) -> Vec<StepState> {
     decl.steps
         .iter()
         .zip(steps)
-        .map(|(decl, row)| StepState { status: row.status, effects: decl.undo.has_effects() })
+        .map(|(decl, row)| StepState {
+            status: row.status,
+            effects: decl.undo.has_effects(),
+            started: row.started_seq.is_some(),
+        })
         .collect()
 }
 
@@ -104,7 +108,7 @@ pub fn waived_now(decl: &TaskDecl, steps: &[StepRow]) -> Vec<usize> {
         .max();
     let mut waived: Vec<usize> = (0..steps.len())
         .filter(|&at| {
-            states[at].started() && matches!(decl.steps[at].undo, counterstep_contracts::UndoDecl::Waived { .. })
+            states[at].started && matches!(decl.steps[at].undo, counterstep_contracts::UndoDecl::Waived { .. })
         })
         .filter(|&at| frontier.is_none_or(|frontier| steps[at].started_seq > Some(frontier)))
         .filter(|&at| passed.is_none_or(|passed| steps[at].started_seq < Some(passed)))

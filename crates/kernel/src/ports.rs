@@ -77,11 +77,14 @@ pub enum Heartbeat {
 /// Which tasks to look for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Due {
-    /// Ready to be claimed on one of these queues and unleased: dispatched or submitted and not claimed for a while
-    /// (their message may be lost), or waiting or compensating with a due time that has passed.
+    /// Ready to be claimed on one of these queues and unleased: dispatched, submitted, or compensating without a due
+    /// time, and not claimed for a while (their message may be lost); or waiting or compensating with a due time that
+    /// has passed.
     Claimable {
         /// On these queues.
         queues: Vec<QueueName>,
+        /// Of these types and versions: others must not stand in the way of those that can be run.
+        known: Vec<(String, u32)>,
         /// Undelivered for this long.
         unclaimed_for: Duration,
     },

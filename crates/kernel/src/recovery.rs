@@ -5,6 +5,7 @@ use crate::draft::As;
 use crate::engine::{ChangeError, Engine};
 use crate::ports::{Due, DueTask, StoreError};
 use counterstep_contracts::TaskId;
+use futures::future::BoxFuture;
 
 /// What a sweep is going to do with a task whose lease has run out.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,28 +44,32 @@ impl Engine {
     ///
     /// # Errors
     /// When the store does not answer.
-    pub async fn plan_recovery(&self, limit: u32) -> Result<Vec<Recover>, StoreError> {
-        let lost = self.ports.store.due(&Due::Lost, limit).await?;
-        Ok(plan(lost, |name, version| self.registry.get(name, version).is_some()))
+    pub fn plan_recovery(&self, limit: u32) -> BoxFuture<'_, Result<Vec<Recover>, StoreError>> {
+        Box::pin(async move {
+            let lost = self.ports.store.due(&Due::Lost, limit).await?;
+            Ok(plan(lost, |name, version| self.registry.get(name, version).is_some()))
+        })
     }
 
     /// Executes a plan. Each task is a change of its own.
-    pub async fn recover(&self, plan: Vec<Recover>) -> Recovered {
-        let mut done = Recovered::default();
-        for step in plan {
-            match step {
-                Recover::UnknownType(task) => done.unknown.push(task.task),
-                Recover::TakeBack(task) => match self.take_back(task).await {
-                    Ok(true) => done.taken_back.push(task),
-                    Ok(false) => done.moved_on.push(task),
-                    Err(error) => {
-                        tracing::error!(%task, %error, "a lost task could not be taken back");
-                        done.failed.push((task, error.to_string()));
-                    }
-                },
+    pub fn recover(&self, plan: Vec<Recover>) -> BoxFuture<'_, Recovered> {
+        Box::pin(async move {
+            let mut done = Recovered::default();
+            for step in plan {
+                match step {
+                    Recover::UnknownType(task) => done.unknown.push(task.task),
+                    Recover::TakeBack(task) => match self.take_back(task).await {
+                        Ok(true) => done.taken_back.push(task),
+                        Ok(false) => done.moved_on.push(task),
+                        Err(error) => {
+                            tracing::error!(%task, %error, "a lost task could not be taken back");
+                            done.failed.push((task, error.to_string()));
+                        }
+                    },
+                }
             }
-        }
-        done
+            done
+        })
     }
 
     async fn take_back(&self, task: TaskId) -> Result<bool, ChangeError> {

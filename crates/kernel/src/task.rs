@@ -125,10 +125,26 @@ impl Inputs {
 pub fn output<T: Serialize>(value: &T) -> StepResult<Value> {
     let value = serde_json::to_value(value)
         .map_err(|error| StepError::permanent(format_args!("the output cannot be written as JSON: {error}")))?;
+    if depth(&value) > DEPTH_LIMIT {
+        return Err(StepError::permanent(format_args!(
+            "the output is nested deeper than {DEPTH_LIMIT} levels, and could not be read back"
+        )));
+    }
     if holds_nul(&value) {
         return Err(StepError::permanent("a text in the output holds the character U+0000, which cannot be stored"));
     }
     Ok(value)
+}
+
+/// Well below the limit of whoever reads it back, which counts the row around it too.
+const DEPTH_LIMIT: usize = 64;
+
+fn depth(value: &Value) -> usize {
+    match value {
+        Value::Array(list) => 1 + list.iter().map(depth).max().unwrap_or(0),
+        Value::Object(map) => 1 + map.values().map(depth).max().unwrap_or(0),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => 0,
+    }
 }
 
 fn holds_nul(value: &Value) -> bool {
@@ -148,6 +164,15 @@ pub struct RequestError {
     pub pointer: String,
     /// What was wrong and what was expected.
     pub message: String,
+}
+
+/// Calls code of a declaration that is not awaited (a condition, a response, a built-in step's function) with a net
+/// under panics: one of them must not take a decision, or a request, with it.
+pub(crate) fn guarded<T>(what: &str, call: impl FnOnce() -> StepResult<T>) -> StepResult<T> {
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(call)).unwrap_or_else(|panic| {
+        let said = crate::error::panic_message(panic.as_ref());
+        Err(StepError::new(crate::error::ErrorClass::Panicked, format_args!("{what} panicked: {said}")))
+    })
 }
 
 /// Checks that a value is a `T` with no field that `T` does not know, and gives it the form in which it is stored.

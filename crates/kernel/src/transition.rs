@@ -76,6 +76,25 @@ pub struct TaskWrite {
     pub finished: Time,
 }
 
+/// What becomes of the objects of an attempt that ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kept {
+    /// They are now an output. Only a success keeps any.
+    Output,
+    /// They belong to nothing, if there are any: the sweep looks.
+    Nothing,
+    /// There are none: the sweep need not look. Only a success knows.
+    None,
+}
+
+impl Kept {
+    /// Of a success whose output the stored objects are.
+    #[must_use]
+    pub const fn when(stored: bool) -> Self {
+        if stored { Self::Output } else { Self::None }
+    }
+}
+
 /// A change to an attempt row.
 #[derive(Debug, Clone, PartialEq)]
 pub enum AttemptWrite {
@@ -107,8 +126,8 @@ pub enum AttemptWrite {
         outcome: Outcome,
         /// Its error.
         error: Option<String>,
-        /// Its objects are now an output.
-        keeps_objects: bool,
+        /// What becomes of its objects.
+        kept: Kept,
     },
     /// The step was undone, or its output superseded: what its attempts kept is open to the sweep again.
     Release {

@@ -1,21 +1,24 @@
 //! Logs on standard error: text for people, JSON lines for machines.
 
 use crate::settings::LogFormat;
-use tracing_subscriber::EnvFilter;
-use tracing_subscriber::fmt::format::FmtSpan;
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{Layer, fmt};
 
 /// Starts logging. A second call in one process changes nothing.
 pub fn start(filter: &str, format: LogFormat) {
-    let filter = EnvFilter::try_new(filter).unwrap_or_else(|error| {
+    // `Targets` and not `EnvFilter`: nobody filters by the fields of spans, and the regular expressions that it brings
+    // along were a tenth of the cold build.
+    let filter: Targets = filter.parse().unwrap_or_else(|error| {
         eprintln!("the log filter `{filter}` cannot be read ({error}); logging at `info`");
-        EnvFilter::new("info")
+        Targets::new().with_default(tracing::level_filters::LevelFilter::INFO)
     });
-    let builder =
-        tracing_subscriber::fmt().with_env_filter(filter).with_span_events(FmtSpan::NONE).with_writer(std::io::stderr);
-    let started = match format {
-        LogFormat::Text => builder.try_init(),
-        LogFormat::Json => builder.json().flatten_event(true).try_init(),
+    let lines = match format {
+        LogFormat::Text => fmt::layer().with_writer(std::io::stderr).boxed(),
+        LogFormat::Json => fmt::layer().json().flatten_event(true).with_writer(std::io::stderr).boxed(),
     };
+    let started = tracing_subscriber::registry().with(lines.with_filter(filter)).try_init();
     // Only an earlier start makes this fail, and then there is a log already.
     let _ = started;
 }

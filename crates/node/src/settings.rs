@@ -164,7 +164,12 @@ impl SettingsArgs {
             log: self.log.clone().or(file.log).unwrap_or_else(|| "info".to_owned()),
             log_format: self.log_format.or(file.log_format).unwrap_or_default(),
             listen: file.listen,
-            concurrency: file.concurrency,
+            concurrency: match file.concurrency {
+                Some(0) => {
+                    return Err(Exit::config("setting `concurrency`: a worker runs at least one task at a time"));
+                }
+                tasks => tasks,
+            },
             queues: file.queues,
             every: file.every.map(|text| duration("every", &text)).transpose()?,
         })

@@ -33,19 +33,22 @@ pub fn main(registry: Registry, settings: &SettingsArgs, args: &ReconcilerArgs) 
     } else if let Some(every) = settings.every {
         reconciler.every = every;
     }
-    run(&settings, async {
-        let shutdown = shutdown_on_signals()?;
-        let engine = open(&settings, Arc::new(registry), "reconciler").await?;
-        if args.dry_run {
-            print!("{}", plan(&engine, &reconciler).await.map_err(Exit::unavailable)?);
-            return Ok(());
-        }
-        if !args.once {
-            serve(engine, reconciler, shutdown).await;
-            return Ok(());
-        }
-        let report = pass(&engine, &reconciler).await.map_err(Exit::unavailable)?;
-        println!("{report}");
-        if report.failed.is_empty() { Ok(()) } else { Err(Exit::failed(report.failed.join("\n"))) }
-    })
+    run(
+        &settings,
+        Box::pin(async {
+            let shutdown = shutdown_on_signals()?;
+            let engine = open(&settings, Arc::new(registry), "reconciler").await?;
+            if args.dry_run {
+                print!("{}", plan(&engine, &reconciler).await.map_err(Exit::unavailable)?);
+                return Ok(());
+            }
+            if !args.once {
+                serve(engine, reconciler, shutdown).await;
+                return Ok(());
+            }
+            let report = pass(&engine, &reconciler).await.map_err(Exit::unavailable)?;
+            println!("{report}");
+            if report.failed.is_empty() { Ok(()) } else { Err(Exit::failed(report.failed.join("\n"))) }
+        }),
+    )
 }

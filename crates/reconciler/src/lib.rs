@@ -7,6 +7,7 @@ use counterstep_kernel::orphans::SweepPlan;
 use counterstep_kernel::ports::StoreError;
 use counterstep_kernel::recovery::Recover;
 use counterstep_kernel::{CancelToken, Engine};
+use futures::future::BoxFuture;
 use std::fmt;
 use std::time::Duration;
 
@@ -95,10 +96,12 @@ impl fmt::Display for PassPlan {
 ///
 /// # Errors
 /// When the store does not answer.
-pub async fn plan(engine: &Engine, settings: &ReconcilerSettings) -> Result<PassPlan, StoreError> {
-    Ok(PassPlan {
-        recover: engine.plan_recovery(settings.limit).await?,
-        sweep: engine.plan_sweep(settings.limit).await?,
+pub fn plan<'a>(engine: &'a Engine, settings: &'a ReconcilerSettings) -> BoxFuture<'a, Result<PassPlan, StoreError>> {
+    Box::pin(async move {
+        Ok(PassPlan {
+            recover: engine.plan_recovery(settings.limit).await?,
+            sweep: engine.plan_sweep(settings.limit).await?,
+        })
     })
 }
 
@@ -106,20 +109,26 @@ pub async fn plan(engine: &Engine, settings: &ReconcilerSettings) -> Result<Pass
 ///
 /// # Errors
 /// When the store does not answer.
-pub async fn execute(engine: &Engine, settings: &ReconcilerSettings, plan: PassPlan) -> Result<Report, StoreError> {
-    let recovered = engine.recover(plan.recover).await;
-    let swept = engine.sweep(plan.sweep).await?;
-    let relayed = engine.relay(settings.relay_after, settings.limit).await?;
-    let mut failed: Vec<String> =
-        recovered.failed.into_iter().map(|(task, why)| format!("task {task}: {why}")).collect();
-    failed.extend(swept.failed.into_iter().map(|(prefix, why)| format!("prefix {prefix}: {why}")));
-    Ok(Report {
-        taken_back: recovered.taken_back.len(),
-        unknown: recovered.unknown.len(),
-        relayed,
-        prefixes: swept.prefixes,
-        objects: swept.objects,
-        failed,
+pub fn execute<'a>(
+    engine: &'a Engine,
+    settings: &'a ReconcilerSettings,
+    plan: PassPlan,
+) -> BoxFuture<'a, Result<Report, StoreError>> {
+    Box::pin(async move {
+        let recovered = engine.recover(plan.recover).await;
+        let swept = engine.sweep(plan.sweep).await?;
+        let relayed = engine.relay(settings.relay_after, settings.limit).await?;
+        let mut failed: Vec<String> =
+            recovered.failed.into_iter().map(|(task, why)| format!("task {task}: {why}")).collect();
+        failed.extend(swept.failed.into_iter().map(|(prefix, why)| format!("prefix {prefix}: {why}")));
+        Ok(Report {
+            taken_back: recovered.taken_back.len(),
+            unknown: recovered.unknown.len(),
+            relayed,
+            prefixes: swept.prefixes,
+            objects: swept.objects,
+            failed,
+        })
     })
 }
 
@@ -127,24 +136,28 @@ pub async fn execute(engine: &Engine, settings: &ReconcilerSettings, plan: PassP
 ///
 /// # Errors
 /// When the store does not answer.
-pub async fn pass(engine: &Engine, settings: &ReconcilerSettings) -> Result<Report, StoreError> {
-    let plan = plan(engine, settings).await?;
-    execute(engine, settings, plan).await
+pub fn pass<'a>(engine: &'a Engine, settings: &'a ReconcilerSettings) -> BoxFuture<'a, Result<Report, StoreError>> {
+    Box::pin(async move {
+        let plan = plan(engine, settings).await?;
+        execute(engine, settings, plan).await
+    })
 }
 
 /// Passes until `shutdown`. A pass that fails is logged, and the next one tries again.
-pub async fn serve(engine: Engine, settings: ReconcilerSettings, shutdown: CancelToken) {
-    tracing::info!(reconciler = %engine.id, every = ?settings.every, "reconciler started");
-    loop {
-        match pass(&engine, &settings).await {
-            Ok(report) if report == Report::default() => tracing::debug!("pass: nothing to do"),
-            Ok(report) => tracing::info!(%report, "pass"),
-            Err(error) => tracing::error!(%error, "a pass failed"),
+pub fn serve(engine: Engine, settings: ReconcilerSettings, shutdown: CancelToken) -> BoxFuture<'static, ()> {
+    Box::pin(async move {
+        tracing::info!(reconciler = %engine.id, every = ?settings.every, "reconciler started");
+        loop {
+            match pass(&engine, &settings).await {
+                Ok(report) if report == Report::default() => tracing::debug!("pass: nothing to do"),
+                Ok(report) => tracing::info!(%report, "pass"),
+                Err(error) => tracing::error!(%error, "a pass failed"),
+            }
+            tokio::select! {
+                () = engine.ports.clock.sleep(settings.every) => {}
+                _ = shutdown.cancelled() => break,
+            }
         }
-        tokio::select! {
-            () = engine.ports.clock.sleep(settings.every) => {}
-            _ = shutdown.cancelled() => break,
-        }
-    }
-    tracing::info!(reconciler = %engine.id, "reconciler stopped");
+        tracing::info!(reconciler = %engine.id, "reconciler stopped");
+    })
 }

@@ -46,10 +46,13 @@ impl WorkerArgs {
 pub fn main(registry: Registry, settings: &SettingsArgs, args: &WorkerArgs) -> Result<(), Exit> {
     let settings = settings.resolve()?;
     let worker = args.resolve(&settings, &registry)?;
-    run(&settings, async {
-        let shutdown = shutdown_on_signals()?;
-        let engine = open(&settings, Arc::new(registry), "worker").await?;
-        serve(engine, worker, shutdown, spawner()).await;
-        Ok(())
-    })
+    run(
+        &settings,
+        Box::pin(async {
+            let shutdown = shutdown_on_signals()?;
+            let engine = open(&settings, Arc::new(registry), "worker").await?;
+            serve(engine, worker, shutdown, spawner()).await;
+            Ok(())
+        }),
+    )
 }

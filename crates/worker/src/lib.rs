@@ -6,7 +6,11 @@ pub mod cli;
 use counterstep_contracts::{Host, QueueName};
 use counterstep_kernel::host::{self, HostSettings, Spawn};
 use counterstep_kernel::{CancelToken, Engine};
+use futures::future::BoxFuture;
 use std::time::Duration;
+
+/// How often a worker removes the scratch of tasks that came to rest elsewhere.
+const SCRATCH_SWEEP: Duration = Duration::from_secs(300);
 
 /// How a worker takes tasks.
 #[derive(Debug, Clone)]
@@ -27,19 +31,29 @@ impl Default for WorkerSettings {
 }
 
 /// Works until `shutdown`, then waits for the tasks it has.
-pub async fn serve(engine: Engine, settings: WorkerSettings, shutdown: CancelToken, spawn: Spawn) {
-    let mut host = HostSettings::for_all(&engine.registry, Host::Worker, settings.concurrency);
-    host.poll = settings.poll;
-    if !settings.queues.is_empty() {
-        host.queues = settings.queues.into_iter().map(QueueName).collect();
-    }
-    let names: Vec<_> = host.queues.iter().map(|queue| queue.0.as_str()).collect();
-    tracing::info!(worker = %engine.id, queues = names.join(","), concurrency = settings.concurrency, "worker started");
-    let left_over = engine.sweep_scratch().await;
-    if left_over > 0 {
-        tracing::info!(tasks = left_over, "removed scratch of tasks that are over");
-    }
-    let name = engine.id.clone();
-    host::serve(engine, host, shutdown, spawn).await;
-    tracing::info!(worker = %name, "worker stopped");
+pub fn serve(engine: Engine, settings: WorkerSettings, shutdown: CancelToken, spawn: Spawn) -> BoxFuture<'static, ()> {
+    Box::pin(async move {
+        let mut host = HostSettings::for_all(&engine.registry, Host::Worker, settings.concurrency);
+        host.poll = settings.poll;
+        if !settings.queues.is_empty() {
+            host.queues = settings.queues.into_iter().map(QueueName).collect();
+        }
+        let names: Vec<_> = host.queues.iter().map(|queue| queue.0.as_str()).collect();
+        tracing::info!(worker = %engine.id, queues = names.join(","), concurrency = settings.concurrency, "worker started");
+        let left_over = engine.sweep_scratch().await;
+        if left_over > 0 {
+            tracing::info!(tasks = left_over, "removed scratch of tasks that are over");
+        }
+        let sweeping = async {
+            loop {
+                engine.ports.clock.sleep(SCRATCH_SWEEP).await;
+                engine.sweep_scratch().await;
+            }
+        };
+        tokio::select! {
+            () = host::serve(engine.clone(), host, shutdown, spawn) => {}
+            () = sweeping => {}
+        }
+        tracing::info!(worker = %engine.id, "worker stopped");
+    })
 }

@@ -5,7 +5,9 @@ use super::fault::{Fault, micros, write_json};
 use super::{attempts, audit, idempotency, outbox, steps, tasks};
 use counterstep_contracts::{Epoch, Outcome, TaskId};
 use counterstep_kernel::ports::CommitError;
-use counterstep_kernel::transition::{AttemptWrite, Guard, IdempotencyWrite, LeaseChange, TaskWrite, Time, Transition};
+use counterstep_kernel::transition::{
+    AttemptWrite, Guard, IdempotencyWrite, Kept, LeaseChange, TaskWrite, Time, Transition,
+};
 use diesel::SqliteConnection;
 use diesel::result::{DatabaseErrorKind, Error as DieselError};
 
@@ -130,7 +132,7 @@ fn write_attempt(
                 other => Fault::Sql(other),
             })
         }
-        AttemptWrite::End { step, direction, attempt, outcome, error, keeps_objects } => {
+        AttemptWrite::End { step, direction, attempt, outcome, error, kept } => {
             let key = attempts::Key { task, step: *step, direction: *direction, attempt: *attempt };
             let (ended, intent) = attempts::state(connection, key)?
                 .ok_or_else(|| Fault::Corrupt(format!("an attempt that never started cannot end: {key:?}")))?;
@@ -140,9 +142,11 @@ fn write_attempt(
             let end = attempts::End { key, outcome: *outcome, error: error.as_deref(), ended_at: now, change };
             attempts::end(connection, &end)?;
             match (outcome, intent.as_str()) {
-                (Outcome::Succeeded, "open") => {
-                    attempts::close(connection, key, if *keeps_objects { "kept" } else { "swept" })?;
-                }
+                (Outcome::Succeeded, "open") => match kept {
+                    Kept::Output => attempts::close(connection, key, "kept")?,
+                    Kept::None => attempts::close(connection, key, "swept")?,
+                    Kept::Nothing => {}
+                },
                 (Outcome::Succeeded, _) => return Err(CommitError::Condemned.into()),
                 // What it may have stored stays open to the sweep.
                 (Outcome::Failed | Outcome::InDoubt | Outcome::Cancelled, _) => {}

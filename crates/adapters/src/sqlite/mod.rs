@@ -161,10 +161,11 @@ fn find_due(connection: &mut SqliteConnection, due: &Due, limit: u32) -> Result<
     match due {
         // Queue by queue, each in the order of its index: asked for all queues at once, SQLite would read and sort the
         // whole backlog for every poll.
-        Due::Claimable { queues, unclaimed_for } => {
+        Due::Claimable { queues, known, unclaimed_for } => {
+            let known = tasks::known(known);
             for queue in queues {
-                lines.extend(tasks::unclaimed(connection, queue, now - micros(*unclaimed_for), limit)?);
-                lines.extend(tasks::due(connection, queue, now, limit)?);
+                lines.extend(tasks::unclaimed(connection, (queue, &known), now - micros(*unclaimed_for), limit)?);
+                lines.extend(tasks::due(connection, (queue, &known), now, limit)?);
             }
             lines.sort_by(|a, b| (a.since, &a.id).cmp(&(b.since, &b.id)));
         }

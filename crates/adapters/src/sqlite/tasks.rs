@@ -203,12 +203,18 @@ impl DueLine {
 // when it can prove, while it prepares the statement, that the index holds every row that is asked for. `INDEXED BY`
 // makes that an error where it cannot; left to choose, it takes the list's index on the status and sorts the backlog.
 
+/// Types with their versions, as the two queries below compare them: a JSON list of `name/version`.
+pub(super) fn known(types: &[(String, u32)]) -> String {
+    let names: Vec<String> = types.iter().map(|(name, version)| format!("{name}/{version}")).collect();
+    serde_json::json!(names).to_string()
+}
+
 /// Unleased, and nobody has come for them since `before`.
 // Compensating tasks without a due time are among them: a cancel of a task that nobody holds writes one with a message,
 // and that message can be lost like any other.
 pub(super) fn unclaimed(
     connection: &mut SqliteConnection,
-    queue: &QueueName,
+    (queue, known): (&QueueName, &str),
     before: i64,
     limit: u32,
 ) -> QueryResult<Vec<DueLine>> {
@@ -217,10 +223,12 @@ pub(super) fn unclaimed(
          WHERE lease_owner IS NULL
            AND (status IN ('submitted', 'dispatched') OR (status = 'compensating' AND due_at IS NULL))
            AND queue = ? AND updated_at <= ?
+           AND task_type || '/' || version IN (SELECT value FROM json_each(?))
          ORDER BY updated_at LIMIT ?",
     )
     .bind::<Text, _>(&queue.0)
     .bind::<BigInt, _>(before)
+    .bind::<Text, _>(known)
     .bind::<BigInt, _>(i64::from(limit))
     .load(connection)
 }
@@ -228,7 +236,7 @@ pub(super) fn unclaimed(
 /// Unleased, with a due time that has come.
 pub(super) fn due(
     connection: &mut SqliteConnection,
-    queue: &QueueName,
+    (queue, known): (&QueueName, &str),
     now: i64,
     limit: u32,
 ) -> QueryResult<Vec<DueLine>> {
@@ -236,10 +244,12 @@ pub(super) fn due(
         "SELECT due_at AS since, id, task_type, version, status FROM tasks INDEXED BY tasks_due
          WHERE lease_owner IS NULL AND due_at IS NOT NULL AND status IN ('waiting', 'compensating')
            AND queue = ? AND due_at <= ?
+           AND task_type || '/' || version IN (SELECT value FROM json_each(?))
          ORDER BY due_at LIMIT ?",
     )
     .bind::<Text, _>(&queue.0)
     .bind::<BigInt, _>(now)
+    .bind::<Text, _>(known)
     .bind::<BigInt, _>(i64::from(limit))
     .load(connection)
 }

@@ -122,7 +122,7 @@ async fn one_row_that_nobody_understands_does_not_hide_the_others() {
         .unwrap();
     let corrupt = store.load(newer).await;
     assert!(matches!(&corrupt, Err(StoreError::Corrupt(why)) if why.contains("levitating")), "{corrupt:?}");
-    let due = Due::Claimable { queues: vec![QueueName("files".into())], unclaimed_for: Duration::ZERO };
+    let due = Due::Claimable { queues: vec![QueueName("files".into())], known: known(), unclaimed_for: Duration::ZERO };
     let found: Vec<_> = store.due(&due, 10).await.unwrap().into_iter().map(|due| due.task).collect();
     assert_eq!(found, [rows[0], rows[2]]);
     // The page is full all the same.

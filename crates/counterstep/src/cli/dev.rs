@@ -35,14 +35,17 @@ pub(super) fn main(registry: Registry, settings: &SettingsArgs, args: &DevArgs) 
     let address = listener.local_addr().map_err(Exit::failed)?;
     let routes: Vec<_> = registry.iter().map(|task_type| task_type.decl.route()).collect();
     let data = settings.database.display().to_string();
-    counterstep_node::run(&settings, async {
-        let shutdown = shutdown_on_signals()?;
-        let engine = open(&settings, Arc::new(registry), "dev").await?;
-        println!("API, worker and reconciler are running; the data is at {data}");
-        for route in routes {
-            println!("submit to http://{address}/api/tasks/{route}");
-        }
-        let roles = Roles { api: Some((listener, api)), worker: Some(worker), reconciler: Some(reconciler) };
-        run(&engine, roles, shutdown).await
-    })
+    counterstep_node::run(
+        &settings,
+        Box::pin(async {
+            let shutdown = shutdown_on_signals()?;
+            let engine = open(&settings, Arc::new(registry), "dev").await?;
+            println!("API, worker and reconciler are running; the data is at {data}");
+            for route in routes {
+                println!("submit to http://{address}/api/tasks/{route}");
+            }
+            let roles = Roles { api: Some((listener, api)), worker: Some(worker), reconciler: Some(reconciler) };
+            run(&engine, roles, shutdown).await
+        }),
+    )
 }

@@ -7,7 +7,8 @@ mod remote;
 mod table;
 mod tasks;
 
-use clap::{Parser, Subcommand};
+use clap::parser::ValueSource;
+use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 use counterstep_kernel::Registry;
 use counterstep_node::settings::check_surroundings;
 use counterstep_node::{Exit, SettingsArgs, exit};
@@ -45,13 +46,17 @@ enum Command {
 /// The whole program for these task types: the main function of a user's own crate.
 #[must_use]
 pub fn main(registry: Registry) -> ExitCode {
-    let program = "counterstep";
+    // A user's own program has a name of its own.
+    let program = std::env::args_os().next().map(std::path::PathBuf::from);
+    let program = program.as_deref().and_then(std::path::Path::file_name).and_then(std::ffi::OsStr::to_str);
+    let program = program.unwrap_or("counterstep");
     if let Err(exit) = check_surroundings() {
         return exit::report(program, Err(exit));
     }
-    let cli = Cli::parse();
+    let matches = Cli::command().get_matches();
+    let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     let result = match &cli.command {
-        Command::Demo(args) => demo::main(registry, args),
+        Command::Demo(args) => takes_no_settings(&matches).and_then(|()| demo::main(registry, args)),
         Command::Dev(args) => dev::main(registry, &cli.settings, args),
         Command::Api(args) => counterstep_api::cli::main(registry, &cli.settings, args),
         Command::Worker(args) => counterstep_worker::cli::main(registry, &cli.settings, args),
@@ -60,6 +65,19 @@ pub fn main(registry: Registry) -> ExitCode {
         Command::Tasks(args) => tasks::main(args),
     };
     exit::report(program, result)
+}
+
+/// The demonstration has settings of its own: a flag that it would ignore is refused.
+fn takes_no_settings(matches: &ArgMatches) -> Result<(), Exit> {
+    let Some((_, demo)) = matches.subcommand() else { return Ok(()) };
+    let flags = ["config", "data_dir", "database", "objects", "lease", "step_timeout", "upload_timeout", "drain"];
+    match flags.iter().find(|flag| demo.value_source(flag) == Some(ValueSource::CommandLine)) {
+        None => Ok(()),
+        Some(flag) => Err(Exit::config(format_args!(
+            "`demo` runs in a temporary folder with settings of its own and takes no --{}: see `dev`",
+            flag.replace('_', "-")
+        ))),
+    }
 }
 
 /// Prints to standard output; a reader that went away (`| head`) is no error.

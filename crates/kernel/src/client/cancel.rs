@@ -6,6 +6,7 @@ use crate::ports::Signal;
 use crate::record::UndoGoal;
 use counterstep_contracts::http::{CancelAnswer, CancelOutcome};
 use counterstep_contracts::{TaskId, TaskStatus};
+use futures::future::BoxFuture;
 
 /// A cancel was accepted, or had been before.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,51 +40,56 @@ impl Engine {
     ///
     /// # Errors
     /// [`Refusal`].
-    pub async fn cancel(&self, task: TaskId) -> Result<Cancelled, Refusal> {
-        let record = self.ports.store.load(task).await.map_err(|error| Refusal::Change(error.into()))?;
-        let record = record.ok_or(Refusal::Gone)?;
-        let task_type = self.registry.get(&record.task.task_type, record.task.version).ok_or(Refusal::UnknownType)?;
-        let changed = self.change(&task_type, record, As::Anyone, |draft| {
-            let status = draft.status();
-            let again = draft.is_cancel_requested() && draft.record().task.goal != Some(UndoGoal::Failed);
-            let outcome = match status {
-                TaskStatus::Cancelled => Ok(CancelOutcome::AlreadyCancelled),
-                // Also after a take-back: whoever claims it next honours the cancel.
-                TaskStatus::Submitted | TaskStatus::Dispatched | TaskStatus::Waiting | TaskStatus::Running if again => {
-                    Ok(CancelOutcome::Stopping)
-                }
-                TaskStatus::Compensating if again => Ok(CancelOutcome::Undoing),
-                TaskStatus::Submitted | TaskStatus::Dispatched | TaskStatus::Waiting | TaskStatus::Running
-                    if !draft.decl().cancellable =>
-                {
-                    Err(Refusal::NotCancellable)
-                }
-                TaskStatus::Submitted | TaskStatus::Dispatched | TaskStatus::Waiting | TaskStatus::Running => {
-                    let stopping = draft.cancel()?;
-                    Ok(match draft.status() {
-                        TaskStatus::Cancelled => CancelOutcome::NothingHadRun,
-                        _ if stopping => CancelOutcome::Stopping,
-                        _ => CancelOutcome::Undoing,
-                    })
-                }
-                TaskStatus::Completed
-                | TaskStatus::Compensating
-                | TaskStatus::CompensationFailed
-                | TaskStatus::Failed
-                | TaskStatus::DeadLettered
-                | TaskStatus::Resolved => Err(Refusal::TooLate(status)),
-            };
-            Ok(outcome.map(|outcome| CancelAnswer {
-                task_id: task,
-                status: draft.status(),
-                outcome,
-                will_undo: will_undo(draft.decl(), draft.record()),
-            }))
-        });
-        let answer = changed.await.map_err(Refusal::Change)?.answer?;
-        if answer.outcome == CancelOutcome::Stopping {
-            self.ports.signals.send(Signal::CancelRequested(task));
-        }
-        Ok(Cancelled { answer })
+    pub fn cancel(&self, task: TaskId) -> BoxFuture<'_, Result<Cancelled, Refusal>> {
+        Box::pin(async move {
+            let record = self.ports.store.load(task).await.map_err(|error| Refusal::Change(error.into()))?;
+            let record = record.ok_or(Refusal::Gone)?;
+            let task_type =
+                self.registry.get(&record.task.task_type, record.task.version).ok_or(Refusal::UnknownType)?;
+            let changed = self.change_for("client", &task_type, record, As::Anyone, |draft| {
+                let status = draft.status();
+                let again = draft.is_cancel_requested() && draft.record().task.goal != Some(UndoGoal::Failed);
+                let outcome = match status {
+                    TaskStatus::Cancelled => Ok(CancelOutcome::AlreadyCancelled),
+                    // Also after a take-back: whoever claims it next honours the cancel.
+                    TaskStatus::Submitted | TaskStatus::Dispatched | TaskStatus::Waiting | TaskStatus::Running
+                        if again =>
+                    {
+                        Ok(CancelOutcome::Stopping)
+                    }
+                    TaskStatus::Compensating if again => Ok(CancelOutcome::Undoing),
+                    TaskStatus::Submitted | TaskStatus::Dispatched | TaskStatus::Waiting | TaskStatus::Running
+                        if !draft.decl().cancellable =>
+                    {
+                        Err(Refusal::NotCancellable)
+                    }
+                    TaskStatus::Submitted | TaskStatus::Dispatched | TaskStatus::Waiting | TaskStatus::Running => {
+                        let stopping = draft.cancel()?;
+                        Ok(match draft.status() {
+                            TaskStatus::Cancelled => CancelOutcome::NothingHadRun,
+                            _ if stopping => CancelOutcome::Stopping,
+                            _ => CancelOutcome::Undoing,
+                        })
+                    }
+                    TaskStatus::Completed
+                    | TaskStatus::Compensating
+                    | TaskStatus::CompensationFailed
+                    | TaskStatus::Failed
+                    | TaskStatus::DeadLettered
+                    | TaskStatus::Resolved => Err(Refusal::TooLate(status)),
+                };
+                Ok(outcome.map(|outcome| CancelAnswer {
+                    task_id: task,
+                    status: draft.status(),
+                    outcome,
+                    will_undo: will_undo(draft.decl(), draft.record()),
+                }))
+            });
+            let answer = changed.await.map_err(Refusal::Change)?.answer?;
+            if answer.outcome == CancelOutcome::Stopping {
+                self.ports.signals.send(Signal::CancelRequested(task));
+            }
+            Ok(Cancelled { answer })
+        })
     }
 }

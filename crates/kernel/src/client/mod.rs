@@ -8,7 +8,7 @@ pub use receipt::{Receipt, Submission, SubmitError, Submitted};
 
 use crate::builtin::{FileSource, Upload};
 use crate::error::StepError;
-use crate::task::{Inputs, REQUEST, Run, TaskType};
+use crate::task::{Inputs, REQUEST, Run, TaskType, guarded};
 use counterstep_contracts::Host;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -26,7 +26,7 @@ pub(crate) fn request_uploads(task_type: &TaskType, request: &Value) -> Result<V
         if decl.host != Host::Api || decl.when.is_some() || decl.inputs.iter().any(|input| input.source != REQUEST) {
             break;
         }
-        let upload = evaluate(&inputs)?;
+        let upload = guarded(decl.name, || evaluate(&inputs))?;
         if !upload.sources.iter().all(|(source, _)| matches!(source, FileSource::Request(_))) {
             break;
         }

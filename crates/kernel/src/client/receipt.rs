@@ -10,10 +10,11 @@ use crate::error::StepError;
 use crate::keys;
 use crate::ports::{ByteStream, CommitError, ObjectError, StoreError};
 use crate::record::TaskRecord;
-use crate::task::{Inputs, RequestError, TaskType};
+use crate::task::{Inputs, RequestError, TaskType, guarded};
 use crate::transition::{AttemptWrite, Guard, IdempotencyWrite, Transition};
 use counterstep_contracts::http::Accepted;
 use counterstep_contracts::{Attempt, Epoch, FileName, Rev, StoredFile, StoredFiles, TaskId, Tenant, UploadedFile};
+use futures::future::BoxFuture;
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, BTreeSet};
@@ -92,25 +93,31 @@ impl Receipt {
     ///
     /// # Errors
     /// When its idempotency key is in use, or the store does not answer.
-    pub async fn begin(engine: &Engine, task_type: TaskType, submission: Submission) -> Result<Self, SubmitError> {
-        let replay = match &submission.key {
-            None => None,
-            Some(key) => match engine.ports.store.idempotency(&submission.tenant, key).await? {
+    pub fn begin<'a>(
+        engine: &'a Engine,
+        task_type: TaskType,
+        submission: Submission,
+    ) -> BoxFuture<'a, Result<Self, SubmitError>> {
+        Box::pin(async move {
+            let replay = match &submission.key {
                 None => None,
-                Some(row) => Some(row.finished.ok_or(SubmitError::InProgress)?),
-            },
-        };
-        Ok(Self {
-            id: engine.new_task_id(),
-            engine: engine.clone(),
-            task_type,
-            submission,
-            fields: Map::new(),
-            files: BTreeMap::new(),
-            received: BTreeMap::new(),
-            keys: BTreeSet::new(),
-            replay,
-            key_begun: false,
+                Some(key) => match engine.ports.store.idempotency(&submission.tenant, key).await? {
+                    None => None,
+                    Some(row) => Some(row.finished.ok_or(SubmitError::InProgress)?),
+                },
+            };
+            Ok(Self {
+                id: engine.new_task_id(),
+                engine: engine.clone(),
+                task_type,
+                submission,
+                fields: Map::new(),
+                files: BTreeMap::new(),
+                received: BTreeMap::new(),
+                keys: BTreeSet::new(),
+                replay,
+                key_begun: false,
+            })
         })
     }
 
@@ -144,45 +151,47 @@ impl Receipt {
     ///
     /// # Errors
     /// When no upload step takes it, its bytes break off, or a store does not answer.
-    pub async fn file(
-        &mut self,
-        field: &str,
+    pub fn file<'a>(
+        &'a mut self,
+        field: &'a str,
         name: FileName,
-        content_type: &str,
+        content_type: &'a str,
         body: ByteStream,
-    ) -> Result<(), SubmitError> {
-        let mut file = UploadedFile {
-            field: field.to_owned(),
-            name,
-            content_type: content_type.to_owned(),
-            size_bytes: 0,
-            sha256: String::new(),
-            bucket: String::new(),
-            key: String::new(),
-        };
-        if self.fields.contains_key(field) {
-            return Err(both(field));
-        }
-        let (at, bucket) = self.place_of(&file)?;
-        if self.replay.is_none() {
-            let n = self.open(at).await?;
-            let key = format!("{}{n}", self.prefix(at));
-            let (body, digest) = measured(body);
-            file.size_bytes = self.engine.ports.objects.put(&bucket, &key, body).await.map_err(from_objects)?;
-            file.sha256 = digest.finish();
-            self.keys.insert(key.clone());
-            (file.bucket, file.key) = (bucket, key);
-        } else {
-            let (mut body, digest) = measured(body);
-            while let Some(chunk) = futures::StreamExt::next(&mut body).await {
-                chunk.map_err(|error| SubmitError::Source(error.to_string()))?;
+    ) -> BoxFuture<'a, Result<(), SubmitError>> {
+        Box::pin(async move {
+            let mut file = UploadedFile {
+                field: field.to_owned(),
+                name,
+                content_type: content_type.to_owned(),
+                size_bytes: 0,
+                sha256: String::new(),
+                bucket: String::new(),
+                key: String::new(),
+            };
+            if self.fields.contains_key(field) {
+                return Err(both(field));
             }
-            file.size_bytes = digest.size_bytes();
-            file.sha256 = digest.finish();
-            file.bucket = bucket;
-        }
-        self.files.entry(field.to_owned()).or_default().push(file);
-        Ok(())
+            let (at, bucket) = self.place_of(&file)?;
+            if self.replay.is_none() {
+                let n = self.open(at).await?;
+                let key = format!("{}{n}", self.prefix(at));
+                let (body, digest) = measured(body);
+                file.size_bytes = self.engine.ports.objects.put(&bucket, &key, body).await.map_err(from_objects)?;
+                file.sha256 = digest.finish();
+                self.keys.insert(key.clone());
+                (file.bucket, file.key) = (bucket, key);
+            } else {
+                let (mut body, digest) = measured(body);
+                while let Some(chunk) = futures::StreamExt::next(&mut body).await {
+                    chunk.map_err(|error| SubmitError::Source(error.to_string()))?;
+                }
+                file.size_bytes = digest.size_bytes();
+                file.sha256 = digest.finish();
+                file.bucket = bucket;
+            }
+            self.files.entry(field.to_owned()).or_default().push(file);
+            Ok(())
+        })
     }
 
     /// The whole request as far as it has arrived.
@@ -199,11 +208,7 @@ impl Receipt {
         let mut request = self.fields.clone();
         request.extend(self.files.iter().map(|(field, files)| (field.clone(), json!(files.get(..1)))));
         request.insert(field.clone(), json!([file]));
-        let request = (self.task_type.read_request)(Value::Object(request)).map_err(|error| {
-            let late = error.message.contains("missing field");
-            let hint = if late { "; send a form's text fields before its files" } else { "" };
-            RequestError { message: format!("{}{hint}", error.message), ..error }
-        })?;
+        let request = self.read_partly(request, file)?;
         let uploads = request_uploads(&self.task_type, &request).map_err(SubmitError::Declaration)?;
         for (at, upload) in uploads {
             for (source, _) in &upload.sources {
@@ -219,6 +224,31 @@ impl Receipt {
             }
         }
         Err(invalid(field, "no upload step of this task type takes a file in this field").into())
+    }
+
+    /// Checks a request of which more is still to come. A field that is missing may be a file that comes later, so it
+    /// is tried with one in its place.
+    fn read_partly(&self, mut request: Map<String, Value>, file: &UploadedFile) -> Result<Value, SubmitError> {
+        let mut tried = BTreeSet::new();
+        loop {
+            let error = match (self.task_type.read_request)(Value::Object(request.clone())) {
+                Ok(request) => return Ok(request),
+                Err(error) => error,
+            };
+            let missing = error.message.strip_prefix("missing field `").and_then(|rest| rest.split('`').next());
+            match missing.map(str::to_owned) {
+                Some(field) if tried.insert(field.clone()) => {
+                    // Its key is not empty, or it would look like the one that is arriving.
+                    let later = UploadedFile { field: field.clone(), key: "later".to_owned(), ..file.clone() };
+                    request.insert(field, json!([later]));
+                }
+                _ if tried.is_empty() => return Err(error.into()),
+                _ => {
+                    let message = format!("{}; send a form's text fields before its files", error.message);
+                    return Err(RequestError { message, ..error }.into());
+                }
+            }
+        }
     }
 
     fn prefix(&self, at: usize) -> String {
@@ -268,65 +298,69 @@ impl Receipt {
     ///
     /// # Errors
     /// When it breaks a rule, or the store does not answer. What it stored stays until [`abandon`](Self::abandon).
-    pub async fn submit(&mut self) -> Result<Submitted, SubmitError> {
-        let request = (self.task_type.read_request)(self.request())?;
-        let uploads = request_uploads(&self.task_type, &request).map_err(SubmitError::Declaration)?;
-        let fingerprint = fingerprint(&self.task_type, &request);
-        if let Some((first, answer)) = &self.replay {
-            if *first != fingerprint {
-                return Err(SubmitError::KeyMismatch);
+    pub fn submit(&mut self) -> BoxFuture<'_, Result<Submitted, SubmitError>> {
+        Box::pin(async move {
+            let request = (self.task_type.read_request)(self.request())?;
+            let uploads = request_uploads(&self.task_type, &request).map_err(SubmitError::Declaration)?;
+            let fingerprint = fingerprint(&self.task_type, &request);
+            if let Some((first, answer)) = &self.replay {
+                if *first != fingerprint {
+                    return Err(SubmitError::KeyMismatch);
+                }
+                return replayed(answer);
             }
-            return replayed(answer);
-        }
-        let received =
-            uploads.iter().map(|(at, upload)| self.outputs_of(*at, upload)).collect::<Result<Vec<_>, SubmitError>>()?;
-        let new = NewTask {
-            id: self.id,
-            tenant: self.submission.tenant.clone(),
-            request,
-            traceparent: self.submission.traceparent.clone(),
-        };
-        let mut draft = Draft::of_submission(self.task_type.decl, new, "client");
-        let mut failed = None;
-        let respond = |record: &TaskRecord| self.respond(record, &mut failed);
-        if let Err(illegal) = draft.submit(received, respond) {
-            return Err(SubmitError::Declaration(StepError::permanent(illegal)));
-        }
-        if let Some(error) = failed {
-            return Err(SubmitError::Declaration(error));
-        }
-        let answer = Accepted { task_id: self.id, status: draft.status() };
-        if let Some(key) = self.submission.key.clone() {
-            draft.set_idempotency(IdempotencyWrite::Finish {
+            let received = uploads
+                .iter()
+                .map(|(at, upload)| self.outputs_of(*at, upload))
+                .collect::<Result<Vec<_>, SubmitError>>()?;
+            let new = NewTask {
+                id: self.id,
                 tenant: self.submission.tenant.clone(),
-                key,
-                fingerprint: fingerprint.clone(),
-                answer: json!(answer),
-                expires_in: self.engine.settings.idempotency_ttl,
-            });
-        }
-        let (guard, transition) = draft.finish(self.engine.new_change_id(), As::Anyone);
-        match self.engine.ports.store.commit(guard, &transition).await {
-            Ok(_) => {}
-            // A request without files claims its key here: another one may have been faster.
-            Err(CommitError::KeyTaken) => return self.lost_race(&fingerprint).await,
-            Err(error) => {
-                // Written, if the task is there: nobody else makes one of this id.
-                let unknown = matches!(error, CommitError::Stale | CommitError::Store(StoreError::Unknown(_)));
-                let written = unknown && matches!(self.engine.ports.store.load(self.id).await, Ok(Some(_)));
-                if !written {
-                    return Err(from_commit(error));
+                request,
+                traceparent: self.submission.traceparent.clone(),
+            };
+            let mut draft = Draft::of_submission(self.task_type.decl, new, "client");
+            let mut failed = None;
+            let respond = |record: &TaskRecord| self.respond(record, &mut failed);
+            if let Err(illegal) = draft.submit(received, respond) {
+                return Err(SubmitError::Declaration(StepError::permanent(illegal)));
+            }
+            if let Some(error) = failed {
+                return Err(SubmitError::Declaration(error));
+            }
+            let answer = Accepted { task_id: self.id, status: draft.status() };
+            if let Some(key) = self.submission.key.clone() {
+                draft.set_idempotency(IdempotencyWrite::Finish {
+                    tenant: self.submission.tenant.clone(),
+                    key,
+                    fingerprint: fingerprint.clone(),
+                    answer: json!(answer),
+                    expires_in: self.engine.settings.idempotency_ttl,
+                });
+            }
+            let (guard, transition) = draft.finish(self.engine.new_change_id(), As::Anyone);
+            match self.engine.ports.store.commit(guard, &transition).await {
+                Ok(_) => {}
+                // A request without files claims its key here: another one may have been faster.
+                Err(CommitError::KeyTaken) => return self.lost_race(&fingerprint).await,
+                Err(error) => {
+                    // Written, if the task is there: nobody else makes one of this id.
+                    let unknown = matches!(error, CommitError::Stale | CommitError::Store(StoreError::Unknown(_)));
+                    let written = unknown && matches!(self.engine.ports.store.load(self.id).await, Ok(Some(_)));
+                    if !written {
+                        return Err(from_commit(error));
+                    }
                 }
             }
-        }
-        self.engine.announce(&transition).await;
-        Ok(Submitted { answer, replayed: false })
+            self.engine.announce(&transition).await;
+            Ok(Submitted { answer, replayed: false })
+        })
     }
 
     fn respond(&self, record: &TaskRecord, failed: &mut Option<StepError>) -> Value {
         let outputs = record.steps.iter().filter_map(|row| row.output.clone().map(|output| (row.name.clone(), output)));
         let inputs = Inputs::new(record.task.request.clone(), outputs.collect());
-        (self.task_type.respond)(&inputs).unwrap_or_else(|error| {
+        guarded("respond", || (self.task_type.respond)(&inputs)).unwrap_or_else(|error| {
             *failed = Some(error);
             Value::Null
         })
@@ -380,27 +414,30 @@ impl Receipt {
     }
 
     /// The request came to nothing: deletes what it stored, as far as the stores answer; the sweep does the rest.
-    pub async fn abandon(self, why: &str) {
-        let ends = self.received.keys().map(|&at| abandoned_attempt(self.task_type.decl, at, why)).collect::<Vec<_>>();
-        let release = self
-            .submission
-            .key
-            .clone()
-            .filter(|_| self.key_begun)
-            .map(|key| IdempotencyWrite::Abandon { tenant: self.submission.tenant.clone(), key });
-        if ends.is_empty() && release.is_none() {
-            return;
-        }
-        // The ends first: a submission whose answer was lost may still be on its way into the database. Either it finds
-        // its attempts ended and fails, or these find them succeeded and fail; the files go in the first case only.
-        if let Err(error) = self.write(ends, release).await {
-            tracing::warn!(task = %self.id, %error, "a request came to nothing; its files are left to the sweep");
-            return;
-        }
-        let prefix = keys::task_prefix(&self.submission.tenant, self.id);
-        if let Err(error) = self.engine.ports.objects.delete_prefix(&prefix).await {
-            tracing::warn!(task = %self.id, %error, "deleting a request's files failed; the sweep will");
-        }
+    pub fn abandon<'a>(self, why: &'a str) -> BoxFuture<'a, ()> {
+        Box::pin(async move {
+            let ends =
+                self.received.keys().map(|&at| abandoned_attempt(self.task_type.decl, at, why)).collect::<Vec<_>>();
+            let release = self
+                .submission
+                .key
+                .clone()
+                .filter(|_| self.key_begun)
+                .map(|key| IdempotencyWrite::Abandon { tenant: self.submission.tenant.clone(), key });
+            if ends.is_empty() && release.is_none() {
+                return;
+            }
+            // The ends first: a submission whose answer was lost may still be on its way into the database. Either it finds
+            // its attempts ended and fails, or these find them succeeded and fail; the files go in the first case only.
+            if let Err(error) = self.write(ends, release).await {
+                tracing::warn!(task = %self.id, %error, "a request came to nothing; its files are left to the sweep");
+                return;
+            }
+            let prefix = keys::task_prefix(&self.submission.tenant, self.id);
+            if let Err(error) = self.engine.ports.objects.delete_prefix(&prefix).await {
+                tracing::warn!(task = %self.id, %error, "deleting a request's files failed; the sweep will");
+            }
+        })
     }
 
     /// The id that the task will have.

@@ -4,7 +4,7 @@ use super::{Draft, Note};
 use crate::plan::{self, Forward};
 use crate::record::{DbTime, StepRow, TaskRecord, TaskRow, UndoGoal};
 use crate::saga::{Event, Illegal};
-use crate::transition::{AttemptWrite, Time};
+use crate::transition::{AttemptWrite, Kept, Time};
 use counterstep_contracts::{
     Attempt, AuditSeq, ChangeId, Direction, Epoch, Host, Outcome, Rev, TaskDecl, TaskId, TaskStatus, Tenant,
 };
@@ -174,7 +174,7 @@ pub fn abandoned_attempt(decl: &TaskDecl, at: usize, error: &str) -> AttemptWrit
         attempt: Attempt(1),
         outcome: Outcome::Failed,
         error: Some(error.to_owned()),
-        keeps_objects: false,
+        kept: Kept::Nothing,
     }
 }
 

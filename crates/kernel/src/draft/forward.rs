@@ -5,7 +5,7 @@ use crate::context::Execution;
 use crate::error::{ErrorClass, StepError};
 use crate::record::{Failure, UndoGoal};
 use crate::saga::{Event, Illegal};
-use crate::transition::{AttemptWrite, LeaseChange, Time};
+use crate::transition::{AttemptWrite, Kept, LeaseChange, Time};
 use counterstep_contracts::{Attempt, Direction, Host, OnExhausted, Outcome, StepStatus, TaskStatus, WaitReason};
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -45,9 +45,10 @@ impl Draft {
         Ok(self.open_attempt(at, Direction::Forward, attempt, sweep_after))
     }
 
-    /// Ends an attempt that made lost scratch again. The output that counts stays the committed one.
+    /// Ends an attempt that made lost scratch again. The output that counts stays the committed one, so objects that
+    /// this attempt has stored belong to nothing.
     pub fn end_rebuild(&mut self, at: usize, outcome: Outcome, error: Option<&StepError>) {
-        self.close_attempt(at, Direction::Forward, outcome, error, false);
+        self.close_attempt(at, Direction::Forward, outcome, error, Kept::Nothing);
     }
 
     pub(super) fn open_attempt(
@@ -76,24 +77,29 @@ impl Draft {
         direction: Direction,
         outcome: Outcome,
         error: Option<&StepError>,
-        keeps_objects: bool,
+        kept: Kept,
     ) {
         let row = self.step_mut(at);
         row.attempt_open = false;
         row.error = error.map(ToString::to_string);
         let (step, attempt, error) = (row.no, row.last_attempt(direction), row.error.clone());
-        self.push_attempt(AttemptWrite::End { step, direction, attempt, outcome, error, keeps_objects });
+        self.push_attempt(AttemptWrite::End { step, direction, attempt, outcome, error, kept });
     }
 
     /// The step's output is the one that counts from now on.
     ///
     /// # Errors
     /// As the judge says.
-    pub fn step_succeeded(&mut self, at: usize, output: Value, keeps_objects: bool) -> Result<(), Illegal> {
+    pub fn step_succeeded(&mut self, at: usize, output: Value, stored: bool) -> Result<(), Illegal> {
         self.apply(Event::StepSucceeded(at), Note::attempt(self.step(at).attempts))?;
-        self.close_attempt(at, Direction::Forward, Outcome::Succeeded, None, keeps_objects);
+        self.close_attempt(at, Direction::Forward, Outcome::Succeeded, None, Kept::when(stored));
         self.step_mut(at).output = Some(output);
-        self.task_mut().recovery_attempts = 0;
+        // Work that is done again, because its scratch was lost with the last host, is no progress: or a step that
+        // kills its host after it would be recovered for ever.
+        let no = self.step(at).no;
+        if !self.record().steps.iter().any(|row| row.no > no && row.started_seq > self.step(at).started_seq) {
+            self.task_mut().recovery_attempts = 0;
+        }
         Ok(())
     }
 
@@ -105,7 +111,7 @@ impl Draft {
         let note = Note::attempt(self.step(at).attempts)
             .with(json!({"error": error.message, "class": error.class.as_str(), "delay_ms": millis(delay)}));
         self.apply(Event::StepRetries(at), note)?;
-        self.close_attempt(at, Direction::Forward, Outcome::Failed, Some(error), false);
+        self.close_attempt(at, Direction::Forward, Outcome::Failed, Some(error), Kept::Nothing);
         self.step_mut(at).retries_used += 1;
         Ok(())
     }
@@ -119,7 +125,7 @@ impl Draft {
             .with(json!({"error": error.message, "class": error.class.as_str(), "backtrace": error.backtrace}));
         self.apply(Event::StepFailed(at), note)?;
         let outcome = if error.class == ErrorClass::Cancelled { Outcome::Cancelled } else { Outcome::Failed };
-        self.close_attempt(at, Direction::Forward, outcome, Some(error), false);
+        self.close_attempt(at, Direction::Forward, outcome, Some(error), Kept::Nothing);
         Ok(())
     }
 
@@ -130,7 +136,7 @@ impl Draft {
     pub fn step_in_doubt(&mut self, at: usize, why: &str) -> Result<(), Illegal> {
         let note = Note::attempt(self.step(at).attempts).with(json!({"why": why}));
         self.apply(Event::StepInDoubt(at), note)?;
-        self.close_attempt(at, Direction::Forward, Outcome::InDoubt, None, false);
+        self.close_attempt(at, Direction::Forward, Outcome::InDoubt, None, Kept::Nothing);
         Ok(())
     }
 
@@ -182,10 +188,10 @@ impl Draft {
     /// # Errors
     /// As the judge says.
     pub fn wait(&mut self, reason: WaitReason, delay: Duration) -> Result<(), Illegal> {
-        self.apply(
-            Event::Waits(reason),
-            Note::default().with(json!({"for": reason.as_str(), "delay_ms": millis(delay)})),
-        )?;
+        let left = self.record().task.deadline_at.map(|deadline| deadline.after(self.record().now));
+        let delay = left.map_or(delay, |left| delay.min(left));
+        let note = Note::default().with(json!({"for": reason.as_str(), "delay_ms": millis(delay)}));
+        self.apply(Event::Waits(reason), note)?;
         self.task_mut().waiting = Some(reason);
         self.lease = LeaseChange::Release;
         self.due = Time::In(delay);
@@ -228,6 +234,12 @@ impl Draft {
         self.apply(Event::Stopped, Note::default())?;
         self.task_mut().goal = Some(UndoGoal::Cancelled);
         Ok(())
+    }
+
+    /// Whether an attempt that makes lost scratch again is under way.
+    #[must_use]
+    pub fn is_rebuilding(&self) -> bool {
+        self.record().steps.iter().any(|row| row.status == StepStatus::Completed && row.attempt_open)
     }
 
     /// Positions of the steps with an open forward attempt.

@@ -140,7 +140,7 @@ impl Draft {
     /// Whether nothing has happened in it.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.audit.is_empty()
+        self.audit.is_empty() && self.attempts.is_empty() && self.changed.is_empty()
     }
 
     /// Puts an event before the judge and, where it is legal, writes it down.

@@ -3,7 +3,7 @@
 use super::{Draft, Note};
 use crate::record::{Failure, UndoGoal};
 use crate::saga::{Event, Illegal};
-use crate::transition::{LeaseChange, Time};
+use crate::transition::{Kept, LeaseChange, Time};
 use counterstep_contracts::{Direction, Outcome, StepStatus, TaskStatus};
 use serde_json::json;
 use std::time::Duration;
@@ -56,7 +56,9 @@ impl Draft {
                 StepStatus::Running => self.step_in_doubt(at, WHY)?,
                 StepStatus::Compensating => self.undo_in_doubt(at, WHY)?,
                 // A rebuild of lost scratch: the committed output stands whatever became of it.
-                StepStatus::Completed => self.close_attempt(at, Direction::Forward, Outcome::InDoubt, None, false),
+                StepStatus::Completed => {
+                    self.close_attempt(at, Direction::Forward, Outcome::InDoubt, None, Kept::Nothing)
+                }
                 StepStatus::Pending
                 | StepStatus::Waiting
                 | StepStatus::Skipped
@@ -76,7 +78,11 @@ impl Draft {
         let task = self.task_mut();
         task.recovery_attempts += 1;
         let count = task.recovery_attempts;
-        if count <= bound {
+        // A cancel was accepted and there is nothing to undo: the next claim honours it, whatever became of the host.
+        let only_stops = self.status() == TaskStatus::Running
+            && self.is_cancel_requested()
+            && crate::plan::undo_order(self.decl(), &self.record().steps).is_empty();
+        if count <= bound || only_stops {
             return Ok(());
         }
         let left = self.record().task.clone();

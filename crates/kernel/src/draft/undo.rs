@@ -6,7 +6,7 @@ use crate::error::StepError;
 use crate::plan;
 use crate::record::UndoGoal;
 use crate::saga::{Event, Illegal};
-use crate::transition::{AttemptWrite, LeaseChange, Time};
+use crate::transition::{AttemptWrite, Kept, LeaseChange, Time};
 use counterstep_contracts::{Direction, Outcome, StepStatus, UndoDecl};
 use serde_json::json;
 use std::time::Duration;
@@ -38,9 +38,15 @@ impl Draft {
     ///
     /// # Errors
     /// As the judge says.
-    pub fn undo_succeeded(&mut self, at: usize) -> Result<(), Illegal> {
+    pub fn undo_succeeded(&mut self, at: usize, stored: bool) -> Result<(), Illegal> {
         self.apply(Event::UndoSucceeded(at), Note::attempt(self.step(at).undo_attempts))?;
-        self.close_attempt(at, Direction::Undo, Outcome::Succeeded, None, false);
+        self.close_attempt(
+            at,
+            Direction::Undo,
+            Outcome::Succeeded,
+            None,
+            if stored { Kept::Nothing } else { Kept::None },
+        );
         // What the step's attempts kept is no output any more: what the undo left of it is open to the sweep.
         let step = self.step(at).no;
         self.push_attempt(AttemptWrite::Release { step });
@@ -57,7 +63,7 @@ impl Draft {
         let note = Note::attempt(self.step(at).undo_attempts)
             .with(json!({"error": error.message, "class": error.class.as_str(), "delay_ms": delay_ms}));
         self.apply(Event::UndoRetries(at), note)?;
-        self.close_attempt(at, Direction::Undo, Outcome::Failed, Some(error), false);
+        self.close_attempt(at, Direction::Undo, Outcome::Failed, Some(error), Kept::Nothing);
         self.step_mut(at).undo_retries_used += 1;
         Ok(())
     }
@@ -68,7 +74,7 @@ impl Draft {
     /// As the judge says.
     pub fn undo_in_doubt(&mut self, at: usize, why: &str) -> Result<(), Illegal> {
         self.apply(Event::UndoInDoubt(at), Note::attempt(self.step(at).undo_attempts).with(json!({"why": why})))?;
-        self.close_attempt(at, Direction::Undo, Outcome::InDoubt, None, false);
+        self.close_attempt(at, Direction::Undo, Outcome::InDoubt, None, Kept::Nothing);
         Ok(())
     }
 
@@ -86,7 +92,7 @@ impl Draft {
             "backtrace": error.backtrace,
         }));
         self.apply(Event::UndoFailed(at), note)?;
-        self.close_attempt(at, Direction::Undo, Outcome::Failed, Some(error), false);
+        self.close_attempt(at, Direction::Undo, Outcome::Failed, Some(error), Kept::Nothing);
         Ok(())
     }
 

@@ -16,6 +16,9 @@ pub struct StepState {
     pub status: StepStatus,
     /// Neither pure nor waived.
     pub effects: bool,
+    /// An attempt of it has started at some time: also true of a step that went back to Pending because its scratch
+    /// was lost.
+    pub started: bool,
 }
 
 impl StepState {
@@ -30,18 +33,12 @@ impl StepState {
                 | StepStatus::Failed
                 | StepStatus::InDoubt
                 | StepStatus::Compensating => true,
-                StepStatus::Pending
-                | StepStatus::Skipped
+                StepStatus::Pending => self.started,
+                StepStatus::Skipped
                 | StepStatus::Compensated
                 | StepStatus::CompensationFailed
                 | StepStatus::Resolved => false,
             }
-    }
-
-    /// Whether it ever started.
-    #[must_use]
-    pub const fn started(self) -> bool {
-        !matches!(self.status, StepStatus::Pending | StepStatus::Skipped)
     }
 }
 

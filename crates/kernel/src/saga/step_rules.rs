@@ -58,9 +58,13 @@ pub(super) fn rule(state: &State<'_>, task: TaskStatus, step: StepState, event: 
             if !step.effects {
                 return Err("it has no effects to undo");
             }
+            if from == StepStatus::Pending && !step.started {
+                return Err("it never started");
+            }
             one_of(
                 from,
                 &[
+                    StepStatus::Pending,
                     StepStatus::Waiting,
                     StepStatus::Completed,
                     StepStatus::Failed,
@@ -89,6 +93,7 @@ pub(super) fn rule(state: &State<'_>, task: TaskStatus, step: StepState, event: 
                 return Err("its undo is not waived");
             }
             match from {
+                StepStatus::Pending if step.started => Ok(from),
                 StepStatus::Running
                 | StepStatus::Waiting
                 | StepStatus::Completed

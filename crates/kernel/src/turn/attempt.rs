@@ -5,7 +5,7 @@ use crate::builtin::{FileSource, Upload};
 use crate::cancel::{CancelReason, CancelToken};
 use crate::context::{Execution, StepContext};
 use crate::engine::Engine;
-use crate::error::{ErrorClass, StepError, StepResult};
+use crate::error::{ErrorClass, StepError, StepResult, panic_message};
 use crate::faults::FaultKind;
 use crate::task::{Inputs, Run, StepCode, TaskType, output};
 use counterstep_contracts::{Direction, StoredFile, StoredFiles};
@@ -100,14 +100,6 @@ async fn watch(engine: &Engine, limit: Duration, cancel: &CancelToken) -> StepEr
             StepError::cancelled()
         }
     }
-}
-
-fn panic_message(panic: &(dyn std::any::Any + Send)) -> &str {
-    panic
-        .downcast_ref::<&str>()
-        .copied()
-        .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
-        .unwrap_or("with a value that is no text")
 }
 
 async fn forward(code: StepCode, context: &StepContext, inputs: &Inputs) -> StepResult<Value> {

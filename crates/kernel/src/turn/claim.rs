@@ -10,8 +10,9 @@ use crate::engine::{ChangeError, Engine};
 use crate::record::TaskRecord;
 use crate::task::TaskType;
 use counterstep_contracts::{Host, TaskId, TaskStatus};
+use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// A claimed task. Which of the two it is decides what can be run at all: there is no way from an undo to a forward
@@ -22,54 +23,62 @@ enum Claimed<'a> {
 }
 
 /// Runs a task as far as this host can take it.
-pub async fn turn(engine: &Engine, host: Host, task: TaskId, shutdown: &CancelToken) -> TurnEnd {
-    let record = match engine.ports.store.load(task).await {
-        Ok(Some(record)) => record,
-        Ok(None) => return TurnEnd::Gone,
-        Err(error) => {
-            tracing::warn!(%task, %error, "the task could not be read");
-            return TurnEnd::StoreDown;
-        }
-    };
-    let row = &record.task;
-    let Some(task_type) = engine.registry.get(&row.task_type, row.version).filter(|known| fits(known, &record)) else {
-        return TurnEnd::UnknownType;
-    };
-    if row.status.is_at_rest() {
-        return TurnEnd::Rests(row.status);
-    }
-    if record.lease_is_live() {
-        return TurnEnd::Busy(row.lease_expires_at.map_or(Duration::ZERO, |until| until.after(record.now)));
-    }
-    // An undo runs on whichever host has it; a forward step where it was placed.
-    let elsewhere = row.host != host && row.status != TaskStatus::Compensating;
-    if elsewhere || !record.due_in().is_zero() {
-        return TurnEnd::NotNow;
-    }
-
-    let tokens = Tokens::default();
-    let claimed = match claim(engine, task_type, host, record, tokens.clone()).await {
-        Ok(claimed) => claimed,
-        // Another host was faster, or a client: whoever has it now, a redelivery finds it at rest or leased.
-        Err(ChangeError::Illegal(_) | ChangeError::Fenced) => return TurnEnd::Busy(engine.lease_of(&task_type)),
-        Err(error) => return end_of(&error, task),
-    };
-    let (epoch, ended) = match &claimed {
-        Claimed::Forward(turn, next) => (turn.0.record.task.epoch, matches!(next, Next::End).then(|| turn.0.end())),
-        Claimed::Undo(turn, next) => (turn.0.record.task.epoch, matches!(next, Next::End).then(|| turn.0.end())),
-    };
-    if let Some(end) = ended {
-        return end;
-    }
-    let lease = (task, epoch, engine.lease_of(&task_type));
-    let work = async {
-        let end = match claimed {
-            Claimed::Forward(turn, next) => turn.run(next).await,
-            Claimed::Undo(turn, next) => turn.run(next).await,
+pub fn turn<'a>(engine: &'a Engine, host: Host, task: TaskId, shutdown: &'a CancelToken) -> BoxFuture<'a, TurnEnd> {
+    Box::pin(async move {
+        let record = match engine.ports.store.load(task).await {
+            Ok(Some(record)) => record,
+            Ok(None) => return TurnEnd::Gone,
+            Err(error) => {
+                tracing::warn!(%task, %error, "the task could not be read");
+                return TurnEnd::StoreDown;
+            }
         };
-        end.unwrap_or_else(|error| end_of(&error, task))
-    };
-    let end = beside(engine, lease, &tokens, shutdown, work).await;
+        let row = &record.task;
+        let Some(task_type) = engine.registry.get(&row.task_type, row.version).filter(|known| fits(known, &record))
+        else {
+            return TurnEnd::UnknownType;
+        };
+        if row.status.is_at_rest() {
+            return TurnEnd::Rests(row.status);
+        }
+        if record.lease_is_live() {
+            return TurnEnd::Busy(row.lease_expires_at.map_or(Duration::ZERO, |until| until.after(record.now)));
+        }
+        // An undo runs on whichever host has it; a forward step where it was placed.
+        let elsewhere = row.host != host && row.status != TaskStatus::Compensating;
+        if elsewhere || !record.due_in().is_zero() {
+            return TurnEnd::NotNow;
+        }
+
+        let tokens = Tokens::default();
+        let claimed = match claim(engine, task_type, host, record, tokens.clone()).await {
+            Ok(claimed) => claimed,
+            // Another host was faster, or a client: whoever has it now, a redelivery finds it at rest or leased.
+            Err(ChangeError::Illegal(_) | ChangeError::Fenced) => return TurnEnd::Busy(engine.lease_of(&task_type)),
+            Err(error) => return end_of(&error, task),
+        };
+        let (epoch, ended) = match &claimed {
+            Claimed::Forward(turn, next) => (turn.0.record.task.epoch, matches!(next, Next::End).then(|| turn.0.end())),
+            Claimed::Undo(turn, next) => (turn.0.record.task.epoch, matches!(next, Next::End).then(|| turn.0.end())),
+        };
+        if let Some(end) = ended {
+            return tidied(engine, task, end).await;
+        }
+        let lease = (task, epoch, engine.lease_of(&task_type));
+        let work = async {
+            let end = match claimed {
+                Claimed::Forward(turn, next) => turn.run(next).await,
+                Claimed::Undo(turn, next) => turn.run(next).await,
+            };
+            end.unwrap_or_else(|error| end_of(&error, task))
+        };
+        let end = beside(engine, lease, &tokens, shutdown, work).await;
+        tidied(engine, task, end).await
+    })
+}
+
+/// Removes the scratch of a task that has come to rest.
+async fn tidied(engine: &Engine, task: TaskId, end: TurnEnd) -> TurnEnd {
     if matches!(end, TurnEnd::Rests(_))
         && let Err(error) = engine.ports.scratch.remove(task).await
     {
@@ -107,8 +116,11 @@ async fn claim<'a>(
     let ahead = Ahead::look(engine, task_type, host, &record).await;
     let changed = engine
         .change(&task_type, record, As::Anyone, |draft| {
-            // Somebody else was faster: not ours, and no reason to try again.
-            if draft.record().task.epoch != epoch_before {
+            // Judged again on a newer state: somebody else was faster, the old owner is alive after all, or the task
+            // sleeps now. Not ours, and no reason to try again.
+            let now = draft.record();
+            let elsewhere = now.task.host != host && now.task.status != TaskStatus::Compensating;
+            if now.task.epoch != epoch_before || now.lease_is_live() || elsewhere || !now.due_in().is_zero() {
                 return Ok(None);
             }
             draft.claim(&engine.id, ttl)?;
@@ -131,7 +143,7 @@ async fn claim<'a>(
         read_at: engine.ports.clock.monotonic(),
         tokens,
         under_way: FuturesUnordered::new(),
-        delayed: BTreeSet::new(),
+        delayed: BTreeMap::new(),
     };
     Ok(if undoing { Claimed::Undo(UndoTurn(turn), next) } else { Claimed::Forward(ForwardTurn(turn), next) })
 }

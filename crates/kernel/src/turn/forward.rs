@@ -10,10 +10,11 @@ use crate::policy;
 use crate::record::{Failure, TaskRecord};
 use crate::saga::Illegal;
 use crate::scratch::scratch_files_in;
-use crate::task::TaskType;
+use crate::task::{TaskType, guarded};
 use counterstep_contracts::{Direction, Host, OnExhausted, Outcome, StepStatus, TaskStatus, WaitReason};
 use futures::StreamExt;
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use super::attempt::Ended;
 use crate::cancel::CancelReason;
@@ -60,7 +61,8 @@ impl<'a> ForwardTurn<'a> {
 
     async fn look(&mut self) -> Ahead<'a> {
         let mut ahead = Ahead::look(self.0.engine, self.0.task_type, self.0.host, &self.0.record).await;
-        ahead.delayed.clone_from(&self.0.delayed);
+        ahead.delayed = self.0.delayed.keys().copied().collect();
+        ahead.longest_delay = self.0.longest_delay();
         ahead.stopping = self.0.tokens.forward.reason() == Some(CancelReason::Shutdown);
         ahead
     }
@@ -103,7 +105,9 @@ impl<'a> ForwardTurn<'a> {
 
     async fn failed(&mut self, at: usize, error: StepError) -> Result<Next, ChangeError> {
         let follows = self.0.after_failure(at, Direction::Forward, &error);
-        let alone = self.0.under_way.is_empty();
+        // Siblings that only wait for their own next attempt do not count: they can wait asleep.
+        let alone = self.0.under_way.len() == self.0.delayed.len();
+        let others = self.0.longest_delay();
         let ahead = self.look().await;
         if follows == policy::Next::GiveUp && !alone {
             // The first that gives up takes the others of its group with it.
@@ -119,10 +123,10 @@ impl<'a> ForwardTurn<'a> {
                     }
                 };
                 draft.step_retries(at, &error, delay)?;
-                if delay < policy::INLINE_LIMIT || !alone {
+                if !alone || delay.max(others) < policy::INLINE_LIMIT {
                     return Ok(Next::Delay(at, delay));
                 }
-                draft.wait(WaitReason::Retry, delay)?;
+                draft.wait(WaitReason::Retry, delay.max(others))?;
                 Ok(Next::End)
             })
             .await
@@ -130,7 +134,7 @@ impl<'a> ForwardTurn<'a> {
 
     /// The process is shutting down and the step has stopped.
     async fn interrupted(&mut self, at: usize) -> Result<Next, ChangeError> {
-        let (host, alone) = (self.0.host, self.0.under_way.is_empty());
+        let (host, alone) = (self.0.host, self.0.under_way.len() == self.0.delayed.len());
         self.0
             .change(|draft| {
                 if draft.step(at).status == StepStatus::Running {
@@ -147,7 +151,12 @@ impl<'a> ForwardTurn<'a> {
     async fn rebuilt(&mut self, ended: Ended) -> Result<Next, ChangeError> {
         let at = ended.at;
         let error = match &ended.result {
-            Ok(output) if self.0.record.steps[at].output.as_ref() == Some(output) => None,
+            // The files are what a rebuild is for; the committed output stays the one that counts in all else.
+            Ok(output)
+                if self.0.record.steps[at].output.as_ref().map(scratch_files_in) == Some(scratch_files_in(output)) =>
+            {
+                None
+            }
             Ok(_) => Some(StepError::permanent(
                 "the step was run again because its scratch file was lost, and came out different although a later \
                  step has already read the first one: make its output depend on its inputs alone",
@@ -173,6 +182,10 @@ impl<'a> ForwardTurn<'a> {
                 draft.end_rebuild(at, Outcome::Failed, Some(&error));
                 draft.step_mut(at).retries_used += 1;
                 match follows {
+                    policy::Next::Retry(delay) if !draft.is_cancel_requested() && delay >= policy::INLINE_LIMIT => {
+                        draft.wait(WaitReason::Retry, delay)?;
+                        Ok(Next::End)
+                    }
                     policy::Next::Retry(delay) if !draft.is_cancel_requested() => Ok(Next::Delay(at, delay)),
                     policy::Next::Retry(_) | policy::Next::GiveUp => {
                         if !draft.is_cancel_requested() {
@@ -206,6 +219,8 @@ pub(super) struct Ahead<'a> {
     /// Completed steps with a scratch file that this host does not have.
     missing: BTreeSet<usize>,
     delayed: BTreeSet<usize>,
+    /// Until the last of the delayed steps is due.
+    longest_delay: Duration,
     /// The process is shutting down: nothing new starts here.
     stopping: bool,
 }
@@ -223,7 +238,15 @@ impl<'a> Ahead<'a> {
                 }
             }
         }
-        Self { engine, task_type, host, missing, delayed: BTreeSet::new(), stopping: false }
+        Self {
+            engine,
+            task_type,
+            host,
+            missing,
+            delayed: BTreeSet::new(),
+            longest_delay: Duration::ZERO,
+            stopping: false,
+        }
     }
 
     /// Decides what comes next, and writes its start into the draft.
@@ -241,7 +264,7 @@ impl<'a> Ahead<'a> {
                     Next::Run(_) | Next::Undo | Next::Hold | Next::Delay(..) => Next::Undo,
                 });
             }
-            if !draft.running_steps().is_empty() {
+            if !draft.running_steps().is_empty() || draft.is_rebuilding() {
                 return Ok(Next::Hold);
             }
             if draft.is_cancel_requested() {
@@ -290,7 +313,7 @@ impl<'a> Ahead<'a> {
     }
 
     fn respond(&self, draft: &mut Draft) -> Result<(), Illegal> {
-        match (self.task_type.respond)(&inputs_of(draft.record())) {
+        match guarded("respond", || (self.task_type.respond)(&inputs_of(draft.record()))) {
             Ok(response) => draft.complete(response),
             Err(error) => draft.give_up(failure("respond", &error), OnExhausted::Compensate),
         }
@@ -300,7 +323,12 @@ impl<'a> Ahead<'a> {
     fn start(&self, draft: &mut Draft, stage: Vec<usize>) -> Result<Option<Next>, Illegal> {
         let stage: Vec<usize> = stage.into_iter().filter(|at| !self.delayed.contains(at)).collect();
         if stage.is_empty() {
-            return Ok(Some(Next::Hold));
+            // Nothing runs any more, and what is left of the group waits: long delays are slept through.
+            if self.longest_delay < policy::INLINE_LIMIT {
+                return Ok(Some(Next::Hold));
+            }
+            draft.wait(WaitReason::Retry, self.longest_delay)?;
+            return Ok(Some(Next::End));
         }
         let inputs = inputs_of(draft.record());
         let mut decided = false;
@@ -309,7 +337,7 @@ impl<'a> Ahead<'a> {
             if draft.step(at).status != StepStatus::Pending {
                 continue;
             }
-            match when(&inputs) {
+            match guarded("the condition", || when(&inputs)) {
                 Ok(true) => {}
                 Ok(false) => {
                     draft.skip_step(at)?;
@@ -333,9 +361,21 @@ impl<'a> Ahead<'a> {
         if self.stopping {
             return give_back(draft, self.host).map(Some);
         }
-        if let Some(lost) = self.lost_input(draft, &stage) {
+        if let Some((at, producer)) = self.strange_scratch(draft, &stage) {
+            let error = StepError::permanent(format_args!(
+                "it reads a scratch file of `{producer}`, which runs on another kind of host: scratch files never \
+                 cross hosts, also not inside another type; store the file instead"
+            ));
+            draft.give_up(failure(&draft.step(at).name.clone(), &error), draft.decl().steps[at].on_exhausted)?;
+            return Ok(None);
+        }
+        if let Some(mut lost) = self.lost_input(draft, &stage) {
+            // What it was made of may be lost as well: the first link of the chain comes first.
+            while let Some(inner) = self.lost_input(draft, &[lost]) {
+                lost = inner;
+            }
             if plan::has_completed_reader(draft.decl(), &draft.record().steps, lost) {
-                let (limit, sweep_after) = limits(self.engine, &self.task_type, lost);
+                let (limit, sweep_after) = limits(self.engine, &self.task_type, lost, Direction::Forward);
                 let execution = draft.start_rebuild(lost, sweep_after)?;
                 return Ok(Some(Next::Run(vec![Start { at: lost, execution, limit }])));
             }
@@ -344,11 +384,26 @@ impl<'a> Ahead<'a> {
         }
         let mut starts = Vec::with_capacity(stage.len());
         for at in stage {
-            let (limit, sweep_after) = limits(self.engine, &self.task_type, at);
+            let (limit, sweep_after) = limits(self.engine, &self.task_type, at, Direction::Forward);
             let execution = draft.start_step(at, sweep_after)?;
             starts.push(Start { at, execution, limit: self.within_deadline(draft, limit) });
         }
         Ok(Some(Next::Run(starts)))
+    }
+
+    /// A step of the stage that reads scratch of another kind of host. The compiler refuses most of these; a type such
+    /// as `Mutex<ScratchFile>` slips past it.
+    fn strange_scratch(&self, draft: &Draft, stage: &[usize]) -> Option<(usize, &'static str)> {
+        let steps = draft.decl().steps;
+        stage.iter().find_map(|&at| {
+            let reads = |name: &str| steps[at].inputs.iter().any(|input| input.source == name);
+            let strange = |(producer, row): &(&counterstep_contracts::StepDecl, &crate::record::StepRow)| {
+                producer.host != steps[at].host
+                    && reads(producer.name)
+                    && row.output.as_ref().is_some_and(|output| !scratch_files_in(output).is_empty())
+            };
+            steps.iter().zip(&draft.record().steps).find(strange).map(|(producer, _)| (at, producer.name))
+        })
     }
 
     fn lost_input(&self, draft: &Draft, stage: &[usize]) -> Option<usize> {
@@ -360,7 +415,7 @@ impl<'a> Ahead<'a> {
             .find(|&lost| stage.iter().any(|&at| reads(at, draft.decl().steps[lost].name)))
     }
 
-    fn within_deadline(&self, draft: &Draft, limit: std::time::Duration) -> std::time::Duration {
+    fn within_deadline(&self, draft: &Draft, limit: Duration) -> Duration {
         let record = draft.record();
         record.task.deadline_at.map_or(limit, |deadline| limit.min(deadline.after(record.now)))
     }

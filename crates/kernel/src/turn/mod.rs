@@ -24,7 +24,7 @@ use counterstep_contracts::{Direction, Host, TaskStatus};
 use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
 use heartbeat::Tokens;
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// How a turn ended.
@@ -90,8 +90,8 @@ struct Turn<'a> {
     read_at: Duration,
     tokens: Tokens,
     under_way: FuturesUnordered<BoxFuture<'a, Happened>>,
-    /// Steps between two attempts, waited for with the lease held.
-    delayed: BTreeSet<usize>,
+    /// Steps between two attempts, waited for with the lease held, and when each is due by this host's timer.
+    delayed: BTreeMap<usize, Duration>,
 }
 
 impl<'a> Turn<'a> {
@@ -123,13 +123,19 @@ impl<'a> Turn<'a> {
     }
 
     fn delay(&mut self, at: usize, delay: Duration, cancel: CancelToken) {
-        self.delayed.insert(at);
+        self.delayed.insert(at, self.engine.ports.clock.monotonic() + delay);
         let sleep = self.engine.ports.clock.sleep(delay);
         self.under_way.push(Box::pin(async move {
             // A cancelled delay ends at once: there is nothing to wait for any more.
             futures::future::select(sleep, Box::pin(cancel.cancelled())).await;
             Happened::Due(at)
         }));
+    }
+
+    /// Until the last of the delayed steps is due.
+    fn longest_delay(&self) -> Duration {
+        let now = self.engine.ports.clock.monotonic();
+        self.delayed.values().map(|due| due.saturating_sub(now)).max().unwrap_or_default()
     }
 
     fn after_failure(&self, at: usize, direction: Direction, error: &StepError) -> policy::Next {
@@ -165,8 +171,14 @@ fn inputs_of(record: &TaskRecord) -> Inputs {
 }
 
 /// Limit of an attempt, and the time after which its objects are orphans: no writer can be alive then.
-fn limits(engine: &Engine, task_type: &TaskType, at: usize) -> (Duration, Duration) {
-    let limit = task_type.decl.steps[at].attempt_timeout().unwrap_or(engine.settings.step_timeout);
+fn limits(engine: &Engine, task_type: &TaskType, at: usize, direction: Direction) -> (Duration, Duration) {
+    let step = &task_type.decl.steps[at];
+    let declared = match direction {
+        Direction::Forward => step.attempt_timeout(),
+        // The step's own limit says how long its work may take, and nothing about taking it back.
+        Direction::Undo => step.undo_retry.policy.attempt_timeout,
+    };
+    let limit = declared.unwrap_or(engine.settings.step_timeout);
     (limit, limit + engine.settings.cancel_grace + engine.lease_of(task_type))
 }
 

@@ -14,6 +14,7 @@ use crate::task::TaskType;
 use counterstep_contracts::{Direction, Host, OnUndoFailure, StepStatus};
 use futures::StreamExt;
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 /// A claimed task that is being undone.
 pub(super) struct UndoTurn<'a>(pub(super) Turn<'a>);
@@ -56,7 +57,7 @@ impl UndoTurn<'_> {
             .map(|at| Start {
                 at,
                 execution: draft.execution(at, Direction::Undo, draft.step(at).undo_attempts),
-                limit: limits(turn.engine, &turn.task_type, at).0,
+                limit: limits(turn.engine, &turn.task_type, at, Direction::Undo).0,
             })
             .collect()
     }
@@ -85,14 +86,15 @@ impl UndoTurn<'_> {
             engine: self.0.engine.clone(),
             task_type: self.0.task_type,
             host: self.0.host,
-            delayed: self.0.delayed.clone(),
+            delayed: self.0.delayed.keys().copied().collect(),
             stopping: self.0.tokens.undo.reason() == Some(CancelReason::Shutdown),
         }
     }
 
     async fn ended(&mut self, ended: Ended) -> Result<Next, ChangeError> {
         let at = ended.at;
-        let (host, alone) = (self.0.host, self.0.under_way.is_empty());
+        let (host, alone) = (self.0.host, self.0.under_way.len() == self.0.delayed.len());
+        let others = self.0.longest_delay();
         match ended.in_doubt {
             Some(CancelReason::LeaseLost) => return Err(ChangeError::Fenced),
             Some(CancelReason::Shutdown) => {
@@ -110,21 +112,27 @@ impl UndoTurn<'_> {
             }
             Some(CancelReason::Requested | CancelReason::Sibling) | None => {}
         }
-        let back = self.back();
+        let (back, stored) = (self.back(), ended.stored);
         match ended.result {
             Ok(_) => {
                 self.0
                     .change(|draft| {
-                        draft.undo_succeeded(at)?;
+                        draft.undo_succeeded(at, stored)?;
                         back.next(draft)
                     })
                     .await
             }
-            Err(error) => self.failed(at, &error, alone).await,
+            Err(error) => self.failed(at, &error, alone, others).await,
         }
     }
 
-    async fn failed(&mut self, at: usize, error: &StepError, alone: bool) -> Result<Next, ChangeError> {
+    async fn failed(
+        &mut self,
+        at: usize,
+        error: &StepError,
+        alone: bool,
+        others: Duration,
+    ) -> Result<Next, ChangeError> {
         let follows = self.0.after_failure(at, Direction::Undo, error);
         let back = self.back();
         let task = self.0.record.task.id;
@@ -132,10 +140,10 @@ impl UndoTurn<'_> {
             .change(|draft| match follows {
                 policy::Next::Retry(delay) => {
                     draft.undo_retries(at, error, delay)?;
-                    if delay < policy::INLINE_LIMIT || !alone {
+                    if !alone || delay.max(others) < policy::INLINE_LIMIT {
                         return Ok(Next::Delay(at, delay));
                     }
-                    draft.rest_between_undos(delay)?;
+                    draft.rest_between_undos(delay.max(others))?;
                     Ok(Next::End)
                 }
                 policy::Next::GiveUp => {
@@ -186,13 +194,16 @@ impl Back {
         if fresh.is_empty() {
             return Ok(Next::Hold);
         }
+        if self.stopping && (0..draft.record().steps.len()).any(|at| under_way(draft, at)) {
+            return Ok(Next::Hold);
+        }
         if self.stopping {
             draft.hand_over(self.host, "its process shut down")?;
             return Ok(Next::End);
         }
         let mut starts = Vec::with_capacity(fresh.len());
         for at in fresh {
-            let (limit, sweep_after) = limits(&self.engine, &self.task_type, at);
+            let (limit, sweep_after) = limits(&self.engine, &self.task_type, at, Direction::Undo);
             let execution = draft.start_undo(at, sweep_after)?;
             starts.push(Start { at, execution, limit });
         }

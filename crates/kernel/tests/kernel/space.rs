@@ -17,14 +17,14 @@ pub(super) struct Case {
 impl Hash for Case {
     fn hash<H: Hasher>(&self, hasher: &mut H) {
         (self.status, self.cancel_requested).hash(hasher);
-        self.steps.iter().for_each(|step| (step.status, step.effects).hash(hasher));
+        self.steps.iter().for_each(|step| (step.status, step.effects, step.started).hash(hasher));
     }
 }
 
 impl Case {
     /// A task that does not exist yet, with two steps.
     pub(super) fn unborn(effects: [bool; 2]) -> Self {
-        let steps = effects.map(|effects| StepState { status: StepStatus::Pending, effects }).to_vec();
+        let steps = effects.map(|effects| StepState { status: StepStatus::Pending, effects, started: false }).to_vec();
         Self { status: None, cancel_requested: false, steps }
     }
 
@@ -47,6 +47,7 @@ impl Case {
         next.cancel_requested |= event == Event::CancelRequested;
         if let Some((at, to)) = ruling.step {
             next.steps[at].status = to;
+            next.steps[at].started |= matches!(event, Event::StepStarted(_));
         }
         next
     }
@@ -85,7 +86,15 @@ pub(super) fn statuses() -> impl Iterator<Item = Option<TaskStatus>> {
 
 /// Every case there is.
 pub(super) fn cases() -> Vec<Case> {
-    let step = |&status: &StepStatus| [true, false].map(|effects| StepState { status, effects });
+    let step = |&status: &StepStatus| {
+        // A step that was skipped never started; one that is pending may have, before its scratch was lost; any other has.
+        let started: &[bool] = match status {
+            StepStatus::Skipped => &[false],
+            StepStatus::Pending => &[false, true],
+            _ => &[true],
+        };
+        started.iter().flat_map(move |&started| [true, false].map(|effects| StepState { status, effects, started }))
+    };
     let each: Vec<StepState> = StepStatus::ALL.iter().flat_map(step).collect();
     let mut mixes = vec![Vec::new()];
     mixes.extend(each.iter().map(|&one| vec![one]));

@@ -99,6 +99,10 @@ async fn past_its_deadline_a_task_is_undone_instead_of_tried_again() {
     let record = task.record().await;
     assert_eq!(record.task.failure.expect("a failure").class, "deadline");
     assert_eq!(record.steps[3].attempts.0, 1);
+    let history = task.history().await;
+    let slept = history.audit.iter().find(|row| row.entry.event == "waits").expect("it slept");
+    let millis = slept.entry.details["delay_ms"].as_u64().expect("a number");
+    assert!(millis <= 1000, "the policy's delay is 1500 ms; it slept for {millis}");
     task.assert_trail(
         "one ok, two ok, three ok, four retries, four undone, three undone, two undone, one undone, failed",
     )

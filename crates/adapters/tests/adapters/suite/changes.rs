@@ -7,13 +7,18 @@ use counterstep_contracts::{
 use counterstep_kernel::ports::{CommitError, Committed, Store};
 use counterstep_kernel::record::{DbTime, StepRow, TaskRecord, TaskRow};
 use counterstep_kernel::transition::{
-    AttemptWrite, AuditEntry, Guard, LeaseChange, OutboxWrite, TaskWrite, Time, Transition,
+    AttemptWrite, AuditEntry, Guard, Kept, LeaseChange, OutboxWrite, TaskWrite, Time, Transition,
 };
 use serde_json::{Value, json};
 use std::time::Duration;
 use uuid::Uuid;
 
 pub(crate) const MINUTE: Duration = Duration::from_secs(60);
+
+/// What the cases' own tasks are.
+pub(crate) fn known() -> Vec<(String, u32)> {
+    vec![("Zip".to_owned(), 1)]
+}
 
 pub(crate) fn new_task() -> TaskId {
     TaskId(Uuid::now_v7())
@@ -165,7 +170,7 @@ pub(crate) fn end(attempt: i32, outcome: Outcome, keeps_objects: bool) -> Attemp
         attempt: Attempt(attempt),
         outcome,
         error: (outcome != Outcome::Succeeded).then(|| "it broke".to_owned()),
-        keeps_objects,
+        kept: Kept::when(keeps_objects),
     }
 }
 

@@ -8,7 +8,11 @@ use counterstep_kernel::transition::{LeaseChange, OutboxWrite, Time};
 use std::time::Duration;
 
 async fn claimable(store: &dyn Store, unclaimed_for: Duration, limit: u32) -> Vec<TaskId> {
-    let due = Due::Claimable { queues: vec![QueueName("files".into()), QueueName("files.api".into())], unclaimed_for };
+    let due = Due::Claimable {
+        queues: vec![QueueName("files".into()), QueueName("files.api".into())],
+        known: known(),
+        unclaimed_for,
+    };
     store.due(&due, limit).await.unwrap().into_iter().map(|due| due.task).collect()
 }
 
@@ -40,9 +44,15 @@ pub(crate) async fn a_dispatched_task_is_claimable_once_it_is_unclaimed_for_long
     found.sort_unstable();
     assert_eq!(found, [dispatched.task.id, api.task.id, left_over.task.id]);
     assert_eq!(claimable(store, MINUTE, 10).await, []);
-    let due = Due::Claimable { queues: vec![QueueName("other".into())], unclaimed_for: MINUTE };
+    let due = Due::Claimable { queues: vec![QueueName("other".into())], known: known(), unclaimed_for: MINUTE };
     assert_eq!(store.due(&due, 10).await.unwrap(), []);
-    let due = Due::Claimable { queues: vec![QueueName("files.api".into())], unclaimed_for: Duration::ZERO };
+    let due =
+        Due::Claimable { queues: vec![QueueName("files.api".into())], known: known(), unclaimed_for: Duration::ZERO };
+    // A host that does not know the type is not even shown them: they would take the places of those that it knows.
+    let newer = vec![("Zip".to_owned(), 2)];
+    let strange =
+        Due::Claimable { queues: vec![QueueName("files.api".into())], known: newer, unclaimed_for: Duration::ZERO };
+    assert_eq!(store.due(&strange, 10).await.unwrap(), []);
     let found = &store.due(&due, 10).await.unwrap()[0];
     assert_eq!((found.task_type.as_str(), found.version, found.status), ("Zip", 1, TaskStatus::Submitted));
 }

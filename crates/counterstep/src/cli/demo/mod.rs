@@ -69,10 +69,13 @@ pub(super) fn main(registry: Registry, args: &DemoArgs) -> Result<(), Exit> {
             .map_err(|error| Exit::failed(format_args!("`{}` cannot be read as a file: {error}", file.display())))?;
     }
     let settings = settings(folder.path(), args);
-    counterstep_node::run(&settings, async {
-        let demo = Demo { args, decl, files, settings: &settings, folder: folder.path() };
-        demo.run(Arc::new(registry)).await
-    })
+    counterstep_node::run(
+        &settings,
+        Box::pin(async {
+            let demo = Demo { args, decl, files, settings: &settings, folder: folder.path() };
+            demo.run(Arc::new(registry)).await
+        }),
+    )
 }
 
 /// A fault can be planted where a host runs the step; a step that the request itself carries out is over by then.

@@ -7,14 +7,14 @@ use counterstep_kernel::{Engine, keys};
 use counterstep_node::Exit;
 use futures::TryStreamExt;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use std::cell::RefCell;
 use std::collections::BTreeSet;
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Live progress: a bar on a terminal, a line a change elsewhere.
 pub(super) struct Steps {
     bar: ProgressBar,
-    last: RefCell<String>,
+    last: Mutex<String>,
 }
 
 impl Steps {
@@ -25,7 +25,7 @@ impl Steps {
             bar.set_style(style);
         }
         bar.set_draw_target(ProgressDrawTarget::stderr());
-        Self { bar, last: RefCell::default() }
+        Self { bar, last: Mutex::default() }
     }
 
     pub(super) fn show(&self, view: &TaskView) {
@@ -33,11 +33,12 @@ impl Steps {
         let text = format!("{}: {}", view.status, steps.join(", "));
         self.bar.set_position(u64::from(view.progress.done));
         self.bar.set_message(text.clone());
-        if *self.last.borrow() != text {
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        if *last != text {
             if self.bar.is_hidden() {
                 println!("{}/{} {text}", view.progress.done, view.progress.total);
             }
-            *self.last.borrow_mut() = text;
+            *last = text;
         }
     }
 
