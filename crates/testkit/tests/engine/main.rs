@@ -5,4 +5,5 @@ mod cancel;
 mod errand;
 mod flow;
 mod recovery;
+mod scratch;
 mod undo;

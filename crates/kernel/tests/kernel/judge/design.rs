@@ -42,6 +42,7 @@ const STEP: &[(StepStatus, &[StepStatus])] = {
 /// What the design implies but does not list.
 const STEP_BESIDES: &[(StepStatus, &[StepStatus], &str)] = &[
     (StepStatus::Failed, &[StepStatus::Waiting], "step_redriven: a dead letter runs again at the step that gave up"),
+    (StepStatus::Pending, &[StepStatus::Compensating], "undo_started: it had started, before its scratch was lost"),
     (StepStatus::Completed, &[StepStatus::Completed], "step_rebuilt: scratch is made again, the output stands"),
 ];
 

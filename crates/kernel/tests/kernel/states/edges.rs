@@ -47,6 +47,7 @@ const OF_A_TASK: &[Fact] = &[
 const OF_A_STEP: &[Fact] = &[
     Fact { yes: "a cancel was accepted", no: "no cancel was accepted", holds: |case| case.cancel_requested },
     Fact { yes: "it has effects", no: "it has no effects", holds: |case| case.steps[0].effects },
+    Fact { yes: "it has started before", no: "it never started", holds: |case| case.steps[0].started },
 ];
 
 /// The event's name in the audit, with what it carries where that decides.
