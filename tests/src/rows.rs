@@ -116,6 +116,22 @@ impl Rows {
         }
     }
 
+    /// Tasks that are leased to this host, of the newest two hundred that are running.
+    ///
+    /// # Panics
+    /// When they cannot be read.
+    pub async fn leased_to(&self, host: &str) -> Vec<TaskId> {
+        let query = TaskQuery { status: Some(TaskStatus::Running), limit: 200, ..TaskQuery::default() };
+        let mut leased = Vec::new();
+        for line in self.ports.store.list(&query).await.expect("the store answers") {
+            let record = self.task(line.task).await.record;
+            if record.task.lease_owner.as_deref() == Some(host) {
+                leased.push(line.task);
+            }
+        }
+        leased
+    }
+
     /// All objects, half-done uploads too.
     ///
     /// # Panics

@@ -6,8 +6,10 @@ use crate::process::Process;
 use std::net::{SocketAddr, TcpListener};
 
 /// Times that let a test wait for leases and sweeps.
-pub const QUICK: &[&str] =
-    &["--lease", "2s", "--step-timeout", "3s", "--cancel-grace", "500ms", "--upload-timeout", "2s", "--drain", "500ms"];
+pub const QUICK: &[&str] = &["--lease", "2s", "--step-timeout", "3s", "--cancel-grace", "500ms", "--drain", "500ms"];
+
+/// A limit of uploads after which a test can wait for what broke off to be swept. Not where uploads are large or many.
+pub const QUICK_UPLOADS: &[&str] = &["--upload-timeout", "2s"];
 
 /// How often a reconciler passes in tests.
 pub const EVERY: &[&str] = &["--every", "1s"];

@@ -11,4 +11,5 @@ mod system {
     mod large;
     mod processes;
     mod shutdown;
+    mod uploads;
 }

@@ -6,7 +6,7 @@ use counterstep_tests::command::{Ended, run};
 use counterstep_tests::place::Place;
 use counterstep_tests::rows::Rows;
 use counterstep_tests::sample::Sample;
-use counterstep_tests::services::{self, QUICK};
+use counterstep_tests::services::{self, QUICK, QUICK_UPLOADS};
 use counterstep_tests::wait::{LATER, SOON, until};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
@@ -37,7 +37,7 @@ fn begin_a_request(api: &Api) -> TcpStream {
 /// files; then nobody is there any more.
 async fn leave_a_mess(place: &Place, samples: &[Sample]) -> TaskId {
     let never = ["--every", "1h", "--plant-fault", "upload_zip=hang@1"];
-    let dev = services::dev(place, &[QUICK, &never].concat());
+    let dev = services::dev(place, &[QUICK, QUICK_UPLOADS, &never].concat());
     let rows = Rows::of(place).await;
     let task = dev.api.submit(samples).await;
     let _connection = begin_a_request(&dev.api);

@@ -1,0 +1,27 @@
+//! Requests that do not arrive in time, over a real connection.
+
+use counterstep_contracts::ProblemCode;
+use counterstep_tests::api::Answer;
+use counterstep_tests::place::Place;
+use counterstep_tests::rows::Rows;
+use counterstep_tests::sample::{Chance, Sample};
+use counterstep_tests::services;
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "fails: the API says 400 `the client went away` where its own store was too slow"]
+async fn uploads_that_the_server_takes_too_slowly_are_not_blamed_on_a_client_that_went_away() {
+    let place = Place::new();
+    // Far less than so much takes to be written to disk.
+    let dev = services::dev(&place, &["--upload-timeout", "200ms", "--every", "1s"]);
+    let samples = [Sample::random("large.bin", &mut Chance::new(8), 200 << 20)];
+    for _ in 0..5 {
+        match dev.api.try_submit(&samples, None).await.expect("an answer") {
+            Answer::Refused(_, problem) => assert_eq!(problem.code, ProblemCode::SlowBody, "{problem:?}"),
+            Answer::Accepted(accepted) => panic!("200 MiB were stored in 200 ms: {accepted:?}"),
+        }
+    }
+    let rows = Rows::of(&place).await;
+    assert_eq!(rows.tasks().await, []);
+    rows.assert_no_orphans().await;
+    assert!(dev.process.stop().success());
+}
