@@ -1,6 +1,6 @@
 //! The shipped task types under the testkit.
 
-use counterstep_contracts::{Direction, TaskStatus};
+use counterstep_kernel::contracts::{Direction, TaskStatus};
 use counterstep_kernel::faults::{Fault, FaultKind};
 use counterstep_tasks::tasks;
 use counterstep_testkit::{Harness, invariants, sweep, two_files};

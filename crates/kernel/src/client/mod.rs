@@ -2,9 +2,11 @@
 
 mod cancel;
 mod receipt;
+mod submission;
 
 pub use cancel::{Cancelled, Refusal};
-pub use receipt::{Receipt, Submission, SubmitError, Submitted};
+pub use receipt::Receipt;
+pub use submission::{Submission, SubmitError, Submitted};
 
 use crate::builtin::{FileSource, Upload};
 use crate::error::StepError;

@@ -1,0 +1,114 @@
+//! The words of a submission: who submits, what can be refused, what is answered; and the digest that tells a
+//! repetition from another request.
+
+use crate::context::hex;
+use crate::error::StepError;
+use crate::ports::{CommitError, ObjectError, StoreError};
+use crate::task::{RequestError, TaskType};
+use counterstep_contracts::Tenant;
+use counterstep_contracts::http::Accepted;
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+
+/// Who submits what, as far as the headers say.
+#[derive(Debug, Clone)]
+pub struct Submission {
+    /// Whose task it will be.
+    pub tenant: Tenant,
+    /// The `Idempotency-Key` header.
+    pub key: Option<String>,
+    /// The `traceparent` header.
+    pub traceparent: Option<String>,
+}
+
+/// A request was not accepted.
+#[derive(Debug, thiserror::Error)]
+pub enum SubmitError {
+    /// It breaks a rule.
+    #[error(transparent)]
+    Invalid(#[from] RequestError),
+    /// Another request with the same idempotency key is on its way.
+    #[error("a request with this Idempotency-Key is still in progress")]
+    InProgress,
+    /// The idempotency key was used with another request.
+    #[error("this Idempotency-Key was used with another request")]
+    KeyMismatch,
+    /// A file's bytes broke off, or were refused, on their way in. Carries the source's own words.
+    #[error("a file did not arrive whole: {0}")]
+    Source(String),
+    /// The object store refuses for good.
+    #[error(transparent)]
+    Objects(ObjectError),
+    /// The declaration's own code fails on this request.
+    #[error("the declaration fails on this request: {0}")]
+    Declaration(StepError),
+    /// It arrived more slowly than its files were kept for.
+    #[error("the request took longer to arrive than its files are kept for")]
+    TooSlow,
+    /// The store does not answer.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// A request that was accepted.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Submitted {
+    /// The answer's body; for a repetition the first one's.
+    pub answer: Accepted,
+    /// Whether it repeats an earlier one.
+    pub replayed: bool,
+}
+
+pub(super) fn both(field: &str) -> SubmitError {
+    invalid(field, "the form has this field both as a text and as a file").into()
+}
+
+pub(super) fn replayed(answer: &Value) -> Result<Submitted, SubmitError> {
+    let answer = serde_json::from_value(answer.clone())
+        .map_err(|error| StoreError::Corrupt(format!("the answer of an idempotency row: {error}")))?;
+    Ok(Submitted { answer, replayed: true })
+}
+
+/// Digest of what the client sent: the canonical request without the places that are new each time.
+pub(super) fn fingerprint(task_type: &TaskType, request: &Value) -> String {
+    fn without_places(value: &mut Value) {
+        match value {
+            Value::Object(map) => {
+                if map.contains_key("sha256") && map.contains_key("field") {
+                    map.remove("key");
+                    map.remove("bucket");
+                }
+                map.values_mut().for_each(without_places);
+            }
+            Value::Array(list) => list.iter_mut().for_each(without_places),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+        }
+    }
+    let mut request = request.clone();
+    without_places(&mut request);
+    let text = format!("{}:{}", task_type.decl.name, request);
+    hex(&Sha256::digest(text.as_bytes()))
+}
+
+pub(super) fn invalid(pointer: &str, message: &str) -> RequestError {
+    RequestError { pointer: pointer.to_owned(), message: message.to_owned() }
+}
+
+pub(super) fn from_objects(error: ObjectError) -> SubmitError {
+    match error {
+        ObjectError::Source(text) => SubmitError::Source(text),
+        ObjectError::Unavailable(text) => SubmitError::Store(StoreError::Unavailable(text)),
+        ObjectError::NotFound(_) | ObjectError::Refused(_) => SubmitError::Objects(error),
+    }
+}
+
+pub(super) fn from_commit(error: CommitError) -> SubmitError {
+    match error {
+        CommitError::KeyTaken => SubmitError::InProgress,
+        CommitError::Condemned => SubmitError::TooSlow,
+        CommitError::Store(error) => SubmitError::Store(error),
+        CommitError::Stale | CommitError::Fenced { .. } => {
+            SubmitError::Store(StoreError::Corrupt("a new task's id is taken".to_owned()))
+        }
+    }
+}
