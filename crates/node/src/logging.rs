@@ -8,8 +8,8 @@ use tracing_subscriber::{Layer, fmt};
 
 /// Starts logging. A second call in one process changes nothing.
 pub fn start(filter: &str, format: LogFormat) {
-    // `Targets` and not `EnvFilter`: nobody filters by the fields of spans, and the regular expressions that it brings
-    // along were a tenth of the cold build.
+    // `Targets` and not `EnvFilter`: nobody filters by the fields of spans, and it would bring an engine for regular
+    // expressions into every cold build.
     let filter: Targets = filter.parse().unwrap_or_else(|error| {
         eprintln!("the log filter `{filter}` cannot be read ({error}); logging at `info`");
         Targets::new().with_default(tracing::level_filters::LevelFilter::INFO)
