@@ -27,7 +27,10 @@ fn build() -> PathBuf {
     cargo
         .current_dir(env!("CARGO_MANIFEST_DIR"))
         // Locked, so that a test never changes the tree; not offline, because cargo asks for nothing it has.
-        .args(["build", "--locked", "--quiet", "--package", "counterstep", "--bin", "counterstep"])
+        .args(["build", "--locked", "--quiet", "--bin", "counterstep"])
+        // The selection of `cargo xtask test`, and a test with it: any other one unifies features differently, and would
+        // build half of the dependencies again, now and when the tests are built the next time.
+        .args(["--workspace", "--all-features", "--test", "system"])
         .args(["--message-format", "json-render-diagnostics", "--profile", profile, "--target-dir"])
         .arg(folder.parent().expect("the target folder"))
         .stdin(Stdio::null())
@@ -38,9 +41,9 @@ fn build() -> PathBuf {
     messages.lines().filter_map(executable).next_back().expect("cargo names the program that it has built")
 }
 
-/// What cargo says of the one program that it was asked for.
+/// The path in what cargo says of the program.
 fn executable(message: &str) -> Option<PathBuf> {
     let message: serde_json::Value = serde_json::from_str(message).ok()?;
-    let path = message.get("executable")?.as_str()?;
-    Some(PathBuf::from(path))
+    let is_program = message["target"]["name"] == "counterstep" && message["target"]["kind"][0] == "bin";
+    message["executable"].as_str().filter(|_| is_program).map(PathBuf::from)
 }
