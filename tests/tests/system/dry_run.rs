@@ -6,7 +6,7 @@ use counterstep_tests::command::{Ended, run};
 use counterstep_tests::place::Place;
 use counterstep_tests::rows::Rows;
 use counterstep_tests::sample::Sample;
-use counterstep_tests::services::{self, QUICK, QUICK_UPLOADS};
+use counterstep_tests::services::{self, QUICK};
 use counterstep_tests::wait::{LATER, SOON, until};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
@@ -37,7 +37,10 @@ fn begin_a_request(api: &Api) -> TcpStream {
 /// files; then nobody is there any more.
 async fn leave_a_mess(place: &Place, samples: &[Sample]) -> TaskId {
     let never = ["--every", "1h", "--plant-fault", "upload_zip=hang@1"];
-    let dev = services::dev(place, &[QUICK, QUICK_UPLOADS, &never].concat());
+    // Limits long enough that neither the step that hangs nor the request that never ends is given up before both
+    // stand as they should, on a machine that has other things to do; and short enough to wait for their sweep.
+    let limits = ["--lease", "2s", "--step-timeout", "10s", "--cancel-grace", "500ms", "--upload-timeout", "8s"];
+    let dev = services::dev(place, &[&limits[..], &never].concat());
     let rows = Rows::of(place).await;
     let task = dev.api.submit(samples).await;
     let _connection = begin_a_request(&dev.api);
