@@ -2,6 +2,7 @@
 
 use clap::Parser;
 use counterstep_api::cli::{ApiArgs, main as serve};
+use counterstep_node::settings::check_surroundings;
 use counterstep_node::{SettingsArgs, exit};
 use std::process::ExitCode;
 
@@ -15,6 +16,10 @@ struct Cli {
 }
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
-    exit::report("counterstep-api", serve(counterstep_tasks::tasks(), &cli.settings, &cli.api))
+    // Before the parser, which repeats in its errors what it does not understand.
+    let result = check_surroundings().and_then(|()| {
+        let cli = Cli::parse();
+        serve(counterstep_tasks::tasks(), &cli.settings, &cli.api)
+    });
+    exit::report("counterstep-api", result)
 }

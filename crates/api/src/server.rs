@@ -39,6 +39,8 @@ pub fn serve(
             App::new().app_data(shared.clone()).configure(routes::configure).wrap(from_fn(last_word))
         })
         .workers(workers)
+        // An answer's last packet must not wait for the client's word on the one before it.
+        .tcp_nodelay(true)
         .client_request_timeout(head_timeout)
         .client_disconnect_timeout(LINGER)
         .shutdown_timeout(drain.as_secs().max(1))

@@ -1,6 +1,7 @@
 //! The worker service alone, with the shipped task types.
 
 use clap::Parser;
+use counterstep_node::settings::check_surroundings;
 use counterstep_node::{SettingsArgs, exit};
 use counterstep_worker::cli::{WorkerArgs, main as serve};
 use std::process::ExitCode;
@@ -15,6 +16,10 @@ struct Cli {
 }
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
-    exit::report("counterstep-worker", serve(counterstep_tasks::tasks(), &cli.settings, &cli.worker))
+    // Before the parser, which repeats in its errors what it does not understand.
+    let result = check_surroundings().and_then(|()| {
+        let cli = Cli::parse();
+        serve(counterstep_tasks::tasks(), &cli.settings, &cli.worker)
+    });
+    exit::report("counterstep-worker", result)
 }

@@ -8,7 +8,6 @@ use counterstep_tests::sample::{Chance, Sample};
 use counterstep_tests::services;
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "fails: the API says 400 `the client went away` where its own store was too slow"]
 async fn uploads_that_the_server_takes_too_slowly_are_not_blamed_on_a_client_that_went_away() {
     let place = Place::new();
     // Far less than so much takes to be written to disk.

@@ -64,11 +64,13 @@ async fn upload(
     // a body that may never come.
     match select(pin!(intake), pin!(pump)).await {
         Either::Left((submitted, _)) => submitted,
-        Either::Right(((), intake)) => intake.await,
+        // A closed channel looks like a client that left; who closed it knows better.
+        Either::Right((late, intake)) => intake.await.map_err(|refused| late.unwrap_or(refused)),
     }
 }
 
-async fn pump(mut body: Arriving, to: mpsc::Sender<Sent>, limit: u64) {
+/// Returns a refusal that it could not send.
+async fn pump(mut body: Arriving, to: mpsc::Sender<Sent>, limit: u64) -> Option<Refused> {
     let mut total = 0_u64;
     loop {
         let sent = match body.next().await {
@@ -83,12 +85,12 @@ async fn pump(mut body: Arriving, to: mpsc::Sender<Sent>, limit: u64) {
         match timeout(body.left(), to.send(sent)).await {
             Ok(Ok(())) if !is_last => {}
             // The intake has its answer already, and takes no more.
-            Ok(_) => return,
+            Ok(_) => return None,
             // Its place in the line is taken by bytes that a store does not take: a refusal cannot get past them, and
             // a closed channel says it as well.
             Err(_) => {
                 tracing::warn!("an upload ran out of time while a store was taking it");
-                return;
+                return Some(body.too_long());
             }
         }
     }
