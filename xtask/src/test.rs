@@ -21,6 +21,11 @@ const GRACE: Duration = Duration::from_secs(5);
 /// Those that take longest start first; the others follow in the order of their names.
 const LONGEST: &[&str] = &["system", "macros", "tasks", "adapters"];
 
+/// The tests over real processes wait for leases and sweeps for most of their time: more of them than there are cores
+/// run at a time.
+const WAITS: &str = "system";
+const WAITING_THREADS: &str = "6";
+
 pub(crate) fn run(filter: Option<&str>) -> Result<(), String> {
     machine::prepare()?;
     let mut build = cargo_test();
@@ -91,7 +96,13 @@ fn runs(names: &[String], filter: Option<&str>) -> VecDeque<Run> {
         cargo.args(select).args(filter);
         Run { title: title.to_owned(), cargo }
     };
-    let tests = names.iter().map(|name| run(name, &["--test", name]));
+    let tests = names.iter().map(|name| {
+        let mut run = run(name, &["--test", name]);
+        if name == WAITS {
+            run.cargo.env("RUST_TEST_THREADS", WAITING_THREADS);
+        }
+        run
+    });
     tests.chain([run("unit tests", &["--lib", "--bins"])]).collect()
 }
 
