@@ -38,7 +38,9 @@ pub(crate) fn run(filter: Option<&str>) -> Result<(), String> {
     std::thread::scope(|scope| {
         for _ in 0..SIDE_BY_SIDE {
             scope.spawn(|| {
-                while let Some(run) = lock(&waiting).pop_front() {
+                // The lock is given back before the run: in the head of a `while let` it would be held throughout.
+                let next = || lock(&waiting).pop_front();
+                while let Some(run) = next() {
                     let (tally, failure) = run.run();
                     let mut total = lock(&total);
                     total.0.add(&tally);
