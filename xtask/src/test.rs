@@ -13,7 +13,7 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 /// Test binaries at a time.
-const SIDE_BY_SIDE: usize = 3;
+const SIDE_BY_SIDE: usize = 2;
 
 /// How long the output may stay open after cargo itself has ended.
 const GRACE: Duration = Duration::from_secs(5);
@@ -24,7 +24,7 @@ const LONGEST: &[&str] = &["system", "macros", "tasks", "adapters"];
 /// The tests over real processes wait for leases and sweeps for most of their time: more of them than there are cores
 /// run at a time.
 const WAITS: &str = "system";
-const WAITING_THREADS: &str = "6";
+const WAITING_THREADS: &str = "4";
 
 pub(crate) fn run(filter: Option<&str>) -> Result<(), String> {
     machine::prepare()?;
