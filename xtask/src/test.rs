@@ -1,7 +1,7 @@
 //! `cargo xtask test`: everything that the tests need, the tests, and one last line that sums them up.
 //!
-//! `cargo test` is called once for each test binary, always for the whole workspace: a
-//! smaller selection would unify features differently and build everything again.
+//! `cargo test` is called once for each test binary, always for the whole workspace: a smaller selection would unify
+//! features differently and build everything again.
 
 use crate::tally::Tally;
 use crate::{command, machine};
@@ -11,8 +11,8 @@ use std::process::{Command, Stdio};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-/// Test binaries at a time. One: side by side they starve each other on two cores, and tests that kill processes then
-/// fail for want of time.
+/// Test binaries at a time. One for now: with two at a time, on two cores that also built something else, tests that
+/// kill processes failed for want of time.
 const SIDE_BY_SIDE: usize = 1;
 
 /// How long the output may stay open after cargo itself has ended.
