@@ -45,7 +45,7 @@ pub struct CreateZipFromFiles;
     version = 1,
     queue = "file-processing",
     timeout = "10m",
-    max_recoveries = 2,
+    max_recoveries = 10,
     cancellable
 )]
 impl CreateZipFromFiles {

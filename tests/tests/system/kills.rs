@@ -5,7 +5,7 @@ use counterstep_contracts::http::Accepted;
 use counterstep_contracts::{ProblemCode, TaskId, TaskStatus};
 use counterstep_tests::api::{Answer, Api};
 use counterstep_tests::place::Place;
-use counterstep_tests::rows::{Known, Rows, task_type};
+use counterstep_tests::rows::Rows;
 use counterstep_tests::sample::{Chance, Sample};
 use counterstep_tests::services::{self, EVERY, QUICK, QUICK_UPLOADS};
 use counterstep_tests::wait::{LATER, SOON, until};
@@ -17,6 +17,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime};
 
+/// No more than the hosts in a row that the type may lose: however they strike, nothing may be given up.
 const KILLS: usize = 10;
 const CLIENTS: u64 = 5;
 
@@ -62,21 +63,6 @@ async fn submit_until_over(api: Api, load: Arc<Load>, client: u64) -> BTreeMap<T
     accepted
 }
 
-/// The one end besides Completed that a killed host may lead to: the type bounds how many hosts in a row it may cost.
-fn was_lost_too_often(known: &Known) -> bool {
-    let mut hosts = BTreeSet::new();
-    for row in &known.history.audit {
-        match row.entry.event.as_str() {
-            // It has made progress: the count starts anew, with the host that has it now.
-            "step_succeeded" => hosts = BTreeSet::from([row.entry.actor.clone()]),
-            "lost_too_often" => return hosts.len() > task_type().decl.max_recoveries as usize,
-            "claimed" => drop(hosts.insert(row.entry.actor.clone())),
-            _ => {}
-        }
-    }
-    false
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_accepted_completes_once_whenever_dev_is_killed() {
     let mut chance = Chance::new(seed());
@@ -108,14 +94,10 @@ async fn what_was_accepted_completes_once_whenever_dev_is_killed() {
 
     let api = &dev.api;
     let completed = accepted.iter().map(|(task, seed)| async move {
-        let is_completed = api.at_rest(*task).await.status == TaskStatus::Completed;
-        if is_completed {
-            api.assert_archive(*task, &Sample::pair(*seed, 60_000)).await;
-        }
-        is_completed
+        assert_eq!(api.at_rest(*task).await.status, TaskStatus::Completed, "{task}");
+        api.assert_archive(*task, &Sample::pair(*seed, 60_000)).await;
     });
-    let completed: Vec<bool> = stream::iter(completed).buffer_unordered(16).collect().await;
-    let too_often = completed.iter().filter(|is_completed| !**is_completed).count();
+    stream::iter(completed).buffer_unordered(16).collect::<()>().await;
     let rows = Rows::of(&place).await;
     rows.assert_no_orphans().await;
     assert!(dev.process.stop().success());
@@ -126,12 +108,9 @@ async fn what_was_accepted_completes_once_whenever_dev_is_killed() {
     assert_eq!(ids, accepted.keys().copied().collect(), "tasks are those that were accepted");
     for task in &known {
         task.assert_sound();
-        if !was_lost_too_often(task) {
-            task.assert_completed_once();
-        }
+        task.assert_completed_once();
     }
-    assert!(too_often <= 2, "{too_often} tasks were lost with their host more often than their type allows");
     let in_doubt = known.iter().filter(|known| known.trail().contains("in doubt")).count();
-    println!("{in_doubt} tasks lost their host, {too_often} of them too often");
+    println!("{in_doubt} tasks lost their host");
     assert!(in_doubt > 0, "no kill struck a running step: the test showed nothing");
 }
