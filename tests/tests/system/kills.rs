@@ -78,7 +78,7 @@ async fn what_was_accepted_completes_once_whenever_dev_is_killed() {
         let served = || async { (load.accepted.load(Ordering::Relaxed) > before).then_some(()) };
         until("an answer since it was started", SOON, served).await;
         // Not a wait for anything: it chooses the moment.
-        tokio::time::sleep(Duration::from_millis(chance.within(0, 3_000))).await;
+        tokio::time::sleep(Duration::from_millis(chance.within(0, 1_500))).await;
         dev.process.kill();
         dev = services::dev_at(&place, address, &flags);
     }
