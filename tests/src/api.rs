@@ -39,6 +39,7 @@ impl Api {
     /// When no client can be made.
     #[must_use]
     pub fn at(address: &str) -> Self {
+        counterstep_adapters::tls::install_provider();
         let client = Client::builder().timeout(LIMIT).build().expect("an HTTP client");
         Self { base: format!("http://{address}"), client }
     }

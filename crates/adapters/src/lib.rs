@@ -9,7 +9,17 @@ pub mod embedded;
 pub mod folder;
 #[cfg(feature = "local-queue")]
 pub mod local_queue;
+#[cfg(feature = "nats")]
+pub mod nats;
+#[cfg(feature = "postgres")]
+pub mod postgres;
+#[cfg(feature = "redis")]
+pub mod redis;
+#[cfg(feature = "s3")]
+pub mod s3;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
 #[cfg(feature = "system")]
 pub mod system;
+#[cfg(feature = "tls")]
+pub mod tls;

@@ -6,6 +6,7 @@ pub mod logging;
 pub mod process;
 pub mod settings;
 
+pub use counterstep_adapters::tls::install_provider;
 pub use exit::{Exit, ExitKind};
 pub use process::{open, run, shutdown_on_signals, spawner};
 pub use settings::{Settings, SettingsArgs};

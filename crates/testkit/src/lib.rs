@@ -6,6 +6,8 @@
 pub mod form;
 pub mod harness;
 pub mod invariants;
+#[cfg(feature = "servers")]
+pub mod servers;
 pub mod sweep;
 pub mod trail;
 

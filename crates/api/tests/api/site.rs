@@ -52,6 +52,7 @@ impl Site {
         let address = listener.local_addr().expect("an address");
         let shutdown = CancelToken::new();
         let server = tokio::spawn(serve(engine.clone(), api, listener, shutdown.clone()));
+        counterstep_adapters::tls::install_provider();
         Self { engine, shutdown, server: Some(server), address, client: reqwest::Client::new(), folder }
     }
 

@@ -23,6 +23,7 @@ pub(super) struct Remote {
 
 impl Remote {
     pub(super) fn new(base: &str) -> Result<Self, Exit> {
+        counterstep_node::install_provider();
         let client = reqwest::Client::builder().connect_timeout(Duration::from_secs(5)).build();
         let client = client.map_err(|error| Exit::failed(format_args!("no HTTP client could be made: {error}")))?;
         Ok(Self { base: base.trim_end_matches('/').to_owned(), client })

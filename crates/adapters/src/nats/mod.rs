@@ -1,0 +1,1 @@
+//! Queue, hints and events on NATS JetStream.

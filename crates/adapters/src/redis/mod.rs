@@ -1,0 +1,1 @@
+//! Locks and fast checks on Redis. Everything here may be missing: the database decides.

@@ -1,0 +1,1 @@
+//! Objects in S3-compatible buckets.
