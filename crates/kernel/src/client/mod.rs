@@ -1,5 +1,6 @@
 //! What clients ask of the engine: submit, cancel, look. Each through the one door.
 
+mod ahead;
 mod cancel;
 mod receipt;
 mod submission;

@@ -262,10 +262,12 @@ impl Receipt {
                 }
                 return replayed(answer);
             }
-            let received = uploads
+            let mut received = uploads
                 .iter()
                 .map(|(at, upload)| self.outputs_of(*at, upload))
                 .collect::<Result<Vec<_>, SubmitError>>()?;
+            let whose = (&self.submission.tenant, self.id);
+            super::ahead::run(&self.engine, &self.task_type, whose, &request, &mut received).await;
             let new = NewTask {
                 id: self.id,
                 tenant: self.submission.tenant.clone(),

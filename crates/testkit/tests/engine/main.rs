@@ -1,6 +1,7 @@
 //! The engine under task types made for it: flow, policies, cancels, undo, recovery. Each test drives turns on real
 //! adapters and reads the outcome back from the audit.
 
+mod ahead;
 mod cancel;
 mod errand;
 mod flow;
