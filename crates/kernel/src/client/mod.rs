@@ -1,6 +1,7 @@
 //! What clients ask of the engine: submit, cancel, look. Each through the one door.
 
 mod cancel;
+mod known;
 mod receipt;
 mod submission;
 
