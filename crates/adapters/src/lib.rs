@@ -7,6 +7,8 @@
 pub mod embedded;
 #[cfg(feature = "folder")]
 pub mod folder;
+#[cfg(feature = "system")]
+pub mod local;
 #[cfg(feature = "local-queue")]
 pub mod local_queue;
 #[cfg(feature = "nats")]

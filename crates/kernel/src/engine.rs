@@ -8,9 +8,15 @@ use crate::saga::Illegal;
 use crate::task::{Registry, TaskType};
 use crate::transition::Transition;
 use counterstep_contracts::{ChangeId, TaskId};
+use futures::future::{Either, select};
+use std::future::Future;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 use uuid::Uuid;
+
+/// A service that decides nothing may take so long to answer, whatever its adapter's own limit is.
+const ADVICE_LIMIT: Duration = Duration::from_millis(250);
 
 /// What a process may set.
 #[derive(Debug, Clone)]
@@ -134,24 +140,39 @@ impl Engine {
         &self,
         actor: &str,
         task_type: &TaskType,
+        record: TaskRecord,
+        by: As,
+        decide: impl FnMut(&mut Draft) -> Result<R, Illegal>,
+    ) -> Result<Changed<R>, ChangeError> {
+        let (changed, written) = self.change_untold(actor, task_type, record, by, decide).await?;
+        if let Some(transition) = written {
+            self.announce(&transition).await;
+        }
+        Ok(changed)
+    }
+
+    /// The same, and nobody is told yet: the caller announces the transition, where one was written.
+    pub(crate) async fn change_untold<R>(
+        &self,
+        actor: &str,
+        task_type: &TaskType,
         mut record: TaskRecord,
         by: As,
         mut decide: impl FnMut(&mut Draft) -> Result<R, Illegal>,
-    ) -> Result<Changed<R>, ChangeError> {
+    ) -> Result<(Changed<R>, Option<Transition>), ChangeError> {
         let epoch = record.task.epoch;
         let mut patience = Patience::new(self, by, self.lease_of(task_type));
         loop {
             let mut draft = Draft::new(task_type.decl, record.clone(), actor);
             let answer = decide(&mut draft)?;
             if draft.is_empty() {
-                return Ok(Changed { answer, record });
+                return Ok((Changed { answer, record }, None));
             }
             let (guard, transition) = draft.finish(self.new_change_id(), by);
             match self.ports.store.commit(guard, &transition).await {
                 Ok(committed) => {
                     let record = after_commit(&record, &transition, committed.now);
-                    self.announce(&transition).await;
-                    return Ok(Changed { answer, record });
+                    return Ok((Changed { answer, record }, Some(transition)));
                 }
                 Err(CommitError::Fenced { .. }) => return Err(ChangeError::Fenced),
                 Err(CommitError::KeyTaken) => return Err(ChangeError::KeyTaken),
@@ -168,8 +189,7 @@ impl Engine {
             record = self.reload(record.task.id, &mut patience).await?;
             // The answer to our commit may have been lost on its way: then the row carries our change.
             if record.task.change_id == transition.change_id {
-                self.announce(&transition).await;
-                return Ok(Changed { answer, record });
+                return Ok((Changed { answer, record }, Some(transition)));
             }
             // Refused though nothing has changed: a lease that the draft took for over is live. To try at once again
             // would only spin.
@@ -187,6 +207,14 @@ impl Engine {
                 Ok(None) => return Err(ChangeError::Gone),
                 Err(error) => patience.wait(error).await?,
             }
+        }
+    }
+
+    /// The answer of a service that decides nothing, if it comes in time.
+    pub(crate) async fn advised<T>(&self, answer: impl Future<Output = T>) -> Option<T> {
+        match select(pin!(answer), self.ports.clock.sleep(ADVICE_LIMIT)).await {
+            Either::Left((answer, _)) => Some(answer),
+            Either::Right(_) => None,
         }
     }
 

@@ -3,6 +3,12 @@
 //! No transaction handle leaks through: a store takes a whole [`Transition`] and may write those of many tasks
 //! together, each with its own result.
 
+mod hints;
+mod locks;
+
+pub use hints::{HintError, Hints};
+pub use locks::{Acquired, LockError, LockTag, Locks};
+
 use crate::record::{DbTime, History, TaskRecord};
 use crate::scratch::{ScratchFile, ScratchPlace};
 use crate::transition::{Guard, Transition};
@@ -419,7 +425,11 @@ pub struct Ports {
     pub objects: std::sync::Arc<dyn Objects>,
     /// Local files.
     pub scratch: std::sync::Arc<dyn Scratch>,
-    /// Hints.
+    /// Locks of tasks. They spare work and decide nothing.
+    pub locks: std::sync::Arc<dyn Locks>,
+    /// What processes tell each other to spare the store a question.
+    pub hints: std::sync::Arc<dyn Hints>,
+    /// Wake-ups between processes that may get lost.
     pub signals: std::sync::Arc<dyn Signals>,
     /// Timer.
     pub clock: std::sync::Arc<dyn Clock>,

@@ -21,8 +21,8 @@ macro_rules! conformance {
 }
 pub(crate) use conformance;
 
-/// The whole suite of a set of adapters.
-macro_rules! every_case {
+/// The cases of a store.
+macro_rules! store_cases {
     ($open:path) => {
         crate::conformance! { $open;
             commits:
@@ -66,6 +66,15 @@ macro_rules! every_case {
                 a_list_pages_from_the_newest_and_filters,
                 a_relay_takes_each_message_once_until_it_is_marked,
                 a_mark_of_a_change_marks_all_its_messages;
+        }
+    };
+}
+pub(crate) use store_cases;
+
+/// The cases of a queue. What it is to deliver is committed through the store beside it, or published.
+macro_rules! queue_cases {
+    ($open:path) => {
+        crate::conformance! { $open;
             queue:
                 an_acked_message_never_comes_again,
                 an_unsettled_message_comes_again_after_the_ack_wait,
@@ -75,6 +84,15 @@ macro_rules! every_case {
                 an_empty_fetch_ends_with_its_wait,
                 only_the_queues_asked_for_are_fetched,
                 each_message_goes_to_one_of_many_fetches;
+        }
+    };
+}
+pub(crate) use queue_cases;
+
+/// The cases of an object store.
+macro_rules! object_cases {
+    ($open:path) => {
+        crate::conformance! { $open;
             objects:
                 an_object_comes_back_as_it_was_put,
                 an_object_may_be_empty,
@@ -86,6 +104,15 @@ macro_rules! every_case {
                 a_half_done_upload_is_listed_and_deleted,
                 keys_and_buckets_that_could_lead_elsewhere_are_refused,
                 puts_beside_deletes_lose_nothing;
+        }
+    };
+}
+pub(crate) use object_cases;
+
+/// The cases of local files.
+macro_rules! scratch_cases {
+    ($open:path) => {
+        crate::conformance! { $open;
             scratch:
                 a_sealed_file_is_located_and_read,
                 a_file_of_another_size_counts_as_gone,
@@ -93,6 +120,17 @@ macro_rules! every_case {
                 tasks_with_scratch_are_known,
                 names_that_could_lead_elsewhere_are_refused;
         }
+    };
+}
+pub(crate) use scratch_cases;
+
+/// The whole suite, for a set of adapters that gives every port.
+macro_rules! every_case {
+    ($open:path) => {
+        crate::store_cases!($open);
+        crate::queue_cases!($open);
+        crate::object_cases!($open);
+        crate::scratch_cases!($open);
     };
 }
 pub(crate) use every_case;

@@ -2,6 +2,7 @@
 
 mod ahead;
 mod cancel;
+mod known;
 mod receipt;
 mod submission;
 
