@@ -2,7 +2,8 @@
 
 use crate::draft::{As, Draft, after_commit};
 use crate::faults::Fault;
-use crate::ports::{CommitError, OutboxOp, Ports, Signal, StoreError};
+use crate::outbox::Marks;
+use crate::ports::{CommitError, Ports, StoreError};
 use crate::record::TaskRecord;
 use crate::saga::Illegal;
 use crate::task::{Registry, TaskType};
@@ -33,6 +34,8 @@ pub struct EngineSettings {
     pub drain: Duration,
     /// How long the answer to an idempotency key is kept.
     pub idempotency_ttl: Duration,
+    /// Whether every change is told to other services, too: one more outbox row a change.
+    pub events: bool,
     /// Planted faults.
     pub faults: Vec<Fault>,
 }
@@ -46,6 +49,7 @@ impl Default for EngineSettings {
             cancel_grace: Duration::from_secs(5),
             drain: Duration::from_secs(10),
             idempotency_ttl: Duration::from_secs(24 * 3600),
+            events: false,
             faults: Vec::new(),
         }
     }
@@ -62,6 +66,8 @@ pub struct Engine {
     pub settings: Arc<EngineSettings>,
     /// Names this start of this process in leases and audit entries.
     pub id: Arc<str>,
+    /// What was published and is not marked yet.
+    pub(crate) marks: Arc<Marks>,
 }
 
 /// A change did not happen.
@@ -99,7 +105,7 @@ impl Engine {
     #[must_use]
     pub fn new(ports: Ports, registry: Arc<Registry>, settings: EngineSettings, role: &str) -> Self {
         let id = format!("{role}:{:012x}", ports.random.bits() & 0xffff_ffff_ffff);
-        Self { ports, registry, settings: Arc::new(settings), id: id.into() }
+        Self { ports, registry, settings: Arc::new(settings), id: id.into(), marks: Arc::default() }
     }
 
     /// A new task id.
@@ -146,7 +152,7 @@ impl Engine {
     ) -> Result<Changed<R>, ChangeError> {
         let (changed, written) = self.change_untold(actor, task_type, record, by, decide).await?;
         if let Some(transition) = written {
-            self.announce(&transition).await;
+            self.announce(&transition, changed.record.task.updated_at).await;
         }
         Ok(changed)
     }
@@ -168,7 +174,8 @@ impl Engine {
             if draft.is_empty() {
                 return Ok((Changed { answer, record }, None));
             }
-            let (guard, transition) = draft.finish(self.new_change_id(), by);
+            let (guard, mut transition) = draft.finish(self.new_change_id(), by);
+            self.add_events(task_type.decl, &mut transition);
             match self.ports.store.commit(guard, &transition).await {
                 Ok(committed) => {
                     let record = after_commit(&record, &transition, committed.now);
@@ -215,27 +222,6 @@ impl Engine {
         match select(pin!(answer), self.ports.clock.sleep(ADVICE_LIMIT)).await {
             Either::Left((answer, _)) => Some(answer),
             Either::Right(_) => None,
-        }
-    }
-
-    /// Tells the others of a change that is durable: the queue by its outbox messages (the fast path; a relay publishes
-    /// what gets lost here), and whoever waits for the task.
-    pub(crate) async fn announce(&self, transition: &Transition) {
-        self.ports.signals.send(Signal::Changed(transition.task_id));
-        if transition.outbox.is_empty() {
-            return;
-        }
-        for row in &transition.outbox {
-            if let Err(error) = self.ports.queue.publish(&row.queue, &row.message).await {
-                tracing::warn!(task = %transition.task_id, %error, "publishing failed; the relay will");
-                return;
-            }
-        }
-        if !self.ports.queue.reads_the_outbox() {
-            let mark = OutboxOp::MarkChanges(vec![transition.change_id]);
-            if let Err(error) = self.ports.store.outbox(mark).await {
-                tracing::warn!(task = %transition.task_id, %error, "marking a message as published failed");
-            }
         }
     }
 }

@@ -65,7 +65,9 @@ macro_rules! store_cases {
                 only_active_tasks_with_an_expired_lease_are_lost,
                 a_list_pages_from_the_newest_and_filters,
                 a_relay_takes_each_message_once_until_it_is_marked,
-                a_mark_of_a_change_marks_all_its_messages;
+                a_mark_of_a_change_marks_all_its_messages,
+                the_events_of_a_change_are_one_row_of_its_own_kind,
+                poison_may_be_kept_twice_and_is_no_message;
         }
     };
 }

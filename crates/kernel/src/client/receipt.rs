@@ -247,6 +247,7 @@ impl Receipt {
             attempts,
             audit: Vec::new(),
             outbox: Vec::new(),
+            events: Vec::new(),
             idempotency,
         };
         self.engine.ports.store.commit(Guard::Free { rev: Rev(0) }, &transition).await.map(|_| ()).map_err(from_commit)
@@ -298,21 +299,23 @@ impl Receipt {
                     expires_in: self.engine.settings.idempotency_ttl,
                 });
             }
-            let (guard, transition) = draft.finish(self.engine.new_change_id(), As::Anyone);
-            match self.engine.ports.store.commit(guard, &transition).await {
-                Ok(_) => {}
+            let (guard, mut transition) = draft.finish(self.engine.new_change_id(), As::Anyone);
+            self.engine.add_events(self.task_type.decl, &mut transition);
+            let at = match self.engine.ports.store.commit(guard, &transition).await {
+                Ok(committed) => committed.now,
                 // A request without files claims its key here: another one may have been faster.
                 Err(CommitError::KeyTaken) => return self.lost_race(&fingerprint).await,
                 Err(error) => {
                     // Written, if the task is there: nobody else makes one of this id.
                     let unknown = matches!(error, CommitError::Stale | CommitError::Store(StoreError::Unknown(_)));
-                    let written = unknown && matches!(self.engine.ports.store.load(self.id).await, Ok(Some(_)));
-                    if !written {
-                        return Err(from_commit(error));
+                    let found = if unknown { self.engine.ports.store.load(self.id).await } else { Ok(None) };
+                    match found {
+                        Ok(Some(record)) => record.task.created_at,
+                        Ok(None) | Err(_) => return Err(from_commit(error)),
                     }
                 }
-            }
-            futures::join!(known::remember(&self.engine, &self.submission), self.engine.announce(&transition));
+            };
+            futures::join!(known::remember(&self.engine, &self.submission), self.engine.announce(&transition, at));
             Ok(Submitted { answer, replayed: false })
         })
     }

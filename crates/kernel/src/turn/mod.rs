@@ -117,7 +117,7 @@ impl<'a> Turn<'a> {
                     self.lock.release().await;
                 }
             };
-            futures::join!(release, engine.announce(&transition));
+            futures::join!(release, engine.announce(&transition, changed.record.task.updated_at));
         }
         self.record = changed.record;
         self.read_at = clock.monotonic();
