@@ -3,7 +3,7 @@
 
 mod places;
 
-pub use places::{Database, ObjectPlace, S3Place, SecretUrl, Server};
+pub use places::{Database, ObjectPlace, SecretUrl, Server};
 
 use crate::exit::Exit;
 use counterstep_contracts::retry::parse_duration;
@@ -43,9 +43,12 @@ pub struct SettingsArgs {
     /// Locks and fast checks, where there is one: redis://HOST:6379, or several with commas between them
     #[arg(long, env = "COUNTERSTEP_REDIS", global = true, hide_env_values = true)]
     pub redis: Option<String>,
-    /// Object store: file://PATH, s3://BUCKET or s3:// [default: a folder in the data folder]
+    /// Object store: file://PATH, s3://BUCKET?endpoint=URL [default: a folder in the data folder]
     #[arg(long, env = "COUNTERSTEP_OBJECTS", global = true)]
     pub objects: Option<String>,
+    /// Tell other services of every change, as events on NATS [default: true where there is NATS]
+    #[arg(long, env = "COUNTERSTEP_EVENTS", global = true)]
+    pub events: Option<bool>,
     /// Connect to servers of other machines without TLS
     #[arg(long, env = "COUNTERSTEP_ALLOW_PLAINTEXT", global = true)]
     pub allow_plaintext: bool,
@@ -90,8 +93,7 @@ struct File {
     redis_ca_file: Option<PathBuf>,
     redis_password_file: Option<PathBuf>,
     objects: Option<String>,
-    #[serde(default)]
-    s3: S3Place,
+    events: Option<bool>,
     #[serde(default)]
     allow_plaintext: bool,
     lease: Option<String>,
@@ -115,6 +117,7 @@ const VARIABLES: &[&str] = &[
     "NATS",
     "REDIS",
     "OBJECTS",
+    "EVENTS",
     "ALLOW_PLAINTEXT",
     "LEASE",
     "STEP_TIMEOUT",
@@ -204,7 +207,6 @@ impl SettingsArgs {
             redis_ca_file: file.redis_ca_file,
             redis_password_file: file.redis_password_file,
             objects: self.objects.clone().or(file.objects),
-            s3: file.s3,
             data_dir: data.clone(),
         };
         let places::Places { database, nats, redis, objects } = given.check()?;
@@ -212,6 +214,11 @@ impl SettingsArgs {
         let time = |name: &str, flag: &Option<String>, file: Option<String>, default: Duration| {
             flag.clone().or(file).map_or(Ok(default), |text| duration(name, &text))
         };
+        let events = self.events.or(file.events);
+        if events == Some(true) && nats.is_none() {
+            return Err(Exit::config("setting `events`: without NATS there is nobody to tell: set --nats too"));
+        }
+        let events = events.unwrap_or(nats.is_some());
         Ok(Settings {
             database,
             nats,
@@ -230,6 +237,7 @@ impl SettingsArgs {
                 )?,
                 cancel_grace: time("cancel_grace", &self.cancel_grace, file.cancel_grace, defaults.cancel_grace)?,
                 drain: time("drain", &self.drain, file.drain, defaults.drain)?,
+                events,
                 faults: self.plant_fault.clone(),
                 ..defaults
             },

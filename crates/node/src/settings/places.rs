@@ -1,8 +1,6 @@
 //! Where the truth, the messages and the objects live: a file and folders of this machine, or servers.
 
 use crate::exit::Exit;
-use serde::Deserialize;
-use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 
@@ -11,6 +9,12 @@ use std::path::PathBuf;
 pub struct SecretUrl(String);
 
 impl SecretUrl {
+    /// Of a URL that a program has made itself.
+    #[must_use]
+    pub const fn new(url: String) -> Self {
+        Self(url)
+    }
+
     /// The whole URL, for whoever connects.
     #[must_use]
     pub fn expose(&self) -> &str {
@@ -68,29 +72,8 @@ impl fmt::Display for Database {
 pub enum ObjectPlace {
     /// A folder of this machine.
     Folder(PathBuf),
-    /// Buckets of an S3 server.
-    S3(S3Place),
-}
-
-/// Buckets of an S3 server. Credentials come from the usual `AWS_*` variables.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct S3Place {
-    /// All declared buckets are folders of this one, unless `buckets` says otherwise. From `s3://BUCKET/PREFIX`.
-    #[serde(skip)]
-    pub bucket: Option<String>,
-    /// Before all keys in `bucket`.
-    #[serde(skip)]
-    pub prefix: String,
-    /// The server's URL; none: that of the environment, or AWS.
-    pub endpoint: Option<String>,
-    /// Region.
-    pub region: Option<String>,
-    /// Whether the bucket is part of the path rather than of the host's name; none: where there is an endpoint.
-    pub path_style: Option<bool>,
-    /// The real bucket of a declared one.
-    #[serde(default)]
-    pub buckets: BTreeMap<String, String>,
+    /// Buckets of an S3 server: `s3://BUCKET/PREFIX?…`. Credentials come from the usual `AWS_*` variables.
+    S3(SecretUrl),
 }
 
 /// Flags, variables and keys of the places, merged.
@@ -106,7 +89,6 @@ pub(super) struct Given {
     pub(super) redis_ca_file: Option<PathBuf>,
     pub(super) redis_password_file: Option<PathBuf>,
     pub(super) objects: Option<String>,
-    pub(super) s3: S3Place,
     pub(super) data_dir: PathBuf,
 }
 
@@ -140,7 +122,7 @@ impl Given {
             None => ObjectPlace::Folder(self.data_dir.join("objects")),
             Some(url) => match scheme("objects", &url, &["file", "s3"])? {
                 "file" => ObjectPlace::Folder(path("objects", &url)?),
-                _ => ObjectPlace::S3(s3(&url, self.s3)),
+                _ => ObjectPlace::S3(SecretUrl(url)),
             },
         };
         let (nats, redis): (Option<Server>, Option<Server>) = (nats.transpose()?, redis.transpose()?);
@@ -183,14 +165,6 @@ fn path(name: &str, url: &str) -> Result<PathBuf, Exit> {
     }
 }
 
-/// `s3://`, `s3://BUCKET` or `s3://BUCKET/PREFIX`.
-fn s3(url: &str, place: S3Place) -> S3Place {
-    let rest = url.split_once("://").map_or("", |(_, rest)| rest).trim_end_matches('/');
-    let (bucket, prefix) = rest.split_once('/').unwrap_or((rest, ""));
-    let bucket = (!bucket.is_empty()).then(|| bucket.to_owned());
-    S3Place { bucket, prefix: prefix.to_owned(), ..place }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -224,16 +198,5 @@ mod tests {
         assert!(!format!("{url} {url:?}").contains("secret"), "{url}");
         let url = SecretUrl("redis://:secret@host:1/0".to_owned());
         assert_eq!(url.to_string(), "redis://host:1");
-    }
-
-    #[test]
-    fn s3_may_name_a_bucket_and_a_folder_in_it() {
-        let of = |url: &str| match (Given { objects: Some(url.to_owned()), ..given() }).check().unwrap().objects {
-            ObjectPlace::S3(place) => (place.bucket, place.prefix),
-            other => panic!("{other:?}"),
-        };
-        assert_eq!(of("s3://"), (None, String::new()));
-        assert_eq!(of("s3://store"), (Some("store".into()), String::new()));
-        assert_eq!(of("s3://store/a/b/"), (Some("store".into()), "a/b".into()));
     }
 }
