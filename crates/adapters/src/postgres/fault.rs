@@ -32,6 +32,16 @@ pub(super) enum Fault {
     Lost(String),
 }
 
+impl Fault {
+    /// Of a call that writes nothing: then nothing is unknown.
+    pub(super) fn of_a_read(self) -> Self {
+        match self {
+            Self::Lost(text) => Self::Unavailable(text),
+            other => other,
+        }
+    }
+}
+
 impl From<CommitError> for Fault {
     fn from(error: CommitError) -> Self {
         Self::Refused(error)

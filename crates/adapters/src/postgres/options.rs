@@ -79,7 +79,9 @@ pub enum OpenError {
     #[error("the database cannot be reached: {0}")]
     Connection(String),
     /// Nobody has brought the schema up to date.
-    #[error("the database's schema is older than this program (version {found}, needed {needed}): run `counterstep migrate`")]
+    #[error(
+        "the database's schema is older than this program (version {found}, needed {needed}): run `counterstep migrate`"
+    )]
     OlderSchema {
         /// Its last migration, or `none`.
         found: String,
