@@ -1,1 +1,196 @@
-//! The store on PostgreSQL.
+//! The store on PostgreSQL, for any number of processes on any number of machines.
+//!
+//! Owns the way from a port's call to one statement, which is a transaction of its own; the statements lie in a file for
+//! each table. Must not decide anything about a task.
+
+mod attempts;
+mod audit;
+mod commit;
+mod fault;
+mod finding;
+mod idempotency;
+mod intents;
+mod migrate;
+mod options;
+mod outbox;
+mod pool;
+mod statement;
+mod steps;
+mod tasks;
+
+pub use options::{OpenError, PostgresOptions};
+
+use async_trait::async_trait;
+use counterstep_contracts::{Epoch, QueueName, TaskId, Tenant};
+use counterstep_kernel::ports::{
+    CommitError, Committed, Due, DueTask, Heartbeat, IdempotencyRow, Intent, IntentOp, OutboxOp, OutboxRow, Store,
+    StoreError, TaskLine, TaskQuery,
+};
+use counterstep_kernel::record::{History, TaskRecord};
+use counterstep_kernel::transition::{Guard, Transition};
+use fault::{Fault, name, read_json};
+use futures::future::BoxFuture;
+use options::Target;
+use pool::{Database, Lent};
+use std::time::Duration;
+
+/// For so long a message that one relay has taken is not given to another.
+const RELAY_HOLD: Duration = Duration::from_secs(15);
+
+/// An age beyond which nothing is older; further back than PostgreSQL's calendar it would be an error.
+const LONGEST_LOOK_BACK: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
+
+/// The store on one PostgreSQL database. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct PostgresStore {
+    database: Database,
+}
+
+impl PostgresStore {
+    /// Connects, and checks that the schema is that of this program. Changes nothing.
+    ///
+    /// `url`: `postgres://user:password@host:port/database`, with `?sslmode=require` for TLS.
+    ///
+    /// # Errors
+    /// [`OpenError`]: a server on another machine without TLS, unless the options allow it; a schema that is older or
+    /// newer than this program; a server that does not answer.
+    pub fn open(url: &str, options: PostgresOptions) -> BoxFuture<'static, Result<Self, OpenError>> {
+        let target = Target::of(url, &options);
+        Box::pin(async move {
+            let target = target?;
+            migrate::check(&target).await?;
+            Ok(Self { database: Database::new(target, &options)? })
+        })
+    }
+
+    /// Brings the schema up to date, with a role that may change it. Several may do so at once: one does the work.
+    ///
+    /// # Errors
+    /// [`OpenError`]; a database that a newer program has changed is refused and stays as it is.
+    pub fn migrate(url: &str, options: &PostgresOptions) -> BoxFuture<'static, Result<(), OpenError>> {
+        let target = Target::of(url, options);
+        Box::pin(async move { migrate::run(&target?).await })
+    }
+
+    /// Whether the server answers: for a health check.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`] where it does not.
+    pub fn check(&self) -> BoxFuture<'_, Result<(), StoreError>> {
+        Box::pin(async move {
+            let lent = self.database.lend().await?;
+            let answered = lent.run("SELECT 1").await;
+            Ok(lent.settle(answered).map_err(Fault::of_a_read)?)
+        })
+    }
+}
+
+/// Those of the rows that can be read. One that cannot must not stand in the way of the others.
+fn readable<Row, T>(rows: Vec<Row>, what: &str, decode: impl Fn(Row) -> Result<T, Fault>) -> Vec<T> {
+    let decoded = rows
+        .into_iter()
+        .filter_map(|row| decode(row).inspect_err(|fault| tracing::warn!(?fault, "{what} cannot be read")).ok());
+    decoded.collect()
+}
+
+#[async_trait]
+impl Store for PostgresStore {
+    async fn load(&self, task: TaskId) -> Result<Option<TaskRecord>, StoreError> {
+        let rows: Vec<tasks::Read> = self.database.read(tasks::load(task)).await?;
+        Ok(rows.into_iter().next().map(tasks::decode).transpose()?)
+    }
+
+    async fn commit(&self, guard: Guard, transition: &Transition) -> Result<Committed, CommitError> {
+        let lent = self.database.lend().await?;
+        let written = commit::write(&lent, guard, transition).await;
+        Ok(lent.settle(written)?)
+    }
+
+    async fn heartbeat(&self, task: TaskId, epoch: Epoch, ttl: Duration) -> Result<Heartbeat, StoreError> {
+        let held: Vec<bool> = self.database.rows(finding::heartbeat(task, epoch, ttl)).await?;
+        Ok(held.first().map_or(Heartbeat::Lost, |requested| Heartbeat::Held { cancel_requested: *requested }))
+    }
+
+    async fn due(&self, due: &Due, limit: u32) -> Result<Vec<DueTask>, StoreError> {
+        let rows: Vec<finding::DueRead> = match due {
+            Due::Claimable { queues, known, unclaimed_for } => {
+                self.database.read(finding::claimable(queues, known, *unclaimed_for, limit)?).await?
+            }
+            Due::Lost => self.database.read(finding::lost(limit)).await?,
+        };
+        Ok(readable(rows, "a due task", finding::decode_due))
+    }
+
+    async fn list(&self, query: &TaskQuery) -> Result<Vec<TaskLine>, StoreError> {
+        let rows: Vec<finding::LineRead> = self.database.read(finding::list(query)?).await?;
+        Ok(readable(rows, "a task of a list", finding::decode_line))
+    }
+
+    async fn history(&self, task: TaskId) -> Result<History, StoreError> {
+        let lent = self.database.lend().await?;
+        let read = rows_of_history(&lent, task).await;
+        let (audit, attempts) = lent.settle(read).map_err(Fault::of_a_read)?;
+        Ok(History {
+            audit: audit.into_iter().map(audit::decode).collect::<Result<_, _>>()?,
+            attempts: attempts.into_iter().map(attempts::decode).collect::<Result<_, _>>()?,
+        })
+    }
+
+    async fn outbox(&self, op: OutboxOp) -> Result<Vec<OutboxRow>, StoreError> {
+        let rows = match op {
+            OutboxOp::Take { older_than, limit } => {
+                let mut rows: Vec<outbox::Message> =
+                    self.database.rows(outbox::take(older_than, RELAY_HOLD, limit)).await?;
+                rows.sort_unstable_by_key(|(id, ..)| *id);
+                rows
+            }
+            OutboxOp::Mark(ids) => {
+                self.database.rows::<_, i64>(outbox::mark(ids)).await?;
+                Vec::new()
+            }
+            OutboxOp::MarkChanges(changes) => {
+                self.database.rows::<_, i64>(outbox::mark_changes(&changes)).await?;
+                Vec::new()
+            }
+        };
+        Ok(readable(rows, "a message", |(id, queue, text)| {
+            Ok(OutboxRow { id, queue: QueueName(queue), message: read_json("outbox.message", &text)? })
+        }))
+    }
+
+    async fn intents(&self, op: IntentOp) -> Result<Vec<Intent>, StoreError> {
+        Ok(match op {
+            IntentOp::Overdue { limit } => {
+                let rows: Vec<intents::Read> = self.database.read(intents::overdue(limit)).await?;
+                readable(rows, "an intent", intents::decode)
+            }
+            IntentOp::Condemn(list) => {
+                let keys: Vec<intents::Key> = self.database.rows(intents::condemn(&list)).await?;
+                intents::changed(list, &keys)
+            }
+            IntentOp::Swept(list) => {
+                self.database.rows::<_, intents::Key>(intents::swept(&list)).await?;
+                Vec::new()
+            }
+        })
+    }
+
+    async fn idempotency(&self, tenant: &Tenant, key: &str) -> Result<Option<IdempotencyRow>, StoreError> {
+        name("idempotency.tenant", &tenant.0)?;
+        name("idempotency.key", key)?;
+        let rows: Vec<idempotency::Read> = self.database.read(idempotency::find(tenant, key)).await?;
+        Ok(rows.into_iter().next().map(idempotency::decode).transpose()?)
+    }
+}
+
+/// In one snapshot.
+async fn rows_of_history(lent: &Lent, task: TaskId) -> Result<(Vec<audit::Read>, Vec<attempts::Read>), Fault> {
+    lent.run("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY").await?;
+    let read = async {
+        let (audit, attempts) = (lent.rows(audit::of(task)).await?, lent.rows(attempts::of(task)).await?);
+        lent.run("COMMIT").await?;
+        Ok((audit, attempts))
+    };
+    // A failed statement leaves a transaction open that nobody can use, nor the connection.
+    read.await.map_err(|fault: Fault| Fault::Lost(StoreError::from(fault).to_string()))
+}

@@ -1,0 +1,150 @@
+-- Times are TIMESTAMPTZ: eight bytes with microseconds, as a BIGINT would be, and a person who looks with psql reads a
+-- date. Ids are UUID: sixteen bytes, and version 7 sorts by age. JSON is TEXT: what was written comes back to the byte,
+-- where JSONB would make 1e17 another number, and a NUL inside a text stays the six characters \u0000 that JSON writes
+-- for it; JSONB refuses it, and the change with it. For a look inside, cast: `request::jsonb -> 'files'`.
+-- Keys and enums compare as bytes (COLLATE "C"): faster, and no library update can put an index out of order.
+--
+-- No foreign keys: every row is written by the statement that writes its task's row and takes the task from there, so
+-- there is nothing to find, and a check would cost a query for every row.
+
+CREATE TABLE tasks (
+    id                  UUID        NOT NULL PRIMARY KEY,
+    tenant              TEXT        NOT NULL COLLATE "C",
+    task_type           TEXT        NOT NULL COLLATE "C",
+    version             BIGINT      NOT NULL,
+    definition_hash     TEXT        NOT NULL,
+    status              TEXT        NOT NULL COLLATE "C",
+    waiting             TEXT,
+    host                TEXT        NOT NULL,
+    queue               TEXT        NOT NULL COLLATE "C",
+    rev                 BIGINT      NOT NULL,
+    epoch               BIGINT      NOT NULL,
+    lease_owner         TEXT,
+    lease_expires_at    TIMESTAMPTZ,
+    due_at              TIMESTAMPTZ,
+    deadline_at         TIMESTAMPTZ,
+    cancel_requested_at TIMESTAMPTZ,
+    goal                TEXT,
+    recovery_attempts   BIGINT      NOT NULL,
+    dispatch_seq        BIGINT      NOT NULL,
+    audit_seq           BIGINT      NOT NULL,
+    request             TEXT        NOT NULL,
+    response            TEXT,
+    failure             TEXT,
+    residue             BOOLEAN     NOT NULL,
+    traceparent         TEXT,
+    created_at          TIMESTAMPTZ NOT NULL,
+    updated_at          TIMESTAMPTZ NOT NULL,
+    finished_at         TIMESTAMPTZ,
+    change_id           UUID        NOT NULL,
+    -- Since when nobody has come for it. A column of its own because an index on updated_at would change with every
+    -- commit: as it is, the commits between a claim and the end change no index at all (a "HOT" update).
+    unclaimed_since     TIMESTAMPTZ GENERATED ALWAYS AS (
+        CASE WHEN lease_owner IS NULL
+              AND (status IN ('submitted', 'dispatched') OR (status = 'compensating' AND due_at IS NULL))
+             THEN updated_at END) STORED,
+    CHECK ((lease_owner IS NULL) = (lease_expires_at IS NULL))
+) WITH (fillfactor = 60);  -- Room for the next versions of a row on its own page.
+
+-- The three ways in which a task is due; each index holds only the rows that its query may return.
+CREATE INDEX tasks_unclaimed ON tasks (queue, unclaimed_since) WHERE unclaimed_since IS NOT NULL;
+CREATE INDEX tasks_due ON tasks (queue, due_at)
+    WHERE lease_owner IS NULL AND due_at IS NOT NULL AND status IN ('waiting', 'compensating');
+CREATE INDEX tasks_leased ON tasks (lease_expires_at) WHERE lease_owner IS NOT NULL;
+-- Lists, newest first.
+CREATE INDEX tasks_by_status ON tasks (status, id);
+CREATE INDEX tasks_by_type ON tasks (task_type, id);
+CREATE INDEX tasks_by_tenant ON tasks (tenant, id);
+
+CREATE TABLE steps (
+    task              UUID    NOT NULL,
+    no                INTEGER NOT NULL,
+    name              TEXT    NOT NULL,
+    status            TEXT    NOT NULL,
+    output            TEXT,
+    attempts          INTEGER NOT NULL,
+    retries_used      BIGINT  NOT NULL,
+    undo_attempts     INTEGER NOT NULL,
+    undo_retries_used BIGINT  NOT NULL,
+    attempt_open      BOOLEAN NOT NULL,
+    started_seq       BIGINT,
+    error             TEXT,
+    change_id         UUID    NOT NULL,
+    PRIMARY KEY (task, no)
+) WITH (fillfactor = 60);
+
+CREATE TABLE attempts (
+    task        UUID        NOT NULL,
+    step        INTEGER     NOT NULL,
+    direction   TEXT        NOT NULL COLLATE "C",
+    attempt     INTEGER     NOT NULL,
+    epoch       BIGINT      NOT NULL,
+    prefix      TEXT        NOT NULL,
+    outcome     TEXT        COLLATE "C",
+    error       TEXT,
+    started_at  TIMESTAMPTZ NOT NULL,
+    ended_at    TIMESTAMPTZ,
+    sweep_after TIMESTAMPTZ NOT NULL,
+    -- open: its objects may become an output. kept: they are one. condemned: they never will be. swept: there are none.
+    intent      TEXT        NOT NULL COLLATE "C" CHECK (intent IN ('open', 'kept', 'condemned', 'swept')),
+    change_id   UUID        NOT NULL,
+    ended_by    UUID,
+    -- The order of the starts. The clock would not do: it may be set back.
+    started_no  BIGINT      GENERATED ALWAYS AS IDENTITY,
+    PRIMARY KEY (task, step, direction, attempt)
+);
+
+CREATE INDEX attempts_to_sweep ON attempts (sweep_after) WHERE intent IN ('open', 'condemned');
+
+CREATE TABLE audit (
+    task        UUID        NOT NULL,
+    seq         BIGINT      NOT NULL,
+    at          TIMESTAMPTZ NOT NULL,
+    event       TEXT        NOT NULL,
+    from_status TEXT,
+    to_status   TEXT        NOT NULL,
+    step        INTEGER,
+    step_from   TEXT,
+    step_to     TEXT,
+    attempt     INTEGER,
+    epoch       BIGINT      NOT NULL,
+    actor       TEXT        NOT NULL,
+    details     TEXT        NOT NULL,
+    change_id   UUID        NOT NULL,
+    PRIMARY KEY (task, seq)
+);
+
+CREATE TABLE outbox (
+    id           BIGINT      GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    task         UUID        NOT NULL,
+    queue        TEXT        NOT NULL,
+    dispatch_seq BIGINT      NOT NULL,
+    message      TEXT        NOT NULL,
+    change_id    UUID        NOT NULL,
+    created_at   TIMESTAMPTZ NOT NULL,
+    published_at TIMESTAMPTZ,
+    -- Until then a relay has it.
+    visible_at   TIMESTAMPTZ NOT NULL
+);
+
+CREATE INDEX outbox_to_relay ON outbox (id) WHERE published_at IS NULL;
+CREATE INDEX outbox_by_change ON outbox (change_id) WHERE published_at IS NULL;
+
+CREATE TABLE idempotency (
+    tenant      TEXT        NOT NULL COLLATE "C",
+    key         TEXT        NOT NULL COLLATE "C",
+    task        UUID        NOT NULL,
+    fingerprint TEXT,
+    answer      TEXT,
+    expires_at  TIMESTAMPTZ NOT NULL,
+    change_id   UUID        NOT NULL,
+    PRIMARY KEY (tenant, key)
+);
+
+-- Ends the statement that calls it, with everything that it has written. The adapter reads the reason from the field
+-- "constraint" of the error, which no language setting translates.
+CREATE FUNCTION counterstep_refuse(reason TEXT) RETURNS BOOLEAN LANGUAGE plpgsql AS $$
+BEGIN
+    RAISE EXCEPTION 'counterstep refuses the change: %', reason USING ERRCODE = 'CS001', CONSTRAINT = reason;
+END
+$$;

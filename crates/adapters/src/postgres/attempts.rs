@@ -1,0 +1,271 @@
+//! The table `attempts` in a commit: the idempotency claim of an execution and the intent of its objects. The sweep's
+//! side of it is in `intents`.
+
+use super::fault::{Fault, name, parse, parse_some, words};
+use super::statement::{Statement, Str, interval, some_time, time, values};
+use counterstep_contracts::{Attempt, ChangeId, Direction, Epoch, Outcome, StepNo, TaskId};
+use counterstep_kernel::record::AttemptRow;
+use counterstep_kernel::transition::{AttemptWrite, Kept};
+use diesel::pg::data_types::{PgInterval, PgTimestamp};
+use diesel::prelude::Queryable;
+use diesel::sql_types as sql;
+use uuid::Uuid;
+
+/// What `counterstep_refuse` is called with where not every attempt that was to end could.
+pub(super) const NOT_OPEN: &str = "attempts_open";
+/// The constraint that a second start of an execution violates.
+pub(super) const STARTED: &str = "attempts_pkey";
+
+// A second start is an error of the primary key, also where the first one commits between our snapshot and our insert.
+const START: &str = ", attempts_started AS (INSERT INTO attempts
+    (task, step, direction, attempt, epoch, prefix, outcome, error, started_at, ended_at, sweep_after, intent,
+     change_id, ended_by)
+  SELECT t.id, u.step, u.direction, u.attempt, u.epoch, u.prefix, u.outcome, u.error, t.now,
+     CASE WHEN u.outcome IS NOT NULL THEN t.now END, t.now + u.sweep_after, u.intent, t.change_id,
+     CASE WHEN u.outcome IS NOT NULL THEN t.change_id END
+  FROM t, unnest(?, ?, ?, ?, ?, ?, ?, ?, ?)
+     AS u (step, direction, attempt, epoch, prefix, outcome, error, sweep_after, intent))";
+
+// A sweep may condemn a row between our snapshot and our lock on it: the condition is then looked at again on the row as
+// the sweep has left it, and the count falls short.
+const END: &str = ", attempts_ended AS (UPDATE attempts a SET
+     outcome = u.outcome, error = u.error, ended_at = t.now, ended_by = t.change_id,
+     intent = coalesce(u.intent, a.intent), sweep_after = CASE WHEN u.now THEN t.now ELSE a.sweep_after END
+  FROM t, unnest(?, ?, ?, ?, ?, ?, ?) AS u (step, direction, attempt, outcome, error, intent, now)
+  WHERE a.task = t.id AND a.step = u.step AND a.direction = u.direction AND a.attempt = u.attempt
+    AND a.outcome IS NULL AND (u.outcome <> 'succeeded' OR a.intent = 'open')
+  RETURNING 1)";
+
+/// A column of the commit's answer, behind [`END`]; its value is how many there are to end.
+pub(super) const END_OR_REFUSE: &str = ",
+  CASE WHEN (SELECT count(*) FROM attempts_ended) = ? THEN TRUE ELSE counterstep_refuse('attempts_open') END";
+
+// Never a row that the same statement ends: that one was open before.
+const RELEASE: &str = ", attempts_released AS (UPDATE attempts a SET intent = 'open', sweep_after = t.now
+  FROM t WHERE a.task = t.id AND a.step = ANY(?) AND a.intent = 'kept')";
+
+struct Start<'a> {
+    key: (StepNo, Direction, Attempt),
+    epoch: Epoch,
+    prefix: Str<'a>,
+    sweep_after: PgInterval,
+    ended: Option<(Outcome, Option<Str<'a>>)>,
+    intent: &'static str,
+}
+
+struct End<'a> {
+    key: (StepNo, Direction, Attempt),
+    outcome: Outcome,
+    error: Option<Str<'a>>,
+    /// What the intent becomes; `None`: it stays.
+    intent: Option<&'static str>,
+    /// The sweep may come from now on.
+    now: bool,
+}
+
+/// The attempts of a change. A statement touches a row once: what comes upon the same attempt later in the change is put
+/// together here.
+#[derive(Default)]
+pub(super) struct Writes<'a> {
+    starts: Vec<Start<'a>>,
+    ends: Vec<End<'a>>,
+    releases: Vec<i32>,
+}
+
+impl<'a> Writes<'a> {
+    /// Puts the attempts of a change together, in order.
+    pub(super) fn of(attempts: &'a [AttemptWrite]) -> Result<Self, Fault> {
+        let mut writes = Self::default();
+        for attempt in attempts {
+            writes.add(attempt)?;
+        }
+        Ok(writes)
+    }
+
+    fn add(&mut self, write: &'a AttemptWrite) -> Result<(), Fault> {
+        match write {
+            AttemptWrite::Start { step, direction, attempt, epoch, prefix, sweep_after } => self.starts.push(Start {
+                key: (*step, *direction, *attempt),
+                epoch: *epoch,
+                prefix: name("attempts.prefix", prefix)?,
+                sweep_after: interval(*sweep_after),
+                ended: None,
+                intent: "open",
+            }),
+            AttemptWrite::End { step, direction, attempt, outcome, error, kept } => {
+                let key = (*step, *direction, *attempt);
+                let intent = match (outcome, kept) {
+                    (Outcome::Succeeded, Kept::Output) => Some("kept"),
+                    (Outcome::Succeeded, Kept::None) => Some("swept"),
+                    // What it may have stored stays open to the sweep.
+                    (Outcome::Succeeded, Kept::Nothing)
+                    | (Outcome::Failed | Outcome::InDoubt | Outcome::Cancelled, _) => None,
+                };
+                let error = error.as_deref().map(words);
+                if self.ends.iter().any(|end| end.key == key) {
+                    return Err(Fault::Corrupt(format!("an attempt cannot end twice: {key:?}")));
+                }
+                match self.starts.iter_mut().find(|start| start.key == key) {
+                    None => self.ends.push(End { key, outcome: *outcome, error, intent, now: false }),
+                    Some(start) if start.ended.is_some() => {
+                        return Err(Fault::Corrupt(format!("an attempt cannot end twice: {key:?}")));
+                    }
+                    Some(start) => {
+                        start.ended = Some((*outcome, error));
+                        start.intent = intent.unwrap_or(start.intent);
+                    }
+                }
+            }
+            AttemptWrite::Release { step } => {
+                for start in self.starts.iter_mut().filter(|start| start.key.0 == *step && start.intent == "kept") {
+                    start.intent = "open";
+                    start.sweep_after = interval(std::time::Duration::ZERO);
+                }
+                for end in self.ends.iter_mut().filter(|end| end.key.0 == *step && end.intent == Some("kept")) {
+                    end.intent = Some("open");
+                    end.now = true;
+                }
+                self.releases.push(step.0);
+            }
+        }
+        Ok(())
+    }
+
+    /// How many rows that are there must end; where there are any, the answer needs [`END_OR_REFUSE`].
+    pub(super) fn to_end(&self) -> Option<i64> {
+        (!self.ends.is_empty()).then(|| i64::try_from(self.ends.len()).unwrap_or(i64::MAX))
+    }
+
+    /// Adds the pieces that are needed.
+    pub(super) fn put<Row>(self, statement: &mut Statement<'a, Row>) {
+        let Self { starts, ends, releases } = self;
+        if !starts.is_empty() {
+            let (mut outcomes, mut errors) = (Vec::new(), Vec::new());
+            let (mut prefixes, mut intents): (Vec<Str<'a>>, Vec<Str<'a>>) = (Vec::new(), Vec::new());
+            let (steps, directions, attempts) = keys(starts.iter().map(|start| start.key));
+            let (epochs, sweeps) =
+                starts.iter().map(|start| (start.epoch.0, start.sweep_after)).unzip::<_, _, Vec<_>, Vec<_>>();
+            for start in starts {
+                let (outcome, error) = start.ended.unzip();
+                outcomes.push(outcome.map(|outcome| Str::Borrowed(outcome.as_str())));
+                errors.push(error.flatten());
+                prefixes.push(start.prefix);
+                intents.push(start.intent.into());
+            }
+            let binds = values![steps, directions, attempts, epochs, prefixes, outcomes, errors, sweeps, intents];
+            statement.push(START, binds);
+        }
+        if !ends.is_empty() {
+            let (steps, directions, attempts) = keys(ends.iter().map(|end| end.key));
+            let outcomes: Vec<Str<'a>> = ends.iter().map(|end| end.outcome.as_str().into()).collect();
+            let intents: Vec<Option<Str<'a>>> = ends.iter().map(|end| end.intent.map(Str::Borrowed)).collect();
+            let now: Vec<bool> = ends.iter().map(|end| end.now).collect();
+            let errors: Vec<Option<Str<'a>>> = ends.into_iter().map(|end| end.error).collect();
+            statement.push(END, values![steps, directions, attempts, outcomes, errors, intents, now]);
+        }
+        if !releases.is_empty() {
+            statement.push(RELEASE, values![releases]);
+        }
+    }
+}
+
+fn keys<'a>(keys: impl Iterator<Item = (StepNo, Direction, Attempt)>) -> (Vec<i32>, Vec<Str<'a>>, Vec<i32>) {
+    let (mut steps, mut directions, mut attempts) = (Vec::new(), Vec::new(), Vec::new());
+    for (step, direction, attempt) in keys {
+        steps.push(step.0);
+        directions.push(direction.as_str().into());
+        attempts.push(attempt.0);
+    }
+    (steps, directions, attempts)
+}
+
+type SomeText = sql::Nullable<sql::Text>;
+
+/// Step, direction, number, outcome and intent of each attempt of a task: to say why one could not end.
+pub(super) fn states(task: TaskId) -> Statement<'static, (sql::Integer, sql::Text, sql::Integer, SomeText, sql::Text)> {
+    Statement::of("SELECT step, direction, attempt, outcome, intent FROM attempts WHERE task = ?", values![task.0])
+}
+
+/// A row of [`states`].
+pub(super) type State = (i32, String, i32, Option<String>, String);
+
+/// Why not all of these could end; `None`: they all could by now.
+pub(super) fn why_not(attempts: &[AttemptWrite], states: &[State]) -> Option<Fault> {
+    let mut condemned = None;
+    for write in attempts {
+        let AttemptWrite::End { step, direction, attempt, outcome, .. } = write else { continue };
+        let key = (*step, *direction, *attempt);
+        let started = attempts.iter().any(|write| {
+            matches!(write, AttemptWrite::Start { step, direction, attempt, .. }
+            if (*step, *direction, *attempt) == key)
+        });
+        if started {
+            continue;
+        }
+        let state =
+            states.iter().find(|state| (state.0, state.1.as_str(), state.2) == (step.0, direction.as_str(), attempt.0));
+        match state {
+            None => return Some(Fault::Corrupt(format!("an attempt that never started cannot end: {key:?}"))),
+            Some((.., Some(_), _)) => return Some(Fault::Corrupt(format!("an attempt cannot end twice: {key:?}"))),
+            Some((.., None, intent)) if *outcome == Outcome::Succeeded && intent != "open" => {
+                condemned = Some(counterstep_kernel::ports::CommitError::Condemned.into());
+            }
+            Some(_) => {}
+        }
+    }
+    condemned
+}
+
+/// The columns of [`Read`].
+pub(super) type Types = (
+    sql::Integer,
+    sql::Text,
+    sql::Integer,
+    sql::BigInt,
+    sql::Text,
+    SomeText,
+    SomeText,
+    sql::Timestamptz,
+    sql::Nullable<sql::Timestamptz>,
+    sql::Uuid,
+);
+
+/// An attempt, column by column.
+#[derive(Debug, Queryable)]
+pub(super) struct Read {
+    step: i32,
+    direction: String,
+    attempt: i32,
+    epoch: i64,
+    prefix: String,
+    outcome: Option<String>,
+    error: Option<String>,
+    started_at: PgTimestamp,
+    ended_at: Option<PgTimestamp>,
+    change_id: Uuid,
+}
+
+/// The attempts of a task, in the order of their start.
+pub(super) fn of(task: TaskId) -> Statement<'static, Types> {
+    Statement::of(
+        "SELECT step, direction, attempt, epoch, prefix, outcome, error, started_at, ended_at, change_id
+         FROM attempts WHERE task = ? ORDER BY started_no",
+        values![task.0],
+    )
+}
+
+/// What [`of`] has read.
+pub(super) fn decode(read: Read) -> Result<AttemptRow, Fault> {
+    Ok(AttemptRow {
+        step: StepNo(read.step),
+        direction: parse("attempts.direction", &read.direction)?,
+        attempt: Attempt(read.attempt),
+        epoch: Epoch(read.epoch),
+        prefix: read.prefix,
+        outcome: parse_some("attempts.outcome", read.outcome.as_deref())?,
+        error: read.error,
+        started_at: time(read.started_at),
+        ended_at: some_time(read.ended_at),
+        change_id: ChangeId(read.change_id),
+    })
+}

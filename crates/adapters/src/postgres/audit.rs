@@ -1,0 +1,109 @@
+//! The table `audit`. Entries are only ever added.
+
+use super::fault::{Fault, name, parse, parse_some, read_json, write_json};
+use super::statement::{Statement, Str, time, values};
+use counterstep_contracts::{Attempt, AuditSeq, ChangeId, Epoch, StepNo, TaskId};
+use counterstep_kernel::record::AuditRow;
+use counterstep_kernel::transition::AuditEntry;
+use diesel::pg::data_types::PgTimestamp;
+use diesel::prelude::Queryable;
+use diesel::sql_types as sql;
+use uuid::Uuid;
+
+const INSERT: &str = ", audit_added AS (INSERT INTO audit
+    (task, seq, at, event, from_status, to_status, step, step_from, step_to, attempt, epoch, actor, details, change_id)
+  SELECT t.id, u.seq, t.now, u.event, u.from_status, u.to_status, u.step, u.step_from, u.step_to, u.attempt, u.epoch,
+     u.actor, u.details, t.change_id
+  FROM t, unnest(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) AS u (seq, event, from_status, to_status, step, step_from, step_to,
+     attempt, epoch, actor, details))";
+
+/// Adds entries.
+pub(super) fn insert<'a, Row>(statement: &mut Statement<'a, Row>, entries: &'a [AuditEntry]) -> Result<(), Fault> {
+    if entries.is_empty() {
+        return Ok(());
+    }
+    let events = entries.iter().map(|entry| name("audit.event", &entry.event)).collect::<Result<Vec<_>, _>>()?;
+    let actors = entries.iter().map(|entry| name("audit.actor", &entry.actor)).collect::<Result<Vec<_>, _>>()?;
+    let details = entries.iter().map(|entry| write_json(&entry.details)).collect::<Result<Vec<Str<'a>>, _>>()?;
+    let binds = values![
+        entries.iter().map(|entry| entry.seq.0).collect::<Vec<_>>(),
+        events,
+        entries.iter().map(|entry| entry.from.map(|status| status.as_str().into())).collect::<Vec<Option<Str<'a>>>>(),
+        entries.iter().map(|entry| entry.to.as_str().into()).collect::<Vec<Str<'a>>>(),
+        entries.iter().map(|entry| entry.step.map(|no| no.0)).collect::<Vec<_>>(),
+        entries.iter().map(|entry| entry.step_from.map(|s| s.as_str().into())).collect::<Vec<Option<Str<'a>>>>(),
+        entries.iter().map(|entry| entry.step_to.map(|s| s.as_str().into())).collect::<Vec<Option<Str<'a>>>>(),
+        entries.iter().map(|entry| entry.attempt.map(|number| number.0)).collect::<Vec<_>>(),
+        entries.iter().map(|entry| entry.epoch.0).collect::<Vec<_>>(),
+        actors,
+        details,
+    ];
+    statement.push(INSERT, binds);
+    Ok(())
+}
+
+type SomeText = sql::Nullable<sql::Text>;
+type SomeInt = sql::Nullable<sql::Integer>;
+
+/// The columns of [`Read`].
+pub(super) type Types = (
+    sql::BigInt,
+    sql::Timestamptz,
+    sql::Text,
+    SomeText,
+    sql::Text,
+    SomeInt,
+    SomeText,
+    SomeText,
+    SomeInt,
+    sql::BigInt,
+    sql::Text,
+    sql::Text,
+    sql::Uuid,
+);
+
+/// An entry, column by column.
+#[derive(Debug, Queryable)]
+pub(super) struct Read {
+    seq: i64,
+    at: PgTimestamp,
+    event: String,
+    from_status: Option<String>,
+    to_status: String,
+    step: Option<i32>,
+    step_from: Option<String>,
+    step_to: Option<String>,
+    attempt: Option<i32>,
+    epoch: i64,
+    actor: String,
+    details: String,
+    change_id: Uuid,
+}
+
+/// The entries of a task, in order.
+pub(super) fn of(task: TaskId) -> Statement<'static, Types> {
+    Statement::of(
+        "SELECT seq, at, event, from_status, to_status, step, step_from, step_to, attempt, epoch, actor, details,
+            change_id
+         FROM audit WHERE task = ? ORDER BY seq",
+        values![task.0],
+    )
+}
+
+/// What [`of`] has read.
+pub(super) fn decode(read: Read) -> Result<AuditRow, Fault> {
+    let entry = AuditEntry {
+        seq: AuditSeq(read.seq),
+        event: read.event,
+        from: parse_some("audit.from_status", read.from_status.as_deref())?,
+        to: parse("audit.to_status", &read.to_status)?,
+        step: read.step.map(StepNo),
+        step_from: parse_some("audit.step_from", read.step_from.as_deref())?,
+        step_to: parse_some("audit.step_to", read.step_to.as_deref())?,
+        attempt: read.attempt.map(Attempt),
+        epoch: Epoch(read.epoch),
+        actor: read.actor,
+        details: read_json("audit.details", &read.details)?,
+    };
+    Ok(AuditRow { seq: entry.seq, change_id: ChangeId(read.change_id), at: time(read.at), entry })
+}

@@ -1,0 +1,149 @@
+//! What goes wrong inside a store call, and what the ports call it; and the way of values between rows and words. Must
+//! not decide whether to try again.
+
+use super::statement::Str;
+use counterstep_kernel::ports::{CommitError, StoreError};
+use diesel::result::{DatabaseErrorKind, Error as DieselError};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::borrow::Cow;
+use std::fmt::Display;
+use std::str::FromStr;
+use std::time::Duration;
+
+/// Why a call gave up.
+#[derive(Debug)]
+pub(super) enum Fault {
+    /// The server refused the statement, and so has written nothing of it. With the name of the violated constraint,
+    /// or the reason that `counterstep_refuse` was called with.
+    Violated {
+        /// The constraint.
+        constraint: String,
+        /// The server's words.
+        text: String,
+    },
+    /// A row cannot be understood, or a change does not fit the rows.
+    Corrupt(String),
+    /// A guard or a claim did not hold.
+    Refused(CommitError),
+    /// No connection, or the server gave up: a time limit, a deadlock, no room. Nothing was written.
+    Unavailable(String),
+    /// The connection was lost, or took too long, after the statement was handed to it.
+    Lost(String),
+}
+
+impl Fault {
+    /// Of a call that writes nothing: then nothing is unknown.
+    pub(super) fn of_a_read(self) -> Self {
+        match self {
+            Self::Lost(text) => Self::Unavailable(text),
+            other => other,
+        }
+    }
+}
+
+impl From<CommitError> for Fault {
+    fn from(error: CommitError) -> Self {
+        Self::Refused(error)
+    }
+}
+
+impl From<Fault> for StoreError {
+    fn from(fault: Fault) -> Self {
+        match fault {
+            Fault::Violated { text, .. } | Fault::Corrupt(text) => Self::Corrupt(text),
+            Fault::Refused(CommitError::Store(error)) => error,
+            Fault::Refused(refusal) => Self::Corrupt(refusal.to_string()),
+            Fault::Unavailable(text) => Self::Unavailable(text),
+            Fault::Lost(text) => Self::Unknown(text),
+        }
+    }
+}
+
+impl From<Fault> for CommitError {
+    fn from(fault: Fault) -> Self {
+        match fault {
+            Fault::Refused(refusal) => refusal,
+            other => Self::Store(other.into()),
+        }
+    }
+}
+
+/// What an error of a statement says. `None`: only the connection can tell whether the server lives.
+// Diesel hands on the kind, the words and the constraint of an error, but no SQLSTATE. It is not needed: what a constraint
+// refused, or `counterstep_refuse`, was an answer; and after any other answer it is the connection that tells a refused
+// statement (57014, 55P03, 40P01, 53xxx: it lives) from the end of the server's process (57P01 and its like, which may
+// come after the commit: it is closed).
+pub(super) fn judge(error: &DieselError) -> Option<Fault> {
+    match error {
+        DieselError::DatabaseError(DatabaseErrorKind::UnableToSendCommand | DatabaseErrorKind::ClosedConnection, _) => {
+            Some(Fault::Lost(error.to_string()))
+        }
+        DieselError::DatabaseError(kind, text) => match (kind, text.constraint_name()) {
+            (_, Some(constraint)) => {
+                Some(Fault::Violated { constraint: constraint.to_owned(), text: text.message().to_owned() })
+            }
+            (DatabaseErrorKind::NotNullViolation, None) => Some(Fault::Corrupt(text.message().to_owned())),
+            (_, None) => None,
+        },
+        DieselError::DeserializationError(_) | DieselError::SerializationError(_) => {
+            Some(Fault::Corrupt(error.to_string()))
+        }
+        _ => None,
+    }
+}
+
+/// An error with everything that caused it. None of ours has a password in it.
+pub(super) fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text = format!("{text}: {cause}");
+        source = cause.source();
+    }
+    text
+}
+
+/// An enum from its column.
+pub(super) fn parse<T: FromStr<Err: Display>>(column: &str, text: &str) -> Result<T, Fault> {
+    text.parse().map_err(|error| Fault::Corrupt(format!("{column}: {error}")))
+}
+
+/// As [`parse`], of a column that may be empty.
+pub(super) fn parse_some<T: FromStr<Err: Display>>(column: &str, text: Option<&str>) -> Result<Option<T>, Fault> {
+    text.map(|text| parse(column, text)).transpose()
+}
+
+/// A count from its column.
+pub(super) fn count(column: &str, value: i64) -> Result<u32, Fault> {
+    u32::try_from(value).map_err(|error| Fault::Corrupt(format!("{column}: {error}")))
+}
+
+/// A value from its JSON column.
+pub(super) fn read_json<T: DeserializeOwned>(column: &str, text: &str) -> Result<T, Fault> {
+    serde_json::from_str(text).map_err(|error| Fault::Corrupt(format!("{column}: {error}")))
+}
+
+/// A value for its JSON column. A NUL in it is written as an escape, so that it can be stored and comes back.
+pub(super) fn write_json<T: Serialize>(value: &T) -> Result<Str<'static>, Fault> {
+    serde_json::to_string(value).map(Cow::Owned).map_err(|error| Fault::Corrupt(error.to_string()))
+}
+
+/// A text for its column. PostgreSQL takes no NUL in a text; in a name or a key it is refused.
+pub(super) fn name<'a>(column: &str, text: &'a str) -> Result<Str<'a>, Fault> {
+    if text.contains('\0') {
+        return Err(Fault::Corrupt(format!("{column}: a NUL in a text, which PostgreSQL cannot store: {text:?}")));
+    }
+    Ok(Cow::Borrowed(text))
+}
+
+/// A text for people to read: an error must not make its task unwritable, so a NUL becomes its picture, `␀`.
+pub(super) fn words(text: &str) -> Str<'_> {
+    if text.contains('\0') { Cow::Owned(text.replace('\0', "\u{2400}")) } else { Cow::Borrowed(text) }
+}
+
+/// Microseconds. A duration beyond what fits means "never", and so does its greatest value.
+pub(super) fn micros(duration: Duration) -> i64 {
+    // A quarter of the range: added to any `now` it is still a time that PostgreSQL knows.
+    i64::try_from(duration.as_micros()).unwrap_or(i64::MAX).min(i64::MAX / 4)
+}

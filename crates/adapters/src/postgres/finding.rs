@@ -1,0 +1,111 @@
+//! Statements that find tasks, and the heartbeat. They lock nothing: a scan that locked its rows would write to each of
+//! them, and the claim that follows is judged anew in any case.
+
+use super::fault::{Fault, count, name, parse};
+use super::statement::{Bind, Statement, Str, interval, time, values};
+use counterstep_contracts::{Epoch, QueueName, TaskId, TaskStatus};
+use counterstep_kernel::ports::{DueTask, TaskLine, TaskQuery};
+use diesel::pg::data_types::PgTimestamp;
+use diesel::sql_types as sql;
+use std::time::Duration;
+use uuid::Uuid;
+
+type DueTypes = (sql::Uuid, sql::Text, sql::BigInt, sql::Text);
+
+/// A row of the due queries.
+pub(super) type DueRead = (Uuid, String, i64, String);
+
+// Queue by queue and kind by kind, each along its index and no further than the limit. The conditions are literally those
+// of the partial indexes: the server uses such an index only where it can prove that it holds every row asked for.
+const CLAIMABLE: &str = "SELECT d.id, d.task_type, d.version, d.status
+    FROM unnest(?) AS q (queue) CROSS JOIN LATERAL (
+      (SELECT unclaimed_since AS since, id, task_type, version, status FROM tasks
+       WHERE unclaimed_since IS NOT NULL AND queue = q.queue AND unclaimed_since <= now() - ?
+         AND task_type || '/' || version = ANY(?)
+       ORDER BY unclaimed_since LIMIT ?)
+      UNION ALL
+      (SELECT due_at AS since, id, task_type, version, status FROM tasks
+       WHERE lease_owner IS NULL AND due_at IS NOT NULL AND status IN ('waiting', 'compensating')
+         AND queue = q.queue AND due_at <= now() AND task_type || '/' || version = ANY(?)
+       ORDER BY due_at LIMIT ?)) d
+    ORDER BY d.since, d.id LIMIT ?";
+
+/// Unleased, and nobody has come for them for a while, or with a due time that has come.
+pub(super) fn claimable<'a>(
+    queues: &'a [QueueName],
+    known: &'a [(String, u32)],
+    unclaimed_for: Duration,
+    limit: u32,
+) -> Result<Statement<'a, DueTypes>, Fault> {
+    let queues = queues.iter().map(|queue| name("tasks.queue", &queue.0)).collect::<Result<Vec<_>, _>>()?;
+    let types = || known.iter().map(|(name, version)| format!("{name}/{version}").into()).collect::<Vec<Str<'a>>>();
+    let (age, limit) = (interval(unclaimed_for.min(super::LONGEST_LOOK_BACK)), i64::from(limit));
+    Ok(Statement::of(CLAIMABLE, values![queues, age, types(), limit, types(), limit, limit]))
+}
+
+/// With a lease that has run out.
+pub(super) fn lost(limit: u32) -> Statement<'static, DueTypes> {
+    Statement::of(
+        "SELECT id, task_type, version, status FROM tasks
+         WHERE lease_owner IS NOT NULL AND lease_expires_at <= now() AND status IN ('running', 'compensating')
+         ORDER BY lease_expires_at LIMIT ?",
+        values![i64::from(limit)],
+    )
+}
+
+/// What the due queries have read.
+pub(super) fn decode_due((id, task_type, version, status): DueRead) -> Result<DueTask, Fault> {
+    Ok(DueTask { task: TaskId(id), task_type, version: count("version", version)?, status: parse("status", &status)? })
+}
+
+type LineTypes = (sql::Uuid, sql::Text, sql::Text, sql::Timestamptz, sql::Timestamptz);
+
+/// A row of [`list`].
+pub(super) type LineRead = (Uuid, String, String, PgTimestamp, PgTimestamp);
+
+/// A page, the newest first. Rows with a state that only a newer program knows are passed over.
+pub(super) fn list(query: &TaskQuery) -> Result<Statement<'_, LineTypes>, Fault> {
+    let known: Vec<Str<'_>> = TaskStatus::ALL.iter().map(|status| status.as_str().into()).collect();
+    let mut statement = Statement::of(
+        "SELECT id, task_type, status, created_at, updated_at FROM tasks WHERE status = ANY(?)",
+        values![known],
+    );
+    if let Some(tenant) = &query.tenant {
+        statement.push(" AND tenant = ?", values![name("tasks.tenant", &tenant.0)?]);
+    }
+    if let Some(task_type) = &query.task_type {
+        statement.push(" AND task_type = ?", values![name("tasks.task_type", task_type)?]);
+    }
+    if let Some(status) = query.status {
+        statement.push(" AND status = ?", values![status.as_str()]);
+    }
+    if let Some(before) = query.before {
+        statement.push(" AND id < ?", values![before.0]);
+    }
+    statement.push(" ORDER BY id DESC LIMIT ?", values![i64::from(query.limit)]);
+    Ok(statement)
+}
+
+/// What [`list`] has read.
+pub(super) fn decode_line((id, task_type, status, created_at, updated_at): LineRead) -> Result<TaskLine, Fault> {
+    Ok(TaskLine {
+        task: TaskId(id),
+        task_type,
+        status: parse("status", &status)?,
+        created_at: time(created_at),
+        updated_at: time(updated_at),
+    })
+}
+
+/// Prolongs a lease; a row says whether a cancel was requested, none that the lease is gone.
+// It does not wait for the disk: after a power cut nobody holds a lease.
+pub(super) fn heartbeat(task: TaskId, epoch: Epoch, ttl: Duration) -> Statement<'static, sql::Bool> {
+    let binds: [Bind<'static>; 3] = values![interval(ttl), task.0, epoch.0];
+    Statement::of(
+        "WITH relaxed AS MATERIALIZED (SELECT set_config('synchronous_commit', 'off', true) AS set)
+         UPDATE tasks SET lease_expires_at = now() + ? FROM relaxed
+         WHERE id = ? AND epoch = ? AND lease_owner IS NOT NULL AND relaxed.set IS NOT NULL
+         RETURNING cancel_requested_at IS NOT NULL",
+        binds,
+    )
+}

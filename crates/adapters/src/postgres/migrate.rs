@@ -1,0 +1,85 @@
+//! Brings the schema of a database up to date, or refuses the database. The migrations are part of the program. Must not
+//! write to a database that a newer program has changed.
+//!
+//! A runner of our own over the table that diesel's command line uses: the ready-made one blocks a thread and wants a
+//! runtime with several, and what it would save is the one loop below.
+
+use super::fault::chain;
+use super::options::{OpenError, Target};
+use super::pool::connect;
+use super::statement::{Statement, values};
+use diesel::sql_types::{Bool, Text};
+use diesel_async::{AsyncConnection, AsyncPgConnection, RunQueryDsl, SimpleAsyncConnection};
+
+/// Version and text of each migration, the oldest first. A migration that was ever released never changes.
+const MIGRATIONS: &[(&str, &str)] =
+    &[("20261201000000", include_str!("../../migrations/postgres/2026-12-01-000000_tasks/up.sql"))];
+
+/// Of the lock under which migrations run: two programs that start at once would both find an empty database.
+const LOCK: &str = "SELECT pg_advisory_xact_lock(7234018831062117)";
+
+/// Runs what has not run yet, in one transaction. The others wait, and then find nothing to do.
+pub(super) async fn run(target: &Target) -> Result<(), OpenError> {
+    let mut connection = open(target).await?;
+    // A long migration on a large database is no mistake, but to stand in line for a table, with everyone behind it, is.
+    connection.batch_execute("SET statement_timeout = 0; SET lock_timeout = 0").await?;
+    connection
+        .transaction(async |connection: &mut AsyncPgConnection| {
+            connection.batch_execute(LOCK).await?;
+            connection.batch_execute("SET LOCAL lock_timeout = '10s'").await?;
+            let applied = applied(connection).await?;
+            newer(&applied)?;
+            if applied.is_empty() {
+                connection.batch_execute(TABLE).await?;
+            }
+            for (version, text) in MIGRATIONS.iter().filter(|(version, _)| !applied.iter().any(|one| one == version)) {
+                connection.batch_execute(text).await?;
+                let row = "INSERT INTO __diesel_schema_migrations (version) VALUES (?) RETURNING version";
+                Statement::<Text>::of(row, values![*version]).load::<String>(connection).await?;
+            }
+            Ok(())
+        })
+        .await
+}
+
+const TABLE: &str = "CREATE TABLE IF NOT EXISTS __diesel_schema_migrations (
+    version VARCHAR(50) PRIMARY KEY NOT NULL,
+    run_on  TIMESTAMP   NOT NULL DEFAULT CURRENT_TIMESTAMP
+)";
+
+/// Refuses a schema that is not exactly the one of this program.
+pub(super) async fn check(target: &Target) -> Result<(), OpenError> {
+    let mut connection = open(target).await?;
+    let applied = applied(&mut connection).await?;
+    newer(&applied)?;
+    let needed = MIGRATIONS.last().map_or("none", |(version, _)| version);
+    if applied.len() < MIGRATIONS.len() {
+        let found = applied.last().map_or("none", String::as_str).to_owned();
+        return Err(OpenError::OlderSchema { found, needed: needed.to_owned() });
+    }
+    Ok(())
+}
+
+fn newer(applied: &[String]) -> Result<(), OpenError> {
+    let unknown = applied.iter().find(|version| !MIGRATIONS.iter().any(|(known, _)| known == version));
+    unknown.map_or(Ok(()), |version| Err(OpenError::NewerSchema { version: version.clone() }))
+}
+
+async fn applied(connection: &mut AsyncPgConnection) -> Result<Vec<String>, OpenError> {
+    let table = "SELECT to_regclass('__diesel_schema_migrations') IS NOT NULL";
+    if Statement::<Bool>::of(table, values![]).load::<bool>(connection).await? != [true] {
+        return Ok(Vec::new());
+    }
+    let versions = "SELECT version::text FROM __diesel_schema_migrations ORDER BY version";
+    Ok(Statement::<Text>::of(versions, values![]).load::<String>(connection).await?)
+}
+
+async fn open(target: &Target) -> Result<AsyncPgConnection, OpenError> {
+    connect(target).await.map_err(|error| OpenError::Connection(chain(&error)))
+}
+
+impl From<diesel::result::Error> for OpenError {
+    fn from(error: diesel::result::Error) -> Self {
+        Self::Migration(error.to_string())
+    }
+}

@@ -1,0 +1,190 @@
+//! Where the server is, how it is spoken to, and within which limits. Must not open a connection.
+
+use super::fault::chain;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+use rustls::{ClientConfig, RootCertStore};
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+use tokio_postgres::config::{Host, SslMode};
+use tokio_postgres_rustls::MakeRustlsConnect;
+
+/// How the server is used. The defaults are meant for use; tests shorten the limits.
+#[derive(Debug, Clone)]
+pub struct PostgresOptions {
+    /// Connections at most.
+    pub connections: usize,
+    /// How long a call waits for a free connection.
+    pub wait: Duration,
+    /// How long a new connection may take.
+    pub connect_timeout: Duration,
+    /// How long the server may work on a statement. The server itself stops there.
+    pub statement_timeout: Duration,
+    /// How long a statement may wait for a lock; the server's limit, too.
+    pub lock_timeout: Duration,
+    /// How long a transaction may stay open while nothing comes; the server's limit, too.
+    pub idle_in_transaction_timeout: Duration,
+    /// What the server shows as `application_name`.
+    pub application_name: String,
+    /// A file with the password and nothing else; a line break at its end does not count. Wins over the URL's.
+    pub password_file: Option<PathBuf>,
+    /// A PEM file with the certificates to trust. Without it, those that the operating system trusts.
+    pub ca_file: Option<PathBuf>,
+    /// Speak in the clear to a server on another machine.
+    pub allow_plaintext: bool,
+}
+
+impl Default for PostgresOptions {
+    fn default() -> Self {
+        Self {
+            connections: 24,
+            wait: Duration::from_secs(10),
+            connect_timeout: Duration::from_secs(5),
+            statement_timeout: Duration::from_secs(15),
+            lock_timeout: Duration::from_secs(5),
+            idle_in_transaction_timeout: Duration::from_secs(30),
+            application_name: "counterstep".to_owned(),
+            password_file: None,
+            ca_file: None,
+            allow_plaintext: false,
+        }
+    }
+}
+
+/// The database cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// The URL is none.
+    #[error("the database URL is not understood: {0}; expected postgres://user@host:port/name?sslmode=require")]
+    Url(String),
+    /// A server on another machine, and no encryption.
+    #[error(
+        "the database is on another machine (`{host}`) and the URL does not ask for encryption: add `sslmode=require`, \
+         or allow plain text in the settings"
+    )]
+    Plaintext {
+        /// The host that is not this machine.
+        host: String,
+    },
+    /// A file of the settings cannot be used.
+    #[error("the file `{}` cannot be used: {why}", path.display())]
+    File {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        why: String,
+    },
+    /// The server cannot be reached, or does not let us in.
+    #[error("the database cannot be reached: {0}")]
+    Connection(String),
+    /// Nobody has brought the schema up to date.
+    #[error(
+        "the database's schema is older than this program (version {found}, needed {needed}): run `counterstep migrate`"
+    )]
+    OlderSchema {
+        /// Its last migration, or `none`.
+        found: String,
+        /// The last one of this program.
+        needed: String,
+    },
+    /// A newer program has changed its schema. Nothing was written.
+    #[error("the database has schema version {version}, which this program does not know: use a newer program")]
+    NewerSchema {
+        /// The migration that this program does not know.
+        version: String,
+    },
+    /// A migration failed. It rolled back.
+    #[error("the database's schema cannot be brought up to date: {0}")]
+    Migration(String),
+}
+
+/// How to connect.
+#[derive(Clone)]
+pub(super) struct Target {
+    pub(super) config: tokio_postgres::Config,
+    pub(super) tls: Option<MakeRustlsConnect>,
+}
+
+impl std::fmt::Debug for Target {
+    // The configuration's own text leaves the password out, but nobody needs the rest either.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Target").field("hosts", &self.config.get_hosts()).finish_non_exhaustive()
+    }
+}
+
+impl Target {
+    /// Reads the URL, and the files that the options name.
+    pub(super) fn of(url: &str, options: &PostgresOptions) -> Result<Self, OpenError> {
+        // The driver knows `require` only. Our `require` checks the certificate and the name in it, which is what other
+        // clients call `verify-full`.
+        let url = url.replace("sslmode=verify-full", "sslmode=require");
+        // The driver's words name a setting, never its value: no password gets into them.
+        let mut config: tokio_postgres::Config = url.parse().map_err(|error| OpenError::Url(chain(&error)))?;
+        if let Some(path) = &options.password_file {
+            let password = std::fs::read_to_string(path).map_err(|error| file(path, &error))?;
+            config.password(password.trim_end_matches(['\r', '\n']));
+        }
+        config
+            .application_name(&options.application_name)
+            .connect_timeout(options.connect_timeout)
+            // Sent and not acknowledged: the other machine is gone.
+            .tcp_user_timeout(options.statement_timeout + options.connect_timeout);
+        let encrypted = config.get_ssl_mode() == SslMode::Require;
+        if !encrypted {
+            if let Some(host) = remote(&config).filter(|_| !options.allow_plaintext) {
+                return Err(OpenError::Plaintext { host });
+            }
+            config.ssl_mode(SslMode::Disable);
+        }
+        let tls = encrypted.then(|| tls(options)).transpose()?;
+        Ok(Self { config, tls })
+    }
+}
+
+fn file(path: &std::path::Path, why: &dyn std::fmt::Display) -> OpenError {
+    OpenError::File { path: path.to_owned(), why: why.to_string() }
+}
+
+/// The first host that is not this machine.
+fn remote(config: &tokio_postgres::Config) -> Option<String> {
+    let local = |name: &str| name == "localhost" || name.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
+    // Addresses, where there are any, are what is connected to; the names beside them are only checked.
+    if let Some(address) = config.get_hostaddrs().iter().find(|address| !address.is_loopback()) {
+        return Some(address.to_string());
+    }
+    if !config.get_hostaddrs().is_empty() {
+        return None;
+    }
+    config.get_hosts().iter().find_map(|host| match host {
+        Host::Tcp(name) if !local(name) => Some(name.clone()),
+        Host::Tcp(_) => None,
+        #[cfg(unix)]
+        Host::Unix(_) => None,
+    })
+}
+
+fn tls(options: &PostgresOptions) -> Result<MakeRustlsConnect, OpenError> {
+    crate::tls::install_provider();
+    let mut roots = RootCertStore::empty();
+    if let Some(path) = &options.ca_file {
+        let certificates = CertificateDer::pem_file_iter(path).map_err(|error| file(path, &error))?;
+        for certificate in certificates {
+            let certificate = certificate.map_err(|error| file(path, &error))?;
+            roots.add(certificate).map_err(|error| file(path, &error))?;
+        }
+        if roots.is_empty() {
+            return Err(file(path, &"there is no certificate in it"));
+        }
+    } else {
+        let found = rustls_native_certs::load_native_certs();
+        // One that cannot be read must not keep the others out.
+        roots.add_parsable_certificates(found.certs);
+        if roots.is_empty() {
+            return Err(OpenError::Connection(
+                "the operating system trusts no certificate: name a file with those to trust".to_owned(),
+            ));
+        }
+    }
+    Ok(MakeRustlsConnect::new(ClientConfig::builder().with_root_certificates(roots).with_no_client_auth()))
+}
