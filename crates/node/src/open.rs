@@ -57,7 +57,8 @@ pub fn migrate(settings: &Settings) -> BoxFuture<'_, Result<(), Exit>> {
             // Opening a file does it: whoever may write the file may change its schema.
             Database::Sqlite(path) => sqlite(path).await.map(drop),
             Database::Postgres(server) => {
-                let migrated = PostgresStore::migrate(server.url.expose(), &postgres_options(settings, server, "migrate"));
+                let migrated =
+                    PostgresStore::migrate(server.url.expose(), &postgres_options(settings, server, "migrate"));
                 migrated.await.map_err(|error| of_postgres(&error))
             }
         }

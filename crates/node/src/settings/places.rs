@@ -153,7 +153,10 @@ fn scheme<'a>(name: &str, url: &'a str, known: &[&str]) -> Result<&'a str, Exit>
         Some((scheme, rest)) if known.contains(&scheme) && (scheme == "s3" || !rest.is_empty()) => Ok(scheme),
         _ => {
             let known: Vec<_> = known.iter().map(|scheme| format!("{scheme}://…")).collect();
-            Err(Exit::config(format_args!("setting `{name}`: expected {}; no other scheme is known", known.join(" or "))))
+            Err(Exit::config(format_args!(
+                "setting `{name}`: expected {}; no other scheme is known",
+                known.join(" or ")
+            )))
         }
     }
 }
