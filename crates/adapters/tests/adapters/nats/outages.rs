@@ -1,6 +1,7 @@
 //! Servers that stop, start again, lose their disk; consumers that are gone or silent.
 
 use super::*;
+use counterstep_adapters::nats::{NatsAuth, NatsOpenError};
 use counterstep_testkit::servers::Nats as Server;
 
 /// On a server of its own, with time limits that fit a test.
@@ -162,4 +163,27 @@ async fn a_silent_consumer_is_rebuilt() {
     let task = publish(&nats).await;
     assert_eq!(fetch(&nats, 1, SHORT).await, []);
     comes(&nats, task).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_asks_for_a_token_gets_it_from_a_file() {
+    // Closes the block that the lines go into, and opens another one.
+    let server = Server::with_jetstream("}\nauthorization {\n  token: \"s3cret\"");
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("token");
+    std::fs::write(&file, "s3cret\n").unwrap();
+    let with = |auth| NatsOptions { auth, timeout: Duration::from_millis(500), ..own(&server) };
+    let nats = open(with(NatsAuth::Token(file.clone()))).await;
+    nats.healthy().await.unwrap();
+
+    std::fs::write(&file, "wrong").unwrap();
+    let refused = open(with(NatsAuth::Token(file))).await;
+    let why = eventually("the reason", || async {
+        refused.healthy().await.err().filter(|why| why.to_lowercase().contains("auth"))
+    })
+    .await;
+    assert!(!why.contains("wrong") && !why.contains("s3cret"), "{why}");
+
+    let missing = Nats::open(with(NatsAuth::Nkey(folder.path().join("none")))).await;
+    assert!(matches!(missing, Err(NatsOpenError::File { .. })), "{missing:?}");
 }
