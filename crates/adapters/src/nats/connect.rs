@@ -5,6 +5,7 @@ use async_nats::connection::State;
 use async_nats::{Client, ConnectOptions, Event};
 use counterstep_kernel::ports::QueueError;
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -13,6 +14,7 @@ use std::time::Duration;
 pub(super) struct Link {
     pub(super) client: Client,
     problem: Arc<Mutex<Option<String>>>,
+    connects: Arc<AtomicU64>,
 }
 
 impl Link {
@@ -22,6 +24,8 @@ impl Link {
         crate::tls::install_provider();
         let problem = Arc::new(Mutex::new(None));
         let noted = problem.clone();
+        let connects = Arc::new(AtomicU64::new(0));
+        let counted = connects.clone();
         let connect = ConnectOptions::new()
             .name("counterstep")
             // A process that starts before its server waits for it beside its work: messages are only wake-ups.
@@ -33,6 +37,9 @@ impl Link {
             // A server that went away without a word is noticed after two of these.
             .ping_interval(Duration::from_secs(5))
             .event_callback(move |event| {
+                if matches!(event, Event::Connected) {
+                    counted.fetch_add(1, Ordering::Relaxed);
+                }
                 note(&noted, &event);
                 std::future::ready(())
             });
@@ -45,7 +52,7 @@ impl Link {
             None => connect,
         };
         let client = connect.connect(addresses).await.map_err(|error| NatsOpenError::Client(error.to_string()))?;
-        Ok(Self { client, problem })
+        Ok(Self { client, problem, connects })
     }
 
     /// Whether requests make sense at the moment.
@@ -54,6 +61,11 @@ impl Link {
             State::Connected => Ok(()),
             State::Pending | State::Disconnected => Err(QueueError(self.why())),
         }
+    }
+
+    /// Grows with each connection: behind another one there may be a server without our streams.
+    pub(super) fn connects(&self) -> u64 {
+        self.connects.load(Ordering::Relaxed)
     }
 
     fn why(&self) -> String {

@@ -28,6 +28,24 @@ pub struct NatsQueue {
     pub(super) _watch: Arc<super::Task>,
 }
 
+/// Forgets that a stream was there, unless a publication to it succeeded.
+struct Doubt<'a> {
+    streams: &'a Streams,
+    kind: Kind,
+}
+
+impl Doubt<'_> {
+    fn is_over(self) {
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for Doubt<'_> {
+    fn drop(&mut self) {
+        self.streams.forget_stream(self.kind);
+    }
+}
+
 /// One publication, ready to be sent, and once more.
 struct Post {
     subject: String,
@@ -124,13 +142,20 @@ impl NatsQueue {
     /// Sends all, and then waits for all: together they take one way to the server and back. Makes the stream where it
     /// is missing. A duplicate is success: the server has it.
     async fn put(&self, kind: Kind, posts: &[Post]) -> Result<(), QueueError> {
+        // Stays so where this is dropped at its time limit, and the next publication looks for the stream.
+        let doubt = Doubt { streams: &self.streams, kind };
+        self.streams.stream(kind).await?;
         let unsent = self.try_put(posts, 0..posts.len()).await?;
         if unsent.is_empty() {
+            doubt.is_over();
             return Ok(());
         }
         self.streams.ensure_stream(kind).await?;
         match self.try_put(posts, unsent.into_iter()).await?.len() {
-            0 => Ok(()),
+            0 => {
+                doubt.is_over();
+                Ok(())
+            }
             left => Err(QueueError(format!("no stream took {left} messages"))),
         }
     }

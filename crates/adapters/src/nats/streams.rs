@@ -16,7 +16,7 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
 /// One of the streams of this program.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Kind {
     /// Messages for hosts.
     Work,
@@ -32,6 +32,8 @@ pub(super) struct Streams {
     pub(super) names: Names,
     pub(super) options: NatsOptions,
     consumers: Mutex<HashMap<QueueName, PullConsumer>>,
+    /// Streams that were there, and in which connection.
+    seen: Mutex<HashMap<Kind, u64>>,
     /// One process makes one thing at a time: a hundred publishers would all ask for the same stream.
     making: tokio::sync::Mutex<()>,
 }
@@ -39,7 +41,15 @@ pub(super) struct Streams {
 impl Streams {
     pub(super) fn new(link: Link, names: Names, options: NatsOptions) -> Self {
         let context = ContextBuilder::new().timeout(options.timeout).build(link.client.clone());
-        Self { link, context, names, options, consumers: Mutex::default(), making: tokio::sync::Mutex::new(()) }
+        Self {
+            link,
+            context,
+            names,
+            options,
+            consumers: Mutex::default(),
+            seen: Mutex::default(),
+            making: tokio::sync::Mutex::new(()),
+        }
     }
 
     /// The settings of a stream that this program makes.
@@ -87,9 +97,35 @@ impl Streams {
         })
     }
 
+    /// Makes a stream, unless it was there in this connection. Asked before each publication: where a plain subscriber
+    /// listens on a subject without a stream, the server reports no missing one, and the ack just never comes.
+    pub(super) async fn stream(&self, kind: Kind) -> Result<(), QueueError> {
+        let connects = self.link.connects();
+        let seen = || self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        if seen().get(&kind) == Some(&connects) {
+            return Ok(());
+        }
+        let _one = self.making.lock().await;
+        if seen().get(&kind) == Some(&connects) {
+            return Ok(());
+        }
+        self.make_stream(kind).await?;
+        seen().insert(kind, connects);
+        Ok(())
+    }
+
+    /// Forgets that a stream was there.
+    pub(super) fn forget_stream(&self, kind: Kind) {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner).remove(&kind);
+    }
+
     /// Makes a stream, unless it is there.
     pub(super) async fn ensure_stream(&self, kind: Kind) -> Result<(), QueueError> {
         let _one = self.making.lock().await;
+        self.make_stream(kind).await
+    }
+
+    async fn make_stream(&self, kind: Kind) -> Result<(), QueueError> {
         let config = self.config(kind);
         match self.context.get_stream(&config.name).await {
             Ok(found) => return covers(&found.cached_info().config, &config),
@@ -126,8 +162,7 @@ impl Streams {
         let stream = self.names.work_stream();
         let made = match self.context.create_consumer_on_stream(config.clone(), &stream).await {
             Err(error) if is_missing(&error.to_string()) => {
-                drop(_one);
-                self.ensure_stream(Kind::Work).await?;
+                self.make_stream(Kind::Work).await?;
                 self.context.create_consumer_on_stream(config, &stream).await
             }
             made => made,

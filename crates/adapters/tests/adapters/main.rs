@@ -3,6 +3,8 @@
 
 mod embedded;
 mod folder;
+#[cfg(feature = "nats")]
+mod nats;
 mod sqlite;
 mod suite;
 mod system;
