@@ -3,6 +3,7 @@
 
 mod embedded;
 mod folder;
+mod s3;
 mod sqlite;
 mod suite;
 mod system;
