@@ -5,6 +5,7 @@ mod embedded;
 mod folder;
 #[cfg(feature = "nats")]
 mod nats;
+mod s3;
 mod sqlite;
 mod suite;
 mod system;
