@@ -4,6 +4,8 @@
 mod cancel;
 mod errand;
 mod flow;
+mod hints;
+mod locks;
 mod recovery;
 mod scratch;
 mod undo;

@@ -56,7 +56,8 @@ pub(crate) async fn a_state_is_swapped_only_from_what_it_is(ports: &Ports) {
     assert!(!hints.swap(&key, Some("open"), "half", LONG).await.unwrap());
     assert_eq!(hints.get(&key).await.unwrap().as_deref(), Some("closed"));
     assert!(hints.swap(&key, Some("closed"), "open", SHORT).await.unwrap());
-    eventually("the end of a state", || async { hints.swap(&key, None, "new", LONG).await.unwrap().then_some(()) }).await;
+    eventually("the end of a state", || async { hints.swap(&key, None, "new", LONG).await.unwrap().then_some(()) })
+        .await;
 }
 
 pub(crate) async fn of_fifty_racing_swaps_one_wins(ports: &Ports) {
