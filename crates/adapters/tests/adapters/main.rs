@@ -5,6 +5,8 @@ mod embedded;
 mod folder;
 #[cfg(feature = "nats")]
 mod nats;
+#[cfg(feature = "redis")]
+mod redis;
 mod s3;
 mod sqlite;
 mod suite;
@@ -129,6 +131,32 @@ macro_rules! scratch_cases {
 }
 pub(crate) use scratch_cases;
 
+/// The cases of locks, and of the hints that come with them.
+macro_rules! lock_cases {
+    ($open:path) => {
+        crate::conformance! { $open;
+            locks:
+                a_held_lock_is_elsewhere_for_everyone_until_it_is_released,
+                a_lock_ends_by_itself,
+                an_extension_puts_the_end_off,
+                only_its_holder_extends_a_lock,
+                only_its_holder_releases_a_lock,
+                a_late_release_leaves_the_next_holders_lock_alone,
+                of_fifty_racing_hosts_one_gets_the_lock,
+                locks_of_other_tasks_do_not_meet;
+            hints:
+                what_is_remembered_was_seen_until_its_time_is_over,
+                a_counter_counts_every_addition_once,
+                a_window_ends_however_many_additions_there_are,
+                a_state_is_kept_until_its_time_is_over,
+                a_state_is_swapped_only_from_what_it_is,
+                of_fifty_racing_swaps_one_wins,
+                the_kinds_of_keys_do_not_meet;
+        }
+    };
+}
+pub(crate) use lock_cases;
+
 /// The whole suite, for a set of adapters that gives every port.
 macro_rules! every_case {
     ($open:path) => {
@@ -136,6 +164,7 @@ macro_rules! every_case {
         crate::queue_cases!($open);
         crate::object_cases!($open);
         crate::scratch_cases!($open);
+        crate::lock_cases!($open);
     };
 }
 pub(crate) use every_case;

@@ -80,11 +80,11 @@ impl TaskLock {
     }
 }
 
-/// Whether the row speaks against a lock that somebody else is said to hold. A lock goes before a claim by moments, and
-/// ends with the lease. So it is stale where the lease has run out, and where nobody has claimed the task for longer
-/// than a lock lives: a task must not starve behind it.
+/// Whether the row speaks against a lock that somebody else is said to hold: a task must not starve behind one whose
+/// holder is gone. A holder that is alive claims within moments, long before its first heartbeat would be due; and it
+/// loses the lock with the lease.
 fn outlasts_locks(record: &TaskRecord, ttl: Duration) -> bool {
     let row = &record.task;
     let ready_since = row.due_at.map_or(row.updated_at, |due| due.max(row.updated_at));
-    record.lease_has_expired() || record.now.after(ready_since) > ttl
+    record.lease_has_expired() || record.now.after(ready_since) > ttl / 3
 }

@@ -5,6 +5,8 @@ mod ahead;
 mod cancel;
 mod errand;
 mod flow;
+mod hints;
+mod locks;
 mod recovery;
 mod scratch;
 mod undo;
