@@ -3,6 +3,8 @@
 
 mod embedded;
 mod folder;
+#[cfg(feature = "postgres")]
+mod postgres;
 mod sqlite;
 mod suite;
 mod system;
