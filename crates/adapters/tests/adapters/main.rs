@@ -5,6 +5,8 @@ mod embedded;
 mod folder;
 #[cfg(feature = "nats")]
 mod nats;
+#[cfg(feature = "postgres")]
+mod postgres;
 #[cfg(feature = "redis")]
 mod redis;
 mod s3;
