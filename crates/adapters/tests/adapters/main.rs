@@ -5,6 +5,8 @@ mod embedded;
 mod folder;
 #[cfg(feature = "redis")]
 mod redis;
+#[cfg(feature = "redis")]
+mod redis_tls;
 mod sqlite;
 mod suite;
 mod system;
