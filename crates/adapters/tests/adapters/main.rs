@@ -9,6 +9,8 @@ mod nats;
 mod postgres;
 #[cfg(feature = "redis")]
 mod redis;
+#[cfg(feature = "redis")]
+mod redis_tls;
 mod s3;
 mod sqlite;
 mod suite;
