@@ -1,30 +1,51 @@
 //! What the tests need from the machine besides Rust: looked for, and on Debian installed when we may.
 
 use crate::command;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+
+/// Where servers are besides `PATH`.
+const FOLDERS: &[&str] = &["/usr/sbin", "/usr/local/sbin", "/sbin"];
+/// Debian keeps PostgreSQL's programs off the path, in `{version}/bin` below this folder.
+const POSTGRESQL: &str = "/usr/lib/postgresql";
+/// Debian asks this program, where there is one, before a package starts a service.
+const POLICY: &str = "/usr/sbin/policy-rc.d";
 
 struct Need {
     program: &'static str,
     packages: &'static [&'static str],
     why: &'static str,
+    /// What its package would start with the machine.
+    service: Option<&'static str>,
 }
 
 const NEEDS: &[Need] = &[
-    Need { program: "cc", packages: &["gcc", "libc6-dev"], why: "the bundled SQLite is compiled from C" },
-    Need {
-        program: "unzip",
-        packages: &["unzip"],
-        why: "a finished archive is opened with a program that is not ours",
-    },
+    need("cc", &["gcc", "libc6-dev"], "the bundled SQLite is compiled from C"),
+    need("unzip", &["unzip"], "a finished archive is opened with a program that is not ours"),
+    need("setpriv", &["util-linux"], "the tests' servers end with the tests"),
+    need("postgres", &["postgresql"], "tests start a private PostgreSQL").starts("postgresql"),
+    need("pgbench", &["postgresql"], "the benchmark's baseline is measured with it"),
+    need("redis-server", &["redis-server"], "tests start a private Redis").starts("redis-server"),
+    need("nats-server", &["nats-server"], "tests start a private NATS").starts("nats-server"),
 ];
+
+const fn need(program: &'static str, packages: &'static [&'static str], why: &'static str) -> Need {
+    Need { program, packages, why, service: None }
+}
+
+impl Need {
+    const fn starts(self, service: &'static str) -> Self {
+        Self { service: Some(service), ..self }
+    }
+}
 
 /// Sees to it that all of it is there.
 pub(crate) fn prepare() -> Result<(), String> {
-    let missing: Vec<&Need> = NEEDS.iter().filter(|need| command::on_path(need.program).is_none()).collect();
+    let missing: Vec<&Need> = NEEDS.iter().filter(|need| !is_there(need.program)).collect();
     if missing.is_empty() {
         return Ok(());
     }
-    let packages: Vec<&str> = missing.iter().flat_map(|need| need.packages).copied().collect();
+    let mut packages: Vec<&str> = missing.iter().flat_map(|need| need.packages).copied().collect();
+    packages.dedup();
     let wanted: Vec<String> = missing.iter().map(|need| format!("`{}` ({})", need.program, need.why)).collect();
     let by_hand = format!(
         "this machine lacks {}. Install it as root: apt-get install {}",
@@ -35,18 +56,74 @@ pub(crate) fn prepare() -> Result<(), String> {
         return Err(by_hand);
     }
     println!("xtask: installing {}", packages.join(" "));
-    install(&packages).map_err(|error| format!("{by_hand}\n({error})"))
+    install(&packages).map_err(|error| format!("{by_hand}\n({error})"))?;
+    keep_from_starting(missing.iter().filter_map(|need| need.service));
+    Ok(())
+}
+
+/// Services that came with what we have just installed are not to start with the machine either. `systemctl` changes
+/// that without a running systemd too; where it is missing, nothing starts them.
+fn keep_from_starting<'a>(services: impl Iterator<Item = &'a str>) {
+    if command::on_path("systemctl").is_none() {
+        return;
+    }
+    for service in services {
+        match command::run(command::at_top("systemctl").args(["--quiet", "disable", service])) {
+            Ok(()) => println!("xtask: the service {service} is installed but does not start by itself"),
+            Err(error) => println!("xtask: the service {service} may start with the machine ({error})"),
+        }
+    }
+}
+
+fn is_there(program: &str) -> bool {
+    let postgresql = Path::new(POSTGRESQL).read_dir().into_iter().flatten().flatten();
+    let folders = FOLDERS.iter().map(PathBuf::from).chain(postgresql.map(|version| version.path().join("bin")));
+    command::on_path(program).is_some() || folders.map(|folder| folder.join(program)).any(|file| file.is_file())
 }
 
 fn install(packages: &[&str]) -> Result<(), String> {
     let apt = || {
         let mut command = command::at_top("apt-get");
-        command.env("DEBIAN_FRONTEND", "noninteractive").arg("--quiet");
+        // The older way to say that no service is to be started, for packages that ask it and not the policy.
+        command.env("DEBIAN_FRONTEND", "noninteractive").env("RUNLEVEL", "1").arg("--quiet");
         command
     };
     // An image without package lists is the usual case, stale lists the second most usual.
     command::run(apt().arg("update"))?;
-    command::run(apt().args(["install", "--yes", "--no-install-recommends"]).args(packages))
+    // We want programs, not services: a server on its usual port would be one that nobody asked for. Services that are
+    // there already, and a policy or a choice that somebody else has made, stay as they are.
+    let _policy = ForNow::write(POLICY, "#!/bin/sh\nexit 101\n")?;
+    command::run(
+        apt()
+            .args(["install", "--yes", "--no-install-recommends", "-o", "Dpkg::Options::=--force-confold"])
+            .args(packages),
+    )
+}
+
+/// A file that is there while packages are installed, unless somebody has one there already.
+struct ForNow(Option<&'static Path>);
+
+impl ForNow {
+    fn write(file: &'static str, text: &str) -> Result<Self, String> {
+        use std::os::unix::fs::PermissionsExt;
+        let file = Path::new(file);
+        if file.exists() {
+            return Ok(Self(None));
+        }
+        let wrong = |error: std::io::Error| format!("{} cannot be written: {error}", file.display());
+        let written = Self(Some(file));
+        std::fs::write(file, text).map_err(wrong)?;
+        std::fs::set_permissions(file, std::fs::Permissions::from_mode(0o755)).map_err(wrong)?;
+        Ok(written)
+    }
+}
+
+impl Drop for ForNow {
+    fn drop(&mut self) {
+        if let Some(file) = self.0 {
+            let _ = std::fs::remove_file(file);
+        }
+    }
 }
 
 /// Asks the kernel: the standard library has no `geteuid`, and a dependency for it would be compiled first of all.

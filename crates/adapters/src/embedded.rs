@@ -3,6 +3,7 @@
 //! Must not decide anything about tasks. Several processes of one machine may open the same paths at the same time.
 
 use crate::folder::{FolderObjects, FolderScratch};
+use crate::local::{LocalHints, LocalLocks};
 use crate::local_queue::{LocalQueue, QueueOptions};
 use crate::sqlite::{self, SqliteOptions, SqliteStore};
 use crate::system::{LocalSignals, SystemClock, SystemRandom};
@@ -64,6 +65,8 @@ pub fn open(paths: EmbeddedPaths, options: EmbeddedOptions) -> BoxFuture<'static
             queue: Arc::new(queue),
             objects: Arc::new(objects),
             scratch: Arc::new(scratch),
+            locks: Arc::new(LocalLocks::default()),
+            hints: Arc::new(LocalHints::default()),
             signals: Arc::new(LocalSignals::new()),
             clock: Arc::new(SystemClock::new()),
             random: Arc::new(SystemRandom),

@@ -7,6 +7,10 @@
 pub mod embedded;
 #[cfg(feature = "folder")]
 pub mod folder;
+#[cfg(any(feature = "folder", feature = "s3"))]
+mod keys;
+#[cfg(feature = "system")]
+pub mod local;
 #[cfg(feature = "local-queue")]
 pub mod local_queue;
 #[cfg(feature = "nats")]

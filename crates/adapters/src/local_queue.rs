@@ -10,7 +10,7 @@ use crate::sqlite::fault::{Fault, micros, read_json};
 use crate::sqlite::pool::{Durability, now};
 use async_trait::async_trait;
 use counterstep_contracts::{QueueName, WorkerMessage};
-use counterstep_kernel::ports::{Delivery, DeliveryTag, Queue, QueueError, Settle, StoreError};
+use counterstep_kernel::ports::{Delivery, DeliveryTag, Poison, Queue, QueueError, Settle, StoreError};
 use diesel::SqliteConnection;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -148,16 +148,13 @@ impl Inner {
             for row in visible(connection, &queues, now, max)? {
                 deliveries::deliver(connection, row.id, now + ack_wait)?;
                 let delivery = (row.id, row.deliveries + 1);
-                match read_json("outbox.message", &row.message) {
-                    Ok(message) => {
-                        let tag = DeliveryTag(format!("{}.{}", delivery.0, delivery.1));
-                        taken.push(Delivery { tag, message });
-                    }
-                    Err(fault) => {
-                        tracing::error!(row = row.id, ?fault, "a message cannot be read and is ended");
-                        deliveries::settle(connection, delivery, now, Some("poison: it cannot be read"))?;
-                    }
-                }
+                let message = read_json("outbox.message", &row.message).map_err(|fault| {
+                    let place = format!("outbox/{}", row.id);
+                    let reason = StoreError::from(fault).to_string();
+                    Poison::new(place.clone(), place, &row.message.clone().into_bytes().into(), reason)
+                });
+                let tag = DeliveryTag(format!("{}.{}", delivery.0, delivery.1));
+                taken.push(Delivery { tag, queue: QueueName(row.queue), message });
             }
             Ok(taken)
         })

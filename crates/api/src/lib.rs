@@ -17,7 +17,6 @@ mod routes;
 mod server;
 mod settings;
 mod shared;
-mod times;
 mod view;
 
 pub use server::serve;

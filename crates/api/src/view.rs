@@ -1,11 +1,11 @@
 //! Rows as the bodies that clients see. Owns what of a row is shown; changes nothing and asks nobody.
 
-use crate::times::rfc3339;
 use counterstep_contracts::http::TaskView;
 use counterstep_contracts::http::{AttemptView, AuditTrail, AuditView, FailureView, Progress, StepView, TaskSummary};
 use counterstep_contracts::{StepNo, StepStatus};
 use counterstep_kernel::ports::TaskLine;
 use counterstep_kernel::record::{AttemptRow, AuditRow, History, TaskRecord};
+use counterstep_kernel::times::rfc3339;
 
 /// A task.
 pub(crate) fn task(record: TaskRecord) -> TaskView {

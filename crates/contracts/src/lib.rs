@@ -1,9 +1,10 @@
 //! What the parts of Counterstep say to each other, as plain data.
 //!
-//! Owns ids, states, declarations, worker messages, HTTP bodies and problem codes. It knows serde and nothing
+//! Owns ids, states, declarations, worker messages, domain events, HTTP bodies and problem codes. It knows serde and nothing
 //! else: no I/O, no clock, no decision about which state follows which (that is `counterstep_kernel::saga`).
 
 pub mod declaration;
+pub mod event;
 pub mod file;
 pub mod http;
 pub mod ids;
@@ -13,6 +14,7 @@ pub mod retry;
 pub mod state;
 
 pub use declaration::{Host, OnExhausted, OnUndoFailure, StepDecl, StepKind, TaskDecl, UndoDecl};
+pub use event::{CloudEvent, StatusChange, StepChange, TaskEvent};
 pub use file::{FileName, FileNameError, StoredFile, StoredFiles, UploadedFile};
 pub use ids::{Attempt, AuditSeq, ChangeId, Epoch, QueueName, Rev, StepNo, TaskId, Tenant};
 pub use message::WorkerMessage;

@@ -2,15 +2,22 @@
 
 use crate::draft::{As, Draft, after_commit};
 use crate::faults::Fault;
-use crate::ports::{CommitError, OutboxOp, Ports, Signal, StoreError};
+use crate::outbox::Marks;
+use crate::ports::{CommitError, Ports, StoreError};
 use crate::record::TaskRecord;
 use crate::saga::Illegal;
 use crate::task::{Registry, TaskType};
 use crate::transition::Transition;
 use counterstep_contracts::{ChangeId, TaskId};
+use futures::future::{Either, select};
+use std::future::Future;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 use uuid::Uuid;
+
+/// A service that decides nothing may take so long to answer, whatever its adapter's own limit is.
+const ADVICE_LIMIT: Duration = Duration::from_millis(250);
 
 /// What a process may set.
 #[derive(Debug, Clone)]
@@ -27,6 +34,8 @@ pub struct EngineSettings {
     pub drain: Duration,
     /// How long the answer to an idempotency key is kept.
     pub idempotency_ttl: Duration,
+    /// Whether every change is told to other services, too: one more outbox row a change.
+    pub events: bool,
     /// Planted faults.
     pub faults: Vec<Fault>,
 }
@@ -40,6 +49,7 @@ impl Default for EngineSettings {
             cancel_grace: Duration::from_secs(5),
             drain: Duration::from_secs(10),
             idempotency_ttl: Duration::from_secs(24 * 3600),
+            events: false,
             faults: Vec::new(),
         }
     }
@@ -56,6 +66,8 @@ pub struct Engine {
     pub settings: Arc<EngineSettings>,
     /// Names this start of this process in leases and audit entries.
     pub id: Arc<str>,
+    /// What was published and is not marked yet.
+    pub(crate) marks: Arc<Marks>,
 }
 
 /// A change did not happen.
@@ -93,7 +105,7 @@ impl Engine {
     #[must_use]
     pub fn new(ports: Ports, registry: Arc<Registry>, settings: EngineSettings, role: &str) -> Self {
         let id = format!("{role}:{:012x}", ports.random.bits() & 0xffff_ffff_ffff);
-        Self { ports, registry, settings: Arc::new(settings), id: id.into() }
+        Self { ports, registry, settings: Arc::new(settings), id: id.into(), marks: Arc::default() }
     }
 
     /// A new task id.
@@ -134,24 +146,40 @@ impl Engine {
         &self,
         actor: &str,
         task_type: &TaskType,
+        record: TaskRecord,
+        by: As,
+        decide: impl FnMut(&mut Draft) -> Result<R, Illegal>,
+    ) -> Result<Changed<R>, ChangeError> {
+        let (changed, written) = self.change_untold(actor, task_type, record, by, decide).await?;
+        if let Some(transition) = written {
+            self.announce(&transition, changed.record.task.updated_at).await;
+        }
+        Ok(changed)
+    }
+
+    /// The same, and nobody is told yet: the caller announces the transition, where one was written.
+    pub(crate) async fn change_untold<R>(
+        &self,
+        actor: &str,
+        task_type: &TaskType,
         mut record: TaskRecord,
         by: As,
         mut decide: impl FnMut(&mut Draft) -> Result<R, Illegal>,
-    ) -> Result<Changed<R>, ChangeError> {
+    ) -> Result<(Changed<R>, Option<Transition>), ChangeError> {
         let epoch = record.task.epoch;
         let mut patience = Patience::new(self, by, self.lease_of(task_type));
         loop {
             let mut draft = Draft::new(task_type.decl, record.clone(), actor);
             let answer = decide(&mut draft)?;
             if draft.is_empty() {
-                return Ok(Changed { answer, record });
+                return Ok((Changed { answer, record }, None));
             }
-            let (guard, transition) = draft.finish(self.new_change_id(), by);
+            let (guard, mut transition) = draft.finish(self.new_change_id(), by);
+            self.add_events(task_type.decl, &mut transition);
             match self.ports.store.commit(guard, &transition).await {
                 Ok(committed) => {
                     let record = after_commit(&record, &transition, committed.now);
-                    self.announce(&transition).await;
-                    return Ok(Changed { answer, record });
+                    return Ok((Changed { answer, record }, Some(transition)));
                 }
                 Err(CommitError::Fenced { .. }) => return Err(ChangeError::Fenced),
                 Err(CommitError::KeyTaken) => return Err(ChangeError::KeyTaken),
@@ -168,8 +196,7 @@ impl Engine {
             record = self.reload(record.task.id, &mut patience).await?;
             // The answer to our commit may have been lost on its way: then the row carries our change.
             if record.task.change_id == transition.change_id {
-                self.announce(&transition).await;
-                return Ok(Changed { answer, record });
+                return Ok((Changed { answer, record }, Some(transition)));
             }
             // Refused though nothing has changed: a lease that the draft took for over is live. To try at once again
             // would only spin.
@@ -190,24 +217,11 @@ impl Engine {
         }
     }
 
-    /// Tells the others of a change that is durable: the queue by its outbox messages (the fast path; a relay publishes
-    /// what gets lost here), and whoever waits for the task.
-    pub(crate) async fn announce(&self, transition: &Transition) {
-        self.ports.signals.send(Signal::Changed(transition.task_id));
-        if transition.outbox.is_empty() {
-            return;
-        }
-        for row in &transition.outbox {
-            if let Err(error) = self.ports.queue.publish(&row.queue, &row.message).await {
-                tracing::warn!(task = %transition.task_id, %error, "publishing failed; the relay will");
-                return;
-            }
-        }
-        if !self.ports.queue.reads_the_outbox() {
-            let mark = OutboxOp::MarkChanges(vec![transition.change_id]);
-            if let Err(error) = self.ports.store.outbox(mark).await {
-                tracing::warn!(task = %transition.task_id, %error, "marking a message as published failed");
-            }
+    /// The answer of a service that decides nothing, if it comes in time.
+    pub(crate) async fn advised<T>(&self, answer: impl Future<Output = T>) -> Option<T> {
+        match select(pin!(answer), self.ports.clock.sleep(ADVICE_LIMIT)).await {
+            Either::Left((answer, _)) => Some(answer),
+            Either::Right(_) => None,
         }
     }
 }

@@ -3,7 +3,7 @@
 
 use crate::cancel::CancelToken;
 use crate::engine::Engine;
-use crate::ports::{Delivery, Due, Settle};
+use crate::ports::{Delivery, DeliveryTag, Due, OutboxOp, Poison, PoisonRow, Settle};
 use crate::task::Registry;
 use crate::turn::{TurnEnd, turn};
 use counterstep_contracts::{Host, QueueName, TaskId};
@@ -51,14 +51,24 @@ pub fn serve(engine: Engine, settings: HostSettings, shutdown: CancelToken, spaw
         let taking = async {
             futures::join!(
                 take_deliveries(&engine, &settings, &slots, &shutdown, &spawn),
-                take_due(&engine, &settings, &slots, &shutdown, &spawn)
+                take_due(&engine, &settings, &slots, &shutdown, &spawn),
+                mark_published(&engine, &shutdown)
             );
         };
-        // Both loops end by themselves on shutdown; a fetch in flight is given up, its messages come again.
+        // The loops end by themselves on shutdown; a fetch in flight is given up, its messages come again.
         taking.await;
         let all = u32::try_from(settings.concurrency).unwrap_or(u32::MAX);
         let _all = slots.acquire_many(all).await;
+        engine.flush_marks().await;
     })
+}
+
+/// Sees to it that no mark waits for the next ones for long.
+async fn mark_published(engine: &Engine, shutdown: &CancelToken) {
+    let pause = Duration::from_millis(100);
+    while let Either::Left(_) = select(engine.ports.clock.sleep(pause), Box::pin(shutdown.cancelled())).await {
+        engine.flush_marks().await;
+    }
 }
 
 async fn take_deliveries(
@@ -106,12 +116,16 @@ async fn run_delivery(
     shutdown: CancelToken,
     permit: OwnedSemaphorePermit,
 ) {
-    let task = delivery.message.task;
+    let Delivery { tag, queue, message } = delivery;
+    let task = match message {
+        Ok(message) => message.task,
+        Err(poison) => return bury(&engine, &tag, queue, poison).await,
+    };
     let running = Box::pin(turn(&engine, host, task, &shutdown));
     let progress = Box::pin(async {
         loop {
             engine.ports.clock.sleep(Duration::from_secs(10)).await;
-            if let Err(error) = engine.ports.queue.settle(&delivery.tag, Settle::Progress).await {
+            if let Err(error) = engine.ports.queue.settle(&tag, Settle::Progress).await {
                 tracing::warn!(%task, %error, "a progress ack failed");
             }
         }
@@ -128,10 +142,26 @@ async fn run_delivery(
         TurnEnd::UnknownType => Settle::Nak(Duration::from_secs(10)),
         TurnEnd::StoreDown => Settle::Nak(Duration::from_secs(1)),
     };
-    if let Err(error) = engine.ports.queue.settle(&delivery.tag, settle).await {
+    if let Err(error) = engine.ports.queue.settle(&tag, settle).await {
         tracing::warn!(%task, %error, "settling a delivery failed; it will come again and find nothing to do");
     }
     drop(permit);
+}
+
+/// Keeps what a delivery could not be read as, and then ends it: in this order, or a crash between the two loses it.
+async fn bury(engine: &Engine, tag: &DeliveryTag, queue: QueueName, poison: Poison) {
+    let (source, reason) = (poison.source.clone(), poison.reason.clone());
+    tracing::error!(%queue, subject = %poison.subject, %source, %reason, "poison: kept as a row, not delivered again");
+    let settle = match engine.ports.store.outbox(OutboxOp::Poison(PoisonRow { queue, poison })).await {
+        Ok(_) => Settle::Term(reason),
+        Err(error) => {
+            tracing::warn!(%source, %error, "poison could not be kept; it will come again");
+            Settle::Nak(Duration::from_secs(10))
+        }
+    };
+    if let Err(error) = engine.ports.queue.settle(tag, settle).await {
+        tracing::warn!(%source, %error, "settling poison failed; it will come again");
+    }
 }
 
 async fn take_due(

@@ -3,12 +3,20 @@
 //! No transaction handle leaks through: a store takes a whole [`Transition`] and may write those of many tasks
 //! together, each with its own result.
 
+mod hints;
+mod locks;
+
+pub use hints::{HintError, Hints};
+pub use locks::{Acquired, LockError, LockTag, Locks};
+
 use crate::record::{DbTime, History, TaskRecord};
 use crate::scratch::{ScratchFile, ScratchPlace};
 use crate::transition::{Guard, Transition};
 use async_trait::async_trait;
 use bytes::Bytes;
-use counterstep_contracts::{Attempt, Epoch, Host, QueueName, Rev, StepNo, TaskId, TaskStatus, Tenant, WorkerMessage};
+use counterstep_contracts::{
+    Attempt, Epoch, Host, QueueName, Rev, StepNo, TaskEvent, TaskId, TaskStatus, Tenant, WorkerMessage,
+};
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 use serde_json::Value;
@@ -135,15 +143,41 @@ pub struct TaskLine {
     pub updated_at: DbTime,
 }
 
-/// A published or unpublished message.
+/// A row of the outbox.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OutboxRow {
-    /// Its row.
+    /// Its id.
     pub id: i64,
-    /// Where to.
+    /// What is to be published.
+    pub content: Outgoing,
+}
+
+/// What a row of the outbox holds.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Outgoing {
+    /// A message for hosts.
+    Work {
+        /// Where to.
+        queue: QueueName,
+        /// What.
+        message: WorkerMessage,
+    },
+    /// What one change tells other services.
+    Events {
+        /// When it was committed.
+        at: DbTime,
+        /// In order.
+        events: Vec<TaskEvent>,
+    },
+}
+
+/// The row of a message that nobody understands: what arrived, for a person to look at.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PoisonRow {
+    /// Where it came from.
     pub queue: QueueName,
-    /// What.
-    pub message: WorkerMessage,
+    /// What, and why it is poison.
+    pub poison: Poison,
 }
 
 /// Work on the outbox.
@@ -160,6 +194,9 @@ pub enum OutboxOp {
     Mark(Vec<i64>),
     /// All messages of these changes are published.
     MarkChanges(Vec<counterstep_contracts::ChangeId>),
+    /// Keeps a message that nobody understands; durable when it returns. One row for each [`Poison::source`]: a
+    /// repetition is success and changes nothing.
+    Poison(PoisonRow),
 }
 
 /// An attempt whose objects no success has kept.
@@ -223,7 +260,7 @@ pub trait Store: Send + Sync + Debug {
     /// Audit entries and attempts of a task.
     async fn history(&self, task: TaskId) -> Result<History, StoreError>;
 
-    /// Takes or marks messages. A mark returns nothing.
+    /// Takes or marks messages, or keeps poison. Only a take returns any.
     async fn outbox(&self, op: OutboxOp) -> Result<Vec<OutboxRow>, StoreError>;
 
     /// Finds, condemns or closes intents.
@@ -249,8 +286,38 @@ pub struct DeliveryTag(pub String);
 pub struct Delivery {
     /// To settle it by.
     pub tag: DeliveryTag,
+    /// From which of the queues.
+    pub queue: QueueName,
     /// The message.
-    pub message: WorkerMessage,
+    pub message: Result<WorkerMessage, Poison>,
+}
+
+/// How much of a poisonous message is kept, in bytes.
+pub const POISON_KEPT: usize = 64 * 1024;
+
+/// A message that this program cannot read. It is kept as a row and then never delivered again: left in the queue, it
+/// would come again for ever.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Poison {
+    /// Names the message in its queue: the same for each redelivery, another one for every other message.
+    pub source: String,
+    /// The subject, or the place, that it was found under.
+    pub subject: String,
+    /// The beginning of its bytes, at most [`POISON_KEPT`].
+    pub payload: Bytes,
+    /// How many there were.
+    pub size_bytes: u64,
+    /// Why it cannot be read.
+    pub reason: String,
+}
+
+impl Poison {
+    /// Of a message's bytes, all of them.
+    #[must_use]
+    pub fn new(source: String, subject: String, payload: &Bytes, reason: String) -> Self {
+        let kept = payload.slice(..payload.len().min(POISON_KEPT));
+        Self { source, subject, payload: kept, size_bytes: payload.len() as u64, reason }
+    }
 }
 
 /// What becomes of a delivery.
@@ -275,7 +342,14 @@ pub trait Queue: Send + Sync + Debug {
     /// Up to `max` deliveries of these queues, waiting up to `wait` for the first.
     async fn fetch(&self, queues: &[QueueName], max: usize, wait: Duration) -> Result<Vec<Delivery>, QueueError>;
 
-    /// Settles a delivery.
+    /// Publishes what a change that was committed at `at` tells other services; returns once whoever keeps events for
+    /// them has all. Only called where [`reads_the_outbox`](Self::reads_the_outbox) says no.
+    async fn publish_events(&self, at: DbTime, events: &[TaskEvent]) -> Result<(), QueueError> {
+        let _ = (at, events);
+        Err(QueueError("this queue publishes no events: set `events` to false".to_owned()))
+    }
+
+    /// Settles a delivery. A delivery that is not the last one of its message any more: success.
     async fn settle(&self, tag: &DeliveryTag, settle: Settle) -> Result<(), QueueError>;
 
     /// Whether the queue itself keeps the outbox rows it has delivered apart from the others, so that neither the fast
@@ -419,7 +493,11 @@ pub struct Ports {
     pub objects: std::sync::Arc<dyn Objects>,
     /// Local files.
     pub scratch: std::sync::Arc<dyn Scratch>,
-    /// Hints.
+    /// Locks of tasks. They spare work and decide nothing.
+    pub locks: std::sync::Arc<dyn Locks>,
+    /// What processes tell each other to spare the store a question.
+    pub hints: std::sync::Arc<dyn Hints>,
+    /// Wake-ups between processes that may get lost.
     pub signals: std::sync::Arc<dyn Signals>,
     /// Timer.
     pub clock: std::sync::Arc<dyn Clock>,

@@ -2,9 +2,14 @@
 //! harm, so it takes whatever is old enough, never "everything after number n".
 
 use crate::engine::Engine;
-use crate::ports::{OutboxOp, StoreError};
+use crate::ports::{OutboxOp, OutboxRow, Outgoing, QueueError, StoreError};
+use futures::StreamExt;
 use futures::future::BoxFuture;
+use futures::stream;
 use std::time::Duration;
+
+/// Messages that the relay publishes at a time.
+const IN_FLIGHT: usize = 64;
 
 impl Engine {
     /// Publishes at most `limit` messages older than `older_than`. Returns how many.
@@ -16,22 +21,35 @@ impl Engine {
             if self.ports.queue.reads_the_outbox() {
                 return Ok(0);
             }
+            // What this process has published itself need not be published again.
+            self.flush_marks().await;
             let rows = self.ports.store.outbox(OutboxOp::Take { older_than, limit }).await?;
             let mut published = Vec::with_capacity(rows.len());
-            for row in rows {
-                match self.ports.queue.publish(&row.queue, &row.message).await {
-                    Ok(()) => published.push(row.id),
+            // Many in flight: one by one, a backlog would take a round trip each.
+            let mut publishing = stream::iter(rows).map(|row| self.publish_row(row)).buffered(IN_FLIGHT);
+            while let Some(result) = publishing.next().await {
+                match result {
+                    Ok(id) => published.push(id),
                     Err(error) => {
                         tracing::warn!(%error, "the relay could not publish; the next pass will");
                         break;
                     }
                 }
             }
+            drop(publishing);
             let count = published.len() as u64;
             if count > 0 {
                 self.ports.store.outbox(OutboxOp::Mark(published)).await?;
             }
             Ok(count)
         })
+    }
+
+    async fn publish_row(&self, row: OutboxRow) -> Result<i64, QueueError> {
+        match row.content {
+            Outgoing::Work { queue, message } => self.ports.queue.publish(&queue, &message).await?,
+            Outgoing::Events { at, events } => self.ports.queue.publish_events(at, &events).await?,
+        }
+        Ok(row.id)
     }
 }

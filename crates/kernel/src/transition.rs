@@ -3,8 +3,8 @@
 
 use crate::record::{StepRow, TaskRow};
 use counterstep_contracts::{
-    Attempt, AuditSeq, ChangeId, Direction, Epoch, Outcome, QueueName, Rev, StepNo, StepStatus, TaskId, TaskStatus,
-    Tenant, WorkerMessage,
+    Attempt, AuditSeq, ChangeId, Direction, Epoch, Outcome, QueueName, Rev, StepNo, StepStatus, TaskEvent, TaskId,
+    TaskStatus, Tenant, WorkerMessage,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -225,6 +225,8 @@ pub struct Transition {
     pub audit: Vec<AuditEntry>,
     /// Messages.
     pub outbox: Vec<OutboxWrite>,
+    /// What other services are told: one outbox row with all of them; none where there are none.
+    pub events: Vec<TaskEvent>,
     /// The client's key.
     pub idempotency: Option<IdempotencyWrite>,
 }

@@ -3,10 +3,12 @@
 
 pub mod exit;
 pub mod logging;
+mod open;
 pub mod process;
 pub mod settings;
 
 pub use counterstep_adapters::tls::install_provider;
 pub use exit::{Exit, ExitKind};
-pub use process::{open, run, shutdown_on_signals, spawner};
+pub use open::{migrate, open};
+pub use process::{run, shutdown_on_signals, spawner};
 pub use settings::{Settings, SettingsArgs};

@@ -3,36 +3,10 @@
 use crate::exit::Exit;
 use crate::logging;
 use crate::settings::Settings;
-use counterstep_adapters::embedded::{self, EmbeddedOptions, EmbeddedPaths, OpenError};
-use counterstep_kernel::error::chain;
 use counterstep_kernel::host::Spawn;
-use counterstep_kernel::{CancelReason, CancelToken, Engine, Registry};
+use counterstep_kernel::{CancelReason, CancelToken};
 use futures::future::BoxFuture;
 use std::sync::Arc;
-
-/// Opens the adapters that the settings name.
-///
-/// # Errors
-/// [`Exit`], saying which part cannot be used.
-pub fn open<'a>(settings: &'a Settings, registry: Arc<Registry>, role: &'a str) -> BoxFuture<'a, Result<Engine, Exit>> {
-    Box::pin(async move {
-        for folder in [settings.database.parent(), Some(settings.objects.as_path()), Some(settings.scratch.as_path())] {
-            let Some(folder) = folder.filter(|folder| !folder.as_os_str().is_empty()) else { continue };
-            std::fs::create_dir_all(folder).map_err(|error| {
-                Exit::config(format_args!("the folder `{}` cannot be made: {error}", folder.display()))
-            })?;
-        }
-        let paths = EmbeddedPaths {
-            database: settings.database.clone(),
-            objects: settings.objects.clone(),
-            scratch: settings.scratch.clone(),
-        };
-        let ports = embedded::open(paths, EmbeddedOptions::default()).await.map_err(|error| match &error {
-            OpenError::Database(_) | OpenError::Folder { .. } => Exit::config(chain(&error)),
-        })?;
-        Ok(Engine::new(ports, registry, settings.engine.clone(), role))
-    })
-}
 
 /// Runs a process's work on a runtime of its own, with logging started.
 ///

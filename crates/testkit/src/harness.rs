@@ -82,8 +82,11 @@ impl Harness {
         let folder = tempfile::Builder::new().prefix("counterstep-test-").tempdir().expect("a temporary folder");
         let ports = open(folder.path()).await;
         let registry = Arc::new(self.registry);
+        // A step that is to be struck must not have run ahead of its task.
+        let mut settings = self.settings.clone();
+        settings.faults.extend(self.crash_at.clone());
+        let id = submit(&Engine::new(ports.clone(), registry.clone(), settings, "test"), form).await;
         let engine = Engine::new(ports, registry, self.settings, "test");
-        let id = submit(&engine, form).await;
         TestTask { engine, id, crash_at: self.crash_at, _folder: folder }
     }
 }

@@ -2,7 +2,6 @@
 //!
 //! Must not know tasks beyond their ids, nor delete anything but what a checked prefix names.
 
-mod keys;
 mod objects;
 mod scratch;
 mod walk;

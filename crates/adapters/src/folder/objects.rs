@@ -1,6 +1,7 @@
 //! Objects as files: `root/{bucket}/{key}`. Must not keep a whole object, or a whole listing, in memory.
 
-use super::{keys, walk};
+use super::walk;
+use crate::keys;
 use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
 use counterstep_kernel::ports::{ByteStream, ObjectError, ObjectInfo, Objects};

@@ -1,8 +1,8 @@
 //! Scratch as files: `root/{task}/{step}/{sha256}` once sealed, `….draft` beside it before. Must not outlive trust:
 //! nothing here is durable, and whoever looks a file up must be ready not to find it.
 
-use super::keys::is_segment;
 use super::walk::is_gone;
+use crate::keys::is_segment;
 use async_trait::async_trait;
 use bytes::BytesMut;
 use counterstep_contracts::TaskId;

@@ -1,1 +1,165 @@
-//! Queue, hints and events on NATS JetStream.
+//! Queue, hints and domain events on NATS: JetStream for what must not get lost, core NATS for the rest.
+//!
+//! Knows subjects, streams and consumers. Must not know what a message is about: that a task can be claimed is in the
+//! database, and a message only says when to look.
+
+mod connect;
+pub mod doctor;
+mod fetch;
+mod names;
+mod options;
+mod pool;
+mod queue;
+mod signals;
+mod streams;
+mod watchdog;
+
+pub use options::{Hears, NatsAuth, NatsOpenError, NatsOptions};
+pub use queue::NatsQueue;
+pub use signals::NatsSignals;
+
+use connect::Link;
+use counterstep_contracts::QueueName;
+use futures::future::BoxFuture;
+use names::Names;
+use pool::Pool;
+use std::sync::Arc;
+use std::time::Duration;
+use streams::{Kind, Streams};
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep, timeout};
+
+/// A connection to NATS, and everything on it. Clones share it.
+#[derive(Debug, Clone)]
+pub struct Nats {
+    streams: Arc<Streams>,
+    queue: NatsQueue,
+    signals: NatsSignals,
+}
+
+/// What the server says of itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NatsServer {
+    /// Its name.
+    pub name: String,
+    /// Its version, as `2.10.27`.
+    pub version: String,
+    /// The cluster that it belongs to.
+    pub cluster: Option<String>,
+    /// The largest message that it takes, in bytes.
+    pub max_payload: usize,
+    /// Whether JetStream is on.
+    pub jetstream: bool,
+}
+
+impl Nats {
+    /// Connects, and makes the streams where they are missing. Waits for a server up to the time limit of a request;
+    /// one that is not there by then is connected to later, and the streams are made when they are first needed.
+    ///
+    /// # Errors
+    /// [`NatsOpenError`], when the settings cannot be used whatever the server does.
+    pub fn open(options: NatsOptions) -> BoxFuture<'static, Result<Self, NatsOpenError>> {
+        Box::pin(async move {
+            let names = Names::new(options.prefix.as_deref())?;
+            let link = Link::open(&options).await?;
+            let signals = NatsSignals::start(&link, &names, options.hears);
+            let streams = Arc::new(Streams::new(link, names, options));
+            let pool = Arc::new(Pool::default());
+            let watch = watchdog::watch(Arc::downgrade(&streams), Arc::downgrade(&pool));
+            let watch = Arc::new(Task(tokio::spawn(watch)));
+            let queue = NatsQueue { streams: streams.clone(), pool, _watch: watch };
+            let nats = Self { streams, queue, signals };
+            if let Err(why) = nats.begin().await {
+                tracing::warn!(error = %why, "NATS is not ready; going on without it until it is");
+            }
+            Ok(nats)
+        })
+    }
+
+    async fn begin(&self) -> Result<(), String> {
+        let limit = self.streams.options.timeout;
+        let started = Instant::now();
+        while let Err(error) = self.streams.link.check() {
+            if started.elapsed() > limit {
+                return Err(error.0);
+            }
+            sleep(Duration::from_millis(10)).await;
+        }
+        self.healthy().await
+    }
+
+    /// The queue.
+    #[must_use]
+    pub fn queue(&self) -> NatsQueue {
+        self.queue.clone()
+    }
+
+    /// The hints.
+    #[must_use]
+    pub fn signals(&self) -> NatsSignals {
+        self.signals.clone()
+    }
+
+    /// Whether work can be published and fetched: connected, and the stream is there (it is made where it is missing).
+    /// The text says what is not so. Ends within the time limit of a request.
+    pub fn healthy(&self) -> BoxFuture<'_, Result<(), String>> {
+        Box::pin(async move {
+            self.streams.link.check().map_err(|error| error.0)?;
+            let limit = self.streams.options.timeout;
+            match timeout(limit, self.streams.ensure_stream(Kind::Work)).await {
+                Ok(ensured) => ensured.map_err(|error| error.0),
+                Err(_) => Err(format!("NATS does not answer within {limit:?}")),
+            }
+        })
+    }
+
+    /// Makes the consumers of these queues, and the stream of domain events where some are to be published, so that
+    /// autoscalers and subscribers find them before the first message.
+    ///
+    /// # Errors
+    /// A text that says what the server refused; all of it is tried again when it is first needed.
+    pub fn prepare(&self, queues: Vec<QueueName>, events: Events) -> BoxFuture<'_, Result<(), String>> {
+        Box::pin(async move {
+            self.streams.link.check().map_err(|error| error.0)?;
+            for queue in &queues {
+                self.streams.consumer(queue).await.map_err(|error| error.0)?;
+            }
+            match events {
+                Events::Published => self.streams.ensure_stream(Kind::Events).await.map_err(|error| error.0),
+                Events::None => Ok(()),
+            }
+        })
+    }
+
+    /// What the server says of itself; `None` before the first connection.
+    #[must_use]
+    pub fn server_info(&self) -> Option<NatsServer> {
+        let info = self.streams.link.client.try_server_info()?;
+        Some(NatsServer {
+            name: info.server_name,
+            version: info.version,
+            cluster: info.cluster,
+            max_payload: info.max_payload,
+            jetstream: info.jetstream,
+        })
+    }
+}
+
+/// Whether this installation publishes domain events.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Events {
+    /// It does.
+    Published,
+    /// It does not.
+    None,
+}
+
+/// A task of the runtime that ends with whoever holds it.
+#[derive(Debug)]
+struct Task(JoinHandle<()>);
+
+impl Drop for Task {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}

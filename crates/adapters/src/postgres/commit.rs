@@ -76,7 +76,7 @@ fn assemble(guard: Guard, transition: &Transition) -> Result<Statement<'_, Answe
     let to_end = writes.to_end();
     writes.put(&mut statement);
     audit::insert(&mut statement, &transition.audit)?;
-    outbox::insert(&mut statement, &transition.outbox)?;
+    outbox::insert(&mut statement, &transition.outbox, &transition.events)?;
     let has_key = idempotency::write(&mut statement, transition.idempotency.as_ref())?;
     statement.push(" SELECT t.now, TRUE", values![]);
     // Columns of the answer, so that they are looked at before the statement can end well.

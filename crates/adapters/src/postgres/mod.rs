@@ -21,14 +21,14 @@ mod tasks;
 pub use options::{OpenError, PostgresOptions};
 
 use async_trait::async_trait;
-use counterstep_contracts::{Epoch, QueueName, TaskId, Tenant};
+use counterstep_contracts::{Epoch, TaskId, Tenant};
 use counterstep_kernel::ports::{
     CommitError, Committed, Due, DueTask, Heartbeat, IdempotencyRow, Intent, IntentOp, OutboxOp, OutboxRow, Store,
     StoreError, TaskLine, TaskQuery,
 };
 use counterstep_kernel::record::{History, TaskRecord};
 use counterstep_kernel::transition::{Guard, Transition};
-use fault::{Fault, name, read_json};
+use fault::{Fault, name};
 use futures::future::BoxFuture;
 use options::Target;
 use pool::{Database, Lent};
@@ -152,10 +152,12 @@ impl Store for PostgresStore {
                 self.database.rows::<_, i64>(outbox::mark_changes(&changes)).await?;
                 Vec::new()
             }
+            OutboxOp::Poison(row) => {
+                self.database.rows::<_, i64>(outbox::keep_poison(&row)).await?;
+                Vec::new()
+            }
         };
-        Ok(readable(rows, "a message", |(id, queue, text)| {
-            Ok(OutboxRow { id, queue: QueueName(queue), message: read_json("outbox.message", &text)? })
-        }))
+        Ok(readable(rows, "a message", outbox::decode))
     }
 
     async fn intents(&self, op: IntentOp) -> Result<Vec<Intent>, StoreError> {

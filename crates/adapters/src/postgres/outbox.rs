@@ -1,47 +1,92 @@
-//! The table `outbox`. Rows are never deleted: they say which change published what.
+//! The tables `outbox` and `poison`. Rows are never deleted: they say which change published what.
 
-use super::fault::{Fault, name, write_json};
-use super::statement::{Statement, interval, values};
-use counterstep_contracts::ChangeId;
+use super::fault::{Fault, name, read_json, write_json};
+use super::statement::{Statement, Str, interval, time, values};
+use counterstep_contracts::{ChangeId, QueueName, TaskEvent};
+use counterstep_kernel::ports::{OutboxRow, Outgoing, Poison, PoisonRow};
 use counterstep_kernel::transition::OutboxWrite;
+use diesel::pg::data_types::PgTimestamp;
 use diesel::sql_types as sql;
 use std::time::Duration;
 
-const INSERT: &str = ", outbox_added AS (INSERT INTO outbox
-    (task, queue, dispatch_seq, message, change_id, created_at, visible_at)
-  SELECT t.id, u.queue, u.dispatch_seq, u.message, t.change_id, t.now, t.now
-  FROM t, unnest(?, ?, ?) AS u (queue, dispatch_seq, message))";
+const WORK: &str = "work";
+const EVENTS: &str = "events";
 
-/// Adds messages.
-pub(super) fn insert<'a, Row>(statement: &mut Statement<'a, Row>, messages: &'a [OutboxWrite]) -> Result<(), Fault> {
-    if messages.is_empty() {
+const INSERT: &str = ", outbox_added AS (INSERT INTO outbox
+    (task, kind, queue, dispatch_seq, message, change_id, created_at, visible_at)
+  SELECT t.id, u.kind, u.queue, u.dispatch_seq, u.message, t.change_id, t.now, t.now
+  FROM t, unnest(?, ?, ?, ?) AS u (kind, queue, dispatch_seq, message))";
+
+/// Adds messages, and the events of the change in one row.
+pub(super) fn insert<'a, Row>(
+    statement: &mut Statement<'a, Row>,
+    messages: &'a [OutboxWrite],
+    events: &'a [TaskEvent],
+) -> Result<(), Fault> {
+    if messages.is_empty() && events.is_empty() {
         return Ok(());
     }
-    let queues = messages.iter().map(|write| name("outbox.queue", &write.queue.0)).collect::<Result<Vec<_>, _>>()?;
-    let texts = messages.iter().map(|write| write_json(&write.message)).collect::<Result<Vec<_>, _>>()?;
-    let numbers: Vec<i64> = messages.iter().map(|write| write.message.dispatch_seq).collect();
-    statement.push(INSERT, values![queues, numbers, texts]);
+    let mut kinds = vec![Str::from(WORK); messages.len()];
+    let mut queues =
+        messages.iter().map(|write| name("outbox.queue", &write.queue.0)).collect::<Result<Vec<_>, _>>()?;
+    let mut texts = messages.iter().map(|write| write_json(&write.message)).collect::<Result<Vec<_>, _>>()?;
+    let mut numbers: Vec<i64> = messages.iter().map(|write| write.message.dispatch_seq).collect();
+    if !events.is_empty() {
+        kinds.push(Str::from(EVENTS));
+        queues.push(Str::from(""));
+        texts.push(write_json(&events)?);
+        numbers.push(0);
+    }
+    statement.push(INSERT, values![kinds, queues, numbers, texts]);
     Ok(())
 }
 
-/// A message's id, queue and text.
-pub(super) type Message = (i64, String, String);
+/// A message's id, kind, queue, text and the time of its change.
+pub(super) type Message = (i64, String, String, String, PgTimestamp);
+type Types = (sql::BigInt, sql::Text, sql::Text, sql::Text, sql::Timestamptz);
+
+/// What a message says.
+pub(super) fn decode((id, kind, queue, text, at): Message) -> Result<OutboxRow, Fault> {
+    let content = match kind.as_str() {
+        WORK => Outgoing::Work { queue: QueueName(queue), message: read_json("outbox.message", &text)? },
+        EVENTS => Outgoing::Events { at: time(at), events: read_json("outbox.message", &text)? },
+        other => {
+            return Err(Fault::Corrupt(format!("outbox.kind: `{other}` is none; expected work or events")));
+        }
+    };
+    Ok(OutboxRow { id, content })
+}
 
 /// Hides the oldest messages from before that nobody else has, for `hold`, and gives them in no order.
 // Two relays at the same rows do not wait for each other: the second one takes the rows after them.
-pub(super) fn take(
-    older_than: Duration,
-    hold: Duration,
-    limit: u32,
-) -> Statement<'static, (sql::BigInt, sql::Text, sql::Text)> {
+pub(super) fn take(older_than: Duration, hold: Duration, limit: u32) -> Statement<'static, Types> {
     Statement::of(
         "WITH taken AS MATERIALIZED (
             SELECT id FROM outbox
             WHERE published_at IS NULL AND created_at <= now() - ? AND visible_at <= now()
             ORDER BY id LIMIT ? FOR NO KEY UPDATE SKIP LOCKED)
          UPDATE outbox SET visible_at = now() + ? FROM taken WHERE outbox.id = taken.id
-         RETURNING outbox.id, queue, message",
+         RETURNING outbox.id, kind, queue, message, created_at",
         values![interval(older_than.min(super::LONGEST_LOOK_BACK)), i64::from(limit), interval(hold)],
+    )
+}
+
+/// Keeps a message that nobody understands, unless it is there already: its queue may deliver it again before it is
+/// ended.
+pub(super) fn keep_poison(row: &PoisonRow) -> Statement<'_, sql::BigInt> {
+    let Poison { source, subject, payload, size_bytes, reason } = &row.poison;
+    Statement::of(
+        "INSERT INTO poison (source, queue, subject, payload, size_bytes, reason, at)
+         VALUES (?, ?, ?, ?, ?, ?, now()) ON CONFLICT (source) DO NOTHING RETURNING id",
+        values![
+            source.as_str(),
+            row.queue.0.as_str(),
+            // Both may hold what the sender liked; the bytes themselves are in the payload.
+            subject.replace('\0', "\u{fffd}"),
+            payload.to_vec(),
+            i64::try_from(*size_bytes).unwrap_or(i64::MAX),
+            reason.replace('\0', "\u{fffd}")
+        ],
     )
 }
 

@@ -68,6 +68,7 @@ binds! {
     Text: sql::Nullable<sql::Text>, Option<Str<'a>>;
     Id: sql::Nullable<sql::Uuid>, Option<Uuid>;
     Interval: sql::Nullable<sql::Interval>, Option<PgInterval>;
+    Bytes: sql::Nullable<sql::Binary>, Option<Vec<u8>>;
     Bools: sql::Array<sql::Bool>, Vec<bool>;
     Ints: sql::Array<sql::Integer>, Vec<i32>;
     SomeInts: sql::Array<sql::Nullable<sql::Integer>>, Vec<Option<i32>>;
@@ -98,6 +99,7 @@ never_null! {
     Text: String;
     Id: Uuid;
     Interval: PgInterval;
+    Bytes: Vec<u8>;
 }
 
 /// A statement whose rows have the columns `Row`.

@@ -41,6 +41,9 @@ pub(super) fn write(
     for message in &transition.outbox {
         outbox::insert(connection, task_id, change_id, now, message)?;
     }
+    if !transition.events.is_empty() {
+        outbox::insert_events(connection, task_id, change_id, now, &transition.events)?;
+    }
     if let Some(write) = &transition.idempotency {
         write_idempotency(connection, now, transition, write)?;
     }

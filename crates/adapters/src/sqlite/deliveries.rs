@@ -11,6 +11,7 @@ use diesel::prelude::*;
 #[diesel(table_name = outbox, check_for_backend(diesel::sqlite::Sqlite))]
 pub(crate) struct Deliverable {
     pub(crate) id: i64,
+    pub(crate) queue: String,
     pub(crate) message: String,
     pub(crate) deliveries: i64,
 }

@@ -12,6 +12,7 @@ pub(crate) mod fault;
 mod idempotency;
 mod migrate;
 mod outbox;
+mod poison;
 pub(crate) mod pool;
 mod schema;
 mod steps;
@@ -20,7 +21,7 @@ mod tasks;
 pub use pool::{Database, OpenError, SqliteOptions};
 
 use async_trait::async_trait;
-use counterstep_contracts::{Epoch, QueueName, TaskId, Tenant};
+use counterstep_contracts::{Epoch, TaskId, Tenant};
 use counterstep_kernel::ports::{
     CommitError, Committed, Due, DueTask, Heartbeat, IdempotencyRow, Intent, IntentOp, OutboxOp, OutboxRow, Store,
     StoreError, TaskLine, TaskQuery,
@@ -28,7 +29,7 @@ use counterstep_kernel::ports::{
 use counterstep_kernel::record::{DbTime, History, TaskRecord};
 use counterstep_kernel::transition::{Guard, Transition};
 use diesel::SqliteConnection;
-use fault::{Fault, micros, read_json};
+use fault::{Fault, micros};
 use pool::{Durability, now};
 use std::path::Path;
 use std::time::Duration;
@@ -112,9 +113,14 @@ impl Store for SqliteStore {
     }
 
     async fn outbox(&self, op: OutboxOp) -> Result<Vec<OutboxRow>, StoreError> {
+        let durability = match op {
+            // Its message is ended next, and then this row is all that is left of it.
+            OutboxOp::Poison(_) => Durability::Full,
+            // A mark that is lost in a power cut means one more publication of the same message.
+            OutboxOp::Take { .. } | OutboxOp::Mark(_) | OutboxOp::MarkChanges(_) => Durability::Relaxed,
+        };
         let work = move |connection: &mut SqliteConnection, now| work_outbox(connection, now, &op);
-        // A mark that is lost in a power cut means one more publication of the same message.
-        Ok(self.database.write(Durability::Relaxed, work).await?)
+        Ok(self.database.write(durability, work).await?)
     }
 
     async fn intents(&self, op: IntentOp) -> Result<Vec<Intent>, StoreError> {
@@ -185,11 +191,12 @@ fn work_outbox(connection: &mut SqliteConnection, now: i64, op: &OutboxOp) -> Re
     let mut taken = Vec::new();
     match op {
         OutboxOp::Take { older_than, limit } => {
-            for (id, queue, text) in outbox::to_relay(connection, now - micros(*older_than), now, *limit)? {
+            for row in outbox::to_relay(connection, now - micros(*older_than), now, *limit)? {
                 // Hidden even where it cannot be read: else it would stand in the way of the others for ever.
+                let id = row.id;
                 outbox::hide(connection, id, now + micros(RELAY_HOLD))?;
-                match read_json("outbox.message", &text) {
-                    Ok(message) => taken.push(OutboxRow { id, queue: QueueName(queue), message }),
+                match row.decode() {
+                    Ok(row) => taken.push(row),
                     Err(fault) => tracing::warn!(row = id, ?fault, "a message cannot be read"),
                 }
             }
@@ -204,6 +211,7 @@ fn work_outbox(connection: &mut SqliteConnection, now: i64, op: &OutboxOp) -> Re
                 outbox::mark_change(connection, *change, now)?;
             }
         }
+        OutboxOp::Poison(row) => poison::insert(connection, row, now)?,
     }
     Ok(taken)
 }

@@ -95,6 +95,7 @@ diesel::table! {
         id -> BigInt,
         task -> Text,
         queue -> Text,
+        kind -> Text,
         dispatch_seq -> BigInt,
         message -> Text,
         change_id -> Text,
@@ -115,5 +116,18 @@ diesel::table! {
         answer -> Nullable<Text>,
         expires_at -> BigInt,
         change_id -> Text,
+    }
+}
+
+diesel::table! {
+    poison (id) {
+        id -> BigInt,
+        source -> Text,
+        queue -> Text,
+        subject -> Text,
+        payload -> Binary,
+        size_bytes -> BigInt,
+        reason -> Text,
+        at -> BigInt,
     }
 }

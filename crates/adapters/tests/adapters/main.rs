@@ -3,8 +3,13 @@
 
 mod embedded;
 mod folder;
+#[cfg(feature = "nats")]
+mod nats;
 #[cfg(feature = "postgres")]
 mod postgres;
+#[cfg(feature = "redis")]
+mod redis;
+mod s3;
 mod sqlite;
 mod suite;
 mod system;
@@ -67,7 +72,9 @@ macro_rules! store_cases {
                 only_active_tasks_with_an_expired_lease_are_lost,
                 a_list_pages_from_the_newest_and_filters,
                 a_relay_takes_each_message_once_until_it_is_marked,
-                a_mark_of_a_change_marks_all_its_messages;
+                a_mark_of_a_change_marks_all_its_messages,
+                the_events_of_a_change_are_one_row_of_its_own_kind,
+                poison_may_be_kept_twice_and_is_no_message;
         }
     };
 }
@@ -126,6 +133,32 @@ macro_rules! scratch_cases {
 }
 pub(crate) use scratch_cases;
 
+/// The cases of locks, and of the hints that come with them.
+macro_rules! lock_cases {
+    ($open:path) => {
+        crate::conformance! { $open;
+            locks:
+                a_held_lock_is_elsewhere_for_everyone_until_it_is_released,
+                a_lock_ends_by_itself,
+                an_extension_puts_the_end_off,
+                only_its_holder_extends_a_lock,
+                only_its_holder_releases_a_lock,
+                a_late_release_leaves_the_next_holders_lock_alone,
+                of_fifty_racing_hosts_one_gets_the_lock,
+                locks_of_other_tasks_do_not_meet;
+            hints:
+                what_is_remembered_was_seen_until_its_time_is_over,
+                a_counter_counts_every_addition_once,
+                a_window_ends_however_many_additions_there_are,
+                a_state_is_kept_until_its_time_is_over,
+                a_state_is_swapped_only_from_what_it_is,
+                of_fifty_racing_swaps_one_wins,
+                the_kinds_of_keys_do_not_meet;
+        }
+    };
+}
+pub(crate) use lock_cases;
+
 /// The whole suite, for a set of adapters that gives every port.
 macro_rules! every_case {
     ($open:path) => {
@@ -133,6 +166,7 @@ macro_rules! every_case {
         crate::queue_cases!($open);
         crate::object_cases!($open);
         crate::scratch_cases!($open);
+        crate::lock_cases!($open);
     };
 }
 pub(crate) use every_case;

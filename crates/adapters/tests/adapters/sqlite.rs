@@ -8,7 +8,7 @@ use counterstep_adapters::embedded::EmbeddedOptions;
 use counterstep_adapters::local_queue::QueueOptions;
 use counterstep_adapters::sqlite::{OpenError, SqliteOptions, SqliteStore};
 use counterstep_contracts::{QueueName, TaskId, TaskStatus};
-use counterstep_kernel::ports::{CommitError, Due, Settle, Store, StoreError, TaskQuery};
+use counterstep_kernel::ports::{CommitError, Due, OutboxOp, Poison, PoisonRow, Settle, Store, StoreError, TaskQuery};
 use diesel::connection::SimpleConnection;
 use diesel::prelude::*;
 use diesel::sql_types::BigInt;
@@ -229,7 +229,7 @@ async fn the_doorbell_wakes_a_fetch_long_before_its_poll() {
     let record = submitted(&*ports.store, row(new_task())).await;
     ports.queue.publish(&QueueName("files".into()), &message(record.task.id, 1)).await.unwrap();
     let found = tokio::time::timeout(LIMIT, fetch).await.expect("the doorbell").unwrap().unwrap();
-    assert_eq!(found[0].message.task, record.task.id);
+    assert_eq!(found[0].message.as_ref().unwrap().task, record.task.id);
 }
 
 #[tokio::test]
@@ -240,7 +240,7 @@ async fn two_processes_share_the_messages_and_hear_of_each_others() {
     // Committed by one, fetched by the other, without a doorbell.
     let record = submitted(&*fixture.ports.store, row(new_task())).await;
     let delivery = other.queue.fetch(&queues, 1, LIMIT).await.unwrap().remove(0);
-    assert_eq!(delivery.message.task, record.task.id);
+    assert_eq!(delivery.message.as_ref().unwrap().task, record.task.id);
     other.queue.settle(&delivery.tag, Settle::Ack).await.unwrap();
 
     let mut sent = HashSet::new();
@@ -255,7 +255,7 @@ async fn two_processes_share_the_messages_and_hear_of_each_others() {
         for ports in [&fixture.ports, &other] {
             for delivery in ports.queue.fetch(&queues, 4, wait).await.unwrap() {
                 ports.queue.settle(&delivery.tag, Settle::Ack).await.unwrap();
-                seen.insert(delivery.message.task);
+                seen.insert(delivery.message.as_ref().unwrap().task);
             }
         }
     }
@@ -278,7 +278,7 @@ async fn a_settlement_of_an_earlier_delivery_counts_for_nothing() {
 }
 
 #[tokio::test]
-async fn a_message_that_nobody_understands_is_ended_with_a_note() {
+async fn a_message_that_nobody_understands_is_handed_over_as_poison() {
     let fixture = fixture().await;
     let store = &*fixture.ports.store;
     let poison = submitted(store, row(new_task())).await.task.id;
@@ -286,10 +286,26 @@ async fn a_message_that_nobody_understands_is_ended_with_a_note() {
     let mut raw = raw(&file(&fixture));
     raw.batch_execute(&format!("UPDATE outbox SET message = '{{}}' WHERE task = '{poison}'")).unwrap();
     let found = fixture.ports.queue.fetch(&[QueueName("files".into())], 5, LIMIT).await.unwrap();
-    assert_eq!(found.iter().map(|delivery| delivery.message.task).collect::<Vec<_>>(), [good]);
-    let noted = "SELECT count(*) AS n FROM outbox WHERE published_at IS NOT NULL AND note LIKE 'poison%'";
-    assert_eq!(number(&mut raw, noted), 1);
+    assert_eq!(found[1].message.as_ref().unwrap().task, good);
+    let bad = found[0].message.as_ref().unwrap_err();
+    assert_eq!((&bad.source[..], &bad.payload[..], bad.size_bytes), ("outbox/1", &b"{}"[..], 2));
+    assert!(bad.reason.contains("missing field"), "{}", bad.reason);
     assert_eq!(load(store, poison).await.task.status, TaskStatus::Dispatched);
+}
+
+#[tokio::test]
+async fn poison_is_kept_once_for_a_person_to_look_at() {
+    let fixture = fixture().await;
+    for size_bytes in [70_000, 1] {
+        let payload = vec![0xff; 70_000].into();
+        let poison =
+            Poison { size_bytes, ..Poison::new("work/7".into(), "work.files.x".into(), &payload, "why".into()) };
+        let row = PoisonRow { queue: QueueName("files".into()), poison };
+        assert_eq!(fixture.ports.store.outbox(OutboxOp::Poison(row)).await.unwrap(), []);
+    }
+    let kept = "SELECT count(*) AS n FROM poison WHERE source = 'work/7' AND queue = 'files' AND reason = 'why'
+                AND subject = 'work.files.x' AND size_bytes = 70000 AND length(payload) = 65536 AND at > 0";
+    assert_eq!(number(&mut raw(&file(&fixture)), kept), 1);
 }
 
 /// Not a test of anything: `cargo test -p counterstep-adapters --release -- --ignored --nocapture commits_per_second`.

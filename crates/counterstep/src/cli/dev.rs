@@ -34,7 +34,7 @@ pub(super) fn main(registry: Registry, settings: &SettingsArgs, args: &DevArgs) 
     let (listener, api) = args.api.bind(&settings)?;
     let address = listener.local_addr().map_err(Exit::failed)?;
     let routes: Vec<_> = registry.iter().map(|task_type| task_type.decl.route()).collect();
-    let data = settings.database.display().to_string();
+    let data = settings.database.to_string();
     counterstep_node::run(
         &settings,
         Box::pin(async {

@@ -70,7 +70,19 @@ pub fn main(registry: Registry) -> ExitCode {
 /// The demonstration has settings of its own: a flag that it would ignore is refused.
 fn takes_no_settings(matches: &ArgMatches) -> Result<(), Exit> {
     let Some((_, demo)) = matches.subcommand() else { return Ok(()) };
-    let flags = ["config", "data_dir", "database", "objects", "lease", "step_timeout", "upload_timeout", "drain"];
+    let flags = [
+        "config",
+        "data_dir",
+        "database",
+        "nats",
+        "redis",
+        "objects",
+        "allow_plaintext",
+        "lease",
+        "step_timeout",
+        "upload_timeout",
+        "drain",
+    ];
     match flags.iter().find(|flag| demo.value_source(flag) == Some(ValueSource::CommandLine)) {
         None => Ok(()),
         Some(flag) => Err(Exit::config(format_args!(

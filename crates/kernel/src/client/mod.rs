@@ -1,6 +1,8 @@
 //! What clients ask of the engine: submit, cancel, look. Each through the one door.
 
+mod ahead;
 mod cancel;
+mod known;
 mod receipt;
 mod submission;
 

@@ -1,10 +1,10 @@
 //! Receive, then submit. Files are streamed to their place while the request arrives, under an intent that was
 //! committed before the first byte; the submission then makes task, idempotency row and upload steps in one change.
 
-use super::request_uploads;
 use super::submission::{
     Submission, SubmitError, Submitted, both, fingerprint, from_commit, from_objects, invalid, replayed,
 };
+use super::{known, request_uploads};
 use crate::builtin::{FileSource, Upload};
 use crate::context::measured;
 use crate::draft::{As, Draft, NewTask, Received, abandoned_attempt, receive_attempt};
@@ -52,13 +52,7 @@ impl Receipt {
         submission: Submission,
     ) -> BoxFuture<'a, Result<Self, SubmitError>> {
         Box::pin(async move {
-            let replay = match &submission.key {
-                None => None,
-                Some(key) => match engine.ports.store.idempotency(&submission.tenant, key).await? {
-                    None => None,
-                    Some(row) => Some(row.finished.ok_or(SubmitError::InProgress)?),
-                },
-            };
+            let replay = known::look(engine, &submission).await?;
             Ok(Self {
                 id: engine.new_task_id(),
                 engine: engine.clone(),
@@ -125,8 +119,9 @@ impl Receipt {
                 return Err(both(field));
             }
             let (at, bucket) = self.place_of(&file)?;
-            if self.replay.is_none() {
-                let n = self.open(at).await?;
+            // The first file claims the key, and may only then find it used.
+            let n = if self.replay.is_none() { self.open(at).await? } else { None };
+            if let Some(n) = n {
                 let key = format!("{}{n}", self.prefix(at));
                 let (body, digest) = measured(body);
                 file.size_bytes = self.engine.ports.objects.put(&bucket, &key, body).await.map_err(from_objects)?;
@@ -209,11 +204,12 @@ impl Receipt {
         keys::attempt_prefix(&self.submission.tenant, self.id, step, Epoch(0), Attempt(1))
     }
 
-    /// Commits the intent of a step before its first file, and returns the file's number.
-    async fn open(&mut self, at: usize) -> Result<u32, SubmitError> {
+    /// Commits the intent of a step before its first file, and returns the file's number; `None`: the key turned out to
+    /// be used, so this request repeats another one.
+    async fn open(&mut self, at: usize) -> Result<Option<u32>, SubmitError> {
         if let Some(count) = self.received.get_mut(&at) {
             *count += 1;
-            return Ok(*count - 1);
+            return Ok(Some(*count - 1));
         }
         let sweep_after = self.engine.settings.upload_timeout * 2;
         let begin = self.submission.key.clone().filter(|_| !self.key_begun).map(|key| IdempotencyWrite::Begin {
@@ -222,10 +218,19 @@ impl Receipt {
             expires_in: sweep_after,
         });
         let attempt = receive_attempt(self.task_type.decl, at, self.prefix(at), sweep_after);
-        self.write(vec![attempt], begin).await?;
+        match self.write(vec![attempt], begin).await {
+            Ok(()) => {}
+            Err(SubmitError::InProgress) => {
+                let first = known::read(&self.engine, &self.submission).await?;
+                self.replay = Some(first.ok_or(SubmitError::InProgress)?);
+                known::remember(&self.engine, &self.submission).await;
+                return Ok(None);
+            }
+            Err(error) => return Err(error),
+        }
         self.key_begun = true;
         self.received.insert(at, 1);
-        Ok(0)
+        Ok(Some(0))
     }
 
     /// A change that concerns no task yet.
@@ -242,6 +247,7 @@ impl Receipt {
             attempts,
             audit: Vec::new(),
             outbox: Vec::new(),
+            events: Vec::new(),
             idempotency,
         };
         self.engine.ports.store.commit(Guard::Free { rev: Rev(0) }, &transition).await.map(|_| ()).map_err(from_commit)
@@ -262,10 +268,12 @@ impl Receipt {
                 }
                 return replayed(answer);
             }
-            let received = uploads
+            let mut received = uploads
                 .iter()
                 .map(|(at, upload)| self.outputs_of(*at, upload))
                 .collect::<Result<Vec<_>, SubmitError>>()?;
+            let whose = (&self.submission.tenant, self.id);
+            super::ahead::run(&self.engine, &self.task_type, whose, &request, &mut received).await;
             let new = NewTask {
                 id: self.id,
                 tenant: self.submission.tenant.clone(),
@@ -291,21 +299,23 @@ impl Receipt {
                     expires_in: self.engine.settings.idempotency_ttl,
                 });
             }
-            let (guard, transition) = draft.finish(self.engine.new_change_id(), As::Anyone);
-            match self.engine.ports.store.commit(guard, &transition).await {
-                Ok(_) => {}
+            let (guard, mut transition) = draft.finish(self.engine.new_change_id(), As::Anyone);
+            self.engine.add_events(self.task_type.decl, &mut transition);
+            let at = match self.engine.ports.store.commit(guard, &transition).await {
+                Ok(committed) => committed.now,
                 // A request without files claims its key here: another one may have been faster.
                 Err(CommitError::KeyTaken) => return self.lost_race(&fingerprint).await,
                 Err(error) => {
                     // Written, if the task is there: nobody else makes one of this id.
                     let unknown = matches!(error, CommitError::Stale | CommitError::Store(StoreError::Unknown(_)));
-                    let written = unknown && matches!(self.engine.ports.store.load(self.id).await, Ok(Some(_)));
-                    if !written {
-                        return Err(from_commit(error));
+                    let found = if unknown { self.engine.ports.store.load(self.id).await } else { Ok(None) };
+                    match found {
+                        Ok(Some(record)) => record.task.created_at,
+                        Ok(None) | Err(_) => return Err(from_commit(error)),
                     }
                 }
-            }
-            self.engine.announce(&transition).await;
+            };
+            futures::join!(known::remember(&self.engine, &self.submission), self.engine.announce(&transition, at));
             Ok(Submitted { answer, replayed: false })
         })
     }
@@ -320,15 +330,11 @@ impl Receipt {
     }
 
     async fn lost_race(&self, fingerprint: &str) -> Result<Submitted, SubmitError> {
-        let Some(key) = &self.submission.key else { return Err(SubmitError::InProgress) };
-        match self.engine.ports.store.idempotency(&self.submission.tenant, key).await? {
-            Some(row) => match row.finished {
-                Some((first, answer)) if first == fingerprint => replayed(&answer),
-                Some(_) => Err(SubmitError::KeyMismatch),
-                None => Err(SubmitError::InProgress),
-            },
-            None => Err(SubmitError::InProgress),
-        }
+        let Some((first, answer)) = known::read(&self.engine, &self.submission).await? else {
+            return Err(SubmitError::InProgress);
+        };
+        known::remember(&self.engine, &self.submission).await;
+        if first == fingerprint { replayed(&answer) } else { Err(SubmitError::KeyMismatch) }
     }
 
     /// The output of an upload step whose files have arrived.

@@ -286,6 +286,7 @@ impl Draft {
             attempts: self.attempts,
             audit: self.audit,
             outbox: self.outbox,
+            events: Vec::new(),
             idempotency: self.idempotency,
         };
         (guard, transition)

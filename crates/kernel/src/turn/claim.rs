@@ -1,7 +1,8 @@
 //! The start of a turn: whether the task is to be claimed here and now, and in which direction it goes.
 
 use super::forward::{Ahead, ForwardTurn};
-use super::heartbeat::{Tokens, beside};
+use super::heartbeat::{Kept, Tokens, beside};
+use super::lock::{LOOK_AGAIN, TaskLock};
 use super::undo::{Back, UndoTurn};
 use super::{Next, Turn, TurnEnd, end_of};
 use crate::cancel::CancelToken;
@@ -13,6 +14,7 @@ use counterstep_contracts::{Host, TaskId, TaskStatus};
 use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// A claimed task. Which of the two it is decides what can be run at all: there is no way from an undo to a forward
@@ -50,31 +52,46 @@ pub fn turn<'a>(engine: &'a Engine, host: Host, task: TaskId, shutdown: &'a Canc
             return TurnEnd::NotNow;
         }
 
-        let tokens = Tokens::default();
-        let claimed = match claim(engine, task_type, host, record, tokens.clone()).await {
-            Ok(claimed) => claimed,
+        let ttl = engine.lease_of(&task_type);
+        let Some(lock) = TaskLock::take(engine, &record, ttl).await else { return TurnEnd::Busy(LOOK_AGAIN) };
+        let with = (Tokens::default(), Arc::new(lock));
+        let end = match claim(engine, task_type, host, record, with.clone()).await {
+            Ok(claimed) => run(engine, claimed, ttl, with.clone(), shutdown).await,
             // Another host was faster, or a client: whoever has it now, a redelivery finds it at rest or leased.
-            Err(ChangeError::Illegal(_) | ChangeError::Fenced) => return TurnEnd::Busy(engine.lease_of(&task_type)),
-            Err(error) => return end_of(&error, task),
+            Err(ChangeError::Illegal(_) | ChangeError::Fenced) => TurnEnd::Busy(ttl),
+            Err(error) => end_of(&error, task),
         };
-        let (epoch, ended) = match &claimed {
-            Claimed::Forward(turn, next) => (turn.0.record.task.epoch, matches!(next, Next::End).then(|| turn.0.end())),
-            Claimed::Undo(turn, next) => (turn.0.record.task.epoch, matches!(next, Next::End).then(|| turn.0.end())),
-        };
-        if let Some(end) = ended {
-            return tidied(engine, task, end).await;
-        }
-        let lease = (task, epoch, engine.lease_of(&task_type));
-        let work = async {
-            let end = match claimed {
-                Claimed::Forward(turn, next) => turn.run(next).await,
-                Claimed::Undo(turn, next) => turn.run(next).await,
-            };
-            end.unwrap_or_else(|error| end_of(&error, task))
-        };
-        let end = beside(engine, lease, &tokens, shutdown, work).await;
+        with.1.release().await;
         tidied(engine, task, end).await
     })
+}
+
+/// What goes with a turn from its start: the tokens that stop it, and the lock.
+type With = (Tokens, Arc<TaskLock>);
+
+async fn run(
+    engine: &Engine,
+    claimed: Claimed<'_>,
+    ttl: Duration,
+    (tokens, lock): With,
+    shutdown: &CancelToken,
+) -> TurnEnd {
+    let (row, ended) = match &claimed {
+        Claimed::Forward(turn, next) => (&turn.0.record.task, matches!(next, Next::End).then(|| turn.0.end())),
+        Claimed::Undo(turn, next) => (&turn.0.record.task, matches!(next, Next::End).then(|| turn.0.end())),
+    };
+    if let Some(end) = ended {
+        return end;
+    }
+    let kept = Kept { task: row.id, epoch: row.epoch, ttl, lock: &lock };
+    let work = async {
+        let end = match claimed {
+            Claimed::Forward(turn, next) => turn.run(next).await,
+            Claimed::Undo(turn, next) => turn.run(next).await,
+        };
+        end.unwrap_or_else(|error| end_of(&error, kept.task))
+    };
+    beside(engine, kept, &tokens, shutdown, work).await
 }
 
 /// Removes the scratch of a task that has come to rest.
@@ -108,7 +125,7 @@ async fn claim<'a>(
     task_type: TaskType,
     host: Host,
     record: TaskRecord,
-    tokens: Tokens,
+    (tokens, lock): With,
 ) -> Result<Claimed<'a>, ChangeError> {
     let ttl = engine.lease_of(&task_type);
     let task = record.task.id;
@@ -142,6 +159,7 @@ async fn claim<'a>(
         record,
         read_at: engine.ports.clock.monotonic(),
         tokens,
+        lock,
         under_way: FuturesUnordered::new(),
         delayed: BTreeMap::new(),
     };

@@ -2,6 +2,7 @@
 //!
 //! The work is never dropped half-way: this only cancels tokens, and the work stops where it is safe.
 
+use super::lock::TaskLock;
 use crate::cancel::{CancelReason, CancelToken};
 use crate::engine::Engine;
 use crate::ports::{Heartbeat, Signal};
@@ -28,10 +29,20 @@ impl Tokens {
     }
 }
 
+/// What is kept alive beside the work.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Kept<'a> {
+    pub(super) task: TaskId,
+    pub(super) epoch: Epoch,
+    /// Length of the lease, and of the lock.
+    pub(super) ttl: Duration,
+    pub(super) lock: &'a TaskLock,
+}
+
 /// Runs `work` to its end while keeping the lease alive.
-pub(crate) async fn beside<T>(
+pub(super) async fn beside<T>(
     engine: &Engine,
-    lease: (TaskId, Epoch, Duration),
+    kept: Kept<'_>,
     tokens: &Tokens,
     shutdown: &CancelToken,
     work: impl Future<Output = T>,
@@ -43,9 +54,9 @@ pub(crate) async fn beside<T>(
         end
     };
     // The heartbeats end with the work. The two others never end, and may be dropped anywhere: they hold no transaction.
-    let beats = keep_alive(engine, lease, tokens, &done);
+    let beats = keep_alive(engine, kept, tokens, &done);
     let others = async {
-        futures::join!(listen(engine, lease.0, tokens), drain(engine, tokens, shutdown));
+        futures::join!(listen(engine, kept.task, tokens), drain(engine, tokens, shutdown));
     };
     match select(Box::pin(join(work, beats)), Box::pin(others)).await {
         Either::Left(((end, ()), _)) => end,
@@ -54,7 +65,8 @@ pub(crate) async fn beside<T>(
 }
 
 /// Prolongs the lease at a third of its length until the work is done. A heartbeat under way is always awaited.
-async fn keep_alive(engine: &Engine, (task, epoch, ttl): (TaskId, Epoch, Duration), tokens: &Tokens, done: &Notify) {
+async fn keep_alive(engine: &Engine, kept: Kept<'_>, tokens: &Tokens, done: &Notify) {
+    let Kept { task, epoch, ttl, lock } = kept;
     let clock = &engine.ports.clock;
     let mut confirmed = clock.monotonic();
     loop {
@@ -63,7 +75,8 @@ async fn keep_alive(engine: &Engine, (task, epoch, ttl): (TaskId, Epoch, Duratio
         if let Either::Right(_) = select(clock.sleep(pause), Box::pin(done.notified())).await {
             return;
         }
-        match engine.ports.store.heartbeat(task, epoch, ttl).await {
+        let (beat, ()) = join(engine.ports.store.heartbeat(task, epoch, ttl), lock.extend()).await;
+        match beat {
             Ok(Heartbeat::Held { cancel_requested }) => {
                 confirmed = clock.monotonic();
                 if cancel_requested {

@@ -7,6 +7,7 @@ mod attempt;
 mod claim;
 mod forward;
 mod heartbeat;
+mod lock;
 mod undo;
 
 pub use claim::turn;
@@ -19,12 +20,15 @@ use crate::policy;
 use crate::record::{DbTime, TaskRecord};
 use crate::saga::Illegal;
 use crate::task::{Inputs, TaskType};
-use attempt::{Ended, Order};
+use attempt::Ended;
+pub(crate) use attempt::{Order, execute};
 use counterstep_contracts::{Direction, Host, TaskStatus};
 use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
 use heartbeat::Tokens;
+use lock::TaskLock;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// How a turn ended.
@@ -34,7 +38,7 @@ pub enum TurnEnd {
     Rests(TaskStatus),
     /// It was given back: for another host, or until it is due.
     GivenBack,
-    /// Another host holds its lease for so long.
+    /// Another host has it, or is about to: look again after so long.
     Busy(Duration),
     /// It is not due, or not for this kind of host; whoever it is for has been told.
     NotNow,
@@ -89,6 +93,7 @@ struct Turn<'a> {
     /// The timer's value when `record.now` was read.
     read_at: Duration,
     tokens: Tokens,
+    lock: Arc<TaskLock>,
     under_way: FuturesUnordered<BoxFuture<'a, Happened>>,
     /// Steps between two attempts, waited for with the lease held, and when each is due by this host's timer.
     delayed: BTreeMap<usize, Duration>,
@@ -102,7 +107,18 @@ impl<'a> Turn<'a> {
         // The database's time now, by this host's timer since it was last read: deadlines must not wait for a commit.
         let passed = clock.monotonic().saturating_sub(self.read_at);
         record.now = DbTime(record.now.0.saturating_add(i64::try_from(passed.as_micros()).unwrap_or(i64::MAX)));
-        let changed = self.engine.change(&self.task_type, record, As::Owner, decide).await?;
+        let engine = self.engine;
+        let (changed, written) = engine.change_untold(&engine.id, &self.task_type, record, As::Owner, decide).await?;
+        if let Some(transition) = written {
+            // The lock goes with the lease, ahead of the message: another host that gets it at once is to find it free.
+            let given_up = changed.record.task.lease_owner.is_none();
+            let release = async {
+                if given_up {
+                    self.lock.release().await;
+                }
+            };
+            futures::join!(release, engine.announce(&transition, changed.record.task.updated_at));
+        }
         self.record = changed.record;
         self.read_at = clock.monotonic();
         Ok(changed.answer)

@@ -98,13 +98,22 @@ fn broken(error: io::Error) -> s3s::S3Error {
     s3_error!(error, InternalError)
 }
 
-/// Makes each operation call the one of `s3s-fs`.
+/// Makes each operation call the one of `s3s-fs`. That one would make a bucket that is missing, or say that only the
+/// object is: so operations in a bucket look for it first.
 macro_rules! as_files_do {
-    ($($operation:ident: $input:ty => $output:ty),+ $(,)?) => {
+    (
+        $($operation:ident: $input:ty => $output:ty),+;
+        in a bucket: $($inside:ident: $inside_input:ty => $inside_output:ty),+ $(,)?
+    ) => {
         #[async_trait::async_trait]
         impl S3 for BucketFiles {
             $(async fn $operation(&self, request: S3Request<$input>) -> S3Result<S3Response<$output>> {
                 self.files.$operation(request).await
+            })+
+
+            $(async fn $inside(&self, request: S3Request<$inside_input>) -> S3Result<S3Response<$inside_output>> {
+                self.bucket(&request.input.bucket)?;
+                self.files.$inside(request).await
             })+
 
             async fn list_objects_v2(
@@ -128,10 +137,12 @@ macro_rules! as_files_do {
 }
 
 as_files_do! {
+    create_bucket: CreateBucketInput => CreateBucketOutput,
+    list_buckets: ListBucketsInput => ListBucketsOutput;
+    in a bucket:
     abort_multipart_upload: AbortMultipartUploadInput => AbortMultipartUploadOutput,
     complete_multipart_upload: CompleteMultipartUploadInput => CompleteMultipartUploadOutput,
     copy_object: CopyObjectInput => CopyObjectOutput,
-    create_bucket: CreateBucketInput => CreateBucketOutput,
     create_multipart_upload: CreateMultipartUploadInput => CreateMultipartUploadOutput,
     delete_bucket: DeleteBucketInput => DeleteBucketOutput,
     delete_object: DeleteObjectInput => DeleteObjectOutput,
@@ -140,7 +151,6 @@ as_files_do! {
     get_object: GetObjectInput => GetObjectOutput,
     head_bucket: HeadBucketInput => HeadBucketOutput,
     head_object: HeadObjectInput => HeadObjectOutput,
-    list_buckets: ListBucketsInput => ListBucketsOutput,
     list_objects: ListObjectsInput => ListObjectsOutput,
     list_parts: ListPartsInput => ListPartsOutput,
     put_object: PutObjectInput => PutObjectOutput,

@@ -1,9 +1,12 @@
 //! The engine under task types made for it: flow, policies, cancels, undo, recovery. Each test drives turns on real
 //! adapters and reads the outcome back from the audit.
 
+mod ahead;
 mod cancel;
 mod errand;
 mod flow;
+mod hints;
+mod locks;
 mod recovery;
 mod scratch;
 mod undo;

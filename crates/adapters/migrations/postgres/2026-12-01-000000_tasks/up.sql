@@ -117,6 +117,8 @@ CREATE TABLE audit (
 CREATE TABLE outbox (
     id           BIGINT      GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     task         UUID        NOT NULL,
+    -- work: a message for hosts on its queue. events: all that a change tells other services; its queue is empty.
+    kind         TEXT        NOT NULL CHECK (kind IN ('work', 'events')),
     queue        TEXT        NOT NULL,
     dispatch_seq BIGINT      NOT NULL,
     message      TEXT        NOT NULL,
@@ -129,6 +131,19 @@ CREATE TABLE outbox (
 
 CREATE INDEX outbox_to_relay ON outbox (id) WHERE published_at IS NULL;
 CREATE INDEX outbox_by_change ON outbox (change_id) WHERE published_at IS NULL;
+
+-- Messages that nobody understands, for a person to look at. One row for each, however often it was delivered.
+CREATE TABLE poison (
+    id         BIGINT      GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    source     TEXT        NOT NULL UNIQUE,
+    queue      TEXT        NOT NULL,
+    subject    TEXT        NOT NULL,
+    -- At most the first 64 KiB.
+    payload    BYTEA       NOT NULL,
+    size_bytes BIGINT      NOT NULL,
+    reason     TEXT        NOT NULL,
+    at         TIMESTAMPTZ NOT NULL
+);
 
 CREATE TABLE idempotency (
     tenant      TEXT        NOT NULL COLLATE "C",

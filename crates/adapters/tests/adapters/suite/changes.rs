@@ -1,8 +1,8 @@
 //! Transitions for the cases, as small as they can be.
 
 use counterstep_contracts::{
-    Attempt, AuditSeq, ChangeId, Direction, Epoch, Host, Outcome, QueueName, Rev, StepNo, TaskId, TaskStatus, Tenant,
-    WorkerMessage,
+    Attempt, AuditSeq, ChangeId, Direction, Epoch, Host, Outcome, QueueName, Rev, StatusChange, StepNo, TaskEvent,
+    TaskId, TaskStatus, Tenant, WorkerMessage,
 };
 use counterstep_kernel::ports::{CommitError, Committed, Store};
 use counterstep_kernel::record::{DbTime, StepRow, TaskRecord, TaskRow};
@@ -36,6 +36,23 @@ pub(crate) fn message(task: TaskId, dispatch_seq: i64) -> WorkerMessage {
         dispatch_seq,
         traceparent: None,
         outputs: serde_json::Map::new(),
+    }
+}
+
+pub(crate) fn event(task: TaskId, seq: i64) -> TaskEvent {
+    TaskEvent {
+        task,
+        task_type: "Zip".to_owned(),
+        version: 1,
+        tenant: Tenant::default(),
+        seq: AuditSeq(seq),
+        event: "step_succeeded".to_owned(),
+        status: StatusChange { from: Some(TaskStatus::Running), to: TaskStatus::Running },
+        step: None,
+        attempt: Some(Attempt(1)),
+        epoch: Epoch(1),
+        actor: "test".to_owned(),
+        traceparent: None,
     }
 }
 
@@ -99,6 +116,7 @@ pub(crate) fn nothing(task: TaskId) -> Transition {
         attempts: Vec::new(),
         audit: Vec::new(),
         outbox: Vec::new(),
+        events: Vec::new(),
         idempotency: None,
     }
 }

@@ -2,7 +2,7 @@
 
 use super::changes::*;
 use counterstep_contracts::{AuditSeq, Epoch, QueueName, Rev, StepNo, StepStatus, TaskStatus, Tenant, WaitReason};
-use counterstep_kernel::ports::{CommitError, Heartbeat, OutboxOp, Ports, StoreError};
+use counterstep_kernel::ports::{CommitError, Heartbeat, OutboxOp, Outgoing, Ports, StoreError};
 use counterstep_kernel::record::{Failure, History, StepRow, UndoGoal};
 use counterstep_kernel::transition::{Guard, IdempotencyWrite, LeaseChange, OutboxWrite, Time};
 use futures::future::join_all;
@@ -226,7 +226,9 @@ pub(crate) async fn a_change_whose_last_part_fails_leaves_nothing(ports: &Ports)
     let now = load(store, record.task.id).await;
     assert_eq!((now.task, now.steps, store.history(record.task.id).await.unwrap()), before);
     let messages = store.outbox(OutboxOp::Take { older_than: Duration::ZERO, limit: 10 }).await.unwrap();
-    assert_eq!(messages.iter().map(|row| row.message.dispatch_seq).collect::<Vec<_>>(), [1]);
+    assert!(
+        matches!(&messages[..], [only] if matches!(&only.content, Outgoing::Work { message, .. } if message.dispatch_seq == 1))
+    );
 
     // A new task that fails is not there at all.
     let mut change = submit(super::changes::row(new_task()));

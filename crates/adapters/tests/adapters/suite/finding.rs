@@ -2,7 +2,7 @@
 
 use super::changes::*;
 use counterstep_contracts::{QueueName, TaskId, TaskStatus, Tenant, WaitReason};
-use counterstep_kernel::ports::{Due, OutboxOp, Ports, Store, TaskQuery};
+use counterstep_kernel::ports::{Due, OutboxOp, OutboxRow, Outgoing, Poison, PoisonRow, Ports, Store, TaskQuery};
 use counterstep_kernel::record::{TaskRecord, TaskRow};
 use counterstep_kernel::transition::{LeaseChange, OutboxWrite, Time};
 use std::time::Duration;
@@ -147,8 +147,17 @@ pub(crate) async fn a_list_pages_from_the_newest_and_filters(ports: &Ports) {
     assert_eq!(store.list(&TaskQuery::default()).await.unwrap(), []);
 }
 
-async fn take(store: &dyn Store, older_than: Duration) -> Vec<counterstep_kernel::ports::OutboxRow> {
+async fn take(store: &dyn Store, older_than: Duration) -> Vec<OutboxRow> {
     store.outbox(OutboxOp::Take { older_than, limit: 10 }).await.unwrap()
+}
+
+/// Of messages for hosts.
+fn tasks(rows: &[OutboxRow]) -> Vec<TaskId> {
+    let task = |row: &OutboxRow| match &row.content {
+        Outgoing::Work { message, .. } => Some(message.task),
+        Outgoing::Events { .. } => None,
+    };
+    rows.iter().filter_map(task).collect()
 }
 
 pub(crate) async fn a_relay_takes_each_message_once_until_it_is_marked(ports: &Ports) {
@@ -157,11 +166,11 @@ pub(crate) async fn a_relay_takes_each_message_once_until_it_is_marked(ports: &P
     let second = submitted(store, row(new_task())).await;
     assert_eq!(take(store, MINUTE).await, []);
     let one = store.outbox(OutboxOp::Take { older_than: Duration::ZERO, limit: 1 }).await.unwrap();
-    assert_eq!(one[0].message, message(first.task.id, 1));
-    assert_eq!(one[0].queue, QueueName("files".into()));
+    let sent = Outgoing::Work { queue: QueueName("files".into()), message: message(first.task.id, 1) };
+    assert_eq!(one[0].content, sent);
     // The first is hidden from other relays for a while.
     let two = take(store, Duration::ZERO).await;
-    assert_eq!(two.iter().map(|row| row.message.task).collect::<Vec<_>>(), [second.task.id]);
+    assert_eq!(tasks(&two), [second.task.id]);
     assert_eq!(take(store, Duration::ZERO).await, []);
     let ids = vec![one[0].id, two[0].id];
     assert_eq!(store.outbox(OutboxOp::Mark(ids.clone())).await.unwrap(), []);
@@ -176,5 +185,35 @@ pub(crate) async fn a_mark_of_a_change_marks_all_its_messages(ports: &Ports) {
     let other = submitted(store, row(new_task())).await;
     assert_eq!(store.outbox(OutboxOp::MarkChanges(vec![change.change_id, new_change()])).await.unwrap(), []);
     let left = take(store, Duration::ZERO).await;
-    assert_eq!(left.iter().map(|row| row.message.task).collect::<Vec<_>>(), [other.task.id]);
+    assert_eq!(tasks(&left), [other.task.id]);
+}
+
+pub(crate) async fn the_events_of_a_change_are_one_row_of_its_own_kind(ports: &Ports) {
+    let store = &*ports.store;
+    let mut change = submit(row(new_task()));
+    let events: Vec<_> = (1..=3).map(|seq| event(change.task_id, seq)).collect();
+    change.events = events.clone();
+    let at = commit(store, NEW, &change).await.unwrap().now;
+    let taken = take(store, Duration::ZERO).await;
+    assert_eq!(tasks(&taken), [change.task_id]);
+    let told: Vec<_> =
+        taken.into_iter().map(|row| row.content).filter(|it| matches!(it, Outgoing::Events { .. })).collect();
+    assert_eq!(told, [Outgoing::Events { at, events }]);
+
+    let mut marked = submit(row(new_task()));
+    marked.events = vec![event(marked.task_id, 1)];
+    commit(store, NEW, &marked).await.unwrap();
+    store.outbox(OutboxOp::MarkChanges(vec![marked.change_id])).await.unwrap();
+    assert_eq!(take(store, Duration::ZERO).await, []);
+}
+
+pub(crate) async fn poison_may_be_kept_twice_and_is_no_message(ports: &Ports) {
+    let payload = vec![0; 70_000].into();
+    let poison = Poison::new("work/1".into(), "work.files.Zip.v1".into(), &payload, "no JSON".into());
+    assert_eq!((poison.payload.len(), poison.size_bytes), (64 * 1024, 70_000));
+    for _ in 0..2 {
+        let row = PoisonRow { queue: QueueName("files".into()), poison: poison.clone() };
+        assert_eq!(ports.store.outbox(OutboxOp::Poison(row)).await.unwrap(), []);
+    }
+    assert_eq!(take(&*ports.store, Duration::ZERO).await, []);
 }

@@ -19,10 +19,6 @@ impl WorkerProcess {
         let mut command = Command::new(std::env::current_exe().map_err(cannot)?);
         command
             .arg("worker")
-            .arg("--database")
-            .arg(format!("sqlite://{}", settings.database.display()))
-            .arg("--objects")
-            .arg(format!("file://{}", settings.objects.display()))
             .args(
                 settings
                     .scratch

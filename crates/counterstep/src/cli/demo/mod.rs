@@ -103,18 +103,7 @@ fn settings(folder: &Path, args: &DemoArgs) -> Settings {
         engine.step_timeout = CRASH_STEP_TIMEOUT;
         engine.cancel_grace = CRASH_GRACE;
     }
-    Settings {
-        database: folder.join("counterstep.db"),
-        objects: folder.join("objects"),
-        scratch: folder.join("scratch"),
-        engine,
-        log: args.log.clone(),
-        log_format: LogFormat::Text,
-        listen: None,
-        concurrency: None,
-        queues: None,
-        every: None,
-    }
+    Settings { engine, log: args.log.clone(), ..Settings::in_folder(folder) }
 }
 
 fn sample_files(folder: &Path) -> Result<Vec<PathBuf>, Exit> {

@@ -1,9 +1,10 @@
 //! The database's times as RFC 3339 texts. A dozen lines of calendar, so that no date crate is needed for one format.
 
-use counterstep_kernel::record::DbTime;
+use crate::record::DbTime;
 
 /// `2026-11-20T23:11:05.123456Z`.
-pub(crate) fn rfc3339(time: DbTime) -> String {
+#[must_use]
+pub fn rfc3339(time: DbTime) -> String {
     let (seconds, micros) = (time.0.div_euclid(1_000_000), time.0.rem_euclid(1_000_000));
     let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
     let (year, month, day) = civil(days);

@@ -1,12 +1,12 @@
-//! Which keys and prefixes may become paths. Everything that touches the file system asks here first, so that no key,
-//! whoever made it, ever leads out of its bucket's folder. Must not touch the file system itself.
+//! Which keys and prefixes are acceptable. Every object store asks here first, so that the same keys work in all of them,
+//! and that no key, whoever made it, ever leads out of its bucket. Must not touch a store itself.
 
 use counterstep_kernel::keys::is_bucket_name;
 use counterstep_kernel::ports::ObjectError;
 
 /// A name that can stand as one segment of a path: `[A-Za-z0-9._-]`, not `.` or `..`, at most 200 bytes (a file system
 /// takes 255, and the half-done upload beside an object has a longer name).
-pub(super) fn is_segment(name: &str) -> bool {
+pub(crate) fn is_segment(name: &str) -> bool {
     (1..=200).contains(&name.len())
         && name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-'))
         && name != "."
@@ -18,19 +18,19 @@ fn refused(what: &str, text: &str) -> ObjectError {
 }
 
 /// A bucket's name.
-pub(super) fn bucket(name: &str) -> Result<&str, ObjectError> {
+pub(crate) fn bucket(name: &str) -> Result<&str, ObjectError> {
     if is_bucket_name(name) { Ok(name) } else { Err(refused("bucket", name)) }
 }
 
 /// An object's key: `t/` and segments.
-pub(super) fn key(key: &str) -> Result<&str, ObjectError> {
+pub(crate) fn key(key: &str) -> Result<&str, ObjectError> {
     let inner = key.strip_prefix("t/").ok_or_else(|| refused("object key", key))?;
     if inner.split('/').all(is_segment) { Ok(key) } else { Err(refused("object key", key)) }
 }
 
 /// A folder of keys that may be deleted: `t/{tenant}/{task}/` or below. Nobody ever deletes a whole tenant, so a
 /// shorter prefix is a mistake.
-pub(super) fn deletable_prefix(prefix: &str) -> Result<&str, ObjectError> {
+pub(crate) fn deletable_prefix(prefix: &str) -> Result<&str, ObjectError> {
     let folder = listable_prefix(prefix)?;
     if prefix.split('/').filter(|segment| !segment.is_empty()).count() < 3 {
         return Err(refused("prefix to delete", prefix));
@@ -39,7 +39,7 @@ pub(super) fn deletable_prefix(prefix: &str) -> Result<&str, ObjectError> {
 }
 
 /// A folder of keys that may be listed: nothing, `t/`, or segments below it. Returns it without the slash at its end.
-pub(super) fn listable_prefix(prefix: &str) -> Result<&str, ObjectError> {
+pub(crate) fn listable_prefix(prefix: &str) -> Result<&str, ObjectError> {
     if prefix.is_empty() || prefix == "t/" {
         return Ok(prefix.trim_end_matches('/'));
     }

@@ -1,6 +1,10 @@
 //! Settings: flags, then `COUNTERSTEP_*` variables, then a TOML file, then defaults. Unknown keys are errors, and so
 //! are secrets among the flags, where every user of the machine could read them.
 
+mod places;
+
+pub use places::{Database, ObjectPlace, SecretUrl, Server};
+
 use crate::exit::Exit;
 use counterstep_contracts::retry::parse_duration;
 use counterstep_kernel::EngineSettings;
@@ -30,12 +34,24 @@ pub struct SettingsArgs {
     /// Folder for everything that has no place of its own [default: counterstep-data]
     #[arg(long, env = "COUNTERSTEP_DATA_DIR", global = true)]
     pub data_dir: Option<PathBuf>,
-    /// Database: sqlite://PATH [default: a file in the data folder]
-    #[arg(long, env = "COUNTERSTEP_DATABASE", global = true)]
+    /// Database: sqlite://PATH or postgres://USER@HOST/NAME [default: a file in the data folder]
+    #[arg(long, env = "COUNTERSTEP_DATABASE", global = true, hide_env_values = true)]
     pub database: Option<String>,
-    /// Object store: file://PATH [default: a folder in the data folder]
+    /// Messages, with PostgreSQL: nats://HOST:4222, or several with commas between them
+    #[arg(long, env = "COUNTERSTEP_NATS", global = true, hide_env_values = true)]
+    pub nats: Option<String>,
+    /// Locks and fast checks, where there is one: redis://HOST:6379, or several with commas between them
+    #[arg(long, env = "COUNTERSTEP_REDIS", global = true, hide_env_values = true)]
+    pub redis: Option<String>,
+    /// Object store: file://PATH, s3://BUCKET?endpoint=URL [default: a folder in the data folder]
     #[arg(long, env = "COUNTERSTEP_OBJECTS", global = true)]
     pub objects: Option<String>,
+    /// Tell other services of every change, as events on NATS [default: true where there is NATS]
+    #[arg(long, env = "COUNTERSTEP_EVENTS", global = true)]
+    pub events: Option<bool>,
+    /// Connect to servers of other machines without TLS
+    #[arg(long, env = "COUNTERSTEP_ALLOW_PLAINTEXT", global = true)]
+    pub allow_plaintext: bool,
     /// How long a claim holds without a heartbeat, for types that declare none [default: 30s]
     #[arg(long, env = "COUNTERSTEP_LEASE", global = true)]
     pub lease: Option<String>,
@@ -68,7 +84,18 @@ pub struct SettingsArgs {
 struct File {
     data_dir: Option<PathBuf>,
     database: Option<String>,
+    database_ca_file: Option<PathBuf>,
+    database_password_file: Option<PathBuf>,
+    nats: Option<String>,
+    nats_ca_file: Option<PathBuf>,
+    nats_credentials_file: Option<PathBuf>,
+    redis: Option<String>,
+    redis_ca_file: Option<PathBuf>,
+    redis_password_file: Option<PathBuf>,
     objects: Option<String>,
+    events: Option<bool>,
+    #[serde(default)]
+    allow_plaintext: bool,
     lease: Option<String>,
     step_timeout: Option<String>,
     upload_timeout: Option<String>,
@@ -87,7 +114,11 @@ const VARIABLES: &[&str] = &[
     "CONFIG",
     "DATA_DIR",
     "DATABASE",
+    "NATS",
+    "REDIS",
     "OBJECTS",
+    "EVENTS",
+    "ALLOW_PLAINTEXT",
     "LEASE",
     "STEP_TIMEOUT",
     "UPLOAD_TIMEOUT",
@@ -106,10 +137,16 @@ const VARIABLES: &[&str] = &[
 /// Settings that have been checked.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// The SQLite file.
-    pub database: PathBuf,
-    /// The objects' folder.
-    pub objects: PathBuf,
+    /// The truth.
+    pub database: Database,
+    /// Messages; with PostgreSQL only, and always then.
+    pub nats: Option<Server>,
+    /// Locks and fast checks.
+    pub redis: Option<Server>,
+    /// Objects.
+    pub objects: ObjectPlace,
+    /// Whether servers of other machines may be spoken to in the clear.
+    pub allow_plaintext: bool,
     /// The scratch folder of this host.
     pub scratch: PathBuf,
     /// The engine's.
@@ -128,6 +165,28 @@ pub struct Settings {
     pub every: Option<Duration>,
 }
 
+impl Settings {
+    /// Everything in one folder, and the defaults for the rest.
+    #[must_use]
+    pub fn in_folder(folder: &Path) -> Self {
+        Self {
+            database: Database::Sqlite(folder.join("counterstep.db")),
+            nats: None,
+            redis: None,
+            objects: ObjectPlace::Folder(folder.join("objects")),
+            allow_plaintext: false,
+            scratch: folder.join("scratch"),
+            engine: EngineSettings::default(),
+            log: "info".to_owned(),
+            log_format: LogFormat::Text,
+            listen: None,
+            concurrency: None,
+            queues: None,
+            every: None,
+        }
+    }
+}
+
 impl SettingsArgs {
     /// Checks flags, variables and file, and fills in what they leave out.
     ///
@@ -137,15 +196,35 @@ impl SettingsArgs {
         check_surroundings()?;
         let file = self.config.as_deref().map_or_else(|| Ok(File::default()), read_file)?;
         let data = self.data_dir.clone().or(file.data_dir).unwrap_or_else(|| PathBuf::from("counterstep-data"));
-        let database = self.database.clone().or(file.database);
-        let objects = self.objects.clone().or(file.objects);
+        let given = places::Given {
+            database: self.database.clone().or(file.database),
+            database_ca_file: file.database_ca_file,
+            database_password_file: file.database_password_file,
+            nats: self.nats.clone().or(file.nats),
+            nats_ca_file: file.nats_ca_file,
+            nats_credentials_file: file.nats_credentials_file,
+            redis: self.redis.clone().or(file.redis),
+            redis_ca_file: file.redis_ca_file,
+            redis_password_file: file.redis_password_file,
+            objects: self.objects.clone().or(file.objects),
+            data_dir: data.clone(),
+        };
+        let places::Places { database, nats, redis, objects } = given.check()?;
         let defaults = EngineSettings::default();
         let time = |name: &str, flag: &Option<String>, file: Option<String>, default: Duration| {
             flag.clone().or(file).map_or(Ok(default), |text| duration(name, &text))
         };
+        let events = self.events.or(file.events);
+        if events == Some(true) && nats.is_none() {
+            return Err(Exit::config("setting `events`: without NATS there is nobody to tell: set --nats too"));
+        }
+        let events = events.unwrap_or(nats.is_some());
         Ok(Settings {
-            database: place("database", database, "sqlite", || data.join("counterstep.db"))?,
-            objects: place("objects", objects, "file", || data.join("objects"))?,
+            database,
+            nats,
+            redis,
+            objects,
+            allow_plaintext: self.allow_plaintext || file.allow_plaintext,
             scratch: data.join("scratch"),
             engine: EngineSettings {
                 lease: time("lease", &self.lease, file.lease, defaults.lease)?,
@@ -158,6 +237,7 @@ impl SettingsArgs {
                 )?,
                 cancel_grace: time("cancel_grace", &self.cancel_grace, file.cancel_grace, defaults.cancel_grace)?,
                 drain: time("drain", &self.drain, file.drain, defaults.drain)?,
+                events,
                 faults: self.plant_fault.clone(),
                 ..defaults
             },
@@ -195,15 +275,6 @@ pub fn duration(name: &str, text: &str) -> Result<Duration, Exit> {
             text.escape_debug()
         ))
     })
-}
-
-fn place(name: &str, url: Option<String>, scheme: &str, default: impl FnOnce() -> PathBuf) -> Result<PathBuf, Exit> {
-    let Some(url) = url else { return Ok(default()) };
-    match url.split_once("://") {
-        Some((given, path)) if given == scheme && !path.is_empty() => Ok(PathBuf::from(path)),
-        // The value is not repeated: it may hold a password.
-        _ => Err(Exit::config(format_args!("setting `{name}`: expected {scheme}://PATH; no other scheme is known"))),
-    }
 }
 
 /// Checks what a process finds before it reads its own flags: a secret among the arguments, which the parser might
@@ -284,12 +355,6 @@ mod tests {
         for fine in ["x --database postgres://me@db/x", "x --database sqlite:///tmp/a:b@c.db", "x --listen [::1]:80"] {
             assert!(refuse_secrets(words(fine)).is_ok(), "{fine}");
         }
-    }
-
-    #[test]
-    fn a_password_is_not_repeated_in_the_error() {
-        let error = place("database", Some("mysql://me:secret@db".into()), "sqlite", PathBuf::new).unwrap_err();
-        assert!(!error.message.contains("secret"), "{error}");
     }
 
     #[test]

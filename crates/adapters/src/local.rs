@@ -1,0 +1,145 @@
+//! Locks and hints within one process, for the embedded set.
+//!
+//! Several processes may share one database file, and then each has its own: they see fewer collisions coming and ask
+//! the rows more often. That is all, for neither decides anything; on one file the lease in the row is the lock.
+
+use async_trait::async_trait;
+use counterstep_contracts::TaskId;
+use counterstep_kernel::ports::{Acquired, HintError, Hints, LockError, LockTag, Locks};
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// A table may hold so many entries before those that have ended are removed.
+const TIDY_AT: usize = 1024;
+/// Hints are forgotten beyond so many; they may be.
+const MOST_HINTS: usize = 65_536;
+
+/// Entries that end by themselves.
+#[derive(Debug)]
+struct Passing<K, V> {
+    entries: HashMap<K, (V, Instant)>,
+    tidy_at: usize,
+}
+
+impl<K, V> Default for Passing<K, V> {
+    fn default() -> Self {
+        Self { entries: HashMap::new(), tidy_at: TIDY_AT }
+    }
+}
+
+impl<K: Hash + Eq, V> Passing<K, V> {
+    fn get<Q: Hash + Eq + ?Sized>(&mut self, key: &Q) -> Option<&mut (V, Instant)>
+    where
+        K: std::borrow::Borrow<Q>,
+    {
+        self.entries.get_mut(key).filter(|(_, until)| *until > Instant::now())
+    }
+
+    fn put(&mut self, key: K, value: V, ttl: Duration) {
+        if self.entries.len() >= self.tidy_at {
+            let now = Instant::now();
+            self.entries.retain(|_, (_, until)| *until > now);
+            // So that a table full of live entries is not walked through for each new one.
+            self.tidy_at = (self.entries.len() * 2).max(TIDY_AT);
+        }
+        self.entries.insert(key, (value, Instant::now() + ttl));
+    }
+}
+
+fn open<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Locks of the tasks that this process runs.
+#[derive(Debug, Default)]
+pub struct LocalLocks {
+    held: Mutex<Passing<TaskId, LockTag>>,
+    next: AtomicU64,
+}
+
+#[async_trait]
+impl Locks for LocalLocks {
+    async fn acquire(&self, task: TaskId, ttl: Duration) -> Result<Acquired, LockError> {
+        let mut held = open(&self.held);
+        if held.get(&task).is_some() {
+            return Ok(Acquired::Elsewhere);
+        }
+        let tag = LockTag(self.next.fetch_add(1, Ordering::Relaxed).to_be_bytes().to_vec());
+        held.put(task, tag.clone(), ttl);
+        Ok(Acquired::Held(tag))
+    }
+
+    async fn extend(&self, task: TaskId, tag: &LockTag, ttl: Duration) -> Result<bool, LockError> {
+        let mut held = open(&self.held);
+        let ours = held.get(&task).filter(|(holder, _)| holder == tag);
+        Ok(ours.map(|(_, until)| *until = Instant::now() + ttl).is_some())
+    }
+
+    async fn release(&self, task: TaskId, tag: &LockTag) -> Result<(), LockError> {
+        let mut held = open(&self.held);
+        if held.get(&task).is_some_and(|(holder, _)| holder == tag) {
+            held.entries.remove(&task);
+        }
+        Ok(())
+    }
+}
+
+/// What one process remembers.
+#[derive(Debug, Default)]
+pub struct LocalHints {
+    remembered: Mutex<Passing<String, ()>>,
+    counted: Mutex<Passing<String, u64>>,
+    kept: Mutex<Passing<String, String>>,
+}
+
+/// Puts a hint, and forgets all of its kind where there are too many.
+fn hint<V>(table: &mut Passing<String, V>, key: &str, value: V, ttl: Duration) {
+    if table.entries.len() >= MOST_HINTS {
+        table.entries.clear();
+    }
+    table.put(key.to_owned(), value, ttl);
+}
+
+#[async_trait]
+impl Hints for LocalHints {
+    async fn seen(&self, key: &str) -> Result<bool, HintError> {
+        Ok(open(&self.remembered).get(key).is_some())
+    }
+
+    async fn remember(&self, key: &str, ttl: Duration) -> Result<(), HintError> {
+        hint(&mut open(&self.remembered), key, (), ttl);
+        Ok(())
+    }
+
+    async fn bump(&self, counter: &str, window: Duration) -> Result<u64, HintError> {
+        let mut counted = open(&self.counted);
+        if let Some((count, _)) = counted.get(counter) {
+            *count += 1;
+            return Ok(*count);
+        }
+        hint(&mut counted, counter, 1, window);
+        Ok(1)
+    }
+
+    async fn get(&self, key: &str) -> Result<Option<String>, HintError> {
+        Ok(open(&self.kept).get(key).map(|(value, _)| value.clone()))
+    }
+
+    async fn set(&self, key: &str, value: &str, ttl: Duration) -> Result<(), HintError> {
+        hint(&mut open(&self.kept), key, value.to_owned(), ttl);
+        Ok(())
+    }
+
+    async fn swap(&self, key: &str, was: Option<&str>, value: &str, ttl: Duration) -> Result<bool, HintError> {
+        let mut kept = open(&self.kept);
+        if kept.get(key).map(|(value, _)| value.as_str()) != was {
+            return Ok(false);
+        }
+        hint(&mut kept, key, value.to_owned(), ttl);
+        Ok(true)
+    }
+}

@@ -1,0 +1,150 @@
+//! The connection: made without end, with a bounded pause between tries, and what is known about it for a health check.
+
+use super::options::{NatsAuth, NatsOpenError, NatsOptions, addresses};
+use async_nats::connection::State;
+use async_nats::{Client, ConnectOptions, Event};
+use counterstep_kernel::ports::QueueError;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// A connection, and the last thing that went wrong with it.
+#[derive(Debug, Clone)]
+pub(super) struct Link {
+    pub(super) client: Client,
+    problem: Arc<Mutex<Option<String>>>,
+    connects: Arc<AtomicU64>,
+}
+
+impl Link {
+    /// Starts to connect; does not wait for a server that is not there.
+    pub(super) async fn open(options: &NatsOptions) -> Result<Self, NatsOpenError> {
+        let addresses = addresses(options)?;
+        crate::tls::install_provider();
+        let problem = Arc::new(Mutex::new(None));
+        let noted = problem.clone();
+        let connects = Arc::new(AtomicU64::new(0));
+        let counted = connects.clone();
+        let connect = ConnectOptions::new()
+            .name("counterstep")
+            // A process that starts before its server waits for it beside its work: messages are only wake-ups.
+            .retry_on_initial_connect()
+            .max_reconnects(None)
+            .reconnect_delay_callback(pause)
+            .connection_timeout(options.timeout)
+            .request_timeout(Some(options.timeout))
+            // A server that went away without a word is noticed after two of these.
+            .ping_interval(Duration::from_secs(5))
+            .event_callback(move |event| {
+                if matches!(event, Event::Connected) {
+                    counted.fetch_add(1, Ordering::Relaxed);
+                }
+                note(&noted, &event);
+                std::future::ready(())
+            });
+        let connect = authenticate(connect, &options.auth).await?;
+        let connect = match &options.ca_file {
+            Some(path) => {
+                readable(path)?;
+                connect.add_root_certificates(path.clone()).require_tls(true)
+            }
+            None => connect,
+        };
+        let client = connect.connect(addresses).await.map_err(|error| NatsOpenError::Client(error.to_string()))?;
+        Ok(Self { client, problem, connects })
+    }
+
+    /// Whether requests make sense at the moment.
+    pub(super) fn check(&self) -> Result<(), QueueError> {
+        match self.client.connection_state() {
+            State::Connected => Ok(()),
+            State::Pending | State::Disconnected => Err(QueueError(self.why())),
+        }
+    }
+
+    /// Grows with each connection: behind another one there may be a server without our streams.
+    pub(super) fn connects(&self) -> u64 {
+        self.connects.load(Ordering::Relaxed)
+    }
+
+    fn why(&self) -> String {
+        let problem = self.problem.lock().unwrap_or_else(PoisonError::into_inner);
+        problem.as_ref().map_or_else(
+            || "not connected to NATS".to_owned(),
+            |problem| format!("not connected to NATS; the last problem was: {problem}"),
+        )
+    }
+}
+
+fn note(problem: &Mutex<Option<String>>, event: &Event) {
+    let text = match event {
+        Event::Connected => {
+            tracing::info!("connected to NATS");
+            *problem.lock().unwrap_or_else(PoisonError::into_inner) = None;
+            return;
+        }
+        Event::Disconnected => {
+            tracing::warn!("the connection to NATS was lost");
+            return;
+        }
+        Event::SlowConsumer(_) | Event::LameDuckMode | Event::Draining | Event::Closed => {
+            tracing::warn!(%event, "NATS");
+            return;
+        }
+        Event::ServerError(error) => error.to_string(),
+        Event::ClientError(error) => error.to_string(),
+    };
+    let mut last = problem.lock().unwrap_or_else(PoisonError::into_inner);
+    // Every try to reconnect says the same: once is enough.
+    if last.as_ref() != Some(&text) {
+        tracing::warn!(error = %text, "NATS");
+        *last = Some(text);
+    }
+}
+
+/// From a tenth of a second to two seconds.
+fn pause(attempts: usize) -> Duration {
+    let doublings = u32::try_from(attempts.saturating_sub(1).min(5)).unwrap_or(5);
+    Duration::from_millis(100 * 2_u64.pow(doublings)).min(Duration::from_secs(2))
+}
+
+async fn authenticate(connect: ConnectOptions, auth: &NatsAuth) -> Result<ConnectOptions, NatsOpenError> {
+    Ok(match auth {
+        NatsAuth::None => connect,
+        NatsAuth::Credentials(path) => {
+            connect.credentials_file(path).await.map_err(|source| NatsOpenError::File { path: path.clone(), source })?
+        }
+        NatsAuth::UserPassword { user, password_file } => {
+            connect.user_and_password(user.clone(), secret(password_file)?)
+        }
+        NatsAuth::Token(path) => connect.token(secret(path)?),
+        NatsAuth::Nkey(path) => connect.nkey(secret(path)?),
+    })
+}
+
+/// A secret in a file, without the line break that editors leave behind it.
+fn secret(path: &Path) -> Result<String, NatsOpenError> {
+    let text = std::fs::read_to_string(path).map_err(|source| NatsOpenError::File { path: path.to_owned(), source })?;
+    match text.trim_end_matches(['\r', '\n']) {
+        "" => Err(NatsOpenError::File { path: path.to_owned(), source: std::io::Error::other("it is empty") }),
+        secret => Ok(secret.to_owned()),
+    }
+}
+
+// The client reads certificates with each connect, where an unreadable file would only be one more failed try.
+fn readable(path: &Path) -> Result<(), NatsOpenError> {
+    std::fs::read(path).map(drop).map_err(|source| NatsOpenError::File { path: path.to_owned(), source })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_pause_between_two_tries_is_bounded() {
+        assert_eq!(pause(0), Duration::from_millis(100));
+        assert_eq!(pause(3), Duration::from_millis(400));
+        assert_eq!(pause(usize::MAX), Duration::from_secs(2));
+    }
+}

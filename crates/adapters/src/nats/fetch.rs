@@ -1,0 +1,172 @@
+//! One fetch: over several queues, no more than was asked for, and nothing lost where it is dropped half-way.
+
+use super::pool::{Arrived, Lane, Pool, Request};
+use super::streams::Streams;
+use async_nats::jetstream::Message;
+use counterstep_contracts::{QueueName, WorkerMessage};
+use counterstep_kernel::ports::{Delivery, DeliveryTag, Poison, QueueError};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::Poll;
+use std::time::Duration;
+use tokio::time::{Instant, sleep, sleep_until, timeout_at};
+
+/// Less than this is not worth a request.
+const SHORTEST: Duration = Duration::from_millis(5);
+
+/// Which queue comes first: another one each time, so that a busy one does not keep the others out.
+static TURN: AtomicUsize = AtomicUsize::new(0);
+
+/// Up to `max` deliveries, waiting up to `wait` for the first.
+pub(super) async fn fetch(
+    streams: &Streams,
+    pool: &Pool,
+    queues: &[QueueName],
+    (max, wait): (usize, Duration),
+) -> Result<Vec<Delivery>, QueueError> {
+    let until = Instant::now() + wait;
+    if max == 0 || queues.is_empty() {
+        sleep_until(until).await;
+        return Ok(Vec::new());
+    }
+    let mut fetching = Fetching::begin(pool, queues, max);
+    // What a request of an earlier fetch has brought is handed over whatever the connection does now.
+    fetching.collect().await;
+    // A look without a wait still needs the way to the server and back.
+    let limit = if wait.is_zero() { Instant::now() + streams.options.timeout } else { until };
+    while fetching.found.is_empty() {
+        streams.link.check()?;
+        let left = until.saturating_duration_since(Instant::now());
+        if !wait.is_zero() && left < SHORTEST {
+            sleep_until(until).await;
+            break;
+        }
+        // Making a consumer may take longer than the wait, and its time limit bounds it.
+        fetching.ask(streams, left).await?;
+        match timeout_at(limit, fetching.first()).await {
+            Ok(None) => fetching.collect().await,
+            Ok(Some((queue, error))) => {
+                tracing::warn!(%queue, error, "a pull request failed; looking for its consumer");
+                streams.forget(&queue);
+                sleep(left.min(SHORTEST * 10)).await;
+            }
+            // The wait is over. What the request may still bring is for the next fetch.
+            Err(_) => break,
+        }
+        if wait.is_zero() {
+            break;
+        }
+    }
+    Ok(fetching.finish(streams.options.max_message_bytes))
+}
+
+/// The lanes that a fetch has taken, and what it has found. Dropped, it gives everything back.
+struct Fetching<'a> {
+    pool: &'a Pool,
+    lanes: Vec<(QueueName, Lane)>,
+    found: Vec<(QueueName, Message)>,
+    max: usize,
+}
+
+impl<'a> Fetching<'a> {
+    fn begin(pool: &'a Pool, queues: &[QueueName], max: usize) -> Self {
+        let mut lanes: Vec<_> = queues.iter().map(|queue| (queue.clone(), pool.take(queue))).collect();
+        let first = TURN.fetch_add(1, Ordering::Relaxed) % lanes.len();
+        lanes.rotate_left(first);
+        Self { pool, lanes, found: Vec::new(), max }
+    }
+
+    /// Sends a request for each lane that has none under way. Together they ask for what is free, and each for one at
+    /// least; what is too much then waits in the pool for the next fetch.
+    async fn ask(&mut self, streams: &Streams, wait: Duration) -> Result<(), QueueError> {
+        let outstanding: usize = self.lanes.iter().map(|(_, lane)| lane.outstanding()).sum();
+        let idle = self.lanes.iter().filter(|(_, lane)| lane.outstanding() == 0).count();
+        let share = (self.max.saturating_sub(outstanding + self.found.len()) / idle.max(1)).max(1);
+        for (queue, lane) in self.lanes.iter_mut().filter(|(_, lane)| lane.outstanding() == 0) {
+            let consumer = streams.consumer(queue).await?;
+            let failed = |error: String| QueueError(format!("a pull request for queue `{queue}`: {error}"));
+            let batch = if wait.is_zero() {
+                consumer.fetch().max_messages(share).messages().await
+            } else {
+                consumer.batch().max_messages(share).expires(wait).messages().await
+            };
+            let batch = batch.map_err(|error| failed(error.to_string()))?;
+            let until = Instant::now() + if wait.is_zero() { streams.options.timeout } else { wait };
+            lane.add(Request::new(batch, share, until));
+        }
+        Ok(())
+    }
+
+    /// Waits for the first message, or until a request is over. An error names its queue.
+    async fn first(&mut self) -> Option<(QueueName, String)> {
+        std::future::poll_fn(|cx| {
+            let mut over = false;
+            for (queue, lane) in &mut self.lanes {
+                match lane.poll(cx) {
+                    Some(Arrived::Message(message)) => {
+                        self.found.push((queue.clone(), message));
+                        return Poll::Ready(None);
+                    }
+                    Some(Arrived::Failed(error)) => return Poll::Ready(Some((queue.clone(), error))),
+                    None => over |= lane.outstanding() == 0,
+                }
+            }
+            if over { Poll::Ready(None) } else { Poll::Pending }
+        })
+        .await
+    }
+
+    /// Takes what else is here already, without waiting.
+    async fn collect(&mut self) {
+        std::future::poll_fn(|cx| {
+            for (queue, lane) in &mut self.lanes {
+                while self.found.len() < self.max {
+                    match lane.poll(cx) {
+                        Some(Arrived::Message(message)) => self.found.push((queue.clone(), message)),
+                        // The next request of this queue says it again.
+                        Some(Arrived::Failed(_)) => {}
+                        None => break,
+                    }
+                }
+            }
+            Poll::Ready(())
+        })
+        .await;
+    }
+
+    fn finish(mut self, max_bytes: usize) -> Vec<Delivery> {
+        std::mem::take(&mut self.found).into_iter().map(|(queue, message)| read(queue, message, max_bytes)).collect()
+    }
+}
+
+impl Drop for Fetching<'_> {
+    fn drop(&mut self) {
+        for (queue, message) in self.found.drain(..).rev() {
+            if let Some((_, lane)) = self.lanes.iter_mut().find(|(of, _)| *of == queue) {
+                lane.give_back(message);
+            }
+        }
+        for (queue, lane) in self.lanes.drain(..) {
+            self.pool.park(&queue, lane);
+        }
+    }
+}
+
+fn read(queue: QueueName, message: Message, max_bytes: usize) -> Delivery {
+    let tag = DeliveryTag(message.reply.as_ref().map(ToString::to_string).unwrap_or_default());
+    let size = message.payload.len();
+    let read = if size > max_bytes {
+        Err(format!("it has {size} bytes; at most {max_bytes} are read"))
+    } else {
+        serde_json::from_slice::<WorkerMessage>(&message.payload)
+            .map_err(|error| format!("it is no message of ours: {error}"))
+    };
+    let message = read.map_err(|reason| {
+        // Sequences start anew in a stream that was wiped, the time of arrival does not.
+        let source = message.info().map_or_else(
+            |_| message.subject.to_string(),
+            |info| format!("{}/{}@{}", info.stream, info.stream_sequence, info.published.unix_timestamp_nanos()),
+        );
+        Poison::new(source, message.subject.to_string(), &message.payload, reason)
+    });
+    Delivery { tag, queue, message }
+}

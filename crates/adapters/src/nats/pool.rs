@@ -1,0 +1,180 @@
+//! Pull requests under way, and messages that have arrived and were not handed over yet.
+//!
+//! A pull request lives longer than the fetch that sent it: whoever drops a fetch half-way, or takes its first message
+//! and leaves, must not lose what the server sends for it meanwhile. So requests are parked here, and the next fetch
+//! goes on with them. Must not hold a message for long: a host that is full does not fetch, and others may be idle.
+
+use async_nats::jetstream::Message;
+use async_nats::jetstream::consumer::pull::Batch;
+use counterstep_contracts::QueueName;
+use futures::StreamExt;
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// For so long after its end on the server a request may still have messages on their way.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// A pull request whose answers arrive.
+pub(super) struct Request {
+    batch: Batch,
+    /// Messages that it may still bring.
+    left: usize,
+    /// When the server gives it up.
+    until: Instant,
+    parked: Instant,
+}
+
+impl Request {
+    pub(super) fn new(batch: Batch, max: usize, until: Instant) -> Self {
+        Self { batch, left: max, until, parked: Instant::now() }
+    }
+
+    /// Whether the server still has it, as far as the time tells.
+    fn is_running(&self) -> bool {
+        self.left > 0 && Instant::now() < self.until
+    }
+}
+
+/// What comes out of a queue's requests.
+#[derive(Debug)]
+pub(super) enum Arrived {
+    /// A message.
+    Message(Message),
+    /// A request ended with an error: its consumer may be gone.
+    Failed(String),
+}
+
+/// One queue's share of the pool.
+#[derive(Default)]
+pub(super) struct Lane {
+    /// Arrived, and not handed over.
+    spare: VecDeque<(Message, Instant)>,
+    requests: Vec<Request>,
+    /// The last time that somebody waited for messages of it.
+    asked: Option<Instant>,
+    /// The last time that one arrived.
+    arrived: Option<Instant>,
+}
+
+impl Lane {
+    /// Messages that are here or were asked for.
+    pub(super) fn outstanding(&self) -> usize {
+        self.spare.len() + self.requests.iter().filter(|it| it.is_running()).map(|it| it.left).sum::<usize>()
+    }
+
+    pub(super) fn add(&mut self, request: Request) {
+        self.asked = Some(Instant::now());
+        self.requests.push(request);
+    }
+
+    /// Gives a message back that was not handed over.
+    pub(super) fn give_back(&mut self, message: Message) {
+        self.spare.push_front((message, Instant::now()));
+    }
+
+    /// The next thing that is here already; `None`: nothing, and the waker is registered with every request.
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Option<Arrived> {
+        if let Some((message, _)) = self.spare.pop_front() {
+            return Some(Arrived::Message(message));
+        }
+        let mut found = None;
+        self.requests.retain_mut(|request| {
+            if found.is_some() {
+                return true;
+            }
+            match request.batch.poll_next_unpin(cx) {
+                Poll::Ready(Some(Ok(message))) => {
+                    request.left = request.left.saturating_sub(1);
+                    found = Some(Arrived::Message(message));
+                    true
+                }
+                Poll::Ready(Some(Err(error))) => {
+                    found = Some(Arrived::Failed(error.to_string()));
+                    false
+                }
+                Poll::Ready(None) => false,
+                Poll::Pending => Instant::now() < request.until + GRACE,
+            }
+        });
+        if matches!(found, Some(Arrived::Message(_))) {
+            self.arrived = Some(Instant::now());
+        }
+        found
+    }
+}
+
+/// The lanes that no fetch has in its hands.
+#[derive(Default)]
+pub(super) struct Pool(Mutex<HashMap<QueueName, Lane>>);
+
+impl std::fmt::Debug for Pool {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Pool").finish_non_exhaustive()
+    }
+}
+
+impl Pool {
+    fn lanes(&self) -> MutexGuard<'_, HashMap<QueueName, Lane>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes a queue's lane; another fetch at the same time gets an empty one.
+    pub(super) fn take(&self, queue: &QueueName) -> Lane {
+        let mut lanes = self.lanes();
+        let lane = lanes.entry(queue.clone()).or_default();
+        // The times stay behind: the watchdog looks at them while a fetch waits.
+        let rest = Lane { asked: Some(Instant::now()), arrived: lane.arrived, ..Lane::default() };
+        std::mem::replace(lane, rest)
+    }
+
+    /// Puts a lane back, with whatever it has got by now.
+    pub(super) fn park(&self, queue: &QueueName, lane: Lane) {
+        let now = Instant::now();
+        let mut lanes = self.lanes();
+        let parked = lanes.entry(queue.clone()).or_default();
+        parked.spare.extend(lane.spare);
+        parked.requests.extend(lane.requests.into_iter().map(|request| Request { parked: now, ..request }));
+        parked.arrived = parked.arrived.max(lane.arrived);
+        parked.asked = parked.asked.max(lane.asked);
+    }
+
+    /// Messages that nobody has fetched for this long, for others to run. Their requests are gone on with.
+    pub(super) fn stale(&self, age: Duration) -> Vec<Message> {
+        let mut stale = Vec::new();
+        let mut cx = Context::from_waker(std::task::Waker::noop());
+        for lane in self.lanes().values_mut() {
+            while lane.spare.front().is_some_and(|(_, since)| since.elapsed() > age) {
+                stale.extend(lane.spare.pop_front().map(|(message, _)| message));
+            }
+            let (old, young) = std::mem::take(&mut lane.requests).into_iter().partition(|it| it.parked.elapsed() > age);
+            let (spare, mut parked) = (std::mem::take(&mut lane.spare), young);
+            lane.requests = old;
+            while let Some(arrived) = lane.poll(&mut cx) {
+                if let Arrived::Message(message) = arrived {
+                    stale.push(message);
+                }
+            }
+            lane.requests.append(&mut parked);
+            lane.spare = spare;
+        }
+        stale
+    }
+
+    /// Everything that is here, at an end of the process.
+    pub(super) fn drain(&self) -> Vec<Message> {
+        self.stale(Duration::ZERO)
+    }
+
+    /// Queues that somebody waits for, and that have brought nothing for this long.
+    pub(super) fn silent(&self, silent_for: Duration) -> Vec<QueueName> {
+        let lanes = self.lanes();
+        let silent = lanes.iter().filter(|(_, lane)| {
+            lane.asked.is_some_and(|at| at.elapsed() < silent_for)
+                && lane.arrived.is_none_or(|at| at.elapsed() > silent_for)
+        });
+        silent.map(|(queue, _)| queue.clone()).collect()
+    }
+}

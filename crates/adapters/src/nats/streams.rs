@@ -1,0 +1,227 @@
+//! The streams and the consumers on the server: made where they are missing, as often as they are missing. Must not
+//! change a stream that is there: its replicas and limits are the operator's.
+
+use super::connect::Link;
+use super::names::Names;
+use super::options::NatsOptions;
+use async_nats::jetstream::ErrorCode;
+use async_nats::jetstream::consumer::{AckPolicy, DeliverPolicy, PullConsumer, pull};
+use async_nats::jetstream::context::{
+    ConsumerInfoErrorKind, Context, ContextBuilder, CreateStreamErrorKind, GetStreamErrorKind,
+};
+use async_nats::jetstream::stream::{self, DiscardPolicy, RetentionPolicy, StorageType};
+use counterstep_contracts::QueueName;
+use counterstep_kernel::ports::QueueError;
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+
+/// One of the streams of this program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Kind {
+    /// Messages for hosts.
+    Work,
+    /// Domain events.
+    Events,
+}
+
+/// What is on the server, as far as this process has seen.
+#[derive(Debug)]
+pub(super) struct Streams {
+    pub(super) link: Link,
+    pub(super) context: Context,
+    pub(super) names: Names,
+    pub(super) options: NatsOptions,
+    consumers: Mutex<HashMap<QueueName, PullConsumer>>,
+    /// Streams that were there, and in which connection.
+    seen: Mutex<HashMap<Kind, u64>>,
+    /// One process makes one thing at a time: a hundred publishers would all ask for the same stream.
+    making: tokio::sync::Mutex<()>,
+}
+
+impl Streams {
+    pub(super) fn new(link: Link, names: Names, options: NatsOptions) -> Self {
+        let context = ContextBuilder::new().timeout(options.timeout).build(link.client.clone());
+        Self {
+            link,
+            context,
+            names,
+            options,
+            consumers: Mutex::default(),
+            seen: Mutex::default(),
+            making: tokio::sync::Mutex::new(()),
+        }
+    }
+
+    /// The settings of a stream that this program makes.
+    pub(super) fn config(&self, kind: Kind) -> stream::Config {
+        let common = stream::Config {
+            storage: StorageType::File,
+            num_replicas: self.options.replicas,
+            discard: DiscardPolicy::Old,
+            ..stream::Config::default()
+        };
+        match kind {
+            Kind::Work => stream::Config {
+                name: self.names.work_stream(),
+                subjects: vec![self.names.subject("work.>")],
+                // See docs/decisions/0012: what is acked is gone, and what is not acked is there for any new consumer.
+                retention: RetentionPolicy::WorkQueue,
+                description: Some("Counterstep: messages for hosts".to_owned()),
+                ..common
+            },
+            Kind::Events => stream::Config {
+                name: self.names.events_stream(),
+                subjects: vec![self.names.subject("events.>")],
+                retention: RetentionPolicy::Limits,
+                max_age: self.options.events_max_age,
+                description: Some("Counterstep: domain events".to_owned()),
+                ..common
+            },
+        }
+    }
+
+    /// The settings of a queue's consumer.
+    pub(super) fn consumer_config(&self, queue: &QueueName) -> Result<pull::Config, QueueError> {
+        Ok(pull::Config {
+            durable_name: Some(self.names.consumer(queue)?),
+            filter_subject: self.names.work_of(queue)?,
+            deliver_policy: DeliverPolicy::All,
+            ack_policy: AckPolicy::Explicit,
+            ack_wait: self.options.ack_wait,
+            // Attempts are counted in the database. A message past a limit here would stay in the stream, unseen.
+            max_deliver: -1,
+            // No limit: messages that wait for a delayed redelivery count too, and must not stop the others. Hosts
+            // fetch no more than they can run.
+            max_ack_pending: -1,
+            ..pull::Config::default()
+        })
+    }
+
+    /// Makes a stream, unless it was there in this connection. Asked before each publication: where a plain subscriber
+    /// listens on a subject without a stream, the server reports no missing one, and the ack just never comes.
+    pub(super) async fn stream(&self, kind: Kind) -> Result<(), QueueError> {
+        let connects = self.link.connects();
+        let seen = || self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        if seen().get(&kind) == Some(&connects) {
+            return Ok(());
+        }
+        let _one = self.making.lock().await;
+        if seen().get(&kind) == Some(&connects) {
+            return Ok(());
+        }
+        self.make_stream(kind).await?;
+        seen().insert(kind, connects);
+        Ok(())
+    }
+
+    /// Forgets that a stream was there.
+    pub(super) fn forget_stream(&self, kind: Kind) {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner).remove(&kind);
+    }
+
+    /// Makes a stream, unless it is there.
+    pub(super) async fn ensure_stream(&self, kind: Kind) -> Result<(), QueueError> {
+        let _one = self.making.lock().await;
+        self.make_stream(kind).await
+    }
+
+    async fn make_stream(&self, kind: Kind) -> Result<(), QueueError> {
+        let config = self.config(kind);
+        match self.context.get_stream(&config.name).await {
+            Ok(found) => return covers(&found.cached_info().config, &config),
+            Err(error) => match error.kind() {
+                GetStreamErrorKind::JetStream(error) if error.error_code() == ErrorCode::STREAM_NOT_FOUND => {}
+                _ => return Err(QueueError(format!("looking for the stream `{}`: {error}", config.name))),
+            },
+        }
+        let name = config.name.clone();
+        match self.context.create_stream(config).await {
+            Ok(_) => {
+                tracing::info!(stream = %name, "made a stream");
+                self.cached().clear();
+                Ok(())
+            }
+            Err(error) => match error.kind() {
+                // Another process was faster, with its own idea of replicas and limits.
+                CreateStreamErrorKind::JetStream(error) if error.error_code() == ErrorCode::STREAM_NAME_EXIST => Ok(()),
+                _ => Err(QueueError(format!("making the stream `{name}`: {error}"))),
+            },
+        }
+    }
+
+    /// The consumer of a queue; made, with its stream, where this process has not seen it yet.
+    pub(super) async fn consumer(&self, queue: &QueueName) -> Result<PullConsumer, QueueError> {
+        if let Some(consumer) = self.cached().get(queue) {
+            return Ok(consumer.clone());
+        }
+        let _one = self.making.lock().await;
+        if let Some(consumer) = self.cached().get(queue) {
+            return Ok(consumer.clone());
+        }
+        let config = self.consumer_config(queue)?;
+        let stream = self.names.work_stream();
+        let made = match self.context.create_consumer_on_stream(config.clone(), &stream).await {
+            Err(error) if is_missing(&error.to_string()) => {
+                self.make_stream(Kind::Work).await?;
+                self.context.create_consumer_on_stream(config, &stream).await
+            }
+            made => made,
+        };
+        let consumer = made.map_err(|error| QueueError(format!("making the consumer of queue `{queue}`: {error}")))?;
+        self.cached().insert(queue.clone(), consumer.clone());
+        Ok(consumer)
+    }
+
+    /// Forgets that a consumer was seen: the next use makes it where it is missing.
+    pub(super) fn forget(&self, queue: &QueueName) {
+        self.cached().remove(queue);
+    }
+
+    /// The queues whose consumers this process uses.
+    pub(super) fn queues(&self) -> Vec<QueueName> {
+        self.cached().keys().cloned().collect()
+    }
+
+    /// Whether the server has the queue's consumer.
+    pub(super) async fn consumer_exists(&self, queue: &QueueName) -> Result<bool, QueueError> {
+        let stream = self.context.get_stream_no_info(self.names.work_stream()).await;
+        let stream = stream.map_err(|error| QueueError(error.to_string()))?;
+        match stream.consumer_info(self.names.consumer(queue)?).await {
+            Ok(_) => Ok(true),
+            Err(error) => match error.kind() {
+                ConsumerInfoErrorKind::NotFound | ConsumerInfoErrorKind::StreamNotFound => Ok(false),
+                _ => Err(QueueError(error.to_string())),
+            },
+        }
+    }
+
+    /// Takes a consumer away, and makes it again. What nobody has acked is delivered again.
+    pub(super) async fn rebuild(&self, queue: &QueueName) -> Result<(), QueueError> {
+        self.forget(queue);
+        let name = self.names.consumer(queue)?;
+        // An error most likely says that it is not there.
+        let _ = self.context.delete_consumer_from_stream(name, self.names.work_stream()).await;
+        self.consumer(queue).await.map(drop)
+    }
+
+    fn cached(&self) -> std::sync::MutexGuard<'_, HashMap<QueueName, PullConsumer>> {
+        self.consumers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn covers(found: &stream::Config, wanted: &stream::Config) -> Result<(), QueueError> {
+    if wanted.subjects.iter().all(|subject| found.subjects.contains(subject)) {
+        return Ok(());
+    }
+    Err(QueueError(format!(
+        "the stream `{}` keeps {:?}, and not {:?}: it is somebody else's, or was changed; set another prefix, or give it \
+         these subjects",
+        found.name, found.subjects, wanted.subjects
+    )))
+}
+
+/// Whether a request failed because its stream is not there. The client's error for it has changed with its versions,
+/// the server's text has not.
+fn is_missing(error: &str) -> bool {
+    error.contains("stream not found")
+}

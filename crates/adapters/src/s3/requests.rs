@@ -1,0 +1,221 @@
+//! The requests that `object_store` does not know: open uploads, their parts, and a listing of one key. It signs them
+//! and sends them; what is here is their parameters and their answers.
+
+use super::places::Location;
+use counterstep_kernel::ports::ObjectError;
+use futures::StreamExt;
+use futures::stream::{self, BoxStream};
+use object_store::client::{HttpRequest, HttpRequestBody};
+use object_store::multipart::MultipartStore;
+use object_store::path::Path;
+use object_store::signer::{Method, SignedUrlOptions, Signer};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// For how long a signature is good: as long as clocks may differ.
+const SIGNED_FOR: Duration = Duration::from_secs(300);
+/// No answer to a listing is longer than this.
+const MAX_ANSWER: usize = 16 << 20;
+
+/// An upload that was neither completed nor aborted.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub(super) struct OpenUpload {
+    pub(super) key: String,
+    pub(super) upload_id: String,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct UploadsPage {
+    #[serde(default)]
+    is_truncated: bool,
+    next_key_marker: Option<String>,
+    next_upload_id_marker: Option<String>,
+    #[serde(default)]
+    upload: Vec<OpenUpload>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct PartsPage {
+    #[serde(default)]
+    is_truncated: bool,
+    next_part_number_marker: Option<String>,
+    #[serde(default)]
+    part: Vec<OnePart>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct OnePart {
+    #[serde(default)]
+    size: u64,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Refusal {
+    code: String,
+    message: Option<String>,
+}
+
+/// Open uploads below a folder, page by page.
+// MinIO answers with those of exactly this key, so none; it drops uploads itself after a day. `deploy/README.md` tells
+// operators to have their server do the same.
+pub(super) fn open_uploads(place: Arc<Location>, folder: Path) -> BoxStream<'static, Result<OpenUpload, ObjectError>> {
+    let first = Some(vec![]);
+    stream::unfold((place, folder, first), |(place, folder, marker)| async move {
+        let marker: Vec<(&str, String)> = marker?;
+        let mut query = vec![("uploads", String::new()), ("prefix", format!("{folder}/"))];
+        query.extend(marker);
+        let page: UploadsPage = match ask(&place, &Path::default(), query).await {
+            Ok(page) => page,
+            Err(error) => return Some((vec![Err(error.told(&place))], (place, folder, None))),
+        };
+        let next = page.next_key_marker.filter(|_| page.is_truncated).map(|key| {
+            let mut marker = vec![("key-marker", key)];
+            marker.extend(page.next_upload_id_marker.map(|id| ("upload-id-marker", id)));
+            marker
+        });
+        Some((page.upload.into_iter().map(Ok).collect(), (place, folder, next)))
+    })
+    .flat_map(stream::iter)
+    .boxed()
+}
+
+/// Bytes that an open upload has received so far; none when it is gone by now.
+pub(super) async fn size_of_upload(place: &Location, upload: &OpenUpload) -> Result<u64, ObjectError> {
+    let path = parsed(place, upload)?;
+    let (mut size_bytes, mut marker) = (0, None);
+    loop {
+        let mut query = vec![("uploadId", upload.upload_id.clone())];
+        query.extend(marker.map(|number| ("part-number-marker", number)));
+        let page: PartsPage = match ask(place, &path, query).await {
+            Ok(page) => page,
+            Err(Failed::Refused { status: 404, .. }) => return Ok(0),
+            Err(error) => return Err(error.told(place)),
+        };
+        size_bytes += page.part.iter().map(|part| part.size).sum::<u64>();
+        match page.next_part_number_marker.filter(|_| page.is_truncated) {
+            Some(next) => marker = Some(next),
+            None => return Ok(size_bytes),
+        }
+    }
+}
+
+/// Aborts an open upload. Returns whether it was still there.
+pub(super) async fn abort_upload(place: &Location, upload: &OpenUpload) -> Result<bool, ObjectError> {
+    let path = parsed(place, upload)?;
+    match place.store.abort_multipart(&path, &upload.upload_id).await {
+        Ok(()) => Ok(true),
+        Err(object_store::Error::NotFound { .. }) => Ok(false),
+        Err(error) => Err(place.unavailable(error)),
+    }
+}
+
+fn parsed(place: &Location, upload: &OpenUpload) -> Result<Path, ObjectError> {
+    Path::parse(&upload.key).map_err(|error| place.unavailable(error))
+}
+
+/// Lists one key of a bucket.
+pub(super) async fn check(place: &Arc<Location>) -> Result<(), ObjectError> {
+    #[derive(Deserialize)]
+    struct Page {}
+    let query = vec![("list-type", "2".to_owned()), ("max-keys", "1".to_owned())];
+    let Page {} = ask(place, &Path::default(), query).await.map_err(|error| error.told(place))?;
+    Ok(())
+}
+
+/// Why there is no answer.
+enum Failed {
+    /// The server said so.
+    Refused { status: u16, why: String },
+    /// Anything before that.
+    Unanswered(String),
+}
+
+impl Failed {
+    fn told(self, place: &Location) -> ObjectError {
+        let bucket = &place.place.bucket;
+        match self {
+            Self::Refused { status: 404, why } if why.contains("NoSuchBucket") => {
+                ObjectError::Unavailable(format!("there is no bucket `{bucket}`: make it, or map another one ({why})"))
+            }
+            Self::Refused { status: 401 | 403, why } => ObjectError::Unavailable(format!(
+                "bucket `{bucket}`: the credentials are not accepted, or may not list it ({why})"
+            )),
+            Self::Refused { status, why } => place.unavailable(format!("status {status}: {why}")),
+            Self::Unanswered(why) => place.unavailable(why),
+        }
+    }
+
+    fn may_pass(&self) -> bool {
+        match self {
+            Self::Refused { status, .. } => *status >= 500 || matches!(*status, 408 | 429),
+            Self::Unanswered(_) => true,
+        }
+    }
+}
+
+/// A signed GET, repeated while the server cannot answer it, and its answer.
+async fn ask<T: DeserializeOwned>(
+    place: &Location,
+    path: &Path,
+    query: Vec<(&'static str, String)>,
+) -> Result<T, Failed> {
+    let options = SignedUrlOptions::new().with_query(query);
+    let begun = tokio::time::Instant::now();
+    let mut tried = 0;
+    loop {
+        let once = tokio::time::timeout(place.request_timeout, ask_once(place, path, &options));
+        let late = || Failed::Unanswered(format!("no answer within {:?}", place.request_timeout));
+        let failed = match once.await.unwrap_or_else(|_| Err(late())) {
+            Ok(body) => {
+                let text = String::from_utf8_lossy(&body);
+                return quick_xml::de::from_str(&text)
+                    .map_err(|error| Failed::Unanswered(format!("its answer cannot be read: {error}")));
+            }
+            Err(failed) => failed,
+        };
+        let pause = retry_pause(tried);
+        if !failed.may_pass() || begun.elapsed() + pause > place.retry_for {
+            return Err(failed);
+        }
+        tokio::time::sleep(pause).await;
+        tried += 1;
+    }
+}
+
+async fn ask_once(place: &Location, path: &Path, options: &SignedUrlOptions) -> Result<Vec<u8>, Failed> {
+    let unanswered = |error: &dyn std::fmt::Display| Failed::Unanswered(error.to_string());
+    let url = place.store.signed_url_opts(Method::GET, path, SIGNED_FOR, options).await;
+    let url = url.map_err(|error| unanswered(&error))?;
+    let mut request = HttpRequest::new(HttpRequestBody::empty());
+    *request.uri_mut() = url.as_str().parse().map_err(|_| Failed::Unanswered("its URL is none".to_owned()))?;
+    let answer = place.http.execute(request).await.map_err(|error| unanswered(&error))?;
+    let status = answer.status();
+    let mut chunks = answer.into_body().bytes_stream();
+    let mut body = Vec::new();
+    while let Some(chunk) = chunks.next().await {
+        body.extend_from_slice(&chunk.map_err(|error| unanswered(&error))?);
+        if body.len() > MAX_ANSWER {
+            return Err(Failed::Unanswered(format!("its answer is longer than {MAX_ANSWER} bytes")));
+        }
+    }
+    if status.is_success() {
+        return Ok(body);
+    }
+    let why = match quick_xml::de::from_str::<Refusal>(&String::from_utf8_lossy(&body)) {
+        Ok(Refusal { code, message }) => format!("{code}: {}", message.unwrap_or_default()),
+        Err(_) => status.canonical_reason().unwrap_or("no reason given").to_owned(),
+    };
+    Err(Failed::Refused { status: status.as_u16(), why })
+}
+
+/// How long to wait before the next try.
+pub(super) fn retry_pause(tried: u32) -> Duration {
+    Duration::from_millis(100 << tried.min(4))
+}

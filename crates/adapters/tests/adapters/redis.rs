@@ -1,0 +1,252 @@
+//! Locks and hints on Redis: the suite, and what only a server can do: go away, hang, forget, and be set up wrongly.
+
+use crate::suite::changes::new_task;
+use crate::suite::eventually;
+use counterstep_adapters::redis::{Finding, OpenError, Redis, RedisOptions, open};
+use counterstep_kernel::ports::{Acquired, Hints, Locks, Ports};
+use counterstep_testkit::servers;
+use std::process::Command;
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+const LONG: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_millis(300);
+
+pub(crate) struct Fixture {
+    pub(crate) ports: Ports,
+    _folder: TempDir,
+}
+
+pub(crate) async fn fixture() -> Fixture {
+    let crate::embedded::Fixture { mut ports, folder } = crate::embedded::fixture().await;
+    let mut options = RedisOptions::at(&servers::shared_redis().url());
+    // The suite is about answers, on a machine that may be busy.
+    options.limit = Duration::from_secs(10);
+    let redis = open(options).await.unwrap();
+    (ports.locks, ports.hints) = (redis.locks, redis.hints);
+    Fixture { ports, _folder: folder }
+}
+
+crate::lock_cases!(crate::redis::fixture);
+
+fn options(server: &servers::Redis) -> RedisOptions {
+    let mut options = RedisOptions::at(&server.url());
+    (options.limit, options.cool_down) = (LIMIT, Duration::from_millis(50));
+    options
+}
+
+async fn open_on(server: &servers::Redis) -> Redis {
+    open(options(server)).await.unwrap()
+}
+
+/// Each call ends in an error, and all together take no longer than a few limits: the first ones wait, the others know.
+async fn assert_away(redis: &Redis) {
+    let started = Instant::now();
+    for _ in 0..20 {
+        assert!(redis.locks.acquire(new_task(), LONG).await.is_err());
+        assert!(redis.hints.seen("key").await.is_err());
+        assert!(redis.hints.remember("key", LONG).await.is_err());
+        assert!(redis.hints.bump("key", LONG).await.is_err());
+        assert!(redis.hints.get("key").await.is_err());
+        assert!(redis.hints.set("key", "", LONG).await.is_err());
+        assert!(redis.hints.swap("key", None, "", LONG).await.is_err());
+    }
+    // One limit for each of the two ports, and room for a slow machine.
+    assert!(started.elapsed() < 6 * LIMIT, "140 calls took {:?}", started.elapsed());
+    let why = redis.healthy().await.unwrap_err();
+    assert!(why.starts_with("Redis does not answer for "), "{why}");
+}
+
+async fn assert_used_again(redis: &Redis) {
+    eventually("a server that is used again", || async { redis.healthy().await.ok() }).await;
+    let task = new_task();
+    assert!(matches!(redis.locks.acquire(task, LONG).await.unwrap(), Acquired::Held(_)));
+    assert_eq!(redis.locks.acquire(task, LONG).await.unwrap(), Acquired::Elsewhere);
+    redis.hints.remember("again", LONG).await.unwrap();
+    assert!(redis.hints.seen("again").await.unwrap());
+}
+
+#[tokio::test]
+async fn a_server_that_stops_costs_little_and_is_used_again_when_it_is_back() {
+    let server = servers::Redis::start();
+    let redis = open_on(&server).await;
+    redis.healthy().await.unwrap();
+    let task = new_task();
+    let Acquired::Held(tag) = redis.locks.acquire(task, LONG).await.unwrap() else { panic!("a new task's lock") };
+    server.stop();
+    assert_away(&redis).await;
+    assert!(redis.locks.extend(task, &tag, LONG).await.is_err());
+    assert!(redis.locks.release(task, &tag).await.is_err());
+    server.begin();
+    assert_used_again(&redis).await;
+    assert!(!redis.locks.extend(task, &tag, LONG).await.unwrap(), "it forgot the lock");
+}
+
+#[tokio::test]
+async fn a_server_that_hangs_costs_one_limit_and_is_used_again_when_it_goes_on() {
+    let server = servers::Redis::start();
+    let redis = open_on(&server).await;
+    let signal = |name: &str| {
+        let pid = server.pid().unwrap().to_string();
+        assert!(Command::new("kill").args([name, &pid]).status().unwrap().success());
+    };
+    signal("-STOP");
+    assert_away(&redis).await;
+    signal("-CONT");
+    assert_used_again(&redis).await;
+}
+
+#[tokio::test]
+async fn a_lock_that_is_granted_too_late_does_not_stay_behind() {
+    let server = servers::Redis::start();
+    let redis = open_on(&server).await;
+    let task = new_task();
+    let pid = server.pid().unwrap().to_string();
+    let signal = |name: &str| assert!(Command::new("kill").args([name, &pid]).status().unwrap().success());
+    signal("-STOP");
+    assert!(redis.locks.acquire(task, LONG).await.is_err());
+    signal("-CONT");
+    eventually("the lock's release", || async {
+        matches!(redis.locks.acquire(task, LONG).await, Ok(Acquired::Held(_))).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_server_that_is_not_there_at_first_is_used_when_it_comes() {
+    let server = servers::Redis::start();
+    server.stop();
+    let redis = open_on(&server).await;
+    assert_away(&redis).await;
+    let codes: Vec<_> = redis.findings().await.into_iter().map(|finding| finding.code).collect();
+    assert_eq!(codes, ["redis-unreachable"]);
+    server.begin();
+    assert_used_again(&redis).await;
+}
+
+#[tokio::test]
+async fn a_flush_loses_the_lock_and_nothing_else() {
+    let server = servers::Redis::start();
+    let redis = open_on(&server).await;
+    let task = new_task();
+    let Acquired::Held(tag) = redis.locks.acquire(task, LONG).await.unwrap() else { panic!("a new task's lock") };
+    redis.hints.remember("key", LONG).await.unwrap();
+    server.flush();
+    assert!(!redis.locks.extend(task, &tag, LONG).await.unwrap());
+    redis.locks.release(task, &tag).await.unwrap();
+    assert!(!redis.hints.seen("key").await.unwrap());
+    assert_used_again(&redis).await;
+}
+
+#[tokio::test]
+async fn of_three_servers_one_may_be_lost_and_two_may_not() {
+    let all = [servers::Redis::start(), servers::Redis::start(), servers::Redis::start()];
+    let mut several = options(&all[0]);
+    several.urls = all.iter().map(servers::Redis::url).collect();
+    several.limit = 10 * LIMIT;
+    let redis = open(several).await.unwrap();
+    all[2].stop();
+    let task = new_task();
+    let Acquired::Held(tag) = redis.locks.acquire(task, LONG).await.unwrap() else { panic!("two of three grant it") };
+    assert_eq!(redis.locks.acquire(task, LONG).await.unwrap(), Acquired::Elsewhere);
+    assert!(redis.locks.extend(task, &tag, LONG).await.unwrap());
+    redis.locks.release(task, &tag).await.unwrap();
+    all[1].stop();
+    assert!(redis.locks.acquire(new_task(), LONG).await.is_err(), "one of three grants nothing, and blocks nothing");
+    assert!(!redis.hints.seen("key").await.unwrap(), "hints live on the first one");
+    all[1].begin();
+    eventually("a majority", || async {
+        matches!(redis.locks.acquire(new_task(), LONG).await, Ok(Acquired::Held(_))).then_some(())
+    })
+    .await;
+}
+
+/// Says something to a server as its administrator.
+async fn administer(server: &servers::Redis, words: &[&str]) {
+    let client = ::redis::Client::open(server.url()).unwrap();
+    let mut connection = client.get_multiplexed_async_connection().await.unwrap();
+    let mut command = ::redis::cmd(words[0]);
+    command.arg(&words[1..]);
+    command.query_async::<()>(&mut connection).await.unwrap();
+}
+
+#[tokio::test]
+async fn the_doctor_names_what_is_set_up_wrongly() {
+    let (server, primary) = (servers::Redis::start(), servers::Redis::start());
+    let redis = open_on(&server).await;
+    assert_eq!(redis.findings().await, []);
+
+    administer(&server, &["CONFIG", "SET", "maxmemory", "100mb"]).await;
+    assert_eq!(redis.findings().await, [], "a limit without eviction is fine");
+    administer(&server, &["CONFIG", "SET", "maxmemory-policy", "allkeys-lru"]).await;
+    let found = redis.findings().await;
+    let [Finding { code, what, .. }] = &found[..] else { panic!("{found:?}") };
+    assert_eq!(*code, "redis-may-evict");
+    assert!(what.contains("allkeys-lru") && what.contains(&server.port().to_string()), "{what}");
+
+    administer(&server, &["CONFIG", "SET", "maxmemory", "0"]).await;
+    administer(&server, &["REPLICAOF", "127.0.0.1", &primary.port().to_string()]).await;
+    let codes: Vec<_> = redis.findings().await.into_iter().map(|finding| finding.code).collect();
+    assert_eq!(codes, ["redis-replica"]);
+
+    let mut two = options(&primary);
+    two.urls = vec![primary.url(), primary.url()];
+    let codes: Vec<_> = open(two).await.unwrap().findings().await.into_iter().map(|finding| finding.code).collect();
+    assert_eq!(codes, ["redis-even-servers"]);
+}
+
+#[tokio::test]
+async fn a_server_that_takes_no_writes_never_looks_like_a_lock_held_elsewhere() {
+    let server = servers::Redis::start();
+    let redis = open_on(&server).await;
+    // Full: what reads still works.
+    administer(&server, &["CONFIG", "SET", "maxmemory", "1"]).await;
+    for _ in 0..3 {
+        assert!(redis.locks.acquire(new_task(), LONG).await.is_err());
+    }
+    administer(&server, &["CONFIG", "SET", "maxmemory", "0"]).await;
+    assert_used_again(&redis).await;
+}
+
+#[tokio::test]
+async fn a_password_comes_from_its_file_and_stands_in_no_message() {
+    let server = servers::Redis::start();
+    administer(&server, &["CONFIG", "SET", "requirepass", "planted-secret"]).await;
+    let folder = tempfile::tempdir().unwrap();
+    let mut options = options(&server);
+    options.urls = vec![server.url().replace("redis://", "redis://:planted-secret-2@")];
+    let wrong = open(options.clone()).await.unwrap();
+    let why = wrong.healthy().await.unwrap_err();
+    assert!(!format!("{why} {wrong:?} {options:?} {:?}", wrong.findings().await).contains("planted"), "{why}");
+    let path = folder.path().join("password");
+    std::fs::write(&path, "planted-secret\n").unwrap();
+    options.password_file = Some(path);
+    open(options.clone()).await.unwrap().healthy().await.unwrap();
+    options.password_file = Some(folder.path().join("none"));
+    assert!(matches!(open(options).await, Err(OpenError::File { .. })));
+}
+
+#[tokio::test]
+async fn settings_that_would_leak_or_cannot_work_are_refused() {
+    let refused = |url: &str| {
+        let options = RedisOptions::at(url);
+        async move { open(options).await.expect_err("refused") }
+    };
+    for url in ["redis://redis.example.org", "redis://user:planted@10.1.2.3:7000/1", "redis://[2001:db8::1]"] {
+        let error = refused(url).await;
+        assert!(matches!(error, OpenError::Plaintext { .. }), "{error}");
+        assert!(!error.to_string().contains("planted"), "{error}");
+    }
+    let error = refused("rediss://redis.example.org/#insecure").await;
+    assert!(matches!(error, OpenError::Unchecked { .. }), "{error}");
+    for url in ["", "planted", "http://planted@localhost", "redis://localhost:planted"] {
+        let error = refused(url).await;
+        assert!(matches!(error, OpenError::Url { number: 1, .. }), "{error}");
+        assert!(!error.to_string().contains("planted"), "{error}");
+    }
+    let none = RedisOptions { urls: Vec::new(), ..RedisOptions::at("") };
+    assert!(matches!(open(none).await, Err(OpenError::NoServer)));
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let empty = RedisOptions { ca_file: Some(file.path().to_owned()), ..RedisOptions::at("rediss://localhost:1") };
+    assert!(matches!(open(empty).await, Err(OpenError::Certificates { .. })));
+}

@@ -1,0 +1,217 @@
+//! The engine in this process, without HTTP: submissions and a worker around one store, counted at the store.
+
+use super::Failed;
+use super::load::Client;
+use super::work;
+use async_trait::async_trait;
+use counterstep_contracts::{Epoch, QueueName, TaskId, Tenant, WorkerMessage};
+use counterstep_kernel::client::{Receipt, Submission};
+use counterstep_kernel::ports::{
+    CommitError, Committed, Delivery, DeliveryTag, Due, DueTask, Heartbeat, IdempotencyRow, Intent, IntentOp, OutboxOp,
+    OutboxRow, Queue, QueueError, Settle, Store, StoreError, TaskLine, TaskQuery,
+};
+use counterstep_kernel::record::{History, TaskRecord};
+use counterstep_kernel::transition::{Guard, Transition};
+use counterstep_kernel::{CancelReason, CancelToken, Engine};
+use counterstep_worker::WorkerSettings;
+use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tokio::sync::{Notify, oneshot};
+
+/// A store that counts what it is asked, and knows who waits for which task.
+#[derive(Debug)]
+pub(super) struct Counted {
+    store: Arc<dyn Store>,
+    commits: AtomicU64,
+    others: AtomicU64,
+    waiting: Mutex<HashMap<TaskId, oneshot::Sender<()>>>,
+    done: Mutex<Vec<TaskId>>,
+}
+
+/// Questions to a store.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Asked {
+    pub(super) commits: u64,
+    pub(super) others: u64,
+}
+
+impl Counted {
+    pub(super) fn around(store: Arc<dyn Store>) -> Arc<Self> {
+        Arc::new(Self {
+            store,
+            commits: AtomicU64::new(0),
+            others: AtomicU64::new(0),
+            waiting: Mutex::default(),
+            done: Mutex::default(),
+        })
+    }
+
+    pub(super) fn asked(&self) -> Asked {
+        Asked { commits: self.commits.load(Ordering::Relaxed), others: self.others.load(Ordering::Relaxed) }
+    }
+
+    /// Resolves when the task has been committed as at rest. It may have been already: a worker can be faster than the
+    /// answer to a submission.
+    fn at_rest(&self, task: TaskId) -> oneshot::Receiver<()> {
+        let (to, from) = oneshot::channel();
+        // Both locks, in the order in which `commit` takes them.
+        let mut done = self.done.lock().unwrap_or_else(PoisonError::into_inner);
+        match done.iter().position(|other| *other == task) {
+            Some(at) => {
+                done.swap_remove(at);
+                let _ = to.send(());
+            }
+            None => drop(self.waiting.lock().unwrap_or_else(PoisonError::into_inner).insert(task, to)),
+        }
+        from
+    }
+
+    fn count(&self) -> &dyn Store {
+        self.others.fetch_add(1, Ordering::Relaxed);
+        self.store.as_ref()
+    }
+}
+
+#[async_trait]
+impl Store for Counted {
+    async fn load(&self, task: TaskId) -> Result<Option<TaskRecord>, StoreError> {
+        self.count().load(task).await
+    }
+
+    async fn commit(&self, guard: Guard, transition: &Transition) -> Result<Committed, CommitError> {
+        self.commits.fetch_add(1, Ordering::Relaxed);
+        let committed = self.store.commit(guard, transition).await?;
+        if transition.task.as_ref().is_some_and(|task| task.row.status.is_at_rest()) {
+            let mut done = self.done.lock().unwrap_or_else(PoisonError::into_inner);
+            match self.waiting.lock().unwrap_or_else(PoisonError::into_inner).remove(&transition.task_id) {
+                Some(waiting) => drop(waiting.send(())),
+                None => done.push(transition.task_id),
+            }
+        }
+        Ok(committed)
+    }
+
+    async fn heartbeat(&self, task: TaskId, epoch: Epoch, ttl: Duration) -> Result<Heartbeat, StoreError> {
+        self.count().heartbeat(task, epoch, ttl).await
+    }
+
+    async fn due(&self, due: &Due, limit: u32) -> Result<Vec<DueTask>, StoreError> {
+        self.count().due(due, limit).await
+    }
+
+    async fn list(&self, query: &TaskQuery) -> Result<Vec<TaskLine>, StoreError> {
+        self.count().list(query).await
+    }
+
+    async fn history(&self, task: TaskId) -> Result<History, StoreError> {
+        self.count().history(task).await
+    }
+
+    async fn outbox(&self, op: OutboxOp) -> Result<Vec<OutboxRow>, StoreError> {
+        self.count().outbox(op).await
+    }
+
+    async fn intents(&self, op: IntentOp) -> Result<Vec<Intent>, StoreError> {
+        self.count().intents(op).await
+    }
+
+    async fn idempotency(&self, tenant: &Tenant, key: &str) -> Result<Option<IdempotencyRow>, StoreError> {
+        self.count().idempotency(tenant, key).await
+    }
+}
+
+/// A queue in memory: what is measured is the engine and its store.
+#[derive(Debug, Default)]
+pub(super) struct MemoryQueue {
+    messages: Mutex<VecDeque<(QueueName, WorkerMessage)>>,
+    arrived: Notify,
+}
+
+impl MemoryQueue {
+    fn take(&self, queues: &[QueueName], max: usize) -> Vec<Delivery> {
+        let mut messages = self.messages.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut taken = Vec::new();
+        let mut left = VecDeque::with_capacity(messages.len());
+        for (queue, message) in messages.drain(..) {
+            if taken.len() < max && queues.contains(&queue) {
+                let tag = DeliveryTag(String::new());
+                taken.push(Delivery { tag, queue, message: Ok(message) });
+            } else {
+                left.push_back((queue, message));
+            }
+        }
+        *messages = left;
+        taken
+    }
+}
+
+#[async_trait]
+impl Queue for MemoryQueue {
+    async fn publish(&self, queue: &QueueName, message: &WorkerMessage) -> Result<(), QueueError> {
+        let mut messages = self.messages.lock().unwrap_or_else(PoisonError::into_inner);
+        messages.push_back((queue.clone(), message.clone()));
+        drop(messages);
+        self.arrived.notify_one();
+        Ok(())
+    }
+
+    async fn fetch(&self, queues: &[QueueName], max: usize, wait: Duration) -> Result<Vec<Delivery>, QueueError> {
+        let taken = self.take(queues, max);
+        if !taken.is_empty() || tokio::time::timeout(wait, self.arrived.notified()).await.is_err() {
+            return Ok(taken);
+        }
+        Ok(self.take(queues, max))
+    }
+
+    /// A message that comes to nothing is found again by the poll for due tasks.
+    async fn settle(&self, _: &DeliveryTag, _: Settle) -> Result<(), QueueError> {
+        Ok(())
+    }
+}
+
+/// An engine under measurement, with its worker running.
+pub(super) struct Running {
+    pub(super) client: Client,
+    pub(super) counted: Arc<Counted>,
+    shutdown: CancelToken,
+    worker: tokio::task::JoinHandle<()>,
+}
+
+/// Starts the worker of an engine whose store is counted from now on.
+pub(super) fn start(mut engine: Engine, concurrency: usize) -> Running {
+    let counted = Counted::around(engine.ports.store.clone());
+    engine.ports.store = counted.clone();
+    let shutdown = CancelToken::new();
+    let settings = WorkerSettings { concurrency, ..WorkerSettings::default() };
+    let worker = counterstep_worker::serve(engine.clone(), settings, shutdown.clone(), counterstep_node::spawner());
+    let worker = tokio::spawn(worker);
+    let client: Client = {
+        let counted = counted.clone();
+        Arc::new(move || {
+            let (engine, counted) = (engine.clone(), counted.clone());
+            Box::pin(async move {
+                let task = submit(&engine).await?;
+                counted.at_rest(task).await.map_err(|_| Failed("the engine ended".to_owned()))
+            })
+        })
+    };
+    Running { client, counted, shutdown, worker }
+}
+
+impl Running {
+    pub(super) async fn stop(self) {
+        self.shutdown.cancel(CancelReason::Shutdown);
+        let _ = self.worker.await;
+    }
+}
+
+async fn submit(engine: &Engine) -> Result<TaskId, Failed> {
+    let task_type = *engine.registry.iter().next().ok_or_else(|| Failed("no task type".to_owned()))?;
+    let submission = Submission { tenant: Tenant::default(), key: None, traceparent: None };
+    let failed = |error: counterstep_kernel::client::SubmitError| Failed(error.to_string());
+    let mut receipt = Receipt::begin(engine, task_type, submission).await.map_err(failed)?;
+    receipt.body(work::request()).map_err(failed)?;
+    Ok(receipt.submit().await.map_err(failed)?.answer.task_id)
+}

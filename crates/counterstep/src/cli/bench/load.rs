@@ -1,0 +1,79 @@
+//! Closed loops of clients, and what they saw.
+
+use crate::cli::bench::Failed;
+use futures::future::BoxFuture;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// Submits one task and returns when it has completed.
+pub(super) type Client = Arc<dyn Fn() -> BoxFuture<'static, Result<(), Failed>> + Send + Sync>;
+
+/// Until pools are filled, statements prepared and caches warm.
+const WARM_UP: Duration = Duration::from_secs(2);
+
+/// What a run of clients saw.
+#[derive(Debug, Clone)]
+pub(super) struct Seen {
+    /// Tasks that completed within the measured time.
+    pub(super) tasks: u64,
+    /// Time.
+    pub(super) elapsed: Duration,
+    /// From submission to completion, sorted.
+    latencies: Vec<Duration>,
+}
+
+impl Seen {
+    pub(super) fn per_second(&self) -> f64 {
+        self.tasks as f64 / self.elapsed.as_secs_f64()
+    }
+
+    /// The latency that `percent` of the tasks did not exceed.
+    pub(super) fn percentile(&self, percent: usize) -> Duration {
+        let last = self.latencies.len().saturating_sub(1);
+        self.latencies.get((self.latencies.len() * percent / 100).min(last)).copied().unwrap_or_default()
+    }
+}
+
+/// Keeps `in_flight` tasks going for so long, after a warm-up. `begin` and `end` are called around the measured time.
+pub(super) async fn run(
+    client: Client,
+    in_flight: usize,
+    duration: Duration,
+    mut mark: impl FnMut(),
+) -> Result<Seen, Failed> {
+    let started = Instant::now();
+    let (from, until) = (started + WARM_UP, started + WARM_UP + duration);
+    let total = Arc::new(AtomicU64::new(0));
+    let clients: Vec<_> = (0..in_flight)
+        .map(|_| {
+            let (client, total) = (client.clone(), total.clone());
+            tokio::spawn(async move {
+                let mut latencies = Vec::new();
+                while Instant::now() < until {
+                    let begun = Instant::now();
+                    client().await?;
+                    let ended = Instant::now();
+                    if ended >= from && ended < until {
+                        latencies.push(ended - begun);
+                        total.fetch_add(1, Ordering::Relaxed);
+                    }
+                }
+                Ok::<_, Failed>(latencies)
+            })
+        })
+        .collect();
+    tokio::time::sleep_until(from.into()).await;
+    mark();
+    tokio::time::sleep_until(until.into()).await;
+    mark();
+    let mut latencies = Vec::new();
+    for client in clients {
+        latencies.extend(client.await.map_err(|error| Failed(error.to_string()))??);
+    }
+    latencies.sort_unstable();
+    if latencies.is_empty() {
+        return Err(Failed(format!("no task completed within {duration:?}")));
+    }
+    Ok(Seen { tasks: total.load(Ordering::Relaxed), elapsed: duration, latencies })
+}

@@ -1,0 +1,64 @@
+//! What is measured: a task of three trivial steps, each with an output of 200 bytes that is committed.
+
+use counterstep_kernel::{Registry, StepResult};
+use counterstep_macros::distributed_task;
+use serde::{Deserialize, Serialize};
+
+/// Bytes of each output.
+const SIZE: usize = 200;
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct BenchRequest {
+    text: String,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct First(String);
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Second(String);
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Third(String);
+
+fn filled(with: &str) -> String {
+    with.chars().cycle().take(SIZE).collect()
+}
+
+/// Three trivial steps over both kinds of host.
+pub(super) struct Bench;
+
+#[distributed_task(name = "Bench", queue = "bench")]
+impl Bench {
+    type Request = BenchRequest;
+    type Response = usize;
+
+    #[step(1, host = "api")]
+    #[pure]
+    async fn first(req: &BenchRequest) -> StepResult<First> {
+        Ok(First(filled(&req.text)))
+    }
+
+    #[step(2, host = "worker", no_undo = "it touches nothing")]
+    async fn second(first: &First) -> StepResult<Second> {
+        Ok(Second(filled(&first.0)))
+    }
+
+    #[step(3, host = "worker", no_undo = "it touches nothing")]
+    async fn third(second: &Second) -> StepResult<Third> {
+        Ok(Third(filled(&second.0)))
+    }
+
+    fn respond(third: &Third) -> usize {
+        third.0.len()
+    }
+}
+
+pub(super) fn registry() -> Registry {
+    Registry::new().with::<Bench>()
+}
+
+/// A request of it.
+pub(super) fn request() -> serde_json::Value {
+    serde_json::json!({ "text": "counterstep " })
+}

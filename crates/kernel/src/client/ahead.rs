@@ -1,0 +1,103 @@
+//! Steps that a submission carries out before it is accepted: pure ones on the api host, at the head of the
+//! declaration. What has no effects needs no row before it runs, so a task whose request is worked out first costs one
+//! commit less and starts with a completed step.
+//!
+//! Anything that does not come out well here is forgotten: the task is accepted without it, and the step runs again
+//! under its lease, with its retries, its limit and its place in the audit.
+
+use crate::cancel::CancelToken;
+use crate::context::Execution;
+use crate::draft::Received;
+use crate::engine::Engine;
+use crate::policy::INLINE_LIMIT;
+use crate::ports::{ByteStream, ObjectError, ObjectInfo, Objects};
+use crate::scratch::scratch_files_in;
+use crate::task::{Inputs, Run, TaskType};
+use crate::turn::{Order, execute};
+use async_trait::async_trait;
+use counterstep_contracts::{Attempt, Direction, Epoch, Host, TaskId, Tenant, UndoDecl};
+use futures::stream::BoxStream;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Runs what can be run, after the uploads in `received`. A client waits for it, so all of it together gets a second.
+pub(super) async fn run(
+    engine: &Engine,
+    task_type: &TaskType,
+    (tenant, task): (&Tenant, TaskId),
+    request: &Value,
+    received: &mut Vec<Received>,
+) {
+    let clock = &engine.ports.clock;
+    let until = clock.monotonic() + INLINE_LIMIT;
+    let mut engine = engine.clone();
+    engine.ports.objects = Arc::new(ReadOnly(engine.ports.objects.clone()));
+    while is_pure(&engine, task_type, received.len()) {
+        let at = received.len();
+        let step = &task_type.decl.steps[at];
+        let outputs: BTreeMap<_, _> =
+            received.iter().map(|done| (task_type.decl.steps[done.at].name.to_owned(), done.output.clone())).collect();
+        let left = until.saturating_sub(engine.ports.clock.monotonic());
+        let order = Order {
+            at,
+            execution: Execution {
+                tenant: tenant.clone(),
+                task,
+                step: step.name.to_owned(),
+                direction: Direction::Forward,
+                attempt: Attempt(1),
+                epoch: Epoch(0),
+            },
+            inputs: Inputs::new(request.clone(), outputs),
+            own_output: None,
+            limit: step.attempt_timeout().map_or(left, |limit| limit.min(left)),
+            cancel: CancelToken::new(),
+        };
+        match execute(&engine, task_type, order).await.result {
+            // The host that will read a scratch file may be another one.
+            Ok(output) if scratch_files_in(&output).is_empty() => {
+                received.push(Received { at, output, has_intent: false });
+            }
+            Ok(_) | Err(_) => return,
+        }
+    }
+}
+
+fn is_pure(engine: &Engine, task_type: &TaskType, at: usize) -> bool {
+    let (Some(step), Some(code)) = (task_type.decl.steps.get(at), task_type.steps.get(at)) else { return false };
+    let planted = engine.settings.faults.iter().any(|fault| fault.step == step.name);
+    step.host == Host::Api
+        && step.undo == UndoDecl::Pure
+        && step.when.is_none()
+        && step.group.is_none()
+        && matches!(code.run, Run::Custom(_))
+        && !planted
+}
+
+/// Reads only: objects need an intent before their first byte, and there is none yet.
+#[derive(Debug)]
+struct ReadOnly(Arc<dyn Objects>);
+
+fn too_early() -> ObjectError {
+    ObjectError::Refused("a pure step stores and deletes nothing; this one runs before its task is accepted".to_owned())
+}
+
+#[async_trait]
+impl Objects for ReadOnly {
+    async fn put(&self, _: &str, _: &str, _: ByteStream) -> Result<u64, ObjectError> {
+        Err(too_early())
+    }
+
+    async fn get(&self, bucket: &str, key: &str) -> Result<ByteStream, ObjectError> {
+        self.0.get(bucket, key).await
+    }
+
+    async fn delete_prefix(&self, _: &str) -> Result<u64, ObjectError> {
+        Err(too_early())
+    }
+
+    fn list(&self, prefix: &str) -> BoxStream<'static, Result<ObjectInfo, ObjectError>> {
+        self.0.list(prefix)
+    }
+}

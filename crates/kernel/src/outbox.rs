@@ -1,0 +1,75 @@
+//! The fast path of the outbox: whoever committed a change publishes its messages at once, and marks the rows of many
+//! changes together. What gets lost here, the relay publishes.
+
+use crate::engine::Engine;
+use crate::ports::{OutboxOp, QueueError, Signal};
+use crate::record::DbTime;
+use crate::transition::Transition;
+use counterstep_contracts::ChangeId;
+use futures::future::try_join_all;
+use std::sync::{Mutex, PoisonError};
+
+/// As many marks as one write of the store takes.
+const TOGETHER: usize = 64;
+
+/// Changes whose messages are published and not marked yet. Lost with the process, they are published once more, and the
+/// queue drops what it has seen.
+#[derive(Debug, Default)]
+pub(crate) struct Marks(Mutex<Vec<ChangeId>>);
+
+impl Marks {
+    /// Adds one; hands out all of them once there are enough for a write.
+    fn add(&self, change: ChangeId) -> Vec<ChangeId> {
+        let mut marks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        marks.push(change);
+        if marks.len() < TOGETHER { Vec::new() } else { std::mem::take(&mut *marks) }
+    }
+
+    fn take(&self) -> Vec<ChangeId> {
+        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Engine {
+    /// Tells the others of a change that was committed at `at`: whoever waits for the task, and the queue by its outbox
+    /// messages.
+    pub(crate) async fn announce(&self, transition: &Transition, at: DbTime) {
+        self.ports.signals.send(Signal::Changed(transition.task_id));
+        if transition.outbox.is_empty() && transition.events.is_empty() {
+            return;
+        }
+        if let Err(error) = self.publish(transition, at).await {
+            tracing::warn!(task = %transition.task_id, %error, "publishing failed; the relay will");
+            return;
+        }
+        if !self.ports.queue.reads_the_outbox() {
+            // A transaction for each mark would cost as much as the change itself.
+            self.mark(self.marks.add(transition.change_id)).await;
+        }
+    }
+
+    /// All at once: together they wait for the queue once.
+    async fn publish(&self, transition: &Transition, at: DbTime) -> Result<(), QueueError> {
+        let queue = &self.ports.queue;
+        let work = try_join_all(transition.outbox.iter().map(|row| queue.publish(&row.queue, &row.message)));
+        let events = async {
+            if transition.events.is_empty() { Ok(()) } else { queue.publish_events(at, &transition.events).await }
+        };
+        futures::try_join!(work, events).map(drop)
+    }
+
+    /// Marks what was published so far. Whoever serves calls it every moment; a mark that is lost is a publication more.
+    pub(crate) async fn flush_marks(&self) {
+        self.mark(self.marks.take()).await;
+    }
+
+    async fn mark(&self, changes: Vec<ChangeId>) {
+        if changes.is_empty() {
+            return;
+        }
+        let count = changes.len();
+        if let Err(error) = self.ports.store.outbox(OutboxOp::MarkChanges(changes)).await {
+            tracing::warn!(count, %error, "marking messages as published failed; the relay will publish them again");
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! The lock of a task during a turn: taken before the claim, prolonged with the lease, let go with it.
+//!
+//! It decides nothing. Without it, two hosts that are offered the same task both try to claim it, and the epoch picks
+//! one. With it, the second one mostly does not try.
+
+use crate::engine::Engine;
+use crate::ports::{Acquired, LockTag};
+use crate::record::TaskRecord;
+use counterstep_contracts::TaskId;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+/// A task that somebody is about to claim is looked at again after this long: by then its row tells more.
+pub(super) const LOOK_AGAIN: Duration = Duration::from_millis(200);
+
+/// The lock of one task, as far as the service gave it to us.
+#[derive(Debug)]
+pub(super) struct TaskLock {
+    engine: Engine,
+    task: TaskId,
+    ttl: Duration,
+    /// `None`: we go on without it.
+    tag: Mutex<Option<LockTag>>,
+}
+
+impl TaskLock {
+    /// Takes the lock of a task that is to be claimed; it ends with the lease unless it is prolonged. `None`: somebody
+    /// else has it, and is likely to claim the task at this moment.
+    pub(super) async fn take(engine: &Engine, record: &TaskRecord, ttl: Duration) -> Option<Self> {
+        let task = record.task.id;
+        let tag = match engine.advised(engine.ports.locks.acquire(task, ttl)).await {
+            Some(Ok(Acquired::Held(tag))) => Some(tag),
+            Some(Ok(Acquired::Elsewhere)) if outlasts_locks(record, ttl) => {
+                tracing::info!(%task, "claiming in spite of a lock: the row says that nobody has the task");
+                None
+            }
+            Some(Ok(Acquired::Elsewhere)) => return None,
+            // The adapter says when the service went away and came back; one line a task would drown that.
+            Some(Err(error)) => {
+                tracing::debug!(%task, %error, "claiming without a lock");
+                None
+            }
+            None => {
+                tracing::debug!(%task, "claiming without a lock: its service did not answer in time");
+                None
+            }
+        };
+        Some(Self { engine: engine.clone(), task, ttl, tag: Mutex::new(tag) })
+    }
+
+    /// Prolongs it, beside a heartbeat. A lock that is lost is no reason to stop: the lease is what counts, and the
+    /// heartbeat beside this asks for it.
+    pub(super) async fn extend(&self) {
+        let Some(tag) = self.held().clone() else { return };
+        let task = self.task;
+        match self.engine.advised(self.engine.ports.locks.extend(task, &tag, self.ttl)).await {
+            Some(Ok(true)) => {}
+            Some(Ok(false)) => {
+                tracing::debug!(%task, "the lock is lost; the lease decides");
+                *self.held() = None;
+            }
+            Some(Err(error)) => tracing::debug!(%task, %error, "the lock was not prolonged"),
+            None => tracing::debug!(%task, "the lock was not prolonged: its service did not answer in time"),
+        }
+    }
+
+    /// Lets it go. Nothing happens where that was done before.
+    pub(super) async fn release(&self) {
+        let Some(tag) = self.held().take() else { return };
+        let task = self.task;
+        match self.engine.advised(self.engine.ports.locks.release(task, &tag)).await {
+            Some(Ok(())) => {}
+            Some(Err(error)) => tracing::debug!(%task, %error, "the lock was not released; it ends by itself"),
+            None => tracing::debug!(%task, "the lock was not released in time; it ends by itself"),
+        }
+    }
+
+    fn held(&self) -> std::sync::MutexGuard<'_, Option<LockTag>> {
+        self.tag.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Whether the row speaks against a lock that somebody else is said to hold: a task must not starve behind one whose
+/// holder is gone. A holder that is alive claims within moments, long before its first heartbeat would be due; and it
+/// loses the lock with the lease.
+fn outlasts_locks(record: &TaskRecord, ttl: Duration) -> bool {
+    let row = &record.task;
+    let ready_since = row.due_at.map_or(row.updated_at, |due| due.max(row.updated_at));
+    record.lease_has_expired() || record.now.after(ready_since) > ttl / 3
+}

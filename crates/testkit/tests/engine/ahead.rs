@@ -1,0 +1,112 @@
+//! Pure steps on the api host run before their task is accepted, and like any other where that does not come out well.
+
+use crate::errand::only;
+use counterstep_contracts::{ChangeId, FileName, StepStatus, TaskStatus};
+use counterstep_kernel::{RetryPolicy, StepContext, StepResult};
+use counterstep_macros::distributed_task;
+use counterstep_testkit::{Form, Harness, TestTask};
+use futures::StreamExt;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+/// What `quote` is told to do.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default)]
+struct QuoteRequest {
+    /// Milliseconds.
+    takes: u64,
+    stores: bool,
+    /// Names the counter of this test: tests run side by side.
+    counter: usize,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct Quote(u32);
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct Booked(u32);
+
+static RUNS: [AtomicU32; 4] = [const { AtomicU32::new(0) }; 4];
+const ONCE_MORE: RetryPolicy = RetryPolicy::constant("10ms").max_retries(1);
+
+struct Trip;
+
+#[distributed_task(name = "Trip", queue = "trips")]
+impl Trip {
+    type Request = QuoteRequest;
+    type Response = u32;
+
+    #[step(1, host = "api", retry = ONCE_MORE, timeout = "5s")]
+    #[pure]
+    async fn quote(ctx: &StepContext, req: &QuoteRequest) -> StepResult<Quote> {
+        RUNS[req.counter].fetch_add(1, Ordering::Relaxed);
+        tokio::time::sleep(Duration::from_millis(req.takes)).await;
+        if req.stores && RUNS[req.counter].load(Ordering::Relaxed) == 1 {
+            let body = futures::stream::once(async { Ok(b"3".to_vec().into()) }).boxed();
+            ctx.objects().put("quotes", &FileName::parse("quote").expect("a name"), "text/plain", body).await?;
+        }
+        Ok(Quote(3))
+    }
+
+    #[step(2, host = "worker", no_undo = "test")]
+    async fn book(quote: &Quote) -> StepResult<Booked> {
+        Ok(Booked(quote.0))
+    }
+
+    #[step(3, host = "worker", no_undo = "test")]
+    async fn tell(booked: &Booked) -> StepResult<u32> {
+        Ok(booked.0)
+    }
+
+    fn respond(tell: &u32) -> u32 {
+        *tell
+    }
+}
+
+async fn submitted(form: Form) -> (TestTask, BTreeSet<ChangeId>) {
+    let task = Harness::embedded(only::<Trip>()).submit(form).await;
+    let changes = task.history().await.audit.iter().map(|row| row.change_id).collect();
+    (task, changes)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pure_step_is_part_of_the_submission_and_a_task_of_three_steps_takes_four_commits() {
+    let (task, changes) = submitted(Form::new()).await;
+    assert_eq!(changes.len(), 1);
+    assert_eq!(task.record().await.steps[0].status, StepStatus::Completed);
+    assert_eq!(task.run_to_rest().await, TaskStatus::Completed);
+    task.assert_trail("quote ok, book ok, tell ok, completed").await;
+    let history = task.history().await;
+    let changes: BTreeSet<_> = history.audit.iter().map(|row| row.change_id).collect();
+    // Submit with step 1; claim and start 2; complete 2 and start 3; complete 3 and the task.
+    assert_eq!(changes.len(), 4);
+    assert_eq!(RUNS[0].load(Ordering::Relaxed), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pure_step_that_takes_its_time_runs_under_its_lease_instead() {
+    let (task, _) = submitted(Form::new().field("takes", 1_200).field("counter", 1)).await;
+    assert_eq!(task.record().await.steps[0].status, StepStatus::Pending);
+    assert_eq!(task.run_to_rest().await, TaskStatus::Completed);
+    task.assert_trail("quote ok, book ok, tell ok, completed").await;
+    assert_eq!(RUNS[1].load(Ordering::Relaxed), 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_step_wants_to_store_has_no_intent_before_the_task() {
+    let (task, _) = submitted(Form::new().field("stores", true).field("counter", 2)).await;
+    task.assert_no_objects().await;
+    assert_eq!(task.record().await.steps[0].status, StepStatus::Pending);
+    assert_eq!(task.run_to_rest().await, TaskStatus::Completed);
+    assert_eq!(RUNS[2].load(Ordering::Relaxed), 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lost_host_is_shown_by_a_pure_step_too() {
+    let task = Harness::embedded(only::<Trip>()).crash_at("quote").submit(Form::new().field("counter", 3)).await;
+    assert_eq!(task.run_to_rest().await, TaskStatus::Completed);
+    task.assert_invariants().await;
+    assert!(task.trail().await.starts_with("quote in doubt"), "{}", task.trail().await);
+}

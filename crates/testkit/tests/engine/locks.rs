@@ -1,0 +1,218 @@
+//! Locks beside the lease: they spare vain claims, and whatever they say, each task runs once and none starves.
+
+use crate::errand::{Errand, only};
+use async_trait::async_trait;
+use counterstep_contracts::{Direction, Host, TaskId, TaskStatus};
+use counterstep_kernel::CancelToken;
+use counterstep_kernel::host::{HostSettings, serve};
+use counterstep_kernel::ports::{Acquired, LockError, LockTag, Locks};
+use counterstep_kernel::turn::{TurnEnd, turn};
+use counterstep_kernel::{CancelReason, Engine};
+use counterstep_testkit::{Form, Harness, TestTask, invariants};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+const LONG: Duration = Duration::from_secs(60);
+
+/// A service that takes every question and never answers.
+#[derive(Debug)]
+struct Hanging;
+
+#[async_trait]
+impl Locks for Hanging {
+    async fn acquire(&self, _: TaskId, _: Duration) -> Result<Acquired, LockError> {
+        std::future::pending().await
+    }
+
+    async fn extend(&self, _: TaskId, _: &LockTag, _: Duration) -> Result<bool, LockError> {
+        std::future::pending().await
+    }
+
+    async fn release(&self, _: TaskId, _: &LockTag) -> Result<(), LockError> {
+        std::future::pending().await
+    }
+}
+
+/// A service that grants every lock at once and then knows nothing of it: as wrong as can be.
+#[derive(Debug)]
+struct Generous;
+
+#[async_trait]
+impl Locks for Generous {
+    async fn acquire(&self, _: TaskId, _: Duration) -> Result<Acquired, LockError> {
+        Ok(Acquired::Held(LockTag(Vec::new())))
+    }
+
+    async fn extend(&self, _: TaskId, _: &LockTag, _: Duration) -> Result<bool, LockError> {
+        Ok(false)
+    }
+
+    async fn release(&self, _: TaskId, _: &LockTag) -> Result<(), LockError> {
+        Err(LockError("it forgot".to_owned()))
+    }
+}
+
+async fn with(form: Form, lease: Duration) -> TestTask {
+    Harness::embedded(only::<Errand>()).settings(|settings| settings.lease = lease).submit(form).await
+}
+
+/// Past the api host, so that a worker is to claim it.
+async fn for_a_worker(form: Form, lease: Duration) -> TestTask {
+    let task = with(form, lease).await;
+    assert_eq!(turn(&task.engine, Host::Api, task.id, &CancelToken::new()).await, TurnEnd::GivenBack);
+    task
+}
+
+async fn hold(engine: &Engine, task: TaskId) -> LockTag {
+    match engine.ports.locks.acquire(task, LONG).await.expect("the lock service answers") {
+        Acquired::Held(tag) => tag,
+        Acquired::Elsewhere => panic!("the lock is held"),
+    }
+}
+
+async fn claims(task: &TestTask) -> usize {
+    task.history().await.audit.iter().filter(|row| row.entry.event == "claimed").count()
+}
+
+/// Until something is so; a test that passes never waits for long.
+async fn until(what: &str, mut so: impl AsyncFnMut() -> bool) {
+    let started = Instant::now();
+    while !so().await {
+        assert!(started.elapsed() < Duration::from_secs(20), "never came: {what}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_turn_holds_the_lock_and_lets_it_go_with_the_lease() {
+    let task = for_a_worker(Form::new().field("pick_ms", 1500), Duration::from_secs(1)).await;
+    // The api host has let go of it: its turn is over.
+    let tag = hold(&task.engine, task.id).await;
+    task.engine.ports.locks.release(task.id, &tag).await.expect("released");
+
+    let (engine, id) = (task.engine.clone(), task.id);
+    let running = tokio::spawn(async move { turn(&engine, Host::Worker, id, &CancelToken::new()).await });
+    until("a claim", async || claims(&task).await == 2).await;
+    let started = Instant::now();
+    while started.elapsed() < Duration::from_millis(1300) {
+        // Longer than its first term: it is prolonged with the lease.
+        let answer = task.engine.ports.locks.acquire(task.id, LONG).await.expect("an answer");
+        assert_eq!(answer, Acquired::Elsewhere, "after {:?}", started.elapsed());
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert_eq!(running.await.expect("the turn ends"), TurnEnd::Rests(TaskStatus::Completed));
+    hold(&task.engine, task.id).await;
+    task.assert_invariants().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_turn_that_fails_lets_the_lock_go() {
+    let harness = Harness::embedded(only::<Errand>()).fail_at("deliver");
+    let task = harness.submit(Form::new()).await;
+    assert_eq!(task.run_to_rest().await, TaskStatus::Failed);
+    hold(&task.engine, task.id).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_delivered_task_whose_lock_is_elsewhere_comes_again_and_completes() {
+    let task = for_a_worker(Form::new(), LONG).await;
+    let tag = hold(&task.engine, task.id).await;
+    let end = turn(&task.engine, Host::Worker, task.id, &CancelToken::new()).await;
+    assert!(matches!(end, TurnEnd::Busy(left) if left < Duration::from_secs(1)), "{end:?}");
+    assert_eq!(claims(&task).await, 1, "it was not claimed by a worker");
+
+    let shutdown = CancelToken::new();
+    // Only deliveries: nobody looks for tasks whose message was lost.
+    let settings =
+        HostSettings { unclaimed_for: LONG, ..HostSettings::for_all(&task.engine.registry, Host::Worker, 2) };
+    let spawn = Arc::new(|work| {
+        tokio::spawn(work);
+    });
+    let host = tokio::spawn(serve(task.engine.clone(), settings, shutdown.clone(), spawn));
+    tokio::time::sleep(Duration::from_millis(600)).await;
+    assert_eq!(claims(&task).await, 1, "each time that it came, the lock was elsewhere");
+    task.engine.ports.locks.release(task.id, &tag).await.expect("released");
+    until("completion", async || task.record().await.task.status == TaskStatus::Completed).await;
+    shutdown.cancel(CancelReason::Shutdown);
+    host.await.expect("the host ends");
+    assert_eq!(claims(&task).await, 2);
+    task.assert_invariants().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_expired_lease_beats_a_held_lock() {
+    let task = for_a_worker(Form::new().field("pick_ms", 60_000), Duration::from_secs(1)).await;
+    let mut lost = Box::pin(async { turn(&task.engine, Host::Worker, task.id, &CancelToken::new()).await });
+    let _ = tokio::time::timeout(Duration::from_millis(200), &mut lost).await.expect_err("it runs");
+    drop(lost);
+    // Whoever has the lock from now on does nothing with it.
+    until("the end of the dead host's lock", async || {
+        matches!(task.engine.ports.locks.acquire(task.id, LONG).await, Ok(Acquired::Held(_)))
+    })
+    .await;
+    until("the end of the lease", async || task.record().await.lease_has_expired()).await;
+    let claimed = turn(&task.engine, Host::Worker, task.id, &CancelToken::new());
+    let _ = tokio::time::timeout(Duration::from_millis(300), claimed).await.expect_err("it was claimed and runs");
+    assert_eq!(claims(&task).await, 3);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stale_lock_does_not_starve_a_task_that_nobody_claims() {
+    let task = for_a_worker(Form::new(), Duration::from_secs(1)).await;
+    hold(&task.engine, task.id).await;
+    assert_eq!(task.run_to_rest().await, TaskStatus::Completed, "though the lock is held to the end");
+    assert_eq!(task.engine.ports.locks.acquire(task.id, LONG).await.expect("an answer"), Acquired::Elsewhere);
+    task.assert_invariants().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lock_service_that_hangs_costs_its_limit_and_no_lease() {
+    let mut task = with(Form::new().field("pick_ms", 1500), Duration::from_secs(1)).await;
+    task.engine.ports.locks = Arc::new(Hanging);
+    let started = Instant::now();
+    assert_eq!(task.run_to_rest().await, TaskStatus::Completed);
+    // Two turns with a quarter of a second each, and 1.5 s of work.
+    assert!(started.elapsed() < Duration::from_secs(6), "it took {:?}", started.elapsed());
+    assert_eq!(claims(&task).await, 2);
+    assert_eq!(task.record().await.task.recovery_attempts, 0);
+    task.assert_invariants().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_locks_worth_the_name_the_epoch_still_picks_one_of_ten_hosts() {
+    let mut task = for_a_worker(Form::new().field("pick_ms", 500), Duration::from_secs(1)).await;
+    task.engine.ports.locks = Arc::new(Generous);
+    let token = CancelToken::new();
+    let ends = futures::future::join_all((0..10).map(|_| turn(&task.engine, Host::Worker, task.id, &token))).await;
+    assert_eq!(ends.iter().filter(|end| **end == TurnEnd::Rests(TaskStatus::Completed)).count(), 1, "{ends:?}");
+    assert_eq!(claims(&task).await, 2);
+    assert_eq!(invariants::successes(&task.history().await, Direction::Forward), 4);
+    task.assert_invariants().await;
+}
+
+#[cfg(feature = "servers")]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_flush_of_redis_and_its_end_in_the_middle_of_a_turn_change_nothing() {
+    use counterstep_adapters::redis::{RedisOptions, open};
+    let server = counterstep_testkit::servers::Redis::start();
+    let redis = open(RedisOptions::at(&server.url())).await.expect("it opens");
+    let mut task = with(Form::new().field("pick_ms", 2000), Duration::from_secs(1)).await;
+    (task.engine.ports.locks, task.engine.ports.hints) = (redis.locks, redis.hints);
+    turn(&task.engine, Host::Api, task.id, &CancelToken::new()).await;
+    let (engine, id) = (task.engine.clone(), task.id);
+    let running = tokio::spawn(async move { turn(&engine, Host::Worker, id, &CancelToken::new()).await });
+    until("a claim", async || claims(&task).await == 2).await;
+    assert_eq!(task.engine.ports.locks.acquire(task.id, LONG).await.expect("an answer"), Acquired::Elsewhere);
+    server.flush();
+    // Everyone may now have the lock. The lease is live, and nobody gets the task.
+    let end = turn(&task.engine, Host::Worker, task.id, &CancelToken::new()).await;
+    assert!(matches!(end, TurnEnd::Busy(_)), "{end:?}");
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    server.stop();
+    let end = turn(&task.engine, Host::Worker, task.id, &CancelToken::new()).await;
+    assert!(matches!(end, TurnEnd::Busy(_)), "{end:?}");
+    assert_eq!(running.await.expect("the turn ends"), TurnEnd::Rests(TaskStatus::Completed));
+    assert_eq!((claims(&task).await, task.record().await.task.recovery_attempts), (2, 0));
+    assert_eq!(invariants::successes(&task.history().await, Direction::Forward), 4);
+    task.assert_invariants().await;
+}
