@@ -4,6 +4,7 @@
 
 pub mod api;
 pub mod archive;
+pub mod cluster;
 pub mod command;
 pub mod place;
 pub mod process;

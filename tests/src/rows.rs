@@ -1,8 +1,11 @@
 //! The rows and objects that processes leave behind, seen through the adapters' ports. Changes nothing.
 
+use crate::cluster::Cluster;
 use crate::place::Place;
 use crate::wait::{LATER, PAUSE};
 use counterstep_adapters::embedded::{self, EmbeddedOptions, EmbeddedPaths};
+use counterstep_adapters::postgres::{PostgresOptions, PostgresStore};
+use counterstep_adapters::s3::{S3Objects, S3Settings};
 use counterstep_contracts::{Direction, Outcome, TaskId, TaskStatus};
 use counterstep_kernel::TaskType;
 use counterstep_kernel::ports::{ObjectInfo, Ports, TaskQuery};
@@ -12,6 +15,7 @@ use diesel::connection::SimpleConnection;
 use diesel::{Connection, SqliteConnection};
 use futures::TryStreamExt;
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Instant;
 
 /// A task with its past.
@@ -85,6 +89,18 @@ impl Rows {
             scratch: place.data().join("scratch"),
         };
         Self { ports: embedded::open(paths, EmbeddedOptions::default()).await.expect("the stores open") }
+    }
+
+    /// Opens those of a cluster.
+    ///
+    /// # Panics
+    /// When they cannot be opened.
+    pub async fn of_cluster(cluster: &Cluster) -> Self {
+        let Self { ports } = Self::of(&cluster.place).await;
+        let store = PostgresStore::open(&cluster.database, PostgresOptions::default()).await.expect("the database opens");
+        let settings = S3Settings::from_url(&cluster.objects).expect("settings of the object store");
+        let objects = S3Objects::open(&settings).expect("the object store opens");
+        Self { ports: Ports { store: Arc::new(store), objects: Arc::new(objects), ..ports } }
     }
 
     /// A task.

@@ -2,6 +2,7 @@
 
 mod system {
     mod cancel;
+    mod cluster;
     mod command_line;
     mod demo;
     mod describe;

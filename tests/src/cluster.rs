@@ -1,0 +1,89 @@
+//! The services on real servers, as a deployment has them: several processes of each kind on PostgreSQL, NATS, Redis
+//! and S3.
+
+use crate::place::Place;
+use crate::process::Process;
+use crate::services::{self, Served};
+use counterstep_testkit::servers::Servers;
+
+/// The one real bucket; declared buckets are folders of it.
+const BUCKET: &str = "store";
+
+/// Servers of its own, and the settings with which processes find them.
+#[derive(Debug)]
+pub struct Cluster {
+    /// The servers.
+    pub servers: Servers,
+    /// Logs and local files.
+    pub place: Place,
+    /// The database.
+    pub database: String,
+    /// The object store.
+    pub objects: String,
+    times: Vec<String>,
+}
+
+impl Cluster {
+    /// Starts the servers and makes the schema. `times` go to every service.
+    ///
+    /// # Panics
+    /// When anything does not start.
+    #[must_use]
+    pub fn start(times: &[&str]) -> Self {
+        let servers = Servers::start(&[BUCKET]);
+        let place = Place::new();
+        let credentials = place.path().join("credentials");
+        let (key, secret) = (servers.s3.access_key(), servers.s3.secret_key());
+        std::fs::write(&credentials, format!("aws_access_key_id = {key}\naws_secret_access_key = {secret}\n"))
+            .expect("a file with credentials");
+        let endpoint = servers.s3.endpoint();
+        let objects = format!("s3://{BUCKET}?endpoint={endpoint}&credentials_file={}", credentials.display());
+        let database = servers.postgres.database();
+        let times = times.iter().map(|&flag| flag.to_owned()).collect();
+        let cluster = Self { servers, place, database, objects, times };
+        let status = cluster.process(&["migrate"]).ended();
+        assert!(status.success(), "the schema is not made: {status}");
+        cluster
+    }
+
+    fn flags(&self) -> Vec<String> {
+        let mut flags = self.times.clone();
+        let places = [
+            ("--database", self.database.clone()),
+            ("--nats", self.servers.nats.url()),
+            ("--redis", self.servers.redis.url()),
+            ("--objects", self.objects.clone()),
+        ];
+        flags.extend(places.into_iter().flat_map(|(flag, url)| [flag.to_owned(), url]));
+        flags
+    }
+
+    fn with<T>(&self, start: impl FnOnce(&Place, &[&str]) -> T) -> T {
+        let flags = self.flags();
+        start(&self.place, &flags.iter().map(String::as_str).collect::<Vec<_>>())
+    }
+
+    /// A command with the settings of this cluster.
+    #[must_use]
+    pub fn process(&self, command: &[&str]) -> Process {
+        self.with(|place, flags| Process::start(place, &[command, flags].concat()))
+    }
+
+    /// An API.
+    #[must_use]
+    pub fn api(&self) -> Served {
+        self.with(services::api)
+    }
+
+    /// A worker and its id.
+    #[must_use]
+    pub fn worker(&self) -> (Process, String) {
+        self.with(services::worker)
+    }
+
+    /// A reconciler.
+    #[must_use]
+    pub fn reconciler(&self) -> Process {
+        self.with(services::reconciler)
+    }
+}
