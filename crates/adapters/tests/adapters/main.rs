@@ -8,6 +8,8 @@ mod nats;
 #[cfg(feature = "redis")]
 mod redis;
 mod s3;
+#[cfg(feature = "redis")]
+mod redis_tls;
 mod sqlite;
 mod suite;
 mod system;
