@@ -5,11 +5,13 @@ mod embedded;
 mod folder;
 #[cfg(feature = "nats")]
 mod nats;
+#[cfg(feature = "postgres")]
+mod postgres;
 #[cfg(feature = "redis")]
 mod redis;
-mod s3;
 #[cfg(feature = "redis")]
 mod redis_tls;
+mod s3;
 mod sqlite;
 mod suite;
 mod system;
