@@ -154,7 +154,8 @@ async fn an_expired_lease_beats_a_held_lock() {
     })
     .await;
     until("the end of the lease", async || task.record().await.lease_has_expired()).await;
-    let claimed = turn(&task.engine, Host::Worker, task.id, &CancelToken::new());
+    let token = CancelToken::new();
+    let claimed = turn(&task.engine, Host::Worker, task.id, &token);
     let _ = tokio::time::timeout(Duration::from_millis(300), claimed).await.expect_err("it was claimed and runs");
     assert_eq!(claims(&task).await, 3);
 }
