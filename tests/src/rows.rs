@@ -97,7 +97,8 @@ impl Rows {
     /// When they cannot be opened.
     pub async fn of_cluster(cluster: &Cluster) -> Self {
         let Self { ports } = Self::of(&cluster.place).await;
-        let store = PostgresStore::open(&cluster.database, PostgresOptions::default()).await.expect("the database opens");
+        let store =
+            PostgresStore::open(&cluster.database, PostgresOptions::default()).await.expect("the database opens");
         let settings = S3Settings::from_url(&cluster.objects).expect("settings of the object store");
         let objects = S3Objects::open(&settings).expect("the object store opens");
         Self { ports: Ports { store: Arc::new(store), objects: Arc::new(objects), ..ports } }

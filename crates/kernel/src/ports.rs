@@ -316,6 +316,11 @@ pub trait Queue: Send + Sync + Debug {
     /// Settles a delivery. A delivery that is not the last one of its message any more: success.
     async fn settle(&self, tag: &DeliveryTag, settle: Settle) -> Result<(), QueueError>;
 
+    /// Whether it answers: for a readiness check.
+    async fn check(&self) -> Result<(), QueueError> {
+        Ok(())
+    }
+
     /// Whether the queue itself keeps the outbox rows it has delivered apart from the others, so that neither the fast
     /// path nor the relay has anything to mark.
     fn reads_the_outbox(&self) -> bool {

@@ -1,6 +1,7 @@
 //! What every Counterstep process has: settings from flags, environment and file, logging, opened adapters, a token
 //! that the process's signals cancel, and exit codes. Decides nothing about tasks.
 
+pub mod doctor;
 pub mod exit;
 pub mod logging;
 mod open;

@@ -1,7 +1,7 @@
 //! Opens the adapters that the settings name: a file and folders, or servers.
 
 use crate::exit::Exit;
-use crate::settings::{Database, ObjectPlace, Server, Settings};
+use crate::settings::{Database, ObjectPlace, SecretUrl, Server, Settings};
 use counterstep_adapters::folder::{FolderObjects, FolderScratch};
 use counterstep_adapters::local::{LocalHints, LocalLocks};
 use counterstep_adapters::local_queue::{LocalQueue, QueueOptions};
@@ -94,7 +94,7 @@ async fn sqlite(path: &Path) -> Result<SqliteStore, Exit> {
         .map_err(|error| Exit::config(format_args!("the database file cannot be used: {}", chain(&error))))
 }
 
-fn postgres_options(settings: &Settings, server: &Server, role: &str) -> PostgresOptions {
+pub(crate) fn postgres_options(settings: &Settings, server: &Server, role: &str) -> PostgresOptions {
     PostgresOptions {
         application_name: format!("counterstep {role}"),
         password_file: server.secret_file.clone(),
@@ -112,7 +112,7 @@ fn of_postgres(error: &postgres::OpenError) -> Exit {
     }
 }
 
-async fn nats(settings: &Settings, server: &Server, registry: &Registry, role: &str) -> Result<Nats, Exit> {
+pub(crate) async fn nats(settings: &Settings, server: &Server, registry: &Registry, role: &str) -> Result<Nats, Exit> {
     let options = NatsOptions {
         urls: separate(server),
         auth: server.secret_file.clone().map_or(NatsAuth::None, NatsAuth::Credentials),
@@ -137,15 +137,24 @@ async fn advisers(settings: &Settings) -> Result<Advisers, Exit> {
     let Some(server) = &settings.redis else {
         return Ok((Arc::new(LocalLocks::default()), Arc::new(LocalHints::default())));
     };
-    let options = RedisOptions {
+    let redis = redis::open(redis_options(settings, server)).await.map_err(|error| Exit::config(chain(&error)))?;
+    Ok((redis.locks.clone(), redis.hints.clone()))
+}
+
+pub(crate) fn redis_options(settings: &Settings, server: &Server) -> RedisOptions {
+    RedisOptions {
         urls: separate(server),
         ca_file: server.ca_file.clone(),
         password_file: server.secret_file.clone(),
         allow_plaintext: settings.allow_plaintext,
         ..RedisOptions::at("")
-    };
-    let redis = redis::open(options).await.map_err(|error| Exit::config(chain(&error)))?;
-    Ok((redis.locks.clone(), redis.hints.clone()))
+    }
+}
+
+pub(crate) fn s3_settings(settings: &Settings, url: &SecretUrl) -> Result<S3Settings, Exit> {
+    let mut s3 = S3Settings::from_url(url.expose()).map_err(Exit::config)?;
+    s3.allow_http |= settings.allow_plaintext;
+    Ok(s3)
 }
 
 fn separate(server: &Server) -> Vec<String> {
@@ -160,11 +169,7 @@ fn objects(settings: &Settings) -> Result<Arc<dyn Objects>, Exit> {
                 Exit::config(format_args!("the folder `{}` cannot be used: {error}", folder.display()))
             })?))
         }
-        ObjectPlace::S3(url) => {
-            let mut s3 = S3Settings::from_url(url.expose()).map_err(Exit::config)?;
-            s3.allow_http |= settings.allow_plaintext;
-            Ok(Arc::new(S3Objects::open(&s3).map_err(Exit::config)?))
-        }
+        ObjectPlace::S3(url) => Ok(Arc::new(S3Objects::open(&s3_settings(settings, url)?).map_err(Exit::config)?)),
     }
 }
 

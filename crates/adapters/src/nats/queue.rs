@@ -54,6 +54,10 @@ struct Post {
 
 #[async_trait]
 impl Queue for NatsQueue {
+    async fn check(&self) -> Result<(), QueueError> {
+        self.streams.link.check()
+    }
+
     async fn publish(&self, queue: &QueueName, message: &WorkerMessage) -> Result<(), QueueError> {
         let mut headers = HeaderMap::new();
         if let Some(traceparent) = &message.traceparent {

@@ -6,6 +6,7 @@
 mod attempts;
 mod audit;
 mod commit;
+pub mod doctor;
 mod fault;
 mod finding;
 mod idempotency;

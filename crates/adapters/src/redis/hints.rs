@@ -76,6 +76,10 @@ fn millis(time: Duration) -> u64 {
 
 #[async_trait]
 impl Hints for RedisHints {
+    async fn check(&self) -> Result<(), HintError> {
+        self.answers().await.map_err(HintError)
+    }
+
     async fn seen(&self, key: &str) -> Result<bool, HintError> {
         let key = self.key("seen", key);
         self.ask(|mut server| Box::pin(async move { server.exists(key).await })).await

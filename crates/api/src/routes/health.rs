@@ -29,7 +29,10 @@ pub(super) async fn ready(api: web::Data<Api>) -> Answer {
     let query = TaskQuery { limit: 1, ..TaskQuery::default() };
     let store = async { ports.store.list(&query).await.map(drop) };
     let objects = async { ports.objects.list(NOWHERE).next().await.transpose().map(drop) };
-    let (store, objects) = futures::future::join(answers("store", store), answers("objects", objects)).await;
+    let queue = answers("queue", ports.queue.check());
+    let hints = answers("hints", ports.hints.check());
+    let (store, objects, queue, hints) =
+        futures::future::join4(answers("store", store), answers("objects", objects), queue, hints).await;
     if api.shutdown.is_cancelled() {
         return Err(Refused::new(ProblemCode::Unavailable, "this server is stopping: ask another one").retry_after(1));
     }
@@ -39,7 +42,11 @@ pub(super) async fn ready(api: web::Data<Api>) -> Answer {
         let detail = format!("does not answer: {}", silent.join(", "));
         return Err(Refused::new(ProblemCode::Unavailable, detail).retry_after(1));
     }
-    let parts = ["store", "objects"].map(|part| (part.to_owned(), "ok".to_owned())).into();
+    // Requests are accepted without these two: messages wait in the outbox, and hints only spare work. To take every
+    // API out of service for them would turn a delay into an outage.
+    let parts = [("store", true), ("objects", true), ("queue", queue), ("hints", hints)]
+        .map(|(part, ok)| (part.to_owned(), if ok { "ok" } else { "does not answer" }.to_owned()))
+        .into();
     Ok(HttpResponse::Ok().json(Health { status: "ok".to_owned(), parts }))
 }
 

@@ -41,6 +41,12 @@ enum Command {
     Reconciler(ReconcilerArgs),
     /// Brings the schema of the database up to date; the services refuse to start on an older one
     Migrate,
+    /// Says which promises the configured servers cannot keep; exits 1 where there are any
+    Doctor {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
     /// Measures tasks a second on this machine, beside what the database itself can do
     #[cfg(feature = "bench")]
     Bench(bench::BenchArgs),
@@ -68,6 +74,7 @@ pub fn main(registry: Registry) -> ExitCode {
         Command::Api(args) => counterstep_api::cli::main(registry, &cli.settings, args),
         Command::Worker(args) => counterstep_worker::cli::main(registry, &cli.settings, args),
         Command::Reconciler(args) => counterstep_reconciler::cli::main(registry, &cli.settings, args),
+        Command::Doctor { json } => doctor(&registry, &cli.settings, *json),
         Command::Migrate => migrate(&cli.settings),
         #[cfg(feature = "bench")]
         Command::Bench(args) => bench::main(&cli.settings, args),
@@ -75,6 +82,29 @@ pub fn main(registry: Registry) -> ExitCode {
         Command::Tasks(args) => tasks::main(args),
     };
     exit::report(program, result)
+}
+
+fn doctor(registry: &Registry, settings: &SettingsArgs, json: bool) -> Result<(), Exit> {
+    let settings = settings.resolve()?;
+    counterstep_node::run(
+        &settings,
+        Box::pin(async {
+            let found = counterstep_node::doctor::examine(&settings, registry).await?;
+            if json {
+                print(&(serde_json::to_string_pretty(&found).map_err(Exit::failed)? + "\n"))?;
+            } else {
+                for finding in &found {
+                    let counterstep_node::doctor::Finding { code, what, why, to_do } = finding;
+                    print(&format!("{code}: {what}\n  why it matters: {why}\n  what to do: {to_do}\n"))?;
+                }
+            }
+            match found.len() {
+                0 => print(if json { "" } else { "Nothing was found\n" }),
+                1 => Err(Exit::failed("1 finding")),
+                count => Err(Exit::failed(format_args!("{count} findings"))),
+            }
+        }),
+    )
 }
 
 fn migrate(settings: &SettingsArgs) -> Result<(), Exit> {

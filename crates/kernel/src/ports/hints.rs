@@ -16,6 +16,11 @@ pub struct HintError(pub String);
 /// limit. The three kinds of keys (remembered, counted, kept) do not meet.
 #[async_trait]
 pub trait Hints: Send + Sync + Debug {
+    /// Whether it answers: for a readiness check.
+    async fn check(&self) -> Result<(), HintError> {
+        Ok(())
+    }
+
     /// Whether a key was remembered. `true` only means "read the row first"; `false` only "do not bother to read".
     async fn seen(&self, key: &str) -> Result<bool, HintError>;
 

@@ -40,6 +40,9 @@ pub struct SettingsArgs {
     /// Messages, with PostgreSQL: nats://HOST:4222, or several with commas between them
     #[arg(long, env = "COUNTERSTEP_NATS", global = true, hide_env_values = true)]
     pub nats: Option<String>,
+    /// Monitoring address of NATS, as http://HOST:8222: what `doctor` asks
+    #[arg(long, env = "COUNTERSTEP_NATS_MONITOR", global = true)]
+    pub nats_monitor: Option<String>,
     /// Locks and fast checks, where there is one: redis://HOST:6379, or several with commas between them
     #[arg(long, env = "COUNTERSTEP_REDIS", global = true, hide_env_values = true)]
     pub redis: Option<String>,
@@ -89,6 +92,7 @@ struct File {
     nats: Option<String>,
     nats_ca_file: Option<PathBuf>,
     nats_credentials_file: Option<PathBuf>,
+    nats_monitor: Option<String>,
     redis: Option<String>,
     redis_ca_file: Option<PathBuf>,
     redis_password_file: Option<PathBuf>,
@@ -115,6 +119,7 @@ const VARIABLES: &[&str] = &[
     "DATA_DIR",
     "DATABASE",
     "NATS",
+    "NATS_MONITOR",
     "REDIS",
     "OBJECTS",
     "EVENTS",
@@ -141,6 +146,8 @@ pub struct Settings {
     pub database: Database,
     /// Messages; with PostgreSQL only, and always then.
     pub nats: Option<Server>,
+    /// Its monitoring address.
+    pub nats_monitor: Option<String>,
     /// Locks and fast checks.
     pub redis: Option<Server>,
     /// Objects.
@@ -172,6 +179,7 @@ impl Settings {
         Self {
             database: Database::Sqlite(folder.join("counterstep.db")),
             nats: None,
+            nats_monitor: None,
             redis: None,
             objects: ObjectPlace::Folder(folder.join("objects")),
             allow_plaintext: false,
@@ -222,6 +230,7 @@ impl SettingsArgs {
         Ok(Settings {
             database,
             nats,
+            nats_monitor: self.nats_monitor.clone().or(file.nats_monitor),
             redis,
             objects,
             allow_plaintext: self.allow_plaintext || file.allow_plaintext,

@@ -51,7 +51,8 @@ pub(super) fn statements_per_second(postgres: &Postgres, duration: Duration) -> 
 }
 
 fn pgbench() -> Result<std::path::PathBuf, Failed> {
-    let on_path = std::env::var_os("PATH").into_iter().flat_map(|path| std::env::split_paths(&path).collect::<Vec<_>>());
+    let on_path =
+        std::env::var_os("PATH").into_iter().flat_map(|path| std::env::split_paths(&path).collect::<Vec<_>>());
     let debian = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten().map(|v| v.path().join("bin"));
     on_path
         .chain(debian)

@@ -8,6 +8,7 @@ mod services;
 mod work;
 
 use crate::cli::{print, table};
+use cost::Processors;
 use counterstep_adapters::system::LocalSignals;
 use counterstep_api::cli::ApiArgs;
 use counterstep_kernel::Engine;
@@ -16,7 +17,6 @@ use counterstep_node::{Exit, Settings, SettingsArgs, open};
 use counterstep_reconciler::cli::ReconcilerArgs;
 use counterstep_testkit::servers::{Nats, Postgres, Redis};
 use counterstep_worker::cli::WorkerArgs;
-use cost::Processors;
 use load::Seen;
 use serde::Serialize;
 use std::collections::BTreeMap;
