@@ -27,7 +27,7 @@ const TESTED: (u32, u32) = (7, 0);
 /// Asks each server.
 pub(super) async fn look(servers: &[Client]) -> Vec<Finding> {
     let mut findings = Vec::new();
-    if servers.len() > 1 && servers.len() % 2 == 0 {
+    if servers.len() > 1 && servers.len().is_multiple_of(2) {
         findings.push(Finding {
             code: "redis-even-servers",
             what: format!("{} Redis servers grant locks", servers.len()),
