@@ -11,6 +11,8 @@ mod postgres;
 mod redis;
 #[cfg(feature = "redis")]
 mod redis_tls;
+#[cfg(feature = "postgres")]
+mod roles;
 mod s3;
 mod sqlite;
 mod suite;
