@@ -1,30 +1,60 @@
--- Rights of the services. Run it as the owner of the tables (the role that runs `counterstep migrate`), which must be
--- allowed to make roles, after each migration; running it again does no harm:
+-- Roles with no more rights than they need. Run it as an administrator in Counterstep's database: once before the first
+-- `counterstep migrate`, and again after every migration, for the tables that it made. Running it twice changes nothing.
 --
---     psql --set ON_ERROR_STOP=1 --file roles.sql DATABASE
+--   counterstep_owner     owns the tables; for `counterstep migrate` only
+--   counterstep_service   api, worker, reconciler: no schema, and of the audit no more than adding and reading
+--   counterstep_operator  reads
 --
--- The services get no right to change the schema, and none to change or delete what the audit says.
-
-BEGIN;
+-- They are groups without a login. Make the logins beside them, with passwords or certificates of your own:
+--   CREATE ROLE counterstep_api LOGIN PASSWORD '…' IN ROLE counterstep_service;
 
 DO $$
+DECLARE
+    role TEXT;
 BEGIN
-    IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = 'counterstep_service') THEN
-        -- No password here: set one with `ALTER ROLE … PASSWORD`, or let the server authenticate otherwise.
-        CREATE ROLE counterstep_service LOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE NOREPLICATION;
-    END IF;
+    FOREACH role IN ARRAY ARRAY['counterstep_owner', 'counterstep_service', 'counterstep_operator'] LOOP
+        -- Roles belong to the whole server: another of its databases may have them already, or be making them now.
+        BEGIN
+            EXECUTE format('CREATE ROLE %I NOLOGIN', role);
+        EXCEPTION WHEN duplicate_object OR unique_violation THEN
+            NULL;
+        END;
+    END LOOP;
 END
 $$;
 
-REVOKE CREATE ON SCHEMA public FROM PUBLIC;
-GRANT USAGE ON SCHEMA public TO counterstep_service;
+REVOKE ALL ON SCHEMA public FROM PUBLIC;
+GRANT USAGE, CREATE ON SCHEMA public TO counterstep_owner;
+GRANT USAGE ON SCHEMA public TO counterstep_service, counterstep_operator;
 
--- What is not named below, a later table say, stays out of reach until somebody has thought about it.
-REVOKE ALL ON ALL TABLES IN SCHEMA public FROM counterstep_service;
-GRANT SELECT, INSERT, UPDATE, DELETE ON tasks, steps, attempts, outbox, poison, idempotency TO counterstep_service;
-GRANT SELECT, INSERT ON audit TO counterstep_service;
--- Whether the schema fits the program is looked up when it starts.
-GRANT SELECT ON __diesel_schema_migrations TO counterstep_service;
-GRANT USAGE, SELECT ON ALL SEQUENCES IN SCHEMA public TO counterstep_service;
-
-COMMIT;
+DO $$
+DECLARE
+    made TEXT;
+BEGIN
+    FOREACH made IN ARRAY ARRAY['tasks', 'steps', 'attempts', 'audit', 'outbox', 'poison', 'idempotency',
+                                '__diesel_schema_migrations'] LOOP
+        IF to_regclass(made) IS NULL THEN
+            CONTINUE;
+        END IF;
+        -- Also what an administrator migrated before there were roles.
+        EXECUTE format('ALTER TABLE %I OWNER TO counterstep_owner', made);
+        EXECUTE format('REVOKE ALL ON %I FROM PUBLIC, counterstep_service, counterstep_operator', made);
+        EXECUTE format('GRANT SELECT ON %I TO counterstep_service, counterstep_operator', made);
+        IF made IN ('tasks', 'steps', 'attempts', 'outbox', 'idempotency') THEN
+            EXECUTE format('GRANT INSERT, UPDATE ON %I TO counterstep_service', made);
+        ELSIF made IN ('audit', 'poison') THEN
+            -- What was written there stays: no UPDATE, no DELETE, no TRUNCATE.
+            EXECUTE format('GRANT INSERT ON %I TO counterstep_service', made);
+        END IF;
+        IF made = 'idempotency' THEN
+            -- The key of a request that came to nothing is free again.
+            EXECUTE format('GRANT DELETE ON %I TO counterstep_service', made);
+        END IF;
+    END LOOP;
+    IF to_regprocedure('counterstep_refuse(text)') IS NOT NULL THEN
+        ALTER FUNCTION counterstep_refuse(TEXT) OWNER TO counterstep_owner;
+        REVOKE ALL ON FUNCTION counterstep_refuse(TEXT) FROM PUBLIC;
+        GRANT EXECUTE ON FUNCTION counterstep_refuse(TEXT) TO counterstep_service;
+    END IF;
+END
+$$;

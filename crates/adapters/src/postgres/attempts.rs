@@ -23,15 +23,18 @@ const START: &str = ", attempts_started AS (INSERT INTO attempts
   SELECT t.id, u.step, u.direction, u.attempt, u.epoch, u.prefix, u.outcome, u.error, t.now,
      CASE WHEN u.outcome IS NOT NULL THEN t.now END, t.now + u.sweep_after, u.intent, t.change_id,
      CASE WHEN u.outcome IS NOT NULL THEN t.change_id END
-  FROM t, unnest(?, ?, ?, ?, ?, ?, ?, ?, ?)
-     AS u (step, direction, attempt, epoch, prefix, outcome, error, sweep_after, intent))";
+  FROM t, ";
+
+const START_AS: &str = " AS u (step, direction, attempt, epoch, prefix, outcome, error, sweep_after, intent))";
 
 // A sweep may condemn a row between our snapshot and our lock on it: the condition is then looked at again on the row as
 // the sweep has left it, and the count falls short.
 const END: &str = ", attempts_ended AS (UPDATE attempts a SET
      outcome = u.outcome, error = u.error, ended_at = t.now, ended_by = t.change_id,
      intent = coalesce(u.intent, a.intent), sweep_after = CASE WHEN u.now THEN t.now ELSE a.sweep_after END
-  FROM t, unnest(?, ?, ?, ?, ?, ?, ?) AS u (step, direction, attempt, outcome, error, intent, now)
+  FROM t, ";
+
+const END_AS: &str = " AS u (step, direction, attempt, outcome, error, intent, now)
   WHERE a.task = t.id AND a.step = u.step AND a.direction = u.direction AND a.attempt = u.attempt
     AND a.outcome IS NULL AND (u.outcome <> 'succeeded' OR a.intent = 'open')
   RETURNING 1)";
@@ -152,8 +155,9 @@ impl<'a> Writes<'a> {
                 prefixes.push(start.prefix);
                 intents.push(start.intent.into());
             }
+            let rows = prefixes.len();
             let binds = values![steps, directions, attempts, epochs, prefixes, outcomes, errors, sweeps, intents];
-            statement.push(START, binds);
+            statement.push_table(START, rows, binds, START_AS);
         }
         if !ends.is_empty() {
             let (steps, directions, attempts) = keys(ends.iter().map(|end| end.key));
@@ -161,7 +165,9 @@ impl<'a> Writes<'a> {
             let intents: Vec<Option<Str<'a>>> = ends.iter().map(|end| end.intent.map(Str::Borrowed)).collect();
             let now: Vec<bool> = ends.iter().map(|end| end.now).collect();
             let errors: Vec<Option<Str<'a>>> = ends.into_iter().map(|end| end.error).collect();
-            statement.push(END, values![steps, directions, attempts, outcomes, errors, intents, now]);
+            let rows = now.len();
+            let binds = values![steps, directions, attempts, outcomes, errors, intents, now];
+            statement.push_table(END, rows, binds, END_AS);
         }
         if !releases.is_empty() {
             statement.push(RELEASE, values![releases]);

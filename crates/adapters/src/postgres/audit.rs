@@ -14,7 +14,9 @@ const INSERT: &str = ", audit_added AS (INSERT INTO audit
     (task, seq, at, event, from_status, to_status, step, step_from, step_to, attempt, epoch, actor, details, change_id)
   SELECT t.id, u.seq, t.now, u.event, u.from_status, u.to_status, u.step, u.step_from, u.step_to, u.attempt, u.epoch,
      u.actor, u.details, t.change_id
-  FROM t, unnest(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) AS u (seq, event, from_status, to_status, step, step_from, step_to,
+  FROM t, ";
+
+const AS: &str = " AS u (seq, event, from_status, to_status, step, step_from, step_to,
      attempt, epoch, actor, details))";
 
 /// Adds entries.
@@ -38,7 +40,7 @@ pub(super) fn insert<'a, Row>(statement: &mut Statement<'a, Row>, entries: &'a [
         actors,
         details,
     ];
-    statement.push(INSERT, binds);
+    statement.push_table(INSERT, entries.len(), binds, AS);
     Ok(())
 }
 

@@ -1,9 +1,9 @@
 //! One transition, written by one statement. Puts the pieces together that the change needs, and reads the server's
 //! answer; must not find out what ought to happen.
 //!
-//! The pieces are the parts of one `WITH`, the guarded row first. How many different texts that makes is a matter of what
-//! the engine does, not of how much: a dozen shapes, each prepared once on a connection. (One text for all, with empty
-//! lists, would start eight plans for a change that has work for four.)
+//! The pieces are the parts of one `WITH`, the guarded row first, and only those that the change needs: the server starts a
+//! plan for each, work or no work. How many texts that makes is a matter of what the engine does, not of how much: a few
+//! dozen at most, each prepared once on a connection.
 
 use super::fault::Fault;
 use super::pool::Lent;

@@ -15,7 +15,9 @@ const EVENTS: &str = "events";
 const INSERT: &str = ", outbox_added AS (INSERT INTO outbox
     (task, kind, queue, dispatch_seq, message, change_id, created_at, visible_at)
   SELECT t.id, u.kind, u.queue, u.dispatch_seq, u.message, t.change_id, t.now, t.now
-  FROM t, unnest(?, ?, ?, ?) AS u (kind, queue, dispatch_seq, message))";
+  FROM t, ";
+
+const AS: &str = " AS u (kind, queue, dispatch_seq, message))";
 
 /// Adds messages, and the events of the change in one row.
 pub(super) fn insert<'a, Row>(
@@ -37,7 +39,7 @@ pub(super) fn insert<'a, Row>(
         texts.push(write_json(&events)?);
         numbers.push(0);
     }
-    statement.push(INSERT, values![kinds, queues, numbers, texts]);
+    statement.push_table(INSERT, numbers.len(), values![kinds, queues, numbers, texts], AS);
     Ok(())
 }
 

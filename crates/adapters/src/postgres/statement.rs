@@ -2,7 +2,7 @@
 //!
 //! `diesel::sql_query` would do, but for one thing: it is never kept as a prepared statement, so that each call costs a
 //! second round trip and the server parses and plans anew. A [`Statement`] is kept by its text. So a text may only
-//! depend on what a call does, never on its values: a list of any length goes as one array.
+//! depend on what a call does, never on its values, nor, beyond a few, on how many they are.
 
 use super::fault::micros;
 use counterstep_kernel::record::DbTime;
@@ -61,6 +61,32 @@ macro_rules! binds {
     };
 }
 
+macro_rules! lists {
+    ($($list:ident: $one:ident;)+) => {
+        impl<'a> Bind<'a> {
+            /// The values of a list, one by one.
+            fn values(self) -> Box<dyn Iterator<Item = Bind<'a>> + 'a> {
+                match self {
+                    $(Self::$list(list) => Box::new(list.into_iter().map(|value| Bind::$one(value.into()))),)+
+                    one => Box::new(std::iter::once(one)),
+                }
+            }
+        }
+    };
+}
+
+lists! {
+    Bools: Bool;
+    Ints: Int;
+    SomeInts: Int;
+    BigInts: BigInt;
+    SomeBigInts: BigInt;
+    Texts: Text;
+    SomeTexts: Text;
+    Ids: Id;
+    Intervals: Interval;
+}
+
 binds! {
     Bool: sql::Nullable<sql::Bool>, Option<bool>;
     Int: sql::Nullable<sql::Integer>, Option<i32>;
@@ -102,10 +128,15 @@ never_null! {
     Bytes: Vec<u8>;
 }
 
+/// Up to so many rows of a commit go value by value, in a text for each number of rows; more go as arrays, in one text for
+/// all numbers. The server makes a table of its own for each array of `unnest`: for two rows of eleven columns that costs
+/// more than writing them.
+const FEW: usize = 3;
+
 /// A statement whose rows have the columns `Row`.
 #[derive(Debug)]
 pub(super) struct Statement<'a, Row = ()> {
-    text: Vec<&'static str>,
+    text: Vec<Cow<'static, str>>,
     binds: Vec<Bind<'a>>,
     row: PhantomData<fn() -> Row>,
 }
@@ -125,8 +156,31 @@ impl<'a, Row> Statement<'a, Row> {
 
     /// Adds a piece.
     pub(super) fn push(&mut self, text: &'static str, binds: impl IntoIterator<Item = Bind<'a>>) {
-        self.text.push(text);
+        self.text.push(Cow::Borrowed(text));
         self.binds.extend(binds);
+    }
+
+    /// Adds `before`, then a table expression of these columns, each a list of `rows` values, then `after`.
+    pub(super) fn push_table<const N: usize>(
+        &mut self,
+        before: &'static str,
+        rows: usize,
+        columns: [Bind<'a>; N],
+        after: &'static str,
+    ) {
+        self.push(before, []);
+        let row = ["?"; N].join(", ");
+        if rows > FEW {
+            self.text.push(Cow::Owned(format!("unnest({row})")));
+            self.binds.extend(columns);
+        } else {
+            self.text.push(Cow::Owned(format!("(VALUES ({}))", vec![row; rows].join("), ("))));
+            let mut columns = columns.map(Bind::values);
+            for _ in 0..rows {
+                self.binds.extend(columns.iter_mut().filter_map(Iterator::next));
+            }
+        }
+        self.push(after, []);
     }
 }
 
@@ -134,7 +188,7 @@ impl<Row> QueryFragment<Pg> for Statement<'_, Row> {
     fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
         let mut binds = self.binds.iter();
         for piece in &self.text {
-            let mut parts = piece.split('?');
+            let mut parts = piece.as_ref().split('?');
             out.push_sql(parts.next().unwrap_or_default());
             for part in parts {
                 let missing = || diesel::result::Error::QueryBuilderError("a `?` without a value".into());

@@ -12,7 +12,9 @@ const PUT: &str = ", steps_put AS (INSERT INTO steps
      started_seq, error, change_id)
   SELECT t.id, u.no, u.name, u.status, u.output, u.attempts, u.retries_used, u.undo_attempts, u.undo_retries_used,
      u.attempt_open, u.started_seq, u.error, t.change_id
-  FROM t, unnest(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) AS u (no, name, status, output, attempts, retries_used,
+  FROM t, ";
+
+const AS: &str = " AS u (no, name, status, output, attempts, retries_used,
      undo_attempts, undo_retries_used, attempt_open, started_seq, error)
   ON CONFLICT (task, no) DO UPDATE SET
      name = excluded.name, status = excluded.status, output = excluded.output, attempts = excluded.attempts,
@@ -40,7 +42,7 @@ pub(super) fn put<'a, Row>(statement: &mut Statement<'a, Row>, steps: &'a [StepR
         steps.iter().map(|row| row.started_seq.map(|seq| seq.0)).collect::<Vec<_>>(),
         steps.iter().map(|row| row.error.as_deref().map(words)).collect::<Vec<_>>(),
     ];
-    statement.push(PUT, binds);
+    statement.push_table(PUT, steps.len(), binds, AS);
     Ok(())
 }
 

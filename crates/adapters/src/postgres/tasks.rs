@@ -3,7 +3,7 @@
 use super::fault::{Fault, count, name, parse, parse_some, read_json, words, write_json};
 use super::statement::{Bind, Statement, Str, interval, some_time, time, values};
 use super::steps;
-use counterstep_contracts::{AuditSeq, ChangeId, Epoch, Rev, TaskId, Tenant};
+use counterstep_contracts::{AuditSeq, ChangeId, Epoch, Rev, TaskId, TaskStatus, Tenant};
 use counterstep_kernel::record::{TaskRecord, TaskRow, UndoGoal};
 use counterstep_kernel::transition::{Guard, LeaseChange, TaskWrite, Time};
 use diesel::pg::data_types::{PgInterval, PgTimestamp};
@@ -23,7 +23,8 @@ const UPDATE: &str = "WITH t AS (UPDATE tasks SET
     deadline_at = CASE WHEN ? THEN deadline_at ELSE now() + ? END,
     cancel_requested_at = coalesce(cancel_requested_at, now() + ?),
     finished_at = CASE WHEN ? THEN finished_at ELSE now() + ? END,
-    goal = ?, recovery_attempts = ?, dispatch_seq = ?, audit_seq = ?, response = ?, failure = ?, residue = ?
+    goal = ?, recovery_attempts = ?, dispatch_seq = ?, audit_seq = ?, response = ?, failure = ?, residue = ?,
+    unclaimed_since = CASE WHEN ? AND (NOT ? OR lease_owner IS NULL) AND (NOT ? OR due_at IS NULL) THEN now() END
   WHERE id = ? AND rev = ? AND epoch = coalesce(?, epoch)
     AND (NOT ? OR lease_owner IS NULL OR lease_expires_at <= now())
     AND (NOT ? OR lease_expires_at <= now())
@@ -33,9 +34,9 @@ const UPDATE: &str = "WITH t AS (UPDATE tasks SET
 const INSERT: &str = "WITH t AS (INSERT INTO tasks (
     change_id, created_at, updated_at, rev, status, waiting, host, queue, epoch, lease_owner, lease_expires_at,
     due_at, deadline_at, cancel_requested_at, finished_at, goal, recovery_attempts, dispatch_seq, audit_seq,
-    response, failure, residue, id, tenant, task_type, version, definition_hash, request, traceparent)
+    response, failure, residue, unclaimed_since, id, tenant, task_type, version, definition_hash, request, traceparent)
   VALUES (?, now(), now(), ?, ?, ?, ?, ?, ?, ?, now() + ?, now() + ?, now() + ?, now() + ?, now() + ?, ?, ?, ?, ?,
-    ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+    ?, ?, ?, CASE WHEN ? THEN now() END, ?, ?, ?, ?, ?, ?, ?)
   ON CONFLICT (id) DO NOTHING
   RETURNING id, change_id, updated_at AS now)";
 
@@ -84,6 +85,20 @@ fn some(text: Option<&str>) -> Bind<'_> {
     Bind::Text(text.map(Str::Borrowed))
 }
 
+/// Whether the row that this makes is unleased and in a state in which somebody is to come for it by a message, where what
+/// it keeps of the lease and the due time says nothing else.
+// Compensating tasks without a due time are among them: a cancel of a task that nobody holds writes one with a message,
+// and that message can be lost like any other.
+fn may_be_claimed(write: &TaskWrite) -> bool {
+    let unleased = !matches!(write.lease, LeaseChange::Take { .. });
+    unleased
+        && match write.row.status {
+            TaskStatus::Submitted | TaskStatus::Dispatched => true,
+            TaskStatus::Compensating => !matches!(write.due, Time::In(_)),
+            _ => false,
+        }
+}
+
 /// Adds the change of a row that is there.
 pub(super) fn update<'a, Row>(
     statement: &mut Statement<'a, Row>,
@@ -103,43 +118,42 @@ pub(super) fn update<'a, Row>(
     };
     // Under a lease guard the live lease is the committer's own: its epoch is compared.
     let must_be_free = matches!(write.lease, LeaseChange::Take { .. }) && epoch.is_none();
-    let [a, b] = [
-        values![
-            change.0,
-            row.rev.0,
-            row.status.as_str(),
-            some(texts.waiting),
-            row.host.as_str(),
-            texts.queue,
-            row.epoch.0,
-            keep,
-            owner,
-            keep,
-            ttl,
-            due_stays,
-            due,
-            deadline_stays,
-            deadline,
-        ],
-        values![
-            relative(write.cancel_requested).1,
-            finished_stays,
-            finished,
-            some(texts.goal),
-            i64::from(row.recovery_attempts),
-            row.dispatch_seq,
-            row.audit_seq.0,
-            texts.response,
-            texts.failure,
-            row.residue,
-            row.id.0,
-            rev.0,
-            epoch,
-            must_be_free,
-            write.needs_expired_lease,
-        ],
+    let binds = values![
+        change.0,
+        row.rev.0,
+        row.status.as_str(),
+        some(texts.waiting),
+        row.host.as_str(),
+        texts.queue,
+        row.epoch.0,
+        keep,
+        owner,
+        keep,
+        ttl,
+        due_stays,
+        due,
+        deadline_stays,
+        deadline,
+        relative(write.cancel_requested).1,
+        finished_stays,
+        finished,
+        some(texts.goal),
+        i64::from(row.recovery_attempts),
+        row.dispatch_seq,
+        row.audit_seq.0,
+        texts.response,
+        texts.failure,
+        row.residue,
+        may_be_claimed(write),
+        matches!(write.lease, LeaseChange::Keep),
+        row.status == TaskStatus::Compensating && write.due == Time::Keep,
+        row.id.0,
+        rev.0,
+        epoch,
+        must_be_free,
+        write.needs_expired_lease,
     ];
-    statement.push(UPDATE, a.into_iter().chain(b));
+    statement.push(UPDATE, binds);
     Ok(())
 }
 
@@ -173,6 +187,7 @@ pub(super) fn insert<'a, Row>(
         texts.response,
         texts.failure,
         row.residue,
+        may_be_claimed(write),
         row.id.0,
         name("tasks.tenant", &row.tenant.0)?,
         name("tasks.task_type", &row.task_type)?,

@@ -1,0 +1,172 @@
+//! Who may connect and do what: hosts, TLS, passwords, roles.
+
+use super::{database, number, open, options, raw};
+use crate::suite::changes::*;
+use counterstep_adapters::postgres::{OpenError, PostgresOptions, PostgresStore};
+use counterstep_contracts::{Epoch, Outcome};
+use counterstep_kernel::ports::{IntentOp, OutboxOp, Store};
+use counterstep_testkit::servers::{Postgres, shared_postgres};
+use std::os::unix::fs::{MetadataExt, chown};
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+#[tokio::test]
+async fn a_remote_server_without_tls_is_refused_unless_allowed() {
+    let quick = PostgresOptions { connect_timeout: Duration::from_millis(100), ..options() };
+    for url in [
+        "postgres://u@db.invalid/x",
+        "postgres://u@192.0.2.1/x?sslmode=prefer",
+        "postgres://u@192.0.2.1/x?sslmode=disable",
+        "postgres://u@localhost,db.invalid/x",
+        "host=localhost hostaddr=192.0.2.1 user=u",
+    ] {
+        let refused = PostgresStore::open(url, quick.clone()).await;
+        assert!(matches!(refused, Err(OpenError::Plaintext { .. })), "{url}: {refused:?}");
+    }
+    let allowed = PostgresOptions { allow_plaintext: true, ..quick };
+    let tried = PostgresStore::open("postgres://u@db.invalid/x", allowed).await;
+    assert!(matches!(tried, Err(OpenError::Connection(_))), "{tried:?}");
+}
+
+#[tokio::test]
+async fn no_error_shows_the_password() {
+    for url in [
+        "postgres://u:s3cret@db.invalid/x",
+        "postgres://u:s3cret@127.0.0.1:1/x",
+        "postgres://u:s3cret@127.0.0.1:port/x",
+        "postgres://u:s3cret@127.0.0.1/x?sslmode=maybe",
+        "postgres://u:s3cret%@127.0.0.1/x",
+        "mysql://u:s3cret@127.0.0.1/x",
+    ] {
+        let error = PostgresStore::open(url, options()).await.unwrap_err();
+        assert!(!format!("{error} {error:?}").contains("s3cret"), "{error:?}");
+    }
+    let store = open(&database().await.replace("postgres@", "postgres:s3cret@"), options()).await;
+    assert!(!format!("{store:?}").contains("s3cret"));
+}
+
+#[tokio::test]
+async fn a_password_may_come_from_a_file() {
+    let server = shared_postgres();
+    let url = database().await;
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("password");
+    let options = PostgresOptions { password_file: Some(file.clone()), ..options() };
+    let missing = PostgresStore::open(&url, options.clone()).await;
+    assert!(matches!(missing, Err(OpenError::File { .. })), "{missing:?}");
+    std::fs::write(&file, "s3cret\n").unwrap();
+    // The server asks nobody for a password; that ours goes along does no harm.
+    open(&url, options).await;
+    assert!(server.pid().is_some());
+}
+
+fn openssl(folder: &Path, arguments: &str) {
+    let made = Command::new("openssl").args(arguments.split(' ')).current_dir(folder).output().expect("openssl");
+    assert!(made.status.success(), "openssl {arguments}: {}", String::from_utf8_lossy(&made.stderr));
+}
+
+#[tokio::test]
+async fn tls_is_used_where_the_url_asks_and_only_with_a_trusted_certificate() {
+    let server = Postgres::start();
+    let url = server.database();
+    PostgresStore::migrate(&url, &options()).await.unwrap();
+    let admin = raw(&url).await;
+    let data: String = admin.query_one("SHOW data_directory", &[]).await.unwrap().get(0);
+    let folder = tempfile::tempdir().unwrap();
+    let new = "-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes";
+    openssl(folder.path(), &format!("req -x509 {new} -keyout ca.key -out ca.crt -days 2 -subj /CN=authority"));
+    openssl(folder.path(), &format!("req -x509 {new} -keyout x.key -out other.crt -days 2 -subj /CN=other"));
+    openssl(folder.path(), &format!("req {new} -keyout server.key -out server.csr -subj /CN=localhost"));
+    std::fs::write(folder.path().join("names"), "subjectAltName=IP:127.0.0.1\nbasicConstraints=CA:FALSE\n").unwrap();
+    let sign =
+        "x509 -req -in server.csr -CA ca.crt -CAkey ca.key -CAcreateserial -days 2 -extfile names -out server.crt";
+    openssl(folder.path(), sign);
+    let owner = std::fs::metadata(&data).unwrap().uid();
+    for name in ["server.crt", "server.key"] {
+        let place = Path::new(&data).join(name);
+        std::fs::copy(folder.path().join(name), &place).unwrap();
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+        std::fs::set_permissions(&place, mode).unwrap();
+        chown(&place, Some(owner), None).unwrap();
+    }
+    admin.batch_execute("ALTER SYSTEM SET ssl = on").await.unwrap();
+    admin.batch_execute("SELECT pg_reload_conf()").await.unwrap();
+
+    let url = format!("{url}?sslmode=require");
+    let trusting = |name: &str| PostgresOptions {
+        ca_file: Some(folder.path().join(name)),
+        application_name: "over-tls".to_owned(),
+        ..options()
+    };
+    let store = crate::suite::eventually("TLS", || async { PostgresStore::open(&url, trusting("ca.crt")).await.ok() });
+    let store = store.await;
+    submitted(&store, row(new_task())).await;
+    let plain = "SELECT count(*) FROM pg_stat_ssl s JOIN pg_stat_activity a USING (pid)
+                 WHERE a.application_name = 'over-tls' AND";
+    assert!(number(&admin, &format!("{plain} s.ssl")).await > 0);
+    assert_eq!(number(&admin, &format!("{plain} NOT s.ssl")).await, 0);
+    for other in ["other.crt", "names"] {
+        let refused = PostgresStore::open(&url, trusting(other)).await;
+        assert!(matches!(refused, Err(OpenError::Connection(_) | OpenError::File { .. })), "{refused:?}");
+    }
+    let unknown = PostgresStore::open(&url, options()).await;
+    assert!(matches!(unknown, Err(OpenError::Connection(_))), "{unknown:?}");
+}
+
+const ROLES: &str = include_str!("../../../../../deploy/postgres/roles.sql");
+
+#[tokio::test]
+async fn the_service_role_can_commit_and_cannot_touch_the_audit() {
+    let url = shared_postgres().database();
+    let admin = raw(&url).await;
+    admin.batch_execute(ROLES).await.unwrap();
+    let name = url.rsplit('/').next().unwrap();
+    let logins = format!(
+        "CREATE ROLE {name}_owner LOGIN IN ROLE counterstep_owner; CREATE ROLE {name}_service LOGIN IN ROLE \
+         counterstep_service; CREATE ROLE {name}_operator LOGIN IN ROLE counterstep_operator"
+    );
+    admin.batch_execute(&logins).await.unwrap();
+    let as_role = |role: &str| url.replace("postgres@", &format!("{name}_{role}@"));
+    assert!(PostgresStore::migrate(&as_role("service"), &options()).await.is_err());
+    PostgresStore::migrate(&as_role("owner"), &options()).await.unwrap();
+    admin.batch_execute(ROLES).await.unwrap();
+    admin.batch_execute(ROLES).await.unwrap();
+
+    // The ways of a task, a sweep, a relay and a client.
+    let store = open(&as_role("service"), options()).await;
+    let record = claimed(&*store, Duration::ZERO).await;
+    let mut change = after(&record);
+    change.attempts = vec![start(1, Epoch(1), Duration::ZERO), start(2, Epoch(1), Duration::ZERO)];
+    change.steps = record.steps.clone();
+    commit(&*store, leased(&record), &change).await.unwrap();
+    let record = load(&*store, record.task.id).await;
+    let mut change = after(&record);
+    change.attempts = vec![end(1, Outcome::Succeeded, true)];
+    commit(&*store, leased(&record), &change).await.unwrap();
+    let overdue = store.intents(IntentOp::Overdue { limit: 9 }).await.unwrap();
+    assert_eq!(store.intents(IntentOp::Condemn(overdue.clone())).await.unwrap().len(), 1);
+    store.intents(IntentOp::Swept(overdue)).await.unwrap();
+    let taken = store.outbox(OutboxOp::Take { older_than: Duration::ZERO, limit: 9 }).await.unwrap();
+    store.outbox(OutboxOp::Mark(taken.iter().map(|row| row.id).collect())).await.unwrap();
+    store.heartbeat(record.task.id, record.task.epoch, MINUTE).await.unwrap();
+    store.history(record.task.id).await.unwrap();
+
+    let service = raw(&as_role("service")).await;
+    for forbidden in [
+        "UPDATE audit SET actor = 'x'",
+        "DELETE FROM audit",
+        "TRUNCATE audit",
+        "DELETE FROM tasks",
+        "DELETE FROM attempts",
+        "DROP TABLE audit",
+        "CREATE TABLE x ()",
+        "UPDATE __diesel_schema_migrations SET version = 'x'",
+    ] {
+        let error = service.batch_execute(forbidden).await.expect_err(forbidden);
+        assert_eq!(error.code().map(|code| code.code()), Some("42501"), "{forbidden}: {error}");
+    }
+    let operator = raw(&as_role("operator")).await;
+    assert!(number(&operator, "SELECT count(*) FROM audit").await > 0);
+    assert!(operator.batch_execute("UPDATE tasks SET rev = 0").await.is_err());
+}

@@ -1,0 +1,117 @@
+//! Limits and losses: what a commit is called when the server, the connection or the caller gives up.
+
+use super::{database, fixture, lock, number, open, options, raw, waiting};
+use crate::suite::changes::*;
+use counterstep_adapters::postgres::{PostgresOptions, PostgresStore};
+use counterstep_kernel::ports::{CommitError, Store, StoreError};
+use counterstep_testkit::servers::Postgres;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+#[tokio::test]
+async fn a_commit_whose_connection_dies_is_unknown() {
+    let fixture = fixture().await;
+    let record = submitted(&*fixture.ports.store, row(new_task())).await;
+    let other = raw(&fixture.url).await;
+    lock(&other, record.task.id).await;
+    let (store, guard, change) = (fixture.ports.store.clone(), free(&record), claim(&record, "one", MINUTE));
+    let committing = tokio::spawn(async move { store.commit(guard, &change).await });
+    let pid = waiting(&other).await;
+    other.execute("SELECT pg_terminate_backend($1)", &[&pid]).await.unwrap();
+    let unknown = committing.await.unwrap();
+    assert!(matches!(unknown, Err(CommitError::Store(StoreError::Unknown(_)))), "{unknown:?}");
+    other.batch_execute("ROLLBACK").await.unwrap();
+    // What happened is in the row, and the next connection is a new one.
+    assert_eq!(load(&*fixture.ports.store, record.task.id).await.task, record.task);
+    commit(&*fixture.ports.store, free(&record), &claim(&record, "one", MINUTE)).await.unwrap();
+}
+
+async fn refused_at_the_lock(options: PostgresOptions, words: &str) {
+    let url = database().await;
+    let store = open(&url, options).await;
+    let record = submitted(&*store, row(new_task())).await;
+    let other = raw(&url).await;
+    lock(&other, record.task.id).await;
+    let started = Instant::now();
+    let refused = commit(&*store, free(&record), &claim(&record, "one", MINUTE)).await;
+    let Err(CommitError::Store(StoreError::Unavailable(text))) = refused else { panic!("{refused:?}") };
+    assert!(text.contains(words), "{text}");
+    assert!(started.elapsed() >= Duration::from_millis(300));
+    // The server itself has stopped: nothing of it is left, and the connection serves on.
+    let busy = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'";
+    assert_eq!(number(&other, busy).await, 0);
+    let ours = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()";
+    other.batch_execute("ROLLBACK").await.unwrap();
+    commit(&*store, free(&record), &claim(&record, "one", MINUTE)).await.unwrap();
+    assert_eq!(number(&other, ours).await, 1);
+}
+
+#[tokio::test]
+async fn the_server_stops_a_statement_that_takes_too_long() {
+    let statement_timeout = Duration::from_millis(300);
+    refused_at_the_lock(PostgresOptions { connections: 1, statement_timeout, ..options() }, "statement timeout").await;
+}
+
+#[tokio::test]
+async fn the_server_stops_a_statement_that_waits_too_long_for_a_lock() {
+    let lock_timeout = Duration::from_millis(300);
+    refused_at_the_lock(PostgresOptions { connections: 1, lock_timeout, ..options() }, "lock timeout").await;
+}
+
+#[tokio::test]
+async fn a_connection_whose_caller_left_is_not_used_again() {
+    let url = database().await;
+    let store = open(&url, PostgresOptions { connections: 1, ..options() }).await;
+    let record = submitted(&*store, row(new_task())).await;
+    let other = raw(&url).await;
+    lock(&other, record.task.id).await;
+    let (committing, guard, change) = (store.clone(), free(&record), claim(&record, "one", MINUTE));
+    let committing = tokio::spawn(async move { committing.commit(guard, &change).await });
+    waiting(&other).await;
+    committing.abort();
+    assert!(committing.await.unwrap_err().is_cancelled());
+    // On the old connection this would stand behind the statement that still waits for the lock.
+    assert_eq!(load(&*store, record.task.id).await.task, record.task);
+    other.batch_execute("ROLLBACK").await.unwrap();
+}
+
+#[tokio::test]
+async fn a_call_waits_for_a_connection_only_so_long() {
+    let url = database().await;
+    let options = PostgresOptions { connections: 1, wait: Duration::from_millis(100), ..options() };
+    let store = open(&url, options).await;
+    let record = submitted(&*store, row(new_task())).await;
+    let other = raw(&url).await;
+    lock(&other, record.task.id).await;
+    let (committing, guard, change) = (store.clone(), free(&record), claim(&record, "one", MINUTE));
+    let committing = tokio::spawn(async move { committing.commit(guard, &change).await });
+    waiting(&other).await;
+    assert!(matches!(store.load(record.task.id).await, Err(StoreError::Unavailable(_))));
+    other.batch_execute("ROLLBACK").await.unwrap();
+    committing.await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn a_restart_of_the_server_is_survived() {
+    let server = Arc::new(Postgres::start());
+    let url = server.database();
+    PostgresStore::migrate(&url, &options()).await.unwrap();
+    let store = open(&url, options()).await;
+    let mut record = submitted(&*store, row(new_task())).await;
+    for _ in 0..2 {
+        let restarting = server.clone();
+        tokio::task::spawn_blocking(move || restarting.restart()).await.unwrap();
+        record =
+            crate::suite::eventually("an answer", || async { store.load(record.task.id).await.ok().flatten() }).await;
+        commit(&*store, free(&record), &after(&record)).await.unwrap();
+        record = load(&*store, record.task.id).await;
+    }
+    server.stop();
+    assert!(matches!(store.load(record.task.id).await, Err(StoreError::Unavailable(_))));
+    assert!(store.check().await.is_err());
+    let refused = commit(&*store, free(&record), &after(&record)).await;
+    assert!(
+        matches!(refused, Err(CommitError::Store(StoreError::Unavailable(_) | StoreError::Unknown(_)))),
+        "{refused:?}"
+    );
+}

@@ -1,0 +1,96 @@
+//! The PostgreSQL store: the suite, and what only this database can be asked.
+
+mod access;
+mod limits;
+mod plans;
+mod races;
+mod schema;
+
+use crate::embedded;
+use async_trait::async_trait;
+use counterstep_adapters::postgres::{PostgresOptions, PostgresStore};
+use counterstep_contracts::{QueueName, TaskId};
+use counterstep_kernel::ports::{Delivery, DeliveryTag, Ports, Queue, QueueError, Settle};
+use counterstep_testkit::servers::shared_postgres;
+use std::sync::Arc;
+use std::time::Duration;
+use tempfile::TempDir;
+use tokio_postgres::{Client, NoTls};
+
+/// Nobody is told anything: the store is asked, not the queue beside it.
+#[derive(Debug)]
+struct NoQueue;
+
+#[async_trait]
+impl Queue for NoQueue {
+    async fn publish(&self, _: &QueueName, _: &counterstep_contracts::WorkerMessage) -> Result<(), QueueError> {
+        Ok(())
+    }
+
+    async fn fetch(&self, _: &[QueueName], _: usize, wait: Duration) -> Result<Vec<Delivery>, QueueError> {
+        tokio::time::sleep(wait).await;
+        Ok(Vec::new())
+    }
+
+    async fn settle(&self, _: &DeliveryTag, _: Settle) -> Result<(), QueueError> {
+        Ok(())
+    }
+}
+
+/// A database of its own with the schema in it, and the embedded ports around its store.
+pub(crate) struct Fixture {
+    pub(crate) ports: Ports,
+    url: String,
+    _folder: TempDir,
+}
+
+/// Few connections each, since the tests of a binary run side by side on one server.
+fn options() -> PostgresOptions {
+    PostgresOptions { connections: 6, ..PostgresOptions::default() }
+}
+
+async fn database() -> String {
+    let url = shared_postgres().database();
+    PostgresStore::migrate(&url, &options()).await.expect("a schema");
+    url
+}
+
+async fn open(url: &str, options: PostgresOptions) -> Arc<PostgresStore> {
+    Arc::new(PostgresStore::open(url, options).await.expect("a store"))
+}
+
+pub(crate) async fn fixture() -> Fixture {
+    let url = database().await;
+    let store = open(&url, options()).await;
+    let embedded = embedded::fixture().await;
+    let ports = Ports { store, queue: Arc::new(NoQueue), ..embedded.ports };
+    Fixture { ports, url, _folder: embedded.folder }
+}
+
+crate::store_cases!(crate::postgres::fixture);
+
+/// A connection beside the store's, as the superuser.
+async fn raw(url: &str) -> Client {
+    let (client, connection) = tokio_postgres::connect(url, NoTls).await.expect("a connection");
+    tokio::spawn(connection);
+    client
+}
+
+async fn number(client: &Client, query: &str) -> i64 {
+    client.query_one(query, &[]).await.expect("a number").get(0)
+}
+
+/// Locks the row of a task until the connection is told otherwise.
+async fn lock(client: &Client, task: TaskId) {
+    let lock = format!("BEGIN; SELECT 1 FROM tasks WHERE id = '{task}' FOR UPDATE");
+    client.batch_execute(&lock).await.expect("a lock");
+}
+
+/// The process of the server that waits for a lock in this database.
+async fn waiting(client: &Client) -> i32 {
+    crate::suite::eventually("a statement that waits for the lock", || async {
+        let query = "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'";
+        client.query_opt(query, &[]).await.expect("an answer").map(|row| row.get(0))
+    })
+    .await
+}

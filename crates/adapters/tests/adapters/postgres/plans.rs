@@ -1,0 +1,189 @@
+//! What a commit costs: round trips, and plans that walk indexes.
+
+use super::{database, number, open, options, raw};
+use crate::suite::changes::*;
+use counterstep_adapters::postgres::{PostgresOptions, PostgresStore};
+use counterstep_contracts::{Attempt, AuditSeq, Direction, Epoch, Outcome, StepNo};
+use counterstep_kernel::ports::{Due, IntentOp, OutboxOp, Store, TaskQuery};
+use counterstep_kernel::record::{StepRow, TaskRecord};
+use counterstep_kernel::transition::{AttemptWrite, Transition};
+use counterstep_testkit::servers::Postgres;
+use futures::future::join_all;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+
+/// "Step succeeded, next one started", with 200 bytes of output; its attempt numbers are the revisions.
+fn typical(record: &TaskRecord) -> Transition {
+    let mut change = after(record);
+    let write = write_of(&mut change);
+    let number = i32::try_from(write.row.rev.0).unwrap();
+    write.row.audit_seq = AuditSeq(write.row.audit_seq.0 + 2);
+    let row = write.row.clone();
+    let mut entries = [audit(&row, "step_succeeded"), audit(&row, "step_started")];
+    entries[0].seq = AuditSeq(row.audit_seq.0 - 1);
+    change.audit = entries.to_vec();
+    let done = StepRow { output: Some("x".repeat(198).into()), ..StepRow::pending(StepNo(1), "one") };
+    change.steps = vec![done, StepRow::pending(StepNo(2), "two")];
+    change.attempts = vec![AttemptWrite::Start {
+        step: StepNo(1),
+        direction: Direction::Forward,
+        attempt: Attempt(number),
+        epoch: Epoch(1),
+        prefix: format!("t/default/{}/one/e1.{number}/", row.id),
+        sweep_after: 60 * MINUTE,
+    }];
+    if number > 3 {
+        change.attempts.insert(0, end(number - 1, Outcome::Succeeded, false));
+    }
+    change
+}
+
+async fn next(store: &dyn Store, record: &mut TaskRecord) {
+    let change = typical(record);
+    let now = commit(store, leased(record), &change).await.unwrap().now;
+    record.task = change.task.unwrap().row;
+    record.task.updated_at = now;
+}
+
+/// Stands between a client and a server, and counts how often the client speaks after the server has.
+async fn counting_proxy(port: u16) -> (u16, Arc<AtomicU64>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let (own, turns) = (listener.local_addr().unwrap().port(), Arc::new(AtomicU64::new(0)));
+    let counted = turns.clone();
+    tokio::spawn(async move {
+        loop {
+            let (client, _) = listener.accept().await.unwrap();
+            let server = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
+            let answered = Arc::new(AtomicBool::new(true));
+            let (from_client, to_client) = client.into_split();
+            let (from_server, to_server) = server.into_split();
+            let (asks, turns) = (answered.clone(), counted.clone());
+            tokio::spawn(copy(from_client, to_server, move || {
+                if asks.swap(false, Ordering::SeqCst) {
+                    turns.fetch_add(1, Ordering::SeqCst);
+                }
+            }));
+            tokio::spawn(copy(from_server, to_client, move || answered.store(true, Ordering::SeqCst)));
+        }
+    });
+    (own, turns)
+}
+
+async fn copy(
+    mut from: tokio::net::tcp::OwnedReadHalf,
+    mut to: tokio::net::tcp::OwnedWriteHalf,
+    seen: impl Fn(),
+) -> std::io::Result<()> {
+    let mut buffer = vec![0; 65536];
+    loop {
+        let read = from.read(&mut buffer).await?;
+        if read == 0 {
+            return to.shutdown().await;
+        }
+        seen();
+        to.write_all(&buffer[..read]).await?;
+    }
+}
+
+#[tokio::test]
+async fn a_commit_and_a_load_are_one_round_trip_each() {
+    let url = database().await;
+    let port: u16 = url.rsplit(['/', ':']).nth(1).unwrap().parse().unwrap();
+    let (proxy, turns) = counting_proxy(port).await;
+    let through = url.replace(&format!(":{port}/"), &format!(":{proxy}/"));
+    let store = open(&through, PostgresOptions { connections: 1, ..options() }).await;
+    let mut record = claimed(&*store, MINUTE).await;
+    for _ in 0..4 {
+        next(&*store, &mut record).await;
+    }
+    let before = turns.load(Ordering::SeqCst);
+    for _ in 0..20 {
+        next(&*store, &mut record).await;
+    }
+    assert_eq!(turns.load(Ordering::SeqCst) - before, 20);
+    for _ in 0..5 {
+        load(&*store, record.task.id).await;
+    }
+    assert_eq!(turns.load(Ordering::SeqCst) - before, 25);
+}
+
+#[tokio::test]
+async fn no_statement_reads_a_whole_table() {
+    let url = database().await;
+    let store = open(&url, PostgresOptions { connections: 1, ..options() }).await;
+    let mut record = claimed(&*store, MINUTE).await;
+    for _ in 0..8 {
+        next(&*store, &mut record).await;
+    }
+    // Also more rows than go value by value.
+    let mut change = after(&record);
+    change.steps = (1..12).map(|no| StepRow::pending(StepNo(no), "many")).collect();
+    commit(&*store, leased(&record), &change).await.unwrap();
+    store.load(record.task.id).await.unwrap();
+    store.history(record.task.id).await.unwrap();
+    store.heartbeat(record.task.id, Epoch(1), MINUTE).await.unwrap();
+    let queues = vec![counterstep_contracts::QueueName("files".into())];
+    store.due(&Due::Claimable { queues, known: known(), unclaimed_for: Duration::ZERO }, 9).await.unwrap();
+    store.due(&Due::Lost, 9).await.unwrap();
+    store.list(&TaskQuery { limit: 9, ..TaskQuery::default() }).await.unwrap();
+    store.outbox(OutboxOp::MarkChanges(vec![new_change()])).await.unwrap();
+    let taken = store.outbox(OutboxOp::Take { older_than: Duration::ZERO, limit: 9 }).await.unwrap();
+    store.outbox(OutboxOp::Mark(taken.iter().map(|row| row.id).collect())).await.unwrap();
+    let overdue = store.intents(IntentOp::Overdue { limit: 9 }).await.unwrap();
+    store.intents(IntentOp::Condemn(overdue)).await.unwrap();
+    drop(store);
+    let raw = raw(&url).await;
+    // A server's process hands its counts in when it ends.
+    crate::suite::eventually("the counts", || async {
+        let seen = number(&raw, "SELECT coalesce(sum(idx_scan), 0)::bigint FROM pg_stat_user_tables").await;
+        Some(()).filter(|()| seen > 20)
+    })
+    .await;
+    let tables = "SELECT coalesce(sum(seq_scan), 0)::bigint FROM pg_stat_user_tables WHERE relname NOT LIKE '\\_\\_%'
+                  AND relname <> 'x'";
+    // Making an index reads its table once.
+    let made = "SELECT count(*) FROM pg_indexes WHERE schemaname = 'public' AND tablename NOT LIKE '\\_\\_%'";
+    assert!(number(&raw, tables).await <= number(&raw, made).await);
+    let hot = "SELECT n_tup_hot_upd FROM pg_stat_user_tables WHERE relname = 'tasks'";
+    assert!(number(&raw, hot).await >= 6, "the commits between a claim and the end are to change no index");
+}
+
+/// Not a test of anything:
+/// `cargo test -p counterstep-adapters --all-features --release -- --ignored --nocapture typical_commits`.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "a measurement"]
+async fn typical_commits_per_second() {
+    let server = Postgres::durable();
+    let url = server.database();
+    PostgresStore::migrate(&url, &options()).await.unwrap();
+    let store = open(&url, PostgresOptions { connections: 32, ..options() }).await;
+    for width in [1, 32] {
+        let mut records = Vec::new();
+        for _ in 0..width {
+            records.push(claimed(&*store, 60 * MINUTE).await);
+        }
+        let started = Instant::now();
+        let lanes = records.into_iter().map(|mut record| {
+            let store = store.clone();
+            async move {
+                let mut done = 0_u32;
+                while started.elapsed() < Duration::from_secs(5) {
+                    next(&*store, &mut record).await;
+                    done += 1;
+                    if done % 4 == 0 {
+                        record = claimed(&*store, 60 * MINUTE).await;
+                    }
+                }
+                done
+            }
+        });
+        let done: u32 = join_all(lanes).await.into_iter().sum();
+        println!(
+            "{width} at a time: {:.0} typical commits a second",
+            f64::from(done) / started.elapsed().as_secs_f64()
+        );
+    }
+}
