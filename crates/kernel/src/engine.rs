@@ -26,6 +26,8 @@ pub struct EngineSettings {
     pub lease: Duration,
     /// Limit of one attempt of steps that declare none.
     pub step_timeout: Duration,
+    /// No attempt gets longer than this, whatever its step declares. For tests, which would wait for a hanging step.
+    pub longest_attempt: Option<Duration>,
     /// Limit of a request's arrival, uploads included.
     pub upload_timeout: Duration,
     /// A step whose token was cancelled may go on for so long before it is dropped.
@@ -45,6 +47,7 @@ impl Default for EngineSettings {
         Self {
             lease: Duration::from_secs(30),
             step_timeout: Duration::from_secs(600),
+            longest_attempt: None,
             upload_timeout: Duration::from_secs(900),
             cancel_grace: Duration::from_secs(5),
             drain: Duration::from_secs(10),

@@ -31,7 +31,8 @@ pub async fn every_fault(registry: fn() -> Registry, form: fn() -> Form) {
         for kind in [FaultKind::FailTransiently, FaultKind::Panic, FaultKind::Hang] {
             let fault = Fault::at(name, kind).on_attempt(1);
             let task = Harness::embedded(registry())
-                .settings(|settings| settings.step_timeout = std::time::Duration::from_millis(700))
+                // Also where a step declares a limit of its own: a fault hangs until the limit.
+                .settings(|settings| settings.longest_attempt = Some(std::time::Duration::from_millis(700)))
                 .fault(fault)
                 .submit(form())
                 .await;

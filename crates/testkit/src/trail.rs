@@ -1,4 +1,7 @@
 //! A task's past in words, for assertions: `a ok, b failed, b undone, a undone, failed`.
+//!
+//! After a step's name: `ok`, `skipped`, `retries`, `failed`, `in doubt`, `scratch lost`, `rebuilt`, `undone`, `waived`,
+//! `undo retries`, `undo in doubt`, `undo failed`. At the end the state of the task.
 
 use counterstep_kernel::record::{History, TaskRecord};
 

@@ -12,7 +12,6 @@ mod redis;
 #[cfg(feature = "redis")]
 mod redis_tls;
 #[cfg(feature = "postgres")]
-mod roles;
 mod s3;
 mod sqlite;
 mod suite;

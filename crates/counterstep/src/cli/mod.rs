@@ -132,6 +132,8 @@ fn takes_no_settings(matches: &ArgMatches) -> Result<(), Exit> {
         "lease",
         "step_timeout",
         "upload_timeout",
+        "cancel_grace",
+        "events",
         "drain",
     ];
     match flags.iter().find(|flag| demo.value_source(flag) == Some(ValueSource::CommandLine)) {

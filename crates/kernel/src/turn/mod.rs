@@ -195,6 +195,7 @@ fn limits(engine: &Engine, task_type: &TaskType, at: usize, direction: Direction
         Direction::Undo => step.undo_retry.policy.attempt_timeout,
     };
     let limit = declared.unwrap_or(engine.settings.step_timeout);
+    let limit = engine.settings.longest_attempt.map_or(limit, |longest| limit.min(longest));
     (limit, limit + engine.settings.cancel_grace + engine.lease_of(task_type))
 }
 
