@@ -8,10 +8,10 @@ use diesel::pg::data_types::PgTimestamp;
 use diesel::sql_types as sql;
 use uuid::Uuid;
 
-/// What a sweep may take: nothing of an attempt that is open under a live lease of its own epoch.
+/// What a sweep may take, its intent apart: nothing of an attempt that is open under a live lease of its own epoch.
 macro_rules! overdue {
     () => {
-        "a.intent IN ('open', 'condemned') AND a.sweep_after <= now() AND NOT (a.outcome IS NULL AND EXISTS (
+        "a.sweep_after <= now() AND NOT (a.outcome IS NULL AND EXISTS (
             SELECT FROM tasks t WHERE t.id = a.task AND t.epoch = a.epoch AND t.lease_expires_at > now()))"
     };
 }
@@ -25,7 +25,8 @@ pub(super) type Read = (Uuid, i32, String, i32, String, PgTimestamp, PgTimestamp
 pub(super) fn overdue(limit: u32) -> Statement<'static, Types> {
     Statement::of(
         concat!(
-            "SELECT task, step, direction, attempt, prefix, sweep_after, now() FROM attempts a WHERE ",
+            "SELECT task, step, direction, attempt, prefix, sweep_after, now() FROM attempts a
+             WHERE a.intent IN ('open', 'condemned') AND ",
             overdue!(),
             " ORDER BY sweep_after LIMIT ?"
         ),
@@ -64,12 +65,14 @@ fn of<'a>(text: &'static str, intents: &'a [Intent]) -> Statement<'a, KeyTypes> 
 }
 
 /// Condemns those that a sweep may take, and gives their keys.
-// A commit that ends one of them meanwhile holds its row: the condition is looked at again on what it has left.
+// Not `IN ('open', 'condemned')`, which says the same: that is the condition of the sweep's index, which might be read
+// instead of the keys'. A commit that ends one of them meanwhile holds its row: the condition is looked at again on what it has left.
 pub(super) fn condemn(intents: &[Intent]) -> Statement<'_, KeyTypes> {
     let text = concat!(
         "UPDATE attempts a SET intent = 'condemned'
          FROM unnest(?, ?, ?, ?) AS u (task, step, direction, attempt)
-         WHERE a.task = u.task AND a.step = u.step AND a.direction = u.direction AND a.attempt = u.attempt AND ",
+         WHERE a.task = u.task AND a.step = u.step AND a.direction = u.direction AND a.attempt = u.attempt
+           AND a.intent <> 'kept' AND a.intent <> 'swept' AND ",
         overdue!(),
         " RETURNING a.task, a.step, a.direction, a.attempt"
     );

@@ -59,7 +59,9 @@ impl PostgresStore {
         let target = Target::of(url, &options);
         Box::pin(async move {
             let target = target?;
-            migrate::check(&target).await?;
+            let limit = options.connect_timeout + options.statement_timeout;
+            let looked = tokio::time::timeout(limit, migrate::check(&target)).await;
+            looked.map_err(|_| OpenError::Connection(format!("no answer within {limit:?}")))??;
             Ok(Self { database: Database::new(target, &options)? })
         })
     }

@@ -65,9 +65,10 @@ pub(super) fn take(older_than: Duration, hold: Duration, limit: u32) -> Statemen
     Statement::of(
         "WITH taken AS MATERIALIZED (
             SELECT id FROM outbox
-            WHERE published_at IS NULL AND created_at <= now() - ? AND visible_at <= now()
+            WHERE published_at IS NULL AND id > 0 AND created_at <= now() - ? AND visible_at <= now()
             ORDER BY id LIMIT ? FOR NO KEY UPDATE SKIP LOCKED)
-         UPDATE outbox SET visible_at = now() + ? FROM taken WHERE outbox.id = taken.id
+         UPDATE outbox SET visible_at = now() + ? FROM taken
+         WHERE outbox.id = taken.id AND published_at IS NULL AND outbox.id > 0
          RETURNING outbox.id, kind, queue, message, created_at",
         values![interval(older_than.min(super::LONGEST_LOOK_BACK)), i64::from(limit), interval(hold)],
     )
@@ -98,7 +99,7 @@ pub(super) fn mark(ids: Vec<i64>) -> Statement<'static, sql::BigInt> {
     Statement::of(
         "WITH relaxed AS MATERIALIZED (SELECT set_config('synchronous_commit', 'off', true) AS set)
          UPDATE outbox SET published_at = now() FROM relaxed
-         WHERE id = ANY(?) AND published_at IS NULL AND relaxed.set IS NOT NULL RETURNING id",
+         WHERE id = ANY(?) AND published_at IS NULL AND id > 0 AND relaxed.set IS NOT NULL RETURNING id",
         values![ids],
     )
 }
@@ -109,7 +110,8 @@ pub(super) fn mark_changes(changes: &[ChangeId]) -> Statement<'static, sql::BigI
     Statement::of(
         "WITH relaxed AS MATERIALIZED (SELECT set_config('synchronous_commit', 'off', true) AS set)
          UPDATE outbox SET published_at = now() FROM relaxed
-         WHERE change_id = ANY(?) AND published_at IS NULL AND relaxed.set IS NOT NULL RETURNING id",
+         WHERE change_id = ANY(?) AND published_at IS NULL
+           AND change_id > '00000000-0000-0000-0000-000000000000' AND relaxed.set IS NOT NULL RETURNING id",
         values![changes],
     )
 }
