@@ -18,6 +18,7 @@ mod server;
 mod settings;
 mod shared;
 mod view;
+mod waiting;
 
 pub use server::serve;
 pub use settings::ApiSettings;

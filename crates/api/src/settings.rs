@@ -24,7 +24,8 @@ pub struct ApiSettings {
     pub head_timeout: Duration,
     /// For so long a client may send nothing while its body is awaited.
     pub body_silence: Duration,
-    /// How often `?wait` looks at a task whose changes nobody announces: another process may run it.
+    /// After this `?wait` looks again at a task whose rest nobody has announced, and then less and less often: another
+    /// process may run it.
     pub wait_poll: Duration,
     /// On shutdown, requests under way may go on for so long.
     pub drain: Duration,

@@ -2,6 +2,7 @@
 
 use crate::problem::Refused;
 use crate::settings::ApiSettings;
+use crate::waiting::Waiting;
 use counterstep_contracts::Tenant;
 use counterstep_kernel::{CancelToken, Engine};
 use std::future::Future;
@@ -14,6 +15,7 @@ pub(crate) struct Api {
     pub(crate) engine: Engine,
     pub(crate) settings: ApiSettings,
     pub(crate) shutdown: CancelToken,
+    pub(crate) waiting: Waiting,
     runtime: Handle,
     work: TaskTracker,
 }
@@ -21,7 +23,8 @@ pub(crate) struct Api {
 impl Api {
     /// On the runtime of the caller.
     pub(crate) fn new(engine: Engine, settings: ApiSettings, shutdown: CancelToken) -> Self {
-        Self { engine, settings, shutdown, runtime: Handle::current(), work: TaskTracker::new() }
+        let waiting = Waiting::start(engine.ports.signals.as_ref());
+        Self { engine, settings, shutdown, waiting, runtime: Handle::current(), work: TaskTracker::new() }
     }
 
     /// Whose requests these are.

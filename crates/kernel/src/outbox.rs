@@ -34,7 +34,9 @@ impl Engine {
     /// Tells the others of a change that was committed at `at`: whoever waits for the task, and the queue by its outbox
     /// messages.
     pub(crate) async fn announce(&self, transition: &Transition, at: DbTime) {
-        self.ports.signals.send(Signal::Changed(transition.task_id));
+        let rests = transition.task.as_ref().is_some_and(|task| task.row.status.is_at_rest());
+        let signal = if rests { Signal::Rests } else { Signal::Changed };
+        self.ports.signals.send(signal(transition.task_id));
         if transition.outbox.is_empty() && transition.events.is_empty() {
             return;
         }

@@ -417,8 +417,10 @@ pub trait Scratch: Send + Sync + Debug {
 pub enum Signal {
     /// A cancel was accepted: tell the running step.
     CancelRequested(TaskId),
-    /// The task changed.
+    /// The task changed, and goes on.
     Changed(TaskId),
+    /// The task changed and is at rest now: what most listeners wait for.
+    Rests(TaskId),
 }
 
 /// Hints between processes.

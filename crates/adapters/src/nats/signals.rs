@@ -16,6 +16,7 @@ use tokio::sync::mpsc::{self, error::TrySendError};
 const WAITING: usize = 1024;
 const CANCEL: &str = "cancel";
 const CHANGED: &str = "changed";
+const RESTS: &str = "rests";
 
 /// Hints to all processes. Clones share everything.
 #[derive(Debug, Clone)]
@@ -62,6 +63,7 @@ async fn send(link: Link, names: Names, own: Arc<str>, mut waiting: mpsc::Receiv
         let (kind, task) = match signal {
             Signal::CancelRequested(task) => (CANCEL, task),
             Signal::Changed(task) => (CHANGED, task),
+            Signal::Rests(task) => (RESTS, task),
         };
         if let Err(error) = link.client.publish(names.signal(kind, task), own.clone()).await {
             tracing::debug!(%error, "a hint was not sent");
@@ -98,6 +100,7 @@ fn parse(subject: &str) -> Option<Signal> {
     match tokens.next()? {
         CANCEL => Some(Signal::CancelRequested(task)),
         CHANGED => Some(Signal::Changed(task)),
+        RESTS => Some(Signal::Rests(task)),
         _ => None,
     }
 }

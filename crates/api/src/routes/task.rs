@@ -10,15 +10,16 @@ use actix_web::http::header::{CACHE_CONTROL, ETAG};
 use actix_web::{HttpRequest, HttpResponse, web};
 use counterstep_contracts::retry::parse_duration;
 use counterstep_contracts::{ProblemCode, TaskId};
-use counterstep_kernel::ports::Signal;
 use counterstep_kernel::record::TaskRecord;
-use futures::StreamExt;
-use futures::stream::BoxStream;
+use std::pin::pin;
 use std::time::Duration;
 use tokio::time::{Instant, sleep, sleep_until};
 
 /// A longer `?wait` is answered after this: the client asks again, and no proxy in between loses patience.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
+
+/// Where nobody announces changes, a client learns of a rest this much later, at most.
+const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
 pub(super) async fn get(api: web::Data<Api>, request: HttpRequest) -> Answer {
     let id = task_id(&request)?;
@@ -54,28 +55,22 @@ fn wait_of(params: &Params) -> Result<Option<Duration>, Refused> {
 /// The task once it is at rest, or as it is when the time is over or the server stops.
 async fn load_at_rest(api: &Api, id: TaskId, wait: Duration) -> Result<TaskRecord, Refused> {
     let until = Instant::now() + wait;
-    // Before the first look: a change between the look and the subscription would be missed.
-    let mut signals = api.engine.ports.signals.subscribe();
+    let waiting = api.waiting.for_rest_of(id);
+    let mut pause = api.settings.wait_poll;
     loop {
+        // Before the look: a rest between the look and the wait would be missed.
+        let mut rest = pin!(waiting.rest.notified());
+        rest.as_mut().enable();
         let record = load(api, id).await?;
         if record.task.status.is_at_rest() || Instant::now() >= until || api.shutdown.is_cancelled() {
             return Ok(record);
         }
         tokio::select! {
-            () = change_of(id, &mut signals) => {}
+            () = rest => {}
             // Signals may skip, and those of other processes may never come.
-            () = sleep(api.settings.wait_poll) => {}
+            () = sleep(pause) => pause = (pause * 2).min(LONGEST_PAUSE),
             () = sleep_until(until) => {}
             _ = api.shutdown.cancelled() => {}
         }
     }
-}
-
-async fn change_of(id: TaskId, signals: &mut BoxStream<'static, Signal>) {
-    while let Some(signal) = signals.next().await {
-        if signal == Signal::Changed(id) {
-            return;
-        }
-    }
-    std::future::pending().await
 }

@@ -49,7 +49,7 @@ pub struct SettingsArgs {
     /// Object store: file://PATH, s3://BUCKET?endpoint=URL [default: a folder in the data folder]
     #[arg(long, env = "COUNTERSTEP_OBJECTS", global = true)]
     pub objects: Option<String>,
-    /// Tell other services of every change, as events on NATS [default: true where there is NATS]
+    /// Tell other services of every change, as events on NATS [default: false]
     #[arg(long, env = "COUNTERSTEP_EVENTS", global = true)]
     pub events: Option<bool>,
     /// Connect to servers of other machines without TLS
@@ -226,7 +226,7 @@ impl SettingsArgs {
         if events == Some(true) && nats.is_none() {
             return Err(Exit::config("setting `events`: without NATS there is nobody to tell: set --nats too"));
         }
-        let events = events.unwrap_or(nats.is_some());
+        let events = events.unwrap_or(false);
         Ok(Settings {
             database,
             nats,
