@@ -21,6 +21,7 @@ pub mod keys;
 pub mod orphans;
 mod outbox;
 pub mod plan;
+mod poison;
 pub mod policy;
 pub mod ports;
 pub mod record;

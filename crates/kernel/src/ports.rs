@@ -6,6 +6,7 @@
 mod hints;
 mod locks;
 
+pub use crate::poison::{POISON_KEPT, Poison, PoisonRow};
 pub use hints::{HintError, Hints};
 pub use locks::{Acquired, LockError, LockTag, Locks};
 
@@ -171,15 +172,6 @@ pub enum Outgoing {
     },
 }
 
-/// The row of a message that nobody understands: what arrived, for a person to look at.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PoisonRow {
-    /// Where it came from.
-    pub queue: QueueName,
-    /// What, and why it is poison.
-    pub poison: Poison,
-}
-
 /// Work on the outbox.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum OutboxOp {
@@ -290,34 +282,6 @@ pub struct Delivery {
     pub queue: QueueName,
     /// The message.
     pub message: Result<WorkerMessage, Poison>,
-}
-
-/// How much of a poisonous message is kept, in bytes.
-pub const POISON_KEPT: usize = 64 * 1024;
-
-/// A message that this program cannot read. It is kept as a row and then never delivered again: left in the queue, it
-/// would come again for ever.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Poison {
-    /// Names the message in its queue: the same for each redelivery, another one for every other message.
-    pub source: String,
-    /// The subject, or the place, that it was found under.
-    pub subject: String,
-    /// The beginning of its bytes, at most [`POISON_KEPT`].
-    pub payload: Bytes,
-    /// How many there were.
-    pub size_bytes: u64,
-    /// Why it cannot be read.
-    pub reason: String,
-}
-
-impl Poison {
-    /// Of a message's bytes, all of them.
-    #[must_use]
-    pub fn new(source: String, subject: String, payload: &Bytes, reason: String) -> Self {
-        let kept = payload.slice(..payload.len().min(POISON_KEPT));
-        Self { source, subject, payload: kept, size_bytes: payload.len() as u64, reason }
-    }
 }
 
 /// What becomes of a delivery.

@@ -39,7 +39,7 @@ const LAYERS: &[Layer] = &[
     Layer { name: "kernel", below: &["contracts"], optional: &[], tests: &["macros", "testkit"] },
     // A procedural macro writes paths to the kernel, but runs in the compiler without it.
     Layer { name: "macros", below: &[], optional: &[], tests: &["kernel"] },
-    Layer { name: "adapters", below: &["contracts", "kernel"], optional: &[], tests: &["testkit"] },
+    Layer { name: "adapters", below: &["contracts", "kernel"], optional: &[], tests: &["macros", "testkit"] },
     Layer { name: "node", below: &["contracts", "kernel", "adapters"], optional: &[], tests: &["macros", "tasks", "testkit"] },
     Layer { name: "api", below: &["contracts", "kernel", "node"], optional: &["tasks"], tests: &["adapters", "macros", "testkit"] },
     Layer { name: "worker", below: &["contracts", "kernel", "node"], optional: &["tasks"], tests: &["adapters", "macros", "testkit"] },

@@ -103,7 +103,7 @@ impl<'a> Fetching<'a> {
             for (queue, lane) in &mut self.lanes {
                 match lane.poll(cx) {
                     Some(Arrived::Message(message)) => {
-                        self.found.push((queue.clone(), message));
+                        self.found.push((queue.clone(), *message));
                         return Poll::Ready(None);
                     }
                     Some(Arrived::Failed(error)) => return Poll::Ready(Some((queue.clone(), error))),
@@ -121,7 +121,7 @@ impl<'a> Fetching<'a> {
             for (queue, lane) in &mut self.lanes {
                 while self.found.len() < self.max {
                     match lane.poll(cx) {
-                        Some(Arrived::Message(message)) => self.found.push((queue.clone(), message)),
+                        Some(Arrived::Message(message)) => self.found.push((queue.clone(), *message)),
                         // The next request of this queue says it again.
                         Some(Arrived::Failed(_)) => {}
                         None => break,

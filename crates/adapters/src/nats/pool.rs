@@ -42,7 +42,7 @@ impl Request {
 #[derive(Debug)]
 pub(super) enum Arrived {
     /// A message.
-    Message(Message),
+    Message(Box<Message>),
     /// A request ended with an error: its consumer may be gone.
     Failed(String),
 }
@@ -78,7 +78,7 @@ impl Lane {
     /// The next thing that is here already; `None`: nothing, and the waker is registered with every request.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Option<Arrived> {
         if let Some((message, _)) = self.spare.pop_front() {
-            return Some(Arrived::Message(message));
+            return Some(Arrived::Message(Box::new(message)));
         }
         let mut found = None;
         self.requests.retain_mut(|request| {
@@ -88,7 +88,7 @@ impl Lane {
             match request.batch.poll_next_unpin(cx) {
                 Poll::Ready(Some(Ok(message))) => {
                     request.left = request.left.saturating_sub(1);
-                    found = Some(Arrived::Message(message));
+                    found = Some(Arrived::Message(Box::new(message)));
                     true
                 }
                 Poll::Ready(Some(Err(error))) => {
@@ -154,7 +154,7 @@ impl Pool {
             lane.requests = old;
             while let Some(arrived) = lane.poll(&mut cx) {
                 if let Arrived::Message(message) = arrived {
-                    stale.push(message);
+                    stale.push(*message);
                 }
             }
             lane.requests.append(&mut parked);

@@ -35,7 +35,7 @@ struct Doubt<'a> {
 }
 
 impl Doubt<'_> {
-    fn is_over(self) {
+    fn dispel(self) {
         std::mem::forget(self);
     }
 }
@@ -147,13 +147,13 @@ impl NatsQueue {
         self.streams.stream(kind).await?;
         let unsent = self.try_put(posts, 0..posts.len()).await?;
         if unsent.is_empty() {
-            doubt.is_over();
+            doubt.dispel();
             return Ok(());
         }
         self.streams.ensure_stream(kind).await?;
         match self.try_put(posts, unsent.into_iter()).await?.len() {
             0 => {
-                doubt.is_over();
+                doubt.dispel();
                 Ok(())
             }
             left => Err(QueueError(format!("no stream took {left} messages"))),

@@ -83,10 +83,10 @@ async fn hear(link: Link, names: Names, hears: Hears, own: Arc<str>, local: Loca
         }
     };
     while let Some(message) = subscription.next().await {
-        if message.payload != own.as_bytes() {
-            if let Some(signal) = parse(&message.subject) {
-                local.send(signal);
-            }
+        if message.payload != own.as_bytes()
+            && let Some(signal) = parse(&message.subject)
+        {
+            local.send(signal);
         }
     }
 }

@@ -13,7 +13,7 @@ use diesel_async::{AsyncConnection, AsyncPgConnection, RunQueryDsl, SimpleAsyncC
 
 /// Version and text of each migration, the oldest first. A migration that was ever released never changes.
 const MIGRATIONS: &[(&str, &str)] =
-    &[("20261201000000", include_str!("../../migrations/postgres/2026-12-01-000000_tasks/up.sql"))];
+    &[("20261121000000", include_str!("../../migrations/postgres/2026-11-21-000000_tasks/up.sql"))];
 
 /// Of the lock under which migrations run: two programs that start at once would both find an empty database.
 const LOCK: &str = "SELECT pg_advisory_xact_lock(7234018831062117)";

@@ -99,7 +99,7 @@ impl Upload {
         let mut part = first;
         loop {
             if receipts.len() == MAX_PARTS {
-                let (most, mib) = (MAX_PARTS * source.part_bytes >> 20, source.part_bytes >> 20);
+                let (most, mib) = ((MAX_PARTS * source.part_bytes) >> 20, source.part_bytes >> 20);
                 return Err(ObjectError::Refused(format!(
                     "the object is larger than {most} MiB, which is all that {MAX_PARTS} parts of {mib} MiB hold: raise \
                      part_mib in the object store's URL"

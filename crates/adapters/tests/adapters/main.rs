@@ -9,6 +9,10 @@ mod nats;
 mod postgres;
 #[cfg(feature = "redis")]
 mod redis;
+#[cfg(feature = "redis")]
+mod redis_tls;
+#[cfg(feature = "postgres")]
+mod roles;
 mod s3;
 mod sqlite;
 mod suite;

@@ -1,5 +1,7 @@
 //! The command line: every role and every operator's command in one program.
 
+#[cfg(feature = "bench")]
+mod bench;
 mod demo;
 mod describe;
 mod dev;
@@ -37,6 +39,11 @@ enum Command {
     Worker(WorkerArgs),
     /// Runs the reconciler service
     Reconciler(ReconcilerArgs),
+    /// Brings the schema of the database up to date; the services refuse to start on an older one
+    Migrate,
+    /// Measures tasks a second on this machine, beside what the database itself can do
+    #[cfg(feature = "bench")]
+    Bench(bench::BenchArgs),
     /// Prints the declared task types: steps, hosts, inputs, policies, undo, and a diagram
     Describe(describe::DescribeArgs),
     /// Looks at tasks, and cancels them, over the HTTP API
@@ -61,10 +68,24 @@ pub fn main(registry: Registry) -> ExitCode {
         Command::Api(args) => counterstep_api::cli::main(registry, &cli.settings, args),
         Command::Worker(args) => counterstep_worker::cli::main(registry, &cli.settings, args),
         Command::Reconciler(args) => counterstep_reconciler::cli::main(registry, &cli.settings, args),
+        Command::Migrate => migrate(&cli.settings),
+        #[cfg(feature = "bench")]
+        Command::Bench(args) => bench::main(&cli.settings, args),
         Command::Describe(args) => describe::main(&registry, args),
         Command::Tasks(args) => tasks::main(args),
     };
     exit::report(program, result)
+}
+
+fn migrate(settings: &SettingsArgs) -> Result<(), Exit> {
+    let settings = settings.resolve()?;
+    counterstep_node::run(
+        &settings,
+        Box::pin(async {
+            counterstep_node::migrate(&settings).await?;
+            print(&format!("the schema of {} is up to date\n", settings.database))
+        }),
+    )
 }
 
 /// The demonstration has settings of its own: a flag that it would ignore is refused.

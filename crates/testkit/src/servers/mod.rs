@@ -7,21 +7,25 @@
 //!
 //! Nothing in here may listen beyond the loopback address, or touch a server that it has not started.
 
+#[cfg(feature = "s3-server")]
 mod bucket_files;
 mod nats;
 mod place;
 mod postgres;
 mod process;
 mod redis;
+#[cfg(feature = "s3-server")]
 mod s3;
 
 pub use nats::Nats;
 pub use postgres::Postgres;
 pub use redis::Redis;
+#[cfg(feature = "s3-server")]
 pub use s3::S3;
 
 use std::sync::LazyLock;
 
+#[cfg(feature = "s3-server")]
 /// One of each, started side by side.
 #[derive(Debug)]
 pub struct Servers {
@@ -35,6 +39,7 @@ pub struct Servers {
     pub s3: S3,
 }
 
+#[cfg(feature = "s3-server")]
 impl Servers {
     /// Starts one of each, with these buckets.
     ///
@@ -89,6 +94,7 @@ pub fn shared_redis() -> &'static Redis {
     &SHARED
 }
 
+#[cfg(feature = "s3-server")]
 /// The one S3 server of this test binary, started on first use, without a bucket: see [`S3::make_bucket`].
 pub fn shared_s3() -> &'static S3 {
     static SHARED: LazyLock<S3> = LazyLock::new(|| S3::start(&[]));

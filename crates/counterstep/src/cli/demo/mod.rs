@@ -13,7 +13,6 @@ use counterstep_contracts::http::TaskView;
 use counterstep_contracts::{StepKind, StepStatus, TaskDecl, TaskId, TaskStatus};
 use counterstep_kernel::faults::{Fault, FaultKind};
 use counterstep_kernel::{CancelReason, CancelToken, Engine, EngineSettings, Registry};
-use counterstep_node::settings::LogFormat;
 use counterstep_node::{Exit, Settings, open};
 use counterstep_reconciler::ReconcilerSettings;
 use counterstep_worker::WorkerSettings;

@@ -1,0 +1,73 @@
+//! A Redis that speaks TLS only: the certificate counts, and nothing is sent to a server that cannot prove itself.
+
+use counterstep_adapters::redis::{RedisOptions, open};
+use std::net::{TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+use tempfile::TempDir;
+
+struct TlsServer {
+    process: Child,
+    port: u16,
+    folder: TempDir,
+}
+
+impl Drop for TlsServer {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+fn openssl(folder: &Path, words: &str) {
+    let made = Command::new("openssl").current_dir(folder).args(words.split(' ')).output();
+    let made = made.expect("this test needs the program `openssl`: install the package of that name");
+    assert!(made.status.success(), "openssl {words}: {}", String::from_utf8_lossy(&made.stderr));
+}
+
+async fn start() -> TlsServer {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    let key = "-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes";
+    openssl(at, &format!("req -x509 {key} -keyout ca.key -out ca.pem -subj /CN=authority -days 2"));
+    openssl(at, &format!("req -x509 {key} -keyout other.key -out other.pem -subj /CN=authority -days 2"));
+    openssl(at, &format!("req {key} -keyout server.key -out server.csr -subj /CN=server"));
+    std::fs::write(at.join("names"), "subjectAltName=DNS:localhost").unwrap();
+    openssl(
+        at,
+        "x509 -req -in server.csr -CA ca.pem -CAkey ca.key -CAcreateserial -out server.pem -days 2 -extfile names",
+    );
+
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let settings = format!(
+        "--pdeathsig KILL redis-server --port 0 --tls-port {port} --bind 127.0.0.1 --save --tls-auth-clients no \
+         --tls-cert-file server.pem --tls-key-file server.key --tls-ca-cert-file ca.pem --requirepass secret"
+    );
+    // `--save` takes an empty value.
+    let words = settings.split_ascii_whitespace().flat_map(|word| match word {
+        "--save" => vec![word, ""],
+        word => vec![word],
+    });
+    let process = Command::new("setpriv").current_dir(at).args(words).stdout(Stdio::null()).spawn();
+    let server = TlsServer { process: process.expect("redis-server is installed"), port, folder };
+    crate::suite::eventually("a server that listens", || async { TcpStream::connect(("127.0.0.1", port)).ok() }).await;
+    server
+}
+
+#[tokio::test]
+async fn a_server_with_tls_is_used_if_and_only_if_its_certificate_is_vouched_for() {
+    let server = start().await;
+    let at = |host: &str, ca: &str| RedisOptions {
+        ca_file: Some(server.folder.path().join(ca)),
+        limit: Duration::from_secs(5),
+        ..RedisOptions::at(&format!("rediss://:secret@{host}:{}", server.port))
+    };
+    let redis = open(at("localhost", "ca.pem")).await.unwrap();
+    redis.healthy().await.unwrap();
+    assert_eq!(redis.findings().await, []);
+    for (host, ca) in [("localhost", "other.pem"), ("127.0.0.1", "ca.pem")] {
+        let refused = open(at(host, ca)).await.unwrap().healthy().await.expect_err("not vouched for");
+        assert!(refused.contains("certificate") && !refused.contains("secret"), "{refused}");
+    }
+}

@@ -1,0 +1,41 @@
+//! Messages that nobody understands. What is kept of them is bounded here, whatever queue they came from.
+
+use bytes::Bytes;
+use counterstep_contracts::QueueName;
+
+/// How much of a poisonous message is kept, in bytes.
+pub const POISON_KEPT: usize = 64 * 1024;
+
+/// A message that this program cannot read. It is kept as a row and then never delivered again: left in the queue, it
+/// would come again for ever.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Poison {
+    /// Names the message in its queue: the same for each redelivery, another one for every other message.
+    pub source: String,
+    /// The subject, or the place, that it was found under.
+    pub subject: String,
+    /// The beginning of its bytes, at most [`POISON_KEPT`].
+    pub payload: Bytes,
+    /// How many there were.
+    pub size_bytes: u64,
+    /// Why it cannot be read.
+    pub reason: String,
+}
+
+impl Poison {
+    /// Of a message's bytes, all of them.
+    #[must_use]
+    pub fn new(source: String, subject: String, payload: &Bytes, reason: String) -> Self {
+        let kept = payload.slice(..payload.len().min(POISON_KEPT));
+        Self { source, subject, payload: kept, size_bytes: payload.len() as u64, reason }
+    }
+}
+
+/// The row of a message that nobody understands: what arrived, for a person to look at.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PoisonRow {
+    /// Where it came from.
+    pub queue: QueueName,
+    /// What, and why it is poison.
+    pub poison: Poison,
+}
