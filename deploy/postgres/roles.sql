@@ -1,60 +1,48 @@
--- Roles with no more rights than they need. Run it as an administrator in Counterstep's database: once before the first
--- `counterstep migrate`, and again after every migration, for the tables that it made. Running it twice changes nothing.
+-- Rights of the services and of people who look. Run it as the owner of the tables (the role that runs
+-- `counterstep migrate`, and nothing else), which must be allowed to make roles, after each migration; running it again
+-- does no harm:
 --
---   counterstep_owner     owns the tables; for `counterstep migrate` only
---   counterstep_service   api, worker, reconciler: no schema, and of the audit no more than adding and reading
---   counterstep_operator  reads
+--     psql --set ON_ERROR_STOP=1 --file roles.sql DATABASE
 --
--- They are groups without a login. Make the logins beside them, with passwords or certificates of your own:
---   CREATE ROLE counterstep_api LOGIN PASSWORD '…' IN ROLE counterstep_service;
+-- counterstep_service: api, worker, reconciler. No right to change the schema, and none to change or delete what the audit
+-- says. counterstep_operator: reads.
+
+BEGIN;
 
 DO $$
 DECLARE
     role TEXT;
 BEGIN
-    FOREACH role IN ARRAY ARRAY['counterstep_owner', 'counterstep_service', 'counterstep_operator'] LOOP
-        -- Roles belong to the whole server: another of its databases may have them already, or be making them now.
+    FOREACH role IN ARRAY ARRAY['counterstep_service', 'counterstep_operator'] LOOP
+        -- No password here: set one with `ALTER ROLE … PASSWORD`, or let the server authenticate otherwise.
         BEGIN
-            EXECUTE format('CREATE ROLE %I NOLOGIN', role);
+            IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = role) THEN
+                EXECUTE format('CREATE ROLE %I LOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE NOREPLICATION', role);
+            END IF;
         EXCEPTION WHEN duplicate_object OR unique_violation THEN
+            -- Roles belong to the whole server: this file was run in another of its databases at the same moment.
             NULL;
         END;
     END LOOP;
 END
 $$;
 
-REVOKE ALL ON SCHEMA public FROM PUBLIC;
-GRANT USAGE, CREATE ON SCHEMA public TO counterstep_owner;
+REVOKE CREATE ON SCHEMA public FROM PUBLIC;
 GRANT USAGE ON SCHEMA public TO counterstep_service, counterstep_operator;
 
-DO $$
-DECLARE
-    made TEXT;
-BEGIN
-    FOREACH made IN ARRAY ARRAY['tasks', 'steps', 'attempts', 'audit', 'outbox', 'poison', 'idempotency',
-                                '__diesel_schema_migrations'] LOOP
-        IF to_regclass(made) IS NULL THEN
-            CONTINUE;
-        END IF;
-        -- Also what an administrator migrated before there were roles.
-        EXECUTE format('ALTER TABLE %I OWNER TO counterstep_owner', made);
-        EXECUTE format('REVOKE ALL ON %I FROM PUBLIC, counterstep_service, counterstep_operator', made);
-        EXECUTE format('GRANT SELECT ON %I TO counterstep_service, counterstep_operator', made);
-        IF made IN ('tasks', 'steps', 'attempts', 'outbox', 'idempotency') THEN
-            EXECUTE format('GRANT INSERT, UPDATE ON %I TO counterstep_service', made);
-        ELSIF made IN ('audit', 'poison') THEN
-            -- What was written there stays: no UPDATE, no DELETE, no TRUNCATE.
-            EXECUTE format('GRANT INSERT ON %I TO counterstep_service', made);
-        END IF;
-        IF made = 'idempotency' THEN
-            -- The key of a request that came to nothing is free again.
-            EXECUTE format('GRANT DELETE ON %I TO counterstep_service', made);
-        END IF;
-    END LOOP;
-    IF to_regprocedure('counterstep_refuse(text)') IS NOT NULL THEN
-        ALTER FUNCTION counterstep_refuse(TEXT) OWNER TO counterstep_owner;
-        REVOKE ALL ON FUNCTION counterstep_refuse(TEXT) FROM PUBLIC;
-        GRANT EXECUTE ON FUNCTION counterstep_refuse(TEXT) TO counterstep_service;
-    END IF;
-END
-$$;
+-- What is not named below, a later table say, stays out of reach until somebody has thought about it.
+REVOKE ALL ON ALL TABLES IN SCHEMA public FROM counterstep_service, counterstep_operator;
+GRANT SELECT, INSERT, UPDATE ON tasks, steps, attempts, outbox TO counterstep_service;
+-- The key of a request that came to nothing is free again.
+GRANT SELECT, INSERT, UPDATE, DELETE ON idempotency TO counterstep_service;
+-- What was written there stays.
+GRANT SELECT, INSERT ON audit, poison TO counterstep_service;
+-- Whether the schema fits the program is looked up when it starts.
+GRANT SELECT ON __diesel_schema_migrations TO counterstep_service;
+GRANT SELECT ON tasks, steps, attempts, outbox, idempotency, audit, poison, __diesel_schema_migrations
+    TO counterstep_operator;
+-- By default everybody may call a function; this one only ever fails.
+REVOKE ALL ON FUNCTION counterstep_refuse(TEXT) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION counterstep_refuse(TEXT) TO counterstep_service;
+
+COMMIT;

@@ -12,6 +12,8 @@ mod redis;
 #[cfg(feature = "redis")]
 mod redis_tls;
 #[cfg(feature = "postgres")]
+#[cfg(feature = "postgres")]
+mod roles;
 mod s3;
 mod sqlite;
 mod suite;

@@ -45,7 +45,7 @@ pub(crate) struct Fixture {
 }
 
 /// Few connections each, since the tests of a binary run side by side on one server.
-fn options() -> PostgresOptions {
+pub(crate) fn options() -> PostgresOptions {
     PostgresOptions { connections: 6, ..PostgresOptions::default() }
 }
 

@@ -175,7 +175,7 @@ async fn typical_commits_per_second() {
                 while started.elapsed() < Duration::from_secs(5) {
                     next(&*store, &mut record).await;
                     done += 1;
-                    if done % 4 == 0 {
+                    if done.is_multiple_of(4) {
                         record = claimed(&*store, 60 * MINUTE).await;
                     }
                 }
