@@ -21,20 +21,8 @@ const SIZE: u64 = 20_000;
 
 const CLIENTS: u64 = 20;
 
-const TIMES: &[&str] = &[
-    "--lease",
-    "3s",
-    "--step-timeout",
-    "20s",
-    "--upload-timeout",
-    "10s",
-    "--cancel-grace",
-    "500ms",
-    "--drain",
-    "2s",
-    "--concurrency",
-    "8",
-];
+const TIMES: &[&str] =
+    &["--lease", "3s", "--step-timeout", "20s", "--upload-timeout", "10s", "--cancel-grace", "500ms", "--drain", "2s"];
 
 /// Submits until it is accepted: what was not answered, or could not be taken just now, is sent again with its key.
 async fn accepted(api: &Api, seed: u64) -> TaskId {
