@@ -260,7 +260,7 @@ mod tests {
         for (url, expected) in [
             ("s3://objects?endpoint=http://objects.example.org", "not encrypted"),
             ("s3://objects?endpoint=objects.example.org", "no endpoint"),
-            ("s3://objects?endpoint=https://key:secret@example.org", "nothing secret"),
+            ("s3://objects?endpoint=https://key:secret@example.org", "no secrets"),
             ("s3://objects?map.one=objects", "overlap"),
             ("s3://?map.one=objects/x&map.two=objects/x", "overlap"),
             ("s3://objects?map.one=objects/t/x", "overlap"),

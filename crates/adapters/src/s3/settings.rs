@@ -121,7 +121,8 @@ impl S3Settings {
             ));
         }
         let mut settings = Self::default();
-        let base = url.path().trim_matches('/');
+        // Not the URL's own path: it has resolved `..` by then, and what was left could be another bucket.
+        let base = rest.split('?').next().unwrap_or_default().trim_matches('/');
         if !base.is_empty() {
             settings.base = Some(Place::parse(base)?);
         }
