@@ -7,6 +7,7 @@ mod system {
     mod demo;
     mod describe;
     mod dev;
+    mod doctor;
     mod dry_run;
     mod kills;
     mod large;

@@ -76,7 +76,9 @@ async fn truth(settings: &Settings, registry: &Registry, role: &str) -> Result<T
             let nats = self::nats(settings, nats, registry, role).await?;
             Ok((Arc::new(store), Arc::new(nats.queue()), Arc::new(nats.signals())))
         }
-        (Database::Postgres(_), None) => Err(Exit::config("setting `nats`: a PostgreSQL database needs a NATS server")),
+        (Database::Postgres(_), None) => Err(Exit::config(
+            "setting `nats`: a PostgreSQL database needs a NATS server for its messages: set --nats nats://HOST:4222",
+        )),
         (Database::Sqlite(path), _) => {
             let store = sqlite(path).await?;
             let queue = LocalQueue::new(store.database(), QueueOptions::default());

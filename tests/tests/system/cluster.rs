@@ -115,7 +115,7 @@ fn logged(processes: &[&Process], what: &str, marks: &[&str]) {
             let log = process.log();
             marks.iter().any(|mark| log.contains(mark))
         };
-        processes.iter().any(|process| says(process)).then_some(())
+        processes.iter().any(says).then_some(())
     });
 }
 

@@ -1,0 +1,76 @@
+//! `counterstep doctor` names what the configured servers cannot keep.
+
+use counterstep_tests::cluster::Cluster;
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+
+/// The codes of the findings, and the whole text for a failure.
+fn findings(cluster: &Cluster, more: &[&str]) -> (BTreeSet<String>, String) {
+    let mut process = cluster.process(&[&["doctor", "--json"], more].concat());
+    let status = process.ended();
+    let text = process.stdout();
+    let found: Vec<Value> = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {}", process.log()));
+    assert_eq!(status.code(), Some(i32::from(!found.is_empty())), "{text}");
+    for finding in &found {
+        for part in ["what", "why", "to_do"] {
+            assert!(finding[part].as_str().is_some_and(|text| !text.is_empty()), "{finding}");
+        }
+    }
+    (found.iter().map(|finding| finding["code"].as_str().expect("a code").to_owned()).collect(), text)
+}
+
+fn tell_redis(cluster: &Cluster, command: &str) {
+    let mut socket = TcpStream::connect(("127.0.0.1", cluster.servers.redis.port())).expect("Redis");
+    socket.write_all(format!("{command}\r\n").as_bytes()).expect("a command is sent");
+    let mut answer = [0; 5];
+    socket.read_exact(&mut answer).expect("an answer");
+    assert_eq!(&answer, b"+OK\r\n", "{command}");
+}
+
+#[test]
+fn each_wrong_setting_is_named() {
+    let cluster = Cluster::start(&[]);
+    let (first, _) = findings(&cluster, &[]);
+    println!("{first:?}");
+    // The servers of tests do not wait for their disks.
+    for code in ["postgres_fsync", "postgres_full_page_writes", "postgres_synchronous_commit"] {
+        assert!(first.contains(code), "{code}: {first:?}");
+    }
+    let new = |more: &[&str]| -> BTreeSet<String> {
+        let (now, _) = findings(&cluster, more);
+        now.difference(&first).cloned().collect()
+    };
+    assert!(new(&[]).is_empty());
+
+    let url = &cluster.database;
+    let name = url.rsplit('/').next().expect("a name");
+    let alter = |setting: &str| {
+        let sql = format!("ALTER DATABASE \"{name}\" SET {setting}");
+        cluster.servers.postgres.run_sql(url, &sql).expect("the database takes a setting");
+    };
+    alter("synchronous_commit = on");
+    assert!(!findings(&cluster, &[]).0.contains("postgres_synchronous_commit"));
+
+    tell_redis(&cluster, "CONFIG SET maxmemory 100mb");
+    tell_redis(&cluster, "CONFIG SET maxmemory-policy allkeys-lru");
+    assert_eq!(new(&[]), BTreeSet::from(["redis-may-evict".to_owned()]));
+    tell_redis(&cluster, "CONFIG SET maxmemory 0");
+
+    cluster.servers.nats.stop();
+    assert!(new(&[]).contains("nats_unreachable"));
+    cluster.servers.nats.begin();
+    cluster.servers.redis.stop();
+    assert!(new(&[]).iter().any(|code| code.starts_with("redis")), "{:?}", new(&[]));
+    cluster.servers.redis.begin();
+
+    cluster.servers.postgres.stop();
+    assert!(new(&[]).contains("postgres_unreachable"));
+    cluster.servers.postgres.begin();
+
+    let mut cluster = cluster;
+    cluster.objects = cluster.objects.replace("s3://store", "s3://nowhere");
+    let (now, text) = findings(&cluster, &[]);
+    assert!(now.contains("objects_unreachable") && text.contains("nowhere"), "{text}");
+}
