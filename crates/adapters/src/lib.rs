@@ -5,6 +5,7 @@
 
 #[cfg(feature = "embedded")]
 pub mod embedded;
+pub mod finding;
 #[cfg(feature = "folder")]
 pub mod folder;
 #[cfg(any(feature = "folder", feature = "s3"))]

@@ -55,7 +55,7 @@ fn each_wrong_setting_is_named() {
 
     tell_redis(&cluster, "CONFIG SET maxmemory 100mb");
     tell_redis(&cluster, "CONFIG SET maxmemory-policy allkeys-lru");
-    assert_eq!(new(&[]), BTreeSet::from(["redis-may-evict".to_owned()]));
+    assert_eq!(new(&[]), BTreeSet::from(["redis_may_evict".to_owned()]));
     tell_redis(&cluster, "CONFIG SET maxmemory 0");
 
     cluster.servers.nats.stop();

@@ -1,8 +1,9 @@
 //! What a server cannot promise with its present settings, for `doctor`. Looks only; changes nothing.
 
 use super::Nats;
-use super::options::is_this_machine;
 use super::streams::{Kind, Streams};
+use crate::finding::Finding;
+use crate::tls::is_this_machine;
 use async_nats::jetstream::ErrorCode;
 use async_nats::jetstream::consumer;
 use async_nats::jetstream::context::GetStreamErrorKind;
@@ -11,19 +12,6 @@ use futures::TryStreamExt;
 use futures::future::BoxFuture;
 use serde_json::Value;
 use std::time::Duration;
-
-/// Something about a server that an operator should know.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Finding {
-    /// Stable name.
-    pub code: &'static str,
-    /// What was found.
-    pub what: String,
-    /// Why it matters.
-    pub why: &'static str,
-    /// What to do.
-    pub to_do: String,
-}
 
 /// The first version without known losses of acknowledged messages in the file store.
 const SOUND: (u64, u64, u64) = (2, 10, 23);

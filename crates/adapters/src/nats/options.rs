@@ -1,7 +1,7 @@
 //! How to reach NATS, and what to keep there. Owns the checks of settings that would be unsafe; must not connect.
 
+use crate::tls::is_this_machine;
 use async_nats::ServerAddr;
-use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -139,12 +139,6 @@ pub(super) fn addresses(options: &NatsOptions) -> Result<Vec<ServerAddr>, NatsOp
         addresses.push(address);
     }
     Ok(addresses)
-}
-
-/// Whether a host means this machine.
-pub(super) fn is_this_machine(host: &str) -> bool {
-    let bare = host.trim_start_matches('[').trim_end_matches(']');
-    bare == "localhost" || bare.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
 }
 
 #[cfg(test)]

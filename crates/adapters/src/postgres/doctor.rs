@@ -2,23 +2,11 @@
 
 use super::PostgresStore;
 use super::statement::{Statement, values};
+use crate::finding::Finding;
 use counterstep_kernel::ports::StoreError;
 use diesel::sql_types as sql;
 use futures::future::BoxFuture;
 use std::collections::BTreeMap;
-
-/// Something about the server that an operator should know.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Finding {
-    /// Stable name.
-    pub code: &'static str,
-    /// What was found.
-    pub what: String,
-    /// Why it matters.
-    pub why: &'static str,
-    /// What to do.
-    pub to_do: &'static str,
-}
 
 /// The oldest version that the tests run against, as the server numbers them.
 const TESTED: i64 = 15_00_00;
@@ -53,7 +41,7 @@ fn findings(settings: &BTreeMap<String, String>) -> Vec<Finding> {
             code: "postgres_fsync",
             what: "PostgreSQL runs with fsync = off".to_owned(),
             why: "a power cut can lose accepted tasks, and can destroy the whole database",
-            to_do: "set fsync = on and restart the server",
+            to_do: "set fsync = on and restart the server".to_owned(),
         });
     }
     if is("full_page_writes", "off") {
@@ -61,7 +49,7 @@ fn findings(settings: &BTreeMap<String, String>) -> Vec<Finding> {
             code: "postgres_full_page_writes",
             what: "PostgreSQL runs with full_page_writes = off".to_owned(),
             why: "a power cut in the middle of a write can destroy pages of the database",
-            to_do: "set full_page_writes = on, unless the file system writes whole pages at once",
+            to_do: "set full_page_writes = on, unless the file system writes whole pages at once".to_owned(),
         });
     }
     if is("synchronous_commit", "off") {
@@ -69,7 +57,7 @@ fn findings(settings: &BTreeMap<String, String>) -> Vec<Finding> {
             code: "postgres_synchronous_commit",
             what: "PostgreSQL commits with synchronous_commit = off".to_owned(),
             why: "what was answered with 202 in the last moment before a crash can be lost, and a step can run twice",
-            to_do: "set synchronous_commit = on for the services' role",
+            to_do: "set synchronous_commit = on for the services' role".to_owned(),
         });
     }
     if let Some(version) = number("server_version_num").filter(|version| *version < TESTED) {
@@ -77,7 +65,7 @@ fn findings(settings: &BTreeMap<String, String>) -> Vec<Finding> {
             code: "postgres_version",
             what: format!("PostgreSQL is version {}", version / 10_000),
             why: "nothing older than 15 is tested",
-            to_do: "upgrade the server",
+            to_do: "upgrade the server".to_owned(),
         });
     }
     if let Some(most) = number("max_connections").filter(|most| *most < FEW_CONNECTIONS) {
@@ -85,7 +73,8 @@ fn findings(settings: &BTreeMap<String, String>) -> Vec<Finding> {
             code: "postgres_connections",
             what: format!("PostgreSQL takes {most} connections"),
             why: "each service opens up to 24, so that a third one may be turned away",
-            to_do: "raise max_connections, or put a pool that keeps prepared statements in front of the server",
+            to_do: "raise max_connections, or put a pool that keeps prepared statements in front of the server"
+                .to_owned(),
         });
     }
     found

@@ -93,17 +93,6 @@ pub(super) fn judge(error: &DieselError) -> Option<Fault> {
     }
 }
 
-/// An error with everything that caused it. None of ours has a password in it.
-pub(super) fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text = format!("{text}: {cause}");
-        source = cause.source();
-    }
-    text
-}
-
 /// An enum from its column.
 pub(super) fn parse<T: FromStr<Err: Display>>(column: &str, text: &str) -> Result<T, Fault> {
     text.parse().map_err(|error| Fault::Corrupt(format!("{column}: {error}")))

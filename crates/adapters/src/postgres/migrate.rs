@@ -4,10 +4,10 @@
 //! A runner of our own over the table that diesel's command line uses: the ready-made one blocks a thread and wants a
 //! runtime with several, and what it would save is the one loop below.
 
-use super::fault::chain;
 use super::options::{OpenError, Target};
 use super::pool::connect;
 use super::statement::{Statement, values};
+use counterstep_kernel::error::chain;
 use diesel::sql_types::{Bool, Text};
 use diesel_async::{AsyncConnection, AsyncPgConnection, RunQueryDsl, SimpleAsyncConnection};
 

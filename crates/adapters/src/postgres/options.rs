@@ -1,10 +1,9 @@
 //! Where the server is, how it is spoken to, and within which limits. Must not open a connection.
 
-use super::fault::chain;
+use counterstep_kernel::error::chain;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use rustls::{ClientConfig, RootCertStore};
-use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 use tokio_postgres::config::{Host, SslMode};
@@ -148,7 +147,6 @@ fn file(path: &std::path::Path, why: &dyn std::fmt::Display) -> OpenError {
 
 /// The first host that is not this machine.
 fn remote(config: &tokio_postgres::Config) -> Option<String> {
-    let local = |name: &str| name == "localhost" || name.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
     // Addresses, where there are any, are what is connected to; the names beside them are only checked.
     if let Some(address) = config.get_hostaddrs().iter().find(|address| !address.is_loopback()) {
         return Some(address.to_string());
@@ -157,7 +155,7 @@ fn remote(config: &tokio_postgres::Config) -> Option<String> {
         return None;
     }
     config.get_hosts().iter().find_map(|host| match host {
-        Host::Tcp(name) if !local(name) => Some(name.clone()),
+        Host::Tcp(name) if !crate::tls::is_this_machine(name) => Some(name.clone()),
         Host::Tcp(_) => None,
         #[cfg(unix)]
         Host::Unix(_) => None,

@@ -1,9 +1,10 @@
 //! The connections to one server, and the one way to use them: a statement, its rows, and what came of it. Must not know
 //! a table.
 
-use super::fault::{Fault, chain, judge};
+use super::fault::{Fault, judge};
 use super::options::{OpenError, PostgresOptions, Target};
 use super::statement::Statement;
+use counterstep_kernel::error::chain;
 use deadpool::Runtime;
 use diesel::QueryResult;
 use diesel::deserialize::FromSqlRow;

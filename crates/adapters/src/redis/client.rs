@@ -2,7 +2,6 @@
 
 use super::RedisOptions;
 use ::redis::{Client, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, TlsCertificates};
-use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 /// The settings for Redis cannot be used. No message repeats a URL: it may carry a password.
@@ -95,7 +94,7 @@ enum Refused {
 fn client(server: ConnectionInfo, ca: Option<&[u8]>, options: &RedisOptions) -> Result<Client, Refused> {
     let name = server.addr().to_string();
     match server.addr() {
-        ConnectionAddr::Tcp(host, _) if !options.allow_plaintext && !is_this_machine(host) => {
+        ConnectionAddr::Tcp(host, _) if !options.allow_plaintext && !crate::tls::is_this_machine(host) => {
             Err(Refused::Open(OpenError::Plaintext { server: name }))
         }
         ConnectionAddr::TcpTls { insecure: true, .. } => Err(Refused::Open(OpenError::Unchecked { server: name })),
@@ -116,11 +115,6 @@ fn client(server: ConnectionInfo, ca: Option<&[u8]>, options: &RedisOptions) -> 
 }
 
 const PEM: &[u8] = b"-----BEGIN CERTIFICATE-----";
-
-pub(super) fn is_this_machine(host: &str) -> bool {
-    let bare = host.trim_start_matches('[').trim_end_matches(']');
-    bare.eq_ignore_ascii_case("localhost") || bare.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
-}
 
 fn read(path: &Path) -> Result<Vec<u8>, OpenError> {
     std::fs::read(path).map_err(|source| OpenError::File { path: path.to_owned(), source })

@@ -3,23 +3,11 @@
 
 use super::line::CONNECT_LIMIT;
 use super::locks::connection;
+use crate::finding::Finding;
 use ::redis::{Client, ConnectionAddr, cmd};
 use futures::future::join_all;
 use std::collections::HashMap;
 use tokio::time::timeout;
-
-/// Something that a person should change.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Finding {
-    /// Names the kind of it; stays the same over time.
-    pub code: &'static str,
-    /// What was found, where.
-    pub what: String,
-    /// What it leads to.
-    pub why: &'static str,
-    /// What to do about it.
-    pub what_to_do: &'static str,
-}
 
 /// The oldest version that the tests run against.
 const TESTED: (u32, u32) = (7, 0);
@@ -29,10 +17,10 @@ pub(super) async fn look(servers: &[Client]) -> Vec<Finding> {
     let mut findings = Vec::new();
     if servers.len() > 1 && servers.len().is_multiple_of(2) {
         findings.push(Finding {
-            code: "redis-even-servers",
+            code: "redis_even_servers",
             what: format!("{} Redis servers grant locks", servers.len()),
             why: "an even number takes no more losses than one server less, and two halves may block each other",
-            what_to_do: "give one server, or three or five that do not replicate each other",
+            to_do: "give one server, or three or five that do not replicate each other".to_owned(),
         });
     }
     let looks = servers.iter().map(|server| async move {
@@ -41,10 +29,10 @@ pub(super) async fn look(servers: &[Client]) -> Vec<Finding> {
         match timeout(CONNECT_LIMIT, info(server)).await.unwrap_or_else(|_| Err("no answer in time".to_owned())) {
             Ok(info) => found.extend(judge(&name, &info)),
             Err(why) => found.push(Finding {
-                code: "redis-unreachable",
+                code: "redis_unreachable",
                 what: format!("the Redis server {name} does not answer: {why}"),
                 why: "tasks run without it, with more vain claims and more questions to the database",
-                what_to_do: "check that it runs, its address, user and password, and the network between",
+                to_do: "check that it runs, its address, user and password, and the network between".to_owned(),
             }),
         }
         found
@@ -60,11 +48,11 @@ async fn info(server: &Client) -> Result<String, String> {
 
 fn in_the_clear(name: &str, addr: &ConnectionAddr) -> Vec<Finding> {
     match addr {
-        ConnectionAddr::Tcp(host, _) if !super::client::is_this_machine(host) => vec![Finding {
-            code: "redis-plaintext",
+        ConnectionAddr::Tcp(host, _) if !crate::tls::is_this_machine(host) => vec![Finding {
+            code: "redis_plaintext",
             what: format!("the connection to the Redis server {name} has no TLS"),
             why: "whoever reads the network learns its password, and can hold any lock",
-            what_to_do: "use a rediss:// URL",
+            to_do: "use a rediss:// URL".to_owned(),
         }],
         _ => Vec::new(),
     }
@@ -79,10 +67,10 @@ fn judge(name: &str, info: &str) -> Vec<Finding> {
     let policy = fact("maxmemory_policy");
     if !matches!(fact("maxmemory"), "" | "0") && !matches!(policy, "" | "noeviction") {
         found.push(Finding {
-            code: "redis-may-evict",
+            code: "redis_may_evict",
             what: format!("the Redis server {name} has a memory limit and the policy `{policy}`"),
             why: "when it is full it drops locks that are held and keys that were seen: hosts then claim in vain",
-            what_to_do: "set maxmemory-policy to noeviction, or use a server of its own",
+            to_do: "set maxmemory-policy to noeviction, or use a server of its own".to_owned(),
         });
     }
     let version = fact("redis_version");
@@ -90,26 +78,26 @@ fn judge(name: &str, info: &str) -> Vec<Finding> {
     let (major, minor) = (parts.next().flatten(), parts.next().flatten());
     if major.zip(minor).is_none_or(|version| version < TESTED) {
         found.push(Finding {
-            code: "redis-version",
+            code: "redis_version",
             what: format!("the Redis server {name} is of version `{version}`"),
             why: "only 7.0 and newer are tested",
-            what_to_do: "update it",
+            to_do: "update it".to_owned(),
         });
     }
     if fact("role") == "slave" {
         found.push(Finding {
-            code: "redis-replica",
+            code: "redis_replica",
             what: format!("the Redis server {name} is a replica"),
             why: "it takes no writes, so it grants no lock and remembers nothing",
-            what_to_do: "give the address of its primary",
+            to_do: "give the address of its primary".to_owned(),
         });
     }
     if fact("redis_mode") == "cluster" {
         found.push(Finding {
-            code: "redis-cluster",
+            code: "redis_cluster",
             what: format!("the Redis server {name} is a node of a cluster"),
             why: "it answers for its share of the keys only, and the others fail",
-            what_to_do: "give a server that is no cluster; locks and hints are small",
+            to_do: "give a server that is no cluster; locks and hints are small".to_owned(),
         });
     }
     found
@@ -135,7 +123,7 @@ mod tests {
     fn each_wrong_setting_has_its_finding() {
         let info = "redis_version:6.2.7\r\nredis_mode:cluster\r\nmaxmemory:100\r\nmaxmemory_policy:volatile-ttl\r\n\
                     role:slave\r\n";
-        assert_eq!(codes(info), ["redis-may-evict", "redis-version", "redis-replica", "redis-cluster"]);
-        assert_eq!(codes("nonsense"), ["redis-version"]);
+        assert_eq!(codes(info), ["redis_may_evict", "redis_version", "redis_replica", "redis_cluster"]);
+        assert_eq!(codes("nonsense"), ["redis_version"]);
     }
 }

@@ -10,8 +10,8 @@ mod hints;
 mod line;
 mod locks;
 
+use crate::finding::Finding;
 pub use client::OpenError;
-pub use doctor::Finding;
 pub use hints::RedisHints;
 pub use locks::RedisLocks;
 

@@ -223,8 +223,7 @@ fn parse_endpoint(text: &str) -> Result<Url, ObjectError> {
 }
 
 fn is_loopback(url: &Url) -> bool {
-    let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
-    host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback())
+    crate::tls::is_this_machine(url.host_str().unwrap_or_default())
 }
 
 #[cfg(test)]

@@ -2,7 +2,8 @@
 
 use crate::suite::changes::new_task;
 use crate::suite::eventually;
-use counterstep_adapters::redis::{Finding, OpenError, Redis, RedisOptions, open};
+use counterstep_adapters::finding::Finding;
+use counterstep_adapters::redis::{OpenError, Redis, RedisOptions, open};
 use counterstep_kernel::ports::{Acquired, Hints, Locks, Ports};
 use counterstep_testkit::servers;
 use std::process::Command;
@@ -119,7 +120,7 @@ async fn a_server_that_is_not_there_at_first_is_used_when_it_comes() {
     let redis = open_on(&server).await;
     assert_away(&redis).await;
     let codes: Vec<_> = redis.findings().await.into_iter().map(|finding| finding.code).collect();
-    assert_eq!(codes, ["redis-unreachable"]);
+    assert_eq!(codes, ["redis_unreachable"]);
     server.begin();
     assert_used_again(&redis).await;
 }
@@ -181,18 +182,18 @@ async fn the_doctor_names_what_is_set_up_wrongly() {
     administer(&server, &["CONFIG", "SET", "maxmemory-policy", "allkeys-lru"]).await;
     let found = redis.findings().await;
     let [Finding { code, what, .. }] = &found[..] else { panic!("{found:?}") };
-    assert_eq!(*code, "redis-may-evict");
+    assert_eq!(*code, "redis_may_evict");
     assert!(what.contains("allkeys-lru") && what.contains(&server.port().to_string()), "{what}");
 
     administer(&server, &["CONFIG", "SET", "maxmemory", "0"]).await;
     administer(&server, &["REPLICAOF", "127.0.0.1", &primary.port().to_string()]).await;
     let codes: Vec<_> = redis.findings().await.into_iter().map(|finding| finding.code).collect();
-    assert_eq!(codes, ["redis-replica"]);
+    assert_eq!(codes, ["redis_replica"]);
 
     let mut two = options(&primary);
     two.urls = vec![primary.url(), primary.url()];
     let codes: Vec<_> = open(two).await.unwrap().findings().await.into_iter().map(|finding| finding.code).collect();
-    assert_eq!(codes, ["redis-even-servers"]);
+    assert_eq!(codes, ["redis_even_servers"]);
 }
 
 #[tokio::test]

@@ -3,7 +3,6 @@
 use crate::cli::bench::Failed;
 use futures::future::BoxFuture;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// Submits one task and returns when it has completed.
@@ -15,17 +14,19 @@ const WARM_UP: Duration = Duration::from_secs(2);
 /// What a run of clients saw.
 #[derive(Debug, Clone)]
 pub(super) struct Seen {
-    /// Tasks that completed within the measured time.
-    pub(super) tasks: u64,
-    /// Time.
-    pub(super) elapsed: Duration,
-    /// From submission to completion, sorted.
+    elapsed: Duration,
+    /// From submission to completion, sorted: one for each task that completed within the measured time.
     latencies: Vec<Duration>,
 }
 
 impl Seen {
+    /// Tasks that completed.
+    pub(super) fn tasks(&self) -> usize {
+        self.latencies.len()
+    }
+
     pub(super) fn per_second(&self) -> f64 {
-        self.tasks as f64 / self.elapsed.as_secs_f64()
+        self.tasks() as f64 / self.elapsed.as_secs_f64()
     }
 
     /// The latency that `percent` of the tasks did not exceed.
@@ -35,7 +36,8 @@ impl Seen {
     }
 }
 
-/// Keeps `in_flight` tasks going for so long, after a warm-up. `begin` and `end` are called around the measured time.
+/// Keeps `in_flight` tasks going for so long, after a warm-up. `mark` is called at the beginning and at the end of
+/// the measured time.
 pub(super) async fn run(
     client: Client,
     in_flight: usize,
@@ -44,10 +46,9 @@ pub(super) async fn run(
 ) -> Result<Seen, Failed> {
     let started = Instant::now();
     let (from, until) = (started + WARM_UP, started + WARM_UP + duration);
-    let total = Arc::new(AtomicU64::new(0));
     let clients: Vec<_> = (0..in_flight)
         .map(|_| {
-            let (client, total) = (client.clone(), total.clone());
+            let client = client.clone();
             tokio::spawn(async move {
                 let mut latencies = Vec::new();
                 while Instant::now() < until {
@@ -56,7 +57,6 @@ pub(super) async fn run(
                     let ended = Instant::now();
                     if ended >= from && ended < until {
                         latencies.push(ended - begun);
-                        total.fetch_add(1, Ordering::Relaxed);
                     }
                 }
                 Ok::<_, Failed>(latencies)
@@ -75,5 +75,5 @@ pub(super) async fn run(
     if latencies.is_empty() {
         return Err(Failed(format!("no task completed within {duration:?}")));
     }
-    Ok(Seen { tasks: total.load(Ordering::Relaxed), elapsed: duration, latencies })
+    Ok(Seen { elapsed: duration, latencies })
 }

@@ -251,7 +251,7 @@ async fn in_process(
     running.stop().await;
     let mut one = measured(mode, in_flight, &seen, &marks);
     let between = |read: fn(&engine::Asked) -> u64| match asked.as_slice() {
-        [first, last] => (read(last) - read(first)) as f64 / seen.tasks as f64,
+        [first, last] => (read(last) - read(first)) as f64 / seen.tasks() as f64,
         _ => f64::NAN,
     };
     let commits = between(|asked| asked.commits);
@@ -276,7 +276,7 @@ fn measured(mode: Mode, in_flight: u16, seen: &Seen, marks: &[BTreeMap<&'static 
         p99_ms: ms(seen.percentile(99)),
         commits_per_task: None,
         round_trips_per_task: f64::NAN,
-        cpu_ms_per_task: cpu.into_iter().map(|(name, used)| (name, ms(used) / seen.tasks as f64)).collect(),
+        cpu_ms_per_task: cpu.into_iter().map(|(name, used)| (name, ms(used) / seen.tasks() as f64)).collect(),
         ratio: None,
     }
 }
