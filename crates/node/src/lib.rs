@@ -8,8 +8,7 @@ mod open;
 pub mod process;
 pub mod settings;
 
-pub use counterstep_adapters::tls::install_provider;
 pub use exit::{Exit, ExitKind};
-pub use open::{migrate, open};
+pub use open::{install_provider, migrate, open};
 pub use process::{run, shutdown_on_signals, spawner};
 pub use settings::{Settings, SettingsArgs};

@@ -50,6 +50,12 @@ enum Command {
     /// Measures tasks a second on this machine, beside what the database itself can do
     #[cfg(feature = "bench")]
     Bench(bench::BenchArgs),
+    /// Measures tasks a second; not in this build
+    #[cfg(not(feature = "bench"))]
+    Bench {
+        #[arg(hide = true, trailing_var_arg = true, allow_hyphen_values = true)]
+        ignored: Vec<std::ffi::OsString>,
+    },
     /// Prints the declared task types: steps, hosts, inputs, policies, undo, and a diagram
     Describe(describe::DescribeArgs),
     /// Looks at tasks, and cancels them, over the HTTP API
@@ -78,6 +84,11 @@ pub fn main(registry: Registry) -> ExitCode {
         Command::Migrate => migrate(&cli.settings),
         #[cfg(feature = "bench")]
         Command::Bench(args) => bench::main(&cli.settings, args),
+        #[cfg(not(feature = "bench"))]
+        Command::Bench { ignored: _ } => Err(Exit::config(
+            "this program was built without the benchmark and the servers that it measures: cargo run --profile \
+             production --features bench -- bench",
+        )),
         Command::Describe(args) => describe::main(&registry, args),
         Command::Tasks(args) => tasks::main(args),
     };

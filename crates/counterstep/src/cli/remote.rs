@@ -24,6 +24,12 @@ pub(super) struct Remote {
 impl Remote {
     pub(super) fn new(base: &str) -> Result<Self, Exit> {
         counterstep_node::install_provider();
+        if cfg!(not(feature = "servers")) && base.starts_with("https://") {
+            return Err(Exit::config(
+                "setting `url`: this program was built without TLS: build it with `--features servers`, or give an \
+                 http:// address",
+            ));
+        }
         let client = reqwest::Client::builder().connect_timeout(Duration::from_secs(5)).build();
         let client = client.map_err(|error| Exit::failed(format_args!("no HTTP client could be made: {error}")))?;
         Ok(Self { base: base.trim_end_matches('/').to_owned(), client })

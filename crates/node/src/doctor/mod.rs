@@ -1,0 +1,37 @@
+//! Which promises the configured servers cannot keep.
+
+#[cfg(feature = "servers")]
+mod servers;
+
+use crate::exit::Exit;
+use crate::settings::{Database, Settings};
+pub use counterstep_adapters::finding::Finding;
+use counterstep_kernel::Registry;
+use futures::future::BoxFuture;
+
+/// Looks at every server of the settings. One that does not answer is a finding, and the others are looked at all the
+/// same.
+///
+/// # Errors
+/// [`Exit`] for settings that cannot be used whatever the servers do.
+pub fn examine<'a>(settings: &'a Settings, registry: &'a Registry) -> BoxFuture<'a, Result<Vec<Finding>, Exit>> {
+    Box::pin(async move {
+        crate::install_provider();
+        let mut found = Vec::new();
+        if let Database::Sqlite(path) = &settings.database {
+            found.push(Finding {
+                code: "sqlite_one_machine",
+                what: format!("the database is the file {}", path.display()),
+                why: "all services must run on this machine, and a lost disk loses every task",
+                to_do: "for more than one machine set --database postgres://… and --nats".to_owned(),
+            });
+        }
+        #[cfg(feature = "servers")]
+        servers::examine(settings, registry, &mut found).await?;
+        #[cfg(not(feature = "servers"))]
+        let _ = registry;
+        #[cfg(not(feature = "servers"))]
+        crate::open::servers::no_servers(settings)?;
+        Ok(found)
+    })
+}

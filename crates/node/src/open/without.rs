@@ -1,0 +1,44 @@
+//! A program that was built for a file and folders only. What it is asked for beyond them it says it has not.
+
+use super::{Advisers, Truth};
+use crate::exit::Exit;
+use crate::settings::{Database, ObjectPlace, SecretUrl, Server, Settings};
+use counterstep_kernel::Registry;
+use counterstep_kernel::ports::Objects;
+use std::sync::Arc;
+
+/// Nothing here speaks TLS.
+pub const fn install_provider() {}
+
+fn lacking(setting: &str) -> Exit {
+    Exit::config(format_args!(
+        "setting `{setting}`: this program was built without servers: build it with `--features servers`, or leave the \
+         setting out"
+    ))
+}
+
+pub(super) async fn truth(_: &Settings, _: &Server, _: &Server, _: &Registry, _: &str) -> Result<Truth, Exit> {
+    Err(lacking("database"))
+}
+
+pub(super) async fn migrate(_: &Settings, _: &Server) -> Result<(), Exit> {
+    Err(lacking("database"))
+}
+
+pub(super) async fn advisers(_: &Settings, _: &Server) -> Result<Advisers, Exit> {
+    Err(lacking("redis"))
+}
+
+pub(super) fn objects(_: &Settings, _: &SecretUrl) -> Result<Arc<dyn Objects>, Exit> {
+    Err(lacking("objects"))
+}
+
+/// Refuses settings that name a server.
+pub(crate) fn no_servers(settings: &Settings) -> Result<(), Exit> {
+    match settings {
+        Settings { database: Database::Postgres(_), .. } => Err(lacking("database")),
+        Settings { redis: Some(_), .. } => Err(lacking("redis")),
+        Settings { objects: ObjectPlace::S3(_), .. } => Err(lacking("objects")),
+        _ => Ok(()),
+    }
+}
