@@ -9,6 +9,7 @@ use counterstep_kernel::transition::{Guard, LeaseChange, TaskWrite, Time};
 use diesel::pg::data_types::{PgInterval, PgTimestamp};
 use diesel::prelude::Queryable;
 use diesel::sql_types as sql;
+use std::collections::HashMap;
 use uuid::Uuid;
 
 /// First piece of a commit: the guarded rows. Two writers of one task stand in line at its row, and the second one's
@@ -287,92 +288,115 @@ pub(super) fn head(task: TaskId) -> Statement<'static, (sql::BigInt, sql::BigInt
     Statement::of("SELECT rev, epoch FROM tasks WHERE id = ?", values![task.0])
 }
 
-type Time_ = sql::Timestamptz;
+type SomeBig = sql::Nullable<sql::BigInt>;
+type SomeBool = sql::Nullable<sql::Bool>;
+type SomeUuid = sql::Nullable<sql::Uuid>;
 type SomeTime = sql::Nullable<sql::Timestamptz>;
 type SomeText = sql::Nullable<sql::Text>;
 
 /// The columns of a row as [`load`] selects them.
 pub(super) type Types = (
-    (sql::Uuid, sql::Text, sql::Text, sql::BigInt, sql::Text, sql::Text, SomeText, sql::Text, sql::Text, sql::BigInt),
-    (sql::BigInt, SomeText, SomeTime, SomeTime, SomeTime, SomeTime, SomeText, sql::BigInt, sql::BigInt, sql::BigInt),
-    (sql::Text, SomeText, SomeText, sql::Bool, SomeText, Time_, Time_, SomeTime, sql::Uuid, Time_),
+    (sql::Uuid, SomeText, SomeText, SomeBig, SomeText, SomeText, SomeText, SomeText, SomeText, SomeBig),
+    (SomeBig, SomeText, SomeTime, SomeTime, SomeTime, SomeTime, SomeText, SomeBig, SomeBig, SomeBig),
+    (SomeText, SomeText, SomeText, SomeBool, SomeText, SomeTime, SomeTime, SomeTime, SomeUuid, SomeTime),
     steps::Types,
 );
 
-/// A row as [`load`] reads it, in three parts because a tuple has its limits; with the database's now, and the steps.
+/// A row as [`load`] reads it: a task's, or a step's, which has the task's id and nothing else of it. In four parts because
+/// a tuple has its limits.
 pub(super) type Read = (Identity, Progress, Content, steps::Read);
 
 #[derive(Debug, Queryable)]
 pub(super) struct Identity {
     id: Uuid,
-    tenant: String,
-    task_type: String,
-    version: i64,
-    definition_hash: String,
-    status: String,
+    tenant: Option<String>,
+    task_type: Option<String>,
+    version: Option<i64>,
+    definition_hash: Option<String>,
+    status: Option<String>,
     waiting: Option<String>,
-    host: String,
-    queue: String,
-    rev: i64,
+    host: Option<String>,
+    queue: Option<String>,
+    rev: Option<i64>,
 }
 
 #[derive(Debug, Queryable)]
 pub(super) struct Progress {
-    epoch: i64,
+    epoch: Option<i64>,
     lease_owner: Option<String>,
     lease_expires_at: Option<PgTimestamp>,
     due_at: Option<PgTimestamp>,
     deadline_at: Option<PgTimestamp>,
     cancel_requested_at: Option<PgTimestamp>,
     goal: Option<String>,
-    recovery_attempts: i64,
-    dispatch_seq: i64,
-    audit_seq: i64,
+    recovery_attempts: Option<i64>,
+    dispatch_seq: Option<i64>,
+    audit_seq: Option<i64>,
 }
 
 #[derive(Debug, Queryable)]
 pub(super) struct Content {
-    request: String,
+    request: Option<String>,
     response: Option<String>,
     failure: Option<String>,
-    residue: bool,
+    residue: Option<bool>,
     traceparent: Option<String>,
-    created_at: PgTimestamp,
-    updated_at: PgTimestamp,
+    created_at: Option<PgTimestamp>,
+    updated_at: Option<PgTimestamp>,
     finished_at: Option<PgTimestamp>,
-    change_id: Uuid,
-    now: PgTimestamp,
+    change_id: Option<Uuid>,
+    now: Option<PgTimestamp>,
 }
 
 /// Tasks and their steps, in one query: two would see a task before a commit and its steps after it. In no order; one
 /// that is not there has no row.
+// Not a join, which would send a large request once more with each step; and an array for each column of the steps costs
+// more than all else in this query.
 pub(super) fn load(tasks: Vec<Uuid>) -> Statement<'static, Types> {
     Statement::of(
-        "SELECT t.id, tenant, task_type, version, definition_hash, t.status, waiting, host, queue, rev,
+        "SELECT id, tenant, task_type, version, definition_hash, status, waiting, host, queue, rev,
             epoch, lease_owner, lease_expires_at, due_at, deadline_at, cancel_requested_at, goal, recovery_attempts,
             dispatch_seq, audit_seq,
-            request, response, failure, residue, traceparent, created_at, updated_at, finished_at, t.change_id, now(),
-            s.nos, s.names, s.statuses, s.outputs, s.attempts, s.retries_used, s.undo_attempts, s.undo_retries_used,
-            s.attempts_open, s.started_seqs, s.errors
-         FROM tasks t CROSS JOIN LATERAL (
-            SELECT array_agg(o.no) AS nos, array_agg(o.name) AS names, array_agg(o.status) AS statuses,
-                array_agg(o.output) AS outputs, array_agg(o.attempts) AS attempts,
-                array_agg(o.retries_used) AS retries_used, array_agg(o.undo_attempts) AS undo_attempts,
-                array_agg(o.undo_retries_used) AS undo_retries_used, array_agg(o.attempt_open) AS attempts_open,
-                array_agg(o.started_seq) AS started_seqs, array_agg(o.error) AS errors
-            FROM (SELECT * FROM steps WHERE steps.task = t.id ORDER BY no) o) s
-         WHERE t.id = ANY(?)",
-        values![tasks],
+            request, response, failure, residue, traceparent, created_at, updated_at, finished_at, change_id, now(),
+            NULL::integer, NULL, NULL, NULL, NULL::integer, NULL::bigint, NULL::integer, NULL::bigint,
+            NULL::boolean, NULL::bigint, NULL
+         FROM tasks WHERE id = ANY(?)
+         UNION ALL
+         SELECT task, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+            NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+            NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+            no, name, status, output, attempts, retries_used, undo_attempts, undo_retries_used, attempt_open,
+            started_seq, error
+         FROM steps WHERE task = ANY(?)",
+        values![tasks.clone(), tasks],
     )
 }
 
-/// Whose row it is.
-pub(super) const fn id((identity, ..): &Read) -> TaskId {
-    TaskId(identity.id)
+/// What [`load`] has read, task by task. One that cannot be read is no trouble of the others.
+pub(super) fn decode(rows: Vec<Read>) -> HashMap<TaskId, Result<TaskRecord, Fault>> {
+    let (tasks, steps): (Vec<_>, Vec<_>) = rows.into_iter().partition(|(.., step)| step.is_none());
+    let mut of_tasks: HashMap<Uuid, Vec<steps::Read>> = HashMap::with_capacity(tasks.len());
+    for (identity, .., step) in steps {
+        of_tasks.entry(identity.id).or_default().push(step);
+    }
+    let one = |(identity, progress, content, _): Read| {
+        let steps = of_tasks.remove(&identity.id).unwrap_or_default();
+        (TaskId(identity.id), record(identity, progress, content, steps))
+    };
+    tasks.into_iter().map(one).collect()
 }
 
-/// What [`load`] has read.
-pub(super) fn decode((identity, progress, content, steps): Read) -> Result<TaskRecord, Fault> {
+/// What is never NULL in a row.
+fn there<T>(column: &str, value: Option<T>) -> Result<T, Fault> {
+    value.ok_or_else(|| Fault::Corrupt(format!("tasks.{column}: nothing is there")))
+}
+
+fn record(
+    identity: Identity,
+    progress: Progress,
+    content: Content,
+    steps: Vec<steps::Read>,
+) -> Result<TaskRecord, Fault> {
     let goal = match progress.goal.as_deref() {
         None => None,
         Some("failed") => Some(UndoGoal::Failed),
@@ -381,34 +405,34 @@ pub(super) fn decode((identity, progress, content, steps): Read) -> Result<TaskR
     };
     let task = TaskRow {
         id: TaskId(identity.id),
-        tenant: Tenant(identity.tenant),
-        task_type: identity.task_type,
-        version: count("version", identity.version)?,
-        definition_hash: identity.definition_hash,
-        status: parse("status", &identity.status)?,
+        tenant: Tenant(there("tenant", identity.tenant)?),
+        task_type: there("task_type", identity.task_type)?,
+        version: count("version", there("version", identity.version)?)?,
+        definition_hash: there("definition_hash", identity.definition_hash)?,
+        status: parse("status", &there("status", identity.status)?)?,
         waiting: parse_some("waiting", identity.waiting.as_deref())?,
-        host: parse("host", &identity.host)?,
-        queue: identity.queue,
-        rev: Rev(identity.rev),
-        epoch: Epoch(progress.epoch),
+        host: parse("host", &there("host", identity.host)?)?,
+        queue: there("queue", identity.queue)?,
+        rev: Rev(there("rev", identity.rev)?),
+        epoch: Epoch(there("epoch", progress.epoch)?),
         lease_owner: progress.lease_owner,
         lease_expires_at: some_time(progress.lease_expires_at),
         due_at: some_time(progress.due_at),
         deadline_at: some_time(progress.deadline_at),
         cancel_requested_at: some_time(progress.cancel_requested_at),
         goal,
-        recovery_attempts: count("recovery_attempts", progress.recovery_attempts)?,
-        dispatch_seq: progress.dispatch_seq,
-        audit_seq: AuditSeq(progress.audit_seq),
-        request: read_json("request", &content.request)?,
+        recovery_attempts: count("recovery_attempts", there("recovery_attempts", progress.recovery_attempts)?)?,
+        dispatch_seq: there("dispatch_seq", progress.dispatch_seq)?,
+        audit_seq: AuditSeq(there("audit_seq", progress.audit_seq)?),
+        request: read_json("request", &there("request", content.request)?)?,
         response: content.response.as_deref().map(|text| read_json("response", text)).transpose()?,
         failure: content.failure.as_deref().map(|text| read_json("failure", text)).transpose()?,
-        residue: content.residue,
+        residue: there("residue", content.residue)?,
         traceparent: content.traceparent,
-        created_at: time(content.created_at),
-        updated_at: time(content.updated_at),
+        created_at: time(there("created_at", content.created_at)?),
+        updated_at: time(there("updated_at", content.updated_at)?),
         finished_at: some_time(content.finished_at),
-        change_id: ChangeId(content.change_id),
+        change_id: ChangeId(there("change_id", content.change_id)?),
     };
-    Ok(TaskRecord { task, steps: steps::decode(steps)?, now: time(content.now) })
+    Ok(TaskRecord { task, steps: steps::decode(steps)?, now: time(there("now", content.now)?) })
 }

@@ -17,11 +17,17 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::sync::oneshot;
 
-/// Statements of a kind under way at a time. With one, the server would do nothing while an answer is on its way.
-const WIDTH: usize = 2;
+/// Statements of a kind under way at a time, at most.
+const WIDTH: usize = 3;
 
-/// As many changes, or tasks, as one statement carries.
-const MOST: usize = 100;
+/// So many changes, or tasks, are worth a statement beside the one under way.
+const FULL: usize = 64;
+
+/// As many as one statement carries.
+const MOST: usize = 128;
+
+/// Whoever has waited for so long does not wait for the statement under way any longer: it may hang at a lock.
+const LONG: Duration = Duration::from_millis(50);
 
 /// What becomes of one of many.
 enum Told<T> {
@@ -64,8 +70,8 @@ impl Together {
         let look: Carry<Look> = Box::new(move |looks| look_at_all(to_look.clone(), looks).boxed());
         Self {
             database,
-            writes: Gate::new(WIDTH, pick_writes, write),
-            looks: Gate::new(WIDTH, pick_looks, look),
+            writes: Gate::new(WIDTH, FULL, pick_writes, write),
+            looks: Gate::new(WIDTH, FULL, pick_looks, look),
             numbers: Arc::default(),
             wait,
         }
@@ -107,7 +113,7 @@ impl Together {
 
     async fn load_alone(&self, task: TaskId) -> Result<Option<TaskRecord>, StoreError> {
         let rows: Vec<tasks::Read> = self.database.read(tasks::load(vec![task.0])).await?;
-        Ok(rows.into_iter().next().map(tasks::decode).transpose()?)
+        Ok(tasks::decode(rows).remove(&task).transpose()?)
     }
 
     /// What the line has come to. Nobody waits in it for ever, and whoever goes away leaves it.
@@ -118,6 +124,10 @@ impl Together {
         mut told: oneshot::Receiver<Told<A>>,
     ) -> Result<Told<A>, StoreError> {
         let place = Place { gate, number };
+        if let Ok(answer) = tokio::time::timeout(LONG, &mut told).await {
+            return answer.map_err(|_| stops());
+        }
+        gate.hurry();
         let answer = match tokio::time::timeout(self.wait, &mut told).await {
             Ok(answer) => answer,
             Err(_) if place.leave() => {
@@ -126,9 +136,13 @@ impl Together {
             }
             Err(_) => told.await,
         };
-        // Whoever carried it is gone, and did not say how far it got.
-        answer.map_err(|_| StoreError::Unknown("the process stops".to_owned()))
+        answer.map_err(|_| stops())
     }
+}
+
+/// Whoever carried it is gone, and did not say how far it got.
+fn stops() -> StoreError {
+    StoreError::Unknown("the process stops".to_owned())
 }
 
 /// A place in a line, given up with this value.
@@ -189,8 +203,8 @@ async fn write_all(database: Database, writes: Vec<Write>) {
 async fn look_at_all(database: Database, looks: Vec<Look>) {
     let ids = looks.iter().map(|look| look.asks.0).collect::<HashSet<_>>().into_iter().collect();
     let rows: Result<Vec<tasks::Read>, Fault> = database.read(tasks::load(ids)).await;
-    let mut found: HashMap<_, _> = match rows {
-        Ok(rows) => rows.into_iter().map(|row| (tasks::id(&row), tasks::decode(row))).collect(),
+    let mut found = match rows {
+        Ok(rows) => tasks::decode(rows),
         Err(Fault::Unavailable(text)) => {
             for Waiting { tell, .. } in looks {
                 let _ = tell.send(Told::So(Err(StoreError::Unavailable(text.clone()))));
