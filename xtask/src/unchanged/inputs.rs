@@ -9,10 +9,25 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 /// Variables that count by their name, and all that start like these.
-const VARIABLES: &[&str] = &["PATH", "HOME", "USER", "TMPDIR", "LANG", "TZ", "SEED", "TERM", "NO_COLOR", "NO_PROXY"];
+const VARIABLES: &[&str] = &["PATH", "HOME", "USER", "TMPDIR", "LANG", "TZ", "SEED", "NO_COLOR", "NO_PROXY"];
 const VARIABLES_LIKE: &[&str] = &[
-    "COUNTERSTEP_", "RUST", "CARGO", "TRYBUILD", "TOKIO_", "AWS_", "PG", "REDIS", "NATS", "SSL_", "OPENSSL_", "LC_",
-    "LD_", "MALLOC_", "GIT_", "CC", "CFLAGS",
+    "COUNTERSTEP_",
+    "RUST",
+    "CARGO",
+    "TRYBUILD",
+    "TOKIO_",
+    "AWS_",
+    "PG",
+    "REDIS",
+    "NATS",
+    "SSL_",
+    "OPENSSL_",
+    "LC_",
+    "LD_",
+    "MALLOC_",
+    "GIT_",
+    "CC",
+    "CFLAGS",
 ];
 const VARIABLES_ENDING: &[&str] = &["_PROXY"];
 /// What cargo says about this program to this program. The tests get their own.
@@ -33,9 +48,10 @@ impl Common {
         for file in machine::files() {
             lines.push(machine_line(&file)?);
         }
-        lines.extend(variables(std::env::vars_os().map(|(name, value)| {
-            (name.to_string_lossy().into_owned(), value.to_string_lossy().into_owned())
-        }))?);
+        lines.extend(variables(
+            std::env::vars_os()
+                .map(|(name, value)| (name.to_string_lossy().into_owned(), value.to_string_lossy().into_owned())),
+        )?);
         lines.extend(programs("program", built.iter().filter(|it| !it.tests))?);
         lines.push(format!("folder {}", tree::top().display()));
         let rustc = command::output(command::at_top("rustc").arg("-vV"))?;
@@ -76,7 +92,7 @@ impl Inputs {
         let (before, after) = (by_name(&self.0), by_name(&now.0));
         let differs = |name: &&&str| before.get(**name) != after.get(**name);
         let mut names: Vec<_> = before.keys().chain(after.keys().filter(|name| !before.contains_key(**name))).collect();
-        names.retain(|name| differs(&name));
+        names.retain(differs);
         // A changed source changes programs too. The source is what the reader has touched.
         names.sort_by_key(|name| (!name.starts_with("file "), **name));
         Some(match names.as_slice() {
