@@ -7,7 +7,7 @@ use counterstep_adapters::redis::{OpenError, Redis, RedisOptions, open};
 use counterstep_kernel::ports::{Acquired, Hints, Locks, Ports};
 use counterstep_testkit::servers;
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tempfile::TempDir;
 
 const LONG: Duration = Duration::from_secs(60);
@@ -40,20 +40,20 @@ async fn open_on(server: &servers::Redis) -> Redis {
     open(options(server)).await.unwrap()
 }
 
-/// Each call ends in an error, and all together take no longer than a few limits: the first ones wait, the others know.
+/// Each call ends in an error; of all of them, one for each of the two ports asks the server, and the others know.
 async fn assert_away(redis: &Redis) {
-    let started = Instant::now();
+    let mut errors = Vec::new();
     for _ in 0..20 {
-        assert!(redis.locks.acquire(new_task(), LONG).await.is_err());
-        assert!(redis.hints.seen("key").await.is_err());
-        assert!(redis.hints.remember("key", LONG).await.is_err());
-        assert!(redis.hints.bump("key", LONG).await.is_err());
-        assert!(redis.hints.get("key").await.is_err());
-        assert!(redis.hints.set("key", "", LONG).await.is_err());
-        assert!(redis.hints.swap("key", None, "", LONG).await.is_err());
+        errors.push(redis.locks.acquire(new_task(), LONG).await.unwrap_err().to_string());
+        errors.push(redis.hints.seen("key").await.unwrap_err().to_string());
+        errors.push(redis.hints.remember("key", LONG).await.unwrap_err().to_string());
+        errors.push(redis.hints.bump("key", LONG).await.unwrap_err().to_string());
+        errors.push(redis.hints.get("key").await.unwrap_err().to_string());
+        errors.push(redis.hints.set("key", "", LONG).await.unwrap_err().to_string());
+        errors.push(redis.hints.swap("key", None, "", LONG).await.unwrap_err().to_string());
     }
-    // One limit for each of the two ports, and room for a slow machine.
-    assert!(started.elapsed() < 6 * LIMIT, "140 calls took {:?}", started.elapsed());
+    let asked: Vec<_> = errors.iter().filter(|why| !why.contains("it is away: ")).collect();
+    assert!(asked.len() <= 2, "{} of {} calls asked a server that is away: {asked:?}", asked.len(), errors.len());
     let why = redis.healthy().await.unwrap_err();
     assert!(why.starts_with("Redis does not answer for "), "{why}");
 }
