@@ -1,21 +1,23 @@
 //! The table `steps`: a piece of a commit, and what is read with the task.
 
 use super::fault::{Fault, count, name, parse, read_json, words, write_json};
-use super::statement::{Statement, values};
+use super::statement::{Statement, rows_of, values};
 use counterstep_contracts::{Attempt, AuditSeq, StepNo};
 use counterstep_kernel::record::StepRow;
+use counterstep_kernel::transition::Transition;
 use diesel::prelude::Queryable;
 use diesel::sql_types::{Array, BigInt, Bool, Integer, Nullable, Text};
 
 const PUT: &str = ", steps_put AS (INSERT INTO steps
     (task, no, name, status, output, attempts, retries_used, undo_attempts, undo_retries_used, attempt_open,
      started_seq, error, change_id)
-  SELECT t.id, u.no, u.name, u.status, u.output, u.attempts, u.retries_used, u.undo_attempts, u.undo_retries_used,
-     u.attempt_open, u.started_seq, u.error, t.change_id
-  FROM t, ";
+  SELECT u.task, u.no, u.name, u.status, u.output, u.attempts, u.retries_used, u.undo_attempts, u.undo_retries_used,
+     u.attempt_open, u.started_seq, u.error, u.change_id
+  FROM ok, ";
 
-const AS: &str = " AS u (no, name, status, output, attempts, retries_used,
+const AS: &str = " AS u (task, change_id, no, name, status, output, attempts, retries_used,
      undo_attempts, undo_retries_used, attempt_open, started_seq, error)
+  WHERE ok.every
   ON CONFLICT (task, no) DO UPDATE SET
      name = excluded.name, status = excluded.status, output = excluded.output, attempts = excluded.attempts,
      retries_used = excluded.retries_used, undo_attempts = excluded.undo_attempts,
@@ -23,13 +25,17 @@ const AS: &str = " AS u (no, name, status, output, attempts, retries_used,
      started_seq = excluded.started_seq, error = excluded.error, change_id = excluded.change_id)";
 
 /// Adds steps, each written whole, whether it has a row or not.
-pub(super) fn put<'a, Row>(statement: &mut Statement<'a, Row>, steps: &'a [StepRow]) -> Result<(), Fault> {
+pub(super) fn put<'a, Row>(statement: &mut Statement<'a, Row>, changes: &[&'a Transition]) -> Result<(), Fault> {
+    let (keys, steps) = rows_of(changes, |change| change.steps.iter());
     if steps.is_empty() {
         return Ok(());
     }
+    let (tasks, changes) = keys;
     let names = steps.iter().map(|row| name("steps.name", &row.name)).collect::<Result<Vec<_>, _>>()?;
     let outputs = steps.iter().map(|row| row.output.as_ref().map(write_json).transpose());
     let binds = values![
+        tasks,
+        changes,
         steps.iter().map(|row| row.no.0).collect::<Vec<_>>(),
         names,
         steps.iter().map(|row| row.status.as_str().into()).collect::<Vec<super::statement::Str<'_>>>(),
