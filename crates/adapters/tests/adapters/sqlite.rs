@@ -69,7 +69,6 @@ async fn several_stores_open_a_new_file_at_once() {
     let opened = join_all((0..8).map(|_| SqliteStore::open(&path, SqliteOptions::default()))).await;
     for store in opened {
         let store = store.unwrap();
-        store.check().await.unwrap();
         submitted(&store, row(new_task())).await;
     }
     assert_eq!(number(&mut raw(&path), "SELECT count(*) AS n FROM tasks"), 8);
