@@ -1,7 +1,7 @@
 //! Deliveries and their settlement. The fixture's ack wait is [`ACK_WAIT`].
 
 use super::changes::*;
-use super::{LIMIT, eventually};
+use super::{LIMIT, eventually, within_limit};
 use counterstep_contracts::{QueueName, TaskId};
 use counterstep_kernel::ports::{Delivery, Ports, Settle};
 use futures::future::join_all;
