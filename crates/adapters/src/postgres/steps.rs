@@ -1,26 +1,28 @@
 //! The table `steps`: a piece of a commit, and what is read with the task.
 
 use super::fault::{Fault, count, name, parse, read_json, words, write_json};
-use super::statement::{Statement, values};
+use super::statement::{Statement, some_time, values, written};
 use counterstep_contracts::{Attempt, AuditSeq, StepNo};
 use counterstep_kernel::record::StepRow;
+use diesel::pg::data_types::PgTimestamp;
 use diesel::prelude::Queryable;
-use diesel::sql_types::{Array, BigInt, Bool, Integer, Nullable, Text};
+use diesel::sql_types::{Array, BigInt, Bool, Integer, Nullable, Text, Timestamptz};
 
 const PUT: &str = ", steps_put AS (INSERT INTO steps
     (task, no, name, status, output, attempts, retries_used, undo_attempts, undo_retries_used, attempt_open,
-     started_seq, error, change_id)
+     started_seq, error, due_at, signal, in_fallback, change_id)
   SELECT t.id, u.no, u.name, u.status, u.output, u.attempts, u.retries_used, u.undo_attempts, u.undo_retries_used,
-     u.attempt_open, u.started_seq, u.error, t.change_id
+     u.attempt_open, u.started_seq, u.error, u.due_at, u.signal, u.in_fallback, t.change_id
   FROM t, ";
 
 const AS: &str = " AS u (no, name, status, output, attempts, retries_used,
-     undo_attempts, undo_retries_used, attempt_open, started_seq, error)
+     undo_attempts, undo_retries_used, attempt_open, started_seq, error, due_at, signal, in_fallback)
   ON CONFLICT (task, no) DO UPDATE SET
      name = excluded.name, status = excluded.status, output = excluded.output, attempts = excluded.attempts,
      retries_used = excluded.retries_used, undo_attempts = excluded.undo_attempts,
      undo_retries_used = excluded.undo_retries_used, attempt_open = excluded.attempt_open,
-     started_seq = excluded.started_seq, error = excluded.error, change_id = excluded.change_id)";
+     started_seq = excluded.started_seq, error = excluded.error, due_at = excluded.due_at,
+     signal = excluded.signal, in_fallback = excluded.in_fallback, change_id = excluded.change_id)";
 
 /// Adds steps, each written whole, whether it has a row or not.
 pub(super) fn put<'a, Row>(statement: &mut Statement<'a, Row>, steps: &'a [StepRow]) -> Result<(), Fault> {
@@ -29,6 +31,7 @@ pub(super) fn put<'a, Row>(statement: &mut Statement<'a, Row>, steps: &'a [StepR
     }
     let names = steps.iter().map(|row| name("steps.name", &row.name)).collect::<Result<Vec<_>, _>>()?;
     let outputs = steps.iter().map(|row| row.output.as_ref().map(write_json).transpose());
+    let signals = steps.iter().map(|row| row.signal.as_ref().map(write_json).transpose());
     let binds = values![
         steps.iter().map(|row| row.no.0).collect::<Vec<_>>(),
         names,
@@ -41,6 +44,9 @@ pub(super) fn put<'a, Row>(statement: &mut Statement<'a, Row>, steps: &'a [StepR
         steps.iter().map(|row| row.attempt_open).collect::<Vec<_>>(),
         steps.iter().map(|row| row.started_seq.map(|seq| seq.0)).collect::<Vec<_>>(),
         steps.iter().map(|row| row.error.as_deref().map(words)).collect::<Vec<_>>(),
+        steps.iter().map(|row| row.due_at.map(written)).collect::<Vec<_>>(),
+        signals.collect::<Result<Vec<_>, _>>()?,
+        steps.iter().map(|row| row.in_fallback).collect::<Vec<_>>(),
     ];
     statement.push_table(PUT, steps.len(), binds, AS);
     Ok(())
@@ -61,6 +67,9 @@ pub(super) type Types = (
     Some_<Bool>,
     Some_<Nullable<BigInt>>,
     Some_<Nullable<Text>>,
+    Some_<Nullable<Timestamptz>>,
+    Some_<Nullable<Text>>,
+    Some_<Bool>,
 );
 
 /// The steps of a task, column by column.
@@ -77,6 +86,9 @@ pub(super) struct Read {
     attempts_open: Option<Vec<bool>>,
     started_seqs: Option<Vec<Option<i64>>>,
     errors: Option<Vec<Option<String>>>,
+    dues: Option<Vec<Option<PgTimestamp>>>,
+    signals: Option<Vec<Option<String>>>,
+    in_fallbacks: Option<Vec<bool>>,
 }
 
 /// The steps of a task, by number.
@@ -92,6 +104,9 @@ pub(super) fn decode(read: Read) -> Result<Vec<StepRow>, Fault> {
     let mut attempts_open = read.attempts_open.unwrap_or_default().into_iter();
     let mut started_seqs = read.started_seqs.unwrap_or_default().into_iter();
     let mut errors = read.errors.unwrap_or_default().into_iter();
+    let mut dues = read.dues.unwrap_or_default().into_iter();
+    let mut signals = read.signals.unwrap_or_default().into_iter();
+    let mut in_fallbacks = read.in_fallbacks.unwrap_or_default().into_iter();
     let short = || Fault::Corrupt("steps: the lists of a task's steps are not equally long".to_owned());
     let one = |no: i32| {
         Ok(StepRow {
@@ -106,6 +121,9 @@ pub(super) fn decode(read: Read) -> Result<Vec<StepRow>, Fault> {
             attempt_open: attempts_open.next().ok_or_else(short)?,
             started_seq: started_seqs.next().flatten().map(AuditSeq),
             error: errors.next().flatten(),
+            due_at: some_time(dues.next().flatten()),
+            signal: signals.next().flatten().map(|text| read_json("steps.signal", &text)).transpose()?,
+            in_fallback: in_fallbacks.next().ok_or_else(short)?,
         })
     };
     read.nos.unwrap_or_default().into_iter().map(one).collect()

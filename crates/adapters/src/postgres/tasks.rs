@@ -275,13 +275,15 @@ pub(super) fn load(task: TaskId) -> Statement<'static, Types> {
             dispatch_seq, audit_seq,
             request, response, failure, residue, traceparent, created_at, updated_at, finished_at, t.change_id, now(),
             s.nos, s.names, s.statuses, s.outputs, s.attempts, s.retries_used, s.undo_attempts, s.undo_retries_used,
-            s.attempts_open, s.started_seqs, s.errors
+            s.attempts_open, s.started_seqs, s.errors, s.dues, s.signals, s.in_fallbacks
          FROM tasks t CROSS JOIN LATERAL (
             SELECT array_agg(o.no) AS nos, array_agg(o.name) AS names, array_agg(o.status) AS statuses,
                 array_agg(o.output) AS outputs, array_agg(o.attempts) AS attempts,
                 array_agg(o.retries_used) AS retries_used, array_agg(o.undo_attempts) AS undo_attempts,
                 array_agg(o.undo_retries_used) AS undo_retries_used, array_agg(o.attempt_open) AS attempts_open,
-                array_agg(o.started_seq) AS started_seqs, array_agg(o.error) AS errors
+                array_agg(o.started_seq) AS started_seqs, array_agg(o.error) AS errors,
+                array_agg(o.due_at) AS dues, array_agg(o.signal) AS signals,
+                array_agg(o.in_fallback) AS in_fallbacks
             FROM (SELECT * FROM steps WHERE steps.task = t.id ORDER BY no) o) s
          WHERE t.id = ?",
         values![task.0],

@@ -4,10 +4,12 @@ mod ahead;
 mod cancel;
 mod known;
 mod receipt;
+mod signal;
 mod submission;
 
 pub use cancel::{Cancelled, Refusal};
 pub use receipt::Receipt;
+pub use signal::SignalRefusal;
 pub use submission::{Submission, SubmitError, Submitted};
 
 use crate::builtin::{FileSource, Upload, Work};
