@@ -92,7 +92,6 @@ impl<'a> ForwardTurn<'a> {
 
     async fn look(&mut self) -> Ahead<'a> {
         let mut ahead = Ahead::look(self.0.engine, self.0.task_type, self.0.host, &self.0.record).await;
-        ahead.delayed = self.0.delayed.keys().copied().collect();
         ahead.interrupted = self.0.tokens.forward.reason();
         ahead
     }
@@ -238,7 +237,6 @@ pub(super) struct Ahead<'a> {
     host: Host,
     /// Completed steps with a scratch file that this host does not have.
     missing: BTreeSet<usize>,
-    delayed: BTreeSet<usize>,
     /// What the token of the steps says.
     interrupted: Option<CancelReason>,
 }
@@ -256,7 +254,7 @@ impl<'a> Ahead<'a> {
                 }
             }
         }
-        Self { engine, task_type, host, missing, delayed: BTreeSet::new(), interrupted: None }
+        Self { engine, task_type, host, missing, interrupted: None }
     }
 
     /// The process is shutting down: nothing new starts here.
@@ -360,10 +358,6 @@ impl<'a> Ahead<'a> {
 
     /// Starts a stage, or what of it is due beside what is `running`; `None`: something else has to be decided first.
     fn start(&self, draft: &mut Draft, stage: Vec<usize>, running: bool) -> Result<Option<Next>, Illegal> {
-        let stage: Vec<usize> = stage.into_iter().filter(|at| !self.delayed.contains(at)).collect();
-        if stage.is_empty() {
-            return Ok(Some(Next::Hold));
-        }
         let inputs = inputs_of(draft.record());
         let mut decided = false;
         for &at in &stage {

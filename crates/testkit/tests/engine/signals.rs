@@ -165,7 +165,7 @@ async fn what_does_not_fit_is_refused_and_changes_nothing() {
             other => panic!("{name}: {other:?}"),
         }
     }
-    let stranger = TaskId(task.id.0.into_bytes().map(|byte| !byte).into());
+    let stranger = task.engine.new_task_id();
     let refused = task.engine.signal(stranger, "approval", json!({"by": "anna"}), "client").await;
     assert!(matches!(refused, Err(SignalRefusal::Gone)), "{refused:?}");
     assert_eq!(task.record().await.task.rev, before);
@@ -191,6 +191,18 @@ async fn of_many_who_answer_at_once_one_is_heard() {
     task.assert_invariants().await;
 }
 
+async fn until_all(of: &TestTask, tasks: &[TaskId], wanted: TaskStatus) {
+    for id in tasks {
+        for left in (0..3000).rev() {
+            if of.engine.ports.store.load(*id).await.expect("the store answers").expect("the task").task.status == wanted {
+                break;
+            }
+            assert!(left > 0, "{id} does not become {wanted}");
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn tasks_that_wait_for_an_answer_leave_the_only_slot_to_others() {
     let task = purchase(500, "72h").await;
@@ -204,25 +216,12 @@ async fn tasks_that_wait_for_an_answer_leave_the_only_slot_to_others() {
     let serving = tokio::spawn(host::serve(task.engine.clone(), settings, shutdown.clone(), spawn));
     until(&task, |record| record.task.status == TaskStatus::Waiting).await;
     let small = harness::submit(&task.engine, form(5, "72h")).await;
-    let status = |id| async move { task.engine.ports.store.load(id).await.unwrap().unwrap().task.status };
-    let status = &status;
-    let until_all = |ids: Vec<TaskId>, wanted: TaskStatus| async move {
-        for id in ids {
-            tokio::time::timeout(Duration::from_secs(30), async {
-                while status(id).await != wanted {
-                    tokio::time::sleep(Duration::from_millis(10)).await;
-                }
-            })
-            .await
-            .unwrap_or_else(|_| panic!("{id} does not become {wanted}"));
-        }
-    };
-    until_all(vec![small], TaskStatus::Completed).await;
-    until_all(asking.clone(), TaskStatus::Waiting).await;
+    until_all(&task, &[small], TaskStatus::Completed).await;
+    until_all(&task, &asking, TaskStatus::Waiting).await;
     for id in &asking {
         task.engine.signal(*id, "approval", json!({"by": "anna"}), "client").await.expect("accepted");
     }
-    until_all(asking, TaskStatus::Completed).await;
+    until_all(&task, &asking, TaskStatus::Completed).await;
     shutdown.cancel(CancelReason::Shutdown);
     serving.await.expect("the host ends");
 }
