@@ -68,10 +68,11 @@ fn step_text(out: &mut String, step: &StepDecl) {
     let _ = writeln!(out, "\n  {}. {} on {} ({})", step.no, step.name, step.host, step.kind);
     let _ = writeln!(out, "     reads     {}", if reads.is_empty() { "nothing".to_owned() } else { reads.join(", ") });
     let _ = writeln!(out, "     gives     {}", step.output);
+    if step.waits.is_none() || step.fallback.is_some() {
+        let _ = writeln!(out, "     retry     {}: {}", step.retry.name, policy(&step.retry.policy));
+    }
     match step.waits {
-        None => {
-            let _ = writeln!(out, "     retry     {}: {}", step.retry.name, policy(&step.retry.policy));
-        }
+        None => {}
         Some(WaitDecl::Timer) => out.push_str("     waits     for its time, without a slot\n"),
         Some(WaitDecl::Signal { optional }) => {
             let or = if optional { "gives none" } else { "fails" };

@@ -172,7 +172,11 @@ fn useless_on_wait(declaration: &Declaration, step: usize, report: &mut Report) 
         return;
     }
     let is_timer = returns_one_of(sig, &["Sleep"]);
-    let fallback = declared.fallback.as_ref().filter(|_| is_timer).map(|_| "fallback");
+    // They are those of the fallback then.
+    if declared.fallback.is_some() && !is_timer {
+        return;
+    }
+    let fallback = declared.fallback.as_ref().map(|_| "fallback");
     let keys = declared.retry.as_ref().map(|_| "retry").into_iter().chain(declared.timeout.map(|_| "timeout"));
     for key in keys.chain(fallback) {
         let message = format_args!(
