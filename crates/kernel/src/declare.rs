@@ -25,6 +25,9 @@ pub struct UndoOf<S>(PhantomData<S>);
 /// Who reads: the condition of a step.
 #[derive(Debug)]
 pub struct WhenOf<S>(PhantomData<S>);
+/// Who reads: the fallback of a step.
+#[derive(Debug)]
+pub struct FallbackOf<S>(PhantomData<S>);
 /// Who reads: the response. `S` is the marker of the task's request, so that two tasks do not share a reader.
 #[derive(Debug)]
 pub struct RespondOf<S>(PhantomData<S>);
@@ -180,6 +183,15 @@ impl UndoReturn for UndoResult {
     }
 }
 
+/// What the fallback of a step gives.
+#[diagnostic::on_unimplemented(
+    message = "CS0051: this fallback gives `{Self}`, but its step gives `{Output}`",
+    label = "the step gives `{Output}`",
+    note = "a fallback's output takes the place of its step's: return `StepResult<{Output}>`"
+)]
+pub trait FallbackOutput<Output> {}
+impl<T> FallbackOutput<T> for T {}
+
 /// What `respond` returns.
 #[diagnostic::on_unimplemented(
     message = "CS0044: `respond` returns `{Self}`, but the declaration says `type Response = {Response}`",
@@ -223,6 +235,9 @@ pub const fn travels<T: CrossesHosts>() {}
 
 /// Checks what an undo takes as its step's output.
 pub const fn undoes<T: UndoneOutput<S::Output>, S: Source>() {}
+
+/// Checks what a fallback gives.
+pub const fn falls_back<T: FallbackOutput<S::Output>, S: Source>() {}
 
 /// Checks what `respond` returns.
 pub const fn responds<T: ResponseReturn<Response>, Response>() {}

@@ -4,9 +4,14 @@
 mod ahead;
 mod cancel;
 mod errand;
+mod fallback;
 mod flow;
+mod groups;
 mod hints;
 mod locks;
 mod recovery;
 mod scratch;
+mod signals;
+mod timers;
 mod undo;
+mod when;
