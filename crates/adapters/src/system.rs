@@ -3,6 +3,7 @@
 //! Must not know calendars (that is the database's clock) nor carry anything that may not be lost.
 
 use counterstep_kernel::ports::{Clock, Random, Signal, Signals};
+use counterstep_kernel::resilience::Runtime;
 use futures::StreamExt;
 use futures::future::BoxFuture;
 use futures::stream::{self, BoxStream};
@@ -51,6 +52,20 @@ impl Clock for SystemClock {
 pub struct SystemRandom;
 
 impl Random for SystemRandom {
+    fn bits(&self) -> u128 {
+        rand::random()
+    }
+}
+
+/// Tokio's timer and the operating system's chance, for policies outside of tasks.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct TokioRuntime;
+
+impl Runtime for TokioRuntime {
+    fn sleep(&self, time: Duration) -> BoxFuture<'static, ()> {
+        Box::pin(tokio::time::sleep(time))
+    }
+
     fn bits(&self) -> u128 {
         rand::random()
     }

@@ -77,6 +77,8 @@ codes! {
     PureBuiltIn = 47, "`#[pure]` on a built-in step";
     NameTaken = 48, "two functions of the declaration have the same name";
     UnknownType = 49, "the impl declares a type that is neither `Request` nor `Response`";
+    #[allow(dead_code, reason = "found by constant evaluation in `counterstep_kernel::declare`")]
+    ImpossibleBreaker = 50, "a breaker is impossible";
 }
 
 impl fmt::Display for Code {

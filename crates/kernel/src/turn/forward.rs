@@ -1,5 +1,6 @@
 //! Going forward: run the next steps, commit each result together with the start of what follows it.
 
+use super::breakers::Passes;
 use super::undo::{Back, UndoTurn};
 use super::{Happened, Next, Start, Turn, TurnEnd, inputs_of, limits};
 use crate::draft::Draft;
@@ -52,15 +53,18 @@ impl<'a> ForwardTurn<'a> {
 
     /// Decides anew, after nothing but time has passed.
     async fn go_on(&mut self) -> Result<Next, ChangeError> {
-        let ahead = self.look().await;
         if self.0.tokens.forward.reason() == Some(CancelReason::LeaseLost) {
             return Err(ChangeError::Fenced);
         }
-        self.0.change(|draft| ahead.next(draft)).await
+        let mut ahead = self.look(None).await;
+        let decided = self.0.change(|draft| ahead.next(draft)).await;
+        self.passed(std::mem::take(&mut ahead.passes)).await;
+        decided
     }
 
-    async fn look(&mut self) -> Ahead<'a> {
-        let mut ahead = Ahead::look(self.0.engine, self.0.task_type, self.0.host, &self.0.record).await;
+    /// What has to be known for the next decision; `done` is the step that has just succeeded.
+    async fn look(&mut self, done: Option<usize>) -> Ahead<'a> {
+        let mut ahead = Ahead::look(self.0.engine, self.0.task_type, self.0.host, &self.0.record, done).await;
         ahead.delayed = self.0.delayed.keys().copied().collect();
         ahead.longest_delay = self.0.longest_delay();
         ahead.stopping = self.0.tokens.forward.reason() == Some(CancelReason::Shutdown);
@@ -69,6 +73,7 @@ impl<'a> ForwardTurn<'a> {
 
     async fn ended(&mut self, ended: Ended) -> Result<Next, ChangeError> {
         let at = ended.at;
+        self.tell_breaker(&ended).await;
         match ended.in_doubt {
             // Whatever the step came to, its epoch is over: nothing that it says can be written down.
             Some(CancelReason::LeaseLost) => return Err(ChangeError::Fenced),
@@ -80,7 +85,7 @@ impl<'a> ForwardTurn<'a> {
         }
         match ended.result {
             Ok(output) => {
-                let mut ahead = self.look().await;
+                let mut ahead = self.look(Some(at)).await;
                 // What the step has just made is here.
                 ahead.missing.remove(&at);
                 let stored = ended.stored;
@@ -91,6 +96,7 @@ impl<'a> ForwardTurn<'a> {
                         ahead.next(draft)
                     })
                     .await;
+                self.passed(std::mem::take(&mut ahead.passes)).await;
                 match committed {
                     Err(ChangeError::Condemned) => {
                         let error = StepError::transient("its objects were condemned before it succeeded");
@@ -108,12 +114,13 @@ impl<'a> ForwardTurn<'a> {
         // Siblings that only wait for their own next attempt do not count: they can wait asleep.
         let alone = self.0.under_way.len() == self.0.delayed.len();
         let others = self.0.longest_delay();
-        let ahead = self.look().await;
+        let mut ahead = self.look(None).await;
         if follows == policy::Next::GiveUp && !alone {
             // The first that gives up takes the others of its group with it.
             self.0.tokens.forward.cancel(CancelReason::Sibling);
         }
-        self.0
+        let decided = self
+            .0
             .change(|draft| {
                 let delay = match follows {
                     policy::Next::Retry(delay) if !draft.is_cancel_requested() => delay,
@@ -129,7 +136,9 @@ impl<'a> ForwardTurn<'a> {
                 draft.wait(WaitReason::Retry, delay.max(others))?;
                 Ok(Next::End)
             })
-            .await
+            .await;
+        self.passed(std::mem::take(&mut ahead.passes)).await;
+        decided
     }
 
     /// The process is shutting down and the step has stopped.
@@ -164,20 +173,23 @@ impl<'a> ForwardTurn<'a> {
             Err(error) => Some(error.clone()),
         };
         let Some(error) = error else {
-            let mut ahead = self.look().await;
+            let mut ahead = self.look(Some(at)).await;
             ahead.missing.remove(&at);
-            return self
+            let decided = self
                 .0
                 .change(|draft| {
                     draft.end_rebuild(at, Outcome::Succeeded, None);
                     ahead.next(draft)
                 })
                 .await;
+            self.passed(std::mem::take(&mut ahead.passes)).await;
+            return decided;
         };
         let follows = self.0.after_failure(at, Direction::Forward, &error);
         let step = self.0.record.steps[at].name.clone();
-        let ahead = self.look().await;
-        self.0
+        let mut ahead = self.look(None).await;
+        let decided = self
+            .0
             .change(|draft| {
                 draft.end_rebuild(at, Outcome::Failed, Some(&error));
                 draft.step_mut(at).retries_used += 1;
@@ -195,7 +207,9 @@ impl<'a> ForwardTurn<'a> {
                     }
                 }
             })
-            .await
+            .await;
+        self.passed(std::mem::take(&mut ahead.passes)).await;
+        decided
     }
 }
 
@@ -223,11 +237,20 @@ pub(super) struct Ahead<'a> {
     longest_delay: Duration,
     /// The process is shutting down: nothing new starts here.
     stopping: bool,
+    /// What the breakers say. Whoever decides hands them on, used or not.
+    pub(super) passes: Passes,
 }
 
 impl<'a> Ahead<'a> {
-    /// Looks which scratch files are gone. I/O, so it happens before the decision.
-    pub(super) async fn look(engine: &'a Engine, task_type: TaskType, host: Host, record: &TaskRecord) -> Self {
+    /// Looks which scratch files are gone, and asks the breakers. I/O, so it happens before the decision. `done`: the
+    /// step that has just succeeded, though the rows do not say so yet.
+    pub(super) async fn look(
+        engine: &'a Engine,
+        task_type: TaskType,
+        host: Host,
+        record: &TaskRecord,
+        done: Option<usize>,
+    ) -> Self {
         let mut missing = BTreeSet::new();
         for (at, row) in record.steps.iter().enumerate() {
             let Some(output) = row.output.as_ref().filter(|_| row.status == StepStatus::Completed) else { continue };
@@ -238,10 +261,12 @@ impl<'a> Ahead<'a> {
                 }
             }
         }
+        let passes = Passes::ask(engine, &task_type, host, record, (done, &missing)).await;
         Self {
             engine,
             task_type,
             host,
+            passes,
             missing,
             delayed: BTreeSet::new(),
             longest_delay: Duration::ZERO,
@@ -320,12 +345,15 @@ impl<'a> Ahead<'a> {
     }
 
     /// Starts a stage; `None`: something else has to be decided first.
-    fn start(&self, draft: &mut Draft, stage: Vec<usize>) -> Result<Option<Next>, Illegal> {
-        let stage: Vec<usize> = stage.into_iter().filter(|at| !self.delayed.contains(at)).collect();
+    fn start(&self, draft: &mut Draft, group: Vec<usize>) -> Result<Option<Next>, Illegal> {
+        let stage: Vec<usize> = group.iter().copied().filter(|at| !self.delayed.contains(at)).collect();
         if stage.is_empty() {
             // Nothing runs any more, and what is left of the group waits: long delays are slept through.
             if self.longest_delay < policy::INLINE_LIMIT {
                 return Ok(Some(Next::Hold));
+            }
+            if group.iter().all(|&at| self.passes.must_wait(at)) {
+                return self.wait_for_breakers(draft, &group).map(Some);
             }
             draft.wait(WaitReason::Retry, self.longest_delay)?;
             return Ok(Some(Next::End));
@@ -361,6 +389,10 @@ impl<'a> Ahead<'a> {
         if self.stopping {
             return give_back(draft, self.host).map(Some);
         }
+        let (barred, stage): (Vec<usize>, Vec<usize>) = stage.into_iter().partition(|&at| self.passes.must_wait(at));
+        if stage.is_empty() {
+            return self.wait_for_breakers(draft, &barred).map(Some);
+        }
         if let Some((at, producer)) = self.strange_scratch(draft, &stage) {
             let error = StepError::permanent(format_args!(
                 "it reads a scratch file of `{producer}`, which runs on another kind of host: scratch files never \
@@ -373,6 +405,9 @@ impl<'a> Ahead<'a> {
             // What it was made of may be lost as well: the first link of the chain comes first.
             while let Some(inner) = self.lost_input(draft, &[lost]) {
                 lost = inner;
+            }
+            if self.passes.must_wait(lost) {
+                return self.wait_for_breakers(draft, &[lost]).map(Some);
             }
             if plan::has_completed_reader(draft.decl(), &draft.record().steps, lost) {
                 let (limit, sweep_after) = limits(self.engine, &self.task_type, lost, Direction::Forward);
@@ -389,6 +424,15 @@ impl<'a> Ahead<'a> {
             starts.push(Start { at, execution, limit: self.within_deadline(draft, limit) });
         }
         Ok(Some(Next::Run(starts)))
+    }
+
+    /// No attempt is consumed: none starts. A sibling that runs holds the lease anyway.
+    fn wait_for_breakers(&self, draft: &mut Draft, steps: &[usize]) -> Result<Next, Illegal> {
+        if !draft.running_steps().is_empty() {
+            return Ok(Next::Hold);
+        }
+        self.passes.sleep(draft, steps, self.longest_delay)?;
+        Ok(Next::End)
     }
 
     /// A step of the stage that reads scratch of another kind of host. The compiler refuses most of these; a type such
