@@ -2,11 +2,13 @@
 //! adapters and reads the outcome back from the audit.
 
 mod ahead;
+mod breaker;
 mod cancel;
 mod errand;
 mod flow;
 mod hints;
 mod locks;
+mod manual;
 mod recovery;
 mod scratch;
 mod undo;
