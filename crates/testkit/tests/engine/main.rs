@@ -9,6 +9,7 @@ mod flow;
 mod hints;
 mod locks;
 mod manual;
+mod policies;
 mod recovery;
 mod scratch;
 mod undo;
