@@ -14,6 +14,13 @@ pub use counterstep_contracts as contracts;
 pub use counterstep_kernel as kernel;
 pub use counterstep_macros::distributed_task;
 
+/// Policies around code outside of tasks.
+pub mod resilience {
+    pub use counterstep_kernel::breaker::{Admission, Breaker, Standing, Ticket, Verdict};
+    pub use counterstep_kernel::resilience::{Classified, PortsRuntime, Resilient, Retried, RunError, Runtime};
+    pub use counterstep_node::TokioRuntime;
+}
+
 /// What a declaration needs.
 pub mod prelude {
     pub use counterstep_kernel::{
