@@ -105,8 +105,9 @@ fn a_policy_that_nobody_names_or_that_cannot_be_stops_every_service_at_its_start
     ] {
         let place = Place::new();
         std::fs::write(place.path().join("settings.toml"), file).expect("a file");
-        for command in ["describe", "worker", "reconciler", "dev"] {
-            run(place.path(), &["--config", "settings.toml", command]).assert_code(78).assert_says(said);
+        for command in [&["describe"][..], &["worker"], &["reconciler"], &["dev", "--listen", "127.0.0.1:0"]] {
+            let arguments = [&["--config", "settings.toml"], command].concat();
+            run(place.path(), &arguments).assert_code(78).assert_says(said);
         }
     }
 }
