@@ -11,6 +11,7 @@ pub(crate) mod locks;
 pub(crate) mod objects;
 pub(crate) mod queue;
 pub(crate) mod scratch;
+pub(crate) mod together;
 
 use std::future::Future;
 use std::time::Duration;
