@@ -147,10 +147,7 @@ pub fn undo_order(decl: &TaskDecl, steps: &[StepRow]) -> Vec<usize> {
 #[must_use]
 pub fn has_completed_reader(decl: &TaskDecl, steps: &[StepRow], at: usize) -> bool {
     let name = decl.steps[at].name;
-    decl.steps
-        .iter()
-        .zip(steps)
-        .any(|(step, row)| row.status == StepStatus::Completed && step.reads(name))
+    decl.steps.iter().zip(steps).any(|(step, row)| row.status == StepStatus::Completed && step.reads(name))
 }
 
 fn latest_started(steps: &[StepRow], wanted: impl Fn(usize) -> bool) -> Option<usize> {

@@ -176,7 +176,9 @@ impl<T: Serialize + DeserializeOwned + Send + Sync + 'static> BuiltInStep for Ma
 fn read(duration: &str) -> Duration {
     match parse_duration(duration) {
         Some(duration) => duration,
-        None => panic!("`{duration}` is no duration: expected a whole number and a unit, such as 500ms, 10m, 72h or 7d"),
+        None => {
+            panic!("`{duration}` is no duration: expected a whole number and a unit, such as 500ms, 10m, 72h or 7d")
+        }
     }
 }
 

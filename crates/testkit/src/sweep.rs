@@ -16,7 +16,13 @@ pub async fn every_fault(registry: fn() -> Registry, form: fn() -> Form) {
     let compensates =
         |at: usize| task_type.decl.steps[at].on_exhausted == counterstep_contracts::OnExhausted::Compensate;
     // A step that waits runs no code that a fault could strike.
-    let steps: Vec<_> = task_type.decl.steps.iter().enumerate().filter(|(_, step)| step.host == Host::Worker && step.waits.is_none()).collect();
+    let steps: Vec<_> = task_type
+        .decl
+        .steps
+        .iter()
+        .enumerate()
+        .filter(|(_, step)| step.host == Host::Worker && step.waits.is_none())
+        .collect();
     for (at, step) in steps {
         let name = step.name;
         for kind in [FaultKind::FailBefore, FaultKind::FailAfter] {

@@ -32,9 +32,7 @@ pub(crate) fn configure(config: &mut web::ServiceConfig) {
                 .route(web::post().to(submit::post))
                 .route(web::delete().to(cancel::delete)),
         )
-        .service(
-            resource("/api/tasks/{id}/signals/{name}", "POST").route(web::post().to(signals::post)),
-        )
+        .service(resource("/api/tasks/{id}/signals/{name}", "POST").route(web::post().to(signals::post)))
         .service(read("/api/tasks", READ, list::get))
         .service(read("/api/tasks/{id}/audit", READ, audit::get))
         .service(read("/api/tasks/{id}/result/{name:.+}", READ, result::get))

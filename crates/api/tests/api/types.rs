@@ -1,8 +1,8 @@
 //! Task types for the tests, one for each way in which a task can end.
 
 use counterstep_kernel::contracts::RetryPolicy;
-use counterstep_kernel::{FileName, Registry, StepContext, StepError, StepResult, StoredFile, StoredFiles, UndoResult};
 use counterstep_kernel::{AwaitSignal, UploadMany, UploadedFile};
+use counterstep_kernel::{FileName, Registry, StepContext, StepError, StepResult, StoredFile, StoredFiles, UndoResult};
 use counterstep_macros::distributed_task;
 use serde::{Deserialize, Serialize};
 

@@ -76,7 +76,8 @@ fn step_text(out: &mut String, step: &StepDecl) {
         Some(WaitDecl::Timer) => out.push_str("     waits     for its time, without a slot\n"),
         Some(WaitDecl::Signal { optional }) => {
             let or = if optional { "gives none" } else { "fails" };
-            let _ = writeln!(out, "     waits     for POST /api/tasks/{{id}}/signals/{}; {or} at its deadline", step.name);
+            let _ =
+                writeln!(out, "     waits     for POST /api/tasks/{{id}}/signals/{}; {or} at its deadline", step.name);
         }
     }
     if let Some(fallback) = step.fallback {

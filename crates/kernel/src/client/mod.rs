@@ -29,7 +29,11 @@ pub(crate) fn request_uploads(task_type: &TaskType, request: &Value) -> Result<V
     let mut uploads = Vec::new();
     for (at, (decl, code)) in task_type.decl.steps.iter().zip(task_type.steps).enumerate() {
         let Run::BuiltIn(evaluate) = code.run else { break };
-        if decl.host != Host::Api || decl.waits.is_some() || decl.when.is_some() || decl.inputs.iter().any(|input| input.source != REQUEST) {
+        if decl.host != Host::Api
+            || decl.waits.is_some()
+            || decl.when.is_some()
+            || decl.inputs.iter().any(|input| input.source != REQUEST)
+        {
             break;
         }
         let Work::Upload(upload) = guarded(decl.name, || evaluate(&inputs))? else { break };

@@ -95,9 +95,10 @@ fn position(task_type: &TaskType, name: &str) -> Result<usize, SignalRefusal> {
     let steps = task_type.decl.steps;
     let takes = |at: &usize| matches!(steps[*at].waits, Some(WaitDecl::Signal { .. }));
     let mut known = (0..steps.len()).filter(takes);
-    known.clone().find(|&at| steps[at].name == name).ok_or_else(|| SignalRefusal::NoSuchSignal {
-        known: known.by_ref().map(|at| steps[at].name).collect(),
-    })
+    known
+        .clone()
+        .find(|&at| steps[at].name == name)
+        .ok_or_else(|| SignalRefusal::NoSuchSignal { known: known.by_ref().map(|at| steps[at].name).collect() })
 }
 
 /// The body in the form in which it is stored.

@@ -85,8 +85,8 @@ impl Draft {
     /// nothing else speaks against going on.
     #[must_use]
     pub fn may_fall_back(&self, at: usize) -> bool {
-        let stopped = self.is_cancel_requested()
-            || self.record().steps.iter().any(|row| row.status == StepStatus::Failed);
+        let stopped =
+            self.is_cancel_requested() || self.record().steps.iter().any(|row| row.status == StepStatus::Failed);
         self.decl().steps[at].fallback.is_some() && !self.step(at).in_fallback && !stopped
     }
 

@@ -29,8 +29,7 @@ pub(super) fn rule(state: &State<'_>, task: TaskStatus, step: StepState, event: 
             one_of(from, &[StepStatus::Running], StepStatus::Waiting)
         }
         Event::SignalReceived(_) => {
-            let forward =
-                [TaskStatus::Submitted, TaskStatus::Dispatched, TaskStatus::Running, TaskStatus::Waiting];
+            let forward = [TaskStatus::Submitted, TaskStatus::Dispatched, TaskStatus::Running, TaskStatus::Waiting];
             going_forward(task, &forward)?;
             if state.cancel_requested {
                 return Err("a cancel was accepted: nobody waits for it any more");

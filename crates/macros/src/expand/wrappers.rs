@@ -27,7 +27,8 @@ impl Expansion<'_> {
     }
 
     fn fallback(&self, step: usize) -> TokenStream {
-        let (Some(function), Some(params)) = (self.declaration.fallback_of(step), &self.readings.fallbacks[step]) else {
+        let (Some(function), Some(params)) = (self.declaration.fallback_of(step), &self.readings.fallbacks[step])
+        else {
             return TokenStream::new();
         };
         let sig = &self.declaration.functions[function].sig;

@@ -136,7 +136,8 @@ async fn in_order(task: &TestTask, words: &[&str]) {
 async fn changes(task: &TestTask, event: &str, steps: &[i32]) -> Vec<counterstep_contracts::ChangeId> {
     let history = task.history().await;
     let of = |no: i32| {
-        let entry = history.audit.iter().rfind(|row| row.entry.event == event && row.entry.step.is_some_and(|s| s.0 == no));
+        let entry =
+            history.audit.iter().rfind(|row| row.entry.event == event && row.entry.step.is_some_and(|s| s.0 == no));
         entry.unwrap_or_else(|| panic!("{event} of step {no}")).change_id
     };
     steps.iter().map(|no| of(*no)).collect()

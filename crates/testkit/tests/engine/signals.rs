@@ -194,7 +194,9 @@ async fn of_many_who_answer_at_once_one_is_heard() {
 async fn until_all(of: &TestTask, tasks: &[TaskId], wanted: TaskStatus) {
     for id in tasks {
         for left in (0..3000).rev() {
-            if of.engine.ports.store.load(*id).await.expect("the store answers").expect("the task").task.status == wanted {
+            if of.engine.ports.store.load(*id).await.expect("the store answers").expect("the task").task.status
+                == wanted
+            {
                 break;
             }
             assert!(left > 0, "{id} does not become {wanted}");

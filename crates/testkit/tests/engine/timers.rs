@@ -62,10 +62,7 @@ async fn a_timer_sleeps_in_the_database_and_another_process_goes_on() {
     let other = Engine::new(ports, task.engine.registry.clone(), (*task.engine.settings).clone(), "other");
     assert_eq!(turn(&other, Host::Worker, task.id, &CancelToken::new()).await, TurnEnd::NotNow);
     until(&task, |record| record.due_in().is_zero()).await;
-    assert_eq!(
-        turn(&other, Host::Worker, task.id, &CancelToken::new()).await,
-        TurnEnd::Rests(TaskStatus::Completed)
-    );
+    assert_eq!(turn(&other, Host::Worker, task.id, &CancelToken::new()).await, TurnEnd::Rests(TaskStatus::Completed));
     task.assert_trail("lie_down ok, rest waits, rest ok, blink ok, completed").await;
     let record = task.record().await;
     let said = record.task.response.expect("a response");
