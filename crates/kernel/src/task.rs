@@ -4,6 +4,7 @@
 use crate::builtin::Work;
 use crate::context::StepContext;
 use crate::error::{StepError, StepResult, UndoResult};
+use counterstep_contracts::declaration::NamedPolicy;
 use counterstep_contracts::{Host, QueueName, StepNo, TaskDecl};
 use futures::future::BoxFuture;
 use serde::Serialize;
@@ -203,6 +204,7 @@ pub fn read_request<T: Serialize + DeserializeOwned>(value: Value) -> Result<Val
 #[derive(Debug, Clone, Default)]
 pub struct Registry {
     types: BTreeMap<(&'static str, u32), TaskType>,
+    policies: Vec<NamedPolicy>,
 }
 
 /// Two declarations that cannot stand side by side.
@@ -263,6 +265,18 @@ impl Registry {
             return Err(RegistryError::Twice { name, version });
         }
         Ok(self)
+    }
+
+    /// Makes a policy that code outside of tasks uses known by its name, so that settings may change it.
+    #[must_use]
+    pub fn with_policy(mut self, policy: NamedPolicy) -> Self {
+        self.policies.push(policy);
+        self
+    }
+
+    /// The policies of code outside of tasks.
+    pub fn policies(&self) -> impl Iterator<Item = &NamedPolicy> {
+        self.policies.iter()
     }
 
     /// The type of this name and version.

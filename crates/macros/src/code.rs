@@ -81,6 +81,8 @@ codes! {
     #[allow(dead_code, reason = "found by a bound in `counterstep_kernel::declare`")]
     FallbackMismatch = 51, "a fallback gives another type than its step";
     UselessOnWait = 52, "a step that waits has a key for steps that run";
+    #[allow(dead_code, reason = "found by constant evaluation in `counterstep_kernel::declare`")]
+    ImpossibleBreaker = 53, "a breaker is impossible";
 }
 
 impl fmt::Display for Code {

@@ -8,8 +8,10 @@ pub mod harness;
 pub mod invariants;
 #[cfg(feature = "servers")]
 pub mod servers;
+pub mod site;
 pub mod sweep;
 pub mod trail;
 
 pub use form::{Form, two_files};
 pub use harness::{Harness, TestTask};
+pub use site::Site;

@@ -2,6 +2,7 @@
 //! adapters and reads the outcome back from the audit.
 
 mod ahead;
+mod breaker;
 mod cancel;
 mod errand;
 mod fallback;
@@ -9,6 +10,8 @@ mod flow;
 mod groups;
 mod hints;
 mod locks;
+mod manual;
+mod policies;
 mod recovery;
 mod scratch;
 mod signals;
