@@ -1,5 +1,7 @@
 //! Going forward: run the next steps, commit each result together with the start of what follows it.
 
+mod scratch;
+
 use super::breakers::Passes;
 use super::undo::{Back, UndoTurn};
 use super::{Happened, Next, Start, Turn, TurnEnd, inputs_of, limits};
@@ -473,30 +475,6 @@ impl<'a> Ahead<'a> {
         let due = waiting.filter_map(|at| record.steps[at].due_at).min().map(|due| due.after(record.now));
         self.passes.sleep(draft, steps, due.unwrap_or(Duration::MAX))?;
         Ok(Next::End)
-    }
-
-    /// A step of the stage that reads scratch of another kind of host. The compiler refuses most of these; a type such
-    /// as `Mutex<ScratchFile>` slips past it.
-    fn strange_scratch(&self, draft: &Draft, stage: &[usize]) -> Option<(usize, &'static str)> {
-        let steps = draft.decl().steps;
-        stage.iter().find_map(|&at| {
-            let reads = |name: &str| draft.inputs_of_step(at).iter().any(|input| input.source == name);
-            let strange = |(producer, row): &(&counterstep_contracts::StepDecl, &crate::record::StepRow)| {
-                producer.host != steps[at].host
-                    && reads(producer.name)
-                    && row.output.as_ref().is_some_and(|output| !scratch_files_in(output).is_empty())
-            };
-            steps.iter().zip(&draft.record().steps).find(strange).map(|(producer, _)| (at, producer.name))
-        })
-    }
-
-    fn lost_input(&self, draft: &Draft, stage: &[usize]) -> Option<usize> {
-        let reads = |at: usize, name: &str| draft.inputs_of_step(at).iter().any(|input| input.source == name);
-        self.missing
-            .iter()
-            .copied()
-            .filter(|&lost| draft.step(lost).status == StepStatus::Completed)
-            .find(|&lost| stage.iter().any(|&at| reads(at, draft.decl().steps[lost].name)))
     }
 
     fn within_deadline(&self, draft: &Draft, limit: Duration) -> Duration {
