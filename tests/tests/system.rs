@@ -13,5 +13,6 @@ mod system {
     mod large;
     mod processes;
     mod shutdown;
+    mod signals;
     mod uploads;
 }

@@ -24,8 +24,9 @@ pub mod resilience {
 /// What a declaration needs.
 pub mod prelude {
     pub use counterstep_kernel::{
-        BreakerPolicy, CancelReason, Classify, DistributedTask, FileName, Registry, RetryPolicy, ScratchFile,
-        StepContext, StepError, StepResult, StoredFile, StoredFiles, UndoResult, UploadMany, UploadOne, UploadedFile,
+        AwaitSignal, BreakerPolicy, CancelReason, Classify, DistributedTask, FileName, MaybeSignal, Registry,
+        RetryPolicy, ScratchFile, Sleep, Slept, StepContext, StepError, StepResult, StoredFile, StoredFiles,
+        UndoResult, UploadMany, UploadOne, UploadedFile,
     };
     pub use counterstep_macros::distributed_task;
 }

@@ -27,6 +27,9 @@ pub struct UndoOf<S>(PhantomData<S>);
 /// Who reads: the condition of a step.
 #[derive(Debug)]
 pub struct WhenOf<S>(PhantomData<S>);
+/// Who reads: the fallback of a step.
+#[derive(Debug)]
+pub struct FallbackOf<S>(PhantomData<S>);
 /// Who reads: the response. `S` is the marker of the task's request, so that two tasks do not share a reader.
 #[derive(Debug)]
 pub struct RespondOf<S>(PhantomData<S>);
@@ -182,6 +185,15 @@ impl UndoReturn for UndoResult {
     }
 }
 
+/// What the fallback of a step gives.
+#[diagnostic::on_unimplemented(
+    message = "CS0051: this fallback gives `{Self}`, but its step gives `{Output}`",
+    label = "the step gives `{Output}`",
+    note = "a fallback's output takes the place of its step's: return `StepResult<{Output}>`"
+)]
+pub trait FallbackOutput<Output> {}
+impl<T> FallbackOutput<T> for T {}
+
 /// What `respond` returns.
 #[diagnostic::on_unimplemented(
     message = "CS0044: `respond` returns `{Self}`, but the declaration says `type Response = {Response}`",
@@ -225,6 +237,9 @@ pub const fn travels<T: CrossesHosts>() {}
 
 /// Checks what an undo takes as its step's output.
 pub const fn undoes<T: UndoneOutput<S::Output>, S: Source>() {}
+
+/// Checks what a fallback gives.
+pub const fn falls_back<T: FallbackOutput<S::Output>, S: Source>() {}
 
 /// Checks what `respond` returns.
 pub const fn responds<T: ResponseReturn<Response>, Response>() {}
@@ -287,16 +302,16 @@ pub const fn breaker(breaker: BreakerPolicy) -> BreakerPolicy {
     match breaker.fault() {
         None => breaker,
         Some(BreakerFault::BadName) => panic!(
-            "CS0050: impossible breaker: its name is no name; expected 1 to 64 letters, digits, `_`, `-` and `.`"
+            "CS0053: impossible breaker: its name is no name; expected 1 to 64 letters, digits, `_`, `-` and `.`"
         ),
         Some(BreakerFault::NoFailures) => panic!(
-            "CS0050: impossible breaker: it would be open before the first failure; expected after_failures(1) or more"
+            "CS0053: impossible breaker: it would be open before the first failure; expected after_failures(1) or more"
         ),
         Some(BreakerFault::NoWindow) => panic!(
-            "CS0050: impossible breaker: its window has no length; say with within(\"1m\") for how long failures count"
+            "CS0053: impossible breaker: its window has no length; say with within(\"1m\") for how long failures count"
         ),
         Some(BreakerFault::NeverOpen) => {
-            panic!("CS0050: impossible breaker: it would never be open; say with open_for(\"30s\") for how long it is")
+            panic!("CS0053: impossible breaker: it would never be open; say with open_for(\"30s\") for how long it is")
         }
     }
 }

@@ -77,8 +77,12 @@ codes! {
     PureBuiltIn = 47, "`#[pure]` on a built-in step";
     NameTaken = 48, "two functions of the declaration have the same name";
     UnknownType = 49, "the impl declares a type that is neither `Request` nor `Response`";
+    BadFallback = 50, "`fallback` names no async function of the impl";
+    #[allow(dead_code, reason = "found by a bound in `counterstep_kernel::declare`")]
+    FallbackMismatch = 51, "a fallback gives another type than its step";
+    UselessOnWait = 52, "a step that waits has a key for steps that run";
     #[allow(dead_code, reason = "found by constant evaluation in `counterstep_kernel::declare`")]
-    ImpossibleBreaker = 50, "a breaker is impossible";
+    ImpossibleBreaker = 53, "a breaker is impossible";
 }
 
 impl fmt::Display for Code {

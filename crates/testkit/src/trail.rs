@@ -1,6 +1,6 @@
 //! A task's past in words, for assertions: `a ok, b failed, b undone, a undone, failed`.
 //!
-//! After a step's name: `ok`, `skipped`, `retries`, `failed`, `in doubt`, `scratch lost`, `rebuilt`, `undone`, `waived`,
+//! After a step's name: `ok`, `skipped`, `retries`, `waits`, `signalled`, `falls back`, `failed`, `in doubt`, `scratch lost`, `rebuilt`, `undone`, `waived`,
 //! `undo retries`, `undo in doubt`, `undo failed`. At the end the state of the task.
 
 use counterstep_kernel::record::{History, TaskRecord};
@@ -20,6 +20,9 @@ pub fn of(record: &TaskRecord, history: &History) -> String {
             "step_skipped" => "skipped",
             "step_retries" => "retries",
             "step_failed" => "failed",
+            "step_waits" => "waits",
+            "signal_received" => "signalled",
+            "step_falls_back" => "falls back",
             "step_in_doubt" => "in doubt",
             "step_scratch_lost" => "scratch lost",
             "step_rebuilt" => "rebuilt",

@@ -79,18 +79,6 @@ impl PostgresStore {
         let target = Target::of(url, options);
         Box::pin(async move { migrate::run(&target?).await })
     }
-
-    /// Whether the server answers: for a health check.
-    ///
-    /// # Errors
-    /// [`StoreError::Unavailable`] where it does not.
-    pub fn check(&self) -> BoxFuture<'_, Result<(), StoreError>> {
-        Box::pin(async move {
-            let lent = self.database.lend().await?;
-            let answered = lent.run("SELECT 1").await;
-            Ok(lent.settle(answered).map_err(Fault::of_a_read)?)
-        })
-    }
 }
 
 /// Those of the rows that can be read. One that cannot must not stand in the way of the others.

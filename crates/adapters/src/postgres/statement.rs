@@ -30,6 +30,11 @@ pub(super) fn some_time(read: Option<PgTimestamp>) -> Option<DbTime> {
     read.map(time)
 }
 
+/// A time for its column. Only for one that was worked out from a time of the database's.
+pub(super) fn written(time: DbTime) -> PgTimestamp {
+    PgTimestamp(time.0.saturating_sub(EPOCH_2000))
+}
+
 /// A duration to add to the database's `now()`.
 pub(super) fn interval(duration: Duration) -> PgInterval {
     PgInterval::from_microseconds(micros(duration))
@@ -86,6 +91,7 @@ lists! {
     SomeTexts: Text;
     Ids: Id;
     Intervals: Interval;
+    SomeTimes: Time;
     SomeIntervals: Interval;
 }
 
@@ -97,6 +103,7 @@ binds! {
     Id: sql::Nullable<sql::Uuid>, Option<Uuid>;
     Interval: sql::Nullable<sql::Interval>, Option<PgInterval>;
     Bytes: sql::Nullable<sql::Binary>, Option<Vec<u8>>;
+    Time: sql::Nullable<sql::Timestamptz>, Option<PgTimestamp>;
     Bools: sql::Array<sql::Bool>, Vec<bool>;
     Ints: sql::Array<sql::Integer>, Vec<i32>;
     SomeInts: sql::Array<sql::Nullable<sql::Integer>>, Vec<Option<i32>>;
@@ -106,6 +113,7 @@ binds! {
     SomeTexts: sql::Array<sql::Nullable<sql::Text>>, Vec<Option<Str<'a>>>;
     Ids: sql::Array<sql::Uuid>, Vec<Uuid>;
     Intervals: sql::Array<sql::Interval>, Vec<PgInterval>;
+    SomeTimes: sql::Array<sql::Nullable<sql::Timestamptz>>, Vec<Option<PgTimestamp>>;
     SomeIntervals: sql::Array<sql::Nullable<sql::Interval>>, Vec<Option<PgInterval>>;
 }
 

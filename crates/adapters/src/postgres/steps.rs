@@ -1,28 +1,30 @@
 //! The table `steps`: a piece of a commit, and what is read with the task.
 
 use super::fault::{Fault, count, name, parse, read_json, words, write_json};
-use super::statement::{Statement, rows_of, values};
+use super::statement::{Statement, rows_of, some_time, values, written};
 use counterstep_contracts::{Attempt, AuditSeq, StepNo};
 use counterstep_kernel::record::StepRow;
 use counterstep_kernel::transition::Transition;
+use diesel::pg::data_types::PgTimestamp;
 use diesel::prelude::Queryable;
-use diesel::sql_types::{BigInt, Bool, Integer, Nullable, Text};
+use diesel::sql_types::{BigInt, Bool, Integer, Nullable, Text, Timestamptz};
 
 const PUT: &str = ", steps_put AS (INSERT INTO steps
     (task, no, name, status, output, attempts, retries_used, undo_attempts, undo_retries_used, attempt_open,
-     started_seq, error, change_id)
+     started_seq, error, due_at, signal, in_fallback, change_id)
   SELECT u.task, u.no, u.name, u.status, u.output, u.attempts, u.retries_used, u.undo_attempts, u.undo_retries_used,
-     u.attempt_open, u.started_seq, u.error, u.change_id
+     u.attempt_open, u.started_seq, u.error, u.due_at, u.signal, u.in_fallback, u.change_id
   FROM ok, ";
 
 const AS: &str = " AS u (task, change_id, no, name, status, output, attempts, retries_used,
-     undo_attempts, undo_retries_used, attempt_open, started_seq, error)
+     undo_attempts, undo_retries_used, attempt_open, started_seq, error, due_at, signal, in_fallback)
   WHERE ok.every
   ON CONFLICT (task, no) DO UPDATE SET
      name = excluded.name, status = excluded.status, output = excluded.output, attempts = excluded.attempts,
      retries_used = excluded.retries_used, undo_attempts = excluded.undo_attempts,
      undo_retries_used = excluded.undo_retries_used, attempt_open = excluded.attempt_open,
-     started_seq = excluded.started_seq, error = excluded.error, change_id = excluded.change_id)";
+     started_seq = excluded.started_seq, error = excluded.error, due_at = excluded.due_at,
+     signal = excluded.signal, in_fallback = excluded.in_fallback, change_id = excluded.change_id)";
 
 /// Adds steps, each written whole, whether it has a row or not.
 pub(super) fn put<'a, Row>(statement: &mut Statement<'a, Row>, changes: &[&'a Transition]) -> Result<(), Fault> {
@@ -33,6 +35,7 @@ pub(super) fn put<'a, Row>(statement: &mut Statement<'a, Row>, changes: &[&'a Tr
     let (tasks, changes) = keys;
     let names = steps.iter().map(|row| name("steps.name", &row.name)).collect::<Result<Vec<_>, _>>()?;
     let outputs = steps.iter().map(|row| row.output.as_ref().map(write_json).transpose());
+    let signals = steps.iter().map(|row| row.signal.as_ref().map(write_json).transpose());
     let binds = values![
         tasks,
         changes,
@@ -47,6 +50,9 @@ pub(super) fn put<'a, Row>(statement: &mut Statement<'a, Row>, changes: &[&'a Tr
         steps.iter().map(|row| row.attempt_open).collect::<Vec<_>>(),
         steps.iter().map(|row| row.started_seq.map(|seq| seq.0)).collect::<Vec<_>>(),
         steps.iter().map(|row| row.error.as_deref().map(words)).collect::<Vec<_>>(),
+        steps.iter().map(|row| row.due_at.map(written)).collect::<Vec<_>>(),
+        signals.collect::<Result<Vec<_>, _>>()?,
+        steps.iter().map(|row| row.in_fallback).collect::<Vec<_>>(),
     ];
     statement.push_table(PUT, steps.len(), binds, AS);
     Ok(())
@@ -57,8 +63,22 @@ type SomeInt = Nullable<Integer>;
 type SomeBig = Nullable<BigInt>;
 
 /// The columns of [`Read`].
-pub(super) type Types =
-    (SomeInt, SomeText, SomeText, SomeText, SomeInt, SomeBig, SomeInt, SomeBig, Nullable<Bool>, SomeBig, SomeText);
+pub(super) type Types = (
+    SomeInt,
+    SomeText,
+    SomeText,
+    SomeText,
+    SomeInt,
+    SomeBig,
+    SomeInt,
+    SomeBig,
+    Nullable<Bool>,
+    SomeBig,
+    SomeText,
+    Nullable<Timestamptz>,
+    SomeText,
+    Nullable<Bool>,
+);
 
 /// A step, column by column; nothing in all of them where the row is a task's.
 #[derive(Debug, Queryable)]
@@ -74,6 +94,9 @@ pub(super) struct Read {
     attempt_open: Option<bool>,
     started_seq: Option<i64>,
     error: Option<String>,
+    due_at: Option<PgTimestamp>,
+    signal: Option<String>,
+    in_fallback: Option<bool>,
 }
 
 impl Read {
@@ -103,6 +126,9 @@ pub(super) fn decode(mut read: Vec<Read>) -> Result<Vec<StepRow>, Fault> {
             attempt_open: there("attempt_open", step.attempt_open)?,
             started_seq: step.started_seq.map(AuditSeq),
             error: step.error,
+            due_at: some_time(step.due_at),
+            signal: step.signal.map(|text| read_json("steps.signal", &text)).transpose()?,
+            in_fallback: there("in_fallback", step.in_fallback)?,
         })
     };
     read.into_iter().map(one).collect()

@@ -359,14 +359,14 @@ pub(super) fn load(tasks: Vec<Uuid>) -> Statement<'static, Types> {
             dispatch_seq, audit_seq,
             request, response, failure, residue, traceparent, created_at, updated_at, finished_at, change_id, now(),
             NULL::integer, NULL, NULL, NULL, NULL::integer, NULL::bigint, NULL::integer, NULL::bigint,
-            NULL::boolean, NULL::bigint, NULL
+            NULL::boolean, NULL::bigint, NULL, NULL::timestamptz, NULL, NULL::boolean
          FROM tasks WHERE id = ANY(?)
          UNION ALL
          SELECT task, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
             NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
             NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
             no, name, status, output, attempts, retries_used, undo_attempts, undo_retries_used, attempt_open,
-            started_seq, error
+            started_seq, error, due_at, signal, in_fallback
          FROM steps WHERE task = ANY(?)",
         values![tasks.clone(), tasks],
     )

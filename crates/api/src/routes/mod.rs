@@ -5,6 +5,7 @@ mod cancel;
 mod health;
 mod list;
 mod result;
+mod signals;
 mod submit;
 mod task;
 mod types;
@@ -31,6 +32,7 @@ pub(crate) fn configure(config: &mut web::ServiceConfig) {
                 .route(web::post().to(submit::post))
                 .route(web::delete().to(cancel::delete)),
         )
+        .service(resource("/api/tasks/{id}/signals/{name}", "POST").route(web::post().to(signals::post)))
         .service(read("/api/tasks", READ, list::get))
         .service(read("/api/tasks/{id}/audit", READ, audit::get))
         .service(read("/api/tasks/{id}/result/{name:.+}", READ, result::get))

@@ -3,7 +3,7 @@
 use super::print;
 use counterstep_contracts::declaration::{NamedBreaker, NamedPolicy};
 use counterstep_contracts::retry::format_duration;
-use counterstep_contracts::{Backoff, BreakerPolicy, Direction, RetryPolicy, StepDecl, TaskDecl, UndoDecl};
+use counterstep_contracts::{Backoff, BreakerPolicy, Direction, RetryPolicy, StepDecl, TaskDecl, UndoDecl, WaitDecl};
 use counterstep_kernel::Registry;
 use counterstep_kernel::policies::Policies;
 use counterstep_node::Exit;
@@ -73,9 +73,23 @@ fn step_text(out: &mut String, step: &StepDecl, set: &Policies) {
     let _ = writeln!(out, "\n  {}. {} on {} ({})", step.no, step.name, step.host, step.kind);
     let _ = writeln!(out, "     reads     {}", if reads.is_empty() { "nothing".to_owned() } else { reads.join(", ") });
     let _ = writeln!(out, "     gives     {}", step.output);
-    let _ = writeln!(out, "     retry     {}", retry(&step.retry, set));
+    if step.waits.is_none() || step.fallback.is_some() {
+        let _ = writeln!(out, "     retry     {}", retry(&step.retry, set));
+    }
     if let Some(declared) = step.breaker {
         let _ = writeln!(out, "     breaker   {}", breaker(&declared, set.breaker_of(step)));
+    }
+    match step.waits {
+        None => {}
+        Some(WaitDecl::Timer) => out.push_str("     waits     for its time, without a slot\n"),
+        Some(WaitDecl::Signal { optional }) => {
+            let or = if optional { "gives none" } else { "fails" };
+            let _ =
+                writeln!(out, "     waits     for POST /api/tasks/{{id}}/signals/{}; {or} at its deadline", step.name);
+        }
+    }
+    if let Some(fallback) = step.fallback {
+        let _ = writeln!(out, "     fallback  {}", fallback.name);
     }
     let _ = writeln!(out, "     gives up  {}", step.on_exhausted);
     if let Some(limit) = set.attempt_timeout(step, Direction::Forward) {

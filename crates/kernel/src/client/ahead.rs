@@ -51,6 +51,7 @@ pub(super) async fn run(
             },
             inputs: Inputs::new(request.clone(), outputs),
             own_output: None,
+            fallback: false,
             limit: {
                 let limit = engine.settings.policies.attempt_timeout(step, Direction::Forward);
                 limit.map_or(left, |limit| limit.min(left))

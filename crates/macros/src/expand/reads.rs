@@ -15,6 +15,7 @@ pub(super) fn reader_name(reader: Reader) -> (&'static str, usize) {
         Reader::Run(step) => ("run", step),
         Reader::Undo(step) => ("undo", step),
         Reader::When(step) => ("when", step),
+        Reader::Fallback(step) => ("fallback", step),
         Reader::Respond => ("respond", 0),
     }
 }
@@ -37,7 +38,9 @@ impl Expansion<'_> {
             list.iter().enumerate().filter_map(move |(step, params)| Some((reader(step), params.as_deref()?)))
         }
         let runs = self.readings.runs.iter().enumerate().map(|(step, params)| (Reader::Run(step), &params[..]));
-        let others = of(&self.readings.undos, Reader::Undo).chain(of(&self.readings.whens, Reader::When));
+        let others = of(&self.readings.undos, Reader::Undo)
+            .chain(of(&self.readings.whens, Reader::When))
+            .chain(of(&self.readings.fallbacks, Reader::Fallback));
         runs.chain(others).chain([(Reader::Respond, &self.readings.respond[..])]).collect()
     }
 
@@ -107,6 +110,7 @@ impl Expansion<'_> {
             Reader::Run(step) => of(quote!(RunOf), step),
             Reader::Undo(step) => of(quote!(UndoOf), step),
             Reader::When(step) => of(quote!(WhenOf), step),
+            Reader::Fallback(step) => of(quote!(FallbackOf), step),
             Reader::Respond => quote!(#root::declare::RespondOf<__counterstep_sources::request>),
         }
     }
@@ -116,7 +120,7 @@ impl Expansion<'_> {
         let root = self.root.path();
         let host = |step: usize| self.declaration.steps[step].host.as_ref().map(|host| host.variant);
         let same = match reader {
-            Reader::Run(step) | Reader::When(step) => host(step) == host(source),
+            Reader::Run(step) | Reader::When(step) | Reader::Fallback(step) => host(step) == host(source),
             // It runs on whichever host holds the lease.
             Reader::Undo(_) => false,
             Reader::Respond => host(self.declaration.steps.len() - 1) == host(source),
@@ -147,10 +151,11 @@ impl Expansion<'_> {
     }
 
     /// `&[InputDecl { .. }, ..]`.
-    pub(super) fn input_table(&self, step: usize) -> TokenStream {
+    pub(super) fn input_table(&self, reader: Reader, params: &[Param]) -> TokenStream {
         let root = self.root.path();
-        let rows = inputs(&self.readings.runs[step]).map(|(at, input)| {
-            let (source, name) = (source_name("run", step, at), input.name.unraw().to_string());
+        let (what, step) = reader_name(reader);
+        let rows = inputs(params).map(|(at, input)| {
+            let (source, name) = (source_name(what, step, at), input.name.unraw().to_string());
             let ty = as_written(&input.ty);
             quote!(#root::declare::InputDecl { name: #name, source: #source, ty: #ty })
         });
