@@ -2,7 +2,6 @@
 
 mod kernel {
     mod judge;
-    mod overrides;
     mod resilience;
     mod space;
     mod states;

@@ -26,22 +26,30 @@ pub(super) struct Passes {
     probes: BTreeMap<usize, (Breaker, Ticket)>,
 }
 
+/// What is known of the task beyond its rows.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Seen {
+    /// A step that is under way in the rows and has just succeeded.
+    pub(super) done: Option<usize>,
+    /// The database's time.
+    pub(super) now: DbTime,
+}
+
 impl Passes {
-    /// Asks. `done`: a step that is under way in the rows and has just succeeded, `missing`: completed steps that may
-    /// have to run again.
+    /// Asks. `missing`: completed steps that may have to run again.
     pub(super) async fn ask(
         engine: &Engine,
         task_type: &TaskType,
         host: Host,
         record: &TaskRecord,
-        (done, missing): (Option<usize>, &BTreeSet<usize>),
+        (seen, missing): (Seen, &BTreeSet<usize>),
     ) -> Self {
         let mut passes = Self::default();
         let decl = task_type.decl;
         if decl.steps.iter().all(|step| step.breaker.is_none()) || !going_forward(record) {
             return passes;
         }
-        let next = next_stage(task_type, record, done);
+        let next = next_stage(task_type, record, seen);
         for (at, (step, row)) in decl.steps.iter().zip(&record.steps).enumerate() {
             let may_start = matches!(row.status, StepStatus::Pending | StepStatus::Waiting | StepStatus::InDoubt);
             // A fallback is another way to the output, past what the breaker stands for.
@@ -84,12 +92,15 @@ impl Passes {
         self.waits.contains_key(&at)
     }
 
-    /// Puts the task to sleep until the first of these may be let through, but no longer than `at_most`.
-    pub(super) fn sleep(&self, draft: &mut Draft, steps: &[usize], at_most: Duration) -> Result<(), Illegal> {
+    /// Puts the task to sleep until the first of these may be let through, or a step beside them is due.
+    pub(super) fn sleep(&self, draft: &mut Draft, steps: &[usize]) -> Result<(), Illegal> {
         let first = steps.iter().filter_map(|at| Some((*at, self.waits.get(at)?))).min_by_key(|(_, (_, left))| *left);
         let (Some((at, (breaker, left))), reason) = (first, WaitReason::Breaker) else { return Ok(()) };
         let details = serde_json::json!({"breaker": breaker, "step": draft.step(at).name});
-        draft.wait_with(reason, (*left).min(at_most), details)
+        let now = draft.record().now;
+        let others = plan::next_due(draft.decl(), &draft.record().steps).map(|(_, due)| due.after(now));
+        let others = others.filter(|others| !others.is_zero());
+        draft.wait_with(reason, others.map_or(*left, |others| others.min(*left)), details)
     }
 
     /// Nothing was decided: whoever comes next may probe.
@@ -121,6 +132,10 @@ impl ForwardTurn<'_> {
         let turn = &mut self.0;
         let used = passes.used(&turn.record).await;
         turn.probes.extend(used);
+        // A cancelled token would end the delay at once, again and again.
+        if turn.tokens.forward.reason().is_some() {
+            return;
+        }
         let running: Vec<usize> =
             (0..turn.record.steps.len()).filter(|&at| is_running(&turn.record.steps[at])).collect();
         for (at, (_, left)) in waits {
@@ -168,13 +183,12 @@ fn breaker_of(engine: &Engine, task_type: &TaskType, at: usize) -> Option<Breake
 }
 
 /// The steps that are likely to start with the next decision.
-fn next_stage(task_type: &TaskType, record: &TaskRecord, done: Option<usize>) -> Vec<usize> {
+fn next_stage(task_type: &TaskType, record: &TaskRecord, seen: Seen) -> Vec<usize> {
     let mut steps = record.steps.clone();
-    if let Some(row) = done.and_then(|at| steps.get_mut(at)) {
+    if let Some(row) = seen.done.and_then(|at| steps.get_mut(at)) {
         row.status = StepStatus::Completed;
     }
-    // At the end of time whatever waits is due.
-    match plan::forward(task_type.decl, &steps, DbTime(i64::MAX)) {
+    match plan::forward(task_type.decl, &steps, seen.now) {
         Forward::Start(stage) => stage,
         Forward::Hold | Forward::Finish => Vec::new(),
     }

@@ -1,5 +1,6 @@
 //! The start of a turn: whether the task is to be claimed here and now, and in which direction it goes.
 
+use super::breakers::Seen;
 use super::forward::{Ahead, ForwardTurn};
 use super::heartbeat::{Kept, Tokens, beside};
 use super::lock::{LOOK_AGAIN, TaskLock};
@@ -130,7 +131,8 @@ async fn claim<'a>(
     let ttl = engine.lease_of(&task_type);
     let task = record.task.id;
     let epoch_before = record.task.epoch;
-    let mut ahead = Ahead::look(engine, task_type, host, &record, None).await;
+    let seen = Seen { done: None, now: record.now };
+    let mut ahead = Ahead::look(engine, task_type, host, &record, seen).await;
     let changed = engine
         .change(&task_type, record, As::Anyone, |draft| {
             // Judged again on a newer state: somebody else was faster, the old owner is alive after all, or the task

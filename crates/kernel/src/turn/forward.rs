@@ -2,7 +2,7 @@
 
 mod scratch;
 
-use super::breakers::Passes;
+use super::breakers::{Passes, Seen};
 use super::undo::{Back, UndoTurn};
 use super::{Happened, Next, Start, Turn, TurnEnd, inputs_of, limits};
 use crate::draft::Draft;
@@ -97,7 +97,8 @@ impl<'a> ForwardTurn<'a> {
 
     /// What has to be known for the next decision; `done` is the step that has just succeeded.
     async fn look(&mut self, done: Option<usize>) -> Ahead<'a> {
-        let mut ahead = Ahead::look(self.0.engine, self.0.task_type, self.0.host, &self.0.record, done).await;
+        let seen = Seen { done, now: self.0.now() };
+        let mut ahead = Ahead::look(self.0.engine, self.0.task_type, self.0.host, &self.0.record, seen).await;
         ahead.interrupted = self.0.tokens.forward.reason();
         ahead
     }
@@ -260,14 +261,13 @@ pub(super) struct Ahead<'a> {
 }
 
 impl<'a> Ahead<'a> {
-    /// Looks which scratch files are gone, and asks the breakers. I/O, so it happens before the decision. `done`: the
-    /// step that has just succeeded, though the rows do not say so yet.
+    /// Looks which scratch files are gone, and asks the breakers. I/O, so it happens before the decision.
     pub(super) async fn look(
         engine: &'a Engine,
         task_type: TaskType,
         host: Host,
         record: &TaskRecord,
-        done: Option<usize>,
+        seen: Seen,
     ) -> Self {
         let mut missing = BTreeSet::new();
         for (at, row) in record.steps.iter().enumerate() {
@@ -279,7 +279,7 @@ impl<'a> Ahead<'a> {
                 }
             }
         }
-        let passes = Passes::ask(engine, &task_type, host, record, (done, &missing)).await;
+        let passes = Passes::ask(engine, &task_type, host, record, (seen, &missing)).await;
         Self { engine, task_type, host, missing, interrupted: None, passes }
     }
 
@@ -468,12 +468,7 @@ impl<'a> Ahead<'a> {
         if !draft.running_steps().is_empty() {
             return Ok(Next::Hold);
         }
-        // A sibling that waits for its own time is not held up by the breaker of another one.
-        let record = draft.record();
-        let siblings = plan::stage_of(draft.decl(), steps[0]).into_iter().filter(|at| !steps.contains(at));
-        let waiting = siblings.filter(|&at| record.steps[at].status == StepStatus::Waiting);
-        let due = waiting.filter_map(|at| record.steps[at].due_at).min().map(|due| due.after(record.now));
-        self.passes.sleep(draft, steps, due.unwrap_or(Duration::MAX))?;
+        self.passes.sleep(draft, steps)?;
         Ok(Next::End)
     }
 

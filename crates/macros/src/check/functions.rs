@@ -172,13 +172,15 @@ fn useless_on_wait(declaration: &Declaration, step: usize, report: &mut Report) 
         return;
     }
     let is_timer = returns_one_of(sig, &["Sleep"]);
-    // They are those of the fallback then.
-    if declared.fallback.is_some() && !is_timer {
-        return;
-    }
-    let fallback = declared.fallback.as_ref().map(|_| "fallback");
-    let keys = declared.retry.as_ref().map(|_| "retry").into_iter().chain(declared.timeout.map(|_| "timeout"));
-    for key in keys.chain(fallback) {
+    // Those of attempts are those of the fallback, where a wait can give up. No fallback asks a breaker.
+    let no_attempts = declared.fallback.is_none() || is_timer;
+    let keys = [
+        ("retry", declared.retry.is_some() && no_attempts),
+        ("timeout", declared.timeout.is_some() && no_attempts),
+        ("fallback", declared.fallback.is_some() && is_timer),
+        ("breaker", declared.breaker.is_some()),
+    ];
+    for (key, _) in keys.into_iter().filter(|(_, is_useless)| *is_useless) {
         let message = format_args!(
             "step `{}` waits and runs no code, so `{key}` would never be used; expected it on steps that run; remove \
              it, and say how long it waits in the function",

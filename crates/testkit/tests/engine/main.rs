@@ -11,6 +11,7 @@ mod groups;
 mod hints;
 mod locks;
 mod manual;
+mod overrides;
 mod policies;
 mod recovery;
 mod scratch;

@@ -3,9 +3,9 @@
 use super::eventually;
 use counterstep_contracts::BreakerPolicy;
 use counterstep_kernel::breaker::{Admission, Breaker, Standing, Ticket, Verdict};
-use counterstep_kernel::ports::Ports;
-use counterstep_kernel::resilience::PortsRuntime;
-use futures::future::join_all;
+use counterstep_kernel::ports::{Ports, Random};
+use counterstep_kernel::resilience::Runtime;
+use futures::future::{BoxFuture, join_all};
 use std::sync::Arc;
 use std::time::Duration;
 use uuid::Uuid;
@@ -13,10 +13,24 @@ use uuid::Uuid;
 const SHORT: BreakerPolicy = BreakerPolicy::per_step().after_failures(3).open_for("150ms");
 const LIMIT: Duration = Duration::from_secs(60);
 
+/// The suite is about answers, on a machine that may be busy: a breaker here goes on without them never.
+#[derive(Debug)]
+struct Patient(Arc<dyn Random>);
+
+impl Runtime for Patient {
+    fn sleep(&self, _: Duration) -> BoxFuture<'static, ()> {
+        Box::pin(std::future::pending())
+    }
+
+    fn bits(&self) -> u128 {
+        self.0.bits()
+    }
+}
+
 /// Breakers of two processes, of no other case: a server may be shared.
 pub(crate) fn of_two(one: &Ports, two: &Ports) -> [Breaker; 2] {
     let key = Uuid::now_v7().to_string();
-    [one, two].map(|ports| Breaker::new(&key, SHORT, ports.hints.clone(), Arc::new(PortsRuntime::from(ports))))
+    [one, two].map(|ports| Breaker::new(&key, SHORT, ports.hints.clone(), Arc::new(Patient(ports.random.clone()))))
 }
 
 async fn fail_until_open(breakers: &[Breaker; 2]) {
