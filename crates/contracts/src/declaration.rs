@@ -126,6 +126,8 @@ pub struct StepDecl {
     pub group: Option<&'static str>,
     /// The condition's function name; the step is skipped where it says no.
     pub when: Option<&'static str>,
+    /// The probe's function name: it finds out how far an attempt in doubt came.
+    pub probe: Option<&'static str>,
 }
 
 impl StepDecl {

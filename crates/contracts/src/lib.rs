@@ -9,6 +9,7 @@ pub mod file;
 pub mod http;
 pub mod ids;
 pub mod message;
+pub mod operator;
 pub mod problem;
 pub mod retry;
 pub mod state;

@@ -18,6 +18,7 @@ pub mod events;
 pub mod faults;
 pub mod host;
 pub mod keys;
+pub mod operator;
 pub mod orphans;
 mod outbox;
 pub mod plan;
@@ -42,4 +43,4 @@ pub use counterstep_contracts::{FileName, RetryPolicy, StoredFile, StoredFiles, 
 pub use engine::{Engine, EngineSettings};
 pub use error::{Classify, ErrorClass, StepError, StepResult, UndoResult};
 pub use scratch::{ScratchDraft, ScratchFile};
-pub use task::{DistributedTask, Inputs, Registry, TaskType};
+pub use task::{DistributedTask, Inputs, Probe, Registry, TaskType};

@@ -10,7 +10,7 @@ pub use crate::poison::{POISON_KEPT, Poison, PoisonRow};
 pub use hints::{HintError, Hints};
 pub use locks::{Acquired, LockError, LockTag, Locks};
 
-use crate::record::{DbTime, History, TaskRecord};
+use crate::record::{DbTime, Failure, History, TaskRecord};
 use crate::scratch::{ScratchFile, ScratchPlace};
 use crate::transition::{Guard, Transition};
 use async_trait::async_trait;
@@ -92,13 +92,43 @@ pub enum Due {
     Claimable {
         /// On these queues.
         queues: Vec<QueueName>,
-        /// Of these types and versions: others must not stand in the way of those that can be run.
-        known: Vec<(String, u32)>,
+        /// Of these types, versions and definitions: others must not stand in the way of those that can be run.
+        known: Vec<KnownType>,
         /// Undelivered for this long.
         unclaimed_for: Duration,
     },
     /// With a lease that has run out.
     Lost,
+}
+
+/// A task type that a host can run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KnownType {
+    /// Declared name.
+    pub name: String,
+    /// Version.
+    pub version: u32,
+    /// Digest of its declaration.
+    pub definition: String,
+}
+
+impl KnownType {
+    /// `{name}/{version}/{definition}`: one text to compare.
+    #[must_use]
+    pub fn key(&self) -> String {
+        format!("{}/{}/{}", self.name, self.version, self.definition)
+    }
+}
+
+/// Tasks of one type, version and definition that have not ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InFlight {
+    /// Under what they were submitted.
+    pub of: KnownType,
+    /// How many there are, parked ones included.
+    pub count: u64,
+    /// The oldest of them.
+    pub example: TaskId,
 }
 
 /// A task found by [`Store::due`].
@@ -136,8 +166,12 @@ pub struct TaskLine {
     pub task: TaskId,
     /// Declared name of its type.
     pub task_type: String,
+    /// Version of its type.
+    pub version: u32,
     /// Its state.
     pub status: TaskStatus,
+    /// Why it did not complete.
+    pub failure: Option<Failure>,
     /// Submitted.
     pub created_at: DbTime,
     /// Last change.
@@ -231,7 +265,7 @@ pub struct IdempotencyRow {
     pub finished: Option<(String, Value)>,
 }
 
-/// The durable truth. Nine methods, each atomic.
+/// The durable truth. Ten methods, each atomic.
 #[async_trait]
 pub trait Store: Send + Sync + Debug {
     /// A task with its steps; `None`: there is none.
@@ -248,6 +282,9 @@ pub trait Store: Send + Sync + Debug {
 
     /// A page, the newest first.
     async fn list(&self, query: &TaskQuery) -> Result<Vec<TaskLine>, StoreError>;
+
+    /// Tasks that have not ended, counted by what they were submitted under; in the order of that.
+    async fn in_flight(&self) -> Result<Vec<InFlight>, StoreError>;
 
     /// Audit entries and attempts of a task.
     async fn history(&self, task: TaskId) -> Result<History, StoreError>;

@@ -59,6 +59,7 @@ pub(crate) struct Step {
     pub(crate) timeout: Option<u64>,
     pub(crate) group: Option<LitStr>,
     pub(crate) when: Option<Ident>,
+    pub(crate) probe: Option<Ident>,
     /// A variant of `OnExhausted`.
     pub(crate) on_exhausted: &'static str,
     /// `#[pure]`.
@@ -127,6 +128,11 @@ impl Declaration {
     /// The condition of a step.
     pub(crate) fn when_of(&self, step: usize) -> Option<usize> {
         self.steps[step].when.as_ref().and_then(|name| self.function_named(name))
+    }
+
+    /// The probe of a step.
+    pub(crate) fn probe_of(&self, step: usize) -> Option<usize> {
+        self.steps[step].probe.as_ref().and_then(|name| self.function_named(name))
     }
 
     /// Whether a step may be read by another: a lower number, and not side by side with it.

@@ -23,8 +23,8 @@ pub use pool::{Database, OpenError, SqliteOptions};
 use async_trait::async_trait;
 use counterstep_contracts::{Epoch, TaskId, Tenant};
 use counterstep_kernel::ports::{
-    CommitError, Committed, Due, DueTask, Heartbeat, IdempotencyRow, Intent, IntentOp, OutboxOp, OutboxRow, Store,
-    StoreError, TaskLine, TaskQuery,
+    CommitError, Committed, Due, DueTask, Heartbeat, IdempotencyRow, InFlight, Intent, IntentOp, OutboxOp, OutboxRow,
+    Store, StoreError, TaskLine, TaskQuery,
 };
 use counterstep_kernel::record::{DbTime, History, TaskRecord};
 use counterstep_kernel::transition::{Guard, Transition};
@@ -103,6 +103,10 @@ impl Store for SqliteStore {
     async fn list(&self, query: &TaskQuery) -> Result<Vec<TaskLine>, StoreError> {
         let query = query.clone();
         Ok(self.database.read(move |connection| tasks::list(connection, &query)).await?)
+    }
+
+    async fn in_flight(&self) -> Result<Vec<InFlight>, StoreError> {
+        Ok(self.database.read(tasks::in_flight).await?)
     }
 
     async fn history(&self, task: TaskId) -> Result<History, StoreError> {

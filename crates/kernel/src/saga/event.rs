@@ -98,6 +98,8 @@ pub enum Event {
     UndoWaived(usize),
     /// A person settled the failed undo.
     UndoResolved(usize),
+    /// A person has the failed undo tried again, with its retries anew.
+    UndoRedriven(usize),
 }
 
 impl Event {
@@ -122,7 +124,8 @@ impl Event {
             | Self::UndoSucceeded(at)
             | Self::UndoFailed(at)
             | Self::UndoWaived(at)
-            | Self::UndoResolved(at) => Some(at),
+            | Self::UndoResolved(at)
+            | Self::UndoRedriven(at) => Some(at),
             Self::Submitted
             | Self::Dispatched
             | Self::Claimed
@@ -183,6 +186,7 @@ impl Event {
             Self::UndoFailed(_) => "undo_failed",
             Self::UndoWaived(_) => "undo_waived",
             Self::UndoResolved(_) => "undo_resolved",
+            Self::UndoRedriven(_) => "undo_redriven",
         }
     }
 
@@ -226,6 +230,7 @@ impl Event {
             Self::UndoFailed(0),
             Self::UndoWaived(0),
             Self::UndoResolved(0),
+            Self::UndoRedriven(0),
         ];
         all.extend(WaitReason::ALL.iter().map(|&reason| Self::Waits(reason)));
         all.extend(OnExhausted::ALL.iter().map(|&policy| Self::GaveUp(policy)));

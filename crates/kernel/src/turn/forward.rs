@@ -1,5 +1,6 @@
 //! Going forward: run the next steps, commit each result together with the start of what follows it.
 
+use super::probe::Probes;
 use super::undo::{Back, UndoTurn};
 use super::{Happened, Next, Start, Turn, TurnEnd, inputs_of, limits};
 use crate::draft::Draft;
@@ -10,7 +11,7 @@ use crate::policy;
 use crate::record::{Failure, TaskRecord};
 use crate::saga::Illegal;
 use crate::scratch::scratch_files_in;
-use crate::task::{TaskType, guarded};
+use crate::task::{Probe, TaskType, guarded};
 use counterstep_contracts::{Direction, Host, OnExhausted, Outcome, StepStatus, TaskStatus, WaitReason};
 use futures::StreamExt;
 use std::collections::BTreeSet;
@@ -32,6 +33,7 @@ impl<'a> ForwardTurn<'a> {
                     let token = self.0.tokens.forward.clone();
                     self.0.delay(at, delay, token);
                 }
+                Next::Probe(steps) => self.0.ask(steps),
                 Next::Hold if self.0.under_way.is_empty() => return Ok(self.0.stuck()),
                 Next::Hold => {}
                 Next::End => return Ok(self.0.end()),
@@ -44,6 +46,10 @@ impl<'a> ForwardTurn<'a> {
                     self.0.delayed.remove(&at);
                     self.go_on().await?
                 }
+                Some(Happened::Probed(at, found)) => {
+                    self.0.told(at, found);
+                    self.go_on().await?
+                }
                 // Nothing is under way and nothing was started: the next decision finds out why.
                 None => self.go_on().await?,
             };
@@ -53,7 +59,7 @@ impl<'a> ForwardTurn<'a> {
     /// Decides anew, after nothing but time has passed.
     async fn go_on(&mut self) -> Result<Next, ChangeError> {
         let ahead = self.look().await;
-        if self.0.tokens.forward.reason() == Some(CancelReason::LeaseLost) {
+        if self.0.tokens.is_cancelled_for(CancelReason::LeaseLost) {
             return Err(ChangeError::Fenced);
         }
         self.0.change(|draft| ahead.next(draft)).await
@@ -63,7 +69,8 @@ impl<'a> ForwardTurn<'a> {
         let mut ahead = Ahead::look(self.0.engine, self.0.task_type, self.0.host, &self.0.record).await;
         ahead.delayed = self.0.delayed.keys().copied().collect();
         ahead.longest_delay = self.0.longest_delay();
-        ahead.stopping = self.0.tokens.forward.reason() == Some(CancelReason::Shutdown);
+        ahead.stopping = self.0.tokens.is_cancelled_for(CancelReason::Shutdown);
+        ahead.probes = self.0.probes.clone();
         ahead
     }
 
@@ -223,6 +230,7 @@ pub(super) struct Ahead<'a> {
     longest_delay: Duration,
     /// The process is shutting down: nothing new starts here.
     stopping: bool,
+    probes: Probes,
 }
 
 impl<'a> Ahead<'a> {
@@ -246,6 +254,7 @@ impl<'a> Ahead<'a> {
             delayed: BTreeSet::new(),
             longest_delay: Duration::ZERO,
             stopping: false,
+            probes: Probes::default(),
         }
     }
 
@@ -258,13 +267,14 @@ impl<'a> Ahead<'a> {
             if draft.status() == TaskStatus::Compensating {
                 let mut back = Back::fresh(self.engine, self.task_type, self.host);
                 back.stopping = self.stopping;
+                back.probes = self.probes.clone();
                 return Ok(match back.next(draft)? {
                     Next::End => Next::End,
                     // The starts are in the draft; the undo takes them up from the rows.
-                    Next::Run(_) | Next::Undo | Next::Hold | Next::Delay(..) => Next::Undo,
+                    Next::Run(_) | Next::Undo | Next::Hold | Next::Delay(..) | Next::Probe(_) => Next::Undo,
                 });
             }
-            if !draft.running_steps().is_empty() || draft.is_rebuilding() {
+            if !draft.running_steps().is_empty() || draft.is_rebuilding() || !self.probes.asked.is_empty() {
                 return Ok(Next::Hold);
             }
             if draft.is_cancel_requested() {
@@ -382,13 +392,37 @@ impl<'a> Ahead<'a> {
             draft.scratch_lost(lost)?;
             return Ok(None);
         }
+        if let Some(decided) = self.settle(draft, &stage)? {
+            return Ok(decided);
+        }
         let mut starts = Vec::with_capacity(stage.len());
         for at in stage {
             let (limit, sweep_after) = limits(self.engine, &self.task_type, at, Direction::Forward);
+            let found = self.probes.of(draft, at);
             let execution = draft.start_step(at, sweep_after)?;
+            if let Some(found) = found {
+                draft.add_detail("probe", super::probe::word(found).into());
+            }
             starts.push(Start { at, execution, limit: self.within_deadline(draft, limit) });
         }
         Ok(Some(Next::Run(starts)))
+    }
+
+    /// What becomes of steps in doubt before they run again; `None`: nothing stands against running them.
+    #[allow(clippy::option_option, reason = "the inner one is what `start` returns")]
+    fn settle(&self, draft: &mut Draft, stage: &[usize]) -> Result<Option<Option<Next>>, Illegal> {
+        let ask = self.probes.to_ask(&self.task_type, draft, stage);
+        if !ask.is_empty() {
+            return Ok(Some(Some(Next::Probe(ask))));
+        }
+        let mut settled = false;
+        for &at in stage {
+            if let Some(Probe::Done(output)) = self.probes.of(draft, at) {
+                draft.step_settled_done(at, output.clone())?;
+                settled = true;
+            }
+        }
+        Ok(settled.then_some(None))
     }
 
     /// A step of the stage that reads scratch of another kind of host. The compiler refuses most of these; a type such

@@ -8,7 +8,9 @@ mod claim;
 mod forward;
 mod heartbeat;
 mod lock;
+mod probe;
 mod undo;
+mod version;
 
 pub use claim::turn;
 
@@ -19,7 +21,7 @@ use crate::error::StepError;
 use crate::policy;
 use crate::record::{DbTime, TaskRecord};
 use crate::saga::Illegal;
-use crate::task::{Inputs, TaskType};
+use crate::task::{Inputs, Probe, TaskType};
 use attempt::Ended;
 pub(crate) use attempt::{Order, execute};
 use counterstep_contracts::{Direction, Host, TaskStatus};
@@ -27,6 +29,8 @@ use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
 use heartbeat::Tokens;
 use lock::TaskLock;
+use probe::Probes;
+use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -59,6 +63,8 @@ enum Next {
     Run(Vec<Start>),
     /// Go on with a step after a short delay, with the lease held.
     Delay(usize, Duration),
+    /// Ask the probes of these steps, which are in doubt.
+    Probe(Vec<usize>),
     /// Something is still running.
     Hold,
     /// The task was given back or came to rest.
@@ -80,6 +86,8 @@ struct Start {
 enum Happened {
     /// An attempt ended.
     Ended(Ended),
+    /// A probe ended; `None`: it was interrupted.
+    Probed(usize, Option<Probe<Value>>),
     /// A short delay is over.
     Due(usize),
 }
@@ -97,6 +105,7 @@ struct Turn<'a> {
     under_way: FuturesUnordered<BoxFuture<'a, Happened>>,
     /// Steps between two attempts, waited for with the lease held, and when each is due by this host's timer.
     delayed: BTreeMap<usize, Duration>,
+    probes: Probes,
 }
 
 impl<'a> Turn<'a> {

@@ -40,6 +40,7 @@ pub(crate) enum Reader {
     Run(usize),
     Undo(usize),
     When(usize),
+    Probe(usize),
     Respond,
 }
 
@@ -48,6 +49,7 @@ pub(crate) struct Readings {
     pub(crate) runs: Vec<Vec<Param>>,
     pub(crate) undos: Vec<Option<Vec<Param>>>,
     pub(crate) whens: Vec<Option<Vec<Param>>>,
+    pub(crate) probes: Vec<Option<Vec<Param>>>,
     pub(crate) respond: Vec<Param>,
 }
 
@@ -57,7 +59,8 @@ pub(super) fn check(declaration: &Declaration, report: &mut Report) -> Readings 
     Readings {
         runs: steps.clone().map(|step| read(Reader::Run(step), declaration.steps[step].function)).collect(),
         undos: steps.clone().map(|step| declaration.undo_of(step).map(|undo| read(Reader::Undo(step), undo))).collect(),
-        whens: steps.map(|step| declaration.when_of(step).map(|when| read(Reader::When(step), when))).collect(),
+        whens: steps.clone().map(|step| declaration.when_of(step).map(|when| read(Reader::When(step), when))).collect(),
+        probes: steps.map(|step| declaration.probe_of(step).map(|probe| read(Reader::Probe(step), probe))).collect(),
         respond: declaration.respond().map(|respond| read(Reader::Respond, respond)).unwrap_or_default(),
     }
 }
@@ -66,7 +69,7 @@ impl Reader {
     /// Whether it may read a step.
     pub(crate) fn may_read(self, declaration: &Declaration, source: usize) -> bool {
         match self {
-            Self::Run(step) | Self::Undo(step) | Self::When(step) => declaration.is_earlier(source, step),
+            Self::Run(step) | Self::Undo(step) | Self::When(step) | Self::Probe(step) => declaration.is_earlier(source, step),
             Self::Respond => true,
         }
     }
@@ -135,6 +138,7 @@ impl Reading<'_> {
         let (what, takes_context) = match self.reader {
             Reader::Run(step) => ("a built-in step", self.declaration.is_custom(step)),
             Reader::Undo(_) => ("an undo", true),
+            Reader::Probe(_) => ("a probe", true),
             Reader::When(_) => ("a condition", false),
             Reader::Respond => ("`respond`", false),
         };

@@ -15,6 +15,7 @@ pub(super) fn reader_name(reader: Reader) -> (&'static str, usize) {
         Reader::Run(step) => ("run", step),
         Reader::Undo(step) => ("undo", step),
         Reader::When(step) => ("when", step),
+        Reader::Probe(step) => ("probe", step),
         Reader::Respond => ("respond", 0),
     }
 }
@@ -37,7 +38,9 @@ impl Expansion<'_> {
             list.iter().enumerate().filter_map(move |(step, params)| Some((reader(step), params.as_deref()?)))
         }
         let runs = self.readings.runs.iter().enumerate().map(|(step, params)| (Reader::Run(step), &params[..]));
-        let others = of(&self.readings.undos, Reader::Undo).chain(of(&self.readings.whens, Reader::When));
+        let others = of(&self.readings.undos, Reader::Undo)
+            .chain(of(&self.readings.whens, Reader::When))
+            .chain(of(&self.readings.probes, Reader::Probe));
         runs.chain(others).chain([(Reader::Respond, &self.readings.respond[..])]).collect()
     }
 
@@ -107,6 +110,7 @@ impl Expansion<'_> {
             Reader::Run(step) => of(quote!(RunOf), step),
             Reader::Undo(step) => of(quote!(UndoOf), step),
             Reader::When(step) => of(quote!(WhenOf), step),
+            Reader::Probe(step) => of(quote!(ProbeOf), step),
             Reader::Respond => quote!(#root::declare::RespondOf<__counterstep_sources::request>),
         }
     }
@@ -117,8 +121,8 @@ impl Expansion<'_> {
         let host = |step: usize| self.declaration.steps[step].host.as_ref().map(|host| host.variant);
         let same = match reader {
             Reader::Run(step) | Reader::When(step) => host(step) == host(source),
-            // It runs on whichever host holds the lease.
-            Reader::Undo(_) => false,
+            // They run on whichever host holds the lease.
+            Reader::Undo(_) | Reader::Probe(_) => false,
             Reader::Respond => host(self.declaration.steps.len() - 1) == host(source),
         };
         if same { quote!(#root::declare::SameHost) } else { quote!(#root::declare::OtherHost) }

@@ -100,6 +100,7 @@ impl Expansion<'_> {
         let (on_exhausted, timeout) = (variant(declared.on_exhausted), duration(declared.timeout));
         let group = optional(declared.group.as_ref().map(LitStr::value));
         let when = optional(declared.when.as_ref().map(|when| when.unraw().to_string()));
+        let probe = optional(declared.probe.as_ref().map(|probe| probe.unraw().to_string()));
         quote! {
             #root::contracts::StepDecl {
                 no: #root::contracts::StepNo(#number),
@@ -115,6 +116,7 @@ impl Expansion<'_> {
                 timeout: #timeout,
                 group: #group,
                 when: #when,
+                probe: #probe,
             }
         }
     }
@@ -158,7 +160,17 @@ impl Expansion<'_> {
         };
         let undo = named(self.declaration.undo_of(step).is_some(), "undo");
         let when = named(self.declaration.when_of(step).is_some(), "when");
-        quote!(#root::task::StepCode { run: #root::task::Run::#kind(#run), undo: #undo, when: #when })
+        let probe = named(self.declaration.probe_of(step).is_some(), "probe");
+        let output = self.output_type(step);
+        quote! {
+            #root::task::StepCode {
+                run: #root::task::Run::#kind(#run),
+                undo: #undo,
+                when: #when,
+                probe: #probe,
+                read_output: #root::task::read_request::<#output>,
+            }
+        }
     }
 }
 

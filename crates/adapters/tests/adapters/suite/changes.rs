@@ -16,8 +16,8 @@ use uuid::Uuid;
 pub(crate) const MINUTE: Duration = Duration::from_secs(60);
 
 /// What the cases' own tasks are.
-pub(crate) fn known() -> Vec<(String, u32)> {
-    vec![("Zip".to_owned(), 1)]
+pub(crate) fn known() -> Vec<KnownType> {
+    vec![KnownType { name: "Zip".to_owned(), version: 1, definition: "hash".to_owned() }]
 }
 
 pub(crate) fn new_task() -> TaskId {
