@@ -5,6 +5,8 @@
 
 #[cfg(feature = "embedded")]
 pub mod embedded;
+#[cfg(all(feature = "sqlite", feature = "system"))]
+pub mod file_signals;
 pub mod finding;
 #[cfg(feature = "folder")]
 pub mod folder;

@@ -85,7 +85,8 @@ fn alert(transition: &Transition) {
     let Some(row) = transition.task.as_ref().map(|write| &write.row) else { return };
     let failed = |step: &&StepRow| step.status == StepStatus::CompensationFailed;
     let steps: Vec<_> = transition.steps.iter().filter(failed).map(|step| step.name.as_str()).collect();
-    let error = transition.steps.iter().find(|step| failed(step)).and_then(|step| step.error.as_deref()).unwrap_or_default();
+    let error =
+        transition.steps.iter().find(|step| failed(step)).and_then(|step| step.error.as_deref()).unwrap_or_default();
     tracing::error!(
         severity = "critical",
         task = %row.id,

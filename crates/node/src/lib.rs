@@ -9,6 +9,6 @@ pub mod process;
 pub mod settings;
 
 pub use exit::{Exit, ExitKind};
-pub use open::{install_provider, migrate, open};
+pub use open::{install_provider, look, migrate, open};
 pub use process::{run, shutdown_on_signals, spawner};
 pub use settings::{Settings, SettingsArgs};

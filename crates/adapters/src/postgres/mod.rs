@@ -66,6 +66,15 @@ impl PostgresStore {
         })
     }
 
+    /// A database as it is, for looking only: its schema may be older or newer. What it does not have cannot be asked
+    /// for.
+    ///
+    /// # Errors
+    /// [`OpenError`], for settings that cannot be used; a server that does not answer is found out by the first query.
+    pub fn look(url: &str, options: &PostgresOptions) -> Result<Self, OpenError> {
+        Ok(Self { database: Database::new(Target::of(url, options)?, options)? })
+    }
+
     /// Brings the schema up to date, with a role that may change it. Several may do so at once: one does the work.
     ///
     /// # Errors

@@ -52,6 +52,18 @@ impl SqliteStore {
         Ok(Self { database: Database::open(path, &options).await? })
     }
 
+    /// A file as it is, for looking only: neither it nor its schema is made or changed. What the schema does not have
+    /// yet cannot be asked for.
+    ///
+    /// # Errors
+    /// [`OpenError::Path`] where there is no such file.
+    pub fn look(path: &Path, options: &SqliteOptions) -> Result<Self, OpenError> {
+        if !path.is_file() {
+            return Err(OpenError::Path(path.to_owned()));
+        }
+        Ok(Self { database: Database::as_it_is(path, options)? })
+    }
+
     /// The connections, for the queue on the same file.
     #[must_use]
     pub fn database(&self) -> Database {

@@ -42,11 +42,7 @@ pub(super) async fn retry(api: web::Data<Api>, request: HttpRequest, payload: we
     let id = task_id(&request)?;
     Params::of(&request, &[])?;
     let body: RetryRequest = body(&api, &request, payload).await?;
-    let retrial = Retrial {
-        direction: body.direction,
-        actor: actor(body.actor.as_deref())?,
-        note: note(&body.note)?,
-    };
+    let retrial = Retrial { direction: body.direction, actor: actor(body.actor.as_deref())?, note: note(&body.note)? };
     load(&api, id).await?;
     let engine = api.engine.clone();
     let decided = async move { engine.retry(id, retrial).await.map_err(refused) };
@@ -91,12 +87,15 @@ fn refused(error: OperatorError) -> Refused {
         OperatorError::Gone => no_such_task(),
         OperatorError::UnknownType => unknown_type(),
         OperatorError::Change(error) => error.into(),
-        OperatorError::NotParked(TaskStatus::Resolved) => {
-            Refused::new(ProblemCode::AlreadyResolved, "there is nothing left to decide: see the task's audit for who did")
-        }
+        OperatorError::NotParked(TaskStatus::Resolved) => Refused::new(
+            ProblemCode::AlreadyResolved,
+            "there is nothing left to decide: see the task's audit for who did",
+        ),
         OperatorError::NotParked(status) => Refused::new(
             ProblemCode::NotParked,
-            format!("the task is {status}; only dead_lettered and compensation_failed wait for a decision: see its /why"),
+            format!(
+                "the task is {status}; only dead_lettered and compensation_failed wait for a decision: see its /why"
+            ),
         ),
         OperatorError::NoSuchStep(_) => Refused::new(ProblemCode::NoSuchStep, detail).at("step"),
         OperatorError::NotSettleable(_) => Refused::new(ProblemCode::NotSettleable, detail),

@@ -159,7 +159,8 @@ async fn dead_letters_are_listed_in_pages_with_what_went_wrong() {
     let site = Site::start().await;
     site.run_worker();
     let mut tasks = Vec::new();
-    for path in ["/api/tasks/asks-a-person", "/api/tasks/cannot-undo", "/api/tasks/asks-a-person", "/api/tasks/always-fails"]
+    for path in
+        ["/api/tasks/asks-a-person", "/api/tasks/cannot-undo", "/api/tasks/asks-a-person", "/api/tasks/always-fails"]
     {
         tasks.push(site.submit(path).await);
     }

@@ -90,6 +90,9 @@ fn step_text(out: &mut String, step: &StepDecl) {
         UndoDecl::Pure => "none needed: pure".to_owned(),
     };
     let _ = writeln!(out, "     undo      {undo}");
+    if let Some(probe) = step.probe {
+        let _ = writeln!(out, "     in doubt  {probe} is asked first how far it came");
+    }
 }
 
 fn policy(policy: &RetryPolicy) -> String {

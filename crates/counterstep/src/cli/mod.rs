@@ -6,6 +6,7 @@ mod check_deploy;
 mod demo;
 mod describe;
 mod dev;
+mod operator;
 mod remote;
 mod table;
 mod tasks;

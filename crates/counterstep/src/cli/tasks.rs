@@ -1,5 +1,6 @@
-//! `counterstep tasks …`: what an operator asks of running services.
+//! `counterstep tasks …`: what an operator asks of running services. Decisions about parked tasks are in `operator`.
 
+use super::operator::{self, OperatorCommand};
 use super::remote::Remote;
 use super::{print, table};
 use counterstep_contracts::TaskId;
@@ -53,6 +54,8 @@ enum TasksCommand {
         /// Its id
         id: TaskId,
     },
+    #[command(flatten)]
+    Operator(OperatorCommand),
 }
 
 pub(super) fn main(args: &TasksArgs) -> Result<(), Exit> {
@@ -81,12 +84,13 @@ pub(super) fn main(args: &TasksArgs) -> Result<(), Exit> {
                 let undo = if answer.will_undo.is_empty() { "nothing".to_owned() } else { answer.will_undo.join(", ") };
                 if args.json { json(&answer)? } else { format!("{}; will be undone: {undo}\n", answer.status) }
             }
+            TasksCommand::Operator(command) => operator::run(&remote, command, args.json).await?,
         };
         print(&text)
     })
 }
 
-fn json<T: Serialize>(value: &T) -> Result<String, Exit> {
+pub(super) fn json<T: Serialize>(value: &T) -> Result<String, Exit> {
     serde_json::to_string_pretty(value).map(|text| text + "\n").map_err(Exit::failed)
 }
 

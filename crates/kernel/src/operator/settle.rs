@@ -174,7 +174,9 @@ fn settle_step(
     match (draft.status(), resolution.settled) {
         (TaskStatus::DeadLettered, SettledAs::Done) => {
             if !matches!(status, StepStatus::Failed | StepStatus::InDoubt) {
-                return refused(format!("step `{step}` is {status}: only one that failed or is in doubt is given an output"));
+                return refused(format!(
+                    "step `{step}` is {status}: only one that failed or is in doubt is given an output"
+                ));
             }
             match (task_type.steps[at].read_output)(resolution.output.clone().unwrap_or(Value::Null)) {
                 Ok(output) => draft.supply(at, output, decision).map(Ok),
@@ -186,7 +188,8 @@ fn settle_step(
              `undo` to have step `{step}` undone, or resolve the whole task"
         )),
         (_, SettledAs::Done) => refused(
-            "the task is being undone, so no step of it is done any more: settle the step as `undone` or `skipped`".to_owned(),
+            "the task is being undone, so no step of it is done any more: settle the step as `undone` or `skipped`"
+                .to_owned(),
         ),
         (_, SettledAs::Undone | SettledAs::Skipped) if resolution.output.is_some() => {
             refused("an output goes with `done` only: leave it out".to_owned())
@@ -194,8 +197,6 @@ fn settle_step(
         (_, SettledAs::Undone | SettledAs::Skipped) if status != StepStatus::CompensationFailed => refused(format!(
             "step `{step}` is {status}: only one whose undo gave up is settled; the others follow by themselves"
         )),
-        (_, SettledAs::Undone | SettledAs::Skipped) => {
-            draft.resolve_undo(at, resolution.settled, decision).map(Ok)
-        }
+        (_, SettledAs::Undone | SettledAs::Skipped) => draft.resolve_undo(at, resolution.settled, decision).map(Ok),
     }
 }

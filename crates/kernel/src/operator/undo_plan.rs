@@ -82,8 +82,10 @@ fn when(task_type: &TaskType, record: &TaskRecord) -> String {
         TaskStatus::Compensating => "now: it is being undone".to_owned(),
         TaskStatus::DeadLettered => "when an operator retries it with the direction `undo`".to_owned(),
         TaskStatus::CompensationFailed => match task_type.decl.on_undo_failure {
-            OnUndoFailure::Stop => "when an operator retries it, or has settled the undos that gave up: those before \
-                                    them wait until then",
+            OnUndoFailure::Stop => {
+                "when an operator retries it, or has settled the undos that gave up: those before \
+                                    them wait until then"
+            }
             OnUndoFailure::Continue => "when an operator retries it: all the others have been undone",
         }
         .to_owned(),

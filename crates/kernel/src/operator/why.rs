@@ -73,8 +73,10 @@ fn held(record: &TaskRecord) -> Option<WhyReason> {
     } else {
         (
             WhyCode::HostLost,
-            format!("the lease of {owner} has run out while it worked on {named}: a reconciler takes the task back, or \
-                     another host claims it; is a reconciler running?"),
+            format!(
+                "the lease of {owner} has run out while it worked on {named}: a reconciler takes the task back, or \
+                     another host claims it; is a reconciler running?"
+            ),
         )
     };
     Some(WhyReason { until, owner: Some(owner), steps: under_way, ..reason(code, detail) })
@@ -88,7 +90,11 @@ fn version(registry: &Registry, record: &TaskRecord) -> WhyReason {
         .filter(|known| known.name == task.task_type)
         .map(|known| format!("version {} ({})", known.version, known.definition))
         .collect();
-    let here = if known.is_empty() { "does not know the type at all".to_owned() } else { format!("knows {}", known.join(", ")) };
+    let here = if known.is_empty() {
+        "does not know the type at all".to_owned()
+    } else {
+        format!("knows {}", known.join(", "))
+    };
     let detail = format!(
         "it was submitted under {} version {} ({}), and this server {here}: a host has to run that program still",
         task.task_type, task.version, task.definition_hash
@@ -187,18 +193,21 @@ fn moves(registry: &Registry, record: &TaskRecord) -> Vec<OperatorMove> {
                 post("retry", json!({"note": note}), "runs the steps that gave up again, with their retries anew"),
                 post("retry", json!({"note": note, "direction": "undo"}), "undoes what it has done"),
             ];
-            moves.extend(steps(record, |status| matches!(status, StepStatus::Failed | StepStatus::InDoubt)).iter().map(
-                |step| {
+            moves.extend(
+                steps(record, |status| matches!(status, StepStatus::Failed | StepStatus::InDoubt)).iter().map(|step| {
                     let body = json!({"step": step, "as": "done", "output": null, "note": note});
                     post("resolve", body, "gives the step the output of work that was done by hand, and goes on")
-                },
-            ));
+                }),
+            );
             moves.push(post("resolve", json!({"as": "undone", "note": note}), "ends the task as resolved"));
             moves
         }
         TaskStatus::CompensationFailed => {
-            let mut moves =
-                vec![post("retry", json!({"note": note}), "tries the undos that gave up again, with their retries anew")];
+            let mut moves = vec![post(
+                "retry",
+                json!({"note": note}),
+                "tries the undos that gave up again, with their retries anew",
+            )];
             moves.extend(steps(record, |status| status == StepStatus::CompensationFailed).iter().map(|step| {
                 let body = json!({"step": step, "as": "undone", "note": note});
                 post("resolve", body, "says that the step was undone by hand, and undoes the others")

@@ -3,8 +3,8 @@
 use super::forward::{Ahead, ForwardTurn};
 use super::heartbeat::{Kept, Tokens, beside};
 use super::lock::{LOOK_AGAIN, TaskLock};
-use super::undo::{Back, UndoTurn};
 use super::probe::Probes;
+use super::undo::{Back, UndoTurn};
 use super::{Next, Turn, TurnEnd, end_of, version};
 use crate::cancel::CancelToken;
 use crate::draft::As;

@@ -177,7 +177,14 @@ pub(super) struct Back {
 impl Back {
     /// At the start of an undo.
     pub(super) fn fresh(engine: &Engine, task_type: TaskType, host: Host) -> Self {
-        Self { engine: engine.clone(), task_type, host, delayed: BTreeSet::new(), stopping: false, probes: Probes::default() }
+        Self {
+            engine: engine.clone(),
+            task_type,
+            host,
+            delayed: BTreeSet::new(),
+            stopping: false,
+            probes: Probes::default(),
+        }
     }
 
     /// Decides what is undone next, and writes its start into the draft.

@@ -24,7 +24,9 @@ pub(super) async fn leave(engine: &Engine, record: TaskRecord) -> TurnEnd {
         );
     }
     // A waiting one is shown only to those that know it, and an undo has no state to wait in: both are looked for.
-    if !matches!(record.task.status, TaskStatus::Submitted | TaskStatus::Dispatched) || record.task.lease_owner.is_some() {
+    if !matches!(record.task.status, TaskStatus::Submitted | TaskStatus::Dispatched)
+        || record.task.lease_owner.is_some()
+    {
         return TurnEnd::UnknownType;
     }
     let here: Vec<String> = known.iter().map(|known| format!("v{} {}", known.version, known.definition)).collect();

@@ -69,7 +69,9 @@ impl Reader {
     /// Whether it may read a step.
     pub(crate) fn may_read(self, declaration: &Declaration, source: usize) -> bool {
         match self {
-            Self::Run(step) | Self::Undo(step) | Self::When(step) | Self::Probe(step) => declaration.is_earlier(source, step),
+            Self::Run(step) | Self::Undo(step) | Self::When(step) | Self::Probe(step) => {
+                declaration.is_earlier(source, step)
+            }
             Self::Respond => true,
         }
     }

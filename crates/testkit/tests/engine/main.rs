@@ -3,6 +3,7 @@
 
 mod ahead;
 mod cancel;
+mod elsewhere;
 mod errand;
 mod flow;
 mod hints;

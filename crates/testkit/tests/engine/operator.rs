@@ -60,7 +60,8 @@ async fn a_retried_undo_gets_its_retries_anew_and_the_rest_follows() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_step_that_was_undone_by_hand_lets_the_others_be_undone() {
     let task = half_undone().await;
-    let answer = task.engine.resolve(task.id, resolution(Some("pay"), SettledAs::Undone, None)).await.expect("accepted");
+    let answer =
+        task.engine.resolve(task.id, resolution(Some("pay"), SettledAs::Undone, None)).await.expect("accepted");
     assert_eq!((answer.status, answer.will_undo), (TaskStatus::Compensating, vec!["note".to_owned()]));
     assert_eq!(task.run_to_rest().await, TaskStatus::Failed);
     let record = task.record().await;
@@ -85,7 +86,8 @@ async fn when_the_last_open_undo_is_settled_the_task_ends_at_once() {
         Harness::embedded(only::<Errand>()).fail_at("deliver").fault(Fault::at("note", FaultKind::FailAfter).in_undo());
     let task = harness.submit(Form::new()).await;
     assert_eq!(task.run_to_rest().await, TaskStatus::CompensationFailed);
-    let answer = task.engine.resolve(task.id, resolution(Some("note"), SettledAs::Undone, None)).await.expect("accepted");
+    let answer =
+        task.engine.resolve(task.id, resolution(Some("note"), SettledAs::Undone, None)).await.expect("accepted");
     assert_eq!(answer.status, TaskStatus::Failed);
     task.assert_invariants().await;
 }
@@ -124,7 +126,8 @@ async fn a_redriven_dead_letter_runs_on_with_its_time_and_retries_anew() {
     let answer = task.engine.retry(task.id, retrial(None)).await.expect("accepted");
     assert_eq!(answer.status, TaskStatus::Dispatched);
     assert_eq!(task.run_to_rest().await, TaskStatus::Completed);
-    task.assert_trail("one ok, two ok, three failed, dead_lettered, three redriven, three ok, four ok, completed").await;
+    task.assert_trail("one ok, two ok, three failed, dead_lettered, three redriven, three ok, four ok, completed")
+        .await;
     assert_eq!(task.record().await.task.failure, None);
     assert_eq!(entry(&task, "operator_redrove").await.details["failure"]["step"], "three");
 }
@@ -135,10 +138,8 @@ async fn a_dead_letter_is_undone_on_request() {
     let answer = task.engine.retry(task.id, retrial(Some(Direction::Undo))).await.expect("accepted");
     assert_eq!(answer.will_undo, ["three", "two", "one"]);
     assert_eq!(task.run_to_rest().await, TaskStatus::Failed);
-    task.assert_trail(
-        "one ok, two ok, three failed, dead_lettered, three undone, two undone, one undone, failed",
-    )
-    .await;
+    task.assert_trail("one ok, two ok, three failed, dead_lettered, three undone, two undone, one undone, failed")
+        .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -170,7 +171,8 @@ async fn what_cannot_be_decided_is_refused_with_a_reason() {
     assert!(matches!(unknown, OperatorError::NoSuchStep(_)), "{unknown:?}");
 
     let task = dead_letter().await;
-    let refused = task.engine.resolve(task.id, resolution(Some("three"), SettledAs::Undone, None)).await.expect_err("no");
+    let refused =
+        task.engine.resolve(task.id, resolution(Some("three"), SettledAs::Undone, None)).await.expect_err("no");
     assert!(matches!(refused, OperatorError::NotSettleable(_)), "{refused:?}");
     let refused = task.engine.resolve(task.id, resolution(Some("one"), SettledAs::Done, Some(json!(1)))).await;
     assert!(matches!(refused, Err(OperatorError::NotSettleable(_))), "{refused:?}");

@@ -147,7 +147,8 @@ async fn an_undo_that_hangs_runs_into_the_limit_of_its_own_policy() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_undo_goes_on_after_a_crash_wherever_it_was() {
     for step in ["deliver", "pay", "pick", "note"] {
-        let task = Harness::embedded(only::<Errand>()).fail_at("deliver").crash_in_undo_of(step).submit(Form::new()).await;
+        let task =
+            Harness::embedded(only::<Errand>()).fail_at("deliver").crash_in_undo_of(step).submit(Form::new()).await;
         assert_eq!(task.run_to_rest().await, TaskStatus::Failed, "{step}");
         task.assert_invariants().await;
         let trail = task.trail().await;
@@ -160,8 +161,9 @@ async fn an_undo_goes_on_after_a_crash_wherever_it_was() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_failed_undo_is_written_down_with_all_that_a_person_needs() {
-    let harness =
-        Harness::embedded(only::<Till>()).fail_at("bag").fault(Fault::at("charge", FaultKind::FailTransiently).in_undo());
+    let harness = Harness::embedded(only::<Till>())
+        .fail_at("bag")
+        .fault(Fault::at("charge", FaultKind::FailTransiently).in_undo());
     let task = harness.submit(sale("?")).await;
     assert_eq!(task.run_to_rest().await, TaskStatus::CompensationFailed);
     let history = task.history().await;

@@ -4,7 +4,7 @@ use counterstep_contracts::{
     Attempt, AuditSeq, ChangeId, Direction, Epoch, Host, Outcome, QueueName, Rev, StatusChange, StepNo, TaskEvent,
     TaskId, TaskStatus, Tenant, WorkerMessage,
 };
-use counterstep_kernel::ports::{CommitError, Committed, Store};
+use counterstep_kernel::ports::{CommitError, Committed, KnownType, Store};
 use counterstep_kernel::record::{DbTime, StepRow, TaskRecord, TaskRow};
 use counterstep_kernel::transition::{
     AttemptWrite, AuditEntry, Guard, Kept, LeaseChange, OutboxWrite, TaskWrite, Time, Transition,
