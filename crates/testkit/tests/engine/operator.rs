@@ -3,6 +3,8 @@
 use crate::errand::{Errand, Stubborn, only};
 use counterstep_contracts::operator::SettledAs;
 use counterstep_contracts::{Direction, StepStatus, TaskStatus};
+use counterstep_kernel::draft::{As, Draft};
+use counterstep_kernel::events::{COMPENSATION_FAILED, events_of};
 use counterstep_kernel::faults::{Fault, FaultKind};
 use counterstep_kernel::operator::{OperatorError, Resolution, Retrial, undo_plan, why};
 use counterstep_testkit::{Form, Harness, TestTask};
@@ -90,6 +92,37 @@ async fn when_the_last_open_undo_is_settled_the_task_ends_at_once() {
         task.engine.resolve(task.id, resolution(Some("note"), SettledAs::Undone, None)).await.expect("accepted");
     assert_eq!(answer.status, TaskStatus::Failed);
     task.assert_invariants().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_task_stays_parked_until_every_failed_undo_is_settled() {
+    let fails = |step| Fault::at(step, FaultKind::FailAfter).in_undo();
+    let harness = Harness::embedded(only::<Stubborn>())
+        .fault(Fault::at("four", FaultKind::FailBefore))
+        .fault(fails("three"))
+        .fault(fails("one"));
+    let task = harness.submit(Form::new()).await;
+    assert_eq!(task.run_to_rest().await, TaskStatus::CompensationFailed);
+    let answer = task.engine.resolve(task.id, resolution(Some("three"), SettledAs::Undone, None)).await.expect("accepted");
+    assert_eq!((answer.status, answer.open_steps), (TaskStatus::CompensationFailed, vec!["one".to_owned()]));
+    let answer = task.engine.resolve(task.id, resolution(Some("one"), SettledAs::Undone, None)).await.expect("accepted");
+    assert_eq!((answer.status, answer.open_steps.len()), (TaskStatus::Failed, 0));
+    task.assert_invariants().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn others_are_told_of_a_task_that_its_undo_parks_under_one_name() {
+    let task = half_undone().await;
+    let task_type = task.engine.registry.of(&task.record().await.task).expect("its type");
+    let mut record = task.record().await;
+    record.task.status = TaskStatus::Compensating;
+    let mut draft = Draft::new(task_type.decl, record, "worker:1");
+    draft.finish_undo().expect("an undo has given up");
+    let (_, transition) = draft.finish(task.engine.new_change_id(), As::Owner);
+    let told = events_of(task_type.decl, &transition);
+    assert_eq!(told.len(), 1);
+    assert_eq!((told[0].event.as_str(), told[0].status.to), (COMPENSATION_FAILED, TaskStatus::CompensationFailed));
+    assert_eq!(transition.audit[0].event, "undo_gave_up", "the audit says what happened");
 }
 
 #[tokio::test(flavor = "multi_thread")]
