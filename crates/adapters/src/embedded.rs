@@ -2,11 +2,11 @@
 //!
 //! Must not decide anything about tasks. Several processes of one machine may open the same paths at the same time.
 
+use crate::file_signals::FileSignals;
 use crate::folder::{FolderObjects, FolderScratch};
 use crate::local::{LocalHints, LocalLocks};
 use crate::local_queue::{LocalQueue, QueueOptions};
 use crate::sqlite::{self, SqliteOptions, SqliteStore};
-use crate::file_signals::FileSignals;
 use crate::system::{SystemClock, SystemRandom};
 use counterstep_kernel::ports::Ports;
 use futures::future::BoxFuture;

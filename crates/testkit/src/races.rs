@@ -1,10 +1,10 @@
 //! Cancels against completions, many of them: whoever commits first wins, and the answer says who.
 
 use counterstep_contracts::TaskStatus;
+use counterstep_contracts::{Host, TaskId};
 use counterstep_kernel::client::Refusal;
 use counterstep_kernel::turn::turn;
 use counterstep_kernel::{CancelToken, Engine};
-use counterstep_contracts::{Host, TaskId};
 use std::time::Duration;
 
 /// How a race came out: who won, of how many.

@@ -1,8 +1,8 @@
 //! What an operator's commands say about tasks of other processes: `tasks why`, `plan`, `retry`, `resolve`, `dead-letters`,
 //! and `check-deploy` beside running services.
 
-use counterstep_contracts::operator::{DeployCheck, Why, WhyCode};
 use counterstep_contracts::TaskStatus;
+use counterstep_contracts::operator::{DeployCheck, Why, WhyCode};
 use counterstep_tests::api::Api;
 use counterstep_tests::command::{Ended, run};
 use counterstep_tests::place::Place;
@@ -39,7 +39,8 @@ async fn a_deployment_that_would_strand_a_task_is_refused_with_the_task() {
     // As if an older program had submitted it under another definition.
     let file = place.data().join("counterstep.db");
     let mut rows = SqliteConnection::establish(file.to_str().expect("UTF-8")).expect("the database opens");
-    rows.batch_execute("PRAGMA busy_timeout = 5000; UPDATE tasks SET definition_hash = 'older'").expect("it is changed");
+    rows.batch_execute("PRAGMA busy_timeout = 5000; UPDATE tasks SET definition_hash = 'older'")
+        .expect("it is changed");
     let check: DeployCheck = from_str(&check_deploy(&place).assert_code(1).stdout).expect("JSON");
     let stranded = &check.stranded[0];
     assert_eq!((stranded.count, stranded.example, stranded.definition.as_str()), (1, task, "older"));
@@ -54,7 +55,7 @@ async fn a_deployment_that_would_strand_a_task_is_refused_with_the_task() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_task_whose_undo_gave_up_is_listed_explained_retried_and_settled() {
     let place = Place::new();
-    let planted = ["--plant-fault", "upload_zip=fail-after", "--plant-fault", "upload_source_files:undo=fail-after"];
+    let planted = ["--plant-fault", "upload_zip=fail", "--plant-fault", "upload_source_files:undo=fail"];
     let served = services::dev(&place, &[QUICK, &planted[..]].concat());
     let task = served.api.submit(&Sample::pair(4, 1_000)).await;
     let id = task.to_string();
@@ -66,7 +67,8 @@ async fn a_task_whose_undo_gave_up_is_listed_explained_retried_and_settled() {
     let retried = tasks(&place, &served.api, &["retry", &id, "--note", "again", "--actor", "kim"]);
     assert!(retried.assert_code(0).stdout.contains("will be undone: upload_source_files"), "{retried:#?}");
     assert_eq!(served.api.at_rest(task).await.status, TaskStatus::CompensationFailed);
-    let settle = ["resolve", &id, "--step", "upload_source_files", "--as", "undone", "--note", "deleted", "--actor", "kim"];
+    let settle =
+        ["resolve", &id, "--step", "upload_source_files", "--as", "undone", "--note", "deleted", "--actor", "kim"];
     let settled = tasks(&place, &served.api, &settle);
     assert!(settled.assert_code(0).stdout.starts_with("failed"), "{settled:#?}");
     tasks(&place, &served.api, &settle).assert_code(1).assert_says("not-parked");

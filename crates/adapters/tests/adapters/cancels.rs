@@ -6,7 +6,9 @@ use counterstep_adapters::nats::{Hears, NatsOptions};
 use counterstep_contracts::{Host, StepStatus, TaskStatus};
 use counterstep_kernel::ports::Ports;
 use counterstep_kernel::turn::{TurnEnd, turn};
-use counterstep_kernel::{CancelToken, Engine, EngineSettings, Registry, StepContext, StepError, StepResult, UndoResult};
+use counterstep_kernel::{
+    CancelToken, Engine, EngineSettings, Registry, StepContext, StepError, StepResult, UndoResult,
+};
 use counterstep_macros::distributed_task;
 use counterstep_testkit::{Form, harness, races};
 use serde::{Deserialize, Serialize};
@@ -57,8 +59,7 @@ async fn process(url: &str, nats: NatsOptions, role: &str) -> (Engine, TempDir) 
     let embedded = embedded::fixture().await;
     let nats = nats::open(nats).await;
     let store = postgres::open(url, postgres::options()).await;
-    let ports =
-        Ports { store, queue: Arc::new(nats.queue()), signals: Arc::new(nats.signals()), ..embedded.ports };
+    let ports = Ports { store, queue: Arc::new(nats.queue()), signals: Arc::new(nats.signals()), ..embedded.ports };
     // No heartbeat comes for minutes: it cannot be what brings the news.
     let settings = EngineSettings { lease: Duration::from_secs(3600), ..EngineSettings::default() };
     (Engine::new(ports, Arc::new(Registry::new().with::<Errand>()), settings, role), embedded.folder)

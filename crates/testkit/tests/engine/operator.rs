@@ -103,9 +103,11 @@ async fn a_task_stays_parked_until_every_failed_undo_is_settled() {
         .fault(fails("one"));
     let task = harness.submit(Form::new()).await;
     assert_eq!(task.run_to_rest().await, TaskStatus::CompensationFailed);
-    let answer = task.engine.resolve(task.id, resolution(Some("three"), SettledAs::Undone, None)).await.expect("accepted");
+    let answer =
+        task.engine.resolve(task.id, resolution(Some("three"), SettledAs::Undone, None)).await.expect("accepted");
     assert_eq!((answer.status, answer.open_steps), (TaskStatus::CompensationFailed, vec!["one".to_owned()]));
-    let answer = task.engine.resolve(task.id, resolution(Some("one"), SettledAs::Undone, None)).await.expect("accepted");
+    let answer =
+        task.engine.resolve(task.id, resolution(Some("one"), SettledAs::Undone, None)).await.expect("accepted");
     assert_eq!((answer.status, answer.open_steps.len()), (TaskStatus::Failed, 0));
     task.assert_invariants().await;
 }
