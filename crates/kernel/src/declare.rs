@@ -261,6 +261,14 @@ pub fn stored<T: Storable>(output: &T) -> StepResult<Value> {
     task::output(output)
 }
 
+/// What a person supplies in the place of an output, as it is stored.
+///
+/// # Errors
+/// [`task::RequestError`] names the first field that does not fit.
+pub fn supplied<T: Storable>(output: Value) -> Result<Value, task::RequestError> {
+    task::read_request::<T>(output)
+}
+
 /// What a probe gives.
 ///
 /// # Errors

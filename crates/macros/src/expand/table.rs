@@ -161,14 +161,14 @@ impl Expansion<'_> {
         let undo = named(self.declaration.undo_of(step).is_some(), "undo");
         let when = named(self.declaration.when_of(step).is_some(), "when");
         let probe = named(self.declaration.probe_of(step).is_some(), "probe");
-        let output = self.output_type(step);
+        let (output, at_output) = (self.output_type(step), self.root.at(self.returned_span(step)));
         quote! {
             #root::task::StepCode {
                 run: #root::task::Run::#kind(#run),
                 undo: #undo,
                 when: #when,
                 probe: #probe,
-                read_output: #root::task::read_request::<#output>,
+                read_output: #at_output::declare::supplied::<#output>,
             }
         }
     }
