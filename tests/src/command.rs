@@ -17,8 +17,6 @@ pub struct Ended {
     pub stdout: String,
     /// Its standard error.
     pub stderr: String,
-    /// From start to end.
-    pub took: Duration,
 }
 
 impl Ended {
@@ -79,16 +77,14 @@ pub fn to_its_end(folder: &Path, mut command: Command) -> Ended {
     let [stdout, stderr] = ["stdout", "stderr"].map(|name| outputs.path().join(name));
     let file = |path: &Path| File::create(path).expect("a file for the output");
     let read = |path: &Path| String::from_utf8_lossy(&std::fs::read(path).expect("the output")).into_owned();
-    let started = Instant::now();
     let child = command.current_dir(folder).stdout(file(&stdout)).stderr(file(&stderr)).spawn();
     let mut child = child.unwrap_or_else(|error| panic!("{command:?} does not start: {error}"));
     let ended = exit_of(&mut child, LATER);
-    let took = started.elapsed();
     if ended.is_none() {
         let _ = child.kill().and_then(|()| child.wait());
         panic!("{command:?} does not end; it said\n{}\n{}", read(&stdout), read(&stderr));
     }
-    Ended { code: ended.and_then(|status| status.code()), stdout: read(&stdout), stderr: read(&stderr), took }
+    Ended { code: ended.and_then(|status| status.code()), stdout: read(&stdout), stderr: read(&stderr) }
 }
 
 /// How a child ended; `None`: it runs for longer than the limit.

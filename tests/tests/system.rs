@@ -14,5 +14,6 @@ mod system {
     mod operators;
     mod processes;
     mod shutdown;
+    mod signals;
     mod uploads;
 }

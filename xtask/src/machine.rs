@@ -10,6 +10,11 @@ const POSTGRESQL: &str = "/usr/lib/postgresql";
 /// Debian asks this program, where there is one, before a package starts a service.
 const POLICY: &str = "/usr/sbin/policy-rc.d";
 
+/// What tests start besides, and what is on every machine or comes with the rest.
+const ALSO_STARTED: &[&str] = &["initdb", "git", "sh", "cp", "kill"];
+/// Where Debian writes down each package's version: the libraries of a server are not the server's file.
+const PACKAGES: &[&str] = &["/var/lib/dpkg/status"];
+
 struct Need {
     program: &'static str,
     packages: &'static [&'static str],
@@ -22,6 +27,7 @@ const NEEDS: &[Need] = &[
     need("cc", &["gcc", "libc6-dev"], "the bundled SQLite is compiled from C"),
     need("unzip", &["unzip"], "a finished archive is opened with a program that is not ours"),
     need("setpriv", &["util-linux"], "the tests' servers end with the tests"),
+    need("openssl", &["openssl"], "the tests' TLS servers need certificates"),
     need("postgres", &["postgresql"], "tests start a private PostgreSQL").starts("postgresql"),
     need("pgbench", &["postgresql"], "the benchmark's baseline is measured with it"),
     need("redis-server", &["redis-server"], "tests start a private Redis").starts("redis-server"),
@@ -76,9 +82,26 @@ fn keep_from_starting<'a>(services: impl Iterator<Item = &'a str>) {
 }
 
 fn is_there(program: &str) -> bool {
+    !found(program).is_empty()
+}
+
+/// Every place where a program is: the first is not always the one that is used.
+fn found(program: &str) -> Vec<PathBuf> {
     let postgresql = Path::new(POSTGRESQL).read_dir().into_iter().flatten().flatten();
-    let folders = FOLDERS.iter().map(PathBuf::from).chain(postgresql.map(|version| version.path().join("bin")));
-    command::on_path(program).is_some() || folders.map(|folder| folder.join(program)).any(|file| file.is_file())
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders = std::env::split_paths(&path).collect::<Vec<_>>().into_iter();
+    let folders = folders.chain(FOLDERS.iter().map(PathBuf::from)).chain(postgresql.map(|it| it.path().join("bin")));
+    folders.map(|folder| folder.join(program)).filter(|file| file.is_file()).collect()
+}
+
+/// Files outside the repository that tests depend on, wherever they are: another version makes another file.
+pub(crate) fn files() -> Vec<PathBuf> {
+    let needed = NEEDS.iter().map(|need| need.program);
+    let mut files: Vec<PathBuf> = needed.chain(ALSO_STARTED.iter().copied()).flat_map(found).collect();
+    files.extend(PACKAGES.iter().map(PathBuf::from).filter(|file| file.is_file()));
+    files.sort();
+    files.dedup();
+    files
 }
 
 fn install(packages: &[&str]) -> Result<(), String> {

@@ -16,13 +16,24 @@ pub(crate) fn target() -> PathBuf {
 
 /// Every tracked file that is there, relative to the top, sorted.
 pub(crate) fn files() -> Result<Vec<String>, String> {
-    let mut files = match command::output(command::at_top("git").args(["ls-files", "-z"])) {
+    listed(&["--cached"])
+}
+
+/// As [`files`], and those too that nobody has added yet and git does not ignore.
+pub(crate) fn files_and_drafts() -> Result<Vec<String>, String> {
+    listed(&["--cached", "--others", "--exclude-standard"])
+}
+
+fn listed(which: &[&str]) -> Result<Vec<String>, String> {
+    let mut files: Vec<String> = match command::output(command::at_top("git").args(["ls-files", "-z"]).args(which)) {
         Ok(listed) => listed.split('\0').filter(|file| !file.is_empty()).map(str::to_owned).collect(),
         // An unpacked archive without git is tested too: there, every file counts that is not a build's.
         Err(_) => walk()?,
     };
     files.retain(|file| top().join(file).is_file());
     files.sort();
+    // A conflict of a merge lists its file once for each side.
+    files.dedup();
     Ok(files)
 }
 

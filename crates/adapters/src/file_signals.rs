@@ -49,6 +49,10 @@ impl Signals for FileSignals {
         self.0.send(signal);
     }
 
+    fn cancels_of(&self, task: TaskId) -> BoxStream<'static, ()> {
+        self.0.cancels_of(task)
+    }
+
     fn subscribe(&self) -> BoxStream<'static, Signal> {
         self.0.subscribe()
     }

@@ -148,9 +148,9 @@ impl Inner {
             for row in visible(connection, &queues, now, max)? {
                 deliveries::deliver(connection, row.id, now + ack_wait)?;
                 let delivery = (row.id, row.deliveries + 1);
-                let message = read_json("outbox.message", &row.message).map_err(|fault| {
+                let message = read_json("outbox.message", &row.message).map_err(|unreadable| {
                     let place = format!("outbox/{}", row.id);
-                    let reason = StoreError::from(fault).to_string();
+                    let reason = StoreError::from(Fault::from(unreadable)).to_string();
                     Poison::new(place.clone(), place, &row.message.clone().into_bytes().into(), reason)
                 });
                 let tag = DeliveryTag(format!("{}.{}", delivery.0, delivery.1));

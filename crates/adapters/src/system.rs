@@ -2,11 +2,16 @@
 //!
 //! Must not know calendars (that is the database's clock) nor carry anything that may not be lost.
 
+use counterstep_contracts::TaskId;
 use counterstep_kernel::ports::{Clock, Random, Signal, Signals};
 use futures::StreamExt;
 use futures::future::BoxFuture;
 use futures::stream::{self, BoxStream};
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use tokio::sync::Notify;
 use tokio::sync::broadcast::{self, error::RecvError};
 use tokio::time::Instant;
 
@@ -63,29 +68,55 @@ const BACKLOG: usize = 1024;
 #[derive(Debug, Clone)]
 pub struct LocalSignals {
     sender: broadcast::Sender<Signal>,
+    cancels: Cancels,
+}
+
+/// Who listens to the cancels of which task. An entry stays for as long as somebody does.
+type Cancels = Arc<Mutex<HashMap<TaskId, Vec<Weak<Notify>>>>>;
+
+/// One who listens to the cancels of a task.
+struct Listening {
+    task: TaskId,
+    told: Arc<Notify>,
+    cancels: Cancels,
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        let mut cancels = self.cancels.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Entry::Occupied(mut listeners) = cancels.entry(self.task) {
+            listeners.get_mut().retain(|other| !std::ptr::eq(other.as_ptr(), Arc::as_ptr(&self.told)));
+            if listeners.get().is_empty() {
+                listeners.remove();
+            }
+        }
+    }
 }
 
 impl LocalSignals {
     /// Without listeners.
     #[must_use]
     pub fn new() -> Self {
-        Self { sender: broadcast::Sender::new(BACKLOG) }
+        Self { sender: broadcast::Sender::new(BACKLOG), cancels: Cancels::default() }
     }
 
     /// Without keeping them alive: for whoever sends as long as anybody can listen.
     #[must_use]
     pub(crate) fn downgrade(&self) -> WeakLocalSignals {
-        WeakLocalSignals(self.sender.downgrade())
+        WeakLocalSignals { sender: self.sender.downgrade(), cancels: self.cancels.clone() }
     }
 }
 
 /// [`LocalSignals`] that may be gone.
 #[derive(Debug, Clone)]
-pub(crate) struct WeakLocalSignals(broadcast::WeakSender<Signal>);
+pub(crate) struct WeakLocalSignals {
+    sender: broadcast::WeakSender<Signal>,
+    cancels: Cancels,
+}
 
 impl WeakLocalSignals {
     pub(crate) fn upgrade(&self) -> Option<LocalSignals> {
-        Some(LocalSignals { sender: self.0.upgrade()? })
+        Some(LocalSignals { sender: self.sender.upgrade()?, cancels: self.cancels.clone() })
     }
 }
 
@@ -99,6 +130,26 @@ impl Signals for LocalSignals {
     fn send(&self, signal: Signal) {
         // An error means that nobody listens, which is fine for a hint.
         let _ = self.sender.send(signal);
+        if let Signal::CancelRequested(task) = signal {
+            let cancels = self.cancels.lock().unwrap_or_else(PoisonError::into_inner);
+            for listener in cancels.get(&task).into_iter().flatten().filter_map(Weak::upgrade) {
+                // Kept for one who does not listen at this very moment.
+                listener.notify_one();
+            }
+        }
+    }
+
+    fn cancels_of(&self, task: TaskId) -> BoxStream<'static, ()> {
+        let told = Arc::new(Notify::new());
+        let mut cancels = self.cancels.lock().unwrap_or_else(PoisonError::into_inner);
+        cancels.entry(task).or_default().push(Arc::downgrade(&told));
+        drop(cancels);
+        let listening = Listening { task, told, cancels: self.cancels.clone() };
+        stream::unfold(listening, |listening| async move {
+            listening.told.notified().await;
+            Some(((), listening))
+        })
+        .boxed()
     }
 
     fn subscribe(&self) -> BoxStream<'static, Signal> {

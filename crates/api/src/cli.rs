@@ -7,9 +7,13 @@ use counterstep_kernel::host::{self, HostSettings};
 use counterstep_node::{Exit, Settings, SettingsArgs, open, run, shutdown_on_signals, spawner};
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Steps placed on the api host that one API process runs at a time.
 const API_STEPS: usize = 16;
+
+/// A long poll looks again after this where the other processes announce what they do.
+const SIGNALS_REACH_US: Duration = Duration::from_secs(1);
 
 /// Flags of the API service.
 #[derive(Debug, Clone, Default, clap::Args)]
@@ -37,7 +41,12 @@ impl ApiArgs {
         }
         let listener = TcpListener::bind(address)
             .map_err(|error| Exit::config(format_args!("{address} cannot be listened on: {error}")))?;
-        Ok((listener, ApiSettings { drain: settings.engine.drain, ..ApiSettings::default() }))
+        let mut api = ApiSettings { drain: settings.engine.drain, ..ApiSettings::default() };
+        if settings.nats.is_some() {
+            // The processes tell each other of a rest; looking is for the signal that was lost.
+            api.wait_poll = SIGNALS_REACH_US;
+        }
+        Ok((listener, api))
     }
 }
 

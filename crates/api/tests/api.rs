@@ -14,6 +14,8 @@ mod reading;
 mod reply;
 #[path = "api/results.rs"]
 mod results;
+#[path = "api/signals.rs"]
+mod signals;
 #[path = "api/site.rs"]
 mod site;
 #[path = "api/stopping.rs"]

@@ -97,6 +97,29 @@ pub struct InputDecl {
     pub ty: &'static str,
 }
 
+/// What a step waits for. Such a step runs no code of its own: it has no attempts, and while it waits its task holds
+/// neither a slot nor a lease.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case", tag = "for")]
+pub enum WaitDecl {
+    /// A point of time.
+    Timer,
+    /// A signal from outside, named like the step.
+    Signal {
+        /// Whether the step completes without one once its deadline has passed; it fails then otherwise.
+        optional: bool,
+    },
+}
+
+/// What runs in place of a step that gave up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct FallbackDecl {
+    /// The function's name.
+    pub name: &'static str,
+    /// What it reads.
+    pub inputs: &'static [InputDecl],
+}
+
 /// One step of a task type.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct StepDecl {
@@ -126,6 +149,10 @@ pub struct StepDecl {
     pub group: Option<&'static str>,
     /// The condition's function name; the step is skipped where it says no.
     pub when: Option<&'static str>,
+    /// What it waits for; `None`: it runs code.
+    pub waits: Option<WaitDecl>,
+    /// What runs when it has given up.
+    pub fallback: Option<FallbackDecl>,
     /// The probe's function name: it finds out how far an attempt in doubt came.
     pub probe: Option<&'static str>,
 }
@@ -135,6 +162,13 @@ impl StepDecl {
     #[must_use]
     pub fn attempt_timeout(&self) -> Option<Duration> {
         self.timeout.or(self.retry.policy.attempt_timeout)
+    }
+
+    /// Whether the step, or its fallback, reads this source.
+    #[must_use]
+    pub fn reads(&self, source: &str) -> bool {
+        let fallback = self.fallback.map_or(&[][..], |fallback| fallback.inputs);
+        self.inputs.iter().chain(fallback).any(|input| input.source == source)
     }
 }
 
@@ -205,6 +239,10 @@ impl TaskDecl {
                 step.when,
                 step.undo.has_effects(),
             ));
+            // Only where there is something to say: declarations without it keep the digest that their tasks carry.
+            if let Some(waits) = step.waits {
+                text.push_str(&format!(":{waits:?}"));
+            }
         }
         // FNV-1a, 64 bits: a fingerprint against mistakes, not against an adversary.
         let hash = text

@@ -196,6 +196,17 @@ pub enum CancelOutcome {
     AlreadyCancelled,
 }
 
+/// Answer to a signal: 202. The same for each repetition.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SignalAnswer {
+    /// Which task.
+    pub task_id: TaskId,
+    /// The signal's name, which is that of the step that waits for it.
+    pub signal: String,
+    /// When it was accepted.
+    pub received_at: String,
+}
+
 /// One line of a list of tasks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskSummary {

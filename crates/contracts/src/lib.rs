@@ -14,7 +14,9 @@ pub mod problem;
 pub mod retry;
 pub mod state;
 
-pub use declaration::{Host, OnExhausted, OnUndoFailure, StepDecl, StepKind, TaskDecl, UndoDecl};
+pub use declaration::{
+    FallbackDecl, Host, OnExhausted, OnUndoFailure, StepDecl, StepKind, TaskDecl, UndoDecl, WaitDecl,
+};
 pub use event::{CloudEvent, StatusChange, StepChange, TaskEvent};
 pub use file::{FileName, FileNameError, StoredFile, StoredFiles, UploadedFile};
 pub use ids::{Attempt, AuditSeq, ChangeId, Epoch, QueueName, Rev, StepNo, TaskId, Tenant};

@@ -50,6 +50,8 @@ problem_codes! {
     NoSuchTaskType = "no-such-task-type", 404, "There is no such task type";
     /// The task's response has no stored file of this name.
     NoSuchResult = "no-such-result", 404, "The task has no such result";
+    /// No step of the task's type waits for a signal of this name.
+    NoSuchSignal = "no-such-signal", 404, "The task waits for no such signal";
     /// The task's type has no step of this name.
     NoSuchStep = "no-such-step", 404, "The task has no such step";
     /// The route has other methods.
@@ -78,6 +80,10 @@ problem_codes! {
     NoWayForward = "no-way-forward", 409, "The task is being undone and cannot go forward again";
     /// The task has no result yet, or never will.
     NotCompleted = "not-completed", 409, "The task has not completed";
+    /// Signal: nobody waits for it any more.
+    SignalTooLate = "signal-too-late", 409, "Nobody waits for this signal any more";
+    /// Signal: another body was accepted for it before.
+    SignalTaken = "signal-taken", 409, "Another body was accepted for this signal before";
     /// Body or part over its limit.
     TooLarge = "too-large", 413, "The request is too large";
     /// Another content type is needed.

@@ -122,7 +122,7 @@ text_enum!(
         Pending = "pending",
         /// An attempt is open under the current epoch.
         Running = "running",
-        /// Between two attempts, the next one due later.
+        /// Between two attempts, the next one due later; or for a timer or a signal.
         Waiting = "waiting",
         /// Its one output is committed.
         Completed = "completed",

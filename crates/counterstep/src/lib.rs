@@ -17,8 +17,9 @@ pub use counterstep_macros::distributed_task;
 /// What a declaration needs.
 pub mod prelude {
     pub use counterstep_kernel::{
-        CancelReason, Classify, DistributedTask, FileName, Registry, RetryPolicy, ScratchFile, StepContext, StepError,
-        StepResult, StoredFile, StoredFiles, UndoResult, UploadMany, UploadOne, UploadedFile,
+        AwaitSignal, CancelReason, Classify, DistributedTask, FileName, MaybeSignal, Registry, RetryPolicy,
+        ScratchFile, Sleep, Slept, StepContext, StepError, StepResult, StoredFile, StoredFiles, UndoResult, UploadMany,
+        UploadOne, UploadedFile,
     };
     pub use counterstep_macros::distributed_task;
 }

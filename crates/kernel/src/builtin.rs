@@ -1,8 +1,10 @@
-//! Built-in steps as values: the declaration's function says what is to be stored where; the engine streams,
-//! records size and SHA-256, and deletes on undo.
+//! Built-in steps as values: the declaration's function says what is to be stored where, or what is to be waited for
+//! (`waits`); the engine streams, records size and SHA-256, and deletes on undo.
 
 use crate::scratch::ScratchFile;
-use counterstep_contracts::{FileName, StoredFile, StoredFiles, UploadedFile};
+use crate::task::ReadRequestFn;
+use crate::waits::Wait;
+use counterstep_contracts::{FileName, StoredFile, StoredFiles, UndoDecl, UploadedFile, WaitDecl};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -60,12 +62,21 @@ pub struct Upload {
     pub content_type: Option<String>,
 }
 
+/// What the engine is to do for a built-in step.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Work {
+    /// Store files.
+    Upload(Upload),
+    /// Wait.
+    Wait(Wait),
+}
+
 /// A step whose work the engine does.
 ///
-/// Sealed in effect: the engine only knows how to run what an [`Upload`] can say.
+/// Sealed in effect: the engine only knows how to do what a [`Work`] can say.
 #[diagnostic::on_unimplemented(
     message = "CS0043: `{Self}` is no built-in step",
-    label = "expected `UploadMany` or `UploadOne`",
+    label = "expected `UploadMany`, `UploadOne`, `Sleep`, `AwaitSignal` or `MaybeSignal`",
     note = "a plain `fn` says what the engine is to do; a step with code of its own is an `async fn` that returns \
             `StepResult<Output>`"
 )]
@@ -74,9 +85,15 @@ pub trait BuiltInStep {
     type Output: Serialize + DeserializeOwned + Send + Sync + 'static;
     /// Its name, for the declaration: nobody writes it there.
     const OUTPUT: &'static str;
+    /// What it waits for, where it is one of those that wait.
+    const WAITS: Option<WaitDecl> = None;
+    /// How it is undone where the declaration says nothing.
+    const UNDO: UndoDecl = UndoDecl::BuiltIn;
+    /// Checks the body of a signal, where it waits for one.
+    const READ_SIGNAL: Option<ReadRequestFn> = None;
 
     /// The work, as data.
-    fn into_upload(self) -> Upload;
+    fn into_work(self) -> Work;
 }
 
 /// Stores several files; its output is [`StoredFiles`].
@@ -109,8 +126,8 @@ impl UploadMany {
 impl BuiltInStep for UploadMany {
     type Output = StoredFiles;
     const OUTPUT: &'static str = "StoredFiles";
-    fn into_upload(self) -> Upload {
-        self.0
+    fn into_work(self) -> Work {
+        Work::Upload(self.0)
     }
 }
 
@@ -155,7 +172,7 @@ impl UploadOne {
 impl BuiltInStep for UploadOne {
     type Output = StoredFile;
     const OUTPUT: &'static str = "StoredFile";
-    fn into_upload(self) -> Upload {
-        self.0
+    fn into_work(self) -> Work {
+        Work::Upload(self.0)
     }
 }

@@ -25,6 +25,9 @@ pub struct UndoOf<S>(PhantomData<S>);
 /// Who reads: the condition of a step.
 #[derive(Debug)]
 pub struct WhenOf<S>(PhantomData<S>);
+/// Who reads: the fallback of a step.
+#[derive(Debug)]
+pub struct FallbackOf<S>(PhantomData<S>);
 /// Who reads: the probe of a step.
 #[derive(Debug)]
 pub struct ProbeOf<S>(PhantomData<S>);
@@ -183,9 +186,18 @@ impl UndoReturn for UndoResult {
     }
 }
 
+/// What the fallback of a step gives.
+#[diagnostic::on_unimplemented(
+    message = "CS0051: this fallback gives `{Self}`, but its step gives `{Output}`",
+    label = "the step gives `{Output}`",
+    note = "a fallback's output takes the place of its step's: return `StepResult<{Output}>`"
+)]
+pub trait FallbackOutput<Output> {}
+impl<T> FallbackOutput<T> for T {}
+
 /// What the probe of a step returns, where the step gives `Output`.
 #[diagnostic::on_unimplemented(
-    message = "CS0052: a probe cannot return `{Self}`, its step gives `{Output}`",
+    message = "CS0055: a probe cannot return `{Self}`, its step gives `{Output}`",
     label = "expected `StepResult<Probe<{Output}>>`",
     note = "return `StepResult<Probe<{Output}>>`: `Probe::Done(output)`, `Probe::NothingHappened` or `Probe::Unknown`"
 )]
@@ -249,6 +261,9 @@ pub const fn travels<T: CrossesHosts>() {}
 
 /// Checks what an undo takes as its step's output.
 pub const fn undoes<T: UndoneOutput<S::Output>, S: Source>() {}
+
+/// Checks what a fallback gives.
+pub const fn falls_back<T: FallbackOutput<S::Output>, S: Source>() {}
 
 /// Checks what `respond` returns.
 pub const fn responds<T: ResponseReturn<Response>, Response>() {}

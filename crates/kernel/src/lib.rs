@@ -34,8 +34,9 @@ pub mod task;
 pub mod times;
 pub mod transition;
 pub mod turn;
+pub mod waits;
 
-pub use builtin::{BuiltInStep, FileSource, Upload, UploadMany, UploadOne};
+pub use builtin::{BuiltInStep, FileSource, Upload, UploadMany, UploadOne, Work};
 pub use cancel::{CancelReason, CancelToken};
 pub use context::{Execution, ObjectsContext, StepContext};
 pub use counterstep_contracts as contracts;
@@ -44,3 +45,4 @@ pub use engine::{Engine, EngineSettings};
 pub use error::{Classify, ErrorClass, StepError, StepResult, UndoResult};
 pub use scratch::{ScratchDraft, ScratchFile};
 pub use task::{DistributedTask, Inputs, Probe, Registry, TaskType};
+pub use waits::{AwaitSignal, MaybeSignal, Sleep, Slept};

@@ -1,7 +1,7 @@
 //! What comes next, from the declaration and the states of the steps. Pure, and independent of who asks: a live
 //! run, a recovery and the `plan` route get the same answer.
 
-use crate::record::StepRow;
+use crate::record::{DbTime, StepRow};
 use crate::saga::StepState;
 use counterstep_contracts::{StepDecl, StepStatus, TaskDecl};
 
@@ -10,7 +10,7 @@ use counterstep_contracts::{StepDecl, StepStatus, TaskDecl};
 pub enum Forward {
     /// Start these, side by side: one step, or what is left of a group.
     Start(Vec<usize>),
-    /// A step of the current group is running or waits for its next attempt; nothing else may start.
+    /// The steps of the current stage are running, or wait for something that is not there yet.
     Hold,
     /// All are done.
     Finish,
@@ -49,16 +49,33 @@ pub fn stage_of(decl: &TaskDecl, at: usize) -> Vec<usize> {
     (0..decl.steps.len()).filter(|&other| in_stage(&decl.steps[other])).collect()
 }
 
-/// What to do next, going forward. `due` says of a step that waits between two attempts whether its time has come.
+/// Whether what a waiting step waits for is there: its time has come, or its signal.
 #[must_use]
-pub fn forward(decl: &TaskDecl, steps: &[StepRow], due: bool) -> Forward {
-    let open = |row: &StepRow| !matches!(row.status, StepStatus::Completed | StepStatus::Skipped);
-    let Some(first) = steps.iter().position(open) else { return Forward::Finish };
+pub fn is_due(row: &StepRow, now: DbTime) -> bool {
+    row.signal.is_some() || row.due_at.is_none_or(|due| due <= now)
+}
+
+/// The waiting step of the current stage that is due next, and when.
+#[must_use]
+pub fn next_due(decl: &TaskDecl, steps: &[StepRow]) -> Option<(usize, DbTime)> {
+    let first = steps.iter().position(is_open)?;
+    let waiting = stage_of(decl, first).into_iter().filter(|&at| steps[at].status == StepStatus::Waiting);
+    waiting.filter_map(|at| Some((at, steps[at].due_at?))).min_by_key(|(_, due)| *due)
+}
+
+const fn is_open(row: &StepRow) -> bool {
+    !matches!(row.status, StepStatus::Completed | StepStatus::Skipped)
+}
+
+/// What to do next, going forward, at this time of the database's clock.
+#[must_use]
+pub fn forward(decl: &TaskDecl, steps: &[StepRow], now: DbTime) -> Forward {
+    let Some(first) = steps.iter().position(is_open) else { return Forward::Finish };
     let mut start = Vec::new();
     for at in stage_of(decl, first) {
         match steps[at].status {
             StepStatus::Pending | StepStatus::InDoubt => start.push(at),
-            StepStatus::Waiting if due => start.push(at),
+            StepStatus::Waiting if is_due(&steps[at], now) => start.push(at),
             // Anything else is under way, or stands in a state that the judge lets nothing follow.
             StepStatus::Waiting
             | StepStatus::Running
@@ -130,10 +147,7 @@ pub fn undo_order(decl: &TaskDecl, steps: &[StepRow]) -> Vec<usize> {
 #[must_use]
 pub fn has_completed_reader(decl: &TaskDecl, steps: &[StepRow], at: usize) -> bool {
     let name = decl.steps[at].name;
-    decl.steps
-        .iter()
-        .zip(steps)
-        .any(|(step, row)| row.status == StepStatus::Completed && step.inputs.iter().any(|input| input.source == name))
+    decl.steps.iter().zip(steps).any(|(step, row)| row.status == StepStatus::Completed && step.reads(name))
 }
 
 fn latest_started(steps: &[StepRow], wanted: impl Fn(usize) -> bool) -> Option<usize> {

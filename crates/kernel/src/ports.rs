@@ -467,6 +467,10 @@ pub trait Signals: Send + Sync + Debug {
 
     /// Everything sent from now on. May skip some under load.
     fn subscribe(&self) -> BoxStream<'static, Signal>;
+
+    /// The cancels of one task from now on. Each turn listens to its own: if it had to hear all that is sent, a hundred
+    /// turns would wake up a hundred times for every change of each of them.
+    fn cancels_of(&self, task: TaskId) -> BoxStream<'static, ()>;
 }
 
 /// A monotonic timer. Never a calendar for decisions: that is the database's.

@@ -20,6 +20,12 @@ impl DbTime {
     pub fn after(self, now: Self) -> Duration {
         Duration::from_micros(u64::try_from(self.0.saturating_sub(now.0)).unwrap_or(0))
     }
+
+    /// This long after it.
+    #[must_use]
+    pub fn later(self, by: Duration) -> Self {
+        Self(self.0.saturating_add(i64::try_from(by.as_micros()).unwrap_or(i64::MAX)))
+    }
 }
 
 /// What an undo of the whole task ends in.
@@ -152,6 +158,23 @@ pub struct StepRow {
     pub started_seq: Option<AuditSeq>,
     /// Its last error.
     pub error: Option<String>,
+    /// While it waits: when its next attempt, its timer, or the deadline of its signal is due. `None`: now.
+    pub due_at: Option<DbTime>,
+    /// The signal that came for it, whether or not it waits for it yet.
+    pub signal: Option<SignalRow>,
+    /// It gave up, and its fallback runs in its place from then on.
+    pub in_fallback: bool,
+}
+
+/// A signal that was accepted.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SignalRow {
+    /// The checked body.
+    pub body: Value,
+    /// Who sent it.
+    pub actor: String,
+    /// When it was accepted.
+    pub at: DbTime,
 }
 
 impl StepRow {
@@ -170,6 +193,9 @@ impl StepRow {
             attempt_open: false,
             started_seq: None,
             error: None,
+            due_at: None,
+            signal: None,
+            in_fallback: false,
         }
     }
 

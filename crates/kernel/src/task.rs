@@ -1,7 +1,7 @@
 //! Task types as the engine sees them: a declaration (data) and its code (function pointers), both written by
 //! `#[distributed_task]`. Knows nothing of states or rows.
 
-use crate::builtin::Upload;
+use crate::builtin::Work;
 use crate::context::StepContext;
 use crate::error::{StepError, StepResult, UndoResult};
 use crate::ports::KnownType;
@@ -27,7 +27,7 @@ pub trait DistributedTask: Send + Sync + 'static {
 /// The code of a custom step.
 pub type RunFn = for<'a> fn(&'a StepContext, &'a Inputs) -> BoxFuture<'a, StepResult<Value>>;
 /// The evaluation of a built-in step.
-pub type BuiltInFn = fn(&Inputs) -> StepResult<Upload>;
+pub type BuiltInFn = fn(&Inputs) -> StepResult<Work>;
 /// The code of an undo. `None`: the step started and nobody knows its output.
 pub type UndoFn = for<'a> fn(&'a StepContext, Option<Value>, &'a Inputs) -> BoxFuture<'a, UndoResult>;
 /// The condition of a step.
@@ -71,6 +71,10 @@ pub struct StepCode {
     pub undo: Option<UndoFn>,
     /// Whether to run at all.
     pub when: Option<WhenFn>,
+    /// In place of a run that gave up.
+    pub fallback: Option<RunFn>,
+    /// Checks the body of the signal that it waits for.
+    pub signal: Option<ReadRequestFn>,
     /// Finds out how far an attempt in doubt came, where the author wrote it.
     pub probe: Option<ProbeFn>,
     /// Checks an output that a person supplies, and gives it its canonical form.
@@ -197,7 +201,7 @@ pub(crate) fn guarded<T>(what: &str, call: impl FnOnce() -> StepResult<T>) -> St
     })
 }
 
-/// Checks that a value is a `T` with no field that `T` does not know, and gives it the form in which it is stored.
+/// Checks that a value is a `T` (a request, or the body of a signal) with no field that `T` does not know, and gives it the form in which it is stored.
 ///
 /// # Errors
 /// [`RequestError`] names the first field at fault.
@@ -211,7 +215,7 @@ pub fn read_request<T: Serialize + DeserializeOwned>(value: Value) -> Result<Val
     let request =
         parsed.map_err(|error| RequestError { pointer: track.path().to_string(), message: error.to_string() })?;
     if let Some(pointer) = unknown {
-        let message = "unknown field: the request type has no field of this name".to_owned();
+        let message = "unknown field: the declared type has no field of this name".to_owned();
         return Err(RequestError { pointer, message });
     }
     serde_json::to_value(&request).map_err(|error| RequestError { pointer: ".".to_owned(), message: error.to_string() })

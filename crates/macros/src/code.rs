@@ -77,9 +77,13 @@ codes! {
     PureBuiltIn = 47, "`#[pure]` on a built-in step";
     NameTaken = 48, "two functions of the declaration have the same name";
     UnknownType = 49, "the impl declares a type that is neither `Request` nor `Response`";
-    UnknownProbe = 50, "`probe` names no function of the impl that can be one";
-    UselessProbe = 51, "`probe` on a step that is pure or built-in";
-    BadProbe = 52, "a probe is not async, or does not return `StepResult<Probe<Output>>`";
+    BadFallback = 50, "`fallback` names no async function of the impl";
+    #[allow(dead_code, reason = "found by a bound in `counterstep_kernel::declare`")]
+    FallbackMismatch = 51, "a fallback gives another type than its step";
+    UselessOnWait = 52, "a step that waits has a key for steps that run";
+    UnknownProbe = 53, "`probe` names no function of the impl that can be one";
+    UselessProbe = 54, "`probe` on a step that is pure or built-in";
+    BadProbe = 55, "a probe is not async, or does not return `StepResult<Probe<Output>>`";
 }
 
 impl fmt::Display for Code {

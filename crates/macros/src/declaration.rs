@@ -59,6 +59,7 @@ pub(crate) struct Step {
     pub(crate) timeout: Option<u64>,
     pub(crate) group: Option<LitStr>,
     pub(crate) when: Option<Ident>,
+    pub(crate) fallback: Option<Ident>,
     pub(crate) probe: Option<Ident>,
     /// A variant of `OnExhausted`.
     pub(crate) on_exhausted: &'static str,
@@ -128,6 +129,11 @@ impl Declaration {
     /// The condition of a step.
     pub(crate) fn when_of(&self, step: usize) -> Option<usize> {
         self.steps[step].when.as_ref().and_then(|name| self.function_named(name))
+    }
+
+    /// What runs in place of a step that gave up.
+    pub(crate) fn fallback_of(&self, step: usize) -> Option<usize> {
+        self.steps[step].fallback.as_ref().and_then(|name| self.function_named(name))
     }
 
     /// The probe of a step.

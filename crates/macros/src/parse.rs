@@ -204,6 +204,7 @@ fn read_step(mark: &Attribute, function: usize, report: &mut Report) -> Step {
         timeout: keys.duration("timeout"),
         group: keys.text("group"),
         when: keys.function("when"),
+        fallback: keys.function("fallback"),
         probe: keys.function("probe"),
         on_exhausted: keys
             .choice("on_exhausted", &[("compensate", "Compensate"), ("fail", "Fail"), ("dead_letter", "DeadLetter")])

@@ -1,8 +1,9 @@
 //! A task's past in words, for assertions: `a ok, b failed, b undone, a undone, failed`.
 //!
-//! After a step's name: `ok`, `skipped`, `retries`, `failed`, `in doubt`, `scratch lost`, `rebuilt`, `undone`, `waived`,
-//! `undo retries`, `undo in doubt`, `undo failed`; of a probe `found done`, `found not done`; of an operator `redriven`,
-//! `supplied`, `undo redriven`, `undo settled`. A state in which the task comes to rest stands where it did.
+//! After a step's name: `ok`, `skipped`, `retries`, `waits`, `signalled`, `falls back`, `failed`, `in doubt`,
+//! `scratch lost`, `rebuilt`, `undone`, `waived`, `undo retries`, `undo in doubt`, `undo failed`; of a probe `found done`,
+//! `found not done`; of an operator `redriven`, `supplied`, `undo redriven`, `undo settled`. A state in which the task
+//! comes to rest stands where it did.
 
 use counterstep_kernel::record::{History, TaskRecord};
 
@@ -21,6 +22,9 @@ pub fn of(record: &TaskRecord, history: &History) -> String {
             "step_skipped" => "skipped",
             "step_retries" => "retries",
             "step_failed" => "failed",
+            "step_waits" => "waits",
+            "signal_received" => "signalled",
+            "step_falls_back" => "falls back",
             "step_in_doubt" => "in doubt",
             "step_scratch_lost" => "scratch lost",
             "step_rebuilt" => "rebuilt",

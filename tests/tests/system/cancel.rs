@@ -12,10 +12,6 @@ use counterstep_tests::services::{self, QUICK};
 use counterstep_tests::wait::{SOON, until};
 use serde_json::from_str;
 use std::net::TcpListener;
-use std::time::Duration;
-
-/// What the command line promises of a server that cannot be reached.
-const UNREACHABLE_WITHIN: Duration = Duration::from_secs(10);
 
 fn tasks(place: &Place, api: &Api, arguments: &[&str]) -> Ended {
     run(place.path(), &[&["tasks", "--url", api.url()], arguments].concat())
@@ -109,7 +105,6 @@ fn an_api_that_does_not_run_is_named_and_ends_the_command_with_69() {
     let address = TcpListener::bind("127.0.0.1:0").and_then(|it| it.local_addr()).expect("a free port").to_string();
     let ended = tasks(&place, &Api::at(&address), &["list"]);
     ended.assert_code(69).assert_says(&address);
-    assert!(ended.took < UNREACHABLE_WITHIN, "{ended:#?}");
 }
 
 #[test]
@@ -120,5 +115,4 @@ fn a_server_that_accepts_and_never_answers_counts_as_unreachable() {
     let address = silent.local_addr().expect("its address").to_string();
     let ended = tasks(&place, &Api::at(&address), &["list"]);
     ended.assert_code(69).assert_says(&address);
-    assert!(ended.took < UNREACHABLE_WITHIN, "{ended:#?}");
 }

@@ -108,15 +108,33 @@ async fn at(count: &AtomicU64, tasks: u64) {
     .await;
 }
 
-/// Waits until one of the logs says so.
-fn logged(processes: &[&Process], what: &str, marks: &[&str]) {
-    until_now(what, LATER, || {
-        let says = |process: &&Process| {
-            let log = process.log();
-            marks.iter().any(|mark| log.contains(mark))
-        };
-        processes.iter().any(says).then_some(())
-    });
+/// What the logs of some processes say because of a fault, which is to strike after this has been made.
+struct Evidence {
+    what: &'static str,
+    marks: &'static [&'static str],
+    before: usize,
+}
+
+impl Evidence {
+    fn of(what: &'static str, marks: &'static [&'static str], processes: &[&Process]) -> Self {
+        let mut evidence = Self { what, marks, before: 0 };
+        evidence.before = evidence.count(processes);
+        evidence
+    }
+
+    fn count(&self, processes: &[&Process]) -> usize {
+        let logs = processes.iter().map(|process| process.log());
+        logs.map(|log| self.marks.iter().map(|mark| log.matches(mark).count()).sum::<usize>()).sum()
+    }
+
+    /// Whether they say it more often than before the fault.
+    fn is_there(&self, processes: &[&Process]) -> bool {
+        self.count(processes) > self.before
+    }
+
+    fn is_waited_for(&self, processes: &[&Process]) {
+        until_now(&format!("a log that says {}", self.what), LATER, || self.is_there(processes).then_some(()));
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -142,6 +160,8 @@ async fn a_thousand_tasks_complete_whatever_fails_meanwhile() {
 
     at(&count, 150).await;
     let (paused, paused_id) = paused;
+    let fenced = ["fenced: ", "lease is lost"].as_slice();
+    let fenced = Evidence::of("that the worker which stood still was fenced", fenced, &[&paused]);
     let held = until("a task on the worker that is to stand still", LATER, || async {
         paused.signal(Signal::Stop);
         let held = rows.leased_to(&paused_id).await;
@@ -158,15 +178,30 @@ async fn a_thousand_tasks_complete_whatever_fails_meanwhile() {
     .await;
     paused.signal(Signal::Continue);
 
+    // Each fault has words of its own in the logs, and they are asked for in the end: whatever strikes meanwhile, a fault
+    // that nobody noticed proves nothing.
+    let all = [&served[0].process, &served[1].process, &paused, &steady.0, &replacement.0];
+    let expect = |what, marks| Evidence::of(what, marks, &all);
     at(&count, 300).await;
+    let database =
+        expect("that the database was away", &["the database does not answer", "answer to a commit was lost"]);
     servers.postgres.restart();
     at(&count, 400).await;
+    let restarted = expect("that the connection to NATS was lost", &["the connection to NATS was lost"]);
     servers.nats.restart();
     at(&count, 500).await;
-    servers.redis.flush();
+    let flushed = expect("that Redis lost a lock", &["the lock was gone"]);
+    // A lock is held for moments, and one flush may fall between them.
+    until("a flush that takes a lock away", LATER, || async {
+        servers.redis.flush();
+        flushed.is_there(&all).then_some(())
+    })
+    .await;
     at(&count, 550).await;
+    let stopped = expect("that Redis was away", &["going on without"]);
     servers.redis.stop();
     at(&count, 650).await;
+    let wiped = expect("that a stream was lost", &["the stream was gone, with its messages; made it again"]);
     servers.nats.stop();
     servers.nats.wipe_store();
     servers.nats.begin();
@@ -179,11 +214,10 @@ async fn a_thousand_tasks_complete_whatever_fails_meanwhile() {
     assert_all_completed(&apis, &tasks).await;
     println!("all are complete and verified {:?} after the last was accepted", began.elapsed());
 
-    let all = [&served[0].process, &served[1].process, &paused, &steady.0, &replacement.0];
-    logged(&[&paused], "that the worker which stood still was fenced", &["fenced: ", "lease is lost"]);
-    logged(&all, "that the database was away", &["the database does not answer", "answer to a commit was lost"]);
-    logged(&all, "that NATS was away", &["the relay will", "the queue does not answer"]);
-    logged(&all, "that Redis was away", &["going on without"]);
+    fenced.is_waited_for(&[&paused]);
+    for evidence in [database, restarted, flushed, stopped, wiped] {
+        evidence.is_waited_for(&all);
+    }
     assert!(servers.s3.refused() > refused, "the object store refused nothing");
 
     rows.assert_no_orphans().await;

@@ -42,6 +42,10 @@ impl NatsSignals {
 impl Signals for NatsSignals {
     fn send(&self, signal: Signal) {
         self.local.send(signal);
+        // Only this process looks at every change of its own tasks; what the others wait for is a rest or a cancel.
+        if matches!(signal, Signal::Changed(_)) {
+            return;
+        }
         match self.out.try_send(signal) {
             // Full: the connection does not keep up, or is gone. Polls and heartbeats find out by themselves.
             Ok(()) | Err(TrySendError::Full(_) | TrySendError::Closed(_)) => {}
@@ -50,6 +54,10 @@ impl Signals for NatsSignals {
 
     fn subscribe(&self) -> BoxStream<'static, Signal> {
         self.local.subscribe()
+    }
+
+    fn cancels_of(&self, task: TaskId) -> BoxStream<'static, ()> {
+        self.local.cancels_of(task)
     }
 }
 

@@ -13,7 +13,7 @@ use async_nats::jetstream::stream::{self, DiscardPolicy, RetentionPolicy, Storag
 use counterstep_contracts::QueueName;
 use counterstep_kernel::ports::QueueError;
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// One of the streams of this program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -32,8 +32,8 @@ pub(super) struct Streams {
     pub(super) names: Names,
     pub(super) options: NatsOptions,
     consumers: Mutex<HashMap<QueueName, PullConsumer>>,
-    /// Streams that were there, and in which connection.
-    seen: Mutex<HashMap<Kind, u64>>,
+    /// Streams that were there, and in which connection; `None`: in an earlier one, or it is uncertain.
+    seen: Mutex<HashMap<Kind, Option<u64>>>,
     /// One process makes one thing at a time: a hundred publishers would all ask for the same stream.
     making: tokio::sync::Mutex<()>,
 }
@@ -101,22 +101,27 @@ impl Streams {
     /// listens on a subject without a stream, the server reports no missing one, and the ack just never comes.
     pub(super) async fn stream(&self, kind: Kind) -> Result<(), QueueError> {
         let connects = self.link.connects();
-        let seen = || self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        if seen().get(&kind) == Some(&connects) {
+        if self.seen().get(&kind) == Some(&Some(connects)) {
             return Ok(());
         }
         let _one = self.making.lock().await;
-        if seen().get(&kind) == Some(&connects) {
+        if self.seen().get(&kind) == Some(&Some(connects)) {
             return Ok(());
         }
         self.make_stream(kind).await?;
-        seen().insert(kind, connects);
+        self.seen().insert(kind, Some(connects));
         Ok(())
     }
 
     /// Forgets that a stream was there.
     pub(super) fn forget_stream(&self, kind: Kind) {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner).remove(&kind);
+        if let Some(connection) = self.seen().get_mut(&kind) {
+            *connection = None;
+        }
+    }
+
+    fn seen(&self) -> MutexGuard<'_, HashMap<Kind, Option<u64>>> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Makes a stream, unless it is there.
@@ -128,7 +133,11 @@ impl Streams {
     async fn make_stream(&self, kind: Kind) -> Result<(), QueueError> {
         let config = self.config(kind);
         match self.context.get_stream(&config.name).await {
-            Ok(found) => return covers(&found.cached_info().config, &config),
+            Ok(found) => {
+                covers(&found.cached_info().config, &config)?;
+                self.seen().entry(kind).or_insert(None);
+                return Ok(());
+            }
             Err(error) => match error.kind() {
                 GetStreamErrorKind::JetStream(error) if error.error_code() == ErrorCode::STREAM_NOT_FOUND => {}
                 _ => return Err(QueueError(format!("looking for the stream `{}`: {error}", config.name))),
@@ -137,7 +146,12 @@ impl Streams {
         let name = config.name.clone();
         match self.context.create_stream(config).await {
             Ok(_) => {
-                tracing::info!(stream = %name, "made a stream");
+                // It takes messages with it, and what its operator has set: worth more than a line in passing.
+                let before = self.seen().insert(kind, None);
+                match before {
+                    Some(_) => tracing::warn!(stream = %name, "the stream was gone, with its messages; made it again"),
+                    None => tracing::info!(stream = %name, "made a stream"),
+                }
                 self.cached().clear();
                 Ok(())
             }

@@ -5,7 +5,7 @@ use super::fault::{Fault, name, parse, parse_some, words};
 use super::statement::{Statement, Str, interval, some_time, time, values};
 use counterstep_contracts::{Attempt, ChangeId, Direction, Epoch, Outcome, StepNo, TaskId};
 use counterstep_kernel::record::AttemptRow;
-use counterstep_kernel::transition::{AttemptWrite, Kept};
+use counterstep_kernel::transition::{AttemptWrite, Kept, Transition};
 use diesel::pg::data_types::{PgInterval, PgTimestamp};
 use diesel::prelude::Queryable;
 use diesel::sql_types as sql;
@@ -20,22 +20,23 @@ pub(super) const STARTED: &str = "attempts_pkey";
 const START: &str = ", attempts_started AS (INSERT INTO attempts
     (task, step, direction, attempt, epoch, prefix, outcome, error, started_at, ended_at, sweep_after, intent,
      change_id, ended_by)
-  SELECT t.id, u.step, u.direction, u.attempt, u.epoch, u.prefix, u.outcome, u.error, t.now,
-     CASE WHEN u.outcome IS NOT NULL THEN t.now END, t.now + u.sweep_after, u.intent, t.change_id,
-     CASE WHEN u.outcome IS NOT NULL THEN t.change_id END
-  FROM t, ";
+  SELECT u.task, u.step, u.direction, u.attempt, u.epoch, u.prefix, u.outcome, u.error, now(),
+     CASE WHEN u.outcome IS NOT NULL THEN now() END, now() + u.sweep_after, u.intent, u.change_id,
+     CASE WHEN u.outcome IS NOT NULL THEN u.change_id END
+  FROM ok, ";
 
-const START_AS: &str = " AS u (step, direction, attempt, epoch, prefix, outcome, error, sweep_after, intent))";
+const START_AS: &str = " AS u (task, change_id, step, direction, attempt, epoch, prefix, outcome, error, sweep_after,
+     intent) WHERE ok.every)";
 
 // A sweep may condemn a row between our snapshot and our lock on it: the condition is then looked at again on the row as
 // the sweep has left it, and the count falls short.
 const END: &str = ", attempts_ended AS (UPDATE attempts a SET
-     outcome = u.outcome, error = u.error, ended_at = t.now, ended_by = t.change_id,
-     intent = coalesce(u.intent, a.intent), sweep_after = CASE WHEN u.now THEN t.now ELSE a.sweep_after END
-  FROM t, ";
+     outcome = u.outcome, error = u.error, ended_at = now(), ended_by = u.change_id,
+     intent = coalesce(u.intent, a.intent), sweep_after = CASE WHEN u.now THEN now() ELSE a.sweep_after END
+  FROM ok, ";
 
-const END_AS: &str = " AS u (step, direction, attempt, outcome, error, intent, now)
-  WHERE a.task = t.id AND a.step = u.step AND a.direction = u.direction AND a.attempt = u.attempt
+const END_AS: &str = " AS u (task, change_id, step, direction, attempt, outcome, error, intent, now)
+  WHERE ok.every AND a.task = u.task AND a.step = u.step AND a.direction = u.direction AND a.attempt = u.attempt
     AND a.outcome IS NULL AND (u.outcome <> 'succeeded' OR a.intent = 'open')
   RETURNING 1)";
 
@@ -44,8 +45,11 @@ pub(super) const END_OR_REFUSE: &str = ",
   CASE WHEN (SELECT count(*) FROM attempts_ended) = ? THEN TRUE ELSE counterstep_refuse('attempts_open') END";
 
 // Never a row that the same statement ends: that one was open before.
-const RELEASE: &str = ", attempts_released AS (UPDATE attempts a SET intent = 'open', sweep_after = t.now
-  FROM t WHERE a.task = t.id AND a.step = ANY(?) AND a.intent = 'kept')";
+const RELEASE: &str = ", attempts_released AS (UPDATE attempts a SET intent = 'open', sweep_after = now()
+  FROM ok, ";
+
+const RELEASE_AS: &str = " AS u (task, step)
+  WHERE ok.every AND a.task = u.task AND a.step = u.step AND a.intent = 'kept')";
 
 struct Start<'a> {
     key: (StepNo, Direction, Attempt),
@@ -69,7 +73,7 @@ struct End<'a> {
 /// The attempts of a change. A statement touches a row once: what comes upon the same attempt later in the change is put
 /// together here.
 #[derive(Default)]
-pub(super) struct Writes<'a> {
+struct Writes<'a> {
     starts: Vec<Start<'a>>,
     ends: Vec<End<'a>>,
     releases: Vec<i32>,
@@ -77,7 +81,7 @@ pub(super) struct Writes<'a> {
 
 impl<'a> Writes<'a> {
     /// Puts the attempts of a change together, in order.
-    pub(super) fn of(attempts: &'a [AttemptWrite]) -> Result<Self, Fault> {
+    fn of(attempts: &'a [AttemptWrite]) -> Result<Self, Fault> {
         let mut writes = Self::default();
         for attempt in attempts {
             writes.add(attempt)?;
@@ -133,46 +137,88 @@ impl<'a> Writes<'a> {
         }
         Ok(())
     }
+}
 
-    /// How many rows that are there must end; where there are any, the answer needs [`END_OR_REFUSE`].
-    pub(super) fn to_end(&self) -> Option<i64> {
-        (!self.ends.is_empty()).then(|| i64::try_from(self.ends.len()).unwrap_or(i64::MAX))
+/// Adds the attempts of some changes. Gives how many rows that are there must end; where there are any, the answer needs
+/// [`END_OR_REFUSE`].
+pub(super) fn put<'a, Row>(
+    statement: &mut Statement<'a, Row>,
+    changes: &[&'a Transition],
+) -> Result<Option<i64>, Fault> {
+    let (mut starts, mut ends, mut releases) = (Rows::default(), Rows::default(), Rows::default());
+    for change in changes.iter().copied() {
+        let writes = Writes::of(&change.attempts)?;
+        starts.add(change, writes.starts);
+        ends.add(change, writes.ends);
+        releases.add(change, writes.releases);
     }
+    let to_end = ends.rows.len();
+    start(statement, starts);
+    end(statement, ends);
+    if !releases.rows.is_empty() {
+        let Rows { tasks, rows, .. } = releases;
+        statement.push_table(RELEASE, rows.len(), values![tasks, rows], RELEASE_AS);
+    }
+    Ok((to_end > 0).then(|| i64::try_from(to_end).unwrap_or(i64::MAX)))
+}
 
-    /// Adds the pieces that are needed.
-    pub(super) fn put<Row>(self, statement: &mut Statement<'a, Row>) {
-        let Self { starts, ends, releases } = self;
-        if !starts.is_empty() {
-            let (mut outcomes, mut errors) = (Vec::new(), Vec::new());
-            let (mut prefixes, mut intents): (Vec<Str<'a>>, Vec<Str<'a>>) = (Vec::new(), Vec::new());
-            let (steps, directions, attempts) = keys(starts.iter().map(|start| start.key));
-            let (epochs, sweeps) =
-                starts.iter().map(|start| (start.epoch.0, start.sweep_after)).unzip::<_, _, Vec<_>, Vec<_>>();
-            for start in starts {
-                let (outcome, error) = start.ended.unzip();
-                outcomes.push(outcome.map(|outcome| Str::Borrowed(outcome.as_str())));
-                errors.push(error.flatten());
-                prefixes.push(start.prefix);
-                intents.push(start.intent.into());
-            }
-            let rows = prefixes.len();
-            let binds = values![steps, directions, attempts, epochs, prefixes, outcomes, errors, sweeps, intents];
-            statement.push_table(START, rows, binds, START_AS);
-        }
-        if !ends.is_empty() {
-            let (steps, directions, attempts) = keys(ends.iter().map(|end| end.key));
-            let outcomes: Vec<Str<'a>> = ends.iter().map(|end| end.outcome.as_str().into()).collect();
-            let intents: Vec<Option<Str<'a>>> = ends.iter().map(|end| end.intent.map(Str::Borrowed)).collect();
-            let now: Vec<bool> = ends.iter().map(|end| end.now).collect();
-            let errors: Vec<Option<Str<'a>>> = ends.into_iter().map(|end| end.error).collect();
-            let rows = now.len();
-            let binds = values![steps, directions, attempts, outcomes, errors, intents, now];
-            statement.push_table(END, rows, binds, END_AS);
-        }
-        if !releases.is_empty() {
-            statement.push(RELEASE, values![releases]);
-        }
+/// Rows of several changes, and whose they are.
+struct Rows<T> {
+    tasks: Vec<Uuid>,
+    changes: Vec<Uuid>,
+    rows: Vec<T>,
+}
+
+impl<T> Default for Rows<T> {
+    fn default() -> Self {
+        Self { tasks: Vec::new(), changes: Vec::new(), rows: Vec::new() }
     }
+}
+
+impl<T> Rows<T> {
+    fn add(&mut self, change: &Transition, rows: Vec<T>) {
+        self.tasks.extend(rows.iter().map(|_| change.task_id.0));
+        self.changes.extend(rows.iter().map(|_| change.change_id.0));
+        self.rows.extend(rows);
+    }
+}
+
+fn start<'a, Row>(statement: &mut Statement<'a, Row>, starts: Rows<Start<'a>>) {
+    let Rows { tasks, changes, rows: starts } = starts;
+    let rows = starts.len();
+    if rows == 0 {
+        return;
+    }
+    let (mut outcomes, mut errors) = (Vec::with_capacity(rows), Vec::with_capacity(rows));
+    let (mut prefixes, mut intents): (Vec<Str<'a>>, Vec<Str<'a>>) = (Vec::new(), Vec::new());
+    let (steps, directions, attempts) = keys(starts.iter().map(|start| start.key));
+    let (epochs, sweeps) =
+        starts.iter().map(|start| (start.epoch.0, start.sweep_after)).unzip::<_, _, Vec<_>, Vec<_>>();
+    for start in starts {
+        let (outcome, error) = start.ended.unzip();
+        outcomes.push(outcome.map(|outcome| Str::Borrowed(outcome.as_str())));
+        errors.push(error.flatten());
+        prefixes.push(start.prefix);
+        intents.push(start.intent.into());
+    }
+    let binds =
+        values![tasks, changes, steps, directions, attempts, epochs, prefixes, outcomes, errors, sweeps, intents];
+    statement.push_table(START, rows, binds, START_AS);
+}
+
+fn end<'a, Row>(statement: &mut Statement<'a, Row>, ends: Rows<End<'a>>) {
+    let Rows { tasks, changes, rows: ends } = ends;
+    let rows = ends.len();
+    if rows == 0 {
+        return;
+    }
+    let (steps, directions, attempts) = keys(ends.iter().map(|end| end.key));
+    let outcomes: Vec<Str<'a>> = ends.iter().map(|end| end.outcome.as_str().into()).collect();
+    let intents: Vec<Option<Str<'a>>> = ends.iter().map(|end| end.intent.map(Str::Borrowed)).collect();
+    let now: Vec<bool> = ends.iter().map(|end| end.now).collect();
+    let errors: Vec<Option<Str<'a>>> = ends.into_iter().map(|end| end.error).collect();
+    let binds = values![tasks, changes, steps, directions, attempts, outcomes, errors, intents, now];
+    statement.push_table(END, rows, binds, END_AS);
 }
 
 fn keys<'a>(keys: impl Iterator<Item = (StepNo, Direction, Attempt)>) -> (Vec<i32>, Vec<Str<'a>>, Vec<i32>) {

@@ -1,10 +1,10 @@
 //! The table `audit`. Entries are only ever added.
 
 use super::fault::{Fault, name, parse, parse_some, read_json, write_json};
-use super::statement::{Statement, Str, time, values};
+use super::statement::{Statement, Str, rows_of, time, values};
 use counterstep_contracts::{Attempt, AuditSeq, ChangeId, Epoch, StepNo, TaskId};
 use counterstep_kernel::record::AuditRow;
-use counterstep_kernel::transition::AuditEntry;
+use counterstep_kernel::transition::{AuditEntry, Transition};
 use diesel::pg::data_types::PgTimestamp;
 use diesel::prelude::Queryable;
 use diesel::sql_types as sql;
@@ -12,15 +12,16 @@ use uuid::Uuid;
 
 const INSERT: &str = ", audit_added AS (INSERT INTO audit
     (task, seq, at, event, from_status, to_status, step, step_from, step_to, attempt, epoch, actor, details, change_id)
-  SELECT t.id, u.seq, t.now, u.event, u.from_status, u.to_status, u.step, u.step_from, u.step_to, u.attempt, u.epoch,
-     u.actor, u.details, t.change_id
-  FROM t, ";
+  SELECT u.task, u.seq, now(), u.event, u.from_status, u.to_status, u.step, u.step_from, u.step_to, u.attempt,
+     u.epoch, u.actor, u.details, u.change_id
+  FROM ok, ";
 
-const AS: &str = " AS u (seq, event, from_status, to_status, step, step_from, step_to,
-     attempt, epoch, actor, details))";
+const AS: &str = " AS u (task, change_id, seq, event, from_status, to_status, step, step_from, step_to,
+     attempt, epoch, actor, details) WHERE ok.every)";
 
 /// Adds entries.
-pub(super) fn insert<'a, Row>(statement: &mut Statement<'a, Row>, entries: &'a [AuditEntry]) -> Result<(), Fault> {
+pub(super) fn insert<'a, Row>(statement: &mut Statement<'a, Row>, changes: &[&'a Transition]) -> Result<(), Fault> {
+    let ((tasks, changes), entries) = rows_of(changes, |change| change.audit.iter());
     if entries.is_empty() {
         return Ok(());
     }
@@ -28,6 +29,8 @@ pub(super) fn insert<'a, Row>(statement: &mut Statement<'a, Row>, entries: &'a [
     let actors = entries.iter().map(|entry| name("audit.actor", &entry.actor)).collect::<Result<Vec<_>, _>>()?;
     let details = entries.iter().map(|entry| write_json(&entry.details)).collect::<Result<Vec<Str<'a>>, _>>()?;
     let binds = values![
+        tasks,
+        changes,
         entries.iter().map(|entry| entry.seq.0).collect::<Vec<_>>(),
         events,
         entries.iter().map(|entry| entry.from.map(|status| status.as_str().into())).collect::<Vec<Option<Str<'a>>>>(),

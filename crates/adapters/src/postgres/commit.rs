@@ -1,9 +1,12 @@
-//! One transition, written by one statement. Puts the pieces together that the change needs, and reads the server's
-//! answer; must not find out what ought to happen.
+//! Changes of tasks, one or many, written by one statement. Puts the pieces together that they need, and reads the
+//! server's answer; must not find out what ought to happen.
 //!
-//! The pieces are the parts of one `WITH`, the guarded row first, and only those that the change needs: the server starts a
+//! The pieces are the parts of one `WITH`, the guarded rows first, and only those that are needed: the server starts a
 //! plan for each, work or no work. How many texts that makes is a matter of what the engine does, not of how much: a few
 //! dozen at most, each prepared once on a connection.
+//!
+//! The statement writes all of its changes or none. A guard that does not hold is nothing to wonder about where the
+//! change comes alone; among others it ends the statement, and each of them comes again, alone.
 
 use super::fault::Fault;
 use super::pool::Lent;
@@ -11,13 +14,17 @@ use super::statement::{Statement, time, values};
 use super::{attempts, audit, idempotency, outbox, steps, tasks};
 use counterstep_contracts::{Epoch, Rev};
 use counterstep_kernel::ports::{CommitError, Committed};
-use counterstep_kernel::transition::{Guard, Transition};
+use counterstep_kernel::transition::{Guard, TaskWrite, Transition};
 use diesel::pg::data_types::PgTimestamp;
 use diesel::sql_types::{Bool, Timestamptz};
 
 const NEW: Guard = Guard::Free { rev: Rev(0) };
 
 type Answer = (Timestamptz, Bool);
+
+/// No row where nothing was written. Where some of the guards held, their rows have been: then the statement must fail.
+const ALL_OR_NONE: &str =
+    " FROM ok WHERE CASE WHEN ok.every THEN TRUE WHEN ok.held = 0 THEN FALSE ELSE counterstep_refuse('guards') END";
 
 /// Writes everything, or says why nothing was.
 pub(super) async fn write(lent: &Lent, guard: Guard, transition: &Transition) -> Result<Committed, Fault> {
@@ -26,7 +33,11 @@ pub(super) async fn write(lent: &Lent, guard: Guard, transition: &Transition) ->
         check_guard(lent, guard, transition).await?;
         return Err(Fault::Corrupt(misfit.to_owned()));
     }
-    let written = lent.rows::<Answer, (PgTimestamp, bool)>(assemble(guard, transition)?).await;
+    if cannot_hold(guard, transition) {
+        return Err(CommitError::Stale.into());
+    }
+    let statement = assemble(Statement::new(), &[guard], &[transition])?;
+    let written = lent.rows::<Answer, (PgTimestamp, bool)>(statement).await;
     match written {
         Ok(rows) => match rows.first() {
             Some((now, _)) => Ok(Committed { now: time(*now) }),
@@ -49,6 +60,37 @@ pub(super) async fn write(lent: &Lent, guard: Guard, transition: &Transition) ->
     }
 }
 
+/// Which changes may share a statement.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// Of tasks that are there.
+    Old,
+    /// Of tasks that get their row.
+    New,
+}
+
+/// Among which others a change may be written; `None`: it comes alone.
+pub(super) fn kind(guard: Guard, transition: &Transition) -> Option<Kind> {
+    let fits = transition.task.is_some() && misfit(guard, transition).is_none() && !cannot_hold(guard, transition);
+    fits.then_some(if guard == NEW { Kind::New } else { Kind::Old })
+}
+
+/// Writes changes of one kind, of different tasks. `None`: not one of them was written, and each should come alone.
+pub(super) async fn write_all(lent: &Lent, changes: &[(Guard, &Transition)]) -> Result<Option<Committed>, Fault> {
+    let (guards, transitions): (Vec<_>, Vec<_>) = changes.iter().copied().unzip();
+    let statement = assemble(Statement::of_many(), &guards, &transitions)?;
+    match lent.rows::<Answer, (PgTimestamp, bool)>(statement).await {
+        Ok(rows) => Ok(rows.first().map(|(now, _)| Committed { now: time(*now) })),
+        Err(fault @ Fault::Lost(_)) => Err(fault),
+        Err(_) => Ok(None),
+    }
+}
+
+/// A row that is not there has no lease that could have run out.
+fn cannot_hold(guard: Guard, transition: &Transition) -> bool {
+    guard == NEW && transition.task.as_ref().is_some_and(|write| write.needs_expired_lease)
+}
+
 /// What the change contradicts itself in.
 fn misfit(guard: Guard, transition: &Transition) -> Option<&'static str> {
     let (Guard::Lease { rev, .. } | Guard::Free { rev }) = guard;
@@ -62,31 +104,34 @@ fn misfit(guard: Guard, transition: &Transition) -> Option<&'static str> {
     }
 }
 
-fn assemble(guard: Guard, transition: &Transition) -> Result<Statement<'_, Answer>, Fault> {
-    let mut statement = Statement::new();
-    match &transition.task {
-        None => tasks::receive(&mut statement, transition.change_id, transition.task_id),
-        // A row that is not there has no lease that could have run out.
-        Some(write) if guard == NEW && write.needs_expired_lease => return Err(CommitError::Stale.into()),
-        Some(write) if guard == NEW => tasks::insert(&mut statement, transition.change_id, write)?,
-        Some(write) => tasks::update(&mut statement, transition.change_id, guard, write)?,
+fn assemble<'a>(
+    mut statement: Statement<'a, Answer>,
+    guards: &[Guard],
+    changes: &[&'a Transition],
+) -> Result<Statement<'a, Answer>, Fault> {
+    let ids = changes.iter().map(|change| change.change_id.0).collect();
+    let writes: Vec<&TaskWrite> = changes.iter().filter_map(|change| change.task.as_ref()).collect();
+    if writes.is_empty() {
+        tasks::receive(&mut statement, changes.iter().map(|change| change.task_id.0).collect());
+    } else if guards.contains(&NEW) {
+        tasks::insert(&mut statement, ids, &writes)?;
+    } else {
+        tasks::update(&mut statement, ids, guards, &writes)?;
     }
-    steps::put(&mut statement, &transition.steps)?;
-    let writes = attempts::Writes::of(&transition.attempts)?;
-    let to_end = writes.to_end();
-    writes.put(&mut statement);
-    audit::insert(&mut statement, &transition.audit)?;
-    outbox::insert(&mut statement, &transition.outbox, &transition.events)?;
-    let has_key = idempotency::write(&mut statement, transition.idempotency.as_ref())?;
-    statement.push(" SELECT t.now, TRUE", values![]);
+    steps::put(&mut statement, changes)?;
+    let to_end = attempts::put(&mut statement, changes)?;
+    audit::insert(&mut statement, changes)?;
+    outbox::insert(&mut statement, changes)?;
+    let keys = idempotency::put(&mut statement, changes)?;
+    statement.push(" SELECT now(), TRUE", values![]);
     // Columns of the answer, so that they are looked at before the statement can end well.
     if let Some(number) = to_end {
         statement.push(attempts::END_OR_REFUSE, values![number]);
     }
-    if has_key {
-        statement.push(idempotency::PUT_OR_REFUSE, values![]);
+    if let Some(number) = keys {
+        statement.push(idempotency::PUT_OR_REFUSE, values![number]);
     }
-    statement.push(" FROM t", values![]);
+    statement.push(ALL_OR_NONE, values![]);
     Ok(statement)
 }
 

@@ -1,15 +1,13 @@
-//! What goes wrong inside a store call, and what the ports call it; and the way of values between rows and words. Must
-//! not decide whether to try again.
+//! What goes wrong inside a store call, and what the ports call it; and how texts are written. Must not decide whether
+//! to try again.
 
 use super::statement::Str;
+use crate::columns::{self, Unreadable};
+pub(super) use crate::columns::{count, micros, parse, parse_some, read_json};
 use counterstep_kernel::ports::{CommitError, StoreError};
 use diesel::result::{DatabaseErrorKind, Error as DieselError};
 use serde::Serialize;
-use serde::de::DeserializeOwned;
 use std::borrow::Cow;
-use std::fmt::Display;
-use std::str::FromStr;
-use std::time::Duration;
 
 /// Why a call gave up.
 #[derive(Debug)]
@@ -39,6 +37,12 @@ impl Fault {
             Self::Lost(text) => Self::Unavailable(text),
             other => other,
         }
+    }
+}
+
+impl From<Unreadable> for Fault {
+    fn from(Unreadable(text): Unreadable) -> Self {
+        Self::Corrupt(text)
     }
 }
 
@@ -93,29 +97,9 @@ pub(super) fn judge(error: &DieselError) -> Option<Fault> {
     }
 }
 
-/// An enum from its column.
-pub(super) fn parse<T: FromStr<Err: Display>>(column: &str, text: &str) -> Result<T, Fault> {
-    text.parse().map_err(|error| Fault::Corrupt(format!("{column}: {error}")))
-}
-
-/// As [`parse`], of a column that may be empty.
-pub(super) fn parse_some<T: FromStr<Err: Display>>(column: &str, text: Option<&str>) -> Result<Option<T>, Fault> {
-    text.map(|text| parse(column, text)).transpose()
-}
-
-/// A count from its column.
-pub(super) fn count(column: &str, value: i64) -> Result<u32, Fault> {
-    u32::try_from(value).map_err(|error| Fault::Corrupt(format!("{column}: {error}")))
-}
-
-/// A value from its JSON column.
-pub(super) fn read_json<T: DeserializeOwned>(column: &str, text: &str) -> Result<T, Fault> {
-    serde_json::from_str(text).map_err(|error| Fault::Corrupt(format!("{column}: {error}")))
-}
-
 /// A value for its JSON column. A NUL in it is written as an escape, so that it can be stored and comes back.
 pub(super) fn write_json<T: Serialize>(value: &T) -> Result<Str<'static>, Fault> {
-    serde_json::to_string(value).map(Cow::Owned).map_err(|error| Fault::Corrupt(error.to_string()))
+    Ok(Cow::Owned(columns::write_json(value)?))
 }
 
 /// A text for its column. PostgreSQL takes no NUL in a text; in a name or a key it is refused.
@@ -129,10 +113,4 @@ pub(super) fn name<'a>(column: &str, text: &'a str) -> Result<Str<'a>, Fault> {
 /// A text for people to read: an error must not make its task unwritable, so a NUL becomes its picture, `␀`.
 pub(super) fn words(text: &str) -> Str<'_> {
     if text.contains('\0') { Cow::Owned(text.replace('\0', "\u{2400}")) } else { Cow::Borrowed(text) }
-}
-
-/// Microseconds. A duration beyond what fits means "never", and so does its greatest value.
-pub(super) fn micros(duration: Duration) -> i64 {
-    // A quarter of the range: added to any `now` it is still a time that PostgreSQL knows.
-    i64::try_from(duration.as_micros()).unwrap_or(i64::MAX).min(i64::MAX / 4)
 }

@@ -1,10 +1,10 @@
 //! The table `idempotency`.
 
 use super::fault::{Fault, name, read_json, write_json};
-use super::statement::{Bind, Statement, Str, interval, values};
+use super::statement::{Statement, Str, interval, rows_of, values};
 use counterstep_contracts::{TaskId, Tenant};
 use counterstep_kernel::ports::IdempotencyRow;
-use counterstep_kernel::transition::IdempotencyWrite;
+use counterstep_kernel::transition::{IdempotencyWrite, Transition};
 use diesel::sql_types as sql;
 use uuid::Uuid;
 
@@ -15,7 +15,10 @@ pub(super) const TAKEN: &str = "idempotency_key_taken";
 // the other and then finds its row.
 const PUT: &str = ", key_put AS (INSERT INTO idempotency AS i
     (tenant, key, task, fingerprint, answer, expires_at, change_id)
-  SELECT ?, ?, t.id, ?, ?, t.now + ?, t.change_id FROM t
+  SELECT u.tenant, u.key, u.task, u.fingerprint, u.answer, now() + u.expires_in, u.change_id
+  FROM ok, ";
+
+const PUT_AS: &str = " AS u (task, change_id, tenant, key, fingerprint, answer, expires_in) WHERE ok.every
   ON CONFLICT (tenant, key) DO UPDATE SET task = excluded.task, fingerprint = excluded.fingerprint,
      answer = excluded.answer, expires_at = excluded.expires_at, change_id = excluded.change_id
   WHERE i.task = excluded.task OR i.expires_at <= now()
@@ -23,33 +26,55 @@ const PUT: &str = ", key_put AS (INSERT INTO idempotency AS i
 
 /// A column of the commit's answer, behind [`PUT`].
 pub(super) const PUT_OR_REFUSE: &str = ",
-  CASE WHEN EXISTS (SELECT FROM key_put) THEN TRUE ELSE counterstep_refuse('idempotency_key_taken') END";
+  CASE WHEN (SELECT count(*) FROM key_put) = ? THEN TRUE ELSE counterstep_refuse('idempotency_key_taken') END";
 
-const DELETE: &str = ", key_deleted AS (DELETE FROM idempotency i USING t
-  WHERE i.tenant = ? AND i.key = ? AND i.task = t.id)";
+const DELETE: &str = ", key_deleted AS (DELETE FROM idempotency i USING ok, ";
 
-/// Adds a change of a key. Whether the answer needs [`PUT_OR_REFUSE`].
-pub(super) fn write<'a, Row>(
+const DELETE_AS: &str = " AS u (task, tenant, key)
+  WHERE ok.every AND i.tenant = u.tenant AND i.key = u.key AND i.task = u.task)";
+
+/// Adds the changes of keys. Gives how many rows are put; where there are any, the answer needs [`PUT_OR_REFUSE`].
+pub(super) fn put<'a, Row>(
     statement: &mut Statement<'a, Row>,
-    write: Option<&'a IdempotencyWrite>,
-) -> Result<bool, Fault> {
-    let (tenant, key, finished, expires_in) = match write {
-        None => return Ok(false),
-        Some(IdempotencyWrite::Abandon { tenant, key }) => {
-            statement.push(DELETE, values![name("idempotency.tenant", &tenant.0)?, name("idempotency.key", key)?]);
-            return Ok(false);
-        }
-        Some(IdempotencyWrite::Begin { tenant, key, expires_in }) => (tenant, key, None, *expires_in),
-        Some(IdempotencyWrite::Finish { tenant, key, fingerprint, answer, expires_in }) => {
-            let finished = (name("idempotency.fingerprint", fingerprint)?, write_json(answer)?);
-            (tenant, key, Some(finished), *expires_in)
-        }
-    };
-    let (fingerprint, answer): (Option<Str<'a>>, Option<Str<'a>>) = finished.unzip();
-    let (tenant, key) = (name("idempotency.tenant", &tenant.0)?, name("idempotency.key", key)?);
-    let binds: [Bind<'a>; 5] = values![tenant, key, fingerprint, answer, interval(expires_in)];
-    statement.push(PUT, binds);
-    Ok(true)
+    changes: &[&'a Transition],
+) -> Result<Option<i64>, Fault> {
+    let ((tasks, ids), writes) = rows_of(changes, |change| change.idempotency.iter());
+    let (mut put_tasks, mut put_ids, mut tenants, mut keys) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let (mut fingerprints, mut answers) = (Vec::<Option<Str<'a>>>::new(), Vec::<Option<Str<'a>>>::new());
+    let mut expiries = Vec::new();
+    let (mut gone_tasks, mut gone_tenants, mut gone_keys) = (Vec::new(), Vec::new(), Vec::new());
+    for ((write, task), id) in writes.into_iter().zip(tasks).zip(ids) {
+        let (tenant, key, finished, expires_in) = match write {
+            IdempotencyWrite::Abandon { tenant, key } => {
+                gone_tasks.push(task);
+                gone_tenants.push(name("idempotency.tenant", &tenant.0)?);
+                gone_keys.push(name("idempotency.key", key)?);
+                continue;
+            }
+            IdempotencyWrite::Begin { tenant, key, expires_in } => (tenant, key, None, *expires_in),
+            IdempotencyWrite::Finish { tenant, key, fingerprint, answer, expires_in } => {
+                let finished = (name("idempotency.fingerprint", fingerprint)?, write_json(answer)?);
+                (tenant, key, Some(finished), *expires_in)
+            }
+        };
+        let (fingerprint, answer) = finished.unzip();
+        put_tasks.push(task);
+        put_ids.push(id);
+        tenants.push(name("idempotency.tenant", &tenant.0)?);
+        keys.push(name("idempotency.key", key)?);
+        fingerprints.push(fingerprint);
+        answers.push(answer);
+        expiries.push(interval(expires_in));
+    }
+    let (to_put, to_delete) = (put_tasks.len(), gone_tasks.len());
+    if to_put > 0 {
+        let binds = values![put_tasks, put_ids, tenants, keys, fingerprints, answers, expiries];
+        statement.push_table(PUT, to_put, binds, PUT_AS);
+    }
+    if to_delete > 0 {
+        statement.push_table(DELETE, to_delete, values![gone_tasks, gone_tenants, gone_keys], DELETE_AS);
+    }
+    Ok((to_put > 0).then(|| i64::try_from(to_put).unwrap_or(i64::MAX)))
 }
 
 type SomeText = sql::Nullable<sql::Text>;

@@ -12,8 +12,10 @@ use diesel::sql_types::{Bool, Text};
 use diesel_async::{AsyncConnection, AsyncPgConnection, RunQueryDsl, SimpleAsyncConnection};
 
 /// Version and text of each migration, the oldest first. A migration that was ever released never changes.
-const MIGRATIONS: &[(&str, &str)] =
-    &[("20261121000000", include_str!("../../migrations/postgres/2026-11-21-000000_tasks/up.sql"))];
+const MIGRATIONS: &[(&str, &str)] = &[
+    ("20261121000000", include_str!("../../migrations/postgres/2026-11-21-000000_tasks/up.sql")),
+    ("20261122000016", include_str!("../../migrations/postgres/2026-11-22-000016_step_waits/up.sql")),
+];
 
 /// Of the lock under which migrations run: two programs that start at once would both find an empty database.
 const LOCK: &str = "SELECT pg_advisory_xact_lock(7234018831062117)";

@@ -9,6 +9,7 @@ mod commit;
 pub mod doctor;
 mod fault;
 mod finding;
+mod gate;
 mod idempotency;
 mod intents;
 mod migrate;
@@ -18,6 +19,7 @@ mod pool;
 mod statement;
 mod steps;
 mod tasks;
+mod together;
 
 pub use options::{OpenError, PostgresOptions};
 
@@ -34,6 +36,7 @@ use futures::future::BoxFuture;
 use options::Target;
 use pool::{Database, Lent};
 use std::time::Duration;
+use together::Together;
 
 /// For so long a message that one relay has taken is not given to another.
 const RELAY_HOLD: Duration = Duration::from_secs(15);
@@ -45,6 +48,7 @@ const LONGEST_LOOK_BACK: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 #[derive(Debug, Clone)]
 pub struct PostgresStore {
     database: Database,
+    together: Together,
 }
 
 impl PostgresStore {
@@ -62,7 +66,8 @@ impl PostgresStore {
             let limit = options.connect_timeout + options.statement_timeout;
             let looked = tokio::time::timeout(limit, migrate::check(&target)).await;
             looked.map_err(|_| OpenError::Connection(format!("no answer within {limit:?}")))??;
-            Ok(Self { database: Database::new(target, &options)? })
+            let database = Database::new(target, &options)?;
+            Ok(Self { together: Together::new(database.clone(), options.wait), database })
         })
     }
 
@@ -72,7 +77,8 @@ impl PostgresStore {
     /// # Errors
     /// [`OpenError`], for settings that cannot be used; a server that does not answer is found out by the first query.
     pub fn look(url: &str, options: &PostgresOptions) -> Result<Self, OpenError> {
-        Ok(Self { database: Database::new(Target::of(url, options)?, options)? })
+        let database = Database::new(Target::of(url, options)?, options)?;
+        Ok(Self { together: Together::new(database.clone(), options.wait), database })
     }
 
     /// Brings the schema up to date, with a role that may change it. Several may do so at once: one does the work.
@@ -82,18 +88,6 @@ impl PostgresStore {
     pub fn migrate(url: &str, options: &PostgresOptions) -> BoxFuture<'static, Result<(), OpenError>> {
         let target = Target::of(url, options);
         Box::pin(async move { migrate::run(&target?).await })
-    }
-
-    /// Whether the server answers: for a health check.
-    ///
-    /// # Errors
-    /// [`StoreError::Unavailable`] where it does not.
-    pub fn check(&self) -> BoxFuture<'_, Result<(), StoreError>> {
-        Box::pin(async move {
-            let lent = self.database.lend().await?;
-            let answered = lent.run("SELECT 1").await;
-            Ok(lent.settle(answered).map_err(Fault::of_a_read)?)
-        })
     }
 }
 
@@ -108,14 +102,11 @@ fn readable<Row, T>(rows: Vec<Row>, what: &str, decode: impl Fn(Row) -> Result<T
 #[async_trait]
 impl Store for PostgresStore {
     async fn load(&self, task: TaskId) -> Result<Option<TaskRecord>, StoreError> {
-        let rows: Vec<tasks::Read> = self.database.read(tasks::load(task)).await?;
-        Ok(rows.into_iter().next().map(tasks::decode).transpose()?)
+        self.together.load(task).await
     }
 
     async fn commit(&self, guard: Guard, transition: &Transition) -> Result<Committed, CommitError> {
-        let lent = self.database.lend().await?;
-        let written = commit::write(&lent, guard, transition).await;
-        Ok(lent.settle(written)?)
+        self.together.commit(guard, transition).await
     }
 
     async fn heartbeat(&self, task: TaskId, epoch: Epoch, ttl: Duration) -> Result<Heartbeat, StoreError> {

@@ -1,10 +1,10 @@
 //! The tables `outbox` and `poison`. Rows are never deleted: they say which change published what.
 
 use super::fault::{Fault, name, read_json, write_json};
-use super::statement::{Statement, Str, interval, time, values};
-use counterstep_contracts::{ChangeId, QueueName, TaskEvent};
+use super::statement::{Statement, Str, interval, rows_of, time, values};
+use counterstep_contracts::{ChangeId, QueueName};
 use counterstep_kernel::ports::{OutboxRow, Outgoing, Poison, PoisonRow};
-use counterstep_kernel::transition::OutboxWrite;
+use counterstep_kernel::transition::Transition;
 use diesel::pg::data_types::PgTimestamp;
 use diesel::sql_types as sql;
 use std::time::Duration;
@@ -14,32 +14,33 @@ const EVENTS: &str = "events";
 
 const INSERT: &str = ", outbox_added AS (INSERT INTO outbox
     (task, kind, queue, dispatch_seq, message, change_id, created_at, visible_at)
-  SELECT t.id, u.kind, u.queue, u.dispatch_seq, u.message, t.change_id, t.now, t.now
-  FROM t, ";
+  SELECT u.task, u.kind, u.queue, u.dispatch_seq, u.message, u.change_id, now(), now()
+  FROM ok, ";
 
-const AS: &str = " AS u (kind, queue, dispatch_seq, message))";
+const AS: &str = " AS u (task, change_id, kind, queue, dispatch_seq, message) WHERE ok.every)";
 
-/// Adds messages, and the events of the change in one row.
-pub(super) fn insert<'a, Row>(
-    statement: &mut Statement<'a, Row>,
-    messages: &'a [OutboxWrite],
-    events: &'a [TaskEvent],
-) -> Result<(), Fault> {
+/// Adds messages, and the events of each change in one row.
+pub(super) fn insert<'a, Row>(statement: &mut Statement<'a, Row>, changes: &[&'a Transition]) -> Result<(), Fault> {
+    let ((mut tasks, mut ids), messages) = rows_of(changes, |change| change.outbox.iter());
+    let ((event_tasks, event_ids), events) =
+        rows_of(changes, |change| Some(&change.events).into_iter().filter(|events| !events.is_empty()));
     if messages.is_empty() && events.is_empty() {
         return Ok(());
     }
+    tasks.extend(event_tasks);
+    ids.extend(event_ids);
     let mut kinds = vec![Str::from(WORK); messages.len()];
     let mut queues =
         messages.iter().map(|write| name("outbox.queue", &write.queue.0)).collect::<Result<Vec<_>, _>>()?;
     let mut texts = messages.iter().map(|write| write_json(&write.message)).collect::<Result<Vec<_>, _>>()?;
     let mut numbers: Vec<i64> = messages.iter().map(|write| write.message.dispatch_seq).collect();
-    if !events.is_empty() {
+    for events in events {
         kinds.push(Str::from(EVENTS));
         queues.push(Str::from(""));
-        texts.push(write_json(&events)?);
+        texts.push(write_json(events)?);
         numbers.push(0);
     }
-    statement.push_table(INSERT, numbers.len(), values![kinds, queues, numbers, texts], AS);
+    statement.push_table(INSERT, numbers.len(), values![tasks, ids, kinds, queues, numbers, texts], AS);
     Ok(())
 }
 

@@ -6,6 +6,7 @@
 
 use super::fault::micros;
 use counterstep_kernel::record::DbTime;
+use counterstep_kernel::transition::Transition;
 use diesel::QueryResult;
 use diesel::pg::Pg;
 use diesel::pg::data_types::{PgInterval, PgTimestamp};
@@ -27,6 +28,11 @@ pub(super) fn time(read: PgTimestamp) -> DbTime {
 /// As [`time`], of a column that may be empty.
 pub(super) fn some_time(read: Option<PgTimestamp>) -> Option<DbTime> {
     read.map(time)
+}
+
+/// A time for its column. Only for one that was worked out from a time of the database's.
+pub(super) fn written(time: DbTime) -> PgTimestamp {
+    PgTimestamp(time.0.saturating_sub(EPOCH_2000))
 }
 
 /// A duration to add to the database's `now()`.
@@ -85,6 +91,8 @@ lists! {
     SomeTexts: Text;
     Ids: Id;
     Intervals: Interval;
+    SomeTimes: Time;
+    SomeIntervals: Interval;
 }
 
 binds! {
@@ -95,6 +103,7 @@ binds! {
     Id: sql::Nullable<sql::Uuid>, Option<Uuid>;
     Interval: sql::Nullable<sql::Interval>, Option<PgInterval>;
     Bytes: sql::Nullable<sql::Binary>, Option<Vec<u8>>;
+    Time: sql::Nullable<sql::Timestamptz>, Option<PgTimestamp>;
     Bools: sql::Array<sql::Bool>, Vec<bool>;
     Ints: sql::Array<sql::Integer>, Vec<i32>;
     SomeInts: sql::Array<sql::Nullable<sql::Integer>>, Vec<Option<i32>>;
@@ -104,6 +113,8 @@ binds! {
     SomeTexts: sql::Array<sql::Nullable<sql::Text>>, Vec<Option<Str<'a>>>;
     Ids: sql::Array<sql::Uuid>, Vec<Uuid>;
     Intervals: sql::Array<sql::Interval>, Vec<PgInterval>;
+    SomeTimes: sql::Array<sql::Nullable<sql::Timestamptz>>, Vec<Option<PgTimestamp>>;
+    SomeIntervals: sql::Array<sql::Nullable<sql::Interval>>, Vec<Option<PgInterval>>;
 }
 
 macro_rules! never_null {
@@ -128,7 +139,7 @@ never_null! {
     Bytes: Vec<u8>;
 }
 
-/// Up to so many rows of a commit go value by value, in a text for each number of rows; more go as arrays, in one text for
+/// Up to so many rows of a change go value by value, in a text for each number of rows; more go as arrays, in one text for
 /// all numbers. The server makes a table of its own for each array of `unnest`: for two rows of eleven columns that costs
 /// more than writing them.
 const FEW: usize = 3;
@@ -138,13 +149,19 @@ const FEW: usize = 3;
 pub(super) struct Statement<'a, Row = ()> {
     text: Vec<Cow<'static, str>>,
     binds: Vec<Bind<'a>>,
+    few: usize,
     row: PhantomData<fn() -> Row>,
 }
 
 impl<'a, Row> Statement<'a, Row> {
     /// Without a text yet.
     pub(super) fn new() -> Self {
-        Self { text: Vec::with_capacity(10), binds: Vec::with_capacity(72), row: PhantomData }
+        Self { text: Vec::with_capacity(24), binds: Vec::with_capacity(96), few: FEW, row: PhantomData }
+    }
+
+    /// As [`new`](Self::new), for as many changes as there are: one text, however many rows they have.
+    pub(super) fn of_many() -> Self {
+        Self { few: 0, ..Self::new() }
     }
 
     /// With its whole text, in which each `?` is to get a value, in that order. (Nothing else in it may be a `?`.)
@@ -170,7 +187,7 @@ impl<'a, Row> Statement<'a, Row> {
     ) {
         self.push(before, []);
         let row = ["?"; N].join(", ");
-        if rows > FEW {
+        if rows > self.few {
             self.text.push(Cow::Owned(format!("unnest({row})")));
             self.binds.extend(columns);
         } else {
@@ -211,6 +228,25 @@ impl<Row> QueryId for Statement<'_, Row> {
 
 impl<Row> Query for Statement<'_, Row> {
     type SqlType = Row;
+}
+
+/// The columns of task and change that all rows of a commit begin with.
+pub(super) type Keys = (Vec<Uuid>, Vec<Uuid>);
+
+/// The rows of one kind of several changes, and the keys of each.
+pub(super) fn rows_of<'a, T, I>(changes: &[&'a Transition], rows: impl Fn(&'a Transition) -> I) -> (Keys, Vec<T>)
+where
+    I: Iterator<Item = T>,
+{
+    let (mut tasks, mut ids, mut all) = (Vec::new(), Vec::new(), Vec::new());
+    for change in changes.iter().copied() {
+        for row in rows(change) {
+            tasks.push(change.task_id.0);
+            ids.push(change.change_id.0);
+            all.push(row);
+        }
+    }
+    ((tasks, ids), all)
 }
 
 /// The values of a statement, each as what it is.

@@ -1,7 +1,7 @@
 //! Statements on the table `tasks`, and what they read. Must not judge a change: what it is handed is written.
 
 use super::fault::{Fault, count, name, parse, parse_some, read_json, words, write_json};
-use super::statement::{Bind, Statement, Str, interval, some_time, time, values};
+use super::statement::{Statement, Str, interval, some_time, time, values};
 use super::steps;
 use counterstep_contracts::{AuditSeq, ChangeId, Epoch, Rev, TaskId, TaskStatus, Tenant};
 use counterstep_kernel::record::{TaskRecord, TaskRow, UndoGoal};
@@ -9,40 +9,61 @@ use counterstep_kernel::transition::{Guard, LeaseChange, TaskWrite, Time};
 use diesel::pg::data_types::{PgInterval, PgTimestamp};
 use diesel::prelude::Queryable;
 use diesel::sql_types as sql;
+use std::collections::HashMap;
 use uuid::Uuid;
 
-/// First piece of a commit: the guarded row. The pieces behind it take the task from `t`, so that a guard that does not
-/// hold leaves them nothing to write. Two writers of one task stand in line at its row, and the second one's condition
-/// is looked at again on what the first one wrote.
-// What never changes after the submission is not written again: a large request would be stored anew with each commit.
+/// First piece of a commit: the guarded rows. Two writers of one task stand in line at its row, and the second one's
+/// condition is looked at again on what the first one wrote.
 const UPDATE: &str = "WITH t AS (UPDATE tasks SET
-    change_id = ?, updated_at = now(), rev = ?, status = ?, waiting = ?, host = ?, queue = ?, epoch = ?,
-    lease_owner = CASE WHEN ? THEN lease_owner ELSE ? END,
-    lease_expires_at = CASE WHEN ? THEN lease_expires_at ELSE now() + ? END,
-    due_at = CASE WHEN ? THEN due_at ELSE now() + ? END,
-    deadline_at = CASE WHEN ? THEN deadline_at ELSE now() + ? END,
-    cancel_requested_at = coalesce(cancel_requested_at, now() + ?),
-    finished_at = CASE WHEN ? THEN finished_at ELSE now() + ? END,
-    goal = ?, recovery_attempts = ?, dispatch_seq = ?, audit_seq = ?, response = ?, failure = ?, residue = ?,
-    unclaimed_since = CASE WHEN ? AND (NOT ? OR lease_owner IS NULL) AND (NOT ? OR due_at IS NULL) THEN now() END
-  WHERE id = ? AND rev = ? AND epoch = coalesce(?, epoch)
-    AND (NOT ? OR lease_owner IS NULL OR lease_expires_at <= now())
-    AND (NOT ? OR lease_expires_at <= now())
-  RETURNING id, change_id, updated_at AS now)";
+    change_id = u.change_id, updated_at = now(), rev = u.rev, status = u.status, waiting = u.waiting, host = u.host,
+    queue = u.queue, epoch = u.epoch,
+    lease_owner = CASE WHEN u.lease_stays THEN tasks.lease_owner ELSE u.lease_owner END,
+    lease_expires_at = CASE WHEN u.lease_stays THEN tasks.lease_expires_at ELSE now() + u.ttl END,
+    due_at = CASE WHEN u.due_stays THEN tasks.due_at ELSE now() + u.due END,
+    deadline_at = CASE WHEN u.deadline_stays THEN tasks.deadline_at ELSE now() + u.deadline END,
+    cancel_requested_at = coalesce(tasks.cancel_requested_at, now() + u.cancel),
+    finished_at = CASE WHEN u.finished_stays THEN tasks.finished_at ELSE now() + u.finished END,
+    goal = u.goal, recovery_attempts = u.recovery_attempts, dispatch_seq = u.dispatch_seq, audit_seq = u.audit_seq,
+    response = u.response, failure = u.failure, residue = u.residue,
+    unclaimed_since = CASE WHEN u.claimable AND (NOT u.lease_stays OR tasks.lease_owner IS NULL)
+      AND (NOT u.undo_due_stays OR tasks.due_at IS NULL) THEN now() END
+  FROM ";
 
-/// The same for a task that has no row yet.
+// What never changes after the submission is not written again: a large request would be stored anew with each commit.
+const UPDATE_AS: &str = " AS u (id, guard_rev, guard_epoch, must_be_free, must_be_expired,
+    change_id, rev, status, waiting, host, queue, epoch, lease_stays, lease_owner, ttl, due_stays, due, deadline_stays,
+    deadline, cancel, finished_stays, finished, goal, recovery_attempts, dispatch_seq, audit_seq, response, failure,
+    residue, claimable, undo_due_stays)
+  WHERE tasks.id = u.id AND tasks.rev = u.guard_rev AND tasks.epoch = coalesce(u.guard_epoch, tasks.epoch)
+    AND (NOT u.must_be_free OR tasks.lease_owner IS NULL OR tasks.lease_expires_at <= now())
+    AND (NOT u.must_be_expired OR tasks.lease_expires_at <= now())
+  RETURNING 1)";
+
+/// The same for tasks that have no row yet.
 const INSERT: &str = "WITH t AS (INSERT INTO tasks (
+    id, tenant, task_type, version, definition_hash, request, traceparent,
     change_id, created_at, updated_at, rev, status, waiting, host, queue, epoch, lease_owner, lease_expires_at,
     due_at, deadline_at, cancel_requested_at, finished_at, goal, recovery_attempts, dispatch_seq, audit_seq,
-    response, failure, residue, unclaimed_since, id, tenant, task_type, version, definition_hash, request, traceparent)
-  VALUES (?, now(), now(), ?, ?, ?, ?, ?, ?, ?, now() + ?, now() + ?, now() + ?, now() + ?, now() + ?, ?, ?, ?, ?,
-    ?, ?, ?, CASE WHEN ? THEN now() END, ?, ?, ?, ?, ?, ?, ?)
-  ON CONFLICT (id) DO NOTHING
-  RETURNING id, change_id, updated_at AS now)";
+    response, failure, residue, unclaimed_since)
+  SELECT u.id, u.tenant, u.task_type, u.version, u.definition_hash, u.request, u.traceparent,
+    u.change_id, now(), now(), u.rev, u.status, u.waiting, u.host, u.queue, u.epoch, u.lease_owner, now() + u.ttl,
+    now() + u.due, now() + u.deadline, now() + u.cancel, now() + u.finished, u.goal, u.recovery_attempts,
+    u.dispatch_seq, u.audit_seq, u.response, u.failure, u.residue, CASE WHEN u.claimable THEN now() END
+  FROM ";
 
-/// The same for a receive, which comes before the task. It need not lock anything: whoever submits has received before.
-const RECEIVE: &str = "WITH t AS (SELECT v.id, v.change_id, now() AS now FROM (VALUES (?, ?)) AS v (id, change_id)
-  WHERE NOT EXISTS (SELECT FROM tasks WHERE tasks.id = v.id))";
+const INSERT_AS: &str = " AS u (id, tenant, task_type, version, definition_hash, request, traceparent,
+    change_id, rev, status, waiting, host, queue, epoch, lease_owner, ttl, due, deadline, cancel, finished, goal,
+    recovery_attempts, dispatch_seq, audit_seq, response, failure, residue, claimable)
+  ON CONFLICT (id) DO NOTHING
+  RETURNING 1)";
+
+/// The same for receives, which come before the task. They need not lock anything: whoever submits has received before.
+const RECEIVE: &str = "WITH t AS (SELECT 1 FROM ";
+
+const RECEIVE_AS: &str = " AS u (id) WHERE NOT EXISTS (SELECT FROM tasks WHERE tasks.id = u.id))";
+
+/// Second piece: whether all guards held. The pieces behind it write only then.
+const EVERY: &str = ", ok AS MATERIALIZED (SELECT count(*) AS held, count(*) = ? AS every FROM t)";
 
 /// Whether a time stays, and what else it is from now.
 fn relative(time: Time) -> (bool, Option<PgInterval>) {
@@ -53,36 +74,12 @@ fn relative(time: Time) -> (bool, Option<PgInterval>) {
     }
 }
 
-struct Texts<'a> {
-    goal: Option<&'a str>,
-    waiting: Option<&'a str>,
-    queue: Str<'a>,
-    response: Option<Str<'a>>,
-    failure: Option<Str<'a>>,
-}
-
-impl<'a> Texts<'a> {
-    fn of(row: &'a TaskRow) -> Result<Self, Fault> {
-        Ok(Self {
-            goal: row.goal.map(|goal| goal.status().as_str()),
-            waiting: row.waiting.map(|reason| reason.as_str()),
-            queue: name("tasks.queue", &row.queue)?,
-            response: row.response.as_ref().map(write_json).transpose()?,
-            failure: row.failure.as_ref().map(write_json).transpose()?,
-        })
-    }
-}
-
 fn lease(change: &LeaseChange) -> Result<(bool, Option<Str<'_>>, Option<PgInterval>), Fault> {
     Ok(match change {
         LeaseChange::Keep => (true, None, None),
         LeaseChange::Release => (false, None, None),
         LeaseChange::Take { owner, ttl } => (false, Some(name("tasks.lease_owner", owner)?), Some(interval(*ttl))),
     })
-}
-
-fn some(text: Option<&str>) -> Bind<'_> {
-    Bind::Text(text.map(Str::Borrowed))
 }
 
 /// Whether the row that this makes is unleased and in a state in which somebody is to come for it by a message, where what
@@ -99,110 +96,191 @@ fn may_be_claimed(write: &TaskWrite) -> bool {
         }
 }
 
-/// Adds the change of a row that is there.
+/// A column: what each row has in it.
+fn each<'a, T, R>(rows: &[&'a T], get: impl FnMut(&'a T) -> R) -> Vec<R> {
+    rows.iter().copied().map(get).collect()
+}
+
+/// The same where a row may not have what the database can store.
+fn each_or<'a, T, R>(rows: &[&'a T], get: impl FnMut(&'a T) -> Result<R, Fault>) -> Result<Vec<R>, Fault> {
+    rows.iter().copied().map(get).collect()
+}
+
+type Lease<'a> = (bool, Option<Str<'a>>, Option<PgInterval>);
+
+/// The changed columns of rows that are there and of new ones alike.
+struct Columns<'a> {
+    ids: Vec<Uuid>,
+    changes: Vec<Uuid>,
+    revs: Vec<i64>,
+    statuses: Vec<Str<'a>>,
+    waiting: Vec<Option<Str<'a>>>,
+    hosts: Vec<Str<'a>>,
+    queues: Vec<Str<'a>>,
+    epochs: Vec<i64>,
+    leases: Vec<Lease<'a>>,
+    due: Vec<Option<PgInterval>>,
+    deadlines: Vec<Option<PgInterval>>,
+    cancels: Vec<Option<PgInterval>>,
+    finished: Vec<Option<PgInterval>>,
+    goals: Vec<Option<Str<'a>>>,
+    recovery_attempts: Vec<i64>,
+    dispatch_seqs: Vec<i64>,
+    audit_seqs: Vec<i64>,
+    responses: Vec<Option<Str<'a>>>,
+    failures: Vec<Option<Str<'a>>>,
+    residues: Vec<bool>,
+    claimable: Vec<bool>,
+}
+
+impl<'a> Columns<'a> {
+    fn of(changes: Vec<Uuid>, writes: &[&'a TaskWrite]) -> Result<Self, Fault> {
+        Ok(Self {
+            changes,
+            ids: each(writes, |write| write.row.id.0),
+            revs: each(writes, |write| write.row.rev.0),
+            statuses: each(writes, |write| write.row.status.as_str().into()),
+            waiting: each(writes, |write| write.row.waiting.map(|reason| reason.as_str().into())),
+            hosts: each(writes, |write| write.row.host.as_str().into()),
+            queues: each_or(writes, |write| name("tasks.queue", &write.row.queue))?,
+            epochs: each(writes, |write| write.row.epoch.0),
+            leases: each_or(writes, |write| lease(&write.lease))?,
+            due: each(writes, |write| relative(write.due).1),
+            deadlines: each(writes, |write| relative(write.deadline).1),
+            cancels: each(writes, |write| relative(write.cancel_requested).1),
+            finished: each(writes, |write| relative(write.finished).1),
+            goals: each(writes, |write| write.row.goal.map(|goal| goal.status().as_str().into())),
+            recovery_attempts: each(writes, |write| i64::from(write.row.recovery_attempts)),
+            dispatch_seqs: each(writes, |write| write.row.dispatch_seq),
+            audit_seqs: each(writes, |write| write.row.audit_seq.0),
+            responses: each_or(writes, |write| write.row.response.as_ref().map(write_json).transpose())?,
+            failures: each_or(writes, |write| write.row.failure.as_ref().map(write_json).transpose())?,
+            residues: each(writes, |write| write.row.residue),
+            claimable: each(writes, may_be_claimed),
+        })
+    }
+}
+
+/// Adds the changes of rows that are there.
 pub(super) fn update<'a, Row>(
     statement: &mut Statement<'a, Row>,
-    change: ChangeId,
-    guard: Guard,
-    write: &'a TaskWrite,
+    changes: Vec<Uuid>,
+    guards: &[Guard],
+    writes: &[&'a TaskWrite],
 ) -> Result<(), Fault> {
-    let row = &write.row;
-    let texts = Texts::of(row)?;
-    let (keep, owner, ttl) = lease(&write.lease)?;
-    let (due_stays, due) = relative(write.due);
-    let (deadline_stays, deadline) = relative(write.deadline);
-    let (finished_stays, finished) = relative(write.finished);
-    let (epoch, rev) = match guard {
-        Guard::Lease { epoch, rev } => (Some(epoch.0), rev),
-        Guard::Free { rev } => (None, rev),
+    let columns = Columns::of(changes, writes)?;
+    let guarded = |guard: &Guard| match guard {
+        Guard::Lease { epoch, rev } => (rev.0, Some(epoch.0)),
+        Guard::Free { rev } => (rev.0, None),
     };
+    let (guard_revs, guard_epochs) = guards.iter().map(guarded).unzip::<_, _, Vec<_>, Vec<_>>();
     // Under a lease guard the live lease is the committer's own: its epoch is compared.
-    let must_be_free = matches!(write.lease, LeaseChange::Take { .. }) && epoch.is_none();
+    let takes = |write: &TaskWrite| matches!(write.lease, LeaseChange::Take { .. });
+    let must_be_free = writes.iter().zip(&guard_epochs).map(|(write, epoch)| takes(write) && epoch.is_none());
+    let must_be_free: Vec<bool> = must_be_free.collect();
+    let undo_due_stays = |write: &TaskWrite| write.row.status == TaskStatus::Compensating && write.due == Time::Keep;
+    let mut owners = Vec::with_capacity(writes.len());
+    let (mut lease_stays, mut ttls) = (Vec::with_capacity(writes.len()), Vec::with_capacity(writes.len()));
+    for (stays, owner, ttl) in columns.leases {
+        lease_stays.push(stays);
+        owners.push(owner);
+        ttls.push(ttl);
+    }
     let binds = values![
-        change.0,
-        row.rev.0,
-        row.status.as_str(),
-        some(texts.waiting),
-        row.host.as_str(),
-        texts.queue,
-        row.epoch.0,
-        keep,
-        owner,
-        keep,
-        ttl,
-        due_stays,
-        due,
-        deadline_stays,
-        deadline,
-        relative(write.cancel_requested).1,
-        finished_stays,
-        finished,
-        some(texts.goal),
-        i64::from(row.recovery_attempts),
-        row.dispatch_seq,
-        row.audit_seq.0,
-        texts.response,
-        texts.failure,
-        row.residue,
-        may_be_claimed(write),
-        matches!(write.lease, LeaseChange::Keep),
-        row.status == TaskStatus::Compensating && write.due == Time::Keep,
-        row.id.0,
-        rev.0,
-        epoch,
+        columns.ids,
+        guard_revs,
+        guard_epochs,
         must_be_free,
-        write.needs_expired_lease,
+        each(writes, |write| write.needs_expired_lease),
+        columns.changes,
+        columns.revs,
+        columns.statuses,
+        columns.waiting,
+        columns.hosts,
+        columns.queues,
+        columns.epochs,
+        lease_stays,
+        owners,
+        ttls,
+        each(writes, |write| relative(write.due).0),
+        columns.due,
+        each(writes, |write| relative(write.deadline).0),
+        columns.deadlines,
+        columns.cancels,
+        each(writes, |write| relative(write.finished).0),
+        columns.finished,
+        columns.goals,
+        columns.recovery_attempts,
+        columns.dispatch_seqs,
+        columns.audit_seqs,
+        columns.responses,
+        columns.failures,
+        columns.residues,
+        columns.claimable,
+        each(writes, undo_due_stays),
     ];
-    statement.push(UPDATE, binds);
+    statement.push_table(UPDATE, writes.len(), binds, UPDATE_AS);
+    every(statement, writes.len());
     Ok(())
 }
 
-/// Adds a new row.
+/// Adds new rows.
 pub(super) fn insert<'a, Row>(
     statement: &mut Statement<'a, Row>,
-    change: ChangeId,
-    write: &'a TaskWrite,
+    changes: Vec<Uuid>,
+    writes: &[&'a TaskWrite],
 ) -> Result<(), Fault> {
-    let row = &write.row;
-    let texts = Texts::of(row)?;
-    let (_, owner, ttl) = lease(&write.lease)?;
+    let columns = Columns::of(changes, writes)?;
+    let mut owners = Vec::with_capacity(writes.len());
+    let mut ttls = Vec::with_capacity(writes.len());
+    for (_, owner, ttl) in columns.leases {
+        owners.push(owner);
+        ttls.push(ttl);
+    }
     let binds = values![
-        change.0,
-        row.rev.0,
-        row.status.as_str(),
-        some(texts.waiting),
-        row.host.as_str(),
-        texts.queue,
-        row.epoch.0,
-        owner,
-        ttl,
-        relative(write.due).1,
-        relative(write.deadline).1,
-        relative(write.cancel_requested).1,
-        relative(write.finished).1,
-        some(texts.goal),
-        i64::from(row.recovery_attempts),
-        row.dispatch_seq,
-        row.audit_seq.0,
-        texts.response,
-        texts.failure,
-        row.residue,
-        may_be_claimed(write),
-        row.id.0,
-        name("tasks.tenant", &row.tenant.0)?,
-        name("tasks.task_type", &row.task_type)?,
-        i64::from(row.version),
-        name("tasks.definition_hash", &row.definition_hash)?,
-        write_json(&row.request)?,
-        row.traceparent.as_deref().map(words),
+        columns.ids,
+        each_or(writes, |write| name("tasks.tenant", &write.row.tenant.0))?,
+        each_or(writes, |write| name("tasks.task_type", &write.row.task_type))?,
+        each(writes, |write| i64::from(write.row.version)),
+        each_or(writes, |write| name("tasks.definition_hash", &write.row.definition_hash))?,
+        each_or(writes, |write| write_json(&write.row.request))?,
+        each(writes, |write| write.row.traceparent.as_deref().map(words)),
+        columns.changes,
+        columns.revs,
+        columns.statuses,
+        columns.waiting,
+        columns.hosts,
+        columns.queues,
+        columns.epochs,
+        owners,
+        ttls,
+        columns.due,
+        columns.deadlines,
+        columns.cancels,
+        columns.finished,
+        columns.goals,
+        columns.recovery_attempts,
+        columns.dispatch_seqs,
+        columns.audit_seqs,
+        columns.responses,
+        columns.failures,
+        columns.residues,
+        columns.claimable,
     ];
-    statement.push(INSERT, binds);
+    statement.push_table(INSERT, writes.len(), binds, INSERT_AS);
+    every(statement, writes.len());
     Ok(())
 }
 
-/// Adds the place of a task that has no row yet and gets none.
-pub(super) fn receive<Row>(statement: &mut Statement<'_, Row>, change: ChangeId, task: TaskId) {
-    statement.push(RECEIVE, values![task.0, change.0]);
+/// Adds the places of tasks that have no row yet and get none.
+pub(super) fn receive<Row>(statement: &mut Statement<'_, Row>, tasks: Vec<Uuid>) {
+    let rows = tasks.len();
+    statement.push_table(RECEIVE, rows, values![tasks], RECEIVE_AS);
+    every(statement, rows);
+}
+
+fn every<Row>(statement: &mut Statement<'_, Row>, rows: usize) {
+    statement.push(EVERY, values![i64::try_from(rows).unwrap_or(i64::MAX)]);
 }
 
 /// Revision and epoch of a row.
@@ -210,86 +288,115 @@ pub(super) fn head(task: TaskId) -> Statement<'static, (sql::BigInt, sql::BigInt
     Statement::of("SELECT rev, epoch FROM tasks WHERE id = ?", values![task.0])
 }
 
-type Time_ = sql::Timestamptz;
+type SomeBig = sql::Nullable<sql::BigInt>;
+type SomeBool = sql::Nullable<sql::Bool>;
+type SomeUuid = sql::Nullable<sql::Uuid>;
 type SomeTime = sql::Nullable<sql::Timestamptz>;
 type SomeText = sql::Nullable<sql::Text>;
 
 /// The columns of a row as [`load`] selects them.
 pub(super) type Types = (
-    (sql::Uuid, sql::Text, sql::Text, sql::BigInt, sql::Text, sql::Text, SomeText, sql::Text, sql::Text, sql::BigInt),
-    (sql::BigInt, SomeText, SomeTime, SomeTime, SomeTime, SomeTime, SomeText, sql::BigInt, sql::BigInt, sql::BigInt),
-    (sql::Text, SomeText, SomeText, sql::Bool, SomeText, Time_, Time_, SomeTime, sql::Uuid, Time_),
+    (sql::Uuid, SomeText, SomeText, SomeBig, SomeText, SomeText, SomeText, SomeText, SomeText, SomeBig),
+    (SomeBig, SomeText, SomeTime, SomeTime, SomeTime, SomeTime, SomeText, SomeBig, SomeBig, SomeBig),
+    (SomeText, SomeText, SomeText, SomeBool, SomeText, SomeTime, SomeTime, SomeTime, SomeUuid, SomeTime),
     steps::Types,
 );
 
-/// A row as [`load`] reads it, in three parts because a tuple has its limits; with the database's now, and the steps.
+/// A row as [`load`] reads it: a task's, or a step's, which has the task's id and nothing else of it. In four parts because
+/// a tuple has its limits.
 pub(super) type Read = (Identity, Progress, Content, steps::Read);
 
 #[derive(Debug, Queryable)]
 pub(super) struct Identity {
     id: Uuid,
-    tenant: String,
-    task_type: String,
-    version: i64,
-    definition_hash: String,
-    status: String,
+    tenant: Option<String>,
+    task_type: Option<String>,
+    version: Option<i64>,
+    definition_hash: Option<String>,
+    status: Option<String>,
     waiting: Option<String>,
-    host: String,
-    queue: String,
-    rev: i64,
+    host: Option<String>,
+    queue: Option<String>,
+    rev: Option<i64>,
 }
 
 #[derive(Debug, Queryable)]
 pub(super) struct Progress {
-    epoch: i64,
+    epoch: Option<i64>,
     lease_owner: Option<String>,
     lease_expires_at: Option<PgTimestamp>,
     due_at: Option<PgTimestamp>,
     deadline_at: Option<PgTimestamp>,
     cancel_requested_at: Option<PgTimestamp>,
     goal: Option<String>,
-    recovery_attempts: i64,
-    dispatch_seq: i64,
-    audit_seq: i64,
+    recovery_attempts: Option<i64>,
+    dispatch_seq: Option<i64>,
+    audit_seq: Option<i64>,
 }
 
 #[derive(Debug, Queryable)]
 pub(super) struct Content {
-    request: String,
+    request: Option<String>,
     response: Option<String>,
     failure: Option<String>,
-    residue: bool,
+    residue: Option<bool>,
     traceparent: Option<String>,
-    created_at: PgTimestamp,
-    updated_at: PgTimestamp,
+    created_at: Option<PgTimestamp>,
+    updated_at: Option<PgTimestamp>,
     finished_at: Option<PgTimestamp>,
-    change_id: Uuid,
-    now: PgTimestamp,
+    change_id: Option<Uuid>,
+    now: Option<PgTimestamp>,
 }
 
-/// A task and its steps, in one query: two would see the task before a commit and the steps after it.
-pub(super) fn load(task: TaskId) -> Statement<'static, Types> {
+/// Tasks and their steps, in one query: two would see a task before a commit and its steps after it. In no order; one
+/// that is not there has no row.
+// Not a join, which would send a large request once more with each step; and an array for each column of the steps costs
+// more than all else in this query.
+pub(super) fn load(tasks: Vec<Uuid>) -> Statement<'static, Types> {
     Statement::of(
-        "SELECT t.id, tenant, task_type, version, definition_hash, t.status, waiting, host, queue, rev,
+        "SELECT id, tenant, task_type, version, definition_hash, status, waiting, host, queue, rev,
             epoch, lease_owner, lease_expires_at, due_at, deadline_at, cancel_requested_at, goal, recovery_attempts,
             dispatch_seq, audit_seq,
-            request, response, failure, residue, traceparent, created_at, updated_at, finished_at, t.change_id, now(),
-            s.nos, s.names, s.statuses, s.outputs, s.attempts, s.retries_used, s.undo_attempts, s.undo_retries_used,
-            s.attempts_open, s.started_seqs, s.errors
-         FROM tasks t CROSS JOIN LATERAL (
-            SELECT array_agg(o.no) AS nos, array_agg(o.name) AS names, array_agg(o.status) AS statuses,
-                array_agg(o.output) AS outputs, array_agg(o.attempts) AS attempts,
-                array_agg(o.retries_used) AS retries_used, array_agg(o.undo_attempts) AS undo_attempts,
-                array_agg(o.undo_retries_used) AS undo_retries_used, array_agg(o.attempt_open) AS attempts_open,
-                array_agg(o.started_seq) AS started_seqs, array_agg(o.error) AS errors
-            FROM (SELECT * FROM steps WHERE steps.task = t.id ORDER BY no) o) s
-         WHERE t.id = ?",
-        values![task.0],
+            request, response, failure, residue, traceparent, created_at, updated_at, finished_at, change_id, now(),
+            NULL::integer, NULL, NULL, NULL, NULL::integer, NULL::bigint, NULL::integer, NULL::bigint,
+            NULL::boolean, NULL::bigint, NULL, NULL::timestamptz, NULL, NULL::boolean
+         FROM tasks WHERE id = ANY(?)
+         UNION ALL
+         SELECT task, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+            NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+            NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+            no, name, status, output, attempts, retries_used, undo_attempts, undo_retries_used, attempt_open,
+            started_seq, error, due_at, signal, in_fallback
+         FROM steps WHERE task = ANY(?)",
+        values![tasks.clone(), tasks],
     )
 }
 
-/// What [`load`] has read.
-pub(super) fn decode((identity, progress, content, steps): Read) -> Result<TaskRecord, Fault> {
+/// What [`load`] has read, task by task. One that cannot be read is no trouble of the others.
+pub(super) fn decode(rows: Vec<Read>) -> HashMap<TaskId, Result<TaskRecord, Fault>> {
+    let (tasks, steps): (Vec<_>, Vec<_>) = rows.into_iter().partition(|(.., step)| step.is_none());
+    let mut of_tasks: HashMap<Uuid, Vec<steps::Read>> = HashMap::with_capacity(tasks.len());
+    for (identity, .., step) in steps {
+        of_tasks.entry(identity.id).or_default().push(step);
+    }
+    let one = |(identity, progress, content, _): Read| {
+        let steps = of_tasks.remove(&identity.id).unwrap_or_default();
+        (TaskId(identity.id), record(identity, progress, content, steps))
+    };
+    tasks.into_iter().map(one).collect()
+}
+
+/// What is never NULL in a row.
+fn there<T>(column: &str, value: Option<T>) -> Result<T, Fault> {
+    value.ok_or_else(|| Fault::Corrupt(format!("tasks.{column}: nothing is there")))
+}
+
+fn record(
+    identity: Identity,
+    progress: Progress,
+    content: Content,
+    steps: Vec<steps::Read>,
+) -> Result<TaskRecord, Fault> {
     let goal = match progress.goal.as_deref() {
         None => None,
         Some("failed") => Some(UndoGoal::Failed),
@@ -298,34 +405,34 @@ pub(super) fn decode((identity, progress, content, steps): Read) -> Result<TaskR
     };
     let task = TaskRow {
         id: TaskId(identity.id),
-        tenant: Tenant(identity.tenant),
-        task_type: identity.task_type,
-        version: count("version", identity.version)?,
-        definition_hash: identity.definition_hash,
-        status: parse("status", &identity.status)?,
+        tenant: Tenant(there("tenant", identity.tenant)?),
+        task_type: there("task_type", identity.task_type)?,
+        version: count("version", there("version", identity.version)?)?,
+        definition_hash: there("definition_hash", identity.definition_hash)?,
+        status: parse("status", &there("status", identity.status)?)?,
         waiting: parse_some("waiting", identity.waiting.as_deref())?,
-        host: parse("host", &identity.host)?,
-        queue: identity.queue,
-        rev: Rev(identity.rev),
-        epoch: Epoch(progress.epoch),
+        host: parse("host", &there("host", identity.host)?)?,
+        queue: there("queue", identity.queue)?,
+        rev: Rev(there("rev", identity.rev)?),
+        epoch: Epoch(there("epoch", progress.epoch)?),
         lease_owner: progress.lease_owner,
         lease_expires_at: some_time(progress.lease_expires_at),
         due_at: some_time(progress.due_at),
         deadline_at: some_time(progress.deadline_at),
         cancel_requested_at: some_time(progress.cancel_requested_at),
         goal,
-        recovery_attempts: count("recovery_attempts", progress.recovery_attempts)?,
-        dispatch_seq: progress.dispatch_seq,
-        audit_seq: AuditSeq(progress.audit_seq),
-        request: read_json("request", &content.request)?,
+        recovery_attempts: count("recovery_attempts", there("recovery_attempts", progress.recovery_attempts)?)?,
+        dispatch_seq: there("dispatch_seq", progress.dispatch_seq)?,
+        audit_seq: AuditSeq(there("audit_seq", progress.audit_seq)?),
+        request: read_json("request", &there("request", content.request)?)?,
         response: content.response.as_deref().map(|text| read_json("response", text)).transpose()?,
         failure: content.failure.as_deref().map(|text| read_json("failure", text)).transpose()?,
-        residue: content.residue,
+        residue: there("residue", content.residue)?,
         traceparent: content.traceparent,
-        created_at: time(content.created_at),
-        updated_at: time(content.updated_at),
+        created_at: time(there("created_at", content.created_at)?),
+        updated_at: time(there("updated_at", content.updated_at)?),
         finished_at: some_time(content.finished_at),
-        change_id: ChangeId(content.change_id),
+        change_id: ChangeId(there("change_id", content.change_id)?),
     };
-    Ok(TaskRecord { task, steps: steps::decode(steps)?, now: time(content.now) })
+    Ok(TaskRecord { task, steps: steps::decode(steps)?, now: time(there("now", content.now)?) })
 }

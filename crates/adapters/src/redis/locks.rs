@@ -9,7 +9,7 @@
 
 use super::line::{CONNECT_LIMIT, Line, Pace};
 use ::redis::aio::{ConnectionManager, ConnectionManagerConfig};
-use ::redis::{AsyncCommands, Client};
+use ::redis::{AsyncCommands, Client, Script};
 use async_trait::async_trait;
 use counterstep_contracts::TaskId;
 use counterstep_kernel::ports::{Acquired, LockError, LockTag, Locks};
@@ -18,6 +18,10 @@ use rslock::{Lock, LockManager};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::oneshot;
+
+/// Deletes a key that has our value: not the lock of somebody who came after us.
+const RELEASE: &str =
+    "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) else return 0 end";
 
 /// Locks of tasks in Redis. Key: `{prefix}:lock:{task}`.
 #[derive(Debug)]
@@ -83,6 +87,22 @@ impl Link {
         if answered == 0 { Err(silent.join("; ")) } else { Ok(false) }
     }
 
+    /// Ends a holding, and says on how many servers it was still there. Not with `rslock`, which tells nobody.
+    async fn release(&self, key: &str, tag: &LockTag) -> Result<usize, String> {
+        let script = Script::new(RELEASE);
+        let releases = self.servers.iter().map(|server| {
+            let (mut server, mut call) = (server.clone(), script.key(key));
+            call.arg(&tag.0);
+            async move { call.invoke_async::<bool>(&mut server).await }
+        });
+        let (answers, silent): (Vec<_>, Vec<_>) = join_all(releases).await.into_iter().partition(Result::is_ok);
+        if answers.is_empty() {
+            let errors: Vec<_> = silent.into_iter().filter_map(Result::err).map(|error| error.to_string()).collect();
+            return Err(errors.join("; "));
+        }
+        Ok(answers.into_iter().flatten().filter(|there| *there).count())
+    }
+
     /// The lock that a tag stands for.
     fn lock(&self, key: &str, tag: &LockTag) -> Lock {
         Lock {
@@ -102,11 +122,6 @@ impl RedisLocks {
             Box::pin(async move { Link::connect(&clients, &prefix).await })
         });
         Self { line: Line::open("locks", pace, connect).await, prefix }
-    }
-
-    pub(super) async fn answers(&self) -> Result<(), String> {
-        let key = format!("{}:try-out:locks", self.prefix);
-        self.line.call(|link| async move { link.is_there(&key).await.map(drop) }).await
     }
 
     fn key(&self, task: TaskId) -> String {
@@ -159,11 +174,14 @@ impl Locks for RedisLocks {
         let key = self.key(task);
         let runtime = self.line.runtime();
         let released = self.line.call(|link| async move {
-            let lock = link.lock(&key, tag);
+            let tag = tag.clone();
             // Not given up on with the call: a lock that stays behind delays whoever comes next.
-            let released = runtime.spawn(lock.release());
-            released.await.map_err(|_| "the runtime has ended".to_owned())
+            let released = runtime.spawn(async move { link.release(&key, &tag).await });
+            released.await.map_err(|_| "the runtime has ended".to_owned())?
         });
-        released.await.map_err(LockError)
+        if released.await.map_err(LockError)? == 0 {
+            tracing::info!(%task, "the lock was gone before its release: it ran out, or Redis lost it");
+        }
+        Ok(())
     }
 }

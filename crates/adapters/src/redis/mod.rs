@@ -98,20 +98,6 @@ pub fn open(options: RedisOptions) -> BoxFuture<'static, Result<Redis, OpenError
 }
 
 impl Redis {
-    /// Whether both ports answer now. For readiness: a process works without them, only with more questions to the
-    /// database.
-    ///
-    /// # Errors
-    /// In words, what does not answer and why.
-    pub fn healthy(&self) -> BoxFuture<'_, Result<(), String>> {
-        Box::pin(async move {
-            let (locks, hints) = futures::join!(self.locks.answers(), self.hints.answers());
-            let silent = |what: &str, error: String| format!("Redis does not answer for {what}: {error}");
-            locks.map_err(|error| silent("locks", error))?;
-            hints.map_err(|error| silent("hints", error))
-        })
-    }
-
     /// What is wrong with the servers or their settings; empty: nothing that can be seen from here.
     pub fn findings(&self) -> BoxFuture<'_, Vec<Finding>> {
         Box::pin(doctor::look(&self.servers))

@@ -1,13 +1,9 @@
-//! What goes wrong inside a store call, and what the ports call it; and the way of values between rows and words. Must
-//! not decide whether to try again.
+//! What goes wrong inside a store call, and what the ports call it. Must not decide whether to try again.
 
+use crate::columns::Unreadable;
+pub(crate) use crate::columns::{count, micros, parse, parse_some, read_json, write_json};
 use counterstep_kernel::ports::{CommitError, StoreError};
 use diesel::result::{DatabaseErrorKind, Error as DieselError};
-use serde::Serialize;
-use serde::de::DeserializeOwned;
-use std::fmt::Display;
-use std::str::FromStr;
-use std::time::Duration;
 
 /// Why a closure on a connection gave up. Whatever it wrote rolls back.
 #[derive(Debug)]
@@ -27,6 +23,12 @@ pub(crate) enum Fault {
 impl From<DieselError> for Fault {
     fn from(error: DieselError) -> Self {
         Self::Sql(error)
+    }
+}
+
+impl From<Unreadable> for Fault {
+    fn from(Unreadable(text): Unreadable) -> Self {
+        Self::Corrupt(text)
     }
 }
 
@@ -80,35 +82,4 @@ fn from_sql(error: &DieselError) -> StoreError {
 pub(crate) fn is_busy(error: &DieselError) -> bool {
     matches!(error, DieselError::DatabaseError(_, text)
         if text.message().contains("is locked") || text.message().contains("busy"))
-}
-
-/// An enum, or an id, from its column.
-pub(crate) fn parse<T: FromStr<Err: Display>>(column: &str, text: &str) -> Result<T, Fault> {
-    text.parse().map_err(|error| Fault::Corrupt(format!("{column}: {error}")))
-}
-
-/// As [`parse`], of a column that may be empty.
-pub(crate) fn parse_some<T: FromStr<Err: Display>>(column: &str, text: Option<&str>) -> Result<Option<T>, Fault> {
-    text.map(|text| parse(column, text)).transpose()
-}
-
-/// A count from its column.
-pub(crate) fn count(column: &str, value: i64) -> Result<u32, Fault> {
-    u32::try_from(value).map_err(|error| Fault::Corrupt(format!("{column}: {error}")))
-}
-
-/// A value from its JSON column.
-pub(crate) fn read_json<T: DeserializeOwned>(column: &str, text: &str) -> Result<T, Fault> {
-    serde_json::from_str(text).map_err(|error| Fault::Corrupt(format!("{column}: {error}")))
-}
-
-/// A value for its JSON column.
-pub(crate) fn write_json<T: Serialize>(value: &T) -> Result<String, Fault> {
-    serde_json::to_string(value).map_err(|error| Fault::Corrupt(error.to_string()))
-}
-
-/// Microseconds. A duration beyond what fits means "never", and so does its greatest value.
-pub(crate) fn micros(duration: Duration) -> i64 {
-    // A quarter of the range: added to any `now` it still does not overflow.
-    i64::try_from(duration.as_micros()).unwrap_or(i64::MAX).min(i64::MAX / 4)
 }

@@ -69,14 +69,6 @@ impl SqliteStore {
     pub fn database(&self) -> Database {
         self.database.clone()
     }
-
-    /// Whether the file can be read: for a health check.
-    ///
-    /// # Errors
-    /// [`StoreError::Unavailable`] where it cannot.
-    pub async fn check(&self) -> Result<(), StoreError> {
-        Ok(self.database.read(|connection| Ok(now(connection)?)).await.map(drop)?)
-    }
 }
 
 #[async_trait]

@@ -49,6 +49,9 @@ diesel::table! {
         started_seq -> Nullable<BigInt>,
         error -> Nullable<Text>,
         change_id -> Text,
+        due_at -> Nullable<BigInt>,
+        signal -> Nullable<Text>,
+        in_fallback -> Bool,
     }
 }
 

@@ -3,7 +3,7 @@
 use super::fault::{Fault, count, parse, read_json, write_json};
 use super::schema::steps;
 use counterstep_contracts::{Attempt, AuditSeq, ChangeId, StepNo, TaskId};
-use counterstep_kernel::record::StepRow;
+use counterstep_kernel::record::{DbTime, StepRow};
 use diesel::SqliteConnection;
 use diesel::prelude::*;
 
@@ -23,6 +23,9 @@ struct Columns {
     started_seq: Option<i64>,
     error: Option<String>,
     change_id: String,
+    due_at: Option<i64>,
+    signal: Option<String>,
+    in_fallback: bool,
 }
 
 impl Columns {
@@ -41,6 +44,9 @@ impl Columns {
             started_seq: row.started_seq.map(|seq| seq.0),
             error: row.error.clone(),
             change_id: change.to_string(),
+            due_at: row.due_at.map(|due| due.0),
+            signal: row.signal.as_ref().map(write_json).transpose()?,
+            in_fallback: row.in_fallback,
         })
     }
 
@@ -57,6 +63,9 @@ impl Columns {
             attempt_open: self.attempt_open,
             started_seq: self.started_seq.map(AuditSeq),
             error: self.error,
+            due_at: self.due_at.map(DbTime),
+            signal: self.signal.as_deref().map(|text| read_json("steps.signal", text)).transpose()?,
+            in_fallback: self.in_fallback,
         })
     }
 }

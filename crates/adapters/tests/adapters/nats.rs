@@ -7,7 +7,7 @@ mod outages;
 use crate::embedded;
 use crate::suite::changes::*;
 use crate::suite::queue::ACK_WAIT;
-use crate::suite::{LIMIT, eventually};
+use crate::suite::{LIMIT, eventually, within_limit};
 use async_nats::jetstream;
 use counterstep_adapters::nats::{Events, Hears, Nats, NatsOptions};
 use counterstep_contracts::{QueueName, TaskId, WorkerMessage};
@@ -16,7 +16,7 @@ use counterstep_testkit::servers::shared_nats;
 use futures::{FutureExt, StreamExt};
 use std::collections::HashSet;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tempfile::TempDir;
 
 const SHORT: Duration = Duration::from_millis(50);
@@ -138,16 +138,17 @@ async fn two_processes_share_the_messages_of_a_queue() {
         sent.insert(publish(&both[0]).await);
     }
     let mut seen = [HashSet::new(), HashSet::new()];
-    let started = Instant::now();
-    while seen[0].len() + seen[1].len() < sent.len() {
-        for (nats, seen) in both.iter().zip(&mut seen) {
-            for delivery in fetch(nats, 3, SHORT).await {
-                ack(nats, &delivery).await;
-                assert!(seen.insert(task_of(&delivery)));
+    within_limit("fetching all", async {
+        while seen[0].len() + seen[1].len() < sent.len() {
+            for (nats, seen) in both.iter().zip(&mut seen) {
+                for delivery in fetch(nats, 3, SHORT).await {
+                    ack(nats, &delivery).await;
+                    assert!(seen.insert(task_of(&delivery)));
+                }
             }
         }
-        assert!(started.elapsed() < LIMIT);
-    }
+    })
+    .await;
     assert!(seen.iter().all(|seen| seen.len() >= sent.len() / 5), "{seen:?}");
     assert_eq!(seen[0].union(&seen[1]).copied().collect::<HashSet<_>>(), sent);
 }
@@ -161,22 +162,25 @@ async fn a_fetch_over_several_queues_brings_no_more_than_was_asked_for() {
             nats.queue().publish(queue, &message(new_task(), 1)).await.unwrap();
         }
     }
-    let (mut seen, started) = (HashSet::new(), Instant::now());
-    while seen.len() < 16 {
-        let found = nats.queue().fetch(&queues, 3, SHORT).await.unwrap();
-        assert!(found.len() <= 3, "{}", found.len());
-        for delivery in &found {
-            ack(&nats, delivery).await;
-            seen.insert((delivery.queue.clone(), task_of(delivery)));
+    let mut seen = HashSet::new();
+    within_limit("fetching all", async {
+        while seen.len() < 16 {
+            let found = nats.queue().fetch(&queues, 3, SHORT).await.unwrap();
+            assert!(found.len() <= 3, "{}", found.len());
+            for delivery in &found {
+                ack(&nats, delivery).await;
+                seen.insert((delivery.queue.clone(), task_of(delivery)));
+            }
         }
-        assert!(started.elapsed() < LIMIT);
-    }
+    })
+    .await;
     assert!(queues.iter().all(|queue| seen.iter().filter(|(of, _)| of == queue).count() == 4));
 }
 
 #[tokio::test]
 async fn a_fetch_that_is_dropped_loses_no_message() {
-    let nats = open(NatsOptions { ack_wait: Duration::from_secs(60), ..apart() }).await;
+    // Longer than the test: what comes again has not been delivered before.
+    let nats = open(NatsOptions { ack_wait: 10 * LIMIT, ..apart() }).await;
     let mut sent = HashSet::new();
     for _ in 0..20 {
         sent.insert(publish(&nats).await);
@@ -191,12 +195,13 @@ async fn a_fetch_that_is_dropped_loses_no_message() {
         })));
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
-    // Long before the ack wait.
-    let (mut seen, started) = (HashSet::new(), Instant::now());
-    while !sent.is_subset(&seen) {
-        seen.extend(fetch(&nats, 50, SHORT).await.iter().map(task_of));
-        assert!(started.elapsed() < LIMIT, "{} of {}", seen.len(), sent.len());
-    }
+    let mut seen = HashSet::new();
+    within_limit("fetching all", async {
+        while !sent.is_subset(&seen) {
+            seen.extend(fetch(&nats, 50, SHORT).await.iter().map(task_of));
+        }
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -233,11 +238,12 @@ async fn poison_is_handed_over_with_what_arrived() {
     assert_ne!(poison[0].source, poison[1].source);
     // The same message has the same name when it comes again.
     let mut again = HashSet::new();
-    let started = Instant::now();
-    while again.len() < 2 {
-        again.extend(fetch(&nats, 2, LIMIT).await.into_iter().map(|it| it.message.unwrap_err().source));
-        assert!(started.elapsed() < LIMIT);
-    }
+    within_limit("fetching both again", async {
+        while again.len() < 2 {
+            again.extend(fetch(&nats, 2, LIMIT).await.into_iter().map(|it| it.message.unwrap_err().source));
+        }
+    })
+    .await;
     assert_eq!(again, poison.iter().map(|it| it.source.clone()).collect());
     for delivery in fetch(&nats, 2, LIMIT).await {
         nats.queue().settle(&delivery.tag, Settle::Term("poison".into())).await.unwrap();

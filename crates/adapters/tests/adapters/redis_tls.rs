@@ -64,10 +64,11 @@ async fn a_server_with_tls_is_used_if_and_only_if_its_certificate_is_vouched_for
         ..RedisOptions::at(&format!("rediss://:secret@{host}:{}", server.port))
     };
     let redis = open(at("localhost", "ca.pem")).await.unwrap();
-    redis.healthy().await.unwrap();
+    crate::redis::answers(&redis).await.unwrap();
     assert_eq!(redis.findings().await, []);
     for (host, ca) in [("localhost", "other.pem"), ("127.0.0.1", "ca.pem")] {
-        let refused = open(at(host, ca)).await.unwrap().healthy().await.expect_err("not vouched for");
+        let unheard = open(at(host, ca)).await.unwrap();
+        let refused = crate::redis::answers(&unheard).await.expect_err("not vouched for");
         assert!(refused.contains("certificate") && !refused.contains("secret"), "{refused}");
     }
 }

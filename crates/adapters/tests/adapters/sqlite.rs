@@ -3,7 +3,7 @@
 
 use crate::embedded::{Fixture, fixture, open_in, options};
 use crate::suite::changes::*;
-use crate::suite::{LIMIT, eventually};
+use crate::suite::{LIMIT, eventually, within_limit};
 use counterstep_adapters::embedded::EmbeddedOptions;
 use counterstep_adapters::local_queue::QueueOptions;
 use counterstep_adapters::sqlite::{OpenError, SqliteOptions, SqliteStore};
@@ -15,6 +15,7 @@ use diesel::sql_types::BigInt;
 use futures::FutureExt;
 use futures::future::join_all;
 use std::collections::HashSet;
+use std::future::ready;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -68,7 +69,6 @@ async fn several_stores_open_a_new_file_at_once() {
     let opened = join_all((0..8).map(|_| SqliteStore::open(&path, SqliteOptions::default()))).await;
     for store in opened {
         let store = store.unwrap();
-        store.check().await.unwrap();
         submitted(&store, row(new_task())).await;
     }
     assert_eq!(number(&mut raw(&path), "SELECT count(*) AS n FROM tasks"), 8);
@@ -205,11 +205,7 @@ async fn an_idle_fetch_writes_nothing() {
     let mut watcher = raw(&file(&fixture));
     let unsettled = "SELECT count(*) AS n FROM outbox WHERE published_at IS NULL";
     // Gathered settlements are written without a fetch, too.
-    let started = Instant::now();
-    while number(&mut watcher, unsettled) > 0 {
-        assert!(started.elapsed() < LIMIT);
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    eventually("a written settlement", || ready((number(&mut watcher, unsettled) == 0).then_some(()))).await;
     let before = data_version(&mut watcher);
     assert_eq!(queue.fetch(&queues, 5, Duration::from_millis(200)).await.unwrap(), []);
     store.due(&Due::Lost, 5).await.unwrap();
@@ -248,17 +244,18 @@ async fn two_processes_share_the_messages_and_hear_of_each_others() {
         sent.insert(submitted(&*fixture.ports.store, row(new_task())).await.task.id);
     }
     let mut seen = HashSet::new();
-    let started = Instant::now();
-    while seen.len() < sent.len() {
-        assert!(started.elapsed() < LIMIT);
-        let wait = Duration::from_millis(20);
-        for ports in [&fixture.ports, &other] {
-            for delivery in ports.queue.fetch(&queues, 4, wait).await.unwrap() {
-                ports.queue.settle(&delivery.tag, Settle::Ack).await.unwrap();
-                seen.insert(delivery.message.as_ref().unwrap().task);
+    within_limit("fetching all", async {
+        while seen.len() < sent.len() {
+            let wait = Duration::from_millis(20);
+            for ports in [&fixture.ports, &other] {
+                for delivery in ports.queue.fetch(&queues, 4, wait).await.unwrap() {
+                    ports.queue.settle(&delivery.tag, Settle::Ack).await.unwrap();
+                    seen.insert(delivery.message.as_ref().unwrap().task);
+                }
             }
         }
-    }
+    })
+    .await;
     assert_eq!(seen, sent);
 }
 
@@ -310,7 +307,7 @@ async fn poison_is_kept_once_for_a_person_to_look_at() {
 
 /// Not a test of anything: `cargo test -p counterstep-adapters --release -- --ignored --nocapture commits_per_second`.
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "a measurement"]
+#[ignore = "measures the commits a second of one SQLite file; its comment says how to run it"]
 async fn commits_per_second_of_a_typical_transition() {
     let fixture = fixture().await;
     let store = &*fixture.ports.store;

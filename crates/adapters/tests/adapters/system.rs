@@ -17,6 +17,23 @@ async fn every_listener_hears_a_signal_and_nobody_has_to() {
 }
 
 #[tokio::test]
+async fn a_cancel_is_heard_by_those_who_listen_to_its_task() {
+    let signals = fixture().await.ports.signals;
+    let [task, other] = [new_task(), new_task()];
+    let (mut one, mut two) = (signals.cancels_of(task), signals.cancels_of(task));
+    let mut stranger = signals.cancels_of(other);
+    signals.send(Signal::Changed(task));
+    assert!(futures::poll!(one.next()).is_pending());
+    // Sent before anybody waits for it.
+    signals.send(Signal::CancelRequested(task));
+    assert_eq!((one.next().await, two.next().await), (Some(()), Some(())));
+    assert!(futures::poll!(stranger.next()).is_pending());
+    drop(one);
+    signals.send(Signal::CancelRequested(task));
+    assert_eq!(two.next().await, Some(()));
+}
+
+#[tokio::test]
 async fn a_listener_that_fell_behind_hears_the_later_ones() {
     let signals = fixture().await.ports.signals;
     let mut late = signals.subscribe();

@@ -7,6 +7,7 @@ mod health;
 mod list;
 mod operator;
 mod result;
+mod signals;
 mod submit;
 mod task;
 mod types;
@@ -34,6 +35,7 @@ pub(crate) fn configure(config: &mut web::ServiceConfig) {
                 .route(web::post().to(submit::post))
                 .route(web::delete().to(cancel::delete)),
         )
+        .service(resource("/api/tasks/{id}/signals/{name}", "POST").route(web::post().to(signals::post)))
         .service(read("/api/tasks", READ, list::get))
         .service(read("/api/tasks/{id}/audit", READ, audit::get))
         .service(read("/api/tasks/{id}/plan", READ, views::plan))

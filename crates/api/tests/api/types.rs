@@ -1,8 +1,8 @@
 //! Task types for the tests, one for each way in which a task can end.
 
 use counterstep_kernel::contracts::RetryPolicy;
+use counterstep_kernel::{AwaitSignal, UploadMany, UploadedFile};
 use counterstep_kernel::{FileName, Registry, StepContext, StepError, StepResult, StoredFile, StoredFiles, UndoResult};
-use counterstep_kernel::{UploadMany, UploadedFile};
 use counterstep_macros::distributed_task;
 use serde::{Deserialize, Serialize};
 
@@ -14,6 +14,7 @@ pub(crate) fn all() -> Registry {
         .with::<AlwaysFails>()
         .with::<CannotUndo>()
         .with::<UndoesForLong>()
+        .with::<AskFirst>()
         .with::<AsksAPerson>()
 }
 
@@ -183,6 +184,30 @@ impl UndoesForLong {
 
     fn respond(written: &Written) -> Written {
         Written { length: written.length }
+    }
+}
+
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Permission {
+    by: String,
+    level: u8,
+}
+
+/// Waits for somebody's permission.
+pub(crate) struct AskFirst;
+
+#[distributed_task(name = "AskFirst", version = 1, queue = "questions", cancellable)]
+impl AskFirst {
+    type Request = Note;
+    type Response = String;
+
+    #[step(1, host = "worker")]
+    fn permission(_req: &Note) -> AwaitSignal<Permission> {
+        AwaitSignal::within("72h")
+    }
+
+    fn respond(permission: &Permission) -> String {
+        format!("{} at level {}", permission.by, permission.level)
     }
 }
 

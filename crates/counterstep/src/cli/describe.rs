@@ -2,7 +2,7 @@
 
 use super::print;
 use counterstep_contracts::retry::format_duration;
-use counterstep_contracts::{Backoff, RetryPolicy, StepDecl, TaskDecl, UndoDecl};
+use counterstep_contracts::{Backoff, RetryPolicy, StepDecl, TaskDecl, UndoDecl, WaitDecl};
 use counterstep_kernel::Registry;
 use counterstep_node::Exit;
 use std::fmt::Write as _;
@@ -68,7 +68,21 @@ fn step_text(out: &mut String, step: &StepDecl) {
     let _ = writeln!(out, "\n  {}. {} on {} ({})", step.no, step.name, step.host, step.kind);
     let _ = writeln!(out, "     reads     {}", if reads.is_empty() { "nothing".to_owned() } else { reads.join(", ") });
     let _ = writeln!(out, "     gives     {}", step.output);
-    let _ = writeln!(out, "     retry     {}: {}", step.retry.name, policy(&step.retry.policy));
+    if step.waits.is_none() || step.fallback.is_some() {
+        let _ = writeln!(out, "     retry     {}: {}", step.retry.name, policy(&step.retry.policy));
+    }
+    match step.waits {
+        None => {}
+        Some(WaitDecl::Timer) => out.push_str("     waits     for its time, without a slot\n"),
+        Some(WaitDecl::Signal { optional }) => {
+            let or = if optional { "gives none" } else { "fails" };
+            let _ =
+                writeln!(out, "     waits     for POST /api/tasks/{{id}}/signals/{}; {or} at its deadline", step.name);
+        }
+    }
+    if let Some(fallback) = step.fallback {
+        let _ = writeln!(out, "     fallback  {}", fallback.name);
+    }
     let _ = writeln!(out, "     gives up  {}", step.on_exhausted);
     if let Some(limit) = step.attempt_timeout() {
         let _ = writeln!(out, "     timeout   {} an attempt", format_duration(limit));

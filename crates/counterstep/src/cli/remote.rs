@@ -1,7 +1,7 @@
 //! A small client of the HTTP API, for the commands of this program.
 
 use counterstep_contracts::TaskId;
-use counterstep_contracts::http::{Accepted, AuditTrail, CancelAnswer, Page, TaskSummary, TaskView};
+use counterstep_contracts::http::{Accepted, AuditTrail, CancelAnswer, Page, SignalAnswer, TaskSummary, TaskView};
 use counterstep_contracts::operator::{DeadLetter, OperatorAnswer, ResolveRequest, RetryRequest, UndoPlan, Why};
 use counterstep_contracts::problem::Problem;
 use counterstep_node::Exit;
@@ -92,6 +92,18 @@ impl Remote {
 
     pub(super) async fn cancel(&self, task: TaskId) -> Result<CancelAnswer, Exit> {
         self.read(self.client.delete(format!("{}/api/tasks/{task}", self.base))).await
+    }
+
+    pub(super) async fn signal(
+        &self,
+        task: TaskId,
+        name: &str,
+        actor: Option<&str>,
+        body: String,
+    ) -> Result<SignalAnswer, Exit> {
+        let query = actor.map_or_else(String::new, |actor| format!("?actor={}", encode(actor)));
+        let url = format!("{}/api/tasks/{task}/signals/{}{query}", self.base, encode(name));
+        self.read(self.client.post(url).header("content-type", "application/json").body(body)).await
     }
 
     pub(super) async fn plan(&self, task: TaskId) -> Result<UndoPlan, Exit> {

@@ -54,6 +54,19 @@ enum TasksCommand {
         /// Its id
         id: TaskId,
     },
+    /// Answers a step that waits for a signal, or will
+    Signal {
+        /// Its id
+        id: TaskId,
+        /// The signal's name: that of the step
+        name: String,
+        /// The answer, as JSON
+        #[arg(long)]
+        body: String,
+        /// Who answers, for the audit
+        #[arg(long)]
+        actor: Option<String>,
+    },
     #[command(flatten)]
     Operator(OperatorCommand),
 }
@@ -83,6 +96,10 @@ pub(super) fn main(args: &TasksArgs) -> Result<(), Exit> {
                 let answer = remote.cancel(*id).await?;
                 let undo = if answer.will_undo.is_empty() { "nothing".to_owned() } else { answer.will_undo.join(", ") };
                 if args.json { json(&answer)? } else { format!("{}; will be undone: {undo}\n", answer.status) }
+            }
+            TasksCommand::Signal { id, name, body, actor } => {
+                let answer = remote.signal(*id, name, actor.as_deref(), body.clone()).await?;
+                if args.json { json(&answer)? } else { format!("accepted at {}\n", answer.received_at) }
             }
             TasksCommand::Operator(command) => operator::run(&remote, command, args.json).await?,
         };

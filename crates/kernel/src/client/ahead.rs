@@ -51,6 +51,7 @@ pub(super) async fn run(
             },
             inputs: Inputs::new(request.clone(), outputs),
             own_output: None,
+            fallback: false,
             limit: step.attempt_timeout().map_or(left, |limit| limit.min(left)),
             cancel: CancelToken::new(),
         };

@@ -4,13 +4,15 @@ mod ahead;
 mod cancel;
 mod known;
 mod receipt;
+mod signal;
 mod submission;
 
 pub use cancel::{Cancelled, Refusal};
 pub use receipt::Receipt;
+pub use signal::SignalRefusal;
 pub use submission::{Submission, SubmitError, Submitted};
 
-use crate::builtin::{FileSource, Upload};
+use crate::builtin::{FileSource, Upload, Work};
 use crate::error::StepError;
 use crate::task::{Inputs, REQUEST, Run, TaskType, guarded};
 use counterstep_contracts::Host;
@@ -27,10 +29,14 @@ pub(crate) fn request_uploads(task_type: &TaskType, request: &Value) -> Result<V
     let mut uploads = Vec::new();
     for (at, (decl, code)) in task_type.decl.steps.iter().zip(task_type.steps).enumerate() {
         let Run::BuiltIn(evaluate) = code.run else { break };
-        if decl.host != Host::Api || decl.when.is_some() || decl.inputs.iter().any(|input| input.source != REQUEST) {
+        if decl.host != Host::Api
+            || decl.waits.is_some()
+            || decl.when.is_some()
+            || decl.inputs.iter().any(|input| input.source != REQUEST)
+        {
             break;
         }
-        let upload = guarded(decl.name, || evaluate(&inputs))?;
+        let Work::Upload(upload) = guarded(decl.name, || evaluate(&inputs))? else { break };
         if !upload.sources.iter().all(|(source, _)| matches!(source, FileSource::Request(_))) {
             break;
         }

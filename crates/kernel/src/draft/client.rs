@@ -93,7 +93,7 @@ impl Draft {
         for upload in received {
             self.receive_step(upload)?;
         }
-        match plan::forward(self.decl(), &self.record().steps, true) {
+        match plan::forward(self.decl(), &self.record().steps, self.record().now) {
             Forward::Finish => {
                 let response = respond(self.record());
                 self.complete(response)

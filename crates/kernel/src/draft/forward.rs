@@ -112,7 +112,10 @@ impl Draft {
             .with(json!({"error": error.message, "class": error.class.as_str(), "delay_ms": millis(delay)}));
         self.apply(Event::StepRetries(at), note)?;
         self.close_attempt(at, Direction::Forward, Outcome::Failed, Some(error), Kept::Nothing);
-        self.step_mut(at).retries_used += 1;
+        let due = self.record().now.later(delay);
+        let row = self.step_mut(at);
+        row.retries_used += 1;
+        row.due_at = Some(due);
         Ok(())
     }
 

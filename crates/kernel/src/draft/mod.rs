@@ -6,6 +6,7 @@ mod forward;
 mod operator;
 mod recovery;
 mod undo;
+mod waits;
 
 pub use client::{NewTask, Received, abandoned_attempt, receive_attempt, will_undo};
 pub use operator::Decision;
@@ -191,8 +192,14 @@ impl Draft {
             entry.step_from = Some(row.status);
             entry.step_to = Some(to);
             row.status = to;
-            if matches!(event, Event::StepStarted(_)) {
-                row.started_seq.get_or_insert(seq);
+            match event {
+                Event::StepStarted(_) => {
+                    row.started_seq.get_or_insert(seq);
+                    row.due_at = None;
+                }
+                // From the beginning, with its own code.
+                Event::StepRedriven(_) => (row.due_at, row.in_fallback) = (None, false),
+                _ => {}
             }
         }
         self.audit.push(entry);
@@ -314,7 +321,7 @@ pub fn after_commit(before: &TaskRecord, transition: &Transition, now: DbTime) -
         let time = |change: Time, was: Option<DbTime>| match change {
             Time::Keep => was,
             Time::Clear => None,
-            Time::In(after) => Some(later(now, after)),
+            Time::In(after) => Some(now.later(after)),
         };
         let task = &mut record.task;
         task.created_at = old.created_at;
@@ -325,7 +332,7 @@ pub fn after_commit(before: &TaskRecord, transition: &Transition, now: DbTime) -
         task.finished_at = time(write.finished, old.finished_at);
         (task.lease_owner, task.lease_expires_at) = match &write.lease {
             LeaseChange::Keep => (old.lease_owner, old.lease_expires_at),
-            LeaseChange::Take { owner, ttl } => (Some(owner.clone()), Some(later(now, *ttl))),
+            LeaseChange::Take { owner, ttl } => (Some(owner.clone()), Some(now.later(*ttl))),
             LeaseChange::Release => (None, None),
         };
     }
@@ -335,8 +342,4 @@ pub fn after_commit(before: &TaskRecord, transition: &Transition, now: DbTime) -
         }
     }
     record
-}
-
-fn later(now: DbTime, after: std::time::Duration) -> DbTime {
-    DbTime(now.0.saturating_add(i64::try_from(after.as_micros()).unwrap_or(i64::MAX)))
 }

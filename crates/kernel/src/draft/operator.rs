@@ -87,6 +87,7 @@ impl Draft {
         let row = self.step_mut(at);
         row.output = Some(output);
         row.error = None;
+        row.due_at = None;
         if self.steps_at(StepStatus::Failed).is_empty() {
             self.go_forward(decision)?;
         }
@@ -100,6 +101,9 @@ impl Draft {
     pub fn redrive(&mut self, decision: &Decision) -> Result<(), Illegal> {
         for at in self.steps_at(StepStatus::Failed) {
             self.apply(Event::StepRedriven(at), decision.note(Value::Null))?;
+            // From its own code on, and a wait from its beginning.
+            let row = self.step_mut(at);
+            (row.due_at, row.in_fallback) = (None, false);
         }
         self.go_forward(decision)
     }

@@ -112,7 +112,10 @@ fn waiting(record: &TaskRecord) -> WhyReason {
         Some(WaitReason::Timer) => due(record, "a timer step waits until then"),
         Some(WaitReason::Signal) => WhyReason {
             until: task.due_at.map(rfc3339),
-            ..reason(WhyCode::Outside, "a step waits for a signal from outside".to_owned())
+            ..reason(
+                WhyCode::Outside,
+                format!("{named} waits for its signal: POST /api/tasks/{}/signals/{named}", task.id),
+            )
         },
         Some(WaitReason::Version) => reason(
             WhyCode::Outside,

@@ -71,6 +71,12 @@ pub enum Event {
     StepRetries(usize),
     /// The attempt failed and no other will follow.
     StepFailed(usize),
+    /// The step gave up, and its fallback follows in its place.
+    StepFallsBack(usize),
+    /// The step waits for its time, or for its signal.
+    StepWaits(usize),
+    /// A signal for the step was accepted, whether or not it waits for it yet.
+    SignalReceived(usize),
     /// The attempt's outcome is unknown.
     StepInDoubt(usize),
     /// The step's scratch is gone, and no reader of it has completed.
@@ -112,6 +118,9 @@ impl Event {
             | Self::StepSucceeded(at)
             | Self::StepRetries(at)
             | Self::StepFailed(at)
+            | Self::StepFallsBack(at)
+            | Self::StepWaits(at)
+            | Self::SignalReceived(at)
             | Self::StepInDoubt(at)
             | Self::StepScratchLost(at)
             | Self::StepRebuilt(at)
@@ -172,6 +181,9 @@ impl Event {
             Self::StepSucceeded(_) => "step_succeeded",
             Self::StepRetries(_) => "step_retries",
             Self::StepFailed(_) => "step_failed",
+            Self::StepFallsBack(_) => "step_falls_back",
+            Self::StepWaits(_) => "step_waits",
+            Self::SignalReceived(_) => "signal_received",
             Self::StepInDoubt(_) => "step_in_doubt",
             Self::StepScratchLost(_) => "step_scratch_lost",
             Self::StepRebuilt(_) => "step_rebuilt",
@@ -216,6 +228,9 @@ impl Event {
             Self::StepSucceeded(0),
             Self::StepRetries(0),
             Self::StepFailed(0),
+            Self::StepFallsBack(0),
+            Self::StepWaits(0),
+            Self::SignalReceived(0),
             Self::StepInDoubt(0),
             Self::StepScratchLost(0),
             Self::StepRebuilt(0),

@@ -24,9 +24,28 @@ pub(super) fn rule(state: &State<'_>, task: TaskStatus, step: StepState, event: 
             going_forward(task, &[TaskStatus::Submitted, TaskStatus::Running])?;
             one_of(from, &[StepStatus::Running], StepStatus::Completed)
         }
-        Event::StepRetries(_) => {
+        Event::StepRetries(_) | Event::StepWaits(_) | Event::StepFallsBack(_) => {
             going_forward(task, &[TaskStatus::Running])?;
             one_of(from, &[StepStatus::Running], StepStatus::Waiting)
+        }
+        Event::SignalReceived(_) => {
+            let forward = [TaskStatus::Submitted, TaskStatus::Dispatched, TaskStatus::Running, TaskStatus::Waiting];
+            going_forward(task, &forward)?;
+            if state.cancel_requested {
+                return Err("a cancel was accepted: nobody waits for it any more");
+            }
+            match from {
+                StepStatus::Pending | StepStatus::Waiting => Ok(from),
+                StepStatus::Running
+                | StepStatus::Completed
+                | StepStatus::Skipped
+                | StepStatus::Failed
+                | StepStatus::InDoubt
+                | StepStatus::Compensating
+                | StepStatus::Compensated
+                | StepStatus::CompensationFailed
+                | StepStatus::Resolved => Err("the step is past waiting for it"),
+            }
         }
         Event::StepFailed(_) => {
             going_forward(task, &[TaskStatus::Running])?;

@@ -1,7 +1,7 @@
 //! One execution of a step's code, or of its undo's: with its time limit, its cancel token, and a net under panics.
 //! Decides nothing about what follows.
 
-use crate::builtin::{FileSource, Upload};
+use crate::builtin::{FileSource, Upload, Work};
 use crate::cancel::{CancelReason, CancelToken};
 use crate::context::{Execution, StepContext};
 use crate::engine::Engine;
@@ -22,6 +22,8 @@ pub(crate) struct Order {
     pub(crate) execution: Execution,
     pub(crate) inputs: Inputs,
     pub(crate) own_output: Option<Value>,
+    /// Whether the step's fallback runs in its place.
+    pub(crate) fallback: bool,
     pub(crate) limit: Duration,
     pub(crate) cancel: CancelToken,
 }
@@ -40,8 +42,11 @@ pub(crate) struct Ended {
 
 /// Runs an order to its end.
 pub(crate) async fn execute(engine: &Engine, task_type: &TaskType, order: Order) -> Ended {
-    let Order { at, execution, inputs, own_output, limit, cancel } = order;
-    let code = task_type.steps[at];
+    let Order { at, execution, inputs, own_output, fallback, limit, cancel } = order;
+    let mut code = task_type.steps[at];
+    if let Some(instead) = code.fallback.filter(|_| fallback) {
+        code.run = Run::Custom(instead);
+    }
     let fault = engine.settings.faults.iter().find(|fault| fault.strikes(&execution)).map(|fault| fault.kind);
     let (task, step, direction, attempt) =
         (execution.task, execution.step.clone(), execution.direction, execution.attempt);
@@ -105,7 +110,11 @@ async fn watch(engine: &Engine, limit: Duration, cancel: &CancelToken) -> StepEr
 async fn forward(code: StepCode, context: &StepContext, inputs: &Inputs) -> StepResult<Value> {
     match code.run {
         Run::Custom(run) => run(context, inputs).await,
-        Run::BuiltIn(evaluate) => upload(context, evaluate(inputs)?).await,
+        Run::BuiltIn(evaluate) => match evaluate(inputs)? {
+            Work::Upload(what) => upload(context, what).await,
+            // Decided where the next steps are decided; it never comes to an attempt.
+            Work::Wait(_) => Err(StepError::permanent("a step that waits has nothing to run")),
+        },
     }
 }
 

@@ -5,7 +5,7 @@ use super::undo::{Back, UndoTurn};
 use super::{Happened, Next, Start, Turn, TurnEnd, inputs_of, limits};
 use crate::draft::Draft;
 use crate::engine::{ChangeError, Engine};
-use crate::error::StepError;
+use crate::error::{ErrorClass, StepError};
 use crate::plan::{self, Forward};
 use crate::policy;
 use crate::record::{Failure, TaskRecord};
@@ -27,6 +27,9 @@ impl<'a> ForwardTurn<'a> {
     /// Runs until the task is given back, rests, or has been undone.
     pub(super) async fn run(mut self, mut next: Next) -> Result<TurnEnd, ChangeError> {
         loop {
+            if matches!(next, Next::Run(_) | Next::Delay(..) | Next::Hold) {
+                self.arm();
+            }
             match next {
                 Next::Run(starts) => self.0.begin(starts, Direction::Forward),
                 Next::Delay(at, delay) => {
@@ -38,7 +41,12 @@ impl<'a> ForwardTurn<'a> {
                 Next::Hold => {}
                 Next::End => return Ok(self.0.end()),
                 // The start of its first attempts was part of the commit that led here.
-                Next::Undo => return UndoTurn(self.0).run(Next::Undo).await,
+                Next::Undo => {
+                    // No attempt is under way when an undo begins, and what its steps waited for is of no use any more.
+                    self.0.delayed.clear();
+                    self.0.under_way.clear();
+                    return UndoTurn(self.0).run(Next::Undo).await;
+                }
             }
             next = match self.0.under_way.next().await {
                 Some(Happened::Ended(ended)) => self.ended(ended).await?,
@@ -56,6 +64,29 @@ impl<'a> ForwardTurn<'a> {
         }
     }
 
+    /// Follows the rows as they are now: wakes the turn when a step that waits is due, and tells those that still run
+    /// that a step beside them has given up.
+    fn arm(&mut self) {
+        let turn = &mut self.0;
+        let token = turn.tokens.forward.clone();
+        if turn.record.steps.iter().any(|row| row.status == StepStatus::Failed) {
+            token.cancel(CancelReason::Sibling);
+        }
+        // A cancelled token would end the delay at once, again and again.
+        if token.reason().is_some() {
+            return;
+        }
+        let now = turn.now();
+        for at in 0..turn.record.steps.len() {
+            let row = &turn.record.steps[at];
+            if let (StepStatus::Waiting, Some(due)) = (row.status, row.due_at)
+                && !turn.delayed.contains_key(&at)
+            {
+                turn.delay(at, due.after(now), token.clone());
+            }
+        }
+    }
+
     /// Decides anew, after nothing but time has passed.
     async fn go_on(&mut self) -> Result<Next, ChangeError> {
         let ahead = self.look().await;
@@ -67,8 +98,7 @@ impl<'a> ForwardTurn<'a> {
 
     async fn look(&mut self) -> Ahead<'a> {
         let mut ahead = Ahead::look(self.0.engine, self.0.task_type, self.0.host, &self.0.record).await;
-        ahead.delayed = self.0.delayed.keys().copied().collect();
-        ahead.longest_delay = self.0.longest_delay();
+        ahead.interrupted = self.0.tokens.forward.reason();
         ahead.stopping = self.0.tokens.is_cancelled_for(CancelReason::Shutdown);
         ahead.probes = self.0.probes.clone();
         ahead
@@ -112,29 +142,19 @@ impl<'a> ForwardTurn<'a> {
 
     async fn failed(&mut self, at: usize, error: StepError) -> Result<Next, ChangeError> {
         let follows = self.0.after_failure(at, Direction::Forward, &error);
-        // Siblings that only wait for their own next attempt do not count: they can wait asleep.
-        let alone = self.0.under_way.len() == self.0.delayed.len();
-        let others = self.0.longest_delay();
         let ahead = self.look().await;
-        if follows == policy::Next::GiveUp && !alone {
-            // The first that gives up takes the others of its group with it.
-            self.0.tokens.forward.cancel(CancelReason::Sibling);
-        }
         self.0
             .change(|draft| {
-                let delay = match follows {
-                    policy::Next::Retry(delay) if !draft.is_cancel_requested() => delay,
-                    policy::Next::Retry(_) | policy::Next::GiveUp => {
-                        draft.step_failed(at, &error)?;
-                        return ahead.next(draft);
+                match follows {
+                    policy::Next::Retry(delay) if !draft.is_cancel_requested() => {
+                        draft.step_retries(at, &error, delay)?;
                     }
-                };
-                draft.step_retries(at, &error, delay)?;
-                if !alone || delay.max(others) < policy::INLINE_LIMIT {
-                    return Ok(Next::Delay(at, delay));
+                    _ if error.class != ErrorClass::Cancelled && draft.may_fall_back(at) => {
+                        draft.step_falls_back(at, &error)?;
+                    }
+                    policy::Next::Retry(_) | policy::Next::GiveUp => draft.step_failed(at, &error)?,
                 }
-                draft.wait(WaitReason::Retry, delay.max(others))?;
-                Ok(Next::End)
+                ahead.next(draft)
             })
             .await
     }
@@ -225,9 +245,8 @@ pub(super) struct Ahead<'a> {
     host: Host,
     /// Completed steps with a scratch file that this host does not have.
     missing: BTreeSet<usize>,
-    delayed: BTreeSet<usize>,
-    /// Until the last of the delayed steps is due.
-    longest_delay: Duration,
+    /// What the token of the steps says.
+    interrupted: Option<CancelReason>,
     /// The process is shutting down: nothing new starts here.
     stopping: bool,
     probes: Probes,
@@ -246,16 +265,8 @@ impl<'a> Ahead<'a> {
                 }
             }
         }
-        Self {
-            engine,
-            task_type,
-            host,
-            missing,
-            delayed: BTreeSet::new(),
-            longest_delay: Duration::ZERO,
-            stopping: false,
-            probes: Probes::default(),
-        }
+        let probes = Probes::default();
+        Self { engine, task_type, host, missing, interrupted: None, stopping: false, probes }
     }
 
     /// Decides what comes next, and writes its start into the draft.
@@ -274,27 +285,51 @@ impl<'a> Ahead<'a> {
                     Next::Run(_) | Next::Undo | Next::Hold | Next::Delay(..) | Next::Probe(_) => Next::Undo,
                 });
             }
-            if !draft.running_steps().is_empty() || draft.is_rebuilding() || !self.probes.asked.is_empty() {
+            if draft.is_rebuilding() || !self.probes.asked.is_empty() {
                 return Ok(Next::Hold);
             }
-            if draft.is_cancel_requested() {
+            let running = !draft.running_steps().is_empty();
+            let give_up = self.reason_to_give_up(draft);
+            if running {
+                // Beside those that run a sibling may start again, unless something speaks against going on.
+                if draft.is_cancel_requested() || self.stopping || give_up.is_some() {
+                    return Ok(Next::Hold);
+                }
+            } else if draft.is_cancel_requested() {
                 draft.stop()?;
                 continue;
-            }
-            if let Some((failure, policy)) = self.reason_to_give_up(draft) {
+            } else if let Some((failure, policy)) = give_up {
                 draft.give_up(failure, policy)?;
                 continue;
             }
-            match plan::forward(draft.decl(), &draft.record().steps, true) {
+            match plan::forward(draft.decl(), &draft.record().steps, draft.record().now) {
                 Forward::Finish => self.respond(draft)?,
-                Forward::Hold => return Ok(Next::Hold),
+                Forward::Hold if running => return Ok(Next::Hold),
+                Forward::Hold => return self.rest(draft),
                 Forward::Start(stage) => {
-                    if let Some(next) = self.start(draft, stage)? {
+                    if let Some(next) = self.start(draft, stage, running)? {
                         return Ok(next);
                     }
                 }
             }
         }
+    }
+
+    /// Nothing runs, and nothing may start before something is due: long waits are slept through.
+    fn rest(&self, draft: &mut Draft) -> Result<Next, Illegal> {
+        let record = draft.record();
+        let Some((at, due)) = plan::next_due(draft.decl(), &record.steps) else { return Ok(Next::Hold) };
+        let left = due.after(record.now);
+        if left < policy::INLINE_LIMIT {
+            match self.interrupted {
+                None => return Ok(Next::Hold),
+                Some(CancelReason::Shutdown) => return give_back(draft, self.host),
+                // The rows know more than this draft: its commit finds out what.
+                Some(CancelReason::Requested | CancelReason::Sibling | CancelReason::LeaseLost) => {}
+            }
+        }
+        draft.wait(draft.reason_to_wait(at), left)?;
+        Ok(Next::End)
     }
 
     fn reason_to_give_up(&self, draft: &Draft) -> Option<(Failure, OnExhausted)> {
@@ -329,17 +364,8 @@ impl<'a> Ahead<'a> {
         }
     }
 
-    /// Starts a stage; `None`: something else has to be decided first.
-    fn start(&self, draft: &mut Draft, stage: Vec<usize>) -> Result<Option<Next>, Illegal> {
-        let stage: Vec<usize> = stage.into_iter().filter(|at| !self.delayed.contains(at)).collect();
-        if stage.is_empty() {
-            // Nothing runs any more, and what is left of the group waits: long delays are slept through.
-            if self.longest_delay < policy::INLINE_LIMIT {
-                return Ok(Some(Next::Hold));
-            }
-            draft.wait(WaitReason::Retry, self.longest_delay)?;
-            return Ok(Some(Next::End));
-        }
+    /// Starts a stage, or what of it is due beside what is `running`; `None`: something else has to be decided first.
+    fn start(&self, draft: &mut Draft, stage: Vec<usize>, running: bool) -> Result<Option<Next>, Illegal> {
         let inputs = inputs_of(draft.record());
         let mut decided = false;
         for &at in &stage {
@@ -371,7 +397,14 @@ impl<'a> Ahead<'a> {
         if self.stopping {
             return give_back(draft, self.host).map(Some);
         }
-        if let Some((at, producer)) = self.strange_scratch(draft, &stage) {
+        let waits: Vec<usize> = stage.iter().copied().filter(|&at| draft.waits(at).is_some()).collect();
+        for &at in &waits {
+            super::waits::decide(&self.task_type, draft, at, &inputs)?;
+        }
+        if !waits.is_empty() {
+            return Ok(None);
+        }
+        if let Some((at, producer)) = self.strange_scratch(draft, &stage).filter(|_| !running) {
             let error = StepError::permanent(format_args!(
                 "it reads a scratch file of `{producer}`, which runs on another kind of host: scratch files never \
                  cross hosts, also not inside another type; store the file instead"
@@ -380,6 +413,10 @@ impl<'a> Ahead<'a> {
             return Ok(None);
         }
         if let Some(mut lost) = self.lost_input(draft, &stage) {
+            // It is made again once the siblings have ended: what they have read stays as it is until then.
+            if running {
+                return Ok(Some(Next::Hold));
+            }
             // What it was made of may be lost as well: the first link of the chain comes first.
             while let Some(inner) = self.lost_input(draft, &[lost]) {
                 lost = inner;
@@ -430,7 +467,7 @@ impl<'a> Ahead<'a> {
     fn strange_scratch(&self, draft: &Draft, stage: &[usize]) -> Option<(usize, &'static str)> {
         let steps = draft.decl().steps;
         stage.iter().find_map(|&at| {
-            let reads = |name: &str| steps[at].inputs.iter().any(|input| input.source == name);
+            let reads = |name: &str| draft.inputs_of_step(at).iter().any(|input| input.source == name);
             let strange = |(producer, row): &(&counterstep_contracts::StepDecl, &crate::record::StepRow)| {
                 producer.host != steps[at].host
                     && reads(producer.name)
@@ -441,7 +478,7 @@ impl<'a> Ahead<'a> {
     }
 
     fn lost_input(&self, draft: &Draft, stage: &[usize]) -> Option<usize> {
-        let reads = |at: usize, name: &str| draft.decl().steps[at].inputs.iter().any(|input| input.source == name);
+        let reads = |at: usize, name: &str| draft.inputs_of_step(at).iter().any(|input| input.source == name);
         self.missing
             .iter()
             .copied()

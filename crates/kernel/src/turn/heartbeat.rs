@@ -5,7 +5,7 @@
 use super::lock::TaskLock;
 use crate::cancel::{CancelReason, CancelToken};
 use crate::engine::Engine;
-use crate::ports::{Heartbeat, Signal};
+use crate::ports::Heartbeat;
 use counterstep_contracts::{Epoch, TaskId};
 use futures::StreamExt;
 use futures::future::{Either, join, select};
@@ -103,11 +103,9 @@ async fn keep_alive(engine: &Engine, kept: Kept<'_>, tokens: &Tokens, done: &Not
 
 /// Passes a cancel on as soon as it is heard of. The heartbeat is the guarantee; this is only faster.
 async fn listen(engine: &Engine, task: TaskId, tokens: &Tokens) {
-    let mut signals = engine.ports.signals.subscribe();
-    while let Some(signal) = signals.next().await {
-        if signal == Signal::CancelRequested(task) {
-            tokens.cancel(CancelReason::Requested);
-        }
+    let mut cancels = engine.ports.signals.cancels_of(task);
+    while let Some(()) = cancels.next().await {
+        tokens.cancel(CancelReason::Requested);
     }
 }
 

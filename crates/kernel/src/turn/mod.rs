@@ -11,6 +11,7 @@ mod lock;
 mod probe;
 mod undo;
 mod version;
+mod waits;
 
 pub use claim::turn;
 
@@ -113,9 +114,8 @@ impl<'a> Turn<'a> {
     async fn change<R>(&mut self, decide: impl FnMut(&mut Draft) -> Result<R, Illegal>) -> Result<R, ChangeError> {
         let clock = &self.engine.ports.clock;
         let mut record = self.record.clone();
-        // The database's time now, by this host's timer since it was last read: deadlines must not wait for a commit.
-        let passed = clock.monotonic().saturating_sub(self.read_at);
-        record.now = DbTime(record.now.0.saturating_add(i64::try_from(passed.as_micros()).unwrap_or(i64::MAX)));
+        // Deadlines must not wait for a commit.
+        record.now = self.now();
         let engine = self.engine;
         let (changed, written) = engine.change_untold(&engine.id, &self.task_type, record, As::Owner, decide).await?;
         if let Some(transition) = written {
@@ -133,6 +133,11 @@ impl<'a> Turn<'a> {
         Ok(changed.answer)
     }
 
+    /// The database's time now, by this host's timer since it was last read.
+    fn now(&self) -> DbTime {
+        self.record.now.later(self.engine.ports.clock.monotonic().saturating_sub(self.read_at))
+    }
+
     fn begin(&self, starts: Vec<Start>, direction: Direction) {
         for Start { at, execution, limit } in starts {
             let cancel = match direction {
@@ -140,7 +145,8 @@ impl<'a> Turn<'a> {
                 Direction::Undo => self.tokens.undo.clone(),
             };
             let own_output = self.record.steps[at].output.clone();
-            let order = Order { at, execution, inputs: inputs_of(&self.record), own_output, limit, cancel };
+            let fallback = direction == Direction::Forward && self.record.steps[at].in_fallback;
+            let order = Order { at, execution, inputs: inputs_of(&self.record), own_output, fallback, limit, cancel };
             let (engine, task_type) = (self.engine, self.task_type);
             self.under_way
                 .push(Box::pin(async move { Happened::Ended(attempt::execute(engine, &task_type, order).await) }));

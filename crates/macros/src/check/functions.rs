@@ -20,6 +20,8 @@ pub(super) fn check(declaration: &Declaration, report: &mut Report) {
         built_in_step_async(declaration, step, report);
         not_a_step_result(declaration, step, report);
         unknown_when(declaration, step, report);
+        bad_fallback(declaration, step, report);
+        useless_on_wait(declaration, step, report);
         unknown_probe(declaration, step, report);
         useless_probe(declaration, step, report);
     }
@@ -48,6 +50,7 @@ fn declared_once(declaration: &Declaration, of: impl Fn(&Declaration, usize) -> 
 fn declared(declaration: &Declaration) -> BTreeSet<usize> {
     let mut declared = declared_once(declaration, Declaration::undo_of);
     declared.extend(declared_once(declaration, Declaration::when_of));
+    declared.extend(declared_once(declaration, Declaration::fallback_of));
     declared.extend(declared_once(declaration, Declaration::probe_of));
     declared.extend(declaration.undo_marks.iter().map(|mark| mark.function));
     declared.extend(declaration.steps.iter().map(|step| step.function));
@@ -96,7 +99,12 @@ fn returns_one_of(sig: &Signature, names: &[&str]) -> bool {
 
 /// Whether a function returns a built-in step, as far as its tokens show.
 pub(super) fn returns_built_in(sig: &Signature) -> bool {
-    returns_one_of(sig, &["UploadMany", "UploadOne"])
+    returns_one_of(sig, &["UploadMany", "UploadOne"]) || returns_wait(sig)
+}
+
+/// Whether a function returns a built-in step that waits, as far as its tokens show.
+fn returns_wait(sig: &Signature) -> bool {
+    returns_one_of(sig, &["Sleep", "AwaitSignal", "MaybeSignal"])
 }
 
 /// Only where the return type shows what was meant; other types are left to the bound on built-in steps.
@@ -144,6 +152,45 @@ fn unknown_when(declaration: &Declaration, step: usize, report: &mut Report) {
              else; write it here, or correct the name"
         );
         report.add(Code::UnknownWhen, name, message);
+    }
+}
+
+fn bad_fallback(declaration: &Declaration, step: usize, report: &mut Report) {
+    let Some(name) = &declaration.steps[step].fallback else { return };
+    let found = declaration.fallback_of(step).filter(|function| !declaration.is_step(*function) && name != "respond");
+    let problem = match found.map(|function| &declaration.functions[function].sig) {
+        None => "there is no such function in this impl that is nothing else",
+        Some(sig) if sig.asyncness.is_none() => "it is not async",
+        Some(sig) if returns(sig).is_none() => "it returns nothing",
+        Some(_) => return,
+    };
+    let message = format_args!(
+        "`{name}` cannot be a fallback: {problem}; expected an `async fn {name}(..) -> StepResult<Output>` with the \
+         output of its step; write it here, or correct the name"
+    );
+    report.add(Code::BadFallback, name, message);
+}
+
+/// A wait runs no code, so there is nothing to try again and nothing that could take too long.
+fn useless_on_wait(declaration: &Declaration, step: usize, report: &mut Report) {
+    let (declared, sig) = (&declaration.steps[step], declaration.step_function(step));
+    if sig.asyncness.is_some() || !returns_wait(sig) {
+        return;
+    }
+    let is_timer = returns_one_of(sig, &["Sleep"]);
+    // They are those of the fallback then.
+    if declared.fallback.is_some() && !is_timer {
+        return;
+    }
+    let fallback = declared.fallback.as_ref().map(|_| "fallback");
+    let keys = declared.retry.as_ref().map(|_| "retry").into_iter().chain(declared.timeout.map(|_| "timeout"));
+    for key in keys.chain(fallback) {
+        let message = format_args!(
+            "step `{}` waits and runs no code, so `{key}` would never be used; expected it on steps that run; remove \
+             it, and say how long it waits in the function",
+            sig.ident
+        );
+        report.add(Code::UselessOnWait, &sig.ident, message);
     }
 }
 

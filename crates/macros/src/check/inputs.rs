@@ -40,6 +40,7 @@ pub(crate) enum Reader {
     Run(usize),
     Undo(usize),
     When(usize),
+    Fallback(usize),
     Probe(usize),
     Respond,
 }
@@ -49,6 +50,7 @@ pub(crate) struct Readings {
     pub(crate) runs: Vec<Vec<Param>>,
     pub(crate) undos: Vec<Option<Vec<Param>>>,
     pub(crate) whens: Vec<Option<Vec<Param>>>,
+    pub(crate) fallbacks: Vec<Option<Vec<Param>>>,
     pub(crate) probes: Vec<Option<Vec<Param>>>,
     pub(crate) respond: Vec<Param>,
 }
@@ -60,6 +62,10 @@ pub(super) fn check(declaration: &Declaration, report: &mut Report) -> Readings 
         runs: steps.clone().map(|step| read(Reader::Run(step), declaration.steps[step].function)).collect(),
         undos: steps.clone().map(|step| declaration.undo_of(step).map(|undo| read(Reader::Undo(step), undo))).collect(),
         whens: steps.clone().map(|step| declaration.when_of(step).map(|when| read(Reader::When(step), when))).collect(),
+        fallbacks: steps
+            .clone()
+            .map(|step| declaration.fallback_of(step).map(|it| read(Reader::Fallback(step), it)))
+            .collect(),
         probes: steps.map(|step| declaration.probe_of(step).map(|probe| read(Reader::Probe(step), probe))).collect(),
         respond: declaration.respond().map(|respond| read(Reader::Respond, respond)).unwrap_or_default(),
     }
@@ -69,7 +75,7 @@ impl Reader {
     /// Whether it may read a step.
     pub(crate) fn may_read(self, declaration: &Declaration, source: usize) -> bool {
         match self {
-            Self::Run(step) | Self::Undo(step) | Self::When(step) | Self::Probe(step) => {
+            Self::Run(step) | Self::Undo(step) | Self::When(step) | Self::Fallback(step) | Self::Probe(step) => {
                 declaration.is_earlier(source, step)
             }
             Self::Respond => true,
@@ -140,6 +146,7 @@ impl Reading<'_> {
         let (what, takes_context) = match self.reader {
             Reader::Run(step) => ("a built-in step", self.declaration.is_custom(step)),
             Reader::Undo(_) => ("an undo", true),
+            Reader::Fallback(_) => ("a fallback", true),
             Reader::Probe(_) => ("a probe", true),
             Reader::When(_) => ("a condition", false),
             Reader::Respond => ("`respond`", false),
@@ -235,10 +242,15 @@ fn gives(sig: &Signature, ty: &Type) -> bool {
         return written_output(sig).is_some_and(|output| as_written(output) == as_written(ty));
     }
     let ReturnType::Type(_, built_in) = &sig.output else { return false };
-    let output = match last_segment(built_in) {
-        Some(segment) if segment.ident == "UploadMany" => "StoredFiles",
-        Some(segment) if segment.ident == "UploadOne" => "StoredFile",
-        _ => return false,
-    };
-    last_segment(ty).is_some_and(|segment| segment.ident == output)
+    let Some(segment) = last_segment(built_in) else { return false };
+    let named = |output: &str| last_segment(ty).is_some_and(|segment| segment.ident == output);
+    let body = || first_argument(segment).map(as_written);
+    match segment.ident.to_string().as_str() {
+        "UploadMany" => named("StoredFiles"),
+        "UploadOne" => named("StoredFile"),
+        "Sleep" => named("Slept"),
+        "AwaitSignal" => body().is_some_and(|body| body == as_written(ty)),
+        "MaybeSignal" => body().is_some_and(|body| option_of(ty).is_some_and(|inner| body == as_written(inner))),
+        _ => false,
+    }
 }

@@ -110,8 +110,8 @@ fn undo_on_a_step(declaration: &Declaration, report: &mut Report) {
 
 fn pure_built_in(declaration: &Declaration, at: usize, report: &mut Report) {
     if let Some(pure) = declaration.steps[at].pure.as_ref().filter(|_| !declaration.is_custom(at)) {
-        let message = "a built-in step stores objects, so it is not pure; expected no `#[pure]`, it has an undo of \
-                       its own; remove it";
+        let message = "a built-in step says itself whether it has anything to undo; expected no `#[pure]` on it; \
+                       remove it";
         report.add(Code::PureBuiltIn, pure, message);
     }
 }

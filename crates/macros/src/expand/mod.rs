@@ -12,8 +12,8 @@ use crate::root::Root;
 use crate::text::without_self;
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, format_ident, quote, quote_spanned};
-use syn::ReturnType;
 use syn::spanned::Spanned;
+use syn::{ReturnType, Signature};
 
 /// The expansion; with diagnostics, what keeps the compiler and the editor going beside them.
 pub(crate) fn expand(declaration: &Declaration, readings: &Readings, report: &Report) -> TokenStream {
@@ -97,12 +97,7 @@ impl Expansion<'_> {
 
     /// Where a step's function says what it returns.
     fn returned_span(&self, step: usize) -> Span {
-        let sig = self.declaration.step_function(step);
-        let span = match &sig.output {
-            ReturnType::Type(_, ty) => ty.span(),
-            ReturnType::Default => sig.ident.span(),
-        };
-        span.resolved_at(Span::mixed_site())
+        returned_span(self.declaration.step_function(step))
     }
 
     /// The marker of a step. In a module, so that it hides no type of the author's.
@@ -122,6 +117,15 @@ impl Expansion<'_> {
             }
         }
     }
+}
+
+/// Where a function says what it returns.
+fn returned_span(sig: &Signature) -> Span {
+    let span = match &sig.output {
+        ReturnType::Type(_, ty) => ty.span(),
+        ReturnType::Default => sig.ident.span(),
+    };
+    span.resolved_at(Span::mixed_site())
 }
 
 /// A name of the author's, as that of something generated.

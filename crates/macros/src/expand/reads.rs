@@ -15,6 +15,7 @@ pub(super) fn reader_name(reader: Reader) -> (&'static str, usize) {
         Reader::Run(step) => ("run", step),
         Reader::Undo(step) => ("undo", step),
         Reader::When(step) => ("when", step),
+        Reader::Fallback(step) => ("fallback", step),
         Reader::Probe(step) => ("probe", step),
         Reader::Respond => ("respond", 0),
     }
@@ -40,6 +41,7 @@ impl Expansion<'_> {
         let runs = self.readings.runs.iter().enumerate().map(|(step, params)| (Reader::Run(step), &params[..]));
         let others = of(&self.readings.undos, Reader::Undo)
             .chain(of(&self.readings.whens, Reader::When))
+            .chain(of(&self.readings.fallbacks, Reader::Fallback))
             .chain(of(&self.readings.probes, Reader::Probe));
         runs.chain(others).chain([(Reader::Respond, &self.readings.respond[..])]).collect()
     }
@@ -110,6 +112,7 @@ impl Expansion<'_> {
             Reader::Run(step) => of(quote!(RunOf), step),
             Reader::Undo(step) => of(quote!(UndoOf), step),
             Reader::When(step) => of(quote!(WhenOf), step),
+            Reader::Fallback(step) => of(quote!(FallbackOf), step),
             Reader::Probe(step) => of(quote!(ProbeOf), step),
             Reader::Respond => quote!(#root::declare::RespondOf<__counterstep_sources::request>),
         }
@@ -120,7 +123,7 @@ impl Expansion<'_> {
         let root = self.root.path();
         let host = |step: usize| self.declaration.steps[step].host.as_ref().map(|host| host.variant);
         let same = match reader {
-            Reader::Run(step) | Reader::When(step) => host(step) == host(source),
+            Reader::Run(step) | Reader::When(step) | Reader::Fallback(step) => host(step) == host(source),
             // They run on whichever host holds the lease.
             Reader::Undo(_) | Reader::Probe(_) => false,
             Reader::Respond => host(self.declaration.steps.len() - 1) == host(source),
@@ -151,10 +154,11 @@ impl Expansion<'_> {
     }
 
     /// `&[InputDecl { .. }, ..]`.
-    pub(super) fn input_table(&self, step: usize) -> TokenStream {
+    pub(super) fn input_table(&self, reader: Reader, params: &[Param]) -> TokenStream {
         let root = self.root.path();
-        let rows = inputs(&self.readings.runs[step]).map(|(at, input)| {
-            let (source, name) = (source_name("run", step, at), input.name.unraw().to_string());
+        let (what, step) = reader_name(reader);
+        let rows = inputs(params).map(|(at, input)| {
+            let (source, name) = (source_name(what, step, at), input.name.unraw().to_string());
             let ty = as_written(&input.ty);
             quote!(#root::declare::InputDecl { name: #name, source: #source, ty: #ty })
         });

@@ -1,13 +1,13 @@
 //! The declaration as data, and the trait impl that gives it out.
 
 use super::{Expansion, numbered};
-use crate::check::written_output;
-use crate::text::as_written;
+use crate::check::{Reader, written_output};
+use crate::text::{as_written, last_segment};
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, format_ident, quote, quote_spanned};
 use syn::ext::IdentExt;
 use syn::spanned::Spanned;
-use syn::{LitStr, Path, ReturnType};
+use syn::{LitStr, Path, ReturnType, Signature};
 
 impl Expansion<'_> {
     pub(super) fn table(&self) -> TokenStream {
@@ -89,7 +89,9 @@ impl Expansion<'_> {
         let host = variant(declared.host.as_ref().map_or("Api", |host| host.variant));
         let custom = self.declaration.is_custom(step);
         let kind = variant(if custom { "Custom" } else { "BuiltIn" });
-        let (inputs, output, undo) = (self.input_table(step), self.output(step), self.undo_decl(step));
+        let inputs = self.input_table(Reader::Run(step), &self.readings.runs[step]);
+        let (output, undo) = (self.output(step), self.undo_decl(step));
+        let (waits, fallback) = (self.of_built_in(step, "WAITS"), self.fallback_decl(step));
         let named = |path: &Option<Path>, default: &str, what| {
             let name = path.as_ref().map_or_else(|| default.to_owned(), as_written);
             let policy = policy_name(what, step);
@@ -116,6 +118,8 @@ impl Expansion<'_> {
                 timeout: #timeout,
                 group: #group,
                 when: #when,
+                waits: #waits,
+                fallback: #fallback,
                 probe: #probe,
             }
         }
@@ -124,9 +128,12 @@ impl Expansion<'_> {
     fn output(&self, step: usize) -> TokenStream {
         let sig = self.declaration.step_function(step);
         if !self.declaration.is_custom(step) {
-            let (span, returned) = (self.returned_span(step), self.returned(step));
-            let root = self.root.at(span);
-            return quote_spanned!(span=> <#returned as #root::BuiltInStep>::OUTPUT);
+            // As written where it stands there: only the tokens know what the author calls the body of a signal.
+            return match (written_output(sig), written_name(sig).as_deref()) {
+                (Some(body), Some("AwaitSignal")) => as_written(body).to_token_stream(),
+                (Some(body), Some("MaybeSignal")) => format!("Option<{}>", as_written(body)).to_token_stream(),
+                _ => self.of_built_in(step, "OUTPUT"),
+            };
         }
         match (written_output(sig), &sig.output) {
             (Some(output), _) => as_written(output).to_token_stream(),
@@ -134,6 +141,26 @@ impl Expansion<'_> {
             (None, ReturnType::Type(_, ty)) => as_written(ty).to_token_stream(),
             (None, ReturnType::Default) => "()".to_token_stream(),
         }
+    }
+
+    /// A constant of a built-in step; nothing for a custom one.
+    fn of_built_in(&self, step: usize, constant: &str) -> TokenStream {
+        if self.declaration.is_custom(step) {
+            return optional(None::<TokenStream>);
+        }
+        let (span, returned) = (self.returned_span(step), self.returned(step));
+        let (root, constant) = (self.root.at(span), Ident::new(constant, span));
+        quote_spanned!(span=> <#returned as #root::BuiltInStep>::#constant)
+    }
+
+    fn fallback_decl(&self, step: usize) -> TokenStream {
+        let root = self.root.path();
+        let fallback = self.declaration.fallback_of(step).zip(self.readings.fallbacks[step].as_ref());
+        optional(fallback.map(|(function, params)| {
+            let name = self.declaration.functions[function].sig.ident.unraw().to_string();
+            let inputs = self.input_table(Reader::Fallback(step), params);
+            quote!(#root::contracts::FallbackDecl { name: #name, inputs: #inputs })
+        }))
     }
 
     fn undo_decl(&self, step: usize) -> TokenStream {
@@ -146,7 +173,7 @@ impl Expansion<'_> {
         } else if declared.pure.is_some() {
             quote!(Pure)
         } else {
-            quote!(BuiltIn)
+            return self.of_built_in(step, "UNDO");
         };
         quote!(#root::contracts::UndoDecl::#undo)
     }
@@ -160,6 +187,8 @@ impl Expansion<'_> {
         };
         let undo = named(self.declaration.undo_of(step).is_some(), "undo");
         let when = named(self.declaration.when_of(step).is_some(), "when");
+        let fallback = named(self.declaration.fallback_of(step).is_some(), "fallback");
+        let signal = self.of_built_in(step, "READ_SIGNAL");
         let probe = named(self.declaration.probe_of(step).is_some(), "probe");
         let (output, at_output) = (self.output_type(step), self.root.at(self.returned_span(step)));
         quote! {
@@ -167,11 +196,19 @@ impl Expansion<'_> {
                 run: #root::task::Run::#kind(#run),
                 undo: #undo,
                 when: #when,
+                fallback: #fallback,
+                signal: #signal,
                 probe: #probe,
                 read_output: #at_output::declare::supplied::<#output>,
             }
         }
     }
+}
+
+/// The name of what a function returns.
+fn written_name(sig: &Signature) -> Option<String> {
+    let ReturnType::Type(_, ty) = &sig.output else { return None };
+    last_segment(ty).map(|segment| segment.ident.to_string())
 }
 
 fn policy_name(what: &str, step: usize) -> Ident {

@@ -2,7 +2,7 @@
 //! turns what comes back into what is stored.
 
 use super::reads::{inputs, reader_name};
-use super::{Expansion, numbered, source_name};
+use super::{Expansion, numbered, returned_span, source_name};
 use crate::check::{Param, Reader, written_output};
 use proc_macro2::{Span, TokenStream};
 use quote::{format_ident, quote, quote_spanned};
@@ -14,21 +14,50 @@ impl Expansion<'_> {
     pub(super) fn wrappers(&self) -> TokenStream {
         let steps = (0..self.declaration.steps.len()).map(|step| {
             let run = if self.declaration.is_custom(step) { self.custom(step) } else { self.built_in(step) };
-            let (undo, when, probe) = (self.undo(step), self.when(step), self.probe(step));
-            quote!(#run #undo #when #probe)
+            let (undo, when) = (self.undo(step), self.when(step));
+            let (fallback, probe) = (self.fallback(step), self.probe(step));
+            quote!(#run #undo #when #fallback #probe)
         });
         let respond = self.respond();
         quote!(#(#steps)* #respond)
     }
 
     fn custom(&self, step: usize) -> TokenStream {
-        let (name, root, returned) = (numbered("run", step), self.root.path(), self.returned(step));
-        let sig = self.declaration.step_function(step);
-        let (reads, call) = self.call(Reader::Run(step), sig, &self.readings.runs[step]);
+        let (sig, params) = (self.declaration.step_function(step), &self.readings.runs[step]);
+        self.async_code(Reader::Run(step), sig, params, &self.returned(step), self.returned_span(step))
+    }
+
+    fn fallback(&self, step: usize) -> TokenStream {
+        let (Some(function), Some(params)) = (self.declaration.fallback_of(step), &self.readings.fallbacks[step])
+        else {
+            return TokenStream::new();
+        };
+        let sig = &self.declaration.functions[function].sig;
+        let returned = self.written_return(sig);
+        let span = returned_span(sig);
+        let (root, marker) = (self.root.at(span), self.marker(step));
+        let output = quote_spanned!(span=> <#returned as #root::declare::StepReturn>::Output);
+        let check = quote_spanned!(span=> const _: () = #root::declare::falls_back::<#output, #marker>(););
+        let code = self.async_code(Reader::Fallback(step), sig, params, &returned, span);
+        quote!(#check #code)
+    }
+
+    /// The function that the engine calls for an async function of the author's that returns `StepResult<Output>`.
+    fn async_code(
+        &self,
+        reader: Reader,
+        sig: &Signature,
+        params: &[Param],
+        returned: &TokenStream,
+        span: Span,
+    ) -> TokenStream {
+        let (what, step) = reader_name(reader);
+        let (name, root) = (numbered(what, step), self.root.path());
+        let (reads, call) = self.call(reader, sig, params);
         // One call points at the returned type and one at the output in it: whichever is wrong is what one sees.
-        let (span, at_returned) = (self.returned_span(step), self.root.at(self.returned_span(step)));
+        let at_returned = self.root.at(span);
         let result = quote_spanned!(span=> <#returned as #at_returned::declare::StepReturn>::into_result);
-        let output = written_output(sig).map_or_else(|| self.returned_span(step), Spanned::span);
+        let output = written_output(sig).map_or(span, Spanned::span);
         let (span, at_output) = (output.resolved_at(Span::mixed_site()), self.root.at(output));
         let value = Ident::new("output", span);
         let stored = quote_spanned!(span=> #at_output::declare::stored(&#value));
@@ -50,9 +79,9 @@ impl Expansion<'_> {
         let sig = self.declaration.step_function(step);
         let (reads, call) = self.call(Reader::Run(step), sig, &self.readings.runs[step]);
         let (span, at_returned) = (self.returned_span(step), self.root.at(self.returned_span(step)));
-        let upload = quote_spanned!(span=> <#returned as #at_returned::BuiltInStep>::into_upload);
+        let upload = quote_spanned!(span=> <#returned as #at_returned::BuiltInStep>::into_work);
         quote! {
-            fn #name(inputs: &#root::Inputs) -> #root::StepResult<#root::Upload> {
+            fn #name(inputs: &#root::Inputs) -> #root::StepResult<#root::Work> {
                 let _ = inputs;
                 #reads
                 ::core::result::Result::Ok(#upload(#call))

@@ -6,7 +6,7 @@ use counterstep_kernel::declare::Value;
 use counterstep_kernel::task::{self, Run};
 use counterstep_kernel::{
     DistributedTask as _, FileName, Inputs, Registry, RetryPolicy, StepContext, StepResult, StoredFile, UndoResult,
-    UploadOne, UploadedFile,
+    UploadOne, UploadedFile, Work,
 };
 use counterstep_macros::distributed_task;
 use serde::{Deserialize, Serialize};
@@ -181,7 +181,8 @@ fn each_step_has_the_undo_and_the_policies_that_it_declares() {
 fn the_code_reads_its_inputs_and_calls_the_authors_functions() {
     let task_type = PlaceOrder::task_type();
     let Run::BuiltIn(upload) = task_type.steps[0].run else { panic!("a built-in step") };
-    assert_eq!(upload(&inputs(false, &[])).unwrap().bucket, "papers");
+    let Work::Upload(upload) = upload(&inputs(false, &[])).unwrap() else { panic!("an upload") };
+    assert_eq!(upload.bucket, "papers");
 
     let is_gift = task_type.steps[2].when.unwrap();
     assert!(is_gift(&inputs(true, &[])).unwrap() && !is_gift(&inputs(false, &[])).unwrap());

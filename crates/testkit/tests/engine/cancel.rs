@@ -7,7 +7,7 @@ use counterstep_kernel::client::Refusal;
 use counterstep_testkit::{Form, Harness, TestTask};
 use std::time::Duration;
 
-async fn until(task: &TestTask, reached: impl Fn(&counterstep_kernel::record::TaskRecord) -> bool) {
+pub(crate) async fn until(task: &TestTask, reached: impl Fn(&counterstep_kernel::record::TaskRecord) -> bool) {
     for _ in 0..1000 {
         if reached(&task.record().await) {
             return;

@@ -73,21 +73,19 @@ async fn without_a_server_everything_ends_within_its_limit_and_says_why() {
     publish(&nats).await;
     let delivery = fetch(&nats, 1, LIMIT).await.remove(0);
     server.crash();
-    let limit = Duration::from_secs(4);
     let queue = nats.queue();
-    let started = Instant::now();
     // The first ones may be on their way when the server dies, the others find that it is gone.
     for _ in 0..3 {
-        let started = Instant::now();
-        queue.publish(&files()[0], &message(new_task(), 1)).await.unwrap_err();
-        assert!(started.elapsed() < limit);
-        queue.settle(&delivery.tag, Settle::Ack).await.unwrap_err();
-        queue.publish_events(counterstep_kernel::record::DbTime(0), &[event(new_task(), 1)]).await.unwrap_err();
+        within_limit("calls without a server", async {
+            queue.publish(&files()[0], &message(new_task(), 1)).await.unwrap_err();
+            queue.settle(&delivery.tag, Settle::Ack).await.unwrap_err();
+            queue.publish_events(counterstep_kernel::record::DbTime(0), &[event(new_task(), 1)]).await.unwrap_err();
+        })
+        .await;
     }
     eventually("a fetch that errs", || async { queue.fetch(&files(), 1, SHORT).await.err() }).await;
     let why = nats.healthy().await.unwrap_err();
     assert!(why.contains("not connected"), "{why}");
-    assert!(started.elapsed() < 4 * limit);
 
     // Hints within the process do not need it.
     let mut hints = nats.signals().subscribe();

@@ -6,7 +6,7 @@ use counterstep_adapters::postgres::{PostgresOptions, PostgresStore};
 use counterstep_kernel::ports::{CommitError, Store, StoreError};
 use counterstep_testkit::servers::Postgres;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 #[tokio::test]
 async fn a_commit_whose_connection_dies_is_unknown() {
@@ -32,11 +32,9 @@ async fn refused_at_the_lock(options: PostgresOptions, words: &str) {
     let record = submitted(&*store, row(new_task())).await;
     let other = raw(&url).await;
     lock(&other, record.task.id).await;
-    let started = Instant::now();
     let refused = commit(&*store, free(&record), &claim(&record, "one", MINUTE)).await;
     let Err(CommitError::Store(StoreError::Unavailable(text))) = refused else { panic!("{refused:?}") };
     assert!(text.contains(words), "{text}");
-    assert!(started.elapsed() >= Duration::from_millis(300));
     // The server itself has stopped: nothing of it is left, and the connection serves on.
     let busy = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'";
     assert_eq!(number(&other, busy).await, 0);
@@ -108,7 +106,6 @@ async fn a_restart_of_the_server_is_survived() {
     }
     server.stop();
     assert!(matches!(store.load(record.task.id).await, Err(StoreError::Unavailable(_))));
-    assert!(store.check().await.is_err());
     let refused = commit(&*store, free(&record), &after(&record)).await;
     assert!(
         matches!(refused, Err(CommitError::Store(StoreError::Unavailable(_) | StoreError::Unknown(_)))),

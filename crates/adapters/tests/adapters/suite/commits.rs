@@ -3,7 +3,7 @@
 use super::changes::*;
 use counterstep_contracts::{AuditSeq, Epoch, QueueName, Rev, StepNo, StepStatus, TaskStatus, Tenant, WaitReason};
 use counterstep_kernel::ports::{CommitError, Heartbeat, OutboxOp, Outgoing, Ports, StoreError};
-use counterstep_kernel::record::{Failure, History, StepRow, UndoGoal};
+use counterstep_kernel::record::{DbTime, Failure, History, SignalRow, StepRow, UndoGoal};
 use counterstep_kernel::transition::{Guard, IdempotencyWrite, LeaseChange, OutboxWrite, Time};
 use futures::future::join_all;
 use serde_json::json;
@@ -129,6 +129,13 @@ pub(crate) async fn a_record_comes_back_as_it_was_written(ports: &Ports) {
     step.attempt_open = true;
     step.started_seq = Some(AuditSeq(6));
     step.error = Some("a\nb".to_owned());
+    step.due_at = Some(DbTime(1_795_000_000_123_456));
+    step.signal = Some(SignalRow {
+        body: json!({"by": "\u{1F980}", "none": null}),
+        actor: "client:anna".to_owned(),
+        at: DbTime(1_795_000_000_000_001),
+    });
+    step.in_fallback = true;
     let mut change = of(written.clone());
     change.steps = vec![step.clone(), StepRow::pending(StepNo(1), "zip")];
     let committed = commit(store, NEW, &change).await.unwrap();

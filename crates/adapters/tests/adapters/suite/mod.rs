@@ -10,12 +10,18 @@ pub(crate) mod locks;
 pub(crate) mod objects;
 pub(crate) mod queue;
 pub(crate) mod scratch;
+pub(crate) mod together;
 
 use std::future::Future;
 use std::time::Duration;
 
 /// Long enough for a slow machine; a test that passes never waits for so long.
 pub(crate) const LIMIT: Duration = Duration::from_secs(20);
+
+/// The end of something that takes several calls.
+pub(crate) async fn within_limit<T>(what: &str, work: impl Future<Output = T>) -> T {
+    tokio::time::timeout(LIMIT, work).await.unwrap_or_else(|_| panic!("did not end: {what}"))
+}
 
 /// Waits until a look finds something.
 pub(crate) async fn eventually<T, F: Future<Output = Option<T>>>(what: &str, mut look: impl FnMut() -> F) -> T {

@@ -43,6 +43,8 @@ const STEP: &[(StepStatus, &[StepStatus])] = {
 const STEP_BESIDES: &[(StepStatus, &[StepStatus], &str)] = &[
     (StepStatus::Failed, &[StepStatus::Waiting], "step_redriven: a dead letter runs again at the step that gave up"),
     (StepStatus::Pending, &[StepStatus::Compensating], "undo_started: it had started, before its scratch was lost"),
+    (StepStatus::Pending, &[StepStatus::Pending], "signal_received: a signal is kept for a step that comes later"),
+    (StepStatus::Waiting, &[StepStatus::Waiting], "signal_received: whoever claims the task finds it"),
     (StepStatus::Completed, &[StepStatus::Completed], "step_rebuilt: scratch is made again, the output stands"),
 ];
 

@@ -24,7 +24,7 @@ pub(super) const fn of_a_step(status: StepStatus) -> &'static str {
     match status {
         StepStatus::Pending => "Not started, or to be made again because its scratch is gone.",
         StepStatus::Running => "An attempt is open under the current epoch.",
-        StepStatus::Waiting => "Between two attempts, the next one due later.",
+        StepStatus::Waiting => "Between two attempts, or for a timer or a signal.",
         StepStatus::Completed => "Its one output is committed.",
         StepStatus::Skipped => "Its condition said no.",
         StepStatus::Failed => "It gave up. What it may have done is undone all the same.",

@@ -1,0 +1,71 @@
+//! The way of values between the columns of a table and the kernel's types, the same for every database with tables.
+//! Knows no database; must not repair what it cannot read.
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::fmt::Display;
+use std::str::FromStr;
+use std::time::Duration;
+
+/// A column whose value is none that this program writes, or a value that has no form in a column. In words, with the
+/// column's name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Unreadable(pub(crate) String);
+
+impl Unreadable {
+    fn of(column: &str, error: impl Display) -> Self {
+        Self(format!("{column}: {error}"))
+    }
+}
+
+/// An enum, or an id, from its column.
+pub(crate) fn parse<T: FromStr<Err: Display>>(column: &str, text: &str) -> Result<T, Unreadable> {
+    text.parse().map_err(|error| Unreadable::of(column, error))
+}
+
+/// As [`parse`], of a column that may be empty.
+pub(crate) fn parse_some<T: FromStr<Err: Display>>(column: &str, text: Option<&str>) -> Result<Option<T>, Unreadable> {
+    text.map(|text| parse(column, text)).transpose()
+}
+
+/// A count from its column.
+pub(crate) fn count(column: &str, value: i64) -> Result<u32, Unreadable> {
+    u32::try_from(value).map_err(|error| Unreadable::of(column, error))
+}
+
+/// A value from its JSON column.
+pub(crate) fn read_json<T: DeserializeOwned>(column: &str, text: &str) -> Result<T, Unreadable> {
+    serde_json::from_str(text).map_err(|error| Unreadable::of(column, error))
+}
+
+/// A value for its JSON column.
+pub(crate) fn write_json<T: Serialize>(value: &T) -> Result<String, Unreadable> {
+    serde_json::to_string(value).map_err(|error| Unreadable(error.to_string()))
+}
+
+/// Microseconds. A duration beyond what fits means "never", and so does its greatest value.
+pub(crate) fn micros(duration: Duration) -> i64 {
+    // A quarter of the range: added to any `now` it still does not overflow, and is a time that every database knows.
+    i64::try_from(duration.as_micros()).unwrap_or(i64::MAX).min(i64::MAX / 4)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_read_is_named_with_its_column() {
+        assert_eq!(parse::<u32>("epoch", "7"), Ok(7));
+        assert!(parse::<u32>("epoch", "x").unwrap_err().0.starts_with("epoch: "));
+        assert!(parse_some::<u32>("epoch", Some("-1")).is_err());
+        assert_eq!(parse_some::<u32>("epoch", None), Ok(None));
+        assert!(count("rev", -1).unwrap_err().0.starts_with("rev: "));
+        assert!(read_json::<Vec<u8>>("output", "{").unwrap_err().0.starts_with("output: "));
+    }
+
+    #[test]
+    fn never_can_be_added_to_any_time() {
+        assert_eq!(micros(Duration::from_millis(3)), 3000);
+        assert!(micros(Duration::MAX).checked_add(i64::MAX / 2).is_some());
+    }
+}

@@ -1,0 +1,34 @@
+//! A fallback that gives something else.
+use counterstep_kernel::{StepResult};
+use counterstep_macros::distributed_task;
+use serde::{Deserialize, Serialize};
+
+#[derive(Serialize, Deserialize)]
+pub struct Order;
+#[derive(Serialize, Deserialize)]
+pub struct Receipt;
+#[derive(Serialize, Deserialize)]
+pub struct Done;
+
+pub struct Task;
+
+#[distributed_task]
+impl Task {
+    type Request = Order;
+    type Response = Done;
+
+    #[step(1, host = "api", no_undo = "test", fallback = owe)]
+    async fn charge(_order: &Order) -> StepResult<Receipt> {
+        Ok(Receipt)
+    }
+
+    async fn owe(_order: &Order) -> StepResult<u32> {
+        Ok(1)
+    }
+
+    fn respond(_order: &Order) -> Done {
+        Done
+    }
+}
+
+fn main() {}

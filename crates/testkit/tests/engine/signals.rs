@@ -1,0 +1,229 @@
+//! Signal steps: a task waits for somebody's answer, with a deadline; whoever answers is in the audit.
+
+use crate::cancel::until;
+use crate::errand::only;
+use counterstep_contracts::{Host, StepStatus, TaskId, TaskStatus, WaitReason};
+use counterstep_kernel::client::SignalRefusal;
+use counterstep_kernel::host::{self, HostSettings, Spawn};
+use counterstep_kernel::turn::{TurnEnd, turn};
+use counterstep_kernel::{AwaitSignal, CancelReason, CancelToken, MaybeSignal, StepContext, StepResult, UndoResult};
+use counterstep_macros::distributed_task;
+use counterstep_testkit::{Form, Harness, TestTask, harness};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use std::sync::Arc;
+use std::time::Duration;
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Ask {
+    amount: u64,
+    within: String,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Approval {
+    by: String,
+    #[serde(default)]
+    limit: u64,
+}
+
+pub(crate) struct Purchase;
+
+#[distributed_task(name = "Purchase", queue = "purchases", cancellable)]
+impl Purchase {
+    type Request = Ask;
+    type Response = String;
+
+    #[step(1, host = "worker", undo = release)]
+    async fn reserve(_ctx: &StepContext) -> StepResult<u32> {
+        Ok(1)
+    }
+
+    async fn release(_out: Option<u32>) -> UndoResult {
+        Ok(())
+    }
+
+    #[step(2, host = "worker", when = is_large)]
+    fn approval(ask: &Ask) -> AwaitSignal<Approval> {
+        AwaitSignal::within(&ask.within)
+    }
+
+    fn is_large(ask: &Ask) -> bool {
+        ask.amount > 100
+    }
+
+    #[step(3, host = "worker")]
+    fn remark(_ask: &Ask) -> MaybeSignal<String> {
+        AwaitSignal::within("20ms").or_none()
+    }
+
+    fn respond(approval: Option<&Approval>, remark: &Option<String>) -> String {
+        let by = approval.map_or("nobody", |approval| approval.by.as_str());
+        format!("approved by {by}, {}", remark.as_deref().unwrap_or("without a remark"))
+    }
+}
+
+fn form(amount: u64, within: &str) -> Form {
+    Form::new().field("amount", amount).field("within", within)
+}
+
+async fn purchase(amount: u64, within: &str) -> TestTask {
+    Harness::embedded(only::<Purchase>()).submit(form(amount, within)).await
+}
+
+/// A purchase that waits for its approval.
+async fn waiting(within: &str) -> TestTask {
+    let task = purchase(500, within).await;
+    assert_eq!(turn(&task.engine, Host::Worker, task.id, &CancelToken::new()).await, TurnEnd::GivenBack);
+    task
+}
+
+async fn approve(task: &TestTask, body: Value) -> Result<String, SignalRefusal> {
+    task.engine.signal(task.id, "approval", body, "client:anna").await.map(|answer| answer.received_at)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_task_sleeps_until_somebody_answers_and_reads_the_answer() {
+    let task = waiting("72h").await;
+    let asleep = task.record().await;
+    assert_eq!((asleep.task.status, asleep.task.waiting), (TaskStatus::Waiting, Some(WaitReason::Signal)));
+    assert_eq!(asleep.task.lease_owner, None);
+    assert_eq!(turn(&task.engine, Host::Worker, task.id, &CancelToken::new()).await, TurnEnd::NotNow);
+
+    let at = approve(&task, json!({"by": "anna"})).await.expect("accepted");
+    let woken = task.record().await;
+    assert!(woken.due_in().is_zero() && woken.task.status == TaskStatus::Waiting);
+    assert_eq!(woken.task.dispatch_seq, asleep.task.dispatch_seq + 1, "the same change tells the workers");
+    assert_eq!(woken.task.rev.0, asleep.task.rev.0 + 1);
+    assert_eq!(approve(&task, json!({"limit": 0, "by": "anna"})).await.expect("the same body"), at);
+    assert_eq!(task.record().await.task.rev, woken.task.rev, "a repetition changes nothing");
+    let refused = approve(&task, json!({"by": "bert"})).await.expect_err("another body");
+    assert!(matches!(refused, SignalRefusal::Taken), "{refused:?}");
+
+    assert_eq!(task.run_to_rest().await, TaskStatus::Completed);
+    task.assert_trail(
+        "reserve ok, approval waits, approval signalled, approval ok, remark waits, remark ok, completed",
+    )
+    .await;
+    let record = task.record().await;
+    assert_eq!(record.task.response, Some(json!("approved by anna, without a remark")));
+    assert_eq!(record.steps[1].output, Some(json!({"by": "anna", "limit": 0})));
+    let history = task.history().await;
+    let heard = history.audit.iter().find(|row| row.entry.event == "signal_received").expect("an entry");
+    assert_eq!(heard.entry.actor, "client:anna");
+    assert_eq!(heard.entry.details["body"]["by"], "anna");
+    assert_eq!(approve(&task, json!({"by": "anna"})).await.expect("also once it has completed"), at);
+    let late = task.engine.signal(task.id, "remark", json!("nice"), "client").await.expect_err("too late");
+    assert!(matches!(late, SignalRefusal::TooLate { task: TaskStatus::Completed, .. }), "{late:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_signal_that_comes_before_its_step_waits_is_kept_for_it() {
+    let task = purchase(500, "72h").await;
+    approve(&task, json!({"by": "anna"})).await.expect("accepted before anything ran");
+    task.engine.signal(task.id, "remark", json!("soon, please"), "client").await.expect("accepted");
+    assert_eq!(task.run_to_rest().await, TaskStatus::Completed);
+    task.assert_trail("approval signalled, remark signalled, reserve ok, approval ok, remark ok, completed").await;
+    assert_eq!(task.record().await.task.response, Some(json!("approved by anna, soon, please")));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn where_nobody_answers_in_time_the_step_fails_and_says_so() {
+    let task = purchase(500, "1100ms").await;
+    assert_eq!(task.run_to_rest().await, TaskStatus::Failed);
+    task.assert_trail("reserve ok, approval waits, approval failed, reserve undone, failed").await;
+    let failure = task.record().await.task.failure.expect("a failure");
+    assert_eq!((failure.class.as_str(), failure.message.as_str()), ("permanent", "nobody answered within 1100ms"));
+    let late = approve(&task, json!({"by": "anna"})).await.expect_err("too late");
+    assert!(matches!(late, SignalRefusal::TooLate { step: StepStatus::Failed, .. }), "{late:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_signal_for_a_step_that_is_skipped_is_too_late() {
+    let task = purchase(5, "72h").await;
+    assert_eq!(task.run_to_rest().await, TaskStatus::Completed);
+    task.assert_trail("reserve ok, approval skipped, remark waits, remark ok, completed").await;
+    let late = approve(&task, json!({"by": "anna"})).await.expect_err("nobody waits for it");
+    assert!(matches!(late, SignalRefusal::TooLate { step: StepStatus::Skipped, .. }), "{late:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_does_not_fit_is_refused_and_changes_nothing() {
+    let task = waiting("72h").await;
+    let before = task.record().await.task.rev;
+    for (body, pointer) in
+        [(json!({"by": 7}), "by"), (json!({"by": "anna", "why": "?"}), "why"), (json!({}), "."), (json!(null), ".")]
+    {
+        match approve(&task, body.clone()).await {
+            Err(SignalRefusal::Invalid(error)) => assert_eq!(error.pointer, pointer, "{body}: {error}"),
+            other => panic!("{body}: {other:?}"),
+        }
+    }
+    for name in ["reserve", "nothing"] {
+        match task.engine.signal(task.id, name, json!({}), "client").await {
+            Err(SignalRefusal::NoSuchSignal { known }) => assert_eq!(known, ["approval", "remark"]),
+            other => panic!("{name}: {other:?}"),
+        }
+    }
+    let stranger = task.engine.new_task_id();
+    let refused = task.engine.signal(stranger, "approval", json!({"by": "anna"}), "client").await;
+    assert!(matches!(refused, Err(SignalRefusal::Gone)), "{refused:?}");
+    assert_eq!(task.record().await.task.rev, before);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cancelled_wait_is_undone_and_takes_no_signal_any_more() {
+    let task = waiting("72h").await;
+    task.engine.cancel(task.id).await.expect("accepted");
+    let late = approve(&task, json!({"by": "anna"})).await.expect_err("a cancel was accepted");
+    assert!(matches!(late, SignalRefusal::TooLate { cancelled: true, .. }), "{late:?}");
+    assert_eq!(task.run_to_rest().await, TaskStatus::Cancelled);
+    task.assert_trail("reserve ok, approval waits, reserve undone, cancelled").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_many_who_answer_at_once_one_is_heard() {
+    let task = waiting("72h").await;
+    let answers = (0..8).map(|n| approve(&task, json!({"by": format!("person {n}")})));
+    let answers = futures::future::join_all(answers).await;
+    assert_eq!(answers.iter().filter(|answer| answer.is_ok()).count(), 1, "{answers:?}");
+    assert_eq!(task.run_to_rest().await, TaskStatus::Completed);
+    task.assert_invariants().await;
+}
+
+async fn until_all(of: &TestTask, tasks: &[TaskId], wanted: TaskStatus) {
+    for id in tasks {
+        for left in (0..3000).rev() {
+            if of.engine.ports.store.load(*id).await.expect("the store answers").expect("the task").task.status
+                == wanted
+            {
+                break;
+            }
+            assert!(left > 0, "{id} does not become {wanted}");
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tasks_that_wait_for_an_answer_leave_the_only_slot_to_others() {
+    let task = purchase(500, "72h").await;
+    let mut asking = vec![task.id];
+    for _ in 0..4 {
+        asking.push(harness::submit(&task.engine, form(500, "72h")).await);
+    }
+    let (shutdown, mut settings) = (CancelToken::new(), HostSettings::for_all(&task.engine.registry, Host::Worker, 1));
+    settings.poll = Duration::from_millis(50);
+    let spawn: Spawn = Arc::new(|work| drop(tokio::spawn(work)));
+    let serving = tokio::spawn(host::serve(task.engine.clone(), settings, shutdown.clone(), spawn));
+    until(&task, |record| record.task.status == TaskStatus::Waiting).await;
+    let small = harness::submit(&task.engine, form(5, "72h")).await;
+    until_all(&task, &[small], TaskStatus::Completed).await;
+    until_all(&task, &asking, TaskStatus::Waiting).await;
+    for id in &asking {
+        task.engine.signal(*id, "approval", json!({"by": "anna"}), "client").await.expect("accepted");
+    }
+    until_all(&task, &asking, TaskStatus::Completed).await;
+    shutdown.cancel(CancelReason::Shutdown);
+    serving.await.expect("the host ends");
+}
