@@ -129,6 +129,10 @@ impl Hints for LocalHints {
         Ok(open(&self.kept).get(key).map(|(value, _)| value.clone()))
     }
 
+    async fn left(&self, key: &str) -> Result<Option<Duration>, HintError> {
+        Ok(open(&self.kept).get(key).map(|(_, until)| until.saturating_duration_since(Instant::now())))
+    }
+
     async fn set(&self, key: &str, value: &str, ttl: Duration) -> Result<(), HintError> {
         hint(&mut open(&self.kept), key, value.to_owned(), ttl);
         Ok(())

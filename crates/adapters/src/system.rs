@@ -4,6 +4,7 @@
 
 use counterstep_contracts::TaskId;
 use counterstep_kernel::ports::{Clock, Random, Signal, Signals};
+use counterstep_kernel::resilience::Runtime;
 use futures::StreamExt;
 use futures::future::BoxFuture;
 use futures::stream::{self, BoxStream};
@@ -56,6 +57,20 @@ impl Clock for SystemClock {
 pub struct SystemRandom;
 
 impl Random for SystemRandom {
+    fn bits(&self) -> u128 {
+        rand::random()
+    }
+}
+
+/// Tokio's timer and the operating system's chance, for policies outside of tasks.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct TokioRuntime;
+
+impl Runtime for TokioRuntime {
+    fn sleep(&self, time: Duration) -> BoxFuture<'static, ()> {
+        Box::pin(tokio::time::sleep(time))
+    }
+
     fn bits(&self) -> u128 {
         rand::random()
     }

@@ -1,5 +1,6 @@
 //! A declared task type as data: what `#[distributed_task]` writes down and `counterstep describe` prints.
 
+use crate::breaker::BreakerPolicy;
 use crate::ids::{QueueName, StepNo};
 use crate::retry::RetryPolicy;
 use crate::state::text_enum;
@@ -86,6 +87,15 @@ pub struct NamedPolicy {
     pub policy: RetryPolicy,
 }
 
+/// A breaker and the name under which the declaration refers to it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct NamedBreaker {
+    /// The constant's path as written.
+    pub name: &'static str,
+    /// Its value.
+    pub policy: BreakerPolicy,
+}
+
 /// One input of a step: a parameter of its function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct InputDecl {
@@ -137,6 +147,8 @@ pub struct StepDecl {
     pub output: &'static str,
     /// How it is retried.
     pub retry: NamedPolicy,
+    /// What keeps its attempts from something that is down. An undo never asks it.
+    pub breaker: Option<NamedBreaker>,
     /// How it is undone.
     pub undo: UndoDecl,
     /// How its undo is retried.
@@ -158,12 +170,6 @@ pub struct StepDecl {
 }
 
 impl StepDecl {
-    /// Limit of one attempt as declared, the step's own before its policy's.
-    #[must_use]
-    pub fn attempt_timeout(&self) -> Option<Duration> {
-        self.timeout.or(self.retry.policy.attempt_timeout)
-    }
-
     /// Whether the step, or its fallback, reads this source.
     #[must_use]
     pub fn reads(&self, source: &str) -> bool {

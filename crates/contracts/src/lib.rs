@@ -3,6 +3,7 @@
 //! Owns ids, states, declarations, worker messages, domain events, HTTP bodies and problem codes. It knows serde and nothing
 //! else: no I/O, no clock, no decision about which state follows which (that is `counterstep_kernel::saga`).
 
+pub mod breaker;
 pub mod declaration;
 pub mod event;
 pub mod file;
@@ -10,10 +11,12 @@ pub mod http;
 pub mod ids;
 pub mod message;
 pub mod operator;
+pub mod overrides;
 pub mod problem;
 pub mod retry;
 pub mod state;
 
+pub use breaker::BreakerPolicy;
 pub use declaration::{
     FallbackDecl, Host, OnExhausted, OnUndoFailure, StepDecl, StepKind, TaskDecl, UndoDecl, WaitDecl,
 };
@@ -21,6 +24,7 @@ pub use event::{CloudEvent, StatusChange, StepChange, TaskEvent};
 pub use file::{FileName, FileNameError, StoredFile, StoredFiles, UploadedFile};
 pub use ids::{Attempt, AuditSeq, ChangeId, Epoch, QueueName, Rev, StepNo, TaskId, Tenant};
 pub use message::WorkerMessage;
+pub use overrides::{BreakerOverride, Overrides, RetryOverride};
 pub use problem::{Problem, ProblemCode};
 pub use retry::{Backoff, RetryPolicy};
 pub use state::{Direction, Outcome, StepStatus, TaskStatus, WaitReason};

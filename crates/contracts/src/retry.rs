@@ -1,11 +1,11 @@
 //! Retry policies as data: how often, how long between, how long each. What a failed attempt leads to under a
 //! policy is worked out in `counterstep_kernel::policy`.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 /// The shape of the delays between attempts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Backoff {
     /// Every delay is the base delay.
@@ -40,7 +40,23 @@ pub struct RetryPolicy {
     pub attempt_timeout: Option<Duration>,
 }
 
+/// What is impossible about a retry policy. Where it was written says in its own words what to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PolicyFault {
+    /// More than [`RetryPolicy::MOST_RETRIES`].
+    TooManyRetries,
+    /// The base delay is zero.
+    NoBase,
+    /// The cap is below the base delay.
+    CapBelowBase,
+    /// The limit of an attempt is zero.
+    NoTime,
+}
+
 impl RetryPolicy {
+    /// More retries than this are a schedule.
+    pub const MOST_RETRIES: u32 = 1000;
+
     /// One try, no retry.
     pub const NONE: Self = Self::of(Backoff::Constant, Duration::from_millis(1)).max_retries(0);
 
@@ -75,7 +91,10 @@ impl RetryPolicy {
     /// Tries after the first one; at most 1000.
     #[must_use]
     pub const fn max_retries(mut self, retries: u32) -> Self {
-        assert!(retries <= 1000, "max_retries is at most 1000: a longer series is a schedule, not a retry");
+        assert!(
+            retries <= Self::MOST_RETRIES,
+            "max_retries is at most 1000: a longer series is a schedule, not a retry"
+        );
         self.max_retries = retries;
         self
     }
@@ -103,6 +122,24 @@ impl RetryPolicy {
         self
     }
 
+    /// What is impossible about it. The constructors cannot make such a policy; a struct literal, or settings, can.
+    #[must_use]
+    pub const fn fault(&self) -> Option<PolicyFault> {
+        if self.max_retries > Self::MOST_RETRIES {
+            return Some(PolicyFault::TooManyRetries);
+        }
+        if self.base.is_zero() {
+            return Some(PolicyFault::NoBase);
+        }
+        if self.cap.as_nanos() < self.base.as_nanos() {
+            return Some(PolicyFault::CapBelowBase);
+        }
+        match self.attempt_timeout {
+            Some(limit) if limit.is_zero() => Some(PolicyFault::NoTime),
+            _ => None,
+        }
+    }
+
     /// The longest the delays can add up to.
     #[must_use]
     pub fn longest_total_delay(&self) -> Duration {
@@ -121,7 +158,7 @@ impl RetryPolicy {
     }
 }
 
-const fn positive(text: &str) -> Duration {
+pub(crate) const fn positive(text: &str) -> Duration {
     match parse_duration(text) {
         Some(duration) if !duration.is_zero() => duration,
         _ => panic!("a duration is a whole number above 0 with a unit: 500ms, 2s, 5m, 1h, 7d"),

@@ -14,12 +14,19 @@ pub use counterstep_contracts as contracts;
 pub use counterstep_kernel as kernel;
 pub use counterstep_macros::distributed_task;
 
+/// Policies around code outside of tasks.
+pub mod resilience {
+    pub use counterstep_kernel::breaker::{Admission, Breaker, Standing, Ticket, Verdict};
+    pub use counterstep_kernel::resilience::{Classified, PortsRuntime, Resilient, Retried, RunError, Runtime};
+    pub use counterstep_node::TokioRuntime;
+}
+
 /// What a declaration needs.
 pub mod prelude {
     pub use counterstep_kernel::{
-        AwaitSignal, CancelReason, Classify, DistributedTask, FileName, MaybeSignal, Registry, RetryPolicy,
-        ScratchFile, Sleep, Slept, StepContext, StepError, StepResult, StoredFile, StoredFiles, UndoResult, UploadMany,
-        UploadOne, UploadedFile,
+        AwaitSignal, BreakerPolicy, CancelReason, Classify, DistributedTask, FileName, MaybeSignal, Registry,
+        RetryPolicy, ScratchFile, Sleep, Slept, StepContext, StepError, StepResult, StoredFile, StoredFiles,
+        UndoResult, UploadMany, UploadOne, UploadedFile,
     };
     pub use counterstep_macros::distributed_task;
 }

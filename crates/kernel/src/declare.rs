@@ -6,13 +6,15 @@
 
 use crate::error::{StepError, StepResult, UndoResult};
 use crate::task::{self, Probe};
-use counterstep_contracts::RetryPolicy;
+use counterstep_contracts::breaker::BreakerFault;
+use counterstep_contracts::retry::PolicyFault;
+use counterstep_contracts::{BreakerPolicy, RetryPolicy};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::marker::PhantomData;
 use std::panic::UnwindSafe;
 
-pub use counterstep_contracts::declaration::{InputDecl, NamedPolicy};
+pub use counterstep_contracts::declaration::{InputDecl, NamedBreaker, NamedPolicy};
 pub use futures::future::BoxFuture;
 pub use serde_json::Value;
 
@@ -197,7 +199,7 @@ impl<T> FallbackOutput<T> for T {}
 
 /// What the probe of a step returns, where the step gives `Output`.
 #[diagnostic::on_unimplemented(
-    message = "CS0055: a probe cannot return `{Self}`, its step gives `{Output}`",
+    message = "CS0056: a probe cannot return `{Self}`, its step gives `{Output}`",
     label = "expected `StepResult<Probe<{Output}>>`",
     note = "return `StepResult<Probe<{Output}>>`: `Probe::Done(output)`, `Probe::NothingHappened` or `Probe::Unknown`"
 )]
@@ -317,18 +319,41 @@ pub fn undone_output<T: DeserializeOwned>(step: &str, output: Option<Value>) -> 
 #[must_use]
 #[track_caller]
 pub const fn policy(policy: RetryPolicy) -> RetryPolicy {
-    assert!(
-        policy.max_retries <= 1000,
-        "CS0045: impossible retry policy: max_retries is at most 1000; a longer series is a schedule, not a retry"
-    );
-    assert!(
-        !policy.base.is_zero(),
-        "CS0045: impossible retry policy: its base delay is zero; build it with RetryPolicy::constant, linear or \
-         exponential"
-    );
-    assert!(
-        policy.cap.as_nanos() >= policy.base.as_nanos(),
-        "CS0045: impossible retry policy: its cap is below its base delay; raise the cap or lower the base"
-    );
-    policy
+    match policy.fault() {
+        None => policy,
+        Some(PolicyFault::TooManyRetries) => panic!(
+            "CS0045: impossible retry policy: max_retries is at most 1000; a longer series is a schedule, not a retry"
+        ),
+        Some(PolicyFault::NoBase) => panic!(
+            "CS0045: impossible retry policy: its base delay is zero; build it with RetryPolicy::constant, linear or \
+             exponential"
+        ),
+        Some(PolicyFault::CapBelowBase) => {
+            panic!("CS0045: impossible retry policy: its cap is below its base delay; raise the cap or lower the base")
+        }
+        Some(PolicyFault::NoTime) => {
+            panic!("CS0045: impossible retry policy: its attempts get no time at all; give attempt_timeout a length")
+        }
+    }
+}
+
+/// Refuses, while compiling, a breaker that its constructors would refuse but that was written as a struct literal.
+#[must_use]
+#[track_caller]
+pub const fn breaker(breaker: BreakerPolicy) -> BreakerPolicy {
+    match breaker.fault() {
+        None => breaker,
+        Some(BreakerFault::BadName) => panic!(
+            "CS0053: impossible breaker: its name is no name; expected 1 to 64 letters, digits, `_`, `-` and `.`"
+        ),
+        Some(BreakerFault::NoFailures) => panic!(
+            "CS0053: impossible breaker: it would be open before the first failure; expected after_failures(1) or more"
+        ),
+        Some(BreakerFault::NoWindow) => panic!(
+            "CS0053: impossible breaker: its window has no length; say with within(\"1m\") for how long failures count"
+        ),
+        Some(BreakerFault::NeverOpen) => {
+            panic!("CS0053: impossible breaker: it would never be open; say with open_for(\"30s\") for how long it is")
+        }
+    }
 }

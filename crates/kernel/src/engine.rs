@@ -3,6 +3,7 @@
 use crate::draft::{As, Draft, after_commit};
 use crate::faults::Fault;
 use crate::outbox::Marks;
+use crate::policies::Policies;
 use crate::ports::{CommitError, Ports, StoreError};
 use crate::record::TaskRecord;
 use crate::saga::Illegal;
@@ -38,6 +39,8 @@ pub struct EngineSettings {
     pub idempotency_ttl: Duration,
     /// Whether every change is told to other services, too: one more outbox row a change.
     pub events: bool,
+    /// The retry policies and breakers in effect.
+    pub policies: Arc<Policies>,
     /// Planted faults.
     pub faults: Vec<Fault>,
 }
@@ -53,6 +56,7 @@ impl Default for EngineSettings {
             drain: Duration::from_secs(10),
             idempotency_ttl: Duration::from_secs(24 * 3600),
             events: false,
+            policies: Arc::default(),
             faults: Vec::new(),
         }
     }

@@ -176,13 +176,15 @@ async fn take_due(
         known: engine.registry.known(),
         unclaimed_for: settings.unclaimed_for,
     };
+    let mut pause = settings.poll;
     loop {
-        if let Either::Right(_) = select(engine.ports.clock.sleep(settings.poll), Box::pin(shutdown.cancelled())).await
-        {
+        if let Either::Right(_) = select(engine.ports.clock.sleep(pause), Box::pin(shutdown.cancelled())).await {
             return;
         }
+        pause = settings.poll;
         let free = slots.available_permits();
         if free == 0 {
+            pause = settings.poll / 10;
             continue;
         }
         let tasks = match engine.ports.store.due(&due, u32::try_from(free).unwrap_or(u32::MAX)).await {
@@ -192,6 +194,10 @@ async fn take_due(
                 continue;
             }
         };
+        // As many as were asked for: there are likely to be more, and slots that are free again in a moment.
+        if tasks.len() >= free {
+            pause = settings.poll / 10;
+        }
         for task in tasks {
             let Ok(permit) = slots.clone().try_acquire_owned() else { break };
             spawn(Box::pin(run_due(engine.clone(), settings.host, task.task, shutdown.clone(), permit)));

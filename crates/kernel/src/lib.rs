@@ -6,6 +6,7 @@
 // So that what `#[distributed_task]` writes also compiles inside this crate.
 extern crate self as counterstep_kernel;
 
+pub mod breaker;
 pub mod builtin;
 pub mod cancel;
 pub mod client;
@@ -23,11 +24,13 @@ pub mod orphans;
 mod outbox;
 pub mod plan;
 mod poison;
+pub mod policies;
 pub mod policy;
 pub mod ports;
 pub mod record;
 pub mod recovery;
 pub mod relay;
+pub mod resilience;
 pub mod saga;
 pub mod scratch;
 pub mod task;
@@ -40,9 +43,10 @@ pub use builtin::{BuiltInStep, FileSource, Upload, UploadMany, UploadOne, Work};
 pub use cancel::{CancelReason, CancelToken};
 pub use context::{Execution, ObjectsContext, StepContext};
 pub use counterstep_contracts as contracts;
-pub use counterstep_contracts::{FileName, RetryPolicy, StoredFile, StoredFiles, UploadedFile};
+pub use counterstep_contracts::{BreakerPolicy, FileName, RetryPolicy, StoredFile, StoredFiles, UploadedFile};
 pub use engine::{Engine, EngineSettings};
 pub use error::{Classify, ErrorClass, StepError, StepResult, UndoResult};
+pub use resilience::{Classified, Resilient, RunError, Runtime};
 pub use scratch::{ScratchDraft, ScratchFile};
 pub use task::{DistributedTask, Inputs, Probe, Registry, TaskType};
 pub use waits::{AwaitSignal, MaybeSignal, Sleep, Slept};

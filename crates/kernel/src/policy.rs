@@ -1,6 +1,6 @@
 //! What a failed attempt leads to under a retry policy. Pure: chance comes in as bits.
 
-use crate::error::{ErrorClass, StepError};
+use crate::error::ErrorClass;
 use counterstep_contracts::RetryPolicy;
 use std::time::Duration;
 
@@ -18,12 +18,12 @@ pub enum Next {
 
 /// Decides whether and when to try again after `retries_used` retries so far. `bits` is used for jitter only.
 #[must_use]
-pub fn after_failure(policy: &RetryPolicy, error: &StepError, retries_used: u32, bits: u128) -> Next {
-    if !error.class.is_retryable() || retries_used >= policy.max_retries {
+pub fn after_failure(policy: &RetryPolicy, class: ErrorClass, retries_used: u32, bits: u128) -> Next {
+    if !class.is_retryable() || retries_used >= policy.max_retries {
         return Next::GiveUp;
     }
     let delay = jittered(policy, policy.delay_before_jitter(retries_used + 1), bits);
-    Next::Retry(match error.class {
+    Next::Retry(match class {
         // The other side knows better than the policy how long it wants to be left alone.
         ErrorClass::RateLimited(after) => delay.max(after),
         ErrorClass::Transient
@@ -48,28 +48,29 @@ fn jittered(policy: &RetryPolicy, delay: Duration, bits: u128) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::StepError;
 
     const POLICY: RetryPolicy = RetryPolicy::exponential("100ms").max_retries(3);
 
     #[test]
     fn retries_are_counted_after_the_first_try() {
-        let error = StepError::transient("busy");
-        assert!(matches!(after_failure(&POLICY, &error, 2, 0), Next::Retry(_)));
-        assert_eq!(after_failure(&POLICY, &error, 3, 0), Next::GiveUp);
-        assert_eq!(after_failure(&RetryPolicy::NONE, &error, 0, 0), Next::GiveUp);
+        let busy = StepError::transient("busy").class;
+        assert!(matches!(after_failure(&POLICY, busy, 2, 0), Next::Retry(_)));
+        assert_eq!(after_failure(&POLICY, busy, 3, 0), Next::GiveUp);
+        assert_eq!(after_failure(&RetryPolicy::NONE, busy, 0, 0), Next::GiveUp);
     }
 
     #[test]
     fn permanent_and_cancelled_errors_are_never_retried() {
         for error in [StepError::permanent("no"), StepError::cancelled()] {
-            assert_eq!(after_failure(&POLICY, &error, 0, 0), Next::GiveUp);
+            assert_eq!(after_failure(&POLICY, error.class, 0, 0), Next::GiveUp);
         }
     }
 
     #[test]
     fn jitter_stays_in_the_upper_half_of_the_delay() {
         for bits in [0, 1, 12_345_678_901, u128::MAX] {
-            let Next::Retry(delay) = after_failure(&POLICY, &StepError::transient("busy"), 1, bits) else {
+            let Next::Retry(delay) = after_failure(&POLICY, ErrorClass::Transient, 1, bits) else {
                 panic!("one retry of three was used")
             };
             assert!((Duration::from_millis(100)..=Duration::from_millis(200)).contains(&delay), "{delay:?}");
@@ -77,8 +78,11 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_limit_is_honoured_when_it_is_longer() {
-        let error = StepError::rate_limited(Duration::from_secs(9), "slow down");
-        assert_eq!(after_failure(&POLICY, &error, 0, 0), Next::Retry(Duration::from_secs(9)));
+    fn a_rate_limit_is_honoured_when_it_is_longer_than_delay_and_cap() {
+        let asked = ErrorClass::RateLimited(Duration::from_secs(9));
+        assert_eq!(after_failure(&POLICY, asked, 0, 0), Next::Retry(Duration::from_secs(9)));
+        assert_eq!(after_failure(&POLICY.cap("1s"), asked, 0, 0), Next::Retry(Duration::from_secs(9)));
+        let soon = ErrorClass::RateLimited(Duration::from_millis(1));
+        assert_eq!(after_failure(&POLICY.jitter(false), soon, 0, 0), Next::Retry(Duration::from_millis(100)));
     }
 }

@@ -17,9 +17,7 @@ use crate::scratch::{ScratchFile, ScratchPlace};
 use crate::transition::{Guard, Transition};
 use async_trait::async_trait;
 use bytes::Bytes;
-use counterstep_contracts::{
-    Attempt, Epoch, Host, QueueName, Rev, StepNo, TaskEvent, TaskId, Tenant, WorkerMessage,
-};
+use counterstep_contracts::{Attempt, Epoch, Host, QueueName, Rev, StepNo, TaskEvent, TaskId, Tenant, WorkerMessage};
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 use serde_json::Value;

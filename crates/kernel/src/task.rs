@@ -6,6 +6,7 @@ use crate::context::StepContext;
 use crate::error::{StepError, StepResult, UndoResult};
 use crate::ports::KnownType;
 use crate::record::TaskRow;
+use counterstep_contracts::declaration::NamedPolicy;
 use counterstep_contracts::{Host, QueueName, StepNo, TaskDecl};
 use futures::future::BoxFuture;
 use serde::Serialize;
@@ -227,6 +228,7 @@ pub struct Registry {
     types: BTreeMap<(&'static str, u32), TaskType>,
     /// Worked out once: every claim compares one.
     definitions: BTreeMap<(&'static str, u32), String>,
+    policies: Vec<NamedPolicy>,
 }
 
 /// Two declarations that cannot stand side by side.
@@ -288,6 +290,18 @@ impl Registry {
             return Err(RegistryError::Twice { name, version });
         }
         Ok(self)
+    }
+
+    /// Makes a policy that code outside of tasks uses known by its name, so that settings may change it.
+    #[must_use]
+    pub fn with_policy(mut self, policy: NamedPolicy) -> Self {
+        self.policies.push(policy);
+        self
+    }
+
+    /// The policies of code outside of tasks.
+    pub fn policies(&self) -> impl Iterator<Item = &NamedPolicy> {
+        self.policies.iter()
     }
 
     /// The type of this name and version.

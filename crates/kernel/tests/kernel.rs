@@ -2,6 +2,8 @@
 
 mod kernel {
     mod judge;
+    mod overrides;
+    mod resilience;
     mod space;
     mod states;
 }

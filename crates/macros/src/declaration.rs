@@ -50,6 +50,7 @@ pub(crate) struct Step {
     pub(crate) number_at: TokenStream,
     pub(crate) host: Option<Choice>,
     pub(crate) retry: Option<Path>,
+    pub(crate) breaker: Option<Path>,
     pub(crate) undo: Option<Ident>,
     pub(crate) undo_retry: Option<Path>,
     /// Whether the attribute says something of an undo, however wrong, or cannot be read at all.

@@ -23,8 +23,8 @@ use report::Report;
 ///
 /// In the block stand `type Request`, `type Response`, `fn respond`, and a function for each step:
 ///
-/// - `#[step(N, host = "api" | "worker")]`, and where wanted `retry = PATH`, `undo = function`, `undo_retry = PATH`,
-///   `no_undo = "reason"`, `timeout = "30s"`, `group = "name"`, `when = function` and
+/// - `#[step(N, host = "api" | "worker")]`, and where wanted `retry = PATH`, `breaker = PATH`, `undo = function`,
+///   `undo_retry = PATH`, `no_undo = "reason"`, `timeout = "30s"`, `group = "name"`, `when = function` and
 ///   `on_exhausted = "compensate" | "fail" | "dead_letter"`. An `async fn` is a custom step, a plain `fn` a built-in.
 /// - `#[pure]` beside it: the step has no effects, so there is nothing to undo.
 /// - `#[undo(step)]` on the function that undoes a step.

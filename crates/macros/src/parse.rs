@@ -198,6 +198,7 @@ fn read_step(mark: &Attribute, function: usize, report: &mut Report) -> Step {
         number_at: position.to_token_stream(),
         host: keys.choice("host", &[("api", "Api"), ("worker", "Worker")]),
         retry: keys.path("retry"),
+        breaker: keys.path("breaker"),
         undo: keys.function("undo"),
         undo_retry: keys.path("undo_retry"),
         no_undo: keys.text("no_undo"),

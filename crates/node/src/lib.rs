@@ -8,6 +8,7 @@ mod open;
 pub mod process;
 pub mod settings;
 
+pub use counterstep_adapters::system::TokioRuntime;
 pub use exit::{Exit, ExitKind};
 pub use open::{install_provider, look, migrate, open};
 pub use process::{run, shutdown_on_signals, spawner};

@@ -1,6 +1,7 @@
 //! A whole engine in a temporary folder. A test plants its faults, submits, and drives turns until the task rests.
 
 use crate::form::Form;
+use crate::site::Site;
 use crate::{invariants, trail};
 use counterstep_adapters::embedded::{self, EmbeddedOptions, EmbeddedPaths};
 use counterstep_contracts::{FileName, Host, TaskId, TaskStatus, Tenant};
@@ -74,6 +75,14 @@ impl Harness {
         self
     }
 
+    /// Starts the engine without a task, for tests of many tasks at once.
+    ///
+    /// # Panics
+    /// When anything goes wrong: it is a test.
+    pub async fn start(self) -> Site {
+        Site::start(self.registry, self.settings).await
+    }
+
     /// Starts the engine and submits.
     ///
     /// # Panics
@@ -91,7 +100,7 @@ impl Harness {
     }
 }
 
-async fn open(folder: &Path) -> Ports {
+pub(crate) async fn open(folder: &Path) -> Ports {
     let paths = EmbeddedPaths {
         database: folder.join("counterstep.db"),
         objects: folder.join("objects"),

@@ -9,8 +9,10 @@ pub mod invariants;
 pub mod races;
 #[cfg(feature = "servers")]
 pub mod servers;
+pub mod site;
 pub mod sweep;
 pub mod trail;
 
 pub use form::{Form, two_files};
 pub use harness::{Harness, TestTask};
+pub use site::Site;

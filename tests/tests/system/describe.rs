@@ -65,3 +65,49 @@ fn a_task_type_is_found_by_its_name_and_by_its_route() {
     let ended = run(place.path(), &["describe", "NoSuchTask"]);
     ended.assert_code(1).assert_says("known are CreateZipFromFiles");
 }
+
+const CHANGED: &str = "[policies.ZIP_RETRY]\nmax_retries = 5\nattempt_timeout = \"2m\"\n";
+
+#[test]
+fn a_policy_that_the_settings_change_is_shown_as_declared_and_as_it_is_in_effect() {
+    let place = Place::new();
+    std::fs::write(place.path().join("settings.toml"), CHANGED).expect("a file");
+    let with = |arguments: &[&str]| {
+        run(place.path(), &[&["--config", "settings.toml", "describe"], arguments].concat())
+            .assert_code(0)
+            .stdout
+            .clone()
+    };
+    let (text, declared) = (with(&[]), described(&[]));
+    for part in
+        ["ZIP_RETRY: 3 retries, exponential from 500ms", "in effect: 5 retries, exponential", "timeout   2m an attempt"]
+    {
+        assert!(text.contains(part), "`{part}` is not in\n{text}");
+    }
+    let digest = |text: &str| text.lines().find(|line| line.contains("definition")).map(str::to_owned);
+    assert!(digest(&text).is_some() && digest(&text) == digest(&declared), "a change of policies is no new definition");
+    let decls: Value = from_str(&with(&["--format", "json"])).expect("JSON");
+    let retry = &decls[0]["steps"][1]["retry"];
+    assert_eq!(
+        (&retry["policy"]["max_retries"], &retry["effective"]["max_retries"]),
+        (&json!(3), &json!(5)),
+        "{retry:#}"
+    );
+}
+
+#[test]
+fn a_policy_that_nobody_names_or_that_cannot_be_stops_every_service_at_its_start() {
+    for (file, said) in [
+        ("[policies.ZIP_RETRIES]\nmax_retries = 5\n", "known are ZIP_RETRY, built-in, undo"),
+        ("[policies.ZIP_RETRY]\nmax_retries = 1001\n", "`max_retries` is at most 1000"),
+        ("[policies.ZIP_RETRY]\nretries = 5\n", "unknown field `retries`"),
+        ("[breakers.payments]\nopen_for = \"1m\"\n", "these task types have none"),
+    ] {
+        let place = Place::new();
+        std::fs::write(place.path().join("settings.toml"), file).expect("a file");
+        for command in [&["describe"][..], &["worker"], &["reconciler"], &["dev", "--listen", "127.0.0.1:0"]] {
+            let arguments = [&["--config", "settings.toml"], command].concat();
+            run(place.path(), &arguments).assert_code(78).assert_says(said);
+        }
+    }
+}

@@ -103,6 +103,13 @@ impl Hints for RedisHints {
         self.ask(|mut server| Box::pin(async move { server.get(key).await })).await
     }
 
+    async fn left(&self, key: &str) -> Result<Option<Duration>, HintError> {
+        let key = self.key("kept", key);
+        // Below zero: there is no such key, or it never ends, which none of ours does.
+        let left: i64 = self.ask(|mut server| Box::pin(async move { server.pttl(key).await })).await?;
+        Ok(u64::try_from(left).ok().map(Duration::from_millis))
+    }
+
     async fn set(&self, key: &str, value: &str, ttl: Duration) -> Result<(), HintError> {
         let (key, value) = (self.key("kept", key), value.to_owned());
         self.ask(|mut server| Box::pin(async move { server.pset_ex(key, value, millis(ttl)).await })).await

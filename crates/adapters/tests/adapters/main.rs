@@ -167,7 +167,11 @@ macro_rules! lock_cases {
                 a_state_is_kept_until_its_time_is_over,
                 a_state_is_swapped_only_from_what_it_is,
                 of_fifty_racing_swaps_one_wins,
+                a_state_says_how_much_longer_it_is_kept,
                 the_kinds_of_keys_do_not_meet;
+            breakers:
+                failures_open_it,
+                of_fifty_attempts_of_two_processes_one_probes;
         }
     };
 }

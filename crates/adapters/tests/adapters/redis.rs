@@ -30,6 +30,13 @@ pub(crate) async fn fixture() -> Fixture {
 
 crate::lock_cases!(crate::redis::fixture);
 
+/// Each with connections of its own, as two workers have.
+#[tokio::test]
+async fn two_processes_share_a_breaker_and_let_one_probe_through() {
+    let (one, two) = (fixture().await, fixture().await);
+    crate::suite::breakers::probes_between(&crate::suite::breakers::of_two(&one.ports, &two.ports)).await;
+}
+
 fn options(server: &servers::Redis) -> RedisOptions {
     let mut options = RedisOptions::at(&server.url());
     (options.limit, options.cool_down) = (LIMIT, Duration::from_millis(50));

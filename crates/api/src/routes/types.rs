@@ -12,11 +12,11 @@ use std::time::Duration;
 
 pub(super) async fn get(api: web::Data<Api>, request: HttpRequest) -> Answer {
     Params::of(&request, &[])?;
+    let policies = &api.engine.settings.policies;
     let mut items = Vec::new();
     for task_type in api.engine.registry.iter() {
         let decl = task_type.decl;
-        let mut item =
-            serde_json::to_value(decl).map_err(|error| Refused::internal("showing a declaration", &error))?;
+        let mut item = policies.shown(decl).map_err(|error| Refused::internal("showing a declaration", &error))?;
         with_readable_durations(&mut item);
         if let Value::Object(fields) = &mut item {
             fields.insert("submit_to".to_owned(), json!(format!("/api/tasks/{}", decl.route())));

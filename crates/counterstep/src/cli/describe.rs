@@ -1,9 +1,11 @@
 //! `counterstep describe`: the declared task types, from the declarations themselves.
 
 use super::print;
+use counterstep_contracts::declaration::{NamedBreaker, NamedPolicy};
 use counterstep_contracts::retry::format_duration;
-use counterstep_contracts::{Backoff, RetryPolicy, StepDecl, TaskDecl, UndoDecl, WaitDecl};
+use counterstep_contracts::{Backoff, BreakerPolicy, Direction, RetryPolicy, StepDecl, TaskDecl, UndoDecl, WaitDecl};
 use counterstep_kernel::Registry;
+use counterstep_kernel::policies::Policies;
 use counterstep_node::Exit;
 use std::fmt::Write as _;
 
@@ -27,7 +29,7 @@ enum Format {
     Mermaid,
 }
 
-pub(super) fn main(registry: &Registry, args: &DescribeArgs) -> Result<(), Exit> {
+pub(super) fn main(registry: &Registry, set: &Policies, args: &DescribeArgs) -> Result<(), Exit> {
     let wanted =
         |decl: &TaskDecl| args.task_type.as_ref().is_none_or(|name| *name == decl.name || *name == decl.route());
     let decls: Vec<_> = registry.iter().map(|task_type| task_type.decl).filter(|decl| wanted(decl)).collect();
@@ -36,14 +38,17 @@ pub(super) fn main(registry: &Registry, args: &DescribeArgs) -> Result<(), Exit>
         return Err(Exit::failed(format_args!("there is no such task type; known are {}", known.join(", "))));
     }
     let text = match args.format {
-        Format::Json => serde_json::to_string_pretty(&decls).map_err(Exit::failed)? + "\n",
+        Format::Json => {
+            let shown: Result<Vec<_>, _> = decls.iter().map(|decl| set.shown(decl)).collect();
+            serde_json::to_string_pretty(&shown.map_err(Exit::failed)?).map_err(Exit::failed)? + "\n"
+        }
         Format::Mermaid => decls.iter().map(|decl| mermaid(decl)).collect(),
-        Format::Text => decls.iter().map(|decl| text(decl) + "\n" + &mermaid(decl) + "\n").collect(),
+        Format::Text => decls.iter().map(|decl| text(decl, set) + "\n" + &mermaid(decl) + "\n").collect(),
     };
     print(&text)
 }
 
-fn text(decl: &TaskDecl) -> String {
+fn text(decl: &TaskDecl, set: &Policies) -> String {
     let time = |limit: Option<std::time::Duration>| limit.map_or_else(|| "default".to_owned(), format_duration);
     let mut out = String::new();
     let _ = writeln!(out, "{} version {}", decl.name, decl.version);
@@ -58,18 +63,21 @@ fn text(decl: &TaskDecl) -> String {
     let _ = writeln!(out, "  undo fails  {}", decl.on_undo_failure);
     let _ = writeln!(out, "  definition  {}", decl.definition_hash());
     for step in decl.steps {
-        step_text(&mut out, step);
+        step_text(&mut out, step, set);
     }
     out
 }
 
-fn step_text(out: &mut String, step: &StepDecl) {
+fn step_text(out: &mut String, step: &StepDecl, set: &Policies) {
     let reads: Vec<_> = step.inputs.iter().map(|input| format!("{} ({})", input.source, input.ty)).collect();
     let _ = writeln!(out, "\n  {}. {} on {} ({})", step.no, step.name, step.host, step.kind);
     let _ = writeln!(out, "     reads     {}", if reads.is_empty() { "nothing".to_owned() } else { reads.join(", ") });
     let _ = writeln!(out, "     gives     {}", step.output);
     if step.waits.is_none() || step.fallback.is_some() {
-        let _ = writeln!(out, "     retry     {}: {}", step.retry.name, policy(&step.retry.policy));
+        let _ = writeln!(out, "     retry     {}", retry(&step.retry, set));
+    }
+    if let Some(declared) = step.breaker {
+        let _ = writeln!(out, "     breaker   {}", breaker(&declared, set.breaker_of(step)));
     }
     match step.waits {
         None => {}
@@ -84,7 +92,7 @@ fn step_text(out: &mut String, step: &StepDecl) {
         let _ = writeln!(out, "     fallback  {}", fallback.name);
     }
     let _ = writeln!(out, "     gives up  {}", step.on_exhausted);
-    if let Some(limit) = step.attempt_timeout() {
+    if let Some(limit) = set.attempt_timeout(step, Direction::Forward) {
         let _ = writeln!(out, "     timeout   {} an attempt", format_duration(limit));
     }
     if let Some(group) = step.group {
@@ -94,12 +102,8 @@ fn step_text(out: &mut String, step: &StepDecl) {
         let _ = writeln!(out, "     when      {when}");
     }
     let undo = match step.undo {
-        UndoDecl::Function { name } => {
-            format!("{name}; retried {}: {}", step.undo_retry.name, policy(&step.undo_retry.policy))
-        }
-        UndoDecl::BuiltIn => {
-            format!("deletes what it stored; retried {}: {}", step.undo_retry.name, policy(&step.undo_retry.policy))
-        }
+        UndoDecl::Function { name } => format!("{name}; retried {}", retry(&step.undo_retry, set)),
+        UndoDecl::BuiltIn => format!("deletes what it stored; retried {}", retry(&step.undo_retry, set)),
         UndoDecl::Waived { reason } => format!("waived: {reason}"),
         UndoDecl::Pure => "none needed: pure".to_owned(),
     };
@@ -109,9 +113,38 @@ fn step_text(out: &mut String, step: &StepDecl) {
     }
 }
 
+/// A policy by name and value, and what the settings make of it where that differs.
+fn retry(declared: &NamedPolicy, set: &Policies) -> String {
+    let effective = set.retry(declared);
+    let mut text = format!("{}: {}", declared.name, policy(&declared.policy));
+    if effective != declared.policy {
+        let _ = write!(text, "\n               in effect: {}", policy(&effective));
+    }
+    text
+}
+
+fn breaker(declared: &NamedBreaker, effective: Option<BreakerPolicy>) -> String {
+    let values = |policy: &BreakerPolicy| {
+        format!(
+            "opens for {} after {} failures within {}",
+            format_duration(policy.open_for),
+            policy.after_failures,
+            format_duration(policy.within)
+        )
+    };
+    let of = declared.policy.name.map_or_else(|| "this step".to_owned(), |name| format!("`{name}`"));
+    let mut text = format!("{} of {of}: {}", declared.name, values(&declared.policy));
+    if let Some(effective) = effective.filter(|effective| *effective != declared.policy) {
+        let _ = write!(text, "\n               in effect: {}", values(&effective));
+    }
+    text
+}
+
 fn policy(policy: &RetryPolicy) -> String {
+    let limit = policy.attempt_timeout.map(|limit| format!(", {} an attempt", format_duration(limit)));
+    let limit = limit.unwrap_or_default();
     if policy.max_retries == 0 {
-        return "one try".to_owned();
+        return format!("one try{limit}");
     }
     let shape = match policy.backoff {
         Backoff::Constant => "constant",
@@ -119,7 +152,7 @@ fn policy(policy: &RetryPolicy) -> String {
         Backoff::Exponential => "exponential",
     };
     format!(
-        "{} retries, {shape} from {} up to {}{}",
+        "{} retries, {shape} from {} up to {}{}{limit}",
         policy.max_retries,
         format_duration(policy.base),
         format_duration(policy.cap),

@@ -94,7 +94,9 @@ pub fn main(registry: Registry) -> ExitCode {
             "this program was built without the benchmark and the servers that it measures: cargo run --profile \
              production --features bench -- bench",
         )),
-        Command::Describe(args) => describe::main(&registry, args),
+        Command::Describe(args) => {
+            cli.settings.policies(&registry).and_then(|set| describe::main(&registry, &set, args))
+        }
         Command::Tasks(args) => tasks::main(args),
     };
     exit::report(program, result)

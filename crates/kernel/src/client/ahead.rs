@@ -52,7 +52,10 @@ pub(super) async fn run(
             inputs: Inputs::new(request.clone(), outputs),
             own_output: None,
             fallback: false,
-            limit: step.attempt_timeout().map_or(left, |limit| limit.min(left)),
+            limit: {
+                let limit = engine.settings.policies.attempt_timeout(step, Direction::Forward);
+                limit.map_or(left, |limit| limit.min(left))
+            },
             cancel: CancelToken::new(),
         };
         match execute(&engine, task_type, order).await.result {
@@ -72,6 +75,8 @@ fn is_pure(engine: &Engine, task_type: &TaskType, at: usize) -> bool {
         && step.undo == UndoDecl::Pure
         && step.when.is_none()
         && step.group.is_none()
+        // An attempt that may have to wait for a breaker waits under the task, not under the open request.
+        && step.breaker.is_none()
         && matches!(code.run, Run::Custom(_))
         && !planted
 }

@@ -202,10 +202,21 @@ impl Draft {
     /// # Errors
     /// As the judge says.
     pub fn wait(&mut self, reason: WaitReason, delay: Duration) -> Result<(), Illegal> {
+        self.wait_with(reason, delay, Value::Null)
+    }
+
+    /// The same, with more to say about it in the audit: an object, or `Null`.
+    ///
+    /// # Errors
+    /// As the judge says.
+    pub fn wait_with(&mut self, reason: WaitReason, delay: Duration, more: Value) -> Result<(), Illegal> {
         let left = self.record().task.deadline_at.map(|deadline| deadline.after(self.record().now));
         let delay = left.map_or(delay, |left| delay.min(left));
-        let note = Note::default().with(json!({"for": reason.as_str(), "delay_ms": millis(delay)}));
-        self.apply(Event::Waits(reason), note)?;
+        let mut details = json!({"for": reason.as_str(), "delay_ms": millis(delay)});
+        if let (Value::Object(details), Value::Object(more)) = (&mut details, more) {
+            details.extend(more);
+        }
+        self.apply(Event::Waits(reason), Note::default().with(details))?;
         self.task_mut().waiting = Some(reason);
         self.lease = LeaseChange::Release;
         self.due = Time::In(delay);

@@ -34,6 +34,12 @@ pub trait Hints: Send + Sync + Debug {
     /// The small state kept under a key.
     async fn get(&self, key: &str) -> Result<Option<String>, HintError>;
 
+    /// How much longer the state under a key is kept. `None`: there is none, or the service cannot say.
+    async fn left(&self, key: &str) -> Result<Option<Duration>, HintError> {
+        let _ = key;
+        Ok(None)
+    }
+
     /// Keeps a small state for `ttl`, over whatever was there.
     async fn set(&self, key: &str, value: &str, ttl: Duration) -> Result<(), HintError>;
 

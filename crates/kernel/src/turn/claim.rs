@@ -8,7 +8,7 @@ use super::undo::{Back, UndoTurn};
 use super::{Next, Turn, TurnEnd, end_of, version};
 use crate::cancel::CancelToken;
 use crate::draft::As;
-use crate::engine::{ChangeError, Engine};
+use crate::engine::{ChangeError, Changed, Engine};
 use crate::record::TaskRecord;
 use crate::task::TaskType;
 use counterstep_contracts::{Host, TaskId, TaskStatus};
@@ -113,7 +113,7 @@ async fn claim<'a>(
     let ttl = engine.lease_of(&task_type);
     let task = record.task.id;
     let epoch_before = record.task.epoch;
-    let ahead = Ahead::look(engine, task_type, host, &record).await;
+    let mut ahead = Ahead::look(engine, task_type, host, &record, None).await;
     let changed = engine
         .change(&task_type, record, As::Anyone, |draft| {
             // Judged again on a newer state: somebody else was faster, the old owner is alive after all, or the task
@@ -130,9 +130,16 @@ async fn claim<'a>(
             };
             Ok(Some(next))
         })
-        .await?;
-    let Some(next) = changed.answer else { return Err(ChangeError::Fenced) };
-    let record = changed.record;
+        .await;
+    let passes = std::mem::take(&mut ahead.passes);
+    let (record, next) = match changed {
+        Ok(Changed { answer: Some(next), record }) => (record, next),
+        refused => {
+            passes.give_back().await;
+            return Err(refused.err().unwrap_or(ChangeError::Fenced));
+        }
+    };
+    let probes = passes.used(&record).await;
     tracing::debug!(%task, epoch = %record.task.epoch, status = %record.task.status, "claimed");
     let undoing = record.task.status == TaskStatus::Compensating;
     let turn = Turn {
@@ -145,7 +152,8 @@ async fn claim<'a>(
         lock,
         under_way: FuturesUnordered::new(),
         delayed: BTreeMap::new(),
-        probes: Probes::default(),
+        probes,
+        doubts: Probes::default(),
     };
     Ok(if undoing { Claimed::Undo(UndoTurn(turn), next) } else { Claimed::Forward(ForwardTurn(turn), next) })
 }

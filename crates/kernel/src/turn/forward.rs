@@ -1,5 +1,6 @@
 //! Going forward: run the next steps, commit each result together with the start of what follows it.
 
+use super::breakers::Passes;
 use super::probe::Probes;
 use super::undo::{Back, UndoTurn};
 use super::{Happened, Next, Start, Turn, TurnEnd, inputs_of, limits};
@@ -89,23 +90,27 @@ impl<'a> ForwardTurn<'a> {
 
     /// Decides anew, after nothing but time has passed.
     async fn go_on(&mut self) -> Result<Next, ChangeError> {
-        let ahead = self.look().await;
         if self.0.tokens.is_cancelled_for(CancelReason::LeaseLost) {
             return Err(ChangeError::Fenced);
         }
-        self.0.change(|draft| ahead.next(draft)).await
+        let mut ahead = self.look(None).await;
+        let decided = self.0.change(|draft| ahead.next(draft)).await;
+        self.passed(std::mem::take(&mut ahead.passes)).await;
+        decided
     }
 
-    async fn look(&mut self) -> Ahead<'a> {
-        let mut ahead = Ahead::look(self.0.engine, self.0.task_type, self.0.host, &self.0.record).await;
+    /// What has to be known for the next decision; `done` is the step that has just succeeded.
+    async fn look(&mut self, done: Option<usize>) -> Ahead<'a> {
+        let mut ahead = Ahead::look(self.0.engine, self.0.task_type, self.0.host, &self.0.record, done).await;
         ahead.interrupted = self.0.tokens.forward.reason();
         ahead.stopping = self.0.tokens.is_cancelled_for(CancelReason::Shutdown);
-        ahead.probes = self.0.probes.clone();
+        ahead.probes = self.0.doubts.clone();
         ahead
     }
 
     async fn ended(&mut self, ended: Ended) -> Result<Next, ChangeError> {
         let at = ended.at;
+        self.tell_breaker(&ended).await;
         match ended.in_doubt {
             // Whatever the step came to, its epoch is over: nothing that it says can be written down.
             Some(CancelReason::LeaseLost) => return Err(ChangeError::Fenced),
@@ -117,7 +122,7 @@ impl<'a> ForwardTurn<'a> {
         }
         match ended.result {
             Ok(output) => {
-                let mut ahead = self.look().await;
+                let mut ahead = self.look(Some(at)).await;
                 // What the step has just made is here.
                 ahead.missing.remove(&at);
                 let stored = ended.stored;
@@ -128,6 +133,7 @@ impl<'a> ForwardTurn<'a> {
                         ahead.next(draft)
                     })
                     .await;
+                self.passed(std::mem::take(&mut ahead.passes)).await;
                 match committed {
                     Err(ChangeError::Condemned) => {
                         let error = StepError::transient("its objects were condemned before it succeeded");
@@ -142,8 +148,9 @@ impl<'a> ForwardTurn<'a> {
 
     async fn failed(&mut self, at: usize, error: StepError) -> Result<Next, ChangeError> {
         let follows = self.0.after_failure(at, Direction::Forward, &error);
-        let ahead = self.look().await;
-        self.0
+        let mut ahead = self.look(None).await;
+        let decided = self
+            .0
             .change(|draft| {
                 match follows {
                     policy::Next::Retry(delay) if !draft.is_cancel_requested() => {
@@ -156,7 +163,9 @@ impl<'a> ForwardTurn<'a> {
                 }
                 ahead.next(draft)
             })
-            .await
+            .await;
+        self.passed(std::mem::take(&mut ahead.passes)).await;
+        decided
     }
 
     /// The process is shutting down and the step has stopped.
@@ -191,20 +200,23 @@ impl<'a> ForwardTurn<'a> {
             Err(error) => Some(error.clone()),
         };
         let Some(error) = error else {
-            let mut ahead = self.look().await;
+            let mut ahead = self.look(Some(at)).await;
             ahead.missing.remove(&at);
-            return self
+            let decided = self
                 .0
                 .change(|draft| {
                     draft.end_rebuild(at, Outcome::Succeeded, None);
                     ahead.next(draft)
                 })
                 .await;
+            self.passed(std::mem::take(&mut ahead.passes)).await;
+            return decided;
         };
         let follows = self.0.after_failure(at, Direction::Forward, &error);
         let step = self.0.record.steps[at].name.clone();
-        let ahead = self.look().await;
-        self.0
+        let mut ahead = self.look(None).await;
+        let decided = self
+            .0
             .change(|draft| {
                 draft.end_rebuild(at, Outcome::Failed, Some(&error));
                 draft.step_mut(at).retries_used += 1;
@@ -222,7 +234,9 @@ impl<'a> ForwardTurn<'a> {
                     }
                 }
             })
-            .await
+            .await;
+        self.passed(std::mem::take(&mut ahead.passes)).await;
+        decided
     }
 }
 
@@ -247,14 +261,23 @@ pub(super) struct Ahead<'a> {
     missing: BTreeSet<usize>,
     /// What the token of the steps says.
     interrupted: Option<CancelReason>,
+    /// What the breakers say. Whoever decides hands them on, used or not.
+    pub(super) passes: Passes,
     /// The process is shutting down: nothing new starts here.
     stopping: bool,
     probes: Probes,
 }
 
 impl<'a> Ahead<'a> {
-    /// Looks which scratch files are gone. I/O, so it happens before the decision.
-    pub(super) async fn look(engine: &'a Engine, task_type: TaskType, host: Host, record: &TaskRecord) -> Self {
+    /// Looks which scratch files are gone, and asks the breakers. I/O, so it happens before the decision. `done`: the
+    /// step that has just succeeded, though the rows do not say so yet.
+    pub(super) async fn look(
+        engine: &'a Engine,
+        task_type: TaskType,
+        host: Host,
+        record: &TaskRecord,
+        done: Option<usize>,
+    ) -> Self {
         let mut missing = BTreeSet::new();
         for (at, row) in record.steps.iter().enumerate() {
             let Some(output) = row.output.as_ref().filter(|_| row.status == StepStatus::Completed) else { continue };
@@ -265,8 +288,8 @@ impl<'a> Ahead<'a> {
                 }
             }
         }
-        let probes = Probes::default();
-        Self { engine, task_type, host, missing, interrupted: None, stopping: false, probes }
+        let passes = Passes::ask(engine, &task_type, host, record, (done, &missing)).await;
+        Self { engine, task_type, host, missing, interrupted: None, passes, stopping: false, probes: Probes::default() }
     }
 
     /// Decides what comes next, and writes its start into the draft.
@@ -404,6 +427,10 @@ impl<'a> Ahead<'a> {
         if !waits.is_empty() {
             return Ok(None);
         }
+        let (barred, stage): (Vec<usize>, Vec<usize>) = stage.into_iter().partition(|&at| self.passes.must_wait(at));
+        if stage.is_empty() {
+            return self.wait_for_breakers(draft, &barred).map(Some);
+        }
         if let Some((at, producer)) = self.strange_scratch(draft, &stage).filter(|_| !running) {
             let error = StepError::permanent(format_args!(
                 "it reads a scratch file of `{producer}`, which runs on another kind of host: scratch files never \
@@ -420,6 +447,9 @@ impl<'a> Ahead<'a> {
             // What it was made of may be lost as well: the first link of the chain comes first.
             while let Some(inner) = self.lost_input(draft, &[lost]) {
                 lost = inner;
+            }
+            if self.passes.must_wait(lost) {
+                return self.wait_for_breakers(draft, &[lost]).map(Some);
             }
             if plan::has_completed_reader(draft.decl(), &draft.record().steps, lost) {
                 let (limit, sweep_after) = limits(self.engine, &self.task_type, lost, Direction::Forward);
@@ -443,6 +473,20 @@ impl<'a> Ahead<'a> {
             starts.push(Start { at, execution, limit: self.within_deadline(draft, limit) });
         }
         Ok(Some(Next::Run(starts)))
+    }
+
+    /// No attempt is consumed: none starts. A sibling that runs holds the lease anyway.
+    fn wait_for_breakers(&self, draft: &mut Draft, steps: &[usize]) -> Result<Next, Illegal> {
+        if !draft.running_steps().is_empty() {
+            return Ok(Next::Hold);
+        }
+        // A sibling that waits for its own time is not held up by the breaker of another one.
+        let record = draft.record();
+        let siblings = plan::stage_of(draft.decl(), steps[0]).into_iter().filter(|at| !steps.contains(at));
+        let waiting = siblings.filter(|&at| record.steps[at].status == StepStatus::Waiting);
+        let due = waiting.filter_map(|at| record.steps[at].due_at).min().map(|due| due.after(record.now));
+        self.passes.sleep(draft, steps, due.unwrap_or(Duration::MAX))?;
+        Ok(Next::End)
     }
 
     /// What becomes of steps in doubt before they run again; `None`: nothing stands against running them.

@@ -4,6 +4,7 @@
 //! A turn never runs a step inside a transaction, and nothing drops it half-way.
 
 mod attempt;
+mod breakers;
 mod claim;
 mod forward;
 mod heartbeat;
@@ -15,6 +16,7 @@ mod waits;
 
 pub use claim::turn;
 
+use crate::breaker::Ticket;
 use crate::cancel::CancelToken;
 use crate::draft::{As, Draft};
 use crate::engine::{ChangeError, Engine};
@@ -106,7 +108,10 @@ struct Turn<'a> {
     under_way: FuturesUnordered<BoxFuture<'a, Happened>>,
     /// Steps between two attempts, waited for with the lease held, and when each is due by this host's timer.
     delayed: BTreeMap<usize, Duration>,
-    probes: Probes,
+    /// Attempts under way that find out for a breaker whether what it stands for is back.
+    probes: BTreeMap<usize, Ticket>,
+    /// What the probes of steps in doubt have said.
+    doubts: Probes,
 }
 
 impl<'a> Turn<'a> {
@@ -170,12 +175,13 @@ impl<'a> Turn<'a> {
     }
 
     fn after_failure(&self, at: usize, direction: Direction, error: &StepError) -> policy::Next {
-        let (decl, row) = (&self.task_type.decl.steps[at], &self.record.steps[at]);
-        let bits = self.engine.ports.random.bits();
-        match direction {
-            Direction::Forward => policy::after_failure(&decl.retry.policy, error, row.retries_used, bits),
-            Direction::Undo => policy::after_failure(&decl.undo_retry.policy, error, row.undo_retries_used, bits),
-        }
+        let row = &self.record.steps[at];
+        let retries_used = match direction {
+            Direction::Forward => row.retries_used,
+            Direction::Undo => row.undo_retries_used,
+        };
+        let retry = self.engine.settings.policies.retry_of(&self.task_type.decl.steps[at], direction);
+        policy::after_failure(&retry, error.class, retries_used, self.engine.ports.random.bits())
     }
 
     /// Nothing is under way and nothing may start: no state leads here, so the turn ends and leaves the task to the
@@ -204,11 +210,7 @@ fn inputs_of(record: &TaskRecord) -> Inputs {
 /// Limit of an attempt, and the time after which its objects are orphans: no writer can be alive then.
 fn limits(engine: &Engine, task_type: &TaskType, at: usize, direction: Direction) -> (Duration, Duration) {
     let step = &task_type.decl.steps[at];
-    let declared = match direction {
-        Direction::Forward => step.attempt_timeout(),
-        // The step's own limit says how long its work may take, and nothing about taking it back.
-        Direction::Undo => step.undo_retry.policy.attempt_timeout,
-    };
+    let declared = engine.settings.policies.attempt_timeout(step, direction);
     let limit = declared.unwrap_or(engine.settings.step_timeout);
     let limit = engine.settings.longest_attempt.map_or(limit, |longest| limit.min(longest));
     (limit, limit + engine.settings.cancel_grace + engine.lease_of(task_type))

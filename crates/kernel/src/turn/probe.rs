@@ -57,7 +57,7 @@ impl Turn<'_> {
     pub(super) fn ask(&mut self, steps: Vec<usize>) {
         for at in steps {
             let Some(probe) = self.task_type.steps[at].probe else { continue };
-            self.probes.asked.insert(at);
+            self.doubts.asked.insert(at);
             let row = &self.record.steps[at];
             let task = &self.record.task;
             let execution = Execution {
@@ -80,9 +80,9 @@ impl Turn<'_> {
 
     /// Takes an answer down. `None`: it was interrupted, and whoever has the task next asks again.
     pub(super) fn told(&mut self, at: usize, found: Option<Probe<Value>>) {
-        self.probes.asked.remove(&at);
+        self.doubts.asked.remove(&at);
         if let Some(found) = found {
-            self.probes.told.insert(at, found);
+            self.doubts.told.insert(at, found);
         }
     }
 }

@@ -94,7 +94,7 @@ impl UndoTurn<'_> {
             host: self.0.host,
             delayed: self.0.delayed.keys().copied().collect(),
             stopping: self.0.tokens.undo.reason() == Some(CancelReason::Shutdown),
-            probes: self.0.probes.clone(),
+            probes: self.0.doubts.clone(),
         }
     }
 

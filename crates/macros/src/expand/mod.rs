@@ -6,7 +6,7 @@ mod table;
 mod wrappers;
 
 use crate::check::Readings;
-use crate::declaration::Declaration;
+use crate::declaration::{Declaration, Step};
 use crate::report::Report;
 use crate::root::Root;
 use crate::text::without_self;
@@ -45,8 +45,9 @@ impl Expansion<'_> {
     fn stub(&self) -> TokenStream {
         let (root, task) = (self.root.path(), &self.declaration.item.self_ty);
         let (request, response) = (self.request(), self.response());
-        let policies = self.declaration.steps.iter().flat_map(|step| step.retry.iter().chain(&step.undo_retry));
-        let policies = policies.map(|path| self.outside(path));
+        let named = |step: &'_ Step| [step.retry.clone(), step.undo_retry.clone(), step.breaker.clone()];
+        let policies = self.declaration.steps.iter().flat_map(named).flatten();
+        let policies = policies.map(|path| self.outside(&path));
         quote! {
             const _: () = {
                 #[automatically_derived]

@@ -77,9 +77,14 @@ impl Expansion<'_> {
         };
         let (retry, undo) = (value(&declared.retry, default), value(&declared.undo_retry, quote!(UNDO)));
         let (retry_name, undo_name) = (policy_name("RETRY", step), policy_name("UNDO_RETRY", step));
+        let breaker = declared.breaker.as_ref().map(|path| {
+            let (name, root, path) = (policy_name("BREAKER", step), self.root.at(path.span()), self.outside(path));
+            quote!(const #name: #root::BreakerPolicy = #root::declare::breaker(#path);)
+        });
         quote! {
             const #retry_name: #root::RetryPolicy = #retry;
             const #undo_name: #root::RetryPolicy = #undo;
+            #breaker
         }
     }
 
@@ -99,6 +104,10 @@ impl Expansion<'_> {
         };
         let retry = named(&declared.retry, if custom { "none" } else { "built-in" }, "RETRY");
         let undo_retry = named(&declared.undo_retry, "undo", "UNDO_RETRY");
+        let breaker = optional(declared.breaker.as_ref().map(|path| {
+            let (name, policy) = (as_written(path), policy_name("BREAKER", step));
+            quote!(#root::declare::NamedBreaker { name: #name, policy: #policy })
+        }));
         let (on_exhausted, timeout) = (variant(declared.on_exhausted), duration(declared.timeout));
         let group = optional(declared.group.as_ref().map(LitStr::value));
         let when = optional(declared.when.as_ref().map(|when| when.unraw().to_string()));
@@ -112,6 +121,7 @@ impl Expansion<'_> {
                 inputs: #inputs,
                 output: #output,
                 retry: #retry,
+                breaker: #breaker,
                 undo: #undo,
                 undo_retry: #undo_retry,
                 on_exhausted: #root::contracts::OnExhausted::#on_exhausted,

@@ -7,7 +7,7 @@ pub(crate) mod servers;
 pub(crate) mod servers;
 
 use crate::exit::Exit;
-use crate::settings::{Database, ObjectPlace, Settings};
+use crate::settings::{Database, ObjectPlace, Settings, in_effect};
 use counterstep_adapters::file_signals::FileSignals;
 use counterstep_adapters::folder::{FolderObjects, FolderScratch};
 use counterstep_adapters::local::{LocalHints, LocalLocks};
@@ -16,7 +16,7 @@ use counterstep_adapters::sqlite::{SqliteOptions, SqliteStore};
 use counterstep_adapters::system::{SystemClock, SystemRandom};
 use counterstep_kernel::error::chain;
 use counterstep_kernel::ports::{Hints, Locks, Objects, Ports, Queue, Signals, Store};
-use counterstep_kernel::{Engine, Registry};
+use counterstep_kernel::{Engine, EngineSettings, Registry};
 use futures::future::BoxFuture;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -29,6 +29,8 @@ pub use servers::install_provider;
 /// [`Exit`], saying which part cannot be used.
 pub fn open<'a>(settings: &'a Settings, registry: Arc<Registry>, role: &'a str) -> BoxFuture<'a, Result<Engine, Exit>> {
     Box::pin(async move {
+        let policies = in_effect(&registry, settings.overrides.clone())?;
+        let engine = EngineSettings { policies: Arc::new(policies), ..settings.engine.clone() };
         crate::install_provider();
         let (store, queue, signals) = truth(settings, &registry, role).await?;
         let (locks, hints) = advisers(settings).await?;
@@ -45,7 +47,7 @@ pub fn open<'a>(settings: &'a Settings, registry: Arc<Registry>, role: &'a str) 
             clock: Arc::new(SystemClock::new()),
             random: Arc::new(SystemRandom),
         };
-        Ok(Engine::new(ports, registry, settings.engine.clone(), role))
+        Ok(Engine::new(ports, registry, engine, role))
     })
 }
 

@@ -7,9 +7,12 @@ pub use places::{Database, ObjectPlace, SecretUrl, Server};
 
 use crate::exit::Exit;
 use counterstep_contracts::retry::parse_duration;
-use counterstep_kernel::EngineSettings;
+use counterstep_contracts::{BreakerOverride, Overrides, RetryOverride};
 use counterstep_kernel::faults::{Fault, FaultKind};
+use counterstep_kernel::policies::Policies;
+use counterstep_kernel::{EngineSettings, Registry};
 use serde::Deserialize;
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -111,6 +114,10 @@ struct File {
     concurrency: Option<usize>,
     queues: Option<Vec<String>>,
     every: Option<String>,
+    #[serde(default)]
+    policies: BTreeMap<String, RetryOverride>,
+    #[serde(default)]
+    breakers: BTreeMap<String, BreakerOverride>,
 }
 
 /// Variables that are read; another one with our prefix is a mistake that would otherwise go unnoticed.
@@ -170,6 +177,8 @@ pub struct Settings {
     pub queues: Option<Vec<String>>,
     /// From the file: how often the reconciler sweeps.
     pub every: Option<Duration>,
+    /// From the file: changes to declared policies, to be checked against the task types.
+    pub overrides: Overrides,
 }
 
 impl Settings {
@@ -191,6 +200,7 @@ impl Settings {
             concurrency: None,
             queues: None,
             every: None,
+            overrides: Overrides::default(),
         }
     }
 }
@@ -261,8 +271,23 @@ impl SettingsArgs {
             },
             queues: file.queues,
             every: file.every.map(|text| duration("every", &text)).transpose()?,
+            overrides: Overrides { policies: file.policies, breakers: file.breakers },
         })
     }
+
+    /// The policies in effect, without a look at anything else that is set: for those who only show them.
+    ///
+    /// # Errors
+    /// [`Exit`] with the kind `Config`, naming the setting at fault.
+    pub fn policies(&self, registry: &Registry) -> Result<Policies, Exit> {
+        let file = self.config.as_deref().map_or_else(|| Ok(File::default()), read_file)?;
+        in_effect(registry, Overrides { policies: file.policies, breakers: file.breakers })
+    }
+}
+
+/// Changes to policies, checked against the task types of this process.
+pub(crate) fn in_effect(registry: &Registry, overrides: Overrides) -> Result<Policies, Exit> {
+    Policies::checked(registry, overrides).map_err(Exit::config)
 }
 
 fn read_file(path: &Path) -> Result<File, Exit> {
@@ -374,6 +399,24 @@ mod tests {
         assert!(toml::from_str::<File>("lease = \"3s\"").is_ok());
         let error = toml::from_str::<File>("leese = \"3s\"").unwrap_err().to_string();
         assert!(error.contains("leese") && error.contains("lease"), "{error}");
+    }
+
+    #[test]
+    fn policies_are_read_by_name_and_what_is_impossible_or_unknown_in_them_is_an_error() {
+        let file = "[policies.ZIP_RETRY]\nmax_retries = 5\nbackoff = \"linear\"\nbase = \"1s\"\ncap = \"1m\"\n\
+                    jitter = false\nattempt_timeout = \"2m\"\n[breakers.payments]\nopen_for = \"1m\"\n";
+        let read = toml::from_str::<File>(file).unwrap();
+        assert_eq!(read.policies["ZIP_RETRY"].max_retries, Some(5));
+        assert_eq!(read.breakers["payments"].open_for, Some(Duration::from_secs(60)));
+        for (wrong, said) in [
+            ("[policies.X]\nretries = 5", "max_retries"),
+            ("[policies.X]\nbackoff = \"cubic\"", "exponential"),
+            ("[policies.X]\nbase = \"soon\"", "no duration above 0"),
+            ("[breakers.x]\nopen_for = \"0s\"", "no duration above 0"),
+        ] {
+            let error = toml::from_str::<File>(wrong).unwrap_err().to_string();
+            assert!(error.contains(said), "{wrong}: {error}");
+        }
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //! adapters and reads the outcome back from the audit.
 
 mod ahead;
+mod breaker;
 mod cancel;
 mod elsewhere;
 mod errand;
@@ -10,7 +11,9 @@ mod flow;
 mod groups;
 mod hints;
 mod locks;
+mod manual;
 mod operator;
+mod policies;
 mod probe;
 mod recovery;
 mod scratch;

@@ -60,6 +60,17 @@ pub(crate) async fn a_state_is_swapped_only_from_what_it_is(ports: &Ports) {
         .await;
 }
 
+pub(crate) async fn a_state_says_how_much_longer_it_is_kept(ports: &Ports) {
+    let (hints, key) = (&*ports.hints, key());
+    assert_eq!(hints.left(&key).await.unwrap(), None);
+    hints.set(&key, "open", LONG).await.unwrap();
+    let left = hints.left(&key).await.unwrap().unwrap();
+    assert!(!left.is_zero() && left <= LONG, "{left:?}");
+    hints.set(&key, "open", SHORT).await.unwrap();
+    assert!(hints.left(&key).await.unwrap().is_none_or(|left| left <= SHORT));
+    eventually("the end of a state", || async { hints.left(&key).await.unwrap().is_none().then_some(()) }).await;
+}
+
 pub(crate) async fn of_fifty_racing_swaps_one_wins(ports: &Ports) {
     let (hints, key) = (&*ports.hints, key());
     for was in [None, Some("closed")] {

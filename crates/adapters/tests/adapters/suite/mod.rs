@@ -1,6 +1,7 @@
 //! The contract of the ports as functions. They use nothing but the ports, and short waits with a limit.
 
 pub(crate) mod attempts;
+pub(crate) mod breakers;
 pub(crate) mod changes;
 pub(crate) mod commits;
 pub(crate) mod finding;

@@ -20,6 +20,7 @@ mod shop {
 
     pub mod policies {
         pub const PATIENT: counterstep_kernel::RetryPolicy = counterstep_kernel::RetryPolicy::constant("2s");
+        pub const BANK: counterstep_kernel::BreakerPolicy = counterstep_kernel::BreakerPolicy::named("bank");
     }
 }
 mod place_order {
@@ -40,7 +41,8 @@ impl PlaceOrder {
 
     const NOTE: &'static str = "an author's own constant";
 
-    #[step(30, host = "worker", undo = release, probe = look, undo_retry = shop::policies::PATIENT, timeout = "30s")]
+    #[step(30, host = "worker", undo = release, probe = look, undo_retry = shop::policies::PATIENT, timeout = "30s",
+           breaker = shop::policies::BANK)]
     async fn charge(ctx: &StepContext, order: &shop::Order) -> Charged {
         let _ = (ctx.effect_key(), order.gift);
         Ok(shop::Receipt(1))

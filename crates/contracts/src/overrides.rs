@@ -1,0 +1,127 @@
+//! Policies as the settings change them: by name, key by key, on top of what was declared.
+
+use crate::breaker::{BreakerFault, BreakerPolicy};
+use crate::retry::{Backoff, PolicyFault, RetryPolicy, parse_duration};
+use serde::{Deserialize, Deserializer};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// All that the settings change, by the names of the policies: `[policies.NAME]` and `[breakers.NAME]` of the file.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Overrides {
+    /// Retry policies.
+    pub policies: BTreeMap<String, RetryOverride>,
+    /// Breakers.
+    pub breakers: BTreeMap<String, BreakerOverride>,
+}
+
+/// Changes to a retry policy; what is left out stays as declared.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct RetryOverride {
+    /// `"constant"`, `"linear"` or `"exponential"`.
+    pub backoff: Option<Backoff>,
+    /// As `"500ms"`.
+    #[serde(deserialize_with = "readable")]
+    pub base: Option<Duration>,
+    /// As `"30s"`.
+    #[serde(deserialize_with = "readable")]
+    pub cap: Option<Duration>,
+    /// Tries after the first one.
+    pub max_retries: Option<u32>,
+    /// Whether delays are spread.
+    pub jitter: Option<bool>,
+    /// As `"2m"`. Said here, it comes before a `timeout` that the step itself declares.
+    #[serde(deserialize_with = "readable")]
+    pub attempt_timeout: Option<Duration>,
+}
+
+/// Changes to a breaker; what is left out stays as declared.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct BreakerOverride {
+    /// Failures that open it.
+    pub after_failures: Option<u32>,
+    /// As `"1m"`.
+    #[serde(deserialize_with = "readable")]
+    pub within: Option<Duration>,
+    /// As `"30s"`.
+    #[serde(deserialize_with = "readable")]
+    pub open_for: Option<Duration>,
+}
+
+impl RetryOverride {
+    /// The policy with these changes.
+    ///
+    /// # Errors
+    /// What would be impossible about it.
+    pub fn apply(&self, declared: RetryPolicy) -> Result<RetryPolicy, PolicyFault> {
+        let policy = RetryPolicy {
+            backoff: self.backoff.unwrap_or(declared.backoff),
+            base: self.base.unwrap_or(declared.base),
+            cap: self.cap.unwrap_or(declared.cap),
+            max_retries: self.max_retries.unwrap_or(declared.max_retries),
+            jitter: self.jitter.unwrap_or(declared.jitter),
+            attempt_timeout: self.attempt_timeout.or(declared.attempt_timeout),
+        };
+        policy.fault().map_or(Ok(policy), Err)
+    }
+}
+
+impl BreakerOverride {
+    /// The breaker with these changes.
+    ///
+    /// # Errors
+    /// What would be impossible about it.
+    pub fn apply(&self, declared: BreakerPolicy) -> Result<BreakerPolicy, BreakerFault> {
+        let policy = BreakerPolicy {
+            name: declared.name,
+            after_failures: self.after_failures.unwrap_or(declared.after_failures),
+            within: self.within.unwrap_or(declared.within),
+            open_for: self.open_for.unwrap_or(declared.open_for),
+        };
+        policy.fault().map_or(Ok(policy), Err)
+    }
+}
+
+/// A duration as it stands in declarations and settings.
+fn readable<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    let duration = parse_duration(&text).filter(|duration| !duration.is_zero());
+    duration.map(Some).ok_or_else(|| {
+        serde::de::Error::custom(format_args!(
+            "`{}` is no duration above 0: write a whole number and a unit, as 500ms, 30s, 10m, 1h",
+            text.escape_debug()
+        ))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DECLARED: RetryPolicy = RetryPolicy::exponential("500ms").max_retries(3).cap("10s");
+
+    fn read(json: &str) -> Result<RetryOverride, serde_json::Error> {
+        serde_json::from_str(json)
+    }
+
+    #[test]
+    fn what_is_left_out_stays_as_declared() {
+        assert_eq!(read("{}").unwrap().apply(DECLARED), Ok(DECLARED));
+        let changed = read(r#"{"max_retries": 7, "backoff": "linear", "attempt_timeout": "2m"}"#).unwrap();
+        let expected = RetryPolicy { backoff: Backoff::Linear, ..DECLARED.max_retries(7).attempt_timeout("2m") };
+        assert_eq!(changed.apply(DECLARED), Ok(expected));
+    }
+
+    #[test]
+    fn what_the_compiler_would_refuse_is_refused() {
+        let too_low = read(r#"{"cap": "100ms"}"#).unwrap();
+        assert_eq!(too_low.apply(DECLARED), Err(PolicyFault::CapBelowBase));
+        let too_many = read(r#"{"max_retries": 1001}"#).unwrap();
+        assert_eq!(too_many.apply(DECLARED), Err(PolicyFault::TooManyRetries));
+        for wrong in [r#"{"base": "0s"}"#, r#"{"base": "soon"}"#, r#"{"backof": "linear"}"#, r#"{"max_retries": -1}"#] {
+            assert!(read(wrong).is_err(), "{wrong}");
+        }
+    }
+}

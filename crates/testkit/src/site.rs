@@ -1,0 +1,154 @@
+//! An engine with many tasks at once: a host takes them from the queue as a worker does, and a test looks on.
+
+use crate::form::Form;
+use crate::harness::{open, submit};
+use crate::invariants;
+use counterstep_contracts::{Host, TaskId, TaskStatus};
+use counterstep_kernel::host::{self, HostSettings, Spawn};
+use counterstep_kernel::ports::Ports;
+use counterstep_kernel::record::{History, TaskRecord};
+use counterstep_kernel::{CancelReason, CancelToken, Engine, EngineSettings, Registry};
+use std::future::Future;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// What has not happened after this long never will.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// An engine in a temporary folder, and hosts that serve it.
+#[derive(Debug)]
+pub struct Site {
+    /// Its engine. Change ports and settings before [`serve`](Self::serve).
+    pub engine: Engine,
+    settings: EngineSettings,
+    registry: Arc<Registry>,
+    serving: Vec<(CancelToken, tokio::task::JoinHandle<()>)>,
+    folder: TempDir,
+}
+
+impl Site {
+    pub(crate) async fn start(registry: Registry, settings: EngineSettings) -> Self {
+        let folder = tempfile::Builder::new().prefix("counterstep-test-").tempdir().expect("a temporary folder");
+        let ports = open(folder.path()).await;
+        let registry = Arc::new(registry);
+        let engine = Engine::new(ports, registry.clone(), settings.clone(), "test");
+        Self { engine, settings, registry, serving: Vec::new(), folder }
+    }
+
+    /// Where it keeps its files.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// Submits to the only task type.
+    pub async fn submit(&self, form: Form) -> TaskId {
+        submit(&self.engine, form).await
+    }
+
+    /// Takes tasks from now on: so many at a time on the worker host, and any number on the api host.
+    pub fn serve(&mut self, concurrency: usize) {
+        let spawn: Spawn = Arc::new(|future| {
+            tokio::spawn(future);
+        });
+        for (host, concurrency) in [(Host::Worker, concurrency), (Host::Api, 16)] {
+            let mut settings = HostSettings::for_all(&self.registry, host, concurrency);
+            settings.poll = Duration::from_millis(50);
+            let shutdown = CancelToken::new();
+            let serving = host::serve(self.engine.clone(), settings, shutdown.clone(), spawn.clone());
+            self.serving.push((shutdown, tokio::spawn(serving)));
+        }
+    }
+
+    /// Ends all hosts in an orderly way.
+    pub async fn stop(&mut self) {
+        for (shutdown, serving) in self.serving.drain(..) {
+            shutdown.cancel(CancelReason::Shutdown);
+            let _ = serving.await;
+        }
+    }
+
+    /// Ends the hosts and opens everything anew from the files, as another process would: what was only in memory is
+    /// gone. Nothing is served then.
+    pub async fn restart(&mut self) -> Ports {
+        self.stop().await;
+        let ports = open(self.folder.path()).await;
+        self.engine = Engine::new(ports.clone(), self.registry.clone(), self.settings.clone(), "test");
+        ports
+    }
+
+    /// A task's rows.
+    ///
+    /// # Panics
+    /// When they cannot be read.
+    pub async fn record(&self, task: TaskId) -> TaskRecord {
+        self.engine.ports.store.load(task).await.expect("the store answers").expect("the task exists")
+    }
+
+    /// A task's past.
+    ///
+    /// # Panics
+    /// When it cannot be read.
+    pub async fn history(&self, task: TaskId) -> History {
+        self.engine.ports.store.history(task).await.expect("the store answers")
+    }
+
+    /// Waits until each of the tasks is as wanted, and gives their rows.
+    ///
+    /// # Panics
+    /// When one never is.
+    pub async fn all(&self, what: &str, tasks: &[TaskId], wanted: impl Fn(&TaskRecord) -> bool) -> Vec<TaskRecord> {
+        let mut records = Vec::with_capacity(tasks.len());
+        let until = Instant::now() + LIMIT;
+        for task in tasks {
+            records.push(loop {
+                let record = self.record(*task).await;
+                if wanted(&record) {
+                    break record;
+                }
+                let row = &record.task;
+                assert!(Instant::now() < until, "never {what}: {} {:?} {:?}", row.status, row.waiting, record.steps);
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            });
+        }
+        records
+    }
+
+    /// Waits until each of the tasks is in this state.
+    ///
+    /// # Panics
+    /// When one never is.
+    pub async fn all_are(&self, status: TaskStatus, tasks: &[TaskId]) -> Vec<TaskRecord> {
+        self.all(status.as_str(), tasks, |record| record.task.status == status).await
+    }
+
+    /// Everything that the rows of these tasks alone can show is in order.
+    ///
+    /// # Panics
+    /// When it is not.
+    pub async fn assert_invariants(&self, tasks: &[TaskId]) {
+        for task in tasks {
+            let record = self.record(*task).await;
+            let task_type = self.registry.get(&record.task.task_type, record.task.version).expect("a known type");
+            let broken = invariants::broken(task_type.decl, &record, &self.history(*task).await);
+            assert!(broken.is_empty(), "broken in {task}: {}", broken.join("; "));
+        }
+    }
+}
+
+/// Waits until a look finds something.
+///
+/// # Panics
+/// When it never does.
+pub async fn eventually<T, F: Future<Output = Option<T>>>(what: &str, mut look: impl FnMut() -> F) -> T {
+    let until = Instant::now() + LIMIT;
+    loop {
+        if let Some(found) = look().await {
+            return found;
+        }
+        assert!(Instant::now() < until, "never came: {what}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
