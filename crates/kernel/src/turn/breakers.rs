@@ -44,7 +44,8 @@ impl Passes {
         let next = next_stage(task_type, record, done);
         for (at, (step, row)) in decl.steps.iter().zip(&record.steps).enumerate() {
             let may_start = matches!(row.status, StepStatus::Pending | StepStatus::Waiting | StepStatus::InDoubt);
-            if step.host != host || !(may_start || missing.contains(&at)) {
+            // A fallback is another way to the output, past what the breaker stands for.
+            if step.host != host || row.in_fallback || !(may_start || missing.contains(&at)) {
                 continue;
             }
             let Some(breaker) = breaker_of(engine, task_type, at) else { continue };
@@ -131,9 +132,12 @@ impl ForwardTurn<'_> {
         }
     }
 
-    /// Tells a step's breaker how its attempt ended.
+    /// Tells a step's breaker how its attempt ended. That of a fallback says nothing about it.
     pub(super) async fn tell_breaker(&mut self, ended: &Ended) {
-        let Turn { engine, task_type, probes, .. } = &mut self.0;
+        let Turn { engine, task_type, probes, record, .. } = &mut self.0;
+        if record.steps[ended.at].in_fallback {
+            return;
+        }
         let Some(breaker) = breaker_of(engine, task_type, ended.at) else { return };
         let ticket = probes.remove(&ended.at).unwrap_or_default();
         let verdict = match &ended.result {

@@ -1,5 +1,7 @@
 //! Going forward: run the next steps, commit each result together with the start of what follows it.
 
+mod scratch;
+
 use super::breakers::Passes;
 use super::probe::Probes;
 use super::undo::{Back, UndoTurn};
@@ -12,7 +14,7 @@ use crate::policy;
 use crate::record::{Failure, TaskRecord};
 use crate::saga::Illegal;
 use crate::scratch::scratch_files_in;
-use crate::task::{Probe, TaskType, guarded};
+use crate::task::{TaskType, guarded};
 use counterstep_contracts::{Direction, Host, OnExhausted, Outcome, StepStatus, TaskStatus, WaitReason};
 use futures::StreamExt;
 use std::collections::BTreeSet;
@@ -459,7 +461,7 @@ impl<'a> Ahead<'a> {
             draft.scratch_lost(lost)?;
             return Ok(None);
         }
-        if let Some(decided) = self.settle(draft, &stage)? {
+        if let Some(decided) = self.probes.settle(&self.task_type, draft, &stage)? {
             return Ok(decided);
         }
         let mut starts = Vec::with_capacity(stage.len());
@@ -487,47 +489,6 @@ impl<'a> Ahead<'a> {
         let due = waiting.filter_map(|at| record.steps[at].due_at).min().map(|due| due.after(record.now));
         self.passes.sleep(draft, steps, due.unwrap_or(Duration::MAX))?;
         Ok(Next::End)
-    }
-
-    /// What becomes of steps in doubt before they run again; `None`: nothing stands against running them.
-    #[allow(clippy::option_option, reason = "the inner one is what `start` returns")]
-    fn settle(&self, draft: &mut Draft, stage: &[usize]) -> Result<Option<Option<Next>>, Illegal> {
-        let ask = self.probes.to_ask(&self.task_type, draft, stage);
-        if !ask.is_empty() {
-            return Ok(Some(Some(Next::Probe(ask))));
-        }
-        let mut settled = false;
-        for &at in stage {
-            if let Some(Probe::Done(output)) = self.probes.of(draft, at) {
-                draft.step_settled_done(at, output.clone())?;
-                settled = true;
-            }
-        }
-        Ok(settled.then_some(None))
-    }
-
-    /// A step of the stage that reads scratch of another kind of host. The compiler refuses most of these; a type such
-    /// as `Mutex<ScratchFile>` slips past it.
-    fn strange_scratch(&self, draft: &Draft, stage: &[usize]) -> Option<(usize, &'static str)> {
-        let steps = draft.decl().steps;
-        stage.iter().find_map(|&at| {
-            let reads = |name: &str| draft.inputs_of_step(at).iter().any(|input| input.source == name);
-            let strange = |(producer, row): &(&counterstep_contracts::StepDecl, &crate::record::StepRow)| {
-                producer.host != steps[at].host
-                    && reads(producer.name)
-                    && row.output.as_ref().is_some_and(|output| !scratch_files_in(output).is_empty())
-            };
-            steps.iter().zip(&draft.record().steps).find(strange).map(|(producer, _)| (at, producer.name))
-        })
-    }
-
-    fn lost_input(&self, draft: &Draft, stage: &[usize]) -> Option<usize> {
-        let reads = |at: usize, name: &str| draft.inputs_of_step(at).iter().any(|input| input.source == name);
-        self.missing
-            .iter()
-            .copied()
-            .filter(|&lost| draft.step(lost).status == StepStatus::Completed)
-            .find(|&lost| stage.iter().any(|&at| reads(at, draft.decl().steps[lost].name)))
     }
 
     fn within_deadline(&self, draft: &Draft, limit: Duration) -> Duration {

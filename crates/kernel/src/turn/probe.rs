@@ -1,12 +1,13 @@
 //! Asking a step's probe how far an attempt in doubt came, before the step runs again or is undone. A probe only looks:
 //! it has no attempt of its own, and a turn asks it once.
 
-use super::{Happened, Turn, inputs_of, limits};
+use super::{Happened, Next, Turn, inputs_of, limits};
 use crate::cancel::CancelToken;
 use crate::context::{Execution, StepContext};
 use crate::draft::Draft;
 use crate::engine::Engine;
 use crate::error::{StepError, StepResult, panic_message};
+use crate::saga::Illegal;
 use crate::task::{Inputs, Probe, ProbeFn, TaskType};
 use counterstep_contracts::{Direction, StepStatus};
 use futures::FutureExt;
@@ -40,6 +41,31 @@ impl Probes {
     /// What was found out about a step that is in doubt.
     pub(super) fn of(&self, draft: &Draft, at: usize) -> Option<&Probe<Value>> {
         self.told.get(&at).filter(|_| draft.step(at).status == StepStatus::InDoubt)
+    }
+}
+
+impl Probes {
+    /// What becomes of steps in doubt before they run again. `None`: nothing stands against running them. Within it, as
+    /// where a stage is started: what is next, or that something else has to be decided first.
+    #[allow(clippy::option_option, reason = "the inner one is what the start of a stage returns")]
+    pub(super) fn settle(
+        &self,
+        task_type: &TaskType,
+        draft: &mut Draft,
+        stage: &[usize],
+    ) -> Result<Option<Option<Next>>, Illegal> {
+        let ask = self.to_ask(task_type, draft, stage);
+        if !ask.is_empty() {
+            return Ok(Some(Some(Next::Probe(ask))));
+        }
+        let mut settled = false;
+        for &at in stage {
+            if let Some(Probe::Done(output)) = self.of(draft, at) {
+                draft.step_settled_done(at, output.clone())?;
+                settled = true;
+            }
+        }
+        Ok(settled.then_some(None))
     }
 }
 

@@ -30,6 +30,7 @@ const STEP: StepDecl = StepDecl {
     when: None,
     waits: None,
     fallback: None,
+    probe: None,
 };
 
 static STEPS: &[StepDecl] = &[
@@ -67,6 +68,8 @@ fn registry() -> Registry {
         when: None,
         fallback: None,
         signal: None,
+        probe: None,
+        read_output: Ok,
     };
     let task_type = TaskType {
         decl: &DECL,
