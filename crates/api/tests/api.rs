@@ -6,6 +6,8 @@ mod cancels;
 mod framing;
 #[path = "api/idempotency.rs"]
 mod idempotency;
+#[path = "api/operators.rs"]
+mod operators;
 #[path = "api/reading.rs"]
 mod reading;
 #[path = "api/reply.rs"]

@@ -15,6 +15,7 @@ pub(crate) fn all() -> Registry {
         .with::<CannotUndo>()
         .with::<UndoesForLong>()
         .with::<AskFirst>()
+        .with::<AsksAPerson>()
 }
 
 #[derive(Serialize, Deserialize)]
@@ -207,5 +208,32 @@ impl AskFirst {
 
     fn respond(permission: &Permission) -> String {
         format!("{} at level {}", permission.by, permission.level)
+    }
+}
+
+/// Is parked for a person at its second step, each time.
+pub(crate) struct AsksAPerson;
+
+#[distributed_task(name = "AsksAPerson", version = 1, queue = "people", cancellable)]
+impl AsksAPerson {
+    type Request = Note;
+    type Response = Written;
+
+    #[step(1, host = "worker", undo = release)]
+    async fn reserve(_req: &Note) -> StepResult<Reserved> {
+        Ok(Reserved(1))
+    }
+
+    async fn release(_ctx: &StepContext, _out: Option<Reserved>) -> UndoResult {
+        Ok(())
+    }
+
+    #[step(2, host = "worker", on_exhausted = "dead_letter", no_undo = "it only looks")]
+    async fn judge(_reserved: &Reserved) -> StepResult<Written> {
+        Err(StepError::permanent("only a person can judge this"))
+    }
+
+    fn respond(written: &Written) -> Written {
+        Written { length: written.length }
     }
 }
