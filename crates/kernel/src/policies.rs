@@ -173,7 +173,7 @@ fn last_part(path: &str) -> &str {
 }
 
 /// What a breaker is called in the settings: its dependency, or the constant where it has none.
-fn handle<'a>(breaker: &'a NamedBreaker) -> &'a str {
+fn handle(breaker: &NamedBreaker) -> &str {
     breaker.policy.name.unwrap_or(breaker.name)
 }
 

@@ -189,11 +189,11 @@ mod tests {
     #[test]
     fn a_wait_ends_after_its_duration_or_at_its_time() {
         let now = DbTime(5_000_000);
-        assert_eq!(Wait::For(Duration::from_secs(2)).due(now), Ok(DbTime(7_000_000)));
-        assert_eq!(Sleep::until(UNIX_EPOCH + Duration::from_secs(1)).0.due(now), Ok(DbTime(1_000_000)));
+        assert_eq!(Wait::For(Duration::from_secs(2)).due(now).unwrap(), DbTime(7_000_000));
+        assert_eq!(Sleep::until(UNIX_EPOCH + Duration::from_secs(1)).0.due(now).unwrap(), DbTime(1_000_000));
         assert_eq!(Sleep::until(UNIX_EPOCH - Duration::from_secs(1)).0, Wait::Until(DbTime(-1_000_000)));
         assert_eq!(AwaitSignal::<u8>::whenever().into_work(), Work::Wait(Wait::Signal(LONGEST_WAIT)));
-        assert_eq!(Wait::Signal(LONGEST_WAIT).due(now), Ok(now.later(LONGEST_WAIT)));
+        assert_eq!(Wait::Signal(LONGEST_WAIT).due(now).unwrap(), now.later(LONGEST_WAIT));
     }
 
     #[test]

@@ -461,15 +461,6 @@ impl<'a> Ahead<'a> {
         Ok(Some(Next::Run(starts)))
     }
 
-    /// No attempt is consumed: none starts. A sibling that runs holds the lease anyway.
-    fn wait_for_breakers(&self, draft: &mut Draft, steps: &[usize]) -> Result<Next, Illegal> {
-        if !draft.running_steps().is_empty() {
-            return Ok(Next::Hold);
-        }
-        self.passes.sleep(draft, steps)?;
-        Ok(Next::End)
-    }
-
     /// A step of the stage that reads scratch of another kind of host. The compiler refuses most of these; a type such
     /// as `Mutex<ScratchFile>` slips past it.
     fn strange_scratch(&self, draft: &Draft, stage: &[usize]) -> Option<(usize, &'static str)> {
