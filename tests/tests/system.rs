@@ -11,6 +11,7 @@ mod system {
     mod dry_run;
     mod kills;
     mod large;
+    mod operators;
     mod processes;
     mod shutdown;
     mod signals;

@@ -2,11 +2,12 @@
 //!
 //! Must not decide anything about tasks. Several processes of one machine may open the same paths at the same time.
 
+use crate::file_signals::FileSignals;
 use crate::folder::{FolderObjects, FolderScratch};
 use crate::local::{LocalHints, LocalLocks};
 use crate::local_queue::{LocalQueue, QueueOptions};
 use crate::sqlite::{self, SqliteOptions, SqliteStore};
-use crate::system::{LocalSignals, SystemClock, SystemRandom};
+use crate::system::{SystemClock, SystemRandom};
 use counterstep_kernel::ports::Ports;
 use futures::future::BoxFuture;
 use std::path::PathBuf;
@@ -55,9 +56,10 @@ pub enum OpenError {
 /// [`OpenError`]; a database that a newer program has changed is refused and stays as it is.
 pub fn open(paths: EmbeddedPaths, options: EmbeddedOptions) -> BoxFuture<'static, Result<Ports, OpenError>> {
     Box::pin(async move {
-        let EmbeddedPaths { database, objects, scratch } = paths;
-        let store = SqliteStore::open(&database, options.sqlite).await?;
-        let queue = LocalQueue::new(store.database(), options.queue);
+        let EmbeddedPaths { database: file, objects, scratch } = paths;
+        let store = SqliteStore::open(&file, options.sqlite).await?;
+        let database = store.database();
+        let queue = LocalQueue::new(database.clone(), options.queue);
         let objects = FolderObjects::open(&objects).map_err(|source| OpenError::Folder { path: objects, source })?;
         let scratch = FolderScratch::open(&scratch).map_err(|source| OpenError::Folder { path: scratch, source })?;
         Ok(Ports {
@@ -67,7 +69,7 @@ pub fn open(paths: EmbeddedPaths, options: EmbeddedOptions) -> BoxFuture<'static
             scratch: Arc::new(scratch),
             locks: Arc::new(LocalLocks::default()),
             hints: Arc::new(LocalHints::default()),
-            signals: Arc::new(LocalSignals::new()),
+            signals: Arc::new(FileSignals::of(database.clone())),
             clock: Arc::new(SystemClock::new()),
             random: Arc::new(SystemRandom),
         })

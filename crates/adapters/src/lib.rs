@@ -7,6 +7,8 @@
 mod columns;
 #[cfg(feature = "embedded")]
 pub mod embedded;
+#[cfg(all(feature = "sqlite", feature = "system"))]
+pub mod file_signals;
 pub mod finding;
 #[cfg(feature = "folder")]
 pub mod folder;

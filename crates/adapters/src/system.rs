@@ -79,7 +79,7 @@ impl Runtime for TokioRuntime {
 /// How many hints a slow listener may be behind before it skips some.
 const BACKLOG: usize = 1024;
 
-/// Hints within one process. Other processes on the same database file learn of a cancel with their next heartbeat.
+/// Hints within one process. What other processes on the same database file are told, see `file_signals`.
 #[derive(Debug, Clone)]
 pub struct LocalSignals {
     sender: broadcast::Sender<Signal>,
@@ -113,6 +113,25 @@ impl LocalSignals {
     #[must_use]
     pub fn new() -> Self {
         Self { sender: broadcast::Sender::new(BACKLOG), cancels: Cancels::default() }
+    }
+
+    /// Without keeping them alive: for whoever sends as long as anybody can listen.
+    #[must_use]
+    pub(crate) fn downgrade(&self) -> WeakLocalSignals {
+        WeakLocalSignals { sender: self.sender.downgrade(), cancels: self.cancels.clone() }
+    }
+}
+
+/// [`LocalSignals`] that may be gone.
+#[derive(Debug, Clone)]
+pub(crate) struct WeakLocalSignals {
+    sender: broadcast::WeakSender<Signal>,
+    cancels: Cancels,
+}
+
+impl WeakLocalSignals {
+    pub(crate) fn upgrade(&self) -> Option<LocalSignals> {
+        Some(LocalSignals { sender: self.sender.upgrade()?, cancels: self.cancels.clone() })
     }
 }
 

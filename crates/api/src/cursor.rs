@@ -9,23 +9,28 @@ use counterstep_kernel::ports::TaskQuery;
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
-/// The cursor of the page after `last`.
-pub(crate) fn after(last: TaskId, query: &TaskQuery) -> String {
-    format!("{}{}", last.0.as_simple(), seal(last, query))
+/// The list of all tasks.
+pub(crate) const TASKS: &str = "tasks";
+/// The list of those that wait for a person.
+pub(crate) const DEAD_LETTERS: &str = "dead letters";
+
+/// The cursor of the page after `last` of a list.
+pub(crate) fn after(last: TaskId, list: &str, query: &TaskQuery) -> String {
+    format!("{}{}", last.0.as_simple(), seal(last, list, query))
 }
 
 /// The task after which a page begins.
-pub(crate) fn read(cursor: &str, query: &TaskQuery) -> Result<TaskId, Refused> {
+pub(crate) fn read(cursor: &str, list: &str, query: &TaskQuery) -> Result<TaskId, Refused> {
     let read = cursor.get(..32).and_then(|id| Uuid::try_parse(id).ok()).map(TaskId);
-    read.filter(|&last| cursor == after(last, query)).ok_or_else(|| {
+    read.filter(|&last| cursor == after(last, list, query)).ok_or_else(|| {
         let detail = "no answer gave this cursor for this list: use `next_cursor` as it was, with the same filters";
         Refused::new(ProblemCode::MalformedParameter, detail).at("cursor")
     })
 }
 
-fn seal(last: TaskId, query: &TaskQuery) -> String {
+fn seal(last: TaskId, list: &str, query: &TaskQuery) -> String {
     let TaskQuery { tenant, task_type, status, .. } = query;
-    let digest = Sha256::digest(format!("list of tasks {last} {tenant:?} {task_type:?} {status:?}").as_bytes());
+    let digest = Sha256::digest(format!("list of {list} {last} {tenant:?} {task_type:?} {status:?}").as_bytes());
     hex(&digest[..8])
 }
 
@@ -38,13 +43,14 @@ mod tests {
     fn only_a_cursor_of_the_same_list_is_taken() {
         let query = TaskQuery::default();
         let last = TaskId(Uuid::from_u128(7));
-        let cursor = after(last, &query);
-        assert_eq!(read(&cursor, &query).ok(), Some(last));
+        let cursor = after(last, TASKS, &query);
+        assert_eq!(read(&cursor, TASKS, &query).ok(), Some(last));
+        assert!(read(&cursor, DEAD_LETTERS, &query).is_err());
         let other = TaskQuery { status: Some(TaskStatus::Failed), ..TaskQuery::default() };
-        assert!(read(&cursor, &other).is_err());
+        assert!(read(&cursor, TASKS, &other).is_err());
         let moved = cursor.replacen('7', "8", 1);
         for forged in ["", "x", "ééééééééééééééééé", &cursor[..32], &cursor.to_uppercase(), &moved] {
-            assert!(forged == cursor || read(forged, &query).is_err(), "{forged}");
+            assert!(forged == cursor || read(forged, TASKS, &query).is_err(), "{forged}");
         }
     }
 }

@@ -2,9 +2,10 @@
 
 use counterstep_contracts::http::TaskView;
 use counterstep_contracts::http::{AttemptView, AuditTrail, AuditView, FailureView, Progress, StepView, TaskSummary};
+use counterstep_contracts::operator::DeadLetter;
 use counterstep_contracts::{StepNo, StepStatus};
 use counterstep_kernel::ports::TaskLine;
-use counterstep_kernel::record::{AttemptRow, AuditRow, History, TaskRecord};
+use counterstep_kernel::record::{AttemptRow, AuditRow, Failure, History, TaskRecord};
 use counterstep_kernel::times::rfc3339;
 
 /// A task.
@@ -42,11 +43,7 @@ pub(crate) fn task(record: TaskRecord) -> TaskView {
             })
             .collect(),
         response: task.response,
-        failure: task.failure.map(|failure| FailureView {
-            step: failure.step,
-            class: failure.class,
-            message: failure.message,
-        }),
+        failure: task.failure.map(failure),
     }
 }
 
@@ -59,6 +56,23 @@ pub(crate) fn summary(line: TaskLine) -> TaskSummary {
         created_at: rfc3339(line.created_at),
         updated_at: rfc3339(line.updated_at),
     }
+}
+
+/// A line of the list of parked tasks.
+pub(crate) fn dead_letter(line: TaskLine) -> DeadLetter {
+    DeadLetter {
+        task_id: line.task,
+        task_type: line.task_type,
+        version: line.version,
+        status: line.status,
+        created_at: rfc3339(line.created_at),
+        updated_at: rfc3339(line.updated_at),
+        failure: line.failure.map(failure),
+    }
+}
+
+fn failure(failure: Failure) -> FailureView {
+    FailureView { step: failure.step, class: failure.class, message: failure.message }
 }
 
 /// A task's past.

@@ -1,11 +1,15 @@
 //! The HTTP interface over real sockets, on the embedded adapters in a temporary folder.
 
+#[path = "api/breakers.rs"]
+mod breakers;
 #[path = "api/cancels.rs"]
 mod cancels;
 #[path = "api/framing.rs"]
 mod framing;
 #[path = "api/idempotency.rs"]
 mod idempotency;
+#[path = "api/operators.rs"]
+mod operators;
 #[path = "api/reading.rs"]
 mod reading;
 #[path = "api/reply.rs"]

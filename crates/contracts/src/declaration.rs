@@ -165,6 +165,8 @@ pub struct StepDecl {
     pub waits: Option<WaitDecl>,
     /// What runs when it has given up.
     pub fallback: Option<FallbackDecl>,
+    /// The probe's function name: it finds out how far an attempt in doubt came.
+    pub probe: Option<&'static str>,
 }
 
 impl StepDecl {

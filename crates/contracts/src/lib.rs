@@ -10,6 +10,7 @@ pub mod file;
 pub mod http;
 pub mod ids;
 pub mod message;
+pub mod operator;
 pub mod overrides;
 pub mod problem;
 pub mod retry;

@@ -52,6 +52,8 @@ problem_codes! {
     NoSuchResult = "no-such-result", 404, "The task has no such result";
     /// No step of the task's type waits for a signal of this name.
     NoSuchSignal = "no-such-signal", 404, "The task waits for no such signal";
+    /// The task's type has no step of this name.
+    NoSuchStep = "no-such-step", 404, "The task has no such step";
     /// The route has other methods.
     MethodNotAllowed = "method-not-allowed", 405, "This address does not take that method";
     /// The body arrived too slowly.
@@ -70,6 +72,12 @@ problem_codes! {
     Parked = "parked", 409, "The task is parked for an operator";
     /// Cancel: its type does not allow it.
     NotCancellable = "not-cancellable", 409, "Tasks of this type cannot be cancelled";
+    /// Resolve, retry: it does not wait for a person.
+    NotParked = "not-parked", 409, "The task does not wait for an operator";
+    /// Resolve: not like that, in the state of the task or the step.
+    NotSettleable = "not-settleable", 409, "This cannot be settled like that now";
+    /// Retry: it is being undone, and no step runs forward again.
+    NoWayForward = "no-way-forward", 409, "The task is being undone and cannot go forward again";
     /// The task has no result yet, or never will.
     NotCompleted = "not-completed", 409, "The task has not completed";
     /// Signal: nobody waits for it any more.
@@ -82,6 +90,8 @@ problem_codes! {
     UnsupportedMediaType = "unsupported-media-type", 415, "The content type is not supported";
     /// The body can be read and breaks a rule.
     InvalidRequest = "invalid-request", 422, "The request is not valid";
+    /// Resolve: the output does not fit the step's declared type.
+    InvalidOutput = "invalid-output", 422, "The output does not fit the step";
     /// Same idempotency key, other body.
     IdempotencyMismatch = "idempotency-mismatch", 422, "This Idempotency-Key was used with another request";
     /// A file name that is not acceptable.

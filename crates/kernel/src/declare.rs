@@ -5,7 +5,7 @@
 //! message carries a diagnostic code (`BuiltInStep` carries one too). The codes are listed in `counterstep_macros::code`.
 
 use crate::error::{StepError, StepResult, UndoResult};
-use crate::task;
+use crate::task::{self, Probe};
 use counterstep_contracts::breaker::BreakerFault;
 use counterstep_contracts::retry::PolicyFault;
 use counterstep_contracts::{BreakerPolicy, RetryPolicy};
@@ -30,6 +30,9 @@ pub struct WhenOf<S>(PhantomData<S>);
 /// Who reads: the fallback of a step.
 #[derive(Debug)]
 pub struct FallbackOf<S>(PhantomData<S>);
+/// Who reads: the probe of a step.
+#[derive(Debug)]
+pub struct ProbeOf<S>(PhantomData<S>);
 /// Who reads: the response. `S` is the marker of the task's request, so that two tasks do not share a reader.
 #[derive(Debug)]
 pub struct RespondOf<S>(PhantomData<S>);
@@ -194,6 +197,29 @@ impl UndoReturn for UndoResult {
 pub trait FallbackOutput<Output> {}
 impl<T> FallbackOutput<T> for T {}
 
+/// What the probe of a step returns, where the step gives `Output`.
+#[diagnostic::on_unimplemented(
+    message = "CS0056: a probe cannot return `{Self}`, its step gives `{Output}`",
+    label = "expected `StepResult<Probe<{Output}>>`",
+    note = "return `StepResult<Probe<{Output}>>`: `Probe::Done(output)`, `Probe::NothingHappened` or `Probe::Unknown`"
+)]
+pub trait ProbeReturn<Output> {
+    /// The result with the output as it is stored.
+    ///
+    /// # Errors
+    /// Those of the probe.
+    fn into_found(self) -> StepResult<Probe<Value>>;
+}
+impl<T: Storable> ProbeReturn<T> for StepResult<Probe<T>> {
+    fn into_found(self) -> StepResult<Probe<Value>> {
+        Ok(match self? {
+            Probe::Done(output) => Probe::Done(stored(&output)?),
+            Probe::NothingHappened => Probe::NothingHappened,
+            Probe::Unknown => Probe::Unknown,
+        })
+    }
+}
+
 /// What `respond` returns.
 #[diagnostic::on_unimplemented(
     message = "CS0044: `respond` returns `{Self}`, but the declaration says `type Response = {Response}`",
@@ -250,6 +276,22 @@ pub const fn responds<T: ResponseReturn<Response>, Response>() {}
 /// Permanent, when it cannot be written.
 pub fn stored<T: Storable>(output: &T) -> StepResult<Value> {
     task::output(output)
+}
+
+/// What a person supplies in the place of an output, as it is stored.
+///
+/// # Errors
+/// [`task::RequestError`] names the first field that does not fit.
+pub fn supplied<T: Storable>(output: Value) -> Result<Value, task::RequestError> {
+    task::read_request::<T>(output)
+}
+
+/// What a probe gives.
+///
+/// # Errors
+/// Those of the probe; permanent, when its output cannot be written.
+pub fn probed<R: ProbeReturn<S::Output>, S: Source>(result: R) -> StepResult<Probe<Value>> {
+    result.into_found()
 }
 
 /// What an undo gives.

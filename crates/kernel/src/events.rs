@@ -3,7 +3,7 @@
 
 use crate::engine::Engine;
 use crate::transition::{AuditEntry, Transition};
-use counterstep_contracts::{StatusChange, StepChange, TaskDecl, TaskEvent};
+use counterstep_contracts::{StatusChange, StepChange, TaskDecl, TaskEvent, TaskStatus};
 
 impl Engine {
     /// Adds a change's events to it, where this process is to publish any.
@@ -16,7 +16,20 @@ impl Engine {
     }
 }
 
-/// One event for each audit entry of a change of a task.
+/// Under which a task's undo having given up is told, whatever led there: who is to be alerted subscribes to one subject.
+pub const COMPENSATION_FAILED: &str = "compensation_failed";
+
+/// Whether an entry parks its task with an undo that gave up.
+pub(crate) fn is_alert(entry: &AuditEntry) -> bool {
+    entry.to == TaskStatus::CompensationFailed && entry.from != Some(TaskStatus::CompensationFailed)
+}
+
+fn name(entry: &AuditEntry) -> &str {
+    if is_alert(entry) { COMPENSATION_FAILED } else { &entry.event }
+}
+
+/// One event for each audit entry of a change of a task. It has the name of the entry, but for
+/// [`COMPENSATION_FAILED`].
 #[must_use]
 pub fn events_of(decl: &TaskDecl, transition: &Transition) -> Vec<TaskEvent> {
     let Some(write) = &transition.task else { return Vec::new() };
@@ -27,7 +40,7 @@ pub fn events_of(decl: &TaskDecl, transition: &Transition) -> Vec<TaskEvent> {
         version: row.version,
         tenant: row.tenant.clone(),
         seq: entry.seq,
-        event: entry.event.clone(),
+        event: name(entry).to_owned(),
         status: StatusChange { from: entry.from, to: entry.to },
         step: entry.step.map(|no| StepChange {
             no,

@@ -173,7 +173,7 @@ async fn take_due(
 ) {
     let due = Due::Claimable {
         queues: settings.queues.clone(),
-        known: engine.registry.iter().map(|known| (known.decl.name.to_owned(), known.decl.version)).collect(),
+        known: engine.registry.known(),
         unclaimed_for: settings.unclaimed_for,
     };
     let mut pause = settings.poll;

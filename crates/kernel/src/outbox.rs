@@ -2,10 +2,11 @@
 //! changes together. What gets lost here, the relay publishes.
 
 use crate::engine::Engine;
+use crate::events::is_alert;
 use crate::ports::{OutboxOp, QueueError, Signal};
-use crate::record::DbTime;
+use crate::record::{DbTime, StepRow};
 use crate::transition::Transition;
-use counterstep_contracts::ChangeId;
+use counterstep_contracts::{ChangeId, StepStatus};
 use futures::future::try_join_all;
 use std::sync::{Mutex, PoisonError};
 
@@ -34,6 +35,9 @@ impl Engine {
     /// Tells the others of a change that was committed at `at`: whoever waits for the task, and the queue by its outbox
     /// messages.
     pub(crate) async fn announce(&self, transition: &Transition, at: DbTime) {
+        if transition.audit.iter().any(is_alert) {
+            alert(transition);
+        }
         let rests = transition.task.as_ref().is_some_and(|task| task.row.status.is_at_rest());
         let signal = if rests { Signal::Rests } else { Signal::Changed };
         self.ports.signals.send(signal(transition.task_id));
@@ -74,4 +78,23 @@ impl Engine {
             tracing::warn!(count, %error, "marking messages as published failed; the relay will publish them again");
         }
     }
+}
+
+/// Said once, where the change is durable: from here on only a person moves the task.
+fn alert(transition: &Transition) {
+    let Some(row) = transition.task.as_ref().map(|write| &write.row) else { return };
+    let failed = |step: &&StepRow| step.status == StepStatus::CompensationFailed;
+    let steps: Vec<_> = transition.steps.iter().filter(failed).map(|step| step.name.as_str()).collect();
+    let error =
+        transition.steps.iter().find(|step| failed(step)).and_then(|step| step.error.as_deref()).unwrap_or_default();
+    tracing::error!(
+        severity = "critical",
+        task = %row.id,
+        task_type = row.task_type,
+        tenant = %row.tenant.0,
+        trace_id = row.trace_id().unwrap_or_default(),
+        steps = steps.join(", "),
+        error,
+        "compensation failed: what the task has done is not undone, and only an operator can go on; see its /why"
+    );
 }

@@ -3,10 +3,12 @@
 //! No transaction handle leaks through: a store takes a whole [`Transition`] and may write those of many tasks
 //! together, each with its own result.
 
+mod finding;
 mod hints;
 mod locks;
 
 pub use crate::poison::{POISON_KEPT, Poison, PoisonRow};
+pub use finding::{Due, DueTask, InFlight, KnownType, TaskLine, TaskQuery};
 pub use hints::{HintError, Hints};
 pub use locks::{Acquired, LockError, LockTag, Locks};
 
@@ -15,9 +17,7 @@ use crate::scratch::{ScratchFile, ScratchPlace};
 use crate::transition::{Guard, Transition};
 use async_trait::async_trait;
 use bytes::Bytes;
-use counterstep_contracts::{
-    Attempt, Epoch, Host, QueueName, Rev, StepNo, TaskEvent, TaskId, TaskStatus, Tenant, WorkerMessage,
-};
+use counterstep_contracts::{Attempt, Epoch, Host, QueueName, Rev, StepNo, TaskEvent, TaskId, Tenant, WorkerMessage};
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 use serde_json::Value;
@@ -81,67 +81,6 @@ pub enum Heartbeat {
     },
     /// The epoch has moved on: stop.
     Lost,
-}
-
-/// Which tasks to look for.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Due {
-    /// Ready to be claimed on one of these queues and unleased: dispatched, submitted, or compensating without a due
-    /// time, and not claimed for a while (their message may be lost); or waiting or compensating with a due time that
-    /// has passed.
-    Claimable {
-        /// On these queues.
-        queues: Vec<QueueName>,
-        /// Of these types and versions: others must not stand in the way of those that can be run.
-        known: Vec<(String, u32)>,
-        /// Undelivered for this long.
-        unclaimed_for: Duration,
-    },
-    /// With a lease that has run out.
-    Lost,
-}
-
-/// A task found by [`Store::due`].
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct DueTask {
-    /// Its id.
-    pub task: TaskId,
-    /// Declared name of its type.
-    pub task_type: String,
-    /// Version of its type.
-    pub version: u32,
-    /// Its state.
-    pub status: TaskStatus,
-}
-
-/// Which tasks to list.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct TaskQuery {
-    /// Of this tenant only.
-    pub tenant: Option<Tenant>,
-    /// Of this type only.
-    pub task_type: Option<String>,
-    /// In this state only.
-    pub status: Option<TaskStatus>,
-    /// Older than this one: the last of the page before.
-    pub before: Option<TaskId>,
-    /// At most so many.
-    pub limit: u32,
-}
-
-/// A line of a list.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TaskLine {
-    /// Its id.
-    pub task: TaskId,
-    /// Declared name of its type.
-    pub task_type: String,
-    /// Its state.
-    pub status: TaskStatus,
-    /// Submitted.
-    pub created_at: DbTime,
-    /// Last change.
-    pub updated_at: DbTime,
 }
 
 /// A row of the outbox.
@@ -231,7 +170,7 @@ pub struct IdempotencyRow {
     pub finished: Option<(String, Value)>,
 }
 
-/// The durable truth. Nine methods, each atomic.
+/// The durable truth. Ten methods, each atomic.
 #[async_trait]
 pub trait Store: Send + Sync + Debug {
     /// A task with its steps; `None`: there is none.
@@ -248,6 +187,9 @@ pub trait Store: Send + Sync + Debug {
 
     /// A page, the newest first.
     async fn list(&self, query: &TaskQuery) -> Result<Vec<TaskLine>, StoreError>;
+
+    /// Tasks that have not ended, counted by what they were submitted under; in the order of that.
+    async fn in_flight(&self) -> Result<Vec<InFlight>, StoreError>;
 
     /// Audit entries and attempts of a task.
     async fn history(&self, task: TaskId) -> Result<History, StoreError>;

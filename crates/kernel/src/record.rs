@@ -124,6 +124,14 @@ pub struct TaskRow {
     pub change_id: ChangeId,
 }
 
+impl TaskRow {
+    /// The trace id of its submission, 32 hexadecimal digits, where it came with one.
+    #[must_use]
+    pub fn trace_id(&self) -> Option<&str> {
+        self.traceparent.as_deref()?.split('-').nth(1)
+    }
+}
+
 /// The row of a step.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StepRow {

@@ -59,8 +59,9 @@ impl Engine {
                 match step {
                     Recover::UnknownType(task) => done.unknown.push(task.task),
                     Recover::TakeBack(task) => match self.take_back(task).await {
-                        Ok(true) => done.taken_back.push(task),
-                        Ok(false) => done.moved_on.push(task),
+                        Ok(TakeBack::Taken) => done.taken_back.push(task),
+                        Ok(TakeBack::MovedOn) => done.moved_on.push(task),
+                        Ok(TakeBack::Unknown) => done.unknown.push(task),
                         Err(error) => {
                             tracing::error!(%task, %error, "a lost task could not be taken back");
                             done.failed.push((task, error.to_string()));
@@ -72,21 +73,30 @@ impl Engine {
         })
     }
 
-    async fn take_back(&self, task: TaskId) -> Result<bool, ChangeError> {
-        let Some(record) = self.ports.store.load(task).await? else { return Ok(false) };
-        let Some(task_type) = self.registry.get(&record.task.task_type, record.task.version) else { return Ok(false) };
+    async fn take_back(&self, task: TaskId) -> Result<TakeBack, ChangeError> {
+        let Some(record) = self.ports.store.load(task).await? else { return Ok(TakeBack::MovedOn) };
+        // Its definition may be another one than that of the type known here.
+        let Some(task_type) = self.registry.of(&record.task) else { return Ok(TakeBack::Unknown) };
         let changed = self.change(&task_type, record, As::Anyone, |draft| {
             // Its owner came back to life, or another sweep was faster.
             if !draft.record().lease_has_expired() {
-                return Ok(false);
+                return Ok(TakeBack::MovedOn);
             }
             draft.take_back()?;
-            Ok(true)
+            Ok(TakeBack::Taken)
         });
         let taken = changed.await?.answer;
-        if taken {
+        if taken == TakeBack::Taken {
             tracing::info!(%task, "took a task back from a lost host");
         }
         Ok(taken)
     }
+}
+
+/// What became of a take-back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum TakeBack {
+    Taken,
+    MovedOn,
+    Unknown,
 }

@@ -4,6 +4,8 @@
 use crate::builtin::Work;
 use crate::context::StepContext;
 use crate::error::{StepError, StepResult, UndoResult};
+use crate::ports::KnownType;
+use crate::record::TaskRow;
 use counterstep_contracts::declaration::NamedPolicy;
 use counterstep_contracts::{Host, QueueName, StepNo, TaskDecl};
 use futures::future::BoxFuture;
@@ -31,10 +33,26 @@ pub type BuiltInFn = fn(&Inputs) -> StepResult<Work>;
 pub type UndoFn = for<'a> fn(&'a StepContext, Option<Value>, &'a Inputs) -> BoxFuture<'a, UndoResult>;
 /// The condition of a step.
 pub type WhenFn = fn(&Inputs) -> StepResult<bool>;
+/// The code of a probe.
+pub type ProbeFn = for<'a> fn(&'a StepContext, &'a Inputs) -> BoxFuture<'a, StepResult<Probe<Value>>>;
 /// Makes the response of the outputs.
 pub type RespondFn = fn(&Inputs) -> StepResult<Value>;
 /// Checks a request and gives it its canonical form.
 pub type ReadRequestFn = fn(Value) -> Result<Value, RequestError>;
+
+/// Checks an output and gives it its canonical form.
+pub type ReadOutputFn = fn(Value) -> Result<Value, RequestError>;
+
+/// What a probe found out about a step whose last attempt is in doubt.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Probe<Out> {
+    /// It took effect, and this is its output. Going forward the step is completed with it; an undo gets it.
+    Done(Out),
+    /// It did not take effect, and nothing of it is left. Going forward the step runs again; there is nothing to undo.
+    NothingHappened,
+    /// It cannot be told. The step runs again, or is undone without its output: as without a probe.
+    Unknown,
+}
 
 /// What a step runs.
 #[derive(Debug, Clone, Copy)]
@@ -58,6 +76,10 @@ pub struct StepCode {
     pub fallback: Option<RunFn>,
     /// Checks the body of the signal that it waits for.
     pub signal: Option<ReadRequestFn>,
+    /// Finds out how far an attempt in doubt came, where the author wrote it.
+    pub probe: Option<ProbeFn>,
+    /// Checks an output that a person supplies, and gives it its canonical form.
+    pub read_output: ReadOutputFn,
 }
 
 /// A task type: declaration and code.
@@ -204,6 +226,8 @@ pub fn read_request<T: Serialize + DeserializeOwned>(value: Value) -> Result<Val
 #[derive(Debug, Clone, Default)]
 pub struct Registry {
     types: BTreeMap<(&'static str, u32), TaskType>,
+    /// Worked out once: every claim compares one.
+    definitions: BTreeMap<(&'static str, u32), String>,
     policies: Vec<NamedPolicy>,
 }
 
@@ -261,6 +285,7 @@ impl Registry {
             let (first, second, route) = (other.decl.name, name, task_type.decl.route());
             return Err(RegistryError::SameRoute { first, second, route });
         }
+        self.definitions.insert((name, version), task_type.decl.definition_hash());
         if self.types.insert((name, version), task_type).is_some() {
             return Err(RegistryError::Twice { name, version });
         }
@@ -283,6 +308,32 @@ impl Registry {
     #[must_use]
     pub fn get(&self, name: &str, version: u32) -> Option<TaskType> {
         self.types.iter().find(|((n, v), _)| *n == name && *v == version).map(|(_, task_type)| *task_type)
+    }
+
+    /// The type under which a task was submitted: name, version and definition are the same. A changed declaration
+    /// under the same version would run the wrong code on the wrong outputs.
+    #[must_use]
+    pub fn of(&self, task: &TaskRow) -> Option<TaskType> {
+        let task_type = self.get(&task.task_type, task.version)?;
+        (self.definition_of(&task_type) == task.definition_hash).then_some(task_type)
+    }
+
+    /// Digest of a registered type's declaration.
+    #[must_use]
+    pub fn definition_of(&self, task_type: &TaskType) -> &str {
+        self.definitions.get(&(task_type.decl.name, task_type.decl.version)).map_or("", String::as_str)
+    }
+
+    /// What a host of this program can run.
+    #[must_use]
+    pub fn known(&self) -> Vec<KnownType> {
+        self.iter()
+            .map(|known| KnownType {
+                name: known.decl.name.to_owned(),
+                version: known.decl.version,
+                definition: self.definition_of(known).to_owned(),
+            })
+            .collect()
     }
 
     /// The newest version of the type with this route.

@@ -83,6 +83,9 @@ codes! {
     UselessOnWait = 52, "a step that waits has a key for steps that run";
     #[allow(dead_code, reason = "found by constant evaluation in `counterstep_kernel::declare`")]
     ImpossibleBreaker = 53, "a breaker is impossible";
+    UnknownProbe = 54, "`probe` names no function of the impl that can be one";
+    UselessProbe = 55, "`probe` on a step that is pure or built-in";
+    BadProbe = 56, "a probe is not async, or does not return `StepResult<Probe<Output>>`";
 }
 
 impl fmt::Display for Code {

@@ -61,6 +61,7 @@ pub(crate) struct Step {
     pub(crate) group: Option<LitStr>,
     pub(crate) when: Option<Ident>,
     pub(crate) fallback: Option<Ident>,
+    pub(crate) probe: Option<Ident>,
     /// A variant of `OnExhausted`.
     pub(crate) on_exhausted: &'static str,
     /// `#[pure]`.
@@ -134,6 +135,11 @@ impl Declaration {
     /// What runs in place of a step that gave up.
     pub(crate) fn fallback_of(&self, step: usize) -> Option<usize> {
         self.steps[step].fallback.as_ref().and_then(|name| self.function_named(name))
+    }
+
+    /// The probe of a step.
+    pub(crate) fn probe_of(&self, step: usize) -> Option<usize> {
+        self.steps[step].probe.as_ref().and_then(|name| self.function_named(name))
     }
 
     /// Whether a step may be read by another: a lower number, and not side by side with it.

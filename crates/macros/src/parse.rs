@@ -206,6 +206,7 @@ fn read_step(mark: &Attribute, function: usize, report: &mut Report) -> Step {
         group: keys.text("group"),
         when: keys.function("when"),
         fallback: keys.function("fallback"),
+        probe: keys.function("probe"),
         on_exhausted: keys
             .choice("on_exhausted", &[("compensate", "Compensate"), ("fail", "Fail"), ("dead_letter", "DeadLetter")])
             .map_or("Compensate", |choice| choice.variant),

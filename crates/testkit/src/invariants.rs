@@ -73,7 +73,9 @@ fn undone_once(decl: &TaskDecl, record: &TaskRecord, history: &History, broken: 
             .audit
             .iter()
             .filter(|audit| audit.entry.step == Some(row.no) && audit.entry.step_to == Some(StepStatus::Compensated));
-        let expected = usize::from(step.undo.has_effects() && row.started_seq.is_some());
+        // A person who settled its undo by hand has said that it need not be undone.
+        let settled = row.status == StepStatus::Resolved;
+        let expected = usize::from(step.undo.has_effects() && row.started_seq.is_some() && !settled);
         let count = undone.count();
         if count != expected {
             broken.push(format!("3: step {} was undone {count} times instead of {expected}", row.name));
@@ -163,7 +165,10 @@ fn undo_is_in_reverse(decl: &TaskDecl, history: &History, broken: &mut Vec<Strin
 fn undone_before(history: &History, no: counterstep_contracts::StepNo, seq: counterstep_contracts::AuditSeq) -> bool {
     history.audit.iter().map(|row| &row.entry).take_while(|entry| entry.seq < seq).any(|entry| {
         entry.step == Some(no)
-            && matches!(entry.step_to, Some(StepStatus::Compensated | StepStatus::CompensationFailed))
+            && matches!(
+                entry.step_to,
+                Some(StepStatus::Compensated | StepStatus::CompensationFailed | StepStatus::Resolved)
+            )
     })
 }
 

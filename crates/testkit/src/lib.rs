@@ -6,6 +6,7 @@
 pub mod form;
 pub mod harness;
 pub mod invariants;
+pub mod races;
 #[cfg(feature = "servers")]
 pub mod servers;
 pub mod site;

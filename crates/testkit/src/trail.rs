@@ -1,7 +1,9 @@
 //! A task's past in words, for assertions: `a ok, b failed, b undone, a undone, failed`.
 //!
-//! After a step's name: `ok`, `skipped`, `retries`, `waits`, `signalled`, `falls back`, `failed`, `in doubt`, `scratch lost`, `rebuilt`, `undone`, `waived`,
-//! `undo retries`, `undo in doubt`, `undo failed`. At the end the state of the task.
+//! After a step's name: `ok`, `skipped`, `retries`, `waits`, `signalled`, `falls back`, `failed`, `in doubt`,
+//! `scratch lost`, `rebuilt`, `undone`, `waived`, `undo retries`, `undo in doubt`, `undo failed`; of a probe `found done`,
+//! `found not done`; of an operator `redriven`, `supplied`, `undo redriven`, `undo settled`. A state in which the task
+//! comes to rest stands where it did.
 
 use counterstep_kernel::record::{History, TaskRecord};
 
@@ -31,6 +33,12 @@ pub fn of(record: &TaskRecord, history: &History) -> String {
             "undo_retries" => "undo retries",
             "undo_in_doubt" => "undo in doubt",
             "undo_failed" => "undo failed",
+            "undo_redriven" => "undo redriven",
+            "undo_resolved" => "undo settled",
+            "step_redriven" => "redriven",
+            "step_supplied" => "supplied",
+            "step_settled_done" => "found done",
+            "step_settled_not_done" => "found not done",
             _ => {
                 if entry.to.is_at_rest() && entry.from != Some(entry.to) {
                     words.push(entry.to.to_string());

@@ -1,10 +1,10 @@
 //! Statements that find tasks, and the heartbeat. They lock nothing: a scan that locked its rows would write to each of
 //! them, and the claim that follows is judged anew in any case.
 
-use super::fault::{Fault, count, name, parse};
+use super::fault::{Fault, count, name, parse, read_json};
 use super::statement::{Bind, Statement, Str, interval, time, values};
 use counterstep_contracts::{Epoch, QueueName, TaskId, TaskStatus};
-use counterstep_kernel::ports::{DueTask, TaskLine, TaskQuery};
+use counterstep_kernel::ports::{DueTask, InFlight, KnownType, TaskLine, TaskQuery};
 use diesel::pg::data_types::PgTimestamp;
 use diesel::sql_types as sql;
 use std::time::Duration;
@@ -21,24 +21,24 @@ const CLAIMABLE: &str = "SELECT d.id, d.task_type, d.version, d.status
     FROM unnest(?) AS q (queue) CROSS JOIN LATERAL (
       (SELECT unclaimed_since AS since, id, task_type, version, status FROM tasks
        WHERE unclaimed_since IS NOT NULL AND queue = q.queue AND unclaimed_since <= now() - ?
-         AND task_type || '/' || version = ANY(?)
+         AND task_type || '/' || version || '/' || definition_hash = ANY(?)
        ORDER BY unclaimed_since LIMIT ?)
       UNION ALL
       (SELECT due_at AS since, id, task_type, version, status FROM tasks
        WHERE lease_owner IS NULL AND due_at IS NOT NULL AND status IN ('waiting', 'compensating')
-         AND queue = q.queue AND due_at <= now() AND task_type || '/' || version = ANY(?)
+         AND queue = q.queue AND due_at <= now() AND task_type || '/' || version || '/' || definition_hash = ANY(?)
        ORDER BY due_at LIMIT ?)) d
     ORDER BY d.since, d.id LIMIT ?";
 
 /// Unleased, and nobody has come for them for a while, or with a due time that has come.
 pub(super) fn claimable<'a>(
     queues: &'a [QueueName],
-    known: &'a [(String, u32)],
+    known: &'a [KnownType],
     unclaimed_for: Duration,
     limit: u32,
 ) -> Result<Statement<'a, DueTypes>, Fault> {
     let queues = queues.iter().map(|queue| name("tasks.queue", &queue.0)).collect::<Result<Vec<_>, _>>()?;
-    let types = || known.iter().map(|(name, version)| format!("{name}/{version}").into()).collect::<Vec<Str<'a>>>();
+    let types = || known.iter().map(|known| known.key().into()).collect::<Vec<Str<'a>>>();
     let (age, limit) = (interval(unclaimed_for.min(super::LONGEST_LOOK_BACK)), i64::from(limit));
     Ok(Statement::of(CLAIMABLE, values![queues, age, types(), limit, types(), limit, limit]))
 }
@@ -58,16 +58,17 @@ pub(super) fn decode_due((id, task_type, version, status): DueRead) -> Result<Du
     Ok(DueTask { task: TaskId(id), task_type, version: count("version", version)?, status: parse("status", &status)? })
 }
 
-type LineTypes = (sql::Uuid, sql::Text, sql::Text, sql::Timestamptz, sql::Timestamptz);
+type LineTypes =
+    (sql::Uuid, sql::Text, sql::BigInt, sql::Text, sql::Nullable<sql::Text>, sql::Timestamptz, sql::Timestamptz);
 
 /// A row of [`list`].
-pub(super) type LineRead = (Uuid, String, String, PgTimestamp, PgTimestamp);
+pub(super) type LineRead = (Uuid, String, i64, String, Option<String>, PgTimestamp, PgTimestamp);
 
 /// A page, the newest first. Rows with a state that only a newer program knows are passed over.
 pub(super) fn list(query: &TaskQuery) -> Result<Statement<'_, LineTypes>, Fault> {
     let known: Vec<Str<'_>> = TaskStatus::ALL.iter().map(|status| status.as_str().into()).collect();
     let mut statement = Statement::of(
-        "SELECT id, task_type, status, created_at, updated_at FROM tasks WHERE status = ANY(?)",
+        "SELECT id, task_type, version, status, failure, created_at, updated_at FROM tasks WHERE status = ANY(?)",
         values![known],
     );
     if let Some(tenant) = &query.tenant {
@@ -87,13 +88,43 @@ pub(super) fn list(query: &TaskQuery) -> Result<Statement<'_, LineTypes>, Fault>
 }
 
 /// What [`list`] has read.
-pub(super) fn decode_line((id, task_type, status, created_at, updated_at): LineRead) -> Result<TaskLine, Fault> {
+pub(super) fn decode_line(
+    (id, task_type, version, status, failure, created_at, updated_at): LineRead,
+) -> Result<TaskLine, Fault> {
     Ok(TaskLine {
         task: TaskId(id),
         task_type,
+        version: count("version", version)?,
         status: parse("status", &status)?,
+        failure: failure.as_deref().map(|text| read_json("failure", text)).transpose()?,
         created_at: time(created_at),
         updated_at: time(updated_at),
+    })
+}
+
+type GroupTypes = (sql::Text, sql::BigInt, sql::Text, sql::BigInt, sql::Text);
+
+/// A row of [`in_flight`].
+pub(super) type GroupRead = (String, i64, String, i64, String);
+
+/// Tasks that have not ended, by type, version and definition. Along the list's index on the states: tasks that have
+/// ended are most of the table.
+pub(super) fn in_flight() -> Statement<'static, GroupTypes> {
+    let open = TaskStatus::ALL.iter().filter(|status| !status.is_terminal());
+    let open: Vec<Str<'static>> = open.map(|status| status.as_str().into()).collect();
+    Statement::of(
+        "SELECT task_type, version, definition_hash, count(*), min(id::text) FROM tasks WHERE status = ANY(?)
+         GROUP BY task_type, version, definition_hash ORDER BY task_type, version, definition_hash",
+        values![open],
+    )
+}
+
+/// What [`in_flight`] has read.
+pub(super) fn decode_group((name, version, definition, tasks, example): GroupRead) -> Result<InFlight, Fault> {
+    Ok(InFlight {
+        of: KnownType { name, version: count("version", version)?, definition },
+        count: u64::try_from(tasks).unwrap_or_default(),
+        example: parse("id", &example)?,
     })
 }
 

@@ -26,8 +26,8 @@ pub use options::{OpenError, PostgresOptions};
 use async_trait::async_trait;
 use counterstep_contracts::{Epoch, TaskId, Tenant};
 use counterstep_kernel::ports::{
-    CommitError, Committed, Due, DueTask, Heartbeat, IdempotencyRow, Intent, IntentOp, OutboxOp, OutboxRow, Store,
-    StoreError, TaskLine, TaskQuery,
+    CommitError, Committed, Due, DueTask, Heartbeat, IdempotencyRow, InFlight, Intent, IntentOp, OutboxOp, OutboxRow,
+    Store, StoreError, TaskLine, TaskQuery,
 };
 use counterstep_kernel::record::{History, TaskRecord};
 use counterstep_kernel::transition::{Guard, Transition};
@@ -69,6 +69,16 @@ impl PostgresStore {
             let database = Database::new(target, &options)?;
             Ok(Self { together: Together::new(database.clone(), options.wait), database })
         })
+    }
+
+    /// A database as it is, for looking only: its schema may be older or newer. What it does not have cannot be asked
+    /// for.
+    ///
+    /// # Errors
+    /// [`OpenError`], for settings that cannot be used; a server that does not answer is found out by the first query.
+    pub fn look(url: &str, options: &PostgresOptions) -> Result<Self, OpenError> {
+        let database = Database::new(Target::of(url, options)?, options)?;
+        Ok(Self { together: Together::new(database.clone(), options.wait), database })
     }
 
     /// Brings the schema up to date, with a role that may change it. Several may do so at once: one does the work.
@@ -117,6 +127,11 @@ impl Store for PostgresStore {
     async fn list(&self, query: &TaskQuery) -> Result<Vec<TaskLine>, StoreError> {
         let rows: Vec<finding::LineRead> = self.database.read(finding::list(query)?).await?;
         Ok(readable(rows, "a task of a list", finding::decode_line))
+    }
+
+    async fn in_flight(&self) -> Result<Vec<InFlight>, StoreError> {
+        let rows: Vec<finding::GroupRead> = self.database.read(finding::in_flight()).await?;
+        Ok(rows.into_iter().map(finding::decode_group).collect::<Result<_, _>>()?)
     }
 
     async fn history(&self, task: TaskId) -> Result<History, StoreError> {

@@ -23,8 +23,8 @@ pub use pool::{Database, OpenError, SqliteOptions};
 use async_trait::async_trait;
 use counterstep_contracts::{Epoch, TaskId, Tenant};
 use counterstep_kernel::ports::{
-    CommitError, Committed, Due, DueTask, Heartbeat, IdempotencyRow, Intent, IntentOp, OutboxOp, OutboxRow, Store,
-    StoreError, TaskLine, TaskQuery,
+    CommitError, Committed, Due, DueTask, Heartbeat, IdempotencyRow, InFlight, Intent, IntentOp, OutboxOp, OutboxRow,
+    Store, StoreError, TaskLine, TaskQuery,
 };
 use counterstep_kernel::record::{DbTime, History, TaskRecord};
 use counterstep_kernel::transition::{Guard, Transition};
@@ -50,6 +50,18 @@ impl SqliteStore {
     /// [`OpenError`]; a file that a newer program has changed is refused and stays as it is.
     pub async fn open(path: &Path, options: SqliteOptions) -> Result<Self, OpenError> {
         Ok(Self { database: Database::open(path, &options).await? })
+    }
+
+    /// A file as it is, for looking only: neither it nor its schema is made or changed. What the schema does not have
+    /// yet cannot be asked for.
+    ///
+    /// # Errors
+    /// [`OpenError::Path`] where there is no such file.
+    pub fn look(path: &Path, options: &SqliteOptions) -> Result<Self, OpenError> {
+        if !path.is_file() {
+            return Err(OpenError::Path(path.to_owned()));
+        }
+        Ok(Self { database: Database::as_it_is(path, options)? })
     }
 
     /// The connections, for the queue on the same file.
@@ -95,6 +107,10 @@ impl Store for SqliteStore {
     async fn list(&self, query: &TaskQuery) -> Result<Vec<TaskLine>, StoreError> {
         let query = query.clone();
         Ok(self.database.read(move |connection| tasks::list(connection, &query)).await?)
+    }
+
+    async fn in_flight(&self) -> Result<Vec<InFlight>, StoreError> {
+        Ok(self.database.read(tasks::in_flight).await?)
     }
 
     async fn history(&self, task: TaskId) -> Result<History, StoreError> {

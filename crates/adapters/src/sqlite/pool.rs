@@ -79,21 +79,32 @@ impl std::fmt::Debug for Database {
     }
 }
 
+/// The path as SQLite takes it.
+fn usable(path: &Path) -> Result<Arc<str>, OpenError> {
+    let text = path.to_str().ok_or_else(|| OpenError::Path(path.to_owned()))?;
+    // SQLite would take these for a database in memory, or for an URI with settings in it.
+    if text.is_empty() || text.contains(":memory:") || text.starts_with("file:") {
+        return Err(OpenError::Path(path.to_owned()));
+    }
+    Ok(text.into())
+}
+
 impl Database {
     /// Opens a file, makes it where there is none, and brings its schema up to date.
     pub(super) async fn open(path: &Path, options: &SqliteOptions) -> Result<Self, OpenError> {
-        let text: Arc<str> = path.to_str().ok_or_else(|| OpenError::Path(path.to_owned()))?.into();
-        // SQLite would take these for a database in memory, or for an URI with settings in it.
-        if text.is_empty() || text.contains(":memory:") || text.starts_with("file:") {
-            return Err(OpenError::Path(path.to_owned()));
-        }
         let folder = path.parent().ok_or_else(|| OpenError::Path(path.to_owned()))?.to_owned();
-        let (busy_timeout, file) = (options.busy_timeout, text.clone());
+        let (busy_timeout, file) = (options.busy_timeout, usable(path)?);
         let prepared = spawn_blocking(move || {
             std::fs::create_dir_all(folder).map_err(OpenError::Folder)?;
             migrate::bring_up_to_date(&file, busy_timeout)
         });
         prepared.await.map_err(|error| OpenError::Connection(error.to_string()))??;
+        Self::as_it_is(path, options)
+    }
+
+    /// Uses a file with the schema that it has.
+    pub(super) fn as_it_is(path: &Path, options: &SqliteOptions) -> Result<Self, OpenError> {
+        let (text, busy_timeout) = (usable(path)?, options.busy_timeout);
         let pool = |use_: Use, size: usize| {
             let timeouts = Timeouts { wait: Some(options.wait), create: None, recycle: None };
             Pool::builder(Connections { path: text.clone(), busy_timeout, use_ })

@@ -3,7 +3,7 @@
 use super::fault::{Fault, count, parse, parse_some, read_json, write_json};
 use super::schema::tasks;
 use counterstep_contracts::{AuditSeq, Epoch, QueueName, Rev, TaskId, TaskStatus, Tenant};
-use counterstep_kernel::ports::{DueTask, TaskLine, TaskQuery};
+use counterstep_kernel::ports::{DueTask, InFlight, KnownType, TaskLine, TaskQuery};
 use counterstep_kernel::record::{DbTime, TaskRow, UndoGoal};
 use diesel::SqliteConnection;
 use diesel::connection::DefaultLoadingMode;
@@ -203,9 +203,9 @@ impl DueLine {
 // when it can prove, while it prepares the statement, that the index holds every row that is asked for. `INDEXED BY`
 // makes that an error where it cannot; left to choose, it takes the list's index on the status and sorts the backlog.
 
-/// Types with their versions, as the two queries below compare them: a JSON list of `name/version`.
-pub(super) fn known(types: &[(String, u32)]) -> String {
-    let names: Vec<String> = types.iter().map(|(name, version)| format!("{name}/{version}")).collect();
+/// Types, as the two queries below compare them: a JSON list of `name/version/definition`.
+pub(super) fn known(types: &[KnownType]) -> String {
+    let names: Vec<String> = types.iter().map(KnownType::key).collect();
     serde_json::json!(names).to_string()
 }
 
@@ -223,7 +223,7 @@ pub(super) fn unclaimed(
          WHERE lease_owner IS NULL
            AND (status IN ('submitted', 'dispatched') OR (status = 'compensating' AND due_at IS NULL))
            AND queue = ? AND updated_at <= ?
-           AND task_type || '/' || version IN (SELECT value FROM json_each(?))
+           AND task_type || '/' || version || '/' || definition_hash IN (SELECT value FROM json_each(?))
          ORDER BY updated_at LIMIT ?",
     )
     .bind::<Text, _>(&queue.0)
@@ -244,7 +244,7 @@ pub(super) fn due(
         "SELECT due_at AS since, id, task_type, version, status FROM tasks INDEXED BY tasks_due
          WHERE lease_owner IS NULL AND due_at IS NOT NULL AND status IN ('waiting', 'compensating')
            AND queue = ? AND due_at <= ?
-           AND task_type || '/' || version IN (SELECT value FROM json_each(?))
+           AND task_type || '/' || version || '/' || definition_hash IN (SELECT value FROM json_each(?))
          ORDER BY due_at LIMIT ?",
     )
     .bind::<Text, _>(&queue.0)
@@ -266,12 +266,20 @@ pub(super) fn lost(connection: &mut SqliteConnection, now: i64, limit: u32) -> Q
     .load(connection)
 }
 
-type Line = (String, String, String, i64, i64);
+type Line = (String, String, i64, String, Option<String>, i64, i64);
 
 /// A page, the newest first. Rows that a newer program wrote are passed over, and do not count for the limit.
 pub(super) fn list(connection: &mut SqliteConnection, query: &TaskQuery) -> Result<Vec<TaskLine>, Fault> {
     let mut rows = tasks::table
-        .select((tasks::id, tasks::task_type, tasks::status, tasks::created_at, tasks::updated_at))
+        .select((
+            tasks::id,
+            tasks::task_type,
+            tasks::version,
+            tasks::status,
+            tasks::failure,
+            tasks::created_at,
+            tasks::updated_at,
+        ))
         .order(tasks::id.desc())
         .into_boxed();
     if let Some(tenant) = &query.tenant {
@@ -293,17 +301,67 @@ pub(super) fn list(connection: &mut SqliteConnection, query: &TaskQuery) -> Resu
         if lines.len() >= limit {
             break;
         }
-        let (id, task_type, status, created_at, updated_at) = row?;
-        match (parse::<TaskId>("id", &id), parse::<TaskStatus>("status", &status)) {
-            (Ok(task), Ok(status)) => lines.push(TaskLine {
-                task,
-                task_type,
-                status,
-                created_at: DbTime(created_at),
-                updated_at: DbTime(updated_at),
-            }),
-            (Err(fault), _) | (_, Err(fault)) => tracing::warn!(task = id, ?fault, "a task cannot be listed"),
+        let row = row?;
+        let id = row.0.clone();
+        match line(row) {
+            Ok(line) => lines.push(line),
+            Err(fault) => tracing::warn!(task = id, ?fault, "a task cannot be listed"),
         }
     }
     Ok(lines)
+}
+
+fn line((id, task_type, version, status, failure, created_at, updated_at): Line) -> Result<TaskLine, Fault> {
+    Ok(TaskLine {
+        task: parse("id", &id)?,
+        task_type,
+        version: count("version", version)?,
+        status: parse("status", &status)?,
+        failure: failure.as_deref().map(|text| read_json("failure", text)).transpose()?,
+        created_at: DbTime(created_at),
+        updated_at: DbTime(updated_at),
+    })
+}
+
+/// A line of [`in_flight`].
+#[derive(Debug, QueryableByName)]
+struct Group {
+    #[diesel(sql_type = Text)]
+    task_type: String,
+    #[diesel(sql_type = BigInt)]
+    version: i64,
+    #[diesel(sql_type = Text)]
+    definition_hash: String,
+    #[diesel(sql_type = BigInt)]
+    tasks: i64,
+    #[diesel(sql_type = Text)]
+    example: String,
+}
+
+/// Tasks that have not ended, by type, version and definition. The states are asked for one by one, along the list's
+/// index: tasks that have ended are most of the table.
+pub(super) fn in_flight(connection: &mut SqliteConnection) -> Result<Vec<InFlight>, Fault> {
+    let open: Vec<_> =
+        TaskStatus::ALL.iter().filter(|status| !status.is_terminal()).map(|status| status.as_str()).collect();
+    let groups: Vec<Group> = diesel::sql_query(
+        "SELECT task_type, version, definition_hash, count(*) AS tasks, min(id) AS example
+         FROM tasks INDEXED BY tasks_by_status WHERE status IN (SELECT value FROM json_each(?))
+         GROUP BY task_type, version, definition_hash ORDER BY task_type, version, definition_hash",
+    )
+    .bind::<Text, _>(serde_json::json!(open).to_string())
+    .load(connection)?;
+    groups
+        .into_iter()
+        .map(|group| {
+            Ok(InFlight {
+                of: KnownType {
+                    name: group.task_type,
+                    version: count("version", group.version)?,
+                    definition: group.definition_hash,
+                },
+                count: u64::try_from(group.tasks).unwrap_or_default(),
+                example: parse("id", &group.example)?,
+            })
+        })
+        .collect()
 }

@@ -1,6 +1,8 @@
 //! Every adapter against the contract of its port. The cases in `suite` are functions over the ports and know no
 //! technology: an adapter joins with one line. What only one technology can be asked lies beside it.
 
+#[cfg(all(feature = "postgres", feature = "nats"))]
+mod cancels;
 mod embedded;
 mod folder;
 #[cfg(feature = "nats")]
@@ -82,6 +84,7 @@ macro_rules! store_cases {
                 the_oldest_claimable_tasks_come_first,
                 only_active_tasks_with_an_expired_lease_are_lost,
                 a_list_pages_from_the_newest_and_filters,
+                tasks_in_flight_are_counted_by_what_they_were_submitted_under,
                 a_relay_takes_each_message_once_until_it_is_marked,
                 a_mark_of_a_change_marks_all_its_messages,
                 the_events_of_a_change_are_one_row_of_its_own_kind,

@@ -29,12 +29,12 @@ struct Fixture {
 }
 
 /// On the shared server, apart from other tests by the prefix.
-fn apart() -> NatsOptions {
+pub(crate) fn apart() -> NatsOptions {
     let prefix = Some(format!("t{}", new_task().0.simple()));
     NatsOptions { ack_wait: ACK_WAIT, prefix, ..NatsOptions::new(shared_nats().url()) }
 }
 
-async fn open(options: NatsOptions) -> Nats {
+pub(crate) async fn open(options: NatsOptions) -> Nats {
     Nats::open(options).await.expect("the settings are usable")
 }
 

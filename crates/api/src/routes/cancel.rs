@@ -1,6 +1,6 @@
 //! `DELETE /api/tasks/{id}`: asks for a cancel. The kernel decides; here its answers get their codes.
 
-use super::{Answer, load, task_id};
+use super::{Answer, load, task_id, unknown_type};
 use crate::problem::{Refused, no_such_task};
 use crate::query::Params;
 use crate::shared::Api;
@@ -27,10 +27,7 @@ fn refused(refusal: Refusal) -> Refused {
     let (code, detail) = match refusal {
         Refusal::Gone => return no_such_task(),
         Refusal::Change(error) => return error.into(),
-        Refusal::UnknownType => {
-            let detail = "this server does not know the task's type: ask one that runs the program it was submitted to";
-            return Refused::new(ProblemCode::Unavailable, detail).retry_after(10);
-        }
+        Refusal::UnknownType => return unknown_type(),
         Refusal::NotCancellable => {
             (ProblemCode::NotCancellable, "the declaration of its type does not allow it: wait for the task to end")
         }

@@ -2,13 +2,16 @@
 
 mod audit;
 mod cancel;
+mod dead_letters;
 mod health;
 mod list;
+mod operator;
 mod result;
 mod signals;
 mod submit;
 mod task;
 mod types;
+mod views;
 
 use crate::problem::{Refused, no_such_task};
 use crate::shared::Api;
@@ -35,6 +38,11 @@ pub(crate) fn configure(config: &mut web::ServiceConfig) {
         .service(resource("/api/tasks/{id}/signals/{name}", "POST").route(web::post().to(signals::post)))
         .service(read("/api/tasks", READ, list::get))
         .service(read("/api/tasks/{id}/audit", READ, audit::get))
+        .service(read("/api/tasks/{id}/plan", READ, views::plan))
+        .service(read("/api/tasks/{id}/why", READ, views::why))
+        .service(resource("/api/tasks/{id}/resolve", "POST").route(web::post().to(operator::resolve)))
+        .service(resource("/api/tasks/{id}/retry", "POST").route(web::post().to(operator::retry)))
+        .service(read("/api/dead-letters", READ, dead_letters::get))
         .service(read("/api/tasks/{id}/result/{name:.+}", READ, result::get))
         .service(read("/api/task-types", READ, types::get))
         .service(read("/healthz", READ, health::live))
@@ -72,6 +80,13 @@ fn task_id(request: &HttpRequest) -> Result<TaskId, Refused> {
         let detail = "a task id is a UUID with hyphens: use the `task_id` of the answer to its submission";
         Refused::new(ProblemCode::MalformedParameter, detail).at("id")
     })
+}
+
+/// A task whose type this server does not know as the task was submitted under it.
+fn unknown_type() -> Refused {
+    let detail = "this server does not know the task's type, version and definition: ask one that runs the program it was \
+                  submitted to, or see /why";
+    Refused::new(ProblemCode::Unavailable, detail).retry_after(10)
 }
 
 /// A task of this tenant. That there is one of another tenant is nobody's business.

@@ -1,7 +1,7 @@
 //! Task types for the tests, one for each way in which a task can end.
 
 use counterstep_kernel::contracts::RetryPolicy;
-use counterstep_kernel::{AwaitSignal, UploadMany, UploadedFile};
+use counterstep_kernel::{AwaitSignal, BreakerPolicy, UploadMany, UploadedFile};
 use counterstep_kernel::{FileName, Registry, StepContext, StepError, StepResult, StoredFile, StoredFiles, UndoResult};
 use counterstep_macros::distributed_task;
 use serde::{Deserialize, Serialize};
@@ -15,6 +15,8 @@ pub(crate) fn all() -> Registry {
         .with::<CannotUndo>()
         .with::<UndoesForLong>()
         .with::<AskFirst>()
+        .with::<CallOut>()
+        .with::<AsksAPerson>()
 }
 
 #[derive(Serialize, Deserialize)]
@@ -207,5 +209,52 @@ impl AskFirst {
 
     fn respond(permission: &Permission) -> String {
         format!("{} at level {}", permission.by, permission.level)
+    }
+}
+
+/// Is parked for a person at its second step, each time.
+pub(crate) struct AsksAPerson;
+
+#[distributed_task(name = "AsksAPerson", version = 1, queue = "people", cancellable)]
+impl AsksAPerson {
+    type Request = Note;
+    type Response = Written;
+
+    #[step(1, host = "worker", undo = release)]
+    async fn reserve(_req: &Note) -> StepResult<Reserved> {
+        Ok(Reserved(1))
+    }
+
+    async fn release(_ctx: &StepContext, _out: Option<Reserved>) -> UndoResult {
+        Ok(())
+    }
+
+    #[step(2, host = "worker", on_exhausted = "dead_letter", no_undo = "it only looks")]
+    async fn judge(_reserved: &Reserved) -> StepResult<Written> {
+        Err(StepError::permanent("only a person can judge this"))
+    }
+
+    fn respond(written: &Written) -> Written {
+        Written { length: written.length }
+    }
+}
+
+pub(crate) const LINE: BreakerPolicy = BreakerPolicy::named("line").after_failures(1).open_for("1h");
+
+/// Calls somebody, over a line that may be down.
+pub(crate) struct CallOut;
+
+#[distributed_task(name = "CallOut", version = 1, queue = "calls", cancellable)]
+impl CallOut {
+    type Request = Note;
+    type Response = u32;
+
+    #[step(1, host = "worker", breaker = LINE, no_undo = "what is said is said")]
+    async fn call(_req: &Note) -> StepResult<u32> {
+        Ok(1)
+    }
+
+    fn respond(call: &u32) -> u32 {
+        *call
     }
 }

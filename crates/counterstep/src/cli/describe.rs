@@ -108,6 +108,9 @@ fn step_text(out: &mut String, step: &StepDecl, set: &Policies) {
         UndoDecl::Pure => "none needed: pure".to_owned(),
     };
     let _ = writeln!(out, "     undo      {undo}");
+    if let Some(probe) = step.probe {
+        let _ = writeln!(out, "     in doubt  {probe} is asked first how far it came");
+    }
 }
 
 /// A policy by name and value, and what the settings make of it where that differs.

@@ -2,9 +2,11 @@
 
 #[cfg(feature = "bench")]
 mod bench;
+mod check_deploy;
 mod demo;
 mod describe;
 mod dev;
+mod operator;
 mod remote;
 mod table;
 mod tasks;
@@ -47,6 +49,8 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Compares this program's task types with the tasks in flight; exits 1 where it could not go on with some
+    CheckDeploy(check_deploy::CheckDeployArgs),
     /// Measures tasks a second on this machine, beside what the database itself can do
     #[cfg(feature = "bench")]
     Bench(bench::BenchArgs),
@@ -58,7 +62,7 @@ enum Command {
     },
     /// Prints the declared task types: steps, hosts, inputs, policies, undo, and a diagram
     Describe(describe::DescribeArgs),
-    /// Looks at tasks, and cancels them, over the HTTP API
+    /// Looks at tasks, cancels them, and settles those that wait for a person, over the HTTP API
     Tasks(tasks::TasksArgs),
 }
 
@@ -81,6 +85,7 @@ pub fn main(registry: Registry) -> ExitCode {
         Command::Worker(args) => counterstep_worker::cli::main(registry, &cli.settings, args),
         Command::Reconciler(args) => counterstep_reconciler::cli::main(registry, &cli.settings, args),
         Command::Doctor { json } => doctor(&registry, &cli.settings, *json),
+        Command::CheckDeploy(args) => check_deploy::main(&registry, &cli.settings, args),
         Command::Migrate => migrate(&cli.settings),
         #[cfg(feature = "bench")]
         Command::Bench(args) => bench::main(&cli.settings, args),

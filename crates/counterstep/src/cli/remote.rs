@@ -2,6 +2,7 @@
 
 use counterstep_contracts::TaskId;
 use counterstep_contracts::http::{Accepted, AuditTrail, CancelAnswer, Page, SignalAnswer, TaskSummary, TaskView};
+use counterstep_contracts::operator::{DeadLetter, OperatorAnswer, ResolveRequest, RetryRequest, UndoPlan, Why};
 use counterstep_contracts::problem::Problem;
 use counterstep_node::Exit;
 use futures::StreamExt;
@@ -103,6 +104,27 @@ impl Remote {
         let query = actor.map_or_else(String::new, |actor| format!("?actor={}", encode(actor)));
         let url = format!("{}/api/tasks/{task}/signals/{}{query}", self.base, encode(name));
         self.read(self.client.post(url).header("content-type", "application/json").body(body)).await
+    }
+
+    pub(super) async fn plan(&self, task: TaskId) -> Result<UndoPlan, Exit> {
+        self.read(self.get(&format!("/api/tasks/{task}/plan"))).await
+    }
+
+    pub(super) async fn why(&self, task: TaskId) -> Result<Why, Exit> {
+        self.read(self.get(&format!("/api/tasks/{task}/why"))).await
+    }
+
+    pub(super) async fn resolve(&self, task: TaskId, body: &ResolveRequest) -> Result<OperatorAnswer, Exit> {
+        self.read(self.client.post(format!("{}/api/tasks/{task}/resolve", self.base)).json(body)).await
+    }
+
+    pub(super) async fn retry(&self, task: TaskId, body: &RetryRequest) -> Result<OperatorAnswer, Exit> {
+        self.read(self.client.post(format!("{}/api/tasks/{task}/retry", self.base)).json(body)).await
+    }
+
+    pub(super) async fn dead_letters(&self, query: &[(&str, String)]) -> Result<Page<DeadLetter>, Exit> {
+        let query: Vec<_> = query.iter().map(|(key, value)| format!("{key}={}", encode(value))).collect();
+        self.read(self.get(&format!("/api/dead-letters?{}", query.join("&")))).await
     }
 
     pub(super) async fn list(&self, query: &[(&str, String)]) -> Result<Page<TaskSummary>, Exit> {

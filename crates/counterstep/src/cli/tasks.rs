@@ -1,5 +1,6 @@
-//! `counterstep tasks …`: what an operator asks of running services.
+//! `counterstep tasks …`: what an operator asks of running services. Decisions about parked tasks are in `operator`.
 
+use super::operator::{self, OperatorCommand};
 use super::remote::Remote;
 use super::{print, table};
 use counterstep_contracts::TaskId;
@@ -66,6 +67,8 @@ enum TasksCommand {
         #[arg(long)]
         actor: Option<String>,
     },
+    #[command(flatten)]
+    Operator(OperatorCommand),
 }
 
 pub(super) fn main(args: &TasksArgs) -> Result<(), Exit> {
@@ -98,12 +101,13 @@ pub(super) fn main(args: &TasksArgs) -> Result<(), Exit> {
                 let answer = remote.signal(*id, name, actor.as_deref(), body.clone()).await?;
                 if args.json { json(&answer)? } else { format!("accepted at {}\n", answer.received_at) }
             }
+            TasksCommand::Operator(command) => operator::run(&remote, command, args.json).await?,
         };
         print(&text)
     })
 }
 
-fn json<T: Serialize>(value: &T) -> Result<String, Exit> {
+pub(super) fn json<T: Serialize>(value: &T) -> Result<String, Exit> {
     serde_json::to_string_pretty(value).map(|text| text + "\n").map_err(Exit::failed)
 }
 

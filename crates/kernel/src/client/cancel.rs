@@ -44,8 +44,7 @@ impl Engine {
         Box::pin(async move {
             let record = self.ports.store.load(task).await.map_err(|error| Refusal::Change(error.into()))?;
             let record = record.ok_or(Refusal::Gone)?;
-            let task_type =
-                self.registry.get(&record.task.task_type, record.task.version).ok_or(Refusal::UnknownType)?;
+            let task_type = self.registry.of(&record.task).ok_or(Refusal::UnknownType)?;
             let changed = self.change_for("client", &task_type, record, As::Anyone, |draft| {
                 let status = draft.status();
                 let again = draft.is_cancel_requested() && draft.record().task.goal != Some(UndoGoal::Failed);

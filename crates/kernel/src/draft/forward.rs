@@ -143,6 +143,17 @@ impl Draft {
         Ok(())
     }
 
+    /// A probe found the output of an attempt that was in doubt.
+    ///
+    /// # Errors
+    /// As the judge says.
+    pub fn step_settled_done(&mut self, at: usize, output: Value) -> Result<(), Illegal> {
+        self.apply(Event::StepSettled(at, true), Note::attempt(self.step(at).attempts))?;
+        self.step_mut(at).output = Some(output);
+        self.task_mut().recovery_attempts = 0;
+        Ok(())
+    }
+
     /// The step's condition says no.
     ///
     /// # Errors

@@ -3,11 +3,13 @@
 
 mod client;
 mod forward;
+mod operator;
 mod recovery;
 mod undo;
 mod waits;
 
 pub use client::{NewTask, Received, abandoned_attempt, receive_attempt, will_undo};
+pub use operator::Decision;
 
 use crate::plan;
 use crate::record::{DbTime, StepRow, TaskRecord};
@@ -213,6 +215,15 @@ impl Draft {
     /// The task row, for changing everything but its state, sequence numbers and times.
     pub(crate) const fn task_mut(&mut self) -> &mut crate::record::TaskRow {
         &mut self.record.task
+    }
+
+    /// Adds to what the last audit entry says beyond the states.
+    pub(crate) fn add_detail(&mut self, key: &str, value: Value) {
+        let Some(entry) = self.audit.last_mut() else { return };
+        if !entry.details.is_object() {
+            entry.details = Value::Object(serde_json::Map::new());
+        }
+        entry.details[key] = value;
     }
 
     pub(crate) fn push_attempt(&mut self, attempt: AttemptWrite) {

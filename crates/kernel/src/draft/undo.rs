@@ -34,6 +34,17 @@ impl Draft {
         Ok(())
     }
 
+    /// A probe found out that the attempt in doubt had not taken effect: there is nothing to undo.
+    ///
+    /// # Errors
+    /// As the judge says.
+    pub fn step_settled_not_done(&mut self, at: usize) -> Result<(), Illegal> {
+        self.record_waivers()?;
+        self.apply(Event::StepSettled(at, false), Note::attempt(self.step(at).attempts))?;
+        self.task_mut().recovery_attempts = 0;
+        Ok(())
+    }
+
     /// The step is undone.
     ///
     /// # Errors
@@ -89,6 +100,7 @@ impl Draft {
             "class": error.class.as_str(),
             "attempts": attempts,
             "trace": self.record().task.traceparent,
+            "trace_id": self.record().task.trace_id(),
             "backtrace": error.backtrace,
         }));
         self.apply(Event::UndoFailed(at), note)?;

@@ -104,6 +104,8 @@ pub enum Event {
     UndoWaived(usize),
     /// A person settled the failed undo.
     UndoResolved(usize),
+    /// A person has the failed undo tried again, with its retries anew.
+    UndoRedriven(usize),
 }
 
 impl Event {
@@ -131,7 +133,8 @@ impl Event {
             | Self::UndoSucceeded(at)
             | Self::UndoFailed(at)
             | Self::UndoWaived(at)
-            | Self::UndoResolved(at) => Some(at),
+            | Self::UndoResolved(at)
+            | Self::UndoRedriven(at) => Some(at),
             Self::Submitted
             | Self::Dispatched
             | Self::Claimed
@@ -195,6 +198,7 @@ impl Event {
             Self::UndoFailed(_) => "undo_failed",
             Self::UndoWaived(_) => "undo_waived",
             Self::UndoResolved(_) => "undo_resolved",
+            Self::UndoRedriven(_) => "undo_redriven",
         }
     }
 
@@ -241,6 +245,7 @@ impl Event {
             Self::UndoFailed(0),
             Self::UndoWaived(0),
             Self::UndoResolved(0),
+            Self::UndoRedriven(0),
         ];
         all.extend(WaitReason::ALL.iter().map(|&reason| Self::Waits(reason)));
         all.extend(OnExhausted::ALL.iter().map(|&policy| Self::GaveUp(policy)));

@@ -130,6 +130,11 @@ pub(super) fn rule(state: &State<'_>, task: TaskStatus, step: StepState, event: 
             parked(task, TaskStatus::CompensationFailed)?;
             one_of(from, &[StepStatus::CompensationFailed], StepStatus::Resolved)
         }
+        // The attempt itself starts under the lease of whoever claims the task next.
+        Event::UndoRedriven(_) => {
+            parked(task, TaskStatus::CompensationFailed)?;
+            one_of(from, &[StepStatus::CompensationFailed], StepStatus::Compensating)
+        }
         Event::Submitted
         | Event::Dispatched
         | Event::Claimed

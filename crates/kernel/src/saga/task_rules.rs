@@ -78,7 +78,8 @@ pub(super) fn rule(state: &State<'_>, event: Event) -> Rule {
         | Event::UndoSucceeded(_)
         | Event::UndoFailed(_)
         | Event::UndoWaived(_)
-        | Event::UndoResolved(_) => Err("it concerns a step"),
+        | Event::UndoResolved(_)
+        | Event::UndoRedriven(_) => Err("it concerns a step"),
     }
 }
 
@@ -205,7 +206,14 @@ fn quarantined(status: TaskStatus) -> Rule {
 
 fn operator(state: &State<'_>, status: TaskStatus, decision: Operator) -> Rule {
     match (decision, status) {
-        (Operator::RetryUndo, TaskStatus::CompensationFailed) => Ok(TaskStatus::Compensating),
+        (Operator::RetryUndo, TaskStatus::CompensationFailed) => {
+            // One that is still failed would be a barrier: it is tried again, or settled by hand, first.
+            if state.steps.iter().any(|step| step.status == StepStatus::CompensationFailed) {
+                Err("the undo of a step is still failed: retry or settle it first")
+            } else {
+                Ok(TaskStatus::Compensating)
+            }
+        }
         (Operator::Resolve, TaskStatus::CompensationFailed | TaskStatus::DeadLettered) => Ok(TaskStatus::Resolved),
         (Operator::Redrive, TaskStatus::DeadLettered) => {
             // A failed step that is still failed would be passed over: it is redriven, or its output supplied, first.

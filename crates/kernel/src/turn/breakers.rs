@@ -52,7 +52,7 @@ impl Passes {
         let next = next_stage(task_type, record, seen);
         for (at, (step, row)) in decl.steps.iter().zip(&record.steps).enumerate() {
             let may_start = matches!(row.status, StepStatus::Pending | StepStatus::Waiting | StepStatus::InDoubt);
-            // A fallback goes another way, of which this breaker knows nothing.
+            // A fallback is another way to the output, past what the breaker stands for.
             if step.host != host || row.in_fallback || !(may_start || missing.contains(&at)) {
                 continue;
             }
@@ -144,7 +144,7 @@ impl ForwardTurn<'_> {
         let waits = std::mem::take(&mut passes.waits);
         let turn = &mut self.0;
         let used = passes.used(&turn.record).await;
-        turn.probes.extend(used);
+        turn.tickets.extend(used);
         // A cancelled token would end the delay at once, again and again.
         if turn.tokens.forward.reason().is_some() {
             return;
@@ -160,14 +160,14 @@ impl ForwardTurn<'_> {
         }
     }
 
-    /// Tells a step's breaker how its attempt ended.
+    /// Tells a step's breaker how its attempt ended. That of a fallback says nothing about it.
     pub(super) async fn tell_breaker(&mut self, ended: &Ended) {
-        let Turn { engine, task_type, probes, record, .. } = &mut self.0;
+        let Turn { engine, task_type, tickets, record, .. } = &mut self.0;
         if record.steps[ended.at].in_fallback {
             return;
         }
         let Some(breaker) = breaker_of(engine, task_type, ended.at) else { return };
-        let ticket = probes.remove(&ended.at).unwrap_or_default();
+        let ticket = tickets.remove(&ended.at).unwrap_or_default();
         let verdict = match &ended.result {
             _ if ended.in_doubt.is_some() => Verdict::Unknown,
             Ok(_) => Verdict::Answered,

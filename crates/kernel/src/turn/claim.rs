@@ -4,8 +4,9 @@ use super::breakers::Seen;
 use super::forward::{Ahead, ForwardTurn};
 use super::heartbeat::{Kept, Tokens, beside};
 use super::lock::{LOOK_AGAIN, TaskLock};
+use super::probe::Probes;
 use super::undo::{Back, UndoTurn};
-use super::{Next, Turn, TurnEnd, end_of};
+use super::{Next, Turn, TurnEnd, end_of, version};
 use crate::cancel::CancelToken;
 use crate::draft::As;
 use crate::engine::{ChangeError, Changed, Engine};
@@ -37,10 +38,6 @@ pub fn turn<'a>(engine: &'a Engine, host: Host, task: TaskId, shutdown: &'a Canc
             }
         };
         let row = &record.task;
-        let Some(task_type) = engine.registry.get(&row.task_type, row.version).filter(|known| fits(known, &record))
-        else {
-            return TurnEnd::UnknownType;
-        };
         if row.status.is_at_rest() {
             return TurnEnd::Rests(row.status);
         }
@@ -52,6 +49,7 @@ pub fn turn<'a>(engine: &'a Engine, host: Host, task: TaskId, shutdown: &'a Canc
         if elsewhere || !record.due_in().is_zero() {
             return TurnEnd::NotNow;
         }
+        let Some(task_type) = engine.registry.of(row) else { return version::leave(engine, record).await };
 
         let ttl = engine.lease_of(&task_type);
         let Some(lock) = TaskLock::take(engine, &record, ttl).await else { return TurnEnd::Busy(LOOK_AGAIN) };
@@ -105,21 +103,6 @@ async fn tidied(engine: &Engine, task: TaskId, end: TurnEnd) -> TurnEnd {
     end
 }
 
-/// Whether the steps of the row are those of the declaration. A changed declaration under the same version would run
-/// the wrong code on the wrong outputs.
-fn fits(task_type: &TaskType, record: &TaskRecord) -> bool {
-    let same = task_type.decl.steps.len() == record.steps.len()
-        && task_type.decl.steps.iter().zip(&record.steps).all(|(decl, row)| decl.no == row.no && decl.name == row.name);
-    if !same {
-        tracing::error!(
-            task = %record.task.id,
-            task_type = record.task.task_type,
-            "the declaration's steps are not the task's: was it changed without a new version?"
-        );
-    }
-    same
-}
-
 /// Takes the lease and starts what comes first, in one commit.
 async fn claim<'a>(
     engine: &'a Engine,
@@ -158,7 +141,7 @@ async fn claim<'a>(
             return Err(refused.err().unwrap_or(ChangeError::Fenced));
         }
     };
-    let probes = passes.used(&record).await;
+    let tickets = passes.used(&record).await;
     tracing::debug!(%task, epoch = %record.task.epoch, status = %record.task.status, "claimed");
     let undoing = record.task.status == TaskStatus::Compensating;
     let turn = Turn {
@@ -171,7 +154,8 @@ async fn claim<'a>(
         lock,
         under_way: FuturesUnordered::new(),
         delayed: BTreeMap::new(),
-        probes,
+        tickets,
+        doubts: Probes::default(),
     };
     Ok(if undoing { Claimed::Undo(UndoTurn(turn), next) } else { Claimed::Forward(ForwardTurn(turn), next) })
 }

@@ -1,6 +1,9 @@
 //! Going forward: run the next steps, commit each result together with the start of what follows it.
 
+mod scratch;
+
 use super::breakers::{Passes, Seen};
+use super::probe::Probes;
 use super::undo::{Back, UndoTurn};
 use super::{Happened, Next, Start, Turn, TurnEnd, inputs_of, limits};
 use crate::draft::Draft;
@@ -36,6 +39,7 @@ impl<'a> ForwardTurn<'a> {
                     let token = self.0.tokens.forward.clone();
                     self.0.delay(at, delay, token);
                 }
+                Next::Probe(steps) => self.0.ask(steps),
                 Next::Hold if self.0.under_way.is_empty() => return Ok(self.0.stuck()),
                 Next::Hold => {}
                 Next::End => return Ok(self.0.end()),
@@ -51,6 +55,10 @@ impl<'a> ForwardTurn<'a> {
                 Some(Happened::Ended(ended)) => self.ended(ended).await?,
                 Some(Happened::Due(at)) => {
                     self.0.delayed.remove(&at);
+                    self.go_on().await?
+                }
+                Some(Happened::Probed(at, found)) => {
+                    self.0.told(at, found);
                     self.go_on().await?
                 }
                 // Nothing is under way and nothing was started: the next decision finds out why.
@@ -84,7 +92,7 @@ impl<'a> ForwardTurn<'a> {
 
     /// Decides anew, after nothing but time has passed.
     async fn go_on(&mut self) -> Result<Next, ChangeError> {
-        if self.0.tokens.forward.reason() == Some(CancelReason::LeaseLost) {
+        if self.0.tokens.is_cancelled_for(CancelReason::LeaseLost) {
             return Err(ChangeError::Fenced);
         }
         let mut ahead = self.look(None).await;
@@ -98,6 +106,8 @@ impl<'a> ForwardTurn<'a> {
         let seen = Seen { done, now: self.0.now() };
         let mut ahead = Ahead::look(self.0.engine, self.0.task_type, self.0.host, &self.0.record, seen).await;
         ahead.interrupted = self.0.tokens.forward.reason();
+        ahead.stopping = self.0.tokens.is_cancelled_for(CancelReason::Shutdown);
+        ahead.probes = self.0.doubts.clone();
         ahead
     }
 
@@ -256,6 +266,9 @@ pub(super) struct Ahead<'a> {
     interrupted: Option<CancelReason>,
     /// What the breakers say. Whoever decides hands them on, used or not.
     pub(super) passes: Passes,
+    /// The process is shutting down: nothing new starts here.
+    stopping: bool,
+    probes: Probes,
 }
 
 impl<'a> Ahead<'a> {
@@ -278,12 +291,7 @@ impl<'a> Ahead<'a> {
             }
         }
         let passes = Passes::ask(engine, &task_type, host, record, (seen, &missing)).await;
-        Self { engine, task_type, host, missing, interrupted: None, passes }
-    }
-
-    /// The process is shutting down: nothing new starts here.
-    fn stopping(&self) -> bool {
-        self.interrupted == Some(CancelReason::Shutdown)
+        Self { engine, task_type, host, missing, interrupted: None, passes, stopping: false, probes: Probes::default() }
     }
 
     /// Decides what comes next, and writes its start into the draft.
@@ -294,21 +302,22 @@ impl<'a> Ahead<'a> {
             }
             if draft.status() == TaskStatus::Compensating {
                 let mut back = Back::fresh(self.engine, self.task_type, self.host);
-                back.stopping = self.stopping();
+                back.stopping = self.stopping;
+                back.probes = self.probes.clone();
                 return Ok(match back.next(draft)? {
                     Next::End => Next::End,
                     // The starts are in the draft; the undo takes them up from the rows.
-                    Next::Run(_) | Next::Undo | Next::Hold | Next::Delay(..) => Next::Undo,
+                    Next::Run(_) | Next::Undo | Next::Hold | Next::Delay(..) | Next::Probe(_) => Next::Undo,
                 });
             }
-            if draft.is_rebuilding() {
+            if draft.is_rebuilding() || !self.probes.asked.is_empty() {
                 return Ok(Next::Hold);
             }
             let running = !draft.running_steps().is_empty();
             let give_up = self.reason_to_give_up(draft);
             if running {
                 // Beside those that run a sibling may start again, unless something speaks against going on.
-                if draft.is_cancel_requested() || self.stopping() || give_up.is_some() {
+                if draft.is_cancel_requested() || self.stopping || give_up.is_some() {
                     return Ok(Next::Hold);
                 }
             } else if draft.is_cancel_requested() {
@@ -410,7 +419,7 @@ impl<'a> Ahead<'a> {
             draft.hand_over(host, "the next step runs there")?;
             return Ok(Some(Next::End));
         }
-        if self.stopping() {
+        if self.stopping {
             return give_back(draft, self.host).map(Some);
         }
         let waits: Vec<usize> = stage.iter().copied().filter(|&at| draft.waits(at).is_some()).collect();
@@ -452,37 +461,20 @@ impl<'a> Ahead<'a> {
             draft.scratch_lost(lost)?;
             return Ok(None);
         }
+        if let Some(decided) = self.probes.settle(&self.task_type, draft, &stage)? {
+            return Ok(decided);
+        }
         let mut starts = Vec::with_capacity(stage.len());
         for at in stage {
             let (limit, sweep_after) = limits(self.engine, &self.task_type, at, Direction::Forward);
+            let found = self.probes.of(draft, at);
             let execution = draft.start_step(at, sweep_after)?;
+            if let Some(found) = found {
+                draft.add_detail("probe", super::probe::word(found).into());
+            }
             starts.push(Start { at, execution, limit: self.within_deadline(draft, limit) });
         }
         Ok(Some(Next::Run(starts)))
-    }
-
-    /// A step of the stage that reads scratch of another kind of host. The compiler refuses most of these; a type such
-    /// as `Mutex<ScratchFile>` slips past it.
-    fn strange_scratch(&self, draft: &Draft, stage: &[usize]) -> Option<(usize, &'static str)> {
-        let steps = draft.decl().steps;
-        stage.iter().find_map(|&at| {
-            let reads = |name: &str| draft.inputs_of_step(at).iter().any(|input| input.source == name);
-            let strange = |(producer, row): &(&counterstep_contracts::StepDecl, &crate::record::StepRow)| {
-                producer.host != steps[at].host
-                    && reads(producer.name)
-                    && row.output.as_ref().is_some_and(|output| !scratch_files_in(output).is_empty())
-            };
-            steps.iter().zip(&draft.record().steps).find(strange).map(|(producer, _)| (at, producer.name))
-        })
-    }
-
-    fn lost_input(&self, draft: &Draft, stage: &[usize]) -> Option<usize> {
-        let reads = |at: usize, name: &str| draft.inputs_of_step(at).iter().any(|input| input.source == name);
-        self.missing
-            .iter()
-            .copied()
-            .filter(|&lost| draft.step(lost).status == StepStatus::Completed)
-            .find(|&lost| stage.iter().any(|&at| reads(at, draft.decl().steps[lost].name)))
     }
 
     fn within_deadline(&self, draft: &Draft, limit: Duration) -> Duration {

@@ -21,6 +21,12 @@ pub(crate) struct Tokens {
 }
 
 impl Tokens {
+    /// Whether either was cancelled for this reason. The first reason of a token stays: a forward token that was
+    /// cancelled on request says nothing of a shutdown that came later, but the undo's does.
+    pub(super) fn is_cancelled_for(&self, reason: CancelReason) -> bool {
+        [&self.forward, &self.undo].iter().any(|token| token.reason() == Some(reason))
+    }
+
     fn cancel(&self, reason: CancelReason) {
         self.forward.cancel(reason);
         if reason.leaves_in_doubt() {

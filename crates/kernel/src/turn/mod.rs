@@ -9,7 +9,9 @@ mod claim;
 mod forward;
 mod heartbeat;
 mod lock;
+mod probe;
 mod undo;
+mod version;
 mod waits;
 
 pub use claim::turn;
@@ -22,7 +24,7 @@ use crate::error::StepError;
 use crate::policy;
 use crate::record::{DbTime, TaskRecord};
 use crate::saga::Illegal;
-use crate::task::{Inputs, TaskType};
+use crate::task::{Inputs, Probe, TaskType};
 use attempt::Ended;
 pub(crate) use attempt::{Order, execute};
 use counterstep_contracts::{Direction, Host, TaskStatus};
@@ -30,6 +32,8 @@ use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
 use heartbeat::Tokens;
 use lock::TaskLock;
+use probe::Probes;
+use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -62,6 +66,8 @@ enum Next {
     Run(Vec<Start>),
     /// Go on with a step after a short delay, with the lease held.
     Delay(usize, Duration),
+    /// Ask the probes of these steps, which are in doubt.
+    Probe(Vec<usize>),
     /// Something is still running.
     Hold,
     /// The task was given back or came to rest.
@@ -83,6 +89,8 @@ struct Start {
 enum Happened {
     /// An attempt ended.
     Ended(Ended),
+    /// A probe ended; `None`: it was interrupted.
+    Probed(usize, Option<Probe<Value>>),
     /// A short delay is over.
     Due(usize),
 }
@@ -101,7 +109,9 @@ struct Turn<'a> {
     /// Steps between two attempts, waited for with the lease held, and when each is due by this host's timer.
     delayed: BTreeMap<usize, Duration>,
     /// Attempts under way that find out for a breaker whether what it stands for is back.
-    probes: BTreeMap<usize, Ticket>,
+    tickets: BTreeMap<usize, Ticket>,
+    /// What the probes of steps in doubt have said.
+    doubts: Probes,
 }
 
 impl<'a> Turn<'a> {

@@ -2,6 +2,7 @@
 //! forward.
 
 use super::attempt::Ended;
+use super::probe::Probes;
 use super::{Happened, Next, Start, Turn, TurnEnd, limits};
 use crate::cancel::CancelReason;
 use crate::draft::Draft;
@@ -10,7 +11,7 @@ use crate::error::StepError;
 use crate::plan::{self, Backward};
 use crate::policy;
 use crate::saga::Illegal;
-use crate::task::TaskType;
+use crate::task::{Probe, TaskType};
 use counterstep_contracts::{Direction, Host, OnUndoFailure, StepStatus};
 use futures::StreamExt;
 use std::collections::BTreeSet;
@@ -33,6 +34,7 @@ impl UndoTurn<'_> {
                     let starts = self.started();
                     self.0.begin(starts, Direction::Undo);
                 }
+                Next::Probe(steps) => self.0.ask(steps),
                 Next::Hold if self.0.under_way.is_empty() => return Ok(self.0.stuck()),
                 Next::Hold => {}
                 Next::End => return Ok(self.0.end()),
@@ -41,6 +43,10 @@ impl UndoTurn<'_> {
                 Some(Happened::Ended(ended)) => self.ended(ended).await?,
                 Some(Happened::Due(at)) => {
                     self.0.delayed.remove(&at);
+                    self.go_on().await?
+                }
+                Some(Happened::Probed(at, found)) => {
+                    self.0.told(at, found);
                     self.go_on().await?
                 }
                 None => self.go_on().await?,
@@ -88,6 +94,7 @@ impl UndoTurn<'_> {
             host: self.0.host,
             delayed: self.0.delayed.keys().copied().collect(),
             stopping: self.0.tokens.undo.reason() == Some(CancelReason::Shutdown),
+            probes: self.0.doubts.clone(),
         }
     }
 
@@ -164,12 +171,20 @@ pub(super) struct Back {
     delayed: BTreeSet<usize>,
     /// The process is shutting down: nothing new starts here.
     pub(super) stopping: bool,
+    pub(super) probes: Probes,
 }
 
 impl Back {
     /// At the start of an undo.
     pub(super) fn fresh(engine: &Engine, task_type: TaskType, host: Host) -> Self {
-        Self { engine: engine.clone(), task_type, host, delayed: BTreeSet::new(), stopping: false }
+        Self {
+            engine: engine.clone(),
+            task_type,
+            host,
+            delayed: BTreeSet::new(),
+            stopping: false,
+            probes: Probes::default(),
+        }
     }
 
     /// Decides what is undone next, and writes its start into the draft.
@@ -177,7 +192,9 @@ impl Back {
         if draft.status().is_at_rest() {
             return Ok(Next::End);
         }
-        let under_way = |draft: &Draft, at: usize| draft.step(at).attempt_open || self.delayed.contains(&at);
+        let under_way = |draft: &Draft, at: usize| {
+            draft.step(at).attempt_open || self.delayed.contains(&at) || self.probes.asked.contains(&at)
+        };
         let go_on = draft.decl().on_undo_failure == OnUndoFailure::Continue;
         let stage = match plan::backward(draft.decl(), &draft.record().steps, go_on) {
             // A sibling's undo may still be under way when another one has given up.
@@ -201,10 +218,30 @@ impl Back {
             draft.hand_over(self.host, "its process shut down")?;
             return Ok(Next::End);
         }
+        let ask = self.probes.to_ask(&self.task_type, draft, &fresh);
+        if !ask.is_empty() {
+            return Ok(Next::Probe(ask));
+        }
+        let nothing = |at: &usize| matches!(self.probes.of(draft, *at), Some(Probe::NothingHappened));
+        let unneeded: Vec<usize> = fresh.iter().copied().filter(nothing).collect();
+        if !unneeded.is_empty() {
+            for at in unneeded {
+                draft.step_settled_not_done(at)?;
+            }
+            return self.next(draft);
+        }
         let mut starts = Vec::with_capacity(fresh.len());
         for at in fresh {
             let (limit, sweep_after) = limits(&self.engine, &self.task_type, at, Direction::Undo);
+            let found = self.probes.of(draft, at);
             let execution = draft.start_undo(at, sweep_after)?;
+            if let Some(found) = found {
+                draft.add_detail("probe", super::probe::word(found).into());
+            }
+            if let Some(Probe::Done(output)) = found {
+                // In the row, so that a later attempt of this undo gets it too.
+                draft.step_mut(at).output = Some(output.clone());
+            }
             starts.push(Start { at, execution, limit });
         }
         Ok(Next::Run(starts))

@@ -38,7 +38,11 @@ fn only_a_person_moves_a_parked_task() {
         for (event, next) in case.successors() {
             let by_a_person = matches!(
                 event,
-                Event::Operator(_) | Event::StepSupplied(_) | Event::StepRedriven(_) | Event::UndoResolved(_)
+                Event::Operator(_)
+                    | Event::StepSupplied(_)
+                    | Event::StepRedriven(_)
+                    | Event::UndoResolved(_)
+                    | Event::UndoRedriven(_)
             );
             assert!(by_a_person, "{event:?} leads from {case:?} to {next:?}");
         }

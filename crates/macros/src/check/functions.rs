@@ -22,6 +22,8 @@ pub(super) fn check(declaration: &Declaration, report: &mut Report) {
         unknown_when(declaration, step, report);
         bad_fallback(declaration, step, report);
         useless_on_wait(declaration, step, report);
+        unknown_probe(declaration, step, report);
+        useless_probe(declaration, step, report);
     }
     let undos = declared_once(declaration, Declaration::undo_of);
     for function in undos {
@@ -30,6 +32,9 @@ pub(super) fn check(declaration: &Declaration, report: &mut Report) {
     let conditions = declared_once(declaration, Declaration::when_of);
     for function in conditions {
         bad_condition(&declaration.functions[function].sig, report);
+    }
+    for function in declared_once(declaration, Declaration::probe_of) {
+        probe_not_async(&declaration.functions[function].sig, report);
     }
     missing_respond(declaration, report);
     bad_respond(declaration, report);
@@ -46,6 +51,7 @@ fn declared(declaration: &Declaration) -> BTreeSet<usize> {
     let mut declared = declared_once(declaration, Declaration::undo_of);
     declared.extend(declared_once(declaration, Declaration::when_of));
     declared.extend(declared_once(declaration, Declaration::fallback_of));
+    declared.extend(declared_once(declaration, Declaration::probe_of));
     declared.extend(declaration.undo_marks.iter().map(|mark| mark.function));
     declared.extend(declaration.steps.iter().map(|step| step.function));
     declared.extend(declaration.respond());
@@ -187,6 +193,42 @@ fn useless_on_wait(declaration: &Declaration, step: usize, report: &mut Report) 
             sig.ident
         );
         report.add(Code::UselessOnWait, &sig.ident, message);
+    }
+}
+
+fn unknown_probe(declaration: &Declaration, step: usize, report: &mut Report) {
+    let Some(name) = &declaration.steps[step].probe else { return };
+    let found = declaration.function_named(name);
+    if !found.is_some_and(|function| !declaration.is_step(function) && name != "respond") {
+        let message = format_args!(
+            "there is no probe `{name}` in this impl; expected an `async fn {name}(ctx: &StepContext, ..) -> \
+             StepResult<Probe<Output>>` that is nothing else; write it here, or correct the name"
+        );
+        report.add(Code::UnknownProbe, name, message);
+    }
+}
+
+fn useless_probe(declaration: &Declaration, step: usize, report: &mut Report) {
+    let declared = &declaration.steps[step];
+    let Some(name) = &declared.probe else { return };
+    if declared.pure.is_some() || !declaration.is_custom(step) {
+        let message = format_args!(
+            "step `{}` is pure or built-in, so it is never in doubt what it has done; expected `probe` beside a step \
+             with effects of its own; remove it",
+            declaration.step_name(step)
+        );
+        report.add(Code::UselessProbe, name, message);
+    }
+}
+
+fn probe_not_async(sig: &Signature, report: &mut Report) {
+    if sig.asyncness.is_none() {
+        let message = format_args!(
+            "probe `{}` is not async; expected `async fn {}(ctx: &StepContext, ..) -> StepResult<Probe<Output>>`; make \
+             it async",
+            sig.ident, sig.ident
+        );
+        report.add(Code::BadProbe, &sig.ident, message);
     }
 }
 

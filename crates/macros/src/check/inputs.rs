@@ -41,6 +41,7 @@ pub(crate) enum Reader {
     Undo(usize),
     When(usize),
     Fallback(usize),
+    Probe(usize),
     Respond,
 }
 
@@ -50,6 +51,7 @@ pub(crate) struct Readings {
     pub(crate) undos: Vec<Option<Vec<Param>>>,
     pub(crate) whens: Vec<Option<Vec<Param>>>,
     pub(crate) fallbacks: Vec<Option<Vec<Param>>>,
+    pub(crate) probes: Vec<Option<Vec<Param>>>,
     pub(crate) respond: Vec<Param>,
 }
 
@@ -60,7 +62,11 @@ pub(super) fn check(declaration: &Declaration, report: &mut Report) -> Readings 
         runs: steps.clone().map(|step| read(Reader::Run(step), declaration.steps[step].function)).collect(),
         undos: steps.clone().map(|step| declaration.undo_of(step).map(|undo| read(Reader::Undo(step), undo))).collect(),
         whens: steps.clone().map(|step| declaration.when_of(step).map(|when| read(Reader::When(step), when))).collect(),
-        fallbacks: steps.map(|step| declaration.fallback_of(step).map(|it| read(Reader::Fallback(step), it))).collect(),
+        fallbacks: steps
+            .clone()
+            .map(|step| declaration.fallback_of(step).map(|it| read(Reader::Fallback(step), it)))
+            .collect(),
+        probes: steps.map(|step| declaration.probe_of(step).map(|probe| read(Reader::Probe(step), probe))).collect(),
         respond: declaration.respond().map(|respond| read(Reader::Respond, respond)).unwrap_or_default(),
     }
 }
@@ -69,7 +75,7 @@ impl Reader {
     /// Whether it may read a step.
     pub(crate) fn may_read(self, declaration: &Declaration, source: usize) -> bool {
         match self {
-            Self::Run(step) | Self::Undo(step) | Self::When(step) | Self::Fallback(step) => {
+            Self::Run(step) | Self::Undo(step) | Self::When(step) | Self::Fallback(step) | Self::Probe(step) => {
                 declaration.is_earlier(source, step)
             }
             Self::Respond => true,
@@ -141,6 +147,7 @@ impl Reading<'_> {
             Reader::Run(step) => ("a built-in step", self.declaration.is_custom(step)),
             Reader::Undo(_) => ("an undo", true),
             Reader::Fallback(_) => ("a fallback", true),
+            Reader::Probe(_) => ("a probe", true),
             Reader::When(_) => ("a condition", false),
             Reader::Respond => ("`respond`", false),
         };

@@ -16,6 +16,7 @@ pub(super) fn reader_name(reader: Reader) -> (&'static str, usize) {
         Reader::Undo(step) => ("undo", step),
         Reader::When(step) => ("when", step),
         Reader::Fallback(step) => ("fallback", step),
+        Reader::Probe(step) => ("probe", step),
         Reader::Respond => ("respond", 0),
     }
 }
@@ -40,7 +41,8 @@ impl Expansion<'_> {
         let runs = self.readings.runs.iter().enumerate().map(|(step, params)| (Reader::Run(step), &params[..]));
         let others = of(&self.readings.undos, Reader::Undo)
             .chain(of(&self.readings.whens, Reader::When))
-            .chain(of(&self.readings.fallbacks, Reader::Fallback));
+            .chain(of(&self.readings.fallbacks, Reader::Fallback))
+            .chain(of(&self.readings.probes, Reader::Probe));
         runs.chain(others).chain([(Reader::Respond, &self.readings.respond[..])]).collect()
     }
 
@@ -111,6 +113,7 @@ impl Expansion<'_> {
             Reader::Undo(step) => of(quote!(UndoOf), step),
             Reader::When(step) => of(quote!(WhenOf), step),
             Reader::Fallback(step) => of(quote!(FallbackOf), step),
+            Reader::Probe(step) => of(quote!(ProbeOf), step),
             Reader::Respond => quote!(#root::declare::RespondOf<__counterstep_sources::request>),
         }
     }
@@ -121,8 +124,8 @@ impl Expansion<'_> {
         let host = |step: usize| self.declaration.steps[step].host.as_ref().map(|host| host.variant);
         let same = match reader {
             Reader::Run(step) | Reader::When(step) | Reader::Fallback(step) => host(step) == host(source),
-            // It runs on whichever host holds the lease.
-            Reader::Undo(_) => false,
+            // They run on whichever host holds the lease.
+            Reader::Undo(_) | Reader::Probe(_) => false,
             Reader::Respond => host(self.declaration.steps.len() - 1) == host(source),
         };
         if same { quote!(#root::declare::SameHost) } else { quote!(#root::declare::OtherHost) }

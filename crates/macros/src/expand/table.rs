@@ -111,6 +111,7 @@ impl Expansion<'_> {
         let (on_exhausted, timeout) = (variant(declared.on_exhausted), duration(declared.timeout));
         let group = optional(declared.group.as_ref().map(LitStr::value));
         let when = optional(declared.when.as_ref().map(|when| when.unraw().to_string()));
+        let probe = optional(declared.probe.as_ref().map(|probe| probe.unraw().to_string()));
         quote! {
             #root::contracts::StepDecl {
                 no: #root::contracts::StepNo(#number),
@@ -129,6 +130,7 @@ impl Expansion<'_> {
                 when: #when,
                 waits: #waits,
                 fallback: #fallback,
+                probe: #probe,
             }
         }
     }
@@ -197,13 +199,19 @@ impl Expansion<'_> {
         let when = named(self.declaration.when_of(step).is_some(), "when");
         let fallback = named(self.declaration.fallback_of(step).is_some(), "fallback");
         let signal = self.of_built_in(step, "READ_SIGNAL");
-        quote!(#root::task::StepCode {
-            run: #root::task::Run::#kind(#run),
-            undo: #undo,
-            when: #when,
-            fallback: #fallback,
-            signal: #signal,
-        })
+        let probe = named(self.declaration.probe_of(step).is_some(), "probe");
+        let (output, at_output) = (self.output_type(step), self.root.at(self.returned_span(step)));
+        quote! {
+            #root::task::StepCode {
+                run: #root::task::Run::#kind(#run),
+                undo: #undo,
+                when: #when,
+                fallback: #fallback,
+                signal: #signal,
+                probe: #probe,
+                read_output: #at_output::declare::supplied::<#output>,
+            }
+        }
     }
 }
 

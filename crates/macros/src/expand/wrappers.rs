@@ -14,8 +14,9 @@ impl Expansion<'_> {
     pub(super) fn wrappers(&self) -> TokenStream {
         let steps = (0..self.declaration.steps.len()).map(|step| {
             let run = if self.declaration.is_custom(step) { self.custom(step) } else { self.built_in(step) };
-            let (undo, when, fallback) = (self.undo(step), self.when(step), self.fallback(step));
-            quote!(#run #undo #when #fallback)
+            let (undo, when) = (self.undo(step), self.when(step));
+            let (fallback, probe) = (self.fallback(step), self.probe(step));
+            quote!(#run #undo #when #fallback #probe)
         });
         let respond = self.respond();
         quote!(#(#steps)* #respond)
@@ -129,6 +130,27 @@ impl Expansion<'_> {
                 let _ = inputs;
                 #reads
                 ::core::result::Result::Ok(#call)
+            }
+        }
+    }
+
+    fn probe(&self, step: usize) -> TokenStream {
+        let (Some(function), Some(params)) = (self.declaration.probe_of(step), &self.readings.probes[step]) else {
+            return TokenStream::new();
+        };
+        let (name, root, marker) = (numbered("probe", step), self.root.path(), self.marker(step));
+        let sig = &self.declaration.functions[function].sig;
+        let (reads, call) = self.call(Reader::Probe(step), sig, params);
+        let returned = self.written_return(sig);
+        let body = quote!(#reads #root::declare::probed::<#returned, #marker>(#call.await));
+        let future = boxed(&sig.ident, &body);
+        quote! {
+            fn #name<'a>(
+                ctx: &'a #root::StepContext,
+                inputs: &'a #root::Inputs,
+            ) -> #root::declare::BoxFuture<'a, #root::StepResult<#root::Probe<#root::declare::Value>>> {
+                let _ = (ctx, inputs);
+                #future
             }
         }
     }

@@ -8,11 +8,12 @@ pub(crate) mod servers;
 
 use crate::exit::Exit;
 use crate::settings::{Database, ObjectPlace, Settings, in_effect};
+use counterstep_adapters::file_signals::FileSignals;
 use counterstep_adapters::folder::{FolderObjects, FolderScratch};
 use counterstep_adapters::local::{LocalHints, LocalLocks};
 use counterstep_adapters::local_queue::{LocalQueue, QueueOptions};
 use counterstep_adapters::sqlite::{SqliteOptions, SqliteStore};
-use counterstep_adapters::system::{LocalSignals, SystemClock, SystemRandom};
+use counterstep_adapters::system::{SystemClock, SystemRandom};
 use counterstep_kernel::error::chain;
 use counterstep_kernel::ports::{Hints, Locks, Objects, Ports, Queue, Signals, Store};
 use counterstep_kernel::{Engine, EngineSettings, Registry};
@@ -65,6 +66,23 @@ pub fn migrate(settings: &Settings) -> BoxFuture<'_, Result<(), Exit>> {
     })
 }
 
+/// The database of the settings, for looking only: its schema is left as it is, also where it is of another program.
+///
+/// # Errors
+/// [`Exit`], where there is no such file, or the settings cannot be used.
+pub fn look(settings: &Settings, role: &str) -> Result<Arc<dyn Store>, Exit> {
+    crate::install_provider();
+    match &settings.database {
+        Database::Sqlite(path) => Ok(Arc::new(SqliteStore::look(path, &SqliteOptions::default()).map_err(|_| {
+            Exit::config(format_args!(
+                "there is no database file `{}`: are --data-dir and --database right?",
+                path.display()
+            ))
+        })?)),
+        Database::Postgres(server) => servers::look(settings, server, role),
+    }
+}
+
 type Truth = (Arc<dyn Store>, Arc<dyn Queue>, Arc<dyn Signals>);
 
 async fn truth(settings: &Settings, registry: &Registry, role: &str) -> Result<Truth, Exit> {
@@ -76,7 +94,8 @@ async fn truth(settings: &Settings, registry: &Registry, role: &str) -> Result<T
         (Database::Sqlite(path), _) => {
             let store = sqlite(path).await?;
             let queue = LocalQueue::new(store.database(), QueueOptions::default());
-            Ok((Arc::new(store), Arc::new(queue), Arc::new(LocalSignals::new())))
+            let signals = FileSignals::of(store.database());
+            Ok((Arc::new(store), Arc::new(queue), Arc::new(signals)))
         }
     }
 }

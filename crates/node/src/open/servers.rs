@@ -11,7 +11,7 @@ pub use counterstep_adapters::tls::install_provider;
 use counterstep_contracts::Host;
 use counterstep_kernel::Registry;
 use counterstep_kernel::error::chain;
-use counterstep_kernel::ports::Objects;
+use counterstep_kernel::ports::{Objects, Store};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -26,6 +26,11 @@ pub(super) async fn truth(
     let store = opened.map_err(|error| of_postgres(&error))?;
     let nats = self::nats(settings, nats, registry, role).await?;
     Ok((Arc::new(store), Arc::new(nats.queue()), Arc::new(nats.signals())))
+}
+
+pub(super) fn look(settings: &Settings, server: &Server, role: &str) -> Result<Arc<dyn Store>, Exit> {
+    let looked = PostgresStore::look(server.url.expose(), &postgres_options(settings, server, role));
+    Ok(Arc::new(looked.map_err(|error| of_postgres(&error))?))
 }
 
 pub(super) async fn migrate(settings: &Settings, server: &Server) -> Result<(), Exit> {

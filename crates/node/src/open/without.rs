@@ -4,7 +4,7 @@ use super::{Advisers, Truth};
 use crate::exit::Exit;
 use crate::settings::{Database, ObjectPlace, SecretUrl, Server, Settings};
 use counterstep_kernel::Registry;
-use counterstep_kernel::ports::Objects;
+use counterstep_kernel::ports::{Objects, Store};
 use std::sync::Arc;
 
 /// Nothing here speaks TLS.
@@ -18,6 +18,10 @@ fn lacking(setting: &str) -> Exit {
 }
 
 pub(super) async fn truth(_: &Settings, _: &Server, _: &Server, _: &Registry, _: &str) -> Result<Truth, Exit> {
+    Err(lacking("database"))
+}
+
+pub(super) fn look(_: &Settings, _: &Server, _: &str) -> Result<Arc<dyn Store>, Exit> {
     Err(lacking("database"))
 }
 

@@ -352,7 +352,7 @@ fn refuse_unknown(names: impl Iterator<Item = String>) -> Result<(), Exit> {
     Ok(())
 }
 
-/// `STEP=KIND` or `STEP=KIND@ATTEMPT`.
+/// `STEP=KIND`, `STEP=KIND@ATTEMPT`, and with `STEP:undo` the same for its undo.
 fn parse_fault(text: &str) -> Result<Fault, String> {
     let (step, kind) = text.split_once('=').ok_or("expected STEP=KIND")?;
     let (kind, attempt) = match kind.split_once('@') {
@@ -367,7 +367,10 @@ fn parse_fault(text: &str) -> Result<Fault, String> {
         "hang" => FaultKind::Hang,
         _ => return Err("expected one of fail-before, fail, fail-for-now, panic, hang".to_owned()),
     };
-    let fault = Fault::at(step, kind);
+    let fault = match step.strip_suffix(":undo") {
+        Some(step) => Fault::at(step, kind).in_undo(),
+        None => Fault::at(step, kind),
+    };
     Ok(match attempt {
         Some(attempt) => fault.on_attempt(attempt),
         None => fault,

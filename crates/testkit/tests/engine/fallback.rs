@@ -5,7 +5,7 @@ use crate::errand::{QUICK, only};
 use counterstep_contracts::{Host, Outcome, StepStatus, TaskStatus};
 use counterstep_kernel::faults::{Fault, FaultKind};
 use counterstep_kernel::turn::turn;
-use counterstep_kernel::{AwaitSignal, CancelToken, StepContext, StepError, StepResult, UndoResult};
+use counterstep_kernel::{AwaitSignal, BreakerPolicy, CancelToken, StepContext, StepError, StepResult, UndoResult};
 use counterstep_macros::distributed_task;
 use counterstep_testkit::{Form, Harness};
 use serde::{Deserialize, Serialize};
@@ -177,4 +177,38 @@ async fn where_nobody_answers_a_fallback_may_answer() {
     let record = task.record().await;
     assert_eq!(record.task.response, Some(json!("by card, Some(false)")));
     assert_eq!(record.steps[2].attempts.0, 1, "the wait was no attempt, the fallback is one");
+}
+
+const TERMINAL: BreakerPolicy = BreakerPolicy::named("terminal").after_failures(3).within("1h").open_for("1h");
+
+pub(crate) struct Kiosk;
+
+#[distributed_task(name = "Kiosk", queue = "kiosk")]
+impl Kiosk {
+    type Request = Order;
+    type Response = String;
+
+    #[step(1, host = "worker", retry = QUICK, breaker = TERMINAL, no_undo = "test", fallback = in_cash)]
+    async fn charge(ctx: &StepContext, order: &Order) -> StepResult<Charged> {
+        behave(ctx, &order.card, "card").await
+    }
+
+    async fn in_cash(ctx: &StepContext, order: &Order) -> StepResult<Charged> {
+        if ctx.attempt().0 == 4 {
+            return Err(StepError::transient("no change"));
+        }
+        behave(ctx, &order.invoice, "cash").await
+    }
+
+    fn respond(charge: &Charged) -> String {
+        charge.0.clone()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fallback_goes_past_the_breaker_that_its_step_has_opened() {
+    let task = Harness::embedded(only::<Kiosk>()).submit(form("busy", "ok")).await;
+    assert_eq!(task.run_to_rest().await, TaskStatus::Completed);
+    task.assert_trail("charge retries, charge retries, charge falls back, charge retries, charge ok, completed").await;
+    assert_eq!(task.record().await.task.response, Some(json!("by cash")));
 }

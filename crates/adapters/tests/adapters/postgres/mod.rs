@@ -49,13 +49,13 @@ pub(crate) fn options() -> PostgresOptions {
     PostgresOptions { connections: 6, ..PostgresOptions::default() }
 }
 
-async fn database() -> String {
+pub(crate) async fn database() -> String {
     let url = shared_postgres().database();
     PostgresStore::migrate(&url, &options()).await.expect("a schema");
     url
 }
 
-async fn open(url: &str, options: PostgresOptions) -> Arc<PostgresStore> {
+pub(crate) async fn open(url: &str, options: PostgresOptions) -> Arc<PostgresStore> {
     Arc::new(PostgresStore::open(url, options).await.expect("a store"))
 }
 

@@ -132,6 +132,7 @@ async fn no_statement_reads_a_whole_table() {
     store.due(&Due::Claimable { queues, known: known(), unclaimed_for: Duration::ZERO }, 9).await.unwrap();
     store.due(&Due::Lost, 9).await.unwrap();
     store.list(&TaskQuery { limit: 9, ..TaskQuery::default() }).await.unwrap();
+    store.in_flight().await.unwrap();
     store.outbox(OutboxOp::MarkChanges(vec![new_change()])).await.unwrap();
     let taken = store.outbox(OutboxOp::Take { older_than: Duration::ZERO, limit: 9 }).await.unwrap();
     store.outbox(OutboxOp::Mark(taken.iter().map(|row| row.id).collect())).await.unwrap();

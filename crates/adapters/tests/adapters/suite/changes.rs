@@ -4,7 +4,7 @@ use counterstep_contracts::{
     Attempt, AuditSeq, ChangeId, Direction, Epoch, Host, Outcome, QueueName, Rev, StatusChange, StepNo, TaskEvent,
     TaskId, TaskStatus, Tenant, WorkerMessage,
 };
-use counterstep_kernel::ports::{CommitError, Committed, Store};
+use counterstep_kernel::ports::{CommitError, Committed, KnownType, Store};
 use counterstep_kernel::record::{DbTime, StepRow, TaskRecord, TaskRow};
 use counterstep_kernel::transition::{
     AttemptWrite, AuditEntry, Guard, Kept, LeaseChange, OutboxWrite, TaskWrite, Time, Transition,
@@ -16,8 +16,8 @@ use uuid::Uuid;
 pub(crate) const MINUTE: Duration = Duration::from_secs(60);
 
 /// What the cases' own tasks are.
-pub(crate) fn known() -> Vec<(String, u32)> {
-    vec![("Zip".to_owned(), 1)]
+pub(crate) fn known() -> Vec<KnownType> {
+    vec![KnownType { name: "Zip".to_owned(), version: 1, definition: "hash".to_owned() }]
 }
 
 pub(crate) fn new_task() -> TaskId {

@@ -2,7 +2,9 @@
 
 use super::changes::*;
 use counterstep_contracts::{QueueName, TaskId, TaskStatus, Tenant, WaitReason};
-use counterstep_kernel::ports::{Due, OutboxOp, OutboxRow, Outgoing, Poison, PoisonRow, Ports, Store, TaskQuery};
+use counterstep_kernel::ports::{
+    Due, InFlight, KnownType, OutboxOp, OutboxRow, Outgoing, Poison, PoisonRow, Ports, Store, TaskQuery,
+};
 use counterstep_kernel::record::{TaskRecord, TaskRow};
 use counterstep_kernel::transition::{LeaseChange, OutboxWrite, Time};
 use std::time::Duration;
@@ -49,10 +51,13 @@ pub(crate) async fn a_dispatched_task_is_claimable_once_it_is_unclaimed_for_long
     let due =
         Due::Claimable { queues: vec![QueueName("files.api".into())], known: known(), unclaimed_for: Duration::ZERO };
     // A host that does not know the type is not even shown them: they would take the places of those that it knows.
-    let newer = vec![("Zip".to_owned(), 2)];
-    let strange =
-        Due::Claimable { queues: vec![QueueName("files.api".into())], known: newer, unclaimed_for: Duration::ZERO };
-    assert_eq!(store.due(&strange, 10).await.unwrap(), []);
+    let newer = KnownType { version: 2, ..known()[0].clone() };
+    let changed = KnownType { definition: "other".to_owned(), ..known()[0].clone() };
+    for known in [newer, changed] {
+        let queues = vec![QueueName("files.api".into())];
+        let strange = Due::Claimable { queues, known: vec![known], unclaimed_for: Duration::ZERO };
+        assert_eq!(store.due(&strange, 10).await.unwrap(), []);
+    }
     let found = &store.due(&due, 10).await.unwrap()[0];
     assert_eq!((found.task_type.as_str(), found.version, found.status), ("Zip", 1, TaskStatus::Submitted));
 }
@@ -137,6 +142,7 @@ pub(crate) async fn a_list_pages_from_the_newest_and_filters(ports: &Ports) {
     assert_eq!(ids(&first), all[..2]);
     assert_eq!((first[1].task_type.as_str(), first[1].status), ("Transfer", TaskStatus::Completed));
     assert_eq!((first[1].created_at, first[1].updated_at), (made[1].created_at, made[1].updated_at));
+    assert_eq!((first[1].version, &first[1].failure), (made[1].version, &made[1].failure));
     let next = list(TaskQuery { before: Some(all[1]), ..TaskQuery::default() }).await;
     assert_eq!(ids(&next), all[2..]);
     assert_eq!(ids(&list(TaskQuery { tenant: Some(Tenant("acme".into())), ..TaskQuery::default() }).await), odd);
@@ -145,6 +151,27 @@ pub(crate) async fn a_list_pages_from_the_newest_and_filters(ports: &Ports) {
     let none = TaskQuery { status: Some(TaskStatus::Failed), ..TaskQuery::default() };
     assert_eq!(list(none).await, []);
     assert_eq!(store.list(&TaskQuery::default()).await.unwrap(), []);
+}
+
+pub(crate) async fn tasks_in_flight_are_counted_by_what_they_were_submitted_under(ports: &Ports) {
+    let store = &*ports.store;
+    assert_eq!(store.in_flight().await.unwrap(), []);
+    let first = submitted(store, row(new_task())).await.task.id;
+    claimed(store, MINUTE).await;
+    resting(store, TaskStatus::DeadLettered, None).await;
+    for ended in [TaskStatus::Completed, TaskStatus::Failed, TaskStatus::Cancelled, TaskStatus::Resolved] {
+        resting(store, ended, None).await;
+    }
+    let changed = submitted(store, TaskRow { definition_hash: "other".into(), ..row(new_task()) }).await.task.id;
+    let newer = submitted(store, TaskRow { version: 2, ..row(new_task()) }).await.task.id;
+    let zip = known()[0].clone();
+    let group = |of, count, example| InFlight { of, count, example };
+    let expected = [
+        group(zip.clone(), 3, first),
+        group(KnownType { definition: "other".to_owned(), ..zip.clone() }, 1, changed),
+        group(KnownType { version: 2, ..zip }, 1, newer),
+    ];
+    assert_eq!(store.in_flight().await.unwrap(), expected);
 }
 
 async fn take(store: &dyn Store, older_than: Duration) -> Vec<OutboxRow> {

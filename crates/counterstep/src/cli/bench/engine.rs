@@ -7,8 +7,8 @@ use async_trait::async_trait;
 use counterstep_contracts::{Epoch, QueueName, TaskId, Tenant, WorkerMessage};
 use counterstep_kernel::client::{Receipt, Submission};
 use counterstep_kernel::ports::{
-    CommitError, Committed, Delivery, DeliveryTag, Due, DueTask, Heartbeat, IdempotencyRow, Intent, IntentOp, OutboxOp,
-    OutboxRow, Queue, QueueError, Settle, Store, StoreError, TaskLine, TaskQuery,
+    CommitError, Committed, Delivery, DeliveryTag, Due, DueTask, Heartbeat, IdempotencyRow, InFlight, Intent, IntentOp,
+    OutboxOp, OutboxRow, Queue, QueueError, Settle, Store, StoreError, TaskLine, TaskQuery,
 };
 use counterstep_kernel::record::{History, TaskRecord};
 use counterstep_kernel::transition::{Guard, Transition};
@@ -103,6 +103,10 @@ impl Store for Counted {
 
     async fn list(&self, query: &TaskQuery) -> Result<Vec<TaskLine>, StoreError> {
         self.count().list(query).await
+    }
+
+    async fn in_flight(&self) -> Result<Vec<InFlight>, StoreError> {
+        self.count().in_flight().await
     }
 
     async fn history(&self, task: TaskId) -> Result<History, StoreError> {

@@ -41,11 +41,16 @@ impl PlaceOrder {
 
     const NOTE: &'static str = "an author's own constant";
 
-    #[step(30, host = "worker", undo = release, undo_retry = shop::policies::PATIENT, timeout = "30s",
+    #[step(30, host = "worker", undo = release, probe = look, undo_retry = shop::policies::PATIENT, timeout = "30s",
            breaker = shop::policies::BANK)]
     async fn charge(ctx: &StepContext, order: &shop::Order) -> Charged {
         let _ = (ctx.effect_key(), order.gift);
         Ok(shop::Receipt(1))
+    }
+
+    async fn look(ctx: &StepContext, order: &shop::Order) -> StepResult<kernel::Probe<Slip>> {
+        let _ = (ctx.effect_key(), order.gift);
+        Ok(kernel::Probe::Done(shop::Receipt(1)))
     }
 
     // Out of order on purpose: numbers count. Its name is that of a module in scope.

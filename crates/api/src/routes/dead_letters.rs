@@ -1,0 +1,49 @@
+//! `GET /api/dead-letters`: the tasks that wait for a person, the newest first.
+
+use super::Answer;
+use super::list::{declared_name, limit_of};
+use crate::cursor;
+use crate::problem::{Refused, invalid};
+use crate::query::Params;
+use crate::shared::Api;
+use crate::view;
+use actix_web::{HttpRequest, HttpResponse, web};
+use counterstep_contracts::TaskStatus;
+use counterstep_contracts::http::Page;
+use counterstep_kernel::ports::TaskQuery;
+
+pub(super) async fn get(api: web::Data<Api>, request: HttpRequest) -> Answer {
+    let params = Params::of(&request, &["type", "status", "limit", "cursor"])?;
+    let limit = limit_of(&params)?;
+    let status = params.get("status").map(status_of).transpose()?;
+    let mut query = TaskQuery {
+        tenant: Some(api.tenant()),
+        task_type: params.get("type").map(|name| declared_name(&api, name)),
+        status,
+        before: None,
+        // One more than is shown, to know whether there is a next page.
+        limit: limit + 1,
+    };
+    query.before = params.get("cursor").map(|text| cursor::read(text, cursor::DEAD_LETTERS, &query)).transpose()?;
+    let store = &api.engine.ports.store;
+    // Each of the two states along its index: together they would be sorted from end to end.
+    let mut lines = Vec::new();
+    for parked in TaskStatus::ALL.iter().copied().filter(|parked| parked.is_parked()) {
+        if status.is_none_or(|status| status == parked) {
+            lines.extend(store.list(&TaskQuery { status: Some(parked), ..query.clone() }).await?);
+        }
+    }
+    lines.sort_by_key(|line| std::cmp::Reverse(line.task));
+    let has_more = lines.len() > limit as usize;
+    lines.truncate(limit as usize);
+    let last = lines.last().filter(|_| has_more);
+    let next_cursor = last.map(|last| cursor::after(last.task, cursor::DEAD_LETTERS, &query));
+    let items = lines.into_iter().map(view::dead_letter).collect();
+    Ok(HttpResponse::Ok().json(Page { items, next_cursor }))
+}
+
+fn status_of(text: &str) -> Result<TaskStatus, Refused> {
+    text.parse().ok().filter(|status: &TaskStatus| status.is_parked()).ok_or_else(|| {
+        invalid("`status` is one of dead_lettered, compensation_failed; /api/tasks lists the others").at("status")
+    })
+}

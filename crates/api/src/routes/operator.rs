@@ -1,0 +1,112 @@
+//! `POST /api/tasks/{id}/resolve` and `/retry`: what a person decides about a parked task. The kernel decides what that
+//! leads to; here the body is checked, and refusals get their codes.
+
+use super::{Answer, load, task_id, unknown_type};
+use crate::body::Arriving;
+use crate::headers::{BodyKind, body_kind, content_length};
+use crate::json;
+use crate::problem::{Refused, invalid, no_such_task};
+use crate::query::Params;
+use crate::shared::Api;
+use actix_web::{HttpRequest, HttpResponse, web};
+use counterstep_contracts::operator::{ResolveRequest, RetryRequest};
+use counterstep_contracts::{ProblemCode, TaskStatus};
+use counterstep_kernel::operator::{OperatorError, Resolution, Retrial};
+use counterstep_kernel::task::read_request;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+/// Characters of a note: a page, not a file.
+const LONGEST_NOTE: usize = 4_000;
+/// Characters of a name.
+const LONGEST_ACTOR: usize = 100;
+
+pub(super) async fn resolve(api: web::Data<Api>, request: HttpRequest, payload: web::Payload) -> Answer {
+    let id = task_id(&request)?;
+    Params::of(&request, &[])?;
+    let body: ResolveRequest = body(&api, &request, payload).await?;
+    let resolution = Resolution {
+        step: body.step,
+        settled: body.settled,
+        output: body.output,
+        actor: actor(body.actor.as_deref())?,
+        note: note(&body.note)?,
+    };
+    load(&api, id).await?;
+    let engine = api.engine.clone();
+    let decided = async move { engine.resolve(id, resolution).await.map_err(refused) };
+    Ok(HttpResponse::Ok().json(api.finish("resolving", decided).await?))
+}
+
+pub(super) async fn retry(api: web::Data<Api>, request: HttpRequest, payload: web::Payload) -> Answer {
+    let id = task_id(&request)?;
+    Params::of(&request, &[])?;
+    let body: RetryRequest = body(&api, &request, payload).await?;
+    let retrial = Retrial { direction: body.direction, actor: actor(body.actor.as_deref())?, note: note(&body.note)? };
+    load(&api, id).await?;
+    let engine = api.engine.clone();
+    let decided = async move { engine.retry(id, retrial).await.map_err(refused) };
+    Ok(HttpResponse::Ok().json(api.finish("retrying", decided).await?))
+}
+
+async fn body<T: Serialize + DeserializeOwned>(
+    api: &Api,
+    request: &HttpRequest,
+    payload: web::Payload,
+) -> Result<T, Refused> {
+    if !matches!(body_kind(request)?, BodyKind::Json) {
+        let detail = "send `Content-Type: application/json`";
+        return Err(Refused::new(ProblemCode::UnsupportedMediaType, detail).at("Content-Type"));
+    }
+    let bytes = Arriving::new(api, payload).whole(content_length(request), api.settings.max_json_bytes).await?;
+    let value = read_request::<T>(json::parse(&bytes)?).map_err(|error| invalid(error.message).at(error.pointer))?;
+    serde_json::from_value(value).map_err(|error| Refused::internal("reading a decision", &error))
+}
+
+fn note(note: &str) -> Result<String, Refused> {
+    let note = note.trim();
+    if note.is_empty() || note.chars().count() > LONGEST_NOTE {
+        let detail = format!("`note` says why, in 1 to {LONGEST_NOTE} characters: it is what the audit will show");
+        return Err(invalid(detail).at("note"));
+    }
+    Ok(note.to_owned())
+}
+
+fn actor(actor: Option<&str>) -> Result<String, Refused> {
+    let Some(actor) = actor.map(str::trim) else { return Ok("operator".to_owned()) };
+    if actor.is_empty() || actor.chars().count() > LONGEST_ACTOR || actor.chars().any(char::is_control) {
+        let detail = format!("`actor` names who decides, in 1 to {LONGEST_ACTOR} characters of one line");
+        return Err(invalid(detail).at("actor"));
+    }
+    Ok(format!("operator:{actor}"))
+}
+
+fn refused(error: OperatorError) -> Refused {
+    let detail = error.to_string();
+    match error {
+        OperatorError::Gone => no_such_task(),
+        OperatorError::UnknownType => unknown_type(),
+        OperatorError::Change(error) => error.into(),
+        OperatorError::NotParked(TaskStatus::Resolved) => Refused::new(
+            ProblemCode::AlreadyResolved,
+            "there is nothing left to decide: see the task's audit for who did",
+        ),
+        OperatorError::NotParked(status) => Refused::new(
+            ProblemCode::NotParked,
+            format!(
+                "the task is {status}; only dead_lettered and compensation_failed wait for a decision: see its /why"
+            ),
+        ),
+        OperatorError::NoSuchStep(_) => Refused::new(ProblemCode::NoSuchStep, detail).at("step"),
+        OperatorError::NotSettleable(_) => Refused::new(ProblemCode::NotSettleable, detail),
+        OperatorError::NoWayForward => Refused::new(
+            ProblemCode::NoWayForward,
+            "its undo has begun: leave `direction` out to try the undo again, or resolve the task",
+        )
+        .at("direction"),
+        OperatorError::Output(error) => {
+            let at = if error.pointer == "." { "output".to_owned() } else { format!("output.{}", error.pointer) };
+            Refused::new(ProblemCode::InvalidOutput, error.message).at(at)
+        }
+    }
+}

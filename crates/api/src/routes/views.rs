@@ -1,0 +1,22 @@
+//! `GET /api/tasks/{id}/plan` and `/why`: what an undo would do, and what a task waits for. The kernel works both out.
+
+use super::{Answer, load, task_id, unknown_type};
+use crate::query::Params;
+use crate::shared::Api;
+use actix_web::{HttpRequest, HttpResponse, web};
+use counterstep_kernel::operator;
+
+pub(super) async fn plan(api: web::Data<Api>, request: HttpRequest) -> Answer {
+    let id = task_id(&request)?;
+    Params::of(&request, &[])?;
+    let record = load(&api, id).await?;
+    let task_type = api.engine.registry.of(&record.task).ok_or_else(unknown_type)?;
+    Ok(HttpResponse::Ok().json(operator::undo_plan(&task_type, &record)))
+}
+
+pub(super) async fn why(api: web::Data<Api>, request: HttpRequest) -> Answer {
+    let id = task_id(&request)?;
+    Params::of(&request, &[])?;
+    let record = load(&api, id).await?;
+    Ok(HttpResponse::Ok().json(operator::why(&api.engine.registry, &record)))
+}

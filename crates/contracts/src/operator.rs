@@ -1,0 +1,263 @@
+//! Bodies of the routes for people who look after tasks: settle, retry, plan, why, dead letters, and what a deployment
+//! would leave behind. Times are RFC 3339 in UTC.
+
+use crate::http::FailureView;
+use crate::ids::{Attempt, StepNo, TaskId};
+use crate::state::{Direction, StepStatus, TaskStatus, WaitReason};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// What a person says has become of a step, or of a whole task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SettledAs {
+    /// It has been done by hand. For a step the output comes with it.
+    Done,
+    /// It has been undone by hand.
+    Undone,
+    /// It stays as it is, effects included; the task says so with `residue`.
+    Skipped,
+}
+
+/// Body of `POST /api/tasks/{id}/resolve`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ResolveRequest {
+    /// The step that is settled; missing: the whole task, which then ends as Resolved.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub step: Option<String>,
+    /// What has become of it.
+    #[serde(rename = "as")]
+    pub settled: SettledAs,
+    /// The step's output, with `done` only; it must fit the declared type. A missing one counts as `null`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output: Option<Value>,
+    /// Why, for the audit.
+    pub note: String,
+    /// Who; the audit says `operator:{actor}`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub actor: Option<String>,
+}
+
+/// Body of `POST /api/tasks/{id}/retry`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RetryRequest {
+    /// `forward`: the steps that gave up run again. `undo`: everything is undone. Missing: `forward` for a dead letter,
+    /// `undo` for a task whose undo gave up.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub direction: Option<Direction>,
+    /// Why, for the audit.
+    pub note: String,
+    /// Who; the audit says `operator:{actor}`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub actor: Option<String>,
+}
+
+/// Answer to a resolve or a retry.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OperatorAnswer {
+    /// Which task.
+    pub task_id: TaskId,
+    /// Its state now.
+    pub status: TaskStatus,
+    /// Steps that wait for a decision still. While there are any, the task stays parked.
+    pub open_steps: Vec<String>,
+    /// Steps that will be undone, in that order.
+    pub will_undo: Vec<String>,
+}
+
+/// What an undo of the whole task would do now: answer of `GET /api/tasks/{id}/plan`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UndoPlan {
+    /// Which task.
+    pub task_id: TaskId,
+    /// Its state.
+    pub status: TaskStatus,
+    /// What would have to happen for the plan to be carried out, or why that can never be.
+    pub when: String,
+    /// One after another; the undos of one stage go side by side.
+    pub stages: Vec<UndoStage>,
+    /// Steps that started and that no undo touches, the latest start first.
+    pub not_undone: Vec<NotUndone>,
+}
+
+/// Undos that go side by side.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UndoStage {
+    /// The parallel group, where the step is in one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
+    /// The latest start first.
+    pub steps: Vec<PlannedUndo>,
+}
+
+/// One step's undo in a plan.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlannedUndo {
+    /// Its number.
+    pub no: StepNo,
+    /// Its name.
+    pub step: String,
+    /// Where it stands.
+    pub status: StepStatus,
+    /// The function that undoes it, or `built-in`.
+    pub undo: String,
+    /// Whether nobody knows how far it came: its undo gets no output, unless a probe finds one.
+    pub in_doubt: bool,
+    /// The function that finds out first how far it came, where it is in doubt and there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub probe: Option<String>,
+    /// Undo tries so far.
+    pub undo_attempts: Attempt,
+    /// Whether its undo has given up before: only an operator's retry tries it again.
+    pub gave_up: bool,
+}
+
+/// A step that no undo touches.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NotUndone {
+    /// Its name.
+    pub step: String,
+    /// Where it stands.
+    pub status: StepStatus,
+    /// Why not.
+    pub kind: NotUndoneKind,
+    /// The same for people; for a waived undo the declaration's words.
+    pub reason: String,
+}
+
+/// Why a step is not undone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NotUndoneKind {
+    /// The declaration waives its undo, and says why.
+    Waived,
+    /// It has no effects.
+    Pure,
+    /// It has been undone.
+    Undone,
+    /// A person has settled it.
+    Settled,
+    /// Its task has ended with its effects, and nothing undoes a task that has ended.
+    Ended,
+}
+
+/// What a task is waiting for: answer of `GET /api/tasks/{id}/why`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Why {
+    /// Which task.
+    pub task_id: TaskId,
+    /// Its state.
+    pub status: TaskStatus,
+    /// Everything that it waits for, what matters most first. Never empty.
+    pub because: Vec<WhyReason>,
+    /// What an operator can do about it.
+    pub operator_can: Vec<OperatorMove>,
+}
+
+/// One thing that a task waits for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WhyReason {
+    /// For programs.
+    pub code: WhyCode,
+    /// For people: what it waits for, and what to look at.
+    pub detail: String,
+    /// Until when, where that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<String>,
+    /// Who holds the lease.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub owner: Option<String>,
+    /// The queue on which it was offered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue: Option<String>,
+    /// The steps concerned.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub steps: Vec<String>,
+    /// What a waiting task waits for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waiting_for: Option<WaitReason>,
+}
+
+/// What a task waits for, for programs. A code never changes its meaning.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum WhyCode {
+    /// A host holds the lease and works on it.
+    Working,
+    /// The host that worked on it is lost; the reconciler will take it back.
+    HostLost,
+    /// It sleeps until it is due.
+    Due,
+    /// It sleeps until something comes from outside.
+    Outside,
+    /// It was offered to hosts and none has claimed it yet.
+    Unclaimed,
+    /// The program that answers cannot run it: another version or definition of its type.
+    Version,
+    /// A cancel was accepted.
+    CancelRequested,
+    /// It waits for a person.
+    Parked,
+    /// It has ended.
+    Ended,
+}
+
+/// A call that an operator can make.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OperatorMove {
+    /// HTTP method.
+    pub method: String,
+    /// Path.
+    pub path: String,
+    /// A body to start from; missing where the call takes none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub body: Option<Value>,
+    /// What it does.
+    pub does: String,
+}
+
+/// One line of `GET /api/dead-letters`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeadLetter {
+    /// Its id.
+    pub task_id: TaskId,
+    /// Its type's declared name.
+    pub task_type: String,
+    /// Its type's version.
+    pub version: u32,
+    /// `dead_lettered` or `compensation_failed`.
+    pub status: TaskStatus,
+    /// Submitted.
+    pub created_at: String,
+    /// Last change: the one that parked it, or what an operator has done since.
+    pub updated_at: String,
+    /// Why it did not complete.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure: Option<FailureView>,
+}
+
+/// Tasks in flight that a build could not go on with: one entry a type, version and definition.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stranded {
+    /// The type's declared name.
+    pub task_type: String,
+    /// Its version.
+    pub version: u32,
+    /// Digest of the declaration under which the tasks were submitted.
+    pub definition: String,
+    /// How many there are, parked ones included.
+    pub count: u64,
+    /// One of them.
+    pub example: TaskId,
+    /// Why this build cannot go on with them, and what to do.
+    pub why: String,
+}
+
+/// What `counterstep check-deploy --json` prints.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeployCheck {
+    /// Tasks that have not ended.
+    pub in_flight: u64,
+    /// Those among them that this build could not go on with; empty: the build can be deployed.
+    pub stranded: Vec<Stranded>,
+}

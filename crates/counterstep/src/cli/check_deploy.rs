@@ -1,0 +1,57 @@
+//! `counterstep check-deploy`: whether this program could go on with the tasks in flight. Reads one query and changes
+//! nothing, so it runs beside the services of the program before.
+
+use super::{print, table};
+use counterstep_contracts::operator::DeployCheck;
+use counterstep_kernel::Registry;
+use counterstep_node::{Exit, SettingsArgs};
+
+/// Flags of `check-deploy`.
+#[derive(Debug, Clone, clap::Args)]
+pub(super) struct CheckDeployArgs {
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn main(registry: &Registry, settings: &SettingsArgs, args: &CheckDeployArgs) -> Result<(), Exit> {
+    let settings = settings.resolve()?;
+    counterstep_node::run(
+        &settings,
+        Box::pin(async {
+            let store = counterstep_node::look(&settings, "check-deploy")?;
+            let check = registry
+                .check_deploy(store.as_ref())
+                .await
+                .map_err(|error| Exit::unavailable(format_args!("the tasks in flight cannot be read: {error}")))?;
+            print(&if args.json {
+                serde_json::to_string_pretty(&check).map_err(Exit::failed)? + "\n"
+            } else {
+                text(&check)
+            })?;
+            if check.stranded.is_empty() {
+                return Ok(());
+            }
+            let tasks: u64 = check.stranded.iter().map(|stranded| stranded.count).sum();
+            Err(Exit::failed(format_args!("this build could not go on with {tasks} of {} tasks", check.in_flight)))
+        }),
+    )
+}
+
+fn text(check: &DeployCheck) -> String {
+    if check.stranded.is_empty() {
+        return format!("This build can go on with all tasks in flight: {}\n", check.in_flight);
+    }
+    let mut table = table::table(&["type", "version", "definition", "tasks", "one of them", "why"]);
+    for stranded in &check.stranded {
+        table.add_row([
+            stranded.task_type.clone(),
+            stranded.version.to_string(),
+            stranded.definition.clone(),
+            stranded.count.to_string(),
+            stranded.example.to_string(),
+            stranded.why.clone(),
+        ]);
+    }
+    format!("{table}\n")
+}

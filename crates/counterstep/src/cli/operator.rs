@@ -1,0 +1,217 @@
+//! `counterstep tasks plan | why | dead-letters | resolve | retry`: what tasks wait for, and what a person decides about
+//! those that are parked.
+
+use super::remote::Remote;
+use super::table;
+use super::tasks::json;
+use counterstep_contracts::http::Page;
+use counterstep_contracts::operator::{
+    DeadLetter, OperatorAnswer, ResolveRequest, RetryRequest, SettledAs, UndoPlan, Why,
+};
+use counterstep_contracts::{Direction, TaskId, TaskStatus};
+use counterstep_node::Exit;
+
+#[derive(Debug, Clone, clap::Subcommand)]
+pub(super) enum OperatorCommand {
+    /// Says what an undo of the task would do now, in order
+    Plan {
+        /// Its id
+        id: TaskId,
+    },
+    /// Says what a task is waiting for, and what can be done about it
+    Why {
+        /// Its id
+        id: TaskId,
+    },
+    /// Lists the tasks that wait for a person, the newest first
+    DeadLetters {
+        /// Of this type only
+        #[arg(long = "type")]
+        task_type: Option<String>,
+        /// In this state only: dead_lettered or compensation_failed
+        #[arg(long)]
+        status: Option<TaskStatus>,
+        /// At most so many
+        #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=200))]
+        limit: u32,
+        /// Continue where another page ended
+        #[arg(long)]
+        cursor: Option<String>,
+    },
+    /// Settles a parked task, or one step of it, by hand
+    Resolve {
+        /// Its id
+        id: TaskId,
+        /// This step only; without it the whole task ends as resolved
+        #[arg(long)]
+        step: Option<String>,
+        /// What has become of it
+        #[arg(long = "as", value_enum)]
+        settled: Settled,
+        /// The step's output as JSON, with --as done
+        #[arg(long, value_parser = parse_json)]
+        output: Option<serde_json::Value>,
+        #[command(flatten)]
+        signed: Signed,
+    },
+    /// Lets a parked task go on, with its retries anew: forward after a dead letter, backward after a failed undo
+    Retry {
+        /// Its id
+        id: TaskId,
+        /// Undo a dead letter instead of running it again
+        #[arg(long)]
+        undo: bool,
+        #[command(flatten)]
+        signed: Signed,
+    },
+}
+
+/// Who decides, and why. Both go into the audit.
+#[derive(Debug, Clone, clap::Args)]
+pub(super) struct Signed {
+    /// Why
+    #[arg(long)]
+    note: String,
+    /// Who [default: the user of this machine]
+    #[arg(long)]
+    actor: Option<String>,
+}
+
+impl Signed {
+    fn actor(&self) -> Option<String> {
+        self.actor.clone().or_else(|| std::env::var("USER").ok()).filter(|name| !name.is_empty())
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum Settled {
+    /// Done by hand; for a step the output comes with it
+    Done,
+    /// Undone by hand
+    Undone,
+    /// Left as it is
+    Skipped,
+}
+
+impl From<Settled> for SettledAs {
+    fn from(settled: Settled) -> Self {
+        match settled {
+            Settled::Done => Self::Done,
+            Settled::Undone => Self::Undone,
+            Settled::Skipped => Self::Skipped,
+        }
+    }
+}
+
+fn parse_json(text: &str) -> Result<serde_json::Value, String> {
+    serde_json::from_str(text).map_err(|error| format!("not JSON ({error}); a text needs its quotes: '\"like this\"'"))
+}
+
+pub(super) async fn run(remote: &Remote, command: &OperatorCommand, as_json: bool) -> Result<String, Exit> {
+    Ok(match command {
+        OperatorCommand::Plan { id } => {
+            let found = remote.plan(*id).await?;
+            if as_json { json(&found)? } else { plan(&found) }
+        }
+        OperatorCommand::Why { id } => {
+            let found = remote.why(*id).await?;
+            if as_json { json(&found)? } else { why(&found) }
+        }
+        OperatorCommand::DeadLetters { task_type, status, limit, cursor } => {
+            let mut query = vec![("limit", limit.to_string())];
+            query.extend(task_type.clone().map(|value| ("type", value)));
+            query.extend(status.map(|value| ("status", value.to_string())));
+            query.extend(cursor.clone().map(|value| ("cursor", value)));
+            let page = remote.dead_letters(&query).await?;
+            if as_json { json(&page)? } else { dead_letters(&page) }
+        }
+        OperatorCommand::Resolve { id, step, settled, output, signed } => {
+            let body = ResolveRequest {
+                step: step.clone(),
+                settled: (*settled).into(),
+                output: output.clone(),
+                note: signed.note.clone(),
+                actor: signed.actor(),
+            };
+            let answer = remote.resolve(*id, &body).await?;
+            if as_json { json(&answer)? } else { decided(&answer) }
+        }
+        OperatorCommand::Retry { id, undo, signed } => {
+            let direction = undo.then_some(Direction::Undo);
+            let body = RetryRequest { direction, note: signed.note.clone(), actor: signed.actor() };
+            let answer = remote.retry(*id, &body).await?;
+            if as_json { json(&answer)? } else { decided(&answer) }
+        }
+    })
+}
+
+fn decided(answer: &OperatorAnswer) -> String {
+    let mut text = answer.status.to_string();
+    if !answer.open_steps.is_empty() {
+        text.push_str(&format!("; still to be decided: {}", answer.open_steps.join(", ")));
+    }
+    if !answer.will_undo.is_empty() {
+        text.push_str(&format!("; will be undone: {}", answer.will_undo.join(", ")));
+    }
+    text + "\n"
+}
+
+fn plan(plan: &UndoPlan) -> String {
+    let mut table = table::table(&["order", "step", "status", "undo", "notes"]);
+    for (at, stage) in plan.stages.iter().enumerate() {
+        for step in &stage.steps {
+            let mut notes = Vec::new();
+            notes.extend(stage.group.as_ref().map(|group| format!("side by side in group {group}")));
+            notes.extend(step.in_doubt.then(|| "in doubt".to_owned()));
+            notes.extend(step.probe.as_ref().map(|probe| format!("{probe} is asked first")));
+            notes.extend(step.gave_up.then(|| format!("gave up after {} tries", step.undo_attempts)));
+            table.add_row([
+                (at + 1).to_string(),
+                step.step.clone(),
+                step.status.to_string(),
+                step.undo.clone(),
+                notes.join("; "),
+            ]);
+        }
+    }
+    for left in &plan.not_undone {
+        table.add_row([
+            String::new(),
+            left.step.clone(),
+            left.status.to_string(),
+            "none".to_owned(),
+            left.reason.clone(),
+        ]);
+    }
+    format!("{} {}: undone {}\n{table}\n", plan.task_id, plan.status, plan.when)
+}
+
+fn why(why: &Why) -> String {
+    let mut text = format!("{} {}\n", why.task_id, why.status);
+    for reason in &why.because {
+        let until = reason.until.as_ref().map_or_else(String::new, |until| format!(" ({until})"));
+        text.push_str(&format!("  because {}{until}\n", reason.detail));
+    }
+    for can in &why.operator_can {
+        let body = can.body.as_ref().map_or_else(String::new, |body| format!(" {body}"));
+        text.push_str(&format!("  {} {}{body}\n      {}\n", can.method, can.path, can.does));
+    }
+    text
+}
+
+fn dead_letters(page: &Page<DeadLetter>) -> String {
+    let mut table = table::table(&["task", "type", "status", "since", "step", "what went wrong"]);
+    for letter in &page.items {
+        let failure = letter.failure.as_ref();
+        table.add_row([
+            letter.task_id.to_string(),
+            format!("{} v{}", letter.task_type, letter.version),
+            letter.status.to_string(),
+            letter.updated_at.clone(),
+            failure.and_then(|failure| failure.step.clone()).unwrap_or_default(),
+            failure.map_or_else(String::new, |failure| failure.message.clone()),
+        ]);
+    }
+    let more = page.next_cursor.as_ref().map_or_else(String::new, |cursor| format!("more: --cursor {cursor}\n"));
+    format!("{table}\n{more}")
+}

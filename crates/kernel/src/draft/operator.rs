@@ -1,0 +1,175 @@
+//! What a person decides about a parked task. Each decision is an event of its own with the note, and leaves the task
+//! parked only where something is still undecided.
+
+use super::{Draft, Note};
+use crate::plan::{self, Backward};
+use crate::record::UndoGoal;
+use crate::saga::{Event, Illegal, Operator};
+use crate::transition::{AttemptWrite, Time};
+use counterstep_contracts::operator::SettledAs;
+use counterstep_contracts::{StepStatus, TaskStatus};
+use serde_json::{Value, json};
+
+/// Why a person decided as they did; who did it is the draft's actor.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Decision {
+    /// In their words.
+    pub note: String,
+}
+
+impl Decision {
+    fn note(&self, more: Value) -> Note {
+        let mut details = json!({"note": self.note});
+        if let (Some(details), Value::Object(more)) = (details.as_object_mut(), more) {
+            details.extend(more);
+        }
+        Note::default().with(details)
+    }
+}
+
+impl Draft {
+    /// The whole task is settled by hand and ends as Resolved.
+    ///
+    /// # Errors
+    /// As the judge says.
+    pub fn resolve_task(&mut self, settled: SettledAs, decision: &Decision) -> Result<(), Illegal> {
+        let told = json!({"as": settled});
+        if self.status() == TaskStatus::CompensationFailed {
+            for at in self.steps_at(StepStatus::CompensationFailed) {
+                self.settle_undo(at, settled, decision)?;
+            }
+        }
+        let left = plan::undo_order(self.decl(), &self.record().steps);
+        self.apply(Event::Operator(Operator::Resolve), decision.note(told))?;
+        match settled {
+            SettledAs::Done => {}
+            // What the steps stored was theirs to delete: what is left of it is nobody's.
+            SettledAs::Undone => {
+                for at in left {
+                    let step = self.step(at).no;
+                    self.push_attempt(AttemptWrite::Release { step });
+                }
+            }
+            SettledAs::Skipped => self.task_mut().residue |= !left.is_empty(),
+        }
+        Ok(())
+    }
+
+    /// A failed undo is settled by hand. When it was the last one, the rest of the task is undone.
+    ///
+    /// # Errors
+    /// As the judge says.
+    pub fn resolve_undo(&mut self, at: usize, settled: SettledAs, decision: &Decision) -> Result<(), Illegal> {
+        self.settle_undo(at, settled, decision)?;
+        if self.steps_at(StepStatus::CompensationFailed).is_empty() {
+            self.resume_undo(decision)?;
+        }
+        Ok(())
+    }
+
+    fn settle_undo(&mut self, at: usize, settled: SettledAs, decision: &Decision) -> Result<(), Illegal> {
+        self.apply(Event::UndoResolved(at), decision.note(json!({"as": settled})))?;
+        let step = self.step(at).no;
+        self.push_attempt(AttemptWrite::Release { step });
+        if settled == SettledAs::Skipped {
+            self.task_mut().residue = true;
+        }
+        Ok(())
+    }
+
+    /// A step that gave up, or is in doubt, has the output that a person supplies. When no failed step is left, the
+    /// task goes on.
+    ///
+    /// # Errors
+    /// As the judge says.
+    pub fn supply(&mut self, at: usize, output: Value, decision: &Decision) -> Result<(), Illegal> {
+        self.apply(Event::StepSupplied(at), decision.note(json!({"as": SettledAs::Done, "output": output})))?;
+        let row = self.step_mut(at);
+        row.output = Some(output);
+        row.error = None;
+        row.due_at = None;
+        if self.steps_at(StepStatus::Failed).is_empty() {
+            self.go_forward(decision)?;
+        }
+        Ok(())
+    }
+
+    /// The steps that gave up run again, with their retries, and the task's time, anew.
+    ///
+    /// # Errors
+    /// As the judge says.
+    pub fn redrive(&mut self, decision: &Decision) -> Result<(), Illegal> {
+        for at in self.steps_at(StepStatus::Failed) {
+            self.apply(Event::StepRedriven(at), decision.note(Value::Null))?;
+            // From its own code on, and a wait from its beginning.
+            let row = self.step_mut(at);
+            (row.due_at, row.in_fallback) = (None, false);
+        }
+        self.go_forward(decision)
+    }
+
+    fn go_forward(&mut self, decision: &Decision) -> Result<(), Illegal> {
+        self.apply(Event::Operator(Operator::Redrive), decision.note(json!({"failure": self.record().task.failure})))?;
+        for at in 0..self.record().steps.len() {
+            if self.step(at).retries_used > 0 && self.step(at).status != StepStatus::Skipped {
+                self.step_mut(at).retries_used = 0;
+            }
+        }
+        let (host, timeout) = (self.record().task.host, self.decl().timeout);
+        let task = self.task_mut();
+        task.failure = None;
+        task.recovery_attempts = 0;
+        // Counted from the submission, a dead letter's time is long over when somebody has looked at it.
+        self.deadline = timeout.map_or(Time::Keep, Time::In);
+        self.dispatch_to(host);
+        Ok(())
+    }
+
+    /// The undos that gave up are tried again, with their retries anew; then the others follow.
+    ///
+    /// # Errors
+    /// As the judge says.
+    pub fn retry_undo(&mut self, decision: &Decision) -> Result<(), Illegal> {
+        for at in self.steps_at(StepStatus::CompensationFailed) {
+            self.apply(Event::UndoRedriven(at), decision.note(Value::Null))?;
+            self.step_mut(at).undo_retries_used = 0;
+        }
+        self.resume_undo(decision)
+    }
+
+    fn resume_undo(&mut self, decision: &Decision) -> Result<(), Illegal> {
+        self.apply(Event::Operator(Operator::RetryUndo), decision.note(Value::Null))?;
+        self.task_mut().recovery_attempts = 0;
+        self.undo_or_finish()
+    }
+
+    /// A task that was parked going forward is undone.
+    ///
+    /// # Errors
+    /// As the judge says.
+    pub fn undo_parked(&mut self, decision: &Decision) -> Result<(), Illegal> {
+        self.apply(Event::Operator(Operator::Undo), decision.note(Value::Null))?;
+        let goal = if self.is_cancel_requested() { UndoGoal::Cancelled } else { UndoGoal::Failed };
+        let task = self.task_mut();
+        task.goal.get_or_insert(goal);
+        task.recovery_attempts = 0;
+        self.undo_or_finish()
+    }
+
+    /// Where nothing is left to undo, nobody need claim the task to find that out.
+    fn undo_or_finish(&mut self) -> Result<(), Illegal> {
+        if plan::backward(self.decl(), &self.record().steps, false) == Backward::Finish {
+            return self.finish_undo();
+        }
+        let host = self.record().task.host;
+        self.dispatch_to(host);
+        Ok(())
+    }
+
+    /// Positions of the steps that stand there.
+    #[must_use]
+    pub fn steps_at(&self, status: StepStatus) -> Vec<usize> {
+        let steps = &self.record().steps;
+        (0..steps.len()).filter(|&at| steps[at].status == status).collect()
+    }
+}

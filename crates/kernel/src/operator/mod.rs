@@ -1,0 +1,11 @@
+//! What people who look after tasks ask of the engine: settle, retry, plan, why. A decision passes through the one door
+//! like any other change; the two views are worked out from the rows and change nothing.
+
+mod deploy;
+mod settle;
+mod undo_plan;
+mod why;
+
+pub use settle::{OperatorError, Resolution, Retrial};
+pub use undo_plan::undo_plan;
+pub use why::why;

@@ -1,0 +1,202 @@
+//! Decisions about parked tasks. What may be decided where is the judge's; here its refusals get words that say what
+//! can be done instead.
+
+use crate::draft::{As, Decision, Draft, will_undo};
+use crate::engine::{ChangeError, Engine};
+use crate::saga::Illegal;
+use crate::task::{RequestError, TaskType};
+use counterstep_contracts::operator::{OperatorAnswer, SettledAs};
+use counterstep_contracts::{Direction, StepStatus, TaskId, TaskStatus};
+use futures::future::BoxFuture;
+use serde_json::Value;
+
+/// What a person says has become of a parked task, or of one of its steps.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Resolution {
+    /// The step; `None`: the whole task.
+    pub step: Option<String>,
+    /// What has become of it.
+    pub settled: SettledAs,
+    /// The step's output, with [`SettledAs::Done`].
+    pub output: Option<Value>,
+    /// Who, as the audit is to say it.
+    pub actor: String,
+    /// Why.
+    pub note: String,
+}
+
+/// That a parked task is to go on by itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Retrial {
+    /// Which way; `None`: the one in which it gave up.
+    pub direction: Option<Direction>,
+    /// Who, as the audit is to say it.
+    pub actor: String,
+    /// Why.
+    pub note: String,
+}
+
+/// A decision was refused.
+#[derive(Debug, thiserror::Error)]
+pub enum OperatorError {
+    /// No such task.
+    #[error("there is no such task")]
+    Gone,
+    /// This process does not know its type, or not in its definition.
+    #[error("this process does not know the task's type as the task was submitted under it")]
+    UnknownType,
+    /// It does not wait for a person; in this state.
+    #[error("the task is {0}")]
+    NotParked(TaskStatus),
+    /// Its type has no step of this name.
+    #[error("the task has no such step; it has {0}")]
+    NoSuchStep(String),
+    /// The step, or the task, cannot be settled like that in its state.
+    #[error("{0}")]
+    NotSettleable(String),
+    /// Once compensating, no forward step ever runs again.
+    #[error("the task is being undone: no step of it runs forward again")]
+    NoWayForward,
+    /// The output does not fit.
+    #[error("the output does not fit: {0}")]
+    Output(RequestError),
+    /// The store, or a race.
+    #[error(transparent)]
+    Change(ChangeError),
+}
+
+type Decided = Result<OperatorAnswer, OperatorError>;
+
+impl Engine {
+    /// Settles a parked task, or one step of it, by hand.
+    ///
+    /// # Errors
+    /// [`OperatorError`].
+    pub fn resolve(&self, task: TaskId, resolution: Resolution) -> BoxFuture<'_, Decided> {
+        Box::pin(async move {
+            let actor = resolution.actor.clone();
+            self.decide(task, &actor, move |task_type, draft| {
+                let decision = Decision { note: resolution.note.clone() };
+                match &resolution.step {
+                    Some(step) => settle_step(task_type, draft, step, &resolution, &decision),
+                    None if resolution.output.is_some() => Ok(Err(OperatorError::NotSettleable(
+                        "an output is of one step: name the step, or leave the output out".to_owned(),
+                    ))),
+                    None => draft.resolve_task(resolution.settled, &decision).map(Ok),
+                }
+            })
+            .await
+        })
+    }
+
+    /// Lets a parked task go on: with its retries anew, the way it gave up or back.
+    ///
+    /// # Errors
+    /// [`OperatorError`].
+    pub fn retry(&self, task: TaskId, retrial: Retrial) -> BoxFuture<'_, Decided> {
+        Box::pin(async move {
+            let actor = retrial.actor.clone();
+            self.decide(task, &actor, move |_, draft| {
+                let decision = Decision { note: retrial.note.clone() };
+                let parked_going_forward = draft.status() == TaskStatus::DeadLettered;
+                match (parked_going_forward, retrial.direction) {
+                    (true, None | Some(Direction::Forward)) => draft.redrive(&decision).map(Ok),
+                    (true, Some(Direction::Undo)) => draft.undo_parked(&decision).map(Ok),
+                    (false, None | Some(Direction::Undo)) => draft.retry_undo(&decision).map(Ok),
+                    (false, Some(Direction::Forward)) => Ok(Err(OperatorError::NoWayForward)),
+                }
+            })
+            .await
+        })
+    }
+
+    async fn decide(
+        &self,
+        task: TaskId,
+        actor: &str,
+        mut decide: impl FnMut(&TaskType, &mut Draft) -> Result<Result<(), OperatorError>, Illegal>,
+    ) -> Decided {
+        let record = self.ports.store.load(task).await.map_err(|error| OperatorError::Change(error.into()))?;
+        let record = record.ok_or(OperatorError::Gone)?;
+        if !record.task.status.is_parked() {
+            return Err(OperatorError::NotParked(record.task.status));
+        }
+        let task_type = self.registry.of(&record.task).ok_or(OperatorError::UnknownType)?;
+        let changed = self.change_for(actor, &task_type, record, As::Anyone, |draft| {
+            // Somebody else decided first.
+            if !draft.status().is_parked() {
+                return Ok(Err(OperatorError::NotParked(draft.status())));
+            }
+            let decided = decide(&task_type, draft)?;
+            Ok(decided.map(|()| answer(draft)))
+        });
+        changed.await.map_err(OperatorError::Change)?.answer
+    }
+}
+
+fn answer(draft: &Draft) -> OperatorAnswer {
+    let status = draft.status();
+    let open = match status {
+        TaskStatus::CompensationFailed => draft.steps_at(StepStatus::CompensationFailed),
+        TaskStatus::DeadLettered => draft.steps_at(StepStatus::Failed),
+        TaskStatus::Submitted
+        | TaskStatus::Dispatched
+        | TaskStatus::Running
+        | TaskStatus::Waiting
+        | TaskStatus::Completed
+        | TaskStatus::Compensating
+        | TaskStatus::Failed
+        | TaskStatus::Cancelled
+        | TaskStatus::Resolved => Vec::new(),
+    };
+    let is_undone = status == TaskStatus::Compensating;
+    OperatorAnswer {
+        task_id: draft.record().task.id,
+        status,
+        open_steps: open.into_iter().map(|at| draft.step(at).name.clone()).collect(),
+        will_undo: if is_undone { will_undo(draft.decl(), draft.record()) } else { Vec::new() },
+    }
+}
+
+fn settle_step(
+    task_type: &TaskType,
+    draft: &mut Draft,
+    step: &str,
+    resolution: &Resolution,
+    decision: &Decision,
+) -> Result<Result<(), OperatorError>, Illegal> {
+    let Some(at) = draft.decl().steps.iter().position(|decl| decl.name == step) else {
+        let known: Vec<_> = draft.decl().steps.iter().map(|step| step.name).collect();
+        return Ok(Err(OperatorError::NoSuchStep(known.join(", "))));
+    };
+    let refused = |why: String| Ok(Err(OperatorError::NotSettleable(why)));
+    let status = draft.step(at).status;
+    match (draft.status(), resolution.settled) {
+        (TaskStatus::DeadLettered, SettledAs::Done) => {
+            if !matches!(status, StepStatus::Failed | StepStatus::InDoubt) {
+                return refused(format!(
+                    "step `{step}` is {status}: only one that failed or is in doubt is given an output"
+                ));
+            }
+            match (task_type.steps[at].read_output)(resolution.output.clone().unwrap_or(Value::Null)) {
+                Ok(output) => draft.supply(at, output, decision).map(Ok),
+                Err(error) => Ok(Err(OperatorError::Output(error))),
+            }
+        }
+        (TaskStatus::DeadLettered, SettledAs::Undone | SettledAs::Skipped) => refused(format!(
+            "the task is parked going forward, where a step can only be settled as `done`: retry it with the direction \
+             `undo` to have step `{step}` undone, or resolve the whole task"
+        )),
+        (_, SettledAs::Done) => refused(
+            "the task is being undone, so no step of it is done any more: settle the step as `undone` or `skipped`"
+                .to_owned(),
+        ),
+        (_, SettledAs::Undone | SettledAs::Skipped) if resolution.output.is_some() => {
+            refused("an output goes with `done` only: leave it out".to_owned())
+        }
+        (_, SettledAs::Undone | SettledAs::Skipped) if status != StepStatus::CompensationFailed => refused(format!(
+            "step `{step}` is {status}: only one whose undo gave up is settled; the others follow by themselves"
+        )),
+        (_, SettledAs::Undone | SettledAs::Skipped) => draft.resolve_undo(at, resolution.settled, decision).map(Ok),
+    }
+}

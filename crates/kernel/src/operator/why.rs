@@ -1,0 +1,237 @@
+//! What a task is waiting for, from its rows and from what this program knows. Says only what they show: which other
+//! processes there are, nobody here can know.
+
+use crate::record::{DbTime, TaskRecord};
+use crate::task::Registry;
+use crate::times::rfc3339;
+use counterstep_contracts::operator::{OperatorMove, Why, WhyCode, WhyReason};
+use counterstep_contracts::retry::format_duration;
+use counterstep_contracts::{StepStatus, TaskStatus, WaitReason};
+use serde_json::{Value, json};
+use std::time::Duration;
+
+/// A task that nobody has claimed for so long is not just waiting for its turn.
+const LONG: Duration = Duration::from_secs(30);
+
+/// Why a task is where it is.
+#[must_use]
+pub fn why(registry: &Registry, record: &TaskRecord) -> Why {
+    let task = &record.task;
+    let mut because = Vec::new();
+    let knows = registry.of(task).is_some();
+    if !task.status.is_at_rest() {
+        because.extend(task.cancel_requested_at.map(|at| cancel(record, at)));
+        because.extend(held(record));
+        if !knows {
+            because.push(version(registry, record));
+        }
+    }
+    match task.status {
+        TaskStatus::Waiting => because.push(waiting(record)),
+        TaskStatus::Submitted | TaskStatus::Dispatched => because.push(unclaimed(record)),
+        TaskStatus::Compensating if task.lease_owner.is_none() => {
+            because.push(if task.due_at.is_some_and(|due| due > record.now) {
+                due(record, "the next attempt of an undo is due then")
+            } else {
+                unclaimed(record)
+            });
+        }
+        TaskStatus::CompensationFailed | TaskStatus::DeadLettered => because.push(parked(record)),
+        TaskStatus::Completed | TaskStatus::Failed | TaskStatus::Cancelled | TaskStatus::Resolved => {
+            because.push(reason(WhyCode::Ended, format!("nothing: it is {}", task.status)));
+        }
+        TaskStatus::Running | TaskStatus::Compensating => {}
+    }
+    Why { task_id: task.id, status: task.status, because, operator_can: moves(registry, record) }
+}
+
+fn reason(code: WhyCode, detail: String) -> WhyReason {
+    WhyReason { code, detail, until: None, owner: None, queue: None, steps: Vec::new(), waiting_for: None }
+}
+
+fn steps(record: &TaskRecord, of: impl Fn(StepStatus) -> bool) -> Vec<String> {
+    record.steps.iter().filter(|row| of(row.status)).map(|row| row.name.clone()).collect()
+}
+
+/// Whole seconds: the rest is of no use to a person.
+fn age(record: &TaskRecord, since: DbTime) -> Duration {
+    Duration::from_secs(record.now.after(since).as_secs())
+}
+
+fn cancel(record: &TaskRecord, at: DbTime) -> WhyReason {
+    let detail = format!("a cancel was accepted {} ago", format_duration(age(record, at)));
+    reason(WhyCode::CancelRequested, detail)
+}
+
+fn held(record: &TaskRecord) -> Option<WhyReason> {
+    let owner = record.task.lease_owner.clone()?;
+    let until = record.task.lease_expires_at.map(rfc3339);
+    let under_way = steps(record, |status| matches!(status, StepStatus::Running | StepStatus::Compensating));
+    let named = if under_way.is_empty() { "its steps".to_owned() } else { under_way.join(", ") };
+    let (code, detail) = if record.lease_is_live() {
+        (WhyCode::Working, format!("{owner} works on {named}, and has to prolong its lease until then"))
+    } else {
+        (
+            WhyCode::HostLost,
+            format!(
+                "the lease of {owner} has run out while it worked on {named}: a reconciler takes the task back, or \
+                     another host claims it; is a reconciler running?"
+            ),
+        )
+    };
+    Some(WhyReason { until, owner: Some(owner), steps: under_way, ..reason(code, detail) })
+}
+
+fn version(registry: &Registry, record: &TaskRecord) -> WhyReason {
+    let task = &record.task;
+    let known: Vec<String> = registry
+        .known()
+        .iter()
+        .filter(|known| known.name == task.task_type)
+        .map(|known| format!("version {} ({})", known.version, known.definition))
+        .collect();
+    let here = if known.is_empty() {
+        "does not know the type at all".to_owned()
+    } else {
+        format!("knows {}", known.join(", "))
+    };
+    let detail = format!(
+        "it was submitted under {} version {} ({}), and this server {here}: a host has to run that program still",
+        task.task_type, task.version, task.definition_hash
+    );
+    reason(WhyCode::Version, detail)
+}
+
+fn waiting(record: &TaskRecord) -> WhyReason {
+    let task = &record.task;
+    let waiting = steps(record, |status| status == StepStatus::Waiting);
+    let named = waiting.join(", ");
+    let mut found = match task.waiting {
+        Some(WaitReason::Retry) => due(record, &format!("the next attempt of {named} is due then")),
+        Some(WaitReason::Breaker) => due(record, "a circuit breaker is open, and is asked again then"),
+        Some(WaitReason::Timer) => due(record, "a timer step waits until then"),
+        Some(WaitReason::Signal) => WhyReason {
+            until: task.due_at.map(rfc3339),
+            ..reason(
+                WhyCode::Outside,
+                format!("{named} waits for its signal: POST /api/tasks/{}/signals/{named}", task.id),
+            )
+        },
+        Some(WaitReason::Version) => reason(
+            WhyCode::Outside,
+            format!(
+                "it waits for a host that knows {} version {} in the definition {}",
+                task.task_type, task.version, task.definition_hash
+            ),
+        ),
+        None => due(record, "it is due then"),
+    };
+    found.steps = waiting;
+    found.waiting_for = task.waiting;
+    found
+}
+
+fn due(record: &TaskRecord, what: &str) -> WhyReason {
+    let left = record.due_in();
+    let detail = if left.is_zero() {
+        format!("{what}, which has passed: it is claimed as soon as a host has a free slot")
+    } else {
+        format!("{what}, in {}", format_duration(Duration::from_secs(left.as_secs() + 1)))
+    };
+    WhyReason { until: record.task.due_at.map(rfc3339), ..reason(WhyCode::Due, detail) }
+}
+
+fn unclaimed(record: &TaskRecord) -> WhyReason {
+    let task = &record.task;
+    let since = age(record, task.updated_at);
+    let hosts = format!("{} host", task.host);
+    let detail = if since >= LONG {
+        format!(
+            "it was offered on queue `{}` {} ago and no {hosts} has claimed it: is one running that serves this queue \
+             and knows {} version {}, and has it a free slot?",
+            task.queue,
+            format_duration(since),
+            task.task_type,
+            task.version
+        )
+    } else {
+        format!("it was offered on queue `{}` and waits for a free slot of a {hosts}", task.queue)
+    };
+    WhyReason { queue: Some(task.queue.clone()), ..reason(WhyCode::Unclaimed, detail) }
+}
+
+fn parked(record: &TaskRecord) -> WhyReason {
+    let task = &record.task;
+    let failure = task.failure.as_ref().map_or_else(String::new, |failure| format!(" ({})", failure.message));
+    let since = format_duration(age(record, task.updated_at));
+    let (concerned, detail) = if task.status == TaskStatus::CompensationFailed {
+        let failed = steps(record, |status| status == StepStatus::CompensationFailed);
+        let errors: Vec<String> = record
+            .steps
+            .iter()
+            .filter(|row| row.status == StepStatus::CompensationFailed)
+            .map(|row| format!("{}: {}", row.name, row.error.as_deref().unwrap_or("no error is known")))
+            .collect();
+        let what = if errors.is_empty() { format!("its undo cannot go on{failure}") } else { errors.join("; ") };
+        (failed, format!("for a person, since {since}: an undo gave up: {what}"))
+    } else {
+        let failed = steps(record, |status| matches!(status, StepStatus::Failed | StepStatus::InDoubt));
+        (failed, format!("for a person, since {since}: it gave up{failure}"))
+    };
+    WhyReason { steps: concerned, ..reason(WhyCode::Parked, detail) }
+}
+
+fn moves(registry: &Registry, record: &TaskRecord) -> Vec<OperatorMove> {
+    let id = record.task.id;
+    let post = |what: &str, body: Value, does: &str| OperatorMove {
+        method: "POST".to_owned(),
+        path: format!("/api/tasks/{id}/{what}"),
+        body: Some(body),
+        does: does.to_owned(),
+    };
+    let note = "why";
+    match record.task.status {
+        TaskStatus::DeadLettered => {
+            let mut moves = vec![
+                post("retry", json!({"note": note}), "runs the steps that gave up again, with their retries anew"),
+                post("retry", json!({"note": note, "direction": "undo"}), "undoes what it has done"),
+            ];
+            moves.extend(
+                steps(record, |status| matches!(status, StepStatus::Failed | StepStatus::InDoubt)).iter().map(|step| {
+                    let body = json!({"step": step, "as": "done", "output": null, "note": note});
+                    post("resolve", body, "gives the step the output of work that was done by hand, and goes on")
+                }),
+            );
+            moves.push(post("resolve", json!({"as": "undone", "note": note}), "ends the task as resolved"));
+            moves
+        }
+        TaskStatus::CompensationFailed => {
+            let mut moves = vec![post(
+                "retry",
+                json!({"note": note}),
+                "tries the undos that gave up again, with their retries anew",
+            )];
+            moves.extend(steps(record, |status| status == StepStatus::CompensationFailed).iter().map(|step| {
+                let body = json!({"step": step, "as": "undone", "note": note});
+                post("resolve", body, "says that the step was undone by hand, and undoes the others")
+            }));
+            moves.push(post("resolve", json!({"as": "undone", "note": note}), "ends the task as resolved"));
+            moves
+        }
+        TaskStatus::Submitted | TaskStatus::Dispatched | TaskStatus::Running | TaskStatus::Waiting => {
+            let can = registry.of(&record.task).is_some_and(|known| known.decl.cancellable);
+            let cancel = OperatorMove {
+                method: "DELETE".to_owned(),
+                path: format!("/api/tasks/{id}"),
+                body: None,
+                does: "cancels it: what it has done is undone".to_owned(),
+            };
+            if can && record.task.cancel_requested_at.is_none() { vec![cancel] } else { Vec::new() }
+        }
+        TaskStatus::Compensating
+        | TaskStatus::Completed
+        | TaskStatus::Failed
+        | TaskStatus::Cancelled
+        | TaskStatus::Resolved => Vec::new(),
+    }
+}

@@ -1,0 +1,100 @@
+//! What the store is asked for when it looks for tasks: those that are due, a page of a list, those in flight.
+
+use crate::record::{DbTime, Failure};
+use counterstep_contracts::{QueueName, TaskId, TaskStatus, Tenant};
+use std::time::Duration;
+
+/// Which tasks to look for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Due {
+    /// Ready to be claimed on one of these queues and unleased: dispatched, submitted, or compensating without a due
+    /// time, and not claimed for a while (their message may be lost); or waiting or compensating with a due time that
+    /// has passed.
+    Claimable {
+        /// On these queues.
+        queues: Vec<QueueName>,
+        /// Of these types, versions and definitions: others must not stand in the way of those that can be run.
+        known: Vec<KnownType>,
+        /// Undelivered for this long.
+        unclaimed_for: Duration,
+    },
+    /// With a lease that has run out.
+    Lost,
+}
+
+/// A task type that a host can run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KnownType {
+    /// Declared name.
+    pub name: String,
+    /// Version.
+    pub version: u32,
+    /// Digest of its declaration.
+    pub definition: String,
+}
+
+impl KnownType {
+    /// `{name}/{version}/{definition}`: one text to compare.
+    #[must_use]
+    pub fn key(&self) -> String {
+        format!("{}/{}/{}", self.name, self.version, self.definition)
+    }
+}
+
+/// Tasks of one type, version and definition that have not ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InFlight {
+    /// Under what they were submitted.
+    pub of: KnownType,
+    /// How many there are, parked ones included.
+    pub count: u64,
+    /// The oldest of them.
+    pub example: TaskId,
+}
+
+/// A task found by [`Store::due`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DueTask {
+    /// Its id.
+    pub task: TaskId,
+    /// Declared name of its type.
+    pub task_type: String,
+    /// Version of its type.
+    pub version: u32,
+    /// Its state.
+    pub status: TaskStatus,
+}
+
+/// Which tasks to list.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct TaskQuery {
+    /// Of this tenant only.
+    pub tenant: Option<Tenant>,
+    /// Of this type only.
+    pub task_type: Option<String>,
+    /// In this state only.
+    pub status: Option<TaskStatus>,
+    /// Older than this one: the last of the page before.
+    pub before: Option<TaskId>,
+    /// At most so many.
+    pub limit: u32,
+}
+
+/// A line of a list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TaskLine {
+    /// Its id.
+    pub task: TaskId,
+    /// Declared name of its type.
+    pub task_type: String,
+    /// Version of its type.
+    pub version: u32,
+    /// Its state.
+    pub status: TaskStatus,
+    /// Why it did not complete.
+    pub failure: Option<Failure>,
+    /// Submitted.
+    pub created_at: DbTime,
+    /// Last change.
+    pub updated_at: DbTime,
+}

@@ -1,0 +1,152 @@
+//! Asking a step's probe how far an attempt in doubt came, before the step runs again or is undone. A probe only looks:
+//! it has no attempt of its own, and a turn asks it once.
+
+use super::{Happened, Next, Turn, inputs_of, limits};
+use crate::cancel::CancelToken;
+use crate::context::{Execution, StepContext};
+use crate::draft::Draft;
+use crate::engine::Engine;
+use crate::error::{StepError, StepResult, panic_message};
+use crate::saga::Illegal;
+use crate::task::{Inputs, Probe, ProbeFn, TaskType};
+use counterstep_contracts::{Direction, StepStatus};
+use futures::FutureExt;
+use futures::future::{Either, select};
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+use std::panic::AssertUnwindSafe;
+use std::time::Duration;
+
+/// What a turn knows from its probes.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Probes {
+    /// Under way.
+    pub(super) asked: BTreeSet<usize>,
+    /// Answered.
+    pub(super) told: BTreeMap<usize, Probe<Value>>,
+}
+
+impl Probes {
+    /// Steps among these that are in doubt and have a probe that was not asked yet.
+    pub(super) fn to_ask(&self, task_type: &TaskType, draft: &Draft, steps: &[usize]) -> Vec<usize> {
+        let open = |at: &usize| {
+            draft.step(*at).status == StepStatus::InDoubt
+                && task_type.steps[*at].probe.is_some()
+                && !self.told.contains_key(at)
+                && !self.asked.contains(at)
+        };
+        steps.iter().copied().filter(open).collect()
+    }
+
+    /// What was found out about a step that is in doubt.
+    pub(super) fn of(&self, draft: &Draft, at: usize) -> Option<&Probe<Value>> {
+        self.told.get(&at).filter(|_| draft.step(at).status == StepStatus::InDoubt)
+    }
+}
+
+impl Probes {
+    /// What becomes of steps in doubt before they run again. `None`: nothing stands against running them. Within it, as
+    /// where a stage is started: what is next, or that something else has to be decided first.
+    #[allow(clippy::option_option, reason = "the inner one is what the start of a stage returns")]
+    pub(super) fn settle(
+        &self,
+        task_type: &TaskType,
+        draft: &mut Draft,
+        stage: &[usize],
+    ) -> Result<Option<Option<Next>>, Illegal> {
+        let ask = self.to_ask(task_type, draft, stage);
+        if !ask.is_empty() {
+            return Ok(Some(Some(Next::Probe(ask))));
+        }
+        let mut settled = false;
+        for &at in stage {
+            if let Some(Probe::Done(output)) = self.of(draft, at) {
+                draft.step_settled_done(at, output.clone())?;
+                settled = true;
+            }
+        }
+        Ok(settled.then_some(None))
+    }
+}
+
+/// The word for an answer in the audit.
+pub(super) fn word(found: &Probe<Value>) -> &'static str {
+    match found {
+        Probe::Done(_) => "done",
+        Probe::NothingHappened => "nothing_happened",
+        Probe::Unknown => "unknown",
+    }
+}
+
+impl Turn<'_> {
+    /// Asks these.
+    pub(super) fn ask(&mut self, steps: Vec<usize>) {
+        for at in steps {
+            let Some(probe) = self.task_type.steps[at].probe else { continue };
+            self.doubts.asked.insert(at);
+            let row = &self.record.steps[at];
+            let task = &self.record.task;
+            let execution = Execution {
+                tenant: task.tenant.clone(),
+                task: task.id,
+                step: row.name.clone(),
+                // Of the attempt that it asks about: its effect key is the one that the outside service was given.
+                direction: Direction::Forward,
+                attempt: row.attempts,
+                epoch: task.epoch,
+            };
+            let engine = self.engine;
+            let limit = limits(engine, &self.task_type, at, Direction::Forward).0;
+            // A cancel on request does not stop it: what it finds out is what the undo needs to know.
+            let question = Question { probe, execution, inputs: inputs_of(&self.record), limit };
+            let cancel = self.tokens.undo.clone();
+            self.under_way.push(Box::pin(async move { Happened::Probed(at, ask(engine, question, cancel).await) }));
+        }
+    }
+
+    /// Takes an answer down. `None`: it was interrupted, and whoever has the task next asks again.
+    pub(super) fn told(&mut self, at: usize, found: Option<Probe<Value>>) {
+        self.doubts.asked.remove(&at);
+        if let Some(found) = found {
+            self.doubts.told.insert(at, found);
+        }
+    }
+}
+
+struct Question {
+    probe: ProbeFn,
+    execution: Execution,
+    inputs: Inputs,
+    limit: Duration,
+}
+
+async fn ask(engine: &Engine, question: Question, cancel: CancelToken) -> Option<Probe<Value>> {
+    let Question { probe, execution, inputs, limit } = question;
+    let (task, step) = (execution.task, execution.step.clone());
+    let ports = &engine.ports;
+    let context = StepContext::new(execution, cancel.clone(), ports.objects.clone(), ports.scratch.clone());
+    let guarded = AssertUnwindSafe(async { probe(&context, &inputs).await }).catch_unwind();
+    let over = async {
+        match select(ports.clock.sleep(limit), Box::pin(cancel.cancelled())).await {
+            Either::Left(_) => StepError::transient("the probe ran longer than an attempt of its step may"),
+            Either::Right(_) => StepError::cancelled(),
+        }
+    };
+    let found: StepResult<Probe<Value>> = match select(Box::pin(guarded), Box::pin(over)).await {
+        Either::Left((Ok(found), _)) => found,
+        Either::Left((Err(panic), _)) => {
+            Err(StepError::permanent(format_args!("the probe panicked: {}", panic_message(panic.as_ref()))))
+        }
+        Either::Right((error, _)) => Err(error),
+    };
+    if cancel.is_cancelled() {
+        return None;
+    }
+    // No answer is none: the step is treated as it would be without a probe.
+    let found = found.unwrap_or_else(|error| {
+        tracing::warn!(%task, step, %error, "a probe could not tell how far its step came");
+        Probe::Unknown
+    });
+    tracing::info!(%task, step, found = word(&found), "a step in doubt was probed");
+    Some(found)
+}

@@ -1,0 +1,150 @@
+//! Several versions of a type beside each other, and hosts that must not run a task of another one.
+
+use crate::errand::ErrandRequest;
+use counterstep_contracts::operator::WhyCode;
+use counterstep_contracts::{Host, TaskStatus, WaitReason};
+use counterstep_kernel::operator::why;
+use counterstep_kernel::ports::Due;
+use counterstep_kernel::turn::{TurnEnd, turn};
+use counterstep_kernel::{CancelToken, DistributedTask, Engine, Registry, StepResult};
+use counterstep_macros::distributed_task;
+use counterstep_testkit::{Form, Harness, TestTask};
+use std::sync::Arc;
+use std::time::Duration;
+
+struct Old;
+
+#[distributed_task(name = "Greeting", version = 1, queue = "greetings")]
+impl Old {
+    type Request = ErrandRequest;
+    type Response = String;
+
+    #[step(1, host = "worker")]
+    #[pure]
+    async fn greet() -> StepResult<String> {
+        Ok("hello".to_owned())
+    }
+
+    fn respond(greet: &String) -> String {
+        greet.clone()
+    }
+}
+
+struct New;
+
+#[distributed_task(name = "Greeting", version = 2, queue = "greetings")]
+impl New {
+    type Request = ErrandRequest;
+    type Response = String;
+
+    #[step(1, host = "worker")]
+    #[pure]
+    async fn greet() -> StepResult<String> {
+        Ok("good day".to_owned())
+    }
+
+    fn respond(greet: &String) -> String {
+        greet.clone()
+    }
+}
+
+/// The first version, changed without a new number.
+struct Changed;
+
+#[distributed_task(name = "Greeting", version = 1, queue = "greetings")]
+impl Changed {
+    type Request = ErrandRequest;
+    type Response = String;
+
+    #[step(1, host = "worker")]
+    #[pure]
+    async fn salute() -> StepResult<String> {
+        Ok("salute".to_owned())
+    }
+
+    fn respond(salute: &String) -> String {
+        salute.clone()
+    }
+}
+
+fn with<T: DistributedTask>() -> Arc<Registry> {
+    Arc::new(Registry::new().with::<T>())
+}
+
+async fn submitted() -> TestTask {
+    Harness::embedded(Registry::new().with::<Old>()).submit(Form::new()).await
+}
+
+fn other(task: &TestTask, registry: Arc<Registry>) -> Engine {
+    Engine::new(task.engine.ports.clone(), registry, (*task.engine.settings).clone(), "other")
+}
+
+#[test]
+fn submissions_go_to_the_newest_version_and_the_old_one_stays() {
+    for registry in [Registry::new().with::<Old>().with::<New>(), Registry::new().with::<New>().with::<Old>()] {
+        assert_eq!(registry.by_route("greeting").map(|known| known.decl.version), Some(2));
+        assert!(registry.get("Greeting", 1).is_some());
+        assert_eq!(registry.known().len(), 2);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_host_with_both_versions_runs_an_old_task_under_the_old_one() {
+    let task = submitted().await;
+    let both = other(&task, Arc::new(Registry::new().with::<Old>().with::<New>()));
+    let end = turn(&both, Host::Worker, task.id, &CancelToken::new()).await;
+    assert_eq!(end, TurnEnd::Rests(TaskStatus::Completed));
+    assert_eq!(task.record().await.task.response, Some("hello".into()));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_host_of_another_version_or_definition_leaves_a_task_to_those_that_know_it() {
+    for registry in [with::<New>(), with::<Changed>()] {
+        let task = submitted().await;
+        let stranger = other(&task, registry);
+        let end = turn(&stranger, Host::Worker, task.id, &CancelToken::new()).await;
+        assert_eq!(end, TurnEnd::GivenBack);
+        let record = task.record().await;
+        assert_eq!((record.task.status, record.task.waiting), (TaskStatus::Waiting, Some(WaitReason::Version)));
+        assert!(record.steps.iter().all(|row| row.attempts.0 == 0), "nothing of it ran");
+        let due = |engine: &Engine| Due::Claimable {
+            queues: engine.registry.queues(Host::Worker),
+            known: engine.registry.known(),
+            unclaimed_for: Duration::ZERO,
+        };
+        let store = &task.engine.ports.store;
+        assert_eq!(store.due(&due(&stranger), 10).await.expect("an answer"), [], "it is not shown it again");
+        assert_eq!(store.due(&due(&task.engine), 10).await.expect("an answer").len(), 1);
+
+        let reasons = why(&stranger.registry, &record).because;
+        assert!(reasons.iter().any(|reason| reason.code == WhyCode::Version), "{reasons:?}");
+        let check = stranger.registry.check_deploy(store.as_ref()).await.expect("an answer");
+        assert_eq!((check.in_flight, check.stranded.len()), (1, 1));
+        assert_eq!((check.stranded[0].count, check.stranded[0].example), (1, task.id));
+
+        assert_eq!(task.run_to_rest().await, TaskStatus::Completed, "a host that knows it goes on");
+        task.assert_invariants().await;
+        let check = stranger.registry.check_deploy(store.as_ref()).await.expect("an answer");
+        assert_eq!((check.in_flight, check.stranded.len()), (0, 0));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lost_task_is_not_taken_back_by_a_program_with_another_definition() {
+    let task = submitted().await;
+    let stranger = other(&task, with::<Changed>());
+    let mut settings = (*task.engine.settings).clone();
+    settings.lease = Duration::from_millis(200);
+    settings.faults = vec![counterstep_kernel::faults::Fault::at("greet", counterstep_kernel::faults::FaultKind::Hang)];
+    let doomed = Engine::new(task.engine.ports.clone(), task.engine.registry.clone(), settings, "doomed");
+    let token = CancelToken::new();
+    let lost = tokio::time::timeout(Duration::from_millis(300), turn(&doomed, Host::Worker, task.id, &token));
+    lost.await.expect_err("it hangs, and is dropped like a process that dies");
+    while !task.record().await.lease_has_expired() {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let plan = stranger.plan_recovery(10).await.expect("a plan");
+    let done = stranger.recover(plan).await;
+    assert_eq!((done.unknown, done.taken_back), (vec![task.id], vec![]));
+    assert_eq!(task.run_to_rest().await, TaskStatus::Completed);
+}
