@@ -15,7 +15,6 @@ use tokio::sync::mpsc::{self, error::TrySendError};
 /// Hints that may wait for the connection; more are dropped.
 const WAITING: usize = 1024;
 const CANCEL: &str = "cancel";
-const CHANGED: &str = "changed";
 const RESTS: &str = "rests";
 
 /// Hints to all processes. Clones share everything.
@@ -70,7 +69,7 @@ async fn send(link: Link, names: Names, own: Arc<str>, mut waiting: mpsc::Receiv
         }
         let (kind, task) = match signal {
             Signal::CancelRequested(task) => (CANCEL, task),
-            Signal::Changed(task) => (CHANGED, task),
+            Signal::Changed(_) => continue,
             Signal::Rests(task) => (RESTS, task),
         };
         if let Err(error) = link.client.publish(names.signal(kind, task), own.clone()).await {
@@ -107,7 +106,6 @@ fn parse(subject: &str) -> Option<Signal> {
     let task: TaskId = tokens.next()?.parse().ok()?;
     match tokens.next()? {
         CANCEL => Some(Signal::CancelRequested(task)),
-        CHANGED => Some(Signal::Changed(task)),
         RESTS => Some(Signal::Rests(task)),
         _ => None,
     }

@@ -256,7 +256,7 @@ async fn hints_go_from_process_to_process_and_once_to_each() {
     let (here, there) = (open(options.clone()).await, open(options.clone()).await);
     let worker = open(NatsOptions { hears: Hears::Cancels, ..options }).await;
     let mut heard = [here.signals().subscribe(), there.signals().subscribe(), worker.signals().subscribe()];
-    let (changed, cancelled) = (Signal::Changed(new_task()), Signal::CancelRequested(new_task()));
+    let (rests, cancelled) = (Signal::Rests(new_task()), Signal::CancelRequested(new_task()));
     // The subscriptions are on their way to the server when `open` returns.
     for stream in &mut heard {
         eventually("a subscription", || {
@@ -269,9 +269,13 @@ async fn hints_go_from_process_to_process_and_once_to_each() {
     for stream in &mut heard {
         while stream.next().now_or_never().is_some() {}
     }
-    here.signals().send(changed);
-    here.signals().send(cancelled);
-    for (stream, expected) in heard.iter_mut().zip([&[changed, cancelled][..], &[changed, cancelled], &[cancelled]]) {
+    // A change that is no rest stays in its process.
+    let changed = Signal::Changed(new_task());
+    for signal in [changed, rests, cancelled] {
+        here.signals().send(signal);
+    }
+    let expected = [&[changed, rests, cancelled][..], &[rests, cancelled], &[cancelled]];
+    for (stream, expected) in heard.iter_mut().zip(expected) {
         for signal in expected {
             let next = tokio::time::timeout(LIMIT, stream.next()).await.expect("a hint");
             assert_eq!(next, Some(*signal));

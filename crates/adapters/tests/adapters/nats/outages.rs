@@ -37,7 +37,7 @@ async fn messages_outlive_a_restart_and_hosts_go_on() {
     // Hints of others are heard again.
     let other = open(own(&server)).await;
     eventually("a hint", || {
-        other.signals().send(Signal::Changed(task));
+        other.signals().send(Signal::Rests(task));
         std::future::ready(hints.next().now_or_never())
     })
     .await;

@@ -24,7 +24,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// Tasks that a worker runs at a time. Its steps are trivial, so it waits for the database most of the time.
-const CONCURRENCY: usize = 64;
+const CONCURRENCY: usize = 256;
 
 /// Why there is no figure.
 #[derive(Debug, thiserror::Error)]
