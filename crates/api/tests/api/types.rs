@@ -1,7 +1,7 @@
 //! Task types for the tests, one for each way in which a task can end.
 
 use counterstep_kernel::contracts::RetryPolicy;
-use counterstep_kernel::{AwaitSignal, UploadMany, UploadedFile};
+use counterstep_kernel::{AwaitSignal, BreakerPolicy, UploadMany, UploadedFile};
 use counterstep_kernel::{FileName, Registry, StepContext, StepError, StepResult, StoredFile, StoredFiles, UndoResult};
 use counterstep_macros::distributed_task;
 use serde::{Deserialize, Serialize};
@@ -15,6 +15,7 @@ pub(crate) fn all() -> Registry {
         .with::<CannotUndo>()
         .with::<UndoesForLong>()
         .with::<AskFirst>()
+        .with::<CallOut>()
         .with::<AsksAPerson>()
 }
 
@@ -235,5 +236,25 @@ impl AsksAPerson {
 
     fn respond(written: &Written) -> Written {
         Written { length: written.length }
+    }
+}
+
+pub(crate) const LINE: BreakerPolicy = BreakerPolicy::named("line").after_failures(1).open_for("1h");
+
+/// Calls somebody, over a line that may be down.
+pub(crate) struct CallOut;
+
+#[distributed_task(name = "CallOut", version = 1, queue = "calls", cancellable)]
+impl CallOut {
+    type Request = Note;
+    type Response = u32;
+
+    #[step(1, host = "worker", breaker = LINE, no_undo = "what is said is said")]
+    async fn call(_req: &Note) -> StepResult<u32> {
+        Ok(1)
+    }
+
+    fn respond(call: &u32) -> u32 {
+        *call
     }
 }

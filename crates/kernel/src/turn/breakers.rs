@@ -2,8 +2,8 @@
 //! undo never waits for a breaker, and says nothing to one.
 
 use super::attempt::Ended;
-use super::forward::ForwardTurn;
-use super::{Turn, limits};
+use super::forward::{Ahead, ForwardTurn};
+use super::{Next, Turn, limits};
 use crate::breaker::{Admission, Breaker, Standing, Ticket, Verdict};
 use crate::draft::Draft;
 use crate::engine::Engine;
@@ -92,15 +92,12 @@ impl Passes {
         self.waits.contains_key(&at)
     }
 
-    /// Puts the task to sleep until the first of these may be let through, or a step beside them is due.
-    pub(super) fn sleep(&self, draft: &mut Draft, steps: &[usize]) -> Result<(), Illegal> {
+    /// Puts the task to sleep until the first of these may be let through, but no longer than `at_most`.
+    fn sleep(&self, draft: &mut Draft, steps: &[usize], at_most: Duration) -> Result<(), Illegal> {
         let first = steps.iter().filter_map(|at| Some((*at, self.waits.get(at)?))).min_by_key(|(_, (_, left))| *left);
-        let (Some((at, (breaker, left))), reason) = (first, WaitReason::Breaker) else { return Ok(()) };
+        let Some((at, (breaker, left))) = first else { return Ok(()) };
         let details = serde_json::json!({"breaker": breaker, "step": draft.step(at).name});
-        let now = draft.record().now;
-        let others = plan::next_due(draft.decl(), &draft.record().steps).map(|(_, due)| due.after(now));
-        let others = others.filter(|others| !others.is_zero());
-        draft.wait_with(reason, others.map_or(*left, |others| others.min(*left)), details)
+        draft.wait_with(WaitReason::Breaker, (*left).min(at_most), details)
     }
 
     /// Nothing was decided: whoever comes next may probe.
@@ -124,6 +121,22 @@ impl Passes {
     }
 }
 
+impl Ahead<'_> {
+    /// No attempt is consumed: none starts. A sibling that runs holds the lease anyway.
+    pub(super) fn wait_for_breakers(&self, draft: &mut Draft, steps: &[usize]) -> Result<Next, Illegal> {
+        if !draft.running_steps().is_empty() {
+            return Ok(Next::Hold);
+        }
+        // A sibling that waits for its own time is not held up by the breaker of another one.
+        let record = draft.record();
+        let siblings = plan::stage_of(draft.decl(), steps[0]).into_iter().filter(|at| !steps.contains(at));
+        let waiting = siblings.filter(|&at| record.steps[at].status == StepStatus::Waiting);
+        let due = waiting.filter_map(|at| record.steps[at].due_at).min().map(|due| due.after(record.now));
+        self.passes.sleep(draft, steps, due.unwrap_or(Duration::MAX))?;
+        Ok(Next::End)
+    }
+}
+
 impl ForwardTurn<'_> {
     /// After a decision: remembers the probes that it started, and when to look again at steps of a group whose
     /// siblings run meanwhile.
@@ -131,7 +144,7 @@ impl ForwardTurn<'_> {
         let waits = std::mem::take(&mut passes.waits);
         let turn = &mut self.0;
         let used = passes.used(&turn.record).await;
-        turn.probes.extend(used);
+        turn.tickets.extend(used);
         // A cancelled token would end the delay at once, again and again.
         if turn.tokens.forward.reason().is_some() {
             return;
@@ -149,12 +162,12 @@ impl ForwardTurn<'_> {
 
     /// Tells a step's breaker how its attempt ended. That of a fallback says nothing about it.
     pub(super) async fn tell_breaker(&mut self, ended: &Ended) {
-        let Turn { engine, task_type, probes, record, .. } = &mut self.0;
+        let Turn { engine, task_type, tickets, record, .. } = &mut self.0;
         if record.steps[ended.at].in_fallback {
             return;
         }
         let Some(breaker) = breaker_of(engine, task_type, ended.at) else { return };
-        let ticket = probes.remove(&ended.at).unwrap_or_default();
+        let ticket = tickets.remove(&ended.at).unwrap_or_default();
         let verdict = match &ended.result {
             _ if ended.in_doubt.is_some() => Verdict::Unknown,
             Ok(_) => Verdict::Answered,

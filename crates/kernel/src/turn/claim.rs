@@ -141,7 +141,7 @@ async fn claim<'a>(
             return Err(refused.err().unwrap_or(ChangeError::Fenced));
         }
     };
-    let probes = passes.used(&record).await;
+    let tickets = passes.used(&record).await;
     tracing::debug!(%task, epoch = %record.task.epoch, status = %record.task.status, "claimed");
     let undoing = record.task.status == TaskStatus::Compensating;
     let turn = Turn {
@@ -154,7 +154,7 @@ async fn claim<'a>(
         lock,
         under_way: FuturesUnordered::new(),
         delayed: BTreeMap::new(),
-        probes,
+        tickets,
         doubts: Probes::default(),
     };
     Ok(if undoing { Claimed::Undo(UndoTurn(turn), next) } else { Claimed::Forward(ForwardTurn(turn), next) })

@@ -477,15 +477,6 @@ impl<'a> Ahead<'a> {
         Ok(Some(Next::Run(starts)))
     }
 
-    /// No attempt is consumed: none starts. A sibling that runs holds the lease anyway.
-    fn wait_for_breakers(&self, draft: &mut Draft, steps: &[usize]) -> Result<Next, Illegal> {
-        if !draft.running_steps().is_empty() {
-            return Ok(Next::Hold);
-        }
-        self.passes.sleep(draft, steps)?;
-        Ok(Next::End)
-    }
-
     fn within_deadline(&self, draft: &Draft, limit: Duration) -> Duration {
         let record = draft.record();
         record.task.deadline_at.map_or(limit, |deadline| limit.min(deadline.after(record.now)))

@@ -109,7 +109,7 @@ struct Turn<'a> {
     /// Steps between two attempts, waited for with the lease held, and when each is due by this host's timer.
     delayed: BTreeMap<usize, Duration>,
     /// Attempts under way that find out for a breaker whether what it stands for is back.
-    probes: BTreeMap<usize, Ticket>,
+    tickets: BTreeMap<usize, Ticket>,
     /// What the probes of steps in doubt have said.
     doubts: Probes,
 }

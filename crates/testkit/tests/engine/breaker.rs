@@ -377,3 +377,38 @@ async fn in_a_group_only_the_step_behind_the_breaker_waits() {
     site.assert_invariants(&tasks).await;
     site.stop().await;
 }
+
+const FRAGILE: BreakerPolicy = BreakerPolicy::named("payments").after_failures(1).within("1h").open_for("1h");
+
+struct ByInvoice;
+
+#[distributed_task(name = "ByInvoice", queue = "by-invoice")]
+impl ByInvoice {
+    type Request = Order;
+    type Response = u32;
+
+    #[step(1, host = "worker", breaker = FRAGILE, no_undo = "test", fallback = invoice)]
+    async fn pay() -> StepResult<u32> {
+        Err(StepError::transient("the bank does not answer"))
+    }
+
+    async fn invoice() -> StepResult<u32> {
+        Ok(2)
+    }
+
+    fn respond(pay: &u32) -> u32 {
+        *pay
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fallback_goes_another_way_and_asks_no_breaker() {
+    let (mut site, _) = site(Harness::embedded(only::<ByInvoice>())).await;
+    site.serve(1);
+    let tasks = submit(&site, Form::new(), 1).await;
+    let record = &site.all_are(TaskStatus::Completed, &tasks).await[0];
+    assert_eq!(record.task.response, Some(2.into()));
+    assert!(matches!(breaker(&site).standing().await, Standing::Open(_)), "what the fallback says does not close it");
+    site.assert_invariants(&tasks).await;
+    site.stop().await;
+}

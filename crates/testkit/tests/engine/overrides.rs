@@ -24,7 +24,7 @@ struct Zip;
 #[distributed_task(name = "Zip")]
 impl Zip {
     type Request = String;
-    type Response = String;
+    type Response = u8;
 
     #[step(1, host = "worker", retry = policies::ZIP_RETRY, breaker = PAYMENTS, undo = unzip)]
     async fn zip() -> StepResult<u8> {
@@ -46,8 +46,8 @@ impl Zip {
         Ok(3)
     }
 
-    fn respond(request: &String) -> String {
-        request.clone()
+    fn respond(zip: &u8) -> u8 {
+        *zip
     }
 }
 

@@ -9,23 +9,27 @@ use counterstep_kernel::turn::{TurnEnd, turn};
 use counterstep_kernel::{CancelToken, DistributedTask, Engine, Registry, StepResult};
 use counterstep_macros::distributed_task;
 use counterstep_testkit::{Form, Harness, TestTask};
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::time::Duration;
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct Words(String);
 
 struct Old;
 
 #[distributed_task(name = "Greeting", version = 1, queue = "greetings")]
 impl Old {
     type Request = ErrandRequest;
-    type Response = String;
+    type Response = Words;
 
     #[step(1, host = "worker")]
     #[pure]
-    async fn greet() -> StepResult<String> {
-        Ok("hello".to_owned())
+    async fn greet() -> StepResult<Words> {
+        Ok(Words("hello".to_owned()))
     }
 
-    fn respond(greet: &String) -> String {
+    fn respond(greet: &Words) -> Words {
         greet.clone()
     }
 }
@@ -35,15 +39,15 @@ struct New;
 #[distributed_task(name = "Greeting", version = 2, queue = "greetings")]
 impl New {
     type Request = ErrandRequest;
-    type Response = String;
+    type Response = Words;
 
     #[step(1, host = "worker")]
     #[pure]
-    async fn greet() -> StepResult<String> {
-        Ok("good day".to_owned())
+    async fn greet() -> StepResult<Words> {
+        Ok(Words("good day".to_owned()))
     }
 
-    fn respond(greet: &String) -> String {
+    fn respond(greet: &Words) -> Words {
         greet.clone()
     }
 }
@@ -54,15 +58,15 @@ struct Changed;
 #[distributed_task(name = "Greeting", version = 1, queue = "greetings")]
 impl Changed {
     type Request = ErrandRequest;
-    type Response = String;
+    type Response = Words;
 
     #[step(1, host = "worker")]
     #[pure]
-    async fn salute() -> StepResult<String> {
-        Ok("salute".to_owned())
+    async fn salute() -> StepResult<Words> {
+        Ok(Words("salute".to_owned()))
     }
 
-    fn respond(salute: &String) -> String {
+    fn respond(salute: &Words) -> Words {
         salute.clone()
     }
 }
