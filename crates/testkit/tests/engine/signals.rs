@@ -5,6 +5,7 @@ use crate::errand::only;
 use counterstep_contracts::{Host, StepStatus, TaskId, TaskStatus, WaitReason};
 use counterstep_kernel::client::SignalRefusal;
 use counterstep_kernel::host::{self, HostSettings, Spawn};
+use counterstep_kernel::operator::Retrial;
 use counterstep_kernel::turn::{TurnEnd, turn};
 use counterstep_kernel::{AwaitSignal, CancelReason, CancelToken, MaybeSignal, StepContext, StepResult, UndoResult};
 use counterstep_macros::distributed_task;
@@ -226,4 +227,38 @@ async fn tasks_that_wait_for_an_answer_leave_the_only_slot_to_others() {
     until_all(&task, &asking, TaskStatus::Completed).await;
     shutdown.cancel(CancelReason::Shutdown);
     serving.await.expect("the host ends");
+}
+
+/// Asks a person where nobody answers.
+pub(crate) struct Patient;
+
+#[distributed_task(name = "Patient", queue = "patients")]
+impl Patient {
+    type Request = Ask;
+    type Response = String;
+
+    #[step(1, host = "worker", on_exhausted = "dead_letter")]
+    fn approval(ask: &Ask) -> AwaitSignal<Approval> {
+        AwaitSignal::within(&ask.within)
+    }
+
+    fn respond(approval: &Approval) -> String {
+        approval.by.clone()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_redriven_wait_begins_anew() {
+    let task = Harness::embedded(only::<Patient>()).submit(form(1, "1500ms")).await;
+    assert_eq!(task.run_to_rest().await, TaskStatus::DeadLettered);
+    let first = task.record().await.steps[0].due_at;
+    let (actor, note) = ("operator:kim".to_owned(), "anna was away".to_owned());
+    task.engine.retry(task.id, Retrial { direction: None, actor, note }).await.expect("accepted");
+    assert_eq!(turn(&task.engine, Host::Worker, task.id, &CancelToken::new()).await, TurnEnd::GivenBack);
+    let asleep = task.record().await;
+    assert_eq!((asleep.task.status, asleep.task.waiting), (TaskStatus::Waiting, Some(WaitReason::Signal)));
+    assert!(asleep.steps[0].due_at > first, "with a deadline of its own");
+    approve(&task, json!({"by": "anna"})).await.expect("accepted");
+    assert_eq!(task.run_to_rest().await, TaskStatus::Completed);
+    task.assert_invariants().await;
 }
