@@ -6,7 +6,7 @@
 //!
 //! | key | holds | ends after |
 //! |---|---|---|
-//! | `breaker:{key}` | `closed ROUND` or `open ROUND`; nothing: closed | see [`Breaker::kept`] |
+//! | `breaker:{key}` | `closed ROUND` or `open ROUND`; nothing: closed | see `Breaker::kept` |
 //! | `breaker:{key}:{round}:cooling` | while it is there, the breaker of this round is open; then half-open | `open_for` |
 //! | `breaker:{key}:{round}:probe` | who probes | the limit of the probe's attempt |
 //! | `breaker:{key}:{round}` (a counter) | failures while closed | `within` |

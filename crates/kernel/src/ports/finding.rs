@@ -52,7 +52,7 @@ pub struct InFlight {
     pub example: TaskId,
 }
 
-/// A task found by [`Store::due`].
+/// A task found by [`Store::due`](super::Store::due).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DueTask {
     /// Its id.
