@@ -19,8 +19,12 @@ pub(crate) struct Arriving {
 impl Arriving {
     /// From now on.
     pub(crate) fn new(api: &Api, payload: web::Payload) -> Self {
-        let deadline = Instant::now() + api.engine.settings.upload_timeout;
-        Self { payload, silence: api.settings.body_silence, deadline }
+        Self::within(payload, api.settings.body_silence, api.engine.settings.upload_timeout)
+    }
+
+    /// From now on, with these limits.
+    pub(crate) fn within(payload: web::Payload, silence: Duration, whole: Duration) -> Self {
+        Self { payload, silence, deadline: Instant::now() + whole }
     }
 
     /// How long the rest may take.

@@ -7,7 +7,7 @@ use actix_web::{HttpResponse, ResponseError};
 use counterstep_contracts::{Problem, ProblemCode};
 use counterstep_kernel::client::SubmitError;
 use counterstep_kernel::engine::ChangeError;
-use counterstep_kernel::ports::StoreError;
+use counterstep_kernel::ports::{ObjectError, StoreError};
 
 /// The media type of problem documents.
 pub(crate) const PROBLEM_JSON: &str = "application/problem+json";
@@ -143,6 +143,7 @@ impl From<SubmitError> for Refused {
             SubmitError::Store(error) => error.into(),
             // The kernel's word for it quotes whatever the reader of the bytes said; what that was is known here only.
             SubmitError::Source(_) => Self::internal("storing a file of a request", &error),
+            SubmitError::Objects(error @ ObjectError::Unavailable(_)) => unavailable("the object store", &error),
             SubmitError::Objects(_) | SubmitError::Declaration(_) => Self::internal("taking a request", &error),
         }
     }

@@ -39,18 +39,18 @@ async fn leave_a_mess(place: &Place, samples: &[Sample]) -> TaskId {
     let never = ["--every", "1h", "--plant-fault", "upload_zip=hang@1"];
     // Limits long enough that neither the step that hangs nor the request that never ends is given up before both
     // stand as they should, on a machine that has other things to do; and short enough to wait for their sweep.
-    let limits = ["--lease", "2s", "--step-timeout", "10s", "--cancel-grace", "500ms", "--upload-timeout", "8s"];
+    let limits = ["--lease", "2s", "--step-timeout", "20s", "--cancel-grace", "500ms", "--upload-timeout", "15s"];
     let dev = services::dev(place, &[&limits[..], &never].concat());
     let rows = Rows::of(place).await;
     let task = dev.api.submit(samples).await;
-    let _connection = begin_a_request(&dev.api);
-    until("the step that hangs, and the first file of the request", SOON, || async {
+    let whole = || async { rows.objects().await.into_iter().filter(|object| !object.key.contains('#')).count() };
+    until("the step that hangs, with its object stored", SOON, || async {
         let running = rows.task(task).await.record.steps[2].status == StepStatus::Running;
-        let objects = rows.objects().await;
-        let whole = objects.iter().filter(|object| !object.key.contains('#')).count();
-        (running && whole == samples.len() + 2).then_some(())
+        (running && whole().await == samples.len() + 1).then_some(())
     })
     .await;
+    let _connection = begin_a_request(&dev.api);
+    until("the first file of the request", SOON, || async { (whole().await == samples.len() + 2).then_some(()) }).await;
     dev.process.kill();
     task
 }

@@ -15,7 +15,11 @@ async fn uploads_that_the_server_takes_too_slowly_are_not_blamed_on_a_client_tha
     let samples = [Sample::random("large.bin", &mut Chance::new(8), 200 << 20)];
     for _ in 0..5 {
         match dev.api.try_submit(&samples, None).await.expect("an answer") {
-            Answer::Refused(_, problem) => assert_eq!(problem.code, ProblemCode::SlowBody, "{problem:?}"),
+            // Whichever of the two took more of the time.
+            Answer::Refused(_, problem) => {
+                let slow = [ProblemCode::SlowBody, ProblemCode::Unavailable].contains(&problem.code);
+                assert!(slow, "{problem:?}");
+            }
             Answer::Accepted(accepted) => panic!("200 MiB were stored in 200 ms: {accepted:?}"),
         }
     }

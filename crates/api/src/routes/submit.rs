@@ -4,7 +4,7 @@ use super::{Answer, segment};
 use crate::body::Arriving;
 use crate::form::{Form, Limits, Sent};
 use crate::headers::{BodyKind, body_kind, content_length, idempotency_key, traceparent};
-use crate::problem::{Refused, too_large};
+use crate::problem::{Refused, too_large, unavailable};
 use crate::shared::Api;
 use crate::{intake, json};
 use actix_web::http::header::{LOCATION, RETRY_AFTER};
@@ -14,8 +14,9 @@ use counterstep_kernel::TaskType;
 use counterstep_kernel::client::{Submission, Submitted};
 use futures::future::{Either, select};
 use std::pin::pin;
+use std::time::Duration;
 use tokio::sync::mpsc;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 /// Chunks on their way from the connection to the intake. A chunk is at most 128 KiB, the server's read buffer, so
 /// with the parser's own one an upload holds well under a megabyte.
@@ -72,8 +73,12 @@ async fn upload(
 /// Returns a refusal that it could not send.
 async fn pump(mut body: Arriving, to: mpsc::Sender<Sent>, limit: u64) -> Option<Refused> {
     let mut total = 0_u64;
+    let (mut for_client, mut for_store) = (Duration::ZERO, Duration::ZERO);
     loop {
-        let sent = match body.next().await {
+        let began = Instant::now();
+        let next = body.next().await;
+        for_client += began.elapsed();
+        let sent = match next {
             Ok(Some(bytes)) => {
                 total += bytes.len() as u64;
                 if total > limit { Sent::Broken(form_too_large(limit)) } else { Sent::Bytes(bytes) }
@@ -82,16 +87,22 @@ async fn pump(mut body: Arriving, to: mpsc::Sender<Sent>, limit: u64) -> Option<
             Err(refused) => Sent::Broken(refused),
         };
         let is_last = !matches!(sent, Sent::Bytes(_));
-        match timeout(body.left(), to.send(sent)).await {
+        let began = Instant::now();
+        let taken = timeout(body.left(), to.send(sent)).await;
+        for_store += began.elapsed();
+        match taken {
             Ok(Ok(())) if !is_last => {}
             // The intake has its answer already, and takes no more.
             Ok(_) => return None,
             // Its place in the line is taken by bytes that a store does not take: a refusal cannot get past them, and
             // a closed channel says it as well.
-            Err(_) => {
-                tracing::warn!("an upload ran out of time while a store was taking it");
-                return Some(body.too_long());
+            Err(_) if for_store > for_client => {
+                return Some(unavailable(
+                    "the object store",
+                    &format_args!("it took {for_store:?} of an upload's time"),
+                ));
             }
+            Err(_) => return Some(body.too_long()),
         }
     }
 }
@@ -109,4 +120,26 @@ fn accepted(submitted: &Submitted) -> HttpResponse {
         answer.insert_header(("idempotency-replayed", "true"));
     }
     answer.json(&submitted.answer)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use actix_web::FromRequest;
+    use actix_web::test::TestRequest;
+
+    /// What is refused when a body of ten bytes is to pass a channel that nobody reads, and `room` chunks fit into.
+    async fn refused(room: usize) -> Refused {
+        let (request, mut payload) = TestRequest::default().set_payload(vec![b'x'; 10]).to_http_parts();
+        let payload = web::Payload::from_request(&request, &mut payload).await.expect("a payload");
+        let (to, _kept) = mpsc::channel(room);
+        to.send(Sent::Bytes("before".into())).await.expect("room for one");
+        let body = Arriving::within(payload, Duration::from_secs(60), Duration::from_millis(50));
+        pump(body, to, 100).await.expect("a refusal that does not get past the bytes")
+    }
+
+    #[actix_web::test]
+    async fn a_store_that_takes_nothing_is_not_blamed_on_the_client() {
+        assert_eq!(refused(1).await.code(), ProblemCode::Unavailable);
+    }
 }

@@ -97,8 +97,7 @@ pub(super) fn invalid(pointer: &str, message: &str) -> RequestError {
 pub(super) fn from_objects(error: ObjectError) -> SubmitError {
     match error {
         ObjectError::Source(text) => SubmitError::Source(text),
-        ObjectError::Unavailable(text) => SubmitError::Store(StoreError::Unavailable(text)),
-        ObjectError::NotFound(_) | ObjectError::Refused(_) => SubmitError::Objects(error),
+        ObjectError::Unavailable(_) | ObjectError::NotFound(_) | ObjectError::Refused(_) => SubmitError::Objects(error),
     }
 }
 
