@@ -8,7 +8,7 @@ mod hints;
 mod locks;
 
 pub use crate::poison::{POISON_KEPT, Poison, PoisonRow};
-pub use finding::{Due, DueTask, InFlight, KnownType, TaskLine, TaskQuery};
+pub use finding::{Due, DueTask, InFlight, KnownType, Lost, TaskLine, TaskQuery};
 pub use hints::{HintError, Hints};
 pub use locks::{Acquired, LockError, LockTag, Locks};
 
@@ -184,7 +184,7 @@ pub struct Salvaged {
     pub unreadable: Vec<String>,
 }
 
-/// The durable truth. Eleven methods, each atomic.
+/// The durable truth. Twelve methods, each atomic.
 #[async_trait]
 pub trait Store: Send + Sync + Debug {
     /// A task with its steps; `None`: there is none.
@@ -201,6 +201,10 @@ pub trait Store: Send + Sync + Debug {
 
     /// Tasks that somebody should look at, the oldest first, at most `limit`.
     async fn due(&self, due: &Due, limit: u32) -> Result<Vec<DueTask>, StoreError>;
+
+    /// Keeps lost tasks for this caller for so long: other reconcilers pass them over. Returns those that are still lost
+    /// and that nobody else holds. It only spares others the work; what becomes of a task its revision decides.
+    async fn hold(&self, lost: &[TaskId], ttl: Duration) -> Result<Vec<TaskId>, StoreError>;
 
     /// A page, the newest first.
     async fn list(&self, query: &TaskQuery) -> Result<Vec<TaskLine>, StoreError>;

@@ -4,7 +4,7 @@
 pub mod cli;
 
 use counterstep_kernel::orphans::SweepPlan;
-use counterstep_kernel::ports::StoreError;
+use counterstep_kernel::ports::{Lost, StoreError};
 use counterstep_kernel::recovery::Recover;
 use counterstep_kernel::{CancelToken, Engine};
 use futures::future::BoxFuture;
@@ -16,6 +16,8 @@ use std::time::Duration;
 pub struct ReconcilerSettings {
     /// At most so many of each kind in one pass.
     pub limit: u32,
+    /// Which lost tasks to take back.
+    pub lost: Lost,
     /// A message that nobody has published for this long is relayed.
     pub relay_after: Duration,
     /// Time between passes.
@@ -24,7 +26,12 @@ pub struct ReconcilerSettings {
 
 impl Default for ReconcilerSettings {
     fn default() -> Self {
-        Self { limit: 1_000, relay_after: Duration::from_secs(2), every: Duration::from_secs(30) }
+        Self {
+            limit: 1_000,
+            lost: Lost::default(),
+            relay_after: Duration::from_secs(2),
+            every: Duration::from_secs(30),
+        }
     }
 }
 
@@ -105,7 +112,7 @@ impl fmt::Display for PassPlan {
 pub fn plan<'a>(engine: &'a Engine, settings: &'a ReconcilerSettings) -> BoxFuture<'a, Result<PassPlan, StoreError>> {
     Box::pin(async move {
         Ok(PassPlan {
-            recover: engine.plan_recovery(settings.limit).await?,
+            recover: engine.plan_recovery_of(settings.lost.clone(), settings.limit).await?,
             sweep: engine.plan_sweep(settings.limit).await?,
         })
     })
