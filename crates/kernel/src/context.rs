@@ -3,7 +3,7 @@
 use crate::cancel::CancelToken;
 use crate::error::{StepError, StepResult};
 use crate::keys;
-use crate::ports::{ByteStream, ObjectError, Objects, Scratch};
+use crate::ports::{ByteStream, NoServices, ObjectError, Objects, Outside, Scratch};
 use crate::scratch::{ScratchDraft, ScratchFile, ScratchPlace};
 use counterstep_contracts::{Attempt, Direction, Epoch, FileName, StoredFile, TaskId, Tenant};
 use futures::StreamExt;
@@ -52,6 +52,8 @@ pub struct StepContext {
     scratch: Arc<dyn Scratch>,
     objects: ObjectsContext,
     scratch_made: AtomicU32,
+    outside: Arc<dyn Outside>,
+    traceparent: Option<String>,
 }
 
 impl StepContext {
@@ -71,7 +73,24 @@ impl StepContext {
             stored: AtomicU32::new(0),
             written: Mutex::new(false),
         };
-        Self { execution, cancel, scratch, objects, scratch_made: AtomicU32::new(0) }
+        let (outside, traceparent) = (Arc::new(NoServices), None);
+        Self { execution, cancel, scratch, objects, scratch_made: AtomicU32::new(0), outside, traceparent }
+    }
+
+    /// With services that it may call, and the trace that they are told of.
+    #[must_use]
+    pub fn with_services(mut self, outside: Arc<dyn Outside>, traceparent: Option<String>) -> Self {
+        self.outside = outside;
+        self.traceparent = traceparent;
+        self
+    }
+
+    pub(crate) fn outside(&self) -> &dyn Outside {
+        self.outside.as_ref()
+    }
+
+    pub(crate) fn traceparent(&self) -> Option<&str> {
+        self.traceparent.as_deref()
     }
 
     /// The task.
@@ -96,7 +115,11 @@ impl StepContext {
     /// their idempotency key.
     #[must_use]
     pub fn effect_key(&self) -> String {
-        let Execution { task, step, direction, .. } = &self.execution;
+        self.key_in(self.execution.direction)
+    }
+
+    pub(crate) fn key_in(&self, direction: Direction) -> String {
+        let Execution { task, step, .. } = &self.execution;
         match direction {
             Direction::Forward => format!("{task}:{step}"),
             Direction::Undo => format!("{task}:{step}:undo"),

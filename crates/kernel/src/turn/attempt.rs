@@ -26,6 +26,8 @@ pub(crate) struct Order {
     pub(crate) fallback: bool,
     pub(crate) limit: Duration,
     pub(crate) cancel: CancelToken,
+    /// The trace that called services are told of.
+    pub(crate) traceparent: Option<String>,
 }
 
 /// How an execution ended.
@@ -42,7 +44,7 @@ pub(crate) struct Ended {
 
 /// Runs an order to its end.
 pub(crate) async fn execute(engine: &Engine, task_type: &TaskType, order: Order) -> Ended {
-    let Order { at, execution, inputs, own_output, fallback, limit, cancel } = order;
+    let Order { at, execution, inputs, own_output, fallback, limit, cancel, traceparent } = order;
     let mut code = task_type.steps[at];
     if let Some(instead) = code.fallback.filter(|_| fallback) {
         code.run = Run::Custom(instead);
@@ -51,7 +53,8 @@ pub(crate) async fn execute(engine: &Engine, task_type: &TaskType, order: Order)
     let (task, step, direction, attempt) =
         (execution.task, execution.step.clone(), execution.direction, execution.attempt);
     let ports = &engine.ports;
-    let context = StepContext::new(execution, cancel.clone(), ports.objects.clone(), ports.scratch.clone());
+    let context = StepContext::new(execution, cancel.clone(), ports.objects.clone(), ports.scratch.clone())
+        .with_services(ports.outside.clone(), traceparent);
 
     let body = async {
         match fault {
@@ -112,6 +115,7 @@ async fn forward(code: StepCode, context: &StepContext, inputs: &Inputs) -> Step
         Run::Custom(run) => run(context, inputs).await,
         Run::BuiltIn(evaluate) => match evaluate(inputs)? {
             Work::Upload(what) => upload(context, what).await,
+            Work::Call(call) => context.carry_out(call).await,
             // Decided where the next steps are decided; it never comes to an attempt.
             Work::Wait(_) => Err(StepError::permanent("a step that waits has nothing to run")),
         },
