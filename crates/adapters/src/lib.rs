@@ -14,6 +14,8 @@ pub mod finding;
 pub mod folder;
 #[cfg(any(feature = "folder", feature = "s3"))]
 mod keys;
+#[cfg(feature = "http")]
+pub mod http;
 #[cfg(feature = "system")]
 pub mod local;
 #[cfg(feature = "local-queue")]
@@ -30,5 +32,7 @@ pub mod s3;
 pub mod sqlite;
 #[cfg(feature = "system")]
 pub mod system;
+#[cfg(any(feature = "tls", feature = "http"))]
+mod this_machine;
 #[cfg(feature = "tls")]
 pub mod tls;
