@@ -53,6 +53,8 @@ pub(super) struct Books {
     entries: BTreeMap<(&'static str, String), Entry>,
     troubles: BTreeMap<String, VecDeque<Trouble>>,
     requests: BTreeMap<String, usize>,
+    /// Work that is to be done later.
+    pub(super) late: usize,
 }
 
 impl Books {
@@ -64,6 +66,7 @@ impl Books {
             entries: BTreeMap::new(),
             troubles: BTreeMap::new(),
             requests: BTreeMap::new(),
+            late: 0,
         }
     }
 

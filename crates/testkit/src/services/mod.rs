@@ -105,6 +105,12 @@ impl Services {
         self.books().requests(request)
     }
 
+    /// How many requests are still to be done late.
+    #[must_use]
+    pub fn late(&self) -> usize {
+        self.books().late
+    }
+
     /// What `account` has, in cents; the shop's is `shop`.
     #[must_use]
     pub fn balance(&self, account: &str) -> i64 {

@@ -165,9 +165,13 @@ async fn answered(
         }
         Some(Trouble::Late(delay)) => {
             // On its own: a caller that has hung up takes this function with it, not the work.
+            lock(books).late += 1;
+            let books = books.clone();
             let late = actix_web::rt::spawn(async move {
                 tokio::time::sleep(delay).await;
-                work.await
+                let answer = work.await;
+                lock(&books).late -= 1;
+                answer
             });
             reply(late.await.expect("the work is done"))
         }
