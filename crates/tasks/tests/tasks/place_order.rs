@@ -1,14 +1,18 @@
 //! PlaceOrder against a bank, a shop and a carrier over real HTTP: whatever breaks, money and goods are conserved, and
 //! each order is paid once or not at all.
 
-use counterstep_kernel::Registry;
-use counterstep_kernel::contracts::{Direction, TaskId, TaskStatus, WaitReason};
+use counterstep_kernel::contracts::{BreakerOverride, Direction, Host, Overrides, TaskId, TaskStatus, WaitReason};
 use counterstep_kernel::faults::{Fault, FaultKind};
+use counterstep_kernel::operator::Retrial;
+use counterstep_kernel::policies::Policies;
+use counterstep_kernel::turn::turn;
+use counterstep_kernel::{CancelToken, Registry};
 use counterstep_tasks::PlaceOrder;
 use counterstep_testkit::services::{Services, Trouble};
 use counterstep_testkit::site::eventually;
 use counterstep_testkit::sweep::{Surroundings, every_fault_amid};
 use counterstep_testkit::{Form, Harness, TestTask};
+use futures::future::join_all;
 use serde_json::json;
 use std::time::Duration;
 
@@ -17,7 +21,11 @@ fn only_orders() -> Registry {
 }
 
 fn order(amount_cents: u64) -> Form {
-    Form::new().field("account", "anna").field("item", "lamp").field("quantity", 2).field("amount_cents", amount_cents)
+    lamps(2).field("amount_cents", amount_cents)
+}
+
+fn lamps(quantity: u32) -> Form {
+    Form::new().field("account", "anna").field("item", "lamp").field("quantity", quantity)
 }
 
 fn small() -> Form {
@@ -62,7 +70,7 @@ async fn a_small_order_asks_nobody_and_each_service_once() {
     let response = task.record().await.task.response.expect("a response");
     assert_eq!(response["approved_by"], json!(null));
     assert!(response["tracking"].as_str().is_some_and(|tracking| tracking.starts_with('t')), "{response}");
-    for request in ["POST /inventory/reservations", "POST /bank/charges", "POST /shipping/shipments"] {
+    for request in FORWARD {
         assert_eq!(services.requests(request), 1, "{request}");
     }
 }
@@ -72,8 +80,7 @@ async fn waiting(services: &Services, form: Form) -> TestTask {
     let task = harness(services).submit(form).await;
     let running = task.engine.clone();
     eventually("an order that waits for its approval", || async {
-        let host = counterstep_kernel::contracts::Host::Worker;
-        counterstep_kernel::turn::turn(&running, host, task.id, &counterstep_kernel::CancelToken::new()).await;
+        turn(&running, Host::Worker, task.id, &CancelToken::new()).await;
         (task.record().await.task.waiting == Some(WaitReason::Signal)).then_some(())
     })
     .await;
@@ -129,15 +136,24 @@ async fn an_order_that_is_cancelled_while_it_waits_is_paid_back() {
     services.assert_settled(task.id, false);
 }
 
-const STEPS: [(&str, &str); 3] = [
-    ("reserve", "POST /inventory/reservations"),
-    ("charge", "POST /bank/charges"),
-    ("ship", "POST /shipping/shipments"),
-];
+const FORWARD: [&str; 3] = ["POST /inventory/reservations", "POST /bank/charges", "POST /shipping/shipments"];
+const BACKWARD: [&str; 3] = ["DELETE /inventory/reservations", "POST /bank/refunds", "DELETE /shipping/shipments"];
+
+/// One order, one trouble, on services of its own: all of these wait at the same time.
+async fn with_trouble(request: &str, trouble: Trouble, expected: TaskStatus, prepare: fn(Harness) -> Harness) -> String {
+    let services = Services::start().await;
+    services.plant(request, trouble.clone());
+    let task = prepare(harness(&services)).submit(small()).await;
+    assert_eq!(task.run_to_rest().await, expected, "{trouble:?} at {request}: {}", task.trail().await);
+    task.assert_invariants().await;
+    assert_eq!(services.planted(), 0, "{trouble:?} struck");
+    eventually("the end of late work", || async { (services.late() == 0).then_some(()) }).await;
+    services.assert_settled(task.id, expected == TaskStatus::Completed);
+    task.record().await.task.failure.map(|failure| failure.message).unwrap_or_default()
+}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_passes_by_itself_delays_an_order_and_does_nothing_twice() {
-    let services = Services::start().await;
     let soon = || Some("0".to_owned());
     let troubles = [
         Trouble::Refuses(503, soon()),
@@ -149,54 +165,36 @@ async fn what_passes_by_itself_delays_an_order_and_does_nothing_twice() {
         Trouble::Silent,
         Trouble::Late(Duration::from_millis(900)),
     ];
-    for (step, request) in STEPS {
-        for trouble in &troubles {
-            services.plant(request, trouble.clone());
-            let task = harness(&services).submit(small()).await;
-            assert_eq!(task.run_to_rest().await, TaskStatus::Completed, "{trouble:?} at {step}: {}", task.trail().await);
-            task.assert_invariants().await;
-            assert_eq!(services.planted(), 0, "{trouble:?} struck");
-            services.assert_settled(task.id, true);
-        }
-    }
+    let cases = troubles.iter().flat_map(|trouble| FORWARD.map(|request| (request, trouble.clone())));
+    join_all(cases.map(|(request, trouble)| with_trouble(request, trouble, TaskStatus::Completed, |it| it))).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_does_not_pass_undoes_an_order_also_where_the_work_was_done() {
+    let troubles = [Trouble::Refuses(422, None), Trouble::Refuses(302, None), Trouble::Garbled];
+    let cases = troubles.iter().flat_map(|trouble| FORWARD.map(|request| (request, trouble.clone())));
+    join_all(cases.map(async |(request, trouble)| {
+        let said = with_trouble(request, trouble, TaskStatus::Failed, |it| it).await;
+        let service = request.split('/').nth(1).expect("a service");
+        assert!(said.contains(&format!("of the service `{service}`")), "{said}");
+    }))
+    .await;
     let services = Services::start().await;
-    for (step, request) in STEPS {
-        for trouble in [Trouble::Refuses(422, None), Trouble::Refuses(302, None), Trouble::Garbled] {
-            services.plant(request, trouble.clone());
-            let task = harness(&services).submit(small()).await;
-            assert_eq!(task.run_to_rest().await, TaskStatus::Failed, "{trouble:?} at {step}: {}", task.trail().await);
-            task.assert_invariants().await;
-            assert_eq!(services.planted(), 0, "{trouble:?} struck");
-            services.assert_settled(task.id, false);
-            let failure = task.record().await.task.failure.expect("a reason");
-            assert!(failure.message.contains(request.split_once(' ').expect("a path").0), "{failure:?}");
-        }
-    }
-    let poor = harness(&services).submit(order(99_999).field("quantity", 2_000_000)).await;
-    assert_eq!(poor.run_to_rest().await, TaskStatus::Failed);
-    let failure = poor.record().await.task.failure.expect("a reason");
+    let greedy = harness(&services).submit(lamps(2_000_000).field("amount_cents", 1)).await;
+    assert_eq!(greedy.run_to_rest().await, TaskStatus::Failed);
+    let failure = greedy.record().await.task.failure.expect("a reason");
     assert!(failure.message.contains("409") && failure.message.contains("not enough goods"), "{failure:?}");
-    services.assert_settled(poor.id, false);
+    services.assert_settled(greedy.id, false);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_undo_whose_call_breaks_is_tried_again_and_pays_back_once() {
-    let services = Services::start().await;
-    for request in ["POST /bank/refunds", "DELETE /inventory/reservations", "DELETE /shipping/shipments"] {
-        for trouble in [Trouble::Refuses(503, Some("0".to_owned())), Trouble::CutAfter, Trouble::Silent] {
-            services.plant(request, trouble.clone());
-            let task = harness(&services).fail_at("ship").submit(small()).await;
-            assert_eq!(task.run_to_rest().await, TaskStatus::Failed, "{trouble:?} at {request}");
-            task.assert_invariants().await;
-            assert_eq!(services.planted(), 0, "{trouble:?} struck");
-            services.assert_settled(task.id, false);
-        }
-    }
-    assert_eq!(services.balance("shop"), 0);
+    let troubles = [Trouble::Refuses(503, Some("0".to_owned())), Trouble::CutAfter, Trouble::Silent];
+    let cases = troubles.iter().flat_map(|trouble| BACKWARD.map(|request| (request, trouble.clone())));
+    join_all(cases.map(|(request, trouble)| {
+        with_trouble(request, trouble, TaskStatus::Failed, |harness| harness.fail_at("ship"))
+    }))
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -227,23 +225,30 @@ async fn a_worker_lost_while_it_pays_back_is_replaced_and_pays_back_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_service_that_the_settings_do_not_name_fails_the_step_and_says_what_to_set() {
-    let task = Harness::embedded(only_orders()).submit(small()).await;
-    assert_eq!(task.run_to_rest().await, TaskStatus::Failed);
-    let failure = task.record().await.task.failure.expect("a reason");
+async fn a_service_that_the_settings_do_not_name_is_named_and_goes_on_once_it_is_set() {
+    let services = Services::start().await;
+    let mut task = Harness::embedded(only_orders()).submit(small()).await;
+    // Its undo cannot ask the service either, and it cannot know that nothing was ever sent.
+    assert_eq!(task.run_to_rest().await, TaskStatus::CompensationFailed);
+    let record = task.record().await;
+    let failure = record.task.failure.expect("a reason");
     assert!(failure.message.contains("[services.inventory]"), "{failure:?}");
-    assert_eq!(task.record().await.steps[0].retries_used, 0);
+    assert_eq!(record.steps[0].retries_used, 0, "trying again would not help");
+    task.engine.ports.outside = services.outside();
+    let by = Retrial { actor: "operator:dora".to_owned(), note: "set the service".to_owned(), direction: None };
+    task.engine.retry(task.id, by).await.expect("accepted");
+    assert_eq!(task.run_to_rest().await, TaskStatus::Failed, "{}", task.trail().await);
+    task.assert_invariants().await;
+    services.assert_settled(task.id, false);
 }
 
-/// Forty orders at once, four at a time, while all three services break again and again, hosts are replaced, and every
+/// Forty orders, eight at a time, while all three services break again and again, the breaker of the bank opens, and every
 /// fourth order is cancelled: at the end each one is paid for once, or nobody has paid.
 #[tokio::test(flavor = "multi_thread")]
 async fn through_a_storm_each_order_is_charged_once_or_not_at_all() {
     let services = Services::start().await;
-    let requests = STEPS.map(|(_, request)| request);
-    let undos = ["POST /bank/refunds", "DELETE /inventory/reservations"];
     for _ in 0..4 {
-        for request in requests.into_iter().chain(undos) {
+        for request in FORWARD.into_iter().chain(BACKWARD) {
             services.plant(request, Trouble::CutAfter);
             services.plant(request, Trouble::Refuses(503, Some("0".to_owned())));
             services.plant(request, Trouble::CutBefore);
@@ -252,8 +257,15 @@ async fn through_a_storm_each_order_is_charged_once_or_not_at_all() {
         services.plant("POST /shipping/shipments", Trouble::Late(Duration::from_millis(800)));
     }
     let planted = services.planted();
-    let mut site = harness(&services).fault(Fault::at("ship", FaultKind::FailTransiently).on_attempt(1)).start().await;
-    site.serve(4);
+    let soon = BreakerOverride { open_for: Some(Duration::from_millis(400)), ..BreakerOverride::default() };
+    let breakers = [("bank".to_owned(), soon)].into();
+    let policies = Policies::checked(&only_orders(), Overrides { breakers, ..Overrides::default() }).expect("policies");
+    let mut site = harness(&services)
+        .settings(|settings| settings.policies = policies.into())
+        .fault(Fault::at("ship", FaultKind::FailTransiently).on_attempt(1))
+        .start()
+        .await;
+    site.serve(8);
     let mut tasks: Vec<TaskId> = Vec::new();
     for n in 0..40 {
         let task = site.submit(order(1_000 + n)).await;
