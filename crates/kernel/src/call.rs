@@ -6,7 +6,7 @@ mod answers;
 use crate::builtin::{BuiltInStep, Work};
 use crate::context::StepContext;
 use crate::error::{StepError, StepResult};
-use crate::ports::{Method, OutsideError, OutsideRequest};
+use crate::ports::{Method, NoServices, Outside, OutsideError, OutsideRequest};
 use counterstep_contracts::{Direction, UndoDecl};
 use futures::future::{Either, select};
 use serde::Serialize;
@@ -16,6 +16,7 @@ use std::any::TypeId;
 use std::fmt::{Display, Write};
 use std::marker::PhantomData;
 use std::pin::pin;
+use std::sync::Arc;
 
 /// The longest answer that is read where a call says nothing else.
 pub const LONGEST_ANSWER: usize = 1 << 20;
@@ -196,7 +197,28 @@ impl<T: Serialize + DeserializeOwned + Send + Sync + 'static> BuiltInStep for Ht
     }
 }
 
+/// What an execution can call.
+#[derive(Debug)]
+pub(crate) struct Services {
+    outside: Arc<dyn Outside>,
+    /// The trace that they are told of.
+    traceparent: Option<String>,
+}
+
+impl Default for Services {
+    fn default() -> Self {
+        Self { outside: Arc::new(NoServices), traceparent: None }
+    }
+}
+
 impl StepContext {
+    /// With services that it may call, and the trace that they are told of.
+    #[must_use]
+    pub fn with_services(mut self, outside: Arc<dyn Outside>, traceparent: Option<String>) -> Self {
+        self.services = Services { outside, traceparent };
+        self
+    }
+
     /// Sends a request and gives its answer, with the same rules as where an [`HttpCall`] is the whole step. Several
     /// calls of one execution that are no GET carry the same `Idempotency-Key`: send them to different services, or
     /// make them steps of their own.
@@ -226,7 +248,7 @@ impl StepContext {
             longest_answer: call.longest_answer,
         };
         let told_to_stop = pin!(self.cancel().cancelled());
-        let answered = match select(self.outside().call(request), told_to_stop).await {
+        let answered = match select(self.services.outside.call(request), told_to_stop).await {
             Either::Left((answered, _)) => answered,
             Either::Right(_) => return Err(StepError::cancelled()),
         };
@@ -247,7 +269,7 @@ impl StepContext {
         if call.method != Method::Get {
             headers.push(("idempotency-key", self.effect_key()));
         }
-        headers.extend(self.traceparent().map(|parent| ("traceparent", parent.to_owned())));
+        headers.extend(self.services.traceparent.clone().map(|parent| ("traceparent", parent)));
         headers
     }
 

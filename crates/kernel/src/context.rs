@@ -1,10 +1,12 @@
 //! What a step sees of the engine: its identity, its cancel token, its objects and its scratch.
 
+use crate::call::Services;
 use crate::cancel::CancelToken;
 use crate::error::{StepError, StepResult};
 use crate::keys;
-use crate::ports::{ByteStream, NoServices, ObjectError, Objects, Outside, Scratch};
+use crate::ports::{ByteStream, ObjectError, Objects, Scratch};
 use crate::scratch::{ScratchDraft, ScratchFile, ScratchPlace};
+use crate::sql::Sql;
 use counterstep_contracts::{Attempt, Direction, Epoch, FileName, StoredFile, TaskId, Tenant};
 use futures::StreamExt;
 use sha2::{Digest, Sha256};
@@ -52,8 +54,8 @@ pub struct StepContext {
     scratch: Arc<dyn Scratch>,
     objects: ObjectsContext,
     scratch_made: AtomicU32,
-    outside: Arc<dyn Outside>,
-    traceparent: Option<String>,
+    sql: Mutex<Vec<Sql>>,
+    pub(crate) services: Services,
 }
 
 impl StepContext {
@@ -73,24 +75,8 @@ impl StepContext {
             stored: AtomicU32::new(0),
             written: Mutex::new(false),
         };
-        let (outside, traceparent) = (Arc::new(NoServices), None);
-        Self { execution, cancel, scratch, objects, scratch_made: AtomicU32::new(0), outside, traceparent }
-    }
-
-    /// With services that it may call, and the trace that they are told of.
-    #[must_use]
-    pub fn with_services(mut self, outside: Arc<dyn Outside>, traceparent: Option<String>) -> Self {
-        self.outside = outside;
-        self.traceparent = traceparent;
-        self
-    }
-
-    pub(crate) fn outside(&self) -> &dyn Outside {
-        self.outside.as_ref()
-    }
-
-    pub(crate) fn traceparent(&self) -> Option<&str> {
-        self.traceparent.as_deref()
+        let (sql, services) = (Mutex::default(), Services::default());
+        Self { execution, cancel, scratch, objects, scratch_made: AtomicU32::new(0), sql, services }
     }
 
     /// The task.
@@ -150,6 +136,26 @@ impl StepContext {
     #[must_use]
     pub const fn objects(&self) -> &ObjectsContext {
         &self.objects
+    }
+
+    /// Writes to tables of your own, in the database that the task is kept in, in the very transaction that commits this
+    /// attempt's success: exactly once, however often the step runs. Nothing is written at this call, and nothing at all
+    /// where the attempt fails or another host has the task. In the order of the calls.
+    ///
+    /// A statement that the database refuses makes the attempt fail: as permanent where a constraint or the number of rows
+    /// speaks against it, else as transient.
+    pub fn in_transaction(&self, statement: Sql) {
+        self.sql.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(statement);
+    }
+
+    /// Whether anything is to be written together with the success.
+    pub(crate) fn has_sql(&self) -> bool {
+        !self.sql.lock().unwrap_or_else(std::sync::PoisonError::into_inner).is_empty()
+    }
+
+    /// What is to be written together with the success.
+    pub(crate) fn take_sql(&self) -> Vec<Sql> {
+        std::mem::take(&mut *self.sql.lock().unwrap_or_else(std::sync::PoisonError::into_inner))
     }
 
     /// Starts a local file for later steps on this host. `name` is for people; the path comes from the engine.

@@ -16,6 +16,7 @@ pub use outside::{Method, NoServices, Outside, OutsideAnswer, OutsideError, Outs
 
 use crate::record::{DbTime, History, TaskRecord};
 use crate::scratch::{ScratchFile, ScratchPlace};
+use crate::sql::SqlRefused;
 use crate::transition::{Guard, Transition};
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -61,6 +62,9 @@ pub enum CommitError {
     /// A sweep has condemned the objects of the attempt that was to succeed.
     #[error("condemned: the attempt took longer than its objects were kept for")]
     Condemned,
+    /// A statement of the step's own was refused.
+    #[error(transparent)]
+    Sql(#[from] SqlRefused),
     /// The store itself.
     #[error(transparent)]
     Store(#[from] StoreError),
