@@ -12,10 +12,10 @@ pub mod file_signals;
 pub mod finding;
 #[cfg(feature = "folder")]
 pub mod folder;
-#[cfg(any(feature = "folder", feature = "s3"))]
-mod keys;
 #[cfg(feature = "http")]
 pub mod http;
+#[cfg(any(feature = "folder", feature = "s3"))]
+mod keys;
 #[cfg(feature = "system")]
 pub mod local;
 #[cfg(feature = "local-queue")]

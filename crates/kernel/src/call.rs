@@ -91,7 +91,10 @@ impl<T: Serialize + DeserializeOwned + Send + Sync + 'static> HttpCall<T> {
             read: read_answer::<T>,
         };
         Self(call, PhantomData).or_fault(literal_fault(path).map(|what| {
-            format!("`{}` is no path for a call: {what}; put values into .segment(..) and .query(..)", path.escape_debug())
+            format!(
+                "`{}` is no path for a call: {what}; put values into .segment(..) and .query(..)",
+                path.escape_debug()
+            )
         }))
     }
 
@@ -327,7 +330,8 @@ mod tests {
 
     #[test]
     fn a_value_stays_one_segment_whatever_is_in_it() {
-        let built = path(HttpCall::get("bank", "/accounts").segment("a/../b?c#d e").segment("é%2e").query("to", "x&y=z"));
+        let built =
+            path(HttpCall::get("bank", "/accounts").segment("a/../b?c#d e").segment("é%2e").query("to", "x&y=z"));
         assert_eq!(built.unwrap(), "/accounts/a%2F..%2Fb%3Fc%23d%20e/%C3%A9%252e?to=x%26y%3Dz");
         assert_eq!(path(HttpCall::get("bank", "/").segment(7)).unwrap(), "/7");
         assert_eq!(path(HttpCall::get("bank", "/").query("a", 1).query("b", 2)).unwrap(), "/?a=1&b=2");
@@ -338,7 +342,9 @@ mod tests {
         for segment in ["", ".", ".."] {
             assert!(path(HttpCall::get("bank", "/a").segment(segment)).is_err(), "{segment}");
         }
-        for literal in ["", "a", "//evil.example", "/a/../b", "/a//b", "/a?b", "/a#b", "/a b", "/%2e%2e", "/a\\b", "/./"] {
+        for literal in
+            ["", "a", "//evil.example", "/a/../b", "/a//b", "/a?b", "/a#b", "/a b", "/%2e%2e", "/a\\b", "/./"]
+        {
             assert!(path(HttpCall::get("bank", literal)).is_err(), "{literal}");
         }
         assert!(path(HttpCall::get("bank", "/a").query("b", 1).segment("c")).is_err());

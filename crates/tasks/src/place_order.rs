@@ -126,7 +126,9 @@ impl PlaceOrder {
     #[pure]
     async fn clear(approval: Option<&Approval>) -> StepResult<Cleared> {
         match approval {
-            Some(Approval { approved: false, by }) => Err(StepError::permanent(format_args!("{by} declined the order"))),
+            Some(Approval { approved: false, by }) => {
+                Err(StepError::permanent(format_args!("{by} declined the order")))
+            }
             Some(Approval { by, .. }) => Ok(Cleared { approved_by: Some(by.clone()) }),
             None => Ok(Cleared { approved_by: None }),
         }

@@ -102,7 +102,6 @@ fn a_policy_that_nobody_names_or_that_cannot_be_stops_every_service_at_its_start
         ("[policies.ZIP_RETRY]\nmax_retries = 1001\n", "`max_retries` is at most 1000"),
         ("[policies.ZIP_RETRY]\nretries = 5\n", "unknown field `retries`"),
         ("[breakers.payments]\nopen_for = \"1m\"\n", "known are bank"),
-        ("[services.bank]\nurl = \"http://bank.example\"\n", "services.bank.url"),
     ] {
         let place = Place::new();
         std::fs::write(place.path().join("settings.toml"), file).expect("a file");

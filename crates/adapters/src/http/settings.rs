@@ -143,7 +143,9 @@ fn url(given: &ServiceSettings) -> Result<Url, &'static str> {
     let url = Url::parse(&given.url).map_err(|_| expected)?;
     let host = url.host_str().unwrap_or_default();
     if !url.username().is_empty() || url.password().is_some() {
-        return Err("it has a user or a password in it: put a token into `token_file`, or a header into `header_files`");
+        return Err(
+            "it has a user or a password in it: put a token into `token_file`, or a header into `header_files`",
+        );
     }
     if url.query().is_some() || url.fragment().is_some() || host.is_empty() {
         return Err(expected);
@@ -152,8 +154,10 @@ fn url(given: &ServiceSettings) -> Result<Url, &'static str> {
         "https" if cfg!(feature = "tls") => Ok(url),
         "https" => Err("this program was built without TLS: build it with `--features servers`"),
         "http" if is_this_machine(host) || given.allow_plaintext => Ok(url),
-        "http" => Err("it is another machine and has no TLS: use https://, or set `allow_plaintext` where the network \
-                       between is trusted"),
+        "http" => {
+            Err("it is another machine and has no TLS: use https://, or set `allow_plaintext` where the network \
+                       between is trusted")
+        }
         _ => Err(expected),
     }
 }

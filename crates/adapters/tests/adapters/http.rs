@@ -128,7 +128,8 @@ impl Drop for Https {
 
 async fn https(folder: &Path) -> (Https, u16) {
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let words = format!("--pdeathsig KILL openssl s_server -quiet -WWW -accept {port} -cert server.pem -key server.key");
+    let words =
+        format!("--pdeathsig KILL openssl s_server -quiet -WWW -accept {port} -cert server.pem -key server.key");
     let process = Command::new("setpriv")
         .current_dir(folder)
         .args(words.split(' '))

@@ -121,7 +121,8 @@ mod tests {
 
     #[test]
     fn an_answer_that_cannot_be_read_is_permanent_though_the_status_is_fine() {
-        for (body, cut, said) in [(&b"<html>"[..], false, "cannot be read"), (b"7", true, "longer than 1048576 bytes")] {
+        for (body, cut, said) in [(&b"<html>"[..], false, "cannot be read"), (b"7", true, "longer than 1048576 bytes")]
+        {
             let answer = OutsideAnswer { status: 200, retry_after: None, body: body.into(), cut };
             let error = read(&plain().0, &answer).unwrap_err();
             assert!(error.class == ErrorClass::Permanent && error.message.contains(said), "{error}");

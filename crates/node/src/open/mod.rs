@@ -15,7 +15,7 @@ use counterstep_adapters::local_queue::{LocalQueue, QueueOptions};
 use counterstep_adapters::sqlite::{SqliteOptions, SqliteStore};
 use counterstep_adapters::system::{SystemClock, SystemRandom};
 use counterstep_kernel::error::chain;
-use counterstep_kernel::ports::{Hints, Locks, Objects, Outside, Ports, Queue, Signals, Store};
+use counterstep_kernel::ports::{Hints, Locks, NoServices, Objects, Outside, Ports, Queue, Signals, Store};
 use counterstep_kernel::{Engine, EngineSettings, Registry};
 use futures::future::BoxFuture;
 use std::path::{Path, PathBuf};
@@ -40,7 +40,7 @@ pub fn open<'a>(settings: &'a Settings, registry: Arc<Registry>, role: &'a str) 
             signals,
             locks,
             hints,
-            outside: outside(settings, &registry)?,
+            outside: outside(settings, &registry, role)?,
             objects: objects(settings)?,
             scratch: Arc::new(FolderScratch::open(&made(&settings.scratch)?).map_err(|error| {
                 Exit::config(format_args!("the folder `{}` cannot be used: {error}", settings.scratch.display()))
@@ -121,7 +121,11 @@ async fn advisers(settings: &Settings) -> Result<Advisers, Exit> {
 
 /// The services that steps call. One that is missing among others is worth a word at the start; where none is set, the
 /// program may well come with task types that nobody here uses.
-fn outside(settings: &Settings, registry: &Registry) -> Result<Arc<dyn Outside>, Exit> {
+fn outside(settings: &Settings, registry: &Registry, role: &str) -> Result<Arc<dyn Outside>, Exit> {
+    if role == "reconciler" {
+        // It runs neither steps nor undos, and should not need their secrets.
+        return Ok(Arc::new(NoServices));
+    }
     let outside = services(settings)?;
     for service in missing_services(settings, registry) {
         tracing::warn!(service, "steps call a service that the settings do not have: add [services.{service}]");
@@ -155,7 +159,7 @@ fn services(settings: &Settings) -> Result<Arc<dyn Outside>, Exit> {
 #[cfg(not(feature = "http"))]
 fn services(settings: &Settings) -> Result<Arc<dyn Outside>, Exit> {
     if settings.services.is_empty() {
-        return Ok(Arc::new(counterstep_kernel::ports::NoServices));
+        return Ok(Arc::new(NoServices));
     }
     Err(Exit::config(
         "setting `services`: this program was built without HTTP: build it with `--features http`, or leave the setting \

@@ -140,7 +140,12 @@ const FORWARD: [&str; 3] = ["POST /inventory/reservations", "POST /bank/charges"
 const BACKWARD: [&str; 3] = ["DELETE /inventory/reservations", "POST /bank/refunds", "DELETE /shipping/shipments"];
 
 /// One order, one trouble, on services of its own: all of these wait at the same time.
-async fn with_trouble(request: &str, trouble: Trouble, expected: TaskStatus, prepare: fn(Harness) -> Harness) -> String {
+async fn with_trouble(
+    request: &str,
+    trouble: Trouble,
+    expected: TaskStatus,
+    prepare: fn(Harness) -> Harness,
+) -> String {
     let services = Services::start().await;
     services.plant(request, trouble.clone());
     let task = prepare(harness(&services)).submit(small()).await;
@@ -203,7 +208,8 @@ async fn a_charge_that_arrives_after_its_refund_is_refused() {
     services.plant("POST /bank/charges", Trouble::Late(Duration::from_millis(700)));
     let task = harness(&services).submit(small()).await;
     let cancel = async {
-        eventually("a charge on its way", || async { (services.requests("POST /bank/charges") == 1).then_some(()) }).await;
+        eventually("a charge on its way", || async { (services.requests("POST /bank/charges") == 1).then_some(()) })
+            .await;
         task.engine.cancel(task.id).await.expect("accepted");
     };
     let (status, ()) = futures::join!(task.run_to_rest(), cancel);

@@ -131,8 +131,7 @@ impl Services {
     pub fn assert_settled(&self, task: TaskId, completed: bool) {
         self.books().assert_conserved();
         let open = self.open(task);
-        let wanted: &[&str] =
-            if completed { &["bank/charge", "inventory/reserve", "shipping/ship"] } else { &[] };
+        let wanted: &[&str] = if completed { &["bank/charge", "inventory/reserve", "shipping/ship"] } else { &[] };
         assert_eq!(open, wanted, "what stands of the task {task}");
     }
 
