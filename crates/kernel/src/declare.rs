@@ -193,7 +193,7 @@ impl UndoReturn for UndoResult {
 
 /// What a plain function that is an undo returns.
 #[diagnostic::on_unimplemented(
-    message = "CS0061: a plain function that returns `{Self}` is no undo",
+    message = "CS0058: a plain function that returns `{Self}` is no undo",
     label = "expected `HttpCall<()>`",
     note = "return an `HttpCall`, which the engine sends, or make it an `async fn` that returns `UndoResult`"
 )]
@@ -288,7 +288,7 @@ pub const fn undoes<T: UndoneOutput<S::Output>, S: Source>() {}
 pub const fn undone_by_the_engine<T: BuiltInStep>() {
     assert!(
         T::UNDONE_BY_THE_ENGINE,
-        "CS0060: this step has an effect outside that the engine cannot undo; say `undo = function`, `#[undo(step)]` on \
+        "CS0057: this step has an effect outside that the engine cannot undo; say `undo = function`, `#[undo(step)]` on \
          another function, or `no_undo = \"reason\"`; a call that only reads is waived too"
     );
 }

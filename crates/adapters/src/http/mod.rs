@@ -29,8 +29,6 @@ impl HttpServices {
     /// # Errors
     /// [`OpenError`], naming the setting at fault.
     pub fn open(services: &BTreeMap<String, ServiceSettings>) -> Result<Self, OpenError> {
-        #[cfg(feature = "tls")]
-        crate::tls::install_provider();
         let opened = services.iter().map(|(name, given)| Ok((name.clone(), Service::open(name, given)?)));
         Ok(Self(Arc::new(opened.collect::<Result<_, OpenError>>()?)))
     }

@@ -167,6 +167,9 @@ fn client(name: &str, given: &ServiceSettings) -> Result<Client, OpenError> {
         service: name.to_owned(),
         why: counterstep_kernel::error::chain(&error),
     };
+    // Asked for also where the service speaks in the clear.
+    #[cfg(feature = "tls")]
+    crate::tls::install_provider();
     let builder = Client::builder()
         .redirect(redirect::Policy::none())
         .referer(false)
