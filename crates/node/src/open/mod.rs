@@ -162,8 +162,8 @@ fn services(settings: &Settings) -> Result<Arc<dyn Outside>, Exit> {
         return Ok(Arc::new(NoServices));
     }
     Err(Exit::config(
-        "setting `services`: this program was built without HTTP: build it with `--features http`, or leave the setting \
-         out",
+        "setting `services`: this program was built without a client for them: build it with `--features servers`, or \
+         leave the setting out",
     ))
 }
 
