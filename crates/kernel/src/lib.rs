@@ -28,6 +28,7 @@ mod poison;
 pub mod policies;
 pub mod policy;
 pub mod ports;
+mod quarantine;
 pub mod record;
 pub mod recovery;
 pub mod relay;

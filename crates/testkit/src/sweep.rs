@@ -1,26 +1,43 @@
-//! Every fault at every step of a task type, one after another, each with a clean slate afterwards: one line a type.
+//! Every fault at every step of a task type, each with a clean slate: one line a type.
 
 use crate::form::Form;
 use crate::harness::{Harness, TestTask};
-use counterstep_contracts::{Host, TaskStatus};
-use counterstep_kernel::Registry;
+use counterstep_contracts::{Host, OnExhausted, TaskStatus, UndoDecl};
 use counterstep_kernel::faults::{Fault, FaultKind};
+use counterstep_kernel::turn::{TurnEnd, turn};
+use counterstep_kernel::{CancelToken, Registry, TaskType};
+use futures::future::{BoxFuture, FutureExt};
+use futures::{StreamExt, stream};
+use std::sync::Arc;
+use std::time::Duration;
 
-/// Runs the task of a registry's only type once for each fault at each of its worker steps, and checks the outcome,
-/// the invariants, and that nothing is left that no row refers to.
+/// Runs at a time: most of them wait for a lease or a limit.
+const AT_ONCE: usize = 4;
+
+/// A fault that hangs does so until this limit, also where a step declares one of its own.
+const LIMIT: Duration = Duration::from_millis(700);
+
+type Run = BoxFuture<'static, ()>;
+
+/// Runs the task of a registry's only type once for each fault at each of its steps, and at each of their undos, and
+/// checks the outcome, the invariants, that nothing is left that no row refers to, and that a message which comes again
+/// changes nothing.
+///
+/// Steps whose files arrive with the request, pure steps at the head, and steps that wait run no code that a fault could
+/// strike. With another form than the one that leads through all steps, those that are skipped are not struck either.
 ///
 /// # Panics
 /// When a run does not come out as it must; the message names fault and step.
 pub async fn every_fault(registry: fn() -> Registry, form: fn() -> Form) {
-    every_fault_amid(&Nothing, registry, form).await;
+    every_fault_amid(Arc::new(Nothing), registry, form).await;
 }
 
 /// What steps reach beyond the engine, and what must be true there after a run.
-pub trait Surroundings {
+pub trait Surroundings: Send + Sync {
     /// A harness in which the steps find it.
     fn around(&self, harness: Harness) -> Harness;
 
-    /// Looks at it once the task rests.
+    /// Looks at it once the task has completed, or has been undone.
     ///
     /// # Panics
     /// When it is not as it must be.
@@ -28,13 +45,13 @@ pub trait Surroundings {
 }
 
 /// Nothing beyond the engine.
-#[derive(Debug)]
 struct Nothing;
 
 impl Surroundings for Nothing {
     fn around(&self, harness: Harness) -> Harness {
         harness
     }
+
     fn assert_after(&self, _: &TestTask, _: TaskStatus) {}
 }
 
@@ -42,48 +59,166 @@ impl Surroundings for Nothing {
 ///
 /// # Panics
 /// As [`every_fault`], and when the surroundings are not as they must be after a run.
-pub async fn every_fault_amid(surroundings: &impl Surroundings, registry: fn() -> Registry, form: fn() -> Form) {
-    let harness = || surroundings.around(Harness::embedded(registry()));
-    let ends = async |task: &TestTask, expected: TaskStatus, what: &str| {
-        assert_eq!(task.run_to_rest().await, expected, "{what}: {}", task.trail().await);
-        task.assert_invariants().await;
-        task.assert_no_orphans().await;
-        surroundings.assert_after(task, expected);
-    };
+pub async fn every_fault_amid(surroundings: Arc<dyn Surroundings>, registry: fn() -> Registry, form: fn() -> Form) {
     let task_type = *registry().iter().next().expect("a task type");
-    let compensates =
-        |at: usize| task_type.decl.steps[at].on_exhausted == counterstep_contracts::OnExhausted::Compensate;
-    // A step that waits runs no code that a fault could strike.
-    let steps: Vec<_> = task_type
-        .decl
-        .steps
-        .iter()
-        .enumerate()
-        .filter(|(_, step)| step.host == Host::Worker && step.waits.is_none())
-        .collect();
-    for (at, step) in steps {
-        let name = step.name;
-        for kind in [FaultKind::FailBefore, FaultKind::FailAfter] {
-            if compensates(at) {
-                let task = harness().fault(Fault::at(name, kind)).submit(form()).await;
-                ends(&task, TaskStatus::Failed, &format!("{kind:?} at {name}")).await;
-                task.assert_no_objects().await;
-            }
+    let case = Case { surroundings, registry, form };
+    let calm = case.harness().submit((case.form)()).await;
+    assert_eq!(calm.run_to_rest().await, TaskStatus::Completed, "without a fault");
+    case.check(&calm, "no fault").await;
+    calm.assert_no_orphans().await;
+    let ran = calm.record().await.steps.iter().map(|row| row.attempts.0 > 0).collect::<Vec<_>>();
+    let received =
+        calm.history().await.attempts.iter().filter(|row| row.epoch.0 == 0).map(|row| row.step).collect::<Vec<_>>();
+
+    let mut runs: Vec<Run> = Vec::new();
+    for (at, step) in task_type.decl.steps.iter().enumerate() {
+        let ahead = step.host == Host::Api && step.undo == UndoDecl::Pure;
+        if step.waits.is_some() || ahead || !ran[at] || received.contains(&step.no) {
+            continue;
         }
-        // Once only: whether another attempt follows is the policy's business, the outcome must fit either way.
-        for kind in [FaultKind::FailTransiently, FaultKind::Panic, FaultKind::Hang] {
-            let fault = Fault::at(name, kind).on_attempt(1);
-            let task = harness()
-                // Also where a step declares a limit of its own: a fault hangs until the limit.
-                .settings(|settings| settings.longest_attempt = Some(std::time::Duration::from_millis(700)))
-                .fault(fault)
-                .submit(form())
-                .await;
-            let follows = step.retry.policy.max_retries > 0 || step.fallback.is_some();
-            let expected = if follows { TaskStatus::Completed } else { TaskStatus::Failed };
-            ends(&task, expected, &format!("{kind:?} once at {name}")).await;
+        forward(&mut runs, &case, task_type, at);
+        if matches!(step.undo, UndoDecl::BuiltIn | UndoDecl::Function { .. }) {
+            backward(&mut runs, &case, task_type, at);
         }
-        let task = harness().crash_at(name).submit(form()).await;
-        ends(&task, TaskStatus::Completed, &format!("a lost host at {name}")).await;
     }
+    stream::iter(runs).buffer_unordered(AT_ONCE).collect::<()>().await;
+}
+
+/// What every run has in common.
+#[derive(Clone)]
+struct Case {
+    surroundings: Arc<dyn Surroundings>,
+    registry: fn() -> Registry,
+    form: fn() -> Form,
+}
+
+impl Case {
+    fn harness(&self) -> Harness {
+        self.surroundings.around(Harness::embedded((self.registry)()))
+    }
+
+    fn limited(&self) -> Harness {
+        self.harness().settings(|settings| settings.longest_attempt = Some(LIMIT))
+    }
+
+    /// Invariants, what a repetition does, and what is left outside.
+    async fn check(&self, task: &TestTask, what: &str) {
+        task.assert_invariants().await;
+        let before = task.record().await.task;
+        for host in [Host::Api, Host::Worker] {
+            let end = turn(&task.engine, host, task.id, &CancelToken::new()).await;
+            assert_eq!(end, TurnEnd::Rests(before.status), "a repeated message after {what}");
+        }
+        let after = task.record().await.task;
+        assert_eq!((after.rev, after.audit_seq), (before.rev, before.audit_seq), "a repeated message after {what}");
+        if before.status != TaskStatus::CompensationFailed {
+            self.surroundings.assert_after(task, before.status);
+        }
+    }
+}
+
+fn forward(runs: &mut Vec<Run>, case: &Case, task_type: TaskType, at: usize) {
+    let step = &task_type.decl.steps[at];
+    let name = step.name;
+    let falls_back = step.fallback.is_some();
+    if step.on_exhausted == OnExhausted::Compensate {
+        for kind in [FaultKind::FailBefore, FaultKind::FailHalfWay, FaultKind::FailAfter] {
+            let case = case.clone();
+            runs.push(
+                async move {
+                    let task = case.harness().fault(Fault::at(name, kind)).submit((case.form)()).await;
+                    let what = format!("{kind:?} at {name}");
+                    assert_eq!(task.run_to_rest().await, TaskStatus::Failed, "{what}");
+                    case.check(&task, &what).await;
+                    task.assert_no_orphans().await;
+                    task.assert_no_objects().await;
+                }
+                .boxed(),
+            );
+        }
+    }
+    // Once only: whether another attempt follows is the policy's business, the outcome must fit either way.
+    let follows = step.retry.policy.max_retries > 0 || falls_back;
+    let expected = if follows { TaskStatus::Completed } else { TaskStatus::Failed };
+    for kind in [FaultKind::FailTransiently, FaultKind::Panic, FaultKind::HangBefore, FaultKind::Hang] {
+        if !follows && step.on_exhausted != OnExhausted::Compensate {
+            continue;
+        }
+        let case = case.clone();
+        runs.push(
+            async move {
+                let what = format!("{kind:?} once at {name}");
+                let task = case.limited().fault(Fault::at(name, kind).on_attempt(1)).submit((case.form)()).await;
+                assert_eq!(task.run_to_rest().await, expected, "{what}");
+                case.check(&task, &what).await;
+                task.assert_no_orphans().await;
+            }
+            .boxed(),
+        );
+    }
+    // A host that is lost after a step was committed is one that is lost before the work of the next one.
+    for before in [true, false] {
+        let case = case.clone();
+        runs.push(
+            async move {
+                let what = format!("a host lost at {name}, before its work: {before}");
+                let harness = case.harness();
+                let harness = if before { harness.crash_before(name) } else { harness.crash_at(name) };
+                let task = harness.submit((case.form)()).await;
+                assert_eq!(task.run_to_rest().await, TaskStatus::Completed, "{what}");
+                case.check(&task, &what).await;
+                task.assert_no_orphans().await;
+            }
+            .boxed(),
+        );
+    }
+}
+
+/// The step does its work and fails, and then something goes wrong with its undo.
+fn backward(runs: &mut Vec<Run>, case: &Case, task_type: TaskType, at: usize) {
+    let step = &task_type.decl.steps[at];
+    let name = step.name;
+    if step.on_exhausted != OnExhausted::Compensate || step.fallback.is_some() {
+        return;
+    }
+    let follows = step.undo_retry.policy.max_retries > 0;
+    for kind in [FaultKind::FailTransiently, FaultKind::Panic, FaultKind::Hang] {
+        let case = case.clone();
+        runs.push(
+            async move {
+                let what = format!("{kind:?} once in the undo of {name}");
+                let fault = Fault::at(name, kind).in_undo().on_attempt(1);
+                let task = case.limited().fail_at(name).fault(fault).submit((case.form)()).await;
+                let expected = if follows { TaskStatus::Failed } else { TaskStatus::CompensationFailed };
+                assert_eq!(task.run_to_rest().await, expected, "{what}");
+                case.check(&task, &what).await;
+                task.assert_no_orphans().await;
+            }
+            .boxed(),
+        );
+    }
+    let lost = case.clone();
+    runs.push(
+        async move {
+            let case = lost;
+            let what = format!("a host lost in the undo of {name}");
+            let task = case.harness().fail_at(name).crash_in_undo_of(name).submit((case.form)()).await;
+            assert_eq!(task.run_to_rest().await, TaskStatus::Failed, "{what}");
+            case.check(&task, &what).await;
+            task.assert_no_orphans().await;
+            task.assert_no_objects().await;
+        }
+        .boxed(),
+    );
+    let case = case.clone();
+    runs.push(
+        async move {
+            let what = format!("an undo of {name} that gives up");
+            let fault = Fault::at(name, FaultKind::FailBefore).in_undo();
+            let task = case.harness().fail_at(name).fault(fault).submit((case.form)()).await;
+            assert_eq!(task.run_to_rest().await, TaskStatus::CompensationFailed, "{what}");
+            case.check(&task, &what).await;
+        }
+        .boxed(),
+    );
 }

@@ -14,6 +14,7 @@ use counterstep_testkit::sweep::{Surroundings, every_fault_amid};
 use counterstep_testkit::{Form, Harness, TestTask};
 use futures::future::join_all;
 use serde_json::json;
+use std::sync::Arc;
 use std::time::Duration;
 
 fn only_orders() -> Registry {
@@ -56,7 +57,7 @@ impl Surroundings for Around {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_fault_at_every_step_of_place_order_leaves_a_clean_slate() {
-    every_fault_amid(&Around(Services::start().await), only_orders, small).await;
+    every_fault_amid(Arc::new(Around(Services::start().await)), only_orders, small).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
