@@ -6,7 +6,8 @@ mod answers;
 use crate::builtin::{BuiltInStep, Work};
 use crate::context::StepContext;
 use crate::error::{StepError, StepResult};
-use crate::ports::{Method, NoServices, Outside, OutsideError, OutsideRequest};
+use crate::ports::{Method, NoServices, Outside, OutsideAnswer, OutsideError, OutsideRequest};
+use async_trait::async_trait;
 use counterstep_contracts::{Direction, UndoDecl};
 use futures::future::{Either, select};
 use serde::Serialize;
@@ -211,6 +212,25 @@ pub(crate) struct Services {
 impl Default for Services {
     fn default() -> Self {
         Self { outside: Arc::new(NoServices), traceparent: None }
+    }
+}
+
+/// For pure steps: nobody undoes what one of them has done to a service, and it may run before its task is accepted.
+#[derive(Debug)]
+pub(crate) struct ReadOnly(pub(crate) Arc<dyn Outside>);
+
+#[async_trait]
+impl Outside for ReadOnly {
+    async fn call(&self, request: OutsideRequest) -> Result<OutsideAnswer, OutsideError> {
+        if request.method == Method::Get {
+            return self.0.call(request).await;
+        }
+        let why = "a pure step only reads from services: take `#[pure]` away, and declare an undo or waive it";
+        Err(OutsideError::Refused(why.to_owned()))
+    }
+
+    fn knows(&self, service: &str) -> bool {
+        self.0.knows(service)
     }
 }
 

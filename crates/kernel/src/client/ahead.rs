@@ -10,8 +10,7 @@ use crate::context::Execution;
 use crate::draft::Received;
 use crate::engine::Engine;
 use crate::policy::INLINE_LIMIT;
-use crate::ports::{ByteStream, Method, ObjectError, ObjectInfo, Objects};
-use crate::ports::{Outside, OutsideAnswer, OutsideError, OutsideRequest};
+use crate::ports::{ByteStream, ObjectError, ObjectInfo, Objects};
 use crate::scratch::scratch_files_in;
 use crate::task::{Inputs, Run, TaskType};
 use crate::turn::{Order, execute};
@@ -34,7 +33,6 @@ pub(super) async fn run(
     let until = clock.monotonic() + INLINE_LIMIT;
     let mut engine = engine.clone();
     engine.ports.objects = Arc::new(ReadOnly(engine.ports.objects.clone()));
-    engine.ports.outside = Arc::new(ReadOnly(engine.ports.outside.clone()));
     while is_pure(&engine, task_type, received.len()) {
         let at = received.len();
         let step = &task_type.decl.steps[at];
@@ -84,32 +82,16 @@ fn is_pure(engine: &Engine, task_type: &TaskType, at: usize) -> bool {
         && !planted
 }
 
-/// Reads only: objects need an intent before their first byte, and there is none yet; nor is there a row that says
-/// that a service may have done something.
+/// Reads only: objects need an intent before their first byte, and there is none yet.
 #[derive(Debug)]
-struct ReadOnly<T: ?Sized>(Arc<T>);
-
-#[async_trait]
-impl Outside for ReadOnly<dyn Outside> {
-    async fn call(&self, request: OutsideRequest) -> Result<OutsideAnswer, OutsideError> {
-        if request.method != Method::Get {
-            let why = "a pure step only reads; this one runs before its task is accepted";
-            return Err(OutsideError::Refused(why.to_owned()));
-        }
-        self.0.call(request).await
-    }
-
-    fn knows(&self, service: &str) -> bool {
-        self.0.knows(service)
-    }
-}
+struct ReadOnly(Arc<dyn Objects>);
 
 fn too_early() -> ObjectError {
     ObjectError::Refused("a pure step stores and deletes nothing; this one runs before its task is accepted".to_owned())
 }
 
 #[async_trait]
-impl Objects for ReadOnly<dyn Objects> {
+impl Objects for ReadOnly {
     async fn put(&self, _: &str, _: &str, _: ByteStream) -> Result<u64, ObjectError> {
         Err(too_early())
     }

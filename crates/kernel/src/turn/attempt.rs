@@ -2,6 +2,7 @@
 //! Decides nothing about what follows.
 
 use crate::builtin::{FileSource, Upload, Work};
+use crate::call::ReadOnly;
 use crate::cancel::{CancelReason, CancelToken};
 use crate::context::{Execution, StepContext};
 use crate::engine::Engine;
@@ -61,8 +62,12 @@ pub(crate) async fn execute(engine: &Engine, task_type: &TaskType, order: Order)
         Some(FaultKind::FailHalfWay) => Arc::new(BreakOff(ports.objects.clone())),
         _ => ports.objects.clone(),
     };
-    let context = StepContext::new(execution, cancel.clone(), objects, ports.scratch.clone())
-        .with_services(ports.outside.clone(), traceparent);
+    let outside = match task_type.decl.steps[at].undo {
+        UndoDecl::Pure => Arc::new(ReadOnly(ports.outside.clone())),
+        UndoDecl::BuiltIn | UndoDecl::Function { .. } | UndoDecl::Waived { .. } => ports.outside.clone(),
+    };
+    let context =
+        StepContext::new(execution, cancel.clone(), objects, ports.scratch.clone()).with_services(outside, traceparent);
 
     let body = async {
         match fault {

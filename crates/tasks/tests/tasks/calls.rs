@@ -94,3 +94,40 @@ async fn an_undo_that_calls_has_a_key_of_its_own() {
     assert_eq!(task.run_to_rest().await, TaskStatus::Failed, "{}", task.trail().await);
     task.assert_trail("say ok, ask failed, ask waived, say undone, failed").await;
 }
+
+/// Says that it is pure, and is not.
+pub(crate) struct Hasty;
+
+#[distributed_task(name = "Hasty", queue = "hasty")]
+impl Hasty {
+    type Request = Words;
+    type Response = String;
+
+    #[step(1, host = "api")]
+    #[pure]
+    async fn look(ctx: &StepContext) -> StepResult<Sent> {
+        ctx.call(HttpCall::get("echo", "/200")).await
+    }
+
+    #[step(2, host = "api")]
+    #[pure]
+    async fn say(ctx: &StepContext, sent: &Sent) -> StepResult<String> {
+        ctx.call(HttpCall::<()>::post("echo", "/200")).await?;
+        Ok(sent.method.clone())
+    }
+
+    fn respond(say: &String) -> String {
+        say.clone()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pure_step_reads_from_services_and_does_nothing_to_them() {
+    let services = Services::start().await;
+    let harness = Harness::embedded(Registry::new().with::<Hasty>()).services(services.outside());
+    let task = harness.submit(words()).await;
+    assert_eq!(task.run_to_rest().await, TaskStatus::Failed, "{}", task.trail().await);
+    task.assert_trail("look ok, say failed, failed").await;
+    let failure = task.record().await.task.failure.expect("a reason");
+    assert!(failure.message.contains("a pure step only reads from services"), "{failure:?}");
+}
