@@ -13,6 +13,8 @@ use serde_json::{Value, json};
 
 const FLAGS: &[&str] = &["--config", "settings.toml", "--lease", "2s", "--drain", "500ms", "--cancel-grace", "500ms"];
 
+const TRACE: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+
 /// Settings that name the services, their token by its file.
 fn settled(place: &Place, outside: &Services) {
     let service = |name: &str| {
@@ -24,8 +26,7 @@ fn settled(place: &Place, outside: &Services) {
 
 async fn order(api: &Api, amount_cents: u64) -> TaskId {
     let body = json!({"account": "anna", "item": "lamp", "quantity": 1, "amount_cents": amount_cents});
-    let parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
-    let request = api.request(Method::POST, "/api/tasks/place-order").header("traceparent", parent).json(&body);
+    let request = api.request(Method::POST, "/api/tasks/place-order").header("traceparent", TRACE).json(&body);
     let answer = request.send().await.expect("an answer");
     assert_eq!(answer.status(), StatusCode::ACCEPTED);
     let accepted: Value = answer.json().await.expect("JSON");
@@ -76,6 +77,7 @@ async fn orders_are_approved_declined_and_survive_a_lost_worker() {
     outside.assert_settled(orphan, true);
     assert_eq!(outside.requests("POST /bank/charges"), charges + 2);
     assert_eq!(outside.balance("shop"), 155_000);
+    assert_eq!(outside.traces(), [TRACE], "every call, also those of undos, belongs to the trace of its client");
 
     let logs = [worker.log(), served.process.log(), reconciler.log()].concat();
     assert!(worker.stop().success() && served.process.stop().success() && reconciler.stop().success());

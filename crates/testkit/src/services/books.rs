@@ -2,7 +2,7 @@
 
 use counterstep_contracts::TaskId;
 use serde_json::{Value, json};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 /// What goes wrong with a request.
@@ -53,6 +53,8 @@ pub(super) struct Books {
     entries: BTreeMap<(&'static str, String), Entry>,
     troubles: BTreeMap<String, VecDeque<Trouble>>,
     requests: BTreeMap<String, usize>,
+    /// Each `traceparent` that came.
+    pub(super) traces: BTreeSet<String>,
     /// Work that is to be done later.
     pub(super) late: usize,
 }
@@ -66,6 +68,7 @@ impl Books {
             entries: BTreeMap::new(),
             troubles: BTreeMap::new(),
             requests: BTreeMap::new(),
+            traces: BTreeSet::new(),
             late: 0,
         }
     }

@@ -111,6 +111,12 @@ impl Services {
         self.books().late
     }
 
+    /// Each `traceparent` that requests came with.
+    #[must_use]
+    pub fn traces(&self) -> Vec<String> {
+        self.books().traces.iter().cloned().collect()
+    }
+
     /// What `account` has, in cents; the shop's is `shop`.
     #[must_use]
     pub fn balance(&self, account: &str) -> i64 {

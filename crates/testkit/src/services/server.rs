@@ -145,6 +145,7 @@ async fn answered(
         return HttpResponse::Unauthorized().json(json!({"error": "no token of ours"}));
     }
     let trouble = lock(books).strike(named);
+    lock(books).traces.extend(header(request, "traceparent"));
     match trouble {
         None => reply(work.await),
         Some(Trouble::Refuses(status, after)) => {
