@@ -101,7 +101,7 @@ pub(crate) struct Hasty;
 #[distributed_task(name = "Hasty", queue = "hasty")]
 impl Hasty {
     type Request = Words;
-    type Response = String;
+    type Response = usize;
 
     #[step(1, host = "api")]
     #[pure]
@@ -111,13 +111,13 @@ impl Hasty {
 
     #[step(2, host = "api")]
     #[pure]
-    async fn say(ctx: &StepContext, sent: &Sent) -> StepResult<String> {
+    async fn say(ctx: &StepContext, sent: &Sent) -> StepResult<usize> {
         ctx.call(HttpCall::<()>::post("echo", "/200")).await?;
-        Ok(sent.method.clone())
+        Ok(sent.method.len())
     }
 
-    fn respond(say: &String) -> String {
-        say.clone()
+    fn respond(say: &usize) -> usize {
+        *say
     }
 }
 
