@@ -12,6 +12,7 @@ mod system {
     mod kills;
     mod large;
     mod operators;
+    mod orders;
     mod processes;
     mod shutdown;
     mod signals;

@@ -1,6 +1,7 @@
 //! Built-in steps as values: the declaration's function says what is to be stored where, or what is to be waited for
-//! (`waits`); the engine streams, records size and SHA-256, and deletes on undo.
+//! (`waits`), or what is asked of which service (`call`); the engine streams, records size and SHA-256, and deletes on undo.
 
+use crate::call::Call;
 use crate::scratch::ScratchFile;
 use crate::task::ReadRequestFn;
 use crate::waits::Wait;
@@ -69,6 +70,8 @@ pub enum Work {
     Upload(Upload),
     /// Wait.
     Wait(Wait),
+    /// Ask a service.
+    Call(Call),
 }
 
 /// A step whose work the engine does.
@@ -76,7 +79,7 @@ pub enum Work {
 /// Sealed in effect: the engine only knows how to do what a [`Work`] can say.
 #[diagnostic::on_unimplemented(
     message = "CS0043: `{Self}` is no built-in step",
-    label = "expected `UploadMany`, `UploadOne`, `Sleep`, `AwaitSignal` or `MaybeSignal`",
+    label = "expected `UploadMany`, `UploadOne`, `Sleep`, `AwaitSignal`, `MaybeSignal` or `HttpCall`",
     note = "a plain `fn` says what the engine is to do; a step with code of its own is an `async fn` that returns \
             `StepResult<Output>`"
 )]
@@ -89,6 +92,8 @@ pub trait BuiltInStep {
     const WAITS: Option<WaitDecl> = None;
     /// How it is undone where the declaration says nothing.
     const UNDO: UndoDecl = UndoDecl::BuiltIn;
+    /// Whether it may say nothing of an undo, because [`UNDO`](Self::UNDO) holds then.
+    const UNDONE_BY_THE_ENGINE: bool = true;
     /// Checks the body of a signal, where it waits for one.
     const READ_SIGNAL: Option<ReadRequestFn> = None;
 

@@ -1,5 +1,6 @@
 //! What a step sees of the engine: its identity, its cancel token, its objects and its scratch.
 
+use crate::call::Services;
 use crate::cancel::CancelToken;
 use crate::error::{StepError, StepResult};
 use crate::keys;
@@ -54,6 +55,7 @@ pub struct StepContext {
     objects: ObjectsContext,
     scratch_made: AtomicU32,
     sql: Mutex<Vec<Sql>>,
+    pub(crate) services: Services,
 }
 
 impl StepContext {
@@ -73,7 +75,8 @@ impl StepContext {
             stored: AtomicU32::new(0),
             written: Mutex::new(false),
         };
-        Self { execution, cancel, scratch, objects, scratch_made: AtomicU32::new(0), sql: Mutex::default() }
+        let (sql, services) = (Mutex::default(), Services::default());
+        Self { execution, cancel, scratch, objects, scratch_made: AtomicU32::new(0), sql, services }
     }
 
     /// The task.
@@ -98,7 +101,11 @@ impl StepContext {
     /// their idempotency key.
     #[must_use]
     pub fn effect_key(&self) -> String {
-        let Execution { task, step, direction, .. } = &self.execution;
+        self.key_in(self.execution.direction)
+    }
+
+    pub(crate) fn key_in(&self, direction: Direction) -> String {
+        let Execution { task, step, .. } = &self.execution;
         match direction {
             Direction::Forward => format!("{task}:{step}"),
             Direction::Undo => format!("{task}:{step}:undo"),

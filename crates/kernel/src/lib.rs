@@ -8,6 +8,7 @@ extern crate self as counterstep_kernel;
 
 pub mod breaker;
 pub mod builtin;
+pub mod call;
 pub mod cancel;
 pub mod client;
 pub mod context;
@@ -42,6 +43,7 @@ pub mod turn;
 pub mod waits;
 
 pub use builtin::{BuiltInStep, FileSource, Upload, UploadMany, UploadOne, Work};
+pub use call::HttpCall;
 pub use cancel::{CancelReason, CancelToken};
 pub use context::{Execution, ObjectsContext, StepContext};
 pub use counterstep_contracts as contracts;

@@ -6,11 +6,13 @@
 mod finding;
 mod hints;
 mod locks;
+mod outside;
 
 pub use crate::poison::{POISON_KEPT, Poison, PoisonRow};
 pub use finding::{Due, DueTask, InFlight, KnownType, Lost, TaskLine, TaskQuery};
 pub use hints::{HintError, Hints};
 pub use locks::{Acquired, LockError, LockTag, Locks};
+pub use outside::{Method, NoServices, Outside, OutsideAnswer, OutsideError, OutsideRequest};
 
 use crate::record::{DbTime, History, TaskRecord};
 use crate::scratch::{ScratchFile, ScratchPlace};
@@ -437,6 +439,8 @@ pub struct Ports {
     pub hints: std::sync::Arc<dyn Hints>,
     /// Wake-ups between processes that may get lost.
     pub signals: std::sync::Arc<dyn Signals>,
+    /// Services that steps call.
+    pub outside: std::sync::Arc<dyn Outside>,
     /// Timer.
     pub clock: std::sync::Arc<dyn Clock>,
     /// Chance.

@@ -5,6 +5,8 @@
 mod cancels;
 mod embedded;
 mod folder;
+#[cfg(all(feature = "http", feature = "redis"))]
+mod http;
 #[cfg(feature = "nats")]
 mod nats;
 #[cfg(feature = "postgres")]

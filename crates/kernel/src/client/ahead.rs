@@ -57,6 +57,7 @@ pub(super) async fn run(
                 limit.map_or(left, |limit| limit.min(left))
             },
             cancel: CancelToken::new(),
+            traceparent: None,
         };
         match execute(&engine, task_type, order).await.result {
             // The host that will read a scratch file may be another one.

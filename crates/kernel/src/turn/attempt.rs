@@ -2,6 +2,7 @@
 //! Decides nothing about what follows.
 
 use crate::builtin::{FileSource, Upload, Work};
+use crate::call::ReadOnly;
 use crate::cancel::{CancelReason, CancelToken};
 use crate::context::{Execution, StepContext};
 use crate::engine::Engine;
@@ -28,6 +29,8 @@ pub(crate) struct Order {
     pub(crate) fallback: bool,
     pub(crate) limit: Duration,
     pub(crate) cancel: CancelToken,
+    /// The trace that called services are told of.
+    pub(crate) traceparent: Option<String>,
 }
 
 /// How an execution ended.
@@ -46,7 +49,7 @@ pub(crate) struct Ended {
 
 /// Runs an order to its end.
 pub(crate) async fn execute(engine: &Engine, task_type: &TaskType, order: Order) -> Ended {
-    let Order { at, execution, inputs, own_output, fallback, limit, cancel } = order;
+    let Order { at, execution, inputs, own_output, fallback, limit, cancel, traceparent } = order;
     let mut code = task_type.steps[at];
     if let Some(instead) = code.fallback.filter(|_| fallback) {
         code.run = Run::Custom(instead);
@@ -59,7 +62,12 @@ pub(crate) async fn execute(engine: &Engine, task_type: &TaskType, order: Order)
         Some(FaultKind::FailHalfWay) => Arc::new(BreakOff(ports.objects.clone())),
         _ => ports.objects.clone(),
     };
-    let context = StepContext::new(execution, cancel.clone(), objects, ports.scratch.clone());
+    let outside = match task_type.decl.steps[at].undo {
+        UndoDecl::Pure => Arc::new(ReadOnly(ports.outside.clone())),
+        UndoDecl::BuiltIn | UndoDecl::Function { .. } | UndoDecl::Waived { .. } => ports.outside.clone(),
+    };
+    let context =
+        StepContext::new(execution, cancel.clone(), objects, ports.scratch.clone()).with_services(outside, traceparent);
 
     let body = async {
         match fault {
@@ -134,6 +142,7 @@ async fn forward(code: StepCode, context: &StepContext, inputs: &Inputs) -> Step
         Run::Custom(run) => run(context, inputs).await,
         Run::BuiltIn(evaluate) => match evaluate(inputs)? {
             Work::Upload(what) => upload(context, what).await,
+            Work::Call(call) => context.carry_out(call).await,
             // Decided where the next steps are decided; it never comes to an attempt.
             Work::Wait(_) => Err(StepError::permanent("a step that waits has nothing to run")),
         },

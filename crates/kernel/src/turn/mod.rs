@@ -151,7 +151,8 @@ impl<'a> Turn<'a> {
             };
             let own_output = self.record.steps[at].output.clone();
             let fallback = direction == Direction::Forward && self.record.steps[at].in_fallback;
-            let order = Order { at, execution, inputs: inputs_of(&self.record), own_output, fallback, limit, cancel };
+            let (inputs, traceparent) = (inputs_of(&self.record), self.record.task.traceparent.clone());
+            let order = Order { at, execution, inputs, own_output, fallback, limit, cancel, traceparent };
             let (engine, task_type) = (self.engine, self.task_type);
             self.under_way
                 .push(Box::pin(async move { Happened::Ended(attempt::execute(engine, &task_type, order).await) }));
