@@ -16,6 +16,7 @@ mod operator;
 mod overrides;
 mod policies;
 mod probe;
+mod progress;
 mod recovery;
 mod scratch;
 mod signals;
