@@ -1,5 +1,8 @@
 //! The shipped task types under the testkit.
 
+#[path = "tasks/transcode_video.rs"]
+mod transcode_video;
+
 use counterstep_kernel::contracts::{Direction, TaskStatus};
 use counterstep_kernel::faults::{Fault, FaultKind};
 use counterstep_tasks::tasks;
