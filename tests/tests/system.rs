@@ -16,4 +16,5 @@ mod system {
     mod shutdown;
     mod signals;
     mod uploads;
+    mod videos;
 }

@@ -155,6 +155,8 @@ async fn a_source_that_is_gone_is_fetched_again_beside_renditions_that_have_read
     let fault = |n| Fault::at("render_720p", FaultKind::FailTransiently).on_attempt(n);
     // Often enough to sleep, when the others have completed.
     let harness = (1..=3).fold(Harness::embedded(transcoding()), |harness, n| harness.fault(fault(n)));
+    // What a failed attempt has stored is swept when no writer can be alive: hours later, with the limits as declared.
+    let harness = harness.settings(|settings| settings.longest_attempt = Some(Duration::from_secs(4)));
     let task = harness.submit(in_720p()).await;
     let (engine, id) = (task.engine.clone(), task.id);
     let wipe = async {

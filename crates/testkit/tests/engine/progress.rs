@@ -237,6 +237,24 @@ async fn hints_that_fail_or_never_answer_cost_a_step_nothing_but_its_progress() 
     }
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_process_with_hints_of_its_own_keeps_what_it_hears() {
+    let site = site(Arc::new(TestHints::default())).await;
+    let mut other = site.engine.clone();
+    other.ports.hints = Arc::new(TestHints::default());
+    let hearing = progress::keep_what_is_heard(other.ports.signals.subscribe(), other.ports.hints.clone());
+    let hearing = tokio::spawn(hearing);
+    let (form, orders, _) = walker();
+    let task = site.submit(form).await;
+    for done in 1..=3 {
+        orders.send(Do::Say(done, 3)).unwrap();
+        until_seen(&other, task, (Direction::Forward, 1, done, 3)).await;
+    }
+    orders.send(Do::Arrive).unwrap();
+    site.all_are(TaskStatus::Completed, &[task]).await;
+    hearing.abort();
+}
+
 #[cfg(feature = "servers")]
 #[tokio::test(flavor = "multi_thread")]
 async fn with_redis_another_process_sees_it_and_without_it_the_step_goes_on() {

@@ -91,7 +91,7 @@ async fn without_a_server_everything_ends_within_its_limit_and_says_why() {
     let mut hints = nats.signals().subscribe();
     let cancel = Signal::CancelRequested(new_task());
     nats.signals().send(cancel.clone());
-    assert_eq!(tokio::time::timeout(LIMIT, hints.next()).await.unwrap(), Some(cancel));
+    assert_eq!(tokio::time::timeout(LIMIT, hints.next()).await.unwrap(), Some(cancel.clone()));
     for _ in 0..10_000 {
         nats.signals().send(cancel.clone());
     }
