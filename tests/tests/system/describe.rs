@@ -62,7 +62,7 @@ fn the_diagram_has_the_steps_their_hosts_and_the_way_back() {
 fn every_shipped_type_is_described_with_what_decides_whether_a_step_runs() {
     let (all, video) = (described(&[]), described(&["transcode-video"]));
     for part in
-        ["TranscodeVideo version 1", "POST /api/tasks/transcode-video", "has_2160p", "RENDER_2160P_RETRY: 1 retry"]
+        ["TranscodeVideo version 1", "POST /api/tasks/transcode-video", "has_2160p", "RENDER_2160P_RETRY: 1 retries"]
     {
         assert!(video.contains(part), "`{part}` is not in\n{video}");
     }
