@@ -118,9 +118,11 @@ impl From<ChangeError> for Refused {
         match error {
             ChangeError::Gone => no_such_task(),
             ChangeError::Store(error) => error.into(),
-            ChangeError::Fenced | ChangeError::Illegal(_) | ChangeError::KeyTaken | ChangeError::Condemned => {
-                Self::internal("changing a task", &error)
-            }
+            ChangeError::Fenced
+            | ChangeError::Illegal(_)
+            | ChangeError::KeyTaken
+            | ChangeError::Condemned
+            | ChangeError::Sql(_) => Self::internal("changing a task", &error),
         }
     }
 }

@@ -25,7 +25,7 @@ pub mod resilience {
 pub mod prelude {
     pub use counterstep_kernel::{
         AwaitSignal, BreakerPolicy, CancelReason, Classify, DistributedTask, FileName, MaybeSignal, Registry,
-        RetryPolicy, ScratchFile, Sleep, Slept, StepContext, StepError, StepResult, StoredFile, StoredFiles,
+        RetryPolicy, ScratchFile, Sleep, Slept, Sql, StepContext, StepError, StepResult, StoredFile, StoredFiles,
         UndoResult, UploadMany, UploadOne, UploadedFile,
     };
     pub use counterstep_macros::distributed_task;

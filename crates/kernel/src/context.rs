@@ -6,6 +6,7 @@ use crate::keys;
 use crate::ports::{ByteStream, ObjectError, Objects, Scratch};
 use crate::progress::Meter;
 use crate::scratch::{ScratchDraft, ScratchFile, ScratchPlace};
+use crate::sql::Sql;
 use counterstep_contracts::{Attempt, Direction, Epoch, FileName, StoredFile, TaskId, Tenant};
 use futures::StreamExt;
 use sha2::{Digest, Sha256};
@@ -53,6 +54,7 @@ pub struct StepContext {
     scratch: Arc<dyn Scratch>,
     objects: ObjectsContext,
     scratch_made: AtomicU32,
+    sql: Mutex<Vec<Sql>>,
     meter: Meter,
 }
 
@@ -73,8 +75,8 @@ impl StepContext {
             stored: AtomicU32::new(0),
             written: Mutex::new(false),
         };
-        let (scratch_made, meter) = (AtomicU32::new(0), Meter::default());
-        Self { execution, cancel, scratch, objects, scratch_made, meter }
+        let (scratch_made, sql, meter) = (AtomicU32::new(0), Mutex::default(), Meter::default());
+        Self { execution, cancel, scratch, objects, scratch_made, sql, meter }
     }
 
     /// The same, with a place for what it says of its progress.
@@ -147,6 +149,26 @@ impl StepContext {
     #[must_use]
     pub const fn objects(&self) -> &ObjectsContext {
         &self.objects
+    }
+
+    /// Writes to tables of your own, in the database that the task is kept in, in the very transaction that commits this
+    /// attempt's success: exactly once, however often the step runs. Nothing is written at this call, and nothing at all
+    /// where the attempt fails or another host has the task. In the order of the calls.
+    ///
+    /// A statement that the database refuses makes the attempt fail: as permanent where a constraint or the number of rows
+    /// speaks against it, else as transient.
+    pub fn in_transaction(&self, statement: Sql) {
+        self.sql.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(statement);
+    }
+
+    /// Whether anything is to be written together with the success.
+    pub(crate) fn has_sql(&self) -> bool {
+        !self.sql.lock().unwrap_or_else(std::sync::PoisonError::into_inner).is_empty()
+    }
+
+    /// What is to be written together with the success.
+    pub(crate) fn take_sql(&self) -> Vec<Sql> {
+        std::mem::take(&mut *self.sql.lock().unwrap_or_else(std::sync::PoisonError::into_inner))
     }
 
     /// Starts a local file for later steps on this host. `name` is for people; the path comes from the engine.

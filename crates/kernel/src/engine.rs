@@ -7,6 +7,7 @@ use crate::policies::Policies;
 use crate::ports::{CommitError, Ports, StoreError};
 use crate::record::TaskRecord;
 use crate::saga::Illegal;
+use crate::sql::SqlRefused;
 use crate::task::{Registry, TaskType};
 use crate::transition::Transition;
 use counterstep_contracts::{ChangeId, TaskId};
@@ -95,6 +96,9 @@ pub enum ChangeError {
     /// The attempt's objects were condemned before it succeeded.
     #[error("the attempt took longer than its objects were kept for")]
     Condemned,
+    /// A statement of the step's own was refused.
+    #[error(transparent)]
+    Sql(#[from] SqlRefused),
     /// The store does not answer.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -191,6 +195,7 @@ impl Engine {
                 Err(CommitError::Fenced { .. }) => return Err(ChangeError::Fenced),
                 Err(CommitError::KeyTaken) => return Err(ChangeError::KeyTaken),
                 Err(CommitError::Condemned) => return Err(ChangeError::Condemned),
+                Err(CommitError::Sql(refused)) => return Err(ChangeError::Sql(refused)),
                 Err(CommitError::Store(StoreError::Corrupt(what))) => {
                     return Err(StoreError::Corrupt(what).into());
                 }

@@ -14,6 +14,7 @@ pub use locks::{Acquired, LockError, LockTag, Locks};
 
 use crate::record::{DbTime, History, TaskRecord};
 use crate::scratch::{ScratchFile, ScratchPlace};
+use crate::sql::SqlRefused;
 use crate::transition::{Guard, Transition};
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -60,6 +61,9 @@ pub enum CommitError {
     /// A sweep has condemned the objects of the attempt that was to succeed.
     #[error("condemned: the attempt took longer than its objects were kept for")]
     Condemned,
+    /// A statement of the step's own was refused.
+    #[error(transparent)]
+    Sql(#[from] SqlRefused),
     /// The store itself.
     #[error(transparent)]
     Store(#[from] StoreError),

@@ -2,6 +2,7 @@
 //! nothing. Times in it are relative: the store adds them to the database's own `now`.
 
 use crate::record::{StepRow, TaskRow};
+use crate::sql::Sql;
 use counterstep_contracts::{
     Attempt, AuditSeq, ChangeId, Direction, Epoch, Outcome, QueueName, Rev, StepNo, StepStatus, TaskEvent, TaskId,
     TaskStatus, Tenant, WorkerMessage,
@@ -229,4 +230,6 @@ pub struct Transition {
     pub events: Vec<TaskEvent>,
     /// The client's key.
     pub idempotency: Option<IdempotencyWrite>,
+    /// Statements for tables of the user's own, in order, after all the rest. A change that has some is written alone.
+    pub sql: Vec<Sql>,
 }

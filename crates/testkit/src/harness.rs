@@ -12,13 +12,15 @@ use counterstep_kernel::record::{History, TaskRecord};
 use counterstep_kernel::turn::{TurnEnd, turn};
 use counterstep_kernel::{CancelToken, Engine, EngineSettings, Registry};
 use futures::{StreamExt, TryStreamExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 /// A task that has not come to rest after this long never will.
 const LIMIT: Duration = Duration::from_secs(30);
+
+const DATABASE: &str = "counterstep.db";
 
 /// What a test sets up.
 #[derive(Debug)]
@@ -96,13 +98,13 @@ impl Harness {
         settings.faults.extend(self.crash_at.clone());
         let id = submit(&Engine::new(ports.clone(), registry.clone(), settings, "test"), form).await;
         let engine = Engine::new(ports, registry, self.settings, "test");
-        TestTask { engine, id, crash_at: self.crash_at, _folder: folder }
+        TestTask { engine, id, crash_at: self.crash_at, folder }
     }
 }
 
 pub(crate) async fn open(folder: &Path) -> Ports {
     let paths = EmbeddedPaths {
-        database: folder.join("counterstep.db"),
+        database: folder.join(DATABASE),
         objects: folder.join("objects"),
         scratch: folder.join("scratch"),
     };
@@ -136,7 +138,7 @@ pub struct TestTask {
     /// Its id.
     pub id: TaskId,
     crash_at: Option<Fault>,
-    _folder: TempDir,
+    folder: TempDir,
 }
 
 impl TestTask {
@@ -220,6 +222,12 @@ impl TestTask {
     /// When it cannot be read.
     pub async fn history(&self) -> History {
         self.engine.ports.store.history(self.id).await.expect("the store answers")
+    }
+
+    /// The SQLite file of its engine, to look into tables that its steps have written to.
+    #[must_use]
+    pub fn database(&self) -> PathBuf {
+        self.folder.path().join(DATABASE)
     }
 
     /// What happened, in words: see [`trail`].

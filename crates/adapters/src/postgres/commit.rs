@@ -11,7 +11,7 @@
 use super::fault::Fault;
 use super::pool::Lent;
 use super::statement::{Statement, time, values};
-use super::{attempts, audit, idempotency, outbox, steps, tasks};
+use super::{attempts, audit, idempotency, outbox, own, steps, tasks};
 use counterstep_contracts::{Epoch, Rev};
 use counterstep_kernel::ports::{CommitError, Committed};
 use counterstep_kernel::transition::{Guard, TaskWrite, Transition};
@@ -26,8 +26,21 @@ type Answer = (Timestamptz, Bool);
 const ALL_OR_NONE: &str =
     " FROM ok WHERE CASE WHEN ok.every THEN TRUE WHEN ok.held = 0 THEN FALSE ELSE counterstep_refuse('guards') END";
 
+/// What the server says to the statement: a row, where it was written.
+pub(super) type Written = Result<Vec<(PgTimestamp, bool)>, Fault>;
+
 /// Writes everything, or says why nothing was.
 pub(super) async fn write(lent: &Lent, guard: Guard, transition: &Transition) -> Result<Committed, Fault> {
+    if !transition.sql.is_empty() {
+        return own::write(lent, guard, transition).await;
+    }
+    look(lent, guard, transition).await?;
+    let written = send(lent, guard, transition).await;
+    judge(lent, guard, transition, written).await
+}
+
+/// What can be said without writing.
+pub(super) async fn look(lent: &Lent, guard: Guard, transition: &Transition) -> Result<(), Fault> {
     if let Some(misfit) = misfit(guard, transition) {
         // Who is fenced or stale is to hear that first, as from any other store.
         check_guard(lent, guard, transition).await?;
@@ -36,8 +49,20 @@ pub(super) async fn write(lent: &Lent, guard: Guard, transition: &Transition) ->
     if cannot_hold(guard, transition) {
         return Err(CommitError::Stale.into());
     }
-    let statement = assemble(Statement::new(), &[guard], &[transition])?;
-    let written = lent.rows::<Answer, (PgTimestamp, bool)>(statement).await;
+    Ok(())
+}
+
+pub(super) async fn send(lent: &Lent, guard: Guard, transition: &Transition) -> Written {
+    lent.rows::<Answer, (PgTimestamp, bool)>(assemble(Statement::new(), &[guard], &[transition])?).await
+}
+
+/// What the server's answer means; where nothing was written, it is asked why. Not within a transaction that has failed.
+pub(super) async fn judge(
+    lent: &Lent,
+    guard: Guard,
+    transition: &Transition,
+    written: Written,
+) -> Result<Committed, Fault> {
     match written {
         Ok(rows) => match rows.first() {
             Some((now, _)) => Ok(Committed { now: time(*now) }),
@@ -71,7 +96,10 @@ pub(super) enum Kind {
 
 /// Among which others a change may be written; `None`: it comes alone.
 pub(super) fn kind(guard: Guard, transition: &Transition) -> Option<Kind> {
-    let fits = transition.task.is_some() && misfit(guard, transition).is_none() && !cannot_hold(guard, transition);
+    let fits = transition.task.is_some()
+        && transition.sql.is_empty()
+        && misfit(guard, transition).is_none()
+        && !cannot_hold(guard, transition);
     fits.then_some(if guard == NEW { Kind::New } else { Kind::Old })
 }
 

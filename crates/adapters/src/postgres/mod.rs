@@ -15,6 +15,7 @@ mod intents;
 mod migrate;
 mod options;
 mod outbox;
+mod own;
 mod pool;
 mod statement;
 mod steps;

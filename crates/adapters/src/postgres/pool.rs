@@ -10,11 +10,13 @@ use deadpool::managed::QueueMode;
 use diesel::QueryResult;
 use diesel::deserialize::FromSqlRow;
 use diesel::pg::Pg;
+use diesel::query_builder::{BoxedSqlQuery, SqlQuery};
 use diesel::result::{ConnectionError, ConnectionResult};
 use diesel_async::pooled_connection::deadpool::{Object, Pool};
 use diesel_async::pooled_connection::{AsyncDieselConnectionManager, ManagerConfig, RecyclingMethod};
 use diesel_async::{AsyncConnectionCore, AsyncPgConnection, SimpleAsyncConnection};
 use futures::{FutureExt, TryStreamExt};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::time::error::Elapsed;
 use tokio::time::timeout;
@@ -69,7 +71,7 @@ impl Database {
     /// Borrows a connection.
     pub(super) async fn lend(&self) -> Result<Lent, Fault> {
         let object = self.pool.get().await.map_err(|error| Fault::Unavailable(chain(&error)))?;
-        Ok(Lent { object: Some(object), limit: self.limit })
+        Ok(Lent { object: Some(object), limit: self.limit, unusable: AtomicBool::new(false) })
     }
 
     /// All rows of one statement, which is a transaction of its own.
@@ -96,6 +98,7 @@ impl Database {
 pub(super) struct Lent {
     object: Option<Object<AsyncPgConnection>>,
     limit: Duration,
+    unusable: AtomicBool,
 }
 
 impl Lent {
@@ -112,6 +115,17 @@ impl Lent {
         let rows = self.judged(timeout(self.limit, answer).await).await?;
         let decode = |row| T::build_from_row(row).map_err(|error| Fault::Corrupt(error.to_string()));
         rows.iter().map(decode).collect()
+    }
+
+    /// One statement, and how many rows it has changed.
+    pub(super) async fn count(&self, query: BoxedSqlQuery<'static, Pg, SqlQuery>) -> Result<usize, Fault> {
+        let answer = AsyncConnectionCore::execute_returning_count(&mut self.connection(), query);
+        self.judged(timeout(self.limit, answer).await).await
+    }
+
+    /// It is not to go back to the pool: it may be within a transaction.
+    pub(super) fn close_later(&self) {
+        self.unusable.store(true, Ordering::Relaxed);
     }
 
     /// Some commands without an answer.
@@ -133,7 +147,7 @@ impl Lent {
 
     /// Gives the connection back, unless it is unknown what it is doing.
     pub(super) fn settle<T>(mut self, result: Result<T, Fault>) -> Result<T, Fault> {
-        if !matches!(result, Err(Fault::Lost(_))) {
+        if !matches!(result, Err(Fault::Lost(_))) && !self.unusable.load(Ordering::Relaxed) {
             drop(self.object.take());
         }
         result

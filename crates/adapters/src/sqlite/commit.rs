@@ -2,7 +2,7 @@
 //! be written; must not find out what ought to happen.
 
 use super::fault::{Fault, micros, write_json};
-use super::{attempts, audit, idempotency, outbox, steps, tasks};
+use super::{attempts, audit, idempotency, outbox, own, steps, tasks};
 use counterstep_contracts::{Epoch, Outcome, TaskId};
 use counterstep_kernel::ports::CommitError;
 use counterstep_kernel::transition::{
@@ -47,7 +47,7 @@ pub(super) fn write(
     if let Some(write) = &transition.idempotency {
         write_idempotency(connection, now, transition, write)?;
     }
-    Ok(())
+    own::execute_all(connection, &transition.sql)
 }
 
 fn check_guard(guard: Guard, head: Option<&tasks::Head>) -> Result<(), CommitError> {

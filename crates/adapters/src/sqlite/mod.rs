@@ -12,6 +12,7 @@ pub(crate) mod fault;
 mod idempotency;
 mod migrate;
 mod outbox;
+mod own;
 mod poison;
 pub(crate) mod pool;
 mod schema;
@@ -84,11 +85,13 @@ impl Store for SqliteStore {
 
     async fn commit(&self, guard: Guard, transition: &Transition) -> Result<Committed, CommitError> {
         let transition = transition.clone();
+        let own = !transition.sql.is_empty();
         let write = move |connection: &mut SqliteConnection, now| {
             commit::write(connection, now, guard, &transition)?;
             Ok(Committed { now: DbTime(now) })
         };
-        Ok(self.database.write(Durability::Full, write).await?)
+        let written = self.database.write(Durability::Full, write).await;
+        Ok(written.map_err(|fault| if own { own::of_the_commit(fault) } else { fault })?)
     }
 
     async fn heartbeat(&self, task: TaskId, epoch: Epoch, ttl: Duration) -> Result<Heartbeat, StoreError> {

@@ -7,6 +7,7 @@ use deadpool::Runtime;
 use deadpool::managed::{Manager, Metrics, Object, Pool, RecycleError, RecycleResult, Timeouts};
 use diesel::connection::{AnsiTransactionManager, TransactionManager, TransactionManagerStatus};
 use diesel::prelude::*;
+use diesel::result::{DatabaseErrorKind, Error as DieselError};
 use diesel::sql_types::BigInt;
 use diesel::{SqliteConnection, connection::SimpleConnection};
 use std::path::{Path, PathBuf};
@@ -192,7 +193,9 @@ impl Pooled {
         match written {
             // The COMMIT itself failed, on the disk: SQLite rolls back what it can, but nobody knows what a crash from
             // here on would find in the log.
-            Err(Fault::Sql(error)) if complete && !is_busy(&error) => Err(Fault::Unknown(error.to_string())),
+            Err(Fault::Sql(error)) if complete && !is_busy(&error) && !is_foreign(&error) => {
+                Err(Fault::Unknown(error.to_string()))
+            }
             other => other,
         }
     }
@@ -226,6 +229,11 @@ impl Manager for Connections {
             }
         }
     }
+}
+
+/// A foreign key is looked at last where its table says so; then the COMMIT is refused, and nothing is unknown.
+fn is_foreign(error: &DieselError) -> bool {
+    matches!(error, DieselError::DatabaseError(DatabaseErrorKind::ForeignKeyViolation, _))
 }
 
 /// Opens a connection without writing anything.

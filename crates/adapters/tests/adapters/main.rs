@@ -61,6 +61,13 @@ macro_rules! store_cases {
                 two_changes_of_one_task_at_once_do_not_both_happen,
                 of_many_loads_at_once_each_gets_its_own_task,
                 a_change_is_not_lost_when_its_neighbour_goes_away;
+            own_tables:
+                statements_are_written_with_their_change,
+                whoever_is_fenced_or_stale_writes_to_no_table,
+                a_statement_that_is_refused_takes_all_of_the_change_along,
+                values_of_every_type_arrive,
+                a_condemned_attempt_writes_to_no_table,
+                of_many_takers_only_as_many_succeed_as_there_is;
             attempts:
                 an_attempt_starts_once,
                 only_an_open_attempt_can_end,

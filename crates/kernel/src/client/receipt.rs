@@ -249,6 +249,7 @@ impl Receipt {
             outbox: Vec::new(),
             events: Vec::new(),
             idempotency,
+            sql: Vec::new(),
         };
         self.engine.ports.store.commit(Guard::Free { rev: Rev(0) }, &transition).await.map(|_| ()).map_err(from_commit)
     }

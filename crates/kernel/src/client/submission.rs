@@ -109,5 +109,7 @@ pub(super) fn from_commit(error: CommitError) -> SubmitError {
         CommitError::Stale | CommitError::Fenced { .. } => {
             SubmitError::Store(StoreError::Corrupt("a new task's id is taken".to_owned()))
         }
+        // No step of a submission writes any.
+        CommitError::Sql(refused) => SubmitError::Store(StoreError::Corrupt(refused.to_string())),
     }
 }

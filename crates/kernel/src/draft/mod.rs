@@ -14,6 +14,7 @@ pub use operator::Decision;
 use crate::plan;
 use crate::record::{DbTime, StepRow, TaskRecord};
 use crate::saga::{self, Event, Illegal, State};
+use crate::sql::Sql;
 use crate::transition::{
     AttemptWrite, AuditEntry, Guard, IdempotencyWrite, LeaseChange, OutboxWrite, TaskWrite, Time, Transition,
 };
@@ -49,6 +50,7 @@ pub struct Draft {
     audit: Vec<AuditEntry>,
     outbox: Vec<OutboxWrite>,
     idempotency: Option<IdempotencyWrite>,
+    sql: Vec<Sql>,
 }
 
 /// What an event's audit entry says beyond the states.
@@ -107,6 +109,7 @@ impl Draft {
             audit: Vec::new(),
             outbox: Vec::new(),
             idempotency: None,
+            sql: Vec::new(),
         }
     }
 
@@ -234,6 +237,11 @@ impl Draft {
         self.idempotency = Some(write);
     }
 
+    /// Writes to tables of the user's own in the same transaction.
+    pub(crate) fn write_along(&mut self, sql: &[Sql]) {
+        self.sql.extend_from_slice(sql);
+    }
+
     /// Notes that a cancel was accepted now.
     pub(crate) fn mark_cancel_requested(&mut self) {
         self.cancel_requested = Time::In(std::time::Duration::ZERO);
@@ -306,6 +314,7 @@ impl Draft {
             outbox: self.outbox,
             events: Vec::new(),
             idempotency: self.idempotency,
+            sql: self.sql,
         };
         (guard, transition)
     }

@@ -8,8 +8,9 @@ use crate::engine::Engine;
 use crate::error::{ErrorClass, StepError, StepResult, panic_message};
 use crate::faults::FaultKind;
 use crate::progress::{self, Meter};
+use crate::sql::Sql;
 use crate::task::{Inputs, Run, StepCode, TaskType, output};
-use counterstep_contracts::{Direction, StoredFile, StoredFiles};
+use counterstep_contracts::{Direction, StoredFile, StoredFiles, UndoDecl};
 use futures::FutureExt;
 use futures::future::{Either, select};
 use serde_json::Value;
@@ -41,6 +42,8 @@ pub(crate) struct Ended {
     pub(crate) in_doubt: Option<CancelReason>,
     /// Objects were stored.
     pub(crate) stored: bool,
+    /// Written together with the success, and only then.
+    pub(crate) sql: Vec<Sql>,
 }
 
 /// Runs an order to its end.
@@ -67,6 +70,7 @@ pub(crate) async fn execute(engine: &Engine, task_type: &TaskType, order: Order)
             Direction::Forward => forward(code, &context, &inputs).await,
             Direction::Undo => undo(code, &context, own_output, &inputs).await,
         };
+        let result = result.and_then(|output| has_no_effect(task_type, at, &context).map(|()| output));
         match fault {
             Some(FaultKind::FailAfter) => Err(StepError::permanent("planted: fails after its work")),
             Some(FaultKind::FailTransiently) => Err(StepError::transient("planted: fails for now")),
@@ -94,7 +98,17 @@ pub(crate) async fn execute(engine: &Engine, task_type: &TaskType, order: Order)
         (Err(_), Some(_)) => Err(StepError::cancelled()),
         (result, _) => result,
     };
-    Ended { at, result, in_doubt, stored: context.objects().written() }
+    Ended { at, result, in_doubt, stored: context.objects().written(), sql: context.take_sql() }
+}
+
+/// Nobody undoes what a pure step has written.
+fn has_no_effect(task_type: &TaskType, at: usize, context: &StepContext) -> StepResult<()> {
+    if task_type.decl.steps[at].undo == UndoDecl::Pure && context.has_sql() {
+        return Err(StepError::permanent(
+            "a pure step writes to no table: take `#[pure]` away, and declare an undo or waive it",
+        ));
+    }
+    Ok(())
 }
 
 /// Ends with an error when the attempt has run too long, or has ignored its cancel token for too long.

@@ -128,11 +128,12 @@ impl<'a> ForwardTurn<'a> {
                 let mut ahead = self.look(Some(at)).await;
                 // What the step has just made is here.
                 ahead.missing.remove(&at);
-                let stored = ended.stored;
+                let (stored, sql) = (ended.stored, ended.sql);
                 let committed = self
                     .0
                     .change(|draft| {
                         draft.step_succeeded(at, output.clone(), stored)?;
+                        draft.write_along(&sql);
                         ahead.next(draft)
                     })
                     .await;
@@ -142,6 +143,7 @@ impl<'a> ForwardTurn<'a> {
                         let error = StepError::transient("its objects were condemned before it succeeded");
                         self.failed(at, error).await
                     }
+                    Err(ChangeError::Sql(refused)) => self.failed(at, refused.into()).await,
                     other => other,
                 }
             }

@@ -232,7 +232,7 @@ fn end_of(error: &ChangeError, task: counterstep_contracts::TaskId) -> TurnEnd {
             tracing::error!(%task, %error, "the turn ends without its result");
             TurnEnd::StoreDown
         }
-        ChangeError::Illegal(_) | ChangeError::KeyTaken | ChangeError::Condemned => {
+        ChangeError::Illegal(_) | ChangeError::KeyTaken | ChangeError::Condemned | ChangeError::Sql(_) => {
             tracing::error!(%task, %error, "the turn ends: its change is not acceptable");
             TurnEnd::Lost
         }

@@ -122,12 +122,19 @@ impl UndoTurn<'_> {
         let (back, stored) = (self.back(), ended.stored);
         match ended.result {
             Ok(_) => {
-                self.0
+                let sql = ended.sql;
+                let committed = self
+                    .0
                     .change(|draft| {
                         draft.undo_succeeded(at, stored)?;
+                        draft.write_along(&sql);
                         back.next(draft)
                     })
-                    .await
+                    .await;
+                match committed {
+                    Err(ChangeError::Sql(refused)) => self.failed(at, &refused.into(), alone, others).await,
+                    other => other,
+                }
             }
             Err(error) => self.failed(at, &error, alone, others).await,
         }

@@ -1,8 +1,9 @@
 //! TranscodeVideo with the real ffmpeg, on tiny videos that ffmpeg makes for the tests.
 
-use counterstep_kernel::Registry;
+use counterstep_kernel::turn::turn;
+use counterstep_kernel::{CancelToken, Engine, Registry};
 use counterstep_kernel::contracts::http::CancelOutcome;
-use counterstep_kernel::contracts::{AttemptProgress, Direction, StepStatus, TaskStatus};
+use counterstep_kernel::contracts::{AttemptProgress, Direction, Host, StepStatus, TaskStatus};
 use counterstep_kernel::faults::{Fault, FaultKind};
 use counterstep_tasks::TranscodeVideo;
 use counterstep_tasks::transcode_video::TranscodeVideoResponse;
@@ -172,6 +173,33 @@ async fn a_source_that_is_gone_is_fetched_again_beside_renditions_that_have_read
     assert_eq!(response.renditions.len(), 2);
     let trail = task.trail().await;
     assert!(trail.contains("probe_source rebuilt, render_720p ok"), "{trail}");
+    assert_eq!(trail.matches("render_480p ok").count(), 1, "{trail}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn another_worker_that_takes_over_in_the_middle_fetches_the_source_again_and_renders_only_what_is_missing() {
+    let task = Harness::embedded(transcoding()).submit(in_720p()).await;
+    let mut settings = (*task.engine.settings).clone();
+    settings.faults.push(Fault::at("render_720p", FaultKind::Hang));
+    let doomed = Engine::new(task.engine.ports.clone(), task.engine.registry.clone(), settings, "doomed");
+    let id = task.id;
+    let running = tokio::spawn(async move { turn(&doomed, Host::Worker, id, &CancelToken::new()).await });
+    eventually("the others to be done", || async {
+        let steps = task.record().await.steps;
+        let is = |name: &str, status| steps.iter().any(|row| row.name == name && row.status == status);
+        let done = is("render_480p", StepStatus::Completed) && is("make_thumbnail", StepStatus::Completed);
+        (done && is("render_720p", StepStatus::Running)).then_some(())
+    })
+    .await;
+    // Like SIGKILL; and the one that takes over has another disk.
+    running.abort();
+    let _ = running.await;
+    task.engine.ports.scratch.remove(task.id).await.expect("the scratch goes");
+    assert_eq!(task.run_to_rest().await, TaskStatus::Completed, "{}", task.trail().await);
+    task.assert_invariants().await;
+    let trail = task.trail().await;
+    let end = "render_720p in doubt, probe_source rebuilt, render_720p ok, store_manifest ok, completed";
+    assert!(trail.ends_with(end), "{trail}");
     assert_eq!(trail.matches("render_480p ok").count(), 1, "{trail}");
 }
 

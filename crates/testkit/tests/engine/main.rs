@@ -14,6 +14,7 @@ mod locks;
 mod manual;
 mod operator;
 mod overrides;
+mod own_tables;
 mod policies;
 mod probe;
 mod progress;

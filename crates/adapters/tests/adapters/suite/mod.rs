@@ -9,6 +9,7 @@ pub(crate) mod hints;
 pub(crate) mod idempotency;
 pub(crate) mod locks;
 pub(crate) mod objects;
+pub(crate) mod own_tables;
 pub(crate) mod queue;
 pub(crate) mod scratch;
 pub(crate) mod together;

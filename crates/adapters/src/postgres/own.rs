@@ -1,0 +1,85 @@
+//! Statements of steps, for tables that are the user's own: in one transaction with the change that they belong to. The
+//! one place with a transaction of several statements. Must not know what they are for.
+
+use super::commit;
+use super::fault::Fault;
+use super::pool::Lent;
+use super::statement::time;
+use counterstep_kernel::ports::{CommitError, Committed};
+use counterstep_kernel::transition::{Guard, Transition};
+use counterstep_kernel::{Sql, SqlRefused, SqlValue};
+use diesel::pg::Pg;
+use diesel::query_builder::{BoxedSqlQuery, SqlQuery};
+use diesel::sql_types::{BigInt, Binary, Bool, Double, Nullable, Text};
+
+/// What the connection is set to for our statements does not suit those of others.
+const SERVERS_CHOICE: &str = "SET LOCAL plan_cache_mode = auto; SET LOCAL enable_seqscan = on; \
+    SET LOCAL enable_hashjoin = on; SET LOCAL enable_mergejoin = on; SET LOCAL enable_bitmapscan = on";
+
+/// Writes the change and its statements, or nothing and says why.
+pub(super) async fn write(lent: &Lent, guard: Guard, transition: &Transition) -> Result<Committed, Fault> {
+    commit::look(lent, guard, transition).await?;
+    lent.run("BEGIN").await.map_err(Fault::of_a_read)?;
+    // The guard first: under it nobody else changes the task, and whoever is fenced touches no other table.
+    let written = commit::send(lent, guard, transition).await;
+    let now = match &written {
+        Ok(rows) => rows.first().map(|(now, _)| time(*now)),
+        Err(_) => None,
+    };
+    let Some(now) = now else {
+        // Nothing was committed, whatever became of the connection.
+        let written = written.map_err(Fault::of_a_read);
+        end(lent).await?;
+        return commit::judge(lent, guard, transition, written).await;
+    };
+    if let Err(fault) = execute_all(lent, &transition.sql).await {
+        end(lent).await?;
+        return Err(fault);
+    }
+    match lent.run("COMMIT").await {
+        Ok(()) => Ok(Committed { now }),
+        // A constraint that is looked at last.
+        Err(Fault::Violated { text, .. }) => Err(refused(text, false)),
+        Err(fault) => Err(fault),
+    }
+}
+
+/// Takes everything back. A connection on which that is not possible is of no use to anybody: it is closed, and the
+/// server takes it back.
+async fn end(lent: &Lent) -> Result<(), Fault> {
+    lent.run("ROLLBACK").await.map_err(|fault| {
+        lent.close_later();
+        fault.of_a_read()
+    })
+}
+
+async fn execute_all(lent: &Lent, statements: &[Sql]) -> Result<(), Fault> {
+    lent.run(SERVERS_CHOICE).await.map_err(Fault::of_a_read)?;
+    for sql in statements {
+        let words = |text: String| format!("`{}`: {text}", sql.text());
+        let changed = lent.count(query(sql)).await.map_err(|fault| match fault {
+            Fault::Violated { text, .. } | Fault::Corrupt(text) => refused(words(text), false),
+            // The server lives. A lock that was held too long, a deadlock, a table that is not there: it does not tell us
+            // which in a way that holds in every language, and the retry policy bounds what comes of it.
+            Fault::Unavailable(text) => refused(words(text), true),
+            Fault::Lost(text) => Fault::Unavailable(text),
+            Fault::Refused(refusal) => Fault::Refused(refusal),
+        })?;
+        sql.check(changed as u64).map_err(CommitError::Sql)?;
+    }
+    Ok(())
+}
+
+fn refused(text: String, may_pass: bool) -> Fault {
+    CommitError::Sql(SqlRefused { text, may_pass }).into()
+}
+
+fn query(sql: &Sql) -> BoxedSqlQuery<'static, Pg, SqlQuery> {
+    sql.values().iter().cloned().fold(diesel::sql_query(sql.text()).into_boxed(), |query, value| match value {
+        SqlValue::Bool(value) => query.bind::<Nullable<Bool>, _>(value),
+        SqlValue::Int(value) => query.bind::<Nullable<BigInt>, _>(value),
+        SqlValue::Float(value) => query.bind::<Nullable<Double>, _>(value),
+        SqlValue::Text(value) => query.bind::<Nullable<Text>, _>(value),
+        SqlValue::Bytes(value) => query.bind::<Nullable<Binary>, _>(value),
+    })
+}

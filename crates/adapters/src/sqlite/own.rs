@@ -1,0 +1,59 @@
+//! Statements of steps, for tables that are the user's own: in the transaction of the change that they belong to. Must not
+//! know what they are for.
+
+use super::fault::{Fault, is_busy};
+use counterstep_kernel::ports::CommitError;
+use counterstep_kernel::{Sql, SqlRefused, SqlValue};
+use diesel::result::{DatabaseErrorKind, Error as DieselError};
+use diesel::sql_types::{BigInt, Binary, Bool, Double, Nullable, Text};
+use diesel::sqlite::Sqlite;
+use diesel::{RunQueryDsl, SqliteConnection};
+
+/// Executes them in order, or says which one was refused.
+pub(super) fn execute_all(connection: &mut SqliteConnection, statements: &[Sql]) -> Result<(), Fault> {
+    for sql in statements {
+        let query = diesel::sql_query(places(sql.text())).into_boxed::<Sqlite>();
+        let query = sql.values().iter().cloned().fold(query, |query, value| match value {
+            SqlValue::Bool(value) => query.bind::<Nullable<Bool>, _>(value),
+            SqlValue::Int(value) => query.bind::<Nullable<BigInt>, _>(value),
+            SqlValue::Float(value) => query.bind::<Nullable<Double>, _>(value),
+            SqlValue::Text(value) => query.bind::<Nullable<Text>, _>(value),
+            SqlValue::Bytes(value) => query.bind::<Nullable<Binary>, _>(value),
+        });
+        let changed = query.execute(connection).map_err(|error| {
+            let may_pass = is_busy(&error);
+            CommitError::Sql(SqlRefused { text: format!("`{}`: {error}", sql.text()), may_pass })
+        })?;
+        sql.check(changed as u64).map_err(CommitError::Sql)?;
+    }
+    Ok(())
+}
+
+/// What the COMMIT of a change with statements came to: a constraint that is looked at last is a refusal like any other.
+pub(super) fn of_the_commit(fault: Fault) -> Fault {
+    match fault {
+        Fault::Sql(DieselError::DatabaseError(DatabaseErrorKind::ForeignKeyViolation, text)) => {
+            CommitError::Sql(SqlRefused { text: text.message().to_owned(), may_pass: false }).into()
+        }
+        other => other,
+    }
+}
+
+/// `$1` as SQLite writes it: `?1`. (To SQLite `$1` is a name, numbered by its first appearance.)
+fn places(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text.chars().peekable();
+    while let Some(c) = rest.next() {
+        let is_place = c == '$' && rest.peek().is_some_and(char::is_ascii_digit);
+        out.push(if is_place { '?' } else { c });
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn places_are_numbered() {
+        assert_eq!(super::places("a = $2 AND b = $10 AND c = '$x'"), "a = ?2 AND b = ?10 AND c = '$x'");
+    }
+}

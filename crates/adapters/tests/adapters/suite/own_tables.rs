@@ -1,0 +1,150 @@
+//! Statements of steps for tables of the user's own: with the change that they belong to, or not at all.
+
+use super::changes::*;
+use counterstep_contracts::{Epoch, Outcome};
+use counterstep_kernel::ports::{CommitError, Ports, Store};
+use counterstep_kernel::record::TaskRecord;
+use counterstep_kernel::transition::{Guard, Transition};
+use counterstep_kernel::{Sql, SqlRefused};
+use futures::future::join_all;
+
+const TABLE: Sql = Sql::new(
+    "CREATE TABLE IF NOT EXISTS own_ledger (id TEXT PRIMARY KEY, cents BIGINT NOT NULL CHECK (cents >= 0), \
+     small INTEGER, share DOUBLE PRECISION, open BOOLEAN, note TEXT)",
+);
+
+/// A change of a claimed task that also does this.
+fn with(record: &TaskRecord, statements: impl IntoIterator<Item = Sql>) -> Transition {
+    Transition { sql: statements.into_iter().collect(), ..after(record) }
+}
+
+async fn write(store: &dyn Store, statements: impl IntoIterator<Item = Sql>) -> Result<(), CommitError> {
+    let record = claimed(store, MINUTE).await;
+    commit(store, leased(&record), &with(&record, statements)).await.map(|_| ())
+}
+
+async fn begin(store: &dyn Store) {
+    write(store, [TABLE]).await.expect("a table of one's own");
+}
+
+fn insert(id: &str, cents: i64) -> Sql {
+    Sql::new("INSERT INTO own_ledger (id, cents) VALUES ($1, $2)").bind(id).bind(cents).rows(1)
+}
+
+/// Whether there is such a row: a statement that changes nothing says so.
+async fn has(store: &dyn Store, id: &str, cents: i64) -> bool {
+    let same = "UPDATE own_ledger SET cents = $2 WHERE id = $1 AND cents = $2";
+    write(store, [Sql::new(same).bind(id).bind(cents).rows(1)]).await.is_ok()
+}
+
+fn refusal(result: Result<(), CommitError>) -> SqlRefused {
+    match result {
+        Err(CommitError::Sql(refused)) => refused,
+        other => panic!("expected a refusal of a statement: {other:?}"),
+    }
+}
+
+pub(crate) async fn statements_are_written_with_their_change(ports: &Ports) {
+    let store = &*ports.store;
+    begin(store).await;
+    let record = claimed(store, MINUTE).await;
+    let takes = Sql::new("UPDATE own_ledger SET cents = cents - $1 WHERE id = $2 AND cents >= $1");
+    let change = with(&record, [insert("a", 100), takes.bind(30).bind("a").rows(1)]);
+    commit(store, leased(&record), &change).await.unwrap();
+    assert_eq!(load(store, record.task.id).await.task.rev, record.task.rev.next());
+    assert!(has(store, "a", 70).await);
+}
+
+pub(crate) async fn whoever_is_fenced_or_stale_writes_to_no_table(ports: &Ports) {
+    let store = &*ports.store;
+    begin(store).await;
+    let record = claimed(store, MINUTE).await;
+    let change = with(&record, [insert("fenced", 1)]);
+    let fenced = commit(store, Guard::Lease { epoch: Epoch(0), rev: record.task.rev }, &change).await;
+    assert!(matches!(fenced, Err(CommitError::Fenced { .. })), "{fenced:?}");
+    commit(store, leased(&record), &after(&record)).await.unwrap();
+    let stale = commit(store, leased(&record), &change).await;
+    assert!(matches!(stale, Err(CommitError::Stale)), "{stale:?}");
+    assert!(!has(store, "fenced", 1).await);
+}
+
+pub(crate) async fn a_statement_that_is_refused_takes_all_of_the_change_along(ports: &Ports) {
+    let store = &*ports.store;
+    begin(store).await;
+    let record = claimed(store, MINUTE).await;
+    let guard = leased(&record);
+    let tried =
+        async |statements: Vec<Sql>| refusal(commit(store, guard, &with(&record, statements)).await.map(|_| ()));
+
+    let negative = tried(vec![insert("b", 5), insert("c", -5)]).await;
+    assert!(!negative.may_pass && negative.text.contains("INSERT INTO own_ledger"), "{negative:?}");
+    let twice = tried(vec![insert("b", 5), insert("b", 5)]).await;
+    assert!(!twice.may_pass, "{twice:?}");
+    let nobody = Sql::new("UPDATE own_ledger SET cents = 0 WHERE id = $1").bind("nobody").rows(1);
+    let nobody = tried(vec![insert("b", 5), nobody]).await;
+    assert!(!nobody.may_pass && nobody.text.contains("changed 0 rows; it must change 1"), "{nobody:?}");
+    let nonsense = tried(vec![insert("b", 5), Sql::new("UPDATE no_such_table SET x = 1")]).await;
+    assert!(nonsense.text.contains("no_such_table"), "{nonsense:?}");
+
+    assert_eq!(load(store, record.task.id).await.task, record.task, "the task is as it was");
+    // The connection is fit for the next one.
+    commit(store, guard, &with(&record, [insert("b", 6)])).await.unwrap();
+    assert!(has(store, "b", 6).await);
+}
+
+pub(crate) async fn values_of_every_type_arrive(ports: &Ports) {
+    let store = &*ports.store;
+    begin(store).await;
+    let hostile = "x'); DROP TABLE own_ledger; --";
+    let all = Sql::new("INSERT INTO own_ledger (id, cents, small, share, open, note) VALUES ($1, $2, $3, $4, $5, $6)")
+        .bind(hostile)
+        .bind(i64::MAX)
+        .bind(7_i32)
+        .bind(0.5)
+        .bind(true)
+        .bind(None::<String>);
+    let found = Sql::new(
+        "UPDATE own_ledger SET cents = 1 WHERE id = $1 AND cents = $2 AND small = $3 AND share = $4 AND open = $5 \
+         AND note IS NULL",
+    )
+    .bind(hostile)
+    .bind(i64::MAX)
+    .bind(7_i32)
+    .bind(0.5)
+    .bind(true)
+    .rows(1);
+    write(store, [all, found]).await.unwrap();
+}
+
+pub(crate) async fn a_condemned_attempt_writes_to_no_table(ports: &Ports) {
+    use counterstep_kernel::ports::IntentOp;
+    let store = &*ports.store;
+    begin(store).await;
+    let record = claimed(store, std::time::Duration::ZERO).await;
+    let mut change = after(&record);
+    change.attempts = vec![start(1, Epoch(1), std::time::Duration::ZERO)];
+    commit(store, leased(&record), &change).await.unwrap();
+    let overdue = store.intents(IntentOp::Overdue { limit: 100 }).await.unwrap();
+    store.intents(IntentOp::Condemn(overdue)).await.unwrap();
+    let record = load(store, record.task.id).await;
+    let mut change = with(&record, [insert("late", 1)]);
+    change.attempts = vec![end(1, Outcome::Succeeded, true)];
+    let late = commit(store, leased(&record), &change).await;
+    assert!(matches!(late, Err(CommitError::Condemned)), "{late:?}");
+    assert!(!has(store, "late", 1).await);
+}
+
+pub(crate) async fn of_many_takers_only_as_many_succeed_as_there_is(ports: &Ports) {
+    let store = &*ports.store;
+    begin(store).await;
+    write(store, [insert("stock", 7)]).await.unwrap();
+    let take = || {
+        let text = "UPDATE own_ledger SET cents = cents - 1 WHERE id = 'stock' AND cents >= 1";
+        write(store, [Sql::new(text).rows(1)])
+    };
+    let taken = join_all((0..20).map(|_| take())).await;
+    let (got, refused): (Vec<_>, Vec<_>) = taken.into_iter().partition(Result::is_ok);
+    assert_eq!(got.len(), 7);
+    assert!(refused.into_iter().all(|refused| !refusal(refused).may_pass));
+    assert!(has(store, "stock", 0).await);
+}
