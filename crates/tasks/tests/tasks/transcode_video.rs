@@ -1,10 +1,10 @@
 //! TranscodeVideo with the real ffmpeg, on tiny videos that ffmpeg makes for the tests.
 
-use counterstep_kernel::turn::turn;
-use counterstep_kernel::{CancelToken, Engine, Registry};
 use counterstep_kernel::contracts::http::CancelOutcome;
 use counterstep_kernel::contracts::{AttemptProgress, Direction, Host, StepStatus, TaskStatus};
 use counterstep_kernel::faults::{Fault, FaultKind};
+use counterstep_kernel::turn::turn;
+use counterstep_kernel::{CancelToken, Engine, Registry};
 use counterstep_tasks::TranscodeVideo;
 use counterstep_tasks::transcode_video::TranscodeVideoResponse;
 use counterstep_testkit::site::eventually;
