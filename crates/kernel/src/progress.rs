@@ -45,9 +45,25 @@ pub(crate) struct Board {
 #[derive(Debug, Default)]
 struct Said {
     /// Never more than the task has steps.
-    steps: BTreeMap<String, AttemptProgress>,
+    steps: BTreeMap<String, Word>,
     /// Grows with each telling.
     seq: u64,
+}
+
+/// What one attempt has said last. Said far more often than told, so nothing is written out before it is told.
+#[derive(Debug, Clone, Copy)]
+struct Word {
+    direction: Direction,
+    attempt: Attempt,
+    done: u64,
+    total: u64,
+    at: DbTime,
+}
+
+impl From<Word> for AttemptProgress {
+    fn from(Word { direction, attempt, done, total, at }: Word) -> Self {
+        Self { direction, attempt, done, total, at: rfc3339(at) }
+    }
 }
 
 impl Board {
@@ -84,7 +100,8 @@ impl Board {
             return None;
         }
         said.seq += 1;
-        Some(TaskProgress { task: self.task, epoch: self.epoch, seq: said.seq, steps: said.steps.clone() })
+        let steps = said.steps.iter().map(|(step, word)| (step.clone(), (*word).into())).collect();
+        Some(TaskProgress { task: self.task, epoch: self.epoch, seq: said.seq, steps })
     }
 
     /// Tells what is new, until it is dropped. Each telling has everything, so that one that was lost, or was followed
@@ -134,8 +151,13 @@ impl Meter {
         let Some(place) = &self.0 else { return };
         let place = place.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(Place { board, step, direction, attempt }) = &*place else { return };
-        let (direction, attempt, at) = (*direction, *attempt, rfc3339(board.now()));
-        board.open().steps.insert(step.clone(), AttemptProgress { direction, attempt, done, total, at });
+        let word = Word { direction: *direction, attempt: *attempt, done, total, at: board.now() };
+        let mut said = board.open();
+        match said.steps.get_mut(step) {
+            Some(last) => *last = word,
+            None => drop(said.steps.insert(step.clone(), word)),
+        }
+        drop(said);
         board.news.notify_one();
     }
 

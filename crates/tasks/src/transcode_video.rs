@@ -48,12 +48,17 @@ pub struct TranscodeVideoResponse {
 }
 
 /// The preview.
-#[derive(Clone, Serialize, Deserialize)]
+#[derive(Serialize, Deserialize)]
 pub struct Thumbnail(pub StoredFile);
 
 /// The list of the results.
-#[derive(Clone, Serialize, Deserialize)]
-pub struct Manifest(pub StoredFile);
+#[derive(Serialize, Deserialize)]
+pub struct Manifest {
+    /// As it is stored.
+    pub file: StoredFile,
+    /// What it lists, from small to large.
+    pub renditions: Vec<Rendition>,
+}
 
 /// Copying from the object store: it may be back in a moment.
 pub const FETCH_RETRY: RetryPolicy = RetryPolicy::exponential("500ms").max_retries(4);
@@ -147,17 +152,19 @@ impl TranscodeVideo {
         thumbnail: &Thumbnail,
     ) -> StepResult<Manifest> {
         let renditions = [render_as_is, render_480p, render_720p, render_1080p, render_2160p];
+        let renditions: Vec<_> = renditions.into_iter().flatten().cloned().collect();
         let list = ManifestList {
             duration_ms: source.duration_ms,
             width: source.width,
             height: source.height,
-            renditions: renditions.into_iter().flatten().collect(),
+            renditions: &renditions,
             thumbnail: &thumbnail.0,
         };
         let text = serde_json::to_vec_pretty(&list).permanent("writing the manifest")?;
         let body = futures::stream::once(async move { Ok(text.into()) }).boxed();
         let name = media::name_of(req, "manifest.json");
-        Ok(Manifest(ctx.objects().put("processed-videos", &name, "application/json", body).await?))
+        let file = ctx.objects().put("processed-videos", &name, "application/json", body).await?;
+        Ok(Manifest { file, renditions })
     }
 
     /// Renditions, pictures and lists alike: everything that any attempt of the step has stored.
@@ -185,24 +192,14 @@ impl TranscodeVideo {
         wanted(req, source, Size::P2160)
     }
 
-    fn respond(
-        source: &Source,
-        render_as_is: Option<&Rendition>,
-        render_480p: Option<&Rendition>,
-        render_720p: Option<&Rendition>,
-        render_1080p: Option<&Rendition>,
-        render_2160p: Option<&Rendition>,
-        thumbnail: &Thumbnail,
-        manifest: &Manifest,
-    ) -> TranscodeVideoResponse {
-        let renditions = [render_as_is, render_480p, render_720p, render_1080p, render_2160p];
+    fn respond(source: &Source, thumbnail: &Thumbnail, manifest: &Manifest) -> TranscodeVideoResponse {
         TranscodeVideoResponse {
             duration_ms: source.duration_ms,
             width: source.width,
             height: source.height,
-            renditions: renditions.into_iter().flatten().cloned().collect(),
+            renditions: manifest.renditions.clone(),
             thumbnail: thumbnail.0.clone(),
-            manifest: manifest.0.clone(),
+            manifest: manifest.file.clone(),
         }
     }
 }
@@ -212,7 +209,7 @@ struct ManifestList<'a> {
     duration_ms: Option<u64>,
     width: u32,
     height: u32,
-    renditions: Vec<&'a Rendition>,
+    renditions: &'a [Rendition],
     thumbnail: &'a StoredFile,
 }
 
