@@ -7,7 +7,7 @@ use counterstep_tests::place::Place;
 use counterstep_tests::rows::Rows;
 use counterstep_tests::sample::Sample;
 use counterstep_tests::services::{self, QUICK};
-use counterstep_tests::wait::{LATER, until};
+use counterstep_tests::wait::{LATER, SOON, until};
 use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
@@ -94,6 +94,7 @@ async fn a_dry_run_changes_nothing_and_a_pass_then_does_what_it_said() {
     assert_eq!(after, before, "rows changed under a dry run");
     assert_eq!(rows.objects().await, objects, "objects changed under a dry run");
     drop(rows);
+
     // The first process on a file after a crash may move rows from the log to their place; the next one has no excuse.
     reconciler(&place, "--dry-run").assert_code(0);
     let before = digests(&place.data());
