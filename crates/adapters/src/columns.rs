@@ -1,6 +1,7 @@
 //! The way of values between the columns of a table and the kernel's types, the same for every database with tables.
 //! Knows no database; must not repair what it cannot read.
 
+use counterstep_kernel::record::UndoGoal;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::fmt::Display;
@@ -16,6 +17,51 @@ impl Unreadable {
     fn of(column: &str, error: impl Display) -> Self {
         Self(format!("{column}: {error}"))
     }
+}
+
+/// What to do about a column that cannot be read.
+#[derive(Debug)]
+pub(crate) enum Care {
+    /// Refuse the row.
+    Strict,
+    /// Go on with something in its place, and note which it was.
+    Salvage(Vec<String>),
+}
+
+impl Care {
+    /// What was read, or what stands in its place.
+    pub(crate) fn or<T>(&mut self, read: Result<T, Unreadable>, instead: T) -> Result<T, Unreadable> {
+        match (read, self) {
+            (Err(Unreadable(text)), Self::Salvage(noted)) => {
+                noted.push(text);
+                Ok(instead)
+            }
+            (read, _) => read,
+        }
+    }
+
+    /// What was noted.
+    pub(crate) fn noted(self) -> Vec<String> {
+        match self {
+            Self::Strict => Vec::new(),
+            Self::Salvage(noted) => noted,
+        }
+    }
+}
+
+/// The goal of an undo from its column.
+pub(crate) fn goal(text: Option<&str>) -> Result<Option<UndoGoal>, Unreadable> {
+    match text {
+        None => Ok(None),
+        Some("failed") => Ok(Some(UndoGoal::Failed)),
+        Some("cancelled") => Ok(Some(UndoGoal::Cancelled)),
+        Some(other) => Err(Unreadable::of("goal", format_args!("`{other}` is no UndoGoal"))),
+    }
+}
+
+/// A value from its JSON column, which may be empty.
+pub(crate) fn read_some_json<T: DeserializeOwned>(column: &str, text: Option<&str>) -> Result<Option<T>, Unreadable> {
+    text.map(|text| read_json(column, text)).transpose()
 }
 
 /// An enum, or an id, from its column.

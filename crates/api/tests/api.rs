@@ -4,6 +4,8 @@
 mod breakers;
 #[path = "api/cancels.rs"]
 mod cancels;
+#[path = "api/edges.rs"]
+mod edges;
 #[path = "api/framing.rs"]
 mod framing;
 #[path = "api/idempotency.rs"]
@@ -16,6 +18,8 @@ mod reading;
 mod reply;
 #[path = "api/results.rs"]
 mod results;
+#[path = "api/script.rs"]
+mod script;
 #[path = "api/signals.rs"]
 mod signals;
 #[path = "api/site.rs"]

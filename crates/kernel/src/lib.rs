@@ -28,6 +28,7 @@ pub mod policies;
 pub mod policy;
 pub mod ports;
 pub mod progress;
+mod quarantine;
 pub mod record;
 pub mod recovery;
 pub mod relay;

@@ -175,11 +175,24 @@ pub struct IdempotencyRow {
     pub finished: Option<(String, Value)>,
 }
 
-/// The durable truth. Ten methods, each atomic.
+/// A task of which not everything can be read.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Salvaged {
+    /// What can be: its state, and that of its steps. In place of a value that is none stands `Null` or nothing; a step
+    /// whose state is unreadable is in doubt.
+    pub record: TaskRecord,
+    /// What cannot be, and why, by column. Nothing: it is whole.
+    pub unreadable: Vec<String>,
+}
+
+/// The durable truth. Eleven methods, each atomic.
 #[async_trait]
 pub trait Store: Send + Sync + Debug {
     /// A task with its steps; `None`: there is none.
     async fn load(&self, task: TaskId) -> Result<Option<TaskRecord>, StoreError>;
+
+    /// A task as far as it can be read. An error where not even its state can be.
+    async fn salvage(&self, task: TaskId) -> Result<Option<Salvaged>, StoreError>;
 
     /// The one door: writes a change whole, or not at all.
     async fn commit(&self, guard: Guard, transition: &Transition) -> Result<Committed, CommitError>;

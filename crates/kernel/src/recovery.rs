@@ -4,6 +4,7 @@
 use crate::draft::As;
 use crate::engine::{ChangeError, Engine};
 use crate::ports::{Due, DueTask, StoreError};
+use crate::quarantine::{Quarantine, fits};
 use counterstep_contracts::TaskId;
 use futures::future::BoxFuture;
 
@@ -35,6 +36,8 @@ pub struct Recovered {
     pub moved_on: Vec<TaskId>,
     /// Left to processes that know their type.
     pub unknown: Vec<TaskId>,
+    /// Cannot be read: parked for a person.
+    pub quarantined: Vec<TaskId>,
     /// Failed, with the reason; they do not stop the others.
     pub failed: Vec<(TaskId, String)>,
 }
@@ -62,6 +65,7 @@ impl Engine {
                         Ok(TakeBack::Taken) => done.taken_back.push(task),
                         Ok(TakeBack::MovedOn) => done.moved_on.push(task),
                         Ok(TakeBack::Unknown) => done.unknown.push(task),
+                        Ok(TakeBack::Quarantined) => done.quarantined.push(task),
                         Err(error) => {
                             tracing::error!(%task, %error, "a lost task could not be taken back");
                             done.failed.push((task, error.to_string()));
@@ -74,9 +78,17 @@ impl Engine {
     }
 
     async fn take_back(&self, task: TaskId) -> Result<TakeBack, ChangeError> {
-        let Some(record) = self.ports.store.load(task).await? else { return Ok(TakeBack::MovedOn) };
+        let record = match self.ports.store.load(task).await {
+            Ok(Some(record)) => record,
+            Ok(None) => return Ok(TakeBack::MovedOn),
+            Err(StoreError::Corrupt(_)) => return self.park(task).await,
+            Err(error) => return Err(error.into()),
+        };
         // Its definition may be another one than that of the type known here.
         let Some(task_type) = self.registry.of(&record.task) else { return Ok(TakeBack::Unknown) };
+        if !fits(&task_type, &record) {
+            return self.park(task).await;
+        }
         let changed = self.change(&task_type, record, As::Anyone, |draft| {
             // Its owner came back to life, or another sweep was faster.
             if !draft.record().lease_has_expired() {
@@ -91,6 +103,14 @@ impl Engine {
         }
         Ok(taken)
     }
+
+    async fn park(&self, task: TaskId) -> Result<TakeBack, ChangeError> {
+        Ok(match self.quarantine(task).await? {
+            Quarantine::Parked(_) => TakeBack::Quarantined,
+            Quarantine::MovedOn => TakeBack::MovedOn,
+            Quarantine::Unknown => TakeBack::Unknown,
+        })
+    }
 }
 
 /// What became of a take-back.
@@ -99,4 +119,5 @@ enum TakeBack {
     Taken,
     MovedOn,
     Unknown,
+    Quarantined,
 }

@@ -44,6 +44,8 @@ pub struct Report {
     pub taken_back: usize,
     /// Lost tasks of types that this process does not know.
     pub unknown: usize,
+    /// Lost tasks that cannot be read: parked for a person.
+    pub quarantined: usize,
     /// Messages relayed.
     pub relayed: u64,
     /// Prefixes of attempts that were swept.
@@ -64,7 +66,11 @@ impl fmt::Display for Report {
             self.objects,
             self.prefixes,
             self.failed.len()
-        )
+        )?;
+        if self.quarantined > 0 {
+            write!(f, ", {} unreadable tasks parked", self.quarantined)?;
+        }
+        Ok(())
     }
 }
 
@@ -124,6 +130,7 @@ pub fn execute<'a>(
         Ok(Report {
             taken_back: recovered.taken_back.len(),
             unknown: recovered.unknown.len(),
+            quarantined: recovered.quarantined.len(),
             relayed,
             prefixes: swept.prefixes,
             objects: swept.objects,

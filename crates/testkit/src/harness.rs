@@ -56,6 +56,13 @@ impl Harness {
         self
     }
 
+    /// The host is lost in the first attempt of the step, before its work.
+    #[must_use]
+    pub fn crash_before(mut self, step: &str) -> Self {
+        self.crash_at = Some(Fault::at(step, FaultKind::HangBefore).on_attempt(1));
+        self
+    }
+
     /// The host is lost in the first attempt of the step's undo.
     #[must_use]
     pub fn crash_in_undo_of(mut self, step: &str) -> Self {

@@ -1,19 +1,34 @@
-//! Every fault at every step of a task type, one after another, each with a clean slate afterwards: one line a type.
+//! Every fault at every step of a task type, each with a clean slate: one line a type.
 
 use crate::form::Form;
-use crate::harness::Harness;
-use counterstep_contracts::{Host, StepStatus, TaskStatus};
-use counterstep_kernel::Registry;
+use crate::harness::{Harness, TestTask};
+use counterstep_contracts::{Host, OnExhausted, TaskStatus, UndoDecl};
 use counterstep_kernel::faults::{Fault, FaultKind};
+use counterstep_kernel::turn::{TurnEnd, turn};
+use counterstep_kernel::{CancelToken, Registry, TaskType};
+use futures::future::{BoxFuture, FutureExt};
+use futures::{StreamExt, stream};
 use std::time::Duration;
 
-/// Runs the task of a registry's only type once for each fault at each of its worker steps, and checks the outcome,
-/// the invariants, and that nothing is left that no row refers to.
+/// Runs at a time: most of them wait for a lease or a limit.
+const AT_ONCE: usize = 4;
+
+/// A fault that hangs does so until this limit, also where a step declares one of its own.
+const LIMIT: Duration = Duration::from_millis(700);
+
+type Run = BoxFuture<'static, ()>;
+
+/// Runs the task of a registry's only type once for each fault at each of its steps, and at each of their undos, and
+/// checks the outcome, the invariants, that nothing is left that no row refers to, and that a message which comes again
+/// changes nothing.
+///
+/// Steps whose files arrive with the request, pure steps at the head, and steps that wait run no code that a fault could
+/// strike. With another form than the one that leads through all steps, those that are skipped are not struck either.
 ///
 /// # Panics
 /// When a run does not come out as it must; the message names fault and step.
 pub async fn every_fault(registry: fn() -> Registry, form: fn() -> Form) {
-    every_fault_within(registry, form, Duration::from_millis(700)).await;
+    every_fault_within(registry, form, LIMIT).await;
 }
 
 /// The same for steps that take their time: a fault that hangs is ended after `longest`, and so is everything else.
@@ -22,52 +37,153 @@ pub async fn every_fault(registry: fn() -> Registry, form: fn() -> Form) {
 /// As [`every_fault`].
 pub async fn every_fault_within(registry: fn() -> Registry, form: fn() -> Form, longest: Duration) {
     let task_type = *registry().iter().next().expect("a task type");
-    let compensates =
-        |at: usize| task_type.decl.steps[at].on_exhausted == counterstep_contracts::OnExhausted::Compensate;
-    let task = Harness::embedded(registry()).submit(form()).await;
-    assert_eq!(task.run_to_rest().await, TaskStatus::Completed, "without a fault");
-    task.assert_invariants().await;
-    task.assert_no_orphans().await;
-    let rows = task.record().await.steps;
-    // A step that waits, or that the form has skipped, runs no code that a fault could strike.
-    let steps: Vec<_> = task_type
-        .decl
-        .steps
-        .iter()
-        .enumerate()
-        .filter(|(at, step)| {
-            step.host == Host::Worker && step.waits.is_none() && rows[*at].status != StepStatus::Skipped
-        })
-        .collect();
-    for (at, step) in steps {
-        let name = step.name;
-        for kind in [FaultKind::FailBefore, FaultKind::FailAfter] {
-            if compensates(at) {
-                let task = Harness::embedded(registry()).fault(Fault::at(name, kind)).submit(form()).await;
-                assert_eq!(task.run_to_rest().await, TaskStatus::Failed, "{kind:?} at {name}");
-                task.assert_invariants().await;
-                task.assert_no_orphans().await;
-                task.assert_no_objects().await;
-            }
+    let calm = Harness::embedded(registry()).submit(form()).await;
+    assert_eq!(calm.run_to_rest().await, TaskStatus::Completed, "without a fault");
+    check(&calm, "no fault").await;
+    calm.assert_no_orphans().await;
+    let ran = calm.record().await.steps.iter().map(|row| row.attempts.0 > 0).collect::<Vec<_>>();
+    let received =
+        calm.history().await.attempts.iter().filter(|row| row.epoch.0 == 0).map(|row| row.step).collect::<Vec<_>>();
+
+    let mut runs: Vec<Run> = Vec::new();
+    for (at, step) in task_type.decl.steps.iter().enumerate() {
+        let ahead = step.host == Host::Api && step.undo == UndoDecl::Pure;
+        if step.waits.is_some() || ahead || !ran[at] || received.contains(&step.no) {
+            continue;
         }
-        // Once only: whether another attempt follows is the policy's business, the outcome must fit either way.
-        for kind in [FaultKind::FailTransiently, FaultKind::Panic, FaultKind::Hang] {
-            let fault = Fault::at(name, kind).on_attempt(1);
-            let task = Harness::embedded(registry())
-                // Also where a step declares a limit of its own: a fault hangs until the limit.
-                .settings(|settings| settings.longest_attempt = Some(longest))
-                .fault(fault)
-                .submit(form())
-                .await;
-            let follows = step.retry.policy.max_retries > 0 || step.fallback.is_some();
-            let expected = if follows { TaskStatus::Completed } else { TaskStatus::Failed };
-            assert_eq!(task.run_to_rest().await, expected, "{kind:?} once at {name}");
-            task.assert_invariants().await;
-            task.assert_no_orphans().await;
+        forward(&mut runs, (registry, longest), form, task_type, at);
+        if matches!(step.undo, UndoDecl::BuiltIn | UndoDecl::Function { .. }) {
+            backward(&mut runs, (registry, longest), form, task_type, at);
         }
-        let task = Harness::embedded(registry()).crash_at(name).submit(form()).await;
-        assert_eq!(task.run_to_rest().await, TaskStatus::Completed, "a lost host at {name}");
-        task.assert_invariants().await;
-        task.assert_no_orphans().await;
     }
+    // What is slow is slow because it works, and works on all processors.
+    let at_once = if longest > LIMIT { AT_ONCE / 2 } else { AT_ONCE };
+    stream::iter(runs).buffer_unordered(at_once).collect::<()>().await;
+}
+
+/// Invariants, and what a repetition does.
+async fn check(task: &TestTask, what: &str) {
+    task.assert_invariants().await;
+    let before = task.record().await.task;
+    for host in [Host::Api, Host::Worker] {
+        let end = turn(&task.engine, host, task.id, &CancelToken::new()).await;
+        assert_eq!(end, TurnEnd::Rests(before.status), "a repeated message after {what}");
+    }
+    let after = task.record().await.task;
+    assert_eq!((after.rev, after.audit_seq), (before.rev, before.audit_seq), "a repeated message after {what}");
+}
+
+fn forward(
+    runs: &mut Vec<Run>,
+    (registry, longest): (fn() -> Registry, Duration),
+    form: fn() -> Form,
+    task_type: TaskType,
+    at: usize,
+) {
+    let step = &task_type.decl.steps[at];
+    let name = step.name;
+    let falls_back = step.fallback.is_some();
+    if step.on_exhausted == OnExhausted::Compensate {
+        for kind in [FaultKind::FailBefore, FaultKind::FailHalfWay, FaultKind::FailAfter] {
+            runs.push(
+                async move {
+                    let task = Harness::embedded(registry()).fault(Fault::at(name, kind)).submit(form()).await;
+                    let what = format!("{kind:?} at {name}");
+                    assert_eq!(task.run_to_rest().await, TaskStatus::Failed, "{what}");
+                    check(&task, &what).await;
+                    task.assert_no_orphans().await;
+                    task.assert_no_objects().await;
+                }
+                .boxed(),
+            );
+        }
+    }
+    // Once only: whether another attempt follows is the policy's business, the outcome must fit either way.
+    let follows = step.retry.policy.max_retries > 0 || falls_back;
+    let expected = if follows { TaskStatus::Completed } else { TaskStatus::Failed };
+    for kind in [FaultKind::FailTransiently, FaultKind::Panic, FaultKind::HangBefore, FaultKind::Hang] {
+        if !follows && step.on_exhausted != OnExhausted::Compensate {
+            continue;
+        }
+        runs.push(
+            async move {
+                let what = format!("{kind:?} once at {name}");
+                let task = limited(registry, longest).fault(Fault::at(name, kind).on_attempt(1)).submit(form()).await;
+                assert_eq!(task.run_to_rest().await, expected, "{what}");
+                check(&task, &what).await;
+                task.assert_no_orphans().await;
+            }
+            .boxed(),
+        );
+    }
+    // A host that is lost after a step was committed is one that is lost before the work of the next one.
+    for before in [true, false] {
+        runs.push(
+            async move {
+                let what = format!("a host lost at {name}, before its work: {before}");
+                let harness = Harness::embedded(registry());
+                let harness = if before { harness.crash_before(name) } else { harness.crash_at(name) };
+                let task = harness.submit(form()).await;
+                assert_eq!(task.run_to_rest().await, TaskStatus::Completed, "{what}");
+                check(&task, &what).await;
+                task.assert_no_orphans().await;
+            }
+            .boxed(),
+        );
+    }
+}
+
+/// The step does its work and fails, and then something goes wrong with its undo.
+fn backward(
+    runs: &mut Vec<Run>,
+    (registry, longest): (fn() -> Registry, Duration),
+    form: fn() -> Form,
+    task_type: TaskType,
+    at: usize,
+) {
+    let step = &task_type.decl.steps[at];
+    let name = step.name;
+    if step.on_exhausted != OnExhausted::Compensate || step.fallback.is_some() {
+        return;
+    }
+    let follows = step.undo_retry.policy.max_retries > 0;
+    for kind in [FaultKind::FailTransiently, FaultKind::Panic, FaultKind::Hang] {
+        runs.push(
+            async move {
+                let what = format!("{kind:?} once in the undo of {name}");
+                let fault = Fault::at(name, kind).in_undo().on_attempt(1);
+                let task = limited(registry, longest).fail_at(name).fault(fault).submit(form()).await;
+                let expected = if follows { TaskStatus::Failed } else { TaskStatus::CompensationFailed };
+                assert_eq!(task.run_to_rest().await, expected, "{what}");
+                check(&task, &what).await;
+                task.assert_no_orphans().await;
+            }
+            .boxed(),
+        );
+    }
+    runs.push(
+        async move {
+            let what = format!("a host lost in the undo of {name}");
+            let task = Harness::embedded(registry()).fail_at(name).crash_in_undo_of(name).submit(form()).await;
+            assert_eq!(task.run_to_rest().await, TaskStatus::Failed, "{what}");
+            check(&task, &what).await;
+            task.assert_no_orphans().await;
+            task.assert_no_objects().await;
+        }
+        .boxed(),
+    );
+    runs.push(
+        async move {
+            let what = format!("an undo of {name} that gives up");
+            let fault = Fault::at(name, FaultKind::FailBefore).in_undo();
+            let task = Harness::embedded(registry()).fail_at(name).fault(fault).submit(form()).await;
+            assert_eq!(task.run_to_rest().await, TaskStatus::CompensationFailed, "{what}");
+            check(&task, &what).await;
+        }
+        .boxed(),
+    );
+}
+
+fn limited(registry: fn() -> Registry, longest: Duration) -> Harness {
+    Harness::embedded(registry()).settings(|settings| settings.longest_attempt = Some(longest))
 }

@@ -3,7 +3,7 @@
 
 use super::statement::Str;
 use crate::columns::{self, Unreadable};
-pub(super) use crate::columns::{count, micros, parse, parse_some, read_json};
+pub(super) use crate::columns::{Care, count, goal, micros, parse, parse_some, read_json, read_some_json};
 use counterstep_kernel::ports::{CommitError, StoreError};
 use diesel::result::{DatabaseErrorKind, Error as DieselError};
 use serde::Serialize;

@@ -28,7 +28,7 @@ use async_trait::async_trait;
 use counterstep_contracts::{Epoch, TaskId, Tenant};
 use counterstep_kernel::ports::{
     CommitError, Committed, Due, DueTask, Heartbeat, IdempotencyRow, InFlight, Intent, IntentOp, OutboxOp, OutboxRow,
-    Store, StoreError, TaskLine, TaskQuery,
+    Salvaged, Store, StoreError, TaskLine, TaskQuery,
 };
 use counterstep_kernel::record::{History, TaskRecord};
 use counterstep_kernel::transition::{Guard, Transition};
@@ -104,6 +104,10 @@ fn readable<Row, T>(rows: Vec<Row>, what: &str, decode: impl Fn(Row) -> Result<T
 impl Store for PostgresStore {
     async fn load(&self, task: TaskId) -> Result<Option<TaskRecord>, StoreError> {
         self.together.load(task).await
+    }
+
+    async fn salvage(&self, task: TaskId) -> Result<Option<Salvaged>, StoreError> {
+        self.together.salvage(task).await
     }
 
     async fn commit(&self, guard: Guard, transition: &Transition) -> Result<Committed, CommitError> {

@@ -1,8 +1,8 @@
 //! The table `steps`: a piece of a commit, and what is read with the task.
 
-use super::fault::{Fault, count, name, parse, read_json, words, write_json};
+use super::fault::{Care, Fault, count, name, parse, read_some_json, words, write_json};
 use super::statement::{Statement, rows_of, some_time, values, written};
-use counterstep_contracts::{Attempt, AuditSeq, StepNo};
+use counterstep_contracts::{Attempt, AuditSeq, StepNo, StepStatus};
 use counterstep_kernel::record::StepRow;
 use counterstep_kernel::transition::Transition;
 use diesel::pg::data_types::PgTimestamp;
@@ -111,14 +111,15 @@ fn there<T>(column: &str, value: Option<T>) -> Result<T, Fault> {
 }
 
 /// The steps of a task, by number.
-pub(super) fn decode(mut read: Vec<Read>) -> Result<Vec<StepRow>, Fault> {
+pub(super) fn decode(mut read: Vec<Read>, care: &mut Care) -> Result<Vec<StepRow>, Fault> {
     read.sort_unstable_by_key(|step| step.no);
     let one = |step: Read| {
         Ok(StepRow {
             no: StepNo(there("no", step.no)?),
             name: there("name", step.name)?,
-            status: parse("steps.status", &there("status", step.status)?)?,
-            output: step.output.map(|text| read_json("steps.output", &text)).transpose()?,
+            // Nobody knows what has become of it.
+            status: care.or(parse("steps.status", &there("status", step.status)?), StepStatus::InDoubt)?,
+            output: care.or(read_some_json("steps.output", step.output.as_deref()), None)?,
             attempts: Attempt(there("attempts", step.attempts)?),
             retries_used: count("steps.retries_used", there("retries_used", step.retries_used)?)?,
             undo_attempts: Attempt(there("undo_attempts", step.undo_attempts)?),
@@ -127,7 +128,7 @@ pub(super) fn decode(mut read: Vec<Read>) -> Result<Vec<StepRow>, Fault> {
             started_seq: step.started_seq.map(AuditSeq),
             error: step.error,
             due_at: some_time(step.due_at),
-            signal: step.signal.map(|text| read_json("steps.signal", &text)).transpose()?,
+            signal: care.or(read_some_json("steps.signal", step.signal.as_deref()), None)?,
             in_fallback: there("in_fallback", step.in_fallback)?,
         })
     };

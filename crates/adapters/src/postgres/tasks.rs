@@ -1,14 +1,15 @@
 //! Statements on the table `tasks`, and what they read. Must not judge a change: what it is handed is written.
 
-use super::fault::{Fault, count, name, parse, parse_some, read_json, words, write_json};
+use super::fault::{Care, Fault, count, goal, name, parse, parse_some, read_json, read_some_json, words, write_json};
 use super::statement::{Statement, Str, interval, some_time, time, values};
 use super::steps;
 use counterstep_contracts::{AuditSeq, ChangeId, Epoch, Rev, TaskId, TaskStatus, Tenant};
-use counterstep_kernel::record::{TaskRecord, TaskRow, UndoGoal};
+use counterstep_kernel::record::{TaskRecord, TaskRow};
 use counterstep_kernel::transition::{Guard, LeaseChange, TaskWrite, Time};
 use diesel::pg::data_types::{PgInterval, PgTimestamp};
 use diesel::prelude::Queryable;
 use diesel::sql_types as sql;
+use serde_json::Value;
 use std::collections::HashMap;
 use uuid::Uuid;
 
@@ -373,7 +374,7 @@ pub(super) fn load(tasks: Vec<Uuid>) -> Statement<'static, Types> {
 }
 
 /// What [`load`] has read, task by task. One that cannot be read is no trouble of the others.
-pub(super) fn decode(rows: Vec<Read>) -> HashMap<TaskId, Result<TaskRecord, Fault>> {
+pub(super) fn decode(rows: Vec<Read>, care: &mut Care) -> HashMap<TaskId, Result<TaskRecord, Fault>> {
     let (tasks, steps): (Vec<_>, Vec<_>) = rows.into_iter().partition(|(.., step)| step.is_none());
     let mut of_tasks: HashMap<Uuid, Vec<steps::Read>> = HashMap::with_capacity(tasks.len());
     for (identity, .., step) in steps {
@@ -381,7 +382,7 @@ pub(super) fn decode(rows: Vec<Read>) -> HashMap<TaskId, Result<TaskRecord, Faul
     }
     let one = |(identity, progress, content, _): Read| {
         let steps = of_tasks.remove(&identity.id).unwrap_or_default();
-        (TaskId(identity.id), record(identity, progress, content, steps))
+        (TaskId(identity.id), record(identity, progress, content, steps, care))
     };
     tasks.into_iter().map(one).collect()
 }
@@ -396,13 +397,8 @@ fn record(
     progress: Progress,
     content: Content,
     steps: Vec<steps::Read>,
+    care: &mut Care,
 ) -> Result<TaskRecord, Fault> {
-    let goal = match progress.goal.as_deref() {
-        None => None,
-        Some("failed") => Some(UndoGoal::Failed),
-        Some("cancelled") => Some(UndoGoal::Cancelled),
-        Some(other) => return Err(Fault::Corrupt(format!("goal: `{other}` is no UndoGoal"))),
-    };
     let task = TaskRow {
         id: TaskId(identity.id),
         tenant: Tenant(there("tenant", identity.tenant)?),
@@ -410,7 +406,7 @@ fn record(
         version: count("version", there("version", identity.version)?)?,
         definition_hash: there("definition_hash", identity.definition_hash)?,
         status: parse("status", &there("status", identity.status)?)?,
-        waiting: parse_some("waiting", identity.waiting.as_deref())?,
+        waiting: care.or(parse_some("waiting", identity.waiting.as_deref()), None)?,
         host: parse("host", &there("host", identity.host)?)?,
         queue: there("queue", identity.queue)?,
         rev: Rev(there("rev", identity.rev)?),
@@ -420,13 +416,13 @@ fn record(
         due_at: some_time(progress.due_at),
         deadline_at: some_time(progress.deadline_at),
         cancel_requested_at: some_time(progress.cancel_requested_at),
-        goal,
+        goal: care.or(goal(progress.goal.as_deref()), None)?,
         recovery_attempts: count("recovery_attempts", there("recovery_attempts", progress.recovery_attempts)?)?,
         dispatch_seq: there("dispatch_seq", progress.dispatch_seq)?,
         audit_seq: AuditSeq(there("audit_seq", progress.audit_seq)?),
-        request: read_json("request", &there("request", content.request)?)?,
-        response: content.response.as_deref().map(|text| read_json("response", text)).transpose()?,
-        failure: content.failure.as_deref().map(|text| read_json("failure", text)).transpose()?,
+        request: care.or(read_json("request", &there("request", content.request)?), Value::Null)?,
+        response: care.or(read_some_json("response", content.response.as_deref()), None)?,
+        failure: care.or(read_some_json("failure", content.failure.as_deref()), None)?,
         residue: there("residue", content.residue)?,
         traceparent: content.traceparent,
         created_at: time(there("created_at", content.created_at)?),
@@ -434,5 +430,5 @@ fn record(
         finished_at: some_time(content.finished_at),
         change_id: ChangeId(there("change_id", content.change_id)?),
     };
-    Ok(TaskRecord { task, steps: steps::decode(steps)?, now: time(there("now", content.now)?) })
+    Ok(TaskRecord { task, steps: steps::decode(steps, care)?, now: time(there("now", content.now)?) })
 }

@@ -2,12 +2,12 @@
 //! alone; it only shares the way. Must not decide anything about a task.
 
 use super::commit::{self, Kind};
-use super::fault::Fault;
+use super::fault::{Care, Fault};
 use super::gate::{Carry, Gate};
 use super::pool::Database;
 use super::tasks;
 use counterstep_contracts::TaskId;
-use counterstep_kernel::ports::{CommitError, Committed, StoreError};
+use counterstep_kernel::ports::{CommitError, Committed, Salvaged, StoreError};
 use counterstep_kernel::record::TaskRecord;
 use counterstep_kernel::transition::{Guard, Transition};
 use futures::FutureExt;
@@ -113,7 +113,15 @@ impl Together {
 
     async fn load_alone(&self, task: TaskId) -> Result<Option<TaskRecord>, StoreError> {
         let rows: Vec<tasks::Read> = self.database.read(tasks::load(vec![task.0])).await?;
-        Ok(tasks::decode(rows).remove(&task).transpose()?)
+        Ok(tasks::decode(rows, &mut Care::Strict).remove(&task).transpose()?)
+    }
+
+    /// One that cannot be read as it should.
+    pub(super) async fn salvage(&self, task: TaskId) -> Result<Option<Salvaged>, StoreError> {
+        let rows: Vec<tasks::Read> = self.database.read(tasks::load(vec![task.0])).await?;
+        let mut care = Care::Salvage(Vec::new());
+        let record = tasks::decode(rows, &mut care).remove(&task).transpose()?;
+        Ok(record.map(|record| Salvaged { record, unreadable: care.noted() }))
     }
 
     /// What the line has come to. Nobody waits in it for ever, and whoever goes away leaves it.
@@ -204,7 +212,7 @@ async fn look_at_all(database: Database, looks: Vec<Look>) {
     let ids = looks.iter().map(|look| look.asks.0).collect::<HashSet<_>>().into_iter().collect();
     let rows: Result<Vec<tasks::Read>, Fault> = database.read(tasks::load(ids)).await;
     let mut found = match rows {
-        Ok(rows) => tasks::decode(rows),
+        Ok(rows) => tasks::decode(rows, &mut Care::Strict),
         Err(Fault::Unavailable(text)) => {
             for Waiting { tell, .. } in looks {
                 let _ = tell.send(Told::So(Err(StoreError::Unavailable(text.clone()))));

@@ -1,7 +1,7 @@
 //! What goes wrong inside a store call, and what the ports call it. Must not decide whether to try again.
 
 use crate::columns::Unreadable;
-pub(crate) use crate::columns::{count, micros, parse, parse_some, read_json, write_json};
+pub(crate) use crate::columns::{Care, count, goal, micros, parse, parse_some, read_json, read_some_json, write_json};
 use counterstep_kernel::ports::{CommitError, StoreError};
 use diesel::result::{DatabaseErrorKind, Error as DieselError};
 

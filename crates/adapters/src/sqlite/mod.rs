@@ -25,12 +25,12 @@ use async_trait::async_trait;
 use counterstep_contracts::{Epoch, TaskId, Tenant};
 use counterstep_kernel::ports::{
     CommitError, Committed, Due, DueTask, Heartbeat, IdempotencyRow, InFlight, Intent, IntentOp, OutboxOp, OutboxRow,
-    Store, StoreError, TaskLine, TaskQuery,
+    Salvaged, Store, StoreError, TaskLine, TaskQuery,
 };
 use counterstep_kernel::record::{DbTime, History, TaskRecord};
 use counterstep_kernel::transition::{Guard, Transition};
 use diesel::SqliteConnection;
-use fault::{Fault, micros};
+use fault::{Care, Fault, micros};
 use pool::{Durability, now};
 use std::path::Path;
 use std::time::Duration;
@@ -72,15 +72,25 @@ impl SqliteStore {
     }
 }
 
+fn read_task(connection: &mut SqliteConnection, task: TaskId, care: &mut Care) -> Result<Option<TaskRecord>, Fault> {
+    let now = DbTime(now(connection)?);
+    let Some(row) = tasks::load(connection, task, care)? else { return Ok(None) };
+    Ok(Some(TaskRecord { task: row, steps: steps::of(connection, task, care)?, now }))
+}
+
 #[async_trait]
 impl Store for SqliteStore {
     async fn load(&self, task: TaskId) -> Result<Option<TaskRecord>, StoreError> {
-        let load = move |connection: &mut SqliteConnection| {
-            let now = DbTime(now(connection)?);
-            let Some(row) = tasks::load(connection, task)? else { return Ok(None) };
-            Ok(Some(TaskRecord { task: row, steps: steps::of(connection, task)?, now }))
+        Ok(self.database.read(move |connection| read_task(connection, task, &mut Care::Strict)).await?)
+    }
+
+    async fn salvage(&self, task: TaskId) -> Result<Option<Salvaged>, StoreError> {
+        let salvage = move |connection: &mut SqliteConnection| {
+            let mut care = Care::Salvage(Vec::new());
+            let record = read_task(connection, task, &mut care)?;
+            Ok(record.map(|record| Salvaged { record, unreadable: care.noted() }))
         };
-        Ok(self.database.read(load).await?)
+        Ok(self.database.read(salvage).await?)
     }
 
     async fn commit(&self, guard: Guard, transition: &Transition) -> Result<Committed, CommitError> {

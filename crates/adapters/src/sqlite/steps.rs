@@ -1,8 +1,8 @@
 //! Queries on the table `steps`.
 
-use super::fault::{Fault, count, parse, read_json, write_json};
+use super::fault::{Care, Fault, count, parse, read_some_json, write_json};
 use super::schema::steps;
-use counterstep_contracts::{Attempt, AuditSeq, ChangeId, StepNo, TaskId};
+use counterstep_contracts::{Attempt, AuditSeq, ChangeId, StepNo, StepStatus, TaskId};
 use counterstep_kernel::record::{DbTime, StepRow};
 use diesel::SqliteConnection;
 use diesel::prelude::*;
@@ -50,12 +50,13 @@ impl Columns {
         })
     }
 
-    fn decode(self) -> Result<StepRow, Fault> {
+    fn decode(self, care: &mut Care) -> Result<StepRow, Fault> {
         Ok(StepRow {
             no: StepNo(self.no),
             name: self.name,
-            status: parse("steps.status", &self.status)?,
-            output: self.output.as_deref().map(|text| read_json("steps.output", text)).transpose()?,
+            // Nobody knows what has become of it.
+            status: care.or(parse("steps.status", &self.status), StepStatus::InDoubt)?,
+            output: care.or(read_some_json("steps.output", self.output.as_deref()), None)?,
             attempts: Attempt(self.attempts),
             retries_used: count("steps.retries_used", self.retries_used)?,
             undo_attempts: Attempt(self.undo_attempts),
@@ -64,7 +65,7 @@ impl Columns {
             started_seq: self.started_seq.map(AuditSeq),
             error: self.error,
             due_at: self.due_at.map(DbTime),
-            signal: self.signal.as_deref().map(|text| read_json("steps.signal", text)).transpose()?,
+            signal: care.or(read_some_json("steps.signal", self.signal.as_deref()), None)?,
             in_fallback: self.in_fallback,
         })
     }
@@ -88,7 +89,7 @@ pub(super) fn put(
 }
 
 /// The steps of a task, by number.
-pub(super) fn of(connection: &mut SqliteConnection, task: TaskId) -> Result<Vec<StepRow>, Fault> {
+pub(super) fn of(connection: &mut SqliteConnection, task: TaskId, care: &mut Care) -> Result<Vec<StepRow>, Fault> {
     let rows = steps::table.filter(steps::task.eq(task.to_string())).order(steps::no).select(Columns::as_select());
-    rows.load(connection)?.into_iter().map(Columns::decode).collect()
+    rows.load(connection)?.into_iter().map(|columns: Columns| columns.decode(care)).collect()
 }

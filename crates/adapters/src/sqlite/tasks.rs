@@ -1,18 +1,19 @@
 //! Queries on the table `tasks`. Must not judge a change: what it is handed is written.
 
-use super::fault::{Fault, count, parse, parse_some, read_json, write_json};
+use super::fault::{Care, Fault, count, goal, parse, parse_some, read_json, read_some_json, write_json};
 use super::schema::tasks;
 use counterstep_contracts::{AuditSeq, Epoch, QueueName, Rev, TaskId, TaskStatus, Tenant};
 use counterstep_kernel::ports::{DueTask, InFlight, KnownType, TaskLine, TaskQuery};
-use counterstep_kernel::record::{DbTime, TaskRow, UndoGoal};
+use counterstep_kernel::record::{DbTime, TaskRow};
 use diesel::SqliteConnection;
 use diesel::connection::DefaultLoadingMode;
 use diesel::prelude::*;
 use diesel::sql_types::{BigInt, Text};
+use serde_json::Value;
 
 /// A row, column by column.
-#[derive(Debug, Clone, Queryable, Selectable, Insertable, AsChangeset)]
-#[diesel(table_name = tasks, treat_none_as_null = true, check_for_backend(diesel::sqlite::Sqlite))]
+#[derive(Debug, Clone, Queryable, Selectable, Insertable)]
+#[diesel(table_name = tasks, check_for_backend(diesel::sqlite::Sqlite))]
 pub(super) struct Columns {
     pub(super) id: String,
     pub(super) tenant: String,
@@ -83,13 +84,7 @@ impl Columns {
     }
 
     /// The row that the columns say.
-    pub(super) fn decode(self) -> Result<TaskRow, Fault> {
-        let goal = match self.goal.as_deref() {
-            None => None,
-            Some("failed") => Some(UndoGoal::Failed),
-            Some("cancelled") => Some(UndoGoal::Cancelled),
-            Some(other) => return Err(Fault::Corrupt(format!("goal: `{other}` is no UndoGoal"))),
-        };
+    pub(super) fn decode(self, care: &mut Care) -> Result<TaskRow, Fault> {
         Ok(TaskRow {
             id: parse("id", &self.id)?,
             tenant: Tenant(self.tenant),
@@ -97,7 +92,7 @@ impl Columns {
             version: count("version", self.version)?,
             definition_hash: self.definition_hash,
             status: parse("status", &self.status)?,
-            waiting: parse_some("waiting", self.waiting.as_deref())?,
+            waiting: care.or(parse_some("waiting", self.waiting.as_deref()), None)?,
             host: parse("host", &self.host)?,
             queue: self.queue,
             rev: Rev(self.rev),
@@ -107,13 +102,13 @@ impl Columns {
             due_at: self.due_at.map(DbTime),
             deadline_at: self.deadline_at.map(DbTime),
             cancel_requested_at: self.cancel_requested_at.map(DbTime),
-            goal,
+            goal: care.or(goal(self.goal.as_deref()), None)?,
             recovery_attempts: count("recovery_attempts", self.recovery_attempts)?,
             dispatch_seq: self.dispatch_seq,
             audit_seq: AuditSeq(self.audit_seq),
-            request: read_json("request", &self.request)?,
-            response: self.response.as_deref().map(|text| read_json("response", text)).transpose()?,
-            failure: self.failure.as_deref().map(|text| read_json("failure", text)).transpose()?,
+            request: care.or(read_json("request", &self.request), Value::Null)?,
+            response: care.or(read_some_json("response", self.response.as_deref()), None)?,
+            failure: care.or(read_some_json("failure", self.failure.as_deref()), None)?,
             residue: self.residue,
             traceparent: self.traceparent,
             created_at: DbTime(self.created_at),
@@ -143,18 +138,32 @@ pub(super) fn head(connection: &mut SqliteConnection, task: TaskId) -> QueryResu
     tasks::table.find(task.to_string()).select(Head::as_select()).first(connection).optional()
 }
 
-pub(super) fn load(connection: &mut SqliteConnection, task: TaskId) -> Result<Option<TaskRow>, Fault> {
+pub(super) fn load(connection: &mut SqliteConnection, task: TaskId, care: &mut Care) -> Result<Option<TaskRow>, Fault> {
     let found = tasks::table.find(task.to_string()).select(Columns::as_select()).first(connection).optional()?;
-    found.map(Columns::decode).transpose()
+    found.map(|columns| columns.decode(care)).transpose()
 }
 
 pub(super) fn insert(connection: &mut SqliteConnection, row: &Columns) -> QueryResult<()> {
     diesel::insert_into(tasks::table).values(row).execute(connection).map(drop)
 }
 
-/// The guard was checked in the same transaction, which holds the write lock: nobody can have come between.
+/// The guard was checked in the same transaction, which holds the write lock: nobody can have come between. What never
+/// changes after the submission is not written again.
 pub(super) fn update(connection: &mut SqliteConnection, row: &Columns) -> QueryResult<()> {
-    diesel::update(tasks::table.find(&row.id)).set(row).execute(connection).map(drop)
+    let changes = (
+        (tasks::status.eq(&row.status), tasks::waiting.eq(&row.waiting)),
+        (tasks::host.eq(&row.host), tasks::queue.eq(&row.queue)),
+        (tasks::rev.eq(row.rev), tasks::epoch.eq(row.epoch)),
+        (tasks::lease_owner.eq(&row.lease_owner), tasks::lease_expires_at.eq(row.lease_expires_at)),
+        (tasks::due_at.eq(row.due_at), tasks::deadline_at.eq(row.deadline_at)),
+        (tasks::cancel_requested_at.eq(row.cancel_requested_at), tasks::goal.eq(&row.goal)),
+        (tasks::recovery_attempts.eq(row.recovery_attempts), tasks::dispatch_seq.eq(row.dispatch_seq)),
+        (tasks::audit_seq.eq(row.audit_seq), tasks::residue.eq(row.residue)),
+        (tasks::response.eq(&row.response), tasks::failure.eq(&row.failure)),
+        (tasks::updated_at.eq(row.updated_at), tasks::finished_at.eq(row.finished_at)),
+        tasks::change_id.eq(&row.change_id),
+    );
+    diesel::update(tasks::table.find(&row.id)).set(changes).execute(connection).map(drop)
 }
 
 /// Prolongs a lease; gives `cancel_requested_at` back, or `None` where the epoch has moved on.

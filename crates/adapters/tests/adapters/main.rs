@@ -54,7 +54,8 @@ macro_rules! store_cases {
                 a_receive_leaves_a_task_that_exists_alone,
                 a_row_that_skips_a_revision_is_refused,
                 a_heartbeat_prolongs_and_tells_of_a_cancel,
-                of_fifty_racing_claims_one_wins_each_task;
+                of_fifty_racing_claims_one_wins_each_task,
+                a_task_of_which_not_all_can_be_read_is_salvaged;
             together:
                 of_many_submissions_at_once_each_gets_its_own_answer,
                 of_many_changes_at_once_each_gets_its_own_answer,

@@ -91,6 +91,6 @@ fn unknown_type() -> Refused {
 
 /// A task of this tenant. That there is one of another tenant is nobody's business.
 async fn load(api: &Api, id: TaskId) -> Result<TaskRecord, Refused> {
-    let record = api.engine.ports.store.load(id).await?;
+    let record = api.engine.read(id).await?;
     record.filter(|record| record.task.tenant == api.tenant()).ok_or_else(no_such_task)
 }

@@ -64,6 +64,27 @@ impl Site {
         tokio::spawn(host::serve(self.engine.clone(), settings, self.shutdown.clone(), spawn));
     }
 
+    /// Runs what is placed on such hosts, until it is told to stop.
+    pub(crate) fn run_host(&self, host: Host) -> Running {
+        let mut settings = HostSettings::for_all(&self.engine.registry, host, 4);
+        settings.poll = Duration::from_millis(50);
+        let spawn: host::Spawn = Arc::new(|work| drop(tokio::spawn(work)));
+        let stop = CancelToken::new();
+        let serving = tokio::spawn(host::serve(self.engine.clone(), settings, stop.clone(), spawn));
+        Running { stop, serving }
+    }
+
+    /// What a reconciler does about lost hosts.
+    pub(crate) async fn recover(&self) {
+        let plan = self.engine.plan_recovery(100).await.expect("a plan");
+        self.engine.recover(plan).await;
+    }
+
+    /// Removes all local files, as a new machine would not have them.
+    pub(crate) fn lose_scratch(&self) {
+        std::fs::remove_dir_all(self.folder.path().join("scratch")).expect("there is scratch");
+    }
+
     pub(crate) fn url(&self, path: &str) -> String {
         format!("http://{}{path}", self.address)
     }
@@ -146,6 +167,26 @@ impl Site {
             if stored.is_empty() && tasks == 0 { Ok(()) } else { Err(format!("{tasks} tasks, {stored:?}")) }
         })
         .await;
+    }
+}
+
+/// A host of a site.
+pub(crate) struct Running {
+    stop: CancelToken,
+    serving: JoinHandle<()>,
+}
+
+impl Running {
+    /// Shuts it down, and waits until it has given everything back.
+    pub(crate) async fn stop(mut self) {
+        self.stop.cancel(CancelReason::Shutdown);
+        (&mut self.serving).await.expect("it ends by itself");
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.stop.cancel(CancelReason::Shutdown);
     }
 }
 

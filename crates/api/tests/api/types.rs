@@ -7,7 +7,7 @@ use counterstep_macros::distributed_task;
 use serde::{Deserialize, Serialize};
 
 pub(crate) fn all() -> Registry {
-    Registry::new()
+    crate::script::types(Registry::new())
         .with::<WriteNote>()
         .with::<ChargeCard>()
         .with::<KeepFiles>()

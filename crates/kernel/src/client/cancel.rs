@@ -42,7 +42,7 @@ impl Engine {
     /// [`Refusal`].
     pub fn cancel(&self, task: TaskId) -> BoxFuture<'_, Result<Cancelled, Refusal>> {
         Box::pin(async move {
-            let record = self.ports.store.load(task).await.map_err(|error| Refusal::Change(error.into()))?;
+            let record = self.read(task).await.map_err(|error| Refusal::Change(error.into()))?;
             let record = record.ok_or(Refusal::Gone)?;
             let task_type = self.registry.of(&record.task).ok_or(Refusal::UnknownType)?;
             let changed = self.change_for("client", &task_type, record, As::Anyone, |draft| {

@@ -42,6 +42,28 @@ impl Draft {
         Ok(())
     }
 
+    /// Parks a task that cannot be read, or was made for other steps.
+    ///
+    /// # Errors
+    /// As the judge says.
+    pub fn quarantine(&mut self, unreadable: &[String]) -> Result<(), Illegal> {
+        self.needs_expired_lease = self.record().task.lease_owner.is_some();
+        self.task_mut().epoch = self.record().task.epoch.next();
+        if self.status() == TaskStatus::Submitted {
+            self.apply(Event::Claimed, Note::default())?;
+        }
+        self.close_older_attempts()?;
+        for at in 0..self.record().steps.len() {
+            if self.step(at).status == StepStatus::Running {
+                self.step_in_doubt(at, "its task cannot be read")?;
+            }
+        }
+        self.apply(Event::Quarantined, Note::default().with(json!({"unreadable": unreadable})))?;
+        let message = format!("the task cannot be read: {}", unreadable.join("; "));
+        self.task_mut().failure = Some(Failure { step: None, class: "unreadable".to_owned(), message });
+        Ok(())
+    }
+
     fn lost_owner(&self) -> Option<String> {
         self.record().lease_has_expired().then(|| self.record().task.lease_owner.clone()).flatten()
     }

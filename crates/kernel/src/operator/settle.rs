@@ -116,7 +116,7 @@ impl Engine {
         actor: &str,
         mut decide: impl FnMut(&TaskType, &mut Draft) -> Result<Result<(), OperatorError>, Illegal>,
     ) -> Decided {
-        let record = self.ports.store.load(task).await.map_err(|error| OperatorError::Change(error.into()))?;
+        let record = self.read(task).await.map_err(|error| OperatorError::Change(error.into()))?;
         let record = record.ok_or(OperatorError::Gone)?;
         if !record.task.status.is_parked() {
             return Err(OperatorError::NotParked(record.task.status));

@@ -113,11 +113,8 @@ pub(super) fn rule(state: &State<'_>, task: TaskStatus, step: StepState, event: 
             }
             match from {
                 StepStatus::Pending if step.started => Ok(from),
-                StepStatus::Running
-                | StepStatus::Waiting
-                | StepStatus::Completed
-                | StepStatus::Failed
-                | StepStatus::InDoubt => Ok(from),
+                StepStatus::Waiting | StepStatus::Completed | StepStatus::Failed | StepStatus::InDoubt => Ok(from),
+                StepStatus::Running => Err("it is still running"),
                 StepStatus::Pending
                 | StepStatus::Skipped
                 | StepStatus::Compensating

@@ -6,7 +6,7 @@ use crate::cancel::{CancelReason, CancelToken};
 use crate::context::{Execution, StepContext};
 use crate::engine::Engine;
 use crate::error::{ErrorClass, StepError, StepResult, panic_message};
-use crate::faults::FaultKind;
+use crate::faults::{BreakOff, FaultKind};
 use crate::progress::{self, Meter};
 use crate::sql::Sql;
 use crate::task::{Inputs, Run, StepCode, TaskType, output};
@@ -15,6 +15,7 @@ use futures::FutureExt;
 use futures::future::{Either, select};
 use serde_json::Value;
 use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// What is to be executed.
@@ -57,14 +58,20 @@ pub(crate) async fn execute(engine: &Engine, task_type: &TaskType, order: Order)
     let (task, step, direction, attempt) =
         (execution.task, execution.step.clone(), execution.direction, execution.attempt);
     let ports = &engine.ports;
-    let context = StepContext::new(execution, cancel.clone(), ports.objects.clone(), ports.scratch.clone());
+    let objects = match fault {
+        Some(FaultKind::FailHalfWay) => Arc::new(BreakOff(ports.objects.clone())),
+        _ => ports.objects.clone(),
+    };
+    let context = StepContext::new(execution, cancel.clone(), objects, ports.scratch.clone());
     let context = context.measured_by(meter);
 
     let body = async {
         match fault {
             Some(FaultKind::FailBefore) => return Err(StepError::permanent("planted: fails before its work")),
             Some(FaultKind::Panic) => panic!("planted: panics"),
-            Some(FaultKind::FailAfter | FaultKind::FailTransiently | FaultKind::Hang) | None => {}
+            Some(FaultKind::HangBefore) => std::future::pending().await,
+            Some(FaultKind::FailHalfWay | FaultKind::FailAfter | FaultKind::FailTransiently | FaultKind::Hang)
+            | None => {}
         }
         let result = match direction {
             Direction::Forward => forward(code, &context, &inputs).await,
@@ -72,10 +79,11 @@ pub(crate) async fn execute(engine: &Engine, task_type: &TaskType, order: Order)
         };
         let result = result.and_then(|output| has_no_effect(task_type, at, &context).map(|()| output));
         match fault {
+            Some(FaultKind::FailHalfWay) => Err(StepError::permanent("planted: breaks off half-way")),
             Some(FaultKind::FailAfter) => Err(StepError::permanent("planted: fails after its work")),
             Some(FaultKind::FailTransiently) => Err(StepError::transient("planted: fails for now")),
             Some(FaultKind::Hang) => std::future::pending().await,
-            Some(FaultKind::FailBefore | FaultKind::Panic) | None => result,
+            Some(FaultKind::FailBefore | FaultKind::Panic | FaultKind::HangBefore) | None => result,
         }
     };
     let guarded = AssertUnwindSafe(body).catch_unwind();

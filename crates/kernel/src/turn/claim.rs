@@ -10,7 +10,9 @@ use super::{Next, Turn, TurnEnd, end_of, version};
 use crate::cancel::CancelToken;
 use crate::draft::As;
 use crate::engine::{ChangeError, Changed, Engine};
+use crate::ports::StoreError;
 use crate::progress::Board;
+use crate::quarantine::{Quarantine, fits};
 use crate::record::TaskRecord;
 use crate::task::TaskType;
 use counterstep_contracts::{Host, TaskId, TaskStatus};
@@ -33,6 +35,7 @@ pub fn turn<'a>(engine: &'a Engine, host: Host, task: TaskId, shutdown: &'a Canc
         let record = match engine.ports.store.load(task).await {
             Ok(Some(record)) => record,
             Ok(None) => return TurnEnd::Gone,
+            Err(StoreError::Corrupt(_)) => return quarantined(engine, task).await,
             Err(error) => {
                 tracing::warn!(%task, %error, "the task could not be read");
                 return TurnEnd::StoreDown;
@@ -51,6 +54,9 @@ pub fn turn<'a>(engine: &'a Engine, host: Host, task: TaskId, shutdown: &'a Canc
             return TurnEnd::NotNow;
         }
         let Some(task_type) = engine.registry.of(row) else { return version::leave(engine, record).await };
+        if !fits(&task_type, &record) {
+            return quarantined(engine, task).await;
+        }
 
         let ttl = engine.lease_of(&task_type);
         let Some(lock) = TaskLock::take(engine, &record, ttl).await else { return TurnEnd::Busy(LOOK_AGAIN) };
@@ -64,6 +70,19 @@ pub fn turn<'a>(engine: &'a Engine, host: Host, task: TaskId, shutdown: &'a Canc
         with.1.release().await;
         tidied(engine, task, end).await
     })
+}
+
+/// Parks a task that cannot be read.
+async fn quarantined(engine: &Engine, task: TaskId) -> TurnEnd {
+    match engine.quarantine(task).await {
+        Ok(Quarantine::Parked(status)) => tidied(engine, task, TurnEnd::Rests(status)).await,
+        Ok(Quarantine::MovedOn) => TurnEnd::Busy(LOOK_AGAIN),
+        Ok(Quarantine::Unknown) => TurnEnd::UnknownType,
+        Err(error) => {
+            tracing::error!(%task, %error, "a task can neither be read nor parked");
+            TurnEnd::StoreDown
+        }
+    }
 }
 
 /// What goes with a turn from its start: the tokens that stop it, and the lock.

@@ -362,10 +362,15 @@ fn parse_fault(text: &str) -> Result<Fault, String> {
     let kind = match kind {
         "fail-before" => FaultKind::FailBefore,
         "fail" => FaultKind::FailAfter,
+        "fail-half-way" => FaultKind::FailHalfWay,
         "fail-for-now" => FaultKind::FailTransiently,
         "panic" => FaultKind::Panic,
         "hang" => FaultKind::Hang,
-        _ => return Err("expected one of fail-before, fail, fail-for-now, panic, hang".to_owned()),
+        "hang-before" => FaultKind::HangBefore,
+        _ => {
+            let kinds = "fail-before, fail-half-way, fail, fail-for-now, panic, hang-before, hang";
+            return Err(format!("expected one of {kinds}"));
+        }
     };
     let fault = match step.strip_suffix(":undo") {
         Some(step) => Fault::at(step, kind).in_undo(),

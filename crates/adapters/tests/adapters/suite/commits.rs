@@ -300,3 +300,39 @@ pub(crate) async fn of_fifty_racing_claims_one_wins_each_task(ports: &Ports) {
         assert!(results.iter().all(|result| matches!(result, Ok(_) | Err(CommitError::Stale))), "{results:?}");
     }
 }
+
+pub(crate) async fn a_task_of_which_not_all_can_be_read_is_salvaged(ports: &Ports) {
+    use counterstep_kernel::Sql;
+    let store = &*ports.store;
+    let whole = claimed(store, MINUTE).await;
+    let salvaged = store.salvage(whole.task.id).await.unwrap().expect("it is there");
+    assert_eq!((&salvaged.record.task, &salvaged.record.steps), (&whole.task, &whole.steps));
+    assert_eq!(salvaged.unreadable, Vec::<String>::new());
+    assert_eq!(store.salvage(new_task()).await.unwrap(), None);
+
+    let mut change = after(&whole);
+    let id = || whole.task.id.to_string();
+    change.sql = vec![
+        Sql::new("UPDATE tasks SET request = '{', waiting = 'for godot' WHERE CAST(id AS TEXT) = $1")
+            .bind(id())
+            .rows(1),
+        Sql::new("UPDATE steps SET output = 'nul', status = 'lost' WHERE CAST(task AS TEXT) = $1").bind(id()).rows(1),
+    ];
+    commit(store, leased(&whole), &change).await.unwrap();
+    let refused = store.load(whole.task.id).await;
+    assert!(matches!(refused, Err(StoreError::Corrupt(_))), "{refused:?}");
+    let salvaged = store.salvage(whole.task.id).await.unwrap().expect("it is there");
+    assert_eq!(salvaged.record.task.request, serde_json::Value::Null);
+    assert_eq!(salvaged.record.steps[0].status, StepStatus::InDoubt, "nobody knows");
+    assert_eq!((salvaged.record.task.status, salvaged.record.task.epoch), (whole.task.status, whole.task.epoch));
+    for column in ["request", "waiting", "steps.status", "steps.output"] {
+        assert!(salvaged.unreadable.iter().any(|text| text.starts_with(column)), "{column}: {salvaged:?}");
+    }
+    // What can be read is written on, and what cannot be stays as it is.
+    let mut next = after(&salvaged.record);
+    write_of(&mut next).row.recovery_attempts = 7;
+    commit(store, leased(&salvaged.record), &next).await.unwrap();
+    let again = store.salvage(whole.task.id).await.unwrap().expect("it is there");
+    assert_eq!(again.record.task.recovery_attempts, 7);
+    assert!(again.unreadable.iter().any(|text| text.starts_with("request")), "it was written over: {again:?}");
+}

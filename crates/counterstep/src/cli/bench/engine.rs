@@ -8,7 +8,7 @@ use counterstep_contracts::{Epoch, QueueName, TaskId, Tenant, WorkerMessage};
 use counterstep_kernel::client::{Receipt, Submission};
 use counterstep_kernel::ports::{
     CommitError, Committed, Delivery, DeliveryTag, Due, DueTask, Heartbeat, IdempotencyRow, InFlight, Intent, IntentOp,
-    OutboxOp, OutboxRow, Queue, QueueError, Settle, Store, StoreError, TaskLine, TaskQuery,
+    OutboxOp, OutboxRow, Queue, QueueError, Salvaged, Settle, Store, StoreError, TaskLine, TaskQuery,
 };
 use counterstep_kernel::record::{History, TaskRecord};
 use counterstep_kernel::transition::{Guard, Transition};
@@ -78,6 +78,10 @@ impl Counted {
 impl Store for Counted {
     async fn load(&self, task: TaskId) -> Result<Option<TaskRecord>, StoreError> {
         self.count().load(task).await
+    }
+
+    async fn salvage(&self, task: TaskId) -> Result<Option<Salvaged>, StoreError> {
+        self.count().salvage(task).await
     }
 
     async fn commit(&self, guard: Guard, transition: &Transition) -> Result<Committed, CommitError> {
