@@ -17,4 +17,5 @@ mod system {
     mod shutdown;
     mod signals;
     mod uploads;
+    mod videos;
 }

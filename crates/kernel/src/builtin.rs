@@ -30,6 +30,15 @@ impl FileSource {
             Self::Stored(file) => &file.name,
         }
     }
+
+    /// Bytes, as far as they are known before they are read.
+    pub(crate) const fn size_bytes(&self) -> u64 {
+        match self {
+            Self::Request(_) => 0,
+            Self::Scratch(file) => file.size_bytes,
+            Self::Stored(file) => file.size_bytes,
+        }
+    }
 }
 
 impl From<&UploadedFile> for FileSource {

@@ -5,6 +5,7 @@ use crate::cancel::CancelToken;
 use crate::error::{StepError, StepResult};
 use crate::keys;
 use crate::ports::{ByteStream, ObjectError, Objects, Scratch};
+use crate::progress::Meter;
 use crate::scratch::{ScratchDraft, ScratchFile, ScratchPlace};
 use crate::sql::Sql;
 use counterstep_contracts::{Attempt, Direction, Epoch, FileName, StoredFile, TaskId, Tenant};
@@ -56,6 +57,7 @@ pub struct StepContext {
     scratch_made: AtomicU32,
     sql: Mutex<Vec<Sql>>,
     pub(crate) services: Services,
+    meter: Meter,
 }
 
 impl StepContext {
@@ -75,8 +77,13 @@ impl StepContext {
             stored: AtomicU32::new(0),
             written: Mutex::new(false),
         };
-        let (sql, services) = (Mutex::default(), Services::default());
-        Self { execution, cancel, scratch, objects, scratch_made: AtomicU32::new(0), sql, services }
+        let (scratch_made, sql, meter) = (AtomicU32::new(0), Mutex::default(), Meter::default());
+        Self { execution, cancel, scratch, objects, scratch_made, sql, services: Services::default(), meter }
+    }
+
+    /// The same, with a place for what it says of its progress.
+    pub(crate) fn measured_by(self, meter: Meter) -> Self {
+        Self { meter, ..self }
     }
 
     /// The task.
@@ -130,6 +137,18 @@ impl StepContext {
     /// Cancelled; hand it on with `?`.
     pub fn go_on(&self) -> StepResult<()> {
         if self.cancel.is_cancelled() { Err(StepError::cancelled()) } else { Ok(()) }
+    }
+
+    /// Says how far this attempt is: `done` out of `total`, in units of its own; `total` is 0 where it is not known. A
+    /// hint for people who look on: it never waits, never fails, and only the latest counts.
+    pub fn progress(&self, done: u64, total: u64) {
+        self.meter.tell(done, total);
+    }
+
+    /// The same for code that cannot borrow the context: on a blocking thread, in a stream.
+    #[must_use]
+    pub fn meter(&self) -> Meter {
+        self.meter.clone()
     }
 
     /// The object store, as far as it is this execution's.

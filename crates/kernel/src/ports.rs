@@ -20,7 +20,8 @@ use crate::sql::SqlRefused;
 use crate::transition::{Guard, Transition};
 use async_trait::async_trait;
 use bytes::Bytes;
-use counterstep_contracts::{Attempt, Epoch, Host, QueueName, Rev, StepNo, TaskEvent, TaskId, Tenant, WorkerMessage};
+use counterstep_contracts::WorkerMessage;
+use counterstep_contracts::{Attempt, Epoch, Host, QueueName, Rev, StepNo, TaskEvent, TaskId, TaskProgress, Tenant};
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 use serde_json::Value;
@@ -378,7 +379,7 @@ pub trait Scratch: Send + Sync + Debug {
 // ---- signals, time, chance -----------------------------------------------------------------------------------
 
 /// A hint to whoever listens. Losing one only delays.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Signal {
     /// A cancel was accepted: tell the running step.
     CancelRequested(TaskId),
@@ -386,6 +387,8 @@ pub enum Signal {
     Changed(TaskId),
     /// The task changed and is at rest now: what most listeners wait for.
     Rests(TaskId),
+    /// How far its running steps have come. Nothing about the task's state has changed.
+    Progress(std::sync::Arc<TaskProgress>),
 }
 
 /// Hints between processes.

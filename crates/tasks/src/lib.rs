@@ -2,9 +2,11 @@
 
 pub mod create_zip_from_files;
 pub mod place_order;
+pub mod transcode_video;
 
 pub use create_zip_from_files::CreateZipFromFiles;
 pub use place_order::PlaceOrder;
+pub use transcode_video::TranscodeVideo;
 
 use counterstep_kernel::Registry;
 
@@ -13,6 +15,7 @@ use counterstep_kernel::Registry;
 pub fn tasks() -> Registry {
     Registry::new()
         .with::<CreateZipFromFiles>()
+        .with::<TranscodeVideo>()
         .with::<PlaceOrder>()
         .with_service("inventory")
         .with_service("bank")

@@ -4,6 +4,8 @@
 mod calls;
 #[path = "tasks/place_order.rs"]
 mod place_order;
+#[path = "tasks/transcode_video.rs"]
+mod transcode_video;
 
 use counterstep_kernel::contracts::{Direction, TaskStatus};
 use counterstep_kernel::faults::{Fault, FaultKind};

@@ -29,7 +29,23 @@ type Run = BoxFuture<'static, ()>;
 /// # Panics
 /// When a run does not come out as it must; the message names fault and step.
 pub async fn every_fault(registry: fn() -> Registry, form: fn() -> Form) {
-    every_fault_amid(Arc::new(Nothing), registry, form).await;
+    every_fault_within(registry, form, LIMIT).await;
+}
+
+/// The same for steps that take their time: a fault that hangs is ended after `longest`, and so is everything else.
+///
+/// # Panics
+/// As [`every_fault`].
+pub async fn every_fault_within(registry: fn() -> Registry, form: fn() -> Form, longest: Duration) {
+    sweep(Case { surroundings: Arc::new(Nothing), registry, form, longest }).await;
+}
+
+/// The same for steps that reach beyond the engine.
+///
+/// # Panics
+/// As [`every_fault`], and when the surroundings are not as they must be after a run.
+pub async fn every_fault_amid(surroundings: Arc<dyn Surroundings>, registry: fn() -> Registry, form: fn() -> Form) {
+    sweep(Case { surroundings, registry, form, longest: LIMIT }).await;
 }
 
 /// What steps reach beyond the engine, and what must be true there after a run.
@@ -55,13 +71,9 @@ impl Surroundings for Nothing {
     fn assert_after(&self, _: &TestTask, _: TaskStatus) {}
 }
 
-/// The same for steps that reach beyond the engine.
-///
-/// # Panics
-/// As [`every_fault`], and when the surroundings are not as they must be after a run.
-pub async fn every_fault_amid(surroundings: Arc<dyn Surroundings>, registry: fn() -> Registry, form: fn() -> Form) {
+async fn sweep(case: Case) {
+    let registry = case.registry;
     let task_type = *registry().iter().next().expect("a task type");
-    let case = Case { surroundings, registry, form };
     let calm = case.harness().submit((case.form)()).await;
     assert_eq!(calm.run_to_rest().await, TaskStatus::Completed, "without a fault");
     case.check(&calm, "no fault").await;
@@ -81,7 +93,9 @@ pub async fn every_fault_amid(surroundings: Arc<dyn Surroundings>, registry: fn(
             backward(&mut runs, &case, task_type, at);
         }
     }
-    stream::iter(runs).buffer_unordered(AT_ONCE).collect::<()>().await;
+    // What is slow is slow because it works, and works on all processors.
+    let at_once = if case.longest > LIMIT { AT_ONCE / 2 } else { AT_ONCE };
+    stream::iter(runs).buffer_unordered(at_once).collect::<()>().await;
 }
 
 /// What every run has in common.
@@ -90,6 +104,7 @@ struct Case {
     surroundings: Arc<dyn Surroundings>,
     registry: fn() -> Registry,
     form: fn() -> Form,
+    longest: Duration,
 }
 
 impl Case {
@@ -98,7 +113,8 @@ impl Case {
     }
 
     fn limited(&self) -> Harness {
-        self.harness().settings(|settings| settings.longest_attempt = Some(LIMIT))
+        let longest = self.longest;
+        self.harness().settings(move |settings| settings.longest_attempt = Some(longest))
     }
 
     /// Invariants, what a repetition does, and what is left outside.

@@ -15,7 +15,7 @@ fn described(arguments: &[&str]) -> String {
 
 #[test]
 fn the_text_has_steps_hosts_policies_and_the_waivers_reason() {
-    let text = described(&[]);
+    let text = described(&["CreateZipFromFiles"]);
     for (number, (name, host)) in (1..).zip(STEPS) {
         let heading = format!("{number}. {name} on {host} (");
         assert!(text.contains(&heading), "`{heading}` is not in\n{text}");
@@ -59,6 +59,17 @@ fn the_diagram_has_the_steps_their_hosts_and_the_way_back() {
 }
 
 #[test]
+fn every_shipped_type_is_described_with_what_decides_whether_a_step_runs() {
+    let (all, video) = (described(&[]), described(&["transcode-video"]));
+    for part in
+        ["TranscodeVideo version 1", "POST /api/tasks/transcode-video", "has_2160p", "RENDER_2160P_RETRY: 1 retries"]
+    {
+        assert!(video.contains(part), "`{part}` is not in\n{video}");
+    }
+    assert!(all.contains(&video) && all.contains(&described(&["create-zip-from-files"])), "{all}");
+}
+
+#[test]
 fn a_task_type_is_found_by_its_name_and_by_its_route() {
     assert_eq!(described(&["CreateZipFromFiles"]), described(&["create-zip-from-files"]));
     let place = Place::new();
@@ -78,7 +89,7 @@ fn a_policy_that_the_settings_change_is_shown_as_declared_and_as_it_is_in_effect
             .stdout
             .clone()
     };
-    let (text, declared) = (with(&[]), described(&[]));
+    let (text, declared) = (with(&["CreateZipFromFiles"]), described(&["CreateZipFromFiles"]));
     for part in
         ["ZIP_RETRY: 3 retries, exponential from 500ms", "in effect: 5 retries, exponential", "timeout   2m an attempt"]
     {
@@ -86,7 +97,7 @@ fn a_policy_that_the_settings_change_is_shown_as_declared_and_as_it_is_in_effect
     }
     let digest = |text: &str| text.lines().find(|line| line.contains("definition")).map(str::to_owned);
     assert!(digest(&text).is_some() && digest(&text) == digest(&declared), "a change of policies is no new definition");
-    let decls: Value = from_str(&with(&["--format", "json"])).expect("JSON");
+    let decls: Value = from_str(&with(&["CreateZipFromFiles", "--format", "json"])).expect("JSON");
     let retry = &decls[0]["steps"][1]["retry"];
     assert_eq!(
         (&retry["policy"]["max_retries"], &retry["effective"]["max_retries"]),

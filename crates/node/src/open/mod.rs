@@ -16,7 +16,7 @@ use counterstep_adapters::sqlite::{SqliteOptions, SqliteStore};
 use counterstep_adapters::system::{SystemClock, SystemRandom};
 use counterstep_kernel::error::chain;
 use counterstep_kernel::ports::{Hints, Locks, NoServices, Objects, Outside, Ports, Queue, Signals, Store};
-use counterstep_kernel::{Engine, EngineSettings, Registry};
+use counterstep_kernel::{Engine, EngineSettings, Registry, progress};
 use futures::future::BoxFuture;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -34,6 +34,10 @@ pub fn open<'a>(settings: &'a Settings, registry: Arc<Registry>, role: &'a str) 
         crate::install_provider();
         let (store, queue, signals) = truth(settings, &registry, role).await?;
         let (locks, hints) = advisers(settings).await?;
+        if settings.redis.is_none() && settings.nats.is_some() {
+            // The hints are this process's own: what others say of their progress is known by hearing it.
+            tokio::spawn(progress::keep_what_is_heard(signals.subscribe(), hints.clone()));
+        }
         let ports = Ports {
             store,
             queue,
