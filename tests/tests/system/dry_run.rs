@@ -95,15 +95,22 @@ async fn a_dry_run_changes_nothing_and_a_pass_then_does_what_it_said() {
     assert_eq!(rows.objects().await, objects, "objects changed under a dry run");
     drop(rows);
 
-    // The first process on a file after a crash may move rows from the log to their place; the next one has no excuse.
-    reconciler(&place, "--dry-run").assert_code(0);
-    let before = digests(&place.data());
-    let again = reconciler(&place, "--dry-run");
-    assert_eq!(again.assert_code(0).stdout.lines().count(), plan.lines().count(), "{again:#?}\n{plan}");
-    let after = digests(&place.data());
-    let differ = |path: &&PathBuf| before.get(*path) != after.get(*path);
-    let changed: BTreeSet<_> = before.keys().chain(after.keys()).filter(differ).collect();
-    assert!(changed.is_empty(), "files changed under a dry run: {changed:?}");
+    // The first process on a file after a crash may move rows from the log to their place, and so may a connection of this
+    // test that is still being closed. A dry run that changed something itself would do so each time.
+    let mut changed = BTreeSet::new();
+    until("a dry run that leaves every file as it was", LATER, || {
+        let before = digests(&place.data());
+        let again = reconciler(&place, "--dry-run");
+        assert_eq!(again.assert_code(0).stdout.lines().count(), plan.lines().count(), "{again:#?}\n{plan}");
+        let after = digests(&place.data());
+        let differ = |path: &&PathBuf| before.get(*path) != after.get(*path);
+        let differing: BTreeSet<_> = before.keys().chain(after.keys()).filter(differ).cloned().collect();
+        let same = differing.is_empty().then_some(());
+        changed.extend(differing);
+        async move { same }
+    })
+    .await;
+    println!("changed by connections that were being closed: {changed:?}");
 
     let once = reconciler(&place, "--once");
     assert!(once.assert_code(0).stdout.starts_with("1 tasks taken back, "), "{once:#?}");
