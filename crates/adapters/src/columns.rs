@@ -1,6 +1,7 @@
 //! The way of values between the columns of a table and the kernel's types, the same for every database with tables.
 //! Knows no database; must not repair what it cannot read.
 
+use counterstep_kernel::ports::Unread;
 use counterstep_kernel::record::UndoGoal;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -9,13 +10,16 @@ use std::str::FromStr;
 use std::time::Duration;
 
 /// A column whose value is none that this program writes, or a value that has no form in a column. In words, with the
-/// column's name.
+/// column's name; and what it holds, which is for no log.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Unreadable(pub(crate) String);
+pub(crate) struct Unreadable(pub(crate) String, pub(crate) String);
 
 impl Unreadable {
-    fn of(column: &str, error: impl Display) -> Self {
-        Self(format!("{column}: {error}"))
+    fn of(column: &str, error: impl Display, held: &str) -> Self {
+        /// Beyond this a value is not kept whole, in bytes.
+        const MOST: usize = 64 * 1024;
+        let end = (0..=held.len().min(MOST)).rev().find(|&end| held.is_char_boundary(end)).unwrap_or(0);
+        Self(format!("{column}: {error}"), held[..end].to_owned())
     }
 }
 
@@ -25,15 +29,15 @@ pub(crate) enum Care {
     /// Refuse the row.
     Strict,
     /// Go on with something in its place, and note which it was.
-    Salvage(Vec<String>),
+    Salvage(Vec<Unread>),
 }
 
 impl Care {
     /// What was read, or what stands in its place.
     pub(crate) fn or<T>(&mut self, read: Result<T, Unreadable>, instead: T) -> Result<T, Unreadable> {
         match (read, self) {
-            (Err(Unreadable(text)), Self::Salvage(noted)) => {
-                noted.push(text);
+            (Err(Unreadable(what, held)), Self::Salvage(noted)) => {
+                noted.push(Unread { what, held });
                 Ok(instead)
             }
             (read, _) => read,
@@ -41,7 +45,7 @@ impl Care {
     }
 
     /// What was noted.
-    pub(crate) fn noted(self) -> Vec<String> {
+    pub(crate) fn noted(self) -> Vec<Unread> {
         match self {
             Self::Strict => Vec::new(),
             Self::Salvage(noted) => noted,
@@ -55,8 +59,13 @@ pub(crate) fn goal(text: Option<&str>) -> Result<Option<UndoGoal>, Unreadable> {
         None => Ok(None),
         Some("failed") => Ok(Some(UndoGoal::Failed)),
         Some("cancelled") => Ok(Some(UndoGoal::Cancelled)),
-        Some(other) => Err(Unreadable::of("goal", format_args!("`{other}` is no UndoGoal"))),
+        Some(other) => Err(Unreadable::of("goal", "it is no UndoGoal", other)),
     }
+}
+
+/// What stands in place of a goal that cannot be read.
+pub(crate) fn likely_goal(cancel_requested: bool) -> Option<UndoGoal> {
+    Some(if cancel_requested { UndoGoal::Cancelled } else { UndoGoal::Failed })
 }
 
 /// A value from its JSON column, which may be empty.
@@ -66,7 +75,7 @@ pub(crate) fn read_some_json<T: DeserializeOwned>(column: &str, text: Option<&st
 
 /// An enum, or an id, from its column.
 pub(crate) fn parse<T: FromStr<Err: Display>>(column: &str, text: &str) -> Result<T, Unreadable> {
-    text.parse().map_err(|error| Unreadable::of(column, error))
+    text.parse().map_err(|error| Unreadable::of(column, error, text))
 }
 
 /// As [`parse`], of a column that may be empty.
@@ -76,17 +85,17 @@ pub(crate) fn parse_some<T: FromStr<Err: Display>>(column: &str, text: Option<&s
 
 /// A count from its column.
 pub(crate) fn count(column: &str, value: i64) -> Result<u32, Unreadable> {
-    u32::try_from(value).map_err(|error| Unreadable::of(column, error))
+    u32::try_from(value).map_err(|error| Unreadable::of(column, error, &value.to_string()))
 }
 
 /// A value from its JSON column.
 pub(crate) fn read_json<T: DeserializeOwned>(column: &str, text: &str) -> Result<T, Unreadable> {
-    serde_json::from_str(text).map_err(|error| Unreadable::of(column, error))
+    serde_json::from_str(text).map_err(|error| Unreadable::of(column, error, text))
 }
 
 /// A value for its JSON column.
 pub(crate) fn write_json<T: Serialize>(value: &T) -> Result<String, Unreadable> {
-    serde_json::to_string(value).map_err(|error| Unreadable(error.to_string()))
+    serde_json::to_string(value).map_err(|error| Unreadable(error.to_string(), String::new()))
 }
 
 /// Microseconds. A duration beyond what fits means "never", and so does its greatest value.

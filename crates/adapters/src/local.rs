@@ -94,11 +94,22 @@ pub struct LocalHints {
     remembered: Mutex<Passing<String, ()>>,
     counted: Mutex<Passing<String, u64>>,
     kept: Mutex<Passing<String, String>>,
+    /// What of it other processes may say as often as they like: it must not crowd out the rest.
+    told: Mutex<Passing<String, String>>,
+}
+
+/// Progress: a few kilobytes each.
+const MOST_TOLD: usize = 4_096;
+
+impl LocalHints {
+    fn table(&self, key: &str) -> (&Mutex<Passing<String, String>>, usize) {
+        if key.starts_with("progress:") { (&self.told, MOST_TOLD) } else { (&self.kept, MOST_HINTS) }
+    }
 }
 
 /// Puts a hint, and forgets all of its kind where there are too many.
-fn hint<V>(table: &mut Passing<String, V>, key: &str, value: V, ttl: Duration) {
-    if table.entries.len() >= MOST_HINTS {
+fn hint<V>(table: &mut Passing<String, V>, most: usize, key: &str, value: V, ttl: Duration) {
+    if table.entries.len() >= most {
         table.entries.clear();
     }
     table.put(key.to_owned(), value, ttl);
@@ -111,7 +122,7 @@ impl Hints for LocalHints {
     }
 
     async fn remember(&self, key: &str, ttl: Duration) -> Result<(), HintError> {
-        hint(&mut open(&self.remembered), key, (), ttl);
+        hint(&mut open(&self.remembered), MOST_HINTS, key, (), ttl);
         Ok(())
     }
 
@@ -121,29 +132,31 @@ impl Hints for LocalHints {
             *count += 1;
             return Ok(*count);
         }
-        hint(&mut counted, counter, 1, window);
+        hint(&mut counted, MOST_HINTS, counter, 1, window);
         Ok(1)
     }
 
     async fn get(&self, key: &str) -> Result<Option<String>, HintError> {
-        Ok(open(&self.kept).get(key).map(|(value, _)| value.clone()))
+        Ok(open(self.table(key).0).get(key).map(|(value, _)| value.clone()))
     }
 
     async fn left(&self, key: &str) -> Result<Option<Duration>, HintError> {
-        Ok(open(&self.kept).get(key).map(|(_, until)| until.saturating_duration_since(Instant::now())))
+        Ok(open(self.table(key).0).get(key).map(|(_, until)| until.saturating_duration_since(Instant::now())))
     }
 
     async fn set(&self, key: &str, value: &str, ttl: Duration) -> Result<(), HintError> {
-        hint(&mut open(&self.kept), key, value.to_owned(), ttl);
+        let (table, most) = self.table(key);
+        hint(&mut open(table), most, key, value.to_owned(), ttl);
         Ok(())
     }
 
     async fn swap(&self, key: &str, was: Option<&str>, value: &str, ttl: Duration) -> Result<bool, HintError> {
-        let mut kept = open(&self.kept);
+        let (table, most) = self.table(key);
+        let mut kept = open(table);
         if kept.get(key).map(|(value, _)| value.as_str()) != was {
             return Ok(false);
         }
-        hint(&mut kept, key, value.to_owned(), ttl);
+        hint(&mut kept, most, key, value.to_owned(), ttl);
         Ok(true)
     }
 }

@@ -215,7 +215,7 @@ impl Default for Services {
     }
 }
 
-/// For pure steps: nobody undoes what one of them has done to a service, and it may run before its task is accepted.
+/// For pure steps and probes: nobody undoes what one of them has done to a service, and it may run before its task is accepted.
 #[derive(Debug)]
 pub(crate) struct ReadOnly(pub(crate) Arc<dyn Outside>);
 
@@ -225,7 +225,7 @@ impl Outside for ReadOnly {
         if request.method == Method::Get {
             return self.0.call(request).await;
         }
-        let why = "a pure step only reads from services: take `#[pure]` away, and declare an undo or waive it";
+        let why = "a pure step, or a probe, only reads from services: a step that changes one is not pure, and has an undo or waives it";
         Err(OutsideError::Refused(why.to_owned()))
     }
 

@@ -67,7 +67,7 @@ impl StepError {
         let backtrace = std::backtrace::Backtrace::capture();
         let backtrace = (backtrace.status() == std::backtrace::BacktraceStatus::Captured)
             .then(|| storable(&backtrace.to_string(), 16_000));
-        Self { class, message: storable(&message.to_string(), MESSAGE_LIMIT), backtrace }
+        Self { class, message: storable(&one_line(&message.to_string()), MESSAGE_LIMIT), backtrace }
     }
 
     /// It may pass by itself.
@@ -110,6 +110,15 @@ pub(crate) fn panic_message(panic: &(dyn std::any::Any + Send)) -> &str {
         .copied()
         .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
         .unwrap_or("with a value that is no text")
+}
+
+/// Control characters as their escapes: a message may repeat what a client said, and is one line of a log.
+fn one_line(text: &str) -> std::borrow::Cow<'_, str> {
+    if !text.contains(char::is_control) {
+        return text.into();
+    }
+    let escaped = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.to_string() };
+    text.chars().map(escaped).collect::<String>().into()
 }
 
 /// Cuts a text to `limit` bytes at a character, and takes out the NUL that no database column takes.

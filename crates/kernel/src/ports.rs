@@ -181,10 +181,20 @@ pub struct IdempotencyRow {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Salvaged {
     /// What can be: its state, and that of its steps. In place of a value that is none stands `Null` or nothing; a step
-    /// whose state is unreadable is in doubt.
+    /// whose state is unreadable is in doubt, and an undo whose goal is unreadable ends as cancelled where a cancel was
+    /// accepted.
     pub record: TaskRecord,
-    /// What cannot be, and why, by column. Nothing: it is whole.
-    pub unreadable: Vec<String>,
+    /// What cannot be. Nothing: it is whole.
+    pub unreadable: Vec<Unread>,
+}
+
+/// A column that cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct Unread {
+    /// Which, and why, without what it holds.
+    pub what: String,
+    /// What it holds; of a long one the beginning.
+    pub held: String,
 }
 
 /// The durable truth. Twelve methods, each atomic.

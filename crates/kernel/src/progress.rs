@@ -189,6 +189,12 @@ pub async fn keep_what_is_heard(mut heard: BoxStream<'static, Signal>, hints: Ar
         if let Signal::Progress(progress) = signal
             && let Ok(text) = serde_json::to_string(&*progress)
         {
+            // A host that was paused goes on telling for a while: what is newer stays.
+            let known = hints.get(&key(progress.task)).await.ok().flatten();
+            let known: Option<TaskProgress> = known.and_then(|text| serde_json::from_str(&text).ok());
+            if known.is_some_and(|known| (known.epoch, known.seq) > (progress.epoch, progress.seq)) {
+                continue;
+            }
             // Without it the progress is missing, and nothing else is.
             let _ = hints.set(&key(progress.task), &text, KEPT).await;
         }

@@ -3,7 +3,7 @@
 
 use crate::draft::{As, Draft};
 use crate::engine::{ChangeError, Engine};
-use crate::ports::{CommitError, Salvaged, StoreError};
+use crate::ports::{CommitError, Salvaged, StoreError, Unread};
 use crate::record::{StepRow, TaskRecord};
 use crate::task::TaskType;
 use counterstep_contracts::{TaskId, TaskStatus};
@@ -31,20 +31,25 @@ impl Engine {
     /// When the store does not answer, or an active task cannot be read.
     pub fn read(&self, task: TaskId) -> BoxFuture<'_, Result<Option<TaskRecord>, StoreError>> {
         Box::pin(async move {
-            let error = match self.ports.store.load(task).await {
-                Err(error @ StoreError::Corrupt(_)) => error,
-                read => return read,
+            let (mut record, error) = match self.ports.store.load(task).await {
+                Ok(None) => return Ok(None),
+                Ok(Some(record)) => (record, None),
+                Err(error @ StoreError::Corrupt(_)) => match self.ports.store.salvage(task).await? {
+                    None => return Ok(None),
+                    Some(Salvaged { record, .. }) => (record, Some(error)),
+                },
+                Err(error) => return Err(error),
             };
-            match self.ports.store.salvage(task).await? {
-                None => Ok(None),
-                Some(Salvaged { mut record, .. }) if record.task.status.is_at_rest() => {
-                    if let Some(task_type) = self.registry.of(&record.task) {
-                        complete(&task_type, &mut record);
-                    }
-                    Ok(Some(record))
-                }
-                Some(_) => Err(error),
+            match error {
+                Some(error) if !record.task.status.is_at_rest() => return Err(error),
+                Some(_) | None => {}
             }
+            if record.task.status.is_at_rest()
+                && let Some(task_type) = self.registry.of(&record.task)
+            {
+                complete(&task_type, &mut record);
+            }
+            Ok(Some(record))
         })
     }
 
@@ -59,7 +64,7 @@ impl Engine {
                 return Ok(Quarantine::MovedOn);
             }
             let Some(task_type) = self.registry.of(&record.task) else { return Ok(Quarantine::Unknown) };
-            unreadable.extend(misfit(&task_type, &record));
+            unreadable.extend(misfit(&task_type, &record).map(|what| Unread { what, held: String::new() }));
             if unreadable.is_empty() {
                 return Ok(Quarantine::MovedOn);
             }
@@ -74,8 +79,8 @@ impl Engine {
             self.add_events(task_type.decl, &mut transition);
             match self.ports.store.commit(guard, &transition).await {
                 Ok(committed) => {
-                    let unreadable = unreadable.join("; ");
-                    tracing::error!(%task, %status, unreadable, "a task cannot be read: parked for a person to decide");
+                    let unreadable: Vec<_> = unreadable.iter().map(|column| column.what.as_str()).collect();
+                    tracing::error!(%task, %status, ?unreadable, "a task cannot be read: parked for a person to decide");
                     self.announce(&transition, committed.now).await;
                     return Ok(Quarantine::Parked(status));
                 }

@@ -95,6 +95,39 @@ impl Sql {
         &self.values
     }
 
+    /// Whether it can be executed at all: one statement, with a value for each place. An adapter asks before it executes,
+    /// because databases differ in what they make of it.
+    ///
+    /// # Errors
+    /// The reason, for good.
+    pub fn look(&self) -> Result<(), SqlRefused> {
+        let refused = |why: &str| Err(SqlRefused { text: format!("`{}`: {why}", self.text), may_pass: false });
+        let (mut places, mut in_text, mut ended) = (0, false, false);
+        let mut rest = self.text.chars().peekable();
+        while let Some(c) = rest.next() {
+            if ended && !c.is_whitespace() {
+                return refused("it is more than one statement: call `in_transaction` for each");
+            }
+            match c {
+                '\'' => in_text = !in_text,
+                ';' if !in_text => ended = true,
+                '$' if !in_text => {
+                    let mut number = 0_usize;
+                    while let Some(digit) = rest.peek().and_then(|c| c.to_digit(10)) {
+                        number = number.saturating_mul(10).saturating_add(digit as usize);
+                        rest.next();
+                    }
+                    places = places.max(number);
+                }
+                _ => {}
+            }
+        }
+        if places != self.values.len() {
+            return refused(&format!("it has places up to ${places}, and {} values were bound", self.values.len()));
+        }
+        Ok(())
+    }
+
     /// Why it is not acceptable that it has changed so many rows.
     ///
     /// # Errors
@@ -134,6 +167,20 @@ mod tests {
     fn a_null_keeps_its_type() {
         let sql = Sql::new("SELECT $1, $2").bind(None::<i32>).bind("x");
         assert_eq!(sql.values(), [SqlValue::Int(None), SqlValue::Text(Some("x".to_owned()))]);
+    }
+
+    #[test]
+    fn a_statement_that_databases_would_read_differently_is_refused() {
+        for (sql, said) in [
+            (Sql::new("DELETE FROM a; DELETE FROM b"), "more than one statement"),
+            (Sql::new("DELETE FROM a WHERE b = $1"), "up to $1, and 0 values"),
+            (Sql::new("DELETE FROM a").bind(1), "up to $0, and 1 values"),
+            (Sql::new("DELETE FROM a WHERE b = $12").bind(1), "up to $12, and 1 values"),
+        ] {
+            let refused = sql.look().expect_err(sql.text());
+            assert!(refused.text.contains(said) && !refused.may_pass, "{refused:?}");
+        }
+        assert_eq!(Sql::new("INSERT INTO a VALUES ($1, ';$9', $1); ").bind(1).look(), Ok(()));
     }
 
     #[test]

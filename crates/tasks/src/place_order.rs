@@ -77,6 +77,9 @@ pub struct PlaceOrderResponse {
 /// From this amount on somebody has to approve.
 pub const APPROVAL_FROM_CENTS: u64 = 100_000;
 
+/// Nobody holds goods and money for longer, whatever a client asks for.
+pub const LONGEST_HOLD: Duration = Duration::from_secs(30 * 24 * 3600);
+
 /// A request that may have arrived is sent again with the same key, so there is no harm in trying.
 pub const SERVICE_RETRY: RetryPolicy =
     RetryPolicy::exponential("200ms").max_retries(5).cap("10s").attempt_timeout("20s");
@@ -115,7 +118,8 @@ impl PlaceOrder {
 
     #[step(3, host = "worker", when = is_large)]
     fn approval(order: &PlaceOrderRequest) -> AwaitSignal<Approval> {
-        AwaitSignal::within_duration(Duration::from_secs(order.hold_seconds.unwrap_or(3 * 24 * 3600).into()))
+        let hold = Duration::from_secs(order.hold_seconds.unwrap_or(3 * 24 * 3600).into());
+        AwaitSignal::within_duration(hold.min(LONGEST_HOLD))
     }
 
     fn is_large(order: &PlaceOrderRequest) -> bool {

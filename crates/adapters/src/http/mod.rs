@@ -42,7 +42,11 @@ impl Outside for HttpServices {
         };
         let url = url_below(&service.url, &request.path)?;
         // At every call: whoever renews a secret writes its file anew and restarts nothing.
-        let secrets = service.secrets().map_err(|error| OutsideError::Unanswered(chain(&error)))?;
+        let secrets = service.secrets().map_err(|error| {
+            // Where the files lie is for those who run this, and not for those who read the task.
+            tracing::error!(service = request.service, error = chain(&error), "a secret cannot be read");
+            OutsideError::Unanswered(format!("{}: see the log of this host", error.setting()))
+        })?;
         let headers = headers(&request, &secrets)?;
         let sent = send(&service.client, request.method, url, headers, request.body).await;
         let answered = async { read(sent?, request.longest_answer).await }.await;
@@ -75,9 +79,16 @@ fn url_below(base: &Url, path: &str) -> Result<Url, OutsideError> {
 fn headers(request: &OutsideRequest, secrets: &[(String, String)]) -> Result<HeaderMap, OutsideError> {
     let mut headers = HeaderMap::new();
     for (name, value) in &request.headers {
-        // What a client sent as its trace is no reason to fail the step.
-        if let Ok(value) = HeaderValue::from_str(value) {
-            headers.insert(*name, value);
+        match HeaderValue::from_str(value) {
+            Ok(value) => drop(headers.insert(*name, value)),
+            // What a client sent as its trace is no reason to fail the step.
+            Err(_) if *name == "traceparent" => {}
+            Err(_) => {
+                return Err(OutsideError::Refused(format!(
+                    "`{}` cannot be sent as the header `{name}`: the names of steps that call services are ASCII",
+                    value.escape_debug()
+                )));
+            }
         }
     }
     for (name, secret) in secrets {

@@ -9,6 +9,9 @@ use std::time::Duration;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// In bytes.
+const SHORTEST_SECRET: usize = 8;
+
 /// Headers that are the engine's or the connection's, and no file's.
 const TAKEN: &[&str] = &[
     "accept",
@@ -72,6 +75,20 @@ pub enum OpenError {
         /// Why.
         source: std::io::Error,
     },
+    /// A file that holds no secret.
+    #[error(
+        "setting `services.{service}.{setting}`: the file `{}` holds less than {SHORTEST_SECRET} bytes, which is no secret; \
+         write it under another name and rename it, so that nobody reads half of it",
+        path.display()
+    )]
+    Short {
+        /// Which service.
+        service: String,
+        /// Which of its settings.
+        setting: &'static str,
+        /// Which file.
+        path: PathBuf,
+    },
     /// Its client, by its certificates.
     #[error("setting `services.{service}`: {why}")]
     Client {
@@ -80,6 +97,20 @@ pub enum OpenError {
         /// What the client says.
         why: String,
     },
+}
+
+impl OpenError {
+    /// Which setting it is about, without what it says.
+    pub(super) fn setting(&self) -> String {
+        match self {
+            Self::File { service, setting, .. } | Self::Short { service, setting, .. } => {
+                format!("the file of the setting `services.{service}.{setting}` cannot be used")
+            }
+            Self::Name(_) | Self::Url { .. } | Self::Header { .. } | Self::Client { .. } => {
+                "the settings of the service cannot be used".to_owned()
+            }
+        }
+    }
 }
 
 /// A service that can be called.
@@ -122,7 +153,13 @@ impl Service {
     pub(super) fn secrets(&self) -> Result<Vec<(String, String)>, OpenError> {
         let read = |(header, setting, path): &(String, &'static str, PathBuf)| {
             let text = read(&self.name, setting, path)?;
-            Ok((header.clone(), String::from_utf8_lossy(&text).trim_end_matches(['\r', '\n']).to_owned()))
+            let secret = String::from_utf8_lossy(&text).trim_end_matches(['\r', '\n']).to_owned();
+            // A file that is just being written anew is empty for a moment. And what is so short stands in many an answer,
+            // from which secrets are taken out.
+            if secret.len() < SHORTEST_SECRET {
+                return Err(OpenError::Short { service: self.name.clone(), setting, path: path.clone() });
+            }
+            Ok((header.clone(), secret))
         };
         self.files.iter().map(read).collect()
     }
@@ -175,6 +212,10 @@ fn client(name: &str, given: &ServiceSettings) -> Result<Client, OpenError> {
         .referer(false)
         .connect_timeout(CONNECT_TIMEOUT)
         .user_agent(concat!("counterstep/", env!("CARGO_PKG_VERSION")));
+    // What is in the clear because it stays on this machine must not leave it by way of a proxy.
+    let here = Url::parse(&given.url).ok().filter(|url| url.scheme() == "http");
+    let here = here.and_then(|url| url.host_str().map(is_this_machine)).unwrap_or(false);
+    let builder = if here { builder.no_proxy() } else { builder };
     let builder = match &given.ca_file {
         Some(path) => with_authorities(builder, name, path, failed)?,
         None => builder,

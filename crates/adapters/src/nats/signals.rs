@@ -21,7 +21,7 @@ const PROGRESS: &str = "progress";
 /// Names the sender where the body is not its name.
 const FROM: &str = "Counterstep-From";
 /// More is no progress: it is a line for each step that runs.
-const LARGEST_PROGRESS: usize = 64 * 1024;
+const LARGEST_PROGRESS: usize = 8 * 1024;
 
 /// Hints to all processes. Clones share everything.
 #[derive(Debug, Clone)]

@@ -3,7 +3,7 @@
 
 use super::statement::Str;
 use crate::columns::{self, Unreadable};
-pub(super) use crate::columns::{Care, count, goal, micros, parse, parse_some, read_json, read_some_json};
+pub(super) use crate::columns::{Care, count, goal, likely_goal, micros, parse, parse_some, read_json, read_some_json};
 use counterstep_kernel::ports::{CommitError, StoreError};
 use diesel::result::{DatabaseErrorKind, Error as DieselError};
 use serde::Serialize;
@@ -41,7 +41,7 @@ impl Fault {
 }
 
 impl From<Unreadable> for Fault {
-    fn from(Unreadable(text): Unreadable) -> Self {
+    fn from(Unreadable(text, _): Unreadable) -> Self {
         Self::Corrupt(text)
     }
 }

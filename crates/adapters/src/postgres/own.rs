@@ -19,7 +19,11 @@ const SERVERS_CHOICE: &str = "SET LOCAL plan_cache_mode = auto; SET LOCAL enable
 /// Writes the change and its statements, or nothing and says why.
 pub(super) async fn write(lent: &Lent, guard: Guard, transition: &Transition) -> Result<Committed, Fault> {
     commit::look(lent, guard, transition).await?;
-    lent.run("BEGIN").await.map_err(Fault::of_a_read)?;
+    lent.run("BEGIN").await.map_err(|fault| {
+        // It may be carried out late, and then whoever gets the connection next would write into it.
+        lent.close_later();
+        fault.of_a_read()
+    })?;
     // The guard first: under it nobody else changes the task, and whoever is fenced touches no other table.
     let written = commit::send(lent, guard, transition).await;
     let now = match &written {
@@ -38,8 +42,9 @@ pub(super) async fn write(lent: &Lent, guard: Guard, transition: &Transition) ->
     }
     match lent.run("COMMIT").await {
         Ok(()) => Ok(Committed { now }),
-        // A constraint that is looked at last.
-        Err(Fault::Violated { text, .. }) => Err(refused(text, false)),
+        // A constraint that is looked at last, or a trigger. The server lives and has taken everything back.
+        Err(Fault::Violated { text, .. } | Fault::Corrupt(text)) => Err(refused(text, false)),
+        Err(Fault::Unavailable(text)) => Err(refused(text, true)),
         Err(fault) => Err(fault),
     }
 }
@@ -56,6 +61,7 @@ async fn end(lent: &Lent) -> Result<(), Fault> {
 async fn execute_all(lent: &Lent, statements: &[Sql]) -> Result<(), Fault> {
     lent.run(SERVERS_CHOICE).await.map_err(Fault::of_a_read)?;
     for sql in statements {
+        sql.look().map_err(CommitError::Sql)?;
         let words = |text: String| format!("`{}`: {text}", sql.text());
         let changed = lent.count(query(sql)).await.map_err(|fault| match fault {
             Fault::Violated { text, .. } | Fault::Corrupt(text) => refused(words(text), false),

@@ -1,6 +1,8 @@
 //! Statements on the table `tasks`, and what they read. Must not judge a change: what it is handed is written.
 
-use super::fault::{Care, Fault, count, goal, name, parse, parse_some, read_json, read_some_json, words, write_json};
+use super::fault::{
+    Care, Fault, count, goal, likely_goal, name, parse, parse_some, read_json, read_some_json, words, write_json,
+};
 use super::statement::{Statement, Str, interval, some_time, time, values};
 use super::steps;
 use counterstep_contracts::{AuditSeq, ChangeId, Epoch, Rev, TaskId, TaskStatus, Tenant};
@@ -416,7 +418,7 @@ fn record(
         due_at: some_time(progress.due_at),
         deadline_at: some_time(progress.deadline_at),
         cancel_requested_at: some_time(progress.cancel_requested_at),
-        goal: care.or(goal(progress.goal.as_deref()), None)?,
+        goal: care.or(goal(progress.goal.as_deref()), likely_goal(progress.cancel_requested_at.is_some()))?,
         recovery_attempts: count("recovery_attempts", there("recovery_attempts", progress.recovery_attempts)?)?,
         dispatch_seq: there("dispatch_seq", progress.dispatch_seq)?,
         audit_seq: AuditSeq(there("audit_seq", progress.audit_seq)?),

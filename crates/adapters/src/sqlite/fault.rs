@@ -1,7 +1,9 @@
 //! What goes wrong inside a store call, and what the ports call it. Must not decide whether to try again.
 
 use crate::columns::Unreadable;
-pub(crate) use crate::columns::{Care, count, goal, micros, parse, parse_some, read_json, read_some_json, write_json};
+pub(crate) use crate::columns::{
+    Care, count, goal, likely_goal, micros, parse, parse_some, read_json, read_some_json, write_json,
+};
 use counterstep_kernel::ports::{CommitError, StoreError};
 use diesel::result::{DatabaseErrorKind, Error as DieselError};
 
@@ -27,7 +29,7 @@ impl From<DieselError> for Fault {
 }
 
 impl From<Unreadable> for Fault {
-    fn from(Unreadable(text): Unreadable) -> Self {
+    fn from(Unreadable(text, _): Unreadable) -> Self {
         Self::Corrupt(text)
     }
 }

@@ -1,7 +1,7 @@
 //! Statements of steps, for tables that are the user's own: in the transaction of the change that they belong to. Must not
 //! know what they are for.
 
-use super::fault::{Fault, is_busy};
+use super::fault::Fault;
 use counterstep_kernel::ports::CommitError;
 use counterstep_kernel::{Sql, SqlRefused, SqlValue};
 use diesel::result::{DatabaseErrorKind, Error as DieselError};
@@ -12,6 +12,7 @@ use diesel::{RunQueryDsl, SqliteConnection};
 /// Executes them in order, or says which one was refused.
 pub(super) fn execute_all(connection: &mut SqliteConnection, statements: &[Sql]) -> Result<(), Fault> {
     for sql in statements {
+        sql.look().map_err(CommitError::Sql)?;
         let query = diesel::sql_query(places(sql.text())).into_boxed::<Sqlite>();
         let query = sql.values().iter().cloned().fold(query, |query, value| match value {
             SqlValue::Bool(value) => query.bind::<Nullable<Bool>, _>(value),
@@ -21,12 +22,27 @@ pub(super) fn execute_all(connection: &mut SqliteConnection, statements: &[Sql])
             SqlValue::Bytes(value) => query.bind::<Nullable<Binary>, _>(value),
         });
         let changed = query.execute(connection).map_err(|error| {
-            let may_pass = is_busy(&error);
+            let may_pass = !is_a_constraint(&error);
             CommitError::Sql(SqlRefused { text: format!("`{}`: {error}", sql.text()), may_pass })
         })?;
         sql.check(changed as u64).map_err(CommitError::Sql)?;
     }
     Ok(())
+}
+
+/// What is in the way then stays in the way. All else may pass: a full disk, a lock; a table that is not there will not,
+/// and the retry policy bounds what comes of it.
+fn is_a_constraint(error: &DieselError) -> bool {
+    matches!(
+        error,
+        DieselError::DatabaseError(
+            DatabaseErrorKind::UniqueViolation
+                | DatabaseErrorKind::ForeignKeyViolation
+                | DatabaseErrorKind::NotNullViolation
+                | DatabaseErrorKind::CheckViolation,
+            _
+        )
+    )
 }
 
 /// What the COMMIT of a change with statements came to: a constraint that is looked at last is a refusal like any other.

@@ -1,6 +1,8 @@
 //! Queries on the table `tasks`. Must not judge a change: what it is handed is written.
 
-use super::fault::{Care, Fault, count, goal, micros, parse, parse_some, read_json, read_some_json, write_json};
+use super::fault::{
+    Care, Fault, count, goal, likely_goal, micros, parse, parse_some, read_json, read_some_json, write_json,
+};
 use super::schema::tasks;
 use counterstep_contracts::{AuditSeq, Epoch, QueueName, Rev, TaskId, TaskStatus, Tenant};
 use counterstep_kernel::ports::{DueTask, InFlight, KnownType, Lost, TaskLine, TaskQuery};
@@ -102,7 +104,7 @@ impl Columns {
             due_at: self.due_at.map(DbTime),
             deadline_at: self.deadline_at.map(DbTime),
             cancel_requested_at: self.cancel_requested_at.map(DbTime),
-            goal: care.or(goal(self.goal.as_deref()), None)?,
+            goal: care.or(goal(self.goal.as_deref()), likely_goal(self.cancel_requested_at.is_some()))?,
             recovery_attempts: count("recovery_attempts", self.recovery_attempts)?,
             dispatch_seq: self.dispatch_seq,
             audit_seq: AuditSeq(self.audit_seq),

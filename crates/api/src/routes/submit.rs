@@ -126,20 +126,32 @@ fn accepted(submitted: &Submitted) -> HttpResponse {
 mod tests {
     use super::*;
     use actix_web::FromRequest;
+    use actix_web::error::PayloadError;
     use actix_web::test::TestRequest;
+    use futures::StreamExt;
 
-    /// What is refused when a body of ten bytes is to pass a channel that nobody reads, and `room` chunks fit into.
-    async fn refused(room: usize) -> Refused {
-        let (request, mut payload) = TestRequest::default().set_payload(vec![b'x'; 10]).to_http_parts();
+    /// What is refused when a body of ten bytes comes after so long, and is to pass a channel that nobody reads.
+    async fn refused(after: Duration) -> Refused {
+        let late = futures::stream::once(async move {
+            tokio::time::sleep(after).await;
+            Ok::<_, PayloadError>(web::Bytes::from_static(b"xxxxxxxxxx"))
+        });
+        let mut payload = actix_web::dev::Payload::Stream { payload: late.boxed_local() };
+        let request = TestRequest::default().to_http_request();
         let payload = web::Payload::from_request(&request, &mut payload).await.expect("a payload");
-        let (to, _kept) = mpsc::channel(room);
+        let (to, _kept) = mpsc::channel(1);
         to.send(Sent::Bytes("before".into())).await.expect("room for one");
-        let body = Arriving::within(payload, Duration::from_secs(60), Duration::from_millis(50));
+        let body = Arriving::within(payload, Duration::from_secs(60), Duration::from_millis(1_000));
         pump(body, to, 100).await.expect("a refusal that does not get past the bytes")
     }
 
     #[actix_web::test]
     async fn a_store_that_takes_nothing_is_not_blamed_on_the_client() {
-        assert_eq!(refused(1).await.code(), ProblemCode::Unavailable);
+        assert_eq!(refused(Duration::ZERO).await.code(), ProblemCode::Unavailable);
+    }
+
+    #[actix_web::test]
+    async fn a_client_that_took_most_of_the_time_is_told_so() {
+        assert_eq!(refused(Duration::from_millis(800)).await.code(), ProblemCode::SlowBody);
     }
 }

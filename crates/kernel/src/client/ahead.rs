@@ -27,7 +27,7 @@ pub(super) async fn run(
     engine: &Engine,
     task_type: &TaskType,
     (tenant, task): (&Tenant, TaskId),
-    request: &Value,
+    (request, traceparent): (&Value, Option<&str>),
     received: &mut Vec<Received>,
 ) {
     let clock = &engine.ports.clock;
@@ -58,7 +58,7 @@ pub(super) async fn run(
                 limit.map_or(left, |limit| limit.min(left))
             },
             cancel: CancelToken::new(),
-            traceparent: None,
+            traceparent: traceparent.map(str::to_owned),
             // Nobody can ask for a task that is not accepted yet.
             meter: Meter::default(),
         };

@@ -274,7 +274,8 @@ impl Receipt {
                 .map(|(at, upload)| self.outputs_of(*at, upload))
                 .collect::<Result<Vec<_>, SubmitError>>()?;
             let whose = (&self.submission.tenant, self.id);
-            super::ahead::run(&self.engine, &self.task_type, whose, &request, &mut received).await;
+            let asked = (&request, self.submission.traceparent.as_deref());
+            super::ahead::run(&self.engine, &self.task_type, whose, asked, &mut received).await;
             let new = NewTask {
                 id: self.id,
                 tenant: self.submission.tenant.clone(),

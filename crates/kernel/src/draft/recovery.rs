@@ -1,6 +1,7 @@
 //! Claims and take-backs: how a task changes hands, and what becomes of attempts that an older epoch left open.
 
 use super::{Draft, Note};
+use crate::ports::Unread;
 use crate::record::{Failure, UndoGoal};
 use crate::saga::{Event, Illegal};
 use crate::transition::{Kept, LeaseChange, Time};
@@ -46,7 +47,7 @@ impl Draft {
     ///
     /// # Errors
     /// As the judge says.
-    pub fn quarantine(&mut self, unreadable: &[String]) -> Result<(), Illegal> {
+    pub fn quarantine(&mut self, unreadable: &[Unread]) -> Result<(), Illegal> {
         self.needs_expired_lease = self.record().task.lease_owner.is_some();
         self.task_mut().epoch = self.record().task.epoch.next();
         if self.status() == TaskStatus::Submitted {
@@ -58,8 +59,10 @@ impl Draft {
                 self.step_in_doubt(at, "its task cannot be read")?;
             }
         }
+        // What is written anew below, and with the steps above, is kept here.
         self.apply(Event::Quarantined, Note::default().with(json!({"unreadable": unreadable})))?;
-        let message = format!("the task cannot be read: {}", unreadable.join("; "));
+        let what: Vec<_> = unreadable.iter().map(|column| column.what.as_str()).collect();
+        let message = format!("the task cannot be read: {}", what.join("; "));
         self.task_mut().failure = Some(Failure { step: None, class: "unreadable".to_owned(), message });
         Ok(())
     }

@@ -9,6 +9,7 @@ use crate::engine::Engine;
 use crate::error::{ErrorClass, StepError, StepResult, panic_message};
 use crate::faults::{BreakOff, FaultKind};
 use crate::progress::{self, Meter};
+use crate::scratch::scratch_files_in;
 use crate::sql::Sql;
 use crate::task::{Inputs, Run, StepCode, TaskType, output};
 use counterstep_contracts::{Direction, StoredFile, StoredFiles, UndoDecl};
@@ -84,7 +85,12 @@ pub(crate) async fn execute(engine: &Engine, task_type: &TaskType, order: Order)
             Direction::Forward => forward(code, &context, &inputs).await,
             Direction::Undo => undo(code, &context, own_output, &inputs).await,
         };
-        let result = result.and_then(|output| has_no_effect(task_type, at, &context).map(|()| output));
+        let result = result.and_then(|output| {
+            if context.has_sql() {
+                may_write(task_type, at, direction, &output)?;
+            }
+            Ok(output)
+        });
         match fault {
             Some(FaultKind::FailHalfWay) => Err(StepError::permanent("planted: breaks off half-way")),
             Some(FaultKind::FailAfter) => Err(StepError::permanent("planted: fails after its work")),
@@ -116,12 +122,17 @@ pub(crate) async fn execute(engine: &Engine, task_type: &TaskType, order: Order)
     Ended { at, result, in_doubt, stored: context.objects().written(), sql: context.take_sql() }
 }
 
-/// Nobody undoes what a pure step has written.
-fn has_no_effect(task_type: &TaskType, at: usize, context: &StepContext) -> StepResult<()> {
-    if task_type.decl.steps[at].undo == UndoDecl::Pure && context.has_sql() {
-        return Err(StepError::permanent(
-            "a pure step writes to no table: take `#[pure]` away, and declare an undo or waive it",
-        ));
+/// What cannot be written exactly once is not written at all.
+fn may_write(task_type: &TaskType, at: usize, direction: Direction, output: &Value) -> StepResult<()> {
+    let refused = |why: &str| Err(StepError::permanent(format_args!("a step that writes to tables {why}")));
+    if task_type.decl.steps[at].undo == UndoDecl::Pure {
+        return refused("is not pure: take `#[pure]` away, and declare an undo or waive it");
+    }
+    if direction == Direction::Forward && !scratch_files_in(output).is_empty() {
+        return refused("makes no scratch file, whose loss would run it again: make two steps of it");
+    }
+    if direction == Direction::Forward && task_type.steps[at].probe.is_some() {
+        return refused("has no probe, which would complete it without them: make two steps of it");
     }
     Ok(())
 }

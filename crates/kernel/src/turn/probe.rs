@@ -2,6 +2,7 @@
 //! it has no attempt of its own, and a turn asks it once.
 
 use super::{Happened, Next, Turn, inputs_of, limits};
+use crate::call::ReadOnly;
 use crate::cancel::CancelToken;
 use crate::context::{Execution, StepContext};
 use crate::draft::Draft;
@@ -15,6 +16,7 @@ use futures::future::{Either, select};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// What a turn knows from its probes.
@@ -127,7 +129,7 @@ async fn ask(engine: &Engine, question: Question, cancel: CancelToken) -> Option
     let (task, step) = (execution.task, execution.step.clone());
     let ports = &engine.ports;
     let context = StepContext::new(execution, cancel.clone(), ports.objects.clone(), ports.scratch.clone())
-        .with_services(ports.outside.clone(), traceparent);
+        .with_services(Arc::new(ReadOnly(ports.outside.clone())), traceparent);
     let guarded = AssertUnwindSafe(async { probe(&context, &inputs).await }).catch_unwind();
     let over = async {
         match select(ports.clock.sleep(limit), Box::pin(cancel.cancelled())).await {
@@ -145,6 +147,11 @@ async fn ask(engine: &Engine, question: Question, cancel: CancelToken) -> Option
     if cancel.is_cancelled() {
         return None;
     }
+    // What it wants written would be lost.
+    let found = match found {
+        Ok(_) if context.has_sql() => Err(StepError::permanent("a probe writes to no table")),
+        found => found,
+    };
     // No answer is none: the step is treated as it would be without a probe.
     let found = found.unwrap_or_else(|error| {
         tracing::warn!(%task, step, %error, "a probe could not tell how far its step came");

@@ -127,10 +127,14 @@ const CONTAINERS: &str = "mov,mp4,matroska,webm,avi,mpegts,mpeg,flv,asf,ogg,mxf,
 /// More is no video but an attempt to fill the memory.
 const LARGEST_SIDE: u32 = 16_384;
 
+/// Of one picture: that of an 8K video. Also told to ffmpeg, because a video may change its size on the way.
+const MOST_PIXELS: u64 = 8_192 * 4_320;
+
 /// Before each input: what may be opened, and how.
 fn input(from: &Path) -> Vec<String> {
-    let guards = ["-protocol_whitelist", "file,pipe", "-format_whitelist", CONTAINERS, "-i"];
-    guards.iter().map(|&text| text.to_owned()).chain([file(from)]).collect()
+    let guards = ["-protocol_whitelist", "file,pipe", "-format_whitelist", CONTAINERS, "-max_pixels"];
+    let guards = guards.iter().map(|&text| text.to_owned());
+    guards.chain([MOST_PIXELS.to_string(), "-i".to_owned(), file(from)]).collect()
 }
 
 /// Said like this, no name can be taken for an option or for another protocol.
@@ -189,6 +193,11 @@ fn read(said: &str) -> StepResult<Found> {
     if !side.contains(width) || !side.contains(height) {
         return Err(StepError::permanent(format_args!(
             "a video of {width} by {height} pixels is not taken: each side has 2 to {LARGEST_SIDE}"
+        )));
+    }
+    if u64::from(*width) * u64::from(*height) > MOST_PIXELS {
+        return Err(StepError::permanent(format_args!(
+            "a video of {width} by {height} pixels is not taken: a picture may have {MOST_PIXELS}"
         )));
     }
     let duration = said.format.duration.and_then(|text| text.parse::<f64>().ok());

@@ -3,7 +3,7 @@
 use crate::errand::{QUICK, only};
 use counterstep_contracts::TaskStatus;
 use counterstep_kernel::faults::{Fault, FaultKind};
-use counterstep_kernel::{Sql, StepContext, StepResult, UndoResult};
+use counterstep_kernel::{Classify, Probe, ScratchFile, Sql, StepContext, StepResult, UndoResult};
 use counterstep_macros::distributed_task;
 use counterstep_testkit::{Form, Harness, TestTask, sweep};
 use diesel::prelude::*;
@@ -84,6 +84,53 @@ impl Pretender {
     }
 }
 
+struct Leaves;
+
+#[distributed_task(name = "Leaves", queue = "sale")]
+impl Leaves {
+    type Request = Purchase;
+    type Response = i64;
+
+    #[step(1, host = "worker", no_undo = "nothing stays")]
+    async fn makes_a_file(ctx: &StepContext) -> StepResult<ScratchFile> {
+        ctx.in_transaction(Sql::new("CREATE TABLE left_over (x BIGINT)"));
+        let draft = ctx.scratch("note.txt").await?;
+        std::fs::write(draft.path(), "note").transient("writing")?;
+        draft.seal().await
+    }
+
+    #[step(2, host = "worker", no_undo = "it only reads")]
+    async fn reads_it(_makes_a_file: &ScratchFile) -> StepResult<i64> {
+        Ok(1)
+    }
+
+    fn respond(reads_it: &i64) -> i64 {
+        *reads_it
+    }
+}
+
+struct Asks;
+
+#[distributed_task(name = "Asks", queue = "sale")]
+impl Asks {
+    type Request = Purchase;
+    type Response = i64;
+
+    #[step(1, host = "worker", no_undo = "nothing stays", probe = look)]
+    async fn writes(ctx: &StepContext) -> StepResult<i64> {
+        ctx.in_transaction(Sql::new("CREATE TABLE asked (x BIGINT)"));
+        Ok(1)
+    }
+
+    async fn look() -> StepResult<Probe<i64>> {
+        Ok(Probe::Done(1))
+    }
+
+    fn respond(writes: &i64) -> i64 {
+        *writes
+    }
+}
+
 /// What is in stock, and how many sales there were.
 fn books(task: &TestTask) -> (i64, i64) {
     let path = task.database();
@@ -143,11 +190,23 @@ async fn a_constraint_fails_the_step_for_good_and_nothing_of_it_is_there() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_could_be_written_twice_or_not_at_all_is_refused() {
+    for (task, said) in [
+        (Harness::embedded(only::<Leaves>()).submit(Form::new()).await, "makes no scratch file"),
+        (Harness::embedded(only::<Asks>()).submit(Form::new()).await, "has no probe"),
+    ] {
+        assert_eq!(task.run_to_rest().await, TaskStatus::Failed, "{said}");
+        let failure = task.record().await.task.failure.expect("a failure");
+        assert!(failure.message.contains(said) && failure.class == "permanent", "{failure:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_pure_step_must_not_write() {
     let task = Harness::embedded(only::<Pretender>()).submit(Form::new()).await;
     assert_eq!(task.run_to_rest().await, TaskStatus::Failed);
     let failure = task.record().await.task.failure.expect("a failure");
-    assert!(failure.message.contains("a pure step writes to no table"), "{failure:?}");
+    assert!(failure.message.contains("is not pure"), "{failure:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

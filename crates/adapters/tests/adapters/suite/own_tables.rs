@@ -84,7 +84,9 @@ pub(crate) async fn a_statement_that_is_refused_takes_all_of_the_change_along(po
     let nobody = tried(vec![insert("b", 5), nobody]).await;
     assert!(!nobody.may_pass && nobody.text.contains("changed 0 rows; it must change 1"), "{nobody:?}");
     let nonsense = tried(vec![insert("b", 5), Sql::new("UPDATE no_such_table SET x = 1")]).await;
-    assert!(nonsense.text.contains("no_such_table"), "{nonsense:?}");
+    assert!(nonsense.text.contains("no_such_table") && nonsense.may_pass, "{nonsense:?}");
+    let two = tried(vec![insert("b", 5), Sql::new("DELETE FROM own_ledger; DELETE FROM own_ledger")]).await;
+    assert!(!two.may_pass && two.text.contains("more than one statement"), "{two:?}");
 
     assert_eq!(load(store, record.task.id).await.task, record.task, "the task is as it was");
     // The connection is fit for the next one.
