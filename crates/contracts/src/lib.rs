@@ -14,6 +14,7 @@ pub mod operator;
 pub mod overrides;
 pub mod problem;
 pub mod retry;
+pub mod schedule;
 pub mod state;
 
 pub use breaker::BreakerPolicy;
@@ -27,4 +28,5 @@ pub use message::WorkerMessage;
 pub use overrides::{BreakerOverride, Overrides, RetryOverride};
 pub use problem::{Problem, ProblemCode};
 pub use retry::{Backoff, RetryPolicy};
+pub use schedule::{Misfire, Overlap, ScheduleOrigin, ScheduleSpec};
 pub use state::{Direction, Outcome, StepStatus, TaskStatus, WaitReason};

@@ -33,6 +33,7 @@ pub mod recovery;
 pub mod relay;
 pub mod resilience;
 pub mod saga;
+pub mod schedule;
 pub mod scratch;
 pub mod sql;
 pub mod task;
@@ -49,6 +50,7 @@ pub use counterstep_contracts::{BreakerPolicy, FileName, RetryPolicy, StoredFile
 pub use engine::{Engine, EngineSettings};
 pub use error::{Classify, ErrorClass, StepError, StepResult, UndoResult};
 pub use resilience::{Classified, Resilient, RunError, Runtime};
+pub use schedule::Schedule;
 pub use scratch::{ScratchDraft, ScratchFile};
 pub use sql::{Sql, SqlRefused, SqlValue};
 pub use task::{DistributedTask, Inputs, Probe, Registry, TaskType};

@@ -6,11 +6,13 @@
 mod finding;
 mod hints;
 mod locks;
+mod schedules;
 
 pub use crate::poison::{POISON_KEPT, Poison, PoisonRow};
 pub use finding::{Due, DueTask, InFlight, KnownType, TaskLine, TaskQuery};
 pub use hints::{HintError, Hints};
 pub use locks::{Acquired, LockError, LockTag, Locks};
+pub use schedules::{ScheduleChange, ScheduleQuery, ScheduleRow, ScheduleWrite, Schedules};
 
 use crate::record::{DbTime, History, TaskRecord};
 use crate::scratch::{ScratchFile, ScratchPlace};
@@ -60,6 +62,9 @@ pub enum CommitError {
     /// A sweep has condemned the objects of the attempt that was to succeed.
     #[error("condemned: the attempt took longer than its objects were kept for")]
     Condemned,
+    /// The schedule that the change fires has moved on: somebody else has fired it, or changed it.
+    #[error("the schedule has moved on meanwhile")]
+    Moved,
     /// A statement of the step's own was refused.
     #[error(transparent)]
     Sql(#[from] SqlRefused),
@@ -184,7 +189,7 @@ pub struct Salvaged {
     pub unreadable: Vec<String>,
 }
 
-/// The durable truth. Eleven methods, each atomic.
+/// The durable truth. Thirteen methods, each atomic.
 #[async_trait]
 pub trait Store: Send + Sync + Debug {
     /// A task with its steps; `None`: there is none.
@@ -219,6 +224,13 @@ pub trait Store: Send + Sync + Debug {
 
     /// The unexpired row of a client's key.
     async fn idempotency(&self, tenant: &Tenant, key: &str) -> Result<Option<IdempotencyRow>, StoreError>;
+
+    /// Schedules, and the time at which they were read.
+    async fn schedules(&self, query: &ScheduleQuery) -> Result<Schedules, StoreError>;
+
+    /// Changes a schedule that does nothing else; what fires one is a [`commit`](Self::commit). `false`: it was changed
+    /// meanwhile, or is gone, and nothing was written.
+    async fn change_schedule(&self, change: &ScheduleChange) -> Result<bool, StoreError>;
 }
 
 // ---- queue ---------------------------------------------------------------------------------------------------
