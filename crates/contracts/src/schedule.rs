@@ -8,13 +8,14 @@ use serde_json::Value;
 use std::fmt;
 
 text_enum!(
-    /// What becomes of due times that nobody fired in time: every reconciler was away, say.
+    /// What becomes of due times that nobody fired within the schedule's grace: every reconciler was away, say. Those
+    /// within it all fire.
     Misfire {
-        /// The newest of them fires, late; the others are passed over.
+        /// Where none fires in time, the newest of them does, late; the others are passed over.
         FireOnce = "fire_once",
-        /// The newest of them fires where it is not later than the schedule's grace; the others are passed over.
+        /// They are passed over.
         Skip = "skip",
-        /// Each of them fires, the oldest first; of more than the schedule's limit only the newest.
+        /// Each of them fires, the oldest first.
         CatchUp = "catch_up",
     }
 );
@@ -66,10 +67,10 @@ pub struct ScheduleSpec {
     /// What becomes of a due time while the last task runs.
     #[serde(default = "skip")]
     pub overlap: Overlap,
-    /// With `catch_up`: at most so many of the missed ones fire.
+    /// At most so many due times fire at once, the newest; those before them are passed over.
     #[serde(default = "hundred")]
     pub catch_up_limit: u32,
-    /// With the misfire policy `skip`: so late a due time may still fire.
+    /// A due time counts as missed when it is later than this.
     #[serde(default = "minute")]
     pub grace: String,
 }

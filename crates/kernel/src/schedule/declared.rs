@@ -45,7 +45,7 @@ impl Schedule {
         self
     }
 
-    /// What becomes of due times that passed unfired; the newest fires where nothing is said.
+    /// What becomes of due times that nobody fired in time; the newest fires where nothing is said.
     pub const fn misfire(mut self, misfire: Misfire) -> Self {
         self.spec.misfire = misfire;
         self
@@ -57,13 +57,13 @@ impl Schedule {
         self
     }
 
-    /// With [`Misfire::CatchUp`]: at most so many of the missed ones fire; 100 where nothing is said.
+    /// At most so many due times fire at once, the newest; 100 where nothing is said.
     pub const fn catch_up_limit(mut self, limit: u32) -> Self {
         self.spec.catch_up_limit = limit;
         self
     }
 
-    /// With [`Misfire::Skip`]: so late a due time may still fire, as `30s`; a minute where nothing is said.
+    /// A due time counts as missed when it is later than this, as `30s`; a minute where nothing is said.
     pub fn grace(mut self, grace: &str) -> Self {
         self.spec.grace = grace.to_owned();
         self

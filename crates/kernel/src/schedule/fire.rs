@@ -176,7 +176,7 @@ impl Engine {
                 Move::Fire { due, next } => {
                     row.next_due_at = next;
                     row.last_due_at = Some(due);
-                    match self.fire(&mut row, Some(due), "reconciler").await {
+                    match self.fire(&mut row, Some(due), &self.id).await {
                         Ok(task) => {
                             tracing::info!(schedule = row.name, due = rfc3339(due), %task, "fired");
                             done.fired.push(Fired { schedule: row.name.clone(), due, task });

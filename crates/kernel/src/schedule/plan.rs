@@ -44,11 +44,8 @@ pub enum Move {
 /// Plans for a schedule that has been due since `first`. `busy`: its last task has not come to rest.
 #[must_use]
 pub fn plan(spec: &ScheduleSpec, when: &When, first: DbTime, now: DbTime, busy: bool) -> Vec<Move> {
-    let most = match spec.misfire {
-        Misfire::FireOnce | Misfire::Skip => 1,
-        Misfire::CatchUp => spec.catch_up_limit.max(1),
-    };
-    let mut due = when.newest(first, now, usize::try_from(most).unwrap_or(usize::MAX));
+    let most = usize::try_from(spec.catch_up_limit.max(1)).unwrap_or(usize::MAX);
+    let mut due = when.newest(first, now, most);
     if due.is_empty() {
         // It was worked out by a program with other rules for its zone. It was announced, so it stands.
         due.push(first);
@@ -57,8 +54,12 @@ pub fn plan(spec: &ScheduleSpec, when: &When, first: DbTime, now: DbTime, busy: 
     // Behind now, too: a due time that was worked out otherwise may lie before some that fit.
     let next = when.after(newest.max(now));
     let grace = parse_duration(&spec.grace).unwrap_or_default();
-    if spec.misfire == Misfire::Skip && newest.later(grace) < now {
-        return vec![Move::PassOver { due: newest, next, why: PassedOver::Missed }];
+    let in_time = due.iter().position(|due| due.later(grace) >= now);
+    match (spec.misfire, in_time) {
+        (Misfire::CatchUp, _) => {}
+        (Misfire::FireOnce | Misfire::Skip, Some(at)) => drop(due.drain(..at)),
+        (Misfire::FireOnce, None) => due = vec![newest],
+        (Misfire::Skip, None) => return vec![Move::PassOver { due: newest, next, why: PassedOver::Missed }],
     }
     let behind = |at: usize| due.get(at + 1).copied().or(next);
     match (spec.overlap, busy) {

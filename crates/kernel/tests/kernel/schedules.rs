@@ -211,6 +211,18 @@ fn what_was_missed_is_caught_up_with_fired_once_or_passed_over() {
 }
 
 #[test]
+fn due_times_within_the_grace_are_not_missed_and_all_fire() {
+    for misfire in [Misfire::FireOnce, Misfire::Skip, Misfire::CatchUp] {
+        let grace = if misfire == Misfire::CatchUp { "1m" } else { "90m" };
+        let overlap = Overlap::Allow;
+        let spec = ScheduleSpec { misfire, overlap, grace: grace.to_owned(), catch_up_limit: 2, ..spec("0 * * * *", "UTC") };
+        let when = read(&mut spec.clone()).expect("usable");
+        let moves = plan(&spec, &when, hour(1), time("2026-01-01T06:20:00Z"), false);
+        assert_eq!(moves, [fire(5), fire(6)], "{misfire}");
+    }
+}
+
+#[test]
 fn while_the_last_task_runs_a_due_time_is_passed_over_waits_or_fires() {
     use Misfire::{CatchUp, FireOnce};
     let now = "2026-01-01T03:30:00Z";
