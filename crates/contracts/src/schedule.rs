@@ -125,7 +125,7 @@ pub struct ScheduleView {
     pub origin: ScheduleOrigin,
     /// Whether it is paused.
     pub paused: bool,
-    /// Its next due time; missing where none will come.
+    /// Its next due time; missing where none will come, and while it is paused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_due_at: Option<String>,
     /// The due time that fired last.

@@ -308,7 +308,7 @@ async fn a_paused_schedule_fires_by_hand_only_and_misses_nothing() {
     overdue(&engine, "nightly", hourly(), 10).await;
     engine.pause_schedule(&tenant(), "nightly", true).await.expect("it is paused");
     assert_eq!(one_pass(&engine).await, Report::default());
-    let task = engine.run_schedule(&tenant(), "nightly", "client:kim").await.expect("it runs");
+    let task = engine.run_schedule(&tenant(), "nightly", "client:kim").await.expect("it runs").task_id;
     let first = &engine.ports.store.history(task).await.expect("a history").audit[0];
     assert_eq!(first.entry.details, json!({"scheduled": {"schedule": "nightly", "due": null}}));
     assert_eq!(first.entry.actor, "client:kim");

@@ -8,6 +8,7 @@ use crate::ports::{ScheduleChange, ScheduleQuery, ScheduleRow, ScheduleWrite, Sc
 use crate::record::DbTime;
 use crate::task::newest;
 use crate::times::rfc3339;
+use counterstep_contracts::http::Accepted;
 use counterstep_contracts::{Rev, ScheduleOrigin, TaskId, Tenant};
 use futures::future::BoxFuture;
 use serde_json::json;
@@ -177,7 +178,7 @@ impl Engine {
                     row.next_due_at = next;
                     row.last_due_at = Some(due);
                     match self.fire(&mut row, Some(due), &self.id).await {
-                        Ok(task) => {
+                        Ok(Accepted { task_id: task, .. }) => {
                             tracing::info!(schedule = row.name, due = rfc3339(due), %task, "fired");
                             done.fired.push(Fired { schedule: row.name.clone(), due, task });
                             Ok(true)
@@ -208,7 +209,7 @@ impl Engine {
         row: &mut ScheduleRow,
         due: Option<DbTime>,
         actor: &str,
-    ) -> Result<TaskId, SubmitError> {
+    ) -> Result<Accepted, SubmitError> {
         let Some(task_type) = newest(&self.registry, &row.spec.task_type) else {
             return Err(SubmitError::Declaration(crate::StepError::permanent("its task type is not known here")));
         };
@@ -222,7 +223,7 @@ impl Engine {
             details: json!({ "scheduled": { "schedule": row.name, "due": due.map(rfc3339) } }),
             actor: actor.to_owned(),
         });
-        Ok(receipt.submit().await?.answer.task_id)
+        Ok(receipt.submit().await?.answer)
     }
 }
 

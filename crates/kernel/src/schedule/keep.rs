@@ -8,6 +8,7 @@ use crate::engine::Engine;
 use crate::ports::{ScheduleChange, ScheduleQuery, ScheduleRow, ScheduleWrite, StoreError};
 use crate::record::DbTime;
 use crate::task::{RequestError, newest};
+use counterstep_contracts::http::Accepted;
 use counterstep_contracts::{Overlap, ScheduleOrigin, ScheduleSpec, TaskId, Tenant};
 use futures::future::BoxFuture;
 
@@ -207,7 +208,7 @@ impl Engine {
         tenant: &'a Tenant,
         name: &'a str,
         actor: &'a str,
-    ) -> BoxFuture<'a, Result<TaskId, ScheduleError>> {
+    ) -> BoxFuture<'a, Result<Accepted, ScheduleError>> {
         Box::pin(async move {
             for _ in 0..TRIES {
                 let Kept { mut row, .. } = self.schedule(tenant, name).await?;
@@ -220,7 +221,7 @@ impl Engine {
                     return Err(ScheduleError::Busy(task));
                 }
                 match self.fire(&mut row, None, actor).await {
-                    Ok(task) => return Ok(task),
+                    Ok(accepted) => return Ok(accepted),
                     Err(SubmitError::Moved) => {}
                     Err(error) => return Err(ScheduleError::Submit(error)),
                 }
