@@ -13,6 +13,7 @@ mod system {
     mod large;
     mod operators;
     mod processes;
+    mod schedules;
     mod shutdown;
     mod signals;
     mod uploads;

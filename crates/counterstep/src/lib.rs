@@ -28,5 +28,7 @@ pub mod prelude {
         RetryPolicy, ScratchFile, Sleep, Slept, Sql, StepContext, StepError, StepResult, StoredFile, StoredFiles,
         UndoResult, UploadMany, UploadOne, UploadedFile,
     };
+    pub use counterstep_contracts::{Misfire, Overlap};
+    pub use counterstep_kernel::Schedule;
     pub use counterstep_macros::distributed_task;
 }
