@@ -39,11 +39,25 @@ impl Process {
     /// When it does not start.
     #[must_use]
     pub fn start(place: &Place, arguments: &[&str]) -> Self {
+        Self::start_with(place, arguments, &[])
+    }
+
+    /// The same with these variables in its environment.
+    ///
+    /// # Panics
+    /// When it does not start.
+    #[must_use]
+    pub fn start_with(place: &Place, arguments: &[&str], variables: &[(&str, &Path)]) -> Self {
         let name = arguments.first().copied().unwrap_or("nothing");
         let (stdout, stderr) = (place.log(&format!("{name}.stdout")), place.log(name));
         let file = |path: &Path| File::create(path).expect("a file for the output");
         let mut command = orphan_dies(program());
-        command.args(arguments).arg("--data-dir").arg(place.data()).current_dir(place.path());
+        command
+            .envs(variables.iter().copied())
+            .args(arguments)
+            .arg("--data-dir")
+            .arg(place.data())
+            .current_dir(place.path());
         let child = command.stdout(file(&stdout)).stderr(file(&stderr)).spawn().expect("the process starts");
         Self { child, stdout, stderr }
     }

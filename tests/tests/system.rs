@@ -12,9 +12,11 @@ mod system {
     mod kills;
     mod large;
     mod operators;
+    mod orders;
     mod processes;
     mod schedules;
     mod shutdown;
     mod signals;
     mod uploads;
+    mod videos;
 }

@@ -26,6 +26,8 @@ struct Need {
 const NEEDS: &[Need] = &[
     need("cc", &["gcc", "libc6-dev"], "the bundled SQLite is compiled from C"),
     need("unzip", &["unzip"], "a finished archive is opened with a program that is not ours"),
+    need("ffmpeg", &["ffmpeg"], "videos are made, and rendered, with it"),
+    need("ffprobe", &["ffmpeg"], "the renditions are looked at with it"),
     need("setpriv", &["util-linux"], "the tests' servers end with the tests"),
     need("openssl", &["openssl"], "the tests' TLS servers need certificates"),
     need("postgres", &["postgresql"], "tests start a private PostgreSQL").starts("postgresql"),

@@ -8,7 +8,7 @@ use crate::local::{LocalHints, LocalLocks};
 use crate::local_queue::{LocalQueue, QueueOptions};
 use crate::sqlite::{self, SqliteOptions, SqliteStore};
 use crate::system::{SystemClock, SystemRandom};
-use counterstep_kernel::ports::Ports;
+use counterstep_kernel::ports::{NoServices, Ports};
 use futures::future::BoxFuture;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -70,6 +70,7 @@ pub fn open(paths: EmbeddedPaths, options: EmbeddedOptions) -> BoxFuture<'static
             locks: Arc::new(LocalLocks::default()),
             hints: Arc::new(LocalHints::default()),
             signals: Arc::new(FileSignals::of(database.clone())),
+            outside: Arc::new(NoServices),
             clock: Arc::new(SystemClock::new()),
             random: Arc::new(SystemRandom),
         })

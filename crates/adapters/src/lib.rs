@@ -12,6 +12,8 @@ pub mod file_signals;
 pub mod finding;
 #[cfg(feature = "folder")]
 pub mod folder;
+#[cfg(feature = "http")]
+pub mod http;
 #[cfg(any(feature = "folder", feature = "s3"))]
 mod keys;
 #[cfg(feature = "system")]
@@ -30,5 +32,7 @@ pub mod s3;
 pub mod sqlite;
 #[cfg(feature = "system")]
 pub mod system;
+#[cfg(any(feature = "tls", feature = "http"))]
+mod this_machine;
 #[cfg(feature = "tls")]
 pub mod tls;

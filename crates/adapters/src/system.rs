@@ -144,8 +144,9 @@ impl Default for LocalSignals {
 impl Signals for LocalSignals {
     fn send(&self, signal: Signal) {
         // An error means that nobody listens, which is fine for a hint.
+        let cancelled = if let Signal::CancelRequested(task) = &signal { Some(*task) } else { None };
         let _ = self.sender.send(signal);
-        if let Signal::CancelRequested(task) = signal {
+        if let Some(task) = cancelled {
             let cancels = self.cancels.lock().unwrap_or_else(PoisonError::into_inner);
             for listener in cancels.get(&task).into_iter().flatten().filter_map(Weak::upgrade) {
                 // Kept for one who does not listen at this very moment.

@@ -1,16 +1,17 @@
 //! Rows as the bodies that clients see. Owns what of a row is shown; changes nothing and asks nobody.
 
-use counterstep_contracts::http::TaskView;
 use counterstep_contracts::http::{AttemptView, AuditTrail, AuditView, FailureView, Progress, StepView, TaskSummary};
+use counterstep_contracts::http::{StepProgress, TaskView};
 use counterstep_contracts::operator::DeadLetter;
 use counterstep_contracts::schedule::ScheduleView;
-use counterstep_contracts::{StepNo, StepStatus};
+use counterstep_contracts::{AttemptProgress, StepNo, StepStatus};
 use counterstep_kernel::ports::{ScheduleRow, TaskLine};
 use counterstep_kernel::record::{AttemptRow, AuditRow, DbTime, Failure, History, TaskRecord};
 use counterstep_kernel::times::rfc3339;
+use std::collections::BTreeMap;
 
-/// A task.
-pub(crate) fn task(record: TaskRecord) -> TaskView {
+/// A task, and what its running attempts have said of their progress.
+pub(crate) fn task(record: TaskRecord, mut said: BTreeMap<String, AttemptProgress>) -> TaskView {
     let TaskRecord { task, steps, now: _ } = record;
     let is_done = |status: StepStatus| matches!(status, StepStatus::Completed | StepStatus::Skipped);
     let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
@@ -36,6 +37,7 @@ pub(crate) fn task(record: TaskRecord) -> TaskView {
             .into_iter()
             .map(|step| StepView {
                 no: step.no,
+                progress: said.remove(&step.name).map(step_progress),
                 name: step.name,
                 status: step.status,
                 attempts: step.attempts,
@@ -64,6 +66,10 @@ pub(crate) fn schedule(row: ScheduleRow, upcoming: Vec<DbTime>) -> ScheduleView 
         updated_at: rfc3339(row.updated_at),
         upcoming: upcoming.into_iter().map(rfc3339).collect(),
     }
+}
+
+fn step_progress(said: AttemptProgress) -> StepProgress {
+    StepProgress { percent: said.percent(), done: said.done, total: said.total, at: said.at }
 }
 
 /// A line of a list.

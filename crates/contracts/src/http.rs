@@ -83,6 +83,23 @@ pub struct StepView {
     /// Its last error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
+    /// How far its running attempt says it is, where it says anything and that is known here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub progress: Option<StepProgress>,
+}
+
+/// How far the running attempt of a step, or of its undo, has come. A hint: it may be late, or missing.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StepProgress {
+    /// How far it is, in units of the step's own.
+    pub done: u64,
+    /// Out of how much; 0 where the step does not know.
+    pub total: u64,
+    /// 0 to 100, where the total is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub percent: Option<u8>,
+    /// When it said so.
+    pub at: String,
 }
 
 /// Why a task did not complete.

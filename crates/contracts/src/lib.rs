@@ -13,6 +13,7 @@ pub mod message;
 pub mod operator;
 pub mod overrides;
 pub mod problem;
+pub mod progress;
 pub mod retry;
 pub mod schedule;
 pub mod state;
@@ -27,6 +28,7 @@ pub use ids::{Attempt, AuditSeq, ChangeId, Epoch, QueueName, Rev, StepNo, TaskId
 pub use message::WorkerMessage;
 pub use overrides::{BreakerOverride, Overrides, RetryOverride};
 pub use problem::{Problem, ProblemCode};
+pub use progress::{AttemptProgress, TaskProgress};
 pub use retry::{Backoff, RetryPolicy};
 pub use schedule::{Misfire, Overlap, ScheduleOrigin, ScheduleSpec};
 pub use state::{Direction, Outcome, StepStatus, TaskStatus, WaitReason};

@@ -24,7 +24,7 @@ pub mod resilience {
 /// What a declaration needs.
 pub mod prelude {
     pub use counterstep_kernel::{
-        AwaitSignal, BreakerPolicy, CancelReason, Classify, DistributedTask, FileName, MaybeSignal, Registry,
+        AwaitSignal, BreakerPolicy, CancelReason, Classify, DistributedTask, FileName, HttpCall, MaybeSignal, Registry,
         RetryPolicy, ScratchFile, Sleep, Slept, Sql, StepContext, StepError, StepResult, StoredFile, StoredFiles,
         UndoResult, UploadMany, UploadOne, UploadedFile,
     };

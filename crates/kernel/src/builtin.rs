@@ -1,6 +1,7 @@
 //! Built-in steps as values: the declaration's function says what is to be stored where, or what is to be waited for
-//! (`waits`); the engine streams, records size and SHA-256, and deletes on undo.
+//! (`waits`), or what is asked of which service (`call`); the engine streams, records size and SHA-256, and deletes on undo.
 
+use crate::call::Call;
 use crate::scratch::ScratchFile;
 use crate::task::ReadRequestFn;
 use crate::waits::Wait;
@@ -27,6 +28,15 @@ impl FileSource {
             Self::Request(file) => &file.name,
             Self::Scratch(file) => &file.name,
             Self::Stored(file) => &file.name,
+        }
+    }
+
+    /// Bytes, as far as they are known before they are read.
+    pub(crate) const fn size_bytes(&self) -> u64 {
+        match self {
+            Self::Request(_) => 0,
+            Self::Scratch(file) => file.size_bytes,
+            Self::Stored(file) => file.size_bytes,
         }
     }
 }
@@ -69,6 +79,8 @@ pub enum Work {
     Upload(Upload),
     /// Wait.
     Wait(Wait),
+    /// Ask a service.
+    Call(Call),
 }
 
 /// A step whose work the engine does.
@@ -76,7 +88,7 @@ pub enum Work {
 /// Sealed in effect: the engine only knows how to do what a [`Work`] can say.
 #[diagnostic::on_unimplemented(
     message = "CS0043: `{Self}` is no built-in step",
-    label = "expected `UploadMany`, `UploadOne`, `Sleep`, `AwaitSignal` or `MaybeSignal`",
+    label = "expected `UploadMany`, `UploadOne`, `Sleep`, `AwaitSignal`, `MaybeSignal` or `HttpCall`",
     note = "a plain `fn` says what the engine is to do; a step with code of its own is an `async fn` that returns \
             `StepResult<Output>`"
 )]
@@ -89,6 +101,8 @@ pub trait BuiltInStep {
     const WAITS: Option<WaitDecl> = None;
     /// How it is undone where the declaration says nothing.
     const UNDO: UndoDecl = UndoDecl::BuiltIn;
+    /// Whether it may say nothing of an undo, because [`UNDO`](Self::UNDO) holds then.
+    const UNDONE_BY_THE_ENGINE: bool = true;
     /// Checks the body of a signal, where it waits for one.
     const READ_SIGNAL: Option<ReadRequestFn> = None;
 

@@ -1,9 +1,11 @@
 //! What a step sees of the engine: its identity, its cancel token, its objects and its scratch.
 
+use crate::call::Services;
 use crate::cancel::CancelToken;
 use crate::error::{StepError, StepResult};
 use crate::keys;
 use crate::ports::{ByteStream, ObjectError, Objects, Scratch};
+use crate::progress::Meter;
 use crate::scratch::{ScratchDraft, ScratchFile, ScratchPlace};
 use crate::sql::Sql;
 use counterstep_contracts::{Attempt, Direction, Epoch, FileName, StoredFile, TaskId, Tenant};
@@ -54,6 +56,8 @@ pub struct StepContext {
     objects: ObjectsContext,
     scratch_made: AtomicU32,
     sql: Mutex<Vec<Sql>>,
+    pub(crate) services: Services,
+    meter: Meter,
 }
 
 impl StepContext {
@@ -73,7 +77,13 @@ impl StepContext {
             stored: AtomicU32::new(0),
             written: Mutex::new(false),
         };
-        Self { execution, cancel, scratch, objects, scratch_made: AtomicU32::new(0), sql: Mutex::default() }
+        let (scratch_made, sql, meter) = (AtomicU32::new(0), Mutex::default(), Meter::default());
+        Self { execution, cancel, scratch, objects, scratch_made, sql, services: Services::default(), meter }
+    }
+
+    /// The same, with a place for what it says of its progress.
+    pub(crate) fn measured_by(self, meter: Meter) -> Self {
+        Self { meter, ..self }
     }
 
     /// The task.
@@ -98,7 +108,11 @@ impl StepContext {
     /// their idempotency key.
     #[must_use]
     pub fn effect_key(&self) -> String {
-        let Execution { task, step, direction, .. } = &self.execution;
+        self.key_in(self.execution.direction)
+    }
+
+    pub(crate) fn key_in(&self, direction: Direction) -> String {
+        let Execution { task, step, .. } = &self.execution;
         match direction {
             Direction::Forward => format!("{task}:{step}"),
             Direction::Undo => format!("{task}:{step}:undo"),
@@ -123,6 +137,18 @@ impl StepContext {
     /// Cancelled; hand it on with `?`.
     pub fn go_on(&self) -> StepResult<()> {
         if self.cancel.is_cancelled() { Err(StepError::cancelled()) } else { Ok(()) }
+    }
+
+    /// Says how far this attempt is: `done` out of `total`, in units of its own; `total` is 0 where it is not known. A
+    /// hint for people who look on: it never waits, never fails, and only the latest counts.
+    pub fn progress(&self, done: u64, total: u64) {
+        self.meter.tell(done, total);
+    }
+
+    /// The same for code that cannot borrow the context: on a blocking thread, in a stream.
+    #[must_use]
+    pub fn meter(&self) -> Meter {
+        self.meter.clone()
     }
 
     /// The object store, as far as it is this execution's.

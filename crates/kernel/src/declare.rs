@@ -4,6 +4,9 @@
 //! A check is a bound whose `Self` is the type the author wrote, so that the compiler points at that type, and whose
 //! message carries a diagnostic code (`BuiltInStep` carries one too). The codes are listed in `counterstep_macros::code`.
 
+use crate::builtin::BuiltInStep;
+use crate::call::HttpCall;
+use crate::context::StepContext;
 use crate::error::{StepError, StepResult, UndoResult};
 use crate::task::{self, Probe};
 use counterstep_contracts::breaker::BreakerFault;
@@ -188,6 +191,22 @@ impl UndoReturn for UndoResult {
     }
 }
 
+/// What a plain function that is an undo returns.
+#[diagnostic::on_unimplemented(
+    message = "CS0058: a plain function that returns `{Self}` is no undo",
+    label = "expected `HttpCall<()>`",
+    note = "return an `HttpCall`, which the engine sends, or make it an `async fn` that returns `UndoResult`"
+)]
+pub trait UndoCall: Sized {
+    /// Sends it.
+    fn send(self, ctx: &StepContext) -> BoxFuture<'_, UndoResult>;
+}
+impl<T: Storable> UndoCall for HttpCall<T> {
+    fn send(self, ctx: &StepContext) -> BoxFuture<'_, UndoResult> {
+        Box::pin(async move { ctx.call(self).await.map(drop) })
+    }
+}
+
 /// What the fallback of a step gives.
 #[diagnostic::on_unimplemented(
     message = "CS0051: this fallback gives `{Self}`, but its step gives `{Output}`",
@@ -263,6 +282,21 @@ pub const fn travels<T: CrossesHosts>() {}
 
 /// Checks what an undo takes as its step's output.
 pub const fn undoes<T: UndoneOutput<S::Output>, S: Source>() {}
+
+/// Refuses, while compiling, a built-in step that says nothing of an undo and that the engine cannot undo.
+#[track_caller]
+pub const fn undone_by_the_engine<T: BuiltInStep>() {
+    assert!(
+        T::UNDONE_BY_THE_ENGINE,
+        "CS0057: this step has an effect outside that the engine cannot undo; say `undo = function`, `#[undo(step)]` on \
+         another function, or `no_undo = \"reason\"`; a call that only reads is waived too"
+    );
+}
+
+/// Sends the call that an undo is.
+pub fn undo_call<R: UndoCall>(call: R, ctx: &StepContext) -> BoxFuture<'_, UndoResult> {
+    call.send(ctx)
+}
 
 /// Checks what a fallback gives.
 pub const fn falls_back<T: FallbackOutput<S::Output>, S: Source>() {}

@@ -6,12 +6,14 @@
 mod finding;
 mod hints;
 mod locks;
+mod outside;
 mod schedules;
 
 pub use crate::poison::{POISON_KEPT, Poison, PoisonRow};
-pub use finding::{Due, DueTask, InFlight, KnownType, TaskLine, TaskQuery};
+pub use finding::{Due, DueTask, InFlight, KnownType, Lost, TaskLine, TaskQuery};
 pub use hints::{HintError, Hints};
 pub use locks::{Acquired, LockError, LockTag, Locks};
+pub use outside::{Method, NoServices, Outside, OutsideAnswer, OutsideError, OutsideRequest};
 pub use schedules::{ScheduleChange, ScheduleQuery, ScheduleRow, ScheduleWrite, Schedules};
 
 use crate::record::{DbTime, History, TaskRecord};
@@ -20,7 +22,8 @@ use crate::sql::SqlRefused;
 use crate::transition::{Guard, Transition};
 use async_trait::async_trait;
 use bytes::Bytes;
-use counterstep_contracts::{Attempt, Epoch, Host, QueueName, Rev, StepNo, TaskEvent, TaskId, Tenant, WorkerMessage};
+use counterstep_contracts::WorkerMessage;
+use counterstep_contracts::{Attempt, Epoch, Host, QueueName, Rev, StepNo, TaskEvent, TaskId, TaskProgress, Tenant};
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 use serde_json::Value;
@@ -189,7 +192,7 @@ pub struct Salvaged {
     pub unreadable: Vec<String>,
 }
 
-/// The durable truth. Thirteen methods, each atomic.
+/// The durable truth. Fourteen methods, each atomic.
 #[async_trait]
 pub trait Store: Send + Sync + Debug {
     /// A task with its steps; `None`: there is none.
@@ -206,6 +209,10 @@ pub trait Store: Send + Sync + Debug {
 
     /// Tasks that somebody should look at, the oldest first, at most `limit`.
     async fn due(&self, due: &Due, limit: u32) -> Result<Vec<DueTask>, StoreError>;
+
+    /// Keeps lost tasks for this caller for so long: other reconcilers pass them over. Returns those that are still lost
+    /// and that nobody else holds. It only spares others the work; what becomes of a task its revision decides.
+    async fn hold(&self, lost: &[TaskId], ttl: Duration) -> Result<Vec<TaskId>, StoreError>;
 
     /// A page, the newest first.
     async fn list(&self, query: &TaskQuery) -> Result<Vec<TaskLine>, StoreError>;
@@ -384,7 +391,7 @@ pub trait Scratch: Send + Sync + Debug {
 // ---- signals, time, chance -----------------------------------------------------------------------------------
 
 /// A hint to whoever listens. Losing one only delays.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Signal {
     /// A cancel was accepted: tell the running step.
     CancelRequested(TaskId),
@@ -392,6 +399,8 @@ pub enum Signal {
     Changed(TaskId),
     /// The task changed and is at rest now: what most listeners wait for.
     Rests(TaskId),
+    /// How far its running steps have come. Nothing about the task's state has changed.
+    Progress(std::sync::Arc<TaskProgress>),
 }
 
 /// Hints between processes.
@@ -445,6 +454,8 @@ pub struct Ports {
     pub hints: std::sync::Arc<dyn Hints>,
     /// Wake-ups between processes that may get lost.
     pub signals: std::sync::Arc<dyn Signals>,
+    /// Services that steps call.
+    pub outside: std::sync::Arc<dyn Outside>,
     /// Timer.
     pub clock: std::sync::Arc<dyn Clock>,
     /// Chance.

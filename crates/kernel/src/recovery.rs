@@ -3,10 +3,21 @@
 
 use crate::draft::As;
 use crate::engine::{ChangeError, Engine};
-use crate::ports::{Due, DueTask, StoreError};
+use crate::ports::{Due, DueTask, Lost, StoreError};
 use crate::quarantine::{Quarantine, fits};
 use counterstep_contracts::TaskId;
 use futures::future::BoxFuture;
+use futures::{StreamExt, stream};
+use std::time::Duration;
+
+/// Tasks that a reconciler keeps for itself at a time.
+const HELD: usize = 128;
+
+/// For so long: far longer than it needs for them, and short enough to wait for when it dies.
+const HOLD: Duration = Duration::from_secs(15);
+
+/// Tasks that it takes back at a time: a store may write such changes together.
+const AT_ONCE: usize = 32;
 
 /// What a sweep is going to do with a task whose lease has run out.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,20 +59,46 @@ impl Engine {
     /// # Errors
     /// When the store does not answer.
     pub fn plan_recovery(&self, limit: u32) -> BoxFuture<'_, Result<Vec<Recover>, StoreError>> {
+        self.plan_recovery_of(Lost::default(), limit)
+    }
+
+    /// The same, of some of them only.
+    ///
+    /// # Errors
+    /// When the store does not answer.
+    pub fn plan_recovery_of(&self, which: Lost, limit: u32) -> BoxFuture<'_, Result<Vec<Recover>, StoreError>> {
         Box::pin(async move {
-            let lost = self.ports.store.due(&Due::Lost, limit).await?;
+            let lost = self.ports.store.due(&Due::Lost(which), limit).await?;
             Ok(plan(lost, |name, version| self.registry.get(name, version).is_some()))
         })
     }
 
-    /// Executes a plan. Each task is a change of its own.
+    /// Executes a plan. Each task is a change of its own; of several reconcilers with the same plan, each takes back
+    /// others.
     pub fn recover(&self, plan: Vec<Recover>) -> BoxFuture<'_, Recovered> {
         Box::pin(async move {
             let mut done = Recovered::default();
+            let mut lost = Vec::with_capacity(plan.len());
             for step in plan {
                 match step {
                     Recover::UnknownType(task) => done.unknown.push(task.task),
-                    Recover::TakeBack(task) => match self.take_back(task).await {
+                    Recover::TakeBack(task) => lost.push(task),
+                }
+            }
+            for some in lost.chunks(HELD) {
+                let held = match self.ports.store.hold(some, HOLD).await {
+                    Ok(held) => held,
+                    Err(error) => {
+                        tracing::error!(%error, "lost tasks could not be kept from other reconcilers");
+                        done.failed.extend(some.iter().map(|task| (*task, error.to_string())));
+                        continue;
+                    }
+                };
+                done.moved_on.extend(some.iter().filter(|task| !held.contains(task)));
+                let mut taken = stream::iter(held).map(|task| async move { (task, self.take_back(task).await) });
+                let mut taken = taken.by_ref().buffer_unordered(AT_ONCE);
+                while let Some((task, taken)) = taken.next().await {
+                    match taken {
                         Ok(TakeBack::Taken) => done.taken_back.push(task),
                         Ok(TakeBack::MovedOn) => done.moved_on.push(task),
                         Ok(TakeBack::Unknown) => done.unknown.push(task),
@@ -70,7 +107,7 @@ impl Engine {
                             tracing::error!(%task, %error, "a lost task could not be taken back");
                             done.failed.push((task, error.to_string()));
                         }
-                    },
+                    }
                 }
             }
             done

@@ -231,6 +231,7 @@ pub struct Registry {
     policies: Vec<NamedPolicy>,
     /// By name.
     pub(crate) schedules: BTreeMap<String, ScheduleSpec>,
+    services: BTreeSet<&'static str>,
 }
 
 /// Two declarations that cannot stand side by side.
@@ -299,6 +300,19 @@ impl Registry {
     pub fn with_policy(mut self, policy: NamedPolicy) -> Self {
         self.policies.push(policy);
         self
+    }
+
+    /// Says that steps of these types call a service of this name, so that a process can tell at its start that the
+    /// settings do not have it. Calls need no such word.
+    #[must_use]
+    pub fn with_service(mut self, name: &'static str) -> Self {
+        self.services.insert(name);
+        self
+    }
+
+    /// The services that steps were said to call, by name.
+    pub fn services(&self) -> impl Iterator<Item = &'static str> + '_ {
+        self.services.iter().copied()
     }
 
     /// The policies of code outside of tasks.

@@ -86,6 +86,10 @@ codes! {
     UnknownProbe = 54, "`probe` names no function of the impl that can be one";
     UselessProbe = 55, "`probe` on a step that is pure or built-in";
     BadProbe = 56, "a probe is not async, or does not return `StepResult<Probe<Output>>`";
+    #[allow(dead_code, reason = "found by a bound in `counterstep_kernel::declare`")]
+    UnsaidUndo = 57, "a built-in step that the engine cannot undo does not say how it is undone";
+    #[allow(dead_code, reason = "found by a bound in `counterstep_kernel::declare`")]
+    BadUndoCall = 58, "an undo is a plain function that returns no call";
 }
 
 impl fmt::Display for Code {

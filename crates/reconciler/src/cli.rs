@@ -16,6 +16,15 @@ pub struct ReconcilerArgs {
     /// Pass again after this long, as 30s [default: 30s]
     #[arg(long, env = "COUNTERSTEP_EVERY")]
     pub every: Option<String>,
+    /// At most so many of each kind in one pass [default: 1000]
+    #[arg(long, value_name = "COUNT")]
+    pub limit: Option<u32>,
+    /// Take a task back only when its lease ran out at least so long ago, as 10s [default: 0s]
+    #[arg(long, value_name = "TIME")]
+    pub stale_after: Option<String>,
+    /// Take back tasks of this type only, by its declared name
+    #[arg(long, value_name = "TYPE")]
+    pub only: Option<String>,
     /// Print what one pass would do, and do nothing
     #[arg(long)]
     pub dry_run: bool,
@@ -32,6 +41,19 @@ pub fn main(registry: Registry, settings: &SettingsArgs, args: &ReconcilerArgs) 
         reconciler.every = duration("every", every)?;
     } else if let Some(every) = settings.every {
         reconciler.every = every;
+    }
+    if let Some(limit) = args.limit {
+        reconciler.limit = limit;
+    }
+    if let Some(age) = &args.stale_after {
+        reconciler.lost.stale_after = duration("stale_after", age)?;
+    }
+    if let Some(name) = &args.only {
+        if registry.iter().all(|known| known.decl.name != name) {
+            let known: Vec<_> = registry.iter().map(|known| known.decl.name).collect();
+            return Err(Exit::config(format_args!("--only {name}: no such task type; known are {}", known.join(", "))));
+        }
+        reconciler.lost.task_type = Some(name.clone());
     }
     run(
         &settings,

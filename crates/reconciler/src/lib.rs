@@ -5,7 +5,7 @@
 pub mod cli;
 
 use counterstep_kernel::orphans::SweepPlan;
-use counterstep_kernel::ports::StoreError;
+use counterstep_kernel::ports::{Lost, StoreError};
 use counterstep_kernel::recovery::Recover;
 use counterstep_kernel::schedule::{Move, PassedOver, ScheduleStep};
 use counterstep_kernel::times::rfc3339;
@@ -19,6 +19,8 @@ use std::time::Duration;
 pub struct ReconcilerSettings {
     /// At most so many of each kind in one pass.
     pub limit: u32,
+    /// Which lost tasks to take back.
+    pub lost: Lost,
     /// A message that nobody has published for this long is relayed.
     pub relay_after: Duration,
     /// Time between passes.
@@ -27,7 +29,12 @@ pub struct ReconcilerSettings {
 
 impl Default for ReconcilerSettings {
     fn default() -> Self {
-        Self { limit: 1_000, relay_after: Duration::from_secs(2), every: Duration::from_secs(30) }
+        Self {
+            limit: 1_000,
+            lost: Lost::default(),
+            relay_after: Duration::from_secs(2),
+            every: Duration::from_secs(30),
+        }
     }
 }
 
@@ -154,7 +161,7 @@ fn write_schedule(f: &mut fmt::Formatter<'_>, step: &ScheduleStep) -> fmt::Resul
 pub fn plan<'a>(engine: &'a Engine, settings: &'a ReconcilerSettings) -> BoxFuture<'a, Result<PassPlan, StoreError>> {
     Box::pin(async move {
         Ok(PassPlan {
-            recover: engine.plan_recovery(settings.limit).await?,
+            recover: engine.plan_recovery_of(settings.lost.clone(), settings.limit).await?,
             sweep: engine.plan_sweep(settings.limit).await?,
             schedules: engine.plan_schedules(settings.limit).await?,
         })

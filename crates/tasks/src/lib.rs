@@ -1,13 +1,23 @@
 //! The task types that come with Counterstep. On the kernel and the macros alone: what a user's own crate looks like.
 
 pub mod create_zip_from_files;
+pub mod place_order;
+pub mod transcode_video;
 
 pub use create_zip_from_files::CreateZipFromFiles;
+pub use place_order::PlaceOrder;
+pub use transcode_video::TranscodeVideo;
 
 use counterstep_kernel::Registry;
 
 /// All of them.
 #[must_use]
 pub fn tasks() -> Registry {
-    Registry::new().with::<CreateZipFromFiles>()
+    Registry::new()
+        .with::<CreateZipFromFiles>()
+        .with::<TranscodeVideo>()
+        .with::<PlaceOrder>()
+        .with_service("inventory")
+        .with_service("bank")
+        .with_service("shipping")
 }

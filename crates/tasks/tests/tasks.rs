@@ -1,5 +1,12 @@
 //! The shipped task types under the testkit.
 
+#[path = "tasks/calls.rs"]
+mod calls;
+#[path = "tasks/place_order.rs"]
+mod place_order;
+#[path = "tasks/transcode_video.rs"]
+mod transcode_video;
+
 use counterstep_kernel::contracts::{Direction, TaskStatus};
 use counterstep_kernel::faults::{Fault, FaultKind};
 use counterstep_tasks::tasks;

@@ -7,7 +7,7 @@ use counterstep_adapters::embedded::{self, EmbeddedOptions, EmbeddedPaths};
 use counterstep_contracts::{FileName, Host, TaskId, TaskStatus, Tenant};
 use counterstep_kernel::client::{Receipt, Submission};
 use counterstep_kernel::faults::{Fault, FaultKind};
-use counterstep_kernel::ports::{ObjectInfo, Ports};
+use counterstep_kernel::ports::{ObjectInfo, Outside, Ports};
 use counterstep_kernel::record::{History, TaskRecord};
 use counterstep_kernel::turn::{TurnEnd, turn};
 use counterstep_kernel::{CancelToken, Engine, EngineSettings, Registry};
@@ -28,6 +28,7 @@ pub struct Harness {
     registry: Registry,
     settings: EngineSettings,
     crash_at: Option<Fault>,
+    outside: Option<Arc<dyn Outside>>,
 }
 
 impl Harness {
@@ -40,7 +41,7 @@ impl Harness {
             cancel_grace: Duration::from_millis(100),
             ..EngineSettings::default()
         };
-        Self { registry, settings, crash_at: None }
+        Self { registry, settings, crash_at: None, outside: None }
     }
 
     /// The step does its work and then fails for good.
@@ -84,12 +85,21 @@ impl Harness {
         self
     }
 
+    /// With services that steps call.
+    #[must_use]
+    pub fn services(mut self, outside: Arc<dyn Outside>) -> Self {
+        self.outside = Some(outside);
+        self
+    }
+
     /// Starts the engine without a task, for tests of many tasks at once.
     ///
     /// # Panics
     /// When anything goes wrong: it is a test.
     pub async fn start(self) -> Site {
-        Site::start(self.registry, self.settings).await
+        let mut site = Site::start(self.registry, self.settings).await;
+        site.engine.ports.outside = self.outside.unwrap_or(site.engine.ports.outside);
+        site
     }
 
     /// Starts the engine and submits.
@@ -98,7 +108,8 @@ impl Harness {
     /// When anything goes wrong: it is a test.
     pub async fn submit(self, form: Form) -> TestTask {
         let folder = tempfile::Builder::new().prefix("counterstep-test-").tempdir().expect("a temporary folder");
-        let ports = open(folder.path()).await;
+        let mut ports = open(folder.path()).await;
+        ports.outside = self.outside.unwrap_or(ports.outside);
         let registry = Arc::new(self.registry);
         // A step that is to be struck must not have run ahead of its task.
         let mut settings = self.settings.clone();

@@ -9,6 +9,8 @@ pub mod invariants;
 pub mod races;
 #[cfg(feature = "servers")]
 pub mod servers;
+#[cfg(feature = "services")]
+pub mod services;
 pub mod site;
 pub mod sweep;
 pub mod trail;

@@ -8,6 +8,7 @@ use counterstep_kernel::turn::{TurnEnd, turn};
 use counterstep_kernel::{CancelToken, Registry, TaskType};
 use futures::future::{BoxFuture, FutureExt};
 use futures::{StreamExt, stream};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Runs at a time: most of them wait for a lease or a limit.
@@ -28,10 +29,54 @@ type Run = BoxFuture<'static, ()>;
 /// # Panics
 /// When a run does not come out as it must; the message names fault and step.
 pub async fn every_fault(registry: fn() -> Registry, form: fn() -> Form) {
+    every_fault_within(registry, form, LIMIT).await;
+}
+
+/// The same for steps that take their time: a fault that hangs is ended after `longest`, and so is everything else.
+///
+/// # Panics
+/// As [`every_fault`].
+pub async fn every_fault_within(registry: fn() -> Registry, form: fn() -> Form, longest: Duration) {
+    sweep(Case { surroundings: Arc::new(Nothing), registry, form, longest }).await;
+}
+
+/// The same for steps that reach beyond the engine.
+///
+/// # Panics
+/// As [`every_fault`], and when the surroundings are not as they must be after a run.
+pub async fn every_fault_amid(surroundings: Arc<dyn Surroundings>, registry: fn() -> Registry, form: fn() -> Form) {
+    sweep(Case { surroundings, registry, form, longest: LIMIT }).await;
+}
+
+/// What steps reach beyond the engine, and what must be true there after a run.
+pub trait Surroundings: Send + Sync {
+    /// A harness in which the steps find it.
+    fn around(&self, harness: Harness) -> Harness;
+
+    /// Looks at it once the task has completed, or has been undone.
+    ///
+    /// # Panics
+    /// When it is not as it must be.
+    fn assert_after(&self, task: &TestTask, status: TaskStatus);
+}
+
+/// Nothing beyond the engine.
+struct Nothing;
+
+impl Surroundings for Nothing {
+    fn around(&self, harness: Harness) -> Harness {
+        harness
+    }
+
+    fn assert_after(&self, _: &TestTask, _: TaskStatus) {}
+}
+
+async fn sweep(case: Case) {
+    let registry = case.registry;
     let task_type = *registry().iter().next().expect("a task type");
-    let calm = Harness::embedded(registry()).submit(form()).await;
+    let calm = case.harness().submit((case.form)()).await;
     assert_eq!(calm.run_to_rest().await, TaskStatus::Completed, "without a fault");
-    check(&calm, "no fault").await;
+    case.check(&calm, "no fault").await;
     calm.assert_no_orphans().await;
     let ran = calm.record().await.steps.iter().map(|row| row.attempts.0 > 0).collect::<Vec<_>>();
     let received =
@@ -43,38 +88,64 @@ pub async fn every_fault(registry: fn() -> Registry, form: fn() -> Form) {
         if step.waits.is_some() || ahead || !ran[at] || received.contains(&step.no) {
             continue;
         }
-        forward(&mut runs, registry, form, task_type, at);
+        forward(&mut runs, &case, task_type, at);
         if matches!(step.undo, UndoDecl::BuiltIn | UndoDecl::Function { .. }) {
-            backward(&mut runs, registry, form, task_type, at);
+            backward(&mut runs, &case, task_type, at);
         }
     }
-    stream::iter(runs).buffer_unordered(AT_ONCE).collect::<()>().await;
+    // What is slow is slow because it works, and works on all processors.
+    let at_once = if case.longest > LIMIT { AT_ONCE / 2 } else { AT_ONCE };
+    stream::iter(runs).buffer_unordered(at_once).collect::<()>().await;
 }
 
-/// Invariants, and what a repetition does.
-async fn check(task: &TestTask, what: &str) {
-    task.assert_invariants().await;
-    let before = task.record().await.task;
-    for host in [Host::Api, Host::Worker] {
-        let end = turn(&task.engine, host, task.id, &CancelToken::new()).await;
-        assert_eq!(end, TurnEnd::Rests(before.status), "a repeated message after {what}");
+/// What every run has in common.
+#[derive(Clone)]
+struct Case {
+    surroundings: Arc<dyn Surroundings>,
+    registry: fn() -> Registry,
+    form: fn() -> Form,
+    longest: Duration,
+}
+
+impl Case {
+    fn harness(&self) -> Harness {
+        self.surroundings.around(Harness::embedded((self.registry)()))
     }
-    let after = task.record().await.task;
-    assert_eq!((after.rev, after.audit_seq), (before.rev, before.audit_seq), "a repeated message after {what}");
+
+    fn limited(&self) -> Harness {
+        let longest = self.longest;
+        self.harness().settings(move |settings| settings.longest_attempt = Some(longest))
+    }
+
+    /// Invariants, what a repetition does, and what is left outside.
+    async fn check(&self, task: &TestTask, what: &str) {
+        task.assert_invariants().await;
+        let before = task.record().await.task;
+        for host in [Host::Api, Host::Worker] {
+            let end = turn(&task.engine, host, task.id, &CancelToken::new()).await;
+            assert_eq!(end, TurnEnd::Rests(before.status), "a repeated message after {what}");
+        }
+        let after = task.record().await.task;
+        assert_eq!((after.rev, after.audit_seq), (before.rev, before.audit_seq), "a repeated message after {what}");
+        if before.status != TaskStatus::CompensationFailed {
+            self.surroundings.assert_after(task, before.status);
+        }
+    }
 }
 
-fn forward(runs: &mut Vec<Run>, registry: fn() -> Registry, form: fn() -> Form, task_type: TaskType, at: usize) {
+fn forward(runs: &mut Vec<Run>, case: &Case, task_type: TaskType, at: usize) {
     let step = &task_type.decl.steps[at];
     let name = step.name;
     let falls_back = step.fallback.is_some();
     if step.on_exhausted == OnExhausted::Compensate {
         for kind in [FaultKind::FailBefore, FaultKind::FailHalfWay, FaultKind::FailAfter] {
+            let case = case.clone();
             runs.push(
                 async move {
-                    let task = Harness::embedded(registry()).fault(Fault::at(name, kind)).submit(form()).await;
+                    let task = case.harness().fault(Fault::at(name, kind)).submit((case.form)()).await;
                     let what = format!("{kind:?} at {name}");
                     assert_eq!(task.run_to_rest().await, TaskStatus::Failed, "{what}");
-                    check(&task, &what).await;
+                    case.check(&task, &what).await;
                     task.assert_no_orphans().await;
                     task.assert_no_objects().await;
                 }
@@ -89,12 +160,13 @@ fn forward(runs: &mut Vec<Run>, registry: fn() -> Registry, form: fn() -> Form, 
         if !follows && step.on_exhausted != OnExhausted::Compensate {
             continue;
         }
+        let case = case.clone();
         runs.push(
             async move {
                 let what = format!("{kind:?} once at {name}");
-                let task = limited(registry).fault(Fault::at(name, kind).on_attempt(1)).submit(form()).await;
+                let task = case.limited().fault(Fault::at(name, kind).on_attempt(1)).submit((case.form)()).await;
                 assert_eq!(task.run_to_rest().await, expected, "{what}");
-                check(&task, &what).await;
+                case.check(&task, &what).await;
                 task.assert_no_orphans().await;
             }
             .boxed(),
@@ -102,14 +174,15 @@ fn forward(runs: &mut Vec<Run>, registry: fn() -> Registry, form: fn() -> Form, 
     }
     // A host that is lost after a step was committed is one that is lost before the work of the next one.
     for before in [true, false] {
+        let case = case.clone();
         runs.push(
             async move {
                 let what = format!("a host lost at {name}, before its work: {before}");
-                let harness = Harness::embedded(registry());
+                let harness = case.harness();
                 let harness = if before { harness.crash_before(name) } else { harness.crash_at(name) };
-                let task = harness.submit(form()).await;
+                let task = harness.submit((case.form)()).await;
                 assert_eq!(task.run_to_rest().await, TaskStatus::Completed, "{what}");
-                check(&task, &what).await;
+                case.check(&task, &what).await;
                 task.assert_no_orphans().await;
             }
             .boxed(),
@@ -118,7 +191,7 @@ fn forward(runs: &mut Vec<Run>, registry: fn() -> Registry, form: fn() -> Form, 
 }
 
 /// The step does its work and fails, and then something goes wrong with its undo.
-fn backward(runs: &mut Vec<Run>, registry: fn() -> Registry, form: fn() -> Form, task_type: TaskType, at: usize) {
+fn backward(runs: &mut Vec<Run>, case: &Case, task_type: TaskType, at: usize) {
     let step = &task_type.decl.steps[at];
     let name = step.name;
     if step.on_exhausted != OnExhausted::Compensate || step.fallback.is_some() {
@@ -126,42 +199,42 @@ fn backward(runs: &mut Vec<Run>, registry: fn() -> Registry, form: fn() -> Form,
     }
     let follows = step.undo_retry.policy.max_retries > 0;
     for kind in [FaultKind::FailTransiently, FaultKind::Panic, FaultKind::Hang] {
+        let case = case.clone();
         runs.push(
             async move {
                 let what = format!("{kind:?} once in the undo of {name}");
                 let fault = Fault::at(name, kind).in_undo().on_attempt(1);
-                let task = limited(registry).fail_at(name).fault(fault).submit(form()).await;
+                let task = case.limited().fail_at(name).fault(fault).submit((case.form)()).await;
                 let expected = if follows { TaskStatus::Failed } else { TaskStatus::CompensationFailed };
                 assert_eq!(task.run_to_rest().await, expected, "{what}");
-                check(&task, &what).await;
+                case.check(&task, &what).await;
                 task.assert_no_orphans().await;
             }
             .boxed(),
         );
     }
+    let lost = case.clone();
     runs.push(
         async move {
+            let case = lost;
             let what = format!("a host lost in the undo of {name}");
-            let task = Harness::embedded(registry()).fail_at(name).crash_in_undo_of(name).submit(form()).await;
+            let task = case.harness().fail_at(name).crash_in_undo_of(name).submit((case.form)()).await;
             assert_eq!(task.run_to_rest().await, TaskStatus::Failed, "{what}");
-            check(&task, &what).await;
+            case.check(&task, &what).await;
             task.assert_no_orphans().await;
             task.assert_no_objects().await;
         }
         .boxed(),
     );
+    let case = case.clone();
     runs.push(
         async move {
             let what = format!("an undo of {name} that gives up");
             let fault = Fault::at(name, FaultKind::FailBefore).in_undo();
-            let task = Harness::embedded(registry()).fail_at(name).fault(fault).submit(form()).await;
+            let task = case.harness().fail_at(name).fault(fault).submit((case.form)()).await;
             assert_eq!(task.run_to_rest().await, TaskStatus::CompensationFailed, "{what}");
-            check(&task, &what).await;
+            case.check(&task, &what).await;
         }
         .boxed(),
     );
-}
-
-fn limited(registry: fn() -> Registry) -> Harness {
-    Harness::embedded(registry()).settings(|settings| settings.longest_attempt = Some(LIMIT))
 }

@@ -15,7 +15,7 @@ fn described(arguments: &[&str]) -> String {
 
 #[test]
 fn the_text_has_steps_hosts_policies_and_the_waivers_reason() {
-    let text = described(&[]);
+    let text = described(&["CreateZipFromFiles"]);
     for (number, (name, host)) in (1..).zip(STEPS) {
         let heading = format!("{number}. {name} on {host} (");
         assert!(text.contains(&heading), "`{heading}` is not in\n{text}");
@@ -34,7 +34,7 @@ fn the_text_has_steps_hosts_policies_and_the_waivers_reason() {
 
 #[test]
 fn the_json_has_steps_hosts_policies_and_the_waivers_reason() {
-    let decls: Value = from_str(&described(&["--format", "json"])).expect("JSON");
+    let decls: Value = from_str(&described(&["CreateZipFromFiles", "--format", "json"])).expect("JSON");
     let [decl] = &decls.as_array().expect("a list")[..] else { panic!("one task type: {decls:#}") };
     assert_eq!(decl["name"], "CreateZipFromFiles");
     for (step, (name, host)) in decl["steps"].as_array().expect("steps").iter().zip(STEPS) {
@@ -48,7 +48,7 @@ fn the_json_has_steps_hosts_policies_and_the_waivers_reason() {
 
 #[test]
 fn the_diagram_has_the_steps_their_hosts_and_the_way_back() {
-    let diagram = described(&["--format", "mermaid"]);
+    let diagram = described(&["CreateZipFromFiles", "--format", "mermaid"]);
     assert!(diagram.starts_with("```mermaid\nflowchart TD\n") && diagram.ends_with("```\n"), "{diagram}");
     for (number, (name, host)) in (1..).zip(STEPS) {
         let node = format!("{name}[\"{number}. {name}<br/>{host}\"]");
@@ -56,6 +56,17 @@ fn the_diagram_has_the_steps_their_hosts_and_the_way_back() {
     }
     assert!(diagram.contains("upload_source_files --> create_zip_archive"), "{diagram}");
     assert!(diagram.contains("upload_zip -. undo .-> upload_source_files"), "{diagram}");
+}
+
+#[test]
+fn every_shipped_type_is_described_with_what_decides_whether_a_step_runs() {
+    let (all, video) = (described(&[]), described(&["transcode-video"]));
+    for part in
+        ["TranscodeVideo version 1", "POST /api/tasks/transcode-video", "has_2160p", "RENDER_2160P_RETRY: 1 retries"]
+    {
+        assert!(video.contains(part), "`{part}` is not in\n{video}");
+    }
+    assert!(all.contains(&video) && all.contains(&described(&["create-zip-from-files"])), "{all}");
 }
 
 #[test]
@@ -78,7 +89,7 @@ fn a_policy_that_the_settings_change_is_shown_as_declared_and_as_it_is_in_effect
             .stdout
             .clone()
     };
-    let (text, declared) = (with(&[]), described(&[]));
+    let (text, declared) = (with(&["CreateZipFromFiles"]), described(&["CreateZipFromFiles"]));
     for part in
         ["ZIP_RETRY: 3 retries, exponential from 500ms", "in effect: 5 retries, exponential", "timeout   2m an attempt"]
     {
@@ -86,7 +97,7 @@ fn a_policy_that_the_settings_change_is_shown_as_declared_and_as_it_is_in_effect
     }
     let digest = |text: &str| text.lines().find(|line| line.contains("definition")).map(str::to_owned);
     assert!(digest(&text).is_some() && digest(&text) == digest(&declared), "a change of policies is no new definition");
-    let decls: Value = from_str(&with(&["--format", "json"])).expect("JSON");
+    let decls: Value = from_str(&with(&["CreateZipFromFiles", "--format", "json"])).expect("JSON");
     let retry = &decls[0]["steps"][1]["retry"];
     assert_eq!(
         (&retry["policy"]["max_retries"], &retry["effective"]["max_retries"]),
@@ -98,10 +109,10 @@ fn a_policy_that_the_settings_change_is_shown_as_declared_and_as_it_is_in_effect
 #[test]
 fn a_policy_that_nobody_names_or_that_cannot_be_stops_every_service_at_its_start() {
     for (file, said) in [
-        ("[policies.ZIP_RETRIES]\nmax_retries = 5\n", "known are ZIP_RETRY, built-in, undo"),
+        ("[policies.ZIP_RETRIES]\nmax_retries = 5\n", "ZIP_RETRY, built-in, undo"),
         ("[policies.ZIP_RETRY]\nmax_retries = 1001\n", "`max_retries` is at most 1000"),
         ("[policies.ZIP_RETRY]\nretries = 5\n", "unknown field `retries`"),
-        ("[breakers.payments]\nopen_for = \"1m\"\n", "these task types have none"),
+        ("[breakers.payments]\nopen_for = \"1m\"\n", "known are bank"),
     ] {
         let place = Place::new();
         std::fs::write(place.path().join("settings.toml"), file).expect("a file");

@@ -1,5 +1,5 @@
-//! `counterstep tasks signal` against a service in another process: what is sent, and what a refusal looks like. The
-//! shipped task type waits for no signal; what an accepted one does is shown in the tests of the API.
+//! `counterstep tasks signal` against a service in another process: what is sent, and what a refusal looks like. Its
+//! task type waits for no signal; what an accepted one does is shown in `orders`, and in the tests of the API.
 
 use counterstep_tests::command::run;
 use counterstep_tests::place::Place;

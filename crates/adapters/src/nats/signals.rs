@@ -5,7 +5,8 @@ use super::connect::Link;
 use super::names::Names;
 use super::options::Hears;
 use crate::system::LocalSignals;
-use counterstep_contracts::TaskId;
+use async_nats::HeaderMap;
+use counterstep_contracts::{TaskId, TaskProgress};
 use counterstep_kernel::ports::{Signal, Signals};
 use futures::StreamExt;
 use futures::stream::BoxStream;
@@ -16,6 +17,11 @@ use tokio::sync::mpsc::{self, error::TrySendError};
 const WAITING: usize = 1024;
 const CANCEL: &str = "cancel";
 const RESTS: &str = "rests";
+const PROGRESS: &str = "progress";
+/// Names the sender where the body is not its name.
+const FROM: &str = "Counterstep-From";
+/// More is no progress: it is a line for each step that runs.
+const LARGEST_PROGRESS: usize = 64 * 1024;
 
 /// Hints to all processes. Clones share everything.
 #[derive(Debug, Clone)]
@@ -40,7 +46,7 @@ impl NatsSignals {
 
 impl Signals for NatsSignals {
     fn send(&self, signal: Signal) {
-        self.local.send(signal);
+        self.local.send(signal.clone());
         // Only this process looks at every change of its own tasks; what the others wait for is a rest or a cancel.
         if matches!(signal, Signal::Changed(_)) {
             return;
@@ -61,18 +67,29 @@ impl Signals for NatsSignals {
 }
 
 async fn send(link: Link, names: Names, own: Arc<str>, mut waiting: mpsc::Receiver<Signal>) {
+    let mut from = HeaderMap::new();
+    from.insert(FROM, &*own);
     let own = bytes::Bytes::copy_from_slice(own.as_bytes());
     while let Some(signal) = waiting.recv().await {
         // Not kept for later: after an outage a thousand old hints help nobody.
         if link.check().is_err() {
             continue;
         }
-        let (kind, task) = match signal {
-            Signal::CancelRequested(task) => (CANCEL, task),
+        let (kind, task, body) = match signal {
+            Signal::CancelRequested(task) => (CANCEL, task, None),
             Signal::Changed(_) => continue,
-            Signal::Rests(task) => (RESTS, task),
+            Signal::Rests(task) => (RESTS, task, None),
+            Signal::Progress(progress) => match serde_json::to_vec(&*progress) {
+                Ok(body) => (PROGRESS, progress.task, Some(body)),
+                Err(_) => continue,
+            },
         };
-        if let Err(error) = link.client.publish(names.signal(kind, task), own.clone()).await {
+        let subject = names.signal(kind, task);
+        let sent = match body {
+            None => link.client.publish(subject, own.clone()).await,
+            Some(body) => link.client.publish_with_headers(subject, from.clone(), body.into()).await,
+        };
+        if let Err(error) = sent {
             tracing::debug!(%error, "a hint was not sent");
         }
     }
@@ -92,21 +109,27 @@ async fn hear(link: Link, names: Names, hears: Hears, own: Arc<str>, local: Loca
         }
     };
     while let Some(message) = subscription.next().await {
-        if message.payload != own.as_bytes()
-            && let Some(signal) = parse(&message.subject)
-        {
+        let from_us = |headers: &HeaderMap| headers.get(FROM).is_some_and(|from| from.as_str() == &*own);
+        if message.payload == own.as_bytes() || message.headers.as_ref().is_some_and(from_us) {
+            continue;
+        }
+        if let Some(signal) = parse(&message.subject, &message.payload) {
             local.send(signal);
         }
     }
 }
 
 /// Anyone who may publish could send anything: what is no hint is left alone.
-fn parse(subject: &str) -> Option<Signal> {
+fn parse(subject: &str, body: &[u8]) -> Option<Signal> {
     let mut tokens = subject.rsplit('.');
     let task: TaskId = tokens.next()?.parse().ok()?;
     match tokens.next()? {
         CANCEL => Some(Signal::CancelRequested(task)),
         RESTS => Some(Signal::Rests(task)),
+        PROGRESS if body.len() <= LARGEST_PROGRESS => {
+            let progress: TaskProgress = serde_json::from_slice(body).ok()?;
+            (progress.task == task).then(|| Signal::Progress(Arc::new(progress)))
+        }
         _ => None,
     }
 }

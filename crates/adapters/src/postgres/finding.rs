@@ -4,7 +4,7 @@
 use super::fault::{Fault, count, name, parse, read_json};
 use super::statement::{Bind, Statement, Str, interval, time, values};
 use counterstep_contracts::{Epoch, QueueName, TaskId, TaskStatus};
-use counterstep_kernel::ports::{DueTask, InFlight, KnownType, TaskLine, TaskQuery};
+use counterstep_kernel::ports::{DueTask, InFlight, KnownType, Lost, TaskLine, TaskQuery};
 use diesel::pg::data_types::PgTimestamp;
 use diesel::sql_types as sql;
 use std::time::Duration;
@@ -44,12 +44,31 @@ pub(super) fn claimable<'a>(
 }
 
 /// With a lease that has run out.
-pub(super) fn lost(limit: u32) -> Statement<'static, DueTypes> {
-    Statement::of(
+pub(super) fn lost(which: &Lost, limit: u32) -> Result<Statement<'_, DueTypes>, Fault> {
+    let mut statement = Statement::of(
         "SELECT id, task_type, version, status FROM tasks
-         WHERE lease_owner IS NOT NULL AND lease_expires_at <= now() AND status IN ('running', 'compensating')
-         ORDER BY lease_expires_at LIMIT ?",
-        values![i64::from(limit)],
+         WHERE lease_owner IS NOT NULL AND lease_expires_at <= now() - ? AND status IN ('running', 'compensating')
+           AND (held_until IS NULL OR held_until <= now() OR held_epoch <> epoch)",
+        values![interval(which.stale_after.min(super::LONGEST_LOOK_BACK))],
+    );
+    if let Some(task_type) = &which.task_type {
+        statement.push(" AND task_type = ?", values![name("tasks.task_type", task_type)?]);
+    }
+    statement.push(" ORDER BY lease_expires_at LIMIT ?", values![i64::from(limit)]);
+    Ok(statement)
+}
+
+/// Keeps lost tasks for one reconciler. Rows that another one is about to keep are not waited for.
+// It does not wait for the disk: after a power cut no reconciler holds anything.
+pub(super) fn hold(lost: &[TaskId], ttl: Duration) -> Statement<'static, sql::Uuid> {
+    let ids: Vec<Uuid> = lost.iter().map(|task| task.0).collect();
+    Statement::of(
+        "WITH relaxed AS MATERIALIZED (SELECT set_config('synchronous_commit', 'off', true) AS set),
+           free AS (SELECT id FROM tasks WHERE id = ANY(?) AND lease_owner IS NOT NULL AND lease_expires_at <= now()
+             AND (held_until IS NULL OR held_until <= now() OR held_epoch <> epoch) FOR UPDATE SKIP LOCKED)
+         UPDATE tasks SET held_until = now() + ?, held_epoch = epoch FROM relaxed, free
+         WHERE tasks.id = free.id AND relaxed.set IS NOT NULL RETURNING tasks.id",
+        values![ids, interval(ttl)],
     )
 }
 

@@ -40,6 +40,7 @@ use pool::{Database, Lent};
 use statement::time;
 use std::time::Duration;
 use together::Together;
+use uuid::Uuid;
 
 /// For so long a message that one relay has taken is not given to another.
 const RELAY_HOLD: Duration = Duration::from_secs(15);
@@ -126,9 +127,14 @@ impl Store for PostgresStore {
             Due::Claimable { queues, known, unclaimed_for } => {
                 self.database.read(finding::claimable(queues, known, *unclaimed_for, limit)?).await?
             }
-            Due::Lost => self.database.read(finding::lost(limit)).await?,
+            Due::Lost(which) => self.database.read(finding::lost(which, limit)?).await?,
         };
         Ok(readable(rows, "a due task", finding::decode_due))
+    }
+
+    async fn hold(&self, lost: &[TaskId], ttl: Duration) -> Result<Vec<TaskId>, StoreError> {
+        let held: Vec<Uuid> = self.database.rows(finding::hold(lost, ttl)).await.map_err(Fault::of_a_read)?;
+        Ok(held.into_iter().map(TaskId).collect())
     }
 
     async fn list(&self, query: &TaskQuery) -> Result<Vec<TaskLine>, StoreError> {

@@ -118,6 +118,21 @@ impl Store for SqliteStore {
         Ok(self.database.read(move |connection| find_due(connection, &due, limit)).await?)
     }
 
+    async fn hold(&self, lost: &[TaskId], ttl: Duration) -> Result<Vec<TaskId>, StoreError> {
+        let lost = lost.to_vec();
+        let hold = move |connection: &mut SqliteConnection, now| {
+            let until = now + micros(ttl);
+            let mut held = Vec::with_capacity(lost.len());
+            for task in lost {
+                if tasks::hold(connection, task, now, until)? {
+                    held.push(task);
+                }
+            }
+            Ok(held)
+        };
+        Ok(self.database.write(Durability::Relaxed, hold).await?)
+    }
+
     async fn list(&self, query: &TaskQuery) -> Result<Vec<TaskLine>, StoreError> {
         let query = query.clone();
         Ok(self.database.read(move |connection| tasks::list(connection, &query)).await?)
@@ -215,7 +230,7 @@ fn find_due(connection: &mut SqliteConnection, due: &Due, limit: u32) -> Result<
             }
             lines.sort_by(|a, b| (a.since, &a.id).cmp(&(b.since, &b.id)));
         }
-        Due::Lost => lines = tasks::lost(connection, now, limit)?,
+        Due::Lost(which) => lines = tasks::lost(connection, which, now, limit)?,
     }
     let decoded = lines.into_iter().filter_map(|line| match line.decode() {
         Ok(task) => Some(task),

@@ -1,14 +1,14 @@
 //! Queries on the table `tasks`. Must not judge a change: what it is handed is written.
 
-use super::fault::{Care, Fault, count, goal, parse, parse_some, read_json, read_some_json, write_json};
+use super::fault::{Care, Fault, count, goal, micros, parse, parse_some, read_json, read_some_json, write_json};
 use super::schema::tasks;
 use counterstep_contracts::{AuditSeq, Epoch, QueueName, Rev, TaskId, TaskStatus, Tenant};
-use counterstep_kernel::ports::{DueTask, InFlight, KnownType, TaskLine, TaskQuery};
+use counterstep_kernel::ports::{DueTask, InFlight, KnownType, Lost, TaskLine, TaskQuery};
 use counterstep_kernel::record::{DbTime, TaskRow};
 use diesel::SqliteConnection;
 use diesel::connection::DefaultLoadingMode;
 use diesel::prelude::*;
-use diesel::sql_types::{BigInt, Text};
+use diesel::sql_types::{BigInt, Nullable, Text};
 use serde_json::Value;
 
 /// A row, column by column.
@@ -263,16 +263,34 @@ pub(super) fn due(
     .load(connection)
 }
 
-/// With a lease that has run out.
-pub(super) fn lost(connection: &mut SqliteConnection, now: i64, limit: u32) -> QueryResult<Vec<DueLine>> {
+/// With a lease that has run out, and that no reconciler holds.
+pub(super) fn lost(connection: &mut SqliteConnection, which: &Lost, now: i64, limit: u32) -> QueryResult<Vec<DueLine>> {
     diesel::sql_query(
         "SELECT lease_expires_at AS since, id, task_type, version, status FROM tasks INDEXED BY tasks_leased
-         WHERE lease_owner IS NOT NULL AND lease_expires_at <= ? AND status IN ('running', 'compensating')
-         ORDER BY lease_expires_at LIMIT ?",
+         WHERE lease_owner IS NOT NULL AND lease_expires_at <= ?1 AND status IN ('running', 'compensating')
+           AND (held_until IS NULL OR held_until <= ?2 OR held_epoch <> epoch)
+           AND (?3 IS NULL OR task_type = ?3)
+         ORDER BY lease_expires_at LIMIT ?4",
     )
+    .bind::<BigInt, _>(now - micros(which.stale_after))
     .bind::<BigInt, _>(now)
+    .bind::<Nullable<Text>, _>(&which.task_type)
     .bind::<BigInt, _>(i64::from(limit))
     .load(connection)
+}
+
+/// Keeps a lost task for one reconciler; whether it could be.
+pub(super) fn hold(connection: &mut SqliteConnection, task: TaskId, now: i64, until: i64) -> QueryResult<bool> {
+    diesel::sql_query(
+        "UPDATE tasks SET held_until = ?1, held_epoch = epoch
+         WHERE id = ?2 AND lease_owner IS NOT NULL AND lease_expires_at <= ?3
+           AND (held_until IS NULL OR held_until <= ?3 OR held_epoch <> epoch)",
+    )
+    .bind::<BigInt, _>(until)
+    .bind::<Text, _>(task.to_string())
+    .bind::<BigInt, _>(now)
+    .execute(connection)
+    .map(|held| held > 0)
 }
 
 type Line = (String, String, i64, String, Option<String>, i64, i64);

@@ -5,11 +5,14 @@
 mod cancels;
 mod embedded;
 mod folder;
+#[cfg(all(feature = "http", feature = "redis"))]
+mod http;
 #[cfg(feature = "nats")]
 mod nats;
 #[cfg(feature = "postgres")]
 mod postgres;
 #[cfg(feature = "redis")]
+mod recovery;
 mod redis;
 #[cfg(feature = "redis")]
 mod redis_tls;
@@ -98,6 +101,8 @@ macro_rules! store_cases {
                 a_compensating_task_whose_message_was_lost_is_claimable,
                 the_oldest_claimable_tasks_come_first,
                 only_active_tasks_with_an_expired_lease_are_lost,
+                lost_tasks_are_found_by_type_and_by_age,
+                a_lost_task_is_held_by_one_caller_until_it_is_taken_back,
                 a_list_pages_from_the_newest_and_filters,
                 tasks_in_flight_are_counted_by_what_they_were_submitted_under,
                 a_relay_takes_each_message_once_until_it_is_marked,

@@ -26,9 +26,8 @@ fn openssl(folder: &Path, words: &str) {
     assert!(made.status.success(), "openssl {words}: {}", String::from_utf8_lossy(&made.stderr));
 }
 
-async fn start() -> TlsServer {
-    let folder = tempfile::tempdir().unwrap();
-    let at = folder.path();
+/// `ca.pem`, `other.pem` of another authority, and `server.pem` with `server.key` for localhost.
+pub(crate) fn certificates(at: &Path) {
     let key = "-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes";
     openssl(at, &format!("req -x509 {key} -keyout ca.key -out ca.pem -subj /CN=authority -days 2"));
     openssl(at, &format!("req -x509 {key} -keyout other.key -out other.pem -subj /CN=authority -days 2"));
@@ -38,6 +37,12 @@ async fn start() -> TlsServer {
         at,
         "x509 -req -in server.csr -CA ca.pem -CAkey ca.key -CAcreateserial -out server.pem -days 2 -extfile names",
     );
+}
+
+async fn start() -> TlsServer {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    certificates(at);
 
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let settings = format!(

@@ -8,7 +8,9 @@ use counterstep_adapters::embedded::EmbeddedOptions;
 use counterstep_adapters::local_queue::QueueOptions;
 use counterstep_adapters::sqlite::{OpenError, SqliteOptions, SqliteStore};
 use counterstep_contracts::{QueueName, TaskId, TaskStatus};
-use counterstep_kernel::ports::{CommitError, Due, OutboxOp, Poison, PoisonRow, Settle, Store, StoreError, TaskQuery};
+use counterstep_kernel::ports::{
+    CommitError, Due, Lost, OutboxOp, Poison, PoisonRow, Settle, Store, StoreError, TaskQuery,
+};
 use diesel::connection::SimpleConnection;
 use diesel::prelude::*;
 use diesel::sql_types::BigInt;
@@ -208,7 +210,7 @@ async fn an_idle_fetch_writes_nothing() {
     eventually("a written settlement", || ready((number(&mut watcher, unsettled) == 0).then_some(()))).await;
     let before = data_version(&mut watcher);
     assert_eq!(queue.fetch(&queues, 5, Duration::from_millis(200)).await.unwrap(), []);
-    store.due(&Due::Lost, 5).await.unwrap();
+    store.due(&Due::Lost(Lost::default()), 5).await.unwrap();
     assert_eq!(data_version(&mut watcher), before);
     submitted(store, row(new_task())).await;
     assert_ne!(data_version(&mut watcher), before);

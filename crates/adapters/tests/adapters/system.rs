@@ -12,8 +12,8 @@ async fn every_listener_hears_a_signal_and_nobody_has_to() {
     signals.send(Signal::Changed(new_task()));
     let (mut one, mut two) = (signals.subscribe(), signals.subscribe());
     let signal = Signal::CancelRequested(new_task());
-    signals.send(signal);
-    assert_eq!((one.next().await, two.next().await), (Some(signal), Some(signal)));
+    signals.send(signal.clone());
+    assert_eq!((one.next().await, two.next().await), (Some(signal.clone()), Some(signal)));
 }
 
 #[tokio::test]
@@ -41,7 +41,7 @@ async fn a_listener_that_fell_behind_hears_the_later_ones() {
         signals.send(Signal::Changed(new_task()));
     }
     let last = Signal::Changed(new_task());
-    signals.send(last);
+    signals.send(last.clone());
     while late.next().await.expect("more signals") != last {}
 }
 

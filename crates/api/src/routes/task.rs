@@ -28,7 +28,12 @@ pub(super) async fn get(api: web::Data<Api>, request: HttpRequest) -> Answer {
         None => load(&api, id).await?,
         Some(wait) => load_at_rest(&api, id, wait).await?,
     };
-    let etag = format!("\"r{}\"", record.task.rev.0);
+    let said = api.engine.progress_of(&record).await;
+    // A step that goes on without a change of the row is news too.
+    let etag = match &said {
+        None => format!("\"r{}\"", record.task.rev.0),
+        Some(said) => format!("\"r{}.{}\"", record.task.rev.0, said.seq),
+    };
     if has_current(&request, &etag) {
         return Ok(HttpResponse::NotModified().insert_header((ETAG, etag)).finish());
     }
@@ -38,7 +43,7 @@ pub(super) async fn get(api: web::Data<Api>, request: HttpRequest) -> Answer {
     if !record.task.status.is_at_rest() {
         answer.insert_header(("retry-after", "1"));
     }
-    Ok(answer.json(view::task(record)))
+    Ok(answer.json(view::task(record, said.map(|said| said.steps).unwrap_or_default())))
 }
 
 fn wait_of(params: &Params) -> Result<Option<Duration>, Refused> {

@@ -1,8 +1,9 @@
 //! Looking at tasks: one, many, their past, and what can be submitted.
 
-use crate::site::Site;
+use crate::site::{Site, eventually};
 use counterstep_contracts::http::{Accepted, AuditTrail, Health, Page, TaskSummary, TaskView};
-use counterstep_contracts::{TaskId, TaskStatus};
+use counterstep_contracts::{TaskId, TaskProgress, TaskStatus};
+use counterstep_kernel::progress;
 use serde_json::Value;
 use std::time::{Duration, Instant};
 
@@ -26,6 +27,42 @@ async fn a_task_is_shown_with_its_steps_and_an_etag() {
     let changed = site.send(site.request("GET", &path).header("if-none-match", &*etag)).await;
     assert_ne!(changed.header("etag"), Some(&*etag));
     changed.json::<TaskView>(200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_running_step_says_of_its_progress_is_shown_and_changes_the_etag() {
+    let site = Site::start().await;
+    let task = site.submit("/api/tasks/plod").await;
+    let path = format!("/api/tasks/{task}");
+    let waiting: TaskView = site.get(&path).await.json(200);
+    assert_eq!(waiting.steps[0].progress, None);
+    site.run_worker();
+    let said = eventually("a progress", || async {
+        let reply = site.get(&path).await;
+        let view: TaskView = reply.json(200);
+        let said = view.steps[0].progress.clone().ok_or_else(|| format!("{view:?}"))?;
+        Ok::<_, String>((said, reply.header("etag").unwrap().to_owned()))
+    });
+    let (said, etag) = said.await;
+    assert_eq!((said.done, said.total, said.percent), (3, 8, Some(37)));
+    assert!(said.at.ends_with('Z'), "{}", said.at);
+    let again = |etag: String| site.send(site.request("GET", &path).header("if-none-match", etag));
+    assert_eq!(again(etag.clone()).await.status, 304);
+
+    // The row stays as it is, and the answer is another one.
+    let hints = &site.engine.ports.hints;
+    let key = progress::key(task);
+    let kept = hints.get(&key).await.unwrap().expect("it is kept");
+    let mut next: TaskProgress = serde_json::from_str(&kept).unwrap();
+    (next.seq, next.steps.get_mut("trudge").unwrap().total) = (next.seq + 1, 0);
+    hints.set(&key, &serde_json::to_string(&next).unwrap(), Duration::from_secs(60)).await.unwrap();
+    let answer: TaskView = again(etag).await.json(200);
+    let said = answer.steps[0].progress.clone().expect("a progress");
+    assert_eq!((said.done, said.total, said.percent), (3, 0, None));
+
+    site.send(site.request("DELETE", &path)).await;
+    let cancelled = site.until(task, TaskStatus::Cancelled).await;
+    assert_eq!(cancelled.steps[0].progress, None);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -17,6 +17,7 @@ pub(crate) fn all() -> Registry {
         .with::<AskFirst>()
         .with::<CallOut>()
         .with::<AsksAPerson>()
+        .with::<Plod>()
 }
 
 #[derive(Serialize, Deserialize)]
@@ -256,5 +257,25 @@ impl CallOut {
 
     fn respond(call: &u32) -> u32 {
         *call
+    }
+}
+
+/// Says how far it is, and goes on until it is cancelled.
+pub(crate) struct Plod;
+
+#[distributed_task(name = "Plod", version = 1, queue = "plods", cancellable)]
+impl Plod {
+    type Request = Note;
+    type Response = u32;
+
+    #[step(1, host = "worker", no_undo = "it gets nowhere")]
+    async fn trudge(ctx: &StepContext, _req: &Note) -> StepResult<u32> {
+        ctx.progress(3, 8);
+        ctx.cancel().cancelled().await;
+        Err(StepError::cancelled())
+    }
+
+    fn respond(trudge: &u32) -> u32 {
+        *trudge
     }
 }

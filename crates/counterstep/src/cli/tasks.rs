@@ -5,7 +5,7 @@ use super::remote::Remote;
 use super::{print, table};
 use counterstep_contracts::TaskId;
 use counterstep_contracts::TaskStatus;
-use counterstep_contracts::http::TaskView;
+use counterstep_contracts::http::{StepProgress, TaskView};
 use counterstep_node::Exit;
 use serde::Serialize;
 
@@ -126,13 +126,19 @@ fn list(page: &counterstep_contracts::http::Page<counterstep_contracts::http::Ta
     format!("{table}\n{more}")
 }
 
+/// `42%`, or `17` where it is not known out of how much.
+pub(super) fn progress(said: &StepProgress) -> String {
+    said.percent.map_or_else(|| said.done.to_string(), |percent| format!("{percent}%"))
+}
+
 fn show(task: &TaskView) -> String {
-    let mut table = table::table(&["no", "step", "status", "tries", "undo tries", "last error"]);
+    let mut table = table::table(&["no", "step", "status", "progress", "tries", "undo tries", "last error"]);
     for step in &task.steps {
         table.add_row([
             step.no.to_string(),
             step.name.clone(),
             step.status.to_string(),
+            step.progress.as_ref().map(progress).unwrap_or_default(),
             step.attempts.to_string(),
             step.undo_attempts.to_string(),
             step.error.clone().unwrap_or_default(),

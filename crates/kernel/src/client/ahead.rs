@@ -11,6 +11,7 @@ use crate::draft::Received;
 use crate::engine::Engine;
 use crate::policy::INLINE_LIMIT;
 use crate::ports::{ByteStream, ObjectError, ObjectInfo, Objects};
+use crate::progress::Meter;
 use crate::scratch::scratch_files_in;
 use crate::task::{Inputs, Run, TaskType};
 use crate::turn::{Order, execute};
@@ -57,6 +58,9 @@ pub(super) async fn run(
                 limit.map_or(left, |limit| limit.min(left))
             },
             cancel: CancelToken::new(),
+            traceparent: None,
+            // Nobody can ask for a task that is not accepted yet.
+            meter: Meter::default(),
         };
         match execute(&engine, task_type, order).await.result {
             // The host that will read a scratch file may be another one.

@@ -18,8 +18,17 @@ pub enum Due {
         /// Undelivered for this long.
         unclaimed_for: Duration,
     },
-    /// With a lease that has run out.
-    Lost,
+    /// With a lease that has run out, and that no reconciler holds for itself.
+    Lost(Lost),
+}
+
+/// Which lost tasks to look for.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Lost {
+    /// Of this type only, by its declared name.
+    pub task_type: Option<String>,
+    /// Their lease ran out at least so long ago.
+    pub stale_after: Duration,
 }
 
 /// A task type that a host can run.

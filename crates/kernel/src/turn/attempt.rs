@@ -2,11 +2,13 @@
 //! Decides nothing about what follows.
 
 use crate::builtin::{FileSource, Upload, Work};
+use crate::call::ReadOnly;
 use crate::cancel::{CancelReason, CancelToken};
 use crate::context::{Execution, StepContext};
 use crate::engine::Engine;
 use crate::error::{ErrorClass, StepError, StepResult, panic_message};
 use crate::faults::{BreakOff, FaultKind};
+use crate::progress::{self, Meter};
 use crate::sql::Sql;
 use crate::task::{Inputs, Run, StepCode, TaskType, output};
 use counterstep_contracts::{Direction, StoredFile, StoredFiles, UndoDecl};
@@ -28,6 +30,10 @@ pub(crate) struct Order {
     pub(crate) fallback: bool,
     pub(crate) limit: Duration,
     pub(crate) cancel: CancelToken,
+    /// The trace that called services are told of.
+    pub(crate) traceparent: Option<String>,
+    /// For what it says of its progress.
+    pub(crate) meter: Meter,
 }
 
 /// How an execution ended.
@@ -46,7 +52,7 @@ pub(crate) struct Ended {
 
 /// Runs an order to its end.
 pub(crate) async fn execute(engine: &Engine, task_type: &TaskType, order: Order) -> Ended {
-    let Order { at, execution, inputs, own_output, fallback, limit, cancel } = order;
+    let Order { at, execution, inputs, own_output, fallback, limit, cancel, traceparent, meter } = order;
     let mut code = task_type.steps[at];
     if let Some(instead) = code.fallback.filter(|_| fallback) {
         code.run = Run::Custom(instead);
@@ -59,7 +65,12 @@ pub(crate) async fn execute(engine: &Engine, task_type: &TaskType, order: Order)
         Some(FaultKind::FailHalfWay) => Arc::new(BreakOff(ports.objects.clone())),
         _ => ports.objects.clone(),
     };
+    let outside = match task_type.decl.steps[at].undo {
+        UndoDecl::Pure => Arc::new(ReadOnly(ports.outside.clone())),
+        UndoDecl::BuiltIn | UndoDecl::Function { .. } | UndoDecl::Waived { .. } => ports.outside.clone(),
+    };
     let context = StepContext::new(execution, cancel.clone(), objects, ports.scratch.clone());
+    let context = context.with_services(outside, traceparent).measured_by(meter);
 
     let body = async {
         match fault {
@@ -91,6 +102,7 @@ pub(crate) async fn execute(engine: &Engine, task_type: &TaskType, order: Order)
         )),
         Either::Right((late, _)) => Err(late),
     };
+    context.meter().end();
     if let Err(error) = &result {
         tracing::warn!(%task, step, %direction, %attempt, %error, "attempt ended with an error");
     }
@@ -134,6 +146,7 @@ async fn forward(code: StepCode, context: &StepContext, inputs: &Inputs) -> Step
         Run::Custom(run) => run(context, inputs).await,
         Run::BuiltIn(evaluate) => match evaluate(inputs)? {
             Work::Upload(what) => upload(context, what).await,
+            Work::Call(call) => context.carry_out(call).await,
             // Decided where the next steps are decided; it never comes to an attempt.
             Work::Wait(_) => Err(StepError::permanent("a step that waits has nothing to run")),
         },
@@ -153,9 +166,12 @@ async fn undo(code: StepCode, context: &StepContext, own: Option<Value>, inputs:
 /// Carries a built-in upload out.
 async fn upload(context: &StepContext, upload: Upload) -> StepResult<Value> {
     let mut files = Vec::with_capacity(upload.sources.len());
+    let total = upload.sources.iter().map(|(source, _)| source.size_bytes()).sum();
+    let mut before = 0;
     for (source, name) in &upload.sources {
         let name = name.as_ref().unwrap_or_else(|| source.name());
-        files.push(store_one(context, &upload, source, name).await?);
+        files.push(store_one(context, &upload, (source, name), (before, total)).await?);
+        before += source.size_bytes();
     }
     if upload.many {
         return output(&StoredFiles(files));
@@ -166,8 +182,8 @@ async fn upload(context: &StepContext, upload: Upload) -> StepResult<Value> {
 async fn store_one(
     context: &StepContext,
     upload: &Upload,
-    source: &FileSource,
-    name: &counterstep_contracts::FileName,
+    (source, name): (&FileSource, &counterstep_contracts::FileName),
+    (before, total): (u64, u64),
 ) -> StepResult<StoredFile> {
     let (body, sha256, own_type) = match source {
         FileSource::Scratch(file) => (context.read_scratch(file).await?, &file.sha256, "application/octet-stream"),
@@ -181,6 +197,7 @@ async fn store_one(
         }
     };
     let content_type = upload.content_type.as_deref().unwrap_or(own_type);
+    let body = progress::counting(body, context.meter(), before, total);
     let stored = context.objects().put(&upload.bucket, name, content_type, body).await?;
     if &stored.sha256 != sha256 {
         return Err(StepError::transient(format_args!("`{name}` changed while it was stored: its SHA-256 differs")));

@@ -11,6 +11,7 @@ use crate::cancel::CancelToken;
 use crate::draft::As;
 use crate::engine::{ChangeError, Changed, Engine};
 use crate::ports::StoreError;
+use crate::progress::Board;
 use crate::quarantine::{Quarantine, fits};
 use crate::record::TaskRecord;
 use crate::task::TaskType;
@@ -101,7 +102,11 @@ async fn run(
     if let Some(end) = ended {
         return end;
     }
-    let kept = Kept { task: row.id, epoch: row.epoch, ttl, lock: &lock };
+    let board = match &claimed {
+        Claimed::Forward(turn, _) => turn.0.board.clone(),
+        Claimed::Undo(turn, _) => turn.0.board.clone(),
+    };
+    let kept = Kept { task: row.id, epoch: row.epoch, ttl, lock: &lock, board: &board };
     let work = async {
         let end = match claimed {
             Claimed::Forward(turn, next) => turn.run(next).await,
@@ -163,6 +168,7 @@ async fn claim<'a>(
     let tickets = passes.used(&record).await;
     tracing::debug!(%task, epoch = %record.task.epoch, status = %record.task.status, "claimed");
     let undoing = record.task.status == TaskStatus::Compensating;
+    let board = Board::of(&record, engine.ports.clock.clone());
     let turn = Turn {
         engine,
         task_type,
@@ -175,6 +181,7 @@ async fn claim<'a>(
         delayed: BTreeMap::new(),
         tickets,
         doubts: Probes::default(),
+        board,
     };
     Ok(if undoing { Claimed::Undo(UndoTurn(turn), next) } else { Claimed::Forward(ForwardTurn(turn), next) })
 }

@@ -6,6 +6,7 @@ use super::lock::TaskLock;
 use crate::cancel::{CancelReason, CancelToken};
 use crate::engine::Engine;
 use crate::ports::Heartbeat;
+use crate::progress::Board;
 use counterstep_contracts::{Epoch, TaskId};
 use futures::StreamExt;
 use futures::future::{Either, join, select};
@@ -43,6 +44,8 @@ pub(super) struct Kept<'a> {
     /// Length of the lease, and of the lock.
     pub(super) ttl: Duration,
     pub(super) lock: &'a TaskLock,
+    /// What the attempts say of their progress.
+    pub(super) board: &'a Board,
 }
 
 /// Runs `work` to its end while keeping the lease alive.
@@ -59,10 +62,10 @@ pub(super) async fn beside<T>(
         done.notify_one();
         end
     };
-    // The heartbeats end with the work. The two others never end, and may be dropped anywhere: they hold no transaction.
+    // The heartbeats end with the work. The others never end, and may be dropped anywhere: they hold no transaction.
     let beats = keep_alive(engine, kept, tokens, &done);
     let others = async {
-        futures::join!(listen(engine, kept.task, tokens), drain(engine, tokens, shutdown));
+        futures::join!(listen(engine, kept.task, tokens), drain(engine, tokens, shutdown), kept.board.tell(engine));
     };
     match select(Box::pin(join(work, beats)), Box::pin(others)).await {
         Either::Left(((end, ()), _)) => end,
@@ -72,7 +75,7 @@ pub(super) async fn beside<T>(
 
 /// Prolongs the lease at a third of its length until the work is done. A heartbeat under way is always awaited.
 async fn keep_alive(engine: &Engine, kept: Kept<'_>, tokens: &Tokens, done: &Notify) {
-    let Kept { task, epoch, ttl, lock } = kept;
+    let Kept { task, epoch, ttl, lock, board: _ } = kept;
     let clock = &engine.ports.clock;
     let mut confirmed = clock.monotonic();
     loop {

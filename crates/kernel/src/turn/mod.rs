@@ -22,6 +22,7 @@ use crate::draft::{As, Draft};
 use crate::engine::{ChangeError, Engine};
 use crate::error::StepError;
 use crate::policy;
+use crate::progress::Board;
 use crate::record::{DbTime, TaskRecord};
 use crate::saga::Illegal;
 use crate::task::{Inputs, Probe, TaskType};
@@ -112,6 +113,8 @@ struct Turn<'a> {
     tickets: BTreeMap<usize, Ticket>,
     /// What the probes of steps in doubt have said.
     doubts: Probes,
+    /// What its attempts say of their progress.
+    board: Arc<Board>,
 }
 
 impl<'a> Turn<'a> {
@@ -151,7 +154,9 @@ impl<'a> Turn<'a> {
             };
             let own_output = self.record.steps[at].output.clone();
             let fallback = direction == Direction::Forward && self.record.steps[at].in_fallback;
-            let order = Order { at, execution, inputs: inputs_of(&self.record), own_output, fallback, limit, cancel };
+            let (inputs, traceparent) = (inputs_of(&self.record), self.record.task.traceparent.clone());
+            let meter = self.board.meter(&execution.step, direction, execution.attempt);
+            let order = Order { at, execution, inputs, own_output, fallback, limit, cancel, traceparent, meter };
             let (engine, task_type) = (self.engine, self.task_type);
             self.under_way
                 .push(Box::pin(async move { Happened::Ended(attempt::execute(engine, &task_type, order).await) }));

@@ -98,7 +98,8 @@ impl Turn<'_> {
             let engine = self.engine;
             let limit = limits(engine, &self.task_type, at, Direction::Forward).0;
             // A cancel on request does not stop it: what it finds out is what the undo needs to know.
-            let question = Question { probe, execution, inputs: inputs_of(&self.record), limit };
+            let traceparent = self.record.task.traceparent.clone();
+            let question = Question { probe, execution, inputs: inputs_of(&self.record), limit, traceparent };
             let cancel = self.tokens.undo.clone();
             self.under_way.push(Box::pin(async move { Happened::Probed(at, ask(engine, question, cancel).await) }));
         }
@@ -118,13 +119,15 @@ struct Question {
     execution: Execution,
     inputs: Inputs,
     limit: Duration,
+    traceparent: Option<String>,
 }
 
 async fn ask(engine: &Engine, question: Question, cancel: CancelToken) -> Option<Probe<Value>> {
-    let Question { probe, execution, inputs, limit } = question;
+    let Question { probe, execution, inputs, limit, traceparent } = question;
     let (task, step) = (execution.task, execution.step.clone());
     let ports = &engine.ports;
-    let context = StepContext::new(execution, cancel.clone(), ports.objects.clone(), ports.scratch.clone());
+    let context = StepContext::new(execution, cancel.clone(), ports.objects.clone(), ports.scratch.clone())
+        .with_services(ports.outside.clone(), traceparent);
     let guarded = AssertUnwindSafe(async { probe(&context, &inputs).await }).catch_unwind();
     let over = async {
         match select(ports.clock.sleep(limit), Box::pin(cancel.cancelled())).await {

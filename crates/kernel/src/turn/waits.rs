@@ -44,7 +44,9 @@ fn evaluate(task_type: &TaskType, at: usize, inputs: &Inputs) -> StepResult<Wait
     };
     match guarded("the step's function", || evaluate(inputs))? {
         Work::Wait(wait) => Ok(wait),
-        Work::Upload(_) => Err(StepError::permanent("the declaration says that the step waits, and its code does not")),
+        Work::Upload(_) | Work::Call(_) => {
+            Err(StepError::permanent("the declaration says that the step waits, and its code does not"))
+        }
     }
 }
 

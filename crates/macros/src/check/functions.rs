@@ -99,7 +99,12 @@ fn returns_one_of(sig: &Signature, names: &[&str]) -> bool {
 
 /// Whether a function returns a built-in step, as far as its tokens show.
 pub(super) fn returns_built_in(sig: &Signature) -> bool {
-    returns_one_of(sig, &["UploadMany", "UploadOne"]) || returns_wait(sig)
+    returns_one_of(sig, &["UploadMany", "UploadOne"]) || returns_wait(sig) || returns_call(sig)
+}
+
+/// Whether a function returns a request to a service, as far as its tokens show.
+pub(crate) fn returns_call(sig: &Signature) -> bool {
+    returns_one_of(sig, &["HttpCall"])
 }
 
 /// Whether a function returns a built-in step that waits, as far as its tokens show.
@@ -211,7 +216,9 @@ fn unknown_probe(declaration: &Declaration, step: usize, report: &mut Report) {
 fn useless_probe(declaration: &Declaration, step: usize, report: &mut Report) {
     let declared = &declaration.steps[step];
     let Some(name) = &declared.probe else { return };
-    if declared.pure.is_some() || !declaration.is_custom(step) {
+    // A service may have done its work without anybody having seen the answer.
+    let is_built_in = !declaration.is_custom(step) && !returns_call(declaration.step_function(step));
+    if declared.pure.is_some() || is_built_in {
         let message = format_args!(
             "step `{}` is pure or built-in, so it is never in doubt what it has done; expected `probe` beside a step \
              with effects of its own; remove it",
@@ -233,7 +240,8 @@ fn probe_not_async(sig: &Signature, report: &mut Report) {
 }
 
 fn undo_not_async(sig: &Signature, report: &mut Report) {
-    if sig.asyncness.is_none() {
+    // What else a plain function returns, an alias of a call perhaps, is left to a bound.
+    if sig.asyncness.is_none() && (returns(sig).is_none() || returns_one_of(sig, &["UndoResult", "Result"])) {
         let message = format_args!(
             "undo `{}` is not async; expected `async fn {}(ctx: &StepContext, out: Option<Output>, ..) -> UndoResult`; \
              make it async",

@@ -249,7 +249,7 @@ fn gives(sig: &Signature, ty: &Type) -> bool {
         "UploadMany" => named("StoredFiles"),
         "UploadOne" => named("StoredFile"),
         "Sleep" => named("Slept"),
-        "AwaitSignal" => body().is_some_and(|body| body == as_written(ty)),
+        "AwaitSignal" | "HttpCall" => body().is_some_and(|body| body == as_written(ty)),
         "MaybeSignal" => body().is_some_and(|body| option_of(ty).is_some_and(|inner| body == as_written(inner))),
         _ => false,
     }

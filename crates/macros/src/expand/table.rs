@@ -138,9 +138,9 @@ impl Expansion<'_> {
     fn output(&self, step: usize) -> TokenStream {
         let sig = self.declaration.step_function(step);
         if !self.declaration.is_custom(step) {
-            // As written where it stands there: only the tokens know what the author calls the body of a signal.
+            // As written where it stands there: only the tokens know what the author calls the body of a signal or an answer.
             return match (written_output(sig), written_name(sig).as_deref()) {
-                (Some(body), Some("AwaitSignal")) => as_written(body).to_token_stream(),
+                (Some(body), Some("AwaitSignal" | "HttpCall")) => as_written(body).to_token_stream(),
                 (Some(body), Some("MaybeSignal")) => format!("Option<{}>", as_written(body)).to_token_stream(),
                 _ => self.of_built_in(step, "OUTPUT"),
             };

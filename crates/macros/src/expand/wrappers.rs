@@ -80,7 +80,11 @@ impl Expansion<'_> {
         let (reads, call) = self.call(Reader::Run(step), sig, &self.readings.runs[step]);
         let (span, at_returned) = (self.returned_span(step), self.root.at(self.returned_span(step)));
         let upload = quote_spanned!(span=> <#returned as #at_returned::BuiltInStep>::into_work);
+        let says = self.declaration.undo_of(step).is_some() || self.declaration.steps[step].no_undo.is_some();
+        let check = quote_spanned!(span=> const _: () = #at_returned::declare::undone_by_the_engine::<#returned>(););
+        let check = (!says).then_some(check);
         quote! {
+            #check
             fn #name(inputs: &#root::Inputs) -> #root::StepResult<#root::Work> {
                 let _ = inputs;
                 #reads
@@ -104,7 +108,11 @@ impl Expansion<'_> {
         let own_check = own.as_ref().map(|ty| quote!(const _: () = #root::declare::undoes::<#ty, #marker>();));
         let own = own.map(|ty| quote!(let own = #root::declare::undone_output::<#ty>(#step_name, own)?;));
         let returned = self.written_return(sig);
-        let body = quote!(#own #reads #root::declare::undo_result::<#returned>(#call.await));
+        let body = if sig.asyncness.is_some() {
+            quote!(#own #reads #root::declare::undo_result::<#returned>(#call.await))
+        } else {
+            quote!(#own #reads #root::declare::undo_call::<#returned>(#call, ctx).await)
+        };
         let future = boxed(&sig.ident, &body);
         quote! {
             #own_check

@@ -4,6 +4,7 @@
 mod servers;
 
 use crate::exit::Exit;
+use crate::open::missing_services;
 use crate::settings::{Database, Settings};
 pub use counterstep_adapters::finding::Finding;
 use counterstep_kernel::Registry;
@@ -26,10 +27,14 @@ pub fn examine<'a>(settings: &'a Settings, registry: &'a Registry) -> BoxFuture<
                 to_do: "for more than one machine set --database postgres://… and --nats".to_owned(),
             });
         }
+        found.extend(missing_services(settings, registry).into_iter().map(|service| Finding {
+            code: "service_unset",
+            what: format!("steps call the service `{service}`, and the settings do not have it"),
+            why: "such a step fails for good, and its task is undone",
+            to_do: format!("add [services.{service}] with its `url` to the settings file"),
+        }));
         #[cfg(feature = "servers")]
         servers::examine(settings, registry, &mut found).await?;
-        #[cfg(not(feature = "servers"))]
-        let _ = registry;
         #[cfg(not(feature = "servers"))]
         crate::open::servers::no_servers(settings)?;
         Ok(found)

@@ -15,8 +15,8 @@ use counterstep_adapters::local_queue::{LocalQueue, QueueOptions};
 use counterstep_adapters::sqlite::{SqliteOptions, SqliteStore};
 use counterstep_adapters::system::{SystemClock, SystemRandom};
 use counterstep_kernel::error::chain;
-use counterstep_kernel::ports::{Hints, Locks, Objects, Ports, Queue, Signals, Store};
-use counterstep_kernel::{Engine, EngineSettings, Registry};
+use counterstep_kernel::ports::{Hints, Locks, NoServices, Objects, Outside, Ports, Queue, Signals, Store};
+use counterstep_kernel::{Engine, EngineSettings, Registry, progress};
 use futures::future::BoxFuture;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -34,12 +34,17 @@ pub fn open<'a>(settings: &'a Settings, registry: Arc<Registry>, role: &'a str) 
         crate::install_provider();
         let (store, queue, signals) = truth(settings, &registry, role).await?;
         let (locks, hints) = advisers(settings).await?;
+        if settings.redis.is_none() && settings.nats.is_some() {
+            // The hints are this process's own: what others say of their progress is known by hearing it.
+            tokio::spawn(progress::keep_what_is_heard(signals.subscribe(), hints.clone()));
+        }
         let ports = Ports {
             store,
             queue,
             signals,
             locks,
             hints,
+            outside: outside(settings, &registry, role)?,
             objects: objects(settings)?,
             scratch: Arc::new(FolderScratch::open(&made(&settings.scratch)?).map_err(|error| {
                 Exit::config(format_args!("the folder `{}` cannot be used: {error}", settings.scratch.display()))
@@ -116,6 +121,54 @@ async fn advisers(settings: &Settings) -> Result<Advisers, Exit> {
         return Ok((Arc::new(LocalLocks::default()), Arc::new(LocalHints::default())));
     };
     servers::advisers(settings, server).await
+}
+
+/// The services that steps call. One that is missing among others is worth a word at the start; where none is set, the
+/// program may well come with task types that nobody here uses.
+fn outside(settings: &Settings, registry: &Registry, role: &str) -> Result<Arc<dyn Outside>, Exit> {
+    if role == "reconciler" {
+        // It runs neither steps nor undos, and should not need their secrets.
+        return Ok(Arc::new(NoServices));
+    }
+    let outside = services(settings)?;
+    for service in missing_services(settings, registry) {
+        tracing::warn!(service, "steps call a service that the settings do not have: add [services.{service}]");
+    }
+    Ok(outside)
+}
+
+/// Services that steps call and that the settings leave out, though they have others.
+pub(crate) fn missing_services(settings: &Settings, registry: &Registry) -> Vec<&'static str> {
+    let services = &settings.services;
+    registry.services().filter(|service| !services.is_empty() && !services.contains_key(*service)).collect()
+}
+
+#[cfg(feature = "http")]
+fn services(settings: &Settings) -> Result<Arc<dyn Outside>, Exit> {
+    use counterstep_adapters::http::{HttpServices, ServiceSettings};
+    let given = settings.services.iter().map(|(name, service)| {
+        let service = service.clone();
+        let given = ServiceSettings {
+            url: service.url,
+            token_file: service.token_file,
+            header_files: service.header_files,
+            ca_file: service.ca_file,
+            allow_plaintext: service.allow_plaintext || settings.allow_plaintext,
+        };
+        (name.clone(), given)
+    });
+    Ok(Arc::new(HttpServices::open(&given.collect()).map_err(|error| Exit::config(chain(&error)))?))
+}
+
+#[cfg(not(feature = "http"))]
+fn services(settings: &Settings) -> Result<Arc<dyn Outside>, Exit> {
+    if settings.services.is_empty() {
+        return Ok(Arc::new(NoServices));
+    }
+    Err(Exit::config(
+        "setting `services`: this program was built without a client for them: build it with `--features servers`, or \
+         leave the setting out",
+    ))
 }
 
 fn objects(settings: &Settings) -> Result<Arc<dyn Objects>, Exit> {

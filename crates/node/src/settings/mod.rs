@@ -2,8 +2,10 @@
 //! are secrets among the flags, where every user of the machine could read them.
 
 mod places;
+mod services;
 
 pub use places::{Database, ObjectPlace, SecretUrl, Server};
+pub use services::Service;
 
 use crate::exit::Exit;
 use counterstep_contracts::retry::parse_duration;
@@ -118,6 +120,8 @@ struct File {
     policies: BTreeMap<String, RetryOverride>,
     #[serde(default)]
     breakers: BTreeMap<String, BreakerOverride>,
+    #[serde(default)]
+    services: BTreeMap<String, Service>,
 }
 
 /// Variables that are read; another one with our prefix is a mistake that would otherwise go unnoticed.
@@ -179,6 +183,8 @@ pub struct Settings {
     pub every: Option<Duration>,
     /// From the file: changes to declared policies, to be checked against the task types.
     pub overrides: Overrides,
+    /// From the file: services that steps call, by name.
+    pub services: BTreeMap<String, Service>,
 }
 
 impl Settings {
@@ -201,6 +207,7 @@ impl Settings {
             queues: None,
             every: None,
             overrides: Overrides::default(),
+            services: BTreeMap::new(),
         }
     }
 }
@@ -272,6 +279,7 @@ impl SettingsArgs {
             queues: file.queues,
             every: file.every.map(|text| duration("every", &text)).transpose()?,
             overrides: Overrides { policies: file.policies, breakers: file.breakers },
+            services: file.services,
         })
     }
 
@@ -418,6 +426,8 @@ mod tests {
             ("[policies.X]\nbackoff = \"cubic\"", "exponential"),
             ("[policies.X]\nbase = \"soon\"", "no duration above 0"),
             ("[breakers.x]\nopen_for = \"0s\"", "no duration above 0"),
+            ("[services.bank]\nuri = \"http://localhost\"", "expected one of `url`"),
+            ("[services.bank]\n", "missing field `url`"),
         ] {
             let error = toml::from_str::<File>(wrong).unwrap_err().to_string();
             assert!(error.contains(said), "{wrong}: {error}");

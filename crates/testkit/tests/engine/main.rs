@@ -17,6 +17,7 @@ mod overrides;
 mod own_tables;
 mod policies;
 mod probe;
+mod progress;
 mod recovery;
 mod scratch;
 mod signals;

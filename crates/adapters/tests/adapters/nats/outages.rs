@@ -90,10 +90,10 @@ async fn without_a_server_everything_ends_within_its_limit_and_says_why() {
     // Hints within the process do not need it.
     let mut hints = nats.signals().subscribe();
     let cancel = Signal::CancelRequested(new_task());
-    nats.signals().send(cancel);
-    assert_eq!(tokio::time::timeout(LIMIT, hints.next()).await.unwrap(), Some(cancel));
+    nats.signals().send(cancel.clone());
+    assert_eq!(tokio::time::timeout(LIMIT, hints.next()).await.unwrap(), Some(cancel.clone()));
     for _ in 0..10_000 {
-        nats.signals().send(cancel);
+        nats.signals().send(cancel.clone());
     }
 
     server.begin();

@@ -4,7 +4,7 @@ use super::{database, number, open, options, raw};
 use crate::suite::changes::*;
 use counterstep_adapters::postgres::{PostgresOptions, PostgresStore};
 use counterstep_contracts::{Attempt, AuditSeq, Direction, Epoch, Outcome, StepNo};
-use counterstep_kernel::ports::{Due, IntentOp, OutboxOp, Store, TaskQuery};
+use counterstep_kernel::ports::{Due, IntentOp, Lost, OutboxOp, Store, TaskQuery};
 use counterstep_kernel::record::{StepRow, TaskRecord};
 use counterstep_kernel::transition::{AttemptWrite, Transition};
 use counterstep_testkit::servers::Postgres;
@@ -130,7 +130,7 @@ async fn no_statement_reads_a_whole_table() {
     store.heartbeat(record.task.id, Epoch(1), MINUTE).await.unwrap();
     let queues = vec![counterstep_contracts::QueueName("files".into())];
     store.due(&Due::Claimable { queues, known: known(), unclaimed_for: Duration::ZERO }, 9).await.unwrap();
-    store.due(&Due::Lost, 9).await.unwrap();
+    store.due(&Due::Lost(Lost::default()), 9).await.unwrap();
     store.list(&TaskQuery { limit: 9, ..TaskQuery::default() }).await.unwrap();
     store.in_flight().await.unwrap();
     store.outbox(OutboxOp::MarkChanges(vec![new_change()])).await.unwrap();

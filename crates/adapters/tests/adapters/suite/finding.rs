@@ -3,10 +3,11 @@
 use super::changes::*;
 use counterstep_contracts::{QueueName, TaskId, TaskStatus, Tenant, WaitReason};
 use counterstep_kernel::ports::{
-    Due, InFlight, KnownType, OutboxOp, OutboxRow, Outgoing, Poison, PoisonRow, Ports, Store, TaskQuery,
+    Due, InFlight, KnownType, Lost, OutboxOp, OutboxRow, Outgoing, Poison, PoisonRow, Ports, Store, TaskQuery,
 };
 use counterstep_kernel::record::{TaskRecord, TaskRow};
 use counterstep_kernel::transition::{LeaseChange, OutboxWrite, Time};
+use futures::future::join_all;
 use std::time::Duration;
 
 async fn claimable(store: &dyn Store, unclaimed_for: Duration, limit: u32) -> Vec<TaskId> {
@@ -112,9 +113,48 @@ pub(crate) async fn only_active_tasks_with_an_expired_lease_are_lost(ports: &Por
     submitted(store, row(new_task())).await;
     let undo = resting(store, TaskStatus::Compensating, None).await;
     commit(store, free(&undo), &claim(&undo, "one", Duration::ZERO)).await.unwrap();
-    let found = store.due(&Due::Lost, 10).await.unwrap();
+    let found = store.due(&Due::Lost(Lost::default()), 10).await.unwrap();
     assert_eq!(found.iter().map(|due| due.task).collect::<Vec<_>>(), [lost.task.id, undo.task.id]);
-    assert_eq!(store.due(&Due::Lost, 1).await.unwrap().len(), 1);
+    assert_eq!(store.due(&Due::Lost(Lost::default()), 1).await.unwrap().len(), 1);
+}
+
+pub(crate) async fn lost_tasks_are_found_by_type_and_by_age(ports: &Ports) {
+    let store = &*ports.store;
+    let lost = claimed(store, Duration::ZERO).await;
+    let found = async |which: Lost| store.due(&Due::Lost(which), 10).await.unwrap().len();
+    let of = |name: &str| Lost { task_type: Some(name.to_owned()), ..Lost::default() };
+    assert_eq!(found(of(&lost.task.task_type)).await, 1);
+    assert_eq!(found(of("Transfer")).await, 0);
+    assert_eq!(found(Lost { stale_after: MINUTE, ..Lost::default() }).await, 0, "its lease has just run out");
+    assert_eq!(found(Lost { stale_after: Duration::MAX, ..Lost::default() }).await, 0);
+}
+
+pub(crate) async fn a_lost_task_is_held_by_one_caller_until_it_is_taken_back(ports: &Ports) {
+    let store = &*ports.store;
+    let mut lost = Vec::new();
+    for _ in 0..20 {
+        lost.push(claimed(store, Duration::ZERO).await.task.id);
+    }
+    let live = claimed(store, MINUTE).await.task.id;
+    let asked: Vec<_> = lost.iter().copied().chain([live, new_task()]).collect();
+    let held = join_all((0..5).map(|_| store.hold(&asked, MINUTE))).await;
+    let mut held: Vec<_> = held.into_iter().flat_map(Result::unwrap).collect();
+    held.sort();
+    let mut all = lost.clone();
+    all.sort();
+    assert_eq!(held, all, "each is held once, and only what is lost");
+    assert_eq!(store.due(&Due::Lost(Lost::default()), 100).await.unwrap(), [], "the others pass them over");
+
+    // Whoever takes it back ends the hold: lost once more, it is found at once.
+    let record = load(store, lost[0]).await;
+    commit(store, free(&record), &claim(&record, "two", Duration::ZERO)).await.unwrap();
+    let found = store.due(&Due::Lost(Lost::default()), 100).await.unwrap();
+    assert_eq!(found.iter().map(|due| due.task).collect::<Vec<_>>(), [lost[0]]);
+    assert_eq!(store.hold(&lost, MINUTE).await.unwrap(), [lost[0]]);
+    // A hold that has run out is none.
+    let other = claimed(store, Duration::ZERO).await.task.id;
+    assert_eq!(store.hold(&[other], Duration::ZERO).await.unwrap(), [other]);
+    assert_eq!(store.hold(&[other], Duration::ZERO).await.unwrap(), [other]);
 }
 
 pub(crate) async fn a_list_pages_from_the_newest_and_filters(ports: &Ports) {

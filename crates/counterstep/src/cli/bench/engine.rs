@@ -105,6 +105,10 @@ impl Store for Counted {
         self.count().due(due, limit).await
     }
 
+    async fn hold(&self, lost: &[TaskId], ttl: Duration) -> Result<Vec<TaskId>, StoreError> {
+        self.count().hold(lost, ttl).await
+    }
+
     async fn list(&self, query: &TaskQuery) -> Result<Vec<TaskLine>, StoreError> {
         self.count().list(query).await
     }

@@ -1,7 +1,8 @@
 //! What a person sees of a demonstration: a bar with the steps, and the checks at its end.
 
 use crate::cli::remote::Remote;
-use counterstep_contracts::http::TaskView;
+use crate::cli::tasks::progress;
+use counterstep_contracts::http::{StepView, TaskView};
 use counterstep_contracts::{Direction, Outcome, StepStatus, TaskDecl};
 use counterstep_kernel::{Engine, keys};
 use counterstep_node::Exit;
@@ -29,10 +30,15 @@ impl Steps {
     }
 
     pub(super) fn show(&self, view: &TaskView) {
-        let steps: Vec<_> = view.steps.iter().map(|step| format!("{} {}", step.name, step.status)).collect();
-        let text = format!("{}: {}", view.status, steps.join(", "));
+        let line = |with: &dyn Fn(&StepView) -> String| {
+            let steps = view.steps.iter().map(|step| format!("{} {}{}", step.name, step.status, with(step)));
+            format!("{}: {}", view.status, steps.collect::<Vec<_>>().join(", "))
+        };
+        let said = |step: &StepView| step.progress.as_ref().map(|said| format!(" {}", progress(said)));
         self.bar.set_position(u64::from(view.progress.done));
-        self.bar.set_message(text.clone());
+        self.bar.set_message(line(&|step| said(step).unwrap_or_default()));
+        // Without a bar there is a line for each change of the rows, and none for what is only said.
+        let text = line(&|_| String::new());
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         if *last != text {
             if self.bar.is_hidden() {

@@ -1,0 +1,252 @@
+//! From the settings of a service to a client for it: its URL, its secrets, and what is refused.
+
+use crate::this_machine::is_this_machine;
+use reqwest::header::{AUTHORIZATION, HeaderName};
+use reqwest::{Client, Url, redirect};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Headers that are the engine's or the connection's, and no file's.
+const TAKEN: &[&str] = &[
+    "accept",
+    "connection",
+    "content-length",
+    "content-type",
+    "host",
+    "idempotency-key",
+    "te",
+    "traceparent",
+    "transfer-encoding",
+    "upgrade",
+];
+
+/// A service as the settings name it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ServiceSettings {
+    /// `https://HOST` or `https://HOST/PATH`; calls go below it.
+    pub url: String,
+    /// File with a token for `Authorization: Bearer`. Read at every call, so that it can be renewed.
+    pub token_file: Option<PathBuf>,
+    /// Files with the values of other headers, by header.
+    pub header_files: BTreeMap<String, PathBuf>,
+    /// PEM file with the only authorities that its certificate may come from.
+    pub ca_file: Option<PathBuf>,
+    /// Whether it may be another machine without TLS.
+    pub allow_plaintext: bool,
+}
+
+/// The settings of a service cannot be used. No message repeats a URL: it may carry a password.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// Its name.
+    #[error("setting `services`: `{0}` is no name of a service: expected 1 to 64 letters, digits, `_` and `-`")]
+    Name(String),
+    /// Its URL.
+    #[error("setting `services.{service}.url`: {why}")]
+    Url {
+        /// Which service.
+        service: String,
+        /// What is wrong, and what is expected.
+        why: &'static str,
+    },
+    /// A header that is not a file's to give.
+    #[error("setting `services.{service}.header_files`: `{header}` is no header that a file can give")]
+    Header {
+        /// Which service.
+        service: String,
+        /// The header.
+        header: String,
+    },
+    /// A file.
+    #[error("setting `services.{service}.{setting}`: the file `{}` cannot be read", path.display())]
+    File {
+        /// Which service.
+        service: String,
+        /// Which of its settings.
+        setting: &'static str,
+        /// Which file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// Its client, by its certificates.
+    #[error("setting `services.{service}`: {why}")]
+    Client {
+        /// Which service.
+        service: String,
+        /// What the client says.
+        why: String,
+    },
+}
+
+/// A service that can be called.
+#[derive(Debug)]
+pub(super) struct Service {
+    name: String,
+    pub(super) url: Url,
+    pub(super) client: Client,
+    /// Header, setting and file of each secret.
+    files: Vec<(String, &'static str, PathBuf)>,
+}
+
+impl Service {
+    pub(super) fn open(name: &str, given: &ServiceSettings) -> Result<Self, OpenError> {
+        let is_named = |c: u8| c.is_ascii_alphanumeric() || b"_-".contains(&c);
+        if name.is_empty() || name.len() > 64 || !name.bytes().all(is_named) {
+            return Err(OpenError::Name(name.escape_debug().to_string()));
+        }
+        let url = url(given).map_err(|why| OpenError::Url { service: name.to_owned(), why })?;
+        let mut files = Vec::new();
+        if let Some(file) = &given.token_file {
+            files.push((AUTHORIZATION.as_str().to_owned(), "token_file", file.clone()));
+        }
+        for (header, file) in &given.header_files {
+            let lower = header.to_ascii_lowercase();
+            let free = !TAKEN.contains(&lower.as_str()) && lower != AUTHORIZATION.as_str();
+            if !free || HeaderName::from_bytes(lower.as_bytes()).is_err() {
+                let header = header.escape_debug().to_string();
+                return Err(OpenError::Header { service: name.to_owned(), header });
+            }
+            files.push((lower, "header_files", file.clone()));
+        }
+        let client = client(name, given)?;
+        let service = Self { name: name.to_owned(), url, client, files };
+        service.secrets()?;
+        Ok(service)
+    }
+
+    /// Headers and their secrets, as the files have them now.
+    pub(super) fn secrets(&self) -> Result<Vec<(String, String)>, OpenError> {
+        let read = |(header, setting, path): &(String, &'static str, PathBuf)| {
+            let text = read(&self.name, setting, path)?;
+            Ok((header.clone(), String::from_utf8_lossy(&text).trim_end_matches(['\r', '\n']).to_owned()))
+        };
+        self.files.iter().map(read).collect()
+    }
+}
+
+/// Small files on a local disk, or in memory where an orchestrator mounts them: no work for a thread of its own.
+fn read(service: &str, setting: &'static str, path: &Path) -> Result<Vec<u8>, OpenError> {
+    std::fs::read(path).map_err(|source| OpenError::File {
+        service: service.to_owned(),
+        setting,
+        path: path.to_owned(),
+        source,
+    })
+}
+
+fn url(given: &ServiceSettings) -> Result<Url, &'static str> {
+    let expected = "expected https://HOST or https://HOST/PATH";
+    let url = Url::parse(&given.url).map_err(|_| expected)?;
+    let host = url.host_str().unwrap_or_default();
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err(
+            "it has a user or a password in it: put a token into `token_file`, or a header into `header_files`",
+        );
+    }
+    if url.query().is_some() || url.fragment().is_some() || host.is_empty() {
+        return Err(expected);
+    }
+    match url.scheme() {
+        "https" if cfg!(feature = "tls") => Ok(url),
+        "https" => Err("this program was built without TLS: build it with `--features servers`"),
+        "http" if is_this_machine(host) || given.allow_plaintext => Ok(url),
+        "http" => {
+            Err("it is another machine and has no TLS: use https://, or set `allow_plaintext` where the network \
+                       between is trusted")
+        }
+        _ => Err(expected),
+    }
+}
+
+fn client(name: &str, given: &ServiceSettings) -> Result<Client, OpenError> {
+    let failed = |error: reqwest::Error| OpenError::Client {
+        service: name.to_owned(),
+        why: counterstep_kernel::error::chain(&error),
+    };
+    // Asked for also where the service speaks in the clear.
+    #[cfg(feature = "tls")]
+    crate::tls::install_provider();
+    let builder = Client::builder()
+        .redirect(redirect::Policy::none())
+        .referer(false)
+        .connect_timeout(CONNECT_TIMEOUT)
+        .user_agent(concat!("counterstep/", env!("CARGO_PKG_VERSION")));
+    let builder = match &given.ca_file {
+        Some(path) => with_authorities(builder, name, path, failed)?,
+        None => builder,
+    };
+    builder.build().map_err(failed)
+}
+
+#[cfg(feature = "tls")]
+fn with_authorities(
+    builder: reqwest::ClientBuilder,
+    name: &str,
+    path: &Path,
+    failed: impl Fn(reqwest::Error) -> OpenError,
+) -> Result<reqwest::ClientBuilder, OpenError> {
+    let authorities = reqwest::Certificate::from_pem_bundle(&read(name, "ca_file", path)?).map_err(failed)?;
+    if authorities.is_empty() {
+        let why = format!("the file `{}` of `ca_file` holds no certificate in PEM format", path.display());
+        return Err(OpenError::Client { service: name.to_owned(), why });
+    }
+    Ok(builder.tls_certs_only(authorities))
+}
+
+#[cfg(not(feature = "tls"))]
+fn with_authorities(
+    builder: reqwest::ClientBuilder,
+    _: &str,
+    _: &Path,
+    _: impl Fn(reqwest::Error) -> OpenError,
+) -> Result<reqwest::ClientBuilder, OpenError> {
+    // Nothing here speaks TLS, and the URL has been refused already where it would have to.
+    Ok(builder)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn opened(url: &str, change: impl FnOnce(&mut ServiceSettings)) -> Result<Service, String> {
+        let mut given = ServiceSettings { url: url.to_owned(), ..ServiceSettings::default() };
+        change(&mut given);
+        Service::open("bank", &given).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_url_that_cannot_be_used_is_refused_and_not_repeated() {
+        for url in ["http://127.0.0.1:8080", "http://localhost/api/", "http://[::1]:1/x"] {
+            assert!(opened(url, |_| {}).is_ok(), "{url}");
+        }
+        for (url, said) in [
+            ("", "expected https://HOST"),
+            ("bank.example", "expected https://HOST"),
+            ("ftp://bank.example", "expected https://HOST"),
+            ("http://127.0.0.1/?a=b", "expected https://HOST"),
+            ("http://me:hunter2@127.0.0.1/", "token_file"),
+            ("http://bank.example", "allow_plaintext"),
+        ] {
+            let error = opened(url, |_| {}).unwrap_err();
+            assert!(error.contains("services.bank.url") && error.contains(said), "{error}");
+            assert!(!error.contains("hunter2"), "{error}");
+        }
+        assert!(opened("http://bank.example", |given| given.allow_plaintext = true).is_ok());
+    }
+
+    #[test]
+    fn a_file_that_is_missing_and_a_header_that_is_taken_are_named() {
+        let missing = PathBuf::from("/nowhere/token");
+        let error = opened("http://localhost", |given| given.token_file = Some(missing.clone())).unwrap_err();
+        assert!(error.contains("services.bank.token_file") && error.contains("/nowhere/token"), "{error}");
+        for header in ["Idempotency-Key", "authorization", "Host", "a b", ""] {
+            let files = BTreeMap::from([(header.to_owned(), missing.clone())]);
+            let error = opened("http://localhost", |given| given.header_files = files).unwrap_err();
+            assert!(error.contains("no header that a file can give"), "{error}");
+        }
+    }
+}

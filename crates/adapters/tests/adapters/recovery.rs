@@ -1,0 +1,192 @@
+//! Many lost tasks on PostgreSQL, and several reconcilers at once: each task is taken back once.
+
+use crate::postgres;
+use crate::suite::{LIMIT, eventually};
+use counterstep_contracts::{Host, StepStatus, TaskId, TaskStatus};
+use counterstep_kernel::recovery::Recovered;
+use counterstep_kernel::turn::turn;
+use counterstep_kernel::{CancelToken, Engine, EngineSettings, Registry, Sql, StepContext, StepError, StepResult};
+use counterstep_macros::distributed_task;
+use counterstep_testkit::{Form, harness};
+use futures::future::join_all;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+const RECONCILERS: usize = 5;
+
+/// How much a reconciler plans at a time.
+const PLAN: u32 = 1_000;
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct Nothing {}
+
+struct Lasts;
+
+#[distributed_task(name = "Lasts", queue = "lasts", cancellable)]
+impl Lasts {
+    type Request = Nothing;
+    type Response = u32;
+
+    #[step(1, host = "worker", no_undo = "it only waits")]
+    async fn wait(ctx: &StepContext) -> StepResult<u32> {
+        ctx.cancel().cancelled().await;
+        Err(StepError::cancelled())
+    }
+
+    fn respond(wait: &u32) -> u32 {
+        *wait
+    }
+}
+
+async fn engine(url: &str, role: &str) -> (Engine, TempDir) {
+    let embedded = crate::embedded::fixture().await;
+    let store = postgres::open(url, postgres::options()).await;
+    let ports = counterstep_kernel::ports::Ports { store, ..embedded.ports };
+    let settings = EngineSettings { lease: Duration::from_millis(100), ..EngineSettings::default() };
+    (Engine::new(ports, Arc::new(Registry::new().with::<Lasts>()), settings, role), embedded.folder)
+}
+
+/// Statements in a change of some task, which is the way to the database that this test has.
+async fn execute(engine: &Engine, task: TaskId, statements: Vec<Sql>) {
+    let record = engine.ports.store.load(task).await.unwrap().unwrap();
+    let mut change = crate::suite::changes::after(&record);
+    change.sql = statements;
+    engine.ports.store.commit(crate::suite::changes::free(&record), &change).await.unwrap();
+}
+
+/// So many tasks in the middle of their step, of a host that is not there any more. The first of them is another one's
+/// template, and only a handle on the database.
+async fn lost(engine: &Engine, count: i64) -> TaskId {
+    let template = harness::submit(engine, Form::new()).await;
+    let doomed = tokio::spawn({
+        let engine = engine.clone();
+        async move { turn(&engine, Host::Worker, template, &CancelToken::new()).await }
+    });
+    eventually("a running step", || async {
+        let record = engine.ports.store.load(template).await.unwrap().unwrap();
+        (record.steps[0].status == StepStatus::Running).then_some(())
+    })
+    .await;
+    doomed.abort();
+    let _ = doomed.await;
+    let copied = |text| Sql::new(text).bind(template.to_string());
+    let statements = vec![
+        copied(
+            "INSERT INTO tasks SELECT (jsonb_populate_record(t, jsonb_build_object('id', gen_random_uuid()))).* \
+             FROM tasks t, generate_series(1, $2) WHERE t.id = $1::uuid",
+        )
+        .bind(count),
+        copied(
+            "INSERT INTO steps SELECT (jsonb_populate_record(s, jsonb_build_object('task', t.id))).* \
+             FROM steps s, tasks t WHERE s.task = $1::uuid AND t.id <> s.task",
+        ),
+        copied(
+            "INSERT INTO attempts (task, step, direction, attempt, epoch, prefix, started_at, sweep_after, intent, change_id) \
+             SELECT t.id, a.step, a.direction, a.attempt, a.epoch, a.prefix, a.started_at, a.sweep_after, a.intent, \
+             a.change_id FROM attempts a, tasks t WHERE a.task = $1::uuid AND t.id <> a.task",
+        ),
+        // Out of the way.
+        copied(
+            "UPDATE tasks SET lease_owner = NULL, lease_expires_at = NULL, status = 'completed' WHERE id = $1::uuid",
+        ),
+    ];
+    execute(engine, template, statements).await;
+    tokio::time::sleep(Duration::from_millis(150)).await;
+    template
+}
+
+/// Passes until there is nothing to take back.
+async fn reconcile(engine: &Engine) -> Recovered {
+    let mut all = Recovered::default();
+    let until = Instant::now() + LIMIT * 5;
+    loop {
+        let plan = engine.plan_recovery(PLAN).await.expect("a plan");
+        if plan.is_empty() {
+            return all;
+        }
+        let some = engine.recover(plan).await;
+        all.taken_back.extend(some.taken_back);
+        all.quarantined.extend(some.quarantined);
+        all.failed.extend(some.failed);
+        assert!(Instant::now() < until, "it does not come to an end: {} left over", all.moved_on.len());
+    }
+}
+
+async fn reconcile_all(url: &str) -> (Vec<Recovered>, Duration) {
+    let mut engines = Vec::new();
+    for _ in 0..RECONCILERS {
+        engines.push(engine(url, "reconciler").await);
+    }
+    let began = Instant::now();
+    let all = join_all(engines.iter().map(|(engine, _)| reconcile(engine))).await;
+    (all, began.elapsed())
+}
+
+/// Each was taken back once, by one of them.
+async fn assert_each_once(first: &Engine, template: TaskId, all: &[Recovered], count: usize) {
+    let taken: Vec<_> = all.iter().flat_map(|done| &done.taken_back).collect();
+    assert_eq!(taken.iter().collect::<BTreeSet<_>>().len(), taken.len(), "a task was taken back twice");
+    assert_eq!(taken.len(), count);
+    assert!(
+        all.iter().all(|done| done.failed.is_empty()),
+        "{:?}",
+        all.iter().map(|done| &done.failed).collect::<Vec<_>>()
+    );
+    let rows = u64::try_from(count).expect("a count");
+    let once = "UPDATE tasks SET residue = residue WHERE status = 'dispatched' AND recovery_attempts = 1 AND epoch = 2";
+    let written = "UPDATE audit SET actor = actor WHERE event = 'taken_back'";
+    execute(first, template, vec![Sql::new(once).rows(rows), Sql::new(written).rows(rows)]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ten_thousand_lost_tasks_are_each_taken_back_once_by_five_reconcilers() {
+    const COUNT: usize = 10_000;
+    let url = postgres::database().await;
+    let (first, _folder) = engine(&url, "worker").await;
+    let template = lost(&first, COUNT as i64).await;
+    let (all, took) = reconcile_all(&url).await;
+    assert_each_once(&first, template, &all, COUNT).await;
+    let shares: Vec<_> = all.iter().map(|done| done.taken_back.len()).collect();
+    println!("{COUNT} lost tasks: {took:?}, shares {shares:?}");
+    assert!(shares.iter().all(|share| *share > 0), "one did nothing: {shares:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_unreadable_task_among_a_thousand_stops_nobody() {
+    const COUNT: usize = 1_000;
+    let url = postgres::database().await;
+    let (first, _folder) = engine(&url, "worker").await;
+    let template = lost(&first, COUNT as i64).await;
+    let victim = first.plan_recovery(1).await.expect("a plan");
+    let [counterstep_kernel::recovery::Recover::TakeBack(victim)] = victim[..] else { panic!("{victim:?}") };
+    let spoil = Sql::new("UPDATE tasks SET request = '{' WHERE id = $1::uuid").bind(victim.to_string()).rows(1);
+    execute(&first, template, vec![spoil]).await;
+
+    let (all, _) = reconcile_all(&url).await;
+    assert_each_once(&first, template, &all, COUNT - 1).await;
+    let parked: Vec<_> = all.iter().flat_map(|done| &done.quarantined).collect();
+    assert_eq!(parked, [&victim]);
+    let record = first.read(victim).await.unwrap().expect("it is shown");
+    assert_eq!(record.task.status, TaskStatus::DeadLettered);
+    let failure = record.task.failure.expect("a failure");
+    assert_eq!(failure.class, "unreadable");
+    assert!(failure.message.contains("request: "), "{failure:?}");
+}
+
+/// Not a test of anything:
+/// `cargo test --workspace --all-features --release --test adapters -- --ignored --nocapture sweep_grows`.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "a measurement: what a sweep of lost tasks costs"]
+async fn how_the_cost_of_a_sweep_grows() {
+    for count in [1_000, 2_000, 5_000, 10_000] {
+        let url = postgres::database().await;
+        let (first, _folder) = engine(&url, "worker").await;
+        lost(&first, count).await;
+        let (all, took) = reconcile_all(&url).await;
+        let taken: usize = all.iter().map(|done| done.taken_back.len()).sum();
+        println!("{count}: {taken} taken back by {RECONCILERS} reconcilers in {took:?}");
+    }
+}

@@ -1,0 +1,103 @@
+//! The port for services that the settings name: one request, one answer. Knows no URL and no secret; both are the
+//! settings' and stay in the adapter, so that nothing that a client sends can choose where a request goes.
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use std::fmt::Debug;
+use std::time::Duration;
+
+/// What a request asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Method {
+    /// Read; no effect.
+    Get,
+    /// Do.
+    Post,
+    /// Put in place.
+    Put,
+    /// Take away.
+    Delete,
+}
+
+impl Method {
+    /// As it stands in the request line.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Get => "GET",
+            Self::Post => "POST",
+            Self::Put => "PUT",
+            Self::Delete => "DELETE",
+        }
+    }
+}
+
+/// One request to a service.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OutsideRequest {
+    /// The service, by its name in the settings.
+    pub service: String,
+    /// What for.
+    pub method: Method,
+    /// Path and query below the service's URL, escaped already; starts with a slash, and has no `.` or `..` in it.
+    pub path: String,
+    /// Headers beside those that the settings give: names in lower case.
+    pub headers: Vec<(&'static str, String)>,
+    /// JSON, where there is a body.
+    pub body: Option<Bytes>,
+    /// The longest answer that is read, in bytes.
+    pub longest_answer: usize,
+}
+
+/// What a service said. Secrets of the settings that it repeats are taken out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OutsideAnswer {
+    /// Its status, 100 to 599. A redirect is an answer as well: it is never followed.
+    pub status: u16,
+    /// How long it asks to be left alone, whatever way it says so.
+    pub retry_after: Option<Duration>,
+    /// Its body, up to the limit.
+    pub body: Bytes,
+    /// Whether the body was longer than the limit.
+    pub cut: bool,
+}
+
+/// A service gave no answer.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum OutsideError {
+    /// The settings name no such service.
+    #[error("the settings know no service `{0}`: add [services.{0}] with its `url`")]
+    Unknown(String),
+    /// The request cannot be sent, and could not the next time.
+    #[error("{0}")]
+    Refused(String),
+    /// It was not reached, or the connection was lost: the request may have taken effect or not.
+    #[error("{0}")]
+    Unanswered(String),
+}
+
+/// Services outside of this program.
+#[async_trait]
+pub trait Outside: Send + Sync + Debug {
+    /// Sends a request once and reads the answer. Has no time limit beyond that of reaching the service: whoever calls
+    /// drops the call when its own time is up.
+    async fn call(&self, request: OutsideRequest) -> Result<OutsideAnswer, OutsideError>;
+
+    /// Whether the settings name this service.
+    fn knows(&self, service: &str) -> bool;
+}
+
+/// No service at all.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct NoServices;
+
+#[async_trait]
+impl Outside for NoServices {
+    async fn call(&self, request: OutsideRequest) -> Result<OutsideAnswer, OutsideError> {
+        Err(OutsideError::Unknown(request.service))
+    }
+
+    fn knows(&self, _: &str) -> bool {
+        false
+    }
+}

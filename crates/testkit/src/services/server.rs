@@ -1,0 +1,202 @@
+//! The services' HTTP: routes, the token, and how a planted trouble looks to whoever called.
+
+use super::TOKEN;
+use super::books::{Answer, Books, Trouble};
+use actix_web::dev::{Extensions, ServerHandle};
+use actix_web::http::StatusCode;
+use actix_web::http::header::LOCATION;
+use actix_web::{App, HttpRequest, HttpResponse, HttpServer, web};
+use serde_json::{Value, json};
+use std::any::Any;
+use std::future::Future;
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::AsFd;
+use std::sync::{Arc, Mutex, PoisonError};
+
+type Shared = web::Data<Mutex<Books>>;
+
+/// A server that stops with this.
+#[derive(Debug)]
+pub(super) struct Running {
+    pub(super) address: SocketAddr,
+    handle: ServerHandle,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // Sent at once; nobody has to wait for the end.
+        drop(self.handle.stop(false));
+    }
+}
+
+pub(super) fn start(books: Arc<Mutex<Books>>) -> Running {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = listener.local_addr().expect("an address");
+    let books = Shared::from(books);
+    let server = HttpServer::new(move || {
+        App::new()
+            .app_data(books.clone())
+            .route("/inventory/reservations", web::post().to(reserve))
+            .route("/inventory/reservations/{key}", web::delete().to(release))
+            .route("/bank/charges", web::post().to(charge))
+            .route("/bank/refunds", web::post().to(refund))
+            .route("/shipping/shipments", web::post().to(ship))
+            .route("/shipping/shipments/{key}", web::delete().to(recall))
+            .route("/echo/{status}", web::route().to(echo))
+    })
+    .workers(1)
+    .on_connect(keep_socket)
+    .disable_signals()
+    .listen(listener)
+    .expect("the listener is usable")
+    .run();
+    let handle = server.handle();
+    tokio::spawn(server);
+    Running { address, handle }
+}
+
+/// A second handle on the connection, to cut it by.
+fn keep_socket(connection: &dyn Any, data: &mut Extensions) {
+    let stream = connection.downcast_ref::<actix_web::rt::net::TcpStream>();
+    if let Some(Ok(socket)) = stream.map(|stream| stream.as_fd().try_clone_to_owned()) {
+        data.insert(Arc::new(TcpStream::from(socket)));
+    }
+}
+
+async fn reserve(request: HttpRequest, books: Shared, body: web::Json<Value>) -> HttpResponse {
+    make(request, books, "inventory", body.into_inner()).await
+}
+
+async fn charge(request: HttpRequest, books: Shared, body: web::Json<Value>) -> HttpResponse {
+    make(request, books, "bank", body.into_inner()).await
+}
+
+async fn ship(request: HttpRequest, books: Shared, body: web::Json<Value>) -> HttpResponse {
+    make(request, books, "shipping", body.into_inner()).await
+}
+
+async fn make(request: HttpRequest, books: Shared, service: &'static str, body: Value) -> HttpResponse {
+    let named = format!("POST {}", request.path());
+    let key = header(&request, "idempotency-key");
+    answered(&request, &books.clone(), &named, async move {
+        match key {
+            Some(key) => lock(&books).make(service, &key, body),
+            None => (400, json!({"error": "an Idempotency-Key is missing"})),
+        }
+    })
+    .await
+}
+
+async fn release(request: HttpRequest, books: Shared, key: web::Path<String>) -> HttpResponse {
+    take_back(request, books, ("DELETE /inventory/reservations", "inventory"), key.into_inner()).await
+}
+
+async fn recall(request: HttpRequest, books: Shared, key: web::Path<String>) -> HttpResponse {
+    take_back(request, books, ("DELETE /shipping/shipments", "shipping"), key.into_inner()).await
+}
+
+async fn refund(request: HttpRequest, books: Shared, body: web::Json<Value>) -> HttpResponse {
+    let key = body["charge"].as_str().unwrap_or_default().to_owned();
+    take_back(request, books, ("POST /bank/refunds", "bank"), key).await
+}
+
+async fn take_back(
+    request: HttpRequest,
+    books: Shared,
+    (named, service): (&str, &'static str),
+    key: String,
+) -> HttpResponse {
+    answered(&request, &books.clone(), named, async move { lock(&books).take_back(service, &key) }).await
+}
+
+/// Says what it was sent.
+async fn echo(request: HttpRequest, status: web::Path<u16>, body: web::Bytes) -> HttpResponse {
+    let query = web::Query::<std::collections::BTreeMap<String, String>>::from_query(request.query_string());
+    let mut query = query.map(web::Query::into_inner).unwrap_or_default();
+    let headers: Value = request
+        .headers()
+        .iter()
+        .map(|(name, value)| (name.to_string(), Value::from(String::from_utf8_lossy(value.as_bytes()))))
+        .collect::<serde_json::Map<_, _>>()
+        .into();
+    let mut response = HttpResponse::build(StatusCode::from_u16(*status).expect("a status"));
+    if (300..400).contains(&*status) {
+        response.insert_header((LOCATION, "/echo/200"));
+    }
+    if let Some(after) = query.remove("retry_after") {
+        response.insert_header(("Retry-After", after));
+    }
+    response.json(json!({
+        "method": request.method().as_str(),
+        "uri": request.uri().to_string(),
+        "headers": headers,
+        "body": String::from_utf8_lossy(&body),
+    }))
+}
+
+/// Does the work and answers, unless something goes wrong.
+async fn answered(
+    request: &HttpRequest,
+    books: &Shared,
+    named: &str,
+    work: impl Future<Output = Answer> + 'static,
+) -> HttpResponse {
+    if header(request, "authorization").as_deref() != Some(&format!("Bearer {TOKEN}")) {
+        return HttpResponse::Unauthorized().json(json!({"error": "no token of ours"}));
+    }
+    let trouble = lock(books).strike(named);
+    lock(books).traces.extend(header(request, "traceparent"));
+    match trouble {
+        None => reply(work.await),
+        Some(Trouble::Refuses(status, after)) => {
+            let mut response = HttpResponse::build(StatusCode::from_u16(status).expect("a status"));
+            if let Some(after) = after {
+                response.insert_header(("Retry-After", after));
+            }
+            response.json(json!({"error": "as planted"}))
+        }
+        Some(Trouble::CutBefore) => cut(request),
+        Some(Trouble::CutAfter) => {
+            work.await;
+            cut(request)
+        }
+        Some(Trouble::Silent) => {
+            work.await;
+            std::future::pending().await
+        }
+        Some(Trouble::Late(delay)) => {
+            // On its own: a caller that has hung up takes this function with it, not the work.
+            lock(books).late += 1;
+            let books = books.clone();
+            let late = actix_web::rt::spawn(async move {
+                tokio::time::sleep(delay).await;
+                let answer = work.await;
+                lock(&books).late -= 1;
+                answer
+            });
+            reply(late.await.expect("the work is done"))
+        }
+        Some(Trouble::Garbled) => {
+            work.await;
+            HttpResponse::Ok().body("<html>not what you think</html>")
+        }
+    }
+}
+
+fn reply((status, body): Answer) -> HttpResponse {
+    HttpResponse::build(StatusCode::from_u16(status).expect("a status")).json(body)
+}
+
+fn cut(request: &HttpRequest) -> HttpResponse {
+    let socket = request.conn_data::<Arc<TcpStream>>().expect("the connection");
+    let _ = socket.shutdown(Shutdown::Both);
+    HttpResponse::InternalServerError().finish()
+}
+
+fn header(request: &HttpRequest, name: &str) -> Option<String> {
+    request.headers().get(name).and_then(|value| value.to_str().ok()).map(str::to_owned)
+}
+
+fn lock(books: &Shared) -> std::sync::MutexGuard<'_, Books> {
+    books.lock().unwrap_or_else(PoisonError::into_inner)
+}
