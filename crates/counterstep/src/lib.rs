@@ -23,12 +23,12 @@ pub mod resilience {
 
 /// What a declaration needs.
 pub mod prelude {
+    pub use counterstep_contracts::{Misfire, Overlap};
+    pub use counterstep_kernel::Schedule;
     pub use counterstep_kernel::{
         AwaitSignal, BreakerPolicy, CancelReason, Classify, DistributedTask, FileName, HttpCall, MaybeSignal, Registry,
         RetryPolicy, ScratchFile, Sleep, Slept, Sql, StepContext, StepError, StepResult, StoredFile, StoredFiles,
         UndoResult, UploadMany, UploadOne, UploadedFile,
     };
-    pub use counterstep_contracts::{Misfire, Overlap};
-    pub use counterstep_kernel::Schedule;
     pub use counterstep_macros::distributed_task;
 }

@@ -234,7 +234,7 @@ pub struct Transition {
     /// The schedule that submits the task, after it has. Where its row is not at the revision before this one, the store
     /// refuses the whole change with [`CommitError::Moved`](crate::ports::CommitError::Moved). Such a change is written
     /// alone.
-    pub schedule: Option<ScheduleWrite>,
+    pub schedule: Option<Box<ScheduleWrite>>,
     /// Statements for tables of the user's own, in order, after all the rest. A change that has some is written alone.
     pub sql: Vec<Sql>,
 }

@@ -34,15 +34,15 @@ struct Tick;
 #[distributed_task(name = "Tick", queue = "ticks")]
 impl Tick {
     type Request = TickRequest;
-    type Response = String;
+    type Response = usize;
 
     #[step(1, host = "worker", no_undo = "says only what it was told")]
-    async fn say(_ctx: &StepContext, req: &TickRequest) -> StepResult<String> {
-        Ok(req.text.clone())
+    async fn say(_ctx: &StepContext, req: &TickRequest) -> StepResult<usize> {
+        Ok(req.text.len())
     }
 
-    fn respond(say: &String) -> String {
-        say.clone()
+    fn respond(say: &usize) -> usize {
+        *say
     }
 }
 
@@ -112,7 +112,7 @@ async fn make_due(engine: &Engine, name: &str, seconds: i64) {
     let mut row = kept.row;
     row.next_due_at = Some(DbTime((kept.now.0 / SECOND - seconds) * SECOND));
     row.rev = row.rev.next();
-    let change = ScheduleChange::Put(ScheduleWrite { row, fires: false });
+    let change = ScheduleChange::Put(Box::new(ScheduleWrite { row, fires: false }));
     assert!(engine.ports.store.change_schedule(&change).await.expect("the store answers"));
 }
 
@@ -162,18 +162,21 @@ async fn each_due_time_fires_once(folder: &Path, postgres: Option<&str>) {
     let first = set.row.next_due_at.expect("a due time");
     let last = DbTime(first.0 + (DUE_TIMES - 1) * SECOND);
 
-    let start = async || -> JoinHandle<()> {
+    let start = |engine: Engine| -> JoinHandle<()> {
         let settings = ReconcilerSettings { every: Duration::from_secs(1), ..ReconcilerSettings::default() };
-        tokio::spawn(serve(engine(folder, types(), postgres).await, settings, CancelToken::new()))
+        tokio::spawn(serve(engine, settings, CancelToken::new()))
     };
-    let mut reconcilers = vec![start().await, start().await, start().await];
+    let mut reconcilers = Vec::new();
+    for _ in 0..3 {
+        reconcilers.push(start(engine(folder, types(), postgres).await));
+    }
     let mut aborted = 0;
     while row(&watcher, "each-second").await.last_due_at < Some(last) {
         // Between passes and in the middle of them.
         tokio::time::sleep(Duration::from_millis(rand::random_range(20..400))).await;
         let victim = rand::random_range(0..reconcilers.len());
         reconcilers[victim].abort();
-        reconcilers[victim] = start().await;
+        reconcilers[victim] = start(engine(folder, types(), postgres).await);
         aborted += 1;
     }
     let paused = watcher.pause_schedule(&tenant(), "each-second", true).await.expect("it is paused").row;

@@ -43,8 +43,7 @@ async fn an_operator_looks_at_pauses_and_deletes_a_schedule() {
     let paused = ask(&["pause", "nightly"]);
     assert!(paused.assert_code(0).stdout.contains("next due: paused"), "{paused:#?}");
     assert_eq!(ask(&["next", "nightly"]).assert_code(0).stdout, "paused\n");
-    let resumed: ScheduleView =
-        from_str(&ask(&["resume", "nightly", "--json"]).assert_code(0).stdout).expect("JSON");
+    let resumed: ScheduleView = from_str(&ask(&["resume", "nightly", "--json"]).assert_code(0).stdout).expect("JSON");
     assert!(resumed.next_due_at.is_some_and(|due| due.contains("-01-01T02:00:00")), "from now on, in Berlin");
     ask(&["run", "nightly"]).assert_code(1).assert_says("there is no task type `Report` here");
     ask(&["delete", "nightly"]).assert_code(0);

@@ -2,9 +2,9 @@
 //! statements of steps for tables that are the user's own. The one place with a transaction of several statements. Must not know what they are for.
 
 use super::commit;
-use super::schedules;
 use super::fault::Fault;
 use super::pool::Lent;
+use super::schedules;
 use super::statement::time;
 use counterstep_kernel::ports::{CommitError, Committed};
 use counterstep_kernel::transition::{Guard, Transition};

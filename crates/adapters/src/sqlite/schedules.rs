@@ -60,10 +60,9 @@ pub(super) fn find(
             .filter(schedules::origin.eq("api").or(schedules::name.eq_any(declared)))
             .order((schedules::next_due_at, schedules::name))
             .limit((*limit).into()),
-        ScheduleQuery::Named { tenant, names } => rows
-            .filter(schedules::tenant.eq(&tenant.0))
-            .filter(schedules::name.eq_any(names))
-            .order(schedules::name),
+        ScheduleQuery::Named { tenant, names } => {
+            rows.filter(schedules::tenant.eq(&tenant.0)).filter(schedules::name.eq_any(names)).order(schedules::name)
+        }
         ScheduleQuery::Page { tenant, after, limit } => rows
             .filter(schedules::tenant.eq(&tenant.0))
             .filter(schedules::name.gt(after.as_deref().unwrap_or_default()))
@@ -82,10 +81,8 @@ pub(super) fn put(connection: &mut SqliteConnection, write: &ScheduleWrite, now:
     let row = &write.row;
     let found = schedules::table.find((&row.tenant.0, &row.name));
     type Head = (i64, i64, Option<i64>);
-    let head: Option<Head> = found
-        .select((schedules::rev, schedules::created_at, schedules::last_fired_at))
-        .first(connection)
-        .optional()?;
+    let head: Option<Head> =
+        found.select((schedules::rev, schedules::created_at, schedules::last_fired_at)).first(connection).optional()?;
     let (rev, created_at, last_fired_at) = head.unwrap_or((0, now, None));
     if Rev(rev).next() != row.rev {
         return Ok(false);
@@ -113,12 +110,7 @@ pub(super) fn put(connection: &mut SqliteConnection, write: &ScheduleWrite, now:
 }
 
 /// Whether it was at this revision, and is gone.
-pub(super) fn delete(
-    connection: &mut SqliteConnection,
-    tenant: &Tenant,
-    name: &str,
-    rev: Rev,
-) -> Result<bool, Fault> {
+pub(super) fn delete(connection: &mut SqliteConnection, tenant: &Tenant, name: &str, rev: Rev) -> Result<bool, Fault> {
     let row = schedules::table.find((&tenant.0, name)).filter(schedules::rev.eq(rev.0));
     Ok(diesel::delete(row).execute(connection)? > 0)
 }

@@ -1,9 +1,9 @@
 //! A small client of the HTTP API, for the commands of this program.
 
+use counterstep_contracts::ScheduleSpec;
 use counterstep_contracts::TaskId;
 use counterstep_contracts::http::{Accepted, AuditTrail, CancelAnswer, Page, SignalAnswer, TaskSummary, TaskView};
 use counterstep_contracts::operator::{DeadLetter, OperatorAnswer, ResolveRequest, RetryRequest, UndoPlan, Why};
-use counterstep_contracts::ScheduleSpec;
 use counterstep_contracts::problem::Problem;
 use counterstep_contracts::schedule::ScheduleView;
 use counterstep_node::Exit;

@@ -51,7 +51,7 @@ pub struct Draft {
     audit: Vec<AuditEntry>,
     outbox: Vec<OutboxWrite>,
     idempotency: Option<IdempotencyWrite>,
-    schedule: Option<ScheduleWrite>,
+    schedule: Option<Box<ScheduleWrite>>,
     submitted: Value,
     sql: Vec<Sql>,
 }
@@ -244,7 +244,7 @@ impl Draft {
 
     /// A schedule submits the task; `details` go into the first audit entry.
     pub(crate) fn set_schedule(&mut self, write: ScheduleWrite, details: Value) {
-        self.schedule = Some(write);
+        self.schedule = Some(Box::new(write));
         self.submitted = details;
     }
 

@@ -85,7 +85,7 @@ pub struct ScheduleWrite {
 #[derive(Debug, Clone, PartialEq)]
 pub enum ScheduleChange {
     /// It is so from now on.
-    Put(ScheduleWrite),
+    Put(Box<ScheduleWrite>),
     /// It is gone.
     Delete {
         /// Whose.

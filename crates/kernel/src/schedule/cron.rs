@@ -45,12 +45,8 @@ const MONTH: Field = Field {
     names: &["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"],
 };
 /// 7 is Sunday, too.
-const WEEKDAY: Field = Field {
-    name: "day of the week",
-    lowest: 0,
-    highest: 7,
-    names: &["sun", "mon", "tue", "wed", "thu", "fri", "sat"],
-};
+const WEEKDAY: Field =
+    Field { name: "day of the week", lowest: 0, highest: 7, names: &["sun", "mon", "tue", "wed", "thu", "fri", "sat"] };
 
 impl Cron {
     /// Reads `minute hour day-of-month month day-of-week`, the same with a second in front, or one of `@hourly`,

@@ -25,11 +25,8 @@ pub struct Schedule {
 impl Schedule {
     /// At the times of a cron expression (five fields, or six with the second first) in a zone like `Europe/Berlin`.
     pub fn cron(name: &str, expression: &str, zone: &str) -> Self {
-        let spec = ScheduleSpec {
-            cron: Some(expression.to_owned()),
-            zone: Some(zone.to_owned()),
-            ..ScheduleSpec::of("")
-        };
+        let spec =
+            ScheduleSpec { cron: Some(expression.to_owned()), zone: Some(zone.to_owned()), ..ScheduleSpec::of("") };
         Self { name: name.to_owned(), spec }
     }
 

@@ -80,7 +80,8 @@ impl Engine {
             types.dedup();
             let due = store.schedules(&ScheduleQuery::Due { types, declared, limit }).await?;
             for row in due.rows {
-                let changes = |step: &ScheduleStep| matches!(step, ScheduleStep::Declare(write) if write.row.name == row.name);
+                let changes =
+                    |step: &ScheduleStep| matches!(step, ScheduleStep::Declare(write) if write.row.name == row.name);
                 let Some(first) = row.next_due_at.filter(|_| !steps.iter().any(changes)) else { continue };
                 let step = match when::read(&mut row.spec.clone()) {
                     Err(error) => ScheduleStep::Broken { name: row.name, why: error.to_string() },
@@ -106,7 +107,8 @@ impl Engine {
             }
             // Counts from now on: what would have been due before was not declared then.
             let next_due_at = when::read(&mut spec.clone()).ok().and_then(|when| when.after(found.now));
-            let mut row = row.cloned().unwrap_or_else(|| ScheduleRow::new(Tenant::default(), name.clone(), spec.clone()));
+            let mut row =
+                row.cloned().unwrap_or_else(|| ScheduleRow::new(Tenant::default(), name.clone(), spec.clone()));
             row.origin = ScheduleOrigin::Code;
             row.spec = spec.clone();
             row.next_due_at = next_due_at;
@@ -136,7 +138,7 @@ impl Engine {
                     ScheduleStep::Broken { name, why } => done.failed.push((name, why)),
                     ScheduleStep::Declare(write) => {
                         let name = write.row.name.clone();
-                        match self.ports.store.change_schedule(&ScheduleChange::Put(write)).await {
+                        match self.ports.store.change_schedule(&ScheduleChange::Put(Box::new(write))).await {
                             Ok(true) => {
                                 tracing::info!(schedule = name, "took over a schedule that the program declares");
                                 done.declared += 1;
@@ -162,7 +164,7 @@ impl Engine {
                 Move::PassOver { due, next, why } => {
                     row.next_due_at = next;
                     row.rev = row.rev.next();
-                    let change = ScheduleChange::Put(ScheduleWrite { row: row.clone(), fires: false });
+                    let change = ScheduleChange::Put(Box::new(ScheduleWrite { row: row.clone(), fires: false }));
                     let written = self.ports.store.change_schedule(&change).await;
                     if matches!(written, Ok(true)) {
                         let why = match why {
@@ -195,7 +197,11 @@ impl Engine {
                     return;
                 }
                 Err(why) => {
-                    tracing::error!(schedule = row.name, why, "a schedule could not be moved; the next pass tries again");
+                    tracing::error!(
+                        schedule = row.name,
+                        why,
+                        "a schedule could not be moved; the next pass tries again"
+                    );
                     done.failed.push((row.name, why));
                     return;
                 }

@@ -142,7 +142,7 @@ impl Engine {
 
     async fn put(&self, row: &mut ScheduleRow) -> Result<bool, StoreError> {
         row.rev = row.rev.next();
-        let change = ScheduleChange::Put(ScheduleWrite { row: row.clone(), fires: false });
+        let change = ScheduleChange::Put(Box::new(ScheduleWrite { row: row.clone(), fires: false }));
         self.ports.store.change_schedule(&change).await
     }
 

@@ -63,9 +63,7 @@ pub fn plan(spec: &ScheduleSpec, when: &When, first: DbTime, now: DbTime, busy: 
     }
     let behind = |at: usize| due.get(at + 1).copied().or(next);
     match (spec.overlap, busy) {
-        (Overlap::Allow, _) => {
-            due.iter().enumerate().map(|(at, &due)| Move::Fire { due, next: behind(at) }).collect()
-        }
+        (Overlap::Allow, _) => due.iter().enumerate().map(|(at, &due)| Move::Fire { due, next: behind(at) }).collect(),
         (Overlap::Queue, true) => vec![Move::Wait { due: due[0] }],
         (Overlap::Skip, true) => vec![Move::PassOver { due: newest, next, why: PassedOver::Overlaps }],
         (Overlap::Queue | Overlap::Skip, false) => {
@@ -74,9 +72,7 @@ pub fn plan(spec: &ScheduleSpec, when: &When, first: DbTime, now: DbTime, busy: 
                 // By then the first one's task has only just been submitted.
                 moves.push(match spec.overlap {
                     Overlap::Queue => Move::Wait { due: second },
-                    Overlap::Skip | Overlap::Allow => {
-                        Move::PassOver { due: newest, next, why: PassedOver::Overlaps }
-                    }
+                    Overlap::Skip | Overlap::Allow => Move::PassOver { due: newest, next, why: PassedOver::Overlaps },
                 });
             }
             moves

@@ -215,7 +215,8 @@ fn due_times_within_the_grace_are_not_missed_and_all_fire() {
     for misfire in [Misfire::FireOnce, Misfire::Skip, Misfire::CatchUp] {
         let grace = if misfire == Misfire::CatchUp { "1m" } else { "90m" };
         let overlap = Overlap::Allow;
-        let spec = ScheduleSpec { misfire, overlap, grace: grace.to_owned(), catch_up_limit: 2, ..spec("0 * * * *", "UTC") };
+        let spec =
+            ScheduleSpec { misfire, overlap, grace: grace.to_owned(), catch_up_limit: 2, ..spec("0 * * * *", "UTC") };
         let when = read(&mut spec.clone()).expect("usable");
         let moves = plan(&spec, &when, hour(1), time("2026-01-01T06:20:00Z"), false);
         assert_eq!(moves, [fire(5), fire(6)], "{misfire}");

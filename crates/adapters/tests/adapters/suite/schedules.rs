@@ -19,7 +19,7 @@ fn new(name: &str, due: Option<DbTime>) -> ScheduleRow {
 }
 
 async fn change(store: &dyn Store, row: &ScheduleRow) -> Result<bool, StoreError> {
-    store.change_schedule(&ScheduleChange::Put(ScheduleWrite { row: row.clone(), fires: false })).await
+    store.change_schedule(&ScheduleChange::Put(Box::new(ScheduleWrite { row: row.clone(), fires: false }))).await
 }
 
 async fn put(store: &dyn Store, row: &ScheduleRow) {
@@ -73,8 +73,7 @@ pub(crate) async fn a_schedule_changes_only_from_the_revision_that_was_read(port
         assert!(!change(store, &ScheduleRow { rev: Rev(rev), ..row.clone() }).await.unwrap(), "{rev}");
     }
     assert!(!change(store, &ScheduleRow { rev: Rev(2), ..new("another", None) }).await.unwrap(), "there is none");
-    let delete =
-        |rev| ScheduleChange::Delete { tenant: Tenant::default(), name: "nightly".to_owned(), rev: Rev(rev) };
+    let delete = |rev| ScheduleChange::Delete { tenant: Tenant::default(), name: "nightly".to_owned(), rev: Rev(rev) };
     assert!(!store.change_schedule(&delete(2)).await.unwrap());
     assert!(store.change_schedule(&delete(1)).await.unwrap());
     assert!(!store.change_schedule(&delete(1)).await.unwrap(), "it is gone");
@@ -130,7 +129,7 @@ fn firing(row: &ScheduleRow, task: TaskId) -> Transition {
     row.last_due_at = row.next_due_at;
     row.next_due_at = row.next_due_at.map(|due| DbTime(due.0 + SECOND));
     row.last_task = Some(task);
-    Transition { schedule: Some(ScheduleWrite { row, fires: true }), ..submit(super::changes::row(task)) }
+    Transition { schedule: Some(Box::new(ScheduleWrite { row, fires: true })), ..submit(super::changes::row(task)) }
 }
 
 async fn fire(store: &dyn Store, row: &ScheduleRow, task: TaskId) -> Result<(), CommitError> {

@@ -8,7 +8,8 @@ use counterstep_contracts::{Epoch, QueueName, TaskId, Tenant, WorkerMessage};
 use counterstep_kernel::client::{Receipt, Submission};
 use counterstep_kernel::ports::{
     CommitError, Committed, Delivery, DeliveryTag, Due, DueTask, Heartbeat, IdempotencyRow, InFlight, Intent, IntentOp,
-    OutboxOp, OutboxRow, Queue, QueueError, Salvaged, ScheduleChange, ScheduleQuery, Schedules, Settle, Store, StoreError, TaskLine, TaskQuery,
+    OutboxOp, OutboxRow, Queue, QueueError, Salvaged, ScheduleChange, ScheduleQuery, Schedules, Settle, Store,
+    StoreError, TaskLine, TaskQuery,
 };
 use counterstep_kernel::record::{History, TaskRecord};
 use counterstep_kernel::transition::{Guard, Transition};
