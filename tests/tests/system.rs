@@ -14,6 +14,7 @@ mod system {
     mod operators;
     mod orders;
     mod processes;
+    mod schedules;
     mod shutdown;
     mod signals;
     mod uploads;

@@ -3,7 +3,7 @@
 //! bound to its tenant anyway.
 
 use crate::problem::Refused;
-use counterstep_contracts::{ProblemCode, TaskId};
+use counterstep_contracts::{ProblemCode, TaskId, Tenant};
 use counterstep_kernel::context::hex;
 use counterstep_kernel::ports::TaskQuery;
 use sha2::{Digest, Sha256};
@@ -22,10 +22,24 @@ pub(crate) fn after(last: TaskId, list: &str, query: &TaskQuery) -> String {
 /// The task after which a page begins.
 pub(crate) fn read(cursor: &str, list: &str, query: &TaskQuery) -> Result<TaskId, Refused> {
     let read = cursor.get(..32).and_then(|id| Uuid::try_parse(id).ok()).map(TaskId);
-    read.filter(|&last| cursor == after(last, list, query)).ok_or_else(|| {
-        let detail = "no answer gave this cursor for this list: use `next_cursor` as it was, with the same filters";
-        Refused::new(ProblemCode::MalformedParameter, detail).at("cursor")
-    })
+    read.filter(|&last| cursor == after(last, list, query)).ok_or_else(not_ours)
+}
+
+/// The cursor of the page of schedules after the one of this name.
+pub(crate) fn after_name(last: &str, tenant: &Tenant) -> String {
+    let digest = Sha256::digest(format!("list of schedules {last} {tenant:?}").as_bytes());
+    format!("{last}~{}", hex(&digest[..8]))
+}
+
+/// The name after which a page of schedules begins.
+pub(crate) fn read_name(cursor: &str, tenant: &Tenant) -> Result<String, Refused> {
+    let name = cursor.rsplit_once('~').map(|(name, _)| name).filter(|name| cursor == after_name(name, tenant));
+    name.map(str::to_owned).ok_or_else(not_ours)
+}
+
+fn not_ours() -> Refused {
+    let detail = "no answer gave this cursor for this list: use `next_cursor` as it was, with the same filters";
+    Refused::new(ProblemCode::MalformedParameter, detail).at("cursor")
 }
 
 fn seal(last: TaskId, list: &str, query: &TaskQuery) -> String {

@@ -142,6 +142,8 @@ impl From<SubmitError> for Refused {
             )
             .at("Idempotency-Key"),
             SubmitError::TooSlow => slow("the request took longer to arrive than its files are kept for"),
+            // The reconciler fires schedules; a request has none.
+            SubmitError::Moved => Self::internal("taking a request", &error),
             SubmitError::Store(error) => error.into(),
             // The kernel's word for it quotes whatever the reader of the bytes said; what that was is known here only.
             SubmitError::Source(_) => Self::internal("storing a file of a request", &error),

@@ -3,9 +3,10 @@
 use counterstep_contracts::http::{AttemptView, AuditTrail, AuditView, FailureView, Progress, StepView, TaskSummary};
 use counterstep_contracts::http::{StepProgress, TaskView};
 use counterstep_contracts::operator::DeadLetter;
+use counterstep_contracts::schedule::ScheduleView;
 use counterstep_contracts::{AttemptProgress, StepNo, StepStatus};
-use counterstep_kernel::ports::TaskLine;
-use counterstep_kernel::record::{AttemptRow, AuditRow, Failure, History, TaskRecord};
+use counterstep_kernel::ports::{ScheduleRow, TaskLine};
+use counterstep_kernel::record::{AttemptRow, AuditRow, DbTime, Failure, History, TaskRecord};
 use counterstep_kernel::times::rfc3339;
 use std::collections::BTreeMap;
 
@@ -46,6 +47,24 @@ pub(crate) fn task(record: TaskRecord, mut said: BTreeMap<String, AttemptProgres
             .collect(),
         response: task.response,
         failure: task.failure.map(failure),
+    }
+}
+
+/// A schedule, with its next due times.
+pub(crate) fn schedule(row: ScheduleRow, upcoming: Vec<DbTime>) -> ScheduleView {
+    ScheduleView {
+        name: row.name,
+        spec: row.spec,
+        origin: row.origin,
+        paused: row.paused,
+        next_due_at: row.next_due_at.filter(|_| !row.paused).map(rfc3339),
+        last_due_at: row.last_due_at.map(rfc3339),
+        last_fired_at: row.last_fired_at.map(rfc3339),
+        last_task: row.last_task,
+        revision: row.rev.0,
+        created_at: rfc3339(row.created_at),
+        updated_at: rfc3339(row.updated_at),
+        upcoming: upcoming.into_iter().map(rfc3339).collect(),
     }
 }
 

@@ -18,6 +18,8 @@ mod reading;
 mod reply;
 #[path = "api/results.rs"]
 mod results;
+#[path = "api/schedules.rs"]
+mod schedules;
 #[path = "api/script.rs"]
 mod script;
 #[path = "api/signals.rs"]

@@ -15,6 +15,7 @@ pub mod overrides;
 pub mod problem;
 pub mod progress;
 pub mod retry;
+pub mod schedule;
 pub mod state;
 
 pub use breaker::BreakerPolicy;
@@ -29,4 +30,5 @@ pub use overrides::{BreakerOverride, Overrides, RetryOverride};
 pub use problem::{Problem, ProblemCode};
 pub use progress::{AttemptProgress, TaskProgress};
 pub use retry::{Backoff, RetryPolicy};
+pub use schedule::{Misfire, Overlap, ScheduleOrigin, ScheduleSpec};
 pub use state::{Direction, Outcome, StepStatus, TaskStatus, WaitReason};

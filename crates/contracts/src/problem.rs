@@ -54,6 +54,8 @@ problem_codes! {
     NoSuchSignal = "no-such-signal", 404, "The task waits for no such signal";
     /// The task's type has no step of this name.
     NoSuchStep = "no-such-step", 404, "The task has no such step";
+    /// No schedule of this name.
+    NoSuchSchedule = "no-such-schedule", 404, "There is no such schedule";
     /// The route has other methods.
     MethodNotAllowed = "method-not-allowed", 405, "This address does not take that method";
     /// The body arrived too slowly.
@@ -78,6 +80,10 @@ problem_codes! {
     NotSettleable = "not-settleable", 409, "This cannot be settled like that now";
     /// Retry: it is being undone, and no step runs forward again.
     NoWayForward = "no-way-forward", 409, "The task is being undone and cannot go forward again";
+    /// Schedule: a program declares it.
+    ScheduleDeclared = "schedule-declared", 409, "The schedule is declared in code";
+    /// Schedule: its last task runs, and it does not allow two.
+    ScheduleBusy = "schedule-busy", 409, "The last task of the schedule still runs";
     /// The task has no result yet, or never will.
     NotCompleted = "not-completed", 409, "The task has not completed";
     /// Signal: nobody waits for it any more.

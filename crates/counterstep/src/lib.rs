@@ -23,6 +23,8 @@ pub mod resilience {
 
 /// What a declaration needs.
 pub mod prelude {
+    pub use counterstep_contracts::{Misfire, Overlap};
+    pub use counterstep_kernel::Schedule;
     pub use counterstep_kernel::{
         AwaitSignal, BreakerPolicy, CancelReason, Classify, DistributedTask, FileName, HttpCall, MaybeSignal, Registry,
         RetryPolicy, ScratchFile, Sleep, Slept, Sql, StepContext, StepError, StepResult, StoredFile, StoredFiles,

@@ -195,6 +195,8 @@ impl Engine {
                 Err(CommitError::Fenced { .. }) => return Err(ChangeError::Fenced),
                 Err(CommitError::KeyTaken) => return Err(ChangeError::KeyTaken),
                 Err(CommitError::Condemned) => return Err(ChangeError::Condemned),
+                // Of submissions only, and those are no changes.
+                Err(CommitError::Moved) => return Err(ChangeError::Gone),
                 Err(CommitError::Sql(refused)) => return Err(ChangeError::Sql(refused)),
                 Err(CommitError::Store(StoreError::Corrupt(what))) => {
                     return Err(StoreError::Corrupt(what).into());

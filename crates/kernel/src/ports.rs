@@ -7,12 +7,14 @@ mod finding;
 mod hints;
 mod locks;
 mod outside;
+mod schedules;
 
 pub use crate::poison::{POISON_KEPT, Poison, PoisonRow};
 pub use finding::{Due, DueTask, InFlight, KnownType, Lost, TaskLine, TaskQuery};
 pub use hints::{HintError, Hints};
 pub use locks::{Acquired, LockError, LockTag, Locks};
 pub use outside::{Method, NoServices, Outside, OutsideAnswer, OutsideError, OutsideRequest};
+pub use schedules::{ScheduleChange, ScheduleQuery, ScheduleRow, ScheduleWrite, Schedules};
 
 use crate::record::{DbTime, History, TaskRecord};
 use crate::scratch::{ScratchFile, ScratchPlace};
@@ -63,6 +65,9 @@ pub enum CommitError {
     /// A sweep has condemned the objects of the attempt that was to succeed.
     #[error("condemned: the attempt took longer than its objects were kept for")]
     Condemned,
+    /// The schedule that the change fires has moved on: somebody else has fired it, or changed it.
+    #[error("the schedule has moved on meanwhile")]
+    Moved,
     /// A statement of the step's own was refused.
     #[error(transparent)]
     Sql(#[from] SqlRefused),
@@ -197,7 +202,7 @@ pub struct Unread {
     pub held: String,
 }
 
-/// The durable truth. Twelve methods, each atomic.
+/// The durable truth. Fourteen methods, each atomic.
 #[async_trait]
 pub trait Store: Send + Sync + Debug {
     /// A task with its steps; `None`: there is none.
@@ -236,6 +241,13 @@ pub trait Store: Send + Sync + Debug {
 
     /// The unexpired row of a client's key.
     async fn idempotency(&self, tenant: &Tenant, key: &str) -> Result<Option<IdempotencyRow>, StoreError>;
+
+    /// Schedules, and the time at which they were read.
+    async fn schedules(&self, query: &ScheduleQuery) -> Result<Schedules, StoreError>;
+
+    /// Changes a schedule that does nothing else; what fires one is a [`commit`](Self::commit). `false`: it was changed
+    /// meanwhile, or is gone, and nothing was written.
+    async fn change_schedule(&self, change: &ScheduleChange) -> Result<bool, StoreError>;
 }
 
 // ---- queue ---------------------------------------------------------------------------------------------------

@@ -84,7 +84,7 @@ impl Engine {
                     self.announce(&transition, committed.now).await;
                     return Ok(Quarantine::Parked(status));
                 }
-                Err(CommitError::Stale | CommitError::Store(StoreError::Unknown(_))) => {}
+                Err(CommitError::Stale | CommitError::Moved | CommitError::Store(StoreError::Unknown(_))) => {}
                 Err(CommitError::Fenced { .. }) => return Ok(Quarantine::MovedOn),
                 Err(CommitError::KeyTaken) => return Err(ChangeError::KeyTaken),
                 Err(CommitError::Condemned) => return Err(ChangeError::Condemned),

@@ -7,7 +7,7 @@ use crate::error::{StepError, StepResult, UndoResult};
 use crate::ports::KnownType;
 use crate::record::TaskRow;
 use counterstep_contracts::declaration::NamedPolicy;
-use counterstep_contracts::{Host, QueueName, StepNo, TaskDecl};
+use counterstep_contracts::{Host, QueueName, ScheduleSpec, StepNo, TaskDecl};
 use futures::future::BoxFuture;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -229,6 +229,8 @@ pub struct Registry {
     /// Worked out once: every claim compares one.
     definitions: BTreeMap<(&'static str, u32), String>,
     policies: Vec<NamedPolicy>,
+    /// By name.
+    pub(crate) schedules: BTreeMap<String, ScheduleSpec>,
     services: BTreeSet<&'static str>,
 }
 
@@ -366,6 +368,11 @@ impl Registry {
     pub fn iter(&self) -> impl Iterator<Item = &TaskType> {
         self.types.values()
     }
+}
+
+/// The newest version of the type with this declared name.
+pub(crate) fn newest(registry: &Registry, name: &str) -> Option<TaskType> {
+    registry.types.values().rfind(|task_type| task_type.decl.name == name).copied()
 }
 
 impl TaskType {

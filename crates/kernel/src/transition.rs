@@ -1,6 +1,7 @@
 //! A durable change as data. Deciding made it (see `draft`); a store writes it in one transaction and decides
 //! nothing. Times in it are relative: the store adds them to the database's own `now`.
 
+use crate::ports::ScheduleWrite;
 use crate::record::{StepRow, TaskRow};
 use crate::sql::Sql;
 use counterstep_contracts::{
@@ -230,6 +231,10 @@ pub struct Transition {
     pub events: Vec<TaskEvent>,
     /// The client's key.
     pub idempotency: Option<IdempotencyWrite>,
+    /// The schedule that submits the task, after it has. Where its row is not at the revision before this one, the store
+    /// refuses the whole change with [`CommitError::Moved`](crate::ports::CommitError::Moved). Such a change is written
+    /// alone.
+    pub schedule: Option<Box<ScheduleWrite>>,
     /// Statements for tables of the user's own, in order, after all the rest. A change that has some is written alone.
     pub sql: Vec<Sql>,
 }

@@ -3,6 +3,7 @@
 mod kernel {
     mod judge;
     mod resilience;
+    mod schedules;
     mod space;
     mod states;
 }

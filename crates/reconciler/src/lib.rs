@@ -1,4 +1,5 @@
-//! The reconciler: takes back what lost hosts held, relays what was not published, sweeps what no row references.
+//! The reconciler: takes back what lost hosts held, relays what was not published, sweeps what no row references, and
+//! submits what schedules say.
 //! Each is a plan and its execution in the kernel; this decides how often, how much, and what to report.
 
 pub mod cli;
@@ -6,6 +7,8 @@ pub mod cli;
 use counterstep_kernel::orphans::SweepPlan;
 use counterstep_kernel::ports::{Lost, StoreError};
 use counterstep_kernel::recovery::Recover;
+use counterstep_kernel::schedule::{Move, PassedOver, ScheduleStep};
+use counterstep_kernel::times::rfc3339;
 use counterstep_kernel::{CancelToken, Engine};
 use futures::future::BoxFuture;
 use std::fmt;
@@ -36,12 +39,14 @@ impl Default for ReconcilerSettings {
 }
 
 /// What a pass is going to do.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct PassPlan {
     /// Lost tasks.
     pub recover: Vec<Recover>,
     /// Overdue intents.
     pub sweep: SweepPlan,
+    /// Schedules that are due, or that the program declares anew.
+    pub schedules: Vec<ScheduleStep>,
 }
 
 /// What a pass did.
@@ -59,6 +64,12 @@ pub struct Report {
     pub prefixes: u64,
     /// Orphaned objects that were deleted.
     pub objects: u64,
+    /// Due times of schedules that fired: a task each.
+    pub fired: usize,
+    /// Times that a schedule passed over what was due.
+    pub passed_over: usize,
+    /// Schedules that were taken over as the program declares them.
+    pub declared: usize,
     /// What did not work; the next pass tries again.
     pub failed: Vec<String>,
 }
@@ -74,6 +85,13 @@ impl fmt::Display for Report {
             self.prefixes,
             self.failed.len()
         )?;
+        if self.fired + self.passed_over + self.declared > 0 {
+            write!(
+                f,
+                ", schedules: {} fired, {} passed over, {} taken over",
+                self.fired, self.passed_over, self.declared
+            )?;
+        }
         if self.quarantined > 0 {
             write!(f, ", {} unreadable tasks parked", self.quarantined)?;
         }
@@ -98,11 +116,42 @@ impl fmt::Display for PassPlan {
         for intent in &self.sweep.condemn {
             writeln!(f, "sweep {}: overdue for {:?}", intent.prefix, intent.overdue)?;
         }
-        if self.recover.is_empty() && self.sweep.condemn.is_empty() {
+        for step in &self.schedules {
+            write_schedule(f, step)?;
+        }
+        if self.recover.is_empty() && self.sweep.condemn.is_empty() && self.schedules.is_empty() {
             writeln!(f, "nothing to do")?;
         }
         Ok(())
     }
+}
+
+fn write_schedule(f: &mut fmt::Formatter<'_>, step: &ScheduleStep) -> fmt::Result {
+    let (row, moves) = match step {
+        ScheduleStep::Declare(write) => {
+            return writeln!(f, "take over schedule {}: the program declares it so", write.row.name);
+        }
+        ScheduleStep::Broken { name, why } => return writeln!(f, "leave schedule {name}: {why}"),
+        ScheduleStep::Move { row, moves } => (row, moves),
+    };
+    let name = &row.name;
+    for step in moves {
+        match *step {
+            Move::Fire { due, .. } => {
+                writeln!(f, "fire schedule {name}: a {} was due {}", row.spec.task_type, rfc3339(due))?;
+            }
+            Move::PassOver { due, why: PassedOver::Missed, .. } => {
+                writeln!(f, "pass over schedule {name}: due {}, and nobody fired it in time", rfc3339(due))?;
+            }
+            Move::PassOver { due, why: PassedOver::Overlaps, .. } => {
+                writeln!(f, "pass over schedule {name}: due {}, and its last task still runs", rfc3339(due))?;
+            }
+            Move::Wait { due } => {
+                writeln!(f, "leave schedule {name}: due {}, and waits for its last task", rfc3339(due))?;
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Plans a pass. Changes nothing.
@@ -114,6 +163,7 @@ pub fn plan<'a>(engine: &'a Engine, settings: &'a ReconcilerSettings) -> BoxFutu
         Ok(PassPlan {
             recover: engine.plan_recovery_of(settings.lost.clone(), settings.limit).await?,
             sweep: engine.plan_sweep(settings.limit).await?,
+            schedules: engine.plan_schedules(settings.limit).await?,
         })
     })
 }
@@ -128,13 +178,19 @@ pub fn execute<'a>(
     plan: PassPlan,
 ) -> BoxFuture<'a, Result<Report, StoreError>> {
     Box::pin(async move {
+        // The only ones with a time that people watch, and quickly done.
+        let scheduled = engine.run_schedules(plan.schedules).await;
         let recovered = engine.recover(plan.recover).await;
         let swept = engine.sweep(plan.sweep).await?;
         let relayed = engine.relay(settings.relay_after, settings.limit).await?;
         let mut failed: Vec<String> =
             recovered.failed.into_iter().map(|(task, why)| format!("task {task}: {why}")).collect();
         failed.extend(swept.failed.into_iter().map(|(prefix, why)| format!("prefix {prefix}: {why}")));
+        failed.extend(scheduled.failed.into_iter().map(|(name, why)| format!("schedule {name}: {why}")));
         Ok(Report {
+            fired: scheduled.fired.len(),
+            passed_over: scheduled.passed_over,
+            declared: scheduled.declared,
             taken_back: recovered.taken_back.len(),
             unknown: recovered.unknown.len(),
             quarantined: recovered.quarantined.len(),

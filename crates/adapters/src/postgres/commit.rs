@@ -31,7 +31,7 @@ pub(super) type Written = Result<Vec<(PgTimestamp, bool)>, Fault>;
 
 /// Writes everything, or says why nothing was.
 pub(super) async fn write(lent: &Lent, guard: Guard, transition: &Transition) -> Result<Committed, Fault> {
-    if !transition.sql.is_empty() {
+    if !transition.sql.is_empty() || transition.schedule.is_some() {
         return own::write(lent, guard, transition).await;
     }
     look(lent, guard, transition).await?;
@@ -98,6 +98,7 @@ pub(super) enum Kind {
 pub(super) fn kind(guard: Guard, transition: &Transition) -> Option<Kind> {
     let fits = transition.task.is_some()
         && transition.sql.is_empty()
+        && transition.schedule.is_none()
         && misfit(guard, transition).is_none()
         && !cannot_hold(guard, transition);
     fits.then_some(if guard == NEW { Kind::New } else { Kind::Old })

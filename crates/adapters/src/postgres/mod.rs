@@ -17,6 +17,7 @@ mod options;
 mod outbox;
 mod own;
 mod pool;
+mod schedules;
 mod statement;
 mod steps;
 mod tasks;
@@ -28,14 +29,15 @@ use async_trait::async_trait;
 use counterstep_contracts::{Epoch, TaskId, Tenant};
 use counterstep_kernel::ports::{
     CommitError, Committed, Due, DueTask, Heartbeat, IdempotencyRow, InFlight, Intent, IntentOp, OutboxOp, OutboxRow,
-    Salvaged, Store, StoreError, TaskLine, TaskQuery,
+    Salvaged, ScheduleChange, ScheduleQuery, Schedules, Store, StoreError, TaskLine, TaskQuery,
 };
-use counterstep_kernel::record::{History, TaskRecord};
+use counterstep_kernel::record::{DbTime, History, TaskRecord};
 use counterstep_kernel::transition::{Guard, Transition};
 use fault::{Fault, name};
 use futures::future::BoxFuture;
 use options::Target;
 use pool::{Database, Lent};
+use statement::time;
 use std::time::Duration;
 use together::Together;
 use uuid::Uuid;
@@ -201,6 +203,24 @@ impl Store for PostgresStore {
         name("idempotency.key", key)?;
         let rows: Vec<idempotency::Read> = self.database.read(idempotency::find(tenant, key)).await?;
         Ok(rows.into_iter().next().map(idempotency::decode).transpose()?)
+    }
+
+    async fn schedules(&self, query: &ScheduleQuery) -> Result<Schedules, StoreError> {
+        let rows: Vec<schedules::Read> = self.database.read(schedules::find(query)?).await?;
+        // The clock's row comes last, and comes always.
+        let now = rows.first().map_or(DbTime(0), |row| time(row.0));
+        let rows = rows.into_iter().filter(|row| row.1.is_some()).collect();
+        Ok(Schedules { now, rows: readable(rows, "a schedule", schedules::decode) })
+    }
+
+    async fn change_schedule(&self, change: &ScheduleChange) -> Result<bool, StoreError> {
+        let changed: Vec<i64> = match change {
+            ScheduleChange::Put(write) => self.database.rows(schedules::put(write)?).await?,
+            ScheduleChange::Delete { tenant, name, rev } => {
+                self.database.rows(schedules::delete(tenant, name, *rev)).await?
+            }
+        };
+        Ok(!changed.is_empty())
     }
 }
 

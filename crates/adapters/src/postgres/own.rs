@@ -1,9 +1,10 @@
-//! Statements of steps, for tables that are the user's own: in one transaction with the change that they belong to. The
-//! one place with a transaction of several statements. Must not know what they are for.
+//! What is written in one transaction with a change, but not by its statement: the schedule that fires it, and the
+//! statements of steps for tables that are the user's own. The one place with a transaction of several statements. Must not know what they are for.
 
 use super::commit;
 use super::fault::Fault;
 use super::pool::Lent;
+use super::schedules;
 use super::statement::time;
 use counterstep_kernel::ports::{CommitError, Committed};
 use counterstep_kernel::transition::{Guard, Transition};
@@ -36,7 +37,7 @@ pub(super) async fn write(lent: &Lent, guard: Guard, transition: &Transition) ->
         end(lent).await?;
         return commit::judge(lent, guard, transition, written).await;
     };
-    if let Err(fault) = execute_all(lent, &transition.sql).await {
+    if let Err(fault) = execute_all(lent, transition).await {
         end(lent).await?;
         return Err(fault);
     }
@@ -44,7 +45,7 @@ pub(super) async fn write(lent: &Lent, guard: Guard, transition: &Transition) ->
         Ok(()) => Ok(Committed { now }),
         // A constraint that is looked at last, or a trigger. The server lives and has taken everything back.
         Err(Fault::Violated { text, .. } | Fault::Corrupt(text)) => Err(refused(text, false)),
-        Err(Fault::Unavailable(text)) => Err(refused(text, true)),
+        Err(Fault::Unavailable(text)) if !transition.sql.is_empty() => Err(refused(text, true)),
         Err(fault) => Err(fault),
     }
 }
@@ -58,9 +59,18 @@ async fn end(lent: &Lent) -> Result<(), Fault> {
     })
 }
 
-async fn execute_all(lent: &Lent, statements: &[Sql]) -> Result<(), Fault> {
+async fn execute_all(lent: &Lent, transition: &Transition) -> Result<(), Fault> {
+    if let Some(write) = &transition.schedule {
+        let moved: Vec<i64> = lent.rows(schedules::put(write)?).await.map_err(Fault::of_a_read)?;
+        if moved.is_empty() {
+            return Err(CommitError::Moved.into());
+        }
+    }
+    if transition.sql.is_empty() {
+        return Ok(());
+    }
     lent.run(SERVERS_CHOICE).await.map_err(Fault::of_a_read)?;
-    for sql in statements {
+    for sql in &transition.sql {
         sql.look().map_err(CommitError::Sql)?;
         let words = |text: String| format!("`{}`: {text}", sql.text());
         let changed = lent.count(query(sql)).await.map_err(|fault| match fault {

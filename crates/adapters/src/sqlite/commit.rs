@@ -2,7 +2,7 @@
 //! be written; must not find out what ought to happen.
 
 use super::fault::{Fault, micros, write_json};
-use super::{attempts, audit, idempotency, outbox, own, steps, tasks};
+use super::{attempts, audit, idempotency, outbox, own, schedules, steps, tasks};
 use counterstep_contracts::{Epoch, Outcome, TaskId};
 use counterstep_kernel::ports::CommitError;
 use counterstep_kernel::transition::{
@@ -46,6 +46,11 @@ pub(super) fn write(
     }
     if let Some(write) = &transition.idempotency {
         write_idempotency(connection, now, transition, write)?;
+    }
+    if let Some(write) = &transition.schedule
+        && !schedules::put(connection, write, now)?
+    {
+        return Err(CommitError::Moved.into());
     }
     own::execute_all(connection, &transition.sql)
 }

@@ -15,6 +15,7 @@ mod outbox;
 mod own;
 mod poison;
 pub(crate) mod pool;
+mod schedules;
 mod schema;
 mod steps;
 mod tasks;
@@ -25,7 +26,7 @@ use async_trait::async_trait;
 use counterstep_contracts::{Epoch, TaskId, Tenant};
 use counterstep_kernel::ports::{
     CommitError, Committed, Due, DueTask, Heartbeat, IdempotencyRow, InFlight, Intent, IntentOp, OutboxOp, OutboxRow,
-    Salvaged, Store, StoreError, TaskLine, TaskQuery,
+    Salvaged, ScheduleChange, ScheduleQuery, Schedules, Store, StoreError, TaskLine, TaskQuery,
 };
 use counterstep_kernel::record::{DbTime, History, TaskRecord};
 use counterstep_kernel::transition::{Guard, Transition};
@@ -194,6 +195,24 @@ impl Store for SqliteStore {
             idempotency::find(connection, &tenant, &key, now)
         };
         Ok(self.database.read(find).await?)
+    }
+
+    async fn schedules(&self, query: &ScheduleQuery) -> Result<Schedules, StoreError> {
+        let query = query.clone();
+        let find = move |connection: &mut SqliteConnection| {
+            let now = now(connection)?;
+            Ok(Schedules { now: DbTime(now), rows: schedules::find(connection, &query, now)? })
+        };
+        Ok(self.database.read(find).await?)
+    }
+
+    async fn change_schedule(&self, change: &ScheduleChange) -> Result<bool, StoreError> {
+        let change = change.clone();
+        let write = move |connection: &mut SqliteConnection, now| match &change {
+            ScheduleChange::Put(write) => schedules::put(connection, write, now),
+            ScheduleChange::Delete { tenant, name, rev } => schedules::delete(connection, tenant, name, *rev),
+        };
+        Ok(self.database.write(Durability::Full, write).await?)
     }
 }
 

@@ -123,6 +123,24 @@ diesel::table! {
 }
 
 diesel::table! {
+    schedules (tenant, name) {
+        tenant -> Text,
+        name -> Text,
+        origin -> Text,
+        task_type -> Text,
+        spec -> Text,
+        paused -> Bool,
+        next_due_at -> Nullable<BigInt>,
+        last_due_at -> Nullable<BigInt>,
+        last_fired_at -> Nullable<BigInt>,
+        last_task -> Nullable<Text>,
+        rev -> BigInt,
+        created_at -> BigInt,
+        updated_at -> BigInt,
+    }
+}
+
+diesel::table! {
     poison (id) {
         id -> BigInt,
         source -> Text,

@@ -88,6 +88,13 @@ macro_rules! store_cases {
                 an_abandoned_key_is_free_again,
                 an_expired_key_is_free_again,
                 keys_of_two_tenants_do_not_meet;
+            schedules:
+                a_schedule_comes_back_as_it_was_written,
+                a_schedule_changes_only_from_the_revision_that_was_read,
+                due_schedules_are_those_that_this_program_may_fire,
+                schedules_page_by_name_within_their_tenant,
+                a_due_time_and_its_task_are_written_together_or_not_at_all,
+                of_fifty_racing_firings_one_happens;
             finding:
                 a_dispatched_task_is_claimable_once_it_is_unclaimed_for_long,
                 a_waiting_task_is_claimable_when_it_is_due,

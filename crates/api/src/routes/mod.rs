@@ -7,6 +7,7 @@ mod health;
 mod list;
 mod operator;
 mod result;
+mod schedules;
 mod signals;
 mod submit;
 mod task;
@@ -44,6 +45,17 @@ pub(crate) fn configure(config: &mut web::ServiceConfig) {
         .service(resource("/api/tasks/{id}/retry", "POST").route(web::post().to(operator::retry)))
         .service(read("/api/dead-letters", READ, dead_letters::get))
         .service(read("/api/tasks/{id}/result/{name:.+}", READ, result::get))
+        .service(read("/api/schedules", READ, schedules::list))
+        .service(
+            resource("/api/schedules/{name}", "GET, HEAD, PUT, DELETE")
+                .route(web::get().to(schedules::get))
+                .route(web::head().to(schedules::get))
+                .route(web::put().to(schedules::put))
+                .route(web::delete().to(schedules::delete)),
+        )
+        .service(resource("/api/schedules/{name}/pause", "POST").route(web::post().to(schedules::pause)))
+        .service(resource("/api/schedules/{name}/resume", "POST").route(web::post().to(schedules::resume)))
+        .service(resource("/api/schedules/{name}/run", "POST").route(web::post().to(schedules::run)))
         .service(read("/api/task-types", READ, types::get))
         .service(read("/healthz", READ, health::live))
         .service(read("/readyz", READ, health::ready))

@@ -49,7 +49,8 @@ pub(super) async fn retry(api: web::Data<Api>, request: HttpRequest, payload: we
     Ok(HttpResponse::Ok().json(api.finish("retrying", decided).await?))
 }
 
-async fn body<T: Serialize + DeserializeOwned>(
+/// The body of a request as its declared type, with no field that the type does not know.
+pub(super) async fn body<T: Serialize + DeserializeOwned>(
     api: &Api,
     request: &HttpRequest,
     payload: web::Payload,

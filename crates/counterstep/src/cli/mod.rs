@@ -8,6 +8,7 @@ mod describe;
 mod dev;
 mod operator;
 mod remote;
+mod schedules;
 mod table;
 mod tasks;
 
@@ -64,6 +65,8 @@ enum Command {
     Describe(describe::DescribeArgs),
     /// Looks at tasks, cancels them, and settles those that wait for a person, over the HTTP API
     Tasks(tasks::TasksArgs),
+    /// Looks at schedules, makes, pauses and runs them, over the HTTP API
+    Schedules(schedules::SchedulesArgs),
 }
 
 /// The whole program for these task types: the main function of a user's own crate.
@@ -98,6 +101,7 @@ pub fn main(registry: Registry) -> ExitCode {
             cli.settings.policies(&registry).and_then(|set| describe::main(&registry, &set, args))
         }
         Command::Tasks(args) => tasks::main(args),
+        Command::Schedules(args) => schedules::main(args),
     };
     exit::report(program, result)
 }

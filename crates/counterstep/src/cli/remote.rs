@@ -1,9 +1,11 @@
 //! A small client of the HTTP API, for the commands of this program.
 
+use counterstep_contracts::ScheduleSpec;
 use counterstep_contracts::TaskId;
 use counterstep_contracts::http::{Accepted, AuditTrail, CancelAnswer, Page, SignalAnswer, TaskSummary, TaskView};
 use counterstep_contracts::operator::{DeadLetter, OperatorAnswer, ResolveRequest, RetryRequest, UndoPlan, Why};
 use counterstep_contracts::problem::Problem;
+use counterstep_contracts::schedule::ScheduleView;
 use counterstep_node::Exit;
 use futures::StreamExt;
 use reqwest::{Response, multipart};
@@ -130,6 +132,33 @@ impl Remote {
     pub(super) async fn list(&self, query: &[(&str, String)]) -> Result<Page<TaskSummary>, Exit> {
         let query: Vec<_> = query.iter().map(|(key, value)| format!("{key}={}", encode(value))).collect();
         self.read(self.get(&format!("/api/tasks?{}", query.join("&")))).await
+    }
+
+    fn schedule_at(&self, name: &str) -> String {
+        format!("{}/api/schedules/{}", self.base, encode(name))
+    }
+
+    pub(super) async fn schedules(&self, limit: u32, cursor: Option<&str>) -> Result<Page<ScheduleView>, Exit> {
+        let cursor = cursor.map_or_else(String::new, |cursor| format!("&cursor={}", encode(cursor)));
+        self.read(self.get(&format!("/api/schedules?limit={limit}{cursor}"))).await
+    }
+
+    /// With its next due times, so many.
+    pub(super) async fn schedule(&self, name: &str, next: u32) -> Result<ScheduleView, Exit> {
+        self.read(self.client.get(format!("{}?next={next}", self.schedule_at(name)))).await
+    }
+
+    pub(super) async fn set_schedule(&self, name: &str, spec: &ScheduleSpec) -> Result<ScheduleView, Exit> {
+        self.read(self.client.put(self.schedule_at(name)).json(spec)).await
+    }
+
+    pub(super) async fn delete_schedule(&self, name: &str) -> Result<(), Exit> {
+        self.answer(self.client.delete(self.schedule_at(name)).timeout(ANSWER)).await.map(drop)
+    }
+
+    /// Pauses, resumes or runs one, as `what` says.
+    pub(super) async fn ask_schedule<T: DeserializeOwned>(&self, name: &str, what: &str) -> Result<T, Exit> {
+        self.read(self.client.post(format!("{}/{what}", self.schedule_at(name)))).await
     }
 
     /// Streams a stored file of the response to disk. Returns its size in bytes.

@@ -11,7 +11,7 @@ use crate::draft::{As, Draft, NewTask, Received, abandoned_attempt, receive_atte
 use crate::engine::Engine;
 use crate::error::StepError;
 use crate::keys;
-use crate::ports::{ByteStream, CommitError, StoreError};
+use crate::ports::{ByteStream, CommitError, ScheduleWrite, StoreError};
 use crate::record::TaskRecord;
 use crate::task::{Inputs, RequestError, TaskType, guarded};
 use crate::transition::{AttemptWrite, Guard, IdempotencyWrite, Transition};
@@ -20,6 +20,17 @@ use counterstep_contracts::{Attempt, Epoch, FileName, Rev, StoredFile, StoredFil
 use futures::future::BoxFuture;
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
+
+/// The schedule that submits a request, in place of a client.
+#[derive(Debug, Clone)]
+pub struct Firing {
+    /// Its row afterwards, written with the task.
+    pub write: ScheduleWrite,
+    /// What the audit says of it.
+    pub details: Value,
+    /// Who fires it.
+    pub actor: String,
+}
 
 /// A request on its way in. Dropped without [`submit`](Self::submit) or [`abandon`](Self::abandon), what it stored is
 /// left to the sweep.
@@ -39,6 +50,7 @@ pub struct Receipt {
     /// The first request's fingerprint and answer, where this one repeats it: then nothing is stored.
     replay: Option<(String, Value)>,
     key_begun: bool,
+    firing: Option<Firing>,
 }
 
 impl Receipt {
@@ -64,8 +76,14 @@ impl Receipt {
                 keys: BTreeSet::new(),
                 replay,
                 key_begun: false,
+                firing: None,
             })
         })
+    }
+
+    /// A schedule submits it.
+    pub fn fires(&mut self, firing: Firing) {
+        self.firing = Some(firing);
     }
 
     /// The whole request as one JSON object.
@@ -249,6 +267,7 @@ impl Receipt {
             outbox: Vec::new(),
             events: Vec::new(),
             idempotency,
+            schedule: None,
             sql: Vec::new(),
         };
         self.engine.ports.store.commit(Guard::Free { rev: Rev(0) }, &transition).await.map(|_| ()).map_err(from_commit)
@@ -282,7 +301,11 @@ impl Receipt {
                 request,
                 traceparent: self.submission.traceparent.clone(),
             };
-            let mut draft = Draft::of_submission(self.task_type.decl, new, "client");
+            let actor = self.firing.as_ref().map_or("client", |firing| &firing.actor);
+            let mut draft = Draft::of_submission(self.task_type.decl, new, actor);
+            if let Some(Firing { write, details, .. }) = self.firing.clone() {
+                draft.set_schedule(write, details);
+            }
             let mut failed = None;
             let respond = |record: &TaskRecord| self.respond(record, &mut failed);
             if let Err(illegal) = draft.submit(received, respond) {

@@ -45,6 +45,9 @@ pub enum SubmitError {
     /// It arrived more slowly than its files were kept for.
     #[error("the request took longer to arrive than its files are kept for")]
     TooSlow,
+    /// The schedule that submits it has moved on.
+    #[error("the schedule has moved on meanwhile")]
+    Moved,
     /// The store does not answer.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -105,6 +108,7 @@ pub(super) fn from_commit(error: CommitError) -> SubmitError {
     match error {
         CommitError::KeyTaken => SubmitError::InProgress,
         CommitError::Condemned => SubmitError::TooSlow,
+        CommitError::Moved => SubmitError::Moved,
         CommitError::Store(error) => SubmitError::Store(error),
         CommitError::Stale | CommitError::Fenced { .. } => {
             SubmitError::Store(StoreError::Corrupt("a new task's id is taken".to_owned()))

@@ -89,7 +89,8 @@ impl Draft {
         received: Vec<Received>,
         respond: impl FnOnce(&TaskRecord) -> Value,
     ) -> Result<(), Illegal> {
-        self.apply(Event::Submitted, Note::default())?;
+        let details = std::mem::take(&mut self.submitted);
+        self.apply(Event::Submitted, Note::default().with(details))?;
         for upload in received {
             self.receive_step(upload)?;
         }

@@ -12,6 +12,7 @@ pub use client::{NewTask, Received, abandoned_attempt, receive_attempt, will_und
 pub use operator::Decision;
 
 use crate::plan;
+use crate::ports::ScheduleWrite;
 use crate::record::{DbTime, StepRow, TaskRecord};
 use crate::saga::{self, Event, Illegal, State};
 use crate::sql::Sql;
@@ -50,6 +51,8 @@ pub struct Draft {
     audit: Vec<AuditEntry>,
     outbox: Vec<OutboxWrite>,
     idempotency: Option<IdempotencyWrite>,
+    schedule: Option<Box<ScheduleWrite>>,
+    submitted: Value,
     sql: Vec<Sql>,
 }
 
@@ -109,6 +112,8 @@ impl Draft {
             audit: Vec::new(),
             outbox: Vec::new(),
             idempotency: None,
+            schedule: None,
+            submitted: Value::Null,
             sql: Vec::new(),
         }
     }
@@ -237,6 +242,12 @@ impl Draft {
         self.idempotency = Some(write);
     }
 
+    /// A schedule submits the task; `details` go into the first audit entry.
+    pub(crate) fn set_schedule(&mut self, write: ScheduleWrite, details: Value) {
+        self.schedule = Some(Box::new(write));
+        self.submitted = details;
+    }
+
     /// Writes to tables of the user's own in the same transaction.
     pub(crate) fn write_along(&mut self, sql: &[Sql]) {
         self.sql.extend_from_slice(sql);
@@ -314,6 +325,7 @@ impl Draft {
             outbox: self.outbox,
             events: Vec::new(),
             idempotency: self.idempotency,
+            schedule: self.schedule,
             sql: self.sql,
         };
         (guard, transition)

@@ -118,6 +118,7 @@ pub(crate) fn nothing(task: TaskId) -> Transition {
         outbox: Vec::new(),
         events: Vec::new(),
         idempotency: None,
+        schedule: None,
         sql: Vec::new(),
     }
 }

@@ -11,6 +11,7 @@ pub(crate) mod locks;
 pub(crate) mod objects;
 pub(crate) mod own_tables;
 pub(crate) mod queue;
+pub(crate) mod schedules;
 pub(crate) mod scratch;
 pub(crate) mod together;
 

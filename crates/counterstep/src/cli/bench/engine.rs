@@ -8,7 +8,8 @@ use counterstep_contracts::{Epoch, QueueName, TaskId, Tenant, WorkerMessage};
 use counterstep_kernel::client::{Receipt, Submission};
 use counterstep_kernel::ports::{
     CommitError, Committed, Delivery, DeliveryTag, Due, DueTask, Heartbeat, IdempotencyRow, InFlight, Intent, IntentOp,
-    OutboxOp, OutboxRow, Queue, QueueError, Salvaged, Settle, Store, StoreError, TaskLine, TaskQuery,
+    OutboxOp, OutboxRow, Queue, QueueError, Salvaged, ScheduleChange, ScheduleQuery, Schedules, Settle, Store,
+    StoreError, TaskLine, TaskQuery,
 };
 use counterstep_kernel::record::{History, TaskRecord};
 use counterstep_kernel::transition::{Guard, Transition};
@@ -131,6 +132,14 @@ impl Store for Counted {
 
     async fn idempotency(&self, tenant: &Tenant, key: &str) -> Result<Option<IdempotencyRow>, StoreError> {
         self.count().idempotency(tenant, key).await
+    }
+
+    async fn schedules(&self, query: &ScheduleQuery) -> Result<Schedules, StoreError> {
+        self.count().schedules(query).await
+    }
+
+    async fn change_schedule(&self, change: &ScheduleChange) -> Result<bool, StoreError> {
+        self.count().change_schedule(change).await
     }
 }
 

@@ -1,0 +1,149 @@
+//! Schedules: what submits a task by itself at the times of a cron expression, or once. Times are RFC 3339 in UTC,
+//! durations as in declarations (`30s`).
+
+use crate::ids::TaskId;
+use crate::state::text_enum;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::fmt;
+
+text_enum!(
+    /// What becomes of due times that nobody fired within the schedule's grace: every reconciler was away, say. Those
+    /// within it all fire.
+    Misfire {
+        /// Where none fires in time, the newest of them does, late; the others are passed over.
+        FireOnce = "fire_once",
+        /// They are passed over.
+        Skip = "skip",
+        /// Each of them fires, the oldest first.
+        CatchUp = "catch_up",
+    }
+);
+
+text_enum!(
+    /// What becomes of a due time while the schedule's last task has not come to rest.
+    Overlap {
+        /// It is passed over.
+        Skip = "skip",
+        /// It waits until that task rests, and those behind it with it.
+        Queue = "queue",
+        /// It fires all the same.
+        Allow = "allow",
+    }
+);
+
+text_enum!(
+    /// Where a schedule comes from.
+    ScheduleOrigin {
+        /// A program declares it; it fires as long as a reconciler of such a program runs.
+        Code = "code",
+        /// It was made over the API.
+        Api = "api",
+    }
+);
+
+/// Body of `PUT /api/schedules/{name}`. Either `cron` or `run_at`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ScheduleSpec {
+    /// The task type, by its declared name or its route.
+    #[serde(rename = "type")]
+    pub task_type: String,
+    /// Five fields (minute, hour, day of the month, month, day of the week), six with the second first, or a name like
+    /// `@daily`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cron: Option<String>,
+    /// In which the expression is meant, as `Europe/Berlin`; UTC where it is missing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub zone: Option<String>,
+    /// Once, then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run_at: Option<String>,
+    /// The request that each task is submitted with.
+    #[serde(default = "nothing")]
+    pub request: Value,
+    /// What becomes of due times that passed unfired.
+    #[serde(default = "fire_once")]
+    pub misfire: Misfire,
+    /// What becomes of a due time while the last task runs.
+    #[serde(default = "skip")]
+    pub overlap: Overlap,
+    /// At most so many due times fire at once, the newest; those before them are passed over.
+    #[serde(default = "hundred")]
+    pub catch_up_limit: u32,
+    /// A due time counts as missed when it is later than this.
+    #[serde(default = "minute")]
+    pub grace: String,
+}
+
+fn nothing() -> Value {
+    Value::Object(serde_json::Map::new())
+}
+
+const fn fire_once() -> Misfire {
+    Misfire::FireOnce
+}
+
+const fn skip() -> Overlap {
+    Overlap::Skip
+}
+
+const fn hundred() -> u32 {
+    100
+}
+
+fn minute() -> String {
+    "1m".to_owned()
+}
+
+impl ScheduleSpec {
+    /// Of a task type, without a time yet, and with the policies that hold where none are named.
+    #[must_use]
+    pub fn of(task_type: &str) -> Self {
+        Self {
+            task_type: task_type.to_owned(),
+            cron: None,
+            zone: None,
+            run_at: None,
+            request: nothing(),
+            misfire: fire_once(),
+            overlap: skip(),
+            catch_up_limit: hundred(),
+            grace: minute(),
+        }
+    }
+}
+
+/// A schedule as `GET /api/schedules/{name}` shows it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ScheduleView {
+    /// Its name.
+    pub name: String,
+    /// What it submits, and when.
+    #[serde(flatten)]
+    pub spec: ScheduleSpec,
+    /// Where it comes from.
+    pub origin: ScheduleOrigin,
+    /// Whether it is paused.
+    pub paused: bool,
+    /// Its next due time; missing where none will come, and while it is paused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_due_at: Option<String>,
+    /// The due time that fired last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_due_at: Option<String>,
+    /// When it fired last, by a due time or by hand.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_fired_at: Option<String>,
+    /// The task that it submitted last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_task: Option<TaskId>,
+    /// Grows with each change and each firing.
+    pub revision: i64,
+    /// Made.
+    pub created_at: String,
+    /// Last change, or last firing.
+    pub updated_at: String,
+    /// The next due times, as many as were asked for with `?next=`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub upcoming: Vec<String>,
+}

@@ -1,0 +1,214 @@
+//! `counterstep schedules …`: what an operator asks about tasks that are submitted by time.
+
+use super::print;
+use super::remote::Remote;
+use super::table;
+use super::tasks::json;
+use counterstep_contracts::http::Page;
+use counterstep_contracts::schedule::ScheduleView;
+use counterstep_contracts::{Misfire, Overlap, ScheduleSpec};
+use counterstep_node::Exit;
+
+/// Flags of `schedules`.
+#[derive(Debug, Clone, clap::Args)]
+pub(super) struct SchedulesArgs {
+    /// Where the API is
+    #[arg(long, env = "COUNTERSTEP_URL", default_value = "http://127.0.0.1:8080", global = true)]
+    url: String,
+    /// Print the API's JSON instead of a table
+    #[arg(long, global = true)]
+    json: bool,
+    #[command(subcommand)]
+    command: SchedulesCommand,
+}
+
+#[derive(Debug, Clone, clap::Subcommand)]
+enum SchedulesCommand {
+    /// Lists schedules by name
+    List {
+        /// At most so many
+        #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=200))]
+        limit: u32,
+        /// Continue where another page ended
+        #[arg(long)]
+        cursor: Option<String>,
+    },
+    /// Shows one schedule
+    Show {
+        /// Its name
+        name: String,
+    },
+    /// Makes a schedule, or makes it another one
+    Set {
+        /// Its name
+        name: String,
+        #[command(flatten)]
+        spec: SpecArgs,
+    },
+    /// Deletes a schedule; its tasks stay
+    Delete {
+        /// Its name
+        name: String,
+    },
+    /// Pauses a schedule: what becomes due meanwhile is not made up for
+    Pause {
+        /// Its name
+        name: String,
+    },
+    /// Lets a paused schedule go on, with its next due time from now on
+    Resume {
+        /// Its name
+        name: String,
+    },
+    /// Submits a task of a schedule now, beside its due times
+    Run {
+        /// Its name
+        name: String,
+    },
+    /// Prints the next due times of a schedule
+    Next {
+        /// Its name
+        name: String,
+        /// So many
+        #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=100))]
+        count: u32,
+    },
+}
+
+/// What a schedule submits, and when.
+#[derive(Debug, Clone, clap::Args)]
+struct SpecArgs {
+    /// The task type
+    #[arg(long = "type")]
+    task_type: String,
+    /// Five fields (minute, hour, day of the month, month, day of the week), or six with the second first
+    #[arg(long, required_unless_present = "run_at", conflicts_with = "run_at")]
+    cron: Option<String>,
+    /// The time zone of the expression [default: UTC]
+    #[arg(long, conflicts_with = "run_at")]
+    zone: Option<String>,
+    /// Once, at this time, as 2026-12-24T18:00:00+01:00
+    #[arg(long)]
+    run_at: Option<String>,
+    /// The request of each task, as JSON [default: an empty object]
+    #[arg(long)]
+    request: Option<String>,
+    /// What becomes of due times that nobody fired in time: fire_once, skip, catch_up [default: fire_once]
+    #[arg(long)]
+    misfire: Option<Misfire>,
+    /// What becomes of a due time while the last task runs: skip, queue, allow [default: skip]
+    #[arg(long)]
+    overlap: Option<Overlap>,
+    /// At most so many due times fire at once, the newest [default: 100]
+    #[arg(long)]
+    catch_up_limit: Option<u32>,
+    /// A due time counts as missed when it is later than this [default: 1m]
+    #[arg(long)]
+    grace: Option<String>,
+}
+
+impl SpecArgs {
+    fn spec(&self) -> Result<ScheduleSpec, Exit> {
+        let usual = ScheduleSpec::of(&self.task_type);
+        let request = match &self.request {
+            None => usual.request,
+            Some(text) => serde_json::from_str(text)
+                .map_err(|error| Exit::config(format_args!("--request is not JSON: {error}")))?,
+        };
+        Ok(ScheduleSpec {
+            task_type: usual.task_type,
+            cron: self.cron.clone(),
+            zone: self.zone.clone(),
+            run_at: self.run_at.clone(),
+            request,
+            misfire: self.misfire.unwrap_or(usual.misfire),
+            overlap: self.overlap.unwrap_or(usual.overlap),
+            catch_up_limit: self.catch_up_limit.unwrap_or(usual.catch_up_limit),
+            grace: self.grace.clone().unwrap_or(usual.grace),
+        })
+    }
+}
+
+pub(super) fn main(args: &SchedulesArgs) -> Result<(), Exit> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Exit::failed)?;
+    runtime.block_on(async {
+        let remote = Remote::new(&args.url)?;
+        let one = |view: ScheduleView| if args.json { json(&view) } else { Ok(show(&view)) };
+        let text = match &args.command {
+            SchedulesCommand::List { limit, cursor } => {
+                let page = remote.schedules(*limit, cursor.as_deref()).await?;
+                if args.json { json(&page)? } else { list(&page) }
+            }
+            SchedulesCommand::Show { name } => one(remote.schedule(name, 0).await?)?,
+            SchedulesCommand::Set { name, spec } => one(remote.set_schedule(name, &spec.spec()?).await?)?,
+            SchedulesCommand::Delete { name } => {
+                remote.delete_schedule(name).await?;
+                if args.json { String::new() } else { "deleted\n".to_owned() }
+            }
+            SchedulesCommand::Pause { name } => one(remote.ask_schedule(name, "pause").await?)?,
+            SchedulesCommand::Resume { name } => one(remote.ask_schedule(name, "resume").await?)?,
+            SchedulesCommand::Run { name } => {
+                let accepted: counterstep_contracts::http::Accepted = remote.ask_schedule(name, "run").await?;
+                if args.json { json(&accepted)? } else { format!("{} {}\n", accepted.task_id, accepted.status) }
+            }
+            SchedulesCommand::Next { name, count } => {
+                let view: ScheduleView = remote.schedule(name, *count).await?;
+                if args.json { json(&view.upcoming)? } else { upcoming(&view) }
+            }
+        };
+        print(&text)
+    })
+}
+
+fn when(view: &ScheduleView) -> String {
+    let spec = &view.spec;
+    match (&spec.cron, &spec.run_at) {
+        (Some(cron), _) => format!("{cron} {}", spec.zone.as_deref().unwrap_or("UTC")),
+        (None, at) => at.clone().unwrap_or_default(),
+    }
+}
+
+fn next(view: &ScheduleView) -> String {
+    let none = if view.paused { "paused" } else { "never" };
+    view.next_due_at.clone().unwrap_or_else(|| none.to_owned())
+}
+
+fn list(page: &Page<ScheduleView>) -> String {
+    let mut table = table::table(&["schedule", "type", "when", "next due", "last due", "last task", "from"]);
+    for view in &page.items {
+        table.add_row([
+            view.name.clone(),
+            view.spec.task_type.clone(),
+            when(view),
+            next(view),
+            view.last_due_at.clone().unwrap_or_default(),
+            view.last_task.map(|task| task.to_string()).unwrap_or_default(),
+            view.origin.to_string(),
+        ]);
+    }
+    let more = page.next_cursor.as_ref().map_or_else(String::new, |cursor| format!("more: --cursor {cursor}\n"));
+    format!("{table}\n{more}")
+}
+
+fn show(view: &ScheduleView) -> String {
+    let spec = &view.spec;
+    let mut text = format!("{} ({}): {} at {}\n", view.name, view.origin, spec.task_type, when(view));
+    text.push_str(&format!("  next due: {}\n", next(view)));
+    if let (Some(at), Some(task)) = (&view.last_fired_at, view.last_task) {
+        let due = view.last_due_at.as_deref().unwrap_or("none yet");
+        text.push_str(&format!("  last fired: {at}, task {task}; last due time: {due}\n"));
+    }
+    text.push_str(&format!("  request: {}\n", spec.request));
+    text.push_str(&format!(
+        "  missed after {}: {}; while its last task runs: {}; at most {} at once\n",
+        spec.grace, spec.misfire, spec.overlap, spec.catch_up_limit
+    ));
+    text
+}
+
+fn upcoming(view: &ScheduleView) -> String {
+    match view.upcoming.as_slice() {
+        [] => format!("{}\n", next(view)),
+        times => times.join("\n") + "\n",
+    }
+}

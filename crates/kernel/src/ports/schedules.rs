@@ -1,0 +1,98 @@
+//! Schedules as rows, and what the store is asked for and told about them.
+
+use crate::record::DbTime;
+use counterstep_contracts::{Rev, ScheduleOrigin, ScheduleSpec, TaskId, Tenant};
+
+/// A schedule.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ScheduleRow {
+    /// Whose it is.
+    pub tenant: Tenant,
+    /// Its name; unique within its tenant.
+    pub name: String,
+    /// Where it comes from.
+    pub origin: ScheduleOrigin,
+    /// What it submits, and when.
+    pub spec: ScheduleSpec,
+    /// Whether it is paused. Its next due time is that of the moment when it was, then.
+    pub paused: bool,
+    /// Its next due time; `None`: none will come.
+    pub next_due_at: Option<DbTime>,
+    /// The due time that fired last.
+    pub last_due_at: Option<DbTime>,
+    /// When it fired last, by a due time or by hand.
+    pub last_fired_at: Option<DbTime>,
+    /// The task that it submitted last.
+    pub last_task: Option<TaskId>,
+    /// Grows with each change and each firing.
+    pub rev: Rev,
+    /// Made.
+    pub created_at: DbTime,
+    /// Last change, or last firing.
+    pub updated_at: DbTime,
+}
+
+/// Which schedules to read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ScheduleQuery {
+    /// Those that are due and not paused, the longest due first.
+    Due {
+        /// Of these task types: the others are left to programs that know them.
+        types: Vec<String>,
+        /// Of those from code only these: the others are left to programs that declare them.
+        declared: Vec<String>,
+        /// At most so many.
+        limit: u32,
+    },
+    /// Those of these names.
+    Named {
+        /// Whose.
+        tenant: Tenant,
+        /// Their names.
+        names: Vec<String>,
+    },
+    /// A page, by name.
+    Page {
+        /// Whose.
+        tenant: Tenant,
+        /// Behind this name.
+        after: Option<String>,
+        /// At most so many.
+        limit: u32,
+    },
+}
+
+/// Schedules as they were read.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Schedules {
+    /// The database's clock when they were read.
+    pub now: DbTime,
+    /// In the order that was asked for.
+    pub rows: Vec<ScheduleRow>,
+}
+
+/// The row of a schedule after a change.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ScheduleWrite {
+    /// The new row, `rev` already incremented: 1 makes a new one. `created_at`, `updated_at` and `last_fired_at` are
+    /// ignored: the store knows them.
+    pub row: ScheduleRow,
+    /// Whether the change fires it: then `last_fired_at` is the database's now.
+    pub fires: bool,
+}
+
+/// A change to a schedule alone.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ScheduleChange {
+    /// It is so from now on.
+    Put(Box<ScheduleWrite>),
+    /// It is gone.
+    Delete {
+        /// Whose.
+        tenant: Tenant,
+        /// Its name.
+        name: String,
+        /// As it was read at this revision.
+        rev: Rev,
+    },
+}

@@ -1,0 +1,143 @@
+//! Schedules that a program declares beside its task types.
+
+use super::when;
+use crate::task::{DistributedTask, Registry, RequestError, TaskType, newest};
+use counterstep_contracts::{Misfire, Overlap, ScheduleSpec};
+use serde_json::Value;
+
+/// Characters of a schedule's name.
+const LONGEST_NAME: usize = 100;
+
+/// A schedule as code writes it down.
+///
+/// ```ignore
+/// Registry::new().with::<Report>().schedule::<Report>(
+///     Schedule::cron("nightly", "0 3 * * *", "Europe/Berlin").request(json!({"days": 1})),
+/// )
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+#[must_use]
+pub struct Schedule {
+    name: String,
+    spec: ScheduleSpec,
+}
+
+impl Schedule {
+    /// At the times of a cron expression (five fields, or six with the second first) in a zone like `Europe/Berlin`.
+    pub fn cron(name: &str, expression: &str, zone: &str) -> Self {
+        let spec =
+            ScheduleSpec { cron: Some(expression.to_owned()), zone: Some(zone.to_owned()), ..ScheduleSpec::of("") };
+        Self { name: name.to_owned(), spec }
+    }
+
+    /// Once, at an RFC 3339 time. Where that has passed before a reconciler first sees it, it never fires.
+    pub fn once(name: &str, run_at: &str) -> Self {
+        let spec = ScheduleSpec { run_at: Some(run_at.to_owned()), ..ScheduleSpec::of("") };
+        Self { name: name.to_owned(), spec }
+    }
+
+    /// The request of each task; an empty object where there is none.
+    pub fn request(mut self, request: Value) -> Self {
+        self.spec.request = request;
+        self
+    }
+
+    /// What becomes of due times that nobody fired in time; the newest fires where nothing is said.
+    pub const fn misfire(mut self, misfire: Misfire) -> Self {
+        self.spec.misfire = misfire;
+        self
+    }
+
+    /// What becomes of a due time while the last task runs; it is passed over where nothing is said.
+    pub const fn overlap(mut self, overlap: Overlap) -> Self {
+        self.spec.overlap = overlap;
+        self
+    }
+
+    /// At most so many due times fire at once, the newest; 100 where nothing is said.
+    pub const fn catch_up_limit(mut self, limit: u32) -> Self {
+        self.spec.catch_up_limit = limit;
+        self
+    }
+
+    /// A due time counts as missed when it is later than this, as `30s`; a minute where nothing is said.
+    pub fn grace(mut self, grace: &str) -> Self {
+        self.spec.grace = grace.to_owned();
+        self
+    }
+}
+
+/// A schedule that cannot be declared.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("schedule `{name}`: {why}")]
+pub struct ScheduleMistake {
+    /// Its name.
+    pub name: String,
+    /// What is wrong with it.
+    pub why: String,
+}
+
+impl Registry {
+    /// Adds a schedule of a task type that was added before; panics where it cannot be, because that is a mistake in the
+    /// program.
+    ///
+    /// # Panics
+    /// When [`try_schedule`](Self::try_schedule) would err.
+    #[must_use]
+    pub fn schedule<T: DistributedTask>(self, schedule: Schedule) -> Self {
+        match self.try_schedule(T::task_type().decl.name, schedule) {
+            Ok(registry) => registry,
+            Err(mistake) => panic!("{mistake}"),
+        }
+    }
+
+    /// Adds a schedule of a task type that was added before.
+    ///
+    /// # Errors
+    /// When the name is taken or unusable, the type is not registered or takes uploads, or the times or the request
+    /// cannot be read.
+    pub fn try_schedule(mut self, task_type: &str, schedule: Schedule) -> Result<Self, ScheduleMistake> {
+        let Schedule { name, mut spec } = schedule;
+        let mistake = |why: String| ScheduleMistake { name: name.clone(), why };
+        if !is_name(&name) {
+            return Err(mistake(NAME.to_owned()));
+        }
+        task_type.clone_into(&mut spec.task_type);
+        let at = |error: RequestError| mistake(format!("{}: {}", error.pointer, error.message));
+        when::read(&mut spec).map_err(at)?;
+        let Some(known) = newest(&self, task_type) else {
+            return Err(mistake(format!("task type `{task_type}` is not registered: add it with `.with` before")));
+        };
+        spec.request = check(&known, spec.request).map_err(at)?;
+        if self.schedules.insert(name.clone(), spec).is_some() {
+            return Err(mistake("it is declared twice: give one of them another name".to_owned()));
+        }
+        Ok(self)
+    }
+}
+
+/// What a name must be.
+pub(super) const NAME: &str = "a schedule's name is 1 to 100 characters of a-z, A-Z, 0-9, `.`, `_` and `-`";
+
+/// Whether it can name a schedule.
+pub(super) fn is_name(name: &str) -> bool {
+    let usable = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
+    !matches!(name, "" | "." | "..") && name.len() <= LONGEST_NAME && name.bytes().all(usable)
+}
+
+/// Whether tasks of the type can be submitted with this request by nobody in particular. Gives the request its stored
+/// form.
+pub(super) fn check(task_type: &TaskType, request: Value) -> Result<Value, RequestError> {
+    if crate::client::begins_with_uploads(task_type) {
+        let message = format!(
+            "tasks of type `{}` begin with an upload, and a schedule has no files to send: schedule a type whose request \
+             is JSON alone",
+            task_type.decl.name
+        );
+        return Err(RequestError { pointer: "type".to_owned(), message });
+    }
+    (task_type.read_request)(request).map_err(|error| {
+        let pointer = if error.pointer == "." { "request".to_owned() } else { format!("request.{}", error.pointer) };
+        RequestError { pointer, ..error }
+    })
+}

@@ -1,0 +1,232 @@
+//! What people ask of schedules: set, delete, pause, resume, run now. Each under the revision that was read; where
+//! somebody else was faster, it is decided again on the newer row.
+
+use super::declared::{NAME, check, is_name};
+use super::when;
+use crate::client::SubmitError;
+use crate::engine::Engine;
+use crate::ports::{ScheduleChange, ScheduleQuery, ScheduleRow, ScheduleWrite, StoreError};
+use crate::record::DbTime;
+use crate::task::{RequestError, newest};
+use counterstep_contracts::http::Accepted;
+use counterstep_contracts::{Overlap, ScheduleOrigin, ScheduleSpec, TaskId, Tenant};
+use futures::future::BoxFuture;
+
+/// Others may be faster so often in a row.
+const TRIES: u32 = 20;
+
+/// What was asked was not done.
+#[derive(Debug, thiserror::Error)]
+pub enum ScheduleError {
+    /// No such schedule.
+    #[error("there is no such schedule")]
+    Gone,
+    /// The program that was asked declares it.
+    #[error("the program declares it: change it there, or pause it")]
+    Declared,
+    /// It breaks a rule.
+    #[error(transparent)]
+    Invalid(#[from] RequestError),
+    /// No such task type here.
+    #[error("there is no task type `{0}` here")]
+    UnknownType(String),
+    /// Its last task still runs.
+    #[error("its last task, {0}, has not come to rest, and the schedule does not allow two at a time")]
+    Busy(TaskId),
+    /// Its task was not accepted.
+    #[error(transparent)]
+    Submit(SubmitError),
+    /// It changes too often to be changed.
+    #[error("others change the schedule all the time: try again")]
+    Moved,
+    /// The store does not answer.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// A schedule as it stands.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Kept {
+    /// Its row.
+    pub row: ScheduleRow,
+    /// The database's clock when it was read.
+    pub now: DbTime,
+    /// Whether this change made it.
+    pub is_new: bool,
+}
+
+impl Kept {
+    /// Its next due times, at most so many; none while it is paused.
+    #[must_use]
+    pub fn upcoming(&self, count: usize) -> Vec<DbTime> {
+        let Ok(when) = when::read(&mut self.row.spec.clone()) else { return Vec::new() };
+        let first = self.row.next_due_at.filter(|_| !self.row.paused);
+        std::iter::successors(first, |due| when.after(*due)).take(count).collect()
+    }
+}
+
+impl Engine {
+    /// A schedule.
+    ///
+    /// # Errors
+    /// [`ScheduleError::Gone`], or the store does not answer.
+    pub fn schedule<'a>(&'a self, tenant: &'a Tenant, name: &'a str) -> BoxFuture<'a, Result<Kept, ScheduleError>> {
+        Box::pin(async move { self.find(tenant, name).await?.0.ok_or(ScheduleError::Gone) })
+    }
+
+    async fn find(&self, tenant: &Tenant, name: &str) -> Result<(Option<Kept>, DbTime), ScheduleError> {
+        // Another name has no row, and may be one that no database takes.
+        let names = if is_name(name) { vec![name.to_owned()] } else { Vec::new() };
+        let query = ScheduleQuery::Named { tenant: tenant.clone(), names };
+        let found = self.ports.store.schedules(&query).await?;
+        let row = found.rows.into_iter().next();
+        Ok((row.map(|row| Kept { row, now: found.now, is_new: false }), found.now))
+    }
+
+    /// Makes a schedule, or makes it another one. What is the same already stays as it is.
+    ///
+    /// # Errors
+    /// [`ScheduleError`].
+    pub fn set_schedule<'a>(
+        &'a self,
+        tenant: &'a Tenant,
+        name: &'a str,
+        mut spec: ScheduleSpec,
+    ) -> BoxFuture<'a, Result<Kept, ScheduleError>> {
+        Box::pin(async move {
+            if !is_name(name) {
+                return Err(RequestError { pointer: "name".to_owned(), message: NAME.to_owned() }.into());
+            }
+            let by_route = self.registry.by_route(&spec.task_type);
+            let Some(task_type) = newest(&self.registry, &spec.task_type).or(by_route) else {
+                return Err(ScheduleError::UnknownType(spec.task_type));
+            };
+            task_type.decl.name.clone_into(&mut spec.task_type);
+            let when = when::read(&mut spec)?;
+            spec.request = check(&task_type, spec.request)?;
+            for _ in 0..TRIES {
+                let (found, now) = self.find(tenant, name).await?;
+                self.is_free(name, found.as_ref())?;
+                if let Some(same) = found.as_ref().filter(|kept| kept.row.spec == spec) {
+                    return Ok(same.clone());
+                }
+                let is_new = found.is_none();
+                let next = when.after(now);
+                if next.is_none() {
+                    let pointer = if spec.run_at.is_some() { "run_at" } else { "cron" };
+                    let message = "none of its times is still to come: name one that is".to_owned();
+                    return Err(RequestError { pointer: pointer.to_owned(), message }.into());
+                }
+                let row = found.map(|kept| kept.row);
+                let mut row = row.unwrap_or_else(|| ScheduleRow::new(tenant.clone(), name.to_owned(), spec.clone()));
+                row.origin = ScheduleOrigin::Api;
+                row.spec = spec.clone();
+                row.next_due_at = next;
+                if self.put(&mut row).await? {
+                    return Ok(Kept { is_new, ..self.schedule(tenant, name).await? });
+                }
+            }
+            Err(ScheduleError::Moved)
+        })
+    }
+
+    /// Whether it is the API's to change. One from code that no code of this program declares is.
+    fn is_free(&self, name: &str, found: Option<&Kept>) -> Result<(), ScheduleError> {
+        let ours = self.registry.schedules.contains_key(name);
+        match found {
+            Some(kept) if kept.row.origin == ScheduleOrigin::Code && ours => Err(ScheduleError::Declared),
+            None if ours => Err(ScheduleError::Declared),
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    async fn put(&self, row: &mut ScheduleRow) -> Result<bool, StoreError> {
+        row.rev = row.rev.next();
+        let change = ScheduleChange::Put(Box::new(ScheduleWrite { row: row.clone(), fires: false }));
+        self.ports.store.change_schedule(&change).await
+    }
+
+    /// Deletes a schedule. Its tasks stay.
+    ///
+    /// # Errors
+    /// [`ScheduleError`].
+    pub fn delete_schedule<'a>(
+        &'a self,
+        tenant: &'a Tenant,
+        name: &'a str,
+    ) -> BoxFuture<'a, Result<(), ScheduleError>> {
+        Box::pin(async move {
+            for _ in 0..TRIES {
+                let found = self.find(tenant, name).await?.0;
+                self.is_free(name, found.as_ref())?;
+                let Kept { row, .. } = found.ok_or(ScheduleError::Gone)?;
+                let delete = ScheduleChange::Delete { tenant: tenant.clone(), name: name.to_owned(), rev: row.rev };
+                if self.ports.store.change_schedule(&delete).await? {
+                    return Ok(());
+                }
+            }
+            Err(ScheduleError::Moved)
+        })
+    }
+
+    /// Pauses a schedule, or lets it go on: then with the first due time from now on. What it would have fired meanwhile
+    /// was not missed but unwanted.
+    ///
+    /// # Errors
+    /// [`ScheduleError`].
+    pub fn pause_schedule<'a>(
+        &'a self,
+        tenant: &'a Tenant,
+        name: &'a str,
+        paused: bool,
+    ) -> BoxFuture<'a, Result<Kept, ScheduleError>> {
+        Box::pin(async move {
+            for _ in 0..TRIES {
+                let kept = self.schedule(tenant, name).await?;
+                if kept.row.paused == paused {
+                    return Ok(kept);
+                }
+                let Kept { mut row, now, .. } = kept;
+                row.paused = paused;
+                if !paused {
+                    row.next_due_at = when::read(&mut row.spec.clone())?.after(now);
+                }
+                if self.put(&mut row).await? {
+                    return self.schedule(tenant, name).await;
+                }
+            }
+            Err(ScheduleError::Moved)
+        })
+    }
+
+    /// Submits a task of a schedule now, beside its due times, also while it is paused. `actor` stands in the audit.
+    ///
+    /// # Errors
+    /// [`ScheduleError`]; [`Busy`](ScheduleError::Busy) where it would overlap and must not.
+    pub fn run_schedule<'a>(
+        &'a self,
+        tenant: &'a Tenant,
+        name: &'a str,
+        actor: &'a str,
+    ) -> BoxFuture<'a, Result<Accepted, ScheduleError>> {
+        Box::pin(async move {
+            for _ in 0..TRIES {
+                let Kept { mut row, .. } = self.schedule(tenant, name).await?;
+                if newest(&self.registry, &row.spec.task_type).is_none() {
+                    return Err(ScheduleError::UnknownType(row.spec.task_type));
+                }
+                if let Some(task) = row.last_task.filter(|_| row.spec.overlap != Overlap::Allow)
+                    && self.is_busy(&row).await?
+                {
+                    return Err(ScheduleError::Busy(task));
+                }
+                match self.fire(&mut row, None, actor).await {
+                    Ok(accepted) => return Ok(accepted),
+                    Err(SubmitError::Moved) => {}
+                    Err(error) => return Err(ScheduleError::Submit(error)),
+                }
+            }
+            Err(ScheduleError::Moved)
+        })
+    }
+}

@@ -1,0 +1,17 @@
+//! Schedules: tasks that are submitted by time. Owns when one is due and what it does then. A due time fires in one
+//! change, which holds the new task and the schedule's step to its next due time under the revision that was read: of
+//! any number of reconcilers one writes it, and whatever is cut off has written neither.
+
+mod cron;
+mod declared;
+mod fire;
+mod keep;
+mod plan;
+mod when;
+
+pub use cron::{Cron, CronError};
+pub use declared::{Schedule, ScheduleMistake};
+pub use fire::{Fired, ScheduleReport, ScheduleStep};
+pub use keep::{Kept, ScheduleError};
+pub use plan::{Move, PassedOver, plan};
+pub use when::{When, read};

@@ -1,0 +1,51 @@
+//! What an operator's commands say about schedules: `schedules list`, `show`, `next`, `set`, `pause`, `resume`, `run`,
+//! `delete`, beside a running API, and the reconciler that fires one.
+
+use counterstep_contracts::schedule::ScheduleView;
+use counterstep_tests::api::Api;
+use counterstep_tests::command::{Ended, run};
+use counterstep_tests::place::Place;
+use counterstep_tests::services::{self, QUICK};
+use diesel::connection::SimpleConnection;
+use diesel::{Connection, SqliteConnection};
+use serde_json::from_str;
+
+fn schedules(place: &Place, api: &Api, arguments: &[&str]) -> Ended {
+    run(place.path(), &[&["schedules", "--url", api.url()], arguments].concat())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_operator_looks_at_pauses_and_deletes_a_schedule() {
+    let place = Place::new();
+    let served = services::api(&place, QUICK);
+    let ask = |arguments: &[&str]| schedules(&place, &served.api, arguments);
+    let zip = ["set", "nightly", "--type", "create-zip-from-files", "--cron", "0 3 * * *", "--zone", "Europe/Berlin"];
+    ask(&zip).assert_code(1).assert_says("begin with an upload");
+    ask(&[&zip[..], &["--request", "{"]].concat()).assert_code(78).assert_says("--request is not JSON");
+    ask(&["set", "nightly", "--type", "x"]).assert_code(2).assert_says("--cron");
+    ask(&["show", "nightly"]).assert_code(1).assert_says("no-such-schedule");
+
+    // The shipped types begin with uploads, so another program has made this one.
+    let file = place.data().join("counterstep.db");
+    let mut rows = SqliteConnection::establish(file.to_str().expect("UTF-8")).expect("the database opens");
+    rows.batch_execute(
+        r#"PRAGMA busy_timeout = 5000; INSERT INTO schedules VALUES ('default', 'nightly', 'api', 'Report',
+        '{"type":"Report","cron":"0 3 1 1 *","zone":"Europe/Berlin","request":{"days":1}}', 0, 32503687200000000,
+        NULL, NULL, NULL, 1, 0, 0)"#,
+    )
+    .expect("it is written");
+    let list = ask(&["list"]);
+    assert!(list.assert_code(0).stdout.contains("nightly"), "{list:#?}");
+    let shown = ask(&["show", "nightly"]);
+    assert!(shown.assert_code(0).stdout.contains("Report at 0 3 1 1 * Europe/Berlin"), "{shown:#?}");
+    let next = ask(&["next", "nightly", "--count", "2"]);
+    assert_eq!(next.assert_code(0).stdout, "3000-01-01T02:00:00.000000Z\n3001-01-01T02:00:00.000000Z\n");
+    let paused = ask(&["pause", "nightly"]);
+    assert!(paused.assert_code(0).stdout.contains("next due: paused"), "{paused:#?}");
+    assert_eq!(ask(&["next", "nightly"]).assert_code(0).stdout, "paused\n");
+    let resumed: ScheduleView = from_str(&ask(&["resume", "nightly", "--json"]).assert_code(0).stdout).expect("JSON");
+    assert!(resumed.next_due_at.is_some_and(|due| due.contains("-01-01T02:00:00")), "from now on, in Berlin");
+    ask(&["run", "nightly"]).assert_code(1).assert_says("there is no task type `Report` here");
+    ask(&["delete", "nightly"]).assert_code(0);
+    ask(&["delete", "nightly"]).assert_code(1).assert_says("no-such-schedule");
+}
