@@ -40,14 +40,12 @@ impl Engine {
                 },
                 Err(error) => return Err(error),
             };
-            match error {
-                Some(error) if !record.task.status.is_at_rest() => return Err(error),
-                Some(_) | None => {}
-            }
-            if record.task.status.is_at_rest()
-                && let Some(task_type) = self.registry.of(&record.task)
-            {
-                complete(&task_type, &mut record);
+            if record.task.status.is_at_rest() {
+                if let Some(task_type) = self.registry.of(&record.task) {
+                    complete(&task_type, &mut record);
+                }
+            } else if let Some(error) = error {
+                return Err(error);
             }
             Ok(Some(record))
         })

@@ -69,6 +69,7 @@ macro_rules! store_cases {
                 statements_are_written_with_their_change,
                 whoever_is_fenced_or_stale_writes_to_no_table,
                 a_statement_that_is_refused_takes_all_of_the_change_along,
+                a_constraint_that_is_looked_at_last_is_a_refusal_too,
                 values_of_every_type_arrive,
                 a_condemned_attempt_writes_to_no_table,
                 of_many_takers_only_as_many_succeed_as_there_is;

@@ -176,6 +176,24 @@ async fn one_unreadable_task_among_a_thousand_stops_nobody() {
     assert!(failure.message.contains("request: "), "{failure:?}");
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_task_whose_steps_are_not_the_declared_ones_is_parked_and_shown_with_those() {
+    let url = postgres::database().await;
+    let (first, _folder) = engine(&url, "worker").await;
+    let template = lost(&first, 1).await;
+    let plan = first.plan_recovery(1).await.expect("a plan");
+    let [counterstep_kernel::recovery::Recover::TakeBack(task)] = plan[..] else { panic!("{plan:?}") };
+    let spoil =
+        Sql::new("UPDATE steps SET no = 7, name = 'other' WHERE task = $1::uuid").bind(task.to_string()).rows(1);
+    execute(&first, template, vec![spoil]).await;
+    assert_eq!(first.recover(plan).await.quarantined, [task]);
+    let record = first.read(task).await.unwrap().expect("it is shown");
+    assert_eq!(record.task.status, TaskStatus::DeadLettered);
+    assert_eq!(record.steps.iter().map(|row| row.name.as_str()).collect::<Vec<_>>(), ["wait"]);
+    let failure = record.task.failure.expect("a failure");
+    assert!(failure.message.contains("7 other"), "{failure:?}");
+}
+
 /// Not a test of anything:
 /// `cargo test --workspace --all-features --release --test adapters -- --ignored --nocapture sweep_grows`.
 #[tokio::test(flavor = "multi_thread")]

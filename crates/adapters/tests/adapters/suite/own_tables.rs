@@ -94,6 +94,22 @@ pub(crate) async fn a_statement_that_is_refused_takes_all_of_the_change_along(po
     assert!(has(store, "b", 6).await);
 }
 
+pub(crate) async fn a_constraint_that_is_looked_at_last_is_a_refusal_too(ports: &Ports) {
+    let store = &*ports.store;
+    begin(store).await;
+    let child =
+        "CREATE TABLE IF NOT EXISTS own_child (parent TEXT REFERENCES own_ledger (id) DEFERRABLE INITIALLY DEFERRED)";
+    write(store, [Sql::new(child)]).await.unwrap();
+    let record = claimed(store, MINUTE).await;
+    let orphan = Sql::new("INSERT INTO own_child VALUES ($1)").bind("nobody's");
+    let late = refusal(commit(store, leased(&record), &with(&record, [orphan])).await.map(|_| ()));
+    assert!(!late.may_pass, "{late:?}");
+    assert_eq!(load(store, record.task.id).await.task, record.task, "the task is as it was");
+    let both = [Sql::new("INSERT INTO own_child VALUES ('later')"), insert("later", 1)];
+    commit(store, leased(&record), &with(&record, both)).await.unwrap();
+    assert!(has(store, "later", 1).await);
+}
+
 pub(crate) async fn values_of_every_type_arrive(ports: &Ports) {
     let store = &*ports.store;
     begin(store).await;
