@@ -75,7 +75,14 @@ impl Stage {
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
         });
-        self.until_step(task, step, status).await;
+        // An undo that a lost host left behind has this state already: it is to be under way under a lease.
+        eventually(&format!("step {step} is {status} and under way"), || async {
+            let record = self.site.engine.ports.store.salvage(task).await.expect("an answer").expect("the task").record;
+            let row = record.steps.iter().find(|row| row.name == step).expect("the step");
+            let under_way = row.status == status && row.attempt_open && record.lease_is_live();
+            if under_way { Ok(()) } else { Err(row.status) }
+        })
+        .await;
         doomed.abort();
         let _ = doomed.await;
         eventually("its lease has run out", || async {
