@@ -161,8 +161,8 @@ async fn cancels(stage: &mut Stage) {
     stage.until_step(runs, "finish", StepStatus::Running).await;
     let naps = stage.submit("naps", "{}").await;
     let asks = stage.submit("asks-first", "{}").await;
-    let busy = stage.submit("plain", r#"{"make":["slow"]}"#).await;
-    let later = stage.submit("plain", r#"{"finish":["slow"]}"#).await;
+    let busy = stage.submit("patient", r#"{"make":["busy"]}"#).await;
+    let later = stage.submit("patient", r#"{"finish":["busy"]}"#).await;
     for task in [naps, asks, busy, later] {
         stage.until(task, TaskStatus::Waiting).await;
     }

@@ -68,6 +68,7 @@ pub(crate) const AT_ONCE: RetryPolicy = RetryPolicy::constant("10ms").max_retrie
 pub(crate) fn types(registry: Registry) -> Registry {
     registry
         .with::<Plain>()
+        .with::<Patient>()
         .with::<Uploads>()
         .with::<Weighs>()
         .with::<LeavesIt>()
@@ -112,6 +113,36 @@ impl Plain {
 
     fn respond(make: &Made) -> u32 {
         make.0
+    }
+}
+
+/// Longer than any test.
+pub(crate) const MUCH_LATER: RetryPolicy = RetryPolicy::constant("1h").max_retries(1);
+
+/// Waits between two attempts for longer than anybody looks.
+pub(crate) struct Patient;
+
+#[distributed_task(name = "Patient", queue = "patient", cancellable)]
+impl Patient {
+    type Request = Script;
+    type Response = u32;
+
+    #[step(1, host = "worker", retry = MUCH_LATER, undo = unmake)]
+    async fn make(ctx: &StepContext, req: &Script) -> StepResult<Made> {
+        act(ctx, &req.make).await.map(|()| Made(1))
+    }
+
+    async fn unmake() -> UndoResult {
+        Ok(())
+    }
+
+    #[step(2, host = "worker", retry = MUCH_LATER, no_undo = "it only looks")]
+    async fn finish(ctx: &StepContext, req: &Script, _made: &Made) -> StepResult<Finished> {
+        act(ctx, &req.finish).await.map(|()| Finished(2))
+    }
+
+    fn respond(finish: &Finished) -> u32 {
+        finish.0
     }
 }
 
