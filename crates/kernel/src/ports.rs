@@ -8,6 +8,7 @@ mod hints;
 mod locks;
 mod outside;
 mod schedules;
+mod store;
 
 pub use crate::poison::{POISON_KEPT, Poison, PoisonRow};
 pub use finding::{Due, DueTask, InFlight, KnownType, Lost, TaskLine, TaskQuery};
@@ -15,240 +16,22 @@ pub use hints::{HintError, Hints};
 pub use locks::{Acquired, LockError, LockTag, Locks};
 pub use outside::{Method, NoServices, Outside, OutsideAnswer, OutsideError, OutsideRequest};
 pub use schedules::{ScheduleChange, ScheduleQuery, ScheduleRow, ScheduleWrite, Schedules};
+pub use store::{
+    CommitError, Committed, Heartbeat, IdempotencyRow, Intent, IntentOp, OutboxOp, OutboxRow, Outgoing, Salvaged,
+    Store, StoreError, Unread,
+};
 
-use crate::record::{DbTime, History, TaskRecord};
+use crate::record::DbTime;
 use crate::scratch::{ScratchFile, ScratchPlace};
-use crate::sql::SqlRefused;
-use crate::transition::{Guard, Transition};
 use async_trait::async_trait;
 use bytes::Bytes;
 use counterstep_contracts::WorkerMessage;
-use counterstep_contracts::{Attempt, Epoch, Host, QueueName, Rev, StepNo, TaskEvent, TaskId, TaskProgress, Tenant};
+use counterstep_contracts::{Epoch, Host, QueueName, Rev, TaskEvent, TaskId, TaskProgress};
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
-use serde_json::Value;
 use std::fmt::Debug;
 use std::path::PathBuf;
 use std::time::Duration;
-
-// ---- store ---------------------------------------------------------------------------------------------------
-
-/// A store could not answer.
-#[derive(Debug, Clone, thiserror::Error)]
-pub enum StoreError {
-    /// It does not answer, or is busy beyond its time limit. Nothing was written.
-    #[error("the database does not answer: {0}")]
-    Unavailable(String),
-    /// The connection was lost while committing: written or not, nobody knows. Compare the task's `change_id`.
-    #[error("the database's answer to a commit was lost: {0}")]
-    Unknown(String),
-    /// A row cannot be understood.
-    #[error("a row cannot be read: {0}")]
-    Corrupt(String),
-}
-
-/// A change was not written.
-#[derive(Debug, Clone, thiserror::Error)]
-pub enum CommitError {
-    /// Another host has claimed the task since: stop at once.
-    #[error("fenced: the task is at epoch {current}")]
-    Fenced {
-        /// The row's epoch.
-        current: Epoch,
-    },
-    /// Somebody else changed the task: load it and judge again.
-    #[error("stale: the task has changed meanwhile")]
-    Stale,
-    /// The idempotency key belongs to another task: read its row.
-    #[error("the idempotency key is taken")]
-    KeyTaken,
-    /// A sweep has condemned the objects of the attempt that was to succeed.
-    #[error("condemned: the attempt took longer than its objects were kept for")]
-    Condemned,
-    /// The schedule that the change fires has moved on: somebody else has fired it, or changed it.
-    #[error("the schedule has moved on meanwhile")]
-    Moved,
-    /// A statement of the step's own was refused.
-    #[error(transparent)]
-    Sql(#[from] SqlRefused),
-    /// The store itself.
-    #[error(transparent)]
-    Store(#[from] StoreError),
-}
-
-/// A change was written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Committed {
-    /// The database's clock in the transaction.
-    pub now: DbTime,
-}
-
-/// Answer to a heartbeat.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Heartbeat {
-    /// The lease holds for another term.
-    Held {
-        /// A cancel was accepted meanwhile.
-        cancel_requested: bool,
-    },
-    /// The epoch has moved on: stop.
-    Lost,
-}
-
-/// A row of the outbox.
-#[derive(Debug, Clone, PartialEq)]
-pub struct OutboxRow {
-    /// Its id.
-    pub id: i64,
-    /// What is to be published.
-    pub content: Outgoing,
-}
-
-/// What a row of the outbox holds.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Outgoing {
-    /// A message for hosts.
-    Work {
-        /// Where to.
-        queue: QueueName,
-        /// What.
-        message: WorkerMessage,
-    },
-    /// What one change tells other services.
-    Events {
-        /// When it was committed.
-        at: DbTime,
-        /// In order.
-        events: Vec<TaskEvent>,
-    },
-}
-
-/// Work on the outbox.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum OutboxOp {
-    /// The oldest messages that nobody has published for this long; another relay does not get them meanwhile.
-    Take {
-        /// Age.
-        older_than: Duration,
-        /// At most so many.
-        limit: u32,
-    },
-    /// These are published.
-    Mark(Vec<i64>),
-    /// All messages of these changes are published.
-    MarkChanges(Vec<counterstep_contracts::ChangeId>),
-    /// Keeps a message that nobody understands; durable when it returns. One row for each [`Poison::source`]: a
-    /// repetition is success and changes nothing.
-    Poison(PoisonRow),
-}
-
-/// An attempt whose objects no success has kept.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Intent {
-    /// Its task; there may be no row of it, when a request never finished arriving.
-    pub task: TaskId,
-    /// Its step.
-    pub step: StepNo,
-    /// Which way.
-    pub direction: counterstep_contracts::Direction,
-    /// Its number.
-    pub attempt: Attempt,
-    /// Where its objects lie.
-    pub prefix: String,
-    /// For how long a sweep might have taken them already.
-    pub overdue: Duration,
-}
-
-/// Work on intents.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum IntentOp {
-    /// The oldest open intents whose time to be swept has come, and condemned ones that were not yet swept. Reads only.
-    Overdue {
-        /// At most so many.
-        limit: u32,
-    },
-    /// From now on no success can keep them. Returns those that were open or condemned: only they may be deleted.
-    Condemn(Vec<Intent>),
-    /// Their prefixes are empty.
-    Swept(Vec<Intent>),
-}
-
-/// The row of a client's idempotency key.
-#[derive(Debug, Clone, PartialEq)]
-pub struct IdempotencyRow {
-    /// The task that the key's first request made, or is making.
-    pub task: TaskId,
-    /// Digest of the request and the answer's body; `None` while the request still arrives.
-    pub finished: Option<(String, Value)>,
-}
-
-/// A task of which not everything can be read.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Salvaged {
-    /// What can be: its state, and that of its steps. In place of a value that is none stands `Null` or nothing; a step
-    /// whose state is unreadable is in doubt, and an undo whose goal is unreadable ends as cancelled where a cancel was
-    /// accepted.
-    pub record: TaskRecord,
-    /// What cannot be. Nothing: it is whole.
-    pub unreadable: Vec<Unread>,
-}
-
-/// A column that cannot be read.
-#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
-pub struct Unread {
-    /// Which, and why, without what it holds.
-    pub what: String,
-    /// What it holds; of a long one the beginning.
-    pub held: String,
-}
-
-/// The durable truth. Fourteen methods, each atomic.
-#[async_trait]
-pub trait Store: Send + Sync + Debug {
-    /// A task with its steps; `None`: there is none.
-    async fn load(&self, task: TaskId) -> Result<Option<TaskRecord>, StoreError>;
-
-    /// A task as far as it can be read. An error where not even its state can be.
-    async fn salvage(&self, task: TaskId) -> Result<Option<Salvaged>, StoreError>;
-
-    /// The one door: writes a change whole, or not at all.
-    async fn commit(&self, guard: Guard, transition: &Transition) -> Result<Committed, CommitError>;
-
-    /// Prolongs a lease by `ttl` from the database's now. The only write that leaves `rev` alone.
-    async fn heartbeat(&self, task: TaskId, epoch: Epoch, ttl: Duration) -> Result<Heartbeat, StoreError>;
-
-    /// Tasks that somebody should look at, the oldest first, at most `limit`.
-    async fn due(&self, due: &Due, limit: u32) -> Result<Vec<DueTask>, StoreError>;
-
-    /// Keeps lost tasks for this caller for so long: other reconcilers pass them over. Returns those that are still lost
-    /// and that nobody else holds. It only spares others the work; what becomes of a task its revision decides.
-    async fn hold(&self, lost: &[TaskId], ttl: Duration) -> Result<Vec<TaskId>, StoreError>;
-
-    /// A page, the newest first.
-    async fn list(&self, query: &TaskQuery) -> Result<Vec<TaskLine>, StoreError>;
-
-    /// Tasks that have not ended, counted by what they were submitted under; in the order of that.
-    async fn in_flight(&self) -> Result<Vec<InFlight>, StoreError>;
-
-    /// Audit entries and attempts of a task.
-    async fn history(&self, task: TaskId) -> Result<History, StoreError>;
-
-    /// Takes or marks messages, or keeps poison. Only a take returns any.
-    async fn outbox(&self, op: OutboxOp) -> Result<Vec<OutboxRow>, StoreError>;
-
-    /// Finds, condemns or closes intents.
-    async fn intents(&self, op: IntentOp) -> Result<Vec<Intent>, StoreError>;
-
-    /// The unexpired row of a client's key.
-    async fn idempotency(&self, tenant: &Tenant, key: &str) -> Result<Option<IdempotencyRow>, StoreError>;
-
-    /// Schedules, and the time at which they were read.
-    async fn schedules(&self, query: &ScheduleQuery) -> Result<Schedules, StoreError>;
-
-    /// Changes a schedule that does nothing else; what fires one is a [`commit`](Self::commit). `false`: it was changed
-    /// meanwhile, or is gone, and nothing was written.
-    async fn change_schedule(&self, change: &ScheduleChange) -> Result<bool, StoreError>;
-}
 
 // ---- queue ---------------------------------------------------------------------------------------------------
 
