@@ -9,7 +9,7 @@ pub use services::Service;
 
 use crate::exit::Exit;
 use counterstep_contracts::retry::parse_duration;
-use counterstep_contracts::{BreakerOverride, Overrides, RetryOverride};
+use counterstep_contracts::{AutoDisableOverride, BreakerOverride, Overrides, RetryOverride};
 use counterstep_kernel::faults::{Fault, FaultKind};
 use counterstep_kernel::policies::Policies;
 use counterstep_kernel::{EngineSettings, Registry};
@@ -120,6 +120,7 @@ struct File {
     policies: BTreeMap<String, RetryOverride>,
     #[serde(default)]
     breakers: BTreeMap<String, BreakerOverride>,
+    auto_disable: BTreeMap<String, AutoDisableOverride>,
     #[serde(default)]
     services: BTreeMap<String, Service>,
 }
@@ -278,7 +279,7 @@ impl SettingsArgs {
             },
             queues: file.queues,
             every: file.every.map(|text| duration("every", &text)).transpose()?,
-            overrides: Overrides { policies: file.policies, breakers: file.breakers },
+            overrides: Overrides { policies: file.policies, breakers: file.breakers, auto_disable: file.auto_disable },
             services: file.services,
         })
     }
@@ -289,7 +290,10 @@ impl SettingsArgs {
     /// [`Exit`] with the kind `Config`, naming the setting at fault.
     pub fn policies(&self, registry: &Registry) -> Result<Policies, Exit> {
         let file = self.config.as_deref().map_or_else(|| Ok(File::default()), read_file)?;
-        in_effect(registry, Overrides { policies: file.policies, breakers: file.breakers })
+        in_effect(
+            registry,
+            Overrides { policies: file.policies, breakers: file.breakers, auto_disable: file.auto_disable },
+        )
     }
 }
 
