@@ -115,7 +115,7 @@ impl Engine {
                     let refusal = Refusal { task_type: name, reason, by, retry_after, probing };
                     return Err(SubmitError::Disabled(refusal));
                 }
-                Admission::Probe(row) => {
+                Admission::AsProbe(row) => {
                     if self.ports.store.put_type(&row).await? {
                         tracing::info!(task_type = name, %task, "a disabled task type takes a probe");
                         return Ok(Some(row));

@@ -15,7 +15,7 @@ pub enum Admission {
     /// It is.
     Open,
     /// It is, as the probe, once this row is written.
-    Probe(TypeRow),
+    AsProbe(TypeRow),
     /// It is not.
     Closed {
         /// Until a probe is taken, as far as that is known.
@@ -68,7 +68,7 @@ pub fn admit(row: &TypeRow, task: TaskId, now: DbTime) -> Admission {
             let mut row = row.clone();
             row.disabled = Some(Disabled { probe: Some((task, now)), ..disabled });
             row.rev = row.rev.next();
-            Admission::Probe(row)
+            Admission::AsProbe(row)
         }
     }
 }
@@ -148,7 +148,7 @@ mod tests {
     fn probed() -> TypeRow {
         let task = TaskId(Uuid::from_u128(7));
         match admit(&disabled(), task, after("5m")) {
-            Admission::Probe(row) => row,
+            Admission::AsProbe(row) => row,
             other => panic!("no probe: {other:?}"),
         }
     }
@@ -204,7 +204,7 @@ mod tests {
         let gone = settled(Some(TaskStatus::Cancelled)).expect("a step");
         assert_eq!(gone.verdict, TypeVerdict::ProbeGone);
         let next = admit(&gone.row, TaskId(Uuid::from_u128(9)), after("6m"));
-        assert!(matches!(next, Admission::Probe(_)), "{next:?}");
+        assert!(matches!(next, Admission::AsProbe(_)), "{next:?}");
     }
 
     #[test]

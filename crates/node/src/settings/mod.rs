@@ -120,6 +120,7 @@ struct File {
     policies: BTreeMap<String, RetryOverride>,
     #[serde(default)]
     breakers: BTreeMap<String, BreakerOverride>,
+    #[serde(default)]
     auto_disable: BTreeMap<String, AutoDisableOverride>,
     #[serde(default)]
     services: BTreeMap<String, Service>,
@@ -421,10 +422,12 @@ mod tests {
     #[test]
     fn policies_are_read_by_name_and_what_is_impossible_or_unknown_in_them_is_an_error() {
         let file = "[policies.ZIP_RETRY]\nmax_retries = 5\nbackoff = \"linear\"\nbase = \"1s\"\ncap = \"1m\"\n\
-                    jitter = false\nattempt_timeout = \"2m\"\n[breakers.payments]\nopen_for = \"1m\"\n";
+                    jitter = false\nattempt_timeout = \"2m\"\n[breakers.payments]\nopen_for = \"1m\"\n\
+                    [auto_disable.Zip]\ncooldown = \"9m\"\n";
         let read = toml::from_str::<File>(file).unwrap();
         assert_eq!(read.policies["ZIP_RETRY"].max_retries, Some(5));
         assert_eq!(read.breakers["payments"].open_for, Some(Duration::from_secs(60)));
+        assert_eq!(read.auto_disable["Zip"].cooldown, Some(Duration::from_secs(540)));
         for (wrong, said) in [
             ("[policies.X]\nretries = 5", "max_retries"),
             ("[policies.X]\nbackoff = \"cubic\"", "exponential"),
