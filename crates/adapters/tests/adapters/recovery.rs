@@ -203,8 +203,16 @@ async fn how_the_cost_of_a_sweep_grows() {
         let url = postgres::database().await;
         let (first, _folder) = engine(&url, "worker").await;
         lost(&first, count).await;
+        // Of the whole server's counters, which each connection writes when it has been idle for a moment.
+        let beside = postgres::raw(&url).await;
+        let transactions = "SELECT pg_stat_get_db_xact_commit(oid) FROM pg_database WHERE datname = current_database()";
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        let before = postgres::number(&beside, transactions).await;
         let (all, took) = reconcile_all(&url).await;
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        let transactions = postgres::number(&beside, transactions).await - before;
         let taken: usize = all.iter().map(|done| done.taken_back.len()).sum();
-        println!("{count}: {taken} taken back by {RECONCILERS} reconcilers in {took:?}");
+        let each = transactions as f64 / taken as f64;
+        println!("{count}: {taken} taken back by {RECONCILERS} reconcilers in {took:?}, {each:.3} transactions each");
     }
 }
