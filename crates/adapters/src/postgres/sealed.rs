@@ -80,7 +80,8 @@ pub(super) fn entries(page: &SealedPage) -> Result<Statement<'static, Types>, Fa
 /// What [`entries`] has read.
 pub(super) fn decode((named, said, (status, seq, seal)): Read) -> SealedEntry {
     let task = named.task.as_hyphenated().to_string();
-    let head = status.zip(seq).map(|(status, seq)| AuditHead { task: task.clone(), status, seq, seal, has_entries: true });
+    let head =
+        status.zip(seq).map(|(status, seq)| AuditHead { task: task.clone(), status, seq, seal, has_entries: true });
     SealedEntry {
         seq: named.seq,
         at: time(named.at),

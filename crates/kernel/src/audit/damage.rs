@@ -131,7 +131,8 @@ impl Look<'_> {
             // Behind the end of a chain nothing is missing.
             if gap && !(ends && next > head.seq) {
                 let (last, seq) = (row.seq - 1, row.seq);
-                let which = if last == next { format!("entry {last} is") } else { format!("entries {next} to {last} are") };
+                let which =
+                    if last == next { format!("entry {last} is") } else { format!("entries {next} to {last} are") };
                 self.add(Some(next), Damage::Missing, format!("{which} not there; entry {seq} is the next one"));
             }
             let true_seq = row.seq - shift;
@@ -149,17 +150,20 @@ impl Look<'_> {
                 Standing::Follows
             } else if gap {
                 Standing::AfterGap
-            } else if self.was_inserted_before(at, true_seq) {
+            } else if standing.last() == Some(&Standing::Odd) && self.was_inserted_before(at, true_seq) {
                 shift += 1;
                 standing[at - 1] = Standing::Inserted;
                 Standing::Follows
-            } else if self.one_is_gone_before(at, true_seq) {
+            } else if standing.last() == Some(&Standing::Odd) && self.one_is_gone_before(at, true_seq) {
                 shift -= 1;
                 let seq = self.rows[at - 1].seq;
                 let says = "it is not there, and all behind it carry numbers less by one than they were written under";
                 self.add(Some(seq), Damage::Missing, says.to_owned());
                 standing[at - 1] = Standing::AfterGap;
                 Standing::Follows
+            } else if standing.last() == Some(&Standing::Odd) && self.copied_from(at - 1).is_some() {
+                // Another entry was put over the one before it, link and seal and all.
+                Standing::AfterGap
             } else {
                 Standing::Odd
             };
@@ -168,6 +172,13 @@ impl Look<'_> {
             next = self.rows[at].seq.max(0) + 1;
         }
         Walked { standing, shift }
+    }
+
+    /// The number of the entry that this one is a copy of.
+    fn copied_from(&self, at: usize) -> Option<i64> {
+        let own = self.rows[at].link.as_ref()?;
+        let other = |(other, row): &(usize, &SealedEntry)| *other != at && row.link.as_ref() == Some(own);
+        self.rows.iter().enumerate().find(other).map(|(_, row)| row.seq)
     }
 
     /// The entry before this one was put in, and this and all later ones renumbered: then this one follows the entry
@@ -191,8 +202,7 @@ impl Look<'_> {
 
     /// Tries whether the odd ones stand at each other's places.
     fn find_moved(&self, walked: &mut Walked) {
-        let odd: Vec<usize> =
-            (0..self.rows.len()).filter(|&at| walked.standing[at] == Standing::Odd).collect();
+        let odd: Vec<usize> = (0..self.rows.len()).filter(|&at| walked.standing[at] == Standing::Odd).collect();
         if walked.shift != 0 || odd.len() > MOST_MOVED {
             return;
         }
@@ -250,6 +260,10 @@ impl Look<'_> {
             let says = format!("it has no {what}, and entries before it have theirs");
             return self.add(Some(seq), Damage::Unsealed, says);
         };
+        if let Some(other) = self.copied_from(at) {
+            let says = format!("what stands there has the link of entry {other}, of which it is a copy");
+            return self.add(Some(seq), Damage::Changed, says);
+        }
         // The link that it should have, and whether its seal is one of that.
         let whole = at.checked_sub(1).map_or_else(|| vec![origin(&row.task, seq - 1).0], |before| self.tails(before));
         let own = whole.iter().any(|tail| seal(&link(tail, &Facts::from(row)).0, row.at).0 == *sealed);
@@ -265,8 +279,13 @@ impl Look<'_> {
                 seq - 1,
                 seq + 1
             ),
-            (true, false) => format!("what it says is not what its link binds to entry {}; its seal is that of its link", seq - 1),
-            (false, _) => format!("neither is its link that of what it says behind entry {}, nor its seal that of its link", seq - 1),
+            (true, false) => {
+                format!("what it says is not what its link binds to entry {}; its seal is that of its link", seq - 1)
+            }
+            (false, _) => format!(
+                "neither is its link that of what it says behind entry {}, nor its seal that of its link",
+                seq - 1
+            ),
         };
         self.add(Some(seq), Damage::Changed, says);
     }
@@ -277,7 +296,11 @@ impl Look<'_> {
         let seq = row.seq;
         let (Some(own), Some(stands)) = (&row.link, &row.seal) else {
             let what = if row.link.is_some() { "seal" } else { "link" };
-            return self.add(Some(seq), Damage::Unsealed, format!("it has no {what}, and entries around it have theirs"));
+            return self.add(
+                Some(seq),
+                Damage::Unsealed,
+                format!("it has no {what}, and entries around it have theirs"),
+            );
         };
         let made = seal(own, row.at).0;
         if made == *stands {
@@ -290,7 +313,8 @@ impl Look<'_> {
         };
         let who = next.map_or_else(|| "the task's row".to_owned(), |next| format!("entry {}", next.seq));
         // Entries of one change have one time.
-        let same = |other: Option<&SealedEntry>| other.filter(|other| other.change_id == row.change_id).map(|other| other.at);
+        let same =
+            |other: Option<&SealedEntry>| other.filter(|other| other.change_id == row.change_id).map(|other| other.at);
         let beside = same(next).or_else(|| at.checked_sub(1).and_then(|before| same(self.rows.get(before))));
         if bound_to(&made) || (!bound_to(stands) && beside == Some(row.at)) {
             let says = format!("it is not the seal of its link and its time; {who} is bound to that one");
@@ -312,7 +336,8 @@ impl Look<'_> {
         for at in 0..self.rows.len() {
             let row = &self.rows[at];
             let before = at.checked_sub(1).map(|before| (&self.rows[before], walked.standing[before]));
-            let (was, before_sound) = before.map_or((None, row.seq == 1), |(row, standing)| (Some(row.to.as_str()), sound(standing)));
+            let (was, before_sound) =
+                before.map_or((None, row.seq == 1), |(row, standing)| (Some(row.to.as_str()), sound(standing)));
             if before_sound && sound(walked.standing[at]) && row.from.as_deref() != was {
                 let says = format!(
                     "it begins in {}, and the entry before it ends in {}",

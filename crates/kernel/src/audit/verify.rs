@@ -28,16 +28,21 @@ impl Copied {
     /// The first line that is no such one.
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut ends = BTreeMap::new();
-        for (at, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty() && !line.starts_with('#')) {
+        for (at, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty() && !line.starts_with('#'))
+        {
             let mut words = line.split_whitespace();
             let read = (|| {
                 let task: TaskId = words.next()?.parse().ok()?;
                 let seq: i64 = words.next()?.parse().ok()?;
-                let seal = words.next().filter(|seal| seal.len() == 64 && seal.bytes().all(|b| b.is_ascii_hexdigit()))?;
+                let seal =
+                    words.next().filter(|seal| seal.len() == 64 && seal.bytes().all(|b| b.is_ascii_hexdigit()))?;
                 words.next().is_none().then(|| (task.to_string(), (seq, seal.to_ascii_lowercase())))
             })();
             let (task, end) = read.ok_or_else(|| {
-                format!("line {}: `{line}` is not a task's id, an entry's number and a seal of 64 hexadecimal digits", at + 1)
+                format!(
+                    "line {}: `{line}` is not a task's id, an entry's number and a seal of 64 hexadecimal digits",
+                    at + 1
+                )
             })?;
             ends.insert(task, end);
         }

@@ -7,9 +7,9 @@ use async_trait::async_trait;
 use counterstep_contracts::{Epoch, QueueName, TaskId, Tenant, WorkerMessage};
 use counterstep_kernel::client::{Receipt, Submission};
 use counterstep_kernel::ports::{
-    AuditHead, CommitError, Committed, Delivery, DeliveryTag, Due, DueTask, Heartbeat, IdempotencyRow, InFlight, Intent, IntentOp,
-    OutboxOp, OutboxRow, Queue, QueueError, Salvaged, ScheduleChange, ScheduleQuery, Schedules, SealedEntry, SealedPage, Settle, Store,
-    StoreError, TaskLine, TaskQuery,
+    AuditHead, CommitError, Committed, Delivery, DeliveryTag, Due, DueTask, Heartbeat, IdempotencyRow, InFlight,
+    Intent, IntentOp, OutboxOp, OutboxRow, Queue, QueueError, Salvaged, ScheduleChange, ScheduleQuery, Schedules,
+    SealedEntry, SealedPage, Settle, Store, StoreError, TaskLine, TaskQuery,
 };
 use counterstep_kernel::record::{History, TaskRecord};
 use counterstep_kernel::transition::{Guard, Transition};
