@@ -201,9 +201,9 @@ async fn the_audit_of_a_task_that_cannot_be_read_goes_on_from_what_stands_in_its
     let url = postgres::database().await;
     let (engine, _folder) = engine(&url, "worker").await;
     let store = engine.ports.store.as_ref();
-    for (spoil, named) in [
-        ("UPDATE tasks SET request = '{' WHERE id = $1::uuid", None),
-        (r"UPDATE tasks SET request = '{', audit_seal = '\x00' WHERE id = $1::uuid", Some("quarantined")),
+    for (spoil, is_found) in [
+        ("UPDATE tasks SET request = '{' WHERE id = $1::uuid", false),
+        (r"UPDATE tasks SET request = '{', audit_seal = '\x00' WHERE id = $1::uuid", true),
     ] {
         let task = harness::submit(&engine, Form::new()).await;
         execute(&engine, task, vec![Sql::new(spoil).bind(task.to_string()).rows(1)]).await;
