@@ -10,6 +10,7 @@ mod outside;
 mod schedules;
 mod sealed;
 mod store;
+mod types;
 
 pub use crate::poison::{POISON_KEPT, Poison, PoisonRow};
 pub use finding::{Due, DueTask, InFlight, KnownType, Lost, TaskLine, TaskQuery};
@@ -22,6 +23,7 @@ pub use store::{
     CommitError, Committed, Heartbeat, IdempotencyRow, Intent, IntentOp, OutboxOp, OutboxRow, Outgoing, Salvaged,
     Store, StoreError, Unread,
 };
+pub use types::{Disabled, FailureQuery, TypeRow, TypeRows};
 
 use crate::record::DbTime;
 use crate::scratch::{ScratchFile, ScratchPlace};

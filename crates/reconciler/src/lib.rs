@@ -4,6 +4,7 @@
 
 pub mod cli;
 
+use counterstep_kernel::disable::{TypeStep, TypeVerdict};
 use counterstep_kernel::orphans::SweepPlan;
 use counterstep_kernel::ports::{Lost, StoreError};
 use counterstep_kernel::recovery::Recover;
@@ -47,6 +48,8 @@ pub struct PassPlan {
     pub sweep: SweepPlan,
     /// Schedules that are due, or that the program declares anew.
     pub schedules: Vec<ScheduleStep>,
+    /// Task types that failures disable, or whose probe has ended.
+    pub types: Vec<TypeStep>,
 }
 
 /// What a pass did.
@@ -70,6 +73,10 @@ pub struct Report {
     pub passed_over: usize,
     /// Schedules that were taken over as the program declares them.
     pub declared: usize,
+    /// Task types that were disabled.
+    pub disabled: usize,
+    /// Task types that were enabled by their probe.
+    pub enabled: usize,
     /// What did not work; the next pass tries again.
     pub failed: Vec<String>,
 }
@@ -91,6 +98,9 @@ impl fmt::Display for Report {
                 ", schedules: {} fired, {} passed over, {} taken over",
                 self.fired, self.passed_over, self.declared
             )?;
+        }
+        if self.disabled + self.enabled > 0 {
+            write!(f, ", task types: {} disabled, {} enabled", self.disabled, self.enabled)?;
         }
         if self.quarantined > 0 {
             write!(f, ", {} unreadable tasks parked", self.quarantined)?;
@@ -119,7 +129,16 @@ impl fmt::Display for PassPlan {
         for step in &self.schedules {
             write_schedule(f, step)?;
         }
-        if self.recover.is_empty() && self.sweep.condemn.is_empty() && self.schedules.is_empty() {
+        for step in &self.types {
+            let what = match step.verdict {
+                TypeVerdict::Disabled => "disable",
+                TypeVerdict::StaysDisabled => "keep disabled for another cooldown",
+                TypeVerdict::ProbeGone => "take another probe of",
+                TypeVerdict::Enabled => "enable",
+            };
+            writeln!(f, "{what} task type {}: {}", step.row.name, step.row.reason)?;
+        }
+        if *self == Self::default() {
             writeln!(f, "nothing to do")?;
         }
         Ok(())
@@ -143,6 +162,9 @@ fn write_schedule(f: &mut fmt::Formatter<'_>, step: &ScheduleStep) -> fmt::Resul
             Move::PassOver { due, why: PassedOver::Missed, .. } => {
                 writeln!(f, "pass over schedule {name}: due {}, and nobody fired it in time", rfc3339(due))?;
             }
+            Move::PassOver { due, why: PassedOver::Disabled, .. } => {
+                writeln!(f, "pass over schedule {name}: due {}, and its task type is disabled", rfc3339(due))?;
+            }
             Move::PassOver { due, why: PassedOver::Overlaps, .. } => {
                 writeln!(f, "pass over schedule {name}: due {}, and its last task still runs", rfc3339(due))?;
             }
@@ -164,6 +186,7 @@ pub fn plan<'a>(engine: &'a Engine, settings: &'a ReconcilerSettings) -> BoxFutu
             recover: engine.plan_recovery_of(settings.lost.clone(), settings.limit).await?,
             sweep: engine.plan_sweep(settings.limit).await?,
             schedules: engine.plan_schedules(settings.limit).await?,
+            types: engine.plan_types().await?,
         })
     })
 }
@@ -181,13 +204,17 @@ pub fn execute<'a>(
         // The only ones with a time that people watch, and quickly done.
         let scheduled = engine.run_schedules(plan.schedules).await;
         let recovered = engine.recover(plan.recover).await;
+        let switched = engine.run_types(plan.types).await;
         let swept = engine.sweep(plan.sweep).await?;
         let relayed = engine.relay(settings.relay_after, settings.limit).await?;
         let mut failed: Vec<String> =
             recovered.failed.into_iter().map(|(task, why)| format!("task {task}: {why}")).collect();
         failed.extend(swept.failed.into_iter().map(|(prefix, why)| format!("prefix {prefix}: {why}")));
         failed.extend(scheduled.failed.into_iter().map(|(name, why)| format!("schedule {name}: {why}")));
+        failed.extend(switched.failed.into_iter().map(|(name, why)| format!("task type {name}: {why}")));
         Ok(Report {
+            disabled: switched.disabled,
+            enabled: switched.enabled,
             fired: scheduled.fired.len(),
             passed_over: scheduled.passed_over,
             declared: scheduled.declared,

@@ -15,6 +15,7 @@ pub(crate) mod queue;
 pub(crate) mod schedules;
 pub(crate) mod scratch;
 pub(crate) mod together;
+pub(crate) mod types;
 
 use std::future::Future;
 use std::time::Duration;
