@@ -40,7 +40,7 @@ impl Queue for NoQueue {
 /// A database of its own with the schema in it, and the embedded ports around its store.
 pub(crate) struct Fixture {
     pub(crate) ports: Ports,
-    url: String,
+    pub(crate) url: String,
     _folder: TempDir,
 }
 
