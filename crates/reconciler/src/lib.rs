@@ -151,7 +151,7 @@ fn write_schedule(f: &mut fmt::Formatter<'_>, step: &ScheduleStep) -> fmt::Resul
             return writeln!(f, "take over schedule {}: the program declares it so", write.row.name);
         }
         ScheduleStep::Broken { name, why } => return writeln!(f, "leave schedule {name}: {why}"),
-        ScheduleStep::Move { row, moves } => (row, moves),
+        ScheduleStep::Move { row, moves, now: _ } => (row, moves),
     };
     let name = &row.name;
     for step in moves {

@@ -79,18 +79,26 @@ pub(super) fn put(row: &TypeRow) -> Result<Statement<'_, sql::BigInt>, Fault> {
     Ok(Statement::of(if row.rev == Rev(1) { INSERT } else { UPDATE }, binds))
 }
 
-/// Failures since the last success, within the window. A parked task has not ended: it has been as it is since its last
-/// change.
+/// Failures since the last success, within the window. Each part goes by an index that ends at the window's begin; of the
+/// parked tasks the newest are looked at, so that a backlog of old ones does not slow every count. A parked task has not
+/// ended: it has been as it is since its last change. What people retry, undo or settle is no news.
 pub(super) fn failures(query: &FailureQuery) -> Result<Statement<'_, sql::BigInt>, Fault> {
     let (task_type, most) = (name("tasks.task_type", &query.task_type)?, i64::from(query.at_most));
+    let (within, from) = (interval(query.within), query.counts_from.map(written));
+    // The types and times stand in it again and again: an index is only used for what is compared with a value.
     Ok(Statement::of(
-        "WITH which AS MATERIALIZED (SELECT ? AS task_type), start AS MATERIALIZED (SELECT greatest(now() - ?, ?,
-         (SELECT max(finished_at) FROM tasks t, which w WHERE t.task_type = w.task_type AND t.status = 'completed'
-         AND t.finished_at IS NOT NULL)) AS at)
-         SELECT (SELECT count(*) FROM (SELECT 1 FROM tasks t, which w, start s WHERE t.task_type = w.task_type
-         AND t.status = 'failed' AND t.finished_at IS NOT NULL AND t.finished_at > s.at LIMIT ?) failed)
-         + (SELECT count(*) FROM (SELECT 1 FROM tasks t, which w, start s WHERE t.task_type = w.task_type
-         AND t.status IN ('compensation_failed', 'dead_lettered') AND t.updated_at > s.at LIMIT ?) parked)",
-        values![task_type, interval(query.within), Bind::Time(query.counts_from.map(written)), most, most],
+        "WITH start AS MATERIALIZED (SELECT greatest(now() - ?, ?, (SELECT t.finished_at FROM tasks t
+           WHERE t.task_type = ? AND t.status = 'completed' AND t.finished_at > now() - ?
+           ORDER BY t.finished_at DESC LIMIT 1)) AS at),
+         failed AS (SELECT t.id FROM tasks t WHERE t.task_type = ? AND t.status = 'failed'
+           AND t.finished_at > now() - ? AND t.finished_at > (SELECT at FROM start)
+           AND NOT EXISTS (SELECT 1 FROM audit a WHERE a.task = t.id AND a.actor LIKE 'operator%') LIMIT ?),
+         newest AS ((SELECT id FROM tasks WHERE status = 'compensation_failed' ORDER BY id DESC LIMIT 1000)
+           UNION ALL (SELECT id FROM tasks WHERE status = 'dead_lettered' ORDER BY id DESC LIMIT 1000)),
+         parked AS (SELECT t.id FROM newest n JOIN tasks t ON t.id = n.id WHERE t.task_type = ?
+           AND t.updated_at > (SELECT at FROM start)
+           AND NOT EXISTS (SELECT 1 FROM audit a WHERE a.task = t.id AND a.actor LIKE 'operator%') LIMIT ?)
+         SELECT (SELECT count(*) FROM failed) + (SELECT count(*) FROM parked)",
+        values![within, Bind::Time(from), task_type.clone(), within, task_type.clone(), within, most, task_type, most],
     ))
 }

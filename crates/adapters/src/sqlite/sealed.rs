@@ -7,9 +7,13 @@ use diesel::SqliteConnection;
 use diesel::prelude::*;
 use diesel::sql_types::{BigInt, Binary, Bool, Nullable, Text};
 
-/// Bytes, where they should be a text: what is none gets signs in it that stand for that, and so another hash.
+/// Bytes, where they should be a text. What is none has all its bytes behind the signs that stand for them: else a text
+/// that had such a sign from the start could be changed into bytes that read the same.
 fn text(bytes: Vec<u8>) -> String {
-    String::from_utf8(bytes).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
+    String::from_utf8(bytes).unwrap_or_else(|error| {
+        let bytes = error.as_bytes();
+        format!("{} (these bytes are no text: {bytes:02x?})", String::from_utf8_lossy(bytes))
+    })
 }
 
 #[derive(Debug, QueryableByName)]
@@ -123,17 +127,26 @@ struct Head {
     has_entries: bool,
 }
 
+const HEAD: &str = "SELECT CAST(t.id AS BLOB) AS id, CAST(t.status AS BLOB) AS status,
+    CAST(t.audit_seq AS INTEGER) AS seq, CAST(t.audit_seal AS BLOB) AS seal,
+    EXISTS (SELECT 1 FROM audit WHERE audit.task = t.id) AS has_entries FROM tasks t";
+
 /// A page of what tasks' rows say of their audit.
 pub(super) fn heads(connection: &mut SqliteConnection, page: &SealedPage) -> QueryResult<Vec<AuditHead>> {
-    let rows: Vec<Head> = diesel::sql_query(
-        "SELECT CAST(id AS BLOB) AS id, CAST(status AS BLOB) AS status, CAST(audit_seq AS INTEGER) AS seq,
-            CAST(audit_seal AS BLOB) AS seal, EXISTS (SELECT 1 FROM audit WHERE audit.task = tasks.id) AS has_entries
-         FROM tasks WHERE id > ?1 AND (?2 IS NULL OR id = ?2) ORDER BY id LIMIT ?3",
-    )
-    .bind::<Text, _>(page.after.as_ref().map_or("", |(task, _)| task.as_str()))
-    .bind::<Nullable<Text>, _>(&page.task)
-    .bind::<BigInt, _>(i64::from(page.limit))
-    .load(connection)?;
+    let after = page.after.as_ref().map_or("", |(task, _)| task.as_str());
+    let limit = i64::from(page.limit);
+    // By the table's own column: `ORDER BY id` would be that of the cast, which no index is in the order of.
+    let rows: Vec<Head> = match &page.task {
+        None => diesel::sql_query(format!("{HEAD} WHERE t.id > ? ORDER BY t.id LIMIT ?"))
+            .bind::<Text, _>(after)
+            .bind::<BigInt, _>(limit)
+            .load(connection)?,
+        Some(task) => diesel::sql_query(format!("{HEAD} WHERE t.id = ? AND t.id > ? LIMIT ?"))
+            .bind::<Text, _>(task)
+            .bind::<Text, _>(after)
+            .bind::<BigInt, _>(limit)
+            .load(connection)?,
+    };
     let head = |row: Head| AuditHead {
         task: text(row.id),
         status: text(row.status),
@@ -142,4 +155,21 @@ pub(super) fn heads(connection: &mut SqliteConnection, page: &SealedPage) -> Que
         has_entries: row.has_entries,
     };
     Ok(rows.into_iter().map(head).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::text;
+
+    #[test]
+    fn bytes_that_are_no_text_read_like_no_other_ones() {
+        let original = "what it said: \u{fffd}!".as_bytes().to_vec();
+        let mut changed = original.clone();
+        let at = changed.iter().position(|&byte| byte == 0xef).expect("the sign's first byte");
+        for byte in [0xf0, 0xf1, 0xf2, 0xf3, 0xff] {
+            changed[at] = byte;
+            assert_ne!(text(changed.clone()), text(original.clone()));
+        }
+        assert_eq!(text(original.clone()).as_bytes(), original);
+    }
 }

@@ -1,13 +1,13 @@
 //! Queries on the table `task_types`, and the count of failures. Must not decide what either leads to.
 
 use super::fault::{Fault, micros, parse_some};
-use super::schema::{task_types, tasks};
+use super::schema::task_types;
 use counterstep_contracts::Rev;
 use counterstep_kernel::ports::{Disabled, FailureQuery, TypeRow};
 use counterstep_kernel::record::DbTime;
 use diesel::SqliteConnection;
-use diesel::dsl::max;
 use diesel::prelude::*;
+use diesel::sql_types::{BigInt, Text};
 
 /// A row, column by column.
 #[derive(Debug, Clone, Queryable, Selectable, Insertable, AsChangeset)]
@@ -70,20 +70,34 @@ pub(super) fn put(connection: &mut SqliteConnection, row: &TypeRow) -> Result<bo
     Ok(true)
 }
 
+#[derive(Debug, QueryableByName)]
+struct Count {
+    #[diesel(sql_type = BigInt)]
+    count: i64,
+}
+
+// Each part goes by an index that ends at the window's begin; of the parked tasks the newest are looked at, so that a
+// backlog of old ones does not slow every count. A parked task has not ended: it has been as it is since its last change.
+// What people retry, undo or settle is no news.
+const FAILURES: &str = "WITH start (at) AS (SELECT max(?1, coalesce((SELECT finished_at FROM tasks
+        WHERE task_type = ?2 AND status = 'completed' AND finished_at > ?1 ORDER BY finished_at DESC LIMIT 1), ?1))),
+    failed AS (SELECT 1 FROM tasks t WHERE t.task_type = ?2 AND t.status = 'failed'
+        AND t.finished_at > (SELECT at FROM start)
+        AND NOT EXISTS (SELECT 1 FROM audit a WHERE a.task = t.id AND a.actor LIKE 'operator%') LIMIT ?3),
+    newest AS (SELECT * FROM (SELECT id FROM tasks WHERE status = 'compensation_failed' ORDER BY id DESC LIMIT 1000)
+        UNION ALL SELECT * FROM (SELECT id FROM tasks WHERE status = 'dead_lettered' ORDER BY id DESC LIMIT 1000)),
+    parked AS (SELECT 1 FROM newest n JOIN tasks t ON t.id = n.id WHERE t.task_type = ?2
+        AND t.updated_at > (SELECT at FROM start)
+        AND NOT EXISTS (SELECT 1 FROM audit a WHERE a.task = t.id AND a.actor LIKE 'operator%') LIMIT ?3)
+    SELECT (SELECT count(*) FROM failed) + (SELECT count(*) FROM parked) AS count";
+
 /// Failures since the last success, within the window.
 pub(super) fn failures(connection: &mut SqliteConnection, query: &FailureQuery, now: i64) -> Result<u32, Fault> {
-    let of_type = || tasks::table.filter(tasks::task_type.eq(&query.task_type));
-    let last: Option<i64> =
-        of_type().filter(tasks::status.eq("completed")).select(max(tasks::finished_at)).first(connection)?;
-    let from = [Some(now - micros(query.within)), query.counts_from.map(|from| from.0), last];
-    let from = from.into_iter().flatten().max().unwrap_or(0);
-    let most = i64::from(query.at_most);
-    let failed = of_type().filter(tasks::status.eq("failed")).filter(tasks::finished_at.gt(from));
-    let failed: Vec<String> = failed.select(tasks::id).limit(most).load(connection)?;
-    // A parked task has not ended: it has been as it is since its last change.
-    let parked = of_type()
-        .filter(tasks::status.eq_any(["compensation_failed", "dead_lettered"]))
-        .filter(tasks::updated_at.gt(from));
-    let parked: Vec<String> = parked.select(tasks::id).limit(most).load(connection)?;
-    Ok(u32::try_from(failed.len() + parked.len()).unwrap_or(u32::MAX))
+    let from = (now - micros(query.within)).max(query.counts_from.map_or(0, |from| from.0));
+    let counted: Count = diesel::sql_query(FAILURES)
+        .bind::<BigInt, _>(from)
+        .bind::<Text, _>(&query.task_type)
+        .bind::<BigInt, _>(i64::from(query.at_most))
+        .get_result(connection)?;
+    Ok(u32::try_from(counted.count).unwrap_or(u32::MAX))
 }

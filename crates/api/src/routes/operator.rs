@@ -66,8 +66,12 @@ pub(super) async fn body<T: Serialize + DeserializeOwned>(
 
 pub(super) fn note(note: &str) -> Result<String, Refused> {
     let note = note.trim();
-    if note.is_empty() || note.chars().count() > LONGEST_NOTE {
-        let detail = format!("`note` says why, in 1 to {LONGEST_NOTE} characters: it is what the audit will show");
+    let is_odd = |sign: char| sign.is_control() && sign != '\n' && sign != '\t';
+    if note.is_empty() || note.chars().count() > LONGEST_NOTE || note.chars().any(is_odd) {
+        let detail = format!(
+            "`note` says why, in 1 to {LONGEST_NOTE} characters, without control characters but line ends and tabs: it is \
+             what the audit will show"
+        );
         return Err(invalid(detail).at("note"));
     }
     Ok(note.to_owned())

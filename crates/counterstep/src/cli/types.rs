@@ -7,6 +7,7 @@ use super::tasks::json;
 use counterstep_contracts::declaration::kebab_case;
 use counterstep_contracts::disable::{SwitchRequest, SwitchView};
 use counterstep_contracts::http::Page;
+use counterstep_kernel::audit::one_line;
 use counterstep_node::Exit;
 use serde_json::Value;
 
@@ -78,8 +79,13 @@ pub(super) fn main(args: &TypesArgs) -> Result<(), Exit> {
     })
 }
 
+/// What people wrote, on one line.
+fn shown(text: Option<&str>) -> String {
+    text.map(one_line).unwrap_or_default()
+}
+
 fn line(view: &SwitchView) -> String {
-    let (by, reason) = (view.by.as_deref().unwrap_or_default(), view.reason.as_deref().unwrap_or_default());
+    let (by, reason) = (shown(view.by.as_deref()), shown(view.reason.as_deref()));
     match &view.disabled_since {
         Some(since) => format!("{} is disabled since {since} by {by}: {reason}", view.task_type),
         None => format!("{} is enabled by {by}: {reason}", view.task_type),
@@ -99,8 +105,8 @@ fn list(page: &Page<Value>) -> Result<String, Exit> {
             item.get("version").map(Value::to_string).unwrap_or_default(),
             if view.disabled_since.is_some() { "no" } else { "yes" }.to_owned(),
             view.disabled_since.unwrap_or_default(),
-            view.by.unwrap_or_default(),
-            view.reason.unwrap_or_default(),
+            shown(view.by.as_deref()),
+            shown(view.reason.as_deref()),
             probe.unwrap_or_default(),
         ]);
     }

@@ -85,9 +85,38 @@ pub struct Finding {
 
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Rows in which somebody has written anything at all must not write on the terminal of whoever checks them.
+        let (task, says) = (self.task.escape_debug(), one_line(&self.says));
         match self.seq {
-            Some(seq) => write!(f, "task {} entry {seq}: {}: {}", self.task, self.damage, self.says),
-            None => write!(f, "task {}: {}: {}", self.task, self.damage, self.says),
+            Some(seq) => write!(f, "task {task} entry {seq}: {}: {says}", self.damage),
+            None => write!(f, "task {task}: {}: {says}", self.damage),
         }
+    }
+}
+
+/// A text with its control characters written out.
+#[must_use]
+pub fn one_line(text: &str) -> String {
+    text.chars().fold(String::with_capacity(text.len()), |mut line, sign| {
+        if sign.is_control() {
+            line.extend(sign.escape_debug());
+        } else {
+            line.push(sign);
+        }
+        line
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_finding_is_one_line_whatever_the_rows_say() {
+        let says = "it is \u{1b}[2J\nchecked 1 entries of 1 tasks: nothing was found".to_owned();
+        let finding = Finding { task: "x\ny".to_owned(), seq: None, damage: Damage::StatusDiffers, says };
+        let shown = finding.to_string();
+        assert!(!shown.chars().any(char::is_control), "{shown:?}");
+        assert!(shown.contains("\\u{1b}[2J\\nchecked"), "{shown:?}");
     }
 }

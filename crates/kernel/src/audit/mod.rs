@@ -8,7 +8,7 @@ mod verify;
 mod walk;
 
 pub use damage::diagnose;
-pub use finding::{Damage, Finding};
+pub use finding::{Damage, Finding, one_line};
 pub use link::{Facts, Link, Seal, chain, link, origin, seal};
 pub use verify::{Copied, Scope, Verified, verify};
 pub use walk::Walk;

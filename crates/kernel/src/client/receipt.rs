@@ -305,6 +305,10 @@ impl Receipt {
                 self.is_no_probe().await;
                 return answer;
             }
+            if !self.received.is_empty() {
+                let probe = self.probe.take();
+                self.probe = self.engine.admit_late(&self.task_type, self.id, probe).await?;
+            }
             let mut received = uploads
                 .iter()
                 .map(|(at, upload)| self.outputs_of(*at, upload))

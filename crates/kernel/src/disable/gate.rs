@@ -126,6 +126,21 @@ impl Engine {
         }
     }
 
+    /// The same for a request that took its time to arrive: the type may have been disabled meanwhile, or another probe
+    /// taken in place of this one. Returns the row of the probe that it is then.
+    pub(crate) async fn admit_late(
+        &self,
+        task_type: &TaskType,
+        task: TaskId,
+        probe: Option<TypeRow>,
+    ) -> Result<Option<TypeRow>, SubmitError> {
+        let Some(probe) = probe else { return self.admit(task_type, task).await };
+        let now = self.ports.store.types().await?.rows.into_iter().find(|row| row.name == probe.name);
+        let is_still =
+            |row: &TypeRow| row.disabled.is_none_or(|disabled| disabled.probe.is_some_and(|(probe, _)| probe == task));
+        if now.as_ref().is_none_or(is_still) { Ok(Some(probe)) } else { self.admit(task_type, task).await }
+    }
+
     /// A probe that came to nothing before it was a task: the next submission may be one. Best effort: a probe that is
     /// not there is given up after a while.
     pub(crate) async fn give_up_probe(&self, mut row: TypeRow) {

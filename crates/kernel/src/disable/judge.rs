@@ -6,9 +6,6 @@ use counterstep_contracts::retry::format_duration;
 use counterstep_contracts::{AutoDisable, Rev, TaskId, TaskStatus};
 use std::time::Duration;
 
-/// A probe whose task is not there has so long to arrive, uploads included. Then another submission may be one.
-const PROBE_ARRIVES_WITHIN: Duration = Duration::from_secs(30 * 60);
-
 /// Whether a submission is taken.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Admission {
@@ -83,7 +80,11 @@ pub fn weigh(name: &str, row: Option<&TypeRow>, policy: AutoDisable, failures: u
     let row = TypeRow {
         name: name.to_owned(),
         disabled: Some(Disabled { since: now, probe_from: Some(later(now, policy.cooldown)), probe: None }),
-        reason: format!("{failures} tasks in a row failed within {}", format_duration(policy.within)),
+        reason: format!(
+            "{} or more tasks in a row failed within {}",
+            policy.after_failures,
+            format_duration(policy.within)
+        ),
         by: "counterstep".to_owned(),
         counts_from: row.and_then(|row| row.counts_from),
         rev: row.map_or(Rev(0), |row| row.rev).next(),
@@ -91,16 +92,22 @@ pub fn weigh(name: &str, row: Option<&TypeRow>, policy: AutoDisable, failures: u
     Some(TypeStep { row, verdict: TypeVerdict::Disabled })
 }
 
-/// What follows from the state of a disabled type's probe; `status`: `None` where its task is not there.
+/// What follows from the state of a disabled type's probe; `status`: `None` where its task is not there. It has
+/// `arrives_within` to arrive; then another submission may be the probe.
 #[must_use]
-pub fn settle(row: &TypeRow, status: Option<TaskStatus>, cooldown: Duration, now: DbTime) -> Option<TypeStep> {
+pub fn settle(
+    row: &TypeRow,
+    status: Option<TaskStatus>,
+    (cooldown, arrives_within): (Duration, Duration),
+    now: DbTime,
+) -> Option<TypeStep> {
     let disabled = row.disabled?;
     let (task, since) = disabled.probe?;
     let mut after = row.clone();
     after.rev = row.rev.next();
     let without_probe = Disabled { probe: None, ..disabled };
     let verdict = match status {
-        None if left(later(since, PROBE_ARRIVES_WITHIN), now) > Duration::ZERO => return None,
+        None if left(later(since, arrives_within), now) > Duration::ZERO => return None,
         None | Some(TaskStatus::Cancelled) => {
             after.disabled = Some(without_probe);
             TypeVerdict::ProbeGone
@@ -135,6 +142,7 @@ mod tests {
     use uuid::Uuid;
 
     const POLICY: AutoDisable = AutoDisable::after_failures(3).within("10m").cooldown("5m");
+    const TIMES: (Duration, Duration) = (POLICY.cooldown, Duration::from_secs(30 * 60));
     const NOW: DbTime = DbTime(1_000_000_000);
 
     fn disabled() -> TypeRow {
@@ -180,7 +188,7 @@ mod tests {
     #[test]
     fn a_probe_decides() {
         let row = probed();
-        let settled = |status| settle(&row, status, POLICY.cooldown, after("6m"));
+        let settled = |status| settle(&row, status, TIMES, after("6m"));
         for running in [
             TaskStatus::Submitted,
             TaskStatus::Dispatched,
@@ -210,8 +218,8 @@ mod tests {
     #[test]
     fn a_probe_that_never_arrives_makes_room_for_another() {
         let row = probed();
-        assert_eq!(settle(&row, None, POLICY.cooldown, after("34m")), None);
-        let gone = settle(&row, None, POLICY.cooldown, after("35m")).expect("a step");
+        assert_eq!(settle(&row, None, TIMES, after("34m")), None);
+        let gone = settle(&row, None, TIMES, after("35m")).expect("a step");
         assert_eq!(gone.verdict, TypeVerdict::ProbeGone);
     }
 }

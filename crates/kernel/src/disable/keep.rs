@@ -6,13 +6,17 @@ use crate::ports::{Disabled, FailureQuery, StoreError, TypeRow, TypeRows};
 use crate::record::DbTime;
 use crate::task::{TaskType, newest};
 use crate::transition::Transition;
-use counterstep_contracts::{Rev, TaskStatus};
+use counterstep_contracts::declaration::StepKind;
+use counterstep_contracts::{Host, Rev, StepDecl, TaskStatus};
 use futures::future::BoxFuture;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 /// A type that was disabled under a policy that is gone is probed after this.
 const COOLDOWN: Duration = Duration::from_secs(300);
+
+/// A probe that is written down becomes a task within this, where it does not bring files.
+const PROBE_ARRIVES_WITHIN: Duration = Duration::from_secs(60);
 
 /// What became of the types in a pass.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -86,14 +90,22 @@ impl Engine {
     /// What follows from a row's probe.
     async fn settle_type(&self, row: &TypeRow, now: DbTime) -> Result<Option<TypeStep>, StoreError> {
         let Some((task, _)) = row.disabled.and_then(|disabled| disabled.probe) else { return Ok(None) };
-        let record = match self.ports.store.load(task).await {
-            Err(StoreError::Corrupt(_)) => self.ports.store.salvage(task).await?.map(|salvaged| salvaged.record),
-            record => record?,
+        let status = match self.ports.store.load(task).await {
+            Err(StoreError::Corrupt(_)) => match self.ports.store.salvage(task).await {
+                // One whose own state cannot be read did not do well.
+                Err(StoreError::Corrupt(_)) => Some(TaskStatus::DeadLettered),
+                salvaged => salvaged?.map(|salvaged| salvaged.record.task.status),
+            },
+            record => record?.map(|record| record.task.status),
         };
-        let policy = newest(&self.registry, &row.name)
-            .and_then(|task_type| self.settings.policies.auto_disable_of(task_type.decl));
+        let task_type = newest(&self.registry, &row.name);
+        let policy = task_type.as_ref().and_then(|known| self.settings.policies.auto_disable_of(known.decl));
         let cooldown = policy.map_or(COOLDOWN, |policy| policy.cooldown);
-        Ok(settle(row, record.map(|record| record.task.status), cooldown, now))
+        let uploads = |step: &StepDecl| step.kind == StepKind::BuiltIn && step.host == Host::Api;
+        let has_files = task_type.is_none_or(|known| known.decl.steps.iter().any(uploads));
+        // As long as the intents of its files.
+        let arrives_within = if has_files { self.settings.upload_timeout * 2 } else { PROBE_ARRIVES_WITHIN };
+        Ok(settle(row, status, (cooldown, arrives_within), now))
     }
 
     /// The row of a type, its probe settled, and the clock; `None`: it never was disabled.
@@ -126,6 +138,19 @@ impl Engine {
         Ok(written)
     }
 
+    /// Writes a step of a plan. Failures are counted again: a task may have completed since, and no row would tell.
+    async fn take_now(&self, step: TypeStep) -> Result<bool, StoreError> {
+        if step.verdict != TypeVerdict::Disabled {
+            return self.take(step).await;
+        }
+        let Some(task_type) = newest(&self.registry, &step.row.name) else { return Ok(false) };
+        let read = self.ports.store.types().await?;
+        match self.weigh_type(&task_type, &read).await? {
+            Some(step) => self.take(step).await,
+            None => Ok(false),
+        }
+    }
+
     /// Plans what a pass does about task types. Changes nothing.
     ///
     /// # Errors
@@ -153,7 +178,7 @@ impl Engine {
             let mut report = TypeReport::default();
             for step in plan {
                 let (name, verdict) = (step.row.name.clone(), step.verdict);
-                match (self.take(step).await, verdict) {
+                match (self.take_now(step).await, verdict) {
                     (Ok(true), TypeVerdict::Disabled | TypeVerdict::StaysDisabled) => report.disabled += 1,
                     (Ok(true), TypeVerdict::Enabled) => report.enabled += 1,
                     (Ok(true), TypeVerdict::ProbeGone) | (Ok(false), _) => {}

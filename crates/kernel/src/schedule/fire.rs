@@ -24,6 +24,8 @@ pub enum ScheduleStep {
         row: ScheduleRow,
         /// What it does.
         moves: Vec<Move>,
+        /// The database's clock when it was read.
+        now: DbTime,
     },
     /// It cannot be planned.
     Broken {
@@ -85,11 +87,18 @@ impl Engine {
                 let Some(first) = row.next_due_at.filter(|_| !steps.iter().any(changes)) else { continue };
                 let step = match when::read(&mut row.spec.clone()) {
                     Err(error) => ScheduleStep::Broken { name: row.name, why: error.to_string() },
-                    Ok(when) => {
-                        let busy = self.is_busy(&row).await?;
-                        let moves = plan(&row.spec, &when, first, due.now, busy);
-                        ScheduleStep::Move { row, moves }
-                    }
+                    Ok(when) => match self.is_busy(&row).await {
+                        Ok(busy) => {
+                            let moves = plan(&row.spec, &when, first, due.now, busy);
+                            ScheduleStep::Move { row, moves, now: due.now }
+                        }
+                        // Not a row of its own, and no reason to leave the others.
+                        Err(StoreError::Corrupt(why)) => {
+                            let why = format!("its last task cannot be read: {why}");
+                            ScheduleStep::Broken { name: row.name, why }
+                        }
+                        Err(error) => return Err(error),
+                    },
                 };
                 steps.push(step);
             }
@@ -147,14 +156,14 @@ impl Engine {
                             Err(error) => done.failed.push((name, error.to_string())),
                         }
                     }
-                    ScheduleStep::Move { row, moves } => self.make(row, moves, &mut done).await,
+                    ScheduleStep::Move { row, moves, now } => self.make(row, moves, now, &mut done).await,
                 }
             }
             done
         })
     }
 
-    async fn make(&self, mut row: ScheduleRow, moves: Vec<Move>, done: &mut ScheduleReport) {
+    async fn make(&self, mut row: ScheduleRow, moves: Vec<Move>, now: DbTime, done: &mut ScheduleReport) {
         for step in moves {
             let moved = match step {
                 Move::Wait { .. } => {
@@ -178,10 +187,19 @@ impl Engine {
                             Ok(true)
                         }
                         Err(SubmitError::Moved) => Ok(false),
-                        // What is due while its type is disabled is not made up for later: that would be the load all
-                        // at once that the type was to be kept from.
-                        Err(SubmitError::Disabled(_)) => {
-                            self.pass_over(&mut row, (due, next), PassedOver::Disabled, done).await
+                        Err(SubmitError::Disabled(refusal)) => {
+                            // All that is due until now goes at once.
+                            let when = when::read(&mut row.spec.clone()).ok();
+                            let next = when.and_then(|when| when.after(due.max(now)));
+                            // A probe may let it go on at any moment, and might be of this very due time. What comes
+                            // only once is not lost because its type was disabled for a minute.
+                            if refusal.probing || next.is_none() {
+                                tracing::info!(schedule = row.name, due = rfc3339(due), %refusal, "a due time waits");
+                                done.waiting += 1;
+                                return;
+                            }
+                            let passed = self.pass_over(&mut row, (due, next), PassedOver::Disabled, done).await;
+                            if !matches!(passed, Ok(true)) { passed } else { return }
                         }
                         Err(error) => Err(error.to_string()),
                     }

@@ -52,9 +52,14 @@ pub(crate) async fn a_type_changes_only_from_the_revision_that_was_read(ports: &
 
 /// A task that ends like this.
 async fn ended(store: &dyn Store, task_type: &str, status: TaskStatus) {
+    ended_by(store, task_type, status, "worker:1").await;
+}
+
+async fn ended_by(store: &dyn Store, task_type: &str, status: TaskStatus, actor: &str) {
     let mut new = row(new_task());
     (new.status, new.task_type) = (status, task_type.to_owned());
     let mut change = submit(new);
+    change.audit[0].actor = actor.to_owned();
     if status.is_terminal() {
         write_of(&mut change).finished = Time::In(Duration::ZERO);
     }
@@ -74,6 +79,9 @@ pub(crate) async fn failures_are_counted_since_the_last_success(ports: &Ports) {
         ended(store, "Zip", status).await;
     }
     ended(store, "Another", TaskStatus::Failed).await;
+    // Nor what people undo or leave parked.
+    ended_by(store, "Zip", TaskStatus::Failed, "operator:ada").await;
+    ended_by(store, "Zip", TaskStatus::CompensationFailed, "operator").await;
     assert_eq!(count().await, 3);
     let few = FailureQuery { at_most: 1, ..query.clone() };
     assert!((1..=2).contains(&store.failures(&few).await.unwrap()), "more need not be counted");
