@@ -20,7 +20,7 @@ pub mod state;
 
 pub use breaker::BreakerPolicy;
 pub use declaration::{
-    FallbackDecl, Host, OnExhausted, OnUndoFailure, StepDecl, StepKind, TaskDecl, UndoDecl, WaitDecl,
+    FallbackDecl, Host, OnExhausted, OnLost, OnUndoFailure, StepDecl, StepKind, TaskDecl, UndoDecl, WaitDecl,
 };
 pub use event::{CloudEvent, StatusChange, StepChange, TaskEvent};
 pub use file::{FileName, FileNameError, StoredFile, StoredFiles, UploadedFile};

@@ -43,6 +43,7 @@ pub(crate) fn configure(config: &mut web::ServiceConfig) {
         .service(read("/api/tasks/{id}/why", READ, views::why))
         .service(resource("/api/tasks/{id}/resolve", "POST").route(web::post().to(operator::resolve)))
         .service(resource("/api/tasks/{id}/retry", "POST").route(web::post().to(operator::retry)))
+        .service(resource("/api/tasks/{id}/recoveries", "POST").route(web::post().to(operator::recoveries)))
         .service(read("/api/dead-letters", READ, dead_letters::get))
         .service(read("/api/tasks/{id}/result/{name:.+}", READ, result::get))
         .service(read("/api/schedules", READ, schedules::list))

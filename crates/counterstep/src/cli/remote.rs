@@ -3,7 +3,9 @@
 use counterstep_contracts::ScheduleSpec;
 use counterstep_contracts::TaskId;
 use counterstep_contracts::http::{Accepted, AuditTrail, CancelAnswer, Page, SignalAnswer, TaskSummary, TaskView};
-use counterstep_contracts::operator::{DeadLetter, OperatorAnswer, ResolveRequest, RetryRequest, UndoPlan, Why};
+use counterstep_contracts::operator::{
+    DeadLetter, OperatorAnswer, RecoveriesAnswer, RecoveriesRequest, ResolveRequest, RetryRequest, UndoPlan, Why,
+};
 use counterstep_contracts::problem::Problem;
 use counterstep_contracts::schedule::ScheduleView;
 use counterstep_node::Exit;
@@ -122,6 +124,14 @@ impl Remote {
 
     pub(super) async fn retry(&self, task: TaskId, body: &RetryRequest) -> Result<OperatorAnswer, Exit> {
         self.read(self.client.post(format!("{}/api/tasks/{task}/retry", self.base)).json(body)).await
+    }
+
+    pub(super) async fn set_recoveries(
+        &self,
+        task: TaskId,
+        body: &RecoveriesRequest,
+    ) -> Result<RecoveriesAnswer, Exit> {
+        self.read(self.client.post(format!("{}/api/tasks/{task}/recoveries", self.base)).json(body)).await
     }
 
     pub(super) async fn dead_letters(&self, query: &[(&str, String)]) -> Result<Page<DeadLetter>, Exit> {

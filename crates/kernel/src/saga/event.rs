@@ -22,6 +22,8 @@ pub enum Operator {
     Redrive,
     /// Undo a task that was parked going forward.
     Undo,
+    /// Set the count of lost hosts: they were lost for reasons that are not the task's own.
+    SetRecoveries,
 }
 
 /// An event. Those with a `usize` concern the step at that position of the declaration.
@@ -39,6 +41,8 @@ pub enum Event {
     TakenBack,
     /// Hosts were lost more often than the type allows.
     LostTooOften,
+    /// A host was lost on the way forward, and the type has such a task undone instead of run again.
+    LostForGood,
     /// The lease's owner put the task to sleep.
     Waits(WaitReason),
     /// All steps are done.
@@ -141,6 +145,7 @@ impl Event {
             | Self::HandedOver
             | Self::TakenBack
             | Self::LostTooOften
+            | Self::LostForGood
             | Self::Waits(_)
             | Self::Completed
             | Self::GaveUp(_)
@@ -163,6 +168,7 @@ impl Event {
             Self::HandedOver => "handed_over",
             Self::TakenBack => "taken_back",
             Self::LostTooOften => "lost_too_often",
+            Self::LostForGood => "lost_for_good",
             Self::Waits(_) => "waits",
             Self::Completed => "completed",
             Self::GaveUp(_) => "gave_up",
@@ -176,6 +182,7 @@ impl Event {
             Self::Operator(Operator::Resolve) => "operator_resolved",
             Self::Operator(Operator::Redrive) => "operator_redrove",
             Self::Operator(Operator::Undo) => "operator_undid",
+            Self::Operator(Operator::SetRecoveries) => "operator_set_recoveries",
             Self::StepStarted(_) => "step_started",
             Self::StepSkipped(_) => "step_skipped",
             Self::StepSucceeded(_) => "step_succeeded",
@@ -212,6 +219,7 @@ impl Event {
             Self::HandedOver,
             Self::TakenBack,
             Self::LostTooOften,
+            Self::LostForGood,
             Self::Completed,
             Self::CancelRequested,
             Self::Stopped,
@@ -223,6 +231,7 @@ impl Event {
             Self::Operator(Operator::Resolve),
             Self::Operator(Operator::Redrive),
             Self::Operator(Operator::Undo),
+            Self::Operator(Operator::SetRecoveries),
             Self::StepStarted(0),
             Self::StepSkipped(0),
             Self::StepSucceeded(0),

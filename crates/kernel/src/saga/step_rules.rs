@@ -138,6 +138,7 @@ pub(super) fn rule(state: &State<'_>, task: TaskStatus, step: StepState, event: 
         | Event::HandedOver
         | Event::TakenBack
         | Event::LostTooOften
+        | Event::LostForGood
         | Event::Waits(_)
         | Event::Completed
         | Event::GaveUp(_)
