@@ -17,6 +17,7 @@ pub mod progress;
 pub mod retry;
 pub mod schedule;
 pub mod state;
+pub mod workers;
 
 pub use breaker::BreakerPolicy;
 pub use declaration::{

@@ -5,6 +5,7 @@ use crate::faults::Fault;
 use crate::outbox::Marks;
 use crate::policies::Policies;
 use crate::ports::{CommitError, Ports, StoreError};
+use crate::presence::Presence;
 use crate::record::TaskRecord;
 use crate::saga::Illegal;
 use crate::sql::SqlRefused;
@@ -40,6 +41,12 @@ pub struct EngineSettings {
     pub idempotency_ttl: Duration,
     /// Whether every change is told to other services, too: one more outbox row a change.
     pub events: bool,
+    /// Not seen by the database for so long, this process is listed as lost. It says a word three times as often.
+    pub lost_after: Duration,
+    /// The name of the machine.
+    pub machine: String,
+    /// The version of the program.
+    pub program: String,
     /// The retry policies and breakers in effect.
     pub policies: Arc<Policies>,
     /// Planted faults.
@@ -57,6 +64,9 @@ impl Default for EngineSettings {
             drain: Duration::from_secs(10),
             idempotency_ttl: Duration::from_secs(24 * 3600),
             events: false,
+            lost_after: Duration::from_secs(45),
+            machine: "unnamed".to_owned(),
+            program: env!("CARGO_PKG_VERSION").to_owned(),
             policies: Arc::default(),
             faults: Vec::new(),
         }
@@ -76,6 +86,8 @@ pub struct Engine {
     pub id: Arc<str>,
     /// What was published and is not marked yet.
     pub(crate) marks: Arc<Marks>,
+    /// What it says of itself.
+    pub(crate) presence: Arc<Presence>,
 }
 
 /// A change did not happen.
@@ -116,7 +128,8 @@ impl Engine {
     #[must_use]
     pub fn new(ports: Ports, registry: Arc<Registry>, settings: EngineSettings, role: &str) -> Self {
         let id = format!("{role}:{:012x}", ports.random.bits() & 0xffff_ffff_ffff);
-        Self { ports, registry, settings: Arc::new(settings), id: id.into(), marks: Arc::default() }
+        let (settings, id) = (Arc::new(settings), id.into());
+        Self { ports, registry, settings, id, marks: Arc::default(), presence: Arc::default() }
     }
 
     /// A new task id.

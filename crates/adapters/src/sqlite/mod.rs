@@ -9,6 +9,7 @@ mod commit;
 #[cfg(feature = "local-queue")]
 pub(crate) mod deliveries;
 pub(crate) mod fault;
+mod gauges;
 mod idempotency;
 mod migrate;
 mod outbox;
@@ -19,14 +20,17 @@ mod schedules;
 mod schema;
 mod steps;
 mod tasks;
+mod unanswered;
+mod workers;
 
 pub use pool::{Database, OpenError, SqliteOptions};
 
 use async_trait::async_trait;
 use counterstep_contracts::{Epoch, TaskId, Tenant};
 use counterstep_kernel::ports::{
-    CommitError, Committed, Due, DueTask, Heartbeat, IdempotencyRow, InFlight, Intent, IntentOp, OutboxOp, OutboxRow,
-    Salvaged, ScheduleChange, ScheduleQuery, Schedules, Store, StoreError, TaskLine, TaskQuery,
+    CommitError, Committed, Due, DueTask, Gauges, Heartbeat, IdempotencyRow, InFlight, Intent, IntentOp, OutboxOp,
+    OutboxRow, Salvaged, ScheduleChange, ScheduleQuery, Schedules, Store, StoreError, TaskLine, TaskQuery,
+    WorkerChange, Workers,
 };
 use counterstep_kernel::record::{DbTime, History, TaskRecord};
 use counterstep_kernel::transition::{Guard, Transition};
@@ -142,6 +146,28 @@ impl Store for SqliteStore {
         Ok(self.database.read(tasks::in_flight).await?)
     }
 
+    async fn gauges(&self) -> Result<Gauges, StoreError> {
+        let read = |connection: &mut SqliteConnection| {
+            let now = now(connection)?;
+            gauges::read(connection, now)
+        };
+        Ok(self.database.read(read).await?)
+    }
+
+    async fn workers(&self) -> Result<Workers, StoreError> {
+        let read = |connection: &mut SqliteConnection| {
+            let now = now(connection)?;
+            Ok(Workers { now: DbTime(now), rows: workers::all(connection, now)? })
+        };
+        Ok(self.database.read(read).await?)
+    }
+
+    async fn change_worker(&self, change: &WorkerChange) -> Result<u64, StoreError> {
+        let change = change.clone();
+        let write = move |connection: &mut SqliteConnection, now| workers::change(connection, &change, now);
+        Ok(self.database.write(Durability::Relaxed, write).await?)
+    }
+
     async fn history(&self, task: TaskId) -> Result<History, StoreError> {
         let load = move |connection: &mut SqliteConnection| {
             Ok(History { audit: audit::of(connection, task)?, attempts: attempts::of(connection, task)? })
@@ -231,6 +257,10 @@ fn find_due(connection: &mut SqliteConnection, due: &Due, limit: u32) -> Result<
             lines.sort_by(|a, b| (a.since, &a.id).cmp(&(b.since, &b.id)));
         }
         Due::Lost(which) => lines = tasks::lost(connection, which, now, limit)?,
+        Due::Unanswered(which) => {
+            lines = unanswered::find(connection, which, now, limit)?;
+            lines.sort_by(|a, b| (a.since, &a.id).cmp(&(b.since, &b.id)));
+        }
     }
     let decoded = lines.into_iter().filter_map(|line| match line.decode() {
         Ok(task) => Some(task),

@@ -43,6 +43,22 @@ impl Draft {
         Ok(())
     }
 
+    /// Nobody came for the task: its hosts are told once more. Its due time stays, so that the next time is put off for
+    /// longer; where it has none, it is due since now.
+    ///
+    /// # Errors
+    /// As the judge says.
+    pub fn offer_again(&mut self) -> Result<(), Illegal> {
+        let task = &self.record().task;
+        let (host, since) = (task.host, crate::times::rfc3339(task.due_at.unwrap_or(task.updated_at)));
+        if task.due_at.is_none() {
+            self.due = Time::In(Duration::ZERO);
+        }
+        self.apply(Event::OfferedAgain, Note::default().with(json!({"nobody_came_since": since})))?;
+        self.dispatch_to(host);
+        Ok(())
+    }
+
     /// Parks a task that cannot be read, or was made for other steps.
     ///
     /// # Errors

@@ -39,6 +39,8 @@ pub enum Event {
     HandedOver,
     /// The reconciler took the task from an owner whose lease ran out.
     TakenBack,
+    /// Nobody came for the task: it was offered once more.
+    OfferedAgain,
     /// Hosts were lost more often than the type allows.
     LostTooOften,
     /// A host was lost on the way forward, and the type has such a task undone instead of run again.
@@ -144,6 +146,7 @@ impl Event {
             | Self::Claimed
             | Self::HandedOver
             | Self::TakenBack
+            | Self::OfferedAgain
             | Self::LostTooOften
             | Self::LostForGood
             | Self::Waits(_)
@@ -167,6 +170,7 @@ impl Event {
             Self::Claimed => "claimed",
             Self::HandedOver => "handed_over",
             Self::TakenBack => "taken_back",
+            Self::OfferedAgain => "offered_again",
             Self::LostTooOften => "lost_too_often",
             Self::LostForGood => "lost_for_good",
             Self::Waits(_) => "waits",
@@ -218,6 +222,7 @@ impl Event {
             Self::Claimed,
             Self::HandedOver,
             Self::TakenBack,
+            Self::OfferedAgain,
             Self::LostTooOften,
             Self::LostForGood,
             Self::Completed,

@@ -19,6 +19,7 @@ pub(super) fn rule(state: &State<'_>, event: Event) -> Rule {
         Event::Dispatched
             | Event::HandedOver
             | Event::TakenBack
+            | Event::OfferedAgain
             | Event::LostTooOften
             | Event::LostForGood
             | Event::Waits(_)
@@ -35,6 +36,7 @@ pub(super) fn rule(state: &State<'_>, event: Event) -> Rule {
         Event::Dispatched => only(status, &[TaskStatus::Submitted], TaskStatus::Dispatched),
         Event::Claimed => claimed(status),
         Event::HandedOver | Event::TakenBack => given_back(status),
+        Event::OfferedAgain => offered_again(status),
         Event::LostTooOften => lost_too_often(state, status),
         Event::LostForGood => lost_for_good(state, status),
         Event::Waits(_) => waits(state, status),
@@ -110,6 +112,19 @@ fn given_back(status: TaskStatus) -> Rule {
         TaskStatus::Running => Ok(TaskStatus::Dispatched),
         TaskStatus::Compensating => Ok(TaskStatus::Compensating),
         TaskStatus::Submitted | TaskStatus::Dispatched | TaskStatus::Waiting => Err("nobody has claimed it"),
+        TaskStatus::Completed
+        | TaskStatus::CompensationFailed
+        | TaskStatus::Failed
+        | TaskStatus::Cancelled
+        | TaskStatus::DeadLettered
+        | TaskStatus::Resolved => Err("it is at rest"),
+    }
+}
+
+fn offered_again(status: TaskStatus) -> Rule {
+    match status {
+        TaskStatus::Submitted | TaskStatus::Dispatched | TaskStatus::Waiting | TaskStatus::Compensating => Ok(status),
+        TaskStatus::Running => Err("a host has it"),
         TaskStatus::Completed
         | TaskStatus::CompensationFailed
         | TaskStatus::Failed
