@@ -4,6 +4,7 @@
 use crate::http::FailureView;
 use crate::ids::{Attempt, StepNo, TaskId};
 use crate::state::{Direction, StepStatus, TaskStatus, WaitReason};
+use crate::workers::WorkerState;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -192,6 +193,9 @@ pub struct WhyReason {
     /// Who holds the lease.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<String>,
+    /// What has become of that process, where it has said anything of itself. Its lease alone decides.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub owner_state: Option<WorkerState>,
     /// The queue on which it was offered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<String>,

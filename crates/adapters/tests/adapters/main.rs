@@ -96,6 +96,13 @@ macro_rules! store_cases {
                 schedules_page_by_name_within_their_tenant,
                 a_due_time_and_its_task_are_written_together_or_not_at_all,
                 of_fifty_racing_firings_one_happens;
+            workers:
+                a_process_is_listed_as_it_says_of_itself,
+                a_process_that_is_not_seen_for_long_is_lost,
+                a_process_is_forgotten_where_it_was_not_seen_meanwhile,
+                what_is_under_way_is_counted_and_its_age_told,
+                what_nobody_came_for_is_found,
+                what_was_offered_again_is_found_less_and_less_often;
             finding:
                 a_dispatched_task_is_claimable_once_it_is_unclaimed_for_long,
                 a_waiting_task_is_claimable_when_it_is_due,

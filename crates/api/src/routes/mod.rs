@@ -5,6 +5,7 @@ mod cancel;
 mod dead_letters;
 mod health;
 mod list;
+mod metrics;
 mod operator;
 mod result;
 mod schedules;
@@ -58,6 +59,8 @@ pub(crate) fn configure(config: &mut web::ServiceConfig) {
         .service(resource("/api/schedules/{name}/resume", "POST").route(web::post().to(schedules::resume)))
         .service(resource("/api/schedules/{name}/run", "POST").route(web::post().to(schedules::run)))
         .service(read("/api/task-types", READ, types::get))
+        .service(read("/api/workers", READ, metrics::workers))
+        .service(read("/metrics", READ, metrics::metrics))
         .service(read("/healthz", READ, health::live))
         .service(read("/readyz", READ, health::ready))
         .default_service(web::to(nothing_here));

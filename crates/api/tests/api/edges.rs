@@ -304,6 +304,39 @@ async fn undone_when_lost(stage: &mut Stage) {
     }
 }
 
+/// Nobody comes: no message arrives, and nobody polls.
+async fn unanswered(stage: &mut Stage) {
+    const AFTER: Duration = Duration::from_millis(1);
+    let submitted = stage.submit("weighs", "{}").await;
+    let dispatched = stage.submit("plain", "{}").await;
+    let waits = stage.submit("plain", r#"{"make":["busy"]}"#).await;
+    stage.turn(waits).await;
+    stage.until(waits, TaskStatus::Waiting).await;
+    let undone = stage.submit("plain", r#"{"make":["broken"],"unmake":["busy"]}"#).await;
+    stage.turn(undone).await;
+    stage.until(undone, TaskStatus::Compensating).await;
+    let engine = &stage.site.engine;
+    for task in [submitted, dispatched, waits, undone] {
+        eventually("it is offered again", || async {
+            let plan = engine.plan_repair(AFTER, 100).await.expect("a plan");
+            engine.repair(plan, AFTER).await;
+            let record = engine.ports.store.load(task).await.expect("an answer").expect("the task");
+            if record.task.dispatch_seq > 1 { Ok(()) } else { Err(record.task.status) }
+        })
+        .await;
+    }
+    let trail: AuditTrail = stage.site.get(&format!("/api/tasks/{dispatched}/audit")).await.json(200);
+    let again = trail.entries.iter().find(|entry| entry.event == "offered_again").expect("the entry");
+    assert!(again.details["nobody_came_since"].is_string(), "{again:?}");
+    let view: TaskView = stage.site.get(&format!("/api/tasks/{dispatched}")).await.json(200);
+    assert_eq!(view.due_at, None, "it waits for nothing");
+    let (_api, _worker) = (stage.site.run_host(Host::Api), stage.site.run_host(Host::Worker));
+    for task in [submitted, dispatched, waits] {
+        stage.until(task, TaskStatus::Completed).await;
+    }
+    stage.until(undone, TaskStatus::Failed).await;
+}
+
 /// Counts lost hosts anew, in every state that a task can go on from.
 async fn recounts(stage: &mut Stage) {
     const BODY: &str = r#"{"recovery_attempts":1,"note":"the rack had no power"}"#;
@@ -445,8 +478,8 @@ async fn every_edge_is_taken_over_http_and_stands_in_the_audit() {
     }
     let (a, b, c, d, e, f, g, h, i) =
         play!(calm, cancels, waits, failures, parked, lost_hosts, probes, unreadable, lost_scratch);
-    let (j, k) = play!(undone_when_lost, recounts);
-    let seen = [a, b, c, d, e, f, g, h, i, j, k];
+    let (j, k, l) = play!(undone_when_lost, recounts, unanswered);
+    let seen = [a, b, c, d, e, f, g, h, i, j, k, l];
     let tasks: BTreeSet<Edge> = seen.iter().flat_map(|(tasks, _)| tasks.clone()).collect();
     let steps: BTreeSet<Edge> = seen.into_iter().flat_map(|(_, steps)| steps).collect();
     let (of_tasks, of_steps) = promised();

@@ -80,6 +80,7 @@ pub(crate) fn types(registry: Registry) -> Registry {
         .with::<Behind>()
         .with::<Scratches>()
         .with::<Spoils>()
+        .with::<Hides>()
 }
 
 /// Two steps on workers, the first with an undo.
@@ -443,5 +444,24 @@ impl Spoils {
 
     fn respond(spoil: &Made) -> u32 {
         spoil.0
+    }
+}
+
+/// Takes the table of processes away.
+pub(crate) struct Hides;
+
+#[distributed_task(name = "Hides", queue = "spoils")]
+impl Hides {
+    type Request = Script;
+    type Response = u32;
+
+    #[step(1, host = "worker", no_undo = "nobody can")]
+    async fn hide(ctx: &StepContext) -> StepResult<Made> {
+        ctx.in_transaction(Sql::new("ALTER TABLE workers RENAME TO gone"));
+        Ok(Made(1))
+    }
+
+    fn respond(hide: &Made) -> u32 {
+        hide.0
     }
 }

@@ -11,6 +11,7 @@ mod remote;
 mod schedules;
 mod table;
 mod tasks;
+mod workers;
 
 use clap::parser::ValueSource;
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
@@ -67,6 +68,8 @@ enum Command {
     Tasks(tasks::TasksArgs),
     /// Looks at schedules, makes, pauses and runs them, over the HTTP API
     Schedules(schedules::SchedulesArgs),
+    /// Says which processes are there, what they run, and how long tasks wait, over the HTTP API
+    Workers(workers::WorkersArgs),
 }
 
 /// The whole program for these task types: the main function of a user's own crate.
@@ -102,6 +105,7 @@ pub fn main(registry: Registry) -> ExitCode {
         }
         Command::Tasks(args) => tasks::main(args),
         Command::Schedules(args) => schedules::main(args),
+        Command::Workers(args) => workers::main(args),
     };
     exit::report(program, result)
 }

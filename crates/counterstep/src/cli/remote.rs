@@ -8,6 +8,7 @@ use counterstep_contracts::operator::{
 };
 use counterstep_contracts::problem::Problem;
 use counterstep_contracts::schedule::ScheduleView;
+use counterstep_contracts::workers::WorkersView;
 use counterstep_node::Exit;
 use futures::StreamExt;
 use reqwest::{Response, multipart};
@@ -132,6 +133,10 @@ impl Remote {
         body: &RecoveriesRequest,
     ) -> Result<RecoveriesAnswer, Exit> {
         self.read(self.client.post(format!("{}/api/tasks/{task}/recoveries", self.base)).json(body)).await
+    }
+
+    pub(super) async fn workers(&self) -> Result<WorkersView, Exit> {
+        self.read(self.get("/api/workers")).await
     }
 
     pub(super) async fn dead_letters(&self, query: &[(&str, String)]) -> Result<Page<DeadLetter>, Exit> {

@@ -10,4 +10,4 @@ mod why;
 pub use recoveries::Recount;
 pub use settle::{OperatorError, Resolution, Retrial};
 pub use undo_plan::undo_plan;
-pub use why::why;
+pub use why::{why, why_among};

@@ -264,6 +264,7 @@ impl SettingsArgs {
                 cancel_grace: time("cancel_grace", &self.cancel_grace, file.cancel_grace, defaults.cancel_grace)?,
                 drain: time("drain", &self.drain, file.drain, defaults.drain)?,
                 events,
+                machine: machine(),
                 faults: self.plant_fault.clone(),
                 ..defaults
             },
@@ -296,6 +297,13 @@ impl SettingsArgs {
 /// Changes to policies, checked against the task types of this process.
 pub(crate) fn in_effect(registry: &Registry, overrides: Overrides) -> Result<Policies, Exit> {
     Policies::checked(registry, overrides).map_err(Exit::config)
+}
+
+/// The name of this machine, as people know it.
+fn machine() -> String {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let name = name.trim();
+    if name.is_empty() { "unnamed".to_owned() } else { name.to_owned() }
 }
 
 fn read_file(path: &Path) -> Result<File, Exit> {
