@@ -4,16 +4,19 @@
 use async_nats::jetstream;
 use counterstep_adapters::embedded::{self, EmbeddedOptions, EmbeddedPaths};
 use counterstep_adapters::nats::{Events, Nats, NatsOptions};
+use counterstep_adapters::postgres::{PostgresOptions, PostgresStore};
+use counterstep_contracts::workers::WorkerState;
 use counterstep_contracts::{Host, QueueName, TaskId, TaskStatus};
 use counterstep_kernel::ports::{Delivery, Ports, Settle};
+use counterstep_kernel::presence::Part;
 use counterstep_kernel::record::{DbTime, TaskRecord};
 use counterstep_kernel::turn::turn;
 use counterstep_kernel::{
-    CancelToken, Engine, EngineSettings, Registry, RetryPolicy, StepContext, StepError, StepResult,
+    CancelReason, CancelToken, Engine, EngineSettings, Registry, RetryPolicy, StepContext, StepError, StepResult,
 };
 use counterstep_macros::distributed_task;
-use counterstep_reconciler::{ReconcilerSettings, Report, pass, plan};
-use counterstep_testkit::servers::shared_nats;
+use counterstep_reconciler::{ReconcilerSettings, Report, pass, plan, serve};
+use counterstep_testkit::servers::{shared_nats, shared_postgres};
 use counterstep_testkit::{Form, harness};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
@@ -284,4 +287,43 @@ async fn a_dry_run_says_what_would_be_offered_and_what_waits_to_be_published() {
     assert_eq!(scene.offers(task).await.len(), 0, "a plan changes nothing");
     let counts = pass(&scene.engine, &settings(Duration::ZERO)).await.expect("a pass").counts();
     assert_eq!(counts["offered_again"], 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reconciler_says_what_its_last_pass_did_and_processes_not_seen_for_a_day_are_forgotten() {
+    let (server, scene) = (shared_postgres(), Scene::new().await);
+    let url = server.database();
+    PostgresStore::migrate(&url, &PostgresOptions::default()).await.expect("a schema");
+    let store = PostgresStore::open(&url, PostgresOptions::default()).await.expect("a store");
+    let ports = Ports { store: Arc::new(store), ..scene.engine.ports.clone() };
+    let settings_of = EngineSettings { lost_after: Duration::from_millis(300), ..EngineSettings::default() };
+    let registry = Arc::new(Registry::new().with::<Errand>());
+    let old = Engine::new(ports.clone(), registry.clone(), settings_of.clone(), "worker");
+    old.present(Part::default(), Box::pin(async {})).await;
+    let young = Engine::new(ports.clone(), registry.clone(), settings_of.clone(), "worker");
+    young.present(Part::default(), Box::pin(async {})).await;
+    let age = format!("UPDATE workers SET seen_at = now() - interval '25 hours' WHERE id = '{}'", old.id);
+    server.run_sql(&url, &age).expect("it is old");
+
+    let reconciler = Engine::new(ports, registry, settings_of, "reconciler");
+    let planned = plan(&reconciler, &settings(NEVER)).await.expect("a plan").to_string();
+    assert_eq!(planned, format!("forget process {}: it was not seen for a day\n", old.id));
+    let stop = CancelToken::new();
+    let settings = ReconcilerSettings { every: Duration::from_millis(50), ..settings(NEVER) };
+    let serving = tokio::spawn(serve(reconciler.clone(), settings, stop.clone()));
+    let until = Instant::now() + LIMIT;
+    loop {
+        let found = reconciler.status().await.expect("an answer").workers;
+        let says = found.iter().find(|worker| worker.id == *reconciler.id).and_then(|found| found.last_pass.as_ref());
+        if found.len() == 2 && says.is_some_and(|pass| pass.counts.contains_key("offered_again")) {
+            break;
+        }
+        assert!(Instant::now() < until, "{found:?}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    stop.cancel(CancelReason::Shutdown);
+    serving.await.expect("it stops");
+    let found = reconciler.status().await.expect("an answer").workers;
+    let states: Vec<_> = found.iter().map(|worker| (worker.id.as_str(), worker.state)).collect();
+    assert_eq!(states, [(&*reconciler.id, WorkerState::Stopped), (&*young.id, WorkerState::Stopped)]);
 }

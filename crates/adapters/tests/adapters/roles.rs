@@ -1,6 +1,6 @@
 //! The rights that `deploy/postgres/roles.sql` gives the services: enough for the work, and no more.
 
-use crate::suite::{attempts, commits, finding, idempotency};
+use crate::suite::{attempts, commits, finding, idempotency, schedules, workers};
 use crate::{embedded, postgres};
 use counterstep_adapters::postgres::PostgresStore;
 use counterstep_kernel::ports::Ports;
@@ -33,6 +33,8 @@ async fn a_service_can_do_its_work_with_the_rights_it_has() {
     let (_folder, ports, _) = as_a_service().await;
     finding::a_relay_takes_each_message_once_until_it_is_marked(&ports).await;
     idempotency::an_expired_key_is_free_again(&ports).await;
+    workers::a_process_is_forgotten_where_it_was_not_seen_meanwhile(&ports).await;
+    schedules::a_schedule_changes_only_from_the_revision_that_was_read(&ports).await;
 }
 
 #[tokio::test]

@@ -161,6 +161,7 @@ fn takes_no_settings(matches: &ArgMatches) -> Result<(), Exit> {
         "cancel_grace",
         "events",
         "drain",
+        "lost_after",
     ];
     match flags.iter().find(|flag| demo.value_source(flag) == Some(ValueSource::CommandLine)) {
         None => Ok(()),
