@@ -37,11 +37,13 @@ GRANT SELECT, INSERT, UPDATE ON tasks, steps, attempts, outbox TO counterstep_se
 GRANT SELECT, INSERT, UPDATE, DELETE ON idempotency TO counterstep_service;
 -- Schedules are deleted by people, and processes are forgotten a day after they were seen last.
 GRANT SELECT, INSERT, UPDATE, DELETE ON schedules, workers TO counterstep_service;
+GRANT SELECT, INSERT, UPDATE ON task_types TO counterstep_service;
 -- What was written there stays.
 GRANT SELECT, INSERT ON audit, poison TO counterstep_service;
 -- Whether the schema fits the program is looked up when it starts.
 GRANT SELECT ON __diesel_schema_migrations TO counterstep_service;
-GRANT SELECT ON tasks, steps, attempts, outbox, idempotency, audit, poison, schedules, workers, __diesel_schema_migrations
+GRANT SELECT ON tasks, steps, attempts, outbox, idempotency, schedules, task_types, workers, audit, poison,
+    __diesel_schema_migrations
     TO counterstep_operator;
 -- By default everybody may call a function; this one only ever fails.
 REVOKE ALL ON FUNCTION counterstep_refuse(TEXT) FROM PUBLIC;

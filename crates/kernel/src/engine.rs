@@ -1,5 +1,6 @@
 //! The engine of a process: its ports, its task types, its settings, and the one way in which it changes a task.
 
+use crate::disable::Gate;
 use crate::draft::{As, Draft, after_commit};
 use crate::faults::Fault;
 use crate::outbox::Marks;
@@ -86,6 +87,8 @@ pub struct Engine {
     pub id: Arc<str>,
     /// What was published and is not marked yet.
     pub(crate) marks: Arc<Marks>,
+    /// Which task types were disabled a moment ago.
+    pub(crate) gate: Arc<Gate>,
     /// What it says of itself.
     pub(crate) presence: Arc<Presence>,
 }
@@ -128,8 +131,15 @@ impl Engine {
     #[must_use]
     pub fn new(ports: Ports, registry: Arc<Registry>, settings: EngineSettings, role: &str) -> Self {
         let id = format!("{role}:{:012x}", ports.random.bits() & 0xffff_ffff_ffff);
-        let (settings, id) = (Arc::new(settings), id.into());
-        Self { ports, registry, settings, id, marks: Arc::default(), presence: Arc::default() }
+        Self {
+            ports,
+            registry,
+            settings: Arc::new(settings),
+            id: id.into(),
+            marks: Arc::default(),
+            gate: Arc::default(),
+            presence: Arc::default(),
+        }
     }
 
     /// A new task id.

@@ -90,7 +90,9 @@ codes! {
     UnsaidUndo = 57, "a built-in step that the engine cannot undo does not say how it is undone";
     #[allow(dead_code, reason = "found by a bound in `counterstep_kernel::declare`")]
     BadUndoCall = 58, "an undo is a plain function that returns no call";
-    NeverRequeued = 59, "`on_lost = \"requeue\"` on a type that is never run again";
+    #[allow(dead_code, reason = "found by constant evaluation in `counterstep_kernel::declare`")]
+    ImpossibleAutoDisable = 59, "an `auto_disable` policy is impossible";
+    NeverRequeued = 60, "`on_lost = \"requeue\"` on a type that is never run again";
 }
 
 impl fmt::Display for Code {

@@ -85,6 +85,7 @@ fn task(args: Args, type_name: &Ident, report: &mut Report) -> Task {
     let on_lost = keys.choice("on_lost", &[("requeue", "Requeue"), ("fail", "Fail")]);
     let cancellable = keys.flag("cancellable");
     let on_undo_failure = keys.choice("on_undo_failure", &[("stop", "Stop"), ("continue", "Continue")]);
+    let auto_disable = keys.path("auto_disable");
     keys.finish("distributed_task");
 
     // Both become a part of a subject `work.{queue}.{type}.v{n}` and of a route, where dots and blanks would split.
@@ -115,6 +116,7 @@ fn task(args: Args, type_name: &Ident, report: &mut Report) -> Task {
         on_lost: on_lost.map_or("Requeue", |choice| choice.variant),
         cancellable,
         on_undo_failure: on_undo_failure.map_or("Stop", |choice| choice.variant),
+        auto_disable,
     }
 }
 

@@ -7,6 +7,7 @@ mod report;
 
 pub use report::Report;
 
+use counterstep_kernel::disable::{TypeStep, TypeVerdict};
 use counterstep_kernel::orphans::SweepPlan;
 use counterstep_kernel::ports::{Lost, StoreError};
 use counterstep_kernel::presence::Part;
@@ -61,6 +62,8 @@ pub struct PassPlan {
     pub forget: Vec<String>,
     /// Schedules that are due, or that the program declares anew.
     pub schedules: Vec<ScheduleStep>,
+    /// Task types that failures disable, or whose probe has ended.
+    pub types: Vec<TypeStep>,
 }
 
 impl fmt::Display for PassPlan {
@@ -82,6 +85,15 @@ impl fmt::Display for PassPlan {
         }
         for step in &self.schedules {
             write_schedule(f, step)?;
+        }
+        for step in &self.types {
+            let what = match step.verdict {
+                TypeVerdict::Disabled => "disable",
+                TypeVerdict::StaysDisabled => "keep disabled for another cooldown",
+                TypeVerdict::ProbeGone => "take another probe of",
+                TypeVerdict::Enabled => "enable",
+            };
+            writeln!(f, "{what} task type {}: {}", step.row.name, step.row.reason)?;
         }
         if let Some(age) = self.unpublished {
             writeln!(f, "relay messages: the oldest has waited for {age:?}")?;
@@ -122,6 +134,9 @@ fn write_schedule(f: &mut fmt::Formatter<'_>, step: &ScheduleStep) -> fmt::Resul
             Move::PassOver { due, why: PassedOver::Missed, .. } => {
                 writeln!(f, "pass over schedule {name}: due {}, and nobody fired it in time", rfc3339(due))?;
             }
+            Move::PassOver { due, why: PassedOver::Disabled, .. } => {
+                writeln!(f, "pass over schedule {name}: due {}, and its task type is disabled", rfc3339(due))?;
+            }
             Move::PassOver { due, why: PassedOver::Overlaps, .. } => {
                 writeln!(f, "pass over schedule {name}: due {}, and its last task still runs", rfc3339(due))?;
             }
@@ -143,6 +158,7 @@ pub fn plan<'a>(engine: &'a Engine, settings: &'a ReconcilerSettings) -> BoxFutu
             recover: engine.plan_recovery_of(settings.lost.clone(), settings.limit).await?,
             sweep: engine.plan_sweep(settings.limit).await?,
             schedules: engine.plan_schedules(settings.limit).await?,
+            types: engine.plan_types().await?,
             repair: engine.plan_repair(settings.offer_after, settings.limit).await?,
             unpublished: engine.oldest_unpublished().await?.filter(|age| *age >= settings.relay_after),
             forget: engine.plan_forget().await?,
@@ -163,6 +179,7 @@ pub fn execute<'a>(
         // The only ones with a time that people watch, and quickly done.
         let scheduled = engine.run_schedules(plan.schedules).await;
         let recovered = engine.recover(plan.recover).await;
+        let switched = engine.run_types(plan.types).await;
         let swept = engine.sweep(plan.sweep).await?;
         let relayed = engine.relay(settings.relay_after, settings.limit).await?;
         let repaired = engine.repair(plan.repair, settings.offer_after).await;
@@ -171,11 +188,14 @@ pub fn execute<'a>(
             recovered.failed.into_iter().map(|(task, why)| format!("task {task}: {why}")).collect();
         failed.extend(swept.failed.into_iter().map(|(prefix, why)| format!("prefix {prefix}: {why}")));
         failed.extend(scheduled.failed.into_iter().map(|(name, why)| format!("schedule {name}: {why}")));
+        failed.extend(switched.failed.into_iter().map(|(name, why)| format!("task type {name}: {why}")));
         failed.extend(repaired.failed.into_iter().map(|(task, why)| match task {
             Some(task) => format!("task {task}: {why}"),
             None => format!("queue: {why}"),
         }));
         Ok(Report {
+            disabled: switched.disabled,
+            enabled: switched.enabled,
             offered: repaired.offered.len(),
             mended: repaired.queue,
             forgotten,

@@ -30,6 +30,10 @@ pub struct Report {
     pub passed_over: usize,
     /// Schedules that were taken over as the program declares them.
     pub declared: usize,
+    /// Task types that were disabled.
+    pub disabled: usize,
+    /// Task types that were enabled by their probe.
+    pub enabled: usize,
     /// What did not work; the next pass tries again.
     pub failed: Vec<String>,
 }
@@ -51,6 +55,9 @@ impl fmt::Display for Report {
                 ", schedules: {} fired, {} passed over, {} taken over",
                 self.fired, self.passed_over, self.declared
             )?;
+        }
+        if self.disabled + self.enabled > 0 {
+            write!(f, ", task types: {} disabled, {} enabled", self.disabled, self.enabled)?;
         }
         if self.offered > 0 {
             write!(f, ", {} tasks offered again", self.offered)?;
@@ -82,6 +89,8 @@ impl Report {
             ("deleted_objects", self.objects),
             ("fired", of(self.fired)),
             ("passed_over", of(self.passed_over)),
+            ("disabled", of(self.disabled)),
+            ("enabled", of(self.enabled)),
             ("failed", of(self.failed.len())),
         ];
         counts.into_iter().map(|(name, count)| (name.to_owned(), count)).collect()

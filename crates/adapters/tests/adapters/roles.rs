@@ -1,6 +1,6 @@
 //! The rights that `deploy/postgres/roles.sql` gives the services: enough for the work, and no more.
 
-use crate::suite::{attempts, commits, finding, idempotency, schedules, workers};
+use crate::suite::commits as suite_of_commits;
 use crate::{embedded, postgres};
 use counterstep_adapters::postgres::PostgresStore;
 use counterstep_kernel::ports::Ports;
@@ -23,24 +23,24 @@ async fn as_a_service() -> (embedded::Fixture, Ports, String) {
     (embedded, ports, service)
 }
 
-#[tokio::test]
-async fn a_service_can_do_its_work_with_the_rights_it_has() {
-    let (_folder, ports, _) = as_a_service().await;
-    commits::a_record_comes_back_as_it_was_written(&ports).await;
-    attempts::history_comes_back_in_order(&ports).await;
-    let (_folder, ports, _) = as_a_service().await;
-    attempts::an_upload_that_never_became_a_task_is_swept(&ports).await;
-    let (_folder, ports, _) = as_a_service().await;
-    finding::a_relay_takes_each_message_once_until_it_is_marked(&ports).await;
-    idempotency::an_expired_key_is_free_again(&ports).await;
-    workers::a_process_is_forgotten_where_it_was_not_seen_meanwhile(&ports).await;
-    schedules::a_schedule_changes_only_from_the_revision_that_was_read(&ports).await;
+/// Ports of a service, and what must live as long as they do.
+struct Service {
+    ports: Ports,
+    _embedded: embedded::Fixture,
 }
+
+async fn service() -> Service {
+    let (embedded, ports, _) = as_a_service().await;
+    Service { ports, _embedded: embedded }
+}
+
+// Everything that a store is for can be done with the rights of a service.
+crate::row_cases!(crate::roles::service);
 
 #[tokio::test]
 async fn a_service_can_neither_rewrite_the_audit_nor_change_the_schema() {
     let (_folder, ports, service) = as_a_service().await;
-    commits::a_record_comes_back_as_it_was_written(&ports).await;
+    suite_of_commits::a_record_comes_back_as_it_was_written(&ports).await;
     let try_it = |statement: &str| shared_postgres().run_sql(&service, statement);
     try_it("SELECT * FROM audit").unwrap();
     for statement in [

@@ -11,6 +11,7 @@ mod remote;
 mod schedules;
 mod table;
 mod tasks;
+mod types;
 mod workers;
 
 use clap::parser::ValueSource;
@@ -66,6 +67,8 @@ enum Command {
     Describe(describe::DescribeArgs),
     /// Looks at tasks, cancels them, and settles those that wait for a person, over the HTTP API
     Tasks(tasks::TasksArgs),
+    /// Looks at task types, and disables and enables them, over the HTTP API
+    Types(types::TypesArgs),
     /// Looks at schedules, makes, pauses and runs them, over the HTTP API
     Schedules(schedules::SchedulesArgs),
     /// Says which processes are there, what they run, and how long tasks wait, over the HTTP API
@@ -104,6 +107,7 @@ pub fn main(registry: Registry) -> ExitCode {
             cli.settings.policies(&registry).and_then(|set| describe::main(&registry, &set, args))
         }
         Command::Tasks(args) => tasks::main(args),
+        Command::Types(args) => types::main(args),
         Command::Schedules(args) => schedules::main(args),
         Command::Workers(args) => workers::main(args),
     };

@@ -14,6 +14,7 @@ pub(crate) mod queue;
 pub(crate) mod schedules;
 pub(crate) mod scratch;
 pub(crate) mod together;
+pub(crate) mod types;
 pub(crate) mod workers;
 
 use std::future::Future;
