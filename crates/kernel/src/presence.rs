@@ -16,6 +16,9 @@ const NAMED: usize = 100;
 /// Nobody waits longer than this for a word about itself.
 const PATIENCE: Duration = Duration::from_secs(2);
 
+/// However short a silence is to count as lost.
+const SHORTEST: Duration = Duration::from_millis(50);
+
 /// So long after it was seen last a process is still listed.
 const REMEMBERED: Duration = Duration::from_secs(24 * 3600);
 
@@ -101,7 +104,7 @@ impl Engine {
             let speaking = async {
                 self.say(WorkerChange::Seen(Box::new(self.as_it_is()))).await;
                 // A third: two words may get lost.
-                let pause = self.settings.lost_after / 3;
+                let pause = (self.settings.lost_after / 3).max(SHORTEST);
                 while let Either::Left(_) = select(self.ports.clock.sleep(pause), &mut ended).await {
                     if self.presence.speaks(number) {
                         self.say(WorkerChange::Seen(Box::new(self.as_it_is()))).await;

@@ -9,7 +9,7 @@ use crate::engine::{ChangeError, Engine};
 use crate::ports::{Due, DueTask, QueueRepair, StoreError, Unanswered};
 use crate::record::TaskRecord;
 use crate::task::Registry;
-use counterstep_contracts::{Host, QueueName, TaskId, TaskStatus};
+use counterstep_contracts::{Host, QueueName, TaskId, TaskStatus, WaitReason};
 use futures::future::BoxFuture;
 use futures::{StreamExt, stream};
 use std::collections::BTreeSet;
@@ -51,7 +51,8 @@ pub fn is_unanswered(record: &TaskRecord, after: Duration) -> bool {
     let (task, now) = (&record.task, record.now);
     let offered = match task.status {
         TaskStatus::Submitted | TaskStatus::Dispatched => true,
-        TaskStatus::Waiting => task.due_at.is_some(),
+        // A message would bring it to a host of the wrong version once more.
+        TaskStatus::Waiting => task.due_at.is_some() && task.waiting != Some(WaitReason::Version),
         TaskStatus::Compensating => true,
         TaskStatus::Running
         | TaskStatus::Completed
@@ -63,7 +64,7 @@ pub fn is_unanswered(record: &TaskRecord, after: Duration) -> bool {
     };
     let waits = matches!(task.status, TaskStatus::Waiting | TaskStatus::Compensating);
     let due = !waits || task.due_at.is_none_or(|due| now.0 >= due.later(after).0);
-    let pause = task.due_at.map_or(after, |due| task.updated_at.after(due).clamp(after, after * AT_MOST));
+    let pause = task.due_at.map_or(after, |due| task.updated_at.after(due).clamp(after, after.saturating_mul(AT_MOST)));
     offered && due && task.lease_owner.is_none() && now.after(task.updated_at) >= pause
 }
 
@@ -80,7 +81,7 @@ impl Engine {
                 Err(error) => return Ok(RepairPlan { silent: Some(error.to_string()), ..RepairPlan::default() }),
             };
             let known = self.registry.known();
-            let which = Unanswered { queues, known, for_at_least: after, at_most: after * AT_MOST };
+            let which = Unanswered { queues, known, for_at_least: after, at_most: after.saturating_mul(AT_MOST) };
             let offer = self.ports.store.due(&Due::Unanswered(which), limit).await?;
             Ok(RepairPlan { queue, silent: None, offer })
         })

@@ -68,7 +68,7 @@ const UNANSWERED: &str = "SELECT d.id, d.task_type, d.version, d.status
       UNION ALL
       (SELECT updated_at, id, task_type, version, status FROM tasks
        WHERE lease_owner IS NULL AND due_at IS NOT NULL AND status IN ('waiting', 'compensating')
-         AND queue = q.queue AND due_at <= now() - ?
+         AND waiting IS DISTINCT FROM 'version' AND queue = q.queue AND due_at <= now() - ?
          AND updated_at <= now() - least(greatest(updated_at - due_at, ?), ?)
          AND task_type || '/' || version || '/' || definition_hash = ANY(?)
        ORDER BY updated_at LIMIT ?)) d

@@ -20,7 +20,7 @@ const UNCLAIMED: &str =
 
 const DUE: &str = "SELECT updated_at AS since, id, task_type, version, status FROM tasks INDEXED BY tasks_due
     WHERE lease_owner IS NULL AND due_at IS NOT NULL AND status IN ('waiting', 'compensating')
-      AND queue = ?1 AND due_at <= ?2 - ?3 AND updated_at <= ?2 - min(max(updated_at - due_at, ?3), ?4)
+      AND waiting IS NOT 'version' AND queue = ?1 AND due_at <= ?2 - ?3 AND updated_at <= ?2 - min(max(updated_at - due_at, ?3), ?4)
       AND task_type || '/' || version || '/' || definition_hash IN (SELECT value FROM json_each(?5))
     ORDER BY updated_at LIMIT ?6";
 

@@ -116,7 +116,8 @@ async fn of_several_parts_of_one_process_one_word_says_all() {
     let both = |worker: &WorkerView| worker.concurrency == 20 && worker.queues.contains(&"plain.api".to_owned());
     seen(&site, &engine.id, "it says both", both).await;
     stop.cancel(counterstep_kernel::CancelReason::Shutdown);
-    (worker.await.expect("it stops"), api.await.expect("it stops"));
+    worker.await.expect("it stops");
+    api.await.expect("it stops");
     seen(&site, &engine.id, "it stops", |worker| worker.state == WorkerState::Stopped).await;
 }
 

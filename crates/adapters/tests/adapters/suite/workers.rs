@@ -170,6 +170,10 @@ pub(crate) async fn what_nobody_came_for_is_found(ports: &Ports) {
     // These wait, or somebody has them, or they are of no concern here.
     task(store, TaskStatus::Waiting, "files", Some(MINUTE)).await;
     task(store, TaskStatus::Waiting, "files", None).await;
+    let mut version =
+        submit(TaskRow { status: TaskStatus::Waiting, waiting: Some(WaitReason::Version), ..row(new_task()) });
+    write_of(&mut version).due = Time::In(Duration::ZERO);
+    commit(store, NEW, &version).await.unwrap();
     task(store, TaskStatus::Dispatched, "elsewhere", None).await;
     task(store, TaskStatus::DeadLettered, "files", None).await;
     claimed(store, MINUTE).await;
@@ -185,7 +189,8 @@ pub(crate) async fn what_nobody_came_for_is_found(ports: &Ports) {
 
     let mut expected = [&dispatched, &submitted, &waiting, &undo, &due_undo].map(|record| record.task.id);
     let mut found = unanswered(store, Duration::ZERO, MINUTE).await;
-    (found.sort_unstable(), expected.sort_unstable());
+    found.sort_unstable();
+    expected.sort_unstable();
     assert_eq!(found, expected);
     for task in found {
         let record = load(store, task).await;
