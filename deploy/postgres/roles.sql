@@ -5,7 +5,7 @@
 --     psql --set ON_ERROR_STOP=1 --file roles.sql DATABASE
 --
 -- counterstep_service: api, worker, reconciler. No right to change the schema, and none to change or delete what the audit
--- says. counterstep_operator: reads.
+-- says. counterstep_operator: reads, which is what `counterstep audit` needs.
 
 BEGIN;
 

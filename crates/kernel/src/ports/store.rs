@@ -2,6 +2,7 @@
 
 use super::finding::{Due, DueTask, InFlight, TaskLine, TaskQuery};
 use super::schedules::{ScheduleChange, ScheduleQuery, Schedules};
+use super::sealed::{AuditHead, SealedEntry, SealedPage};
 use super::types::{FailureQuery, TypeRow, TypeRows};
 use super::workers::{Gauges, WorkerChange, Workers};
 use crate::poison::PoisonRow;
@@ -183,7 +184,7 @@ pub struct Unread {
     pub held: String,
 }
 
-/// The durable truth. Twenty methods, each atomic.
+/// The durable truth. Twenty-two methods, each atomic.
 #[async_trait]
 pub trait Store: Send + Sync + Debug {
     /// A task with its steps; `None`: there is none.
@@ -222,6 +223,13 @@ pub trait Store: Send + Sync + Debug {
 
     /// Audit entries and attempts of a task.
     async fn history(&self, task: TaskId) -> Result<History, StoreError>;
+
+    /// A page of audit entries as they lie in their rows, in the order of task and place, each with what its task's row
+    /// says of them in the same moment. Also entries of tasks that are not there, and what no other method could read.
+    async fn sealed(&self, page: &SealedPage) -> Result<Vec<SealedEntry>, StoreError>;
+
+    /// A page of what tasks' rows say of their audit, by task.
+    async fn heads(&self, page: &SealedPage) -> Result<Vec<AuditHead>, StoreError>;
 
     /// Takes or marks messages, or keeps poison. Only a take returns any.
     async fn outbox(&self, op: OutboxOp) -> Result<Vec<OutboxRow>, StoreError>;
