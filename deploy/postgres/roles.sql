@@ -35,13 +35,14 @@ REVOKE ALL ON ALL TABLES IN SCHEMA public FROM counterstep_service, counterstep_
 GRANT SELECT, INSERT, UPDATE ON tasks, steps, attempts, outbox TO counterstep_service;
 -- The key of a request that came to nothing is free again.
 GRANT SELECT, INSERT, UPDATE, DELETE ON idempotency TO counterstep_service;
-GRANT SELECT, INSERT, UPDATE, DELETE ON schedules TO counterstep_service;
+-- Schedules are deleted by people, and processes are forgotten a day after they were seen last.
+GRANT SELECT, INSERT, UPDATE, DELETE ON schedules, workers TO counterstep_service;
 GRANT SELECT, INSERT, UPDATE ON task_types TO counterstep_service;
 -- What was written there stays.
 GRANT SELECT, INSERT ON audit, poison TO counterstep_service;
 -- Whether the schema fits the program is looked up when it starts.
 GRANT SELECT ON __diesel_schema_migrations TO counterstep_service;
-GRANT SELECT ON tasks, steps, attempts, outbox, idempotency, schedules, task_types, audit, poison,
+GRANT SELECT ON tasks, steps, attempts, outbox, idempotency, schedules, task_types, workers, audit, poison,
     __diesel_schema_migrations
     TO counterstep_operator;
 -- By default everybody may call a function; this one only ever fails.

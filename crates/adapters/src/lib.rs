@@ -36,3 +36,5 @@ pub mod system;
 mod this_machine;
 #[cfg(feature = "tls")]
 pub mod tls;
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+mod worker_columns;

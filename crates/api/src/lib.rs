@@ -7,6 +7,7 @@ mod body;
 pub mod cli;
 mod cursor;
 mod form;
+mod gauges;
 mod headers;
 mod intake;
 mod json;

@@ -31,6 +31,8 @@ pub struct ApiSettings {
     /// After this `?wait` looks again at a task whose rest nobody has announced, and then less and less often: another
     /// process may run it.
     pub wait_poll: Duration,
+    /// What `/metrics` shows may be so old: scrapes in between ask the database nothing.
+    pub gauges_for: Duration,
     /// On shutdown, requests under way may go on for so long.
     pub drain: Duration,
     /// Threads that serve requests; at least 1.
@@ -50,6 +52,7 @@ impl Default for ApiSettings {
             keep_alive: Duration::from_secs(75),
             body_silence: Duration::from_secs(30),
             wait_poll: Duration::from_millis(250),
+            gauges_for: Duration::from_secs(5),
             drain: Duration::from_secs(10),
             workers: std::thread::available_parallelism().map_or(1, usize::from),
         }

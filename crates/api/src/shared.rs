@@ -1,5 +1,6 @@
 //! What every request of a server shares. Must not hold anything of a single request.
 
+use crate::gauges::Gauges;
 use crate::problem::Refused;
 use crate::settings::ApiSettings;
 use crate::waiting::Waiting;
@@ -16,6 +17,7 @@ pub(crate) struct Api {
     pub(crate) settings: ApiSettings,
     pub(crate) shutdown: CancelToken,
     pub(crate) waiting: Waiting,
+    pub(crate) gauges: Gauges,
     runtime: Handle,
     work: TaskTracker,
 }
@@ -24,7 +26,8 @@ impl Api {
     /// On the runtime of the caller.
     pub(crate) fn new(engine: Engine, settings: ApiSettings, shutdown: CancelToken) -> Self {
         let waiting = Waiting::start(engine.ports.signals.as_ref());
-        Self { engine, settings, shutdown, waiting, runtime: Handle::current(), work: TaskTracker::new() }
+        let (gauges, runtime, work) = (Gauges::default(), Handle::current(), TaskTracker::new());
+        Self { engine, settings, shutdown, waiting, gauges, runtime, work }
     }
 
     /// Whose requests these are.

@@ -5,7 +5,7 @@ use counterstep_contracts::http::{AttemptView, AuditTrail, AuditView, FailureVie
 use counterstep_contracts::http::{StepProgress, TaskView};
 use counterstep_contracts::operator::DeadLetter;
 use counterstep_contracts::schedule::ScheduleView;
-use counterstep_contracts::{AttemptProgress, StepNo, StepStatus};
+use counterstep_contracts::{AttemptProgress, StepNo, StepStatus, TaskStatus};
 use counterstep_kernel::ports::{ScheduleRow, TaskLine, TypeRow};
 use counterstep_kernel::record::{AttemptRow, AuditRow, DbTime, Failure, History, TaskRecord};
 use counterstep_kernel::times::rfc3339;
@@ -16,13 +16,15 @@ pub(crate) fn task(record: TaskRecord, mut said: BTreeMap<String, AttemptProgres
     let TaskRecord { task, steps, now: _ } = record;
     let is_done = |status: StepStatus| matches!(status, StepStatus::Completed | StepStatus::Skipped);
     let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+    // One that was offered twice keeps a time there, too, which is the repair's own.
+    let waits = matches!(task.status, TaskStatus::Waiting | TaskStatus::Compensating);
     TaskView {
         task_id: task.id,
         task_type: task.task_type,
         version: task.version,
         status: task.status,
         waiting_for: task.waiting,
-        due_at: task.due_at.map(rfc3339),
+        due_at: task.due_at.filter(|_| waits).map(rfc3339),
         cancel_requested: task.cancel_requested_at.is_some(),
         residue: task.residue,
         revision: task.rev.0,

@@ -34,3 +34,5 @@ mod stopping;
 mod types;
 #[path = "api/uploads.rs"]
 mod uploads;
+#[path = "api/workers.rs"]
+mod workers;

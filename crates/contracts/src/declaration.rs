@@ -42,6 +42,16 @@ text_enum!(
 );
 
 text_enum!(
+    /// What happens to a task when the host that ran it forward is lost.
+    OnLost {
+        /// Another host runs the step in doubt again, up to `max_recoveries` times in a row.
+        Requeue = "requeue",
+        /// It is undone at once: its steps must not run twice unasked.
+        Fail = "fail",
+    }
+);
+
+text_enum!(
     /// Who wrote the step's code.
     StepKind {
         /// The declaration's author, as an async function.
@@ -194,6 +204,8 @@ pub struct TaskDecl {
     pub lease: Option<Duration>,
     /// Take-backs of a lost task, without progress between them, before it is undone instead.
     pub max_recoveries: u32,
+    /// What a host that is lost going forward leads to. An undo is always gone on with.
+    pub on_lost: OnLost,
     /// Whether a client may cancel it.
     pub cancellable: bool,
     /// What an undo that gave up leads to.

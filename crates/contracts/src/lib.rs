@@ -18,10 +18,11 @@ pub mod progress;
 pub mod retry;
 pub mod schedule;
 pub mod state;
+pub mod workers;
 
 pub use breaker::BreakerPolicy;
 pub use declaration::{
-    FallbackDecl, Host, OnExhausted, OnUndoFailure, StepDecl, StepKind, TaskDecl, UndoDecl, WaitDecl,
+    FallbackDecl, Host, OnExhausted, OnLost, OnUndoFailure, StepDecl, StepKind, TaskDecl, UndoDecl, WaitDecl,
 };
 pub use disable::AutoDisable;
 pub use event::{CloudEvent, StatusChange, StepChange, TaskEvent};

@@ -4,6 +4,7 @@
 use crate::http::FailureView;
 use crate::ids::{Attempt, StepNo, TaskId};
 use crate::state::{Direction, StepStatus, TaskStatus, WaitReason};
+use crate::workers::WorkerState;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -50,6 +51,31 @@ pub struct RetryRequest {
     /// Who; the audit says `operator:{actor}`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub actor: Option<String>,
+}
+
+/// Body of `POST /api/tasks/{id}/recoveries`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RecoveriesRequest {
+    /// How many hosts count as lost in a row from now on; 0 to `max_recoveries` of the task's type.
+    pub recovery_attempts: u32,
+    /// Why, for the audit.
+    pub note: String,
+    /// Who; the audit says `operator:{actor}`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub actor: Option<String>,
+}
+
+/// Answer to it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RecoveriesAnswer {
+    /// Which task.
+    pub task_id: TaskId,
+    /// Its state; the same as before.
+    pub status: TaskStatus,
+    /// What counts now.
+    pub recovery_attempts: u32,
+    /// What its type allows (`max_recoveries`).
+    pub allowed: u32,
 }
 
 /// Answer to a resolve or a retry.
@@ -167,6 +193,9 @@ pub struct WhyReason {
     /// Who holds the lease.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<String>,
+    /// What has become of that process, where it has said anything of itself. Its lease alone decides.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub owner_state: Option<WorkerState>,
     /// The queue on which it was offered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<String>,

@@ -70,6 +70,8 @@ problem_codes! {
     BeingUndone = "being-undone", 409, "The task is already being undone";
     /// Cancel: a person settled it.
     AlreadyResolved = "already-resolved", 409, "The task has been resolved by an operator";
+    /// Recoveries: the task has ended.
+    AlreadyEnded = "already-ended", 409, "The task has ended";
     /// Cancel: it waits for a person.
     Parked = "parked", 409, "The task is parked for an operator";
     /// Cancel: its type does not allow it.

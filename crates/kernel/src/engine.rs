@@ -6,6 +6,7 @@ use crate::faults::Fault;
 use crate::outbox::Marks;
 use crate::policies::Policies;
 use crate::ports::{CommitError, Ports, StoreError};
+use crate::presence::Presence;
 use crate::record::TaskRecord;
 use crate::saga::Illegal;
 use crate::sql::SqlRefused;
@@ -41,6 +42,12 @@ pub struct EngineSettings {
     pub idempotency_ttl: Duration,
     /// Whether every change is told to other services, too: one more outbox row a change.
     pub events: bool,
+    /// Not seen by the database for so long, this process is listed as lost. It says a word three times as often.
+    pub lost_after: Duration,
+    /// The name of the machine.
+    pub machine: String,
+    /// The version of the program.
+    pub program: String,
     /// The retry policies and breakers in effect.
     pub policies: Arc<Policies>,
     /// Planted faults.
@@ -58,6 +65,9 @@ impl Default for EngineSettings {
             drain: Duration::from_secs(10),
             idempotency_ttl: Duration::from_secs(24 * 3600),
             events: false,
+            lost_after: Duration::from_secs(45),
+            machine: "unnamed".to_owned(),
+            program: env!("CARGO_PKG_VERSION").to_owned(),
             policies: Arc::default(),
             faults: Vec::new(),
         }
@@ -79,6 +89,8 @@ pub struct Engine {
     pub(crate) marks: Arc<Marks>,
     /// Which task types were disabled a moment ago.
     pub(crate) gate: Arc<Gate>,
+    /// What it says of itself.
+    pub(crate) presence: Arc<Presence>,
 }
 
 /// A change did not happen.
@@ -126,6 +138,7 @@ impl Engine {
             id: id.into(),
             marks: Arc::default(),
             gate: Arc::default(),
+            presence: Arc::default(),
         }
     }
 

@@ -4,6 +4,7 @@
 use crate::cancel::CancelToken;
 use crate::engine::Engine;
 use crate::ports::{Delivery, DeliveryTag, Due, OutboxOp, Poison, PoisonRow, Settle};
+use crate::presence::Part;
 use crate::task::Registry;
 use crate::turn::{TurnEnd, turn};
 use counterstep_contracts::{Host, QueueName, TaskId};
@@ -47,20 +48,26 @@ pub type Spawn = Arc<dyn Fn(BoxFuture<'static, ()>) + Send + Sync>;
 /// Takes tasks until `shutdown`, then waits for those it has.
 pub fn serve(engine: Engine, settings: HostSettings, shutdown: CancelToken, spawn: Spawn) -> BoxFuture<'static, ()> {
     Box::pin(async move {
-        let slots = Arc::new(Semaphore::new(settings.concurrency));
-        let taking = async {
-            futures::join!(
-                take_deliveries(&engine, &settings, &slots, &shutdown, &spawn),
-                take_due(&engine, &settings, &slots, &shutdown, &spawn),
-                mark_published(&engine, &shutdown)
-            );
-        };
-        // The loops end by themselves on shutdown; a fetch in flight is given up, its messages come again.
-        taking.await;
-        let all = u32::try_from(settings.concurrency).unwrap_or(u32::MAX);
-        let _all = slots.acquire_many(all).await;
-        engine.flush_marks().await;
+        let part = Part { queues: settings.queues.clone(), concurrency: settings.concurrency };
+        let serving = Box::pin(take(&engine, &settings, &shutdown, &spawn));
+        engine.present(part, serving).await;
     })
+}
+
+async fn take(engine: &Engine, settings: &HostSettings, shutdown: &CancelToken, spawn: &Spawn) {
+    let slots = Arc::new(Semaphore::new(settings.concurrency));
+    let taking = async {
+        futures::join!(
+            take_deliveries(engine, settings, &slots, shutdown, spawn),
+            take_due(engine, settings, &slots, shutdown, spawn),
+            mark_published(engine, shutdown)
+        );
+    };
+    // The loops end by themselves on shutdown; a fetch in flight is given up, its messages come again.
+    taking.await;
+    let all = u32::try_from(settings.concurrency).unwrap_or(u32::MAX);
+    let _all = slots.acquire_many(all).await;
+    engine.flush_marks().await;
 }
 
 /// Sees to it that no mark waits for the next ones for long.
@@ -121,6 +128,7 @@ async fn run_delivery(
         Ok(message) => message.task,
         Err(poison) => return bury(&engine, &tag, queue, poison).await,
     };
+    let runs = engine.runs(task);
     let running = Box::pin(turn(&engine, host, task, &shutdown));
     let progress = Box::pin(async {
         loop {
@@ -134,6 +142,7 @@ async fn run_delivery(
         Either::Left((end, _)) => end,
         Either::Right((never, _)) => never,
     };
+    drop(runs);
     tracing::debug!(%task, ?end, "turn ended");
     let settle = match end {
         TurnEnd::Rests(_) | TurnEnd::GivenBack | TurnEnd::NotNow | TurnEnd::Gone | TurnEnd::Lost => Settle::Ack,
@@ -206,6 +215,7 @@ async fn take_due(
 }
 
 async fn run_due(engine: Engine, host: Host, task: TaskId, shutdown: CancelToken, permit: OwnedSemaphorePermit) {
+    let _runs = engine.runs(task);
     let end = turn(&engine, host, task, &shutdown).await;
     tracing::debug!(%task, ?end, "turn of a due task ended");
     drop(permit);

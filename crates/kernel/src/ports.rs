@@ -11,9 +11,10 @@ mod schedules;
 mod sealed;
 mod store;
 mod types;
+mod workers;
 
 pub use crate::poison::{POISON_KEPT, Poison, PoisonRow};
-pub use finding::{Due, DueTask, InFlight, KnownType, Lost, TaskLine, TaskQuery};
+pub use finding::{Due, DueTask, InFlight, KnownType, Lost, TaskLine, TaskQuery, Unanswered};
 pub use hints::{HintError, Hints};
 pub use locks::{Acquired, LockError, LockTag, Locks};
 pub use outside::{Method, NoServices, Outside, OutsideAnswer, OutsideError, OutsideRequest};
@@ -24,6 +25,7 @@ pub use store::{
     Store, StoreError, Unread,
 };
 pub use types::{Disabled, FailureQuery, TypeRow, TypeRows};
+pub use workers::{Gauges, Passed, TaskCount, WORKERS_READ, WorkerChange, WorkerRow, WorkerSeen, Workers};
 
 use crate::record::DbTime;
 use crate::scratch::{ScratchFile, ScratchPlace};
@@ -72,6 +74,15 @@ pub enum Settle {
     Term(String),
 }
 
+/// What to do about what a queue's server has lost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum QueueRepair {
+    /// Say it.
+    Look,
+    /// Make it again, and say it.
+    Mend,
+}
+
 /// Wakes hosts up. A lost message only delays; a repeated one finds a task that is leased or at rest.
 #[async_trait]
 pub trait Queue: Send + Sync + Debug {
@@ -90,6 +101,12 @@ pub trait Queue: Send + Sync + Debug {
 
     /// Settles a delivery. A delivery that is not the last one of its message any more: success.
     async fn settle(&self, tag: &DeliveryTag, settle: Settle) -> Result<(), QueueError>;
+
+    /// What is missing on the server for these queues, in words; mended, where that is asked for.
+    async fn repair(&self, queues: &[QueueName], repair: QueueRepair) -> Result<Vec<String>, QueueError> {
+        let _ = (queues, repair);
+        Ok(Vec::new())
+    }
 
     /// Whether it answers: for a readiness check.
     async fn check(&self) -> Result<(), QueueError> {

@@ -91,7 +91,8 @@ pub struct TaskRow {
     pub lease_owner: Option<String>,
     /// Until when; set exactly while there is an owner.
     pub lease_expires_at: Option<DbTime>,
-    /// When a waiting task, or a compensating one between two undo attempts, goes on.
+    /// When a waiting task, or a compensating one between two undo attempts, goes on. Of one that was offered and that
+    /// nobody came for: when it was offered again for the first time.
     pub due_at: Option<DbTime>,
     /// After this no forward step starts.
     pub deadline_at: Option<DbTime>,

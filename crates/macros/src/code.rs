@@ -92,6 +92,7 @@ codes! {
     BadUndoCall = 58, "an undo is a plain function that returns no call";
     #[allow(dead_code, reason = "found by constant evaluation in `counterstep_kernel::declare`")]
     ImpossibleAutoDisable = 59, "an `auto_disable` policy is impossible";
+    NeverRequeued = 60, "`on_lost = \"requeue\"` on a type that is never run again";
 }
 
 impl fmt::Display for Code {

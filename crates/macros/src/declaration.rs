@@ -36,6 +36,8 @@ pub(crate) struct Task {
     pub(crate) timeout: Option<u64>,
     pub(crate) lease: Option<u64>,
     pub(crate) max_recoveries: u32,
+    /// A variant of `OnLost`.
+    pub(crate) on_lost: &'static str,
     pub(crate) cancellable: bool,
     /// A variant of `OnUndoFailure`.
     pub(crate) on_undo_failure: &'static str,

@@ -82,6 +82,7 @@ fn task(args: Args, type_name: &Ident, report: &mut Report) -> Task {
     let timeout = keys.duration("timeout");
     let lease = keys.duration("lease");
     let max_recoveries = keys.number("max_recoveries", 0).unwrap_or(3);
+    let on_lost = keys.choice("on_lost", &[("requeue", "Requeue"), ("fail", "Fail")]);
     let cancellable = keys.flag("cancellable");
     let on_undo_failure = keys.choice("on_undo_failure", &[("stop", "Stop"), ("continue", "Continue")]);
     let auto_disable = keys.path("auto_disable");
@@ -99,6 +100,11 @@ fn task(args: Args, type_name: &Ident, report: &mut Report) -> Task {
             report.add(Code::BadName, text, message);
         }
     }
+    if let Some(asked) = on_lost.as_ref().filter(|asked| asked.variant == "Requeue" && max_recoveries == 0) {
+        let message = "`on_lost = \"requeue\"` has the task run again, and `max_recoveries = 0` allows no run after a lost \
+                       host; expected at least 1 recovery; raise `max_recoveries`, or say `on_lost = \"fail\"`";
+        report.add(Code::NeverRequeued, &asked.literal, message);
+    }
     let name = name.map_or_else(|| type_name.to_string(), |name| name.value());
     Task {
         queue: queue.map_or_else(|| kebab_case(&name), |queue| queue.value()),
@@ -107,6 +113,7 @@ fn task(args: Args, type_name: &Ident, report: &mut Report) -> Task {
         timeout,
         lease,
         max_recoveries,
+        on_lost: on_lost.map_or("Requeue", |choice| choice.variant),
         cancellable,
         on_undo_failure: on_undo_failure.map_or("Stop", |choice| choice.variant),
         auto_disable,

@@ -25,6 +25,9 @@ pub struct ReconcilerArgs {
     /// Take back tasks of this type only, by its declared name
     #[arg(long, value_name = "TYPE")]
     pub only: Option<String>,
+    /// Offer a task again that nobody has come for in so long, as 60s [default: 60s]
+    #[arg(long, value_name = "TIME", env = "COUNTERSTEP_OFFER_AFTER")]
+    pub offer_after: Option<String>,
     /// Print what one pass would do, and do nothing
     #[arg(long)]
     pub dry_run: bool,
@@ -47,6 +50,9 @@ pub fn main(registry: Registry, settings: &SettingsArgs, args: &ReconcilerArgs) 
     }
     if let Some(age) = &args.stale_after {
         reconciler.lost.stale_after = duration("stale_after", age)?;
+    }
+    if let Some(after) = &args.offer_after {
+        reconciler.offer_after = duration("offer_after", after)?;
     }
     if let Some(name) = &args.only {
         if registry.iter().all(|known| known.decl.name != name) {

@@ -1,13 +1,18 @@
-//! The reconciler: takes back what lost hosts held, relays what was not published, sweeps what no row references, and
-//! submits what schedules say.
+//! The reconciler: takes back what lost hosts held, relays what was not published, offers again what nobody came for,
+//! sweeps what no row references, and submits what schedules say.
 //! Each is a plan and its execution in the kernel; this decides how often, how much, and what to report.
 
 pub mod cli;
+mod report;
+
+pub use report::Report;
 
 use counterstep_kernel::disable::{TypeStep, TypeVerdict};
 use counterstep_kernel::orphans::SweepPlan;
 use counterstep_kernel::ports::{Lost, StoreError};
+use counterstep_kernel::presence::Part;
 use counterstep_kernel::recovery::Recover;
+use counterstep_kernel::repair::RepairPlan;
 use counterstep_kernel::schedule::{Move, PassedOver, ScheduleStep};
 use counterstep_kernel::times::rfc3339;
 use counterstep_kernel::{CancelToken, Engine};
@@ -24,6 +29,8 @@ pub struct ReconcilerSettings {
     pub lost: Lost,
     /// A message that nobody has published for this long is relayed.
     pub relay_after: Duration,
+    /// A task that was offered, or is due, and that nobody has come for in so long is offered again.
+    pub offer_after: Duration,
     /// Time between passes.
     pub every: Duration,
 }
@@ -34,6 +41,7 @@ impl Default for ReconcilerSettings {
             limit: 1_000,
             lost: Lost::default(),
             relay_after: Duration::from_secs(2),
+            offer_after: Duration::from_secs(60),
             every: Duration::from_secs(30),
         }
     }
@@ -46,67 +54,16 @@ pub struct PassPlan {
     pub recover: Vec<Recover>,
     /// Overdue intents.
     pub sweep: SweepPlan,
+    /// What nobody came for, and what the queue has lost.
+    pub repair: RepairPlan,
+    /// Since when the oldest message waits to be relayed, where it waits for long enough.
+    pub unpublished: Option<Duration>,
+    /// Processes that were not seen for a day.
+    pub forget: Vec<String>,
     /// Schedules that are due, or that the program declares anew.
     pub schedules: Vec<ScheduleStep>,
     /// Task types that failures disable, or whose probe has ended.
     pub types: Vec<TypeStep>,
-}
-
-/// What a pass did.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Report {
-    /// Tasks taken back from lost hosts.
-    pub taken_back: usize,
-    /// Lost tasks of types that this process does not know.
-    pub unknown: usize,
-    /// Lost tasks that cannot be read: parked for a person.
-    pub quarantined: usize,
-    /// Messages relayed.
-    pub relayed: u64,
-    /// Prefixes of attempts that were swept.
-    pub prefixes: u64,
-    /// Orphaned objects that were deleted.
-    pub objects: u64,
-    /// Due times of schedules that fired: a task each.
-    pub fired: usize,
-    /// Times that a schedule passed over what was due.
-    pub passed_over: usize,
-    /// Schedules that were taken over as the program declares them.
-    pub declared: usize,
-    /// Task types that were disabled.
-    pub disabled: usize,
-    /// Task types that were enabled by their probe.
-    pub enabled: usize,
-    /// What did not work; the next pass tries again.
-    pub failed: Vec<String>,
-}
-
-impl fmt::Display for Report {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{} tasks taken back, {} messages relayed, {} orphans deleted under {} prefixes, {} failures",
-            self.taken_back,
-            self.relayed,
-            self.objects,
-            self.prefixes,
-            self.failed.len()
-        )?;
-        if self.fired + self.passed_over + self.declared > 0 {
-            write!(
-                f,
-                ", schedules: {} fired, {} passed over, {} taken over",
-                self.fired, self.passed_over, self.declared
-            )?;
-        }
-        if self.disabled + self.enabled > 0 {
-            write!(f, ", task types: {} disabled, {} enabled", self.disabled, self.enabled)?;
-        }
-        if self.quarantined > 0 {
-            write!(f, ", {} unreadable tasks parked", self.quarantined)?;
-        }
-        Ok(())
-    }
 }
 
 impl fmt::Display for PassPlan {
@@ -137,6 +94,21 @@ impl fmt::Display for PassPlan {
                 TypeVerdict::Enabled => "enable",
             };
             writeln!(f, "{what} task type {}: {}", step.row.name, step.row.reason)?;
+        }
+        if let Some(age) = self.unpublished {
+            writeln!(f, "relay messages: the oldest has waited for {age:?}")?;
+        }
+        for missing in &self.repair.queue {
+            writeln!(f, "make again {missing}: the queue's server does not have it")?;
+        }
+        if let Some(why) = &self.repair.silent {
+            writeln!(f, "leave tasks that nobody came for: {why}")?;
+        }
+        for task in &self.repair.offer {
+            writeln!(f, "offer task {} again: it is {}, and nobody came for it", task.task, task.status)?;
+        }
+        for worker in &self.forget {
+            writeln!(f, "forget process {worker}: it was not seen for a day")?;
         }
         if *self == Self::default() {
             writeln!(f, "nothing to do")?;
@@ -187,11 +159,14 @@ pub fn plan<'a>(engine: &'a Engine, settings: &'a ReconcilerSettings) -> BoxFutu
             sweep: engine.plan_sweep(settings.limit).await?,
             schedules: engine.plan_schedules(settings.limit).await?,
             types: engine.plan_types().await?,
+            repair: engine.plan_repair(settings.offer_after, settings.limit).await?,
+            unpublished: engine.oldest_unpublished().await?.filter(|age| *age >= settings.relay_after),
+            forget: engine.plan_forget().await?,
         })
     })
 }
 
-/// Executes a plan, and relays left-over messages.
+/// Executes a plan, and relays left-over messages, whether or not any were seen while planning.
 ///
 /// # Errors
 /// When the store does not answer.
@@ -207,14 +182,23 @@ pub fn execute<'a>(
         let switched = engine.run_types(plan.types).await;
         let swept = engine.sweep(plan.sweep).await?;
         let relayed = engine.relay(settings.relay_after, settings.limit).await?;
+        let repaired = engine.repair(plan.repair, settings.offer_after).await;
+        let forgotten = engine.forget(plan.forget).await?;
         let mut failed: Vec<String> =
             recovered.failed.into_iter().map(|(task, why)| format!("task {task}: {why}")).collect();
         failed.extend(swept.failed.into_iter().map(|(prefix, why)| format!("prefix {prefix}: {why}")));
         failed.extend(scheduled.failed.into_iter().map(|(name, why)| format!("schedule {name}: {why}")));
         failed.extend(switched.failed.into_iter().map(|(name, why)| format!("task type {name}: {why}")));
+        failed.extend(repaired.failed.into_iter().map(|(task, why)| match task {
+            Some(task) => format!("task {task}: {why}"),
+            None => format!("queue: {why}"),
+        }));
         Ok(Report {
             disabled: switched.disabled,
             enabled: switched.enabled,
+            offered: repaired.offered.len(),
+            mended: repaired.queue,
+            forgotten,
             fired: scheduled.fired.len(),
             passed_over: scheduled.passed_over,
             declared: scheduled.declared,
@@ -243,18 +227,27 @@ pub fn pass<'a>(engine: &'a Engine, settings: &'a ReconcilerSettings) -> BoxFutu
 /// Passes until `shutdown`. A pass that fails is logged, and the next one tries again.
 pub fn serve(engine: Engine, settings: ReconcilerSettings, shutdown: CancelToken) -> BoxFuture<'static, ()> {
     Box::pin(async move {
-        tracing::info!(reconciler = %engine.id, every = ?settings.every, "reconciler started");
-        loop {
-            match pass(&engine, &settings).await {
-                Ok(report) if report == Report::default() => tracing::debug!("pass: nothing to do"),
-                Ok(report) => tracing::info!(%report, "pass"),
-                Err(error) => tracing::error!(%error, "a pass failed"),
-            }
-            tokio::select! {
-                () = engine.ports.clock.sleep(settings.every) => {}
-                _ = shutdown.cancelled() => break,
-            }
-        }
-        tracing::info!(reconciler = %engine.id, "reconciler stopped");
+        let passing = Box::pin(passes(&engine, &settings, &shutdown));
+        engine.present(Part::default(), passing).await;
     })
+}
+
+async fn passes(engine: &Engine, settings: &ReconcilerSettings, shutdown: &CancelToken) {
+    tracing::info!(reconciler = %engine.id, every = ?settings.every, "reconciler started");
+    loop {
+        let passed = pass(engine, settings).await;
+        if let Ok(report) = &passed {
+            engine.passed(report.counts());
+        }
+        match passed {
+            Ok(report) if report == Report::default() => tracing::debug!("pass: nothing to do"),
+            Ok(report) => tracing::info!(%report, "pass"),
+            Err(error) => tracing::error!(%error, "a pass failed"),
+        }
+        tokio::select! {
+            () = engine.ports.clock.sleep(settings.every) => {}
+            _ = shutdown.cancelled() => break,
+        }
+    }
+    tracing::info!(reconciler = %engine.id, "reconciler stopped");
 }

@@ -3,12 +3,14 @@
 
 use counterstep_contracts::TaskStatus;
 use counterstep_contracts::operator::{DeployCheck, Why, WhyCode};
+use counterstep_contracts::workers::{WorkerState, WorkersView};
 use counterstep_tests::api::Api;
 use counterstep_tests::command::{Ended, run};
 use counterstep_tests::place::Place;
 use counterstep_tests::rows::Rows;
 use counterstep_tests::sample::Sample;
 use counterstep_tests::services::{self, QUICK};
+use counterstep_tests::wait::{SOON, until};
 use diesel::connection::SimpleConnection;
 use diesel::{Connection, SqliteConnection};
 use serde_json::from_str;
@@ -75,4 +77,34 @@ async fn a_task_whose_undo_gave_up_is_listed_explained_retried_and_settled() {
     let known = Rows::of(&place).await.task(task).await;
     known.assert_sound();
     assert!(known.history.audit.iter().any(|row| row.entry.actor == "operator:kim"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn workers_lists_the_processes_and_what_waits_and_lost_hosts_are_counted_anew() {
+    let place = Place::new();
+    let served = services::api(&place, QUICK);
+    let task = served.api.submit(&Sample::pair(3, 1_000)).await;
+    let workers =
+        |arguments: &[&str]| run(place.path(), &[&["workers", "--url", served.api.url()], arguments].concat());
+    let found: WorkersView = until("the word of the API", SOON, || async {
+        let found: WorkersView = from_str(&workers(&["--json"]).assert_code(0).stdout).expect("JSON");
+        (!found.workers.is_empty()).then_some(found)
+    })
+    .await;
+    let api = &found.workers[0];
+    assert_eq!((api.role.as_str(), api.state, found.workers.len()), ("api", WorkerState::Alive, 1));
+    assert!(!api.machine.is_empty() && api.machine != "unnamed", "{api:?}");
+    let said = workers(&[]);
+    said.assert_code(0);
+    for part in ["processes: 1 alive, 0 lost", "1 dispatched on file-processing", api.id.as_str()] {
+        assert!(said.stdout.contains(part), "{part}: {said:#?}");
+    }
+    let lost = workers(&["--state", "lost"]);
+    assert!(!lost.assert_code(0).stdout.contains(api.id.as_str()), "{lost:#?}");
+
+    let task = task.to_string();
+    let counted = tasks(&place, &served.api, &["recoveries", &task, "--set", "2", "--note", "the rack had no power"]);
+    assert_eq!(counted.assert_code(0).stdout, "dispatched; 2 of 10 lost hosts in a row counted\n");
+    let refused = tasks(&place, &served.api, &["recoveries", &task, "--set", "11", "--note", "x"]);
+    refused.assert_code(1).assert_says("expected 0 to 10");
 }

@@ -12,7 +12,7 @@ use async_nats::{Request, RequestErrorKind};
 use async_trait::async_trait;
 use bytes::Bytes;
 use counterstep_contracts::{CloudEvent, QueueName, TaskEvent, WorkerMessage};
-use counterstep_kernel::ports::{Delivery, DeliveryTag, Queue, QueueError, Settle};
+use counterstep_kernel::ports::{Delivery, DeliveryTag, Queue, QueueError, QueueRepair, Settle};
 use counterstep_kernel::record::DbTime;
 use counterstep_kernel::times::rfc3339;
 use std::sync::Arc;
@@ -56,6 +56,10 @@ struct Post {
 impl Queue for NatsQueue {
     async fn check(&self) -> Result<(), QueueError> {
         self.streams.link.check()
+    }
+
+    async fn repair(&self, queues: &[QueueName], repair: QueueRepair) -> Result<Vec<String>, QueueError> {
+        self.limited("looking for streams and consumers", self.streams.repair(queues, repair)).await
     }
 
     async fn publish(&self, queue: &QueueName, message: &WorkerMessage) -> Result<(), QueueError> {

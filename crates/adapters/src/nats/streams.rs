@@ -11,7 +11,7 @@ use async_nats::jetstream::context::{
 };
 use async_nats::jetstream::stream::{self, DiscardPolicy, RetentionPolicy, StorageType};
 use counterstep_contracts::QueueName;
-use counterstep_kernel::ports::QueueError;
+use counterstep_kernel::ports::{QueueError, QueueRepair};
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -205,6 +205,46 @@ impl Streams {
             Err(error) => match error.kind() {
                 ConsumerInfoErrorKind::NotFound | ConsumerInfoErrorKind::StreamNotFound => Ok(false),
                 _ => Err(QueueError(error.to_string())),
+            },
+        }
+    }
+
+    /// What is missing on the server, in words: the stream of work, and the consumers of these queues. Mended, where that
+    /// is asked for; the stream of events, too, where this process has seen it.
+    pub(super) async fn repair(&self, queues: &[QueueName], repair: QueueRepair) -> Result<Vec<String>, QueueError> {
+        let mut missing = Vec::new();
+        for kind in [Kind::Work, Kind::Events] {
+            if kind == Kind::Events && !self.seen().contains_key(&kind) {
+                continue;
+            }
+            let name = self.config(kind).name;
+            if self.stream_exists(&name).await? {
+                continue;
+            }
+            if repair == QueueRepair::Mend {
+                self.ensure_stream(kind).await?;
+            }
+            missing.push(format!("the stream `{name}`"));
+        }
+        for queue in queues {
+            if self.consumer_exists(queue).await? {
+                continue;
+            }
+            if repair == QueueRepair::Mend {
+                self.forget(queue);
+                self.consumer(queue).await?;
+            }
+            missing.push(format!("the consumer of queue `{queue}`"));
+        }
+        Ok(missing)
+    }
+
+    async fn stream_exists(&self, name: &str) -> Result<bool, QueueError> {
+        match self.context.get_stream(name).await {
+            Ok(_) => Ok(true),
+            Err(error) => match error.kind() {
+                GetStreamErrorKind::JetStream(error) if error.error_code() == ErrorCode::STREAM_NOT_FOUND => Ok(false),
+                _ => Err(QueueError(format!("looking for the stream `{name}`: {error}"))),
             },
         }
     }

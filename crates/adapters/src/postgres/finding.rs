@@ -4,7 +4,7 @@
 use super::fault::{Fault, count, name, parse, read_json};
 use super::statement::{Bind, Statement, Str, interval, time, values};
 use counterstep_contracts::{Epoch, QueueName, TaskId, TaskStatus};
-use counterstep_kernel::ports::{DueTask, InFlight, KnownType, Lost, TaskLine, TaskQuery};
+use counterstep_kernel::ports::{DueTask, InFlight, KnownType, Lost, TaskLine, TaskQuery, Unanswered};
 use diesel::pg::data_types::PgTimestamp;
 use diesel::sql_types as sql;
 use std::time::Duration;
@@ -56,6 +56,34 @@ pub(super) fn lost(which: &Lost, limit: u32) -> Result<Statement<'_, DueTypes>, 
     }
     statement.push(" ORDER BY lease_expires_at LIMIT ?", values![i64::from(limit)]);
     Ok(statement)
+}
+
+const UNANSWERED: &str = "SELECT d.id, d.task_type, d.version, d.status
+    FROM unnest(?) AS q (queue) CROSS JOIN LATERAL (
+      (SELECT updated_at, id, task_type, version, status FROM tasks
+       WHERE unclaimed_since IS NOT NULL AND queue = q.queue AND unclaimed_since <= now() - ?
+         AND (due_at IS NULL OR updated_at <= now() - least(greatest(updated_at - due_at, ?), ?))
+         AND task_type || '/' || version || '/' || definition_hash = ANY(?)
+       ORDER BY unclaimed_since LIMIT ?)
+      UNION ALL
+      (SELECT updated_at, id, task_type, version, status FROM tasks
+       WHERE lease_owner IS NULL AND due_at IS NOT NULL AND status IN ('waiting', 'compensating')
+         AND waiting IS DISTINCT FROM 'version' AND queue = q.queue AND due_at <= now() - ?
+         AND updated_at <= now() - least(greatest(updated_at - due_at, ?), ?)
+         AND task_type || '/' || version || '/' || definition_hash = ANY(?)
+       ORDER BY updated_at LIMIT ?)) d
+    ORDER BY d.updated_at, d.id LIMIT ?";
+
+/// Offered, and nobody has come for them for long.
+pub(super) fn unanswered(which: &Unanswered, limit: u32) -> Result<Statement<'_, DueTypes>, Fault> {
+    let queues = which.queues.iter().map(|queue| name("tasks.queue", &queue.0)).collect::<Result<Vec<_>, _>>()?;
+    let types = || which.known.iter().map(|known| known.key().into()).collect::<Vec<Str<'_>>>();
+    let least = || interval(which.for_at_least.min(super::LONGEST_LOOK_BACK));
+    let most = || interval(which.at_most.max(which.for_at_least).min(super::LONGEST_LOOK_BACK));
+    let limit = i64::from(limit);
+    let binds =
+        values![queues, least(), least(), most(), types(), limit, least(), least(), most(), types(), limit, limit];
+    Ok(Statement::of(UNANSWERED, binds))
 }
 
 /// Keeps lost tasks for one reconciler. Rows that another one is about to keep are not waited for.

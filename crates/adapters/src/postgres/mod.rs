@@ -10,6 +10,7 @@ pub mod doctor;
 mod fault;
 mod finding;
 mod gate;
+mod gauges;
 mod idempotency;
 mod intents;
 mod migrate;
@@ -24,15 +25,16 @@ mod steps;
 mod tasks;
 mod together;
 mod types;
+mod workers;
 
 pub use options::{OpenError, PostgresOptions};
 
 use async_trait::async_trait;
 use counterstep_contracts::{Epoch, TaskId, Tenant};
 use counterstep_kernel::ports::{
-    AuditHead, CommitError, Committed, Due, DueTask, FailureQuery, Heartbeat, IdempotencyRow, InFlight, Intent,
+    AuditHead, CommitError, Committed, Due, DueTask, FailureQuery, Gauges, Heartbeat, IdempotencyRow, InFlight, Intent,
     IntentOp, OutboxOp, OutboxRow, Salvaged, ScheduleChange, ScheduleQuery, Schedules, SealedEntry, SealedPage, Store,
-    StoreError, TaskLine, TaskQuery, TypeRow, TypeRows,
+    StoreError, TaskLine, TaskQuery, TypeRow, TypeRows, WorkerChange, Workers,
 };
 use counterstep_kernel::record::{DbTime, History, TaskRecord};
 use counterstep_kernel::transition::{Guard, Transition};
@@ -131,6 +133,7 @@ impl Store for PostgresStore {
                 self.database.read(finding::claimable(queues, known, *unclaimed_for, limit)?).await?
             }
             Due::Lost(which) => self.database.read(finding::lost(which, limit)?).await?,
+            Due::Unanswered(which) => self.database.read(finding::unanswered(which, limit)?).await?,
         };
         Ok(readable(rows, "a due task", finding::decode_due))
     }
@@ -148,6 +151,28 @@ impl Store for PostgresStore {
     async fn in_flight(&self) -> Result<Vec<InFlight>, StoreError> {
         let rows: Vec<finding::GroupRead> = self.database.read(finding::in_flight()).await?;
         Ok(rows.into_iter().map(finding::decode_group).collect::<Result<_, _>>()?)
+    }
+
+    async fn gauges(&self) -> Result<Gauges, StoreError> {
+        let rows: Vec<gauges::Read> = self.database.read(gauges::read()).await?;
+        Ok(gauges::decode(rows)?)
+    }
+
+    async fn workers(&self) -> Result<Workers, StoreError> {
+        let rows: Vec<workers::Read> = self.database.read(workers::all()).await?;
+        let now = rows.first().map_or(DbTime(0), |(first, ..)| time(first.0));
+        let rows = rows.into_iter().filter(|(first, ..)| first.1.is_some()).collect();
+        Ok(Workers { now, rows: readable(rows, "a process", workers::decode) })
+    }
+
+    async fn change_worker(&self, change: &WorkerChange) -> Result<u64, StoreError> {
+        let statement = match change {
+            WorkerChange::Seen(row) => workers::seen(row)?,
+            WorkerChange::Stopped { id } => workers::stopped(id),
+            WorkerChange::Forget { ids, unseen_for } => workers::forget(ids, *unseen_for),
+        };
+        let changed: Vec<i64> = self.database.rows(statement).await?;
+        Ok(changed.len() as u64)
     }
 
     async fn history(&self, task: TaskId) -> Result<History, StoreError> {

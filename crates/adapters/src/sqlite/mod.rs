@@ -9,6 +9,7 @@ mod commit;
 #[cfg(feature = "local-queue")]
 pub(crate) mod deliveries;
 pub(crate) mod fault;
+mod gauges;
 mod idempotency;
 mod migrate;
 mod outbox;
@@ -21,15 +22,17 @@ mod sealed;
 mod steps;
 mod tasks;
 mod types;
+mod unanswered;
+mod workers;
 
 pub use pool::{Database, OpenError, SqliteOptions};
 
 use async_trait::async_trait;
 use counterstep_contracts::{Epoch, TaskId, Tenant};
 use counterstep_kernel::ports::{
-    AuditHead, CommitError, Committed, Due, DueTask, FailureQuery, Heartbeat, IdempotencyRow, InFlight, Intent,
+    AuditHead, CommitError, Committed, Due, DueTask, FailureQuery, Gauges, Heartbeat, IdempotencyRow, InFlight, Intent,
     IntentOp, OutboxOp, OutboxRow, Salvaged, ScheduleChange, ScheduleQuery, Schedules, SealedEntry, SealedPage, Store,
-    StoreError, TaskLine, TaskQuery, TypeRow, TypeRows,
+    StoreError, TaskLine, TaskQuery, TypeRow, TypeRows, WorkerChange, Workers,
 };
 use counterstep_kernel::record::{DbTime, History, TaskRecord};
 use counterstep_kernel::transition::{Guard, Transition};
@@ -143,6 +146,28 @@ impl Store for SqliteStore {
 
     async fn in_flight(&self) -> Result<Vec<InFlight>, StoreError> {
         Ok(self.database.read(tasks::in_flight).await?)
+    }
+
+    async fn gauges(&self) -> Result<Gauges, StoreError> {
+        let read = |connection: &mut SqliteConnection| {
+            let now = now(connection)?;
+            gauges::read(connection, now)
+        };
+        Ok(self.database.read(read).await?)
+    }
+
+    async fn workers(&self) -> Result<Workers, StoreError> {
+        let read = |connection: &mut SqliteConnection| {
+            let now = now(connection)?;
+            Ok(Workers { now: DbTime(now), rows: workers::all(connection, now)? })
+        };
+        Ok(self.database.read(read).await?)
+    }
+
+    async fn change_worker(&self, change: &WorkerChange) -> Result<u64, StoreError> {
+        let change = change.clone();
+        let write = move |connection: &mut SqliteConnection, now| workers::change(connection, &change, now);
+        Ok(self.database.write(Durability::Relaxed, write).await?)
     }
 
     async fn history(&self, task: TaskId) -> Result<History, StoreError> {
@@ -266,6 +291,10 @@ fn find_due(connection: &mut SqliteConnection, due: &Due, limit: u32) -> Result<
             lines.sort_by(|a, b| (a.since, &a.id).cmp(&(b.since, &b.id)));
         }
         Due::Lost(which) => lines = tasks::lost(connection, which, now, limit)?,
+        Due::Unanswered(which) => {
+            lines = unanswered::find(connection, which, now, limit)?;
+            lines.sort_by(|a, b| (a.since, &a.id).cmp(&(b.since, &b.id)));
+        }
     }
     let decoded = lines.into_iter().filter_map(|line| match line.decode() {
         Ok(task) => Some(task),

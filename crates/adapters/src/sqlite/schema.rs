@@ -158,6 +158,25 @@ diesel::table! {
 }
 
 diesel::table! {
+    workers (id) {
+        id -> Text,
+        machine -> Text,
+        program -> Text,
+        queues -> Text,
+        types -> Text,
+        running -> Text,
+        concurrency -> BigInt,
+        running_count -> BigInt,
+        lost_after -> BigInt,
+        passed_at -> Nullable<BigInt>,
+        passed -> Nullable<Text>,
+        started_at -> BigInt,
+        seen_at -> BigInt,
+        stopped_at -> Nullable<BigInt>,
+    }
+}
+
+diesel::table! {
     poison (id) {
         id -> BigInt,
         source -> Text,

@@ -127,6 +127,13 @@ macro_rules! row_cases {
                 a_type_comes_back_as_it_was_written,
                 a_type_changes_only_from_the_revision_that_was_read,
                 failures_are_counted_since_the_last_success;
+            workers:
+                a_process_is_listed_as_it_says_of_itself,
+                a_process_that_is_not_seen_for_long_is_lost,
+                a_process_is_forgotten_where_it_was_not_seen_meanwhile,
+                what_is_under_way_is_counted_and_its_age_told,
+                what_nobody_came_for_is_found,
+                what_was_offered_again_is_found_less_and_less_often;
             finding:
                 a_dispatched_task_is_claimable_once_it_is_unclaimed_for_long,
                 a_waiting_task_is_claimable_when_it_is_due,

@@ -5,6 +5,7 @@ mod cancel;
 mod dead_letters;
 mod health;
 mod list;
+mod metrics;
 mod operator;
 mod result;
 mod schedules;
@@ -43,6 +44,7 @@ pub(crate) fn configure(config: &mut web::ServiceConfig) {
         .service(read("/api/tasks/{id}/why", READ, views::why))
         .service(resource("/api/tasks/{id}/resolve", "POST").route(web::post().to(operator::resolve)))
         .service(resource("/api/tasks/{id}/retry", "POST").route(web::post().to(operator::retry)))
+        .service(resource("/api/tasks/{id}/recoveries", "POST").route(web::post().to(operator::recoveries)))
         .service(read("/api/dead-letters", READ, dead_letters::get))
         .service(read("/api/tasks/{id}/result/{name:.+}", READ, result::get))
         .service(read("/api/schedules", READ, schedules::list))
@@ -59,6 +61,8 @@ pub(crate) fn configure(config: &mut web::ServiceConfig) {
         .service(read("/api/task-types", READ, types::get))
         .service(resource("/api/task-types/{id}/disable", "POST").route(web::post().to(types::disable)))
         .service(resource("/api/task-types/{id}/enable", "POST").route(web::post().to(types::enable)))
+        .service(read("/api/workers", READ, metrics::workers))
+        .service(read("/metrics", READ, metrics::metrics))
         .service(read("/healthz", READ, health::live))
         .service(read("/readyz", READ, health::ready))
         .default_service(web::to(nothing_here));

@@ -1,5 +1,5 @@
-//! `POST /api/tasks/{id}/resolve` and `/retry`: what a person decides about a parked task. The kernel decides what that
-//! leads to; here the body is checked, and refusals get their codes.
+//! `POST /api/tasks/{id}/resolve` and `/retry`: what a person decides about a parked task; `/recoveries`: how many of its
+//! hosts count as lost. The kernel decides what that leads to; here the body is checked, and refusals get their codes.
 
 use super::{Answer, load, task_id, unknown_type};
 use crate::body::Arriving;
@@ -9,9 +9,9 @@ use crate::problem::{Refused, invalid, no_such_task};
 use crate::query::Params;
 use crate::shared::Api;
 use actix_web::{HttpRequest, HttpResponse, web};
-use counterstep_contracts::operator::{ResolveRequest, RetryRequest};
+use counterstep_contracts::operator::{RecoveriesRequest, ResolveRequest, RetryRequest};
 use counterstep_contracts::{ProblemCode, TaskStatus};
-use counterstep_kernel::operator::{OperatorError, Resolution, Retrial};
+use counterstep_kernel::operator::{OperatorError, Recount, Resolution, Retrial};
 use counterstep_kernel::task::read_request;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -47,6 +47,17 @@ pub(super) async fn retry(api: web::Data<Api>, request: HttpRequest, payload: we
     let engine = api.engine.clone();
     let decided = async move { engine.retry(id, retrial).await.map_err(refused) };
     Ok(HttpResponse::Ok().json(api.finish("retrying", decided).await?))
+}
+
+pub(super) async fn recoveries(api: web::Data<Api>, request: HttpRequest, payload: web::Payload) -> Answer {
+    let id = task_id(&request)?;
+    Params::of(&request, &[])?;
+    let body: RecoveriesRequest = body(&api, &request, payload).await?;
+    let (actor, note) = (actor(body.actor.as_deref())?, note(&body.note)?);
+    load(&api, id).await?;
+    let (engine, to) = (api.engine.clone(), Recount { attempts: body.recovery_attempts, actor, note });
+    let decided = async move { engine.set_recoveries(id, to).await.map_err(refused) };
+    Ok(HttpResponse::Ok().json(api.finish("counting recoveries", decided).await?))
 }
 
 /// The body of a request as its declared type, with no field that the type does not know.
@@ -102,6 +113,8 @@ fn refused(error: OperatorError) -> Refused {
                 "the task is {status}; only dead_lettered and compensation_failed wait for a decision: see its /why"
             ),
         ),
+        OperatorError::Ended(_) => Refused::new(ProblemCode::AlreadyEnded, detail),
+        OperatorError::TooMany { .. } => invalid(detail).at("recovery_attempts"),
         OperatorError::NoSuchStep(_) => Refused::new(ProblemCode::NoSuchStep, detail).at("step"),
         OperatorError::NotSettleable(_) => Refused::new(ProblemCode::NotSettleable, detail),
         OperatorError::NoWayForward => Refused::new(

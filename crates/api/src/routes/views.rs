@@ -18,5 +18,8 @@ pub(super) async fn why(api: web::Data<Api>, request: HttpRequest) -> Answer {
     let id = task_id(&request)?;
     Params::of(&request, &[])?;
     let record = load(&api, id).await?;
-    Ok(HttpResponse::Ok().json(operator::why(&api.engine.registry, &record)))
+    // Who is there is worth a word, and no reason to refuse the rest.
+    let workers = api.engine.ports.store.workers().await;
+    let workers = workers.inspect_err(|error| tracing::warn!(%error, "processes could not be read")).ok();
+    Ok(HttpResponse::Ok().json(operator::why_among(&api.engine.registry, &record, workers.as_ref())))
 }

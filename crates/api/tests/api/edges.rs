@@ -1,11 +1,15 @@
 //! Every edge of the judge, driven over HTTP on real hosts and read back from the audit: the page of states promises
 //! them, and each is here to be seen.
 
+#[path = "edges/lost.rs"]
+mod lost;
+
 use crate::site::{Site, eventually};
 use counterstep_contracts::http::{Accepted, AuditTrail, TaskView};
 use counterstep_contracts::{Host, StepStatus, TaskId, TaskStatus};
 use counterstep_kernel::CancelToken;
 use counterstep_kernel::turn::turn;
+use lost::{recounts, unanswered, undone_when_lost};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -379,7 +383,8 @@ async fn every_edge_is_taken_over_http_and_stands_in_the_audit() {
     }
     let (a, b, c, d, e, f, g, h, i) =
         play!(calm, cancels, waits, failures, parked, lost_hosts, probes, unreadable, lost_scratch);
-    let seen = [a, b, c, d, e, f, g, h, i];
+    let (j, k, l) = play!(undone_when_lost, recounts, unanswered);
+    let seen = [a, b, c, d, e, f, g, h, i, j, k, l];
     let tasks: BTreeSet<Edge> = seen.iter().flat_map(|(tasks, _)| tasks.clone()).collect();
     let steps: BTreeSet<Edge> = seen.into_iter().flat_map(|(_, steps)| steps).collect();
     let (of_tasks, of_steps) = promised();

@@ -2,8 +2,10 @@
 
 use crate::reply::Reply;
 use crate::site::Site;
-use counterstep_contracts::http::{AuditTrail, Page};
-use counterstep_contracts::operator::{DeadLetter, NotUndoneKind, OperatorAnswer, UndoPlan, Why, WhyCode};
+use counterstep_contracts::http::{AuditTrail, Page, TaskView};
+use counterstep_contracts::operator::{
+    DeadLetter, NotUndoneKind, OperatorAnswer, RecoveriesAnswer, UndoPlan, Why, WhyCode,
+};
 use counterstep_contracts::{StepStatus, TaskId, TaskStatus};
 
 async fn parked(path: &str, status: TaskStatus) -> (Site, TaskId) {
@@ -182,4 +184,34 @@ async fn dead_letters_are_listed_in_pages_with_what_went_wrong() {
     assert_eq!(ids(&list("?status=dead_lettered").await), [tasks[2], tasks[0]]);
     site.get(&format!("/api/tasks?limit=2&cursor={cursor}")).await.problem(400, "malformed-parameter");
     site.get("/api/dead-letters?status=failed").await.problem(422, "invalid-request");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_count_of_lost_hosts_is_set_with_a_note_and_within_what_the_type_allows() {
+    let (site, task) = dead_letter().await;
+    let body = r#"{"recovery_attempts":2,"note":"the rack had no power","actor":"kim"}"#;
+    let answer: RecoveriesAnswer = decide(&site, task, "recoveries", body).await.json(200);
+    assert_eq!((answer.status, answer.recovery_attempts, answer.allowed), (TaskStatus::DeadLettered, 2, 3));
+    let view: TaskView = site.get(&format!("/api/tasks/{task}")).await.json(200);
+    assert_eq!((view.status, view.recovery_attempts), (TaskStatus::DeadLettered, 2));
+    let trail: AuditTrail = site.get(&format!("/api/tasks/{task}/audit")).await.json(200);
+    let entry = trail.entries.last().expect("the entry");
+    assert_eq!((entry.event.as_str(), entry.actor.as_str()), ("operator_set_recoveries", "operator:kim"));
+    assert_eq!(
+        entry.details,
+        serde_json::json!({"note": "the rack had no power", "recoveries": 2, "before": 0, "allowed": 3})
+    );
+
+    for (body, pointer) in [
+        (r#"{"recovery_attempts":4,"note":"x"}"#, "recovery_attempts"),
+        (r#"{"recovery_attempts":-1,"note":"x"}"#, "recovery_attempts"),
+        (r#"{"recovery_attempts":0,"note":""}"#, "note"),
+        (r#"{"note":"x"}"#, "."),
+    ] {
+        let problem = decide(&site, task, "recoveries", body).await.problem(422, "invalid-request");
+        assert_eq!(problem["pointer"], pointer, "{body}");
+    }
+    decide(&site, task, "resolve", r#"{"as":"skipped","note":"x"}"#).await.json::<OperatorAnswer>(200);
+    decide(&site, task, "recoveries", body).await.problem(409, "already-ended");
+    decide(&site, TaskId(uuid::Uuid::nil()), "recoveries", body).await.problem(404, "no-such-task");
 }

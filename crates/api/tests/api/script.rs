@@ -72,6 +72,7 @@ pub(crate) fn types(registry: Registry) -> Registry {
         .with::<Uploads>()
         .with::<Weighs>()
         .with::<LeavesIt>()
+        .with::<Fragile>()
         .with::<Parks>()
         .with::<Careful>()
         .with::<Naps>()
@@ -79,6 +80,7 @@ pub(crate) fn types(registry: Registry) -> Registry {
         .with::<Behind>()
         .with::<Scratches>()
         .with::<Spoils>()
+        .with::<Hides>()
 }
 
 /// Two steps on workers, the first with an undo.
@@ -217,6 +219,37 @@ impl LeavesIt {
 
     fn respond(make: &Made) -> u32 {
         make.0
+    }
+}
+
+/// Must not run twice: a lost host has it undone.
+pub(crate) struct Fragile;
+
+#[distributed_task(name = "Fragile", queue = "fragile", cancellable, on_lost = "fail", max_recoveries = 1)]
+impl Fragile {
+    type Request = Script;
+    type Response = u32;
+
+    #[step(1, host = "worker", undo = unmake, when = wanted)]
+    async fn make(ctx: &StepContext, req: &Script) -> StepResult<Made> {
+        act(ctx, &req.make).await.map(|()| Made(1))
+    }
+
+    async fn unmake(ctx: &StepContext, req: &Script) -> UndoResult {
+        act(ctx, &req.unmake).await
+    }
+
+    #[step(2, host = "worker", no_undo = "it only looks")]
+    async fn finish(ctx: &StepContext, req: &Script) -> StepResult<Finished> {
+        act(ctx, &req.finish).await.map(|()| Finished(2))
+    }
+
+    fn wanted(req: &Script) -> bool {
+        !req.skip
+    }
+
+    fn respond(finish: &Finished) -> u32 {
+        finish.0
     }
 }
 
@@ -411,5 +444,24 @@ impl Spoils {
 
     fn respond(spoil: &Made) -> u32 {
         spoil.0
+    }
+}
+
+/// Takes the table of processes away.
+pub(crate) struct Hides;
+
+#[distributed_task(name = "Hides", queue = "spoils")]
+impl Hides {
+    type Request = Script;
+    type Response = u32;
+
+    #[step(1, host = "worker", no_undo = "nobody can")]
+    async fn hide(ctx: &StepContext) -> StepResult<Made> {
+        ctx.in_transaction(Sql::new("ALTER TABLE workers RENAME TO gone"));
+        Ok(Made(1))
+    }
+
+    fn respond(hide: &Made) -> u32 {
+        hide.0
     }
 }

@@ -59,6 +59,7 @@ fn text(decl: &TaskDecl, set: &Policies) -> String {
     let _ = writeln!(out, "  timeout     {}", decl.timeout.map_or_else(|| "none".to_owned(), format_duration));
     let _ = writeln!(out, "  lease       {}", time(decl.lease));
     let _ = writeln!(out, "  recoveries  at most {} in a row", decl.max_recoveries);
+    let _ = writeln!(out, "  host lost   {}", decl.on_lost);
     let _ = writeln!(out, "  cancel      {}", if decl.cancellable { "by its client" } else { "not possible" });
     let _ = writeln!(out, "  undo fails  {}", decl.on_undo_failure);
     if let Some(policy) = set.auto_disable_of(decl) {

@@ -13,6 +13,7 @@ mod schedules;
 mod table;
 mod tasks;
 mod types;
+mod workers;
 
 use clap::parser::ValueSource;
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
@@ -73,6 +74,8 @@ enum Command {
     Types(types::TypesArgs),
     /// Looks at schedules, makes, pauses and runs them, over the HTTP API
     Schedules(schedules::SchedulesArgs),
+    /// Says which processes are there, what they run, and how long tasks wait, over the HTTP API
+    Workers(workers::WorkersArgs),
 }
 
 /// The whole program for these task types: the main function of a user's own crate.
@@ -110,6 +113,7 @@ pub fn main(registry: Registry) -> ExitCode {
         Command::Tasks(args) => tasks::main(args),
         Command::Types(args) => types::main(args),
         Command::Schedules(args) => schedules::main(args),
+        Command::Workers(args) => workers::main(args),
     };
     exit::report(program, result)
 }
@@ -165,6 +169,7 @@ fn takes_no_settings(matches: &ArgMatches) -> Result<(), Exit> {
         "cancel_grace",
         "events",
         "drain",
+        "lost_after",
     ];
     match flags.iter().find(|flag| demo.value_source(flag) == Some(ValueSource::CommandLine)) {
         None => Ok(()),

@@ -1,4 +1,4 @@
-//! `counterstep tasks plan | why | dead-letters | resolve | retry`: what tasks wait for, and what a person decides about
+//! `counterstep tasks plan | why | dead-letters | resolve | retry | recoveries`: what tasks wait for, and what a person decides about
 //! those that are parked.
 
 use super::remote::Remote;
@@ -6,7 +6,7 @@ use super::table;
 use super::tasks::json;
 use counterstep_contracts::http::Page;
 use counterstep_contracts::operator::{
-    DeadLetter, OperatorAnswer, ResolveRequest, RetryRequest, SettledAs, UndoPlan, Why,
+    DeadLetter, OperatorAnswer, RecoveriesRequest, ResolveRequest, RetryRequest, SettledAs, UndoPlan, Why,
 };
 use counterstep_contracts::{Direction, TaskId, TaskStatus};
 use counterstep_node::Exit;
@@ -61,6 +61,16 @@ pub(super) enum OperatorCommand {
         /// Undo a dead letter instead of running it again
         #[arg(long)]
         undo: bool,
+        #[command(flatten)]
+        signed: Signed,
+    },
+    /// Sets how many hosts count as lost in a row, for a task whose hosts were lost for reasons that are not its own
+    Recoveries {
+        /// Its id
+        id: TaskId,
+        /// So many; from 0 to what its type allows
+        #[arg(long)]
+        set: u32,
         #[command(flatten)]
         signed: Signed,
     },
@@ -141,6 +151,14 @@ pub(super) async fn run(remote: &Remote, command: &OperatorCommand, as_json: boo
             let body = RetryRequest { direction, note: signed.note.clone(), actor: signed.actor() };
             let answer = remote.retry(*id, &body).await?;
             if as_json { json(&answer)? } else { decided(&answer) }
+        }
+        OperatorCommand::Recoveries { id, set, signed } => {
+            let (note, actor) = (signed.note.clone(), signed.actor());
+            let answer =
+                remote.set_recoveries(*id, &RecoveriesRequest { recovery_attempts: *set, note, actor }).await?;
+            let (count, allowed) = (answer.recovery_attempts, answer.allowed);
+            let text = format!("{}; {count} of {allowed} lost hosts in a row counted\n", answer.status);
+            if as_json { json(&answer)? } else { text }
         }
     })
 }

@@ -4,9 +4,12 @@ use counterstep_contracts::ScheduleSpec;
 use counterstep_contracts::TaskId;
 use counterstep_contracts::disable::{SwitchRequest, SwitchView};
 use counterstep_contracts::http::{Accepted, AuditTrail, CancelAnswer, Page, SignalAnswer, TaskSummary, TaskView};
-use counterstep_contracts::operator::{DeadLetter, OperatorAnswer, ResolveRequest, RetryRequest, UndoPlan, Why};
+use counterstep_contracts::operator::{
+    DeadLetter, OperatorAnswer, RecoveriesAnswer, RecoveriesRequest, ResolveRequest, RetryRequest, UndoPlan, Why,
+};
 use counterstep_contracts::problem::Problem;
 use counterstep_contracts::schedule::ScheduleView;
+use counterstep_contracts::workers::WorkersView;
 use counterstep_node::Exit;
 use futures::StreamExt;
 use reqwest::{Response, multipart};
@@ -123,6 +126,18 @@ impl Remote {
 
     pub(super) async fn retry(&self, task: TaskId, body: &RetryRequest) -> Result<OperatorAnswer, Exit> {
         self.read(self.client.post(format!("{}/api/tasks/{task}/retry", self.base)).json(body)).await
+    }
+
+    pub(super) async fn set_recoveries(
+        &self,
+        task: TaskId,
+        body: &RecoveriesRequest,
+    ) -> Result<RecoveriesAnswer, Exit> {
+        self.read(self.client.post(format!("{}/api/tasks/{task}/recoveries", self.base)).json(body)).await
+    }
+
+    pub(super) async fn workers(&self) -> Result<WorkersView, Exit> {
+        self.read(self.get("/api/workers")).await
     }
 
     pub(super) async fn dead_letters(&self, query: &[(&str, String)]) -> Result<Page<DeadLetter>, Exit> {

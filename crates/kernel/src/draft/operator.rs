@@ -156,6 +156,19 @@ impl Draft {
         self.undo_or_finish()
     }
 
+    /// The count of hosts that were lost in a row is what a person says. Nothing else changes: whoever runs the task
+    /// goes on with it.
+    ///
+    /// # Errors
+    /// As the judge says.
+    pub fn set_recoveries(&mut self, attempts: u32, decision: &Decision) -> Result<(), Illegal> {
+        let before = self.record().task.recovery_attempts;
+        let told = json!({"recoveries": attempts, "before": before, "allowed": self.decl().max_recoveries});
+        self.apply(Event::Operator(Operator::SetRecoveries), decision.note(told))?;
+        self.task_mut().recovery_attempts = attempts;
+        Ok(())
+    }
+
     /// Where nothing is left to undo, nobody need claim the task to find that out.
     fn undo_or_finish(&mut self) -> Result<(), Illegal> {
         if plan::backward(self.decl(), &self.record().steps, false) == Backward::Finish {

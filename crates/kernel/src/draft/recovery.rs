@@ -5,7 +5,7 @@ use crate::ports::Unread;
 use crate::record::{Failure, UndoGoal};
 use crate::saga::{Event, Illegal};
 use crate::transition::{Kept, LeaseChange, Time};
-use counterstep_contracts::{Direction, Outcome, StepStatus, TaskStatus};
+use counterstep_contracts::{Direction, OnLost, Outcome, StepStatus, TaskStatus};
 use serde_json::json;
 use std::time::Duration;
 
@@ -40,6 +40,22 @@ impl Draft {
             let host = self.record().task.host;
             self.dispatch_to(host);
         }
+        Ok(())
+    }
+
+    /// Nobody came for the task: its hosts are told once more. Its due time stays, so that the next time is put off for
+    /// longer; where it has none, it is due since now.
+    ///
+    /// # Errors
+    /// As the judge says.
+    pub fn offer_again(&mut self) -> Result<(), Illegal> {
+        let task = &self.record().task;
+        let (host, since) = (task.host, crate::times::rfc3339(task.due_at.unwrap_or(task.updated_at)));
+        if task.due_at.is_none() {
+            self.due = Time::In(Duration::ZERO);
+        }
+        self.apply(Event::OfferedAgain, Note::default().with(json!({"nobody_came_since": since})))?;
+        self.dispatch_to(host);
         Ok(())
     }
 
@@ -107,12 +123,18 @@ impl Draft {
         let only_stops = self.status() == TaskStatus::Running
             && self.is_cancel_requested()
             && crate::plan::undo_order(self.decl(), &self.record().steps).is_empty();
-        if count <= bound || only_stops {
+        let for_good = self.decl().on_lost == OnLost::Fail && self.status() == TaskStatus::Running;
+        if only_stops || (count <= bound && !for_good) {
             return Ok(());
         }
         let left = self.record().task.clone();
-        let message = format!("{count} hosts in a row were lost while they ran it; its type allows {bound}");
-        self.apply(Event::LostTooOften, Note::default().with(json!({"recoveries": count, "allowed": bound})))?;
+        let (event, message) = if for_good {
+            (Event::LostForGood, "a host was lost while it ran it; its type has it undone then".to_owned())
+        } else {
+            let message = format!("{count} hosts in a row were lost while they ran it; its type allows {bound}");
+            (Event::LostTooOften, message)
+        };
+        self.apply(event, Note::default().with(json!({"recoveries": count, "allowed": bound, "why": message})))?;
         let to = self.status();
         let task = self.task_mut();
         match to {

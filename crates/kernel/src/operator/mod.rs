@@ -2,10 +2,12 @@
 //! like any other change; the two views are worked out from the rows and change nothing.
 
 mod deploy;
+mod recoveries;
 mod settle;
 mod undo_plan;
 mod why;
 
+pub use recoveries::Recount;
 pub use settle::{OperatorError, Resolution, Retrial};
 pub use undo_plan::undo_plan;
-pub use why::why;
+pub use why::{why, why_among};

@@ -48,6 +48,17 @@ pub enum OperatorError {
     /// It does not wait for a person; in this state.
     #[error("the task is {0}")]
     NotParked(TaskStatus),
+    /// It has ended; so.
+    #[error("the task is {0}: no host will have it again")]
+    Ended(TaskStatus),
+    /// More lost hosts than its type allows.
+    #[error("{asked} lost hosts are more than its type allows: expected 0 to {allowed}")]
+    TooMany {
+        /// The count that was asked for.
+        asked: u32,
+        /// `max_recoveries`.
+        allowed: u32,
+    },
     /// Its type has no step of this name.
     #[error("the task has no such step; it has {0}")]
     NoSuchStep(String),

@@ -1,11 +1,13 @@
-//! What a task is waiting for, from its rows and from what this program knows. Says only what they show: which other
-//! processes there are, nobody here can know.
+//! What a task is waiting for, from its rows, from what this program knows, and from what processes have said of
+//! themselves. Says only what they show.
 
+use crate::ports::{KnownType, Workers};
 use crate::record::{DbTime, TaskRecord};
 use crate::task::Registry;
 use crate::times::rfc3339;
 use counterstep_contracts::operator::{OperatorMove, Why, WhyCode, WhyReason};
 use counterstep_contracts::retry::format_duration;
+use counterstep_contracts::workers::WorkerState;
 use counterstep_contracts::{StepStatus, TaskStatus, WaitReason};
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -16,24 +18,31 @@ const LONG: Duration = Duration::from_secs(30);
 /// Why a task is where it is.
 #[must_use]
 pub fn why(registry: &Registry, record: &TaskRecord) -> Why {
+    why_among(registry, record, None)
+}
+
+/// The same, with what processes have said of themselves; `None`: nobody knows. They say who was there, and decide
+/// nothing.
+#[must_use]
+pub fn why_among(registry: &Registry, record: &TaskRecord, workers: Option<&Workers>) -> Why {
     let task = &record.task;
     let mut because = Vec::new();
     let knows = registry.of(task).is_some();
     if !task.status.is_at_rest() {
         because.extend(task.cancel_requested_at.map(|at| cancel(record, at)));
-        because.extend(held(record));
+        because.extend(held(record, workers));
         if !knows {
             because.push(version(registry, record));
         }
     }
     match task.status {
         TaskStatus::Waiting => because.push(waiting(record)),
-        TaskStatus::Submitted | TaskStatus::Dispatched => because.push(unclaimed(record)),
+        TaskStatus::Submitted | TaskStatus::Dispatched => because.push(unclaimed(record, workers)),
         TaskStatus::Compensating if task.lease_owner.is_none() => {
             because.push(if task.due_at.is_some_and(|due| due > record.now) {
                 due(record, "the next attempt of an undo is due then")
             } else {
-                unclaimed(record)
+                unclaimed(record, workers)
             });
         }
         TaskStatus::CompensationFailed | TaskStatus::DeadLettered => because.push(parked(record)),
@@ -46,7 +55,16 @@ pub fn why(registry: &Registry, record: &TaskRecord) -> Why {
 }
 
 fn reason(code: WhyCode, detail: String) -> WhyReason {
-    WhyReason { code, detail, until: None, owner: None, queue: None, steps: Vec::new(), waiting_for: None }
+    WhyReason {
+        code,
+        detail,
+        until: None,
+        owner: None,
+        owner_state: None,
+        queue: None,
+        steps: Vec::new(),
+        waiting_for: None,
+    }
 }
 
 fn steps(record: &TaskRecord, of: impl Fn(StepStatus) -> bool) -> Vec<String> {
@@ -63,12 +81,15 @@ fn cancel(record: &TaskRecord, at: DbTime) -> WhyReason {
     reason(WhyCode::CancelRequested, detail)
 }
 
-fn held(record: &TaskRecord) -> Option<WhyReason> {
+fn held(record: &TaskRecord, workers: Option<&Workers>) -> Option<WhyReason> {
     let owner = record.task.lease_owner.clone()?;
     let until = record.task.lease_expires_at.map(rfc3339);
     let under_way = steps(record, |status| matches!(status, StepStatus::Running | StepStatus::Compensating));
     let named = if under_way.is_empty() { "its steps".to_owned() } else { under_way.join(", ") };
-    let (code, detail) = if record.lease_is_live() {
+    let state = workers.and_then(|known| {
+        known.rows.iter().find(|seen| seen.row.id == owner).map(|seen| (seen.state(known.now), seen))
+    });
+    let (code, mut detail) = if record.lease_is_live() {
         (WhyCode::Working, format!("{owner} works on {named}, and has to prolong its lease until then"))
     } else {
         (
@@ -79,7 +100,36 @@ fn held(record: &TaskRecord) -> Option<WhyReason> {
             ),
         )
     };
-    Some(WhyReason { until, owner: Some(owner), steps: under_way, ..reason(code, detail) })
+    if let (Some((state, seen)), Some(known)) = (state, workers) {
+        let ago = |at: DbTime| format_duration(Duration::from_secs(known.now.after(at).as_secs()));
+        detail.push_str(&match state {
+            WorkerState::Alive => format!("; it is alive on {}, seen {} ago", seen.row.machine, ago(seen.seen_at)),
+            WorkerState::Lost => format!("; it is lost: last seen on {} {} ago", seen.row.machine, ago(seen.seen_at)),
+            WorkerState::Stopped => format!("; it was stopped on {} {} ago", seen.row.machine, ago(seen.seen_at)),
+        });
+    }
+    let owner_state = state.map(|(state, _)| state);
+    Some(WhyReason { until, owner: Some(owner), owner_state, steps: under_way, ..reason(code, detail) })
+}
+
+/// How many processes that are alive take such a task, in words; nothing where nobody knows.
+fn takers(record: &TaskRecord, workers: Option<&Workers>) -> String {
+    let Some(known) = workers.filter(|known| !known.rows.is_empty()) else { return String::new() };
+    let task = &record.task;
+    let of =
+        KnownType { name: task.task_type.clone(), version: task.version, definition: task.definition_hash.clone() };
+    let alive: Vec<_> = known
+        .rows
+        .iter()
+        .filter(|seen| seen.state(known.now) == WorkerState::Alive && seen.serves(&task.queue, &of))
+        .collect();
+    let free = alive.iter().filter(|seen| seen.row.running_count < seen.row.concurrency).count();
+    match alive.len() {
+        0 => "; no process that takes it is known to be alive".to_owned(),
+        1 if free == 1 => "; 1 process that takes it is alive, with a free slot".to_owned(),
+        1 => "; 1 process that takes it is alive, and has no free slot".to_owned(),
+        count => format!("; {count} processes that take it are alive, {free} of them with a free slot"),
+    }
 }
 
 fn version(registry: &Registry, record: &TaskRecord) -> WhyReason {
@@ -141,7 +191,7 @@ fn due(record: &TaskRecord, what: &str) -> WhyReason {
     WhyReason { until: record.task.due_at.map(rfc3339), ..reason(WhyCode::Due, detail) }
 }
 
-fn unclaimed(record: &TaskRecord) -> WhyReason {
+fn unclaimed(record: &TaskRecord, workers: Option<&Workers>) -> WhyReason {
     let task = &record.task;
     let since = age(record, task.updated_at);
     let hosts = format!("{} host", task.host);
@@ -157,6 +207,7 @@ fn unclaimed(record: &TaskRecord) -> WhyReason {
     } else {
         format!("it was offered on queue `{}` and waits for a free slot of a {hosts}", task.queue)
     };
+    let detail = detail + &takers(record, workers);
     WhyReason { queue: Some(task.queue.clone()), ..reason(WhyCode::Unclaimed, detail) }
 }
 

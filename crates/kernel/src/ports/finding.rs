@@ -20,6 +20,10 @@ pub enum Due {
     },
     /// With a lease that has run out, and that no reconciler holds for itself.
     Lost(Lost),
+    /// As claimable ones, but nobody has come for them for long although they were offered: their message may be lost.
+    /// Not those that wait for another version of a host: a message would only bring them to the wrong one once more.
+    /// Those that have changed least lately come first.
+    Unanswered(Unanswered),
 }
 
 /// Which lost tasks to look for.
@@ -29,6 +33,20 @@ pub struct Lost {
     pub task_type: Option<String>,
     /// Their lease ran out at least so long ago.
     pub stale_after: Duration,
+}
+
+/// Which tasks to offer once more.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unanswered {
+    /// On these queues.
+    pub queues: Vec<QueueName>,
+    /// Of these types, versions and definitions.
+    pub known: Vec<KnownType>,
+    /// Offered, or due, for at least so long, and not changed for at least so long.
+    pub for_at_least: Duration,
+    /// One with a due time was offered again after it. Then it is left alone for as long again as had passed between its
+    /// due time and its last change, but for no longer than this.
+    pub at_most: Duration,
 }
 
 /// A task type that a host can run.

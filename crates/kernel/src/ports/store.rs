@@ -4,6 +4,7 @@ use super::finding::{Due, DueTask, InFlight, TaskLine, TaskQuery};
 use super::schedules::{ScheduleChange, ScheduleQuery, Schedules};
 use super::sealed::{AuditHead, SealedEntry, SealedPage};
 use super::types::{FailureQuery, TypeRow, TypeRows};
+use super::workers::{Gauges, WorkerChange, Workers};
 use crate::poison::PoisonRow;
 use crate::record::{DbTime, History, TaskRecord};
 use crate::sql::SqlRefused;
@@ -183,7 +184,7 @@ pub struct Unread {
     pub held: String,
 }
 
-/// The durable truth. Nineteen methods, each atomic.
+/// The durable truth. Twenty-two methods, each atomic.
 #[async_trait]
 pub trait Store: Send + Sync + Debug {
     /// A task with its steps; `None`: there is none.
@@ -210,6 +211,15 @@ pub trait Store: Send + Sync + Debug {
 
     /// Tasks that have not ended, counted by what they were submitted under; in the order of that.
     async fn in_flight(&self) -> Result<Vec<InFlight>, StoreError>;
+
+    /// What is under way, counted. Its cost grows with the tasks that have not ended, never with those that have.
+    async fn gauges(&self) -> Result<Gauges, StoreError>;
+
+    /// The processes, as they say of themselves.
+    async fn workers(&self) -> Result<Workers, StoreError>;
+
+    /// Notes what a process says of itself. Returns how many rows were changed.
+    async fn change_worker(&self, change: &WorkerChange) -> Result<u64, StoreError>;
 
     /// Audit entries and attempts of a task.
     async fn history(&self, task: TaskId) -> Result<History, StoreError>;

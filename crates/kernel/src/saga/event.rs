@@ -22,6 +22,8 @@ pub enum Operator {
     Redrive,
     /// Undo a task that was parked going forward.
     Undo,
+    /// Set the count of lost hosts: they were lost for reasons that are not the task's own.
+    SetRecoveries,
 }
 
 /// An event. Those with a `usize` concern the step at that position of the declaration.
@@ -37,8 +39,12 @@ pub enum Event {
     HandedOver,
     /// The reconciler took the task from an owner whose lease ran out.
     TakenBack,
+    /// Nobody came for the task: it was offered once more.
+    OfferedAgain,
     /// Hosts were lost more often than the type allows.
     LostTooOften,
+    /// A host was lost on the way forward, and the type has such a task undone instead of run again.
+    LostForGood,
     /// The lease's owner put the task to sleep.
     Waits(WaitReason),
     /// All steps are done.
@@ -140,7 +146,9 @@ impl Event {
             | Self::Claimed
             | Self::HandedOver
             | Self::TakenBack
+            | Self::OfferedAgain
             | Self::LostTooOften
+            | Self::LostForGood
             | Self::Waits(_)
             | Self::Completed
             | Self::GaveUp(_)
@@ -162,7 +170,9 @@ impl Event {
             Self::Claimed => "claimed",
             Self::HandedOver => "handed_over",
             Self::TakenBack => "taken_back",
+            Self::OfferedAgain => "offered_again",
             Self::LostTooOften => "lost_too_often",
+            Self::LostForGood => "lost_for_good",
             Self::Waits(_) => "waits",
             Self::Completed => "completed",
             Self::GaveUp(_) => "gave_up",
@@ -176,6 +186,7 @@ impl Event {
             Self::Operator(Operator::Resolve) => "operator_resolved",
             Self::Operator(Operator::Redrive) => "operator_redrove",
             Self::Operator(Operator::Undo) => "operator_undid",
+            Self::Operator(Operator::SetRecoveries) => "operator_set_recoveries",
             Self::StepStarted(_) => "step_started",
             Self::StepSkipped(_) => "step_skipped",
             Self::StepSucceeded(_) => "step_succeeded",
@@ -211,7 +222,9 @@ impl Event {
             Self::Claimed,
             Self::HandedOver,
             Self::TakenBack,
+            Self::OfferedAgain,
             Self::LostTooOften,
+            Self::LostForGood,
             Self::Completed,
             Self::CancelRequested,
             Self::Stopped,
@@ -223,6 +236,7 @@ impl Event {
             Self::Operator(Operator::Resolve),
             Self::Operator(Operator::Redrive),
             Self::Operator(Operator::Undo),
+            Self::Operator(Operator::SetRecoveries),
             Self::StepStarted(0),
             Self::StepSkipped(0),
             Self::StepSucceeded(0),

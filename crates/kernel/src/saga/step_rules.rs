@@ -137,7 +137,9 @@ pub(super) fn rule(state: &State<'_>, task: TaskStatus, step: StepState, event: 
         | Event::Claimed
         | Event::HandedOver
         | Event::TakenBack
+        | Event::OfferedAgain
         | Event::LostTooOften
+        | Event::LostForGood
         | Event::Waits(_)
         | Event::Completed
         | Event::GaveUp(_)

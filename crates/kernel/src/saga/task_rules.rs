@@ -19,7 +19,9 @@ pub(super) fn rule(state: &State<'_>, event: Event) -> Rule {
         Event::Dispatched
             | Event::HandedOver
             | Event::TakenBack
+            | Event::OfferedAgain
             | Event::LostTooOften
+            | Event::LostForGood
             | Event::Waits(_)
             | Event::GaveUp(_)
             | Event::Stopped
@@ -34,7 +36,9 @@ pub(super) fn rule(state: &State<'_>, event: Event) -> Rule {
         Event::Dispatched => only(status, &[TaskStatus::Submitted], TaskStatus::Dispatched),
         Event::Claimed => claimed(status),
         Event::HandedOver | Event::TakenBack => given_back(status),
+        Event::OfferedAgain => offered_again(status),
         Event::LostTooOften => lost_too_often(state, status),
+        Event::LostForGood => lost_for_good(state, status),
         Event::Waits(_) => waits(state, status),
         Event::Completed => completed(state, status),
         Event::GaveUp(policy) => match status {
@@ -117,11 +121,42 @@ fn given_back(status: TaskStatus) -> Rule {
     }
 }
 
+fn offered_again(status: TaskStatus) -> Rule {
+    match status {
+        TaskStatus::Submitted | TaskStatus::Dispatched | TaskStatus::Waiting | TaskStatus::Compensating => Ok(status),
+        TaskStatus::Running => Err("a host has it"),
+        TaskStatus::Completed
+        | TaskStatus::CompensationFailed
+        | TaskStatus::Failed
+        | TaskStatus::Cancelled
+        | TaskStatus::DeadLettered
+        | TaskStatus::Resolved => Err("it is at rest"),
+    }
+}
+
 fn lost_too_often(state: &State<'_>, status: TaskStatus) -> Rule {
     match status {
         TaskStatus::Running if state.has_effects() => Ok(TaskStatus::Compensating),
         TaskStatus::Running => Ok(TaskStatus::Failed),
         TaskStatus::Compensating => Ok(TaskStatus::CompensationFailed),
+        TaskStatus::Submitted
+        | TaskStatus::Dispatched
+        | TaskStatus::Waiting
+        | TaskStatus::Completed
+        | TaskStatus::CompensationFailed
+        | TaskStatus::Failed
+        | TaskStatus::Cancelled
+        | TaskStatus::DeadLettered
+        | TaskStatus::Resolved => Err("nobody holds it"),
+    }
+}
+
+fn lost_for_good(state: &State<'_>, status: TaskStatus) -> Rule {
+    match status {
+        TaskStatus::Running if state.has_effects() => Ok(TaskStatus::Compensating),
+        TaskStatus::Running => Ok(TaskStatus::Failed),
+        // What it has done must not stay because the host that was undoing it is gone.
+        TaskStatus::Compensating => Err("an undo is always gone on with"),
         TaskStatus::Submitted
         | TaskStatus::Dispatched
         | TaskStatus::Waiting
@@ -224,6 +259,18 @@ fn operator(state: &State<'_>, status: TaskStatus, decision: Operator) -> Rule {
             }
         }
         (Operator::Undo, TaskStatus::DeadLettered) => Ok(TaskStatus::Compensating),
+        (Operator::SetRecoveries, status) => match status {
+            TaskStatus::Submitted
+            | TaskStatus::Dispatched
+            | TaskStatus::Running
+            | TaskStatus::Waiting
+            | TaskStatus::Compensating
+            | TaskStatus::CompensationFailed
+            | TaskStatus::DeadLettered => Ok(status),
+            TaskStatus::Completed | TaskStatus::Failed | TaskStatus::Cancelled | TaskStatus::Resolved => {
+                Err("it has ended: no host will have it again")
+            }
+        },
         (Operator::RetryUndo, _) => Err("no undo of it has given up"),
         (Operator::Redrive | Operator::Undo, _) => Err("it is not dead-lettered"),
         (Operator::Resolve, _) => Err("it is not parked"),

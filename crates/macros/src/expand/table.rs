@@ -45,7 +45,7 @@ impl Expansion<'_> {
         let (name, version, queue) = (&task.name, task.version, &task.queue);
         let (timeout, lease) = (duration(task.timeout), duration(task.lease));
         let (max_recoveries, cancellable) = (task.max_recoveries, task.cancellable);
-        let on_undo_failure = variant(task.on_undo_failure);
+        let (on_lost, on_undo_failure) = (variant(task.on_lost), variant(task.on_undo_failure));
         let auto_disable = optional(task.auto_disable.as_ref().map(|path| {
             let (root, path) = (self.root.at(path.span()), self.outside(path));
             quote!(#root::declare::auto_disable(#path))
@@ -59,6 +59,7 @@ impl Expansion<'_> {
                 timeout: #timeout,
                 lease: #lease,
                 max_recoveries: #max_recoveries,
+                on_lost: #root::contracts::OnLost::#on_lost,
                 cancellable: #cancellable,
                 on_undo_failure: #root::contracts::OnUndoFailure::#on_undo_failure,
                 auto_disable: #auto_disable,

@@ -1,7 +1,7 @@
 //! What stands in the declaration and the code that the macro writes.
 
 use counterstep_kernel::contracts::declaration::InputDecl;
-use counterstep_kernel::contracts::{Host, OnExhausted, OnUndoFailure, StepKind, UndoDecl};
+use counterstep_kernel::contracts::{Host, OnExhausted, OnLost, OnUndoFailure, StepKind, UndoDecl};
 use counterstep_kernel::declare::Value;
 use counterstep_kernel::task::{self, Run};
 use counterstep_kernel::{
@@ -25,7 +25,7 @@ const PATIENT: RetryPolicy = RetryPolicy::constant("2s").max_retries(7);
 
 struct PlaceOrder;
 
-#[distributed_task(timeout = "10m", lease = "3s", cancellable, on_undo_failure = "continue")]
+#[distributed_task(timeout = "10m", lease = "3s", on_lost = "fail", cancellable, on_undo_failure = "continue")]
 impl PlaceOrder {
     type Request = Order;
     type Response = Vec<(u32, bool)>;
@@ -104,12 +104,13 @@ fn the_task_row_holds_what_the_attribute_says_and_the_defaults() {
     assert_eq!((decl.name, decl.version, decl.queue), ("PlaceOrder", 1, "place-order"));
     assert_eq!((decl.timeout, decl.lease), (Some(Duration::from_secs(600)), Some(Duration::from_secs(3))));
     assert_eq!((decl.max_recoveries, decl.cancellable), (3, true));
-    assert_eq!(decl.on_undo_failure, OnUndoFailure::Continue);
+    assert_eq!((decl.on_lost, decl.on_undo_failure), (OnLost::Fail, OnUndoFailure::Continue));
     assert_eq!((decl.request, decl.response), ("Order", "Vec<(u32, bool)>"));
 
     let ping = HTTPPing::task_type().decl;
     assert_eq!((ping.name, ping.version, ping.queue, ping.max_recoveries), ("Ping", 2, "probes", 0));
     assert_eq!((ping.cancellable, ping.on_undo_failure), (false, OnUndoFailure::Stop));
+    assert_eq!(ping.on_lost, OnLost::Requeue);
 }
 
 #[test]

@@ -12,7 +12,7 @@ pub struct Done;
 
 pub struct Task;
 
-#[distributed_task(version = 0, cancellable = true, on_undo_failure = "halt", max_recoveries = "2")]
+#[distributed_task(version = 0, cancellable = true, on_undo_failure = "halt", max_recoveries = "2", on_lost = "x")]
 impl Task {
     type Request = Order;
     type Response = Done;

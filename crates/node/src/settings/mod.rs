@@ -75,6 +75,9 @@ pub struct SettingsArgs {
     /// On shutdown, how long running steps may go on [default: 10s]
     #[arg(long, env = "COUNTERSTEP_DRAIN", global = true)]
     pub drain: Option<String>,
+    /// Not seen by the database for so long, this process is listed as lost [default: 45s]
+    #[arg(long, env = "COUNTERSTEP_LOST_AFTER", global = true)]
+    pub lost_after: Option<String>,
     /// What to log, as `info` or `warn,counterstep=debug` [default: info]
     #[arg(long, env = "COUNTERSTEP_LOG", global = true)]
     pub log: Option<String>,
@@ -110,6 +113,7 @@ struct File {
     upload_timeout: Option<String>,
     cancel_grace: Option<String>,
     drain: Option<String>,
+    lost_after: Option<String>,
     log: Option<String>,
     log_format: Option<LogFormat>,
     listen: Option<SocketAddr>,
@@ -142,6 +146,8 @@ const VARIABLES: &[&str] = &[
     "UPLOAD_TIMEOUT",
     "CANCEL_GRACE",
     "DRAIN",
+    "LOST_AFTER",
+    "OFFER_AFTER",
     "LOG",
     "LOG_FORMAT",
     "LISTEN",
@@ -265,7 +271,9 @@ impl SettingsArgs {
                 )?,
                 cancel_grace: time("cancel_grace", &self.cancel_grace, file.cancel_grace, defaults.cancel_grace)?,
                 drain: time("drain", &self.drain, file.drain, defaults.drain)?,
+                lost_after: time("lost_after", &self.lost_after, file.lost_after, defaults.lost_after)?,
                 events,
+                machine: machine(),
                 faults: self.plant_fault.clone(),
                 ..defaults
             },
@@ -301,6 +309,13 @@ impl SettingsArgs {
 /// Changes to policies, checked against the task types of this process.
 pub(crate) fn in_effect(registry: &Registry, overrides: Overrides) -> Result<Policies, Exit> {
     Policies::checked(registry, overrides).map_err(Exit::config)
+}
+
+/// The name of this machine, as people know it.
+fn machine() -> String {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let name = name.trim();
+    if name.is_empty() { "unnamed".to_owned() } else { name.to_owned() }
 }
 
 fn read_file(path: &Path) -> Result<File, Exit> {

@@ -16,6 +16,7 @@ pub(crate) mod schedules;
 pub(crate) mod scratch;
 pub(crate) mod together;
 pub(crate) mod types;
+pub(crate) mod workers;
 
 use std::future::Future;
 use std::time::Duration;

@@ -7,9 +7,10 @@ use async_trait::async_trait;
 use counterstep_contracts::{Epoch, QueueName, TaskId, Tenant, WorkerMessage};
 use counterstep_kernel::client::{Receipt, Submission};
 use counterstep_kernel::ports::{
-    AuditHead, CommitError, Committed, Delivery, DeliveryTag, Due, DueTask, FailureQuery, Heartbeat, IdempotencyRow,
-    InFlight, Intent, IntentOp, OutboxOp, OutboxRow, Queue, QueueError, Salvaged, ScheduleChange, ScheduleQuery,
-    Schedules, SealedEntry, SealedPage, Settle, Store, StoreError, TaskLine, TaskQuery, TypeRow, TypeRows,
+    AuditHead, CommitError, Committed, Delivery, DeliveryTag, Due, DueTask, FailureQuery, Gauges, Heartbeat,
+    IdempotencyRow, InFlight, Intent, IntentOp, OutboxOp, OutboxRow, Queue, QueueError, Salvaged, ScheduleChange,
+    ScheduleQuery, Schedules, SealedEntry, SealedPage, Settle, Store, StoreError, TaskLine, TaskQuery, TypeRow,
+    TypeRows, WorkerChange, Workers,
 };
 use counterstep_kernel::record::{History, TaskRecord};
 use counterstep_kernel::transition::{Guard, Transition};
@@ -116,6 +117,19 @@ impl Store for Counted {
 
     async fn in_flight(&self) -> Result<Vec<InFlight>, StoreError> {
         self.count().in_flight().await
+    }
+
+    async fn gauges(&self) -> Result<Gauges, StoreError> {
+        self.count().gauges().await
+    }
+
+    async fn workers(&self) -> Result<Workers, StoreError> {
+        self.count().workers().await
+    }
+
+    async fn change_worker(&self, change: &WorkerChange) -> Result<u64, StoreError> {
+        // A word of the process about itself, every few seconds: no task costs it.
+        self.store.change_worker(change).await
     }
 
     async fn history(&self, task: TaskId) -> Result<History, StoreError> {

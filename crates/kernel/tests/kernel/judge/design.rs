@@ -48,12 +48,21 @@ const STEP_BESIDES: &[(StepStatus, &[StepStatus], &str)] = &[
     (StepStatus::Completed, &[StepStatus::Completed], "step_rebuilt: scratch is made again, the output stands"),
 ];
 
+/// Counts lost hosts anew, and tells hosts of the task once more. It stays where it is, so these are no edges of their
+/// own.
+const LEAVE_THE_TASK: [&str; 2] = ["operator_set_recoveries", "offered_again"];
+
 /// Notes in the audit that there is nothing to undo. The step stays what it is, so it is no edge of its own.
 const LEAVES_THE_STEP: &str = "undo_waived";
 
 #[test]
 fn the_judge_has_the_edges_of_the_design_for_a_task_and_no_other() {
-    let edges = task_edges();
+    let (notes, edges): (Vec<_>, Vec<_>) =
+        task_edges().into_iter().partition(|edge| LEAVE_THE_TASK.contains(&edge.event.as_str()));
+    assert!(notes.iter().all(|edge| edge.from == Some(edge.to)), "{notes:#?}");
+    let of = |event| notes.iter().filter(|edge| edge.event == event).count();
+    let not_ended = TaskStatus::ALL.iter().filter(|status| !status.is_terminal()).count();
+    assert_eq!((of(LEAVE_THE_TASK[0]), of(LEAVE_THE_TASK[1])), (not_ended, 4));
     let births: Vec<_> = edges.iter().filter(|edge| edge.from.is_none()).map(|edge| edge.to).collect();
     assert_eq!(births, [TaskStatus::Submitted]);
     let designed = TASK.iter().flat_map(|(from, to)| to.iter().map(|to| (*from, *to))).collect();

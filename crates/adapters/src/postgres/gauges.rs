@@ -1,0 +1,61 @@
+//! What is under way, counted: one walk over the tasks that have not ended, and a look at the oldest message.
+
+use super::fault::{Fault, parse};
+use super::statement::{Statement, Str, time, values};
+use counterstep_contracts::TaskStatus;
+use counterstep_kernel::ports::{Gauges, TaskCount};
+use diesel::pg::data_types::PgTimestamp;
+use diesel::sql_types as sql;
+
+type SomeTime = sql::Nullable<sql::Timestamptz>;
+type Types = (
+    sql::Timestamptz,
+    SomeTime,
+    sql::Nullable<sql::Text>,
+    sql::Nullable<sql::Text>,
+    sql::Nullable<sql::BigInt>,
+    SomeTime,
+    SomeTime,
+);
+
+type At = Option<PgTimestamp>;
+
+/// The clock and the oldest message, and a state of a queue with its tasks; where there are none, the first two alone.
+pub(super) type Read = (PgTimestamp, At, Option<String>, Option<String>, Option<i64>, At, At);
+
+// Rows are never deleted from the outbox, and `id` is their order: the oldest is the first of its index.
+const READ: &str = "SELECT now(), o.created_at, t.status, t.queue, t.tasks, t.running_since, t.due_since
+    FROM (SELECT 1) clock
+    LEFT JOIN LATERAL (SELECT created_at FROM outbox WHERE published_at IS NULL AND id > 0 ORDER BY id LIMIT 1) o ON TRUE
+    LEFT JOIN LATERAL (
+      SELECT status, queue, count(*) AS tasks, min(updated_at) FILTER (WHERE status = 'running') AS running_since,
+        min(CASE WHEN unclaimed_since IS NOT NULL THEN unclaimed_since
+                 WHEN lease_owner IS NULL AND due_at <= now() AND status IN ('waiting', 'compensating') THEN due_at
+            END) AS due_since
+      FROM tasks WHERE status = ANY(?) GROUP BY status, queue) t ON TRUE
+    ORDER BY t.status, t.queue";
+
+/// The counts. Along the list's index on the states: tasks that have ended are most of the table.
+pub(super) fn read() -> Statement<'static, Types> {
+    let open = TaskStatus::ALL.iter().filter(|status| !status.is_terminal());
+    let open: Vec<Str<'static>> = open.map(|status| status.as_str().into()).collect();
+    Statement::of(READ, values![open])
+}
+
+/// What [`read`] has read.
+pub(super) fn decode(rows: Vec<Read>) -> Result<Gauges, Fault> {
+    let mut gauges = Gauges::default();
+    let older = |oldest: &mut Option<std::time::Duration>, now: PgTimestamp, since: At| {
+        *oldest = (*oldest).max(since.map(|since| time(now).after(time(since))));
+    };
+    for (now, unpublished, status, queue, count, running, due) in rows {
+        older(&mut gauges.oldest_unpublished, now, unpublished);
+        older(&mut gauges.oldest_running, now, running);
+        older(&mut gauges.oldest_due, now, due);
+        if let (Some(status), Some(queue)) = (status, queue) {
+            let count = u64::try_from(count.unwrap_or_default()).unwrap_or_default();
+            gauges.tasks.push(TaskCount { status: parse("tasks.status", &status)?, queue, count });
+        }
+    }
+    Ok(gauges)
+}

@@ -1,0 +1,40 @@
+//! What is under way, kept for a few seconds: however often somebody asks, the database is asked that often only.
+
+use counterstep_contracts::workers::WorkersView;
+use counterstep_kernel::Engine;
+use std::time::Duration;
+use tokio::sync::Mutex;
+use tokio::time::{Instant, timeout};
+
+/// Whoever asks has a time limit of its own, often a few seconds.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// What was found last, and when.
+#[derive(Debug, Default)]
+pub(crate) struct Gauges(Mutex<Option<(Instant, Option<WorkersView>)>>);
+
+impl Gauges {
+    /// What is under way, no older than `keep`; `None`: the database does not say.
+    // The lock is held while the database is asked: those who come meanwhile wait for its answer, and ask nothing.
+    pub(crate) async fn get(&self, engine: &Engine, keep: Duration) -> Option<WorkersView> {
+        let mut last = self.0.lock().await;
+        if let Some((at, found)) = &*last
+            && at.elapsed() < keep
+        {
+            return found.clone();
+        }
+        let found = match timeout(PATIENCE, engine.status()).await {
+            Ok(Ok(found)) => Some(found),
+            Ok(Err(error)) => {
+                tracing::warn!(%error, "the gauges could not be read");
+                None
+            }
+            Err(_) => {
+                tracing::warn!("the gauges could not be read: no answer within {PATIENCE:?}");
+                None
+            }
+        };
+        *last = Some((Instant::now(), found.clone()));
+        found
+    }
+}

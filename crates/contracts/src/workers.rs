@@ -1,0 +1,114 @@
+//! Bodies of `GET /api/workers`: the processes of an installation, and what is under way. Times are RFC 3339 in UTC.
+
+use crate::ids::TaskId;
+use crate::state::text_enum;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fmt;
+
+text_enum!(
+    /// What has become of a process, as far as the database knows.
+    WorkerState {
+        /// It was seen lately.
+        Alive = "alive",
+        /// It was not seen for too long, and did not say that it stops.
+        Lost = "lost",
+        /// It said that it stops.
+        Stopped = "stopped",
+    }
+);
+
+/// A task type that a process can run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WorkerType {
+    /// Declared name.
+    pub name: String,
+    /// Version.
+    pub version: u32,
+    /// Digest of its declaration.
+    pub definition: String,
+}
+
+/// A process, as it says of itself.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WorkerView {
+    /// Names this start of it, as leases and the audit do.
+    pub id: String,
+    /// `worker`, `api`, `reconciler`, or `dev`.
+    pub role: String,
+    /// What has become of it.
+    pub state: WorkerState,
+    /// The machine's name.
+    pub machine: String,
+    /// Version of the program.
+    pub program: String,
+    /// The queues that it takes tasks from; none: it takes none.
+    pub queues: Vec<String>,
+    /// What it can run.
+    pub task_types: Vec<WorkerType>,
+    /// Tasks at a time.
+    pub concurrency: u32,
+    /// How many it ran when it was seen last.
+    pub running_count: u32,
+    /// Which; of many the first hundred.
+    pub running: Vec<TaskId>,
+    /// When it was seen first.
+    pub started_at: String,
+    /// When it was seen last.
+    pub seen_at: String,
+    /// When it said that it stops.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stopped_at: Option<String>,
+    /// The last pass of a reconciler.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_pass: Option<PassView>,
+}
+
+/// A pass of a reconciler.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PassView {
+    /// Since its end.
+    pub seconds_ago: u64,
+    /// What it did, by name.
+    pub counts: BTreeMap<String, u64>,
+}
+
+/// Answer of `GET /api/workers`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WorkersView {
+    /// What is under way.
+    pub status: StatusView,
+    /// The processes, the last seen first; at most 1,000.
+    pub workers: Vec<WorkerView>,
+}
+
+/// What is under way, counted. Ages are in whole seconds; a missing one: there is none.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StatusView {
+    /// Tasks that have not ended.
+    pub tasks: Vec<TaskCountView>,
+    /// Since the last change of the running task that has changed least lately.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub oldest_running_seconds: Option<u64>,
+    /// Of the task that could be claimed for the longest time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub oldest_due_seconds: Option<u64>,
+    /// Of the oldest message that is not published; missing also where messages are read from the database itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub oldest_unpublished_seconds: Option<u64>,
+    /// Processes that were seen lately.
+    pub workers_alive: u64,
+    /// Processes that are lost.
+    pub workers_lost: u64,
+}
+
+/// So many tasks of a queue are in a state.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TaskCountView {
+    /// The state.
+    pub status: crate::state::TaskStatus,
+    /// The queue on which they were offered last.
+    pub queue: String,
+    /// How many.
+    pub count: u64,
+}

@@ -1,0 +1,137 @@
+//! Processes as they say of themselves who they are, and counts of what is under way, as rows of the store. Nothing is
+//! ever decided by them: that a host is lost its leases say.
+
+use super::finding::KnownType;
+use crate::record::DbTime;
+use counterstep_contracts::workers::WorkerState;
+use counterstep_contracts::{QueueName, TaskId, TaskStatus};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// What a process says of itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WorkerRow {
+    /// Names this start of it: the name in leases and audit entries. Its first part is the role.
+    pub id: String,
+    /// The machine's name.
+    pub machine: String,
+    /// The version of the program.
+    pub program: String,
+    /// From which queues it takes tasks; none: it takes none.
+    pub queues: Vec<QueueName>,
+    /// What it can run.
+    pub types: Vec<KnownType>,
+    /// Tasks at a time.
+    pub concurrency: u32,
+    /// The tasks that it runs; of many the first hundred.
+    pub running: Vec<TaskId>,
+    /// How many it runs.
+    pub running_count: u32,
+    /// Not seen for so long it counts as lost.
+    pub lost_after: Duration,
+    /// Its last sweep, where it is a reconciler that has made one.
+    pub passed: Option<Passed>,
+}
+
+/// A pass of a reconciler.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Passed {
+    /// It ended so long before the database's now.
+    pub ago: Duration,
+    /// What it did, by name.
+    pub counts: BTreeMap<String, u64>,
+}
+
+/// A process as the store has seen it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WorkerSeen {
+    /// What it said last.
+    pub row: WorkerRow,
+    /// When it was seen first.
+    pub started_at: DbTime,
+    /// When it was seen last.
+    pub seen_at: DbTime,
+    /// When it said that it stops.
+    pub stopped_at: Option<DbTime>,
+}
+
+impl WorkerSeen {
+    /// What has become of it, at `now` of the database.
+    #[must_use]
+    pub fn state(&self, now: DbTime) -> WorkerState {
+        if self.stopped_at.is_some() {
+            WorkerState::Stopped
+        } else if now.after(self.seen_at) > self.row.lost_after {
+            WorkerState::Lost
+        } else {
+            WorkerState::Alive
+        }
+    }
+
+    /// `worker`, `api`, `reconciler`, or `dev` for all of them in one process.
+    #[must_use]
+    pub fn role(&self) -> &str {
+        self.row.id.split_once(':').map_or(&*self.row.id, |(role, _)| role)
+    }
+
+    /// Whether it takes such tasks of this queue.
+    #[must_use]
+    pub fn serves(&self, queue: &str, of: &KnownType) -> bool {
+        self.row.queues.iter().any(|served| served.0 == queue) && self.row.types.contains(of)
+    }
+}
+
+/// At most so many processes are read, the last seen first.
+pub const WORKERS_READ: u32 = 1_000;
+
+/// Processes as they were read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Workers {
+    /// The database's clock when they were read.
+    pub now: DbTime,
+    /// The last seen first, at most [`WORKERS_READ`].
+    pub rows: Vec<WorkerSeen>,
+}
+
+/// A change to what is known of processes. None of them waits for the disk: after a power cut nobody is there anyway.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum WorkerChange {
+    /// It is there, and says this of itself.
+    Seen(Box<WorkerRow>),
+    /// It stops, and runs nothing any more.
+    Stopped {
+        /// Its id.
+        id: String,
+    },
+    /// These are forgotten, where they have still not been seen for so long.
+    Forget {
+        /// Their ids.
+        ids: Vec<String>,
+        /// At least so long.
+        unseen_for: Duration,
+    },
+}
+
+/// So many tasks of a queue are in a state.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TaskCount {
+    /// The state; none that is terminal.
+    pub status: TaskStatus,
+    /// The queue on which they were offered last.
+    pub queue: String,
+    /// How many.
+    pub count: u64,
+}
+
+/// What is under way, counted. Ages are by the database's clock; `None`: there is none.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Gauges {
+    /// Tasks that have not ended, in the order of status and queue.
+    pub tasks: Vec<TaskCount>,
+    /// Since the last change of the running task that has changed least lately. Heartbeats are no change.
+    pub oldest_running: Option<Duration>,
+    /// Of the task that could be claimed for the longest time.
+    pub oldest_due: Option<Duration>,
+    /// Of the oldest message that is not published.
+    pub oldest_unpublished: Option<Duration>,
+}

@@ -1,0 +1,201 @@
+//! What a process says of itself to the others: that it is there, what it can run and what it runs. It fails open: a
+//! process whose word does not arrive works on, and nobody takes anything from it for that.
+
+use crate::engine::Engine;
+use crate::ports::{Passed, StoreError, WorkerChange, WorkerRow, Workers};
+use counterstep_contracts::{QueueName, TaskId};
+use futures::channel::oneshot;
+use futures::future::{BoxFuture, Either, join, select};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// So many of the running tasks are named.
+const NAMED: usize = 100;
+
+/// Nobody waits longer than this for a word about itself.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// However short a silence is to count as lost.
+const SHORTEST: Duration = Duration::from_millis(50);
+
+/// So long after it was seen last a process is still listed.
+const REMEMBERED: Duration = Duration::from_secs(24 * 3600);
+
+/// What a part of a process does: one process may have several.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Part {
+    /// It takes tasks from these queues.
+    pub queues: Vec<QueueName>,
+    /// So many at a time.
+    pub concurrency: usize,
+}
+
+/// What a process knows of itself.
+#[derive(Debug, Default)]
+pub(crate) struct Presence(Mutex<Known>);
+
+#[derive(Debug, Default)]
+struct Known {
+    parts: BTreeMap<u64, Part>,
+    joined: u64,
+    running: BTreeMap<TaskId, u32>,
+    /// When by this process's timer, and what.
+    passed: Option<(Duration, BTreeMap<String, u64>)>,
+    unheard: bool,
+}
+
+/// As long as it lives, its task is among those that the process runs.
+#[derive(Debug)]
+pub(crate) struct Runs {
+    task: TaskId,
+    presence: Arc<Presence>,
+}
+
+impl Drop for Runs {
+    fn drop(&mut self) {
+        let mut known = self.presence.known();
+        if let Some(turns) = known.running.get_mut(&self.task) {
+            *turns -= 1;
+            if *turns == 0 {
+                known.running.remove(&self.task);
+            }
+        }
+    }
+}
+
+impl Presence {
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn join(&self, part: Part) -> u64 {
+        let mut known = self.known();
+        known.joined += 1;
+        let number = known.joined;
+        known.parts.insert(number, part);
+        number
+    }
+
+    /// Whether others are left.
+    fn leave(&self, number: u64) -> bool {
+        let mut known = self.known();
+        known.parts.remove(&number);
+        !known.parts.is_empty()
+    }
+
+    /// The eldest speaks for all.
+    fn speaks(&self, number: u64) -> bool {
+        self.known().parts.keys().next() == Some(&number)
+    }
+}
+
+impl Engine {
+    /// Does the work, and meanwhile says that this process is there.
+    pub fn present<'a, T: Send + 'a>(&'a self, part: Part, work: BoxFuture<'a, T>) -> BoxFuture<'a, T> {
+        Box::pin(async move {
+            let number = self.presence.join(part);
+            let (over, mut ended) = oneshot::channel::<()>();
+            let work = async move {
+                let done = work.await;
+                drop(over);
+                done
+            };
+            let speaking = async {
+                self.say(WorkerChange::Seen(Box::new(self.as_it_is()))).await;
+                // A third: two words may get lost.
+                let pause = (self.settings.lost_after / 3).max(SHORTEST);
+                while let Either::Left(_) = select(self.ports.clock.sleep(pause), &mut ended).await {
+                    if self.presence.speaks(number) {
+                        self.say(WorkerChange::Seen(Box::new(self.as_it_is()))).await;
+                    }
+                }
+            };
+            let (done, ()) = join(work, speaking).await;
+            let last = if self.presence.leave(number) {
+                WorkerChange::Seen(Box::new(self.as_it_is()))
+            } else {
+                WorkerChange::Stopped { id: self.id.to_string() }
+            };
+            self.say(last).await;
+            done
+        })
+    }
+
+    /// Notes what a pass of this reconciler did; the next word about this process has it.
+    pub fn passed(&self, counts: BTreeMap<String, u64>) {
+        self.presence.known().passed = Some((self.ports.clock.monotonic(), counts));
+    }
+
+    /// Plans to forget the processes that were not seen for a day, whether or not they said that they stop.
+    ///
+    /// # Errors
+    /// When the store does not answer.
+    pub fn plan_forget(&self) -> BoxFuture<'_, Result<Vec<String>, StoreError>> {
+        Box::pin(async move { Ok(forgotten(self.ports.store.workers().await?)) })
+    }
+
+    /// Forgets processes, where they have not been seen meanwhile. Returns how many.
+    ///
+    /// # Errors
+    /// When the store does not answer.
+    pub fn forget(&self, ids: Vec<String>) -> BoxFuture<'_, Result<u64, StoreError>> {
+        Box::pin(async move {
+            if ids.is_empty() {
+                return Ok(0);
+            }
+            self.ports.store.change_worker(&WorkerChange::Forget { ids, unseen_for: REMEMBERED }).await
+        })
+    }
+
+    pub(crate) fn runs(&self, task: TaskId) -> Runs {
+        *self.presence.known().running.entry(task).or_default() += 1;
+        Runs { task, presence: self.presence.clone() }
+    }
+
+    fn as_it_is(&self) -> WorkerRow {
+        let known = self.presence.known();
+        let queues: BTreeSet<_> = known.parts.values().flat_map(|part| part.queues.clone()).collect();
+        let concurrency: usize = known.parts.values().map(|part| part.concurrency).sum();
+        let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
+        WorkerRow {
+            id: self.id.to_string(),
+            machine: self.settings.machine.clone(),
+            program: self.settings.program.clone(),
+            queues: queues.into_iter().collect(),
+            types: self.registry.known(),
+            concurrency: count(concurrency),
+            running: known.running.keys().copied().take(NAMED).collect(),
+            running_count: count(known.running.len()),
+            lost_after: self.settings.lost_after,
+            passed: known
+                .passed
+                .clone()
+                .map(|(at, counts)| Passed { ago: self.ports.clock.monotonic().saturating_sub(at), counts }),
+        }
+    }
+
+    /// Dropped at its limit: whatever has become of it, the next word says all of it again.
+    async fn say(&self, word: WorkerChange) {
+        let said = select(self.ports.store.change_worker(&word), self.ports.clock.sleep(PATIENCE)).await;
+        let said = match said {
+            Either::Left((said, _)) => said.map(drop),
+            Either::Right(_) => Err(StoreError::Unavailable(format!("no answer within {PATIENCE:?}"))),
+        };
+        let unheard = std::mem::replace(&mut self.presence.known().unheard, said.is_err());
+        match said {
+            Ok(()) if unheard => tracing::info!("the others know again that this process is there"),
+            Ok(()) => {}
+            // Once; it works on all the same.
+            Err(error) if !unheard => {
+                tracing::warn!(%error, "the others may list this process as lost: its word does not arrive");
+            }
+            Err(error) => tracing::debug!(%error, "the word about this process does not arrive"),
+        }
+    }
+}
+
+fn forgotten(found: Workers) -> Vec<String> {
+    let now = found.now;
+    found.rows.into_iter().filter(|seen| now.after(seen.seen_at) >= REMEMBERED).map(|seen| seen.row.id).collect()
+}

@@ -1,0 +1,141 @@
+//! The repair of dispatch, as a plan and its execution: tasks that were offered and that nobody has come for are offered
+//! once more, and the queue is asked for what it has lost. Takes nothing from anybody.
+//!
+//! Whether a stream has lost a message cannot be known, and a long queue looks the same. So a task is offered again after
+//! a while, and then less and less often; a message too many finds a task that is leased or at rest.
+
+use crate::draft::{As, Draft};
+use crate::engine::{ChangeError, Engine};
+use crate::ports::{Due, DueTask, QueueRepair, StoreError, Unanswered};
+use crate::record::TaskRecord;
+use crate::task::Registry;
+use counterstep_contracts::{Host, QueueName, TaskId, TaskStatus, WaitReason};
+use futures::future::BoxFuture;
+use futures::{StreamExt, stream};
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+/// Tasks that are offered again at a time.
+const AT_ONCE: usize = 32;
+
+/// However long nobody comes, a task is offered again after so many times the first wait.
+const AT_MOST: u32 = 16;
+
+/// What a repair is going to do.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RepairPlan {
+    /// What the queue lacks, in words.
+    pub queue: Vec<String>,
+    /// Why the queue cannot be asked. Then nothing is offered again: it could not be delivered either.
+    pub silent: Option<String>,
+    /// Tasks that are to be offered again, those that have changed least lately first.
+    pub offer: Vec<DueTask>,
+}
+
+/// What became of it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Repaired {
+    /// What the queue has again, in words.
+    pub queue: Vec<String>,
+    /// Offered again.
+    pub offered: Vec<TaskId>,
+    /// Claimed, or offered by somebody else, when their turn came.
+    pub moved_on: Vec<TaskId>,
+    /// Failed, with the reason; they do not stop the others. Without a task: the queue.
+    pub failed: Vec<(Option<TaskId>, String)>,
+}
+
+/// Whether nobody has come for a task for so long, as [`Unanswered`] says; asked again on a newer state.
+#[must_use]
+pub fn is_unanswered(record: &TaskRecord, after: Duration) -> bool {
+    let (task, now) = (&record.task, record.now);
+    let offered = match task.status {
+        TaskStatus::Submitted | TaskStatus::Dispatched => true,
+        // A message would bring it to a host of the wrong version once more.
+        TaskStatus::Waiting => task.due_at.is_some() && task.waiting != Some(WaitReason::Version),
+        TaskStatus::Compensating => true,
+        TaskStatus::Running
+        | TaskStatus::Completed
+        | TaskStatus::CompensationFailed
+        | TaskStatus::Failed
+        | TaskStatus::Cancelled
+        | TaskStatus::DeadLettered
+        | TaskStatus::Resolved => false,
+    };
+    let waits = matches!(task.status, TaskStatus::Waiting | TaskStatus::Compensating);
+    let due = !waits || task.due_at.is_none_or(|due| now.0 >= due.later(after).0);
+    let pause = task.due_at.map_or(after, |due| task.updated_at.after(due).clamp(after, after.saturating_mul(AT_MOST)));
+    offered && due && task.lease_owner.is_none() && now.after(task.updated_at) >= pause
+}
+
+impl Engine {
+    /// Plans to offer at most `limit` tasks again that were offered at least `after` ago.
+    ///
+    /// # Errors
+    /// When the store does not answer.
+    pub fn plan_repair(&self, after: Duration, limit: u32) -> BoxFuture<'_, Result<RepairPlan, StoreError>> {
+        Box::pin(async move {
+            let queues = queues(&self.registry);
+            let queue = match self.ports.queue.repair(&queues, QueueRepair::Look).await {
+                Ok(queue) => queue,
+                Err(error) => return Ok(RepairPlan { silent: Some(error.to_string()), ..RepairPlan::default() }),
+            };
+            let known = self.registry.known();
+            let which = Unanswered { queues, known, for_at_least: after, at_most: after.saturating_mul(AT_MOST) };
+            let offer = self.ports.store.due(&Due::Unanswered(which), limit).await?;
+            Ok(RepairPlan { queue, silent: None, offer })
+        })
+    }
+
+    /// Executes a plan. Each task is a change of its own; of several reconcilers with the same plan, one offers it.
+    pub fn repair(&self, plan: RepairPlan, after: Duration) -> BoxFuture<'_, Repaired> {
+        Box::pin(async move {
+            let mut done = Repaired::default();
+            done.failed.extend(plan.silent.map(|why| (None, why)));
+            if !plan.queue.is_empty() {
+                // First: what is offered next would find no stream.
+                match self.ports.queue.repair(&queues(&self.registry), QueueRepair::Mend).await {
+                    Ok(mended) => done.queue = mended,
+                    Err(error) => done.failed.push((None, error.to_string())),
+                }
+            }
+            let offers =
+                plan.offer.into_iter().map(|task| async move { (task.task, self.offer(task.task, after).await) });
+            let mut offers = stream::iter(offers).buffer_unordered(AT_ONCE);
+            while let Some((task, offered)) = offers.next().await {
+                match offered {
+                    Ok(true) => done.offered.push(task),
+                    Ok(false) => done.moved_on.push(task),
+                    Err(error) => {
+                        tracing::error!(%task, %error, "a task that nobody came for could not be offered again");
+                        done.failed.push((Some(task), error.to_string()));
+                    }
+                }
+            }
+            done
+        })
+    }
+
+    /// Whether it was.
+    async fn offer(&self, task: TaskId, after: Duration) -> Result<bool, ChangeError> {
+        let Some(record) = self.ports.store.load(task).await? else { return Ok(false) };
+        let Some(task_type) = self.registry.of(&record.task) else { return Ok(false) };
+        let changed = self.change(&task_type, record, As::Anyone, |draft: &mut Draft| {
+            if !is_unanswered(draft.record(), after) {
+                return Ok(false);
+            }
+            draft.offer_again()?;
+            Ok(true)
+        });
+        let offered = changed.await?.answer;
+        if offered {
+            tracing::info!(%task, "nobody came for the task: offered it again");
+        }
+        Ok(offered)
+    }
+}
+
+fn queues(registry: &Registry) -> Vec<QueueName> {
+    let all: BTreeSet<_> = [Host::Worker, Host::Api].into_iter().flat_map(|host| registry.queues(host)).collect();
+    all.into_iter().collect()
+}

@@ -1,0 +1,86 @@
+//! What is under way, counted, and who is there: what metrics and operators are shown. Decides nothing.
+
+use crate::engine::Engine;
+use crate::ports::{Gauges, StoreError, TaskCount, WorkerSeen, Workers};
+use crate::times::rfc3339;
+use counterstep_contracts::workers::{
+    PassView, StatusView, TaskCountView, WorkerState, WorkerType, WorkerView, WorkersView,
+};
+use futures::future::BoxFuture;
+use std::time::Duration;
+
+impl Engine {
+    /// Tasks, ages and processes, in two queries.
+    ///
+    /// # Errors
+    /// When the store does not answer.
+    pub fn status(&self) -> BoxFuture<'_, Result<WorkersView, StoreError>> {
+        Box::pin(async move {
+            let gauges = self.ports.store.gauges().await?;
+            let found = self.ports.store.workers().await?;
+            let unpublished = self.unpublished(&gauges);
+            let count = |state| found.rows.iter().filter(|seen| seen.state(found.now) == state).count() as u64;
+            let status = StatusView {
+                tasks: gauges.tasks.into_iter().map(tasks).collect(),
+                oldest_running_seconds: gauges.oldest_running.map(|age| age.as_secs()),
+                oldest_due_seconds: gauges.oldest_due.map(|age| age.as_secs()),
+                oldest_unpublished_seconds: unpublished.map(|age| age.as_secs()),
+                workers_alive: count(WorkerState::Alive),
+                workers_lost: count(WorkerState::Lost),
+            };
+            Ok(WorkersView { status, workers: views(found) })
+        })
+    }
+
+    /// The age of the oldest message that is not published.
+    ///
+    /// # Errors
+    /// When the store does not answer.
+    pub fn oldest_unpublished(&self) -> BoxFuture<'_, Result<Option<Duration>, StoreError>> {
+        Box::pin(async move {
+            // Asked for nothing else it would cost a walk over all tasks for nothing.
+            if self.ports.queue.reads_the_outbox() {
+                return Ok(None);
+            }
+            Ok(self.ports.store.gauges().await?.oldest_unpublished)
+        })
+    }
+
+    /// Where the rows are themselves the queue, one that is delivered is not published either.
+    fn unpublished(&self, gauges: &Gauges) -> Option<Duration> {
+        if self.ports.queue.reads_the_outbox() { None } else { gauges.oldest_unpublished }
+    }
+}
+
+fn tasks(TaskCount { status, queue, count }: TaskCount) -> TaskCountView {
+    TaskCountView { status, queue, count }
+}
+
+fn views(found: Workers) -> Vec<WorkerView> {
+    let now = found.now;
+    let view = |seen: WorkerSeen| {
+        let (role, state) = (seen.role().to_owned(), seen.state(now));
+        let WorkerSeen { row, started_at, seen_at, stopped_at } = seen;
+        WorkerView {
+            id: row.id,
+            role,
+            state,
+            machine: row.machine,
+            program: row.program,
+            queues: row.queues.into_iter().map(|queue| queue.0).collect(),
+            task_types: row
+                .types
+                .into_iter()
+                .map(|of| WorkerType { name: of.name, version: of.version, definition: of.definition })
+                .collect(),
+            concurrency: row.concurrency,
+            running_count: row.running_count,
+            running: row.running,
+            started_at: rfc3339(started_at),
+            seen_at: rfc3339(seen_at),
+            stopped_at: stopped_at.map(rfc3339),
+            last_pass: row.passed.map(|passed| PassView { seconds_ago: passed.ago.as_secs(), counts: passed.counts }),
+        }
+    };
+    found.rows.into_iter().map(view).collect()
+}

@@ -1,0 +1,30 @@
+//! Run again when a host is lost, and never run again.
+use counterstep_kernel::StepResult;
+use counterstep_macros::distributed_task;
+use serde::{Deserialize, Serialize};
+
+#[derive(Serialize, Deserialize)]
+pub struct Order;
+#[derive(Serialize, Deserialize)]
+pub struct Receipt;
+#[derive(Serialize, Deserialize)]
+pub struct Done;
+
+pub struct Task;
+
+#[distributed_task(on_lost = "requeue", max_recoveries = 0)]
+impl Task {
+    type Request = Order;
+    type Response = Done;
+
+    #[step(1, host = "api", no_undo = "test")]
+    async fn charge(_order: &Order) -> StepResult<Receipt> {
+        Ok(Receipt)
+    }
+
+    fn respond(_order: &Order) -> Done {
+        Done
+    }
+}
+
+fn main() {}

@@ -1,0 +1,98 @@
+//! What a pass did, in words and in numbers.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// What a pass did.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Report {
+    /// Tasks taken back from lost hosts.
+    pub taken_back: usize,
+    /// Lost tasks of types that this process does not know.
+    pub unknown: usize,
+    /// Lost tasks that cannot be read: parked for a person.
+    pub quarantined: usize,
+    /// Messages relayed.
+    pub relayed: u64,
+    /// Tasks that nobody came for, offered again.
+    pub offered: usize,
+    /// What the queue's server had lost and has again, in words.
+    pub mended: Vec<String>,
+    /// Processes that were forgotten.
+    pub forgotten: u64,
+    /// Prefixes of attempts that were swept.
+    pub prefixes: u64,
+    /// Orphaned objects that were deleted.
+    pub objects: u64,
+    /// Due times of schedules that fired: a task each.
+    pub fired: usize,
+    /// Times that a schedule passed over what was due.
+    pub passed_over: usize,
+    /// Schedules that were taken over as the program declares them.
+    pub declared: usize,
+    /// Task types that were disabled.
+    pub disabled: usize,
+    /// Task types that were enabled by their probe.
+    pub enabled: usize,
+    /// What did not work; the next pass tries again.
+    pub failed: Vec<String>,
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} tasks taken back, {} messages relayed, {} orphans deleted under {} prefixes, {} failures",
+            self.taken_back,
+            self.relayed,
+            self.objects,
+            self.prefixes,
+            self.failed.len()
+        )?;
+        if self.fired + self.passed_over + self.declared > 0 {
+            write!(
+                f,
+                ", schedules: {} fired, {} passed over, {} taken over",
+                self.fired, self.passed_over, self.declared
+            )?;
+        }
+        if self.disabled + self.enabled > 0 {
+            write!(f, ", task types: {} disabled, {} enabled", self.disabled, self.enabled)?;
+        }
+        if self.offered > 0 {
+            write!(f, ", {} tasks offered again", self.offered)?;
+        }
+        if !self.mended.is_empty() {
+            write!(f, ", made again: {}", self.mended.join(", "))?;
+        }
+        if self.quarantined > 0 {
+            write!(f, ", {} unreadable tasks parked", self.quarantined)?;
+        }
+        Ok(())
+    }
+}
+
+impl Report {
+    /// The numbers by name, as the metrics show them.
+    #[must_use]
+    pub fn counts(&self) -> BTreeMap<String, u64> {
+        let of = |number: usize| number as u64;
+        let counts = [
+            ("taken_back", of(self.taken_back)),
+            ("unknown", of(self.unknown)),
+            ("quarantined", of(self.quarantined)),
+            ("relayed", self.relayed),
+            ("offered_again", of(self.offered)),
+            ("mended", of(self.mended.len())),
+            ("forgotten", self.forgotten),
+            ("swept_prefixes", self.prefixes),
+            ("deleted_objects", self.objects),
+            ("fired", of(self.fired)),
+            ("passed_over", of(self.passed_over)),
+            ("disabled", of(self.disabled)),
+            ("enabled", of(self.enabled)),
+            ("failed", of(self.failed.len())),
+        ];
+        counts.into_iter().map(|(name, count)| (name.to_owned(), count)).collect()
+    }
+}
