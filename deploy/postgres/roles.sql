@@ -32,14 +32,14 @@ GRANT USAGE ON SCHEMA public TO counterstep_service, counterstep_operator;
 
 -- What is not named below, a later table say, stays out of reach until somebody has thought about it.
 REVOKE ALL ON ALL TABLES IN SCHEMA public FROM counterstep_service, counterstep_operator;
-GRANT SELECT, INSERT, UPDATE ON tasks, steps, attempts, outbox TO counterstep_service;
+GRANT SELECT, INSERT, UPDATE ON tasks, steps, attempts, outbox, listings TO counterstep_service;
 -- The key of a request that came to nothing is free again.
 GRANT SELECT, INSERT, UPDATE, DELETE ON idempotency TO counterstep_service;
 -- What was written there stays.
 GRANT SELECT, INSERT ON audit, poison TO counterstep_service;
 -- Whether the schema fits the program is looked up when it starts.
 GRANT SELECT ON __diesel_schema_migrations TO counterstep_service;
-GRANT SELECT ON tasks, steps, attempts, outbox, idempotency, audit, poison, __diesel_schema_migrations
+GRANT SELECT ON tasks, steps, attempts, outbox, idempotency, audit, poison, listings, __diesel_schema_migrations
     TO counterstep_operator;
 -- By default everybody may call a function; this one only ever fails.
 REVOKE ALL ON FUNCTION counterstep_refuse(TEXT) FROM PUBLIC;

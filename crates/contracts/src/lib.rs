@@ -26,7 +26,7 @@ pub use event::{CloudEvent, StatusChange, StepChange, TaskEvent};
 pub use file::{FileName, FileNameError, StoredFile, StoredFiles, UploadedFile};
 pub use ids::{Attempt, AuditSeq, ChangeId, Epoch, QueueName, Rev, StepNo, TaskId, Tenant};
 pub use message::WorkerMessage;
-pub use overrides::{BreakerOverride, Overrides, RetryOverride};
+pub use overrides::{BreakerOverride, OrphanOverride, Overrides, RetryOverride};
 pub use problem::{Problem, ProblemCode};
 pub use progress::{AttemptProgress, TaskProgress};
 pub use retry::{Backoff, RetryPolicy};

@@ -50,6 +50,18 @@ pub struct BreakerOverride {
     pub open_for: Option<Duration>,
 }
 
+/// What the settings say of the orphans of a type: `[orphans.TYPE]` of the file. What is left out stays as declared.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct OrphanOverride {
+    /// How often all objects are listed, as `"1h"`.
+    #[serde(deserialize_with = "readable")]
+    pub every: Option<Duration>,
+    /// Younger objects are left alone, as `"1d"`; at least for as long as an attempt of the type may take.
+    #[serde(deserialize_with = "readable")]
+    pub grace: Option<Duration>,
+}
+
 impl RetryOverride {
     /// The policy with these changes.
     ///

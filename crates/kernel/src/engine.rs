@@ -2,6 +2,7 @@
 
 use crate::draft::{As, Draft, after_commit};
 use crate::faults::Fault;
+use crate::orphans::OrphanSettings;
 use crate::outbox::Marks;
 use crate::policies::Policies;
 use crate::ports::{CommitError, Ports, StoreError};
@@ -42,6 +43,8 @@ pub struct EngineSettings {
     pub events: bool,
     /// The retry policies and breakers in effect.
     pub policies: Arc<Policies>,
+    /// What becomes of orphans, and how often they are looked for.
+    pub orphans: OrphanSettings,
     /// Planted faults.
     pub faults: Vec<Fault>,
 }
@@ -58,6 +61,7 @@ impl Default for EngineSettings {
             idempotency_ttl: Duration::from_secs(24 * 3600),
             events: false,
             policies: Arc::default(),
+            orphans: OrphanSettings::default(),
             faults: Vec::new(),
         }
     }

@@ -4,6 +4,7 @@
 use crate::builtin::Work;
 use crate::context::StepContext;
 use crate::error::{StepError, StepResult, UndoResult};
+use crate::orphans::OrphanRule;
 use crate::ports::KnownType;
 use crate::record::TaskRow;
 use counterstep_contracts::declaration::NamedPolicy;
@@ -232,6 +233,9 @@ pub struct Registry {
     /// By name.
     pub(crate) schedules: BTreeMap<String, ScheduleSpec>,
     services: BTreeSet<&'static str>,
+    /// By the type's name.
+    pub(crate) orphans: BTreeMap<String, OrphanRule>,
+    pub(crate) other_orphans: Option<OrphanRule>,
 }
 
 /// Two declarations that cannot stand side by side.

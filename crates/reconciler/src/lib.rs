@@ -4,7 +4,7 @@
 
 pub mod cli;
 
-use counterstep_kernel::orphans::SweepPlan;
+use counterstep_kernel::orphans::{Found, OrphanAction, SweepPlan};
 use counterstep_kernel::ports::{Lost, StoreError};
 use counterstep_kernel::recovery::Recover;
 use counterstep_kernel::schedule::{Move, PassedOver, ScheduleStep};
@@ -25,6 +25,8 @@ pub struct ReconcilerSettings {
     pub relay_after: Duration,
     /// Time between passes.
     pub every: Duration,
+    /// Pages of a listing of objects that are read in one pass; a listing that is longer goes on in the next.
+    pub pages: u32,
 }
 
 impl Default for ReconcilerSettings {
@@ -34,6 +36,7 @@ impl Default for ReconcilerSettings {
             lost: Lost::default(),
             relay_after: Duration::from_secs(2),
             every: Duration::from_secs(30),
+            pages: 100,
         }
     }
 }
@@ -62,8 +65,16 @@ pub struct Report {
     pub relayed: u64,
     /// Prefixes of attempts that were swept.
     pub prefixes: u64,
-    /// Orphaned objects that were deleted.
+    /// Orphaned objects that were deleted, half-done uploads among them.
     pub objects: u64,
+    /// Orphaned objects that were moved to the archive.
+    pub archived: u64,
+    /// Orphaned objects that stay because their policy says so.
+    pub reported: u64,
+    /// Objects that are not named like ours: seen by a listing and left alone.
+    pub foreign: u64,
+    /// Tasks whose scratch on this machine was removed.
+    pub scratch: u64,
     /// Due times of schedules that fired: a task each.
     pub fired: usize,
     /// Times that a schedule passed over what was due.
@@ -91,6 +102,12 @@ impl fmt::Display for Report {
                 ", schedules: {} fired, {} passed over, {} taken over",
                 self.fired, self.passed_over, self.declared
             )?;
+        }
+        if self.archived + self.reported > 0 {
+            write!(f, ", {} orphans archived, {} reported", self.archived, self.reported)?;
+        }
+        if self.foreign > 0 {
+            write!(f, ", {} objects of others left alone", self.foreign)?;
         }
         if self.quarantined > 0 {
             write!(f, ", {} unreadable tasks parked", self.quarantined)?;
@@ -168,7 +185,39 @@ pub fn plan<'a>(engine: &'a Engine, settings: &'a ReconcilerSettings) -> BoxFutu
     })
 }
 
-/// Executes a plan, and relays left-over messages.
+/// What the listing of objects would do, in lines; at most as many orphans as a pass has a limit for.
+///
+/// # Errors
+/// When the store or the object store does not answer.
+pub fn plan_listing<'a>(
+    engine: &'a Engine,
+    settings: &'a ReconcilerSettings,
+) -> BoxFuture<'a, Result<String, StoreError>> {
+    Box::pin(async move {
+        let limit = usize::try_from(settings.limit).unwrap_or(usize::MAX);
+        let planned = engine.plan_listing(settings.pages, limit).await?;
+        let mut lines = String::new();
+        for Found { orphan, action, .. } in &planned.found {
+            let what = match action {
+                OrphanAction::Delete => "delete".to_owned(),
+                OrphanAction::Archive { prefix } => format!("move to archive/{prefix}"),
+                OrphanAction::Report => "report".to_owned(),
+            };
+            let half = if orphan.half { " (half-done)" } else { "" };
+            let age = Duration::from_secs(orphan.age.as_secs());
+            lines += &format!("{what} orphan {}/{}{half}: {age:?} old, {}\n", orphan.bucket, orphan.key, orphan.why);
+        }
+        if planned.foreign > 0 {
+            lines += &format!("leave {} objects that are not named like ours\n", planned.foreign);
+        }
+        if planned.more {
+            lines += "there are more objects than were looked at: raise --limit or --pages to see more\n";
+        }
+        Ok(lines)
+    })
+}
+
+/// Executes a plan, and relays left-over messages. Lists objects where that is due.
 ///
 /// # Errors
 /// When the store does not answer.
@@ -181,11 +230,15 @@ pub fn execute<'a>(
         // The only ones with a time that people watch, and quickly done.
         let scheduled = engine.run_schedules(plan.schedules).await;
         let recovered = engine.recover(plan.recover).await;
-        let swept = engine.sweep(plan.sweep).await?;
+        // Before anything that takes long: tasks may wait for it.
         let relayed = engine.relay(settings.relay_after, settings.limit).await?;
+        let swept = engine.sweep(plan.sweep).await?;
+        let listed = engine.sweep_listing(settings.pages).await?;
+        let scratch = engine.sweep_scratch().await;
         let mut failed: Vec<String> =
             recovered.failed.into_iter().map(|(task, why)| format!("task {task}: {why}")).collect();
         failed.extend(swept.failed.into_iter().map(|(prefix, why)| format!("prefix {prefix}: {why}")));
+        failed.extend(listed.failed);
         failed.extend(scheduled.failed.into_iter().map(|(name, why)| format!("schedule {name}: {why}")));
         Ok(Report {
             fired: scheduled.fired.len(),
@@ -196,7 +249,11 @@ pub fn execute<'a>(
             quarantined: recovered.quarantined.len(),
             relayed,
             prefixes: swept.prefixes,
-            objects: swept.objects,
+            objects: swept.objects + listed.deleted,
+            archived: swept.archived + listed.archived,
+            reported: swept.reported + listed.reported,
+            foreign: listed.foreign,
+            scratch,
             failed,
         })
     })

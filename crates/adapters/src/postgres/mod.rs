@@ -22,6 +22,7 @@ mod statement;
 mod steps;
 mod tasks;
 mod together;
+mod upkeep;
 
 pub use options::{OpenError, PostgresOptions};
 

@@ -19,6 +19,7 @@ mod schedules;
 mod schema;
 mod steps;
 mod tasks;
+mod upkeep;
 
 pub use pool::{Database, OpenError, SqliteOptions};
 

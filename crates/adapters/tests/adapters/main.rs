@@ -96,6 +96,11 @@ macro_rules! store_cases {
                 schedules_page_by_name_within_their_tenant,
                 a_due_time_and_its_task_are_written_together_or_not_at_all,
                 of_fifty_racing_firings_one_happens;
+            upkeep:
+                rows_say_what_becomes_of_the_objects_of_an_attempt,
+                a_listing_is_one_callers_until_it_is_due_again,
+                a_listing_whose_holder_died_goes_on_where_it_was,
+                of_fifty_racing_callers_one_gets_the_listing;
             finding:
                 a_dispatched_task_is_claimable_once_it_is_unclaimed_for_long,
                 a_waiting_task_is_claimable_when_it_is_due,
@@ -147,7 +152,11 @@ macro_rules! object_cases {
                 deleting_nothing_is_success,
                 a_half_done_upload_is_listed_and_deleted,
                 keys_and_buckets_that_could_lead_elsewhere_are_refused,
-                puts_beside_deletes_lose_nothing;
+                puts_beside_deletes_lose_nothing,
+                pages_show_everything_once_and_in_order,
+                a_page_shows_half_done_uploads_as_such,
+                only_what_was_listed_is_removed,
+                an_object_that_is_set_aside_is_in_no_page;
         }
     };
 }

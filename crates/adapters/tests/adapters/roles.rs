@@ -1,6 +1,6 @@
 //! The rights that `deploy/postgres/roles.sql` gives the services: enough for the work, and no more.
 
-use crate::suite::{attempts, commits, finding, idempotency};
+use crate::suite::{attempts, commits, finding, idempotency, upkeep};
 use crate::{embedded, postgres};
 use counterstep_adapters::postgres::PostgresStore;
 use counterstep_kernel::ports::Ports;
@@ -33,6 +33,9 @@ async fn a_service_can_do_its_work_with_the_rights_it_has() {
     let (_folder, ports, _) = as_a_service().await;
     finding::a_relay_takes_each_message_once_until_it_is_marked(&ports).await;
     idempotency::an_expired_key_is_free_again(&ports).await;
+    let (_folder, ports, _) = as_a_service().await;
+    upkeep::rows_say_what_becomes_of_the_objects_of_an_attempt(&ports).await;
+    upkeep::a_listing_whose_holder_died_goes_on_where_it_was(&ports).await;
 }
 
 #[tokio::test]

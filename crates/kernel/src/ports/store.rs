@@ -2,6 +2,7 @@
 
 use super::finding::{Due, DueTask, InFlight, TaskLine, TaskQuery};
 use super::schedules::{ScheduleChange, ScheduleQuery, Schedules};
+use super::upkeep::Upkeep;
 use crate::poison::PoisonRow;
 use crate::record::{DbTime, History, TaskRecord};
 use crate::sql::SqlRefused;
@@ -181,9 +182,9 @@ pub struct Unread {
     pub held: String,
 }
 
-/// The durable truth. Fourteen methods, each atomic.
+/// The durable truth. Fourteen methods, each atomic; what only sweeps ask is [`Upkeep`].
 #[async_trait]
-pub trait Store: Send + Sync + Debug {
+pub trait Store: Upkeep + Send + Sync + Debug {
     /// A task with its steps; `None`: there is none.
     async fn load(&self, task: TaskId) -> Result<Option<TaskRecord>, StoreError>;
 

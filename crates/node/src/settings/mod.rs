@@ -9,8 +9,9 @@ pub use services::Service;
 
 use crate::exit::Exit;
 use counterstep_contracts::retry::parse_duration;
-use counterstep_contracts::{BreakerOverride, Overrides, RetryOverride};
+use counterstep_contracts::{BreakerOverride, OrphanOverride, Overrides, RetryOverride};
 use counterstep_kernel::faults::{Fault, FaultKind};
+use counterstep_kernel::orphans::OrphanSettings;
 use counterstep_kernel::policies::Policies;
 use counterstep_kernel::{EngineSettings, Registry};
 use serde::Deserialize;
@@ -122,6 +123,9 @@ struct File {
     breakers: BTreeMap<String, BreakerOverride>,
     #[serde(default)]
     services: BTreeMap<String, Service>,
+    #[serde(default)]
+    orphans: BTreeMap<String, OrphanOverride>,
+    orphans_without_task: Option<String>,
 }
 
 /// Variables that are read; another one with our prefix is a mistake that would otherwise go unnoticed.
@@ -264,6 +268,15 @@ impl SettingsArgs {
                 cancel_grace: time("cancel_grace", &self.cancel_grace, file.cancel_grace, defaults.cancel_grace)?,
                 drain: time("drain", &self.drain, file.drain, defaults.drain)?,
                 events,
+                orphans: OrphanSettings {
+                    types: file.orphans,
+                    without_task: time(
+                        "orphans_without_task",
+                        &None,
+                        file.orphans_without_task,
+                        defaults.orphans.without_task,
+                    )?,
+                },
                 faults: self.plant_fault.clone(),
                 ..defaults
             },

@@ -14,6 +14,7 @@ pub(crate) mod queue;
 pub(crate) mod schedules;
 pub(crate) mod scratch;
 pub(crate) mod together;
+pub(crate) mod upkeep;
 
 use std::future::Future;
 use std::time::Duration;

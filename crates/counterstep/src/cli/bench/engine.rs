@@ -7,9 +7,9 @@ use async_trait::async_trait;
 use counterstep_contracts::{Epoch, QueueName, TaskId, Tenant, WorkerMessage};
 use counterstep_kernel::client::{Receipt, Submission};
 use counterstep_kernel::ports::{
-    CommitError, Committed, Delivery, DeliveryTag, Due, DueTask, Heartbeat, IdempotencyRow, InFlight, Intent, IntentOp,
-    OutboxOp, OutboxRow, Queue, QueueError, Salvaged, ScheduleChange, ScheduleQuery, Schedules, Settle, Store,
-    StoreError, TaskLine, TaskQuery,
+    AttemptRef, CommitError, Committed, Delivery, DeliveryTag, Due, DueTask, Heartbeat, IdempotencyRow, InFlight,
+    Intent, IntentOp, ListingOp, ListingTurn, OutboxOp, OutboxRow, Queue, QueueError, Salvaged, ScheduleChange,
+    ScheduleQuery, Schedules, Settle, Standings, Store, StoreError, TaskLine, TaskQuery, Upkeep,
 };
 use counterstep_kernel::record::{History, TaskRecord};
 use counterstep_kernel::transition::{Guard, Transition};
@@ -140,6 +140,17 @@ impl Store for Counted {
 
     async fn change_schedule(&self, change: &ScheduleChange) -> Result<bool, StoreError> {
         self.count().change_schedule(change).await
+    }
+}
+
+#[async_trait]
+impl Upkeep for Counted {
+    async fn standing(&self, attempts: &[AttemptRef]) -> Result<Standings, StoreError> {
+        self.count().standing(attempts).await
+    }
+
+    async fn listing(&self, op: &ListingOp) -> Result<Option<ListingTurn>, StoreError> {
+        self.count().listing(op).await
     }
 }
 
