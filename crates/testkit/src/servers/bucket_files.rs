@@ -247,6 +247,12 @@ impl BucketFiles {
     }
 }
 
+/// The file that `s3s-fs` keeps of an open upload.
+pub(super) fn upload_file(bucket: &str, key: &str, id: &str) -> String {
+    let (bucket, key) = (base64_url(bucket.as_bytes()), base64_url(key.as_bytes()));
+    format!(".bucket-{bucket}.object-{key}.upload-{id}.metadata.json")
+}
+
 const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
 /// Base64 with the letters of URLs and without padding.
