@@ -36,6 +36,11 @@ pub(crate) fn archive_key(prefix: &str, of: &str) -> Result<String, ObjectError>
     Err(refused("archive prefix", prefix))
 }
 
+/// Where something goes that was never an object of a task.
+pub(crate) fn archive_name(name: &str) -> Result<String, ObjectError> {
+    if is_archive_prefix(name) { Ok(format!("archive/{name}")) } else { Err(refused("name in the archive", name)) }
+}
+
 /// A folder of keys that may be deleted: `t/{tenant}/{task}/` or below. Nobody ever deletes a whole tenant, so a
 /// shorter prefix is a mistake.
 pub(crate) fn deletable_prefix(prefix: &str) -> Result<&str, ObjectError> {

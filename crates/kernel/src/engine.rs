@@ -7,6 +7,7 @@ use crate::outbox::Marks;
 use crate::policies::Policies;
 use crate::ports::{CommitError, Ports, StoreError};
 use crate::record::TaskRecord;
+use crate::retention::RetentionSettings;
 use crate::saga::Illegal;
 use crate::sql::SqlRefused;
 use crate::task::{Registry, TaskType};
@@ -45,6 +46,8 @@ pub struct EngineSettings {
     pub policies: Arc<Policies>,
     /// What becomes of orphans, and how often they are looked for.
     pub orphans: OrphanSettings,
+    /// How long tasks that have ended are kept.
+    pub retention: RetentionSettings,
     /// Planted faults.
     pub faults: Vec<Fault>,
 }
@@ -62,6 +65,7 @@ impl Default for EngineSettings {
             events: false,
             policies: Arc::default(),
             orphans: OrphanSettings::default(),
+            retention: RetentionSettings::default(),
             faults: Vec::new(),
         }
     }

@@ -34,6 +34,7 @@ pub mod record;
 pub mod recovery;
 pub mod relay;
 pub mod resilience;
+pub mod retention;
 pub mod saga;
 pub mod schedule;
 pub mod scratch;

@@ -21,7 +21,7 @@ pub use store::{
     CommitError, Committed, Heartbeat, IdempotencyRow, Intent, IntentOp, OutboxOp, OutboxRow, Outgoing, Salvaged,
     Store, StoreError, Unread,
 };
-pub use upkeep::{AttemptRef, IntentState, ListingOp, ListingTurn, Standing, Standings, Upkeep};
+pub use upkeep::{AttemptRef, IntentState, Leaving, ListingOp, ListingTurn, RetireOp, Standing, Standings, Upkeep};
 
 use crate::record::DbTime;
 use crate::scratch::{ScratchFile, ScratchPlace};
@@ -191,6 +191,12 @@ pub trait Objects: Send + Sync + Debug {
     async fn remove(&self, listed: &[Listed]) -> Result<u64, ObjectError> {
         let _ = listed;
         Err(ObjectError::Refused("these objects cannot be removed one by one".to_owned()))
+    }
+
+    /// Streams an object to `archive/{name}` of a bucket, where no listing of pages shows it; as durable as a put.
+    async fn put_aside(&self, bucket: &str, name: &str, body: ByteStream) -> Result<u64, ObjectError> {
+        let _ = (bucket, name, body);
+        Err(ObjectError::Refused("these objects have no archive".to_owned()))
     }
 
     /// Moves an object to `archive/{prefix}/{key}` of its bucket, where no listing of pages shows it. It is there before it

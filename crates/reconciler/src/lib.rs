@@ -4,9 +4,11 @@
 
 pub mod cli;
 
+use counterstep_contracts::Keep;
 use counterstep_kernel::orphans::{Found, OrphanAction, SweepPlan};
-use counterstep_kernel::ports::{Lost, StoreError};
+use counterstep_kernel::ports::{Leaving, Lost, StoreError};
 use counterstep_kernel::recovery::Recover;
+use counterstep_kernel::retention::{Retire, RetirePlan};
 use counterstep_kernel::schedule::{Move, PassedOver, ScheduleStep};
 use counterstep_kernel::times::rfc3339;
 use counterstep_kernel::{CancelToken, Engine};
@@ -50,6 +52,8 @@ pub struct PassPlan {
     pub sweep: SweepPlan,
     /// Schedules that are due, or that the program declares anew.
     pub schedules: Vec<ScheduleStep>,
+    /// Tasks that ended long enough ago.
+    pub retire: RetirePlan,
 }
 
 /// What a pass did.
@@ -73,6 +77,12 @@ pub struct Report {
     pub reported: u64,
     /// Objects that are not named like ours: seen by a listing and left alone.
     pub foreign: u64,
+    /// Tasks that were written to the archive because their time was over.
+    pub tasks_archived: u64,
+    /// Tasks that were deleted because their time was over.
+    pub tasks_deleted: u64,
+    /// Objects that went with them.
+    pub objects_deleted: u64,
     /// Tasks whose scratch on this machine was removed.
     pub scratch: u64,
     /// Due times of schedules that fired: a task each.
@@ -106,6 +116,9 @@ impl fmt::Display for Report {
         if self.archived + self.reported > 0 {
             write!(f, ", {} orphans archived, {} reported", self.archived, self.reported)?;
         }
+        if self.tasks_archived + self.tasks_deleted > 0 {
+            write!(f, ", {} old tasks archived, {} deleted", self.tasks_archived, self.tasks_deleted)?;
+        }
         if self.foreign > 0 {
             write!(f, ", {} objects of others left alone", self.foreign)?;
         }
@@ -136,7 +149,20 @@ impl fmt::Display for PassPlan {
         for step in &self.schedules {
             write_schedule(f, step)?;
         }
-        if self.recover.is_empty() && self.sweep.condemn.is_empty() && self.schedules.is_empty() {
+        for Leaving { task, .. } in &self.retire.buried {
+            writeln!(f, "delete what is left of the objects of task {task}: its rows are gone")?;
+        }
+        for Retire { task_type, status, keep, tasks } in &self.retire.retire {
+            let what = if matches!(keep, Keep::ThenArchive(_)) { "archive and delete" } else { "delete" };
+            for Leaving { task, .. } in tasks {
+                writeln!(f, "{what} task {task}: a {task_type} that {status} long enough ago")?;
+            }
+        }
+        if self.recover.is_empty()
+            && self.sweep.condemn.is_empty()
+            && self.schedules.is_empty()
+            && self.retire.is_empty()
+        {
             writeln!(f, "nothing to do")?;
         }
         Ok(())
@@ -181,6 +207,7 @@ pub fn plan<'a>(engine: &'a Engine, settings: &'a ReconcilerSettings) -> BoxFutu
             recover: engine.plan_recovery_of(settings.lost.clone(), settings.limit).await?,
             sweep: engine.plan_sweep(settings.limit).await?,
             schedules: engine.plan_schedules(settings.limit).await?,
+            retire: engine.plan_retention(settings.limit).await?,
         })
     })
 }
@@ -233,12 +260,14 @@ pub fn execute<'a>(
         // Before anything that takes long: tasks may wait for it.
         let relayed = engine.relay(settings.relay_after, settings.limit).await?;
         let swept = engine.sweep(plan.sweep).await?;
+        let retired = engine.retire(plan.retire).await?;
         let listed = engine.sweep_listing(settings.pages).await?;
         let scratch = engine.sweep_scratch().await;
         let mut failed: Vec<String> =
             recovered.failed.into_iter().map(|(task, why)| format!("task {task}: {why}")).collect();
         failed.extend(swept.failed.into_iter().map(|(prefix, why)| format!("prefix {prefix}: {why}")));
         failed.extend(listed.failed);
+        failed.extend(retired.failed);
         failed.extend(scheduled.failed.into_iter().map(|(name, why)| format!("schedule {name}: {why}")));
         Ok(Report {
             fired: scheduled.fired.len(),
@@ -253,6 +282,9 @@ pub fn execute<'a>(
             archived: swept.archived + listed.archived,
             reported: swept.reported + listed.reported,
             foreign: listed.foreign,
+            tasks_archived: retired.archived,
+            tasks_deleted: retired.deleted,
+            objects_deleted: retired.objects,
             scratch,
             failed,
         })

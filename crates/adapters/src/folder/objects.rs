@@ -57,6 +57,26 @@ impl FolderObjects {
         }
     }
 
+    /// Streams an object to a checked key.
+    async fn store(&self, bucket: &str, key: &str, body: ByteStream) -> Result<u64, ObjectError> {
+        let place =
+            StorePath::parse(format!("{bucket}/{key}")).map_err(|error| ObjectError::Refused(error.to_string()))?;
+        let mut upload = self.begin(&place).await?;
+        let stored = match send(upload.as_mut(), body).await {
+            Ok(size_bytes) => upload.complete().await.map(|_| size_bytes).map_err(unavailable),
+            Err(error) => Err(error),
+        };
+        if stored.is_err() {
+            // Dropping the upload would remove its file too, but later and on some other thread.
+            if let Err(error) = upload.abort().await {
+                tracing::debug!(%error, bucket, key, "an upload that failed was not there to abort");
+            }
+            let (root, path) = (self.root.join(bucket), self.root.join(bucket).join(key));
+            spawn_blocking(move || walk::prune(&path, &root)).await.map_err(unavailable)?;
+        }
+        stored
+    }
+
     /// The folder of a listed object's bucket, and its file.
     fn path_of(&self, listed: &Listed) -> Result<(PathBuf, PathBuf), ObjectError> {
         let bucket = self.root.join(keys::bucket(&listed.bucket)?);
@@ -88,21 +108,11 @@ impl FolderObjects {
 #[async_trait]
 impl Objects for FolderObjects {
     async fn put(&self, bucket: &str, key: &str, body: ByteStream) -> Result<u64, ObjectError> {
-        let place = place(bucket, key)?;
-        let mut upload = self.begin(&place).await?;
-        let stored = match send(upload.as_mut(), body).await {
-            Ok(size_bytes) => upload.complete().await.map(|_| size_bytes).map_err(unavailable),
-            Err(error) => Err(error),
-        };
-        if stored.is_err() {
-            // Dropping the upload would remove its file too, but later and on some other thread.
-            if let Err(error) = upload.abort().await {
-                tracing::debug!(%error, bucket, key, "an upload that failed was not there to abort");
-            }
-            let (root, path) = (self.root.join(bucket), self.root.join(bucket).join(key));
-            spawn_blocking(move || walk::prune(&path, &root)).await.map_err(unavailable)?;
-        }
-        stored
+        self.store(keys::bucket(bucket)?, keys::key(key)?, body).await
+    }
+
+    async fn put_aside(&self, bucket: &str, name: &str, body: ByteStream) -> Result<u64, ObjectError> {
+        self.store(keys::bucket(bucket)?, &keys::archive_name(name)?, body).await
     }
 
     async fn get(&self, bucket: &str, key: &str) -> Result<ByteStream, ObjectError> {

@@ -18,6 +18,7 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("20261122120000", include_str!("../../migrations/postgres/2026-11-22-120000_recovery_holds/up.sql")),
     ("20261123000000", include_str!("../../migrations/postgres/2026-11-23-000000_schedules/up.sql")),
     ("20261125000000", include_str!("../../migrations/postgres/2026-11-25-000000_listings/up.sql")),
+    ("20261125000001", include_str!("../../migrations/postgres/2026-11-25-000001_retention/up.sql")),
 ];
 
 /// Of the lock under which migrations run: two programs that start at once would both find an empty database.

@@ -17,6 +17,7 @@ mod options;
 mod outbox;
 mod own;
 mod pool;
+mod retention;
 mod schedules;
 mod statement;
 mod steps;

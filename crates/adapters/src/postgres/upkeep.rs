@@ -3,11 +3,12 @@
 use super::PostgresStore;
 use super::fault::{Fault, micros, name, parse};
 use super::intents::sweepable;
+use super::retention;
 use super::statement::{Statement, Str, interval, time, values};
 use async_trait::async_trait;
 use counterstep_contracts::{Attempt, StepNo};
 use counterstep_kernel::ports::{
-    AttemptRef, Intent, IntentState, ListingOp, ListingTurn, Standing, Standings, StoreError, Upkeep,
+    AttemptRef, Intent, IntentState, Leaving, ListingOp, ListingTurn, RetireOp, Standing, Standings, StoreError, Upkeep,
 };
 use counterstep_kernel::record::DbTime;
 use diesel::pg::data_types::PgTimestamp;
@@ -18,6 +19,7 @@ type SomeInteger = sql::Nullable<sql::Integer>;
 type Types = (
     sql::Timestamptz,
     sql::Integer,
+    sql::Bool,
     SomeText,
     SomeText,
     SomeInteger,
@@ -26,11 +28,12 @@ type Types = (
     sql::Nullable<sql::Timestamptz>,
     sql::Nullable<sql::Bool>,
 );
-/// The clock, which of the asked-for ones, the type of its task, and the row's intent, key and time, and whether a sweep
+/// The clock, which of the asked-for ones, whether its task has a tombstone, the type of its task, and the row's intent, key and time, and whether a sweep
 /// may take it.
 type Read = (
     PgTimestamp,
     i32,
+    bool,
     Option<String>,
     Option<String>,
     Option<i32>,
@@ -47,7 +50,7 @@ fn standing(asked: &[AttemptRef]) -> Result<Statement<'_, Types>, Fault> {
         asked.iter().map(|one| name("attempts.prefix", &one.prefix)).collect::<Result<_, _>>()?;
     // By the key's first column: a task has few attempts, and an index on prefixes would be written with each start.
     let text = concat!(
-        "SELECT now(), u.n, k.task_type, a.intent, a.step, a.direction, a.attempt, a.sweep_after, (",
+        "SELECT now(), u.n, EXISTS (SELECT FROM tombstones b WHERE b.task = u.task), k.task_type, a.intent, a.step, a.direction, a.attempt, a.sweep_after, (",
         sweepable!(),
         ") FROM unnest(?, ?, ?) AS u (n, task, prefix)
          LEFT JOIN tasks k ON k.id = u.task
@@ -57,10 +60,11 @@ fn standing(asked: &[AttemptRef]) -> Result<Statement<'_, Types>, Fault> {
 }
 
 fn decode(asked: &[AttemptRef], read: Read) -> Result<(usize, Standing), Fault> {
-    let (now, n, task_type, intent, step, direction, attempt, sweep_after, may) = read;
+    let (now, n, buried, task_type, intent, step, direction, attempt, sweep_after, may) = read;
     let at = usize::try_from(n).unwrap_or(usize::MAX);
     let one = asked.get(at).ok_or_else(|| Fault::Corrupt(format!("an attempt that nobody asked for: {n}")))?;
     let intent = match (intent.as_deref(), step, direction, attempt) {
+        (None, ..) if buried => IntentState::Live,
         (None, ..) => IntentState::Missing,
         (Some("kept"), ..) => IntentState::Kept,
         (Some("swept"), ..) => IntentState::Swept,
@@ -121,5 +125,17 @@ impl Upkeep for PostgresStore {
     async fn listing(&self, op: &ListingOp) -> Result<Option<ListingTurn>, StoreError> {
         let rows: Vec<Option<String>> = self.database.rows(listing(op)?).await?;
         Ok(rows.into_iter().next().map(|cursor| ListingTurn { cursor: cursor.filter(|cursor| !cursor.is_empty()) }))
+    }
+
+    async fn retire(&self, op: &RetireOp) -> Result<Vec<Leaving>, StoreError> {
+        let rows: Vec<retention::Read> = match op {
+            RetireOp::Ended { task_type, status, before, limit } => {
+                self.database.read(retention::ended(task_type, *status, *before, *limit)?).await?
+            }
+            RetireOp::Buried { limit } => self.database.read(retention::buried(*limit)).await?,
+            RetireOp::Bury(tasks) => self.database.rows(retention::bury(tasks)).await?,
+            RetireOp::Forget(tasks) => self.database.rows(retention::forget(tasks)).await?,
+        };
+        Ok(rows.into_iter().map(retention::decode).collect())
     }
 }

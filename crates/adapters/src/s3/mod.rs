@@ -125,12 +125,17 @@ impl Objects for S3Objects {
         Ok(removed)
     }
 
+    async fn put_aside(&self, bucket: &str, name: &str, body: ByteStream) -> Result<u64, ObjectError> {
+        let (place, path) = self.places.archived(bucket, &keys::archive_name(name)?)?;
+        upload::put(place, &path, body, self.part_bytes).await
+    }
+
     async fn set_aside(&self, listed: &Listed, prefix: &str) -> Result<(), ObjectError> {
         if listed.upload.is_some() {
             return Err(ObjectError::Refused(format!("`{}` is a half-done upload and cannot be moved", listed.key)));
         }
         let (place, from) = self.places.locate(&listed.bucket, &listed.key)?;
-        let to = self.places.archive(&listed.bucket, &listed.key, prefix)?;
+        let (_, to) = self.places.archived(&listed.bucket, &keys::archive_key(prefix, &listed.key)?)?;
         if listed.size_bytes <= LARGEST_COPY {
             match place.store.copy(&from, &to).await {
                 // Somebody else was faster, and has it in its new place.

@@ -107,19 +107,17 @@ impl Places {
         self.base.iter().chain(self.mapped.values())
     }
 
-    /// Where an object goes that is set aside.
-    pub(super) fn archive(&self, bucket: &str, key: &str, prefix: &str) -> Result<Path, ObjectError> {
-        let archived = keys::archive_key(prefix, key)?;
-        let (place, _) = self.locate(bucket, key)?;
-        match place.declared {
-            Some(_) => place.path(&archived),
-            None => place.path(&format!("{archived}/{bucket}")),
-        }
+    /// Where something lies in the archive of a bucket; `name` is checked and begins with `archive/`.
+    pub(super) fn archived(&self, bucket: &str, name: &str) -> Result<(&Arc<Location>, Path), ObjectError> {
+        self.placed(keys::bucket(bucket)?, name)
     }
 
     /// Where an object lies.
     pub(super) fn locate(&self, bucket: &str, key: &str) -> Result<(&Arc<Location>, Path), ObjectError> {
-        let (bucket, key) = (keys::bucket(bucket)?, keys::key(key)?);
+        self.placed(keys::bucket(bucket)?, keys::key(key)?)
+    }
+
+    fn placed(&self, bucket: &str, key: &str) -> Result<(&Arc<Location>, Path), ObjectError> {
         if let Some(place) = self.mapped.get(bucket) {
             return Ok((place, place.path(key)?));
         }

@@ -15,6 +15,7 @@ mod outbox;
 mod own;
 mod poison;
 pub(crate) mod pool;
+mod retention;
 mod schedules;
 mod schema;
 mod steps;

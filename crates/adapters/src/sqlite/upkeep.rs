@@ -4,10 +4,11 @@ use super::SqliteStore;
 use super::attempts::sweepable;
 use super::fault::{Fault, micros, parse};
 use super::pool::{Durability, now};
+use super::retention;
 use async_trait::async_trait;
 use counterstep_contracts::{Attempt, StepNo};
 use counterstep_kernel::ports::{
-    AttemptRef, Intent, IntentState, ListingOp, ListingTurn, Standing, Standings, StoreError, Upkeep,
+    AttemptRef, Intent, IntentState, Leaving, ListingOp, ListingTurn, RetireOp, Standing, Standings, StoreError, Upkeep,
 };
 use counterstep_kernel::record::DbTime;
 use diesel::SqliteConnection;
@@ -17,6 +18,8 @@ use std::time::Duration;
 
 #[derive(Debug, QueryableByName)]
 struct StandingLine {
+    #[diesel(sql_type = Bool)]
+    buried: bool,
     #[diesel(sql_type = Nullable<Text>)]
     task_type: Option<String>,
     #[diesel(sql_type = Nullable<Text>)]
@@ -35,7 +38,7 @@ struct StandingLine {
 
 fn standing(connection: &mut SqliteConnection, asked: &AttemptRef, now: i64) -> Result<Standing, Fault> {
     let line: StandingLine = diesel::sql_query(concat!(
-        "SELECT kept.task_type, attempts.intent, attempts.step, attempts.direction, attempts.attempt,
+        "SELECT EXISTS (SELECT 1 FROM tombstones WHERE tombstones.task = ?2) AS buried, kept.task_type, attempts.intent, attempts.step, attempts.direction, attempts.attempt,
              attempts.sweep_after, (",
         sweepable!(),
         ") AS may
@@ -47,6 +50,7 @@ fn standing(connection: &mut SqliteConnection, asked: &AttemptRef, now: i64) -> 
     .bind::<Text, _>(&asked.prefix)
     .get_result(connection)?;
     let intent = match (line.intent.as_deref(), line.step, line.direction, line.attempt) {
+        (None, ..) if line.buried => IntentState::Live,
         (None, ..) => IntentState::Missing,
         (Some("kept"), ..) => IntentState::Kept,
         (Some("swept"), ..) => IntentState::Swept,
@@ -120,5 +124,43 @@ impl Upkeep for SqliteStore {
         let work = move |connection: &mut SqliteConnection, now| work_listing(connection, &op, now);
         // A note that is lost in a power cut means that some pages are read again.
         Ok(self.database.write(Durability::Relaxed, work).await?)
+    }
+
+    async fn retire(&self, op: &RetireOp) -> Result<Vec<Leaving>, StoreError> {
+        let op = op.clone();
+        Ok(match op {
+            RetireOp::Ended { task_type, status, before, limit } => {
+                let find = move |connection: &mut SqliteConnection| {
+                    let until = now(connection)? - micros(before);
+                    retention::ended(connection, (&task_type, status), until, limit)
+                };
+                self.database.read(find).await?
+            }
+            RetireOp::Buried { limit } => {
+                self.database.read(move |connection| retention::buried(connection, limit)).await?
+            }
+            RetireOp::Bury(tasks) => {
+                let bury = move |connection: &mut SqliteConnection, now| {
+                    let mut buried = Vec::with_capacity(tasks.len());
+                    for task in tasks {
+                        if retention::bury(connection, &task, now)? {
+                            buried.push(task);
+                        }
+                    }
+                    Ok(buried)
+                };
+                // On the disk before any object is deleted.
+                self.database.write(Durability::Full, bury).await?
+            }
+            RetireOp::Forget(tasks) => {
+                let forget = move |connection: &mut SqliteConnection, _| {
+                    for task in tasks {
+                        retention::forget(connection, task)?;
+                    }
+                    Ok(Vec::new())
+                };
+                self.database.write(Durability::Relaxed, forget).await?
+            }
+        })
     }
 }

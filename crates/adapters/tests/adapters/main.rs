@@ -100,7 +100,9 @@ macro_rules! store_cases {
                 rows_say_what_becomes_of_the_objects_of_an_attempt,
                 a_listing_is_one_callers_until_it_is_due_again,
                 a_listing_whose_holder_died_goes_on_where_it_was,
-                of_fifty_racing_callers_one_gets_the_listing;
+                of_fifty_racing_callers_one_gets_the_listing,
+                tasks_that_ended_are_found_by_type_state_and_age,
+                a_buried_task_leaves_a_tombstone_and_no_row;
             finding:
                 a_dispatched_task_is_claimable_once_it_is_unclaimed_for_long,
                 a_waiting_task_is_claimable_when_it_is_due,
@@ -156,7 +158,8 @@ macro_rules! object_cases {
                 pages_show_everything_once_and_in_order,
                 a_page_shows_half_done_uploads_as_such,
                 only_what_was_listed_is_removed,
-                an_object_that_is_set_aside_is_in_no_page;
+                an_object_that_is_set_aside_is_in_no_page,
+                what_is_put_aside_is_in_no_page_and_whole_or_not_at_all;
         }
     };
 }

@@ -11,12 +11,17 @@ const ROLES: &str = include_str!("../../../../deploy/postgres/roles.sql");
 
 /// A migrated database with its roles, the ports of a service on it, and the service's URL.
 async fn as_a_service() -> (embedded::Fixture, Ports, String) {
+    with_the_role("counterstep_service").await
+}
+
+/// The same with another role.
+async fn with_the_role(role: &str) -> (embedded::Fixture, Ports, String) {
     let (server, owner) = (shared_postgres(), shared_postgres().database());
     PostgresStore::migrate(&owner, &postgres::options()).await.expect("a schema");
     // As after each migration: once more does no harm.
     server.run_sql(&owner, ROLES).unwrap();
     server.run_sql(&owner, ROLES).unwrap();
-    let service = owner.replacen("postgres@", "counterstep_service@", 1);
+    let service = owner.replacen("postgres@", &format!("{role}@"), 1);
     let store = PostgresStore::open(&service, postgres::options()).await.expect("a store");
     let embedded = embedded::fixture().await;
     let ports = Ports { store: Arc::new(store), ..embedded.ports.clone() };
@@ -39,6 +44,15 @@ async fn a_service_can_do_its_work_with_the_rights_it_has() {
 }
 
 #[tokio::test]
+async fn a_reconciler_may_delete_tasks_that_ended_and_rewrite_none() {
+    let (_folder, ports, url) = with_the_role("counterstep_reconciler").await;
+    upkeep::a_buried_task_leaves_a_tombstone_and_no_row(&ports).await;
+    commits::a_record_comes_back_as_it_was_written(&ports).await;
+    let error = shared_postgres().run_sql(&url, "UPDATE audit SET task = task").expect_err("it is refused");
+    assert!(error.contains("permission denied"), "{error}");
+}
+
+#[tokio::test]
 async fn a_service_can_neither_rewrite_the_audit_nor_change_the_schema() {
     let (_folder, ports, service) = as_a_service().await;
     commits::a_record_comes_back_as_it_was_written(&ports).await;
@@ -47,6 +61,7 @@ async fn a_service_can_neither_rewrite_the_audit_nor_change_the_schema() {
     for statement in [
         "UPDATE audit SET task = task",
         "DELETE FROM audit",
+        "DELETE FROM tasks",
         "TRUNCATE audit",
         "TRUNCATE tasks",
         "ALTER TABLE audit DISABLE TRIGGER ALL",

@@ -4,7 +4,7 @@
 use super::store::{Intent, StoreError};
 use crate::record::DbTime;
 use async_trait::async_trait;
-use counterstep_contracts::TaskId;
+use counterstep_contracts::{Rev, TaskId, TaskStatus, Tenant};
 use std::time::Duration;
 
 /// An attempt as the keys of its objects name it.
@@ -30,7 +30,8 @@ pub struct Standing {
 pub enum IntentState {
     /// They are an output, and neither undone nor resolved.
     Kept,
-    /// They may become one: the attempt's time has not run out, or it is open under a live lease.
+    /// They may become one: the attempt's time has not run out, or it is open under a live lease. Or their task has a
+    /// tombstone, and whoever deletes it comes by.
     Live,
     /// No success has kept them in time, or they were released: a sweep may condemn them.
     Overdue(Intent),
@@ -81,7 +82,44 @@ pub struct ListingTurn {
     pub cursor: Option<String>,
 }
 
-/// Questions of sweeps. Each atomic, and none changes a task.
+/// A task on its way out of the database.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Leaving {
+    /// Which.
+    pub task: TaskId,
+    /// Whose.
+    pub tenant: Tenant,
+    /// At this revision, which it keeps once it has ended; 0 of a tombstone.
+    pub rev: Rev,
+}
+
+/// Work on tasks that have ended long enough ago.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RetireOp {
+    /// The tasks that ended first, of one type and state. Reads only.
+    Ended {
+        /// Declared name of the type.
+        task_type: String,
+        /// A state in which a task has ended.
+        status: TaskStatus,
+        /// They ended at least so long ago.
+        before: Duration,
+        /// At most so many.
+        limit: u32,
+    },
+    /// Deletes all rows of these tasks, their audit too, and leaves a tombstone of each: in one transaction. Returns those of
+    /// which that is true now; a task that has changed, or has not ended, stays whole.
+    Bury(Vec<Leaving>),
+    /// The oldest tombstones. Reads only.
+    Buried {
+        /// At most so many.
+        limit: u32,
+    },
+    /// Nothing is left of these: their tombstones go.
+    Forget(Vec<TaskId>),
+}
+
+/// Questions of sweeps. Each atomic, and none changes a task; a burial removes one.
 #[async_trait]
 pub trait Upkeep {
     /// What the rows say of these attempts, in one snapshot.
@@ -89,4 +127,7 @@ pub trait Upkeep {
 
     /// Takes or keeps the turn to list; `None`: it is not the caller's.
     async fn listing(&self, op: &ListingOp) -> Result<Option<ListingTurn>, StoreError>;
+
+    /// Finds tasks that have ended, buries them, finds and removes tombstones.
+    async fn retire(&self, op: &RetireOp) -> Result<Vec<Leaving>, StoreError>;
 }

@@ -9,10 +9,11 @@ pub use services::Service;
 
 use crate::exit::Exit;
 use counterstep_contracts::retry::parse_duration;
-use counterstep_contracts::{BreakerOverride, OrphanOverride, Overrides, RetryOverride};
+use counterstep_contracts::{BreakerOverride, OrphanOverride, Overrides, Retention, RetryOverride};
 use counterstep_kernel::faults::{Fault, FaultKind};
 use counterstep_kernel::orphans::OrphanSettings;
 use counterstep_kernel::policies::Policies;
+use counterstep_kernel::retention::RetentionSettings;
 use counterstep_kernel::{EngineSettings, Registry};
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -126,6 +127,9 @@ struct File {
     #[serde(default)]
     orphans: BTreeMap<String, OrphanOverride>,
     orphans_without_task: Option<String>,
+    #[serde(default)]
+    retention: BTreeMap<String, Retention>,
+    archive_bucket: Option<String>,
 }
 
 /// Variables that are read; another one with our prefix is a mistake that would otherwise go unnoticed.
@@ -276,6 +280,10 @@ impl SettingsArgs {
                         file.orphans_without_task,
                         defaults.orphans.without_task,
                     )?,
+                },
+                retention: RetentionSettings {
+                    types: file.retention,
+                    bucket: file.archive_bucket.unwrap_or(defaults.retention.bucket),
                 },
                 faults: self.plant_fault.clone(),
                 ..defaults
@@ -441,6 +449,8 @@ mod tests {
             ("[breakers.x]\nopen_for = \"0s\"", "no duration above 0"),
             ("[services.bank]\nuri = \"http://localhost\"", "expected one of `url`"),
             ("[services.bank]\n", "missing field `url`"),
+            ("[orphans.Zip]\nevery = \"often\"", "no duration above 0"),
+            ("[retention.Zip]\ncompleted = \"burn\"", "expected \"keep\""),
         ] {
             let error = toml::from_str::<File>(wrong).unwrap_err().to_string();
             assert!(error.contains(said), "{wrong}: {error}");

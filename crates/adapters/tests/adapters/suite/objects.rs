@@ -308,3 +308,17 @@ pub(crate) async fn an_object_that_is_set_aside_is_in_no_page(ports: &Ports) {
     }
     assert_eq!(objects.delete_prefix("t/default/0193/").await.unwrap(), 1);
 }
+
+pub(crate) async fn what_is_put_aside_is_in_no_page_and_whole_or_not_at_all(ports: &Ports) {
+    let objects = &*ports.objects;
+    assert_eq!(objects.put_aside("kept.apart", "tasks/Zip/2026-11-25/1.jsonl", text("{}")).await.unwrap(), 2);
+    assert_eq!(pages(objects, "t/", 10).await, []);
+    assert_eq!(list(objects, "").await, []);
+    let broken = stream::iter([Ok(Bytes::from_static(b"half")), Err(io::Error::other("the row is gone"))]);
+    let error = objects.put_aside("kept.apart", "tasks/Zip/2026-11-25/2.jsonl", broken.boxed()).await;
+    assert!(matches!(&error, Err(ObjectError::Source(_))), "{error:?}");
+    for (bucket, name) in [("kept.apart", "../x"), ("kept.apart", "t/x"), ("kept.apart", ""), ("..", "x")] {
+        let refused = objects.put_aside(bucket, name, text("x")).await;
+        assert!(matches!(refused, Err(ObjectError::Refused(_))), "{bucket} {name} {refused:?}");
+    }
+}

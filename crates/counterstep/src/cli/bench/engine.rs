@@ -8,8 +8,8 @@ use counterstep_contracts::{Epoch, QueueName, TaskId, Tenant, WorkerMessage};
 use counterstep_kernel::client::{Receipt, Submission};
 use counterstep_kernel::ports::{
     AttemptRef, CommitError, Committed, Delivery, DeliveryTag, Due, DueTask, Heartbeat, IdempotencyRow, InFlight,
-    Intent, IntentOp, ListingOp, ListingTurn, OutboxOp, OutboxRow, Queue, QueueError, Salvaged, ScheduleChange,
-    ScheduleQuery, Schedules, Settle, Standings, Store, StoreError, TaskLine, TaskQuery, Upkeep,
+    Intent, IntentOp, Leaving, ListingOp, ListingTurn, OutboxOp, OutboxRow, Queue, QueueError, RetireOp, Salvaged,
+    ScheduleChange, ScheduleQuery, Schedules, Settle, Standings, Store, StoreError, TaskLine, TaskQuery, Upkeep,
 };
 use counterstep_kernel::record::{History, TaskRecord};
 use counterstep_kernel::transition::{Guard, Transition};
@@ -151,6 +151,10 @@ impl Upkeep for Counted {
 
     async fn listing(&self, op: &ListingOp) -> Result<Option<ListingTurn>, StoreError> {
         self.count().listing(op).await
+    }
+
+    async fn retire(&self, op: &RetireOp) -> Result<Vec<Leaving>, StoreError> {
+        self.count().retire(op).await
     }
 }
 

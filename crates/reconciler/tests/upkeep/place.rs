@@ -3,14 +3,18 @@
 
 use counterstep_adapters::embedded::{self, EmbeddedOptions, EmbeddedPaths};
 use counterstep_adapters::s3::{Credentials, S3Objects, S3Settings};
+use counterstep_contracts::overrides::OrphanOverride;
 use counterstep_contracts::{
     Attempt, AuditSeq, ChangeId, Direction, Epoch, Host, Outcome, Rev, StepNo, TaskId, TaskStatus, Tenant,
 };
 use counterstep_kernel::keys::attempt_prefix;
+use counterstep_kernel::orphans::OTHERS;
 use counterstep_kernel::ports::Store;
 use counterstep_kernel::record::{DbTime, TaskRow};
 use counterstep_kernel::transition::{AttemptWrite, Guard, Kept, LeaseChange, TaskWrite, Time, Transition};
 use counterstep_kernel::{Engine, EngineSettings, Registry};
+use counterstep_reconciler::{ReconcilerSettings, Report, pass};
+use counterstep_tasks::CreateZipFromFiles;
 use counterstep_testkit::servers::S3;
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -24,6 +28,24 @@ pub(crate) const STEP: &str = "upload_source_files";
 const BUCKET: &str = "incoming-files";
 /// Older than any attempt of the type may take.
 const OLD: Duration = Duration::from_secs(2 * 3600);
+
+/// The type of every task.
+pub(crate) fn types() -> Registry {
+    Registry::new().with::<CreateZipFromFiles>()
+}
+
+/// A pass after which nothing has failed.
+pub(crate) async fn one_pass(place: &Place<'_>) -> Report {
+    let report = pass(&place.engine, &ReconcilerSettings::default()).await.expect("a pass");
+    assert_eq!(report.failed, Vec::<String>::new());
+    report
+}
+
+/// Listings at each pass, so that a test need not wait for one.
+pub(crate) fn at_each_pass(settings: &mut EngineSettings) {
+    let often = OrphanOverride { every: Some(Duration::from_micros(1)), grace: None };
+    settings.orphans.types.insert(OTHERS.to_owned(), often);
+}
 
 /// What the row of an attempt says.
 #[derive(Debug, Clone, Copy)]
