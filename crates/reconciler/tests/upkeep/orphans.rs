@@ -4,7 +4,7 @@ use crate::place::{self, Kind, Place, Row, at_each_pass, one_pass, types};
 use counterstep_contracts::TaskStatus;
 use counterstep_contracts::overrides::OrphanOverride;
 use counterstep_kernel::EngineSettings;
-use counterstep_kernel::orphans::{OTHERS, Orphan, OrphanAction, OrphanRule, Why};
+use counterstep_kernel::orphans::{Orphan, OrphanAction, OrphanRule, Why};
 use counterstep_reconciler::{ReconcilerSettings, Report, pass, plan_listing};
 use counterstep_tasks::CreateZipFromFiles;
 use std::time::Duration;
