@@ -39,6 +39,8 @@ REVOKE ALL ON ALL TABLES IN SCHEMA public
 GRANT SELECT, INSERT, UPDATE ON tasks, steps, attempts, outbox, listings TO counterstep_service;
 -- The key of a request that came to nothing is free again.
 GRANT SELECT, INSERT, UPDATE, DELETE ON idempotency TO counterstep_service;
+GRANT SELECT, INSERT, UPDATE, DELETE ON schedules TO counterstep_service;
+GRANT SELECT, INSERT, UPDATE ON task_types TO counterstep_service;
 -- What was written there stays.
 GRANT SELECT, INSERT ON audit, poison TO counterstep_service;
 -- What a sweep finds there is being deleted.
@@ -48,7 +50,8 @@ GRANT DELETE ON tasks, steps, attempts, audit, outbox, idempotency TO counterste
 GRANT INSERT, DELETE ON tombstones TO counterstep_reconciler;
 -- Whether the schema fits the program is looked up when it starts.
 GRANT SELECT ON __diesel_schema_migrations TO counterstep_service;
-GRANT SELECT ON tasks, steps, attempts, outbox, idempotency, audit, poison, listings, tombstones, __diesel_schema_migrations
+GRANT SELECT ON tasks, steps, attempts, outbox, idempotency, schedules, task_types, audit, poison, listings, tombstones,
+    __diesel_schema_migrations
     TO counterstep_operator;
 -- By default everybody may call a function; this one only ever fails.
 REVOKE ALL ON FUNCTION counterstep_refuse(TEXT) FROM PUBLIC;

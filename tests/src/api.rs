@@ -16,6 +16,9 @@ pub const ROUTE: &str = "/api/tasks/create-zip-from-files";
 /// No single answer takes longer, long polls included.
 const LIMIT: Duration = Duration::from_secs(60);
 
+/// For so long a connection waits for its next request: shorter than the API keeps it.
+const IDLE: Duration = Duration::from_secs(30);
+
 /// The API at an address.
 #[derive(Debug, Clone)]
 pub struct Api {
@@ -40,7 +43,8 @@ impl Api {
     #[must_use]
     pub fn at(address: &str) -> Self {
         counterstep_adapters::tls::install_provider();
-        let client = Client::builder().timeout(LIMIT).build().expect("an HTTP client");
+        // A connection that the API is about to close must not be asked once more.
+        let client = Client::builder().timeout(LIMIT).pool_idle_timeout(IDLE).build().expect("an HTTP client");
         Self { base: format!("http://{address}"), client }
     }
 

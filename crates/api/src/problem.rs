@@ -8,6 +8,7 @@ use counterstep_contracts::{Problem, ProblemCode};
 use counterstep_kernel::client::SubmitError;
 use counterstep_kernel::engine::ChangeError;
 use counterstep_kernel::ports::{ObjectError, StoreError};
+use std::time::Duration;
 
 /// The media type of problem documents.
 pub(crate) const PROBLEM_JSON: &str = "application/problem+json";
@@ -143,6 +144,16 @@ impl From<SubmitError> for Refused {
             .at("Idempotency-Key"),
             SubmitError::TooSlow => slow("the request took longer to arrive than its files are kept for"),
             // The reconciler fires schedules; a request has none.
+            SubmitError::Disabled(refusal) => {
+                let refused = Self::new(ProblemCode::TypeDisabled, refusal.to_string());
+                // A probe under way may decide at any moment; of a person nobody knows.
+                let seconds = |time: Duration| u32::try_from(time.as_secs().max(1)).unwrap_or(u32::MAX);
+                let after = refusal.retry_after.map(seconds).or(refusal.probing.then_some(5));
+                match after {
+                    Some(seconds) => refused.retry_after(seconds),
+                    None => refused,
+                }
+            }
             SubmitError::Moved => Self::internal("taking a request", &error),
             SubmitError::Store(error) => error.into(),
             // The kernel's word for it quotes whatever the reader of the bytes said; what that was is known here only.

@@ -32,7 +32,7 @@ pub fn serve(
 ) -> BoxFuture<'static, std::io::Result<()>> {
     Box::pin(async move {
         let drain = settings.drain;
-        let (workers, head_timeout) = (settings.workers.max(1), settings.head_timeout);
+        let (workers, head_timeout, keep_alive) = (settings.workers.max(1), settings.head_timeout, settings.keep_alive);
         let api = web::Data::new(Api::new(engine, settings, shutdown.clone()));
         let shared = api.clone();
         let server = HttpServer::new(move || {
@@ -41,6 +41,7 @@ pub fn serve(
         .workers(workers)
         // An answer's last packet must not wait for the client's word on the one before it.
         .tcp_nodelay(true)
+        .keep_alive(keep_alive)
         .client_request_timeout(head_timeout)
         .client_disconnect_timeout(LINGER)
         .shutdown_timeout(drain.as_secs().max(1))

@@ -22,6 +22,10 @@ pub struct ApiSettings {
     pub max_form_bytes: u64,
     /// For so long a client may take to send its request's headers.
     pub head_timeout: Duration,
+    /// A connection without a request is kept open for so long. Longer than proxies and clients keep an idle one: the
+    /// side that closes first should be the one that sends, or a request could meet a connection that is just being
+    /// closed, and get no answer.
+    pub keep_alive: Duration,
     /// For so long a client may send nothing while its body is awaited.
     pub body_silence: Duration,
     /// After this `?wait` looks again at a task whose rest nobody has announced, and then less and less often: another
@@ -43,6 +47,7 @@ impl Default for ApiSettings {
             max_field_bytes: 64 << 10,
             max_form_bytes: 64 << 30,
             head_timeout: Duration::from_secs(10),
+            keep_alive: Duration::from_secs(75),
             body_silence: Duration::from_secs(30),
             wait_poll: Duration::from_millis(250),
             drain: Duration::from_secs(10),

@@ -1,11 +1,12 @@
 //! Rows as the bodies that clients see. Owns what of a row is shown; changes nothing and asks nobody.
 
+use counterstep_contracts::disable::SwitchView;
 use counterstep_contracts::http::{AttemptView, AuditTrail, AuditView, FailureView, Progress, StepView, TaskSummary};
 use counterstep_contracts::http::{StepProgress, TaskView};
 use counterstep_contracts::operator::DeadLetter;
 use counterstep_contracts::schedule::ScheduleView;
 use counterstep_contracts::{AttemptProgress, StepNo, StepStatus};
-use counterstep_kernel::ports::{ScheduleRow, TaskLine};
+use counterstep_kernel::ports::{ScheduleRow, TaskLine, TypeRow};
 use counterstep_kernel::record::{AttemptRow, AuditRow, DbTime, Failure, History, TaskRecord};
 use counterstep_kernel::times::rfc3339;
 use std::collections::BTreeMap;
@@ -65,6 +66,20 @@ pub(crate) fn schedule(row: ScheduleRow, upcoming: Vec<DbTime>) -> ScheduleView 
         created_at: rfc3339(row.created_at),
         updated_at: rfc3339(row.updated_at),
         upcoming: upcoming.into_iter().map(rfc3339).collect(),
+    }
+}
+
+/// Whether a task type takes submissions; without a row it does.
+pub(crate) fn switch(task_type: &str, row: Option<TypeRow>) -> SwitchView {
+    let disabled = row.as_ref().and_then(|row| row.disabled);
+    let (reason, by) = row.map(|row| (row.reason, row.by)).unzip();
+    SwitchView {
+        task_type: task_type.to_owned(),
+        disabled_since: disabled.map(|disabled| rfc3339(disabled.since)),
+        reason,
+        by,
+        probe_from: disabled.and_then(|disabled| disabled.probe_from).map(rfc3339),
+        probe: disabled.and_then(|disabled| disabled.probe).map(|(task, _)| task),
     }
 }
 

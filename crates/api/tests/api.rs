@@ -4,6 +4,8 @@
 mod breakers;
 #[path = "api/cancels.rs"]
 mod cancels;
+#[path = "api/disabling.rs"]
+mod disabling;
 #[path = "api/edges.rs"]
 mod edges;
 #[path = "api/framing.rs"]

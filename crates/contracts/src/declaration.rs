@@ -1,6 +1,7 @@
 //! A declared task type as data: what `#[distributed_task]` writes down and `counterstep describe` prints.
 
 use crate::breaker::BreakerPolicy;
+use crate::disable::AutoDisable;
 use crate::ids::{QueueName, StepNo};
 use crate::retry::RetryPolicy;
 use crate::state::text_enum;
@@ -197,6 +198,8 @@ pub struct TaskDecl {
     pub cancellable: bool,
     /// What an undo that gave up leads to.
     pub on_undo_failure: OnUndoFailure,
+    /// When failures make the type take no more submissions; `None`: never, unless the settings say so.
+    pub auto_disable: Option<AutoDisable>,
     /// In ascending order of their numbers.
     pub steps: &'static [StepDecl],
     /// The request's type as written.

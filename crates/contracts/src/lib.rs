@@ -5,6 +5,7 @@
 
 pub mod breaker;
 pub mod declaration;
+pub mod disable;
 pub mod event;
 pub mod file;
 pub mod http;
@@ -23,11 +24,12 @@ pub use breaker::BreakerPolicy;
 pub use declaration::{
     FallbackDecl, Host, OnExhausted, OnUndoFailure, StepDecl, StepKind, TaskDecl, UndoDecl, WaitDecl,
 };
+pub use disable::AutoDisable;
 pub use event::{CloudEvent, StatusChange, StepChange, TaskEvent};
 pub use file::{FileName, FileNameError, StoredFile, StoredFiles, UploadedFile};
 pub use ids::{Attempt, AuditSeq, ChangeId, Epoch, QueueName, Rev, StepNo, TaskId, Tenant};
 pub use message::WorkerMessage;
-pub use overrides::{BreakerOverride, OrphanOverride, Overrides, RetryOverride};
+pub use overrides::{AutoDisableOverride, BreakerOverride, OrphanOverride, Overrides, RetryOverride};
 pub use problem::{Problem, ProblemCode};
 pub use progress::{AttemptProgress, TaskProgress};
 pub use retention::{Keep, Retention};

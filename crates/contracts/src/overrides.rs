@@ -1,18 +1,22 @@
 //! Policies as the settings change them: by name, key by key, on top of what was declared.
 
 use crate::breaker::{BreakerFault, BreakerPolicy};
+use crate::disable::{AutoDisable, AutoDisableFault};
 use crate::retry::{Backoff, PolicyFault, RetryPolicy, parse_duration};
 use serde::{Deserialize, Deserializer};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// All that the settings change, by the names of the policies: `[policies.NAME]` and `[breakers.NAME]` of the file.
+/// All that the settings change: `[policies.NAME]` and `[breakers.NAME]` of the file, by the names of the policies, and
+/// `[auto_disable.TYPE]`, by those of the task types.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Overrides {
     /// Retry policies.
     pub policies: BTreeMap<String, RetryOverride>,
     /// Breakers.
     pub breakers: BTreeMap<String, BreakerOverride>,
+    /// When task types are disabled.
+    pub auto_disable: BTreeMap<String, AutoDisableOverride>,
 }
 
 /// Changes to a retry policy; what is left out stays as declared.
@@ -60,6 +64,39 @@ pub struct OrphanOverride {
     /// Younger objects are left alone, as `"1d"`; at least for as long as an attempt of the type may take.
     #[serde(deserialize_with = "readable")]
     pub grace: Option<Duration>,
+}
+
+/// Changes to when a task type is disabled; what is left out stays as declared. Of a type that declares nothing it says
+/// that the type is disabled at all.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct AutoDisableOverride {
+    /// Failures in a row that disable it; 5 where nothing is declared.
+    pub after_failures: Option<u32>,
+    /// As `"10m"`.
+    #[serde(deserialize_with = "readable")]
+    pub within: Option<Duration>,
+    /// As `"5m"`.
+    #[serde(deserialize_with = "readable")]
+    pub cooldown: Option<Duration>,
+    /// `true`: never.
+    pub off: bool,
+}
+
+impl AutoDisableOverride {
+    /// The policy with these changes.
+    ///
+    /// # Errors
+    /// What would be impossible about it.
+    pub fn apply(&self, declared: Option<AutoDisable>) -> Result<Option<AutoDisable>, AutoDisableFault> {
+        let declared = declared.unwrap_or_else(|| AutoDisable::after_failures(5));
+        let policy = AutoDisable {
+            after_failures: self.after_failures.unwrap_or(declared.after_failures),
+            within: self.within.unwrap_or(declared.within),
+            cooldown: self.cooldown.unwrap_or(declared.cooldown),
+        };
+        policy.fault().map_or(Ok((!self.off).then_some(policy)), Err)
+    }
 }
 
 impl RetryOverride {

@@ -80,6 +80,8 @@ problem_codes! {
     NotSettleable = "not-settleable", 409, "This cannot be settled like that now";
     /// Retry: it is being undone, and no step runs forward again.
     NoWayForward = "no-way-forward", 409, "The task is being undone and cannot go forward again";
+    /// Its type takes no submissions for now.
+    TypeDisabled = "type-disabled", 409, "Tasks of this type are not taken for now";
     /// Schedule: a program declares it.
     ScheduleDeclared = "schedule-declared", 409, "The schedule is declared in code";
     /// Schedule: its last task runs, and it does not allow two.

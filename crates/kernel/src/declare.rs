@@ -10,8 +10,9 @@ use crate::context::StepContext;
 use crate::error::{StepError, StepResult, UndoResult};
 use crate::task::{self, Probe};
 use counterstep_contracts::breaker::BreakerFault;
+use counterstep_contracts::disable::AutoDisableFault;
 use counterstep_contracts::retry::PolicyFault;
-use counterstep_contracts::{BreakerPolicy, RetryPolicy};
+use counterstep_contracts::{AutoDisable, BreakerPolicy, RetryPolicy};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::marker::PhantomData;
@@ -368,6 +369,27 @@ pub const fn policy(policy: RetryPolicy) -> RetryPolicy {
         Some(PolicyFault::NoTime) => {
             panic!("CS0045: impossible retry policy: its attempts get no time at all; give attempt_timeout a length")
         }
+    }
+}
+
+/// Refuses, while compiling, a policy that its constructors would refuse but that was written as a struct literal.
+#[must_use]
+#[track_caller]
+pub const fn auto_disable(policy: AutoDisable) -> AutoDisable {
+    match policy.fault() {
+        None => policy,
+        Some(AutoDisableFault::NoFailures) => panic!(
+            "CS0059: impossible auto_disable: the type would be disabled before the first failure; expected \
+             after_failures(1) or more"
+        ),
+        Some(AutoDisableFault::NoWindow) => panic!(
+            "CS0059: impossible auto_disable: its window has no length; say with within(\"10m\") for how long failures \
+             count"
+        ),
+        Some(AutoDisableFault::NoCooldown) => panic!(
+            "CS0059: impossible auto_disable: the type would be enabled at once; say with cooldown(\"5m\") for how long \
+             it is disabled"
+        ),
     }
 }
 

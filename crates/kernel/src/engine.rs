@@ -1,5 +1,6 @@
 //! The engine of a process: its ports, its task types, its settings, and the one way in which it changes a task.
 
+use crate::disable::Gate;
 use crate::draft::{As, Draft, after_commit};
 use crate::faults::Fault;
 use crate::orphans::OrphanSettings;
@@ -84,6 +85,8 @@ pub struct Engine {
     pub id: Arc<str>,
     /// What was published and is not marked yet.
     pub(crate) marks: Arc<Marks>,
+    /// Which task types were disabled a moment ago.
+    pub(crate) gate: Arc<Gate>,
 }
 
 /// A change did not happen.
@@ -124,7 +127,14 @@ impl Engine {
     #[must_use]
     pub fn new(ports: Ports, registry: Arc<Registry>, settings: EngineSettings, role: &str) -> Self {
         let id = format!("{role}:{:012x}", ports.random.bits() & 0xffff_ffff_ffff);
-        Self { ports, registry, settings: Arc::new(settings), id: id.into(), marks: Arc::default() }
+        Self {
+            ports,
+            registry,
+            settings: Arc::new(settings),
+            id: id.into(),
+            marks: Arc::default(),
+            gate: Arc::default(),
+        }
     }
 
     /// A new task id.

@@ -13,6 +13,7 @@ pub mod cancel;
 pub mod client;
 pub mod context;
 pub mod declare;
+pub mod disable;
 pub mod draft;
 pub mod engine;
 pub mod error;
@@ -50,7 +51,9 @@ pub use call::HttpCall;
 pub use cancel::{CancelReason, CancelToken};
 pub use context::{Execution, ObjectsContext, StepContext};
 pub use counterstep_contracts as contracts;
-pub use counterstep_contracts::{BreakerPolicy, FileName, RetryPolicy, StoredFile, StoredFiles, UploadedFile};
+pub use counterstep_contracts::{
+    AutoDisable, BreakerPolicy, FileName, RetryPolicy, StoredFile, StoredFiles, UploadedFile,
+};
 pub use engine::{Engine, EngineSettings};
 pub use error::{Classify, ErrorClass, StepError, StepResult, UndoResult};
 pub use progress::Meter;

@@ -41,6 +41,7 @@ impl Engine {
         let rests = transition.task.as_ref().is_some_and(|task| task.row.status.is_at_rest());
         let signal = if rests { Signal::Rests } else { Signal::Changed };
         self.ports.signals.send(signal(transition.task_id));
+        self.weigh_failure(transition).await;
         if transition.outbox.is_empty() && transition.events.is_empty() {
             return;
         }

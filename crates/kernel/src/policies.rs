@@ -4,8 +4,9 @@
 use crate::task::Registry;
 use counterstep_contracts::breaker::BreakerFault;
 use counterstep_contracts::declaration::{NamedBreaker, NamedPolicy};
+use counterstep_contracts::disable::AutoDisableFault;
 use counterstep_contracts::retry::PolicyFault;
-use counterstep_contracts::{BreakerPolicy, Direction, Overrides, RetryPolicy, StepDecl, TaskDecl};
+use counterstep_contracts::{AutoDisable, BreakerPolicy, Direction, Overrides, RetryPolicy, StepDecl, TaskDecl};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -17,9 +18,9 @@ const ONE_TRY: &str = "none";
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PolicyError {
     /// Nothing has this name.
-    #[error("setting `{table}.{name}`: no step names such a policy: {}", known_are(known))]
+    #[error("setting `{table}.{name}`: nothing declared has this name: {}", known_are(known))]
     Unknown {
-        /// `policies` or `breakers`.
+        /// `policies`, `breakers` or `auto_disable`.
         table: &'static str,
         /// As written.
         name: String,
@@ -29,7 +30,7 @@ pub enum PolicyError {
     /// It could not be declared like this either.
     #[error("setting `{table}.{name}`: {why}")]
     Impossible {
-        /// `policies` or `breakers`.
+        /// `policies`, `breakers` or `auto_disable`.
         table: &'static str,
         /// As written.
         name: String,
@@ -86,6 +87,22 @@ impl Policies {
                 return Err(PolicyError::Unknown { table: "breakers", name: name.clone(), known });
             }
         }
+        for (name, change) in &overrides.auto_disable {
+            let declared = registry.iter().filter(|known| known.decl.name == name).map(|known| known.decl.auto_disable);
+            let mut declared = declared.peekable();
+            if declared.peek().is_none() {
+                let known = registry.iter().map(|known| known.decl.name.to_owned()).collect::<BTreeSet<_>>();
+                let known = known.into_iter().collect();
+                return Err(PolicyError::Unknown { table: "auto_disable", name: name.clone(), known });
+            }
+            for declared in declared {
+                change.apply(declared).map_err(|fault| PolicyError::Impossible {
+                    table: "auto_disable",
+                    name: name.clone(),
+                    why: of_auto_disable(fault),
+                })?;
+            }
+        }
         Ok(Self { overrides })
     }
 
@@ -131,6 +148,15 @@ impl Policies {
         Some(change.and_then(|change| change.apply(declared.policy).ok()).unwrap_or(declared.policy))
     }
 
+    /// When failures make a type take no more submissions; `None`: never.
+    #[must_use]
+    pub fn auto_disable_of(&self, decl: &TaskDecl) -> Option<AutoDisable> {
+        match self.overrides.auto_disable.get(decl.name) {
+            Some(change) => change.apply(decl.auto_disable).unwrap_or(decl.auto_disable),
+            None => decl.auto_disable,
+        }
+    }
+
     /// A declaration as data, with `effective` beside each policy that the settings have changed.
     ///
     /// # Errors
@@ -154,6 +180,10 @@ impl Policies {
             if let Some(effective) = self.breaker_of(step).filter(|effective| Some(*effective) != declared) {
                 add("breaker", json!(effective));
             }
+        }
+        let (declared, effective) = (decl.auto_disable, self.auto_disable_of(decl));
+        if let Some(fields) = shown.as_object_mut().filter(|_| effective != declared) {
+            fields.insert("auto_disable".to_owned(), json!({ "declared": declared, "effective": effective }));
         }
         Ok(shown)
     }
@@ -206,5 +236,13 @@ const fn of_breaker(fault: BreakerFault) -> &'static str {
         BreakerFault::NoFailures => "`after_failures` is zero: a breaker opens after 1 failure or more",
         BreakerFault::NoWindow => "`within` is zero: it is the window in which failures are counted, above 0",
         BreakerFault::NeverOpen => "`open_for` is zero: it is how long the breaker stays open, above 0",
+    }
+}
+
+const fn of_auto_disable(fault: AutoDisableFault) -> &'static str {
+    match fault {
+        AutoDisableFault::NoFailures => "`after_failures` is zero: a type is disabled after 1 failure or more",
+        AutoDisableFault::NoWindow => "`within` is zero: it is the window in which failures are counted, above 0",
+        AutoDisableFault::NoCooldown => "`cooldown` is zero: it is how long the type is disabled, above 0",
     }
 }

@@ -9,6 +9,7 @@ mod locks;
 mod outside;
 mod schedules;
 mod store;
+mod types;
 mod upkeep;
 
 pub use crate::poison::{POISON_KEPT, Poison, PoisonRow};
@@ -21,6 +22,7 @@ pub use store::{
     CommitError, Committed, Heartbeat, IdempotencyRow, Intent, IntentOp, OutboxOp, OutboxRow, Outgoing, Salvaged,
     Store, StoreError, Unread,
 };
+pub use types::{Disabled, FailureQuery, TypeRow, TypeRows};
 pub use upkeep::{AttemptRef, IntentState, Leaving, ListingOp, ListingTurn, RetireOp, Standing, Standings, Upkeep};
 
 use crate::record::DbTime;

@@ -90,6 +90,8 @@ codes! {
     UnsaidUndo = 57, "a built-in step that the engine cannot undo does not say how it is undone";
     #[allow(dead_code, reason = "found by a bound in `counterstep_kernel::declare`")]
     BadUndoCall = 58, "an undo is a plain function that returns no call";
+    #[allow(dead_code, reason = "found by constant evaluation in `counterstep_kernel::declare`")]
+    ImpossibleAutoDisable = 59, "an `auto_disable` policy is impossible";
 }
 
 impl fmt::Display for Code {

@@ -39,6 +39,7 @@ pub(crate) struct Task {
     pub(crate) cancellable: bool,
     /// A variant of `OnUndoFailure`.
     pub(crate) on_undo_failure: &'static str,
+    pub(crate) auto_disable: Option<Path>,
 }
 
 /// A function with `#[step]`.

@@ -84,6 +84,7 @@ fn task(args: Args, type_name: &Ident, report: &mut Report) -> Task {
     let max_recoveries = keys.number("max_recoveries", 0).unwrap_or(3);
     let cancellable = keys.flag("cancellable");
     let on_undo_failure = keys.choice("on_undo_failure", &[("stop", "Stop"), ("continue", "Continue")]);
+    let auto_disable = keys.path("auto_disable");
     keys.finish("distributed_task");
 
     // Both become a part of a subject `work.{queue}.{type}.v{n}` and of a route, where dots and blanks would split.
@@ -108,6 +109,7 @@ fn task(args: Args, type_name: &Ident, report: &mut Report) -> Task {
         max_recoveries,
         cancellable,
         on_undo_failure: on_undo_failure.map_or("Stop", |choice| choice.variant),
+        auto_disable,
     }
 }
 

@@ -1,6 +1,6 @@
 //! The reconciler's part of a command line.
 
-use crate::{ReconcilerSettings, pass, plan, plan_listing, serve};
+use crate::{PassPlan, ReconcilerSettings, pass, plan, plan_listing, serve};
 use counterstep_kernel::Registry;
 use counterstep_node::settings::duration;
 use counterstep_node::{Exit, SettingsArgs, open, run, shutdown_on_signals};
@@ -67,8 +67,13 @@ pub fn main(registry: Registry, settings: &SettingsArgs, args: &ReconcilerArgs) 
             let shutdown = shutdown_on_signals()?;
             let engine = open(&settings, Arc::new(registry), "reconciler").await?;
             if args.dry_run {
-                print!("{}", plan(&engine, &reconciler).await.map_err(Exit::unavailable)?);
-                print!("{}", plan_listing(&engine, &reconciler).await.map_err(Exit::unavailable)?);
+                let planned = plan(&engine, &reconciler).await.map_err(Exit::unavailable)?;
+                let listed = plan_listing(&engine, &reconciler).await.map_err(Exit::unavailable)?;
+                // Where there is nothing else, it says so.
+                if listed.is_empty() || planned != PassPlan::default() {
+                    print!("{planned}");
+                }
+                print!("{listed}");
                 return Ok(());
             }
             if !args.once {

@@ -5,6 +5,7 @@
 pub mod cli;
 
 use counterstep_contracts::Keep;
+use counterstep_kernel::disable::{TypeStep, TypeVerdict};
 use counterstep_kernel::orphans::{Found, OrphanAction, SweepPlan};
 use counterstep_kernel::ports::{Leaving, Lost, StoreError};
 use counterstep_kernel::recovery::Recover;
@@ -54,6 +55,8 @@ pub struct PassPlan {
     pub schedules: Vec<ScheduleStep>,
     /// Tasks that ended long enough ago.
     pub retire: RetirePlan,
+    /// Task types that failures disable, or whose probe has ended.
+    pub types: Vec<TypeStep>,
 }
 
 /// What a pass did.
@@ -91,6 +94,10 @@ pub struct Report {
     pub passed_over: usize,
     /// Schedules that were taken over as the program declares them.
     pub declared: usize,
+    /// Task types that were disabled.
+    pub disabled: usize,
+    /// Task types that were enabled by their probe.
+    pub enabled: usize,
     /// What did not work; the next pass tries again.
     pub failed: Vec<String>,
 }
@@ -121,6 +128,9 @@ impl fmt::Display for Report {
         }
         if self.foreign > 0 {
             write!(f, ", {} objects of others left alone", self.foreign)?;
+        }
+        if self.disabled + self.enabled > 0 {
+            write!(f, ", task types: {} disabled, {} enabled", self.disabled, self.enabled)?;
         }
         if self.quarantined > 0 {
             write!(f, ", {} unreadable tasks parked", self.quarantined)?;
@@ -158,11 +168,16 @@ impl fmt::Display for PassPlan {
                 writeln!(f, "{what} task {task}: a {task_type} that {status} long enough ago")?;
             }
         }
-        if self.recover.is_empty()
-            && self.sweep.condemn.is_empty()
-            && self.schedules.is_empty()
-            && self.retire.is_empty()
-        {
+        for step in &self.types {
+            let what = match step.verdict {
+                TypeVerdict::Disabled => "disable",
+                TypeVerdict::StaysDisabled => "keep disabled for another cooldown",
+                TypeVerdict::ProbeGone => "take another probe of",
+                TypeVerdict::Enabled => "enable",
+            };
+            writeln!(f, "{what} task type {}: {}", step.row.name, step.row.reason)?;
+        }
+        if *self == Self::default() {
             writeln!(f, "nothing to do")?;
         }
         Ok(())
@@ -186,6 +201,9 @@ fn write_schedule(f: &mut fmt::Formatter<'_>, step: &ScheduleStep) -> fmt::Resul
             Move::PassOver { due, why: PassedOver::Missed, .. } => {
                 writeln!(f, "pass over schedule {name}: due {}, and nobody fired it in time", rfc3339(due))?;
             }
+            Move::PassOver { due, why: PassedOver::Disabled, .. } => {
+                writeln!(f, "pass over schedule {name}: due {}, and its task type is disabled", rfc3339(due))?;
+            }
             Move::PassOver { due, why: PassedOver::Overlaps, .. } => {
                 writeln!(f, "pass over schedule {name}: due {}, and its last task still runs", rfc3339(due))?;
             }
@@ -208,6 +226,7 @@ pub fn plan<'a>(engine: &'a Engine, settings: &'a ReconcilerSettings) -> BoxFutu
             sweep: engine.plan_sweep(settings.limit).await?,
             schedules: engine.plan_schedules(settings.limit).await?,
             retire: engine.plan_retention(settings.limit).await?,
+            types: engine.plan_types().await?,
         })
     })
 }
@@ -257,6 +276,7 @@ pub fn execute<'a>(
         // The only ones with a time that people watch, and quickly done.
         let scheduled = engine.run_schedules(plan.schedules).await;
         let recovered = engine.recover(plan.recover).await;
+        let switched = engine.run_types(plan.types).await;
         // Before anything that takes long: tasks may wait for it.
         let relayed = engine.relay(settings.relay_after, settings.limit).await?;
         let swept = engine.sweep(plan.sweep).await?;
@@ -269,7 +289,10 @@ pub fn execute<'a>(
         failed.extend(listed.failed);
         failed.extend(retired.failed);
         failed.extend(scheduled.failed.into_iter().map(|(name, why)| format!("schedule {name}: {why}")));
+        failed.extend(switched.failed.into_iter().map(|(name, why)| format!("task type {name}: {why}")));
         Ok(Report {
+            disabled: switched.disabled,
+            enabled: switched.enabled,
             fired: scheduled.fired.len(),
             passed_over: scheduled.passed_over,
             declared: scheduled.declared,

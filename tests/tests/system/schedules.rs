@@ -1,4 +1,4 @@
-//! What an operator's commands say about schedules: `schedules list`, `show`, `next`, `set`, `pause`, `resume`, `run`,
+//! What an operator's commands say about task types, and about schedules: `schedules list`, `show`, `next`, `set`, `pause`, `resume`, `run`,
 //! `delete`, beside a running API, and the reconciler that fires one.
 
 use counterstep_contracts::schedule::ScheduleView;
@@ -48,4 +48,27 @@ async fn an_operator_looks_at_pauses_and_deletes_a_schedule() {
     ask(&["run", "nightly"]).assert_code(1).assert_says("there is no task type `Report` here");
     ask(&["delete", "nightly"]).assert_code(0);
     ask(&["delete", "nightly"]).assert_code(1).assert_says("no-such-schedule");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_operator_disables_and_enables_a_type() {
+    let place = Place::new();
+    let served = services::api(&place, QUICK);
+    let ask = |arguments: &[&str]| run(place.path(), &[&["types", "--url", served.api.url()], arguments].concat());
+    ask(&["disable", "CreateZipFromFiles"]).assert_code(2).assert_says("--note");
+    ask(&["disable", "Nothing", "--note", "x"]).assert_code(1).assert_says("no-such-task-type");
+    let disabled = ask(&["disable", "CreateZipFromFiles", "--note", "the bucket moves", "--actor", "ada"]);
+    let said = &disabled.assert_code(0).stdout;
+    assert!(
+        said.contains("CreateZipFromFiles is disabled") && said.contains("operator:ada: the bucket moves"),
+        "{said}"
+    );
+    let list = ask(&["list"]);
+    let lines: Vec<_> = list.assert_code(0).stdout.lines().filter(|line| line.contains("CreateZip")).collect();
+    assert!(lines.len() == 1 && lines[0].contains("no"), "{list:#?}");
+    let refused = served.api.try_submit(&[], None).await.expect("an answer");
+    assert!(format!("{refused:?}").contains("TypeDisabled"), "{refused:?}");
+    ask(&["enable", "create-zip-from-files", "--note", "moved"]).assert_code(0);
+    let list = ask(&["list", "--json"]);
+    assert!(!list.assert_code(0).stdout.contains("disabled_since"), "{list:#?}");
 }

@@ -9,6 +9,10 @@ use std::time::Duration;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// A connection waits so long for its next request. Many servers close an idle one after 5 s: a call that meets that
+/// moment has no answer, and has used up an attempt for nothing.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(4);
+
 /// In bytes.
 const SHORTEST_SECRET: usize = 8;
 
@@ -211,6 +215,7 @@ fn client(name: &str, given: &ServiceSettings) -> Result<Client, OpenError> {
         .redirect(redirect::Policy::none())
         .referer(false)
         .connect_timeout(CONNECT_TIMEOUT)
+        .pool_idle_timeout(IDLE_TIMEOUT)
         .user_agent(concat!("counterstep/", env!("CARGO_PKG_VERSION")));
     // What is in the clear because it stays on this machine must not leave it by way of a proxy.
     let here = Url::parse(&given.url).ok().filter(|url| url.scheme() == "http");

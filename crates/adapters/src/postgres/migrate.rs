@@ -19,6 +19,7 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("20261123000000", include_str!("../../migrations/postgres/2026-11-23-000000_schedules/up.sql")),
     ("20261125000000", include_str!("../../migrations/postgres/2026-11-25-000000_listings/up.sql")),
     ("20261125000001", include_str!("../../migrations/postgres/2026-11-25-000001_retention/up.sql")),
+    ("20261127000000", include_str!("../../migrations/postgres/2026-11-27-000000_task_types/up.sql")),
 ];
 
 /// Of the lock under which migrations run: two programs that start at once would both find an empty database.

@@ -23,6 +23,7 @@ mod statement;
 mod steps;
 mod tasks;
 mod together;
+mod types;
 mod upkeep;
 
 pub use options::{OpenError, PostgresOptions};
@@ -30,8 +31,9 @@ pub use options::{OpenError, PostgresOptions};
 use async_trait::async_trait;
 use counterstep_contracts::{Epoch, TaskId, Tenant};
 use counterstep_kernel::ports::{
-    CommitError, Committed, Due, DueTask, Heartbeat, IdempotencyRow, InFlight, Intent, IntentOp, OutboxOp, OutboxRow,
-    Salvaged, ScheduleChange, ScheduleQuery, Schedules, Store, StoreError, TaskLine, TaskQuery,
+    CommitError, Committed, Due, DueTask, FailureQuery, Heartbeat, IdempotencyRow, InFlight, Intent, IntentOp,
+    OutboxOp, OutboxRow, Salvaged, ScheduleChange, ScheduleQuery, Schedules, Store, StoreError, TaskLine, TaskQuery,
+    TypeRow, TypeRows,
 };
 use counterstep_kernel::record::{DbTime, History, TaskRecord};
 use counterstep_kernel::transition::{Guard, Transition};
@@ -223,6 +225,22 @@ impl Store for PostgresStore {
             }
         };
         Ok(!changed.is_empty())
+    }
+
+    async fn types(&self) -> Result<TypeRows, StoreError> {
+        let rows: Vec<types::Read> = self.database.read(types::all()).await?;
+        let now = rows.first().map_or(DbTime(0), |row| time(row.0));
+        Ok(TypeRows { now, rows: rows.into_iter().filter_map(types::decode).collect() })
+    }
+
+    async fn put_type(&self, row: &TypeRow) -> Result<bool, StoreError> {
+        let written: Vec<i64> = self.database.rows(types::put(row)?).await?;
+        Ok(!written.is_empty())
+    }
+
+    async fn failures(&self, query: &FailureQuery) -> Result<u32, StoreError> {
+        let counted: Vec<i64> = self.database.read(types::failures(query)?).await?;
+        Ok(counted.first().map_or(0, |count| u32::try_from(*count).unwrap_or(u32::MAX)))
     }
 }
 

@@ -20,6 +20,7 @@ mod schedules;
 mod schema;
 mod steps;
 mod tasks;
+mod types;
 mod upkeep;
 
 pub use pool::{Database, OpenError, SqliteOptions};
@@ -27,8 +28,9 @@ pub use pool::{Database, OpenError, SqliteOptions};
 use async_trait::async_trait;
 use counterstep_contracts::{Epoch, TaskId, Tenant};
 use counterstep_kernel::ports::{
-    CommitError, Committed, Due, DueTask, Heartbeat, IdempotencyRow, InFlight, Intent, IntentOp, OutboxOp, OutboxRow,
-    Salvaged, ScheduleChange, ScheduleQuery, Schedules, Store, StoreError, TaskLine, TaskQuery,
+    CommitError, Committed, Due, DueTask, FailureQuery, Heartbeat, IdempotencyRow, InFlight, Intent, IntentOp,
+    OutboxOp, OutboxRow, Salvaged, ScheduleChange, ScheduleQuery, Schedules, Store, StoreError, TaskLine, TaskQuery,
+    TypeRow, TypeRows,
 };
 use counterstep_kernel::record::{DbTime, History, TaskRecord};
 use counterstep_kernel::transition::{Guard, Transition};
@@ -215,6 +217,28 @@ impl Store for SqliteStore {
             ScheduleChange::Delete { tenant, name, rev } => schedules::delete(connection, tenant, name, *rev),
         };
         Ok(self.database.write(Durability::Full, write).await?)
+    }
+
+    async fn types(&self) -> Result<TypeRows, StoreError> {
+        let all = |connection: &mut SqliteConnection| {
+            let now = now(connection)?;
+            Ok(TypeRows { now: DbTime(now), rows: types::all(connection)? })
+        };
+        Ok(self.database.read(all).await?)
+    }
+
+    async fn put_type(&self, row: &TypeRow) -> Result<bool, StoreError> {
+        let row = row.clone();
+        Ok(self.database.write(Durability::Full, move |connection, _| types::put(connection, &row)).await?)
+    }
+
+    async fn failures(&self, query: &FailureQuery) -> Result<u32, StoreError> {
+        let query = query.clone();
+        let count = move |connection: &mut SqliteConnection| {
+            let now = now(connection)?;
+            types::failures(connection, &query, now)
+        };
+        Ok(self.database.read(count).await?)
     }
 }
 

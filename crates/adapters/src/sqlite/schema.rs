@@ -141,6 +141,20 @@ diesel::table! {
 }
 
 diesel::table! {
+    task_types (name) {
+        name -> Text,
+        disabled_since -> Nullable<BigInt>,
+        probe_from -> Nullable<BigInt>,
+        probe -> Nullable<Text>,
+        probe_since -> Nullable<BigInt>,
+        reason -> Text,
+        by -> Text,
+        counts_from -> Nullable<BigInt>,
+        rev -> BigInt,
+    }
+}
+
+diesel::table! {
     poison (id) {
         id -> BigInt,
         source -> Text,

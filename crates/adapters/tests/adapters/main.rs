@@ -41,6 +41,45 @@ pub(crate) use conformance;
 /// The cases of a store.
 macro_rules! store_cases {
     ($open:path) => {
+        crate::row_cases!($open);
+        crate::own_table_cases!($open);
+        crate::burial_cases!($open);
+    };
+}
+pub(crate) use store_cases;
+
+/// The cases of tables that are the user's own, which whoever opens the store must be allowed to make.
+macro_rules! own_table_cases {
+    ($open:path) => {
+        crate::conformance! { $open;
+            own_tables:
+                statements_are_written_with_their_change,
+                whoever_is_fenced_or_stale_writes_to_no_table,
+                a_statement_that_is_refused_takes_all_of_the_change_along,
+                a_constraint_that_is_looked_at_last_is_a_refusal_too,
+                values_of_every_type_arrive,
+                a_condemned_attempt_writes_to_no_table,
+                of_many_takers_only_as_many_succeed_as_there_is
+        }
+    };
+}
+pub(crate) use own_table_cases;
+
+/// The cases of tasks that are deleted, which whoever opens the store must be allowed to do.
+macro_rules! burial_cases {
+    ($open:path) => {
+        crate::conformance! { $open;
+            burials:
+                tasks_that_ended_are_found_by_type_state_and_age,
+                a_buried_task_leaves_a_tombstone_and_no_row;
+        }
+    };
+}
+pub(crate) use burial_cases;
+
+/// The cases of the store's own tables.
+macro_rules! row_cases {
+    ($open:path) => {
         crate::conformance! { $open;
             commits:
                 a_wrong_epoch_is_fenced_and_a_wrong_revision_is_stale,
@@ -65,14 +104,6 @@ macro_rules! store_cases {
                 two_changes_of_one_task_at_once_do_not_both_happen,
                 of_many_loads_at_once_each_gets_its_own_task,
                 a_change_is_not_lost_when_its_neighbour_goes_away;
-            own_tables:
-                statements_are_written_with_their_change,
-                whoever_is_fenced_or_stale_writes_to_no_table,
-                a_statement_that_is_refused_takes_all_of_the_change_along,
-                a_constraint_that_is_looked_at_last_is_a_refusal_too,
-                values_of_every_type_arrive,
-                a_condemned_attempt_writes_to_no_table,
-                of_many_takers_only_as_many_succeed_as_there_is;
             attempts:
                 an_attempt_starts_once,
                 only_an_open_attempt_can_end,
@@ -100,9 +131,11 @@ macro_rules! store_cases {
                 rows_say_what_becomes_of_the_objects_of_an_attempt,
                 a_listing_is_one_callers_until_it_is_due_again,
                 a_listing_whose_holder_died_goes_on_where_it_was,
-                of_fifty_racing_callers_one_gets_the_listing,
-                tasks_that_ended_are_found_by_type_state_and_age,
-                a_buried_task_leaves_a_tombstone_and_no_row;
+                of_fifty_racing_callers_one_gets_the_listing;
+            types:
+                a_type_comes_back_as_it_was_written,
+                a_type_changes_only_from_the_revision_that_was_read,
+                failures_are_counted_since_the_last_success;
             finding:
                 a_dispatched_task_is_claimable_once_it_is_unclaimed_for_long,
                 a_waiting_task_is_claimable_when_it_is_due,
@@ -120,7 +153,7 @@ macro_rules! store_cases {
         }
     };
 }
-pub(crate) use store_cases;
+pub(crate) use row_cases;
 
 /// The cases of a queue. What it is to deliver is committed through the store beside it, or published.
 macro_rules! queue_cases {

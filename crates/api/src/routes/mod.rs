@@ -57,6 +57,8 @@ pub(crate) fn configure(config: &mut web::ServiceConfig) {
         .service(resource("/api/schedules/{name}/resume", "POST").route(web::post().to(schedules::resume)))
         .service(resource("/api/schedules/{name}/run", "POST").route(web::post().to(schedules::run)))
         .service(read("/api/task-types", READ, types::get))
+        .service(resource("/api/task-types/{id}/disable", "POST").route(web::post().to(types::disable)))
+        .service(resource("/api/task-types/{id}/enable", "POST").route(web::post().to(types::enable)))
         .service(read("/healthz", READ, health::live))
         .service(read("/readyz", READ, health::ready))
         .default_service(web::to(nothing_here));

@@ -64,7 +64,7 @@ pub(super) async fn body<T: Serialize + DeserializeOwned>(
     serde_json::from_value(value).map_err(|error| Refused::internal("reading a decision", &error))
 }
 
-fn note(note: &str) -> Result<String, Refused> {
+pub(super) fn note(note: &str) -> Result<String, Refused> {
     let note = note.trim();
     if note.is_empty() || note.chars().count() > LONGEST_NOTE {
         let detail = format!("`note` says why, in 1 to {LONGEST_NOTE} characters: it is what the audit will show");
@@ -73,7 +73,7 @@ fn note(note: &str) -> Result<String, Refused> {
     Ok(note.to_owned())
 }
 
-fn actor(actor: Option<&str>) -> Result<String, Refused> {
+pub(super) fn actor(actor: Option<&str>) -> Result<String, Refused> {
     let Some(actor) = actor.map(str::trim) else { return Ok("operator".to_owned()) };
     if actor.is_empty() || actor.chars().count() > LONGEST_ACTOR || actor.chars().any(char::is_control) {
         let detail = format!("`actor` names who decides, in 1 to {LONGEST_ACTOR} characters of one line");

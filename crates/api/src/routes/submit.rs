@@ -1,6 +1,6 @@
 //! `POST /api/tasks/{type}`: a request becomes a task.
 
-use super::{Answer, segment};
+use super::Answer;
 use crate::body::Arriving;
 use crate::form::{Form, Limits, Sent};
 use crate::headers::{BodyKind, body_kind, content_length, idempotency_key, traceparent};
@@ -9,7 +9,6 @@ use crate::shared::Api;
 use crate::{intake, json};
 use actix_web::http::header::{LOCATION, RETRY_AFTER};
 use actix_web::{HttpRequest, HttpResponse, web};
-use counterstep_contracts::ProblemCode;
 use counterstep_kernel::TaskType;
 use counterstep_kernel::client::{Submission, Submitted};
 use futures::future::{Either, select};
@@ -23,9 +22,7 @@ use tokio::time::{Instant, timeout};
 const CHUNKS: usize = 4;
 
 pub(super) async fn post(api: web::Data<Api>, request: HttpRequest, payload: web::Payload) -> Answer {
-    let task_type = api.engine.registry.by_route(segment(&request, "id")).ok_or_else(|| {
-        Refused::new(ProblemCode::NoSuchTaskType, "no task type has this name: GET /api/task-types lists them")
-    })?;
+    let task_type = super::types::by_route(&api, &request)?;
     let submission =
         Submission { tenant: api.tenant(), key: idempotency_key(&request)?, traceparent: traceparent(&request) };
     let announced = content_length(&request);
@@ -128,6 +125,7 @@ mod tests {
     use actix_web::FromRequest;
     use actix_web::error::PayloadError;
     use actix_web::test::TestRequest;
+    use counterstep_contracts::ProblemCode;
     use futures::StreamExt;
 
     /// What is refused when a body of ten bytes comes after so long, and is to pass a channel that nobody reads.

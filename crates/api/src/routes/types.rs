@@ -1,18 +1,26 @@
-//! `GET /api/task-types`: the declarations that this process knows, as data.
+//! `GET /api/task-types`: the declarations that this process knows, as data, and whether each takes submissions;
+//! `/disable` and `/enable`: what a person decides about that.
 
-use super::Answer;
+use super::operator::{actor, body, note};
+use super::{Answer, segment};
 use crate::problem::Refused;
 use crate::query::Params;
 use crate::shared::Api;
+use crate::view;
 use actix_web::{HttpRequest, HttpResponse, web};
+use counterstep_contracts::ProblemCode;
+use counterstep_contracts::disable::SwitchRequest;
 use counterstep_contracts::http::Page;
 use counterstep_contracts::retry::format_duration;
+use counterstep_kernel::TaskType;
+use counterstep_kernel::disable::SwitchError;
 use serde_json::{Value, json};
 use std::time::Duration;
 
 pub(super) async fn get(api: web::Data<Api>, request: HttpRequest) -> Answer {
     Params::of(&request, &[])?;
     let policies = &api.engine.settings.policies;
+    let switches = api.engine.ports.store.types().await?.rows;
     let mut items = Vec::new();
     for task_type in api.engine.registry.iter() {
         let decl = task_type.decl;
@@ -21,10 +29,53 @@ pub(super) async fn get(api: web::Data<Api>, request: HttpRequest) -> Answer {
         if let Value::Object(fields) = &mut item {
             fields.insert("submit_to".to_owned(), json!(format!("/api/tasks/{}", decl.route())));
             fields.insert("definition_hash".to_owned(), json!(decl.definition_hash()));
+            let row = switches.iter().find(|row| row.name == decl.name).cloned();
+            fields.insert("switch".to_owned(), json!(view::switch(decl.name, row)));
         }
         items.push(item);
     }
     Ok(HttpResponse::Ok().json(Page { items, next_cursor: None }))
+}
+
+pub(super) async fn disable(api: web::Data<Api>, request: HttpRequest, payload: web::Payload) -> Answer {
+    switch(&api, &request, payload, false).await
+}
+
+pub(super) async fn enable(api: web::Data<Api>, request: HttpRequest, payload: web::Payload) -> Answer {
+    switch(&api, &request, payload, true).await
+}
+
+async fn switch(api: &Api, request: &HttpRequest, payload: web::Payload, on: bool) -> Answer {
+    Params::of(request, &[])?;
+    let name = by_route(api, request)?.decl.name;
+    let asked: SwitchRequest = body(api, request, payload).await?;
+    let (actor, note, engine) = (actor(asked.actor.as_deref())?, note(&asked.note)?, api.engine.clone());
+    let switching = async move {
+        let switched = if on {
+            engine.enable_type(name, &actor, &note).await
+        } else {
+            engine.disable_type(name, &actor, &note).await
+        };
+        switched.map_err(refused)
+    };
+    let row = api.finish("switching a task type", switching).await?;
+    Ok(HttpResponse::Ok().json(view::switch(name, Some(row))))
+}
+
+fn refused(error: SwitchError) -> Refused {
+    match error {
+        SwitchError::UnknownType => no_such_type(),
+        SwitchError::Moved => Refused::new(ProblemCode::Unavailable, error.to_string()).retry_after(1),
+        SwitchError::Store(error) => error.into(),
+    }
+}
+
+pub(super) fn by_route(api: &Api, request: &HttpRequest) -> Result<TaskType, Refused> {
+    api.engine.registry.by_route(segment(request, "id")).ok_or_else(no_such_type)
+}
+
+fn no_such_type() -> Refused {
+    Refused::new(ProblemCode::NoSuchTaskType, "no task type has this name: GET /api/task-types lists them")
 }
 
 /// Durations stand in bodies as they do in declarations, `30s`; serde writes `{"secs":30,"nanos":0}`.

@@ -7,7 +7,7 @@ use counterstep_macros::distributed_task;
 use serde::{Deserialize, Serialize};
 
 pub(crate) fn all() -> Registry {
-    crate::script::types(Registry::new())
+    crate::disabling::types(crate::script::types(Registry::new()))
         .with::<WriteNote>()
         .with::<ChargeCard>()
         .with::<KeepFiles>()

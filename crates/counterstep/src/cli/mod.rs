@@ -11,6 +11,7 @@ mod remote;
 mod schedules;
 mod table;
 mod tasks;
+mod types;
 
 use clap::parser::ValueSource;
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
@@ -65,6 +66,8 @@ enum Command {
     Describe(describe::DescribeArgs),
     /// Looks at tasks, cancels them, and settles those that wait for a person, over the HTTP API
     Tasks(tasks::TasksArgs),
+    /// Looks at task types, and disables and enables them, over the HTTP API
+    Types(types::TypesArgs),
     /// Looks at schedules, makes, pauses and runs them, over the HTTP API
     Schedules(schedules::SchedulesArgs),
 }
@@ -101,6 +104,7 @@ pub fn main(registry: Registry) -> ExitCode {
             cli.settings.policies(&registry).and_then(|set| describe::main(&registry, &set, args))
         }
         Command::Tasks(args) => tasks::main(args),
+        Command::Types(args) => types::main(args),
         Command::Schedules(args) => schedules::main(args),
     };
     exit::report(program, result)

@@ -2,6 +2,7 @@
 
 use counterstep_contracts::ScheduleSpec;
 use counterstep_contracts::TaskId;
+use counterstep_contracts::disable::{SwitchRequest, SwitchView};
 use counterstep_contracts::http::{Accepted, AuditTrail, CancelAnswer, Page, SignalAnswer, TaskSummary, TaskView};
 use counterstep_contracts::operator::{DeadLetter, OperatorAnswer, ResolveRequest, RetryRequest, UndoPlan, Why};
 use counterstep_contracts::problem::Problem;
@@ -132,6 +133,17 @@ impl Remote {
     pub(super) async fn list(&self, query: &[(&str, String)]) -> Result<Page<TaskSummary>, Exit> {
         let query: Vec<_> = query.iter().map(|(key, value)| format!("{key}={}", encode(value))).collect();
         self.read(self.get(&format!("/api/tasks?{}", query.join("&")))).await
+    }
+
+    /// The declarations that the API knows, as it shows them.
+    pub(super) async fn types(&self) -> Result<Page<serde_json::Value>, Exit> {
+        self.read(self.get("/api/task-types")).await
+    }
+
+    /// Disables or enables a type, as `what` says.
+    pub(super) async fn switch(&self, route: &str, what: &str, body: &SwitchRequest) -> Result<SwitchView, Exit> {
+        let url = format!("{}/api/task-types/{}/{what}", self.base, encode(route));
+        self.read(self.client.post(url).json(body)).await
     }
 
     fn schedule_at(&self, name: &str) -> String {

@@ -11,7 +11,7 @@ use crate::draft::{As, Draft, NewTask, Received, abandoned_attempt, receive_atte
 use crate::engine::Engine;
 use crate::error::StepError;
 use crate::keys;
-use crate::ports::{ByteStream, CommitError, ScheduleWrite, StoreError};
+use crate::ports::{ByteStream, CommitError, ScheduleWrite, StoreError, TypeRow};
 use crate::record::TaskRecord;
 use crate::task::{Inputs, RequestError, TaskType, guarded};
 use crate::transition::{AttemptWrite, Guard, IdempotencyWrite, Transition};
@@ -51,22 +51,36 @@ pub struct Receipt {
     replay: Option<(String, Value)>,
     key_begun: bool,
     firing: Option<Firing>,
+    /// The row of a disabled type that says that this is its probe.
+    probe: Option<TypeRow>,
 }
 
 impl Receipt {
     /// Starts to receive a request.
     ///
     /// # Errors
-    /// When its idempotency key is in use, or the store does not answer.
+    /// When its idempotency key is in use, its type is disabled, or the store does not answer.
     pub fn begin<'a>(
         engine: &'a Engine,
         task_type: TaskType,
         submission: Submission,
     ) -> BoxFuture<'a, Result<Self, SubmitError>> {
         Box::pin(async move {
-            let replay = known::look(engine, &submission).await?;
+            let id = engine.new_task_id();
+            let mut replay = known::look(engine, &submission).await?;
+            let mut probe = None;
+            if replay.is_none() {
+                match engine.admit(&task_type, id).await {
+                    Ok(row) => probe = row,
+                    // What was accepted before the type was disabled keeps its answer. The look may have gone by a hint.
+                    Err(refused @ SubmitError::Disabled(_)) => {
+                        replay = Some(known::read(engine, &submission).await?.ok_or(refused)?);
+                    }
+                    Err(error) => return Err(error),
+                }
+            }
             Ok(Self {
-                id: engine.new_task_id(),
+                id,
                 engine: engine.clone(),
                 task_type,
                 submission,
@@ -77,6 +91,7 @@ impl Receipt {
                 replay,
                 key_begun: false,
                 firing: None,
+                probe,
             })
         })
     }
@@ -286,7 +301,9 @@ impl Receipt {
                 if *first != fingerprint {
                     return Err(SubmitError::KeyMismatch);
                 }
-                return replayed(answer);
+                let answer = replayed(answer);
+                self.is_no_probe().await;
+                return answer;
             }
             let mut received = uploads
                 .iter()
@@ -329,7 +346,10 @@ impl Receipt {
             let at = match self.engine.ports.store.commit(guard, &transition).await {
                 Ok(committed) => committed.now,
                 // A request without files claims its key here: another one may have been faster.
-                Err(CommitError::KeyTaken) => return self.lost_race(&fingerprint).await,
+                Err(CommitError::KeyTaken) => {
+                    self.is_no_probe().await;
+                    return self.lost_race(&fingerprint).await;
+                }
                 Err(error) => {
                     // Written, if the task is there: nobody else makes one of this id.
                     let unknown = matches!(error, CommitError::Stale | CommitError::Store(StoreError::Unknown(_)));
@@ -352,6 +372,13 @@ impl Receipt {
             *failed = Some(error);
             Value::Null
         })
+    }
+
+    /// Where it was to be a disabled type's probe: another submission may be.
+    async fn is_no_probe(&mut self) {
+        if let Some(probe) = self.probe.take() {
+            self.engine.give_up_probe(probe).await;
+        }
     }
 
     async fn lost_race(&self, fingerprint: &str) -> Result<Submitted, SubmitError> {
@@ -398,8 +425,9 @@ impl Receipt {
     }
 
     /// The request came to nothing: deletes what it stored, as far as the stores answer; the sweep does the rest.
-    pub fn abandon<'a>(self, why: &'a str) -> BoxFuture<'a, ()> {
+    pub fn abandon<'a>(mut self, why: &'a str) -> BoxFuture<'a, ()> {
         Box::pin(async move {
+            self.is_no_probe().await;
             let ends =
                 self.received.keys().map(|&at| abandoned_attempt(self.task_type.decl, at, why)).collect::<Vec<_>>();
             let release = self

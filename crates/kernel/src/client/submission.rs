@@ -2,6 +2,7 @@
 //! repetition from another request.
 
 use crate::context::hex;
+use crate::disable::Refusal;
 use crate::error::StepError;
 use crate::ports::{CommitError, ObjectError, StoreError};
 use crate::task::{RequestError, TaskType};
@@ -48,6 +49,9 @@ pub enum SubmitError {
     /// The schedule that submits it has moved on.
     #[error("the schedule has moved on meanwhile")]
     Moved,
+    /// Its type takes no submissions.
+    #[error("{0}")]
+    Disabled(Refusal),
     /// The store does not answer.
     #[error(transparent)]
     Store(#[from] StoreError),

@@ -2,6 +2,7 @@
 
 use super::finding::{Due, DueTask, InFlight, TaskLine, TaskQuery};
 use super::schedules::{ScheduleChange, ScheduleQuery, Schedules};
+use super::types::{FailureQuery, TypeRow, TypeRows};
 use super::upkeep::Upkeep;
 use crate::poison::PoisonRow;
 use crate::record::{DbTime, History, TaskRecord};
@@ -182,7 +183,7 @@ pub struct Unread {
     pub held: String,
 }
 
-/// The durable truth. Fourteen methods, each atomic; what only sweeps ask is [`Upkeep`].
+/// The durable truth. Seventeen methods, each atomic; what only sweeps ask is [`Upkeep`].
 #[async_trait]
 pub trait Store: Upkeep + Send + Sync + Debug {
     /// A task with its steps; `None`: there is none.
@@ -228,4 +229,14 @@ pub trait Store: Upkeep + Send + Sync + Debug {
     /// Changes a schedule that does nothing else; what fires one is a [`commit`](Self::commit). `false`: it was changed
     /// meanwhile, or is gone, and nothing was written.
     async fn change_schedule(&self, change: &ScheduleChange) -> Result<bool, StoreError>;
+
+    /// The task types that were ever disabled, and the time at which they were read.
+    async fn types(&self) -> Result<TypeRows, StoreError>;
+
+    /// Writes the row of a task type that is at the revision before; 1 makes a new one. `false`: it is not, and nothing
+    /// was written.
+    async fn put_type(&self, row: &TypeRow) -> Result<bool, StoreError>;
+
+    /// How many tasks of a type failed in a row.
+    async fn failures(&self, query: &FailureQuery) -> Result<u32, StoreError>;
 }

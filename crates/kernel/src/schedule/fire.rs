@@ -161,31 +161,28 @@ impl Engine {
                     done.waiting += 1;
                     return;
                 }
-                Move::PassOver { due, next, why } => {
-                    row.next_due_at = next;
-                    row.rev = row.rev.next();
-                    let change = ScheduleChange::Put(Box::new(ScheduleWrite { row: row.clone(), fires: false }));
-                    let written = self.ports.store.change_schedule(&change).await;
-                    if matches!(written, Ok(true)) {
-                        let why = match why {
-                            PassedOver::Missed => "nobody fired it in time",
-                            PassedOver::Overlaps => "its last task still runs",
-                        };
-                        tracing::info!(schedule = row.name, due = rfc3339(due), why, "passed a due time over");
-                        done.passed_over += 1;
-                    }
-                    written.map_err(|error| error.to_string())
-                }
+                Move::PassOver { due, next, why } => self.pass_over(&mut row, (due, next), why, done).await,
                 Move::Fire { due, next } => {
-                    row.next_due_at = next;
-                    row.last_due_at = Some(due);
-                    match self.fire(&mut row, Some(due), &self.id).await {
+                    let mut fired = row.clone();
+                    fired.next_due_at = next;
+                    fired.last_due_at = Some(due);
+                    let answer = self.fire(&mut fired, Some(due), &self.id).await;
+                    match answer {
+                        Err(SubmitError::Disabled(_)) => {}
+                        _ => row = fired,
+                    }
+                    match answer {
                         Ok(Accepted { task_id: task, .. }) => {
                             tracing::info!(schedule = row.name, due = rfc3339(due), %task, "fired");
                             done.fired.push(Fired { schedule: row.name.clone(), due, task });
                             Ok(true)
                         }
                         Err(SubmitError::Moved) => Ok(false),
+                        // What is due while its type is disabled is not made up for later: that would be the load all
+                        // at once that the type was to be kept from.
+                        Err(SubmitError::Disabled(_)) => {
+                            self.pass_over(&mut row, (due, next), PassedOver::Disabled, done).await
+                        }
                         Err(error) => Err(error.to_string()),
                     }
                 }
@@ -209,6 +206,29 @@ impl Engine {
         }
     }
 
+    async fn pass_over(
+        &self,
+        row: &mut ScheduleRow,
+        (due, next): (DbTime, Option<DbTime>),
+        why: PassedOver,
+        done: &mut ScheduleReport,
+    ) -> Result<bool, String> {
+        row.next_due_at = next;
+        row.rev = row.rev.next();
+        let change = ScheduleChange::Put(Box::new(ScheduleWrite { row: row.clone(), fires: false }));
+        let written = self.ports.store.change_schedule(&change).await;
+        if matches!(written, Ok(true)) {
+            let why = match why {
+                PassedOver::Missed => "nobody fired it in time",
+                PassedOver::Overlaps => "its last task still runs",
+                PassedOver::Disabled => "its task type is disabled",
+            };
+            tracing::info!(schedule = row.name, due = rfc3339(due), why, "passed a due time over");
+            done.passed_over += 1;
+        }
+        written.map_err(|error| error.to_string())
+    }
+
     /// Submits a task of a schedule and writes its row, in one change. `due`: `None` by hand.
     pub(super) async fn fire(
         &self,
@@ -221,7 +241,10 @@ impl Engine {
         };
         let submission = Submission { tenant: row.tenant.clone(), key: None, traceparent: None };
         let mut receipt = Receipt::begin(self, task_type, submission).await?;
-        receipt.body(row.spec.request.clone())?;
+        if let Err(error) = receipt.body(row.spec.request.clone()) {
+            receipt.abandon("the schedule's request is none").await;
+            return Err(error);
+        }
         row.last_task = Some(receipt.task_id());
         row.rev = row.rev.next();
         receipt.fires(Firing {
@@ -229,7 +252,13 @@ impl Engine {
             details: json!({ "scheduled": { "schedule": row.name, "due": due.map(rfc3339) } }),
             actor: actor.to_owned(),
         });
-        Ok(receipt.submit().await?.answer)
+        match receipt.submit().await {
+            Ok(submitted) => Ok(submitted.answer),
+            Err(error) => {
+                receipt.abandon("the schedule did not fire").await;
+                Err(error)
+            }
+        }
     }
 }
 

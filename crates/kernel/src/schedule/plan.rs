@@ -13,6 +13,8 @@ pub enum PassedOver {
     Missed,
     /// The last task still runs.
     Overlaps,
+    /// Its task type takes no submissions.
+    Disabled,
 }
 
 /// One change of a schedule.

@@ -47,6 +47,7 @@ impl Expansion<'_> {
         let (request, response) = (self.request(), self.response());
         let named = |step: &'_ Step| [step.retry.clone(), step.undo_retry.clone(), step.breaker.clone()];
         let policies = self.declaration.steps.iter().flat_map(named).flatten();
+        let policies = policies.chain(self.declaration.task.auto_disable.clone());
         let policies = policies.map(|path| self.outside(&path));
         quote! {
             const _: () = {

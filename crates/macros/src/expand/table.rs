@@ -46,6 +46,10 @@ impl Expansion<'_> {
         let (timeout, lease) = (duration(task.timeout), duration(task.lease));
         let (max_recoveries, cancellable) = (task.max_recoveries, task.cancellable);
         let on_undo_failure = variant(task.on_undo_failure);
+        let auto_disable = optional(task.auto_disable.as_ref().map(|path| {
+            let (root, path) = (self.root.at(path.span()), self.outside(path));
+            quote!(#root::declare::auto_disable(#path))
+        }));
         let (request, response) = (as_written(self.request()), as_written(self.response()));
         quote! {
             #root::contracts::TaskDecl {
@@ -57,6 +61,7 @@ impl Expansion<'_> {
                 max_recoveries: #max_recoveries,
                 cancellable: #cancellable,
                 on_undo_failure: #root::contracts::OnUndoFailure::#on_undo_failure,
+                auto_disable: #auto_disable,
                 steps: __COUNTERSTEP_STEPS,
                 request: #request,
                 response: #response,

@@ -9,7 +9,9 @@ pub use services::Service;
 
 use crate::exit::Exit;
 use counterstep_contracts::retry::parse_duration;
-use counterstep_contracts::{BreakerOverride, OrphanOverride, Overrides, Retention, RetryOverride};
+use counterstep_contracts::{
+    AutoDisableOverride, BreakerOverride, OrphanOverride, Overrides, Retention, RetryOverride,
+};
 use counterstep_kernel::faults::{Fault, FaultKind};
 use counterstep_kernel::orphans::OrphanSettings;
 use counterstep_kernel::policies::Policies;
@@ -122,6 +124,8 @@ struct File {
     policies: BTreeMap<String, RetryOverride>,
     #[serde(default)]
     breakers: BTreeMap<String, BreakerOverride>,
+    #[serde(default)]
+    auto_disable: BTreeMap<String, AutoDisableOverride>,
     #[serde(default)]
     services: BTreeMap<String, Service>,
     #[serde(default)]
@@ -299,7 +303,7 @@ impl SettingsArgs {
             },
             queues: file.queues,
             every: file.every.map(|text| duration("every", &text)).transpose()?,
-            overrides: Overrides { policies: file.policies, breakers: file.breakers },
+            overrides: Overrides { policies: file.policies, breakers: file.breakers, auto_disable: file.auto_disable },
             services: file.services,
         })
     }
@@ -310,7 +314,10 @@ impl SettingsArgs {
     /// [`Exit`] with the kind `Config`, naming the setting at fault.
     pub fn policies(&self, registry: &Registry) -> Result<Policies, Exit> {
         let file = self.config.as_deref().map_or_else(|| Ok(File::default()), read_file)?;
-        in_effect(registry, Overrides { policies: file.policies, breakers: file.breakers })
+        in_effect(
+            registry,
+            Overrides { policies: file.policies, breakers: file.breakers, auto_disable: file.auto_disable },
+        )
     }
 }
 
@@ -438,10 +445,12 @@ mod tests {
     #[test]
     fn policies_are_read_by_name_and_what_is_impossible_or_unknown_in_them_is_an_error() {
         let file = "[policies.ZIP_RETRY]\nmax_retries = 5\nbackoff = \"linear\"\nbase = \"1s\"\ncap = \"1m\"\n\
-                    jitter = false\nattempt_timeout = \"2m\"\n[breakers.payments]\nopen_for = \"1m\"\n";
+                    jitter = false\nattempt_timeout = \"2m\"\n[breakers.payments]\nopen_for = \"1m\"\n\
+                    [auto_disable.Zip]\ncooldown = \"9m\"\n";
         let read = toml::from_str::<File>(file).unwrap();
         assert_eq!(read.policies["ZIP_RETRY"].max_retries, Some(5));
         assert_eq!(read.breakers["payments"].open_for, Some(Duration::from_secs(60)));
+        assert_eq!(read.auto_disable["Zip"].cooldown, Some(Duration::from_secs(540)));
         for (wrong, said) in [
             ("[policies.X]\nretries = 5", "max_retries"),
             ("[policies.X]\nbackoff = \"cubic\"", "exponential"),

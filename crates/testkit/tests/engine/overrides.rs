@@ -2,7 +2,9 @@
 
 use crate::errand::only;
 use counterstep_contracts::declaration::NamedPolicy;
-use counterstep_contracts::{BreakerOverride, Direction, Overrides, RetryOverride, StepDecl};
+use counterstep_contracts::{
+    AutoDisable, AutoDisableOverride, BreakerOverride, Direction, Overrides, RetryOverride, StepDecl,
+};
 use counterstep_kernel::policies::{Policies, PolicyError};
 use counterstep_kernel::{BreakerPolicy, DistributedTask, Registry, RetryPolicy, StepResult, UndoResult};
 use counterstep_macros::distributed_task;
@@ -112,13 +114,16 @@ fn an_unknown_name_is_refused_with_the_known_ones() {
     let error = Policies::checked(&registry(), retries("ZIP_RETRIES", RetryOverride::default())).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "setting `policies.ZIP_RETRIES`: no step names such a policy: known are HTTP, policies::ZIP_RETRY, undo"
+        "setting `policies.ZIP_RETRIES`: nothing declared has this name: known are HTTP, policies::ZIP_RETRY, undo"
     );
     // To give retries to a step whose author wants none is not for the settings.
     let none = Policies::checked(&registry(), retries("none", RetryOverride::default()));
     assert!(matches!(none, Err(PolicyError::Unknown { .. })));
     let error = Policies::checked(&registry(), breakers("PAYMENTS", BreakerOverride::default())).unwrap_err();
-    assert_eq!(error.to_string(), "setting `breakers.PAYMENTS`: no step names such a policy: known are OWN, payments");
+    assert_eq!(
+        error.to_string(),
+        "setting `breakers.PAYMENTS`: nothing declared has this name: known are OWN, payments"
+    );
     let error = Policies::checked(&Registry::new(), breakers("x", BreakerOverride::default())).unwrap_err();
     assert!(error.to_string().ends_with("these task types have none"), "{error}");
 }
@@ -134,6 +139,27 @@ fn what_could_not_be_declared_cannot_be_set() {
     let zero = BreakerOverride { after_failures: Some(0), ..BreakerOverride::default() };
     let error = Policies::checked(&registry(), breakers("payments", zero)).unwrap_err();
     assert!(matches!(error, PolicyError::Impossible { .. }), "{error}");
+}
+
+#[test]
+fn when_a_type_is_disabled_is_set_by_its_name() {
+    let name = registry().iter().next().expect("a type").decl.name;
+    let set = |name: &str, change| {
+        let auto_disable = [(name.to_owned(), change)].into();
+        Policies::checked(&registry(), Overrides { auto_disable, ..Overrides::default() })
+    };
+    let decl = registry().iter().next().expect("a type").decl;
+    assert_eq!(Policies::default().auto_disable_of(decl), None, "it declares nothing");
+    let three = AutoDisableOverride { after_failures: Some(3), ..AutoDisableOverride::default() };
+    let policies = set(name, three).expect("policies");
+    assert_eq!(policies.auto_disable_of(decl), Some(AutoDisable::after_failures(3)));
+    assert_eq!(policies.shown(decl).expect("JSON")["auto_disable"]["declared"], serde_json::Value::Null);
+    let off = AutoDisableOverride { off: true, ..three };
+    assert_eq!(set(name, off).expect("policies").auto_disable_of(decl), None);
+    let error = set("Nothing", three).unwrap_err().to_string();
+    assert!(error.contains("auto_disable.Nothing") && error.contains(name), "{error}");
+    let error = set(name, AutoDisableOverride { after_failures: Some(0), ..three }).unwrap_err();
+    assert!(matches!(error, PolicyError::Impossible { table: "auto_disable", .. }), "{error}");
 }
 
 #[test]

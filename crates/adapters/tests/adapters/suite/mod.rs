@@ -2,6 +2,7 @@
 
 pub(crate) mod attempts;
 pub(crate) mod breakers;
+pub(crate) mod burials;
 pub(crate) mod changes;
 pub(crate) mod commits;
 pub(crate) mod finding;
@@ -14,6 +15,7 @@ pub(crate) mod queue;
 pub(crate) mod schedules;
 pub(crate) mod scratch;
 pub(crate) mod together;
+pub(crate) mod types;
 pub(crate) mod upkeep;
 
 use std::future::Future;

@@ -7,9 +7,10 @@ use async_trait::async_trait;
 use counterstep_contracts::{Epoch, QueueName, TaskId, Tenant, WorkerMessage};
 use counterstep_kernel::client::{Receipt, Submission};
 use counterstep_kernel::ports::{
-    AttemptRef, CommitError, Committed, Delivery, DeliveryTag, Due, DueTask, Heartbeat, IdempotencyRow, InFlight,
-    Intent, IntentOp, Leaving, ListingOp, ListingTurn, OutboxOp, OutboxRow, Queue, QueueError, RetireOp, Salvaged,
-    ScheduleChange, ScheduleQuery, Schedules, Settle, Standings, Store, StoreError, TaskLine, TaskQuery, Upkeep,
+    AttemptRef, CommitError, Committed, Delivery, DeliveryTag, Due, DueTask, FailureQuery, Heartbeat, IdempotencyRow,
+    InFlight, Intent, IntentOp, Leaving, ListingOp, ListingTurn, OutboxOp, OutboxRow, Queue, QueueError, RetireOp,
+    Salvaged, ScheduleChange, ScheduleQuery, Schedules, Settle, Standings, Store, StoreError, TaskLine, TaskQuery,
+    TypeRow, TypeRows, Upkeep,
 };
 use counterstep_kernel::record::{History, TaskRecord};
 use counterstep_kernel::transition::{Guard, Transition};
@@ -132,6 +133,18 @@ impl Store for Counted {
 
     async fn idempotency(&self, tenant: &Tenant, key: &str) -> Result<Option<IdempotencyRow>, StoreError> {
         self.count().idempotency(tenant, key).await
+    }
+
+    async fn types(&self) -> Result<TypeRows, StoreError> {
+        self.count().types().await
+    }
+
+    async fn put_type(&self, row: &TypeRow) -> Result<bool, StoreError> {
+        self.count().put_type(row).await
+    }
+
+    async fn failures(&self, query: &FailureQuery) -> Result<u32, StoreError> {
+        self.count().failures(query).await
     }
 
     async fn schedules(&self, query: &ScheduleQuery) -> Result<Schedules, StoreError> {

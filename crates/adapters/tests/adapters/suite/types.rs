@@ -1,0 +1,94 @@
+//! The rows of task types, and how many of their tasks failed in a row.
+
+use super::changes::*;
+use counterstep_contracts::{Rev, TaskStatus};
+use counterstep_kernel::ports::{Disabled, FailureQuery, Ports, Store, TypeRow};
+use counterstep_kernel::record::DbTime;
+use counterstep_kernel::transition::Time;
+use std::time::Duration;
+
+fn open() -> TypeRow {
+    TypeRow {
+        name: "Zip".to_owned(),
+        disabled: None,
+        reason: "ä\u{1}".to_owned(),
+        by: "operator:ada".to_owned(),
+        counts_from: None,
+        rev: Rev(1),
+    }
+}
+
+pub(crate) async fn a_type_comes_back_as_it_was_written(ports: &Ports) {
+    let store = &*ports.store;
+    let read = store.types().await.unwrap();
+    assert!(read.now > DbTime(0) && read.rows.is_empty(), "the clock comes without a type, too");
+    let mut row = open();
+    assert!(store.put_type(&row).await.unwrap());
+    assert_eq!(store.types().await.unwrap().rows, [row.clone()]);
+    let at = |seconds: i64| DbTime(read.now.0 + seconds * 1_000_000);
+    row.disabled = Some(Disabled { since: at(0), probe_from: Some(at(5)), probe: Some((new_task(), at(6))) });
+    (row.counts_from, row.rev) = (Some(at(-7)), Rev(2));
+    assert!(store.put_type(&row).await.unwrap());
+    assert_eq!(store.types().await.unwrap().rows, [row.clone()]);
+    row.disabled = Some(Disabled { since: at(0), probe_from: None, probe: None });
+    row.rev = Rev(3);
+    assert!(store.put_type(&row).await.unwrap());
+    let other = TypeRow { name: "Another".to_owned(), ..open() };
+    assert!(store.put_type(&other).await.unwrap());
+    assert_eq!(store.types().await.unwrap().rows, [other, row], "by name");
+}
+
+pub(crate) async fn a_type_changes_only_from_the_revision_that_was_read(ports: &Ports) {
+    let store = &*ports.store;
+    let row = open();
+    for (rev, taken) in [(2, false), (1, true), (1, false), (3, false), (2, true), (2, false)] {
+        let row = TypeRow { rev: Rev(rev), ..row.clone() };
+        assert_eq!(store.put_type(&row).await.unwrap(), taken, "{rev}");
+    }
+    let racing = TypeRow { rev: Rev(3), ..row };
+    let wins = futures::future::join_all((0..20).map(|_| store.put_type(&racing))).await;
+    assert_eq!(wins.into_iter().filter(|won| *won.as_ref().unwrap()).count(), 1);
+}
+
+/// A task that ends like this.
+async fn ended(store: &dyn Store, task_type: &str, status: TaskStatus) {
+    let mut new = row(new_task());
+    (new.status, new.task_type) = (status, task_type.to_owned());
+    let mut change = submit(new);
+    if status.is_terminal() {
+        write_of(&mut change).finished = Time::In(Duration::ZERO);
+    }
+    commit(store, NEW, &change).await.expect("a task");
+}
+
+pub(crate) async fn failures_are_counted_since_the_last_success(ports: &Ports) {
+    let store = &*ports.store;
+    let query = FailureQuery { task_type: "Zip".to_owned(), within: MINUTE * 10, counts_from: None, at_most: 10 };
+    let count = || async { store.failures(&query).await.unwrap() };
+    assert_eq!(count().await, 0);
+    for status in [TaskStatus::Failed, TaskStatus::DeadLettered, TaskStatus::CompensationFailed] {
+        ended(store, "Zip", status).await;
+    }
+    // Neither of these is one.
+    for status in [TaskStatus::Cancelled, TaskStatus::Resolved, TaskStatus::Running] {
+        ended(store, "Zip", status).await;
+    }
+    ended(store, "Another", TaskStatus::Failed).await;
+    assert_eq!(count().await, 3);
+    let few = FailureQuery { at_most: 1, ..query.clone() };
+    assert!((1..=2).contains(&store.failures(&few).await.unwrap()), "more need not be counted");
+
+    ended(store, "Another", TaskStatus::Completed).await;
+    assert_eq!(count().await, 3, "of another type");
+    ended(store, "Zip", TaskStatus::Completed).await;
+    assert_eq!(count().await, 0);
+    ended(store, "Zip", TaskStatus::Failed).await;
+    assert_eq!(count().await, 1);
+
+    let now = store.types().await.unwrap().now;
+    let later = FailureQuery { counts_from: Some(now), ..query.clone() };
+    assert_eq!(store.failures(&later).await.unwrap(), 0, "from before");
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    let recent = FailureQuery { within: Duration::from_millis(1), ..query.clone() };
+    assert_eq!(store.failures(&recent).await.unwrap(), 0, "too long ago");
+}

@@ -1,0 +1,126 @@
+//! Auto-disable as data: after how many failed tasks in a row a type takes no more, and what is told about it. What it
+//! leads to is worked out in `counterstep_kernel::disable`.
+
+use crate::ids::TaskId;
+use crate::retry::positive;
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+
+/// When a task type stops taking submissions. A value of neutral data, usable in a `const`:
+///
+/// ```
+/// # use counterstep_contracts::AutoDisable;
+/// pub const ZIP_FAILURES: AutoDisable = AutoDisable::after_failures(5).within("10m").cooldown("5m");
+/// ```
+///
+/// Tasks that were accepted go on, and are undone where they must be. An impossible policy is an error of the compiler:
+/// the constructors panic during constant evaluation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct AutoDisable {
+    /// Disables the type at so many tasks in a row that ended as Failed or were parked ...
+    pub after_failures: u32,
+    /// ... in the time before now of this length. A task that completes begins a new row.
+    pub within: Duration,
+    /// Disabled for so long. Then a single task is taken as a probe, and what becomes of it decides.
+    pub cooldown: Duration,
+}
+
+/// What is impossible about the policy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AutoDisableFault {
+    /// It would disable the type before the first failure.
+    NoFailures,
+    /// The window has no length.
+    NoWindow,
+    /// The type would be enabled at once.
+    NoCooldown,
+}
+
+impl AutoDisable {
+    /// At so many failures in a row, at least 1; within 10 minutes and for 5 minutes, unless said otherwise.
+    #[must_use]
+    pub const fn after_failures(failures: u32) -> Self {
+        assert!(failures > 0, "a type is disabled after 1 failure or more");
+        Self { after_failures: failures, within: Duration::from_secs(600), cooldown: Duration::from_secs(300) }
+    }
+
+    /// The length of the window in which failures are counted, as in `"10m"`.
+    #[must_use]
+    pub const fn within(mut self, window: &str) -> Self {
+        self.within = positive(window);
+        self
+    }
+
+    /// How long the type is disabled before a probe, as in `"5m"`.
+    #[must_use]
+    pub const fn cooldown(mut self, time: &str) -> Self {
+        self.cooldown = positive(time);
+        self
+    }
+
+    /// What is impossible about it. The constructors cannot make such a policy; a struct literal, or settings, can.
+    #[must_use]
+    pub const fn fault(&self) -> Option<AutoDisableFault> {
+        if self.after_failures == 0 {
+            Some(AutoDisableFault::NoFailures)
+        } else if self.within.is_zero() {
+            Some(AutoDisableFault::NoWindow)
+        } else if self.cooldown.is_zero() {
+            Some(AutoDisableFault::NoCooldown)
+        } else {
+            None
+        }
+    }
+}
+
+/// Body of `POST /api/task-types/{type}/disable` and `/enable`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SwitchRequest {
+    /// Why: what clients are told whose submissions are refused.
+    pub note: String,
+    /// Who.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub actor: Option<String>,
+}
+
+/// Whether a task type takes submissions. Times are RFC 3339 in UTC.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SwitchView {
+    /// The type's declared name.
+    #[serde(rename = "type")]
+    pub task_type: String,
+    /// Since when it takes none; missing: it takes them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disabled_since: Option<String>,
+    /// Why; of an enabled type, why it was enabled last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// Who disabled it, or enabled it last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
+    /// When the next submission is taken as a probe; missing: a person has to enable the type.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub probe_from: Option<String>,
+    /// The probe that is under way.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub probe: Option<TaskId>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_constructors_refuse_is_a_fault() {
+        const FINE: AutoDisable = AutoDisable::after_failures(1).within("1ms").cooldown("7d");
+        assert_eq!(FINE.fault(), None);
+        let zero = Duration::ZERO;
+        for (policy, fault) in [
+            (AutoDisable { after_failures: 0, ..FINE }, AutoDisableFault::NoFailures),
+            (AutoDisable { within: zero, ..FINE }, AutoDisableFault::NoWindow),
+            (AutoDisable { cooldown: zero, ..FINE }, AutoDisableFault::NoCooldown),
+        ] {
+            assert_eq!(policy.fault(), Some(fault));
+        }
+    }
+}

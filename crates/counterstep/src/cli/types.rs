@@ -1,0 +1,108 @@
+//! `counterstep types …`: which task types take submissions, and what an operator decides about that.
+
+use super::print;
+use super::remote::Remote;
+use super::table;
+use super::tasks::json;
+use counterstep_contracts::declaration::kebab_case;
+use counterstep_contracts::disable::{SwitchRequest, SwitchView};
+use counterstep_contracts::http::Page;
+use counterstep_node::Exit;
+use serde_json::Value;
+
+/// Flags of `types`.
+#[derive(Debug, Clone, clap::Args)]
+pub(super) struct TypesArgs {
+    /// Where the API is
+    #[arg(long, env = "COUNTERSTEP_URL", default_value = "http://127.0.0.1:8080", global = true)]
+    url: String,
+    /// Print the API's JSON instead of a table
+    #[arg(long, global = true)]
+    json: bool,
+    #[command(subcommand)]
+    command: TypesCommand,
+}
+
+#[derive(Debug, Clone, clap::Subcommand)]
+enum TypesCommand {
+    /// Lists the types that the API knows, and which are disabled
+    List,
+    /// Refuses submissions of a type until somebody enables it; tasks that were accepted go on
+    Disable {
+        /// Its name
+        name: String,
+        #[command(flatten)]
+        why: WhyArgs,
+    },
+    /// Takes submissions of a type again; failures from before do not count any more
+    Enable {
+        /// Its name
+        name: String,
+        #[command(flatten)]
+        why: WhyArgs,
+    },
+}
+
+#[derive(Debug, Clone, clap::Args)]
+struct WhyArgs {
+    /// Why: clients whose submissions are refused are told
+    #[arg(long)]
+    note: String,
+    /// Who decides
+    #[arg(long)]
+    actor: Option<String>,
+}
+
+impl WhyArgs {
+    fn body(&self) -> SwitchRequest {
+        SwitchRequest { note: self.note.clone(), actor: self.actor.clone() }
+    }
+}
+
+pub(super) fn main(args: &TypesArgs) -> Result<(), Exit> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Exit::failed)?;
+    runtime.block_on(async {
+        let remote = Remote::new(&args.url)?;
+        let one = |view: SwitchView| if args.json { json(&view) } else { Ok(line(&view) + "\n") };
+        let text = match &args.command {
+            TypesCommand::List => {
+                let page = remote.types().await?;
+                if args.json { json(&page)? } else { list(&page)? }
+            }
+            TypesCommand::Disable { name, why } => {
+                one(remote.switch(&kebab_case(name), "disable", &why.body()).await?)?
+            }
+            TypesCommand::Enable { name, why } => one(remote.switch(&kebab_case(name), "enable", &why.body()).await?)?,
+        };
+        print(&text)
+    })
+}
+
+fn line(view: &SwitchView) -> String {
+    let (by, reason) = (view.by.as_deref().unwrap_or_default(), view.reason.as_deref().unwrap_or_default());
+    match &view.disabled_since {
+        Some(since) => format!("{} is disabled since {since} by {by}: {reason}", view.task_type),
+        None => format!("{} is enabled by {by}: {reason}", view.task_type),
+    }
+}
+
+fn list(page: &Page<Value>) -> Result<String, Exit> {
+    let mut table = table::table(&["type", "version", "takes tasks", "since", "by", "reason", "probe"]);
+    for item in &page.items {
+        let switch = item.get("switch").cloned().unwrap_or_default();
+        let view: SwitchView = serde_json::from_value(switch).map_err(|error| {
+            Exit::failed(format_args!("the API's answer cannot be read ({error}): is it of another version?"))
+        })?;
+        let probe = view.probe.map(|task| task.to_string()).or(view.probe_from.map(|from| format!("from {from}")));
+        table.add_row([
+            view.task_type,
+            item.get("version").map(Value::to_string).unwrap_or_default(),
+            if view.disabled_since.is_some() { "no" } else { "yes" }.to_owned(),
+            view.disabled_since.unwrap_or_default(),
+            view.by.unwrap_or_default(),
+            view.reason.unwrap_or_default(),
+            probe.unwrap_or_default(),
+        ]);
+    }
+    Ok(format!("{table}\n"))
+}

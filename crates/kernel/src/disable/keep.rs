@@ -1,0 +1,230 @@
+//! What is written about task types: after a failure, by the reconciler, and when people say so.
+
+use super::judge::{TypeStep, TypeVerdict, settle, weigh};
+use crate::engine::Engine;
+use crate::ports::{Disabled, FailureQuery, StoreError, TypeRow, TypeRows};
+use crate::record::DbTime;
+use crate::task::{TaskType, newest};
+use crate::transition::Transition;
+use counterstep_contracts::{Rev, TaskStatus};
+use futures::future::BoxFuture;
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+/// A type that was disabled under a policy that is gone is probed after this.
+const COOLDOWN: Duration = Duration::from_secs(300);
+
+/// What became of the types in a pass.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct TypeReport {
+    /// Disabled, for the first time or for another cooldown.
+    pub disabled: usize,
+    /// Enabled by their probes.
+    pub enabled: usize,
+    /// Failed, with the reason; they do not stop the others.
+    pub failed: Vec<(String, String)>,
+}
+
+/// A type was not switched.
+#[derive(Debug, thiserror::Error)]
+pub enum SwitchError {
+    /// No type of this name is known here.
+    #[error("there is no such task type")]
+    UnknownType,
+    /// Others change it all the time.
+    #[error("the task type was changed by others meanwhile: try again")]
+    Moved,
+    /// The store does not answer.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+const fn has_failed(status: TaskStatus) -> bool {
+    matches!(status, TaskStatus::Failed | TaskStatus::CompensationFailed | TaskStatus::DeadLettered)
+}
+
+impl Engine {
+    /// Counts failures after a change that is one, and disables the type where there are too many. What does not work
+    /// here the reconciler makes up for.
+    pub(crate) async fn weigh_failure(&self, transition: &Transition) {
+        let Some(task) = transition.task.as_ref().map(|task| &task.row).filter(|task| has_failed(task.status)) else {
+            return;
+        };
+        let Some(task_type) = newest(&self.registry, &task.task_type) else { return };
+        if self.settings.policies.auto_disable_of(task_type.decl).is_none() {
+            return;
+        }
+        let weighed = async {
+            let read = self.ports.store.types().await?;
+            match self.weigh_type(&task_type, &read).await? {
+                Some(step) => self.take(step).await.map(drop),
+                None => Ok(()),
+            }
+        };
+        if let Err(error) = weighed.await {
+            tracing::warn!(task_type = task.task_type, %error, "failures were not counted; the reconciler will");
+        }
+    }
+
+    async fn weigh_type(&self, task_type: &TaskType, read: &TypeRows) -> Result<Option<TypeStep>, StoreError> {
+        let Some(policy) = self.settings.policies.auto_disable_of(task_type.decl) else { return Ok(None) };
+        let name = task_type.decl.name;
+        let row = read.rows.iter().find(|row| row.name == name);
+        if row.is_some_and(|row| row.disabled.is_some()) {
+            return Ok(None);
+        }
+        let query = FailureQuery {
+            task_type: name.to_owned(),
+            within: policy.within,
+            counts_from: row.and_then(|row| row.counts_from),
+            at_most: policy.after_failures,
+        };
+        let failures = self.ports.store.failures(&query).await?;
+        Ok(weigh(name, row, policy, failures, read.now))
+    }
+
+    /// What follows from a row's probe.
+    async fn settle_type(&self, row: &TypeRow, now: DbTime) -> Result<Option<TypeStep>, StoreError> {
+        let Some((task, _)) = row.disabled.and_then(|disabled| disabled.probe) else { return Ok(None) };
+        let record = match self.ports.store.load(task).await {
+            Err(StoreError::Corrupt(_)) => self.ports.store.salvage(task).await?.map(|salvaged| salvaged.record),
+            record => record?,
+        };
+        let policy = newest(&self.registry, &row.name)
+            .and_then(|task_type| self.settings.policies.auto_disable_of(task_type.decl));
+        let cooldown = policy.map_or(COOLDOWN, |policy| policy.cooldown);
+        Ok(settle(row, record.map(|record| record.task.status), cooldown, now))
+    }
+
+    /// The row of a type, its probe settled, and the clock; `None`: it never was disabled.
+    pub(super) async fn settled_row(&self, task_type: &TaskType) -> Result<Option<(TypeRow, DbTime)>, StoreError> {
+        loop {
+            let read = self.ports.store.types().await?;
+            let Some(row) = read.rows.into_iter().find(|row| row.name == task_type.decl.name) else { return Ok(None) };
+            match self.settle_type(&row, read.now).await? {
+                None => return Ok(Some((row, read.now))),
+                Some(step) => drop(self.take(step).await?),
+            }
+        }
+    }
+
+    /// Writes a step. `false`: somebody else was faster.
+    async fn take(&self, step: TypeStep) -> Result<bool, StoreError> {
+        let TypeStep { row, verdict } = step;
+        let written = self.ports.store.put_type(&row).await?;
+        if written {
+            let (task_type, reason) = (&row.name, &row.reason);
+            match verdict {
+                TypeVerdict::Disabled | TypeVerdict::StaysDisabled => {
+                    tracing::error!(task_type, reason, "ALERT: a task type is disabled and takes no submissions");
+                }
+                TypeVerdict::Enabled => tracing::warn!(task_type, reason, "a task type is enabled again"),
+                TypeVerdict::ProbeGone => tracing::info!(task_type, "a probe came to nothing; the next one may go"),
+            }
+        }
+        self.gate.forget();
+        Ok(written)
+    }
+
+    /// Plans what a pass does about task types. Changes nothing.
+    ///
+    /// # Errors
+    /// When the store does not answer.
+    pub fn plan_types(&self) -> BoxFuture<'_, Result<Vec<TypeStep>, StoreError>> {
+        Box::pin(async move {
+            let names: BTreeSet<&str> = self.registry.iter().map(|known| known.decl.name).collect();
+            let read = self.ports.store.types().await?;
+            let mut steps = Vec::new();
+            for task_type in names.into_iter().filter_map(|name| newest(&self.registry, name)) {
+                let row = read.rows.iter().find(|row| row.name == task_type.decl.name);
+                if let Some(row) = row.filter(|row| row.disabled.is_some()) {
+                    steps.extend(self.settle_type(row, read.now).await?);
+                } else {
+                    steps.extend(self.weigh_type(&task_type, &read).await?);
+                }
+            }
+            Ok(steps)
+        })
+    }
+
+    /// Executes a plan. Where somebody else was faster, it is left to them.
+    pub fn run_types(&self, plan: Vec<TypeStep>) -> BoxFuture<'_, TypeReport> {
+        Box::pin(async move {
+            let mut report = TypeReport::default();
+            for step in plan {
+                let (name, verdict) = (step.row.name.clone(), step.verdict);
+                match (self.take(step).await, verdict) {
+                    (Ok(true), TypeVerdict::Disabled | TypeVerdict::StaysDisabled) => report.disabled += 1,
+                    (Ok(true), TypeVerdict::Enabled) => report.enabled += 1,
+                    (Ok(true), TypeVerdict::ProbeGone) | (Ok(false), _) => {}
+                    (Err(error), _) => report.failed.push((name, error.to_string())),
+                }
+            }
+            report
+        })
+    }
+
+    /// A person disables a type, until a person enables it.
+    ///
+    /// # Errors
+    /// [`SwitchError`].
+    pub fn disable_type<'a>(
+        &'a self,
+        name: &'a str,
+        actor: &'a str,
+        note: &'a str,
+    ) -> BoxFuture<'a, Result<TypeRow, SwitchError>> {
+        Box::pin(self.switch(name, move |row, now| {
+            row.disabled = Some(Disabled { since: now, probe_from: None, probe: None });
+            (row.by, row.reason) = (actor.to_owned(), note.to_owned());
+        }))
+    }
+
+    /// A person enables a type. Failures from before do not count any more.
+    ///
+    /// # Errors
+    /// [`SwitchError`].
+    pub fn enable_type<'a>(
+        &'a self,
+        name: &'a str,
+        actor: &'a str,
+        note: &'a str,
+    ) -> BoxFuture<'a, Result<TypeRow, SwitchError>> {
+        Box::pin(self.switch(name, move |row, now| {
+            (row.disabled, row.counts_from) = (None, Some(now));
+            (row.by, row.reason) = (actor.to_owned(), note.to_owned());
+        }))
+    }
+
+    async fn switch(&self, name: &str, change: impl Fn(&mut TypeRow, DbTime)) -> Result<TypeRow, SwitchError> {
+        if newest(&self.registry, name).is_none() {
+            return Err(SwitchError::UnknownType);
+        }
+        for _ in 0..10 {
+            let read = self.ports.store.types().await?;
+            let row = read.rows.into_iter().find(|row| row.name == name);
+            let mut row = row.unwrap_or_else(|| TypeRow {
+                name: name.to_owned(),
+                disabled: None,
+                reason: String::new(),
+                by: String::new(),
+                counts_from: None,
+                rev: Rev(0),
+            });
+            change(&mut row, read.now);
+            row.rev = row.rev.next();
+            let written = self.ports.store.put_type(&row).await?;
+            self.gate.forget();
+            if written {
+                tracing::warn!(
+                    task_type = name,
+                    by = row.by,
+                    disabled = row.disabled.is_some(),
+                    "a task type was switched"
+                );
+                return Ok(row);
+            }
+        }
+        Err(SwitchError::Moved)
+    }
+}
