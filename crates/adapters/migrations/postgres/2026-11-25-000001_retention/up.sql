@@ -6,9 +6,6 @@ CREATE TABLE tombstones (
 );
 
 CREATE INDEX tombstones_by_age ON tombstones (at, task);
--- Those that have ended, by the policy that holds for them and the oldest first. Written when a task ends, and the index on
--- the status changes then too.
-CREATE INDEX tasks_ended ON tasks (task_type, status, finished_at) WHERE finished_at IS NOT NULL;
 -- To be found with their task when it is deleted.
 CREATE INDEX outbox_by_task ON outbox (task);
 CREATE INDEX idempotency_by_task ON idempotency (task);
