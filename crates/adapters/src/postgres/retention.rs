@@ -39,7 +39,7 @@ pub(super) fn ended(
     ))
 }
 
-/// Deletes all rows of those that have ended and are at these revisions, and gives them.
+/// Deletes all rows of those that have ended, are at these revisions, and of which others have been told all; gives them.
 // In one order, so that two of these over the same rows wait for each other and do not lock each other out.
 pub(super) fn bury(tasks: &[Leaving]) -> Statement<'static, Types> {
     let mut sorted: Vec<(Uuid, i64)> = tasks.iter().map(|task| (task.task.0, task.rev.0)).collect();
@@ -48,7 +48,9 @@ pub(super) fn bury(tasks: &[Leaving]) -> Statement<'static, Types> {
     Statement::of(
         "WITH asked AS MATERIALIZED (
            SELECT k.id FROM unnest(?, ?) AS u (task, rev) JOIN tasks k ON k.id = u.task AND k.rev = u.rev
-           WHERE k.status IN ('completed', 'failed', 'cancelled', 'resolved') ORDER BY k.id FOR UPDATE OF k),
+           WHERE k.status IN ('completed', 'failed', 'cancelled', 'resolved')
+             AND NOT EXISTS (SELECT FROM outbox o WHERE o.task = k.id AND o.kind = 'events' AND o.published_at IS NULL)
+           ORDER BY k.id FOR UPDATE OF k),
          gone AS (DELETE FROM tasks USING asked WHERE tasks.id = asked.id RETURNING tasks.id, tasks.tenant, tasks.rev),
          gone_steps AS (DELETE FROM steps USING gone WHERE steps.task = gone.id),
          gone_attempts AS (DELETE FROM attempts USING gone WHERE attempts.task = gone.id),

@@ -8,7 +8,8 @@ use counterstep_kernel::times::read_rfc3339;
 use std::sync::Arc;
 use std::time::UNIX_EPOCH;
 
-/// Where a page begins: `o|{place}|{key}` or `u|{place}|{key}|{upload}`, with the keys of the real buckets.
+/// Where a page begins: `o|{place}||{key}` or `u|{place}|{upload}|{key}`, with the keys of the real buckets. The key comes
+/// last: those of others may hold anything.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Cursor {
     uploads: bool,
@@ -21,7 +22,7 @@ impl Cursor {
     fn parse(text: &str) -> Result<Self, ObjectError> {
         let mut parts = text.splitn(4, '|');
         let mut part = || parts.next().unwrap_or_default().to_owned();
-        let (kind, place, key, upload) = (part(), part(), part(), part());
+        let (kind, place, upload, key) = (part(), part(), part(), part());
         match kind.as_str() {
             "o" | "u" => Ok(Self { uploads: kind == "u", place, key, upload }),
             _ => Err(ObjectError::Refused(format!("`{}` is no place in a listing", text.escape_debug()))),
@@ -30,7 +31,7 @@ impl Cursor {
 
     fn write(&self) -> String {
         let kind = if self.uploads { "u" } else { "o" };
-        format!("{kind}|{}|{}|{}", self.place, self.key, self.upload)
+        format!("{kind}|{}|{}|{}", self.place, self.upload, self.key)
     }
 }
 
@@ -134,7 +135,7 @@ mod tests {
     #[test]
     fn a_cursor_is_read_as_it_was_written() {
         let cursor =
-            Cursor { uploads: true, place: "out".to_owned(), key: "t/x/0".to_owned(), upload: "a|b".to_owned() };
+            Cursor { uploads: true, place: "out".to_owned(), key: "t/x|y|z".to_owned(), upload: "a-b".to_owned() };
         assert_eq!(Cursor::parse(&cursor.write()).unwrap(), cursor);
         assert!(Cursor::parse("x|y").is_err());
         assert_eq!(clock("Thu, 01 Jan 1970 00:00:01 GMT"), 1_000_000);

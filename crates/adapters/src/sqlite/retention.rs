@@ -49,12 +49,13 @@ pub(super) fn ended(
     Ok(decoded(lines))
 }
 
-/// Deletes all rows of a task that has ended and is at this revision. Whether it was.
+/// Deletes all rows of a task that has ended, is at this revision, and of which others have been told all. Whether it was.
 pub(super) fn bury(connection: &mut SqliteConnection, task: &Leaving, now: i64) -> Result<bool, Fault> {
     let id = task.task.to_string();
     let buried = diesel::sql_query(
         "INSERT INTO tombstones (task, tenant, at) SELECT id, tenant, ?3 FROM tasks
          WHERE id = ?1 AND rev = ?2 AND status IN ('completed', 'failed', 'cancelled', 'resolved')
+           AND NOT EXISTS (SELECT 1 FROM outbox WHERE task = ?1 AND kind = 'events' AND published_at IS NULL)
          ON CONFLICT DO NOTHING",
     )
     .bind::<Text, _>(&id)

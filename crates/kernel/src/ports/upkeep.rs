@@ -108,7 +108,7 @@ pub enum RetireOp {
         limit: u32,
     },
     /// Deletes all rows of these tasks, their audit too, and leaves a tombstone of each: in one transaction. Returns those of
-    /// which that is true now; a task that has changed, or has not ended, stays whole.
+    /// which that is true now; a task that has changed, has not ended, or has events that are not published, stays whole.
     Bury(Vec<Leaving>),
     /// The oldest tombstones. Reads only.
     Buried {

@@ -3,7 +3,7 @@
 use super::changes::*;
 use super::upkeep::states;
 use counterstep_contracts::{AuditSeq, Epoch, Outcome, Rev, TaskStatus};
-use counterstep_kernel::ports::{AttemptRef, CommitError, Leaving, Ports, RetireOp, Store};
+use counterstep_kernel::ports::{AttemptRef, CommitError, Leaving, OutboxOp, Ports, RetireOp, Store};
 use counterstep_kernel::record::{History, TaskRecord};
 use counterstep_kernel::transition::{IdempotencyWrite, LeaseChange, Time};
 use std::time::Duration;
@@ -83,4 +83,20 @@ pub(crate) async fn a_buried_task_leaves_a_tombstone_and_no_row(ports: &Ports) {
     store.retire(&RetireOp::Forget(vec![id])).await.unwrap();
     assert_eq!(store.retire(&RetireOp::Buried { limit: 10 }).await.unwrap(), []);
     assert_eq!(states(store, &[object]).await, [(None, "missing")]);
+}
+
+pub(crate) async fn a_task_is_not_buried_before_others_were_told_of_its_end(ports: &Ports) {
+    let store = &*ports.store;
+    let record = claimed(store, MINUTE).await;
+    let mut change = after(&record);
+    let write = write_of(&mut change);
+    write.row.status = TaskStatus::Completed;
+    write.lease = LeaseChange::Release;
+    write.finished = Time::In(Duration::ZERO);
+    change.events = vec![event(record.task.id, 2)];
+    commit(store, leased(&record), &change).await.unwrap();
+    let record = load(store, record.task.id).await;
+    assert_eq!(store.retire(&RetireOp::Bury(vec![leaving(&record)])).await.unwrap(), []);
+    store.outbox(OutboxOp::MarkChanges(vec![change.change_id])).await.unwrap();
+    assert_eq!(store.retire(&RetireOp::Bury(vec![leaving(&record)])).await.unwrap(), [leaving(&record)]);
 }
