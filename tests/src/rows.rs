@@ -25,6 +25,8 @@ pub struct Known {
     pub record: TaskRecord,
     /// Its past.
     pub history: History,
+    /// What is wrong with the chain of its audit, in words.
+    pub broken_chain: Vec<String>,
 }
 
 impl Known {
@@ -40,6 +42,7 @@ impl Known {
     /// When they do not.
     pub fn assert_sound(&self) {
         let mut broken = invariants::broken(task_type().decl, &self.record, &self.history);
+        broken.extend_from_slice(&self.broken_chain);
         if self.record.task.status.is_at_rest() {
             let open = self.history.attempts.iter().filter(|attempt| attempt.outcome.is_none());
             broken.extend(open.map(|open| format!("at rest with an open attempt: {open:?}")));
@@ -111,7 +114,8 @@ impl Rows {
     pub async fn task(&self, id: TaskId) -> Known {
         let record = self.ports.store.load(id).await.expect("the store answers").expect("the task exists");
         let history = self.ports.store.history(id).await.expect("the store answers");
-        Known { record, history }
+        let broken_chain = invariants::broken_chain(self.ports.store.as_ref(), id).await;
+        Known { record, history, broken_chain }
     }
 
     /// All tasks, the newest first.

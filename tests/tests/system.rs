@@ -1,6 +1,7 @@
 //! Whole-system tests in one binary, so that it links once. A list of modules and nothing else.
 
 mod system {
+    mod audit;
     mod cancel;
     mod cluster;
     mod command_line;

@@ -6,6 +6,7 @@
 // So that what `#[distributed_task]` writes also compiles inside this crate.
 extern crate self as counterstep_kernel;
 
+pub mod audit;
 pub mod breaker;
 pub mod builtin;
 pub mod call;

@@ -8,6 +8,7 @@ mod hints;
 mod locks;
 mod outside;
 mod schedules;
+mod sealed;
 mod store;
 mod types;
 mod upkeep;
@@ -18,6 +19,7 @@ pub use hints::{HintError, Hints};
 pub use locks::{Acquired, LockError, LockTag, Locks};
 pub use outside::{Method, NoServices, Outside, OutsideAnswer, OutsideError, OutsideRequest};
 pub use schedules::{ScheduleChange, ScheduleQuery, ScheduleRow, ScheduleWrite, Schedules};
+pub use sealed::{AuditHead, SealedEntry, SealedPage};
 pub use store::{
     CommitError, Committed, Heartbeat, IdempotencyRow, Intent, IntentOp, OutboxOp, OutboxRow, Outgoing, Salvaged,
     Store, StoreError, Unread,

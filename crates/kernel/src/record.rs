@@ -1,6 +1,7 @@
 //! The rows of a task as the engine reads them. Times are the database's: a row's time is only ever compared with
 //! the `now` that was read in the same query.
 
+use crate::audit::Seal;
 use counterstep_contracts::{
     Attempt, AuditSeq, ChangeId, Direction, Epoch, Host, Outcome, Rev, StepNo, StepStatus, TaskId, TaskStatus, Tenant,
     WaitReason,
@@ -104,6 +105,8 @@ pub struct TaskRow {
     pub dispatch_seq: i64,
     /// Sequence number of the last audit entry.
     pub audit_seq: AuditSeq,
+    /// Seal of the last audit entry; `None`: there is none, or a program that made no chains wrote it.
+    pub audit_seal: Option<Seal>,
     /// The checked request.
     pub request: Value,
     /// The response, once completed.
@@ -274,6 +277,8 @@ pub struct AuditRow {
     pub change_id: ChangeId,
     /// When.
     pub at: DbTime,
+    /// Binds it and its time to all that came before it; `None`: a program that made no chains wrote it.
+    pub seal: Option<Seal>,
     /// What happened and to what.
     pub entry: crate::transition::AuditEntry,
 }

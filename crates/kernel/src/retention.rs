@@ -250,7 +250,10 @@ fn told(record: &TaskRecord, history: &History) -> Value {
     let audit: Vec<Value> = history
         .audit
         .iter()
-        .map(|row| json!({"at": rfc3339(row.at), "change_id": row.change_id, "entry": row.entry}))
+        .map(|row| {
+            let seal = row.seal.as_ref().map(ToString::to_string);
+            json!({"at": rfc3339(row.at), "change_id": row.change_id, "seal": seal, "entry": row.entry})
+        })
         .collect();
     json!({
         "format": 1,

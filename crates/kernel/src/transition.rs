@@ -1,6 +1,7 @@
 //! A durable change as data. Deciding made it (see `draft`); a store writes it in one transaction and decides
 //! nothing. Times in it are relative: the store adds them to the database's own `now`.
 
+use crate::audit::Link;
 use crate::ports::ScheduleWrite;
 use crate::record::{StepRow, TaskRow};
 use crate::sql::Sql;
@@ -62,7 +63,8 @@ pub enum LeaseChange {
 /// The task row after the change.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TaskWrite {
-    /// The new row, `rev` already incremented; its times and its lease columns are ignored in favour of those below.
+    /// The new row, `rev` already incremented; its times and its lease columns are ignored in favour of those below,
+    /// and its seal in favour of that of the change's last audit entry.
     pub row: TaskRow,
     /// The lease.
     pub lease: LeaseChange,
@@ -163,6 +165,10 @@ pub struct AuditEntry {
     pub actor: String,
     /// More, by event; `Null` where there is no more.
     pub details: Value,
+    /// Binds it to all that came before it. The store seals it with the time, and keeps the last one's seal in the task's
+    /// row. `None`: a program that made no chains wrote it.
+    #[serde(skip)]
+    pub link: Option<Link>,
 }
 
 /// A message that is to be published once the change is durable.

@@ -269,7 +269,8 @@ impl TestTask {
     /// When it is not.
     pub async fn assert_invariants(&self) {
         let task_type = self.engine.registry.iter().next().expect("a task type");
-        let broken = invariants::broken(task_type.decl, &self.record().await, &self.history().await);
+        let mut broken = invariants::broken(task_type.decl, &self.record().await, &self.history().await);
+        broken.extend(invariants::broken_chain(self.engine.ports.store.as_ref(), self.id).await);
         assert!(broken.is_empty(), "broken: {}\nin: {}", broken.join("; "), self.trail().await);
     }
 

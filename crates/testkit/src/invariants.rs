@@ -1,7 +1,9 @@
 //! What must hold of any task at any time, as far as its rows alone can show it. The numbers are those of
 //! `docs/invariants.md`.
 
-use counterstep_contracts::{Attempt, Direction, Outcome, StepStatus, TaskDecl, TaskStatus};
+use counterstep_contracts::{Attempt, Direction, Outcome, StepStatus, TaskDecl, TaskId, TaskStatus};
+use counterstep_kernel::audit::{Scope, verify};
+use counterstep_kernel::ports::Store;
 use counterstep_kernel::record::{History, TaskRecord};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,6 +19,21 @@ pub fn broken(decl: &TaskDecl, record: &TaskRecord, history: &History) -> Vec<St
     no_forward_start_after_compensating(history, &mut broken);
     attempts_are_contiguous(history, &mut broken);
     undo_is_in_reverse(decl, history, &mut broken);
+    broken
+}
+
+/// 6: each audit entry of a task is bound to the one before it, and the row to the last one. In words what is not.
+///
+/// # Panics
+/// When the store does not answer.
+pub async fn broken_chain(store: &dyn Store, task: TaskId) -> Vec<String> {
+    let mut broken = Vec::new();
+    let scope = Scope { task: Some(task), ..Scope::default() };
+    let verified = verify(store, &scope, &mut |finding| broken.push(format!("6: {finding}"))).await;
+    let verified = verified.expect("the store answers");
+    if verified.unsealed > 0 {
+        broken.push(format!("6: {} audit entries are bound to nothing", verified.unsealed));
+    }
     broken
 }
 

@@ -3,9 +3,13 @@
 
 use counterstep_contracts::schedule::ScheduleView;
 use counterstep_tests::api::Api;
+use counterstep_tests::cluster::Cluster;
 use counterstep_tests::command::{Ended, run};
 use counterstep_tests::place::Place;
+use counterstep_tests::rows::Rows;
+use counterstep_tests::sample::Chance;
 use counterstep_tests::services::{self, QUICK};
+use counterstep_tests::wait::{LATER, until};
 use diesel::connection::SimpleConnection;
 use diesel::{Connection, SqliteConnection};
 use serde_json::from_str;
@@ -71,4 +75,61 @@ async fn an_operator_disables_and_enables_a_type() {
     ask(&["enable", "create-zip-from-files", "--note", "moved"]).assert_code(0);
     let list = ask(&["list", "--json"]);
     assert!(!list.assert_code(0).stdout.contains("disabled_since"), "{list:#?}");
+}
+
+/// So many due times, one a second.
+const DUE_TIMES: i64 = 60;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_three_reconcilers_that_are_killed_again_and_again_each_due_time_fires_once() {
+    let cluster = Cluster::start(QUICK);
+    let served = cluster.api();
+    let ask = |arguments: &[&str]| schedules(&cluster.place, &served.api, arguments);
+    let request = r#"{"account":"anna","item":"lamp","quantity":1,"amount_cents":100}"#;
+    let each_second = ["--cron", "* * * * * *", "--misfire", "catch_up", "--overlap", "allow", "--request", request];
+    let set = [&["set", "each-second", "--type", "PlaceOrder", "--json"], &each_second[..]].concat();
+    let set: ScheduleView = from_str(&ask(&set).assert_code(0).stdout).expect("JSON");
+    let first = micros(&set.next_due_at.expect("a due time"));
+    let last = first + (DUE_TIMES - 1) * 1_000_000;
+
+    let mut reconcilers = vec![cluster.reconciler(), cluster.reconciler(), cluster.reconciler()];
+    let (mut chance, mut killed) = (Chance::new(60), 0);
+    loop {
+        let shown: ScheduleView =
+            from_str(&ask(&["show", "each-second", "--json"]).assert_code(0).stdout).expect("JSON");
+        if shown.last_due_at.as_deref().is_some_and(|due| micros(due) >= last) {
+            break;
+        }
+        // Between passes and in the middle of them.
+        tokio::time::sleep(std::time::Duration::from_millis(chance.within(1_000, 3_500))).await;
+        reconcilers.swap_remove(usize::try_from(chance.within(0, 3)).expect("small")).kill();
+        reconcilers.push(cluster.reconciler());
+        killed += 1;
+    }
+    assert!(killed >= 5, "{killed} were killed");
+    ask(&["pause", "each-second"]).assert_code(0);
+    let view: ScheduleView = from_str(&ask(&["show", "each-second", "--json"]).assert_code(0).stdout).expect("JSON");
+    let end = micros(&view.last_due_at.expect("it has fired"));
+
+    let rows = Rows::of_cluster(&cluster).await;
+    // A firing that was under way when the schedule was paused is refused by its revision.
+    let due = until("one task for each due time", LATER, || async {
+        let mut due: Vec<_> = rows.tasks().await.iter().map(due_of).collect();
+        due.sort_unstable();
+        (due.len() as i64 >= DUE_TIMES).then_some(due)
+    })
+    .await;
+    let expected: Vec<_> = (0..=(end - first) / 1_000_000).map(|second| first + second * 1_000_000).collect();
+    assert_eq!(due, expected);
+    println!("{killed} reconcilers were killed, {} due times fired", due.len());
+}
+
+fn micros(rfc3339: &str) -> i64 {
+    let at: jiff::Timestamp = rfc3339.parse().expect("a time");
+    at.as_microsecond()
+}
+
+/// The due time of a scheduled task, as its first audit entry says it.
+fn due_of(known: &counterstep_tests::rows::Known) -> i64 {
+    micros(known.history.audit[0].entry.details["scheduled"]["due"].as_str().expect("a due time"))
 }

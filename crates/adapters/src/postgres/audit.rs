@@ -3,6 +3,7 @@
 use super::fault::{Fault, name, parse, parse_some, read_json, write_json};
 use super::statement::{Statement, Str, rows_of, time, values};
 use counterstep_contracts::{Attempt, AuditSeq, ChangeId, Epoch, StepNo, TaskId};
+use counterstep_kernel::audit::{Link, Seal};
 use counterstep_kernel::record::AuditRow;
 use counterstep_kernel::transition::{AuditEntry, Transition};
 use diesel::pg::data_types::PgTimestamp;
@@ -10,14 +11,16 @@ use diesel::prelude::Queryable;
 use diesel::sql_types as sql;
 use uuid::Uuid;
 
+// The time is the server's own, so the seal is made where it is known.
 const INSERT: &str = ", audit_added AS (INSERT INTO audit
-    (task, seq, at, event, from_status, to_status, step, step_from, step_to, attempt, epoch, actor, details, change_id)
+    (task, seq, at, event, from_status, to_status, step, step_from, step_to, attempt, epoch, actor, details, change_id,
+     link, seal)
   SELECT u.task, u.seq, now(), u.event, u.from_status, u.to_status, u.step, u.step_from, u.step_to, u.attempt,
-     u.epoch, u.actor, u.details, u.change_id
+     u.epoch, u.actor, u.details, u.change_id, u.link, sha256(u.link || timestamptz_send(now()))
   FROM ok, ";
 
 const AS: &str = " AS u (task, change_id, seq, event, from_status, to_status, step, step_from, step_to,
-     attempt, epoch, actor, details) WHERE ok.every)";
+     attempt, epoch, actor, details, link) WHERE ok.every)";
 
 /// Adds entries.
 pub(super) fn insert<'a, Row>(statement: &mut Statement<'a, Row>, changes: &[&'a Transition]) -> Result<(), Fault> {
@@ -42,6 +45,7 @@ pub(super) fn insert<'a, Row>(statement: &mut Statement<'a, Row>, changes: &[&'a
         entries.iter().map(|entry| entry.epoch.0).collect::<Vec<_>>(),
         actors,
         details,
+        entries.iter().map(|entry| entry.link.as_ref().map(|link| link.0.clone())).collect::<Vec<_>>(),
     ];
     statement.push_table(INSERT, entries.len(), binds, AS);
     Ok(())
@@ -49,6 +53,7 @@ pub(super) fn insert<'a, Row>(statement: &mut Statement<'a, Row>, changes: &[&'a
 
 type SomeText = sql::Nullable<sql::Text>;
 type SomeInt = sql::Nullable<sql::Integer>;
+type SomeBytes = sql::Nullable<sql::Binary>;
 
 /// The columns of [`Read`].
 pub(super) type Types = (
@@ -65,6 +70,8 @@ pub(super) type Types = (
     sql::Text,
     sql::Text,
     sql::Uuid,
+    SomeBytes,
+    SomeBytes,
 );
 
 /// An entry, column by column.
@@ -83,13 +90,15 @@ pub(super) struct Read {
     actor: String,
     details: String,
     change_id: Uuid,
+    link: Option<Vec<u8>>,
+    seal: Option<Vec<u8>>,
 }
 
 /// The entries of a task, in order.
 pub(super) fn of(task: TaskId) -> Statement<'static, Types> {
     Statement::of(
         "SELECT seq, at, event, from_status, to_status, step, step_from, step_to, attempt, epoch, actor, details,
-            change_id
+            change_id, link, seal
          FROM audit WHERE task = ? ORDER BY seq",
         values![task.0],
     )
@@ -109,6 +118,8 @@ pub(super) fn decode(read: Read) -> Result<AuditRow, Fault> {
         epoch: Epoch(read.epoch),
         actor: read.actor,
         details: read_json("audit.details", &read.details)?,
+        link: read.link.map(Link),
     };
-    Ok(AuditRow { seq: entry.seq, change_id: ChangeId(read.change_id), at: time(read.at), entry })
+    let (change_id, seal) = (ChangeId(read.change_id), read.seal.map(Seal));
+    Ok(AuditRow { seq: entry.seq, change_id, at: time(read.at), seal, entry })
 }

@@ -138,7 +138,9 @@ fn assemble<'a>(
     guards: &[Guard],
     changes: &[&'a Transition],
 ) -> Result<Statement<'a, Answer>, Fault> {
-    let ids = changes.iter().map(|change| change.change_id.0).collect();
+    let link = |change: &Transition| change.audit.last().and_then(|entry| Some(entry.link.as_ref()?.0.clone()));
+    // Rows of tasks and changes are the same ones, where there are rows.
+    let ids = changes.iter().map(|change| (change.change_id.0, link(change))).unzip();
     let writes: Vec<&TaskWrite> = changes.iter().filter_map(|change| change.task.as_ref()).collect();
     if writes.is_empty() {
         tasks::receive(&mut statement, changes.iter().map(|change| change.task_id.0).collect());

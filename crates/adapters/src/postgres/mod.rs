@@ -19,6 +19,7 @@ mod own;
 mod pool;
 mod retention;
 mod schedules;
+mod sealed;
 mod statement;
 mod steps;
 mod tasks;
@@ -31,9 +32,9 @@ pub use options::{OpenError, PostgresOptions};
 use async_trait::async_trait;
 use counterstep_contracts::{Epoch, TaskId, Tenant};
 use counterstep_kernel::ports::{
-    CommitError, Committed, Due, DueTask, FailureQuery, Heartbeat, IdempotencyRow, InFlight, Intent, IntentOp,
-    OutboxOp, OutboxRow, Salvaged, ScheduleChange, ScheduleQuery, Schedules, Store, StoreError, TaskLine, TaskQuery,
-    TypeRow, TypeRows,
+    AuditHead, CommitError, Committed, Due, DueTask, FailureQuery, Heartbeat, IdempotencyRow, InFlight, Intent,
+    IntentOp, OutboxOp, OutboxRow, Salvaged, ScheduleChange, ScheduleQuery, Schedules, SealedEntry, SealedPage, Store,
+    StoreError, TaskLine, TaskQuery, TypeRow, TypeRows,
 };
 use counterstep_kernel::record::{DbTime, History, TaskRecord};
 use counterstep_kernel::transition::{Guard, Transition};
@@ -159,6 +160,16 @@ impl Store for PostgresStore {
             audit: audit.into_iter().map(audit::decode).collect::<Result<_, _>>()?,
             attempts: attempts.into_iter().map(attempts::decode).collect::<Result<_, _>>()?,
         })
+    }
+
+    async fn sealed(&self, page: &SealedPage) -> Result<Vec<SealedEntry>, StoreError> {
+        let rows: Vec<sealed::Read> = self.database.read(sealed::entries(page)?).await?;
+        Ok(rows.into_iter().map(sealed::decode).collect())
+    }
+
+    async fn heads(&self, page: &SealedPage) -> Result<Vec<AuditHead>, StoreError> {
+        let rows: Vec<sealed::HeadRead> = self.database.read(sealed::heads(page)?).await?;
+        Ok(rows.into_iter().map(sealed::decode_head).collect())
     }
 
     async fn outbox(&self, op: OutboxOp) -> Result<Vec<OutboxRow>, StoreError> {

@@ -89,6 +89,7 @@ lists! {
     SomeBigInts: BigInt;
     Texts: Text;
     SomeTexts: Text;
+    SomeBytesEach: Bytes;
     Ids: Id;
     Intervals: Interval;
     SomeTimes: Time;
@@ -111,6 +112,7 @@ binds! {
     SomeBigInts: sql::Array<sql::Nullable<sql::BigInt>>, Vec<Option<i64>>;
     Texts: sql::Array<sql::Text>, Vec<Str<'a>>;
     SomeTexts: sql::Array<sql::Nullable<sql::Text>>, Vec<Option<Str<'a>>>;
+    SomeBytesEach: sql::Array<sql::Nullable<sql::Binary>>, Vec<Option<Vec<u8>>>;
     Ids: sql::Array<sql::Uuid>, Vec<Uuid>;
     Intervals: sql::Array<sql::Interval>, Vec<PgInterval>;
     SomeTimes: sql::Array<sql::Nullable<sql::Timestamptz>>, Vec<Option<PgTimestamp>>;

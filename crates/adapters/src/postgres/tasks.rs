@@ -6,6 +6,7 @@ use super::fault::{
 use super::statement::{Statement, Str, interval, some_time, time, values};
 use super::steps;
 use counterstep_contracts::{AuditSeq, ChangeId, Epoch, Rev, TaskId, TaskStatus, Tenant};
+use counterstep_kernel::audit::Seal;
 use counterstep_kernel::record::{TaskRecord, TaskRow};
 use counterstep_kernel::transition::{Guard, LeaseChange, TaskWrite, Time};
 use diesel::pg::data_types::{PgInterval, PgTimestamp};
@@ -27,6 +28,7 @@ const UPDATE: &str = "WITH t AS (UPDATE tasks SET
     cancel_requested_at = coalesce(tasks.cancel_requested_at, now() + u.cancel),
     finished_at = CASE WHEN u.finished_stays THEN tasks.finished_at ELSE now() + u.finished END,
     goal = u.goal, recovery_attempts = u.recovery_attempts, dispatch_seq = u.dispatch_seq, audit_seq = u.audit_seq,
+    audit_seal = coalesce(sha256(u.audit_link || timestamptz_send(now())), tasks.audit_seal),
     response = u.response, failure = u.failure, residue = u.residue,
     unclaimed_since = CASE WHEN u.claimable AND (NOT u.lease_stays OR tasks.lease_owner IS NULL)
       AND (NOT u.undo_due_stays OR tasks.due_at IS NULL) THEN now() END
@@ -36,7 +38,7 @@ const UPDATE: &str = "WITH t AS (UPDATE tasks SET
 const UPDATE_AS: &str = " AS u (id, guard_rev, guard_epoch, must_be_free, must_be_expired,
     change_id, rev, status, waiting, host, queue, epoch, lease_stays, lease_owner, ttl, due_stays, due, deadline_stays,
     deadline, cancel, finished_stays, finished, goal, recovery_attempts, dispatch_seq, audit_seq, response, failure,
-    residue, claimable, undo_due_stays)
+    residue, claimable, audit_link, undo_due_stays)
   WHERE tasks.id = u.id AND tasks.rev = u.guard_rev AND tasks.epoch = coalesce(u.guard_epoch, tasks.epoch)
     AND (NOT u.must_be_free OR tasks.lease_owner IS NULL OR tasks.lease_expires_at <= now())
     AND (NOT u.must_be_expired OR tasks.lease_expires_at <= now())
@@ -47,16 +49,18 @@ const INSERT: &str = "WITH t AS (INSERT INTO tasks (
     id, tenant, task_type, version, definition_hash, request, traceparent,
     change_id, created_at, updated_at, rev, status, waiting, host, queue, epoch, lease_owner, lease_expires_at,
     due_at, deadline_at, cancel_requested_at, finished_at, goal, recovery_attempts, dispatch_seq, audit_seq,
-    response, failure, residue, unclaimed_since)
+    response, failure, residue, unclaimed_since, audit_seal)
   SELECT u.id, u.tenant, u.task_type, u.version, u.definition_hash, u.request, u.traceparent,
     u.change_id, now(), now(), u.rev, u.status, u.waiting, u.host, u.queue, u.epoch, u.lease_owner, now() + u.ttl,
     now() + u.due, now() + u.deadline, now() + u.cancel, now() + u.finished, u.goal, u.recovery_attempts,
-    u.dispatch_seq, u.audit_seq, u.response, u.failure, u.residue, CASE WHEN u.claimable THEN now() END
+    u.dispatch_seq, u.audit_seq, u.response, u.failure, u.residue, CASE WHEN u.claimable THEN now() END,
+    sha256(u.audit_link || timestamptz_send(now()))
   FROM ";
 
 const INSERT_AS: &str = " AS u (id, tenant, task_type, version, definition_hash, request, traceparent,
     change_id, rev, status, waiting, host, queue, epoch, lease_owner, ttl, due, deadline, cancel, finished, goal,
-    recovery_attempts, dispatch_seq, audit_seq, response, failure, residue, claimable)
+    recovery_attempts, dispatch_seq, audit_seq, response, failure, residue, claimable,
+    audit_link)
   ON CONFLICT (id) DO NOTHING
   RETURNING 1)";
 
@@ -109,6 +113,9 @@ fn each_or<'a, T, R>(rows: &[&'a T], get: impl FnMut(&'a T) -> Result<R, Fault>)
     rows.iter().copied().map(get).collect()
 }
 
+/// The ids of changes, and the link of the last audit entry of each.
+pub(super) type Chained = (Vec<Uuid>, Vec<Option<Vec<u8>>>);
+
 type Lease<'a> = (bool, Option<Str<'a>>, Option<PgInterval>);
 
 /// The changed columns of rows that are there and of new ones alike.
@@ -134,12 +141,14 @@ struct Columns<'a> {
     failures: Vec<Option<Str<'a>>>,
     residues: Vec<bool>,
     claimable: Vec<bool>,
+    audit_links: Vec<Option<Vec<u8>>>,
 }
 
 impl<'a> Columns<'a> {
-    fn of(changes: Vec<Uuid>, writes: &[&'a TaskWrite]) -> Result<Self, Fault> {
+    fn of((changes, audit_links): Chained, writes: &[&'a TaskWrite]) -> Result<Self, Fault> {
         Ok(Self {
             changes,
+            audit_links,
             ids: each(writes, |write| write.row.id.0),
             revs: each(writes, |write| write.row.rev.0),
             statuses: each(writes, |write| write.row.status.as_str().into()),
@@ -167,7 +176,7 @@ impl<'a> Columns<'a> {
 /// Adds the changes of rows that are there.
 pub(super) fn update<'a, Row>(
     statement: &mut Statement<'a, Row>,
-    changes: Vec<Uuid>,
+    changes: Chained,
     guards: &[Guard],
     writes: &[&'a TaskWrite],
 ) -> Result<(), Fault> {
@@ -220,6 +229,7 @@ pub(super) fn update<'a, Row>(
         columns.failures,
         columns.residues,
         columns.claimable,
+        columns.audit_links,
         each(writes, undo_due_stays),
     ];
     statement.push_table(UPDATE, writes.len(), binds, UPDATE_AS);
@@ -230,7 +240,7 @@ pub(super) fn update<'a, Row>(
 /// Adds new rows.
 pub(super) fn insert<'a, Row>(
     statement: &mut Statement<'a, Row>,
-    changes: Vec<Uuid>,
+    changes: Chained,
     writes: &[&'a TaskWrite],
 ) -> Result<(), Fault> {
     let columns = Columns::of(changes, writes)?;
@@ -269,6 +279,7 @@ pub(super) fn insert<'a, Row>(
         columns.failures,
         columns.residues,
         columns.claimable,
+        columns.audit_links,
     ];
     statement.push_table(INSERT, writes.len(), binds, INSERT_AS);
     every(statement, writes.len());
@@ -296,11 +307,12 @@ type SomeBool = sql::Nullable<sql::Bool>;
 type SomeUuid = sql::Nullable<sql::Uuid>;
 type SomeTime = sql::Nullable<sql::Timestamptz>;
 type SomeText = sql::Nullable<sql::Text>;
+type SomeBytes = sql::Nullable<sql::Binary>;
 
 /// The columns of a row as [`load`] selects them.
 pub(super) type Types = (
     (sql::Uuid, SomeText, SomeText, SomeBig, SomeText, SomeText, SomeText, SomeText, SomeText, SomeBig),
-    (SomeBig, SomeText, SomeTime, SomeTime, SomeTime, SomeTime, SomeText, SomeBig, SomeBig, SomeBig),
+    (SomeBig, SomeText, SomeTime, SomeTime, SomeTime, SomeTime, SomeText, SomeBig, SomeBig, SomeBig, SomeBytes),
     (SomeText, SomeText, SomeText, SomeBool, SomeText, SomeTime, SomeTime, SomeTime, SomeUuid, SomeTime),
     steps::Types,
 );
@@ -335,6 +347,7 @@ pub(super) struct Progress {
     recovery_attempts: Option<i64>,
     dispatch_seq: Option<i64>,
     audit_seq: Option<i64>,
+    audit_seal: Option<Vec<u8>>,
 }
 
 #[derive(Debug, Queryable)]
@@ -359,14 +372,14 @@ pub(super) fn load(tasks: Vec<Uuid>) -> Statement<'static, Types> {
     Statement::of(
         "SELECT id, tenant, task_type, version, definition_hash, status, waiting, host, queue, rev,
             epoch, lease_owner, lease_expires_at, due_at, deadline_at, cancel_requested_at, goal, recovery_attempts,
-            dispatch_seq, audit_seq,
+            dispatch_seq, audit_seq, audit_seal,
             request, response, failure, residue, traceparent, created_at, updated_at, finished_at, change_id, now(),
             NULL::integer, NULL, NULL, NULL, NULL::integer, NULL::bigint, NULL::integer, NULL::bigint,
             NULL::boolean, NULL::bigint, NULL, NULL::timestamptz, NULL, NULL::boolean
          FROM tasks WHERE id = ANY(?)
          UNION ALL
          SELECT task, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
-            NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+            NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
             NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
             no, name, status, output, attempts, retries_used, undo_attempts, undo_retries_used, attempt_open,
             started_seq, error, due_at, signal, in_fallback
@@ -422,6 +435,7 @@ fn record(
         recovery_attempts: count("recovery_attempts", there("recovery_attempts", progress.recovery_attempts)?)?,
         dispatch_seq: there("dispatch_seq", progress.dispatch_seq)?,
         audit_seq: AuditSeq(there("audit_seq", progress.audit_seq)?),
+        audit_seal: progress.audit_seal.map(Seal),
         request: care.or(read_json("request", &there("request", content.request)?), Value::Null)?,
         response: care.or(read_some_json("response", content.response.as_deref()), None)?,
         failure: care.or(read_some_json("failure", content.failure.as_deref()), None)?,

@@ -3,6 +3,7 @@
 use super::fault::{Fault, parse, parse_some, read_json, write_json};
 use super::schema::audit;
 use counterstep_contracts::{Attempt, AuditSeq, ChangeId, Epoch, StepNo, TaskId};
+use counterstep_kernel::audit::{self as chain, Link, Seal};
 use counterstep_kernel::record::{AuditRow, DbTime};
 use counterstep_kernel::transition::AuditEntry;
 use diesel::SqliteConnection;
@@ -25,6 +26,8 @@ struct Columns {
     actor: String,
     details: String,
     change_id: String,
+    link: Option<Vec<u8>>,
+    seal: Option<Vec<u8>>,
 }
 
 impl Columns {
@@ -41,10 +44,16 @@ impl Columns {
             epoch: Epoch(self.epoch),
             actor: self.actor,
             details: read_json("audit.details", &self.details)?,
+            link: self.link.map(Link),
         };
         let change_id: ChangeId = parse("audit.change_id", &self.change_id)?;
-        Ok(AuditRow { seq: entry.seq, change_id, at: DbTime(self.at), entry })
+        Ok(AuditRow { seq: entry.seq, change_id, at: DbTime(self.at), seal: self.seal.map(Seal), entry })
     }
+}
+
+/// The seal of an entry that is written at this time.
+pub(super) fn seal(entry: &AuditEntry, at: i64) -> Option<Vec<u8>> {
+    entry.link.as_ref().map(|link| chain::seal(&link.0, DbTime(at)).0)
 }
 
 /// Adds an entry.
@@ -70,6 +79,8 @@ pub(super) fn insert(
         actor: entry.actor.clone(),
         details: write_json(&entry.details)?,
         change_id: change.to_string(),
+        link: entry.link.as_ref().map(|link| link.0.clone()),
+        seal: seal(entry, at),
     };
     diesel::insert_into(audit::table).values(&row).execute(connection)?;
     Ok(())

@@ -102,6 +102,12 @@ fn write_task(
         // Once set it stays: nobody takes back that a client was told "cancelling".
         cancel_requested_at: cancelled.or_else(|| at(write.cancel_requested, now, None)),
         finished_at: at(write.finished, now, head.and_then(|head| head.finished_at)),
+        // Of a change without an entry the one before it stays the last.
+        audit_seal: transition
+            .audit
+            .last()
+            .and_then(|entry| audit::seal(entry, now))
+            .or_else(|| head.and_then(|head| head.audit_seal.clone())),
         created_at: head.map_or(now, |head| head.created_at),
         updated_at: now,
         change_id: transition.change_id.to_string(),

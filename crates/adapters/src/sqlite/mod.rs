@@ -18,6 +18,7 @@ pub(crate) mod pool;
 mod retention;
 mod schedules;
 mod schema;
+mod sealed;
 mod steps;
 mod tasks;
 mod types;
@@ -28,9 +29,9 @@ pub use pool::{Database, OpenError, SqliteOptions};
 use async_trait::async_trait;
 use counterstep_contracts::{Epoch, TaskId, Tenant};
 use counterstep_kernel::ports::{
-    CommitError, Committed, Due, DueTask, FailureQuery, Heartbeat, IdempotencyRow, InFlight, Intent, IntentOp,
-    OutboxOp, OutboxRow, Salvaged, ScheduleChange, ScheduleQuery, Schedules, Store, StoreError, TaskLine, TaskQuery,
-    TypeRow, TypeRows,
+    AuditHead, CommitError, Committed, Due, DueTask, FailureQuery, Heartbeat, IdempotencyRow, InFlight, Intent,
+    IntentOp, OutboxOp, OutboxRow, Salvaged, ScheduleChange, ScheduleQuery, Schedules, SealedEntry, SealedPage, Store,
+    StoreError, TaskLine, TaskQuery, TypeRow, TypeRows,
 };
 use counterstep_kernel::record::{DbTime, History, TaskRecord};
 use counterstep_kernel::transition::{Guard, Transition};
@@ -151,6 +152,16 @@ impl Store for SqliteStore {
             Ok(History { audit: audit::of(connection, task)?, attempts: attempts::of(connection, task)? })
         };
         Ok(self.database.read(load).await?)
+    }
+
+    async fn sealed(&self, page: &SealedPage) -> Result<Vec<SealedEntry>, StoreError> {
+        let page = page.clone();
+        Ok(self.database.read(move |connection| Ok(sealed::entries(connection, &page)?)).await?)
+    }
+
+    async fn heads(&self, page: &SealedPage) -> Result<Vec<AuditHead>, StoreError> {
+        let page = page.clone();
+        Ok(self.database.read(move |connection| Ok(sealed::heads(connection, &page)?)).await?)
     }
 
     async fn outbox(&self, op: OutboxOp) -> Result<Vec<OutboxRow>, StoreError> {

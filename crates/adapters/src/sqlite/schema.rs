@@ -22,6 +22,7 @@ diesel::table! {
         recovery_attempts -> BigInt,
         dispatch_seq -> BigInt,
         audit_seq -> BigInt,
+        audit_seal -> Nullable<Binary>,
         request -> Text,
         response -> Nullable<Text>,
         failure -> Nullable<Text>,
@@ -90,6 +91,8 @@ diesel::table! {
         actor -> Text,
         details -> Text,
         change_id -> Text,
+        link -> Nullable<Binary>,
+        seal -> Nullable<Binary>,
     }
 }
 

@@ -5,6 +5,7 @@ use super::fault::{
 };
 use super::schema::tasks;
 use counterstep_contracts::{AuditSeq, Epoch, QueueName, Rev, TaskId, TaskStatus, Tenant};
+use counterstep_kernel::audit::Seal;
 use counterstep_kernel::ports::{DueTask, InFlight, KnownType, Lost, TaskLine, TaskQuery};
 use counterstep_kernel::record::{DbTime, TaskRow};
 use diesel::SqliteConnection;
@@ -37,6 +38,7 @@ pub(super) struct Columns {
     pub(super) recovery_attempts: i64,
     pub(super) dispatch_seq: i64,
     pub(super) audit_seq: i64,
+    pub(super) audit_seal: Option<Vec<u8>>,
     pub(super) request: String,
     pub(super) response: Option<String>,
     pub(super) failure: Option<String>,
@@ -73,6 +75,7 @@ impl Columns {
             recovery_attempts: row.recovery_attempts.into(),
             dispatch_seq: row.dispatch_seq,
             audit_seq: row.audit_seq.0,
+            audit_seal: row.audit_seal.as_ref().map(|seal| seal.0.clone()),
             request: write_json(&row.request)?,
             response: row.response.as_ref().map(write_json).transpose()?,
             failure: row.failure.as_ref().map(write_json).transpose()?,
@@ -108,6 +111,7 @@ impl Columns {
             recovery_attempts: count("recovery_attempts", self.recovery_attempts)?,
             dispatch_seq: self.dispatch_seq,
             audit_seq: AuditSeq(self.audit_seq),
+            audit_seal: self.audit_seal.map(Seal),
             request: care.or(read_json("request", &self.request), Value::Null)?,
             response: care.or(read_some_json("response", self.response.as_deref()), None)?,
             failure: care.or(read_some_json("failure", self.failure.as_deref()), None)?,
@@ -132,6 +136,7 @@ pub(super) struct Head {
     pub(super) due_at: Option<i64>,
     pub(super) deadline_at: Option<i64>,
     pub(super) cancel_requested_at: Option<i64>,
+    pub(super) audit_seal: Option<Vec<u8>>,
     pub(super) created_at: i64,
     pub(super) finished_at: Option<i64>,
 }
@@ -160,10 +165,10 @@ pub(super) fn update(connection: &mut SqliteConnection, row: &Columns) -> QueryR
         (tasks::due_at.eq(row.due_at), tasks::deadline_at.eq(row.deadline_at)),
         (tasks::cancel_requested_at.eq(row.cancel_requested_at), tasks::goal.eq(&row.goal)),
         (tasks::recovery_attempts.eq(row.recovery_attempts), tasks::dispatch_seq.eq(row.dispatch_seq)),
-        (tasks::audit_seq.eq(row.audit_seq), tasks::residue.eq(row.residue)),
+        (tasks::audit_seq.eq(row.audit_seq), tasks::audit_seal.eq(&row.audit_seal)),
         (tasks::response.eq(&row.response), tasks::failure.eq(&row.failure)),
         (tasks::updated_at.eq(row.updated_at), tasks::finished_at.eq(row.finished_at)),
-        tasks::change_id.eq(&row.change_id),
+        (tasks::residue.eq(row.residue), tasks::change_id.eq(&row.change_id)),
     );
     diesel::update(tasks::table.find(&row.id)).set(changes).execute(connection).map(drop)
 }

@@ -1,8 +1,10 @@
 //! Many lost tasks on PostgreSQL, and several reconcilers at once: each task is taken back once.
 
 use crate::postgres;
+use crate::suite::chain::check;
 use crate::suite::{LIMIT, eventually};
 use counterstep_contracts::{Host, StepStatus, TaskId, TaskStatus};
+use counterstep_kernel::audit::{Damage, Scope};
 use counterstep_kernel::recovery::Recovered;
 use counterstep_kernel::turn::turn;
 use counterstep_kernel::{CancelToken, Engine, EngineSettings, Registry, Sql, StepContext, StepError, StepResult};
@@ -194,6 +196,28 @@ async fn a_task_whose_steps_are_not_the_declared_ones_is_parked_and_shown_with_t
     assert!(failure.message.contains("7 other"), "{failure:?}");
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn the_audit_of_a_task_that_cannot_be_read_goes_on_from_what_stands_in_its_row() {
+    let url = postgres::database().await;
+    let (engine, _folder) = engine(&url, "worker").await;
+    let store = engine.ports.store.as_ref();
+    for (spoil, is_found) in [
+        ("UPDATE tasks SET request = '{' WHERE id = $1::uuid", false),
+        (r"UPDATE tasks SET request = '{', audit_seal = '\x00' WHERE id = $1::uuid", true),
+    ] {
+        let task = harness::submit(&engine, Form::new()).await;
+        execute(&engine, task, vec![Sql::new(spoil).bind(task.to_string()).rows(1)]).await;
+        turn(&engine, Host::Worker, task, &CancelToken::new()).await;
+        let last = store.history(task).await.unwrap().audit.pop().expect("an entry").entry;
+        assert_eq!((last.event.as_str(), last.to), ("quarantined", TaskStatus::DeadLettered));
+        let scope = Scope { task: Some(task), ..Scope::default() };
+        let found = check(store, &scope).await.1;
+        // Whoever spoiled the end of the chain is told by the entry that had to go on from it.
+        let expected: Vec<_> = is_found.then_some((Some(last.seq.0), Damage::Changed)).into_iter().collect();
+        assert_eq!(found.iter().map(|one| (one.seq, one.damage)).collect::<Vec<_>>(), expected, "{found:#?}");
+    }
+}
+
 /// Not a test of anything:
 /// `cargo test --workspace --all-features --release --test adapters -- --ignored --nocapture sweep_grows`.
 #[tokio::test(flavor = "multi_thread")]
@@ -203,8 +227,16 @@ async fn how_the_cost_of_a_sweep_grows() {
         let url = postgres::database().await;
         let (first, _folder) = engine(&url, "worker").await;
         lost(&first, count).await;
+        // Of the whole server's counters, which each connection writes when it has been idle for a moment.
+        let beside = postgres::raw(&url).await;
+        let transactions = "SELECT pg_stat_get_db_xact_commit(oid) FROM pg_database WHERE datname = current_database()";
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        let before = postgres::number(&beside, transactions).await;
         let (all, took) = reconcile_all(&url).await;
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        let transactions = postgres::number(&beside, transactions).await - before;
         let taken: usize = all.iter().map(|done| done.taken_back.len()).sum();
-        println!("{count}: {taken} taken back by {RECONCILERS} reconcilers in {took:?}");
+        let each = transactions as f64 / taken as f64;
+        println!("{count}: {taken} taken back by {RECONCILERS} reconcilers in {took:?}, {each:.3} transactions each");
     }
 }

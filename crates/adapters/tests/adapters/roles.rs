@@ -1,8 +1,9 @@
 //! The rights that `deploy/postgres/roles.sql` gives the services: enough for the work, and no more.
 
-use crate::suite::commits as suite_of_commits;
+use crate::suite::{chain as suite_of_chains, commits as suite_of_commits};
 use crate::{embedded, postgres};
 use counterstep_adapters::postgres::PostgresStore;
+use counterstep_kernel::audit::Scope;
 use counterstep_kernel::ports::Ports;
 use counterstep_testkit::servers::shared_postgres;
 use std::sync::Arc;
@@ -80,5 +81,21 @@ async fn a_service_can_neither_rewrite_the_audit_nor_change_the_schema() {
     ] {
         let error = try_it(statement).expect_err(statement);
         assert!(error.contains("permission denied") || error.contains("must be"), "{statement}: {error}");
+    }
+}
+
+#[tokio::test]
+async fn whoever_may_only_read_can_check_the_audit() {
+    let (_folder, ports, service) = as_a_service().await;
+    let task = suite_of_chains::chained(&*ports.store, &[2, 3], &serde_json::json!("why")).await.task.id;
+    let operator = service.replacen("counterstep_service@", "counterstep_operator@", 1);
+    let store = PostgresStore::look(&operator, &postgres::options()).expect("a store");
+    let (verified, found) = suite_of_chains::check(&store, &Scope::default()).await;
+    assert_eq!((verified.tasks, verified.entries, found), (1, 5, vec![]));
+    for statement in
+        [&format!("UPDATE audit SET actor = 'x' WHERE task = '{task}'"), "INSERT INTO audit SELECT * FROM audit"]
+    {
+        let error = shared_postgres().run_sql(&operator, statement).expect_err(statement);
+        assert!(error.contains("permission denied"), "{statement}: {error}");
     }
 }

@@ -21,11 +21,11 @@ use std::future::ready;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-fn file(fixture: &Fixture) -> PathBuf {
+pub(crate) fn file(fixture: &Fixture) -> PathBuf {
     fixture.folder.path().join("data/counterstep.db")
 }
 
-fn raw(path: &Path) -> SqliteConnection {
+pub(crate) fn raw(path: &Path) -> SqliteConnection {
     SqliteConnection::establish(path.to_str().unwrap()).unwrap()
 }
 

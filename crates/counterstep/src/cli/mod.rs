@@ -1,5 +1,6 @@
 //! The command line: every role and every operator's command in one program.
 
+mod audit;
 #[cfg(feature = "bench")]
 mod bench;
 mod check_deploy;
@@ -53,6 +54,8 @@ enum Command {
     },
     /// Compares this program's task types with the tasks in flight; exits 1 where it could not go on with some
     CheckDeploy(check_deploy::CheckDeployArgs),
+    /// Checks the chain of every task's audit, and prints the ends of the chains
+    Audit(audit::AuditArgs),
     /// Measures tasks a second on this machine, beside what the database itself can do
     #[cfg(feature = "bench")]
     Bench(bench::BenchArgs),
@@ -92,6 +95,7 @@ pub fn main(registry: Registry) -> ExitCode {
         Command::Reconciler(args) => counterstep_reconciler::cli::main(registry, &cli.settings, args),
         Command::Doctor { json } => doctor(&registry, &cli.settings, *json),
         Command::CheckDeploy(args) => check_deploy::main(&registry, &cli.settings, args),
+        Command::Audit(args) => audit::main(&cli.settings, args),
         Command::Migrate => migrate(&cli.settings),
         #[cfg(feature = "bench")]
         Command::Bench(args) => bench::main(&cli.settings, args),

@@ -61,6 +61,7 @@ impl Draft {
             recovery_attempts: 0,
             dispatch_seq: 0,
             audit_seq: AuditSeq(0),
+            audit_seal: None,
             request: new.request,
             response: None,
             failure: None,

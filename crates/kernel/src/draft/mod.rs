@@ -11,6 +11,7 @@ mod waits;
 pub use client::{NewTask, Received, abandoned_attempt, receive_attempt, will_undo};
 pub use operator::Decision;
 
+use crate::audit;
 use crate::plan;
 use crate::ports::ScheduleWrite;
 use crate::record::{DbTime, StepRow, TaskRecord};
@@ -178,6 +179,7 @@ impl Draft {
             epoch: task.epoch,
             actor: self.actor.clone(),
             details: note.details,
+            link: None,
         };
         self.exists = true;
         if task.status != ruling.task || status.is_none() {
@@ -301,6 +303,8 @@ impl Draft {
         let task = &mut self.record.task;
         task.rev = rev.next();
         task.change_id = change_id;
+        // Now that nothing is added to an entry any more.
+        audit::chain(task.id, change_id, task.audit_seal.as_ref(), &mut self.audit);
         let steps = if rev == Rev(0) {
             self.record.steps.clone()
         } else {
@@ -347,6 +351,9 @@ pub fn after_commit(before: &TaskRecord, transition: &Transition, now: DbTime) -
         let task = &mut record.task;
         task.created_at = old.created_at;
         task.updated_at = now;
+        if let Some(link) = transition.audit.last().and_then(|entry| entry.link.as_ref()) {
+            task.audit_seal = Some(audit::seal(&link.0, now));
+        }
         task.due_at = time(write.due, old.due_at);
         task.deadline_at = time(write.deadline, old.deadline_at);
         task.cancel_requested_at = old.cancel_requested_at.or(time(write.cancel_requested, None));

@@ -2,6 +2,7 @@
 
 use super::finding::{Due, DueTask, InFlight, TaskLine, TaskQuery};
 use super::schedules::{ScheduleChange, ScheduleQuery, Schedules};
+use super::sealed::{AuditHead, SealedEntry, SealedPage};
 use super::types::{FailureQuery, TypeRow, TypeRows};
 use super::upkeep::Upkeep;
 use crate::poison::PoisonRow;
@@ -183,7 +184,7 @@ pub struct Unread {
     pub held: String,
 }
 
-/// The durable truth. Seventeen methods, each atomic; what only sweeps ask is [`Upkeep`].
+/// The durable truth. Nineteen methods, each atomic; what only sweeps ask is [`Upkeep`].
 #[async_trait]
 pub trait Store: Upkeep + Send + Sync + Debug {
     /// A task with its steps; `None`: there is none.
@@ -213,6 +214,13 @@ pub trait Store: Upkeep + Send + Sync + Debug {
 
     /// Audit entries and attempts of a task.
     async fn history(&self, task: TaskId) -> Result<History, StoreError>;
+
+    /// A page of audit entries as they lie in their rows, in the order of task and place, each with what its task's row
+    /// says of them in the same moment. Also entries of tasks that are not there, and what no other method could read.
+    async fn sealed(&self, page: &SealedPage) -> Result<Vec<SealedEntry>, StoreError>;
+
+    /// A page of what tasks' rows say of their audit, by task.
+    async fn heads(&self, page: &SealedPage) -> Result<Vec<AuditHead>, StoreError>;
 
     /// Takes or marks messages, or keeps poison. Only a take returns any.
     async fn outbox(&self, op: OutboxOp) -> Result<Vec<OutboxRow>, StoreError>;

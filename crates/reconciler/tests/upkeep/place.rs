@@ -272,6 +272,7 @@ fn row(id: TaskId, status: TaskStatus, change_id: ChangeId) -> TaskRow {
         recovery_attempts: 0,
         dispatch_seq: 1,
         audit_seq: AuditSeq(0),
+        audit_seal: None,
         request: serde_json::json!({"files": 2}),
         response: None,
         failure: None,

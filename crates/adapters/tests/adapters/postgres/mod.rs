@@ -40,7 +40,7 @@ impl Queue for NoQueue {
 /// A database of its own with the schema in it, and the embedded ports around its store.
 pub(crate) struct Fixture {
     pub(crate) ports: Ports,
-    url: String,
+    pub(crate) url: String,
     _folder: TempDir,
 }
 
@@ -70,13 +70,13 @@ pub(crate) async fn fixture() -> Fixture {
 crate::store_cases!(crate::postgres::fixture);
 
 /// A connection beside the store's, as the superuser.
-async fn raw(url: &str) -> Client {
+pub(crate) async fn raw(url: &str) -> Client {
     let (client, connection) = tokio_postgres::connect(url, NoTls).await.expect("a connection");
     tokio::spawn(connection);
     client
 }
 
-async fn number(client: &Client, query: &str) -> i64 {
+pub(crate) async fn number(client: &Client, query: &str) -> i64 {
     client.query_one(query, &[]).await.expect("a number").get(0)
 }
 

@@ -78,6 +78,7 @@ pub(crate) fn row(id: TaskId) -> TaskRow {
         recovery_attempts: 0,
         dispatch_seq: 1,
         audit_seq: AuditSeq(1),
+        audit_seal: None,
         request: json!({"files": 2}),
         response: None,
         failure: None,
@@ -103,6 +104,7 @@ pub(crate) fn audit(row: &TaskRow, event: &str) -> AuditEntry {
         epoch: row.epoch,
         actor: "test".to_owned(),
         details: Value::Null,
+        link: None,
     }
 }
 

@@ -3,6 +3,7 @@
 pub(crate) mod attempts;
 pub(crate) mod breakers;
 pub(crate) mod burials;
+pub(crate) mod chain;
 pub(crate) mod changes;
 pub(crate) mod commits;
 pub(crate) mod finding;

@@ -7,10 +7,10 @@ use async_trait::async_trait;
 use counterstep_contracts::{Epoch, QueueName, TaskId, Tenant, WorkerMessage};
 use counterstep_kernel::client::{Receipt, Submission};
 use counterstep_kernel::ports::{
-    AttemptRef, CommitError, Committed, Delivery, DeliveryTag, Due, DueTask, FailureQuery, Heartbeat, IdempotencyRow,
-    InFlight, Intent, IntentOp, Leaving, ListingOp, ListingTurn, OutboxOp, OutboxRow, Queue, QueueError, RetireOp,
-    Salvaged, ScheduleChange, ScheduleQuery, Schedules, Settle, Standings, Store, StoreError, TaskLine, TaskQuery,
-    TypeRow, TypeRows, Upkeep,
+    AttemptRef, AuditHead, CommitError, Committed, Delivery, DeliveryTag, Due, DueTask, FailureQuery, Heartbeat,
+    IdempotencyRow, InFlight, Intent, IntentOp, Leaving, ListingOp, ListingTurn, OutboxOp, OutboxRow, Queue,
+    QueueError, RetireOp, Salvaged, ScheduleChange, ScheduleQuery, Schedules, SealedEntry, SealedPage, Settle,
+    Standings, Store, StoreError, TaskLine, TaskQuery, TypeRow, TypeRows, Upkeep,
 };
 use counterstep_kernel::record::{History, TaskRecord};
 use counterstep_kernel::transition::{Guard, Transition};
@@ -121,6 +121,14 @@ impl Store for Counted {
 
     async fn history(&self, task: TaskId) -> Result<History, StoreError> {
         self.count().history(task).await
+    }
+
+    async fn sealed(&self, page: &SealedPage) -> Result<Vec<SealedEntry>, StoreError> {
+        self.count().sealed(page).await
+    }
+
+    async fn heads(&self, page: &SealedPage) -> Result<Vec<AuditHead>, StoreError> {
+        self.count().heads(page).await
     }
 
     async fn outbox(&self, op: OutboxOp) -> Result<Vec<OutboxRow>, StoreError> {

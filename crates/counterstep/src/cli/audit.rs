@@ -1,0 +1,129 @@
+//! `counterstep audit verify | heads`: whether the chain of every task's audit is whole, and the ends of the chains for
+//! keeping elsewhere. Reads the database, beside the services, and changes nothing.
+
+use super::print;
+use counterstep_contracts::TaskId;
+use counterstep_kernel::audit::{Copied, Finding, Scope, Verified, verify};
+use counterstep_kernel::ports::{SealedPage, Store, StoreError};
+use counterstep_node::{Exit, SettingsArgs};
+use serde_json::json;
+use std::path::{Path, PathBuf};
+
+/// Flags of `audit`.
+#[derive(Debug, Clone, clap::Args)]
+pub(super) struct AuditArgs {
+    #[command(subcommand)]
+    command: AuditCommand,
+}
+
+#[derive(Debug, Clone, clap::Subcommand)]
+enum AuditCommand {
+    /// Finds entries that were changed, removed, put in or moved; exits 1 where there are any
+    Verify {
+        /// Of this task only
+        #[arg(long, value_name = "ID")]
+        task: Option<TaskId>,
+        /// Compare with the ends of the chains as `audit heads` printed them earlier
+        #[arg(long, value_name = "FILE")]
+        heads: Option<PathBuf>,
+        /// How to print what is found
+        #[arg(long, value_enum, default_value = "text")]
+        format: Format,
+    },
+    /// Prints the end of each chain, a line a task: its id, the number of its last entry, and that one's seal
+    Heads,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Format {
+    /// Sentences
+    Text,
+    /// A JSON object a line: each finding, then a summary
+    Json,
+}
+
+pub(super) fn main(settings: &SettingsArgs, args: &AuditArgs) -> Result<(), Exit> {
+    let settings = settings.resolve()?;
+    // Before anything is read: a file that cannot be used is told of at once.
+    let scope = match &args.command {
+        AuditCommand::Verify { task, heads, .. } => {
+            let copied = heads.as_deref().map(copied).transpose()?.unwrap_or_default();
+            Scope { task: *task, copied }
+        }
+        AuditCommand::Heads => Scope::default(),
+    };
+    counterstep_node::run(
+        &settings,
+        Box::pin(async {
+            let store = counterstep_node::look(&settings, "audit")?;
+            match &args.command {
+                AuditCommand::Verify { format, .. } => check(store.as_ref(), &scope, *format).await,
+                AuditCommand::Heads => heads(store.as_ref()).await,
+            }
+        }),
+    )
+}
+
+fn copied(path: &Path) -> Result<Copied, Exit> {
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| Exit::config(format_args!("--heads: `{}` cannot be read: {error}", path.display())))?;
+    Copied::parse(&text).map_err(|error| Exit::config(format_args!("--heads: `{}`: {error}", path.display())))
+}
+
+fn unread(error: StoreError) -> Exit {
+    Exit::unavailable(format_args!("the audit cannot be read (is the schema that of this program?): {error}"))
+}
+
+async fn check(store: &dyn Store, scope: &Scope, format: Format) -> Result<(), Exit> {
+    let mut printed = Ok(());
+    let mut found = |finding: Finding| {
+        if printed.is_ok() {
+            printed = print(&match format {
+                Format::Text => format!("{finding}\n"),
+                Format::Json => format!("{}\n", json!(finding)),
+            });
+        }
+    };
+    let verified = verify(store, scope, &mut found).await.map_err(unread)?;
+    printed?;
+    if let (Some(task), 0) = (scope.task, verified.tasks + verified.entries) {
+        return Err(Exit::failed(format_args!("there is no task {task}, and no audit of one")));
+    }
+    print(&match format {
+        Format::Text => summary(&verified),
+        Format::Json => format!("{}\n", json!({ "summary": verified })),
+    })?;
+    match verified.findings {
+        0 => Ok(()),
+        1 => Err(Exit::failed("1 finding")),
+        count => Err(Exit::failed(format_args!("{count} findings"))),
+    }
+}
+
+fn summary(verified: &Verified) -> String {
+    let Verified { tasks, entries, unsealed, findings } = verified;
+    let mut text = format!("checked {entries} entries of {tasks} tasks: ");
+    text.push_str(&match findings {
+        0 => "nothing was found\n".to_owned(),
+        1 => "1 finding\n".to_owned(),
+        count => format!("{count} findings\n"),
+    });
+    if *unsealed > 0 {
+        text.push_str(&format!(
+            "{unsealed} of them are not sealed: they were written before there were seals, and nothing can be said of them\n"
+        ));
+    }
+    text
+}
+
+async fn heads(store: &dyn Store) -> Result<(), Exit> {
+    let mut after = None;
+    loop {
+        let page = SealedPage { task: None, after, limit: 500 };
+        let heads = store.heads(&page).await.map_err(unread)?;
+        let Some(last) = heads.last() else { return Ok(()) };
+        after = Some((last.task.clone(), 0));
+        let lines: String = heads.iter().filter_map(Copied::line).map(|line| line + "\n").collect();
+        print(&lines)?;
+    }
+}

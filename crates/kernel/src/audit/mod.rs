@@ -1,0 +1,14 @@
+//! The chain of a task's audit entries: how each is bound to all that came before it, whether a chain is whole, and what
+//! is wrong with one that is not. Pure but for [`verify`](verify()), which reads the rows page by page. Must not repair anything.
+
+mod damage;
+mod finding;
+mod link;
+mod verify;
+mod walk;
+
+pub use damage::diagnose;
+pub use finding::{Damage, Finding};
+pub use link::{Facts, Link, Seal, chain, link, origin, seal};
+pub use verify::{Copied, Scope, Verified, verify};
+pub use walk::Walk;
