@@ -4,8 +4,10 @@
 --
 --     psql --set ON_ERROR_STOP=1 --file roles.sql DATABASE
 --
--- counterstep_service: api, worker, reconciler. No right to change the schema, and none to change or delete what the audit
--- says. counterstep_operator: reads, which is what `counterstep audit` needs.
+-- counterstep_service: api, worker, and a reconciler without retention. No right to change the schema, and none to change
+-- or delete what the audit says. counterstep_reconciler: a reconciler with retention; it may also delete tasks, with all that
+-- the audit says of them, and rewrite none of it. counterstep_operator: reads, which is what `counterstep audit`
+-- needs.
 
 BEGIN;
 
@@ -13,7 +15,7 @@ DO $$
 DECLARE
     role TEXT;
 BEGIN
-    FOREACH role IN ARRAY ARRAY['counterstep_service', 'counterstep_operator'] LOOP
+    FOREACH role IN ARRAY ARRAY['counterstep_service', 'counterstep_reconciler', 'counterstep_operator'] LOOP
         -- No password here: set one with `ALTER ROLE … PASSWORD`, or let the server authenticate otherwise.
         BEGIN
             IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = role) THEN
@@ -28,11 +30,14 @@ END
 $$;
 
 REVOKE CREATE ON SCHEMA public FROM PUBLIC;
-GRANT USAGE ON SCHEMA public TO counterstep_service, counterstep_operator;
+GRANT USAGE ON SCHEMA public TO counterstep_service, counterstep_reconciler, counterstep_operator;
+-- A reconciler may do what the other services may, and what follows below.
+GRANT counterstep_service TO counterstep_reconciler;
 
 -- What is not named below, a later table say, stays out of reach until somebody has thought about it.
-REVOKE ALL ON ALL TABLES IN SCHEMA public FROM counterstep_service, counterstep_operator;
-GRANT SELECT, INSERT, UPDATE ON tasks, steps, attempts, outbox TO counterstep_service;
+REVOKE ALL ON ALL TABLES IN SCHEMA public
+    FROM counterstep_service, counterstep_reconciler, counterstep_operator;
+GRANT SELECT, INSERT, UPDATE ON tasks, steps, attempts, outbox, listings TO counterstep_service;
 -- The key of a request that came to nothing is free again.
 GRANT SELECT, INSERT, UPDATE, DELETE ON idempotency TO counterstep_service;
 -- Schedules are deleted by people, and processes are forgotten a day after they were seen last.
@@ -40,9 +45,15 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON schedules, workers TO counterstep_servic
 GRANT SELECT, INSERT, UPDATE ON task_types TO counterstep_service;
 -- What was written there stays.
 GRANT SELECT, INSERT ON audit, poison TO counterstep_service;
+-- What a sweep finds there is being deleted.
+GRANT SELECT ON tombstones TO counterstep_service;
+-- Tasks whose time is over, and what is left of them until their objects are gone.
+GRANT DELETE ON tasks, steps, attempts, audit, outbox, idempotency TO counterstep_reconciler;
+GRANT INSERT, DELETE ON tombstones TO counterstep_reconciler;
 -- Whether the schema fits the program is looked up when it starts.
 GRANT SELECT ON __diesel_schema_migrations TO counterstep_service;
-GRANT SELECT ON tasks, steps, attempts, outbox, idempotency, schedules, task_types, workers, audit, poison,
+GRANT SELECT ON tasks, steps, attempts, outbox, idempotency, schedules, task_types, workers, audit, poison, listings,
+    tombstones,
     __diesel_schema_migrations
     TO counterstep_operator;
 -- By default everybody may call a function; this one only ever fails.

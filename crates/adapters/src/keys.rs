@@ -1,7 +1,7 @@
 //! Which keys and prefixes are acceptable. Every object store asks here first, so that the same keys work in all of them,
 //! and that no key, whoever made it, ever leads out of its bucket. Must not touch a store itself.
 
-use counterstep_kernel::keys::is_bucket_name;
+use counterstep_kernel::keys::{is_archive_prefix, is_bucket_name};
 use counterstep_kernel::ports::ObjectError;
 
 /// A name that can stand as one segment of a path: `[A-Za-z0-9._-]`, not `.` or `..`, at most 200 bytes (a file system
@@ -26,6 +26,19 @@ pub(crate) fn bucket(name: &str) -> Result<&str, ObjectError> {
 pub(crate) fn key(key: &str) -> Result<&str, ObjectError> {
     let inner = key.strip_prefix("t/").ok_or_else(|| refused("object key", key))?;
     if inner.split('/').all(is_segment) { Ok(key) } else { Err(refused("object key", key)) }
+}
+
+/// Where an object that is set aside goes: below `archive/`, which no prefix of ours can name.
+pub(crate) fn archive_key(prefix: &str, of: &str) -> Result<String, ObjectError> {
+    if is_archive_prefix(prefix) {
+        return Ok(format!("archive/{prefix}/{}", key(of)?));
+    }
+    Err(refused("archive prefix", prefix))
+}
+
+/// Where something goes that was never an object of a task.
+pub(crate) fn archive_name(name: &str) -> Result<String, ObjectError> {
+    if is_archive_prefix(name) { Ok(format!("archive/{name}")) } else { Err(refused("name in the archive", name)) }
 }
 
 /// A folder of keys that may be deleted: `t/{tenant}/{task}/` or below. Nobody ever deletes a whole tenant, so a

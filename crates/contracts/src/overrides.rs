@@ -54,6 +54,18 @@ pub struct BreakerOverride {
     pub open_for: Option<Duration>,
 }
 
+/// What the settings say of the orphans of a type: `[orphans.TYPE]` of the file. What is left out stays as declared.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct OrphanOverride {
+    /// How often all objects are listed, as `"1h"`.
+    #[serde(deserialize_with = "readable")]
+    pub every: Option<Duration>,
+    /// Younger objects are left alone, as `"1d"`; at least for as long as an attempt of the type may take.
+    #[serde(deserialize_with = "readable")]
+    pub grace: Option<Duration>,
+}
+
 /// Changes to when a task type is disabled; what is left out stays as declared. Of a type that declares nothing it says
 /// that the type is disabled at all.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]

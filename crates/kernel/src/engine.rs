@@ -3,11 +3,13 @@
 use crate::disable::Gate;
 use crate::draft::{As, Draft, after_commit};
 use crate::faults::Fault;
+use crate::orphans::OrphanSettings;
 use crate::outbox::Marks;
 use crate::policies::Policies;
 use crate::ports::{CommitError, Ports, StoreError};
 use crate::presence::Presence;
 use crate::record::TaskRecord;
+use crate::retention::RetentionSettings;
 use crate::saga::Illegal;
 use crate::sql::SqlRefused;
 use crate::task::{Registry, TaskType};
@@ -50,6 +52,10 @@ pub struct EngineSettings {
     pub program: String,
     /// The retry policies and breakers in effect.
     pub policies: Arc<Policies>,
+    /// What becomes of orphans, and how often they are looked for.
+    pub orphans: OrphanSettings,
+    /// How long tasks that have ended are kept.
+    pub retention: RetentionSettings,
     /// Planted faults.
     pub faults: Vec<Fault>,
 }
@@ -69,6 +75,8 @@ impl Default for EngineSettings {
             machine: "unnamed".to_owned(),
             program: env!("CARGO_PKG_VERSION").to_owned(),
             policies: Arc::default(),
+            orphans: OrphanSettings::default(),
+            retention: RetentionSettings::default(),
             faults: Vec::new(),
         }
     }

@@ -21,6 +21,56 @@ pub fn attempt_prefix(tenant: &Tenant, task: TaskId, step: &str, epoch: Epoch, a
     format!("t/{tenant}/{task}/{step}/e{epoch}.{attempt}/")
 }
 
+/// What a key says of its object.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ObjectKey {
+    /// Whose.
+    pub tenant: Tenant,
+    /// Of which task.
+    pub task: TaskId,
+    /// Of which step; of its undo with `.undo` at the end.
+    pub step: String,
+    /// Stored under this epoch.
+    pub epoch: Epoch,
+    /// By this attempt.
+    pub attempt: Attempt,
+    /// What all objects of this attempt begin with.
+    pub prefix: String,
+}
+
+impl ObjectKey {
+    /// Reads `t/{tenant}/{task}/{step}/e{epoch}.{attempt}/{n}`; `None`: it is none of ours. Only the very form that we
+    /// write counts: a key that merely resembles it is somebody else's.
+    #[must_use]
+    pub fn parse(key: &str) -> Option<Self> {
+        let parts: Vec<&str> = key.split('/').collect();
+        let ["t", tenant, task, step, attempt, number] = parts[..] else { return None };
+        let (epoch, attempt) = attempt.strip_prefix('e')?.split_once('.')?;
+        let read = Self {
+            tenant: Tenant(tenant.to_owned()),
+            task: task.parse().ok()?,
+            step: step.to_owned(),
+            epoch: Epoch(epoch.parse().ok()?),
+            attempt: Attempt(attempt.parse().ok()?),
+            prefix: key[..key.len() - number.len()].to_owned(),
+        };
+        number.parse::<u32>().ok()?;
+        let ours = !tenant.is_empty() && !step.is_empty();
+        (ours && read.prefix == attempt_prefix(&read.tenant, read.task, step, read.epoch, read.attempt)).then_some(read)
+    }
+}
+
+/// Whether objects can be set aside under this name: 1 to 200 bytes of `A-Z a-z 0-9 . _ - /`, no empty or dotted segment,
+/// and not `t` as its first one, which is where tasks store.
+#[must_use]
+pub fn is_archive_prefix(prefix: &str) -> bool {
+    let segment = |text: &str| {
+        !matches!(text, "" | "." | "..")
+            && text.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-'))
+    };
+    prefix.len() <= 200 && prefix.split('/').all(segment) && prefix.split('/').next() != Some("t")
+}
+
 /// Whether a bucket name from a declaration is acceptable: 3 to 63 of `a-z 0-9 . -`, no dot at an end or in pairs.
 #[must_use]
 pub fn is_bucket_name(name: &str) -> bool {
@@ -29,4 +79,42 @@ pub fn is_bucket_name(name: &str) -> bool {
         && !name.starts_with(['.', '-'])
         && !name.ends_with(['.', '-'])
         && !name.contains("..")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_keys_of_our_own_form_are_read() {
+        let task = "0193a1b2-0000-7000-8000-000000000001";
+        let key = |rest: &str| format!("t/default/{task}/{rest}");
+        let read = ObjectKey::parse(&key("zip.undo/e12.3/0")).unwrap();
+        assert_eq!((read.step.as_str(), read.epoch, read.attempt), ("zip.undo", Epoch(12), Attempt(3)));
+        assert_eq!(read.prefix, key("zip.undo/e12.3/"));
+        for foreign in [
+            "",
+            "t/",
+            "x",
+            &key("zip/e1.1"),
+            &key("zip/e1.1/"),
+            &key("zip/e1.1/0/1"),
+            &key("zip/1.1/0"),
+            &key("zip/e01.1/0"),
+            &key("zip/e1.+1/0"),
+            &key("zip/e1.1/x"),
+            &key("/e1.1/0"),
+            "t//0193a1b2-0000-7000-8000-000000000001/zip/e1.1/0",
+            "t/default/0193A1B2-0000-7000-8000-000000000001/s/e1.1/0",
+            "t/default/0193a1b2000070008000000000000001/s/e1.1/0",
+            "u/default/0193a1b2-0000-7000-8000-000000000001/s/e1.1/0",
+        ] {
+            assert_eq!(ObjectKey::parse(foreign), None, "{foreign}");
+        }
+        for (prefix, usable) in
+            [("orphans", true), ("a/b.c", true), ("t/x", false), ("a//b", false), ("", false), ("../x", false)]
+        {
+            assert_eq!(is_archive_prefix(prefix), usable, "{prefix}");
+        }
+    }
 }

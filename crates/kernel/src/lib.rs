@@ -38,6 +38,7 @@ pub mod recovery;
 pub mod relay;
 pub mod repair;
 pub mod resilience;
+pub mod retention;
 pub mod saga;
 pub mod schedule;
 pub mod scratch;

@@ -11,6 +11,7 @@ mod schedules;
 mod sealed;
 mod store;
 mod types;
+mod upkeep;
 mod workers;
 
 pub use crate::poison::{POISON_KEPT, Poison, PoisonRow};
@@ -25,6 +26,7 @@ pub use store::{
     Store, StoreError, Unread,
 };
 pub use types::{Disabled, FailureQuery, TypeRow, TypeRows};
+pub use upkeep::{AttemptRef, IntentState, Leaving, ListingOp, ListingTurn, RetireOp, Standing, Standings, Upkeep};
 pub use workers::{Gauges, Passed, TaskCount, WORKERS_READ, WorkerChange, WorkerRow, WorkerSeen, Workers};
 
 use crate::record::DbTime;
@@ -153,6 +155,34 @@ pub struct ObjectInfo {
     pub size_bytes: u64,
 }
 
+/// An object, or a half-done upload of one, in a page of a listing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Listed {
+    /// Its declared bucket.
+    pub bucket: String,
+    /// Its key.
+    pub key: String,
+    /// Bytes; 0 for a half-done upload.
+    pub size_bytes: u64,
+    /// When it was stored, or the upload began: microseconds since 1970-01-01 UTC by the object store's clock.
+    pub stored_at: i64,
+    /// The store's own name of a half-done upload; `None`: it is whole.
+    pub upload: Option<String>,
+}
+
+/// A page of a listing.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ObjectPage {
+    /// Objects in the order of their keys within a bucket, then half-done uploads. May be empty before the last page.
+    pub objects: Vec<Listed>,
+    /// So many more are not named like ours: somebody else's.
+    pub foreign: u64,
+    /// The object store's clock: microseconds since 1970-01-01 UTC.
+    pub now: i64,
+    /// Where the next page begins; `None`: this is the last one.
+    pub next: Option<String>,
+}
+
 /// Where large results live. Buckets are the declaration's names; an adapter maps them.
 #[async_trait]
 pub trait Objects: Send + Sync + Debug {
@@ -169,6 +199,33 @@ pub trait Objects: Send + Sync + Debug {
     /// Everything under a prefix, in every bucket that the settings know, half-done uploads too. For checks and
     /// sweeps: it pages inside, and it hands over one object at a time.
     fn list(&self, prefix: &str) -> BoxStream<'static, Result<ObjectInfo, ObjectError>>;
+
+    /// A page of what lies under a prefix (`t/`, or a folder of keys below it), behind a cursor that an earlier page gave,
+    /// also in another process. At most `limit` entries, and never more than 1000.
+    async fn page(&self, prefix: &str, after: Option<&str>, limit: usize) -> Result<ObjectPage, ObjectError> {
+        let _ = (prefix, after, limit);
+        Err(ObjectError::Refused("these objects cannot be listed page by page".to_owned()))
+    }
+
+    /// Deletes just these: objects and half-done uploads. One that is not there any more is success. Returns how many it
+    /// was asked to delete and knows to be gone.
+    async fn remove(&self, listed: &[Listed]) -> Result<u64, ObjectError> {
+        let _ = listed;
+        Err(ObjectError::Refused("these objects cannot be removed one by one".to_owned()))
+    }
+
+    /// Streams an object to `archive/{name}` of a bucket, where no listing of pages shows it; as durable as a put.
+    async fn put_aside(&self, bucket: &str, name: &str, body: ByteStream) -> Result<u64, ObjectError> {
+        let _ = (bucket, name, body);
+        Err(ObjectError::Refused("these objects have no archive".to_owned()))
+    }
+
+    /// Moves an object to `archive/{prefix}/{key}` of its bucket, where no listing of pages shows it. It is there before it
+    /// is gone here. A half-done upload cannot be moved.
+    async fn set_aside(&self, listed: &Listed, prefix: &str) -> Result<(), ObjectError> {
+        let _ = (listed, prefix);
+        Err(ObjectError::Refused("these objects cannot be moved".to_owned()))
+    }
 }
 
 /// What a scratch file turned out to be when it was finished.

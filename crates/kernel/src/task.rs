@@ -4,10 +4,11 @@
 use crate::builtin::Work;
 use crate::context::StepContext;
 use crate::error::{StepError, StepResult, UndoResult};
+use crate::orphans::OrphanRule;
 use crate::ports::KnownType;
 use crate::record::TaskRow;
 use counterstep_contracts::declaration::NamedPolicy;
-use counterstep_contracts::{Host, QueueName, ScheduleSpec, StepNo, TaskDecl};
+use counterstep_contracts::{Host, QueueName, Retention, ScheduleSpec, StepNo, TaskDecl};
 use futures::future::BoxFuture;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -232,6 +233,11 @@ pub struct Registry {
     /// By name.
     pub(crate) schedules: BTreeMap<String, ScheduleSpec>,
     services: BTreeSet<&'static str>,
+    /// By the type's name.
+    pub(crate) orphans: BTreeMap<String, OrphanRule>,
+    pub(crate) other_orphans: Option<OrphanRule>,
+    /// By the type's name.
+    pub(crate) retention: BTreeMap<String, Retention>,
 }
 
 /// Two declarations that cannot stand side by side.

@@ -12,6 +12,12 @@ pub fn rfc3339(time: DbTime) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{micros:06}Z")
 }
 
+/// Reads an RFC 3339 time, as microseconds since 1970-01-01 UTC; `None`: it is none.
+#[must_use]
+pub fn read_rfc3339(text: &str) -> Option<i64> {
+    text.parse::<jiff::Timestamp>().ok().map(jiff::Timestamp::as_microsecond)
+}
+
 /// Year, month and day of a day since 1970-01-01, in the Gregorian calendar. Years are taken to begin in March, so
 /// that the leap day is the last of its year, and in eras of 400 years, which all have the same length.
 fn civil(days: i64) -> (i64, i64, i64) {

@@ -1,6 +1,6 @@
 //! The reconciler's part of a command line.
 
-use crate::{ReconcilerSettings, pass, plan, serve};
+use crate::{PassPlan, ReconcilerSettings, pass, plan, plan_listing, serve};
 use counterstep_kernel::Registry;
 use counterstep_node::settings::duration;
 use counterstep_node::{Exit, SettingsArgs, open, run, shutdown_on_signals};
@@ -19,6 +19,9 @@ pub struct ReconcilerArgs {
     /// At most so many of each kind in one pass [default: 1000]
     #[arg(long, value_name = "COUNT")]
     pub limit: Option<u32>,
+    /// At most so many pages, of a thousand objects each, of a listing of the object store in one pass [default: 100]
+    #[arg(long, value_name = "COUNT")]
+    pub pages: Option<u32>,
     /// Take a task back only when its lease ran out at least so long ago, as 10s [default: 0s]
     #[arg(long, value_name = "TIME")]
     pub stale_after: Option<String>,
@@ -48,6 +51,9 @@ pub fn main(registry: Registry, settings: &SettingsArgs, args: &ReconcilerArgs) 
     if let Some(limit) = args.limit {
         reconciler.limit = limit;
     }
+    if let Some(pages) = args.pages {
+        reconciler.pages = pages;
+    }
     if let Some(age) = &args.stale_after {
         reconciler.lost.stale_after = duration("stale_after", age)?;
     }
@@ -67,7 +73,13 @@ pub fn main(registry: Registry, settings: &SettingsArgs, args: &ReconcilerArgs) 
             let shutdown = shutdown_on_signals()?;
             let engine = open(&settings, Arc::new(registry), "reconciler").await?;
             if args.dry_run {
-                print!("{}", plan(&engine, &reconciler).await.map_err(Exit::unavailable)?);
+                let planned = plan(&engine, &reconciler).await.map_err(Exit::unavailable)?;
+                let listed = plan_listing(&engine, &reconciler).await.map_err(Exit::unavailable)?;
+                // Where there is nothing else, it says so.
+                if listed.is_empty() || planned != PassPlan::default() {
+                    print!("{planned}");
+                }
+                print!("{listed}");
                 return Ok(());
             }
             if !args.once {

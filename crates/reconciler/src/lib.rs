@@ -7,12 +7,14 @@ mod report;
 
 pub use report::Report;
 
+use counterstep_contracts::Keep;
 use counterstep_kernel::disable::{TypeStep, TypeVerdict};
-use counterstep_kernel::orphans::SweepPlan;
-use counterstep_kernel::ports::{Lost, StoreError};
+use counterstep_kernel::orphans::{Found, OrphanAction, SweepPlan};
+use counterstep_kernel::ports::{Leaving, Lost, StoreError};
 use counterstep_kernel::presence::Part;
 use counterstep_kernel::recovery::Recover;
 use counterstep_kernel::repair::RepairPlan;
+use counterstep_kernel::retention::{Retire, RetirePlan};
 use counterstep_kernel::schedule::{Move, PassedOver, ScheduleStep};
 use counterstep_kernel::times::rfc3339;
 use counterstep_kernel::{CancelToken, Engine};
@@ -33,6 +35,8 @@ pub struct ReconcilerSettings {
     pub offer_after: Duration,
     /// Time between passes.
     pub every: Duration,
+    /// Pages of a listing of objects that are read in one pass; a listing that is longer goes on in the next.
+    pub pages: u32,
 }
 
 impl Default for ReconcilerSettings {
@@ -43,6 +47,7 @@ impl Default for ReconcilerSettings {
             relay_after: Duration::from_secs(2),
             offer_after: Duration::from_secs(60),
             every: Duration::from_secs(30),
+            pages: 100,
         }
     }
 }
@@ -62,8 +67,12 @@ pub struct PassPlan {
     pub forget: Vec<String>,
     /// Schedules that are due, or that the program declares anew.
     pub schedules: Vec<ScheduleStep>,
+    /// Tasks that ended long enough ago.
+    pub retire: RetirePlan,
     /// Task types that failures disable, or whose probe has ended.
     pub types: Vec<TypeStep>,
+    /// Areas that are left out because of rows that cannot be read.
+    pub failed: Vec<String>,
 }
 
 impl fmt::Display for PassPlan {
@@ -85,6 +94,15 @@ impl fmt::Display for PassPlan {
         }
         for step in &self.schedules {
             write_schedule(f, step)?;
+        }
+        for Leaving { task, .. } in &self.retire.buried {
+            writeln!(f, "delete what is left of the objects of task {task}: its rows are gone")?;
+        }
+        for Retire { task_type, status, keep, tasks } in &self.retire.retire {
+            let what = if matches!(keep, Keep::ThenArchive(_)) { "archive and delete" } else { "delete" };
+            for Leaving { task, .. } in tasks {
+                writeln!(f, "{what} task {task}: a {task_type} that {status} long enough ago")?;
+            }
         }
         for step in &self.types {
             let what = match step.verdict {
@@ -109,6 +127,9 @@ impl fmt::Display for PassPlan {
         }
         for worker in &self.forget {
             writeln!(f, "forget process {worker}: it was not seen for a day")?;
+        }
+        for area in &self.failed {
+            writeln!(f, "leave {area}")?;
         }
         if *self == Self::default() {
             writeln!(f, "nothing to do")?;
@@ -154,19 +175,72 @@ fn write_schedule(f: &mut fmt::Formatter<'_>, step: &ScheduleStep) -> fmt::Resul
 /// When the store does not answer.
 pub fn plan<'a>(engine: &'a Engine, settings: &'a ReconcilerSettings) -> BoxFuture<'a, Result<PassPlan, StoreError>> {
     Box::pin(async move {
-        Ok(PassPlan {
-            recover: engine.plan_recovery_of(settings.lost.clone(), settings.limit).await?,
-            sweep: engine.plan_sweep(settings.limit).await?,
-            schedules: engine.plan_schedules(settings.limit).await?,
-            types: engine.plan_types().await?,
-            repair: engine.plan_repair(settings.offer_after, settings.limit).await?,
-            unpublished: engine.oldest_unpublished().await?.filter(|age| *age >= settings.relay_after),
-            forget: engine.plan_forget().await?,
-        })
+        let mut failed = Vec::new();
+        let limit = settings.limit;
+        let mut of = Unreadable(&mut failed);
+        let recover = of.area("lost tasks", engine.plan_recovery_of(settings.lost.clone(), limit).await)?;
+        let sweep = of.area("intents", engine.plan_sweep(limit).await)?;
+        let schedules = of.area("schedules", engine.plan_schedules(limit).await)?;
+        let retire = of.area("retention", engine.plan_retention(limit).await)?;
+        let types = of.area("task types", engine.plan_types().await)?;
+        let repair = of.area("repair", engine.plan_repair(settings.offer_after, limit).await)?;
+        let unpublished = of.area("messages", engine.oldest_unpublished().await)?;
+        let unpublished = unpublished.filter(|age| *age >= settings.relay_after);
+        let forget = of.area("processes", engine.plan_forget().await)?;
+        Ok(PassPlan { recover, sweep, repair, unpublished, forget, schedules, retire, types, failed })
     })
 }
 
-/// Executes a plan, and relays left-over messages, whether or not any were seen while planning.
+/// Rows that cannot be read stop their own area of a pass. A store that does not answer stops all of it.
+struct Unreadable<'a>(&'a mut Vec<String>);
+
+impl Unreadable<'_> {
+    fn area<T: Default>(&mut self, what: &str, result: Result<T, StoreError>) -> Result<T, StoreError> {
+        match result {
+            Err(StoreError::Corrupt(why)) => {
+                tracing::error!(what, why, "an area of the pass is left out: a row cannot be read");
+                self.0.push(format!("{what}: a row cannot be read: {why}"));
+                Ok(T::default())
+            }
+            other => other,
+        }
+    }
+}
+
+/// What the listing of objects would do, in lines; at most as many orphans as a pass has a limit for.
+///
+/// # Errors
+/// When the store or the object store does not answer.
+pub fn plan_listing<'a>(
+    engine: &'a Engine,
+    settings: &'a ReconcilerSettings,
+) -> BoxFuture<'a, Result<String, StoreError>> {
+    Box::pin(async move {
+        let limit = usize::try_from(settings.limit).unwrap_or(usize::MAX);
+        let planned = engine.plan_listing(settings.pages, limit).await?;
+        let mut lines = String::new();
+        for Found { orphan, action, .. } in &planned.found {
+            let what = match action {
+                OrphanAction::Delete => "delete".to_owned(),
+                OrphanAction::Archive { prefix } => format!("move to archive/{prefix}"),
+                OrphanAction::Report => "report".to_owned(),
+            };
+            let half = if orphan.half { " (half-done)" } else { "" };
+            let age = Duration::from_secs(orphan.age.as_secs());
+            lines += &format!("{what} orphan {}/{}{half}: {age:?} old, {}\n", orphan.bucket, orphan.key, orphan.why);
+        }
+        if planned.foreign > 0 {
+            lines += &format!("leave {} objects that are not named like ours\n", planned.foreign);
+        }
+        if planned.more {
+            lines += "there are more objects than were looked at: raise --limit or --pages to see more\n";
+        }
+        Ok(lines)
+    })
+}
+
+/// Executes a plan, and relays left-over messages, whether or not any were seen while planning. Lists objects where that
+/// is due.
 ///
 /// # Errors
 /// When the store does not answer.
@@ -180,13 +254,20 @@ pub fn execute<'a>(
         let scheduled = engine.run_schedules(plan.schedules).await;
         let recovered = engine.recover(plan.recover).await;
         let switched = engine.run_types(plan.types).await;
-        let swept = engine.sweep(plan.sweep).await?;
-        let relayed = engine.relay(settings.relay_after, settings.limit).await?;
+        // Before anything that takes long: tasks may wait for it.
+        let mut failed = plan.failed;
+        let mut of = Unreadable(&mut failed);
+        let relayed = of.area("messages", engine.relay(settings.relay_after, settings.limit).await)?;
         let repaired = engine.repair(plan.repair, settings.offer_after).await;
-        let forgotten = engine.forget(plan.forget).await?;
-        let mut failed: Vec<String> =
-            recovered.failed.into_iter().map(|(task, why)| format!("task {task}: {why}")).collect();
+        let forgotten = of.area("processes", engine.forget(plan.forget).await)?;
+        let swept = of.area("intents", engine.sweep(plan.sweep).await)?;
+        let retired = of.area("retention", engine.retire(plan.retire).await)?;
+        let listed = of.area("objects", engine.sweep_listing(settings.pages).await)?;
+        let scratch = engine.sweep_scratch().await;
+        failed.extend(recovered.failed.into_iter().map(|(task, why)| format!("task {task}: {why}")));
         failed.extend(swept.failed.into_iter().map(|(prefix, why)| format!("prefix {prefix}: {why}")));
+        failed.extend(listed.failed);
+        failed.extend(retired.failed);
         failed.extend(scheduled.failed.into_iter().map(|(name, why)| format!("schedule {name}: {why}")));
         failed.extend(switched.failed.into_iter().map(|(name, why)| format!("task type {name}: {why}")));
         failed.extend(repaired.failed.into_iter().map(|(task, why)| match task {
@@ -207,7 +288,14 @@ pub fn execute<'a>(
             quarantined: recovered.quarantined.len(),
             relayed,
             prefixes: swept.prefixes,
-            objects: swept.objects,
+            objects: swept.objects + listed.deleted,
+            archived: swept.archived + listed.archived,
+            reported: swept.reported + listed.reported,
+            foreign: listed.foreign,
+            tasks_archived: retired.archived,
+            tasks_deleted: retired.deleted,
+            objects_deleted: retired.objects,
+            scratch,
             failed,
         })
     })

@@ -22,8 +22,22 @@ pub struct Report {
     pub forgotten: u64,
     /// Prefixes of attempts that were swept.
     pub prefixes: u64,
-    /// Orphaned objects that were deleted.
+    /// Orphaned objects that were deleted, half-done uploads among them.
     pub objects: u64,
+    /// Orphaned objects that were moved to the archive.
+    pub archived: u64,
+    /// Orphaned objects that stay because their policy says so.
+    pub reported: u64,
+    /// Objects that are not named like ours: seen by a listing and left alone.
+    pub foreign: u64,
+    /// Tasks that were written to the archive because their time was over.
+    pub tasks_archived: u64,
+    /// Tasks that were deleted because their time was over.
+    pub tasks_deleted: u64,
+    /// Objects that went with them.
+    pub objects_deleted: u64,
+    /// Tasks whose scratch on this machine was removed.
+    pub scratch: u64,
     /// Due times of schedules that fired: a task each.
     pub fired: usize,
     /// Times that a schedule passed over what was due.
@@ -56,6 +70,15 @@ impl fmt::Display for Report {
                 self.fired, self.passed_over, self.declared
             )?;
         }
+        if self.archived + self.reported > 0 {
+            write!(f, ", {} orphans archived, {} reported", self.archived, self.reported)?;
+        }
+        if self.tasks_archived + self.tasks_deleted > 0 {
+            write!(f, ", {} old tasks archived, {} deleted", self.tasks_archived, self.tasks_deleted)?;
+        }
+        if self.foreign > 0 {
+            write!(f, ", {} objects of others left alone", self.foreign)?;
+        }
         if self.disabled + self.enabled > 0 {
             write!(f, ", task types: {} disabled, {} enabled", self.disabled, self.enabled)?;
         }
@@ -87,6 +110,13 @@ impl Report {
             ("forgotten", self.forgotten),
             ("swept_prefixes", self.prefixes),
             ("deleted_objects", self.objects),
+            ("archived_objects", self.archived),
+            ("reported_objects", self.reported),
+            ("foreign_objects", self.foreign),
+            ("archived_tasks", self.tasks_archived),
+            ("deleted_tasks", self.tasks_deleted),
+            ("deleted_objects_of_tasks", self.objects_deleted),
+            ("removed_scratch", self.scratch),
             ("fired", of(self.fired)),
             ("passed_over", of(self.passed_over)),
             ("disabled", of(self.disabled)),

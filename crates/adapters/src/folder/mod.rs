@@ -3,6 +3,7 @@
 //! Must not know tasks beyond their ids, nor delete anything but what a checked prefix names.
 
 mod objects;
+mod pages;
 mod scratch;
 mod walk;
 

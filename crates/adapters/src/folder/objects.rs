@@ -1,10 +1,10 @@
 //! Objects as files: `root/{bucket}/{key}`. Must not keep a whole object, or a whole listing, in memory.
 
-use super::walk;
+use super::{pages, walk};
 use crate::keys;
 use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
-use counterstep_kernel::ports::{ByteStream, ObjectError, ObjectInfo, Objects};
+use counterstep_kernel::ports::{ByteStream, Listed, ObjectError, ObjectInfo, ObjectPage, Objects};
 use futures::stream::{self, BoxStream};
 use futures::{StreamExt, TryStreamExt};
 use object_store::local::LocalFileSystem;
@@ -57,6 +57,38 @@ impl FolderObjects {
         }
     }
 
+    /// Streams an object to a checked key.
+    async fn store(&self, bucket: &str, key: &str, body: ByteStream) -> Result<u64, ObjectError> {
+        let place =
+            StorePath::parse(format!("{bucket}/{key}")).map_err(|error| ObjectError::Refused(error.to_string()))?;
+        let mut upload = self.begin(&place).await?;
+        let stored = match send(upload.as_mut(), body).await {
+            Ok(size_bytes) => upload.complete().await.map(|_| size_bytes).map_err(unavailable),
+            Err(error) => Err(error),
+        };
+        if stored.is_err() {
+            // Dropping the upload would remove its file too, but later and on some other thread.
+            if let Err(error) = upload.abort().await {
+                tracing::debug!(%error, bucket, key, "an upload that failed was not there to abort");
+            }
+            let (root, path) = (self.root.join(bucket), self.root.join(bucket).join(key));
+            spawn_blocking(move || walk::prune(&path, &root)).await.map_err(unavailable)?;
+        }
+        stored
+    }
+
+    /// The folder of a listed object's bucket, and its file.
+    fn path_of(&self, listed: &Listed) -> Result<(PathBuf, PathBuf), ObjectError> {
+        let bucket = self.root.join(keys::bucket(&listed.bucket)?);
+        let key = keys::key(&listed.key)?;
+        let name = match &listed.upload {
+            None => key.to_owned(),
+            Some(number) if number.bytes().all(|byte| byte.is_ascii_digit()) => format!("{key}#{number}"),
+            Some(other) => return Err(ObjectError::Refused(format!("`{other}` is no half-done upload of a folder"))),
+        };
+        Ok((bucket.clone(), bucket.join(name)))
+    }
+
     /// Folders of the root that are buckets, by name.
     fn buckets(root: &Path) -> io::Result<Vec<String>> {
         let mut buckets = Vec::new();
@@ -76,21 +108,11 @@ impl FolderObjects {
 #[async_trait]
 impl Objects for FolderObjects {
     async fn put(&self, bucket: &str, key: &str, body: ByteStream) -> Result<u64, ObjectError> {
-        let place = place(bucket, key)?;
-        let mut upload = self.begin(&place).await?;
-        let stored = match send(upload.as_mut(), body).await {
-            Ok(size_bytes) => upload.complete().await.map(|_| size_bytes).map_err(unavailable),
-            Err(error) => Err(error),
-        };
-        if stored.is_err() {
-            // Dropping the upload would remove its file too, but later and on some other thread.
-            if let Err(error) = upload.abort().await {
-                tracing::debug!(%error, bucket, key, "an upload that failed was not there to abort");
-            }
-            let (root, path) = (self.root.join(bucket), self.root.join(bucket).join(key));
-            spawn_blocking(move || walk::prune(&path, &root)).await.map_err(unavailable)?;
-        }
-        stored
+        self.store(keys::bucket(bucket)?, keys::key(key)?, body).await
+    }
+
+    async fn put_aside(&self, bucket: &str, name: &str, body: ByteStream) -> Result<u64, ObjectError> {
+        self.store(keys::bucket(bucket)?, &keys::archive_name(name)?, body).await
     }
 
     async fn get(&self, bucket: &str, key: &str) -> Result<ByteStream, ObjectError> {
@@ -118,8 +140,59 @@ impl Objects for FolderObjects {
         removed.await.map_err(unavailable)?.map_err(unavailable)
     }
 
+    async fn page(&self, prefix: &str, after: Option<&str>, limit: usize) -> Result<ObjectPage, ObjectError> {
+        let (root, folder) = (self.root.clone(), keys::listable_prefix(prefix)?.to_owned());
+        let (after, limit) = (after.map(str::to_owned), limit.clamp(1, pages::MOST));
+        let read = spawn_blocking(move || {
+            let buckets = Self::buckets(&root)?;
+            pages::read(&root, &buckets, &folder, after.as_deref(), limit)
+        });
+        read.await.map_err(unavailable)?.map_err(unavailable)
+    }
+
+    async fn remove(&self, listed: &[Listed]) -> Result<u64, ObjectError> {
+        let paths = listed.iter().map(|listed| self.path_of(listed)).collect::<Result<Vec<_>, _>>()?;
+        let removed = spawn_blocking(move || -> io::Result<u64> {
+            let mut removed = 0;
+            for (bucket, path) in paths {
+                match std::fs::remove_file(&path) {
+                    Ok(()) => removed += 1,
+                    Err(error) if walk::is_gone(&error) => removed += 1,
+                    Err(error) => return Err(error),
+                }
+                walk::prune(&path, &bucket);
+            }
+            Ok(removed)
+        });
+        removed.await.map_err(unavailable)?.map_err(unavailable)
+    }
+
+    async fn set_aside(&self, listed: &Listed, prefix: &str) -> Result<(), ObjectError> {
+        if listed.upload.is_some() {
+            return Err(ObjectError::Refused(format!("`{}` is a half-done upload and cannot be moved", listed.key)));
+        }
+        let (bucket, from) = self.path_of(listed)?;
+        let to = bucket.join(keys::archive_key(prefix, &listed.key)?);
+        let moved = spawn_blocking(move || -> io::Result<()> {
+            if let Some(folder) = to.parent() {
+                std::fs::create_dir_all(folder)?;
+            }
+            // Its bytes were flushed when it was put; a rename shows it in one place or the other.
+            match std::fs::rename(&from, &to) {
+                // Somebody else was faster.
+                Err(error) if walk::is_gone(&error) && to.exists() => {}
+                moved => moved?,
+            }
+            walk::prune(&from, &bucket);
+            Ok(())
+        });
+        moved.await.map_err(unavailable)?.map_err(unavailable)
+    }
+
     fn list(&self, prefix: &str) -> BoxStream<'static, Result<ObjectInfo, ObjectError>> {
         let folder = match keys::listable_prefix(prefix) {
+            // Every key of ours lies below it; what was set aside does not.
+            Ok("") => "t".to_owned(),
             Ok(folder) => folder.to_owned(),
             Err(error) => return stream::iter([Err(error)]).boxed(),
         };

@@ -9,12 +9,14 @@ use diesel::sql_types as sql;
 use uuid::Uuid;
 
 /// What a sweep may take, its intent apart: nothing of an attempt that is open under a live lease of its own epoch.
-macro_rules! overdue {
+macro_rules! sweepable {
     () => {
         "a.sweep_after <= now() AND NOT (a.outcome IS NULL AND EXISTS (
             SELECT FROM tasks t WHERE t.id = a.task AND t.epoch = a.epoch AND t.lease_expires_at > now()))"
     };
 }
+
+pub(super) use sweepable;
 
 type Types = (sql::Uuid, sql::Integer, sql::Text, sql::Integer, sql::Text, sql::Timestamptz, sql::Timestamptz);
 
@@ -27,7 +29,7 @@ pub(super) fn overdue(limit: u32) -> Statement<'static, Types> {
         concat!(
             "SELECT task, step, direction, attempt, prefix, sweep_after, now() FROM attempts a
              WHERE a.intent IN ('open', 'condemned') AND ",
-            overdue!(),
+            sweepable!(),
             " ORDER BY sweep_after LIMIT ?"
         ),
         values![i64::from(limit)],
@@ -73,7 +75,7 @@ pub(super) fn condemn(intents: &[Intent]) -> Statement<'_, KeyTypes> {
          FROM unnest(?, ?, ?, ?) AS u (task, step, direction, attempt)
          WHERE a.task = u.task AND a.step = u.step AND a.direction = u.direction AND a.attempt = u.attempt
            AND a.intent <> 'kept' AND a.intent <> 'swept' AND ",
-        overdue!(),
+        sweepable!(),
         " RETURNING a.task, a.step, a.direction, a.attempt"
     );
     of(text, intents)

@@ -18,6 +18,7 @@ mod options;
 mod outbox;
 mod own;
 mod pool;
+mod retention;
 mod schedules;
 mod sealed;
 mod statement;
@@ -25,6 +26,7 @@ mod steps;
 mod tasks;
 mod together;
 mod types;
+mod upkeep;
 mod workers;
 
 pub use options::{OpenError, PostgresOptions};

@@ -4,6 +4,7 @@
 //! before it is written. Correctness comes from keys that no two attempts share.
 
 mod credentials;
+mod pages;
 mod places;
 mod requests;
 mod settings;
@@ -14,12 +15,14 @@ pub use settings::{Credentials, Place, S3Settings};
 use crate::keys;
 use crate::tls::install_provider;
 use async_trait::async_trait;
-use counterstep_kernel::ports::{ByteStream, ObjectError, ObjectInfo, Objects};
+use counterstep_kernel::ports::{ByteStream, Listed, ObjectError, ObjectInfo, ObjectPage, Objects};
 use futures::future::BoxFuture;
 use futures::stream::{self, BoxStream};
 use futures::{FutureExt, StreamExt, TryStreamExt};
+use object_store::path::Path;
 use object_store::{ObjectStore, ObjectStoreExt};
 use places::{Location, Places};
+use requests::OpenUpload;
 use std::io;
 use std::sync::Arc;
 
@@ -90,7 +93,66 @@ impl Objects for S3Objects {
         let places: Vec<Arc<Location>> = self.places.all().cloned().collect();
         stream::iter(places).flat_map(move |place| list_below(&place, &folder)).boxed()
     }
+
+    async fn page(&self, prefix: &str, after: Option<&str>, limit: usize) -> Result<ObjectPage, ObjectError> {
+        let folder = match keys::listable_prefix(prefix)? {
+            "" => "t",
+            folder => folder,
+        };
+        pages::read(&self.places, folder, after, limit.clamp(1, 1000)).await
+    }
+
+    async fn remove(&self, listed: &[Listed]) -> Result<u64, ObjectError> {
+        let mut objects: Vec<(&Arc<Location>, Vec<Path>)> = Vec::new();
+        let mut removed = 0;
+        for one in listed {
+            let (place, path) = self.places.locate(&one.bucket, &one.key)?;
+            match &one.upload {
+                Some(id) => {
+                    let upload = OpenUpload { key: path.to_string(), upload_id: id.clone(), initiated: None };
+                    requests::abort_upload(place, &upload).await?;
+                    removed += 1;
+                }
+                None => match objects.iter_mut().find(|(known, _)| Arc::ptr_eq(known, place)) {
+                    Some((_, paths)) => paths.push(path),
+                    None => objects.push((place, vec![path])),
+                },
+            }
+        }
+        for (place, paths) in objects {
+            removed += delete_all(place, stream::iter(paths.into_iter().map(Ok)).boxed()).await?;
+        }
+        Ok(removed)
+    }
+
+    async fn put_aside(&self, bucket: &str, name: &str, body: ByteStream) -> Result<u64, ObjectError> {
+        let (place, path) = self.places.archived(bucket, &keys::archive_name(name)?)?;
+        upload::put(place, &path, body, self.part_bytes).await
+    }
+
+    async fn set_aside(&self, listed: &Listed, prefix: &str) -> Result<(), ObjectError> {
+        if listed.upload.is_some() {
+            return Err(ObjectError::Refused(format!("`{}` is a half-done upload and cannot be moved", listed.key)));
+        }
+        let (place, from) = self.places.locate(&listed.bucket, &listed.key)?;
+        let (_, to) = self.places.archived(&listed.bucket, &keys::archive_key(prefix, &listed.key)?)?;
+        if listed.size_bytes <= LARGEST_COPY {
+            match place.store.copy(&from, &to).await {
+                // Somebody else was faster, and has it in its new place.
+                Err(object_store::Error::NotFound { .. }) if place.store.head(&to).await.is_ok() => return Ok(()),
+                copied => copied.map_err(|error| place.unavailable(error))?,
+            }
+        } else {
+            let found = place.store.get(&from).await.map_err(|error| place.unavailable(error))?;
+            let body = found.into_stream().map_err(io::Error::other).boxed();
+            upload::put(place, &to, body, self.part_bytes).await?;
+        }
+        delete_all(place, stream::iter([Ok(from)]).boxed()).await.map(drop)
+    }
 }
+
+/// The largest object that a server copies with one request.
+const LARGEST_COPY: u64 = 5 << 30;
 
 /// Objects below a folder of a place, and then its open uploads.
 fn list_below(place: &Arc<Location>, folder: &str) -> BoxStream<'static, Result<ObjectInfo, ObjectError>> {
@@ -133,17 +195,24 @@ async fn delete_below(place: &Arc<Location>, folder: &str) -> Result<u64, Object
         .try_fold(0, |aborted, was_there| async move { Ok(aborted + u64::from(was_there)) })
         .await?;
     let found = place.store.list(Some(&root)).map_ok(|found| found.location).boxed();
-    let deleted = place
+    Ok(aborted + delete_all(place, found).await?)
+}
+
+/// Deletes objects, a thousand a request where the server can. Returns how many there were.
+async fn delete_all(
+    place: &Arc<Location>,
+    paths: BoxStream<'static, object_store::Result<Path>>,
+) -> Result<u64, ObjectError> {
+    place
         .store
-        .delete_stream(found)
+        .delete_stream(paths)
         .map(|deleted| match deleted {
             // Somebody else was faster.
             Ok(_) | Err(object_store::Error::NotFound { .. }) => Ok(1),
             Err(error) => Err(place.unavailable(error)),
         })
         .try_fold(0, |sum, one| async move { Ok(sum + one) })
-        .await?;
-    Ok(aborted + deleted)
+        .await
 }
 
 /// Whether a server says that the bucket, and not only the object, is missing.

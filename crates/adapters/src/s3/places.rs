@@ -31,6 +31,11 @@ pub(super) struct Location {
 }
 
 impl Location {
+    /// Names it among the places: the declared bucket, or nothing for the base.
+    pub(super) fn name(&self) -> &str {
+        self.declared.as_deref().unwrap_or_default()
+    }
+
     /// Where a folder of keys, or a key, lies.
     pub(super) fn path(&self, key: &str) -> Result<Path, ObjectError> {
         let path = if self.place.prefix.is_empty() { key.to_owned() } else { format!("{}/{key}", self.place.prefix) };
@@ -82,7 +87,8 @@ impl Places {
 
     /// Two places that overlap would show each other's objects, and delete them.
     fn lie_apart(&self) -> Result<(), ObjectError> {
-        let roots: Vec<_> = self.all().map(|one| (&one.place, one.path("t/"))).collect();
+        let below = |folder: &'static str| self.all().map(move |one| (&one.place, one.path(folder)));
+        let roots: Vec<_> = below("t/").chain(below("archive/")).collect();
         for (n, (one, root)) in roots.iter().enumerate() {
             for (other, other_root) in &roots[n + 1..] {
                 let (Ok(root), Ok(other_root)) = (root, other_root) else { continue };
@@ -101,9 +107,17 @@ impl Places {
         self.base.iter().chain(self.mapped.values())
     }
 
+    /// Where something lies in the archive of a bucket; `name` is checked and begins with `archive/`.
+    pub(super) fn archived(&self, bucket: &str, name: &str) -> Result<(&Arc<Location>, Path), ObjectError> {
+        self.placed(keys::bucket(bucket)?, name)
+    }
+
     /// Where an object lies.
     pub(super) fn locate(&self, bucket: &str, key: &str) -> Result<(&Arc<Location>, Path), ObjectError> {
-        let (bucket, key) = (keys::bucket(bucket)?, keys::key(key)?);
+        self.placed(keys::bucket(bucket)?, keys::key(key)?)
+    }
+
+    fn placed(&self, bucket: &str, key: &str) -> Result<(&Arc<Location>, Path), ObjectError> {
         if let Some(place) = self.mapped.get(bucket) {
             return Ok((place, place.path(key)?));
         }

@@ -25,6 +25,45 @@ const MAX_ANSWER: usize = 16 << 20;
 pub(super) struct OpenUpload {
     pub(super) key: String,
     pub(super) upload_id: String,
+    /// RFC 3339.
+    #[serde(default)]
+    pub(super) initiated: Option<String>,
+}
+
+/// An object in a listing.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub(super) struct OneObject {
+    pub(super) key: String,
+    #[serde(default)]
+    pub(super) size: u64,
+    /// RFC 3339.
+    #[serde(default)]
+    pub(super) last_modified: String,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub(super) struct ObjectsPage {
+    #[serde(default)]
+    pub(super) is_truncated: bool,
+    #[serde(default)]
+    pub(super) contents: Vec<OneObject>,
+}
+
+/// An answer, and the server's clock in it.
+#[derive(Debug)]
+pub(super) struct Dated<T> {
+    pub(super) page: T,
+    /// As in HTTP; empty where the server does not say.
+    pub(super) date: String,
+}
+
+/// Open uploads, and the key and the upload that the next page begins behind.
+#[derive(Debug)]
+pub(super) struct Uploads {
+    pub(super) uploads: Vec<OpenUpload>,
+    pub(super) next: Option<(String, String)>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -63,27 +102,53 @@ struct Refusal {
 }
 
 /// Open uploads below a folder, page by page.
-// MinIO answers with those of exactly this key, so none; it drops uploads itself after a day. `deploy/README.md` tells
-// operators to have their server do the same.
 pub(super) fn open_uploads(place: Arc<Location>, folder: Path) -> BoxStream<'static, Result<OpenUpload, ObjectError>> {
-    let first = Some(vec![]);
+    let first = Some(None);
     stream::unfold((place, folder, first), |(place, folder, marker)| async move {
-        let marker: Vec<(&str, String)> = marker?;
-        let mut query = vec![("uploads", String::new()), ("prefix", format!("{folder}/"))];
-        query.extend(marker);
-        let page: UploadsPage = match ask(&place, &Path::default(), query).await {
-            Ok(page) => page,
-            Err(error) => return Some((vec![Err(error.told(&place))], (place, folder, None))),
-        };
-        let next = page.next_key_marker.filter(|_| page.is_truncated).map(|key| {
-            let mut marker = vec![("key-marker", key)];
-            marker.extend(page.next_upload_id_marker.map(|id| ("upload-id-marker", id)));
-            marker
-        });
-        Some((page.upload.into_iter().map(Ok).collect(), (place, folder, next)))
+        match uploads_page(&place, &folder, marker?, None).await {
+            Ok(Dated { page: Uploads { uploads, next }, .. }) => {
+                Some((uploads.into_iter().map(Ok).collect(), (place, folder, next.map(Some))))
+            }
+            Err(error) => Some((vec![Err(error)], (place, folder, None))),
+        }
     })
     .flat_map(stream::iter)
     .boxed()
+}
+
+/// One page of the open uploads below a folder, behind a key and an upload of it.
+// MinIO answers with those of exactly this key, so none; it drops uploads itself after a day. `deploy/README.md` tells
+// operators to have their server do the same.
+pub(super) async fn uploads_page(
+    place: &Location,
+    folder: &Path,
+    after: Option<(String, String)>,
+    limit: Option<usize>,
+) -> Result<Dated<Uploads>, ObjectError> {
+    let mut query = vec![("uploads", String::new()), ("prefix", format!("{folder}/"))];
+    query.extend(limit.map(|limit| ("max-uploads", limit.to_string())));
+    if let Some((key, upload)) = after {
+        query.push(("key-marker", key));
+        query.extend((!upload.is_empty()).then_some(("upload-id-marker", upload)));
+    }
+    let Dated { page, date } = ask(place, &Path::default(), query).await.map_err(|error| error.told(place))?;
+    let UploadsPage { is_truncated, next_key_marker, next_upload_id_marker, upload } = page;
+    let next = next_key_marker.filter(|_| is_truncated).map(|key| (key, next_upload_id_marker.unwrap_or_default()));
+    Ok(Dated { page: Uploads { uploads: upload, next }, date })
+}
+
+/// One page of the objects below a folder, behind a key. `object_store` has such a request too, but does not say what the
+/// server's clock was.
+pub(super) async fn objects_page(
+    place: &Location,
+    folder: &Path,
+    after: &str,
+    limit: usize,
+) -> Result<Dated<ObjectsPage>, ObjectError> {
+    let mut query =
+        vec![("list-type", "2".to_owned()), ("max-keys", limit.to_string()), ("prefix", format!("{folder}/"))];
+    query.extend((!after.is_empty()).then(|| ("start-after", after.to_owned())));
+    ask(place, &Path::default(), query).await.map_err(|error| error.told(place))
 }
 
 /// Bytes that an open upload has received so far; none when it is gone by now.
@@ -94,7 +159,7 @@ pub(super) async fn size_of_upload(place: &Location, upload: &OpenUpload) -> Res
         let mut query = vec![("uploadId", upload.upload_id.clone())];
         query.extend(marker.map(|number| ("part-number-marker", number)));
         let page: PartsPage = match ask(place, &path, query).await {
-            Ok(page) => page,
+            Ok(answer) => answer.page,
             Err(Failed::Refused { status: 404, .. }) => return Ok(0),
             Err(error) => return Err(error.told(place)),
         };
@@ -125,7 +190,7 @@ pub(super) async fn check(place: &Arc<Location>) -> Result<(), ObjectError> {
     #[derive(Deserialize)]
     struct Page {}
     let query = vec![("list-type", "2".to_owned()), ("max-keys", "1".to_owned())];
-    let Page {} = ask(place, &Path::default(), query).await.map_err(|error| error.told(place))?;
+    let Dated { page: Page {}, .. } = ask(place, &Path::default(), query).await.map_err(|error| error.told(place))?;
     Ok(())
 }
 
@@ -165,7 +230,7 @@ async fn ask<T: DeserializeOwned>(
     place: &Location,
     path: &Path,
     query: Vec<(&'static str, String)>,
-) -> Result<T, Failed> {
+) -> Result<Dated<T>, Failed> {
     let options = SignedUrlOptions::new().with_query(query);
     let begun = tokio::time::Instant::now();
     let mut tried = 0;
@@ -173,9 +238,10 @@ async fn ask<T: DeserializeOwned>(
         let once = tokio::time::timeout(place.request_timeout, ask_once(place, path, &options));
         let late = || Failed::Unanswered(format!("no answer within {:?}", place.request_timeout));
         let failed = match once.await.unwrap_or_else(|_| Err(late())) {
-            Ok(body) => {
+            Ok((body, date)) => {
                 let text = String::from_utf8_lossy(&body);
                 return quick_xml::de::from_str(&text)
+                    .map(|page| Dated { page, date })
                     .map_err(|error| Failed::Unanswered(format!("its answer cannot be read: {error}")));
             }
             Err(failed) => failed,
@@ -189,7 +255,7 @@ async fn ask<T: DeserializeOwned>(
     }
 }
 
-async fn ask_once(place: &Location, path: &Path, options: &SignedUrlOptions) -> Result<Vec<u8>, Failed> {
+async fn ask_once(place: &Location, path: &Path, options: &SignedUrlOptions) -> Result<(Vec<u8>, String), Failed> {
     let unanswered = |error: &dyn std::fmt::Display| Failed::Unanswered(error.to_string());
     let url = place.store.signed_url_opts(Method::GET, path, SIGNED_FOR, options).await;
     let url = url.map_err(|error| unanswered(&error))?;
@@ -197,6 +263,7 @@ async fn ask_once(place: &Location, path: &Path, options: &SignedUrlOptions) -> 
     *request.uri_mut() = url.as_str().parse().map_err(|_| Failed::Unanswered("its URL is none".to_owned()))?;
     let answer = place.http.execute(request).await.map_err(|error| unanswered(&error))?;
     let status = answer.status();
+    let date = answer.headers().get("date").and_then(|date| date.to_str().ok()).unwrap_or_default().to_owned();
     let mut chunks = answer.into_body().bytes_stream();
     let mut body = Vec::new();
     while let Some(chunk) = chunks.next().await {
@@ -206,7 +273,7 @@ async fn ask_once(place: &Location, path: &Path, options: &SignedUrlOptions) -> 
         }
     }
     if status.is_success() {
-        return Ok(body);
+        return Ok((body, date));
     }
     let why = match quick_xml::de::from_str::<Refusal>(&String::from_utf8_lossy(&body)) {
         Ok(Refusal { code, message }) => format!("{code}: {}", message.unwrap_or_default()),

@@ -178,7 +178,7 @@ impl OverdueLine {
 }
 
 /// What a sweep may take at `?1`: nothing of an attempt that is open under a live lease of its own epoch.
-macro_rules! overdue {
+macro_rules! sweepable {
     () => {
         "intent IN ('open', 'condemned') AND sweep_after <= ?1 AND NOT (outcome IS NULL AND EXISTS (
              SELECT 1 FROM tasks WHERE tasks.id = attempts.task AND tasks.epoch = attempts.epoch
@@ -186,11 +186,13 @@ macro_rules! overdue {
     };
 }
 
+pub(super) use sweepable;
+
 /// The oldest that a sweep may take.
 pub(super) fn overdue(connection: &mut SqliteConnection, now: i64, limit: u32) -> QueryResult<Vec<Intent>> {
     let lines: Vec<OverdueLine> = diesel::sql_query(concat!(
         "SELECT task, step, direction, attempt, prefix, sweep_after FROM attempts INDEXED BY attempts_to_sweep WHERE ",
-        overdue!(),
+        sweepable!(),
         " ORDER BY sweep_after LIMIT ?2"
     ))
     .bind::<BigInt, _>(now)
@@ -213,7 +215,7 @@ pub(super) fn condemn(connection: &mut SqliteConnection, key: Key, now: i64) -> 
     let condemned = diesel::sql_query(concat!(
         "UPDATE attempts SET intent = 'condemned'
          WHERE task = ?2 AND step = ?3 AND direction = ?4 AND attempt = ?5 AND ",
-        overdue!()
+        sweepable!()
     ))
     .bind::<BigInt, _>(now)
     .bind::<Text, _>(task)

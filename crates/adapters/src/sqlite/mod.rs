@@ -16,6 +16,7 @@ mod outbox;
 mod own;
 mod poison;
 pub(crate) mod pool;
+mod retention;
 mod schedules;
 mod schema;
 mod sealed;
@@ -23,6 +24,7 @@ mod steps;
 mod tasks;
 mod types;
 mod unanswered;
+mod upkeep;
 mod workers;
 
 pub use pool::{Database, OpenError, SqliteOptions};

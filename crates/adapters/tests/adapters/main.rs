@@ -44,6 +44,7 @@ macro_rules! store_cases {
     ($open:path) => {
         crate::row_cases!($open);
         crate::own_table_cases!($open);
+        crate::burial_cases!($open);
     };
 }
 pub(crate) use store_cases;
@@ -64,6 +65,19 @@ macro_rules! own_table_cases {
     };
 }
 pub(crate) use own_table_cases;
+
+/// The cases of tasks that are deleted, which whoever opens the store must be allowed to do.
+macro_rules! burial_cases {
+    ($open:path) => {
+        crate::conformance! { $open;
+            burials:
+                tasks_that_ended_are_found_by_type_state_and_age,
+                a_buried_task_leaves_a_tombstone_and_no_row,
+                a_task_is_not_buried_before_others_were_told_of_its_end;
+        }
+    };
+}
+pub(crate) use burial_cases;
 
 /// The cases of the store's own tables.
 macro_rules! row_cases {
@@ -123,6 +137,11 @@ macro_rules! row_cases {
                 schedules_page_by_name_within_their_tenant,
                 a_due_time_and_its_task_are_written_together_or_not_at_all,
                 of_fifty_racing_firings_one_happens;
+            upkeep:
+                rows_say_what_becomes_of_the_objects_of_an_attempt,
+                a_listing_is_one_callers_until_it_is_due_again,
+                a_listing_whose_holder_died_goes_on_where_it_was,
+                of_fifty_racing_callers_one_gets_the_listing;
             types:
                 a_type_comes_back_as_it_was_written,
                 a_type_changes_only_from_the_revision_that_was_read,
@@ -185,7 +204,12 @@ macro_rules! object_cases {
                 deleting_nothing_is_success,
                 a_half_done_upload_is_listed_and_deleted,
                 keys_and_buckets_that_could_lead_elsewhere_are_refused,
-                puts_beside_deletes_lose_nothing;
+                puts_beside_deletes_lose_nothing,
+                pages_show_everything_once_and_in_order,
+                a_page_shows_half_done_uploads_as_such,
+                only_what_was_listed_is_removed,
+                an_object_that_is_set_aside_is_in_no_page,
+                what_is_put_aside_is_in_no_page_and_whole_or_not_at_all;
         }
     };
 }

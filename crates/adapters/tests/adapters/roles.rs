@@ -12,12 +12,17 @@ const ROLES: &str = include_str!("../../../../deploy/postgres/roles.sql");
 
 /// A migrated database with its roles, the ports of a service on it, and the service's URL.
 async fn as_a_service() -> (embedded::Fixture, Ports, String) {
+    with_the_role("counterstep_service").await
+}
+
+/// The same with another role.
+async fn with_the_role(role: &str) -> (embedded::Fixture, Ports, String) {
     let (server, owner) = (shared_postgres(), shared_postgres().database());
     PostgresStore::migrate(&owner, &postgres::options()).await.expect("a schema");
     // As after each migration: once more does no harm.
     server.run_sql(&owner, ROLES).unwrap();
     server.run_sql(&owner, ROLES).unwrap();
-    let service = owner.replacen("postgres@", "counterstep_service@", 1);
+    let service = owner.replacen("postgres@", &format!("{role}@"), 1);
     let store = PostgresStore::open(&service, postgres::options()).await.expect("a store");
     let embedded = embedded::fixture().await;
     let ports = Ports { store: Arc::new(store), ..embedded.ports.clone() };
@@ -38,6 +43,24 @@ async fn service() -> Service {
 // Everything that a store is for can be done with the rights of a service.
 crate::row_cases!(crate::roles::service);
 
+async fn reconciler() -> Service {
+    let (embedded, ports, _) = with_the_role("counterstep_reconciler").await;
+    Service { ports, _embedded: embedded }
+}
+
+// And tasks are deleted with those of a reconciler.
+crate::burial_cases!(crate::roles::reconciler);
+
+#[tokio::test]
+async fn a_reconciler_may_delete_tasks_and_rewrite_none() {
+    let (_folder, ports, url) = with_the_role("counterstep_reconciler").await;
+    suite_of_commits::a_record_comes_back_as_it_was_written(&ports).await;
+    for statement in ["UPDATE audit SET task = task", "TRUNCATE audit", "DROP TABLE audit", "DELETE FROM poison"] {
+        let error = shared_postgres().run_sql(&url, statement).expect_err(statement);
+        assert!(error.contains("permission denied") || error.contains("must be"), "{statement}: {error}");
+    }
+}
+
 #[tokio::test]
 async fn a_service_can_neither_rewrite_the_audit_nor_change_the_schema() {
     let (_folder, ports, service) = as_a_service().await;
@@ -47,6 +70,7 @@ async fn a_service_can_neither_rewrite_the_audit_nor_change_the_schema() {
     for statement in [
         "UPDATE audit SET task = task",
         "DELETE FROM audit",
+        "DELETE FROM tasks",
         "TRUNCATE audit",
         "TRUNCATE tasks",
         "ALTER TABLE audit DISABLE TRIGGER ALL",

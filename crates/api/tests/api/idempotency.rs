@@ -3,6 +3,8 @@
 use crate::reply::Reply;
 use crate::site::{Site, eventually, file_head, text_part};
 use counterstep_contracts::http::Accepted;
+use counterstep_contracts::{Keep, Retention, TaskStatus};
+use std::time::Duration;
 
 const NOTE: &str = "/api/tasks/write-note";
 
@@ -28,6 +30,26 @@ async fn a_repetition_gets_the_first_answer_and_says_so() {
     assert_eq!(again.header("idempotency-replayed"), Some("true"));
     assert_eq!(again.header("location"), Some(&*format!("/api/tasks/{}", first.task_id)));
     assert_eq!(site.tasks().await, 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_task_that_retention_has_deleted_is_not_found_and_its_key_is_new() {
+    let site = Site::with(|_, engine| {
+        let at_once = Retention { completed: Some(Keep::ThenDelete(Duration::ZERO)), ..Retention::default() };
+        engine.retention.types.insert("*".to_owned(), at_once);
+    })
+    .await;
+    site.run_worker();
+    let first: Accepted = post(&site, "k", r#"{"text":"a"}"#).await.json(202);
+    site.until(first.task_id, TaskStatus::Completed).await;
+    let planned = site.engine.plan_retention(10).await.unwrap();
+    assert_eq!(site.engine.retire(planned).await.unwrap().deleted, 1);
+    for path in ["", "/audit", "/plan", "/why"] {
+        site.get(&format!("/api/tasks/{}{path}", first.task_id)).await.problem(404, "no-such-task");
+    }
+    assert_eq!(site.tasks().await, 0);
+    let again: Accepted = post(&site, "k", r#"{"text":"other"}"#).await.json(202);
+    assert_ne!(again.task_id, first.task_id);
 }
 
 #[tokio::test(flavor = "multi_thread")]

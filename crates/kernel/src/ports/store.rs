@@ -4,6 +4,7 @@ use super::finding::{Due, DueTask, InFlight, TaskLine, TaskQuery};
 use super::schedules::{ScheduleChange, ScheduleQuery, Schedules};
 use super::sealed::{AuditHead, SealedEntry, SealedPage};
 use super::types::{FailureQuery, TypeRow, TypeRows};
+use super::upkeep::Upkeep;
 use super::workers::{Gauges, WorkerChange, Workers};
 use crate::poison::PoisonRow;
 use crate::record::{DbTime, History, TaskRecord};
@@ -184,9 +185,9 @@ pub struct Unread {
     pub held: String,
 }
 
-/// The durable truth. Twenty-two methods, each atomic.
+/// The durable truth. Twenty-two methods, each atomic; what only sweeps ask is [`Upkeep`].
 #[async_trait]
-pub trait Store: Send + Sync + Debug {
+pub trait Store: Upkeep + Send + Sync + Debug {
     /// A task with its steps; `None`: there is none.
     async fn load(&self, task: TaskId) -> Result<Option<TaskRecord>, StoreError>;
 

@@ -213,7 +213,7 @@ fn inputs_of(record: &TaskRecord) -> Inputs {
 }
 
 /// Limit of an attempt, and the time after which its objects are orphans: no writer can be alive then.
-fn limits(engine: &Engine, task_type: &TaskType, at: usize, direction: Direction) -> (Duration, Duration) {
+pub(crate) fn limits(engine: &Engine, task_type: &TaskType, at: usize, direction: Direction) -> (Duration, Duration) {
     let step = &task_type.decl.steps[at];
     let declared = engine.settings.policies.attempt_timeout(step, direction);
     let limit = declared.unwrap_or(engine.settings.step_timeout);

@@ -30,6 +30,8 @@ pub use servers::install_provider;
 pub fn open<'a>(settings: &'a Settings, registry: Arc<Registry>, role: &'a str) -> BoxFuture<'a, Result<Engine, Exit>> {
     Box::pin(async move {
         let policies = in_effect(&registry, settings.overrides.clone())?;
+        settings.engine.orphans.check(&registry).map_err(Exit::config)?;
+        settings.engine.retention.check(&registry).map_err(Exit::config)?;
         let engine = EngineSettings { policies: Arc::new(policies), ..settings.engine.clone() };
         crate::install_provider();
         let (store, queue, signals) = truth(settings, &registry, role).await?;

@@ -9,9 +9,13 @@ pub use services::Service;
 
 use crate::exit::Exit;
 use counterstep_contracts::retry::parse_duration;
-use counterstep_contracts::{AutoDisableOverride, BreakerOverride, Overrides, RetryOverride};
+use counterstep_contracts::{
+    AutoDisableOverride, BreakerOverride, OrphanOverride, Overrides, Retention, RetryOverride,
+};
 use counterstep_kernel::faults::{Fault, FaultKind};
+use counterstep_kernel::orphans::OrphanSettings;
 use counterstep_kernel::policies::Policies;
+use counterstep_kernel::retention::RetentionSettings;
 use counterstep_kernel::{EngineSettings, Registry};
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -128,6 +132,12 @@ struct File {
     auto_disable: BTreeMap<String, AutoDisableOverride>,
     #[serde(default)]
     services: BTreeMap<String, Service>,
+    #[serde(default)]
+    orphans: BTreeMap<String, OrphanOverride>,
+    orphans_without_task: Option<String>,
+    #[serde(default)]
+    retention: BTreeMap<String, Retention>,
+    archive_bucket: Option<String>,
 }
 
 /// Variables that are read; another one with our prefix is a mistake that would otherwise go unnoticed.
@@ -274,6 +284,19 @@ impl SettingsArgs {
                 lost_after: time("lost_after", &self.lost_after, file.lost_after, defaults.lost_after)?,
                 events,
                 machine: machine(),
+                orphans: OrphanSettings {
+                    types: file.orphans,
+                    without_task: time(
+                        "orphans_without_task",
+                        &None,
+                        file.orphans_without_task,
+                        defaults.orphans.without_task,
+                    )?,
+                },
+                retention: RetentionSettings {
+                    types: file.retention,
+                    bucket: file.archive_bucket.unwrap_or(defaults.retention.bucket),
+                },
                 faults: self.plant_fault.clone(),
                 ..defaults
             },
@@ -450,6 +473,8 @@ mod tests {
             ("[breakers.x]\nopen_for = \"0s\"", "no duration above 0"),
             ("[services.bank]\nuri = \"http://localhost\"", "expected one of `url`"),
             ("[services.bank]\n", "missing field `url`"),
+            ("[orphans.Zip]\nevery = \"often\"", "no duration above 0"),
+            ("[retention.Zip]\ncompleted = \"burn\"", "expected \"keep\""),
         ] {
             let error = toml::from_str::<File>(wrong).unwrap_err().to_string();
             assert!(error.contains(said), "{wrong}: {error}");

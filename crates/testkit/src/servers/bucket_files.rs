@@ -50,44 +50,60 @@ impl BucketFiles {
     }
 }
 
-/// Objects below `prefix` as key, size and last change, sorted by key.
-fn objects(bucket: &Path, prefix: &str) -> io::Result<Vec<(String, u64, Timestamp)>> {
+/// Objects below `prefix` and behind `after` as key, size and last change, sorted by key: the first so many. Folders that
+/// lie wholly before `after` are not opened, so that a page costs no more the further it is from the beginning.
+fn objects(bucket: &Path, prefix: &str, after: &str, most: usize) -> io::Result<Vec<(String, u64, Timestamp)>> {
     let mut found = Vec::new();
-    let folder = prefix.rsplit_once('/').map_or("", |(folder, _)| folder);
-    let mut open = vec![bucket.join(folder)];
-    while let Some(folder) = open.pop() {
-        let entries = match std::fs::read_dir(&folder) {
-            Ok(entries) => entries,
+    let folder = prefix.rsplit_once('/').map_or(String::new(), |(folder, _)| format!("{folder}/"));
+    walk(bucket, &folder, &|key| key.starts_with(prefix), after, most, &mut found)?;
+    Ok(found)
+}
+
+type Entry = (String, u64, Timestamp);
+
+fn walk(
+    bucket: &Path,
+    folder: &str,
+    wanted: &dyn Fn(&str) -> bool,
+    after: &str,
+    most: usize,
+    found: &mut Vec<Entry>,
+) -> io::Result<()> {
+    let mut names = Vec::new();
+    let entries = match std::fs::read_dir(bucket.join(folder)) {
+        Ok(entries) => entries,
+        Err(error) if is_gone(&error) => return Ok(()),
+        Err(error) => return Err(error),
+    };
+    for entry in entries {
+        let entry = entry?;
+        let slash = match entry.file_type() {
+            Ok(kind) if kind.is_dir() => "/",
+            Ok(_) => "",
             Err(error) if is_gone(&error) => continue,
             Err(error) => return Err(error),
         };
-        for entry in entries {
-            let entry = entry?;
-            let look = || -> io::Result<Option<(u64, Timestamp)>> {
-                if entry.file_type()?.is_dir() {
-                    return Ok(None);
-                }
-                let file = entry.metadata()?;
-                Ok(Some((file.len(), file.modified()?.into())))
-            };
-            let (size, changed) = match look() {
-                Ok(Some(file)) => file,
-                Ok(None) => {
-                    open.push(entry.path());
-                    continue;
-                }
-                Err(error) if is_gone(&error) => continue,
+        let Some(name) = entry.file_name().to_str().map(|name| format!("{folder}{name}{slash}")) else { continue };
+        if name.as_str() > after || (!slash.is_empty() && after.starts_with(&name)) {
+            names.push(name);
+        }
+    }
+    names.sort_unstable();
+    for name in names {
+        if found.len() >= most {
+            return Ok(());
+        }
+        if name.ends_with('/') {
+            walk(bucket, &name, wanted, after, most, found)?;
+        } else if wanted(&name) {
+            match std::fs::metadata(bucket.join(&name)).and_then(|file| Ok((file.len(), file.modified()?))) {
+                Ok((size, changed)) => found.push((name, size, changed.into())),
+                Err(error) if is_gone(&error) => {}
                 Err(error) => return Err(error),
-            };
-            if let Some(key) = entry.path().strip_prefix(bucket).ok().and_then(Path::to_str)
-                && key.starts_with(prefix)
-            {
-                found.push((key.to_owned(), size, changed));
             }
         }
     }
-    found.sort_by(|a, b| a.0.cmp(&b.0));
-    Ok(found)
+    Ok(())
 }
 
 fn is_gone(error: &io::Error) -> bool {
@@ -162,10 +178,10 @@ impl BucketFiles {
     // Reading a small folder blocks this runtime's thread for less than handing it over would take.
     fn list(&self, input: ListObjectsV2Input) -> S3Result<ListObjectsV2Output> {
         let bucket = self.bucket(&input.bucket)?;
-        let mut found = objects(&bucket, input.prefix.as_deref().unwrap_or("")).map_err(broken)?;
-        let after = input.continuation_token.as_deref().max(input.start_after.as_deref());
-        found.retain(|(key, ..)| after.is_none_or(|after| key.as_str() > after));
+        let after = input.continuation_token.as_deref().max(input.start_after.as_deref()).unwrap_or("");
         let most = input.max_keys.unwrap_or(PAGE).clamp(0, PAGE);
+        let prefix = input.prefix.as_deref().unwrap_or("");
+        let mut found = objects(&bucket, prefix, after, most as usize + 1).map_err(broken)?;
         let more = found.len() > most as usize;
         found.truncate(most as usize);
         Ok(ListObjectsV2Output {
@@ -229,6 +245,12 @@ impl BucketFiles {
             ..Default::default()
         })
     }
+}
+
+/// The file that `s3s-fs` keeps of an open upload.
+pub(super) fn upload_file(bucket: &str, key: &str, id: &str) -> String {
+    let (bucket, key) = (base64_url(bucket.as_bytes()), base64_url(key.as_bytes()));
+    format!(".bucket-{bucket}.object-{key}.upload-{id}.metadata.json")
 }
 
 const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";

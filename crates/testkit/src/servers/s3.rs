@@ -1,6 +1,6 @@
 //! An S3 server in this process, over real HTTP and with checked signatures. Buckets are folders.
 
-use super::bucket_files::BucketFiles;
+use super::bucket_files::{BucketFiles, upload_file};
 use super::place::Folder;
 use super::process::lock;
 use hyper_util::rt::{TokioExecutor, TokioIo};
@@ -24,6 +24,7 @@ const SECRET_KEY: &str = "not-a-secret";
 pub struct S3 {
     port: u16,
     outage: Arc<Outage>,
+    begun: AtomicU64,
     running: Option<(oneshot::Sender<()>, JoinHandle<()>)>,
     folder: Folder,
 }
@@ -60,7 +61,7 @@ impl S3 {
             runtime.shutdown_timeout(Duration::from_secs(5));
         };
         let thread = std::thread::Builder::new().name("s3 server".to_owned()).spawn(serve).expect("a thread");
-        let server = Self { port, outage, running: Some((stop, thread)), folder };
+        let server = Self { port, outage, begun: AtomicU64::new(0), running: Some((stop, thread)), folder };
         buckets.iter().for_each(|bucket| server.make_bucket(bucket));
         server
     }
@@ -101,6 +102,21 @@ impl S3 {
     #[must_use]
     pub fn refused(&self) -> u64 {
         self.outage.refused.load(Ordering::Relaxed)
+    }
+
+    /// Leaves a multipart upload open, as a client does that dies before its first part. Returns the server's file of it:
+    /// its time is when the upload began.
+    ///
+    /// # Panics
+    /// When it cannot be written.
+    #[must_use]
+    pub fn begin_upload(&self, bucket: &str, key: &str) -> std::path::PathBuf {
+        let id = format!("00000000-0000-4000-8000-{:012x}", self.begun.fetch_add(1, Ordering::Relaxed));
+        let info = self.folder().join(format!(".upload-{id}.json"));
+        std::fs::write(info, format!("\"{ACCESS_KEY}\"")).expect("a file of the server's");
+        let file = self.folder().join(upload_file(bucket, key, &id));
+        std::fs::write(&file, "{}").expect("a file of the server's");
+        file
     }
 
     /// Where the buckets lie: one folder each, its objects as files below. Files beside them are the server's own.

@@ -3,9 +3,12 @@
 use super::{database, number, open, options, raw};
 use crate::suite::changes::*;
 use counterstep_adapters::postgres::{PostgresOptions, PostgresStore};
-use counterstep_contracts::{Attempt, AuditSeq, Direction, Epoch, Outcome, StepNo};
-use counterstep_kernel::ports::{Due, IntentOp, Lost, OutboxOp, Store, TaskQuery, Unanswered, WorkerChange};
-use counterstep_kernel::record::{StepRow, TaskRecord};
+use counterstep_contracts::{Attempt, AuditSeq, Direction, Epoch, Outcome, StepNo, TaskStatus};
+use counterstep_kernel::ports::{
+    AttemptRef, Due, IntentOp, Leaving, ListingOp, Lost, OutboxOp, RetireOp, Store, TaskQuery, Unanswered, Upkeep,
+    WorkerChange,
+};
+use counterstep_kernel::record::{StepRow, TaskRecord, TaskRow};
 use counterstep_kernel::transition::{AttemptWrite, Transition};
 use counterstep_testkit::servers::Postgres;
 use futures::future::join_all;
@@ -146,6 +149,18 @@ async fn no_statement_reads_a_whole_table() {
     store.outbox(OutboxOp::Mark(taken.iter().map(|row| row.id).collect())).await.unwrap();
     let overdue = store.intents(IntentOp::Overdue { limit: 9 }).await.unwrap();
     store.intents(IntentOp::Condemn(overdue)).await.unwrap();
+    let object = AttemptRef { task: record.task.id, prefix: "t/x/".to_owned() };
+    store.standing(&[object]).await.unwrap();
+    let (every, by) = (MINUTE, "one".to_owned());
+    store.listing(&ListingOp::Claim { every, by: by.clone(), hold: MINUTE }).await.unwrap();
+    store.listing(&ListingOp::Keep { every, by, cursor: None, hold: MINUTE }).await.unwrap();
+    let (task_type, status) = ("Zip".to_owned(), TaskStatus::Completed);
+    store.retire(&RetireOp::Ended { task_type, status, before: MINUTE, limit: 9 }).await.unwrap();
+    let ended = submitted(&*store, TaskRow { status, ..row(new_task()) }).await.task;
+    let leaving = Leaving { task: ended.id, tenant: ended.tenant, rev: ended.rev };
+    assert_eq!(store.retire(&RetireOp::Bury(vec![leaving])).await.unwrap().len(), 1);
+    store.retire(&RetireOp::Buried { limit: 9 }).await.unwrap();
+    store.retire(&RetireOp::Forget(vec![ended.id])).await.unwrap();
     drop(store);
     alone(&raw).await;
     let whole = "SELECT relname || ': ' || seq_scan FROM pg_stat_user_tables

@@ -2,6 +2,7 @@
 
 pub(crate) mod attempts;
 pub(crate) mod breakers;
+pub(crate) mod burials;
 pub(crate) mod chain;
 pub(crate) mod changes;
 pub(crate) mod commits;
@@ -16,6 +17,7 @@ pub(crate) mod schedules;
 pub(crate) mod scratch;
 pub(crate) mod together;
 pub(crate) mod types;
+pub(crate) mod upkeep;
 pub(crate) mod workers;
 
 use std::future::Future;

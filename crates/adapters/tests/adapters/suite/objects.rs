@@ -2,7 +2,7 @@
 
 use super::eventually;
 use bytes::Bytes;
-use counterstep_kernel::ports::{ByteStream, ObjectError, ObjectInfo, Objects, Ports};
+use counterstep_kernel::ports::{ByteStream, Listed, ObjectError, ObjectInfo, Objects, Ports};
 use futures::{StreamExt, TryStreamExt, stream};
 use std::io;
 use std::time::Duration;
@@ -189,4 +189,136 @@ pub(crate) async fn puts_beside_deletes_lose_nothing(ports: &Ports) {
     tokio::time::timeout(Duration::from_secs(60), rounds).await.expect("sixty rounds");
     assert!(!deletes.is_finished(), "a put or a delete failed");
     deletes.abort();
+}
+
+/// All pages of this many entries.
+async fn pages(objects: &dyn Objects, prefix: &str, limit: usize) -> Vec<Listed> {
+    let (mut all, mut after) = (Vec::new(), None::<String>);
+    loop {
+        let page = objects.page(prefix, after.as_deref(), limit).await.unwrap();
+        assert!(page.objects.len() <= limit, "a page of {}", page.objects.len());
+        for listed in &page.objects {
+            // Their clocks are those of this machine.
+            assert!((0..60_000_000).contains(&(page.now + 1_000_000 - listed.stored_at)), "{listed:?} {}", page.now);
+        }
+        all.extend(page.objects);
+        match page.next {
+            Some(next) => assert_ne!(Some(&next), after.replace(next.clone()).as_ref(), "it does not come further"),
+            None => return all,
+        }
+    }
+}
+
+pub(crate) async fn pages_show_everything_once_and_in_order(ports: &Ports) {
+    let objects = &*ports.objects;
+    let mut expected = Vec::new();
+    for bucket in ["incoming", "other.files", "processed"] {
+        for key in
+            ["one/s/e1.1/0", "one/s/e1.1/1", "one/s/e1.10/0", "one/s/e1.2/0", "one/s.undo/e1.1/0", "two/s/e1.1/0"]
+        {
+            let key = format!("t/default/{key}");
+            put(objects, bucket, &key, "xy").await;
+            expected.push((bucket.to_owned(), key));
+        }
+    }
+    expected.sort();
+    for limit in [1, 2, 5, 1000] {
+        let found = pages(objects, "t/", limit).await;
+        assert!(found.iter().all(|listed| listed.size_bytes == 2 && listed.upload.is_none()));
+        for bucket in ["incoming", "other.files", "processed"] {
+            let keys: Vec<_> = found.iter().filter(|listed| listed.bucket == bucket).map(|one| &one.key).collect();
+            assert!(keys.is_sorted(), "{keys:?}");
+        }
+        let mut found: Vec<_> = found.into_iter().map(|listed| (listed.bucket, listed.key)).collect();
+        found.sort();
+        assert_eq!(found, expected, "pages of {limit}");
+    }
+    assert_eq!(pages(objects, "t/default/one/s/", 2).await.len(), 4 * 3);
+    assert_eq!(pages(objects, "t/default/none/", 2).await, []);
+    // What is deleted between two pages does not keep the rest from being shown.
+    let first = objects.page("t/", None, 2).await.unwrap();
+    objects.delete_prefix("t/default/one/s/").await.unwrap();
+    let mut rest = 0;
+    let mut after = first.next;
+    while let Some(cursor) = after {
+        let page = objects.page("t/", Some(&cursor), 1000).await.unwrap();
+        rest += page.objects.iter().filter(|listed| listed.key.starts_with("t/default/two/")).count();
+        after = page.next;
+    }
+    assert_eq!(rest, 3);
+    for prefix in ["../", "t/default", "archive/"] {
+        let refused = objects.page(prefix, None, 10).await;
+        assert!(matches!(refused, Err(ObjectError::Refused(_))), "{prefix} {refused:?}");
+    }
+}
+
+pub(crate) async fn a_page_shows_half_done_uploads_as_such(ports: &Ports) {
+    let objects = ports.objects.clone();
+    let begun = stream::iter((0..12).map(|n| Ok(Bytes::from(vec![n; 1 << 20])))).chain(stream::pending()).boxed();
+    let hanging = tokio::spawn(async move { objects.put("files", KEY, begun).await });
+    let objects = &*ports.objects;
+    put(objects, "files", "t/default/0193/zip/e1.1/1", "whole").await;
+    let half = eventually("a half-done upload in a page", || async {
+        pages(objects, "t/", 10).await.into_iter().find(|listed| listed.upload.is_some())
+    });
+    let half = half.await;
+    assert_eq!((half.bucket.as_str(), half.key.as_str()), ("files", KEY));
+    let moved = objects.set_aside(&half, "orphans").await;
+    assert!(matches!(moved, Err(ObjectError::Refused(_))), "{moved:?}");
+    assert_eq!(objects.remove(&[half]).await.unwrap(), 1);
+    let left: Vec<_> = pages(objects, "t/", 10).await.into_iter().map(|listed| listed.key).collect();
+    assert_eq!(left, ["t/default/0193/zip/e1.1/1"]);
+    hanging.abort();
+    assert!(hanging.await.unwrap_err().is_cancelled());
+}
+
+pub(crate) async fn only_what_was_listed_is_removed(ports: &Ports) {
+    let objects = &*ports.objects;
+    for n in 0..5 {
+        put(objects, "files", &format!("t/default/0193/zip/e1.1/{n}"), "x").await;
+        put(objects, "processed", &format!("t/default/0193/zip/e1.1/{n}"), "x").await;
+    }
+    let listed = pages(objects, "t/", 1000).await;
+    let (go, stay): (Vec<_>, Vec<_>) = listed.into_iter().partition(|one| one.key.ends_with(['1', '3']));
+    assert_eq!(objects.remove(&go).await.unwrap(), 4);
+    assert_eq!(pages(objects, "t/", 1000).await, stay);
+    // What is gone is gone: success.
+    objects.remove(&go).await.unwrap();
+    objects.remove(&[]).await.unwrap();
+    let elsewhere = Listed { key: "t/../x".to_owned(), ..go[0].clone() };
+    assert!(matches!(objects.remove(&[elsewhere]).await, Err(ObjectError::Refused(_))));
+}
+
+pub(crate) async fn an_object_that_is_set_aside_is_in_no_page(ports: &Ports) {
+    let objects = &*ports.objects;
+    for bucket in ["incoming", "processed"] {
+        put(objects, bucket, "t/default/0193/zip/e1.1/0", "precious").await;
+    }
+    let listed = pages(objects, "t/", 10).await;
+    objects.set_aside(&listed[0], "orphans/late").await.unwrap();
+    assert_eq!(pages(objects, "t/", 10).await, listed[1..]);
+    assert_eq!(list(objects, "").await.len(), 1);
+    let gone = get(objects, &listed[0].bucket, &listed[0].key).await;
+    assert!(matches!(gone, Err(ObjectError::NotFound(_))), "{gone:?}");
+    // A sweep that died behind it tries once more.
+    objects.set_aside(&listed[0], "orphans/late").await.unwrap();
+    for prefix in ["", "t", "t/x", "../x", "a//b", "a b"] {
+        let refused = objects.set_aside(&listed[1], prefix).await;
+        assert!(matches!(refused, Err(ObjectError::Refused(_))), "{prefix} {refused:?}");
+    }
+    assert_eq!(objects.delete_prefix("t/default/0193/").await.unwrap(), 1);
+}
+
+pub(crate) async fn what_is_put_aside_is_in_no_page_and_whole_or_not_at_all(ports: &Ports) {
+    let objects = &*ports.objects;
+    assert_eq!(objects.put_aside("kept.apart", "tasks/Zip/2026-11-25/1.jsonl", text("{}")).await.unwrap(), 2);
+    assert_eq!(pages(objects, "t/", 10).await, []);
+    assert_eq!(list(objects, "").await, []);
+    let broken = stream::iter([Ok(Bytes::from_static(b"half")), Err(io::Error::other("the row is gone"))]);
+    let error = objects.put_aside("kept.apart", "tasks/Zip/2026-11-25/2.jsonl", broken.boxed()).await;
+    assert!(matches!(&error, Err(ObjectError::Source(_))), "{error:?}");
+    for (bucket, name) in [("kept.apart", "../x"), ("kept.apart", "t/x"), ("kept.apart", ""), ("..", "x")] {
+        let refused = objects.put_aside(bucket, name, text("x")).await;
+        assert!(matches!(refused, Err(ObjectError::Refused(_))), "{bucket} {name} {refused:?}");
+    }
 }

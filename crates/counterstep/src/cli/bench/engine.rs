@@ -7,10 +7,10 @@ use async_trait::async_trait;
 use counterstep_contracts::{Epoch, QueueName, TaskId, Tenant, WorkerMessage};
 use counterstep_kernel::client::{Receipt, Submission};
 use counterstep_kernel::ports::{
-    AuditHead, CommitError, Committed, Delivery, DeliveryTag, Due, DueTask, FailureQuery, Gauges, Heartbeat,
-    IdempotencyRow, InFlight, Intent, IntentOp, OutboxOp, OutboxRow, Queue, QueueError, Salvaged, ScheduleChange,
-    ScheduleQuery, Schedules, SealedEntry, SealedPage, Settle, Store, StoreError, TaskLine, TaskQuery, TypeRow,
-    TypeRows, WorkerChange, Workers,
+    AttemptRef, AuditHead, CommitError, Committed, Delivery, DeliveryTag, Due, DueTask, FailureQuery, Gauges,
+    Heartbeat, IdempotencyRow, InFlight, Intent, IntentOp, Leaving, ListingOp, ListingTurn, OutboxOp, OutboxRow, Queue,
+    QueueError, RetireOp, Salvaged, ScheduleChange, ScheduleQuery, Schedules, SealedEntry, SealedPage, Settle,
+    Standings, Store, StoreError, TaskLine, TaskQuery, TypeRow, TypeRows, Upkeep, WorkerChange, Workers,
 };
 use counterstep_kernel::record::{History, TaskRecord};
 use counterstep_kernel::transition::{Guard, Transition};
@@ -174,6 +174,21 @@ impl Store for Counted {
 
     async fn change_schedule(&self, change: &ScheduleChange) -> Result<bool, StoreError> {
         self.count().change_schedule(change).await
+    }
+}
+
+#[async_trait]
+impl Upkeep for Counted {
+    async fn standing(&self, attempts: &[AttemptRef]) -> Result<Standings, StoreError> {
+        self.count().standing(attempts).await
+    }
+
+    async fn listing(&self, op: &ListingOp) -> Result<Option<ListingTurn>, StoreError> {
+        self.count().listing(op).await
+    }
+
+    async fn retire(&self, op: &RetireOp) -> Result<Vec<Leaving>, StoreError> {
+        self.count().retire(op).await
     }
 }
 

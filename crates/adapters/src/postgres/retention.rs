@@ -1,0 +1,76 @@
+//! Deleting tasks that have ended: all their rows in one statement, and a tombstone that stays for their objects. The one
+//! place that deletes a task or an audit entry.
+
+use super::LONGEST_LOOK_BACK;
+use super::fault::{Fault, name};
+use super::statement::{Statement, interval, values};
+use counterstep_contracts::{Rev, TaskId, TaskStatus, Tenant};
+use counterstep_kernel::ports::Leaving;
+use diesel::sql_types as sql;
+use std::time::Duration;
+use uuid::Uuid;
+
+type Types = (sql::Uuid, sql::Text, sql::BigInt);
+
+/// A task, whose it is, and its revision.
+pub(super) type Read = (Uuid, String, i64);
+
+pub(super) fn decode((task, tenant, rev): Read) -> Leaving {
+    Leaving { task: TaskId(task), tenant: Tenant(tenant), rev: Rev(rev) }
+}
+
+/// The tasks of a type and state that ended first, and so long ago.
+pub(super) fn ended(
+    task_type: &str,
+    status: TaskStatus,
+    before: Duration,
+    limit: u32,
+) -> Result<Statement<'_, Types>, Fault> {
+    Ok(Statement::of(
+        "SELECT id, tenant, rev FROM tasks
+         WHERE finished_at IS NOT NULL AND task_type = ? AND status = ? AND finished_at <= now() - ?
+         ORDER BY finished_at LIMIT ?",
+        values![
+            name("tasks.task_type", task_type)?,
+            status.as_str(),
+            interval(before.min(LONGEST_LOOK_BACK)),
+            i64::from(limit)
+        ],
+    ))
+}
+
+/// Deletes all rows of those that have ended, are at these revisions, and of which others have been told all; gives them.
+// In one order, so that two of these over the same rows wait for each other and do not lock each other out.
+pub(super) fn bury(tasks: &[Leaving]) -> Statement<'static, Types> {
+    let mut sorted: Vec<(Uuid, i64)> = tasks.iter().map(|task| (task.task.0, task.rev.0)).collect();
+    sorted.sort_unstable();
+    let (ids, revs): (Vec<Uuid>, Vec<i64>) = sorted.into_iter().unzip();
+    Statement::of(
+        "WITH asked AS MATERIALIZED (
+           SELECT k.id FROM unnest(?, ?) AS u (task, rev) JOIN tasks k ON k.id = u.task AND k.rev = u.rev
+           WHERE k.status IN ('completed', 'failed', 'cancelled', 'resolved')
+             AND NOT EXISTS (SELECT FROM outbox o WHERE o.task = k.id AND o.kind = 'events' AND o.published_at IS NULL)
+           ORDER BY k.id FOR UPDATE OF k),
+         gone AS (DELETE FROM tasks USING asked WHERE tasks.id = asked.id RETURNING tasks.id, tasks.tenant, tasks.rev),
+         gone_steps AS (DELETE FROM steps USING gone WHERE steps.task = gone.id),
+         gone_attempts AS (DELETE FROM attempts USING gone WHERE attempts.task = gone.id),
+         gone_audit AS (DELETE FROM audit USING gone WHERE audit.task = gone.id),
+         gone_outbox AS (DELETE FROM outbox USING gone WHERE outbox.task = gone.id),
+         gone_keys AS (DELETE FROM idempotency USING gone WHERE idempotency.task = gone.id),
+         graves AS (INSERT INTO tombstones (task, tenant, at) SELECT id, tenant, now() FROM gone)
+         SELECT id, tenant, rev FROM gone",
+        values![ids, revs],
+    )
+}
+
+/// The oldest tombstones.
+pub(super) fn buried(limit: u32) -> Statement<'static, Types> {
+    Statement::of("SELECT task, tenant, 0::bigint FROM tombstones ORDER BY at, task LIMIT ?", values![i64::from(limit)])
+}
+
+/// Removes tombstones.
+pub(super) fn forget(tasks: &[TaskId]) -> Statement<'static, Types> {
+    let mut ids: Vec<Uuid> = tasks.iter().map(|task| task.0).collect();
+    ids.sort_unstable();
+    Statement::of("DELETE FROM tombstones WHERE task = ANY(?) RETURNING task, tenant, 0::bigint", values![ids])
+}

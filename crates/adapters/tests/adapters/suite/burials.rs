@@ -1,0 +1,102 @@
+//! Tasks that have ended, and how they leave the database. Not for a role that may not delete.
+
+use super::changes::*;
+use super::upkeep::states;
+use counterstep_contracts::{AuditSeq, Epoch, Outcome, Rev, TaskStatus};
+use counterstep_kernel::ports::{AttemptRef, CommitError, Leaving, OutboxOp, Ports, RetireOp, Store};
+use counterstep_kernel::record::{History, TaskRecord};
+use counterstep_kernel::transition::{IdempotencyWrite, LeaseChange, Time};
+use std::time::Duration;
+
+/// A task that has ended in this state, with a row of each kind.
+async fn ended(store: &dyn Store, status: TaskStatus, key: &str) -> TaskRecord {
+    let record = claimed(store, MINUTE).await;
+    let mut change = after(&record);
+    let write = write_of(&mut change);
+    write.row.status = status;
+    write.row.audit_seq = AuditSeq(2);
+    write.lease = LeaseChange::Release;
+    write.finished = Time::In(Duration::ZERO);
+    change.audit = vec![audit(&write.row, "ended")];
+    change.attempts = vec![start(1, Epoch(1), Duration::ZERO), end(1, Outcome::Succeeded, true)];
+    let answer = serde_json::json!({"task": key});
+    let (tenant, key, fingerprint) = (record.task.tenant.clone(), key.to_owned(), "f".to_owned());
+    change.idempotency = Some(IdempotencyWrite::Finish { tenant, key, fingerprint, answer, expires_in: MINUTE });
+    commit(store, leased(&record), &change).await.unwrap();
+    load(store, record.task.id).await
+}
+
+fn leaving(record: &TaskRecord) -> Leaving {
+    Leaving { task: record.task.id, tenant: record.task.tenant.clone(), rev: record.task.rev }
+}
+
+async fn find_ended(store: &dyn Store, task_type: &str, status: TaskStatus, before: Duration) -> Vec<Leaving> {
+    let op = RetireOp::Ended { task_type: task_type.to_owned(), status, before, limit: 10 };
+    store.retire(&op).await.unwrap()
+}
+
+pub(crate) async fn tasks_that_ended_are_found_by_type_state_and_age(ports: &Ports) {
+    let store = &*ports.store;
+    let first = ended(store, TaskStatus::Completed, "one").await;
+    // The clock of a database may have milliseconds only.
+    tokio::time::sleep(Duration::from_millis(5)).await;
+    let second = ended(store, TaskStatus::Completed, "two").await;
+    let failed = ended(store, TaskStatus::Failed, "three").await;
+    claimed(store, MINUTE).await;
+    let (all, completed) = (Duration::ZERO, TaskStatus::Completed);
+    assert_eq!(find_ended(store, "Zip", completed, all).await, [leaving(&first), leaving(&second)]);
+    assert_eq!(find_ended(store, "Zip", TaskStatus::Failed, all).await, [leaving(&failed)]);
+    assert_eq!(find_ended(store, "Zip", TaskStatus::Running, all).await, []);
+    assert_eq!(find_ended(store, "Other", completed, all).await, []);
+    assert_eq!(find_ended(store, "Zip", completed, MINUTE).await, []);
+    assert_eq!(find_ended(store, "Zip", completed, Duration::MAX).await, []);
+    let op = RetireOp::Ended { task_type: "Zip".to_owned(), status: completed, before: all, limit: 1 };
+    assert_eq!(store.retire(&op).await.unwrap(), [leaving(&first)]);
+}
+
+pub(crate) async fn a_buried_task_leaves_a_tombstone_and_no_row(ports: &Ports) {
+    let store = &*ports.store;
+    let (one, other) =
+        (ended(store, TaskStatus::Completed, "one").await, ended(store, TaskStatus::Completed, "two").await);
+    let running = claimed(store, MINUTE).await;
+    let stale = Leaving { rev: Rev(other.task.rev.0 - 1), ..leaving(&other) };
+    let asked = vec![leaving(&one), stale, leaving(&running), Leaving { task: new_task(), ..leaving(&one) }];
+    assert_eq!(store.retire(&RetireOp::Bury(asked.clone())).await.unwrap(), [leaving(&one)]);
+    let (id, tenant) = (one.task.id, &one.task.tenant);
+    assert_eq!(store.load(id).await.unwrap(), None);
+    assert_eq!(store.history(id).await.unwrap(), History::default());
+    assert_eq!(store.idempotency(tenant, "one").await.unwrap(), None, "its key is new again");
+    // The others are whole.
+    assert_eq!(load(store, other.task.id).await.task, other.task);
+    assert_eq!(load(store, running.task.id).await.task, running.task);
+    assert!(store.idempotency(tenant, "two").await.unwrap().is_some());
+    assert_eq!(store.history(other.task.id).await.unwrap().audit.len(), 2);
+    // Whoever decides on it still is told that it is gone.
+    let late = commit(store, free(&one), &after(&one)).await;
+    assert!(matches!(late, Err(CommitError::Stale | CommitError::Fenced { .. })), "{late:?}");
+    // Its objects are nobody's to sweep before the tombstone is gone.
+    let object = AttemptRef { task: id, prefix: "t/default/x/zip/e1.1/".to_owned() };
+    assert_eq!(states(store, std::slice::from_ref(&object)).await, [(None, "live")]);
+    let graves = store.retire(&RetireOp::Buried { limit: 10 }).await.unwrap();
+    assert_eq!(graves, [Leaving { rev: Rev(0), ..leaving(&one) }]);
+    assert_eq!(store.retire(&RetireOp::Bury(asked)).await.unwrap(), [], "it is buried once");
+    store.retire(&RetireOp::Forget(vec![id])).await.unwrap();
+    assert_eq!(store.retire(&RetireOp::Buried { limit: 10 }).await.unwrap(), []);
+    assert_eq!(states(store, &[object]).await, [(None, "missing")]);
+}
+
+pub(crate) async fn a_task_is_not_buried_before_others_were_told_of_its_end(ports: &Ports) {
+    let store = &*ports.store;
+    let record = claimed(store, MINUTE).await;
+    let mut change = after(&record);
+    let write = write_of(&mut change);
+    write.row.status = TaskStatus::Completed;
+    write.lease = LeaseChange::Release;
+    write.finished = Time::In(Duration::ZERO);
+    change.events = vec![event(record.task.id, 2)];
+    commit(store, leased(&record), &change).await.unwrap();
+    let record = load(store, record.task.id).await;
+    assert_eq!(store.retire(&RetireOp::Bury(vec![leaving(&record)])).await.unwrap(), []);
+    store.outbox(OutboxOp::MarkChanges(vec![change.change_id])).await.unwrap();
+    assert_eq!(store.retire(&RetireOp::Bury(vec![leaving(&record)])).await.unwrap(), [leaving(&record)]);
+}

@@ -1,0 +1,315 @@
+//! Orphans that no row names: what a writer stored that had stood still until its attempt was swept, and what is left of
+//! tasks without rows. Found by listing all objects, page by page, from a cursor in the store; never more than a page is
+//! in memory. What a page leads to is a plan, a value, and so is what is done with it.
+
+use super::policy::{Orphan, OrphanAction, Why, decided};
+use super::rules::Rules;
+use crate::engine::Engine;
+use crate::keys::ObjectKey;
+use crate::ports::{AttemptRef, Intent, IntentOp, IntentState, Listed, ListingOp, ObjectPage, Standings, StoreError};
+use crate::record::DbTime;
+use counterstep_contracts::TaskId;
+use futures::future::BoxFuture;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+/// Entries of a page: what an S3 server gives at most.
+const PAGE: usize = 1000;
+/// A reconciler that has not come further for so long has died.
+const HOLD: Duration = Duration::from_secs(120);
+/// Where our keys begin.
+const ROOT: &str = "t/";
+
+/// An orphan, and what is to become of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Found {
+    /// What it is.
+    pub orphan: Orphan,
+    /// What the policy says.
+    pub action: OrphanAction,
+    /// Its attempt's intent, which is to be condemned before anything is done.
+    pub condemn: Option<Intent>,
+    /// As the listing has shown it.
+    pub listed: Listed,
+}
+
+/// What a page leads to.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PagePlan {
+    /// Orphans past their grace.
+    pub found: Vec<Found>,
+    /// Objects that rows keep, or may still keep.
+    pub kept: u64,
+    /// Orphans within their grace.
+    pub young: u64,
+    /// Of these, those whose task this database does not know.
+    pub strange: u64,
+    /// Objects of types that another listing is for.
+    pub others: u64,
+    /// Not named like ours: never touched.
+    pub foreign: u64,
+}
+
+/// What listings have come to in one pass.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Listings {
+    /// Listings that came to their end.
+    pub finished: u32,
+    /// Pages that were read.
+    pub pages: u32,
+    /// Orphans that were deleted, half-done uploads among them.
+    pub deleted: u64,
+    /// Orphans that were moved to the archive.
+    pub archived: u64,
+    /// Orphans that stay because their policy says so.
+    pub reported: u64,
+    /// Orphans within their grace.
+    pub young: u64,
+    /// Of these, objects of tasks that this database does not know.
+    pub strange: u64,
+    /// Objects that are not named like ours.
+    pub foreign: u64,
+    /// What did not work; the next listing comes by again.
+    pub failed: Vec<String>,
+}
+
+/// What a listing would do, as far as it was looked at.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ListingPlan {
+    /// Orphans past their grace, the first of each place.
+    pub found: Vec<Found>,
+    /// Objects that are not named like ours.
+    pub foreign: u64,
+    /// There is more that was not looked at.
+    pub more: bool,
+}
+
+/// The objects of a page by attempt, and those that are none of ours.
+struct Read<'a> {
+    ours: Vec<(&'a Listed, ObjectKey)>,
+    foreign: u64,
+}
+
+fn read(page: &ObjectPage) -> Read<'_> {
+    let ours: Vec<_> =
+        page.objects.iter().filter_map(|listed| Some((listed, ObjectKey::parse(&listed.key)?))).collect();
+    let strangers = u64::try_from(page.objects.len() - ours.len()).unwrap_or(u64::MAX);
+    Read { foreign: page.foreign + strangers, ours }
+}
+
+/// The attempts that a page shows, each once.
+fn attempts(read: &Read<'_>) -> Vec<AttemptRef> {
+    let all = read.ours.iter().map(|(_, key)| AttemptRef { task: key.task, prefix: key.prefix.clone() });
+    all.collect::<BTreeSet<_>>().into_iter().collect()
+}
+
+/// Judges a page. `every`: the interval of the listing; `None`: of all of them.
+fn plan(page: &ObjectPage, asked: &[AttemptRef], said: &Standings, rules: &Rules, every: Option<Duration>) -> PagePlan {
+    let standing: BTreeMap<&str, _> = asked.iter().map(|one| one.prefix.as_str()).zip(&said.of).collect();
+    let read = read(page);
+    let mut plan = PagePlan { foreign: read.foreign, ..PagePlan::default() };
+    for (listed, key) in read.ours {
+        let Some(standing) = standing.get(key.prefix.as_str()) else { continue };
+        let rule = rules.for_type(standing.task_type.as_deref());
+        let (why, condemn) = match (&standing.intent, &standing.task_type) {
+            (IntentState::Kept | IntentState::Live, _) => {
+                plan.kept += 1;
+                continue;
+            }
+            (IntentState::Overdue(intent), _) => (Why::Unkept, Some(intent.clone())),
+            (IntentState::Swept, _) => (Why::Late, None),
+            (IntentState::Missing, Some(_)) => (Why::NoAttempt, None),
+            (IntentState::Missing, None) => (Why::NoTask, None),
+        };
+        if every.is_some_and(|every| every != rule.every) {
+            plan.others += 1;
+            continue;
+        }
+        let age = age(listed, page.now, said.now);
+        let grace = if why == Why::NoTask { rules.without_task() } else { rule.grace };
+        if age < grace {
+            plan.young += 1;
+            plan.strange += u64::from(why == Why::NoTask);
+            continue;
+        }
+        let orphan = Orphan {
+            task_type: standing.task_type.clone(),
+            tenant: key.tenant,
+            task: key.task,
+            step: key.step,
+            attempt: key.attempt,
+            bucket: listed.bucket.clone(),
+            key: listed.key.clone(),
+            size_bytes: listed.size_bytes,
+            age,
+            half: listed.upload.is_some(),
+            why,
+        };
+        let action = decided(rule.policy.as_ref(), &orphan);
+        plan.found.push(Found { orphan, action, condemn, listed: listed.clone() });
+    }
+    plan
+}
+
+/// How long ago an object was stored, at least. The object store has a clock of its own, and it may be wrong: by that
+/// clock against itself, and by that clock against the database's. The shorter one counts, so that a clock that runs
+/// ahead or behind, on either side, makes an orphan wait and never makes it older.
+fn age(listed: &Listed, store_now: i64, now: DbTime) -> Duration {
+    let since = |clock: i64| u64::try_from(clock.saturating_sub(listed.stored_at)).unwrap_or(0);
+    Duration::from_micros(since(store_now).min(since(now.0)))
+}
+
+impl Engine {
+    /// What listings would do, from the beginning on: at most `limit` orphans, of at most `pages` pages. Changes nothing,
+    /// and takes nobody's turn.
+    ///
+    /// # Errors
+    /// When the store does not answer, or in words what the object store says.
+    pub fn plan_listing(&self, pages: u32, limit: usize) -> BoxFuture<'_, Result<ListingPlan, StoreError>> {
+        Box::pin(async move {
+            let rules = Rules::of(self);
+            let (mut planned, mut cursor) = (ListingPlan::default(), None::<String>);
+            for _ in 0..pages {
+                let page = self.ports.objects.page(ROOT, cursor.as_deref(), PAGE).await;
+                let page = page.map_err(|error| StoreError::Unavailable(error.to_string()))?;
+                let of_page = self.plan_page(&page, &rules, None).await?;
+                planned.foreign += of_page.foreign;
+                planned.found.extend(of_page.found);
+                cursor = page.next;
+                if cursor.is_none() || planned.found.len() > limit {
+                    break;
+                }
+            }
+            planned.more = cursor.is_some() || planned.found.len() > limit;
+            planned.found.truncate(limit);
+            Ok(planned)
+        })
+    }
+
+    async fn plan_page(
+        &self,
+        page: &ObjectPage,
+        rules: &Rules,
+        every: Option<Duration>,
+    ) -> Result<PagePlan, StoreError> {
+        let asked = attempts(&read(page));
+        let said = match asked.is_empty() {
+            true => Standings { now: DbTime(0), of: Vec::new() },
+            false => self.ports.store.standing(&asked).await?,
+        };
+        Ok(plan(page, &asked, &said, rules, every))
+    }
+
+    /// Lists all objects where a listing is due, or goes on with one that was begun, and does with orphans what their
+    /// policies say; at most `pages` pages in this call. Of several reconcilers one does it.
+    ///
+    /// # Errors
+    /// When the store does not answer. What the object store refuses stands in the result.
+    pub fn sweep_listing(&self, pages: u32) -> BoxFuture<'_, Result<Listings, StoreError>> {
+        Box::pin(async move {
+            let rules = Rules::of(self);
+            let mut done = Listings::default();
+            for every in rules.intervals() {
+                if done.pages < pages {
+                    self.list_once(every, &rules, pages, &mut done).await?;
+                }
+            }
+            if done.strange > 0 {
+                tracing::warn!(
+                    objects = done.strange,
+                    after = ?rules.without_task(),
+                    "objects of tasks that this database does not know; they are orphans after that time. If they belong \
+                     to another database, give it a bucket or a prefix of its own now"
+                );
+            }
+            Ok(done)
+        })
+    }
+
+    async fn list_once(
+        &self,
+        every: Duration,
+        rules: &Rules,
+        pages: u32,
+        done: &mut Listings,
+    ) -> Result<(), StoreError> {
+        let by = self.id.to_string();
+        let claim = ListingOp::Claim { every, by: by.clone(), hold: HOLD };
+        let Some(turn) = self.ports.store.listing(&claim).await? else { return Ok(()) };
+        let mut cursor = turn.cursor;
+        loop {
+            let page = match self.ports.objects.page(ROOT, cursor.as_deref(), PAGE).await {
+                Ok(page) => page,
+                Err(error) => {
+                    done.failed.push(format!("listing objects: {error}"));
+                    let keep =
+                        ListingOp::Keep { every, by, cursor: Some(cursor.unwrap_or_default()), hold: Duration::ZERO };
+                    self.ports.store.listing(&keep).await?;
+                    return Ok(());
+                }
+            };
+            done.pages += 1;
+            let plan = self.plan_page(&page, rules, Some(every)).await?;
+            done.young += plan.young;
+            done.strange += plan.strange;
+            done.foreign += plan.foreign;
+            self.act(plan.found, done).await?;
+            cursor = page.next;
+            // Noted after the work and not before: a page that was broken off is read again.
+            let last = cursor.is_none() || done.pages >= pages;
+            let hold = if last { Duration::ZERO } else { HOLD };
+            let keep = ListingOp::Keep { every, by: by.clone(), cursor: cursor.clone(), hold };
+            let still_ours = self.ports.store.listing(&keep).await?.is_some();
+            done.finished += u32::from(cursor.is_none());
+            if last || !still_ours {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Does with orphans what was planned.
+    pub(super) async fn act(&self, found: Vec<Found>, done: &mut Listings) -> Result<(), StoreError> {
+        let mut condemn: Vec<Intent> = found.iter().filter_map(|found| found.condemn.clone()).collect();
+        condemn.sort_by_key(|intent| (intent.task, intent.prefix.clone()));
+        condemn.dedup();
+        let condemned: BTreeSet<(TaskId, String)> = match condemn.is_empty() {
+            true => BTreeSet::new(),
+            // Only what this returns is ours: an attempt may have succeeded since the plan was made.
+            false => {
+                let condemned = self.ports.store.intents(IntentOp::Condemn(condemn)).await?;
+                condemned.into_iter().map(|intent| (intent.task, intent.prefix)).collect()
+            }
+        };
+        let ours = |found: &Found| {
+            found.condemn.as_ref().is_none_or(|intent| condemned.contains(&(intent.task, intent.prefix.clone())))
+        };
+        let mut delete = Vec::new();
+        for Found { orphan, action, listed, .. } in found.into_iter().filter(ours) {
+            let Orphan { task, key, why, age, .. } = &orphan;
+            match action {
+                OrphanAction::Report => {
+                    tracing::warn!(%task, key, bucket = orphan.bucket, ?age, %why, "an orphan, and it stays");
+                    done.reported += 1;
+                }
+                OrphanAction::Delete => {
+                    tracing::info!(%task, key, bucket = orphan.bucket, ?age, %why, "an orphan is deleted");
+                    delete.push(listed);
+                }
+                OrphanAction::Archive { prefix } => match self.ports.objects.set_aside(&listed, &prefix).await {
+                    Ok(()) => {
+                        tracing::info!(%task, key, bucket = orphan.bucket, ?age, %why, prefix, "an orphan is set aside");
+                        done.archived += 1;
+                    }
+                    Err(error) => done.failed.push(format!("object {key}: {error}")),
+                },
+            }
+        }
+        if !delete.is_empty() {
+            match self.ports.objects.remove(&delete).await {
+                Ok(deleted) => done.deleted += deleted,
+                Err(error) => done.failed.push(format!("{} orphans: {error}", delete.len())),
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,126 @@
+//! Which policy, interval and grace holds for which type: what the program declares, changed as the settings say. Must
+//! not let a grace fall below what the type's own attempts may take.
+
+use super::policy::{OrphanPolicy, OrphanRule};
+use crate::client::begins_with_uploads;
+use crate::engine::Engine;
+use crate::task::{Registry, TaskType};
+use crate::turn::limits;
+use counterstep_contracts::Direction;
+use counterstep_contracts::overrides::OrphanOverride;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// In the settings: all that have no entry of their own.
+pub const OTHERS: &str = "*";
+
+/// What the settings say of orphans.
+#[derive(Debug, Clone)]
+pub struct OrphanSettings {
+    /// By the declared name of a type, or [`OTHERS`].
+    pub types: BTreeMap<String, OrphanOverride>,
+    /// An object whose task has no row is left alone for so long. Longer than any grace: a bucket that two databases share
+    /// by mistake, or a database that was restored from yesterday, looks just like this, and a person should see the
+    /// reports before anything goes.
+    pub without_task: Duration,
+}
+
+impl Default for OrphanSettings {
+    fn default() -> Self {
+        Self { types: BTreeMap::new(), without_task: Duration::from_secs(7 * 24 * 3600) }
+    }
+}
+
+impl OrphanSettings {
+    /// Whether every entry names a type of the registry.
+    ///
+    /// # Errors
+    /// Which does not, and what there is.
+    pub fn check(&self, registry: &Registry) -> Result<(), String> {
+        let known: BTreeSet<&str> = registry.iter().map(|known| known.decl.name).collect();
+        match self.types.keys().find(|name| *name != OTHERS && !known.contains(name.as_str())) {
+            None => Ok(()),
+            Some(name) => Err(format!(
+                "setting `orphans.{name}`: no such task type: known are {}, and \"*\" for all others",
+                known.into_iter().collect::<Vec<_>>().join(", ")
+            )),
+        }
+    }
+}
+
+/// What holds for one type.
+#[derive(Clone)]
+pub(super) struct InForce {
+    pub(super) policy: Arc<dyn OrphanPolicy>,
+    pub(super) every: Duration,
+    pub(super) grace: Duration,
+}
+
+/// What holds for all types.
+pub(super) struct Rules {
+    types: BTreeMap<String, InForce>,
+    others: InForce,
+    without_task: Duration,
+}
+
+impl Rules {
+    pub(super) fn of(engine: &Engine) -> Self {
+        let (registry, settings) = (&engine.registry, &engine.settings.orphans);
+        let mut needed: BTreeMap<&str, Duration> = BTreeMap::new();
+        for task_type in registry.iter() {
+            let longest = needed.entry(task_type.decl.name).or_default();
+            *longest = needs(engine, task_type).max(*longest);
+        }
+        // A type that this program does not know may be any of those that it does, or have the defaults.
+        let engines = engine.settings.step_timeout + engine.settings.cancel_grace + engine.settings.lease;
+        let largest = needed.values().copied().fold(engines.max(engine.settings.upload_timeout * 2), Duration::max);
+        let in_force = |rule: Option<&OrphanRule>, name: &str, needed: Duration| {
+            let rule = rule.or(registry.other_orphans.as_ref()).cloned().unwrap_or_default();
+            let set = settings.types.get(name).or_else(|| settings.types.get(OTHERS));
+            let (every, grace) = set.map_or((None, None), |set| (set.every, set.grace));
+            InForce {
+                policy: rule.policy,
+                every: every.unwrap_or(rule.every),
+                grace: grace.unwrap_or(rule.grace).max(needed),
+            }
+        };
+        Self {
+            types: needed
+                .into_iter()
+                .map(|(name, needed)| (name.to_owned(), in_force(registry.orphans.get(name), name, needed)))
+                .collect(),
+            others: in_force(None, OTHERS, largest),
+            without_task: settings.without_task.max(largest),
+        }
+    }
+
+    /// What holds for a type; `None`: the object's task has no row.
+    pub(super) fn for_type(&self, task_type: Option<&str>) -> &InForce {
+        task_type.and_then(|name| self.types.get(name)).unwrap_or(&self.others)
+    }
+
+    /// For how long an object without a task is left alone.
+    pub(super) const fn without_task(&self) -> Duration {
+        self.without_task
+    }
+
+    /// The intervals at which listings begin.
+    pub(super) fn intervals(&self) -> BTreeSet<Duration> {
+        self.types.values().map(|rule| rule.every).chain([self.others.every]).collect()
+    }
+
+    /// Whether whatever an intent's sweep finds is deleted: then nothing need be listed.
+    pub(super) fn always_deletes(registry: &Registry, task_type: Option<&str>) -> bool {
+        task_type.and_then(|name| registry.orphans.get(name)).or(registry.other_orphans.as_ref()).is_none()
+    }
+}
+
+/// How long an attempt of this type may take until nobody can be writing for it any more: the longest step, the grace of
+/// its cancellation, and the lease.
+fn needs(engine: &Engine, task_type: &TaskType) -> Duration {
+    let steps = (0..task_type.decl.steps.len())
+        .flat_map(|at| [Direction::Forward, Direction::Undo].map(|way| limits(engine, task_type, at, way).1));
+    let uploads = if begins_with_uploads(task_type) { engine.settings.upload_timeout * 2 } else { Duration::ZERO };
+    steps.fold(uploads, Duration::max)
+}

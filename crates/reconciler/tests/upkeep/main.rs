@@ -1,0 +1,6 @@
+//! What a reconciler clears away: orphans, and tasks whose time is over.
+
+mod orphans;
+mod place;
+mod retention;
+mod thousands;

@@ -1,0 +1,194 @@
+//! Orphans as reconcilers find and treat them: by rows and by listing, each kind and each policy.
+
+use crate::place::{self, Kind, Place, Row, at_each_pass, one_pass, types};
+use counterstep_contracts::TaskStatus;
+use counterstep_contracts::overrides::OrphanOverride;
+use counterstep_kernel::EngineSettings;
+use counterstep_kernel::orphans::{Orphan, OrphanAction, OrphanRule, Why};
+use counterstep_reconciler::{ReconcilerSettings, Report, pass, plan_listing};
+use counterstep_tasks::CreateZipFromFiles;
+use std::time::Duration;
+
+#[tokio::test]
+async fn an_output_is_never_touched_in_whatever_state_its_task_is() {
+    let place = Place::new(types(), at_each_pass).await;
+    let mut outputs = Vec::new();
+    for status in TaskStatus::ALL {
+        let task = place.task(*status, &[Row::of(1, Kind::Kept)]).await;
+        outputs.push(place.old(task, 1, "0"));
+    }
+    assert_eq!(one_pass(&place).await, Report::default());
+    assert_eq!(place.missing(&outputs), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn what_crashed_attempts_left_goes_and_what_may_still_be_written_stays() {
+    let place = Place::new(types(), at_each_pass).await;
+    let rows =
+        [Row::of(1, Kind::Overdue), Row::of(2, Kind::Overdue), Row::of(3, Kind::Overdue), Row::of(4, Kind::Live)];
+    let task = place.task(TaskStatus::Running, &rows).await;
+    // The first crashed before its upload, the second in it, the third after it.
+    let go = [place.half(task, 2, "0"), place.old(task, 3, "0"), place.old(task, 3, "1")];
+    let stays = place.old(task, 4, "0");
+    let report = one_pass(&place).await;
+    assert_eq!((report.prefixes, report.objects), (3, 3));
+    assert_eq!(place.missing(&go).len(), 3);
+    assert_eq!(place.missing(&[stays]), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn what_a_paused_writer_stored_after_the_sweep_goes_once_it_is_old() {
+    let place = Place::new(types(), at_each_pass).await;
+    let task = place.task(TaskStatus::Completed, &[Row::of(1, Kind::Swept), Row::of(2, Kind::Kept)]).await;
+    let go = [place.old(task, 1, "0"), place.half(task, 1, "1")];
+    let stay = [place.new_object(task, 1, "2"), place.old(task, 2, "0")];
+    assert_eq!(one_pass(&place).await.objects, 2);
+    assert_eq!((place.missing(&go).len(), place.missing(&stay)), (2, Vec::new()));
+    // It is the object's own age that counts, and no row's.
+    place.age(&stay[0]);
+    assert_eq!(one_pass(&place).await.objects, 1);
+    assert_eq!(place.missing(&stay), [stay[0].clone()]);
+}
+
+#[tokio::test]
+async fn of_a_task_whose_undo_failed_only_what_no_output_names_goes() {
+    let place = Place::new(types(), at_each_pass).await;
+    let rows = [Row::of(1, Kind::Kept), Row::of(2, Kind::Overdue), Row::of(3, Kind::Swept)];
+    let task = place.task(TaskStatus::CompensationFailed, &rows).await;
+    let stays = place.old(task, 1, "0");
+    let go = [place.old(task, 2, "0"), place.old(task, 3, "0"), place.old(task, 9, "0")];
+    assert_eq!(one_pass(&place).await.objects, 3);
+    assert_eq!((place.missing(&go).len(), place.missing(&[stays])), (3, Vec::new()));
+}
+
+#[tokio::test]
+async fn objects_without_a_task_wait_longer_and_those_of_others_for_ever() {
+    let patient = Place::new(types(), at_each_pass).await;
+    let nobody = patient.new_task();
+    let object = patient.old(nobody, 1, "0");
+    assert_eq!(one_pass(&patient).await.objects, 0, "they may be another database's");
+    assert_eq!(patient.missing(&[object]), Vec::<String>::new());
+
+    let place = Place::new(types(), |settings| {
+        at_each_pass(settings);
+        settings.orphans.without_task = Duration::from_secs(60);
+    })
+    .await;
+    let (old, new) = (place.old(nobody, 1, "0"), place.new_object(nobody, 1, "1"));
+    let foreign = ["t/default/photos/1.jpg", "t/readme", "archive/orphans/t/x", "photos/1.jpg"].map(str::to_owned);
+    for key in &foreign {
+        place.write(key);
+        place.age(key);
+    }
+    let planned = plan_listing(&place.engine, &ReconcilerSettings::default()).await.expect("a plan");
+    assert!(planned.contains(&format!("delete orphan incoming-files/{old}: ")), "{planned}");
+    assert!(planned.contains("this database has no such task") && planned.contains("leave 2 objects"), "{planned}");
+    assert_eq!(place.missing(std::slice::from_ref(&old)), Vec::<String>::new(), "a plan does nothing");
+    let report = one_pass(&place).await;
+    assert_eq!((report.objects, report.foreign), (1, 2));
+    assert_eq!(place.missing(&[old, new].into_iter().chain(foreign).collect::<Vec<_>>()).len(), 1);
+}
+
+#[tokio::test]
+async fn a_policy_moves_reports_or_deletes_and_a_broken_one_touches_nothing() {
+    let policy = |orphan: &Orphan| match orphan.key.rsplit('/').next() {
+        Some("0") => OrphanAction::Archive { prefix: "orphans/zip".to_owned() },
+        Some("1") => OrphanAction::Report,
+        Some("2") => OrphanAction::Archive { prefix: "../elsewhere".to_owned() },
+        Some("3") => panic!("planted"),
+        _ => OrphanAction::Delete,
+    };
+    let registry = types().orphans::<CreateZipFromFiles>(OrphanRule::new(policy).every("1s"));
+    let place = Place::new(registry, at_each_pass).await;
+    let rows = [Row::of(1, Kind::Swept), Row::of(2, Kind::Overdue)];
+    let task = place.task(TaskStatus::Failed, &rows).await;
+    let objects: Vec<_> =
+        (1..=2).flat_map(|n| ["0", "1", "2", "3", "4"].map(|name| place.old(task, n, name))).collect();
+    let half = place.half(task, 1, "0");
+    let report = one_pass(&place).await;
+    // Three of each attempt, those of the second by its row and by the listing that follows.
+    assert_eq!((report.archived, report.reported, report.objects), (2, 3 + 3 + 3, 2 + 1));
+    assert_eq!(place.missing(&[half]).len(), 1, "half an object cannot be moved");
+    let gone: Vec<_> = place.missing(&objects);
+    assert_eq!(gone, [&objects[0], &objects[4], &objects[5], &objects[9]].map(Clone::clone));
+    for moved in [&objects[0], &objects[5]] {
+        assert_eq!(place.missing(&[format!("archive/orphans/zip/{moved}")]), Vec::<String>::new());
+    }
+    // What was reported is reported again, and its intent is in nobody's way.
+    let again = one_pass(&place).await;
+    assert_eq!((again.archived, again.reported, again.objects, again.prefixes), (0, 6, 0, 0));
+}
+
+#[tokio::test]
+async fn why_an_object_is_an_orphan_is_told_and_each_type_has_its_own_interval() {
+    let ask = |orphan: &Orphan| {
+        assert_eq!(orphan.task_type.as_deref(), Some("CreateZipFromFiles"));
+        assert!(orphan.age >= Duration::from_secs(3600) && orphan.step == place::STEP && orphan.size_bytes == 1);
+        match (orphan.why, orphan.attempt.0) {
+            (Why::Late, 1) | (Why::NoAttempt, 7) => OrphanAction::Delete,
+            other => panic!("{other:?}"),
+        }
+    };
+    let registry = types().orphans::<CreateZipFromFiles>(OrphanRule::new(ask).every("1h"));
+    let place = Place::new(registry, |_| {}).await;
+    let task = place.task(TaskStatus::Completed, &[Row::of(1, Kind::Swept)]).await;
+    let (late, unknown) = (place.old(task, 1, "0"), place.old(task, 7, "0"));
+    assert_eq!(one_pass(&place).await.objects, 2);
+    assert_eq!(place.missing(&[late.clone(), unknown]).len(), 2);
+    // Not due again for an hour, for this reconciler or another one.
+    place.old(task, 1, "0");
+    assert_eq!(one_pass(&place).await.objects, 0);
+    assert_eq!(place.missing(&[late]), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn a_grace_is_settable_upward_only() {
+    let settings = |grace: u64| {
+        move |settings: &mut EngineSettings| {
+            let all = OrphanOverride { every: Some(Duration::from_micros(1)), grace: Some(Duration::from_secs(grace)) };
+            settings.orphans.types.insert("CreateZipFromFiles".to_owned(), all);
+        }
+    };
+    for (grace, gone) in [(1, 1), (24 * 3600, 0)] {
+        let place = Place::new(types(), settings(grace)).await;
+        let task = place.task(TaskStatus::Completed, &[Row::of(1, Kind::Swept)]).await;
+        let (old, new) = (place.old(task, 1, "0"), place.new_object(task, 1, "1"));
+        assert_eq!(one_pass(&place).await.objects, gone);
+        assert_eq!(place.missing(&[old]).len() as u64, gone);
+        assert_eq!(place.missing(&[new]), Vec::<String>::new(), "younger than an upload may take");
+    }
+    let mut engine = EngineSettings::default();
+    engine.orphans.types.insert("Nothing".to_owned(), OrphanOverride::default());
+    let refused = engine.orphans.check(&types()).expect_err("no such type");
+    assert!(refused.contains("orphans.Nothing") && refused.contains("CreateZipFromFiles"), "{refused}");
+}
+
+#[tokio::test]
+async fn a_listing_goes_on_in_the_next_pass() {
+    let place = Place::new(types(), |_| {}).await;
+    let task = place.task(TaskStatus::Completed, &[Row::of(1, Kind::Swept)]).await;
+    for n in 0..2_500 {
+        place.old(task, 1, &n.to_string());
+    }
+    let settings = ReconcilerSettings { pages: 1, ..ReconcilerSettings::default() };
+    let mut each = Vec::new();
+    for _ in 0..4 {
+        each.push(pass(&place.engine, &settings).await.expect("a pass").objects);
+    }
+    assert_eq!(each, [1000, 1000, 500, 0]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_five_reconcilers_each_orphan_goes_once() {
+    let place = Place::new(types(), |_| {}).await;
+    let task = place.task(TaskStatus::Completed, &[Row::of(1, Kind::Swept)]).await;
+    let orphans: Vec<_> = (0..300).map(|n| place.old(task, 1, &n.to_string())).collect();
+    let passes = (0..5).map(|_| {
+        let engine = place.another();
+        tokio::spawn(async move { pass(&engine, &ReconcilerSettings::default()).await.expect("a pass").objects })
+    });
+    let passes = futures::future::join_all(passes.collect::<Vec<_>>()).await;
+    let deleted: Vec<_> = passes.into_iter().map(|pass| pass.expect("it ends")).collect();
+    assert_eq!((deleted.iter().sum::<u64>(), deleted.iter().max()), (300, Some(&300)), "{deleted:?}");
+    assert_eq!(place.missing(&orphans).len(), 300);
+}

@@ -1,0 +1,286 @@
+//! A database and objects as files, written the way the engine and its crashes leave them. Rows go through the store's
+//! one door; objects are put where their adapter would put them, because their age has to be chosen.
+
+use counterstep_adapters::embedded::{self, EmbeddedOptions, EmbeddedPaths};
+use counterstep_adapters::s3::{Credentials, S3Objects, S3Settings};
+use counterstep_contracts::overrides::OrphanOverride;
+use counterstep_contracts::{
+    Attempt, AuditSeq, ChangeId, Direction, Epoch, Host, Outcome, Rev, StepNo, TaskId, TaskStatus, Tenant,
+};
+use counterstep_kernel::keys::attempt_prefix;
+use counterstep_kernel::orphans::OTHERS;
+use counterstep_kernel::ports::Store;
+use counterstep_kernel::record::{DbTime, TaskRow};
+use counterstep_kernel::transition::{AttemptWrite, Guard, Kept, LeaseChange, TaskWrite, Time, Transition};
+use counterstep_kernel::{Engine, EngineSettings, Registry};
+use counterstep_reconciler::{ReconcilerSettings, Report, pass};
+use counterstep_tasks::CreateZipFromFiles;
+use counterstep_testkit::servers::S3;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+use tempfile::TempDir;
+
+/// The step of every attempt.
+pub(crate) const STEP: &str = "upload_source_files";
+/// The declared bucket of every object.
+const BUCKET: &str = "incoming-files";
+/// Older than any attempt of the type may take.
+const OLD: Duration = Duration::from_secs(2 * 3600);
+
+/// The type of every task.
+pub(crate) fn types() -> Registry {
+    Registry::new().with::<CreateZipFromFiles>()
+}
+
+/// A pass after which nothing has failed.
+pub(crate) async fn one_pass(place: &Place<'_>) -> Report {
+    let report = pass(&place.engine, &ReconcilerSettings::default()).await.expect("a pass");
+    assert_eq!(report.failed, Vec::<String>::new());
+    report
+}
+
+/// Listings at each pass, so that a test need not wait for one.
+pub(crate) fn at_each_pass(settings: &mut EngineSettings) {
+    let often = OrphanOverride { every: Some(Duration::from_micros(1)), grace: None };
+    settings.orphans.types.insert(OTHERS.to_owned(), often);
+}
+
+/// What the row of an attempt says.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Kind {
+    /// It succeeded, and its objects are an output.
+    Kept,
+    /// Nobody knows how it ended, and its time is over.
+    Overdue,
+    /// Nobody knows how it ended, and its time is not over.
+    Live,
+    /// A sweep has been there.
+    Swept,
+}
+
+/// An attempt.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Row(i32, Kind);
+
+impl Row {
+    /// With this number.
+    pub(crate) const fn of(attempt: i32, kind: Kind) -> Self {
+        Self(attempt, kind)
+    }
+}
+
+/// Where a test takes place.
+pub(crate) struct Place<'a> {
+    pub(crate) engine: Engine,
+    folder: TempDir,
+    /// The folder of the bucket.
+    bucket: PathBuf,
+    server: Option<(&'a S3, &'a str)>,
+}
+
+impl<'a> Place<'a> {
+    /// With objects in a folder.
+    pub(crate) async fn new(registry: Registry, change: impl FnOnce(&mut EngineSettings)) -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let paths = EmbeddedPaths {
+            database: folder.path().join("tasks.db"),
+            objects: folder.path().join("objects"),
+            scratch: folder.path().join("scratch"),
+        };
+        let ports = embedded::open(paths, EmbeddedOptions::default()).await.expect("the adapters open");
+        let mut settings = EngineSettings::default();
+        change(&mut settings);
+        let engine = Engine::new(ports, Arc::new(registry), settings, "reconciler");
+        let bucket = folder.path().join("objects").join(BUCKET);
+        std::fs::create_dir_all(&bucket).expect("a bucket");
+        Self { engine, folder, bucket, server: None }
+    }
+
+    /// With objects in a real bucket of a server, which `url` maps the declared one to.
+    pub(crate) async fn in_bucket(registry: Registry, server: &'a S3, bucket: &'a str, url: &str) -> Self {
+        let mut place = Self::new(registry, |_| {}).await;
+        let file = place.folder.path().join("credentials");
+        let (id, secret) = (server.access_key(), server.secret_key());
+        std::fs::write(&file, format!("aws_access_key_id = {id}\naws_secret_access_key = {secret}\n")).expect("a file");
+        let settings = S3Settings::from_url(url).expect("the settings");
+        let settings = S3Settings { credentials: Credentials::File(file), ..settings };
+        place.engine.ports.objects = Arc::new(S3Objects::open(&settings).expect("the adapter opens"));
+        place.bucket = server.folder().join(bucket);
+        place.server = Some((server, bucket));
+        place
+    }
+
+    /// Another reconciler on the same database and objects.
+    pub(crate) fn another(&self) -> Engine {
+        self.with(|_| {})
+    }
+
+    /// The same with other settings.
+    pub(crate) fn with(&self, change: impl FnOnce(&mut EngineSettings)) -> Engine {
+        let mut settings = (*self.engine.settings).clone();
+        change(&mut settings);
+        Engine::new(self.engine.ports.clone(), self.engine.registry.clone(), settings, "reconciler")
+    }
+
+    pub(crate) fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    pub(crate) fn database(&self) -> PathBuf {
+        self.folder.path().join("tasks.db")
+    }
+
+    pub(crate) fn objects(&self) -> PathBuf {
+        self.folder.path().join("objects")
+    }
+
+    pub(crate) fn new_task(&self) -> TaskId {
+        self.engine.new_task_id()
+    }
+
+    /// Writes a task in this state with these attempts. Nobody has its lease.
+    pub(crate) async fn task(&self, status: TaskStatus, attempts: &[Row]) -> TaskId {
+        let id = self.new_task();
+        let change = Transition {
+            change_id: self.engine.new_change_id(),
+            task_id: id,
+            task: Some(TaskWrite {
+                row: row(id, status, self.engine.new_change_id()),
+                lease: LeaseChange::Keep,
+                needs_expired_lease: false,
+                due: Time::Keep,
+                deadline: Time::Keep,
+                cancel_requested: Time::Keep,
+                finished: if status.is_at_rest() { Time::In(Duration::ZERO) } else { Time::Keep },
+            }),
+            steps: Vec::new(),
+            attempts: attempts.iter().flat_map(|row| attempt(id, *row)).collect(),
+            audit: Vec::new(),
+            outbox: Vec::new(),
+            events: Vec::new(),
+            idempotency: None,
+            schedule: None,
+            sql: Vec::new(),
+        };
+        let store: &dyn Store = &*self.engine.ports.store;
+        store.commit(Guard::Free { rev: Rev(0) }, &change).await.expect("the rows are written");
+        id
+    }
+
+    /// Writes an object of an attempt that is old; its key.
+    pub(crate) fn old(&self, task: TaskId, attempt: i32, name: &str) -> String {
+        let key = self.new_object(task, attempt, name);
+        self.age(&key);
+        key
+    }
+
+    /// Writes so many objects of an attempt that are old. One file under many names: a hundred thousand files of their own
+    /// would take minutes to make and to remove.
+    pub(crate) fn many_old(&self, task: TaskId, attempt: i32, count: usize) -> Vec<String> {
+        let first = self.old(task, attempt, "0");
+        let others = (1..count).map(|n| format!("{}{n}", prefix(task, attempt)));
+        let linked = others.inspect(|key| {
+            std::fs::hard_link(self.bucket.join(&first), self.bucket.join(key)).expect("another name");
+        });
+        std::iter::once(first.clone()).chain(linked).collect()
+    }
+
+    /// Writes an object of an attempt that is new; its key.
+    pub(crate) fn new_object(&self, task: TaskId, attempt: i32, name: &str) -> String {
+        let key = format!("{}{name}", prefix(task, attempt));
+        self.write(&key);
+        key
+    }
+
+    /// Leaves a half-done upload of an attempt that began long ago; the file that tells of it.
+    pub(crate) fn half(&self, task: TaskId, attempt: i32, name: &str) -> String {
+        let key = format!("{}{name}", prefix(task, attempt));
+        let path = match self.server {
+            Some((server, bucket)) => server.begin_upload(bucket, &key).to_string_lossy().into_owned(),
+            None => {
+                let staged = format!("{key}#1");
+                self.write(&staged);
+                staged
+            }
+        };
+        self.age(&path);
+        path
+    }
+
+    pub(crate) fn write(&self, key: &str) {
+        let path = self.bucket.join(key);
+        std::fs::create_dir_all(path.parent().expect("a folder above")).expect("its folder");
+        std::fs::write(path, "x").expect("an object");
+    }
+
+    /// Makes an object old.
+    pub(crate) fn age(&self, key: &str) {
+        let file = File::options().write(true).open(self.bucket.join(key)).expect("the object");
+        file.set_modified(SystemTime::now() - OLD).expect("its time");
+    }
+
+    /// Of these objects those that are not there.
+    pub(crate) fn missing(&self, keys: &[String]) -> Vec<String> {
+        keys.iter().filter(|key| !self.bucket.join(key).exists()).cloned().collect()
+    }
+
+    /// Whether none of these is there. Cheaper than to look for all.
+    pub(crate) fn all_gone(&self, keys: &[String]) -> bool {
+        keys.iter().all(|key| !self.bucket.join(key).exists())
+    }
+}
+
+fn prefix(task: TaskId, attempt: i32) -> String {
+    attempt_prefix(&Tenant::default(), task, STEP, Epoch(1), Attempt(attempt))
+}
+
+fn attempt(task: TaskId, Row(number, kind): Row) -> Vec<AttemptWrite> {
+    let sweep_after = if matches!(kind, Kind::Live) { OLD } else { Duration::ZERO };
+    let (step, direction, attempt) = (StepNo(1), Direction::Forward, Attempt(number));
+    let start =
+        AttemptWrite::Start { step, direction, attempt, epoch: Epoch(1), prefix: prefix(task, number), sweep_after };
+    let outcome = Outcome::Succeeded;
+    let end = |kept| AttemptWrite::End { step, direction, attempt, outcome, error: None, kept };
+    match kind {
+        Kind::Kept => vec![start, end(Kept::Output)],
+        Kind::Swept => vec![start, end(Kept::None)],
+        Kind::Overdue | Kind::Live => vec![start],
+    }
+}
+
+fn row(id: TaskId, status: TaskStatus, change_id: ChangeId) -> TaskRow {
+    TaskRow {
+        id,
+        tenant: Tenant::default(),
+        task_type: "CreateZipFromFiles".to_owned(),
+        version: 1,
+        definition_hash: "hash".to_owned(),
+        status,
+        waiting: None,
+        host: Host::Worker,
+        queue: "files".to_owned(),
+        rev: Rev(1),
+        epoch: Epoch(1),
+        lease_owner: None,
+        lease_expires_at: None,
+        due_at: None,
+        deadline_at: None,
+        cancel_requested_at: None,
+        goal: None,
+        recovery_attempts: 0,
+        dispatch_seq: 1,
+        audit_seq: AuditSeq(0),
+        audit_seal: None,
+        request: serde_json::json!({"files": 2}),
+        response: None,
+        failure: None,
+        residue: false,
+        traceparent: None,
+        created_at: DbTime(0),
+        updated_at: DbTime(0),
+        finished_at: None,
+        change_id,
+    }
+}
