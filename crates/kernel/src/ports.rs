@@ -15,7 +15,7 @@ mod upkeep;
 mod workers;
 
 pub use crate::poison::{POISON_KEPT, Poison, PoisonRow};
-pub use finding::{Due, DueTask, InFlight, KnownType, Lost, TaskLine, TaskQuery, Unanswered};
+pub use finding::{Due, DueTask, InFlight, KnownType, Lost, LostOf, TaskLine, TaskQuery, Unanswered};
 pub use hints::{HintError, Hints};
 pub use locks::{Acquired, LockError, LockTag, Locks};
 pub use outside::{Method, NoServices, Outside, OutsideAnswer, OutsideError, OutsideRequest};

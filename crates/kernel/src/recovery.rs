@@ -3,7 +3,7 @@
 
 use crate::draft::As;
 use crate::engine::{ChangeError, Engine};
-use crate::ports::{Due, DueTask, Lost, StoreError};
+use crate::ports::{Due, DueTask, Lost, LostOf, StoreError};
 use crate::quarantine::{Quarantine, fits};
 use counterstep_contracts::TaskId;
 use futures::future::BoxFuture;
@@ -28,14 +28,14 @@ pub enum Recover {
     UnknownType(DueTask),
 }
 
-/// Plans the recovery of lost tasks, the oldest first.
+/// Lost tasks of others that a pass names, at most.
+const NAMED: u32 = 100;
+
+/// Plans the recovery of lost tasks, the oldest first; those of types that this process does not know are left alone.
 #[must_use]
-pub fn plan(lost: Vec<DueTask>, knows: impl Fn(&str, u32) -> bool) -> Vec<Recover> {
-    lost.into_iter()
-        .map(|task| {
-            if knows(&task.task_type, task.version) { Recover::TakeBack(task.task) } else { Recover::UnknownType(task) }
-        })
-        .collect()
+pub fn plan(lost: Vec<DueTask>, others: Vec<DueTask>) -> Vec<Recover> {
+    let own = lost.into_iter().map(|task| Recover::TakeBack(task.task));
+    own.chain(others.into_iter().map(Recover::UnknownType)).collect()
 }
 
 /// What became of a plan.
@@ -68,8 +68,11 @@ impl Engine {
     /// When the store does not answer.
     pub fn plan_recovery_of(&self, which: Lost, limit: u32) -> BoxFuture<'_, Result<Vec<Recover>, StoreError>> {
         Box::pin(async move {
-            let lost = self.ports.store.due(&Due::Lost(which), limit).await?;
-            Ok(plan(lost, |name, version| self.registry.get(name, version).is_some()))
+            let known = self.registry.known();
+            let own = Lost { of: LostOf::These(known.clone()), ..which.clone() };
+            let others = Lost { of: LostOf::Others(known), ..which };
+            let lost = self.ports.store.due(&Due::Lost(own), limit).await?;
+            Ok(plan(lost, self.ports.store.due(&Due::Lost(others), limit.min(NAMED)).await?))
         })
     }
 

@@ -133,6 +133,14 @@ pub enum AttemptWrite {
         /// What becomes of its objects.
         kept: Kept,
     },
+    /// What an attempt has stored, which did not end well, is an output after all: somebody has found it, or says so. Its
+    /// intent must not have been condemned; the store refuses the whole change then, as for a success.
+    Keep {
+        /// The step; forward.
+        step: StepNo,
+        /// The attempt's number.
+        attempt: Attempt,
+    },
     /// The step was undone, or its output superseded: what its attempts kept is open to the sweep again.
     Release {
         /// The step.

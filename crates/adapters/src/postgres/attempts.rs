@@ -44,6 +44,18 @@ const END_AS: &str = " AS u (task, change_id, step, direction, attempt, outcome,
 pub(super) const END_OR_REFUSE: &str = ",
   CASE WHEN (SELECT count(*) FROM attempts_ended) = ? THEN TRUE ELSE counterstep_refuse('attempts_open') END";
 
+// Looked at again under the lock, as an end is. Never a row that the same statement starts or ends.
+const KEEP: &str = ", attempts_kept AS (UPDATE attempts a SET intent = 'kept' FROM ok, ";
+
+const KEEP_AS: &str = " AS u (task, step, attempt)
+  WHERE ok.every AND a.task = u.task AND a.step = u.step AND a.direction = 'forward' AND a.attempt = u.attempt
+    AND a.intent IN ('open', 'kept')
+  RETURNING 1)";
+
+/// As [`END_OR_REFUSE`], of [`KEEP`].
+pub(super) const KEEP_OR_REFUSE: &str = ",
+  CASE WHEN (SELECT count(*) FROM attempts_kept) = ? THEN TRUE ELSE counterstep_refuse('attempts_open') END";
+
 // Never a row that the same statement ends: that one was open before.
 const RELEASE: &str = ", attempts_released AS (UPDATE attempts a SET intent = 'open', sweep_after = now()
   FROM ok, ";
@@ -76,6 +88,7 @@ struct End<'a> {
 struct Writes<'a> {
     starts: Vec<Start<'a>>,
     ends: Vec<End<'a>>,
+    keeps: Vec<(i32, i32)>,
     releases: Vec<i32>,
 }
 
@@ -123,6 +136,16 @@ impl<'a> Writes<'a> {
                     }
                 }
             }
+            AttemptWrite::Keep { step, attempt } => {
+                let key = (*step, Direction::Forward, *attempt);
+                let here = self.starts.iter().map(|start| start.key).chain(self.ends.iter().map(|end| end.key));
+                if here.into_iter().any(|other| other == key) || self.keeps.contains(&(step.0, attempt.0)) {
+                    return Err(Fault::Corrupt(format!(
+                        "an attempt is kept by a change that does more to it: {key:?}"
+                    )));
+                }
+                self.keeps.push((step.0, attempt.0));
+            }
             AttemptWrite::Release { step } => {
                 for start in self.starts.iter_mut().filter(|start| start.key.0 == *step && start.intent == "kept") {
                     start.intent = "open";
@@ -139,27 +162,34 @@ impl<'a> Writes<'a> {
     }
 }
 
-/// Adds the attempts of some changes. Gives how many rows that are there must end; where there are any, the answer needs
-/// [`END_OR_REFUSE`].
+/// Adds the attempts of some changes. Gives how many rows that are there must end, and how many must be kept; where there
+/// are any, the answer needs [`END_OR_REFUSE`] and [`KEEP_OR_REFUSE`].
 pub(super) fn put<'a, Row>(
     statement: &mut Statement<'a, Row>,
     changes: &[&'a Transition],
-) -> Result<Option<i64>, Fault> {
+) -> Result<(Option<i64>, Option<i64>), Fault> {
     let (mut starts, mut ends, mut releases) = (Rows::default(), Rows::default(), Rows::default());
+    let mut keeps = Rows::default();
     for change in changes.iter().copied() {
         let writes = Writes::of(&change.attempts)?;
         starts.add(change, writes.starts);
         ends.add(change, writes.ends);
+        keeps.add(change, writes.keeps);
         releases.add(change, writes.releases);
     }
-    let to_end = ends.rows.len();
+    let (to_end, to_keep) = (ends.rows.len(), keeps.rows.len());
     start(statement, starts);
     end(statement, ends);
+    if to_keep > 0 {
+        let (steps, attempts): (Vec<i32>, Vec<i32>) = keeps.rows.into_iter().unzip();
+        statement.push_table(KEEP, to_keep, values![keeps.tasks, steps, attempts], KEEP_AS);
+    }
     if !releases.rows.is_empty() {
         let Rows { tasks, rows, .. } = releases;
         statement.push_table(RELEASE, rows.len(), values![tasks, rows], RELEASE_AS);
     }
-    Ok((to_end > 0).then(|| i64::try_from(to_end).unwrap_or(i64::MAX)))
+    let some = |count: usize| (count > 0).then(|| i64::try_from(count).unwrap_or(i64::MAX));
+    Ok((some(to_end), some(to_keep)))
 }
 
 /// Rows of several changes, and whose they are.
@@ -245,6 +275,17 @@ pub(super) type State = (i32, String, i32, Option<String>, String);
 pub(super) fn why_not(attempts: &[AttemptWrite], states: &[State]) -> Option<Fault> {
     let mut condemned = None;
     for write in attempts {
+        if let AttemptWrite::Keep { step, attempt } = write {
+            let key = (step.0, Direction::Forward.as_str(), attempt.0);
+            match states.iter().find(|state| (state.0, state.1.as_str(), state.2) == key) {
+                None => return Some(Fault::Corrupt(format!("an attempt that never started keeps nothing: {key:?}"))),
+                Some((.., intent)) if !matches!(intent.as_str(), "open" | "kept") => {
+                    condemned = Some(counterstep_kernel::ports::CommitError::Condemned.into());
+                }
+                Some(_) => {}
+            }
+            continue;
+        }
         let AttemptWrite::End { step, direction, attempt, outcome, .. } = write else { continue };
         let key = (*step, *direction, *attempt);
         let started = attempts.iter().any(|write| {

@@ -150,7 +150,7 @@ fn assemble<'a>(
         tasks::update(&mut statement, ids, guards, &writes)?;
     }
     steps::put(&mut statement, changes)?;
-    let to_end = attempts::put(&mut statement, changes)?;
+    let (to_end, to_keep) = attempts::put(&mut statement, changes)?;
     audit::insert(&mut statement, changes)?;
     outbox::insert(&mut statement, changes)?;
     let keys = idempotency::put(&mut statement, changes)?;
@@ -158,6 +158,9 @@ fn assemble<'a>(
     // Columns of the answer, so that they are looked at before the statement can end well.
     if let Some(number) = to_end {
         statement.push(attempts::END_OR_REFUSE, values![number]);
+    }
+    if let Some(number) = to_keep {
+        statement.push(attempts::KEEP_OR_REFUSE, values![number]);
     }
     if let Some(number) = keys {
         statement.push(idempotency::PUT_OR_REFUSE, values![number]);

@@ -4,7 +4,7 @@
 use super::fault::{Fault, count, name, parse, read_json};
 use super::statement::{Bind, Statement, Str, interval, time, values};
 use counterstep_contracts::{Epoch, QueueName, TaskId, TaskStatus};
-use counterstep_kernel::ports::{DueTask, InFlight, KnownType, Lost, TaskLine, TaskQuery, Unanswered};
+use counterstep_kernel::ports::{DueTask, InFlight, KnownType, Lost, LostOf, TaskLine, TaskQuery, Unanswered};
 use diesel::pg::data_types::PgTimestamp;
 use diesel::sql_types as sql;
 use std::time::Duration;
@@ -53,6 +53,17 @@ pub(super) fn lost(which: &Lost, limit: u32) -> Result<Statement<'_, DueTypes>, 
     );
     if let Some(task_type) = &which.task_type {
         statement.push(" AND task_type = ?", values![name("tasks.task_type", task_type)?]);
+    }
+    let keys = |known: &[KnownType]| known.iter().map(|known| known.key().into()).collect::<Vec<Str<'static>>>();
+    match &which.of {
+        LostOf::All => {}
+        LostOf::These(known) => {
+            statement.push(" AND task_type || '/' || version || '/' || definition_hash = ANY(?)", values![keys(known)]);
+        }
+        LostOf::Others(known) => {
+            statement
+                .push(" AND NOT task_type || '/' || version || '/' || definition_hash = ANY(?)", values![keys(known)]);
+        }
     }
     statement.push(" ORDER BY lease_expires_at LIMIT ?", values![i64::from(limit)]);
     Ok(statement)

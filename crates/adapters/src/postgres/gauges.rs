@@ -29,7 +29,8 @@ const READ: &str = "SELECT now(), o.created_at, t.status, t.queue, t.tasks, t.ru
     LEFT JOIN LATERAL (SELECT created_at FROM outbox WHERE published_at IS NULL AND id > 0 ORDER BY id LIMIT 1) o ON TRUE
     LEFT JOIN LATERAL (
       SELECT status, queue, count(*) AS tasks, min(updated_at) FILTER (WHERE status = 'running') AS running_since,
-        min(CASE WHEN unclaimed_since IS NOT NULL THEN unclaimed_since
+        -- One that is offered again and again has the time of its first new offer, and not of the last.
+        min(CASE WHEN unclaimed_since IS NOT NULL THEN least(due_at, unclaimed_since)
                  WHEN lease_owner IS NULL AND due_at <= now() AND status IN ('waiting', 'compensating') THEN due_at
             END) AS due_since
       FROM tasks WHERE status = ANY(?) GROUP BY status, queue) t ON TRUE

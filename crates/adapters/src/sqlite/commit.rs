@@ -3,7 +3,7 @@
 
 use super::fault::{Fault, micros, write_json};
 use super::{attempts, audit, idempotency, outbox, own, schedules, steps, tasks};
-use counterstep_contracts::{Epoch, Outcome, TaskId};
+use counterstep_contracts::{Direction, Epoch, Outcome, TaskId};
 use counterstep_kernel::ports::CommitError;
 use counterstep_kernel::transition::{
     AttemptWrite, Guard, IdempotencyWrite, Kept, LeaseChange, TaskWrite, Time, Transition,
@@ -166,6 +166,16 @@ fn write_attempt(
                 (Outcome::Failed | Outcome::InDoubt | Outcome::Cancelled, _) => {}
             }
             Ok(())
+        }
+        AttemptWrite::Keep { step, attempt } => {
+            let key = attempts::Key { task, step: *step, direction: Direction::Forward, attempt: *attempt };
+            match attempts::state(connection, key)? {
+                Some((_, intent)) if matches!(intent.as_str(), "open" | "kept") => {
+                    Ok(attempts::close(connection, key, "kept")?)
+                }
+                Some(_) => Err(CommitError::Condemned.into()),
+                None => Err(Fault::Corrupt(format!("an attempt that never started keeps nothing: {key:?}"))),
+            }
         }
         AttemptWrite::Release { step } => Ok(attempts::release(connection, task, *step, now)?),
     }

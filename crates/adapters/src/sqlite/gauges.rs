@@ -37,7 +37,8 @@ pub(super) fn read(connection: &mut SqliteConnection, now: i64) -> Result<Gauges
            min(CASE WHEN status = 'running' THEN updated_at END) AS running_since,
            min(CASE WHEN lease_owner IS NOT NULL THEN NULL
                     WHEN status IN ('submitted', 'dispatched') OR (status = 'compensating' AND due_at IS NULL)
-                      THEN updated_at
+                      -- One that is offered again and again has the time of its first new offer, and not of the last.
+                      THEN coalesce(due_at, updated_at)
                     WHEN status IN ('waiting', 'compensating') AND due_at <= ?1 THEN due_at END) AS due_since
          FROM tasks INDEXED BY tasks_by_status WHERE status IN (SELECT value FROM json_each(?2))
          GROUP BY status, queue ORDER BY status, queue",

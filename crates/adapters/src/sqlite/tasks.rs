@@ -6,7 +6,7 @@ use super::fault::{
 use super::schema::tasks;
 use counterstep_contracts::{AuditSeq, Epoch, QueueName, Rev, TaskId, TaskStatus, Tenant};
 use counterstep_kernel::audit::Seal;
-use counterstep_kernel::ports::{DueTask, InFlight, KnownType, Lost, TaskLine, TaskQuery};
+use counterstep_kernel::ports::{DueTask, InFlight, KnownType, Lost, LostOf, TaskLine, TaskQuery};
 use counterstep_kernel::record::{DbTime, TaskRow};
 use diesel::SqliteConnection;
 use diesel::connection::DefaultLoadingMode;
@@ -272,16 +272,27 @@ pub(super) fn due(
 
 /// With a lease that has run out, and that no reconciler holds.
 pub(super) fn lost(connection: &mut SqliteConnection, which: &Lost, now: i64, limit: u32) -> QueryResult<Vec<DueLine>> {
-    diesel::sql_query(
+    let (whose, types) = match &which.of {
+        LostOf::All => ("?4 = ?4", String::new()),
+        LostOf::These(these) => {
+            ("task_type || '/' || version || '/' || definition_hash IN (SELECT value FROM json_each(?4))", known(these))
+        }
+        LostOf::Others(these) => (
+            "task_type || '/' || version || '/' || definition_hash NOT IN (SELECT value FROM json_each(?4))",
+            known(these),
+        ),
+    };
+    diesel::sql_query(format!(
         "SELECT lease_expires_at AS since, id, task_type, version, status FROM tasks INDEXED BY tasks_leased
          WHERE lease_owner IS NOT NULL AND lease_expires_at <= ?1 AND status IN ('running', 'compensating')
            AND (held_until IS NULL OR held_until <= ?2 OR held_epoch <> epoch)
-           AND (?3 IS NULL OR task_type = ?3)
-         ORDER BY lease_expires_at LIMIT ?4",
-    )
+           AND (?3 IS NULL OR task_type = ?3) AND {whose}
+         ORDER BY lease_expires_at LIMIT ?5"
+    ))
     .bind::<BigInt, _>(now - micros(which.stale_after))
     .bind::<BigInt, _>(now)
     .bind::<Nullable<Text>, _>(&which.task_type)
+    .bind::<Text, _>(types)
     .bind::<BigInt, _>(i64::from(limit))
     .load(connection)
 }

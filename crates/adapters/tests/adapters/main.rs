@@ -118,6 +118,7 @@ macro_rules! row_cases {
                 an_attempt_starts_once,
                 only_an_open_attempt_can_end,
                 a_condemned_attempt_cannot_succeed,
+                what_did_not_end_well_is_kept_when_somebody_says_so,
                 what_a_success_kept_is_swept_after_its_release,
                 what_failed_is_swept_and_what_kept_nothing_is_not,
                 an_attempt_under_a_live_lease_is_never_condemned,

@@ -11,6 +11,7 @@ use crate::shared::Api;
 use actix_web::{HttpRequest, HttpResponse, web};
 use counterstep_contracts::operator::{RecoveriesRequest, ResolveRequest, RetryRequest};
 use counterstep_contracts::{ProblemCode, TaskStatus};
+use counterstep_kernel::engine::ChangeError;
 use counterstep_kernel::operator::{OperatorError, Recount, Resolution, Retrial};
 use counterstep_kernel::task::read_request;
 use serde::Serialize;
@@ -102,6 +103,11 @@ fn refused(error: OperatorError) -> Refused {
     match error {
         OperatorError::Gone => no_such_task(),
         OperatorError::UnknownType => unknown_type(),
+        OperatorError::Change(ChangeError::Condemned) => Refused::new(
+            ProblemCode::InvalidOutput,
+            "the output names objects of an attempt that a sweep has taken: name others, or let the step run again",
+        )
+        .at("output"),
         OperatorError::Change(error) => error.into(),
         OperatorError::NotParked(TaskStatus::Resolved) => Refused::new(
             ProblemCode::AlreadyResolved,

@@ -3,11 +3,13 @@
 use super::{Draft, Note};
 use crate::context::Execution;
 use crate::error::{ErrorClass, StepError};
+use crate::keys::ObjectKey;
 use crate::record::{Failure, UndoGoal};
 use crate::saga::{Event, Illegal};
 use crate::transition::{AttemptWrite, Kept, LeaseChange, Time};
 use counterstep_contracts::{Attempt, Direction, Host, OnExhausted, Outcome, StepStatus, TaskStatus, WaitReason};
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 impl Draft {
@@ -149,9 +151,23 @@ impl Draft {
     /// As the judge says.
     pub fn step_settled_done(&mut self, at: usize, output: Value) -> Result<(), Illegal> {
         self.apply(Event::StepSettled(at, true), Note::attempt(self.step(at).attempts))?;
+        self.keep_what_it_names(at, &output);
         self.step_mut(at).output = Some(output);
         self.task_mut().recovery_attempts = 0;
         Ok(())
+    }
+
+    /// Objects of the step's own attempts that an output names, which no success of theirs has kept.
+    pub(super) fn keep_what_it_names(&mut self, at: usize, output: &Value) {
+        let (task, step) = (self.record().task.id, self.step(at).clone());
+        let mut attempts = BTreeSet::new();
+        each_text(output, &mut |text| {
+            let key = ObjectKey::parse(text).filter(|key| key.task == task && key.step == step.name);
+            attempts.extend(key.map(|key| key.attempt).filter(|attempt| *attempt <= step.attempts));
+        });
+        for attempt in attempts {
+            self.push_attempt(AttemptWrite::Keep { step: step.no, attempt });
+        }
     }
 
     /// The step's condition says no.
@@ -277,4 +293,13 @@ impl Draft {
 
 fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+fn each_text(value: &Value, see: &mut impl FnMut(&str)) {
+    match value {
+        Value::String(text) => see(text),
+        Value::Array(values) => values.iter().for_each(|value| each_text(value, see)),
+        Value::Object(fields) => fields.values().for_each(|value| each_text(value, see)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
 }

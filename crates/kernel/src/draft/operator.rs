@@ -84,6 +84,7 @@ impl Draft {
     /// As the judge says.
     pub fn supply(&mut self, at: usize, output: Value, decision: &Decision) -> Result<(), Illegal> {
         self.apply(Event::StepSupplied(at), decision.note(json!({"as": SettledAs::Done, "output": output})))?;
+        self.keep_what_it_names(at, &output);
         let row = self.step_mut(at);
         row.output = Some(output);
         row.error = None;

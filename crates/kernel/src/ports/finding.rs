@@ -33,6 +33,20 @@ pub struct Lost {
     pub task_type: Option<String>,
     /// Their lease ran out at least so long ago.
     pub stale_after: Duration,
+    /// Of which programs.
+    pub of: LostOf,
+}
+
+/// Whose lost tasks to look for. Those of others must not fill the places of one's own, nor the other way round.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum LostOf {
+    /// Anybody's.
+    #[default]
+    All,
+    /// Of these types, versions and definitions.
+    These(Vec<KnownType>),
+    /// Of all but these.
+    Others(Vec<KnownType>),
 }
 
 /// Which tasks to offer once more.

@@ -95,10 +95,14 @@ impl<'a> ForwardTurn<'a> {
         if self.0.tokens.is_cancelled_for(CancelReason::LeaseLost) {
             return Err(ChangeError::Fenced);
         }
-        let mut ahead = self.look(None).await;
-        let decided = self.0.change(|draft| ahead.next(draft)).await;
-        self.passed(std::mem::take(&mut ahead.passes)).await;
-        decided
+        loop {
+            let mut ahead = self.look(None).await;
+            let decided = self.0.change(|draft| ahead.next(draft)).await;
+            self.passed(std::mem::take(&mut ahead.passes)).await;
+            if !matches!(decided, Err(ChangeError::Condemned)) || !self.0.doubts.disbelieve() {
+                return decided;
+            }
+        }
     }
 
     /// What has to be known for the next decision; `done` is the step that has just succeeded.

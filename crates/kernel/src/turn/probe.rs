@@ -47,6 +47,15 @@ impl Probes {
 }
 
 impl Probes {
+    /// What was found done cannot be kept: a sweep has taken its objects since. Then nobody knows how far it came.
+    /// `false`: nothing was.
+    pub(super) fn disbelieve(&mut self) -> bool {
+        let done = self.told.values_mut().filter(|found| matches!(found, Probe::Done(_)));
+        done.map(|found| *found = Probe::Unknown).count() > 0
+    }
+}
+
+impl Probes {
     /// What becomes of steps in doubt before they run again. `None`: nothing stands against running them. Within it, as
     /// where a stage is started: what is next, or that something else has to be decided first.
     #[allow(clippy::option_option, reason = "the inner one is what the start of a stage returns")]

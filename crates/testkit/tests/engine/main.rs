@@ -10,6 +10,7 @@ mod fallback;
 mod flow;
 mod groups;
 mod hints;
+mod kept;
 mod locks;
 mod manual;
 mod operator;

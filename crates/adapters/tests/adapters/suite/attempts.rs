@@ -86,6 +86,34 @@ pub(crate) async fn a_condemned_attempt_cannot_succeed(ports: &Ports) {
     write(store, task, vec![end(1, Outcome::InDoubt, false)]).await.unwrap();
 }
 
+pub(crate) async fn what_did_not_end_well_is_kept_when_somebody_says_so(ports: &Ports) {
+    let store = &*ports.store;
+    let task = claimed(store, Duration::ZERO).await.task.id;
+    let keep = |attempt| vec![AttemptWrite::Keep { step: StepNo(1), attempt: Attempt(attempt) }];
+    let in_doubt = |attempt| [start(attempt, Epoch(1), Duration::ZERO), end(attempt, Outcome::InDoubt, false)];
+    write(store, task, in_doubt(1).to_vec()).await.unwrap();
+    write(store, task, in_doubt(2).to_vec()).await.unwrap();
+    assert_eq!(numbers(&overdue(store).await), [1, 2]);
+    write(store, task, keep(1)).await.unwrap();
+    write(store, task, keep(1)).await.expect("once more does no harm");
+    let found = overdue(store).await;
+    assert_eq!(numbers(&found), [2]);
+    assert_eq!(condemn(store, &[intent(task, 1)]).await, [], "it is an output");
+    // The other one was faster in this case.
+    assert_eq!(condemn(store, &found).await, found);
+    let before = load(store, task).await;
+    let late = write(store, task, keep(2)).await;
+    assert!(matches!(late, Err(CommitError::Condemned)), "{late:?}");
+    assert_eq!(load(store, task).await.task, before.task);
+    let never = write(store, task, keep(3)).await;
+    assert!(matches!(never, Err(CommitError::Store(StoreError::Corrupt(_)))), "{never:?}");
+    // When the step is undone, it is as if the attempt had succeeded.
+    write(store, task, vec![AttemptWrite::Release { step: StepNo(1) }]).await.unwrap();
+    let mut all = numbers(&overdue(store).await);
+    all.sort_unstable();
+    assert_eq!(all, [1, 2]);
+}
+
 pub(crate) async fn what_a_success_kept_is_swept_after_its_release(ports: &Ports) {
     let store = &*ports.store;
     let task = claimed(store, MINUTE).await.task.id;

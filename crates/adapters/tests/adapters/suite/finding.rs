@@ -3,7 +3,7 @@
 use super::changes::*;
 use counterstep_contracts::{QueueName, TaskId, TaskStatus, Tenant, WaitReason};
 use counterstep_kernel::ports::{
-    Due, InFlight, KnownType, Lost, OutboxOp, OutboxRow, Outgoing, Poison, PoisonRow, Ports, Store, TaskQuery,
+    Due, InFlight, KnownType, Lost, LostOf, OutboxOp, OutboxRow, Outgoing, Poison, PoisonRow, Ports, Store, TaskQuery,
 };
 use counterstep_kernel::record::{TaskRecord, TaskRow};
 use counterstep_kernel::transition::{LeaseChange, OutboxWrite, Time};
@@ -125,6 +125,12 @@ pub(crate) async fn lost_tasks_are_found_by_type_and_by_age(ports: &Ports) {
     let of = |name: &str| Lost { task_type: Some(name.to_owned()), ..Lost::default() };
     assert_eq!(found(of(&lost.task.task_type)).await, 1);
     assert_eq!(found(of("Transfer")).await, 0);
+    let whose = |of| Lost { of, ..Lost::default() };
+    let stranger = vec![KnownType { name: "Zip".to_owned(), version: 1, definition: "another".to_owned() }];
+    assert_eq!(found(whose(LostOf::These(known()))).await, 1);
+    assert_eq!(found(whose(LostOf::Others(known()))).await, 0);
+    assert_eq!(found(whose(LostOf::These(stranger.clone()))).await, 0);
+    assert_eq!(found(whose(LostOf::Others(stranger))).await, 1);
     assert_eq!(found(Lost { stale_after: MINUTE, ..Lost::default() }).await, 0, "its lease has just run out");
     assert_eq!(found(Lost { stale_after: Duration::MAX, ..Lost::default() }).await, 0);
 }
