@@ -7,7 +7,7 @@ mod listing;
 mod policy;
 mod rules;
 
-pub use listing::{Found, ListingPlan, Listings, PagePlan};
+pub use listing::{Found, ListingPlan, Listings, PagePlan, Strange};
 pub use policy::{EVERY, Orphan, OrphanAction, OrphanPolicy, OrphanRule, Why};
 pub use rules::{OTHERS, OrphanSettings};
 

@@ -17,6 +17,8 @@ use std::time::Duration;
 const PAGE: usize = 1000;
 /// A reconciler that has not come further for so long has died.
 const HOLD: Duration = Duration::from_secs(120);
+/// So many objects of tasks and attempts that are not known are told of by name.
+const NAMED: usize = 10;
 /// Where our keys begin.
 const ROOT: &str = "t/";
 
@@ -33,6 +35,30 @@ pub struct Found {
     pub listed: Listed,
 }
 
+/// Objects of tasks or attempts that this database does not know. They may be another database's.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Strange {
+    /// How many.
+    pub objects: u64,
+    /// The first of them, as `{bucket}/{key}`: never more than a few.
+    pub first: Vec<String>,
+}
+
+impl Strange {
+    fn add(&mut self, listed: &Listed) {
+        self.objects += 1;
+        if self.first.len() < NAMED {
+            self.first.push(format!("{}/{}", listed.bucket, listed.key));
+        }
+    }
+
+    fn extend(&mut self, other: Self) {
+        self.objects += other.objects;
+        let free = NAMED - self.first.len();
+        self.first.extend(other.first.into_iter().take(free));
+    }
+}
+
 /// What a page leads to.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PagePlan {
@@ -42,8 +68,8 @@ pub struct PagePlan {
     pub kept: u64,
     /// Orphans within their grace.
     pub young: u64,
-    /// Of these, those whose task this database does not know.
-    pub strange: u64,
+    /// Objects of a task or an attempt that this database does not know, whatever their age.
+    pub strange: Strange,
     /// Objects of types that another listing is for.
     pub others: u64,
     /// Not named like ours: never touched.
@@ -65,8 +91,8 @@ pub struct Listings {
     pub reported: u64,
     /// Orphans within their grace.
     pub young: u64,
-    /// Of these, objects of tasks that this database does not know.
-    pub strange: u64,
+    /// Objects of tasks or attempts that this database does not know, whatever their age.
+    pub strange: Strange,
     /// Objects that are not named like ours.
     pub foreign: u64,
     /// What did not work; the next listing comes by again.
@@ -78,6 +104,8 @@ pub struct Listings {
 pub struct ListingPlan {
     /// Orphans past their grace, the first of each place.
     pub found: Vec<Found>,
+    /// Objects of tasks or attempts that this database does not know, whatever their age.
+    pub strange: Strange,
     /// Objects that are not named like ours.
     pub foreign: u64,
     /// There is more that was not looked at.
@@ -126,10 +154,14 @@ fn plan(page: &ObjectPage, asked: &[AttemptRef], said: &Standings, rules: &Rules
             continue;
         }
         let age = age(listed, page.now, said.now);
-        let grace = if why == Why::NoTask { rules.without_task() } else { rule.grace };
-        if age < grace {
-            plan.young += 1;
-            plan.strange += u64::from(why == Why::NoTask);
+        let mut grace = Some(rule.grace);
+        if matches!(why, Why::NoTask | Why::NoAttempt) {
+            plan.strange.add(listed);
+            // Nothing here knows whose it is. It goes only where a person has said from when on.
+            grace = rules.without_task().map(|without| without.max(rule.grace));
+        }
+        if grace.is_none_or(|grace| age < grace) {
+            plan.young += u64::from(grace.is_some());
             continue;
         }
         let orphan = Orphan {
@@ -151,9 +183,10 @@ fn plan(page: &ObjectPage, asked: &[AttemptRef], said: &Standings, rules: &Rules
     plan
 }
 
-/// How long ago an object was stored, at least. The object store has a clock of its own, and it may be wrong: by that
-/// clock against itself, and by that clock against the database's. The shorter one counts, so that a clock that runs
-/// ahead or behind, on either side, makes an orphan wait and never makes it older.
+/// How long ago an object was stored. The object store has a clock of its own, and it may be wrong now: by that clock
+/// against itself, and by that clock against the database's. The shorter one counts, so that one clock that runs ahead
+/// makes no orphan older. A clock of the object store that was behind when it stored the object, and is right now, does:
+/// nothing here can tell.
 fn age(listed: &Listed, store_now: i64, now: DbTime) -> Duration {
     let since = |clock: i64| u64::try_from(clock.saturating_sub(listed.stored_at)).unwrap_or(0);
     Duration::from_micros(since(store_now).min(since(now.0)))
@@ -174,6 +207,7 @@ impl Engine {
                 let page = page.map_err(|error| StoreError::Unavailable(error.to_string()))?;
                 let of_page = self.plan_page(&page, &rules, None).await?;
                 planned.foreign += of_page.foreign;
+                planned.strange.extend(of_page.strange);
                 planned.found.extend(of_page.found);
                 cursor = page.next;
                 if cursor.is_none() || planned.found.len() > limit {
@@ -214,13 +248,24 @@ impl Engine {
                     self.list_once(every, &rules, pages, &mut done).await?;
                 }
             }
-            if done.strange > 0 {
-                tracing::warn!(
-                    objects = done.strange,
-                    after = ?rules.without_task(),
-                    "objects of tasks that this database does not know; they are orphans after that time. If they belong \
-                     to another database, give it a bucket or a prefix of its own now"
-                );
+            if done.strange.objects > 0 {
+                let (objects, first) = (done.strange.objects, &done.strange.first);
+                match rules.without_task() {
+                    None => tracing::warn!(
+                        objects,
+                        ?first,
+                        "objects of tasks or attempts that this database does not know: they stay. Where they belong to \
+                         another database, give it a bucket or a prefix of its own; where nobody needs them, set \
+                         `orphans_without_task`"
+                    ),
+                    Some(after) => tracing::warn!(
+                        objects,
+                        ?first,
+                        ?after,
+                        "objects of tasks or attempts that this database does not know: once they are that old, they are \
+                         orphans. Where they belong to another database, take `orphans_without_task` out of the settings now"
+                    ),
+                }
             }
             Ok(done)
         })
@@ -251,7 +296,7 @@ impl Engine {
             done.pages += 1;
             let plan = self.plan_page(&page, rules, Some(every)).await?;
             done.young += plan.young;
-            done.strange += plan.strange;
+            done.strange.extend(plan.strange);
             done.foreign += plan.foreign;
             self.act(plan.found, done).await?;
             cursor = page.next;

@@ -30,7 +30,7 @@ pub struct Orphan {
     pub key: String,
     /// Bytes; 0 for a half-done upload.
     pub size_bytes: u64,
-    /// How long ago it was stored, at least.
+    /// How long ago it was stored, by the clocks of the object store and of the database: the shorter of both.
     pub age: Duration,
     /// It is a half-done upload.
     pub half: bool,
@@ -45,9 +45,10 @@ pub enum Why {
     Unkept,
     /// It was stored after its attempt had been swept.
     Late,
-    /// Its task has no such attempt.
+    /// Its task has no such attempt. No policy is asked unless [`OrphanSettings::without_task`](super::OrphanSettings) says
+    /// so: it may be one of another database, or of this one before it was restored.
     NoAttempt,
-    /// There is neither a task nor an attempt.
+    /// There is neither a task nor an attempt. As above.
     NoTask,
 }
 

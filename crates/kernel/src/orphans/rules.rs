@@ -16,20 +16,14 @@ use std::time::Duration;
 pub const OTHERS: &str = "*";
 
 /// What the settings say of orphans.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct OrphanSettings {
     /// By the declared name of a type, or [`OTHERS`].
     pub types: BTreeMap<String, OrphanOverride>,
-    /// An object whose task has no row is left alone for so long. Longer than any grace: a bucket that two databases share
-    /// by mistake, or a database that was restored from yesterday, looks just like this, and a person should see the
-    /// reports before anything goes.
-    pub without_task: Duration,
-}
-
-impl Default for OrphanSettings {
-    fn default() -> Self {
-        Self { types: BTreeMap::new(), without_task: Duration::from_secs(7 * 24 * 3600) }
-    }
+    /// From which age on policies get objects of a task or an attempt that has no row; never below the type's grace.
+    /// `None`: never, they are only told of. A bucket that two databases share by mistake, a new or wrong database, and one
+    /// that was restored from yesterday look just like this: only a person knows whether nobody else needs them.
+    pub without_task: Option<Duration>,
 }
 
 impl OrphanSettings {
@@ -61,7 +55,7 @@ pub(super) struct InForce {
 pub(super) struct Rules {
     types: BTreeMap<String, InForce>,
     others: InForce,
-    without_task: Duration,
+    without_task: Option<Duration>,
 }
 
 impl Rules {
@@ -91,7 +85,7 @@ impl Rules {
                 .map(|(name, needed)| (name.to_owned(), in_force(registry.orphans.get(name), name, needed)))
                 .collect(),
             others: in_force(None, OTHERS, largest),
-            without_task: settings.without_task.max(largest),
+            without_task: settings.without_task,
         }
     }
 
@@ -100,8 +94,8 @@ impl Rules {
         task_type.and_then(|name| self.types.get(name)).unwrap_or(&self.others)
     }
 
-    /// For how long an object without a task is left alone.
-    pub(super) const fn without_task(&self) -> Duration {
+    /// For how long an object of a task or an attempt without a row is left alone; `None`: for ever.
+    pub(super) const fn without_task(&self) -> Option<Duration> {
         self.without_task
     }
 
