@@ -6,7 +6,9 @@ use super::policy::{Orphan, OrphanAction, Why, decided};
 use super::rules::Rules;
 use crate::engine::Engine;
 use crate::keys::ObjectKey;
-use crate::ports::{AttemptRef, Intent, IntentOp, IntentState, Listed, ListingOp, ObjectPage, Standings, StoreError};
+use crate::ports::{
+    AttemptRef, Intent, IntentOp, IntentState, Listed, ListingOp, ObjectError, ObjectPage, Standings, StoreError,
+};
 use crate::record::DbTime;
 use counterstep_contracts::TaskId;
 use futures::future::BoxFuture;
@@ -70,6 +72,8 @@ pub struct PagePlan {
     pub young: u64,
     /// Objects of a task or an attempt that this database does not know, whatever their age.
     pub strange: Strange,
+    /// Attempts whose rows cannot be read, and why. Their objects are kept.
+    pub unreadable: BTreeSet<String>,
     /// Objects of types that another listing is for.
     pub others: u64,
     /// Not named like ours: never touched.
@@ -144,6 +148,11 @@ fn plan(page: &ObjectPage, asked: &[AttemptRef], said: &Standings, rules: &Rules
                 plan.kept += 1;
                 continue;
             }
+            (IntentState::Unreadable(error), _) => {
+                plan.kept += 1;
+                plan.unreadable.insert(format!("attempt {}: its row cannot be read: {error}", key.prefix));
+                continue;
+            }
             (IntentState::Overdue(intent), _) => (Why::Unkept, Some(intent.clone())),
             (IntentState::Swept, _) => (Why::Late, None),
             (IntentState::Missing, Some(_)) => (Why::NoAttempt, None),
@@ -187,7 +196,7 @@ fn plan(page: &ObjectPage, asked: &[AttemptRef], said: &Standings, rules: &Rules
 /// against itself, and by that clock against the database's. The shorter one counts, so that one clock that runs ahead
 /// makes no orphan older. A clock of the object store that was behind when it stored the object, and is right now, does:
 /// nothing here can tell.
-fn age(listed: &Listed, store_now: i64, now: DbTime) -> Duration {
+pub(super) fn age(listed: &Listed, store_now: i64, now: DbTime) -> Duration {
     let since = |clock: i64| u64::try_from(clock.saturating_sub(listed.stored_at)).unwrap_or(0);
     Duration::from_micros(since(store_now).min(since(now.0)))
 }
@@ -235,7 +244,8 @@ impl Engine {
     }
 
     /// Lists all objects where a listing is due, or goes on with one that was begun, and does with orphans what their
-    /// policies say; at most `pages` pages in this call. Of several reconcilers one does it.
+    /// policies say; at most `pages` pages in this call, or one for each interval at which something is listed where these
+    /// are more. Of several reconcilers one does it.
     ///
     /// # Errors
     /// When the store does not answer. What the object store refuses stands in the result.
@@ -243,10 +253,18 @@ impl Engine {
         Box::pin(async move {
             let rules = Rules::of(self);
             let mut done = Listings::default();
-            for every in rules.intervals() {
-                if done.pages < pages {
-                    self.list_once(every, &rules, pages, &mut done).await?;
+            let mut due: Vec<Duration> = rules.intervals().into_iter().collect();
+            while !due.is_empty() && done.pages < pages {
+                let mut longer = Vec::new();
+                for (before, every) in due.iter().enumerate() {
+                    // Each its share: one that is due all the time must not keep the others from their turn.
+                    let others = u32::try_from(due.len() - before).unwrap_or(u32::MAX);
+                    let share = pages.saturating_sub(done.pages).div_ceil(others).max(1);
+                    if self.list_once(*every, &rules, share, &mut done).await? {
+                        longer.push(*every);
+                    }
                 }
+                due = longer;
             }
             if done.strange.objects > 0 {
                 let (objects, first) = (done.strange.objects, &done.strange.first);
@@ -271,43 +289,52 @@ impl Engine {
         })
     }
 
+    /// Lists so many pages at most for one interval. Whether there are more, and it is still the caller's turn.
     async fn list_once(
         &self,
         every: Duration,
         rules: &Rules,
         pages: u32,
         done: &mut Listings,
-    ) -> Result<(), StoreError> {
+    ) -> Result<bool, StoreError> {
         let by = self.id.to_string();
         let claim = ListingOp::Claim { every, by: by.clone(), hold: HOLD };
-        let Some(turn) = self.ports.store.listing(&claim).await? else { return Ok(()) };
+        let Some(turn) = self.ports.store.listing(&claim).await? else { return Ok(false) };
+        let until = done.pages.saturating_add(pages);
         let mut cursor = turn.cursor;
         loop {
             let page = match self.ports.objects.page(ROOT, cursor.as_deref(), PAGE).await {
                 Ok(page) => page,
+                // It was begun on other objects than those that the settings name now, and would never come further.
+                Err(ObjectError::Refused(why)) if cursor.is_some() => {
+                    tracing::warn!(why, "a listing begins again: the object store refuses where it had come to");
+                    cursor = None;
+                    continue;
+                }
                 Err(error) => {
                     done.failed.push(format!("listing objects: {error}"));
                     let keep =
                         ListingOp::Keep { every, by, cursor: Some(cursor.unwrap_or_default()), hold: Duration::ZERO };
                     self.ports.store.listing(&keep).await?;
-                    return Ok(());
+                    return Ok(false);
                 }
             };
             done.pages += 1;
             let plan = self.plan_page(&page, rules, Some(every)).await?;
             done.young += plan.young;
             done.strange.extend(plan.strange);
+            done.failed.extend(plan.unreadable);
             done.foreign += plan.foreign;
             self.act(plan.found, done).await?;
             cursor = page.next;
             // Noted after the work and not before: a page that was broken off is read again.
-            let last = cursor.is_none() || done.pages >= pages;
+            let last = cursor.is_none() || done.pages >= until;
             let hold = if last { Duration::ZERO } else { HOLD };
             let keep = ListingOp::Keep { every, by: by.clone(), cursor: cursor.clone(), hold };
             let still_ours = self.ports.store.listing(&keep).await?.is_some();
             done.finished += u32::from(cursor.is_none());
             if last || !still_ours {
-                return Ok(());
+                return Ok(cursor.is_some() && still_ours);
             }
         }
     }

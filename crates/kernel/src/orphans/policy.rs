@@ -43,7 +43,7 @@ pub struct Orphan {
 pub enum Why {
     /// Its attempt never succeeded, or its step was undone, resolved or run again.
     Unkept,
-    /// It was stored after its attempt had been swept.
+    /// Its attempt has been swept; it was stored later, or was left then because its grace was not over.
     Late,
     /// Its task has no such attempt. No policy is asked unless [`OrphanSettings::without_task`](super::OrphanSettings) says
     /// so: it may be one of another database, or of this one before it was restored.
@@ -56,7 +56,7 @@ impl fmt::Display for Why {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Unkept => "no output refers to it",
-            Self::Late => "stored after its attempt was swept",
+            Self::Late => "its attempt was swept before",
             Self::NoAttempt => "its task has no such attempt",
             Self::NoTask => "this database has no such task",
         })

@@ -49,6 +49,8 @@ pub(super) struct InForce {
     pub(super) policy: Arc<dyn OrphanPolicy>,
     pub(super) every: Duration,
     pub(super) grace: Duration,
+    /// The grace was asked for, and is longer than the type needs.
+    pub(super) patient: bool,
 }
 
 /// What holds for all types.
@@ -73,10 +75,12 @@ impl Rules {
             let rule = rule.or(registry.other_orphans.as_ref()).cloned().unwrap_or_default();
             let set = settings.types.get(name).or_else(|| settings.types.get(OTHERS));
             let (every, grace) = set.map_or((None, None), |set| (set.every, set.grace));
+            let grace = grace.unwrap_or(rule.grace);
             InForce {
                 policy: rule.policy,
                 every: every.unwrap_or(rule.every),
-                grace: grace.unwrap_or(rule.grace).max(needed),
+                grace: grace.max(needed),
+                patient: grace > needed,
             }
         };
         Self {
@@ -105,8 +109,9 @@ impl Rules {
     }
 
     /// Whether whatever an intent's sweep finds is deleted: then nothing need be listed.
-    pub(super) fn always_deletes(registry: &Registry, task_type: Option<&str>) -> bool {
-        task_type.and_then(|name| registry.orphans.get(name)).or(registry.other_orphans.as_ref()).is_none()
+    pub(super) fn always_deletes(&self, registry: &Registry, task_type: Option<&str>) -> bool {
+        let declared = task_type.and_then(|name| registry.orphans.get(name)).or(registry.other_orphans.as_ref());
+        declared.is_none() && !self.for_type(task_type).patient
     }
 }
 

@@ -4,7 +4,8 @@ use crate::place::{self, Kind, Place, Row, at_each_pass, at_each_pass_with_unkno
 use counterstep_contracts::TaskStatus;
 use counterstep_contracts::overrides::OrphanOverride;
 use counterstep_kernel::EngineSettings;
-use counterstep_kernel::orphans::{Orphan, OrphanAction, OrphanRule, Why};
+use counterstep_kernel::orphans::{EVERY, Orphan, OrphanAction, OrphanRule, Why};
+use counterstep_kernel::ports::ListingOp;
 use counterstep_reconciler::{ReconcilerSettings, Report, pass, plan_listing};
 use counterstep_tasks::CreateZipFromFiles;
 use std::time::Duration;
@@ -167,10 +168,19 @@ async fn a_grace_is_settable_upward_only() {
     };
     for (grace, gone) in [(1, 1), (24 * 3600, 0)] {
         let place = Place::new(types(), settings(grace)).await;
-        let task = place.task(TaskStatus::Completed, &[Row::of(1, Kind::Swept)]).await;
+        let task = place.task(TaskStatus::Completed, &[Row::of(1, Kind::Swept), Row::of(2, Kind::Overdue)]).await;
         let (old, new) = (place.old(task, 1, "0"), place.new_object(task, 1, "1"));
-        assert_eq!(one_pass(&place).await.objects, gone);
-        assert_eq!(place.missing(&[old]).len() as u64, gone);
+        // What the rows find waits too, and is found by listing after that.
+        let overdue = place.old(task, 2, "0");
+        let report = one_pass(&place).await;
+        assert_eq!((report.objects, report.prefixes), (2 * gone, 1));
+        assert_eq!(place.missing(&[old, overdue.clone()]).len() as u64, 2 * gone);
+        if gone == 0 {
+            place.age_by(&overdue, Duration::from_secs(25 * 3600));
+            let report = one_pass(&place).await;
+            assert_eq!((report.objects, report.prefixes), (1, 0));
+            assert_eq!(place.missing(&[overdue]).len(), 1);
+        }
         assert_eq!(place.missing(&[new]), Vec::<String>::new(), "younger than an upload may take");
     }
     let mut engine = EngineSettings::default();
@@ -192,6 +202,39 @@ async fn a_listing_goes_on_in_the_next_pass() {
         each.push(pass(&place.engine, &settings).await.expect("a pass").objects);
     }
     assert_eq!(each, [1000, 1000, 500, 0]);
+}
+
+#[tokio::test]
+async fn a_listing_that_is_always_due_leaves_others_their_turn() {
+    let place = Place::new(types(), |settings| {
+        let always = OrphanOverride { every: Some(Duration::from_micros(1)), grace: None };
+        settings.orphans.types.insert("CreateZipFromFiles".to_owned(), always);
+        settings.orphans.without_task = Some(Duration::from_secs(60));
+    })
+    .await;
+    let task = place.task(TaskStatus::Completed, &[Row::of(1, Kind::Kept)]).await;
+    place.many_old(task, 1, 2_500);
+    // Of the listing of all other types: the last of three pages.
+    let nobodys = place.old(place.new_task(), 1, "0");
+    let settings = ReconcilerSettings { pages: 1, ..ReconcilerSettings::default() };
+    for _ in 0..3 {
+        pass(&place.engine, &settings).await.expect("a pass");
+    }
+    assert_eq!(place.missing(&[nobodys]).len(), 1);
+}
+
+#[tokio::test]
+async fn a_listing_that_was_begun_on_other_objects_begins_again() {
+    let place = Place::new(types(), |_| {}).await;
+    let task = place.task(TaskStatus::Completed, &[Row::of(1, Kind::Swept)]).await;
+    let orphan = place.old(task, 1, "0");
+    let (store, by) = (&place.engine.ports.store, "another".to_owned());
+    store.listing(&ListingOp::Claim { every: EVERY, by: by.clone(), hold: EVERY }).await.expect("a turn");
+    // A bucket of a server, where the reconciler has a folder now.
+    let cursor = Some("o|objects||t/x".to_owned());
+    store.listing(&ListingOp::Keep { every: EVERY, by, cursor, hold: Duration::ZERO }).await.expect("a note");
+    assert_eq!(one_pass(&place).await.objects, 1);
+    assert_eq!(place.missing(&[orphan]).len(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
