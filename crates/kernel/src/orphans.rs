@@ -7,17 +7,26 @@ mod listing;
 mod policy;
 mod rules;
 
-pub use listing::{Found, ListingPlan, Listings, PagePlan};
+pub use listing::{Found, ListingPlan, Listings, PagePlan, Strange};
 pub use policy::{EVERY, Orphan, OrphanAction, OrphanPolicy, OrphanRule, Why};
 pub use rules::{OTHERS, OrphanSettings};
 
 use crate::engine::Engine;
 use crate::keys::ObjectKey;
-use crate::ports::{AttemptRef, Intent, IntentOp, ObjectError, StoreError};
+use crate::ports::{AttemptRef, Intent, IntentOp, IntentState, ObjectError, StoreError};
+use crate::record::DbTime;
 use futures::future::BoxFuture;
+use futures::{FutureExt, StreamExt, stream};
 use policy::decided;
 use rules::Rules;
-use std::time::Duration;
+use std::collections::BTreeMap;
+
+/// Prefixes that a sweep empties at a time: each takes several requests, one after the other.
+const AT_A_TIME: usize = 16;
+
+fn attempt(intent: &Intent) -> AttemptRef {
+    AttemptRef { task: intent.task, prefix: intent.prefix.clone() }
+}
 
 /// What a sweep is going to do.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -29,7 +38,7 @@ pub struct SweepPlan {
 /// What became of a plan.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Swept {
-    /// Prefixes that are empty now.
+    /// Prefixes that no sweep need come by again.
     pub prefixes: u64,
     /// Objects that were deleted under them.
     pub objects: u64,
@@ -37,6 +46,8 @@ pub struct Swept {
     pub archived: u64,
     /// Objects under them that stay because their policy says so.
     pub reported: u64,
+    /// Objects under them that stay because the grace of their type, longer than is needed, is not over.
+    pub young: u64,
     /// Prefixes that could not be emptied, with the reason; the next sweep tries again.
     pub failed: Vec<(String, String)>,
 }
@@ -60,17 +71,34 @@ impl Engine {
             if plan.condemn.is_empty() {
                 return Ok(swept);
             }
-            // Only what this returns is ours to delete: an attempt may have succeeded since the plan was made.
-            let condemned = self.ports.store.intents(IntentOp::Condemn(plan.condemn)).await?;
-            let types = self.types_of(&condemned).await?;
             let rules = Rules::of(self);
+            // Before anything is condemned: what cannot be read stays as it is.
+            let (now, types) = self.types_of(&plan.condemn, &mut swept).await?;
+            let known = plan.condemn.into_iter().filter(|intent| types.contains_key(&attempt(intent))).collect();
+            // Only what this returns is ours to delete: an attempt may have succeeded since the plan was made.
+            let condemned = self.ports.store.intents(IntentOp::Condemn(known)).await?;
             let mut empty = Vec::with_capacity(condemned.len());
-            for (intent, task_type) in condemned.into_iter().zip(types) {
-                match self.empty(&intent, task_type.as_deref(), &rules, &mut swept).await {
-                    Ok(objects) => {
-                        swept.objects += objects;
+            let each = condemned.into_iter().map(|intent| {
+                let task_type = types.get(&attempt(&intent)).cloned().flatten();
+                let rules = &rules;
+                async move {
+                    let mut one = Swept::default();
+                    let emptied = self.empty(&intent, task_type.as_deref(), rules, now, &mut one).await;
+                    (intent, one, emptied)
+                }
+                .boxed()
+            });
+            let mut each = stream::iter(each.collect::<Vec<_>>()).buffer_unordered(AT_A_TIME);
+            while let Some((intent, one, emptied)) = each.next().await {
+                swept.objects += one.objects;
+                swept.archived += one.archived;
+                swept.reported += one.reported;
+                swept.young += one.young;
+                match emptied {
+                    Ok(()) => {
                         swept.prefixes += 1;
-                        if objects > 0 {
+                        if one.objects > 0 {
+                            let objects = one.objects;
                             tracing::info!(task = %intent.task, prefix = intent.prefix, objects, "deleted orphans");
                         }
                         empty.push(intent);
@@ -81,42 +109,64 @@ impl Engine {
                     }
                 }
             }
+            drop(each);
             self.ports.store.intents(IntentOp::Swept(empty)).await?;
             Ok(swept)
         })
     }
 
-    /// The declared types of the intents' tasks, where any policy asks for them.
-    async fn types_of(&self, intents: &[Intent]) -> Result<Vec<Option<String>>, StoreError> {
-        if self.registry.orphans.is_empty() && self.registry.other_orphans.is_none() {
-            return Ok(vec![None; intents.len()]);
+    /// The declared types of the intents' tasks, where any policy or grace asks for them, and the database's time. Without
+    /// those whose rows cannot be read.
+    async fn types_of(
+        &self,
+        intents: &[Intent],
+        swept: &mut Swept,
+    ) -> Result<(DbTime, BTreeMap<AttemptRef, Option<String>>), StoreError> {
+        let asked: Vec<_> = intents.iter().map(attempt).collect();
+        let nothing_declared = self.registry.orphans.is_empty() && self.registry.other_orphans.is_none();
+        if nothing_declared && self.settings.orphans.types.is_empty() {
+            return Ok((DbTime(0), asked.into_iter().map(|one| (one, None)).collect()));
         }
-        let asked: Vec<_> =
-            intents.iter().map(|intent| AttemptRef { task: intent.task, prefix: intent.prefix.clone() }).collect();
-        Ok(self.ports.store.standing(&asked).await?.of.into_iter().map(|one| one.task_type).collect())
+        let said = self.ports.store.standing(&asked).await?;
+        let mut types = BTreeMap::new();
+        for (one, standing) in asked.into_iter().zip(said.of) {
+            match standing.intent {
+                IntentState::Unreadable(why) => {
+                    swept.failed.push((one.prefix, format!("its row cannot be read: {why}")))
+                }
+                _ => drop(types.insert(one, standing.task_type)),
+            }
+        }
+        Ok((said.now, types))
     }
 
-    /// Does with what an attempt has stored as its type's policy says. Returns how many objects were deleted. What is
-    /// only reported stays, and the listings come by it.
+    /// Does with what an attempt has stored as its type's policy says. What is only reported, or within a grace that was
+    /// asked for, stays, and the listings come by it.
     async fn empty(
         &self,
         intent: &Intent,
         task_type: Option<&str>,
         rules: &Rules,
+        now: DbTime,
         swept: &mut Swept,
-    ) -> Result<u64, ObjectError> {
+    ) -> Result<(), ObjectError> {
         let objects = &self.ports.objects;
-        if Rules::always_deletes(&self.registry, task_type) {
-            return objects.delete_prefix(&intent.prefix).await;
+        if rules.always_deletes(&self.registry, task_type) {
+            swept.objects += objects.delete_prefix(&intent.prefix).await?;
+            return Ok(());
         }
-        let policy = &rules.for_type(task_type).policy;
-        let (mut deleted, mut cursor) = (0, None::<String>);
+        let rule = rules.for_type(task_type);
+        let mut cursor = None::<String>;
         loop {
             let page = objects.page(&intent.prefix, cursor.as_deref(), 1000).await?;
             let mut delete = Vec::new();
             for listed in page.objects {
                 let Some(key) = ObjectKey::parse(&listed.key) else { continue };
-                let age = u64::try_from(page.now.saturating_sub(listed.stored_at)).unwrap_or(0);
+                let age = listing::age(&listed, page.now, now);
+                if rule.patient && age < rule.grace {
+                    swept.young += 1;
+                    continue;
+                }
                 let orphan = Orphan {
                     task_type: task_type.map(str::to_owned),
                     tenant: key.tenant,
@@ -126,11 +176,11 @@ impl Engine {
                     bucket: listed.bucket.clone(),
                     key: listed.key.clone(),
                     size_bytes: listed.size_bytes,
-                    age: Duration::from_micros(age),
+                    age,
                     half: listed.upload.is_some(),
                     why: Why::Unkept,
                 };
-                match decided(policy.as_ref(), &orphan) {
+                match decided(rule.policy.as_ref(), &orphan) {
                     OrphanAction::Delete => delete.push(listed),
                     OrphanAction::Archive { prefix } => {
                         objects.set_aside(&listed, &prefix).await?;
@@ -143,10 +193,10 @@ impl Engine {
                     }
                 }
             }
-            deleted += objects.remove(&delete).await?;
+            swept.objects += objects.remove(&delete).await?;
             match page.next {
                 Some(next) => cursor = Some(next),
-                None => return Ok(deleted),
+                None => return Ok(()),
             }
         }
     }

@@ -229,6 +229,19 @@ pub fn plan_listing<'a>(
             let age = Duration::from_secs(orphan.age.as_secs());
             lines += &format!("{what} orphan {}/{}{half}: {age:?} old, {}\n", orphan.bucket, orphan.key, orphan.why);
         }
+        if planned.strange.objects > 0 {
+            let (count, first) = (planned.strange.objects, planned.strange.first.join(", "));
+            lines += &match engine.settings.orphans.without_task {
+                None => format!(
+                    "leave {count} objects of tasks or attempts that this database does not know, as \
+                     `orphans_without_task` is not set: {first}\n"
+                ),
+                Some(after) => format!(
+                    "treat {count} objects of tasks or attempts that this database does not know as orphans once they are \
+                     {after:?} old: {first}\n"
+                ),
+            };
+        }
         if planned.foreign > 0 {
             lines += &format!("leave {} objects that are not named like ours\n", planned.foreign);
         }
@@ -291,6 +304,7 @@ pub fn execute<'a>(
             objects: swept.objects + listed.deleted,
             archived: swept.archived + listed.archived,
             reported: swept.reported + listed.reported,
+            strange: listed.strange.objects,
             foreign: listed.foreign,
             tasks_archived: retired.archived,
             tasks_deleted: retired.deleted,

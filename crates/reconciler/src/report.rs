@@ -28,6 +28,8 @@ pub struct Report {
     pub archived: u64,
     /// Orphaned objects that stay because their policy says so.
     pub reported: u64,
+    /// Objects of tasks or attempts that this database does not know: seen by a listing, whatever became of them.
+    pub strange: u64,
     /// Objects that are not named like ours: seen by a listing and left alone.
     pub foreign: u64,
     /// Tasks that were written to the archive because their time was over.
@@ -76,6 +78,9 @@ impl fmt::Display for Report {
         if self.tasks_archived + self.tasks_deleted > 0 {
             write!(f, ", {} old tasks archived, {} deleted", self.tasks_archived, self.tasks_deleted)?;
         }
+        if self.strange > 0 {
+            write!(f, ", {} objects of unknown tasks or attempts", self.strange)?;
+        }
         if self.foreign > 0 {
             write!(f, ", {} objects of others left alone", self.foreign)?;
         }
@@ -112,6 +117,7 @@ impl Report {
             ("deleted_objects", self.objects),
             ("archived_objects", self.archived),
             ("reported_objects", self.reported),
+            ("unknown_objects", self.strange),
             ("foreign_objects", self.foreign),
             ("archived_tasks", self.tasks_archived),
             ("deleted_tasks", self.tasks_deleted),

@@ -142,6 +142,7 @@ impl Objects for FolderObjects {
 
     async fn page(&self, prefix: &str, after: Option<&str>, limit: usize) -> Result<ObjectPage, ObjectError> {
         let (root, folder) = (self.root.clone(), keys::listable_prefix(prefix)?.to_owned());
+        after.map_or(Ok(()), pages::check)?;
         let (after, limit) = (after.map(str::to_owned), limit.clamp(1, pages::MOST));
         let read = spawn_blocking(move || {
             let buckets = Self::buckets(&root)?;

@@ -3,7 +3,7 @@
 
 use super::walk::is_gone;
 use crate::keys;
-use counterstep_kernel::ports::{Listed, ObjectPage};
+use counterstep_kernel::ports::{Listed, ObjectError, ObjectPage};
 use std::collections::BTreeSet;
 use std::io;
 use std::path::Path;
@@ -11,6 +11,14 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Entries of a page at most.
 pub(super) const MOST: usize = 1000;
+
+/// Refuses a cursor that is none of ours: that of a listing which was begun on other objects would pass some over.
+pub(super) fn check(cursor: &str) -> Result<(), ObjectError> {
+    match cursor.split_once('/') {
+        Some((bucket, name)) if keys::bucket(bucket).is_ok() && name.starts_with("t/") => Ok(()),
+        _ => Err(ObjectError::Refused(format!("`{}` is no place in a listing", cursor.escape_debug()))),
+    }
+}
 
 /// The page behind a cursor, `{bucket}/{name}`, of all buckets.
 pub(super) fn read(

@@ -5,6 +5,7 @@ use super::fault::{Fault, micros, name, parse};
 use super::intents::sweepable;
 use super::retention;
 use super::statement::{Statement, Str, interval, time, values};
+use crate::columns::Unreadable;
 use async_trait::async_trait;
 use counterstep_contracts::{Attempt, StepNo};
 use counterstep_kernel::ports::{
@@ -69,14 +70,18 @@ fn decode(asked: &[AttemptRef], read: Read) -> Result<(usize, Standing), Fault> 
         (Some("kept"), ..) => IntentState::Kept,
         (Some("swept"), ..) => IntentState::Swept,
         (Some("open" | "condemned"), Some(step), Some(direction), Some(attempt)) if may == Some(true) => {
-            IntentState::Overdue(Intent {
-                task: one.task,
-                step: StepNo(step),
-                direction: parse("attempts.direction", &direction)?,
-                attempt: Attempt(attempt),
-                prefix: one.prefix.clone(),
-                overdue: time(now).after(sweep_after.map_or(DbTime(i64::MAX), time)),
-            })
+            match parse("attempts.direction", &direction) {
+                Ok(direction) => IntentState::Overdue(Intent {
+                    task: one.task,
+                    step: StepNo(step),
+                    direction,
+                    attempt: Attempt(attempt),
+                    prefix: one.prefix.clone(),
+                    overdue: time(now).after(sweep_after.map_or(DbTime(i64::MAX), time)),
+                }),
+                // One row that cannot be read must not keep a listing from what it has shown besides.
+                Err(Unreadable(why, _)) => IntentState::Unreadable(why),
+            }
         }
         // Also what this program does not understand: nothing of it is touched.
         (Some(_), ..) => IntentState::Live,

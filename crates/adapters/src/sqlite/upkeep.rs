@@ -5,6 +5,7 @@ use super::attempts::sweepable;
 use super::fault::{Fault, micros, parse};
 use super::pool::{Durability, now};
 use super::retention;
+use crate::columns::Unreadable;
 use async_trait::async_trait;
 use counterstep_contracts::{Attempt, StepNo};
 use counterstep_kernel::ports::{
@@ -37,7 +38,7 @@ struct StandingLine {
 }
 
 fn standing(connection: &mut SqliteConnection, asked: &AttemptRef, now: i64) -> Result<Standing, Fault> {
-    let line: StandingLine = diesel::sql_query(concat!(
+    let line: QueryResult<StandingLine> = diesel::sql_query(concat!(
         "SELECT EXISTS (SELECT 1 FROM tombstones WHERE tombstones.task = ?2) AS buried, kept.task_type, attempts.intent, attempts.step, attempts.direction, attempts.attempt,
              attempts.sweep_after, (",
         sweepable!(),
@@ -48,21 +49,32 @@ fn standing(connection: &mut SqliteConnection, asked: &AttemptRef, now: i64) -> 
     .bind::<BigInt, _>(now)
     .bind::<Text, _>(asked.task.to_string())
     .bind::<Text, _>(&asked.prefix)
-    .get_result(connection)?;
+    .get_result(connection);
+    let line = match line {
+        // One row that cannot be read must not keep a listing from what it has shown besides.
+        Err(diesel::result::Error::DeserializationError(error)) => {
+            let intent = IntentState::Unreadable(error.to_string());
+            return Ok(Standing { task_type: None, intent });
+        }
+        line => line?,
+    };
     let intent = match (line.intent.as_deref(), line.step, line.direction, line.attempt) {
         (None, ..) if line.buried => IntentState::Live,
         (None, ..) => IntentState::Missing,
         (Some("kept"), ..) => IntentState::Kept,
         (Some("swept"), ..) => IntentState::Swept,
         (Some("open" | "condemned"), Some(step), Some(direction), Some(attempt)) if line.may == Some(true) => {
-            IntentState::Overdue(Intent {
-                task: asked.task,
-                step: StepNo(step),
-                direction: parse("attempts.direction", &direction)?,
-                attempt: Attempt(attempt),
-                prefix: asked.prefix.clone(),
-                overdue: Duration::from_micros(u64::try_from(now - line.sweep_after.unwrap_or(now)).unwrap_or(0)),
-            })
+            match parse("attempts.direction", &direction) {
+                Ok(direction) => IntentState::Overdue(Intent {
+                    task: asked.task,
+                    step: StepNo(step),
+                    direction,
+                    attempt: Attempt(attempt),
+                    prefix: asked.prefix.clone(),
+                    overdue: Duration::from_micros(u64::try_from(now - line.sweep_after.unwrap_or(now)).unwrap_or(0)),
+                }),
+                Err(Unreadable(why, _)) => IntentState::Unreadable(why),
+            }
         }
         // Also what this program does not understand: nothing of it is touched.
         (Some(_), ..) => IntentState::Live,

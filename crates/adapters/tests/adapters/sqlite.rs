@@ -3,11 +3,12 @@
 
 use crate::embedded::{Fixture, fixture, open_in, options};
 use crate::suite::changes::*;
+use crate::suite::upkeep::{asked, states};
 use crate::suite::{LIMIT, eventually, within_limit};
 use counterstep_adapters::embedded::EmbeddedOptions;
 use counterstep_adapters::local_queue::QueueOptions;
 use counterstep_adapters::sqlite::{OpenError, SqliteOptions, SqliteStore};
-use counterstep_contracts::{QueueName, TaskId, TaskStatus};
+use counterstep_contracts::{Epoch, Outcome, QueueName, TaskId, TaskStatus};
 use counterstep_kernel::ports::{
     CommitError, Due, Lost, OutboxOp, Poison, PoisonRow, Settle, Store, StoreError, TaskQuery,
 };
@@ -337,4 +338,19 @@ async fn commits_per_second_of_a_typical_transition() {
         let done: u32 = join_all(lanes).await.into_iter().sum();
         println!("{width} at a time: {:.0} commits a second", f64::from(done) / started.elapsed().as_secs_f64());
     }
+}
+
+#[tokio::test]
+async fn an_attempt_that_cannot_be_read_is_told_of_and_the_others_are_answered_for() {
+    let fixture = fixture().await;
+    let store = &*fixture.ports.store;
+    let record = claimed(store, MINUTE).await;
+    let (task, none) = (record.task.id, Duration::ZERO);
+    let mut change = after(&record);
+    change.attempts =
+        [1, 2].into_iter().flat_map(|n| [start(n, Epoch(1), none), end(n, Outcome::Failed, false)]).collect();
+    commit(store, leased(&record), &change).await.unwrap();
+    raw(&file(&fixture)).batch_execute("UPDATE attempts SET direction = 'sideways' WHERE attempt = 1").unwrap();
+    let said = states(store, &[asked(task, 1), asked(task, 2), asked(task, 3)]).await;
+    assert_eq!(said.into_iter().map(|(_, intent)| intent).collect::<Vec<_>>(), ["unreadable", "overdue", "missing"]);
 }

@@ -6,7 +6,9 @@ use super::policy::{Orphan, OrphanAction, Why, decided};
 use super::rules::Rules;
 use crate::engine::Engine;
 use crate::keys::ObjectKey;
-use crate::ports::{AttemptRef, Intent, IntentOp, IntentState, Listed, ListingOp, ObjectPage, Standings, StoreError};
+use crate::ports::{
+    AttemptRef, Intent, IntentOp, IntentState, Listed, ListingOp, ObjectError, ObjectPage, Standings, StoreError,
+};
 use crate::record::DbTime;
 use counterstep_contracts::TaskId;
 use futures::future::BoxFuture;
@@ -17,6 +19,8 @@ use std::time::Duration;
 const PAGE: usize = 1000;
 /// A reconciler that has not come further for so long has died.
 const HOLD: Duration = Duration::from_secs(120);
+/// So many objects of tasks and attempts that are not known are told of by name.
+const NAMED: usize = 10;
 /// Where our keys begin.
 const ROOT: &str = "t/";
 
@@ -33,6 +37,30 @@ pub struct Found {
     pub listed: Listed,
 }
 
+/// Objects of tasks or attempts that this database does not know. They may be another database's.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Strange {
+    /// How many.
+    pub objects: u64,
+    /// The first of them, as `{bucket}/{key}`: never more than a few.
+    pub first: Vec<String>,
+}
+
+impl Strange {
+    fn add(&mut self, listed: &Listed) {
+        self.objects += 1;
+        if self.first.len() < NAMED {
+            self.first.push(format!("{}/{}", listed.bucket, listed.key));
+        }
+    }
+
+    fn extend(&mut self, other: Self) {
+        self.objects += other.objects;
+        let free = NAMED - self.first.len();
+        self.first.extend(other.first.into_iter().take(free));
+    }
+}
+
 /// What a page leads to.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PagePlan {
@@ -42,8 +70,10 @@ pub struct PagePlan {
     pub kept: u64,
     /// Orphans within their grace.
     pub young: u64,
-    /// Of these, those whose task this database does not know.
-    pub strange: u64,
+    /// Objects of a task or an attempt that this database does not know, whatever their age.
+    pub strange: Strange,
+    /// Attempts whose rows cannot be read, and why. Their objects are kept.
+    pub unreadable: BTreeSet<String>,
     /// Objects of types that another listing is for.
     pub others: u64,
     /// Not named like ours: never touched.
@@ -65,8 +95,8 @@ pub struct Listings {
     pub reported: u64,
     /// Orphans within their grace.
     pub young: u64,
-    /// Of these, objects of tasks that this database does not know.
-    pub strange: u64,
+    /// Objects of tasks or attempts that this database does not know, whatever their age.
+    pub strange: Strange,
     /// Objects that are not named like ours.
     pub foreign: u64,
     /// What did not work; the next listing comes by again.
@@ -78,6 +108,8 @@ pub struct Listings {
 pub struct ListingPlan {
     /// Orphans past their grace, the first of each place.
     pub found: Vec<Found>,
+    /// Objects of tasks or attempts that this database does not know, whatever their age.
+    pub strange: Strange,
     /// Objects that are not named like ours.
     pub foreign: u64,
     /// There is more that was not looked at.
@@ -116,6 +148,11 @@ fn plan(page: &ObjectPage, asked: &[AttemptRef], said: &Standings, rules: &Rules
                 plan.kept += 1;
                 continue;
             }
+            (IntentState::Unreadable(error), _) => {
+                plan.kept += 1;
+                plan.unreadable.insert(format!("attempt {}: its row cannot be read: {error}", key.prefix));
+                continue;
+            }
             (IntentState::Overdue(intent), _) => (Why::Unkept, Some(intent.clone())),
             (IntentState::Swept, _) => (Why::Late, None),
             (IntentState::Missing, Some(_)) => (Why::NoAttempt, None),
@@ -126,10 +163,14 @@ fn plan(page: &ObjectPage, asked: &[AttemptRef], said: &Standings, rules: &Rules
             continue;
         }
         let age = age(listed, page.now, said.now);
-        let grace = if why == Why::NoTask { rules.without_task() } else { rule.grace };
-        if age < grace {
-            plan.young += 1;
-            plan.strange += u64::from(why == Why::NoTask);
+        let mut grace = Some(rule.grace);
+        if matches!(why, Why::NoTask | Why::NoAttempt) {
+            plan.strange.add(listed);
+            // Nothing here knows whose it is. It goes only where a person has said from when on.
+            grace = rules.without_task().map(|without| without.max(rule.grace));
+        }
+        if grace.is_none_or(|grace| age < grace) {
+            plan.young += u64::from(grace.is_some());
             continue;
         }
         let orphan = Orphan {
@@ -151,10 +192,11 @@ fn plan(page: &ObjectPage, asked: &[AttemptRef], said: &Standings, rules: &Rules
     plan
 }
 
-/// How long ago an object was stored, at least. The object store has a clock of its own, and it may be wrong: by that
-/// clock against itself, and by that clock against the database's. The shorter one counts, so that a clock that runs
-/// ahead or behind, on either side, makes an orphan wait and never makes it older.
-fn age(listed: &Listed, store_now: i64, now: DbTime) -> Duration {
+/// How long ago an object was stored. The object store has a clock of its own, and it may be wrong now: by that clock
+/// against itself, and by that clock against the database's. The shorter one counts, so that one clock that runs ahead
+/// makes no orphan older. A clock of the object store that was behind when it stored the object, and is right now, does:
+/// nothing here can tell.
+pub(super) fn age(listed: &Listed, store_now: i64, now: DbTime) -> Duration {
     let since = |clock: i64| u64::try_from(clock.saturating_sub(listed.stored_at)).unwrap_or(0);
     Duration::from_micros(since(store_now).min(since(now.0)))
 }
@@ -174,6 +216,7 @@ impl Engine {
                 let page = page.map_err(|error| StoreError::Unavailable(error.to_string()))?;
                 let of_page = self.plan_page(&page, &rules, None).await?;
                 planned.foreign += of_page.foreign;
+                planned.strange.extend(of_page.strange);
                 planned.found.extend(of_page.found);
                 cursor = page.next;
                 if cursor.is_none() || planned.found.len() > limit {
@@ -201,7 +244,8 @@ impl Engine {
     }
 
     /// Lists all objects where a listing is due, or goes on with one that was begun, and does with orphans what their
-    /// policies say; at most `pages` pages in this call. Of several reconcilers one does it.
+    /// policies say; at most `pages` pages in this call, or one for each interval at which something is listed where these
+    /// are more. Of several reconcilers one does it.
     ///
     /// # Errors
     /// When the store does not answer. What the object store refuses stands in the result.
@@ -209,60 +253,88 @@ impl Engine {
         Box::pin(async move {
             let rules = Rules::of(self);
             let mut done = Listings::default();
-            for every in rules.intervals() {
-                if done.pages < pages {
-                    self.list_once(every, &rules, pages, &mut done).await?;
+            let mut due: Vec<Duration> = rules.intervals().into_iter().collect();
+            while !due.is_empty() && done.pages < pages {
+                let mut longer = Vec::new();
+                for (before, every) in due.iter().enumerate() {
+                    // Each its share: one that is due all the time must not keep the others from their turn.
+                    let others = u32::try_from(due.len() - before).unwrap_or(u32::MAX);
+                    let share = pages.saturating_sub(done.pages).div_ceil(others).max(1);
+                    if self.list_once(*every, &rules, share, &mut done).await? {
+                        longer.push(*every);
+                    }
                 }
+                due = longer;
             }
-            if done.strange > 0 {
-                tracing::warn!(
-                    objects = done.strange,
-                    after = ?rules.without_task(),
-                    "objects of tasks that this database does not know; they are orphans after that time. If they belong \
-                     to another database, give it a bucket or a prefix of its own now"
-                );
+            if done.strange.objects > 0 {
+                let (objects, first) = (done.strange.objects, &done.strange.first);
+                match rules.without_task() {
+                    None => tracing::warn!(
+                        objects,
+                        ?first,
+                        "objects of tasks or attempts that this database does not know: they stay. Where they belong to \
+                         another database, give it a bucket or a prefix of its own; where nobody needs them, set \
+                         `orphans_without_task`"
+                    ),
+                    Some(after) => tracing::warn!(
+                        objects,
+                        ?first,
+                        ?after,
+                        "objects of tasks or attempts that this database does not know: once they are that old, they are \
+                         orphans. Where they belong to another database, take `orphans_without_task` out of the settings now"
+                    ),
+                }
             }
             Ok(done)
         })
     }
 
+    /// Lists so many pages at most for one interval. Whether there are more, and it is still the caller's turn.
     async fn list_once(
         &self,
         every: Duration,
         rules: &Rules,
         pages: u32,
         done: &mut Listings,
-    ) -> Result<(), StoreError> {
+    ) -> Result<bool, StoreError> {
         let by = self.id.to_string();
         let claim = ListingOp::Claim { every, by: by.clone(), hold: HOLD };
-        let Some(turn) = self.ports.store.listing(&claim).await? else { return Ok(()) };
+        let Some(turn) = self.ports.store.listing(&claim).await? else { return Ok(false) };
+        let until = done.pages.saturating_add(pages);
         let mut cursor = turn.cursor;
         loop {
             let page = match self.ports.objects.page(ROOT, cursor.as_deref(), PAGE).await {
                 Ok(page) => page,
+                // It was begun on other objects than those that the settings name now, and would never come further.
+                Err(ObjectError::Refused(why)) if cursor.is_some() => {
+                    tracing::warn!(why, "a listing begins again: the object store refuses where it had come to");
+                    cursor = None;
+                    continue;
+                }
                 Err(error) => {
                     done.failed.push(format!("listing objects: {error}"));
                     let keep =
                         ListingOp::Keep { every, by, cursor: Some(cursor.unwrap_or_default()), hold: Duration::ZERO };
                     self.ports.store.listing(&keep).await?;
-                    return Ok(());
+                    return Ok(false);
                 }
             };
             done.pages += 1;
             let plan = self.plan_page(&page, rules, Some(every)).await?;
             done.young += plan.young;
-            done.strange += plan.strange;
+            done.strange.extend(plan.strange);
+            done.failed.extend(plan.unreadable);
             done.foreign += plan.foreign;
             self.act(plan.found, done).await?;
             cursor = page.next;
             // Noted after the work and not before: a page that was broken off is read again.
-            let last = cursor.is_none() || done.pages >= pages;
+            let last = cursor.is_none() || done.pages >= until;
             let hold = if last { Duration::ZERO } else { HOLD };
             let keep = ListingOp::Keep { every, by: by.clone(), cursor: cursor.clone(), hold };
             let still_ours = self.ports.store.listing(&keep).await?.is_some();
             done.finished += u32::from(cursor.is_none());
             if last || !still_ours {
-                return Ok(());
+                return Ok(cursor.is_some() && still_ours);
             }
         }
     }

@@ -30,7 +30,7 @@ pub struct Orphan {
     pub key: String,
     /// Bytes; 0 for a half-done upload.
     pub size_bytes: u64,
-    /// How long ago it was stored, at least.
+    /// How long ago it was stored, by the clocks of the object store and of the database: the shorter of both.
     pub age: Duration,
     /// It is a half-done upload.
     pub half: bool,
@@ -43,11 +43,12 @@ pub struct Orphan {
 pub enum Why {
     /// Its attempt never succeeded, or its step was undone, resolved or run again.
     Unkept,
-    /// It was stored after its attempt had been swept.
+    /// Its attempt has been swept; it was stored later, or was left then because its grace was not over.
     Late,
-    /// Its task has no such attempt.
+    /// Its task has no such attempt. No policy is asked unless [`OrphanSettings::without_task`](super::OrphanSettings) says
+    /// so: it may be one of another database, or of this one before it was restored.
     NoAttempt,
-    /// There is neither a task nor an attempt.
+    /// There is neither a task nor an attempt. As above.
     NoTask,
 }
 
@@ -55,7 +56,7 @@ impl fmt::Display for Why {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Unkept => "no output refers to it",
-            Self::Late => "stored after its attempt was swept",
+            Self::Late => "its attempt was swept before",
             Self::NoAttempt => "its task has no such attempt",
             Self::NoTask => "this database has no such task",
         })

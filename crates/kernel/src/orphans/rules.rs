@@ -16,20 +16,14 @@ use std::time::Duration;
 pub const OTHERS: &str = "*";
 
 /// What the settings say of orphans.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct OrphanSettings {
     /// By the declared name of a type, or [`OTHERS`].
     pub types: BTreeMap<String, OrphanOverride>,
-    /// An object whose task has no row is left alone for so long. Longer than any grace: a bucket that two databases share
-    /// by mistake, or a database that was restored from yesterday, looks just like this, and a person should see the
-    /// reports before anything goes.
-    pub without_task: Duration,
-}
-
-impl Default for OrphanSettings {
-    fn default() -> Self {
-        Self { types: BTreeMap::new(), without_task: Duration::from_secs(7 * 24 * 3600) }
-    }
+    /// From which age on policies get objects of a task or an attempt that has no row; never below the type's grace.
+    /// `None`: never, they are only told of. A bucket that two databases share by mistake, a new or wrong database, and one
+    /// that was restored from yesterday look just like this: only a person knows whether nobody else needs them.
+    pub without_task: Option<Duration>,
 }
 
 impl OrphanSettings {
@@ -55,13 +49,15 @@ pub(super) struct InForce {
     pub(super) policy: Arc<dyn OrphanPolicy>,
     pub(super) every: Duration,
     pub(super) grace: Duration,
+    /// The grace was asked for, and is longer than the type needs.
+    pub(super) patient: bool,
 }
 
 /// What holds for all types.
 pub(super) struct Rules {
     types: BTreeMap<String, InForce>,
     others: InForce,
-    without_task: Duration,
+    without_task: Option<Duration>,
 }
 
 impl Rules {
@@ -79,10 +75,12 @@ impl Rules {
             let rule = rule.or(registry.other_orphans.as_ref()).cloned().unwrap_or_default();
             let set = settings.types.get(name).or_else(|| settings.types.get(OTHERS));
             let (every, grace) = set.map_or((None, None), |set| (set.every, set.grace));
+            let grace = grace.unwrap_or(rule.grace);
             InForce {
                 policy: rule.policy,
                 every: every.unwrap_or(rule.every),
-                grace: grace.unwrap_or(rule.grace).max(needed),
+                grace: grace.max(needed),
+                patient: grace > needed,
             }
         };
         Self {
@@ -91,7 +89,7 @@ impl Rules {
                 .map(|(name, needed)| (name.to_owned(), in_force(registry.orphans.get(name), name, needed)))
                 .collect(),
             others: in_force(None, OTHERS, largest),
-            without_task: settings.without_task.max(largest),
+            without_task: settings.without_task,
         }
     }
 
@@ -100,8 +98,8 @@ impl Rules {
         task_type.and_then(|name| self.types.get(name)).unwrap_or(&self.others)
     }
 
-    /// For how long an object without a task is left alone.
-    pub(super) const fn without_task(&self) -> Duration {
+    /// For how long an object of a task or an attempt without a row is left alone; `None`: for ever.
+    pub(super) const fn without_task(&self) -> Option<Duration> {
         self.without_task
     }
 
@@ -111,8 +109,9 @@ impl Rules {
     }
 
     /// Whether whatever an intent's sweep finds is deleted: then nothing need be listed.
-    pub(super) fn always_deletes(registry: &Registry, task_type: Option<&str>) -> bool {
-        task_type.and_then(|name| registry.orphans.get(name)).or(registry.other_orphans.as_ref()).is_none()
+    pub(super) fn always_deletes(&self, registry: &Registry, task_type: Option<&str>) -> bool {
+        let declared = task_type.and_then(|name| registry.orphans.get(name)).or(registry.other_orphans.as_ref());
+        declared.is_none() && !self.for_type(task_type).patient
     }
 }
 

@@ -39,6 +39,8 @@ pub enum IntentState {
     Swept,
     /// There is no such row.
     Missing,
+    /// Its row cannot be read, and why. Nothing of it is touched, and the other attempts are answered for.
+    Unreadable(String),
 }
 
 /// What the rows say of several attempts.

@@ -286,12 +286,10 @@ impl SettingsArgs {
                 machine: machine(),
                 orphans: OrphanSettings {
                     types: file.orphans,
-                    without_task: time(
-                        "orphans_without_task",
-                        &None,
-                        file.orphans_without_task,
-                        defaults.orphans.without_task,
-                    )?,
+                    without_task: file
+                        .orphans_without_task
+                        .map(|text| duration("orphans_without_task", &text))
+                        .transpose()?,
                 },
                 retention: RetentionSettings {
                     types: file.retention,

@@ -1,10 +1,11 @@
 //! Orphans as reconcilers find and treat them: by rows and by listing, each kind and each policy.
 
-use crate::place::{self, Kind, Place, Row, at_each_pass, one_pass, types};
+use crate::place::{self, Kind, Place, Row, at_each_pass, at_each_pass_with_unknown, one_pass, types};
 use counterstep_contracts::TaskStatus;
 use counterstep_contracts::overrides::OrphanOverride;
 use counterstep_kernel::EngineSettings;
-use counterstep_kernel::orphans::{Orphan, OrphanAction, OrphanRule, Why};
+use counterstep_kernel::orphans::{EVERY, Orphan, OrphanAction, OrphanRule, Why};
+use counterstep_kernel::ports::ListingOp;
 use counterstep_reconciler::{ReconcilerSettings, Report, pass, plan_listing};
 use counterstep_tasks::CreateZipFromFiles;
 use std::time::Duration;
@@ -52,7 +53,7 @@ async fn what_a_paused_writer_stored_after_the_sweep_goes_once_it_is_old() {
 
 #[tokio::test]
 async fn of_a_task_whose_undo_failed_only_what_no_output_names_goes() {
-    let place = Place::new(types(), at_each_pass).await;
+    let place = Place::new(types(), at_each_pass_with_unknown).await;
     let rows = [Row::of(1, Kind::Kept), Row::of(2, Kind::Overdue), Row::of(3, Kind::Swept)];
     let task = place.task(TaskStatus::CompensationFailed, &rows).await;
     let stays = place.old(task, 1, "0");
@@ -62,18 +63,34 @@ async fn of_a_task_whose_undo_failed_only_what_no_output_names_goes() {
 }
 
 #[tokio::test]
-async fn objects_without_a_task_wait_longer_and_those_of_others_for_ever() {
-    let patient = Place::new(types(), at_each_pass).await;
-    let nobody = patient.new_task();
-    let object = patient.old(nobody, 1, "0");
-    assert_eq!(one_pass(&patient).await.objects, 0, "they may be another database's");
-    assert_eq!(patient.missing(&[object]), Vec::<String>::new());
-
-    let place = Place::new(types(), |settings| {
+async fn objects_of_unknown_tasks_and_attempts_stay_however_old_and_are_told_of() {
+    let place = Place::new(types(), at_each_pass).await;
+    let (nobody, task) = (place.new_task(), place.task(TaskStatus::Completed, &[Row::of(1, Kind::Kept)]).await);
+    let mut objects: Vec<_> = (0..20).map(|n| place.old(nobody, 1, &n.to_string())).collect();
+    objects.extend([place.half(nobody, 2, "0"), place.new_object(nobody, 3, "0"), place.old(task, 7, "0")]);
+    for key in objects.iter().filter(|key| !key.contains("/e1.3/")) {
+        place.age_by(key, Duration::from_secs(4000 * 24 * 3600));
+    }
+    let planned = plan_listing(&place.engine, &ReconcilerSettings::default()).await.expect("a plan");
+    assert!(planned.starts_with("leave 23 objects of tasks or attempts that this database does not"), "{planned}");
+    assert_eq!((planned.lines().count(), planned.matches(place::STEP).count()), (1, 10), "{planned}");
+    let report = one_pass(&place).await;
+    assert_eq!(report, Report { strange: 23, ..Report::default() });
+    assert_eq!(report.counts()["unknown_objects"], 23);
+    assert_eq!(place.missing(&objects), Vec::<String>::new(), "they may be another database's");
+    // What the settings say is a least age, and those of an attempt count as those of a task.
+    let patient = place.with(|settings| {
         at_each_pass(settings);
-        settings.orphans.without_task = Duration::from_secs(60);
-    })
-    .await;
+        settings.orphans.without_task = Some(Duration::from_secs(5000 * 24 * 3600));
+    });
+    let report = pass(&patient, &ReconcilerSettings::default()).await.expect("a pass");
+    assert_eq!((report.strange, report.objects), (23, 0));
+}
+
+#[tokio::test]
+async fn objects_without_a_task_go_where_the_settings_say_so_and_those_of_others_never() {
+    let place = Place::new(types(), at_each_pass_with_unknown).await;
+    let nobody = place.new_task();
     let (old, new) = (place.old(nobody, 1, "0"), place.new_object(nobody, 1, "1"));
     let foreign = ["t/default/photos/1.jpg", "t/readme", "archive/orphans/t/x", "photos/1.jpg"].map(str::to_owned);
     for key in &foreign {
@@ -85,7 +102,7 @@ async fn objects_without_a_task_wait_longer_and_those_of_others_for_ever() {
     assert!(planned.contains("this database has no such task") && planned.contains("leave 2 objects"), "{planned}");
     assert_eq!(place.missing(std::slice::from_ref(&old)), Vec::<String>::new(), "a plan does nothing");
     let report = one_pass(&place).await;
-    assert_eq!((report.objects, report.foreign), (1, 2));
+    assert_eq!((report.objects, report.strange, report.foreign), (1, 2, 2));
     assert_eq!(place.missing(&[old, new].into_iter().chain(foreign).collect::<Vec<_>>()).len(), 1);
 }
 
@@ -130,7 +147,7 @@ async fn why_an_object_is_an_orphan_is_told_and_each_type_has_its_own_interval()
         }
     };
     let registry = types().orphans::<CreateZipFromFiles>(OrphanRule::new(ask).every("1h"));
-    let place = Place::new(registry, |_| {}).await;
+    let place = Place::new(registry, |settings| settings.orphans.without_task = Some(Duration::from_secs(60))).await;
     let task = place.task(TaskStatus::Completed, &[Row::of(1, Kind::Swept)]).await;
     let (late, unknown) = (place.old(task, 1, "0"), place.old(task, 7, "0"));
     assert_eq!(one_pass(&place).await.objects, 2);
@@ -151,10 +168,19 @@ async fn a_grace_is_settable_upward_only() {
     };
     for (grace, gone) in [(1, 1), (24 * 3600, 0)] {
         let place = Place::new(types(), settings(grace)).await;
-        let task = place.task(TaskStatus::Completed, &[Row::of(1, Kind::Swept)]).await;
+        let task = place.task(TaskStatus::Completed, &[Row::of(1, Kind::Swept), Row::of(2, Kind::Overdue)]).await;
         let (old, new) = (place.old(task, 1, "0"), place.new_object(task, 1, "1"));
-        assert_eq!(one_pass(&place).await.objects, gone);
-        assert_eq!(place.missing(&[old]).len() as u64, gone);
+        // What the rows find waits too, and is found by listing after that.
+        let overdue = place.old(task, 2, "0");
+        let report = one_pass(&place).await;
+        assert_eq!((report.objects, report.prefixes), (2 * gone, 1));
+        assert_eq!(place.missing(&[old, overdue.clone()]).len() as u64, 2 * gone);
+        if gone == 0 {
+            place.age_by(&overdue, Duration::from_secs(25 * 3600));
+            let report = one_pass(&place).await;
+            assert_eq!((report.objects, report.prefixes), (1, 0));
+            assert_eq!(place.missing(&[overdue]).len(), 1);
+        }
         assert_eq!(place.missing(&[new]), Vec::<String>::new(), "younger than an upload may take");
     }
     let mut engine = EngineSettings::default();
@@ -176,6 +202,39 @@ async fn a_listing_goes_on_in_the_next_pass() {
         each.push(pass(&place.engine, &settings).await.expect("a pass").objects);
     }
     assert_eq!(each, [1000, 1000, 500, 0]);
+}
+
+#[tokio::test]
+async fn a_listing_that_is_always_due_leaves_others_their_turn() {
+    let place = Place::new(types(), |settings| {
+        let always = OrphanOverride { every: Some(Duration::from_micros(1)), grace: None };
+        settings.orphans.types.insert("CreateZipFromFiles".to_owned(), always);
+        settings.orphans.without_task = Some(Duration::from_secs(60));
+    })
+    .await;
+    let task = place.task(TaskStatus::Completed, &[Row::of(1, Kind::Kept)]).await;
+    place.many_old(task, 1, 2_500);
+    // Of the listing of all other types: the last of three pages.
+    let nobodys = place.old(place.new_task(), 1, "0");
+    let settings = ReconcilerSettings { pages: 1, ..ReconcilerSettings::default() };
+    for _ in 0..3 {
+        pass(&place.engine, &settings).await.expect("a pass");
+    }
+    assert_eq!(place.missing(&[nobodys]).len(), 1);
+}
+
+#[tokio::test]
+async fn a_listing_that_was_begun_on_other_objects_begins_again() {
+    let place = Place::new(types(), |_| {}).await;
+    let task = place.task(TaskStatus::Completed, &[Row::of(1, Kind::Swept)]).await;
+    let orphan = place.old(task, 1, "0");
+    let (store, by) = (&place.engine.ports.store, "another".to_owned());
+    store.listing(&ListingOp::Claim { every: EVERY, by: by.clone(), hold: EVERY }).await.expect("a turn");
+    // A bucket of a server, where the reconciler has a folder now.
+    let cursor = Some("o|objects||t/x".to_owned());
+    store.listing(&ListingOp::Keep { every: EVERY, by, cursor, hold: Duration::ZERO }).await.expect("a note");
+    assert_eq!(one_pass(&place).await.objects, 1);
+    assert_eq!(place.missing(&[orphan]).len(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]

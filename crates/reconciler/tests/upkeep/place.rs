@@ -47,6 +47,12 @@ pub(crate) fn at_each_pass(settings: &mut EngineSettings) {
     settings.orphans.types.insert(OTHERS.to_owned(), often);
 }
 
+/// The same, and objects of unknown tasks and attempts are orphans once they are a minute old, or as old as any need be.
+pub(crate) fn at_each_pass_with_unknown(settings: &mut EngineSettings) {
+    at_each_pass(settings);
+    settings.orphans.without_task = Some(Duration::from_secs(60));
+}
+
 /// What the row of an attempt says.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Kind {
@@ -217,8 +223,13 @@ impl<'a> Place<'a> {
 
     /// Makes an object old.
     pub(crate) fn age(&self, key: &str) {
+        self.age_by(key, OLD);
+    }
+
+    /// Makes an object this old.
+    pub(crate) fn age_by(&self, key: &str, age: Duration) {
         let file = File::options().write(true).open(self.bucket.join(key)).expect("the object");
-        file.set_modified(SystemTime::now() - OLD).expect("its time");
+        file.set_modified(SystemTime::now() - age).expect("its time");
     }
 
     /// Of these objects those that are not there.

@@ -250,6 +250,11 @@ pub(crate) async fn pages_show_everything_once_and_in_order(ports: &Ports) {
         let refused = objects.page(prefix, None, 10).await;
         assert!(matches!(refused, Err(ObjectError::Refused(_))), "{prefix} {refused:?}");
     }
+    // A cursor of another kind of store: it would lead past some of the objects.
+    for cursor in ["?", "?|incoming|/t/x", "?/t/x"] {
+        let refused = objects.page("t/", Some(cursor), 10).await;
+        assert!(matches!(refused, Err(ObjectError::Refused(_))), "{cursor} {refused:?}");
+    }
 }
 
 pub(crate) async fn a_page_shows_half_done_uploads_as_such(ports: &Ports) {

@@ -8,7 +8,7 @@ use counterstep_kernel::record::DbTime;
 use counterstep_kernel::transition::AttemptWrite;
 use std::time::Duration;
 
-fn asked(task: counterstep_contracts::TaskId, attempt: i32) -> AttemptRef {
+pub(crate) fn asked(task: counterstep_contracts::TaskId, attempt: i32) -> AttemptRef {
     AttemptRef { task, prefix: format!("t/default/x/zip/e1.{attempt}/") }
 }
 
@@ -21,6 +21,7 @@ pub(crate) async fn states(store: &dyn Store, asked: &[AttemptRef]) -> Vec<(Opti
         IntentState::Overdue(_) => "overdue",
         IntentState::Swept => "swept",
         IntentState::Missing => "missing",
+        IntentState::Unreadable(_) => "unreadable",
     };
     said.of.into_iter().map(|one| (one.task_type, word(one.intent))).collect()
 }
