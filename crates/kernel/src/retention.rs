@@ -6,21 +6,26 @@
 use crate::engine::Engine;
 use crate::keys::task_prefix;
 use crate::ports::{Leaving, ObjectError, RetireOp, Store, StoreError};
-use crate::record::{AttemptRow, DbTime, History, StepRow, TaskRecord, TaskRow};
+use crate::record::{DbTime, TaskRecord};
 use crate::task::{DistributedTask, Registry};
 use crate::times::rfc3339;
 use counterstep_contracts::retention::ENDED;
-use counterstep_contracts::{Keep, Retention, TaskId, TaskStatus};
+use counterstep_contracts::{AuditSeq, Keep, Retention, TaskId, TaskStatus};
 use futures::future::BoxFuture;
 use futures::stream::{self, StreamExt};
-use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use told::told;
+
+mod told;
 
 /// In the settings: all types that have no entry of their own.
 const OTHERS: &str = "*";
 /// Tasks of one burial, and of one object of the archive: a transaction that deletes their rows is soon over.
 const BATCH: usize = 100;
+/// Tasks whose objects are deleted at the same time: the object store's answers are what takes long.
+const AT_ONCE: usize = 16;
 
 /// What the settings say of retention.
 #[derive(Debug, Clone)]
@@ -120,7 +125,8 @@ impl Engine {
         set.or_else(declared).or_else(others).unwrap_or_default()
     }
 
-    /// Plans what is to be retired: at most `limit` tasks. Changes nothing.
+    /// Plans what is to be retired: at most `limit` tasks, or one of each type and end where that is more. Each type and
+    /// end has its share of the limit, and what others leave of theirs. Changes nothing.
     ///
     /// # Errors
     /// When the store does not answer.
@@ -136,20 +142,39 @@ impl Engine {
                 .collect();
             plan.buried = store.retire(&RetireOp::Buried { limit }).await?;
             let mut left = limit;
-            for (name, status, keep, before) in rules {
-                if left == 0 {
-                    break;
+            let mut more = Vec::new();
+            for (n, &(name, status, keep, before)) in rules.iter().enumerate() {
+                let share = (left / u32::try_from(rules.len() - n).unwrap_or(u32::MAX)).max(1);
+                let tasks = self.ended(name, status, before, None, share).await?;
+                left = left.saturating_sub(count(&tasks));
+                if count(&tasks) == share {
+                    more.push((plan.retire.len(), before));
                 }
-                let task_type = name.to_owned();
-                let ended = RetireOp::Ended { task_type: task_type.clone(), status, before, limit: left };
-                let tasks = store.retire(&ended).await?;
-                left = left.saturating_sub(u32::try_from(tasks.len()).unwrap_or(u32::MAX));
                 if !tasks.is_empty() {
-                    plan.retire.push(Retire { task_type, status, keep, tasks });
+                    plan.retire.push(Retire { task_type: name.to_owned(), status, keep, tasks });
                 }
+            }
+            for (n, before) in more {
+                let Some(first) = plan.retire.get_mut(n).filter(|_| left > 0) else { break };
+                let last = first.tasks.last().map(|last| last.task);
+                let tasks = self.ended(&first.task_type, first.status, before, last, left).await?;
+                left = left.saturating_sub(count(&tasks));
+                first.tasks.extend(tasks);
             }
             Ok(plan)
         })
+    }
+
+    async fn ended(
+        &self,
+        task_type: &str,
+        status: TaskStatus,
+        before: Duration,
+        after: Option<TaskId>,
+        limit: u32,
+    ) -> Result<Vec<Leaving>, StoreError> {
+        let task_type = task_type.to_owned();
+        self.ports.store.retire(&RetireOp::Ended { task_type, status, before, after, limit }).await
     }
 
     /// Executes a plan, batch by batch: the archive is durable before any row is deleted, and the tombstones stay until
@@ -161,34 +186,60 @@ impl Engine {
         Box::pin(async move {
             let mut done = Retired::default();
             self.empty_graves(plan.buried, &mut done).await?;
-            for Retire { task_type, status, keep, tasks } in plan.retire {
-                for batch in tasks.chunks(BATCH) {
-                    let mut batch = batch.to_vec();
-                    if let Keep::ThenArchive(_) = keep {
-                        match self.archive(&task_type, batch).await {
-                            Ok(archived) => batch = archived,
-                            Err(error) => {
-                                done.failed.push(format!("the archive of {task_type}: {error}"));
-                                break;
-                            }
-                        }
-                        done.archived += u64::try_from(batch.len()).unwrap_or(0);
-                    }
-                    let buried = self.ports.store.retire(&RetireOp::Bury(batch)).await?;
-                    done.deleted += u64::try_from(buried.len()).unwrap_or(0);
-                    tracing::info!(task_type, %status, tasks = buried.len(), "deleted tasks whose time is over");
-                    self.empty_graves(buried, &mut done).await?;
-                }
+            for group in plan.retire {
+                self.retire_group(group, &mut done).await?;
             }
             Ok(done)
         })
     }
 
+    /// The tasks of one type and end. Those that cannot be archived stay, and as many others take their turn: they are the
+    /// first again in each pass, and must not keep the others for ever.
+    async fn retire_group(&self, group: Retire, done: &mut Retired) -> Result<(), StoreError> {
+        let Retire { task_type, status, keep, mut tasks } = group;
+        loop {
+            let mut stay = Vec::new();
+            for batch in tasks.chunks(BATCH) {
+                let mut batch = batch.to_vec();
+                if let Keep::ThenArchive(_) = keep {
+                    match self.archive(&task_type, batch).await {
+                        Ok(archived) => {
+                            batch = archived.written;
+                            stay.extend(archived.unreadable);
+                        }
+                        Err(error) => {
+                            done.failed.push(format!("the archive of {task_type}: {error}"));
+                            return Ok(());
+                        }
+                    }
+                    done.archived += u64::from(count(&batch));
+                }
+                if batch.is_empty() {
+                    continue;
+                }
+                let buried = self.ports.store.retire(&RetireOp::Bury(batch)).await?;
+                done.deleted += u64::from(count(&buried));
+                tracing::info!(task_type, %status, tasks = buried.len(), "deleted tasks whose time is over");
+                self.empty_graves(buried, done).await?;
+            }
+            let (Some(before), Some(last)) = (keep.after(), stay.last().map(|(task, _)| *task)) else { return Ok(()) };
+            let instead = u32::try_from(stay.len()).unwrap_or(u32::MAX);
+            done.failed.extend(stay.into_iter().map(|(task, why)| format!("the archive of task {task}: {why}")));
+            tasks = self.ended(&task_type, status, before, Some(last), instead).await?;
+        }
+    }
+
     /// Deletes what tasks without rows have stored, and then their tombstones.
     async fn empty_graves(&self, buried: Vec<Leaving>, done: &mut Retired) -> Result<(), StoreError> {
         let mut empty = Vec::with_capacity(buried.len());
-        for Leaving { task, tenant, .. } in buried {
-            match self.ports.objects.delete_prefix(&task_prefix(&tenant, task)).await {
+        let mut emptied = stream::iter(buried)
+            .map(|Leaving { task, tenant, .. }| {
+                let objects = self.ports.objects.clone();
+                async move { (task, objects.delete_prefix(&task_prefix(&tenant, task)).await) }
+            })
+            .buffer_unordered(AT_ONCE);
+        while let Some((task, result)) = emptied.next().await {
+            match result {
                 Ok(objects) => {
                     done.objects += objects;
                     empty.push(task);
@@ -196,140 +247,93 @@ impl Engine {
                 Err(error) => done.failed.push(format!("objects of the deleted task {task}: {error}")),
             }
         }
+        drop(emptied);
         if !empty.is_empty() {
             self.ports.store.retire(&RetireOp::Forget(empty)).await?;
         }
         Ok(())
     }
 
-    /// Writes tasks to the archive, a line each, and returns those that are in it as they are. Its name holds a number of
-    /// its own: two reconcilers, or two tries, write two objects and never half of one.
-    async fn archive(&self, task_type: &str, batch: Vec<Leaving>) -> Result<Vec<Leaving>, ObjectError> {
-        let Some(first) = batch.first() else { return Ok(batch) };
-        let now = match self.ports.store.load(first.task).await {
-            Ok(Some(record)) => record.now,
-            // Somebody else was faster with all of it, or with the first: the next plan says.
-            Ok(None) => return Ok(Vec::new()),
-            Err(error) => return Err(ObjectError::Source(error.to_string())),
+    /// Writes tasks to the archive, a line each, and returns those that are in it as they are, and those that cannot be
+    /// read. Its name holds a number of its own: two reconcilers, or two tries, write two objects and never half of one.
+    async fn archive(&self, task_type: &str, batch: Vec<Leaving>) -> Result<Archived, ObjectError> {
+        let mut rest = batch.into_iter();
+        let mut archived = Archived::default();
+        // The first that can be read says what day it is. Without one there is nothing to write.
+        let (first, now) = loop {
+            let Some(leaving) = rest.next() else { return Ok(archived) };
+            match line(self.ports.store.as_ref(), &leaving).await {
+                Ok(Some(read)) => {
+                    archived.written.push(leaving);
+                    break read;
+                }
+                // Somebody else was faster with it.
+                Ok(None) => {}
+                Err(StoreError::Corrupt(why)) => archived.unreadable.push((leaving.task, why)),
+                Err(error) => return Err(ObjectError::Source(error.to_string())),
+            }
         };
         let day = rfc3339(now)[..10].to_owned();
         let name = format!("tasks/{task_type}/{day}/{:032x}.jsonl", self.ports.random.bits());
-        let written = Arc::new(Mutex::new(Vec::with_capacity(batch.len())));
-        let (store, noted) = (self.ports.store.clone(), written.clone());
+        let archived = Arc::new(Mutex::new(archived));
+        let (store, noted) = (self.ports.store.clone(), archived.clone());
         // Task by task while it is sent: however many there are, one is in memory.
-        let lines = stream::iter(batch)
-            .then(move |task| {
+        let others = stream::iter(rest)
+            .then(move |leaving| {
                 let (store, noted) = (store.clone(), noted.clone());
                 async move {
-                    let line = line(store.as_ref(), &task).await.map_err(std::io::Error::other)?;
-                    Ok(line.map(|line| {
-                        noted.lock().unwrap_or_else(PoisonError::into_inner).push(task);
-                        bytes::Bytes::from(line)
-                    }))
+                    let read = line(store.as_ref(), &leaving).await;
+                    let mut noted = noted.lock().unwrap_or_else(PoisonError::into_inner);
+                    match read {
+                        Ok(Some((line, _))) => {
+                            noted.written.push(leaving);
+                            Ok(Some(bytes::Bytes::from(line)))
+                        }
+                        Ok(None) => Ok(None),
+                        Err(StoreError::Corrupt(why)) => {
+                            noted.unreadable.push((leaving.task, why));
+                            Ok(None)
+                        }
+                        Err(error) => Err(std::io::Error::other(error)),
+                    }
                 }
             })
             .filter_map(|line: std::io::Result<_>| async { line.transpose() });
+        let lines = stream::iter([Ok(bytes::Bytes::from(first))]).chain(others);
         self.ports.objects.put_aside(&self.settings.retention.bucket, &name, lines.boxed()).await?;
-        let written = std::mem::take(&mut *written.lock().unwrap_or_else(PoisonError::into_inner));
-        tracing::info!(task_type, name, tasks = written.len(), "archived tasks whose time is over");
-        Ok(written)
+        let archived = std::mem::take(&mut *archived.lock().unwrap_or_else(PoisonError::into_inner));
+        tracing::info!(task_type, name, tasks = archived.written.len(), "archived tasks whose time is over");
+        Ok(archived)
     }
 }
 
-/// A task as a line of the archive; `None`: it is gone, or not what was planned for.
-async fn line(store: &dyn Store, leaving: &Leaving) -> Result<Option<String>, StoreError> {
-    let Some(record) = store.load(leaving.task).await?.filter(|record| record.task.rev == leaving.rev) else {
-        return Ok(None);
-    };
+/// What became of a batch in the archive, in its order.
+#[derive(Debug, Default)]
+struct Archived {
+    written: Vec<Leaving>,
+    /// And why.
+    unreadable: Vec<(TaskId, String)>,
+}
+
+fn count(tasks: &[Leaving]) -> u32 {
+    u32::try_from(tasks.len()).unwrap_or(u32::MAX)
+}
+
+/// A task as a line of the archive, and the time; `None`: it is gone, or not what was planned for.
+async fn line(store: &dyn Store, leaving: &Leaving) -> Result<Option<(String, DbTime)>, StoreError> {
+    let planned = |record: &TaskRecord| record.task.rev == leaving.rev;
+    let Some(record) = store.load(leaving.task).await?.filter(planned) else { return Ok(None) };
     let history = store.history(leaving.task).await?;
-    Ok(Some(format!("{}\n", told(&record, &history))))
-}
-
-/// All rows of a task as JSON. Times are RFC 3339, by the database's clock.
-fn told(record: &TaskRecord, history: &History) -> Value {
-    let audit: Vec<Value> = history
-        .audit
-        .iter()
-        .map(|row| {
-            let seal = row.seal.as_ref().map(ToString::to_string);
-            json!({"at": rfc3339(row.at), "change_id": row.change_id, "seal": seal, "entry": row.entry})
-        })
-        .collect();
-    json!({
-        "format": 1,
-        "task": told_task(&record.task),
-        "steps": record.steps.iter().map(told_step).collect::<Vec<_>>(),
-        "attempts": history.attempts.iter().map(told_attempt).collect::<Vec<_>>(),
-        "audit": audit,
-    })
-}
-
-fn at(time: Option<DbTime>) -> Option<String> {
-    time.map(rfc3339)
-}
-
-fn id(task: TaskId) -> String {
-    task.to_string()
-}
-
-fn told_task(row: &TaskRow) -> Value {
-    json!({
-        "id": id(row.id),
-        "tenant": row.tenant,
-        "type": row.task_type,
-        "version": row.version,
-        "definition_hash": row.definition_hash,
-        "status": row.status,
-        "host": row.host,
-        "queue": row.queue,
-        "rev": row.rev,
-        "epoch": row.epoch,
-        "deadline_at": at(row.deadline_at),
-        "cancel_requested_at": at(row.cancel_requested_at),
-        "goal": row.goal,
-        "recovery_attempts": row.recovery_attempts,
-        "dispatch_seq": row.dispatch_seq,
-        "audit_seq": row.audit_seq,
-        "request": row.request,
-        "response": row.response,
-        "failure": row.failure,
-        "residue": row.residue,
-        "traceparent": row.traceparent,
-        "created_at": rfc3339(row.created_at),
-        "updated_at": rfc3339(row.updated_at),
-        "finished_at": at(row.finished_at),
-        "change_id": row.change_id,
-    })
-}
-
-fn told_step(row: &StepRow) -> Value {
-    json!({
-        "no": row.no,
-        "name": row.name,
-        "status": row.status,
-        "output": row.output,
-        "attempts": row.attempts,
-        "retries_used": row.retries_used,
-        "undo_attempts": row.undo_attempts,
-        "undo_retries_used": row.undo_retries_used,
-        "started_seq": row.started_seq,
-        "error": row.error,
-        "signal": row.signal,
-        "in_fallback": row.in_fallback,
-    })
-}
-
-fn told_attempt(row: &AttemptRow) -> Value {
-    json!({
-        "step": row.step,
-        "direction": row.direction,
-        "attempt": row.attempt,
-        "epoch": row.epoch,
-        "prefix": row.prefix,
-        "outcome": row.outcome,
-        "error": row.error,
-        "started_at": rfc3339(row.started_at),
-        "ended_at": at(row.ended_at),
-        "change_id": row.change_id,
-    })
+    let last = history.audit.last().map_or(AuditSeq(0), |row| row.seq);
+    if last != record.task.audit_seq {
+        // Somebody else may have buried it in between: a line without its past would look like the whole task.
+        return match store.load(leaving.task).await?.filter(planned) {
+            None => Ok(None),
+            Some(_) => {
+                let why = format!("its audit ends at entry {}, and the task says {}", last.0, record.task.audit_seq.0);
+                Err(StoreError::Corrupt(why))
+            }
+        };
+    }
+    Ok(Some((format!("{}\n", told(&record, &history)), record.now)))
 }

@@ -19,37 +19,53 @@ pub(super) fn decode((task, tenant, rev): Read) -> Leaving {
     Leaving { task: TaskId(task), tenant: Tenant(tenant), rev: Rev(rev) }
 }
 
-/// The tasks of a type and state that ended first, and so long ago.
-pub(super) fn ended(
-    task_type: &str,
-    status: TaskStatus,
-    before: Duration,
-    limit: u32,
-) -> Result<Statement<'_, Types>, Fault> {
-    Ok(Statement::of(
-        "SELECT id, tenant, rev FROM tasks
-         WHERE finished_at IS NOT NULL AND task_type = ? AND status = ? AND finished_at <= now() - ?
-         ORDER BY finished_at LIMIT ?",
-        values![
-            name("tasks.task_type", task_type)?,
-            status.as_str(),
-            interval(before.min(LONGEST_LOOK_BACK)),
-            i64::from(limit)
-        ],
-    ))
+/// What must not be true of the task `k` that is to go: others have not been told all of it, or a repetition of its
+/// request would become a second task.
+macro_rules! free_to_go {
+    () => {
+        "NOT EXISTS (SELECT FROM outbox o WHERE o.task = k.id AND o.kind = 'events' AND o.published_at IS NULL)
+           AND NOT EXISTS (SELECT FROM idempotency i WHERE i.task = k.id AND i.expires_at > now())"
+    };
 }
 
-/// Deletes all rows of those that have ended, are at these revisions, and of which others have been told all; gives them.
+/// The tasks of a type and state that ended first, and so long ago; after that task where one is given.
+pub(super) fn ended(
+    (task_type, status): (&str, TaskStatus),
+    before: Duration,
+    after: Option<TaskId>,
+    limit: u32,
+) -> Result<Statement<'_, Types>, Fault> {
+    let mut statement = Statement::of(
+        concat!(
+            "SELECT k.id, k.tenant, k.rev FROM tasks k
+         WHERE k.finished_at IS NOT NULL AND k.task_type = ? AND k.status = ? AND k.finished_at <= now() - ?
+           AND ",
+            free_to_go!()
+        ),
+        values![name("tasks.task_type", task_type)?, status.as_str(), interval(before.min(LONGEST_LOOK_BACK))],
+    );
+    if let Some(after) = after {
+        let later = " AND (k.finished_at, k.id) > (SELECT l.finished_at, l.id FROM tasks l WHERE l.id = ?)";
+        statement.push(later, values![after.0]);
+    }
+    statement.push(" ORDER BY k.finished_at, k.id LIMIT ?", values![i64::from(limit)]);
+    Ok(statement)
+}
+
+/// Deletes all rows of those that have ended, are at these revisions, and are free to go; gives them.
 // In one order, so that two of these over the same rows wait for each other and do not lock each other out.
 pub(super) fn bury(tasks: &[Leaving]) -> Statement<'static, Types> {
     let mut sorted: Vec<(Uuid, i64)> = tasks.iter().map(|task| (task.task.0, task.rev.0)).collect();
     sorted.sort_unstable();
     let (ids, revs): (Vec<Uuid>, Vec<i64>) = sorted.into_iter().unzip();
     Statement::of(
-        "WITH asked AS MATERIALIZED (
+        concat!(
+            "WITH asked AS MATERIALIZED (
            SELECT k.id FROM unnest(?, ?) AS u (task, rev) JOIN tasks k ON k.id = u.task AND k.rev = u.rev
            WHERE k.status IN ('completed', 'failed', 'cancelled', 'resolved')
-             AND NOT EXISTS (SELECT FROM outbox o WHERE o.task = k.id AND o.kind = 'events' AND o.published_at IS NULL)
+             AND ",
+            free_to_go!(),
+            "
            ORDER BY k.id FOR UPDATE OF k),
          gone AS (DELETE FROM tasks USING asked WHERE tasks.id = asked.id RETURNING tasks.id, tasks.tenant, tasks.rev),
          gone_steps AS (DELETE FROM steps USING gone WHERE steps.task = gone.id),
@@ -58,7 +74,8 @@ pub(super) fn bury(tasks: &[Leaving]) -> Statement<'static, Types> {
          gone_outbox AS (DELETE FROM outbox USING gone WHERE outbox.task = gone.id),
          gone_keys AS (DELETE FROM idempotency USING gone WHERE idempotency.task = gone.id),
          graves AS (INSERT INTO tombstones (task, tenant, at) SELECT id, tenant, now() FROM gone)
-         SELECT id, tenant, rev FROM gone",
+         SELECT id, tenant, rev FROM gone"
+        ),
         values![ids, revs],
     )
 }

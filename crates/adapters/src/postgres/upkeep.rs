@@ -134,8 +134,8 @@ impl Upkeep for PostgresStore {
 
     async fn retire(&self, op: &RetireOp) -> Result<Vec<Leaving>, StoreError> {
         let rows: Vec<retention::Read> = match op {
-            RetireOp::Ended { task_type, status, before, limit } => {
-                self.database.read(retention::ended(task_type, *status, *before, *limit)?).await?
+            RetireOp::Ended { task_type, status, before, after, limit } => {
+                self.database.read(retention::ended((task_type, *status), *before, *after, *limit)?).await?
             }
             RetireOp::Buried { limit } => self.database.read(retention::buried(*limit)).await?,
             RetireOp::Bury(tasks) => self.database.rows(retention::bury(tasks)).await?,

@@ -6,7 +6,7 @@ use counterstep_contracts::{Rev, TaskId, TaskStatus, Tenant};
 use counterstep_kernel::ports::Leaving;
 use diesel::SqliteConnection;
 use diesel::prelude::*;
-use diesel::sql_types::{BigInt, Text};
+use diesel::sql_types::{BigInt, Nullable, Text};
 
 #[derive(Debug, QueryableByName)]
 struct Line {
@@ -29,38 +29,54 @@ fn decoded(lines: Vec<Line>) -> Vec<Leaving> {
     readable.collect()
 }
 
-/// The tasks of a type and state that ended first, and before this time.
+/// What must not be true of a task that is to go, at the time `?1`: others have not been told all of it, or a repetition
+/// of its request would become a second task.
+macro_rules! free_to_go {
+    () => {
+        "NOT EXISTS (SELECT 1 FROM outbox o WHERE o.task = tasks.id AND o.kind = 'events' AND o.published_at IS NULL)
+           AND NOT EXISTS (SELECT 1 FROM idempotency i WHERE i.task = tasks.id AND i.expires_at > ?1)"
+    };
+}
+
+/// The tasks of a type and state that ended first, and until this time; after that task where one is given.
 pub(super) fn ended(
     connection: &mut SqliteConnection,
     (task_type, status): (&str, TaskStatus),
-    until: i64,
+    (now, until): (i64, i64),
+    after: Option<TaskId>,
     limit: u32,
 ) -> Result<Vec<Leaving>, Fault> {
-    let lines = diesel::sql_query(
+    let lines = diesel::sql_query(concat!(
         "SELECT id AS task, tenant, rev FROM tasks INDEXED BY tasks_ended
-         WHERE finished_at IS NOT NULL AND task_type = ? AND status = ? AND finished_at <= ?
-         ORDER BY finished_at LIMIT ?",
-    )
+         WHERE finished_at IS NOT NULL AND task_type = ?2 AND status = ?3 AND finished_at <= ?4
+           AND (?5 IS NULL OR (finished_at, id) > (SELECT l.finished_at, l.id FROM tasks l WHERE l.id = ?5))
+           AND ",
+        free_to_go!(),
+        " ORDER BY finished_at, id LIMIT ?6",
+    ))
+    .bind::<BigInt, _>(now)
     .bind::<Text, _>(task_type)
     .bind::<Text, _>(status.as_str())
     .bind::<BigInt, _>(until)
+    .bind::<Nullable<Text>, _>(after.map(|task| task.to_string()))
     .bind::<BigInt, _>(i64::from(limit))
     .load(connection)?;
     Ok(decoded(lines))
 }
 
-/// Deletes all rows of a task that has ended, is at this revision, and of which others have been told all. Whether it was.
+/// Deletes all rows of a task that has ended, is at this revision, and is free to go. Whether it was.
 pub(super) fn bury(connection: &mut SqliteConnection, task: &Leaving, now: i64) -> Result<bool, Fault> {
     let id = task.task.to_string();
-    let buried = diesel::sql_query(
-        "INSERT INTO tombstones (task, tenant, at) SELECT id, tenant, ?3 FROM tasks
-         WHERE id = ?1 AND rev = ?2 AND status IN ('completed', 'failed', 'cancelled', 'resolved')
-           AND NOT EXISTS (SELECT 1 FROM outbox WHERE task = ?1 AND kind = 'events' AND published_at IS NULL)
-         ON CONFLICT DO NOTHING",
-    )
+    let buried = diesel::sql_query(concat!(
+        "INSERT INTO tombstones (task, tenant, at) SELECT id, tenant, ?1 FROM tasks
+         WHERE id = ?2 AND rev = ?3 AND status IN ('completed', 'failed', 'cancelled', 'resolved')
+           AND ",
+        free_to_go!(),
+        " ON CONFLICT DO NOTHING",
+    ))
+    .bind::<BigInt, _>(now)
     .bind::<Text, _>(&id)
     .bind::<BigInt, _>(task.rev.0)
-    .bind::<BigInt, _>(now)
     .execute(connection)?;
     if buried == 0 {
         return Ok(false);

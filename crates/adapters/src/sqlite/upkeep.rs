@@ -141,10 +141,10 @@ impl Upkeep for SqliteStore {
     async fn retire(&self, op: &RetireOp) -> Result<Vec<Leaving>, StoreError> {
         let op = op.clone();
         Ok(match op {
-            RetireOp::Ended { task_type, status, before, limit } => {
+            RetireOp::Ended { task_type, status, before, after, limit } => {
                 let find = move |connection: &mut SqliteConnection| {
-                    let until = now(connection)? - micros(before);
-                    retention::ended(connection, (&task_type, status), until, limit)
+                    let now = now(connection)?;
+                    retention::ended(connection, (&task_type, status), (now, now - micros(before)), after, limit)
                 };
                 self.database.read(find).await?
             }

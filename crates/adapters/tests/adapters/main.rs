@@ -73,7 +73,8 @@ macro_rules! burial_cases {
             burials:
                 tasks_that_ended_are_found_by_type_state_and_age,
                 a_buried_task_leaves_a_tombstone_and_no_row,
-                a_task_is_not_buried_before_others_were_told_of_its_end;
+                a_task_is_not_buried_before_others_were_told_of_its_end,
+                a_task_stays_while_its_key_lives;
         }
     };
 }

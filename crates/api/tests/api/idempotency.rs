@@ -33,8 +33,9 @@ async fn a_repetition_gets_the_first_answer_and_says_so() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_task_that_retention_has_deleted_is_not_found_and_its_key_is_new() {
+async fn a_task_that_retention_has_deleted_is_not_found() {
     let site = Site::with(|_, engine| {
+        engine.idempotency_ttl = Duration::ZERO;
         let at_once = Retention { completed: Some(Keep::ThenDelete(Duration::ZERO)), ..Retention::default() };
         engine.retention.types.insert("*".to_owned(), at_once);
     })
@@ -50,6 +51,22 @@ async fn a_task_that_retention_has_deleted_is_not_found_and_its_key_is_new() {
     assert_eq!(site.tasks().await, 0);
     let again: Accepted = post(&site, "k", r#"{"text":"other"}"#).await.json(202);
     assert_ne!(again.task_id, first.task_id);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn retention_leaves_a_task_whose_key_lives_to_its_repetition() {
+    let site = Site::with(|_, engine| {
+        let at_once = Retention { completed: Some(Keep::ThenDelete(Duration::ZERO)), ..Retention::default() };
+        engine.retention.types.insert("*".to_owned(), at_once);
+    })
+    .await;
+    site.run_worker();
+    let first: Accepted = post(&site, "k", r#"{"text":"a"}"#).await.json(202);
+    site.until(first.task_id, TaskStatus::Completed).await;
+    let planned = site.engine.plan_retention(10).await.unwrap();
+    assert_eq!(site.engine.retire(planned).await.unwrap().deleted, 0);
+    assert_eq!(post(&site, "k", r#"{"text":"a"}"#).await.json::<Accepted>(202), first);
+    assert_eq!(site.tasks().await, 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]

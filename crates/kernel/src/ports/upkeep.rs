@@ -98,7 +98,8 @@ pub struct Leaving {
 /// Work on tasks that have ended long enough ago.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RetireOp {
-    /// The tasks that ended first, of one type and state. Reads only.
+    /// The tasks that ended first, of one type and state, in one order. Not one whose idempotency key still lives, or with
+    /// events that are not published: it cannot be buried. Reads only.
     Ended {
         /// Declared name of the type.
         task_type: String,
@@ -106,11 +107,14 @@ pub enum RetireOp {
         status: TaskStatus,
         /// They ended at least so long ago.
         before: Duration,
+        /// Only those that come after this task; none where it is gone.
+        after: Option<TaskId>,
         /// At most so many.
         limit: u32,
     },
     /// Deletes all rows of these tasks, their audit too, and leaves a tombstone of each: in one transaction. Returns those of
-    /// which that is true now; a task that has changed, has not ended, or has events that are not published, stays whole.
+    /// which that is true now; a task that has changed, has not ended, has events that are not published, or whose
+    /// idempotency key still lives, stays whole.
     Bury(Vec<Leaving>),
     /// The oldest tombstones. Reads only.
     Buried {

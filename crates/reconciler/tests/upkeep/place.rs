@@ -148,12 +148,24 @@ impl<'a> Place<'a> {
 
     /// Writes a task in this state with these attempts. Nobody has its lease.
     pub(crate) async fn task(&self, status: TaskStatus, attempts: &[Row]) -> TaskId {
+        self.task_with(status, attempts, |_| {}).await
+    }
+
+    /// The same, with a row that is changed.
+    pub(crate) async fn task_with(
+        &self,
+        status: TaskStatus,
+        attempts: &[Row],
+        change: impl FnOnce(&mut TaskRow),
+    ) -> TaskId {
         let id = self.new_task();
+        let mut row = row(id, status, self.engine.new_change_id());
+        change(&mut row);
         let change = Transition {
             change_id: self.engine.new_change_id(),
             task_id: id,
             task: Some(TaskWrite {
-                row: row(id, status, self.engine.new_change_id()),
+                row,
                 lease: LeaseChange::Keep,
                 needs_expired_lease: false,
                 due: Time::Keep,

@@ -1,7 +1,7 @@
 //! Tasks that have ended: kept, archived or deleted as the policy says, whatever happens to the reconciler meanwhile.
 
 use crate::place::{Kind, Place, Row, one_pass, types};
-use counterstep_contracts::{Keep, Retention, TaskId, TaskStatus};
+use counterstep_contracts::{AuditSeq, Keep, Retention, TaskId, TaskStatus};
 use counterstep_kernel::EngineSettings;
 use counterstep_kernel::keys::task_prefix;
 use counterstep_kernel::ports::{Leaving, RetireOp, TaskQuery};
@@ -149,6 +149,56 @@ async fn nothing_is_deleted_that_the_archive_does_not_take() {
     std::fs::remove_file(place.objects().join("archive")).expect("it goes");
     assert_eq!(one_pass(&place).await.tasks_archived, 1);
     assert_eq!((archived(&place).len(), place.missing(&[object]).len()), (1, 1));
+}
+
+#[tokio::test]
+async fn what_cannot_be_archived_holds_up_nothing_else() {
+    let place = Place::new(types(), archive_all).await;
+    let limit = 8;
+    // More of them than a pass takes, and the first to end: the audit that they tell of is not there.
+    let mut broken = Vec::new();
+    for _ in 0..10 {
+        broken.push(place.task_with(TaskStatus::Completed, &[], |row| row.audit_seq = AuditSeq(1)).await);
+    }
+    // The clock of the database may have milliseconds only.
+    tokio::time::sleep(Duration::from_millis(5)).await;
+    for _ in 0..3 {
+        place.task(TaskStatus::Completed, &[]).await;
+    }
+    let settings = ReconcilerSettings { limit, ..ReconcilerSettings::default() };
+    let report = pass(&place.engine, &settings).await.expect("a pass");
+    assert_eq!((report.tasks_archived, report.tasks_deleted, archived(&place).len()), (3, 3, 3));
+    for task in &broken {
+        let told = report.failed.iter().any(|why| why.contains(&format!("the archive of task {task}")));
+        assert!(told, "{task}: {:?}", report.failed);
+    }
+    let mut left = there(&place).await;
+    left.sort_unstable();
+    broken.sort_unstable();
+    assert_eq!(left, broken);
+}
+
+#[tokio::test]
+async fn an_archive_that_fails_leaves_the_others_their_share() {
+    let rules = Retention {
+        completed: Some(Keep::ThenArchive(NOW)),
+        failed: Some(Keep::ThenDelete(NOW)),
+        ..Retention::default()
+    };
+    let place = Place::new(types().retention::<CreateZipFromFiles>(rules), |_| {}).await;
+    for _ in 0..5 {
+        place.task(TaskStatus::Completed, &[]).await;
+    }
+    let failed = place.task(TaskStatus::Failed, &[]).await;
+    // Where the archive's folder would be lies a file.
+    std::fs::write(place.objects().join("archive"), "x").expect("a file");
+    let planned = place.engine.plan_retention(4).await.expect("a plan");
+    let lengths: Vec<_> = planned.retire.iter().map(|group| (group.status, group.tasks.len())).collect();
+    assert_eq!(lengths, [(TaskStatus::Completed, 3), (TaskStatus::Failed, 1)], "what one leaves another takes");
+    let settings = ReconcilerSettings { limit: 4, ..ReconcilerSettings::default() };
+    let report = pass(&place.engine, &settings).await.expect("a pass");
+    assert!(matches!(&report.failed[..], [why] if why.contains("the archive of CreateZipFromFiles")), "{report:?}");
+    assert_eq!((report.tasks_deleted, there(&place).await.contains(&failed)), (1, false));
 }
 
 #[tokio::test]

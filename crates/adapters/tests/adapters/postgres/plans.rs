@@ -155,7 +155,10 @@ async fn no_statement_reads_a_whole_table() {
     store.listing(&ListingOp::Claim { every, by: by.clone(), hold: MINUTE }).await.unwrap();
     store.listing(&ListingOp::Keep { every, by, cursor: None, hold: MINUTE }).await.unwrap();
     let (task_type, status) = ("Zip".to_owned(), TaskStatus::Completed);
-    store.retire(&RetireOp::Ended { task_type, status, before: MINUTE, limit: 9 }).await.unwrap();
+    for after in [None, Some(record.task.id)] {
+        let task_type = task_type.clone();
+        store.retire(&RetireOp::Ended { task_type, status, before: MINUTE, after, limit: 9 }).await.unwrap();
+    }
     let ended = submitted(&*store, TaskRow { status, ..row(new_task()) }).await.task;
     let leaving = Leaving { task: ended.id, tenant: ended.tenant, rev: ended.rev };
     assert_eq!(store.retire(&RetireOp::Bury(vec![leaving])).await.unwrap().len(), 1);

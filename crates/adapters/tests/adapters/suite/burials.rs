@@ -8,8 +8,13 @@ use counterstep_kernel::record::{History, TaskRecord};
 use counterstep_kernel::transition::{IdempotencyWrite, LeaseChange, Time};
 use std::time::Duration;
 
-/// A task that has ended in this state, with a row of each kind.
+/// A task that has ended in this state, with a row of each kind. Its key lives no longer.
 async fn ended(store: &dyn Store, status: TaskStatus, key: &str) -> TaskRecord {
+    ended_with(store, status, key, Duration::ZERO).await
+}
+
+/// The same, with a key that lives for so long.
+async fn ended_with(store: &dyn Store, status: TaskStatus, key: &str, expires_in: Duration) -> TaskRecord {
     let record = claimed(store, MINUTE).await;
     let mut change = after(&record);
     let write = write_of(&mut change);
@@ -21,7 +26,7 @@ async fn ended(store: &dyn Store, status: TaskStatus, key: &str) -> TaskRecord {
     change.attempts = vec![start(1, Epoch(1), Duration::ZERO), end(1, Outcome::Succeeded, true)];
     let answer = serde_json::json!({"task": key});
     let (tenant, key, fingerprint) = (record.task.tenant.clone(), key.to_owned(), "f".to_owned());
-    change.idempotency = Some(IdempotencyWrite::Finish { tenant, key, fingerprint, answer, expires_in: MINUTE });
+    change.idempotency = Some(IdempotencyWrite::Finish { tenant, key, fingerprint, answer, expires_in });
     commit(store, leased(&record), &change).await.unwrap();
     load(store, record.task.id).await
 }
@@ -31,7 +36,7 @@ fn leaving(record: &TaskRecord) -> Leaving {
 }
 
 async fn find_ended(store: &dyn Store, task_type: &str, status: TaskStatus, before: Duration) -> Vec<Leaving> {
-    let op = RetireOp::Ended { task_type: task_type.to_owned(), status, before, limit: 10 };
+    let op = RetireOp::Ended { task_type: task_type.to_owned(), status, before, after: None, limit: 10 };
     store.retire(&op).await.unwrap()
 }
 
@@ -50,14 +55,19 @@ pub(crate) async fn tasks_that_ended_are_found_by_type_state_and_age(ports: &Por
     assert_eq!(find_ended(store, "Other", completed, all).await, []);
     assert_eq!(find_ended(store, "Zip", completed, MINUTE).await, []);
     assert_eq!(find_ended(store, "Zip", completed, Duration::MAX).await, []);
-    let op = RetireOp::Ended { task_type: "Zip".to_owned(), status: completed, before: all, limit: 1 };
+    let op = RetireOp::Ended { task_type: "Zip".to_owned(), status: completed, before: all, after: None, limit: 1 };
     assert_eq!(store.retire(&op).await.unwrap(), [leaving(&first)]);
+    for (after, found) in [(first.task.id, vec![leaving(&second)]), (second.task.id, vec![]), (new_task(), vec![])] {
+        let (task_type, after) = ("Zip".to_owned(), Some(after));
+        let op = RetireOp::Ended { task_type, status: completed, before: all, after, limit: 9 };
+        assert_eq!(store.retire(&op).await.unwrap(), found);
+    }
 }
 
 pub(crate) async fn a_buried_task_leaves_a_tombstone_and_no_row(ports: &Ports) {
     let store = &*ports.store;
-    let (one, other) =
-        (ended(store, TaskStatus::Completed, "one").await, ended(store, TaskStatus::Completed, "two").await);
+    let one = ended(store, TaskStatus::Completed, "one").await;
+    let other = ended_with(store, TaskStatus::Completed, "two", MINUTE).await;
     let running = claimed(store, MINUTE).await;
     let stale = Leaving { rev: Rev(other.task.rev.0 - 1), ..leaving(&other) };
     let asked = vec![leaving(&one), stale, leaving(&running), Leaving { task: new_task(), ..leaving(&one) }];
@@ -65,7 +75,7 @@ pub(crate) async fn a_buried_task_leaves_a_tombstone_and_no_row(ports: &Ports) {
     let (id, tenant) = (one.task.id, &one.task.tenant);
     assert_eq!(store.load(id).await.unwrap(), None);
     assert_eq!(store.history(id).await.unwrap(), History::default());
-    assert_eq!(store.idempotency(tenant, "one").await.unwrap(), None, "its key is new again");
+    assert_eq!(store.idempotency(tenant, "one").await.unwrap(), None);
     // The others are whole.
     assert_eq!(load(store, other.task.id).await.task, other.task);
     assert_eq!(load(store, running.task.id).await.task, running.task);
@@ -96,7 +106,21 @@ pub(crate) async fn a_task_is_not_buried_before_others_were_told_of_its_end(port
     change.events = vec![event(record.task.id, 2)];
     commit(store, leased(&record), &change).await.unwrap();
     let record = load(store, record.task.id).await;
+    let (zip, completed) = (record.task.task_type.clone(), TaskStatus::Completed);
     assert_eq!(store.retire(&RetireOp::Bury(vec![leaving(&record)])).await.unwrap(), []);
+    assert_eq!(find_ended(store, &zip, completed, Duration::ZERO).await, [], "nor is it archived in vain");
     store.outbox(OutboxOp::MarkChanges(vec![change.change_id])).await.unwrap();
+    assert_eq!(find_ended(store, &zip, completed, Duration::ZERO).await, [leaving(&record)]);
     assert_eq!(store.retire(&RetireOp::Bury(vec![leaving(&record)])).await.unwrap(), [leaving(&record)]);
+}
+
+pub(crate) async fn a_task_stays_while_its_key_lives(ports: &Ports) {
+    let store = &*ports.store;
+    let lives = ended_with(store, TaskStatus::Completed, "lives", MINUTE).await;
+    let over = ended(store, TaskStatus::Completed, "over").await;
+    assert_eq!(find_ended(store, "Zip", TaskStatus::Completed, Duration::ZERO).await, [leaving(&over)]);
+    let both = RetireOp::Bury(vec![leaving(&lives), leaving(&over)]);
+    assert_eq!(store.retire(&both).await.unwrap(), [leaving(&over)]);
+    let row = store.idempotency(&lives.task.tenant, "lives").await.unwrap().expect("its key");
+    assert_eq!(row.task, lives.task.id);
 }

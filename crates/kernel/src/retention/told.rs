@@ -1,0 +1,95 @@
+//! A task as the archive tells it.
+
+use crate::record::{AttemptRow, DbTime, History, StepRow, TaskRecord, TaskRow};
+use crate::times::rfc3339;
+use counterstep_contracts::TaskId;
+use serde_json::{Value, json};
+
+/// All rows of a task as JSON. Times are RFC 3339, by the database's clock.
+pub(super) fn told(record: &TaskRecord, history: &History) -> Value {
+    let audit: Vec<Value> = history
+        .audit
+        .iter()
+        .map(|row| {
+            let seal = row.seal.as_ref().map(ToString::to_string);
+            json!({"at": rfc3339(row.at), "change_id": row.change_id, "seal": seal, "entry": row.entry})
+        })
+        .collect();
+    json!({
+        "format": 1,
+        "task": told_task(&record.task),
+        "steps": record.steps.iter().map(told_step).collect::<Vec<_>>(),
+        "attempts": history.attempts.iter().map(told_attempt).collect::<Vec<_>>(),
+        "audit": audit,
+    })
+}
+
+fn at(time: Option<DbTime>) -> Option<String> {
+    time.map(rfc3339)
+}
+
+fn id(task: TaskId) -> String {
+    task.to_string()
+}
+
+fn told_task(row: &TaskRow) -> Value {
+    json!({
+        "id": id(row.id),
+        "tenant": row.tenant,
+        "type": row.task_type,
+        "version": row.version,
+        "definition_hash": row.definition_hash,
+        "status": row.status,
+        "host": row.host,
+        "queue": row.queue,
+        "rev": row.rev,
+        "epoch": row.epoch,
+        "deadline_at": at(row.deadline_at),
+        "cancel_requested_at": at(row.cancel_requested_at),
+        "goal": row.goal,
+        "recovery_attempts": row.recovery_attempts,
+        "dispatch_seq": row.dispatch_seq,
+        "audit_seq": row.audit_seq,
+        "request": row.request,
+        "response": row.response,
+        "failure": row.failure,
+        "residue": row.residue,
+        "traceparent": row.traceparent,
+        "created_at": rfc3339(row.created_at),
+        "updated_at": rfc3339(row.updated_at),
+        "finished_at": at(row.finished_at),
+        "change_id": row.change_id,
+    })
+}
+
+fn told_step(row: &StepRow) -> Value {
+    json!({
+        "no": row.no,
+        "name": row.name,
+        "status": row.status,
+        "output": row.output,
+        "attempts": row.attempts,
+        "retries_used": row.retries_used,
+        "undo_attempts": row.undo_attempts,
+        "undo_retries_used": row.undo_retries_used,
+        "started_seq": row.started_seq,
+        "error": row.error,
+        "signal": row.signal,
+        "in_fallback": row.in_fallback,
+    })
+}
+
+fn told_attempt(row: &AttemptRow) -> Value {
+    json!({
+        "step": row.step,
+        "direction": row.direction,
+        "attempt": row.attempt,
+        "epoch": row.epoch,
+        "prefix": row.prefix,
+        "outcome": row.outcome,
+        "error": row.error,
+        "started_at": rfc3339(row.started_at),
+        "ended_at": at(row.ended_at),
+        "change_id": row.change_id,
+    })
+}
