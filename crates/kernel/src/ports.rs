@@ -1,7 +1,7 @@
 //! What the engine needs from outside, as traits. Adapters implement them; nothing in here knows a technology.
 //!
-//! No transaction handle leaks through: a store takes a whole [`Transition`] and may write those of many tasks
-//! together, each with its own result.
+//! No transaction handle leaks through: a store takes a whole [`Transition`](crate::transition::Transition) and may
+//! write those of many tasks together, each with its own result.
 
 mod finding;
 mod hints;

@@ -120,8 +120,8 @@ pub enum OutboxOp {
     Mark(Vec<i64>),
     /// All messages of these changes are published.
     MarkChanges(Vec<counterstep_contracts::ChangeId>),
-    /// Keeps a message that nobody understands; durable when it returns. One row for each [`Poison::source`]: a
-    /// repetition is success and changes nothing.
+    /// Keeps a message that nobody understands; durable when it returns. One row for each
+    /// [`Poison::source`](crate::poison::Poison::source): a repetition is success and changes nothing.
     Poison(PoisonRow),
 }
 
