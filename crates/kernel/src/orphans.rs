@@ -167,19 +167,7 @@ impl Engine {
                     swept.young += 1;
                     continue;
                 }
-                let orphan = Orphan {
-                    task_type: task_type.map(str::to_owned),
-                    tenant: key.tenant,
-                    task: key.task,
-                    step: key.step,
-                    attempt: key.attempt,
-                    bucket: listed.bucket.clone(),
-                    key: listed.key.clone(),
-                    size_bytes: listed.size_bytes,
-                    age,
-                    half: listed.upload.is_some(),
-                    why: Why::Unkept,
-                };
+                let orphan = Orphan::of(&listed, key, task_type.map(str::to_owned), age, Why::Unkept);
                 match decided(rule.policy.as_ref(), &orphan) {
                     OrphanAction::Delete => delete.push(listed),
                     OrphanAction::Archive { prefix } => {

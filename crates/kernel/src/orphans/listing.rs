@@ -173,19 +173,7 @@ fn plan(page: &ObjectPage, asked: &[AttemptRef], said: &Standings, rules: &Rules
             plan.young += u64::from(grace.is_some());
             continue;
         }
-        let orphan = Orphan {
-            task_type: standing.task_type.clone(),
-            tenant: key.tenant,
-            task: key.task,
-            step: key.step,
-            attempt: key.attempt,
-            bucket: listed.bucket.clone(),
-            key: listed.key.clone(),
-            size_bytes: listed.size_bytes,
-            age,
-            half: listed.upload.is_some(),
-            why,
-        };
+        let orphan = Orphan::of(listed, key, standing.task_type.clone(), age, why);
         let action = decided(rule.policy.as_ref(), &orphan);
         plan.found.push(Found { orphan, action, condemn, listed: listed.clone() });
     }

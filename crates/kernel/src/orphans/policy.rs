@@ -1,6 +1,7 @@
 //! What is to become of orphans: the user's decision, as data. Must not touch a store.
 
-use crate::keys::is_archive_prefix;
+use crate::keys::{ObjectKey, is_archive_prefix};
+use crate::ports::Listed;
 use crate::task::{DistributedTask, Registry};
 use counterstep_contracts::retry::parse_duration;
 use counterstep_contracts::{Attempt, TaskId, Tenant};
@@ -36,6 +37,25 @@ pub struct Orphan {
     pub half: bool,
     /// Why it is one.
     pub why: Why,
+}
+
+impl Orphan {
+    /// Of an object as it was listed, and what its key says.
+    pub(super) fn of(listed: &Listed, key: ObjectKey, task_type: Option<String>, age: Duration, why: Why) -> Self {
+        Self {
+            task_type,
+            tenant: key.tenant,
+            task: key.task,
+            step: key.step,
+            attempt: key.attempt,
+            bucket: listed.bucket.clone(),
+            key: listed.key.clone(),
+            size_bytes: listed.size_bytes,
+            age,
+            half: listed.upload.is_some(),
+            why,
+        }
+    }
 }
 
 /// Why an object is an orphan.

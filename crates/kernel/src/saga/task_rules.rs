@@ -152,21 +152,11 @@ fn lost_too_often(state: &State<'_>, status: TaskStatus) -> Rule {
 }
 
 fn lost_for_good(state: &State<'_>, status: TaskStatus) -> Rule {
-    match status {
-        TaskStatus::Running if state.has_effects() => Ok(TaskStatus::Compensating),
-        TaskStatus::Running => Ok(TaskStatus::Failed),
+    if status == TaskStatus::Compensating {
         // What it has done must not stay because the host that was undoing it is gone.
-        TaskStatus::Compensating => Err("an undo is always gone on with"),
-        TaskStatus::Submitted
-        | TaskStatus::Dispatched
-        | TaskStatus::Waiting
-        | TaskStatus::Completed
-        | TaskStatus::CompensationFailed
-        | TaskStatus::Failed
-        | TaskStatus::Cancelled
-        | TaskStatus::DeadLettered
-        | TaskStatus::Resolved => Err("nobody holds it"),
+        return Err("an undo is always gone on with");
     }
+    lost_too_often(state, status)
 }
 
 fn waits(state: &State<'_>, status: TaskStatus) -> Rule {

@@ -194,7 +194,9 @@ impl Engine {
                             // A probe may let it go on at any moment, and might be of this very due time. What comes
                             // only once is not lost because its type was disabled for a minute.
                             if refusal.probing || next.is_none() {
-                                tracing::info!(schedule = row.name, due = rfc3339(due), %refusal, "a due time waits");
+                                // As a value, not as a text: what a person wrote stands in it.
+                                let refusal = refusal.to_string();
+                                tracing::info!(schedule = row.name, due = rfc3339(due), refusal, "a due time waits");
                                 done.waiting += 1;
                                 return;
                             }
