@@ -13,12 +13,14 @@ mod nats;
 mod place;
 mod postgres;
 mod process;
+mod proxy;
 mod redis;
 #[cfg(feature = "s3-server")]
 mod s3;
 
 pub use nats::Nats;
 pub use postgres::Postgres;
+pub use proxy::{Proxy, is_commit};
 pub use redis::Redis;
 #[cfg(feature = "s3-server")]
 pub use s3::S3;

@@ -3,3 +3,4 @@
 
 mod leftovers;
 mod lives;
+mod proxy;
