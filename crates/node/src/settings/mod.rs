@@ -1,22 +1,26 @@
 //! Settings: flags, then `COUNTERSTEP_*` variables, then a TOML file, then defaults. Unknown keys are errors, and so
 //! are secrets among the flags, where every user of the machine could read them.
 
+mod faults;
+mod file;
 mod places;
 mod services;
+mod surroundings;
 
 pub use places::{Database, ObjectPlace, SecretUrl, Server};
 pub use services::Service;
+pub use surroundings::check_surroundings;
 
 use crate::exit::Exit;
+use counterstep_contracts::Overrides;
 use counterstep_contracts::retry::parse_duration;
-use counterstep_contracts::{
-    AutoDisableOverride, BreakerOverride, OrphanOverride, Overrides, Retention, RetryOverride,
-};
-use counterstep_kernel::faults::{Fault, FaultKind};
+use counterstep_kernel::faults::Fault;
 use counterstep_kernel::orphans::OrphanSettings;
 use counterstep_kernel::policies::Policies;
 use counterstep_kernel::retention::RetentionSettings;
 use counterstep_kernel::{EngineSettings, Registry};
+use faults::parse_fault;
+use file::{File, read_file};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -92,81 +96,6 @@ pub struct SettingsArgs {
     #[arg(long, global = true, hide = true, value_parser = parse_fault)]
     pub plant_fault: Vec<Fault>,
 }
-
-/// The same as keys of the file, and those of single services.
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct File {
-    data_dir: Option<PathBuf>,
-    database: Option<String>,
-    database_ca_file: Option<PathBuf>,
-    database_password_file: Option<PathBuf>,
-    nats: Option<String>,
-    nats_ca_file: Option<PathBuf>,
-    nats_credentials_file: Option<PathBuf>,
-    nats_monitor: Option<String>,
-    redis: Option<String>,
-    redis_ca_file: Option<PathBuf>,
-    redis_password_file: Option<PathBuf>,
-    objects: Option<String>,
-    events: Option<bool>,
-    #[serde(default)]
-    allow_plaintext: bool,
-    lease: Option<String>,
-    step_timeout: Option<String>,
-    upload_timeout: Option<String>,
-    cancel_grace: Option<String>,
-    drain: Option<String>,
-    lost_after: Option<String>,
-    log: Option<String>,
-    log_format: Option<LogFormat>,
-    listen: Option<SocketAddr>,
-    concurrency: Option<usize>,
-    queues: Option<Vec<String>>,
-    every: Option<String>,
-    #[serde(default)]
-    policies: BTreeMap<String, RetryOverride>,
-    #[serde(default)]
-    breakers: BTreeMap<String, BreakerOverride>,
-    #[serde(default)]
-    auto_disable: BTreeMap<String, AutoDisableOverride>,
-    #[serde(default)]
-    services: BTreeMap<String, Service>,
-    #[serde(default)]
-    orphans: BTreeMap<String, OrphanOverride>,
-    orphans_without_task: Option<String>,
-    #[serde(default)]
-    retention: BTreeMap<String, Retention>,
-    archive_bucket: Option<String>,
-}
-
-/// Variables that are read; another one with our prefix is a mistake that would otherwise go unnoticed.
-const VARIABLES: &[&str] = &[
-    "CONFIG",
-    "DATA_DIR",
-    "DATABASE",
-    "NATS",
-    "NATS_MONITOR",
-    "REDIS",
-    "OBJECTS",
-    "EVENTS",
-    "ALLOW_PLAINTEXT",
-    "LEASE",
-    "STEP_TIMEOUT",
-    "UPLOAD_TIMEOUT",
-    "CANCEL_GRACE",
-    "DRAIN",
-    "LOST_AFTER",
-    "OFFER_AFTER",
-    "LOG",
-    "LOG_FORMAT",
-    "LISTEN",
-    "CONCURRENCY",
-    "QUEUES",
-    "EVERY",
-    "URL",
-    "BLESS",
-];
 
 /// Settings that have been checked.
 #[derive(Debug, Clone)]
@@ -339,14 +268,6 @@ fn machine() -> String {
     if name.is_empty() { "unnamed".to_owned() } else { name.to_owned() }
 }
 
-fn read_file(path: &Path) -> Result<File, Exit> {
-    let text = std::fs::read_to_string(path).map_err(|error| {
-        Exit::config(format_args!("the settings file `{}` cannot be read: {error}", path.display()))
-    })?;
-    toml::from_str(&text)
-        .map_err(|error| Exit::config(format_args!("the settings file `{}` is not usable: {error}", path.display())))
-}
-
 /// Reads a duration setting such as `30s`.
 ///
 /// # Errors
@@ -358,130 +279,4 @@ pub fn duration(name: &str, text: &str) -> Result<Duration, Exit> {
             text.escape_debug()
         ))
     })
-}
-
-/// Checks what a process finds before it reads its own flags: a secret among the arguments, which the parser might
-/// repeat, and unknown variables, which a command that takes no settings would pass over.
-///
-/// # Errors
-/// [`Exit`] with the kind `Config`.
-pub fn check_surroundings() -> Result<(), Exit> {
-    refuse_secrets(std::env::args_os().map(|argument| argument.to_string_lossy().into_owned()))?;
-    refuse_unknown(std::env::vars_os().map(|(name, _)| name.to_string_lossy().into_owned()))
-}
-
-/// Refuses `scheme://user:password@…` among the arguments.
-fn refuse_secrets(arguments: impl Iterator<Item = String>) -> Result<(), Exit> {
-    for argument in arguments.skip(1) {
-        let has_secret = argument
-            .split_once("://")
-            .and_then(|(_, rest)| rest.split(['/', '?']).next())
-            .and_then(|authority| authority.rsplit_once('@'))
-            .is_some_and(|(user, _)| user.contains(':'));
-        if has_secret {
-            return Err(Exit::config(
-                "a password stands in the command line, where every user of this machine can read it: put the URL \
-                 into a COUNTERSTEP_* variable or into the settings file",
-            ));
-        }
-    }
-    Ok(())
-}
-
-fn refuse_unknown(names: impl Iterator<Item = String>) -> Result<(), Exit> {
-    for name in names {
-        let Some(key) = name.strip_prefix("COUNTERSTEP_") else { continue };
-        if !VARIABLES.contains(&key) {
-            return Err(Exit::config(format_args!(
-                "the variable `{name}` is no setting: known are COUNTERSTEP_{}",
-                VARIABLES.join(", COUNTERSTEP_")
-            )));
-        }
-    }
-    Ok(())
-}
-
-/// `STEP=KIND`, `STEP=KIND@ATTEMPT`, and with `STEP:undo` the same for its undo.
-fn parse_fault(text: &str) -> Result<Fault, String> {
-    let (step, kind) = text.split_once('=').ok_or("expected STEP=KIND")?;
-    let (kind, attempt) = match kind.split_once('@') {
-        Some((kind, attempt)) => (kind, Some(attempt.parse::<i32>().map_err(|error| error.to_string())?)),
-        None => (kind, None),
-    };
-    let kind = match kind {
-        "fail-before" => FaultKind::FailBefore,
-        "fail" => FaultKind::FailAfter,
-        "fail-half-way" => FaultKind::FailHalfWay,
-        "fail-for-now" => FaultKind::FailTransiently,
-        "panic" => FaultKind::Panic,
-        "hang" => FaultKind::Hang,
-        "hang-before" => FaultKind::HangBefore,
-        _ => {
-            let kinds = "fail-before, fail-half-way, fail, fail-for-now, panic, hang-before, hang";
-            return Err(format!("expected one of {kinds}"));
-        }
-    };
-    let fault = match step.strip_suffix(":undo") {
-        Some(step) => Fault::at(step, kind).in_undo(),
-        None => Fault::at(step, kind),
-    };
-    Ok(match attempt {
-        Some(attempt) => fault.on_attempt(attempt),
-        None => fault,
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn words(text: &str) -> impl Iterator<Item = String> {
-        text.split(' ').map(str::to_owned).collect::<Vec<_>>().into_iter()
-    }
-
-    #[test]
-    fn passwords_in_arguments_are_refused() {
-        assert!(refuse_secrets(words("x --database postgres://me:secret@db/x")).is_err());
-        assert!(refuse_secrets(words("x --database=postgres://me:secret@db/x")).is_err());
-        for fine in ["x --database postgres://me@db/x", "x --database sqlite:///tmp/a:b@c.db", "x --listen [::1]:80"] {
-            assert!(refuse_secrets(words(fine)).is_ok(), "{fine}");
-        }
-    }
-
-    #[test]
-    fn unknown_keys_of_the_file_are_errors() {
-        assert!(toml::from_str::<File>("lease = \"3s\"").is_ok());
-        let error = toml::from_str::<File>("leese = \"3s\"").unwrap_err().to_string();
-        assert!(error.contains("leese") && error.contains("lease"), "{error}");
-    }
-
-    #[test]
-    fn policies_are_read_by_name_and_what_is_impossible_or_unknown_in_them_is_an_error() {
-        let file = "[policies.ZIP_RETRY]\nmax_retries = 5\nbackoff = \"linear\"\nbase = \"1s\"\ncap = \"1m\"\n\
-                    jitter = false\nattempt_timeout = \"2m\"\n[breakers.payments]\nopen_for = \"1m\"\n\
-                    [auto_disable.Zip]\ncooldown = \"9m\"\n";
-        let read = toml::from_str::<File>(file).unwrap();
-        assert_eq!(read.policies["ZIP_RETRY"].max_retries, Some(5));
-        assert_eq!(read.breakers["payments"].open_for, Some(Duration::from_secs(60)));
-        assert_eq!(read.auto_disable["Zip"].cooldown, Some(Duration::from_secs(540)));
-        for (wrong, said) in [
-            ("[policies.X]\nretries = 5", "max_retries"),
-            ("[policies.X]\nbackoff = \"cubic\"", "exponential"),
-            ("[policies.X]\nbase = \"soon\"", "no duration above 0"),
-            ("[breakers.x]\nopen_for = \"0s\"", "no duration above 0"),
-            ("[services.bank]\nuri = \"http://localhost\"", "expected one of `url`"),
-            ("[services.bank]\n", "missing field `url`"),
-            ("[orphans.Zip]\nevery = \"often\"", "no duration above 0"),
-            ("[retention.Zip]\ncompleted = \"burn\"", "expected \"keep\""),
-        ] {
-            let error = toml::from_str::<File>(wrong).unwrap_err().to_string();
-            assert!(error.contains(said), "{wrong}: {error}");
-        }
-    }
-
-    #[test]
-    fn unknown_variables_are_errors() {
-        assert!(refuse_unknown(words("PATH COUNTERSTEP_LEASE")).is_ok());
-        assert!(refuse_unknown(words("COUNTERSTEP_LEESE")).is_err());
-    }
 }

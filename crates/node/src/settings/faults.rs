@@ -1,0 +1,33 @@
+//! Planted faults, as the flag `--plant-fault` names them.
+
+use counterstep_kernel::faults::{Fault, FaultKind};
+
+/// `STEP=KIND`, `STEP=KIND@ATTEMPT`, and with `STEP:undo` the same for its undo.
+pub(super) fn parse_fault(text: &str) -> Result<Fault, String> {
+    let (step, kind) = text.split_once('=').ok_or("expected STEP=KIND")?;
+    let (kind, attempt) = match kind.split_once('@') {
+        Some((kind, attempt)) => (kind, Some(attempt.parse::<i32>().map_err(|error| error.to_string())?)),
+        None => (kind, None),
+    };
+    let kind = match kind {
+        "fail-before" => FaultKind::FailBefore,
+        "fail" => FaultKind::FailAfter,
+        "fail-half-way" => FaultKind::FailHalfWay,
+        "fail-for-now" => FaultKind::FailTransiently,
+        "panic" => FaultKind::Panic,
+        "hang" => FaultKind::Hang,
+        "hang-before" => FaultKind::HangBefore,
+        _ => {
+            let kinds = "fail-before, fail-half-way, fail, fail-for-now, panic, hang-before, hang";
+            return Err(format!("expected one of {kinds}"));
+        }
+    };
+    let fault = match step.strip_suffix(":undo") {
+        Some(step) => Fault::at(step, kind).in_undo(),
+        None => Fault::at(step, kind),
+    };
+    Ok(match attempt {
+        Some(attempt) => fault.on_attempt(attempt),
+        None => fault,
+    })
+}

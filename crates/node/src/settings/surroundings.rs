@@ -1,0 +1,150 @@
+//! What a process finds before it reads its own flags: its arguments and its variables. Must not read a value that it
+//! does not need.
+
+use crate::exit::Exit;
+
+/// Variables that are read; another one with our prefix is a mistake that would otherwise go unnoticed.
+const VARIABLES: &[&str] = &[
+    "CONFIG",
+    "DATA_DIR",
+    "DATABASE",
+    "NATS",
+    "NATS_MONITOR",
+    "REDIS",
+    "OBJECTS",
+    "EVENTS",
+    "ALLOW_PLAINTEXT",
+    "LEASE",
+    "STEP_TIMEOUT",
+    "UPLOAD_TIMEOUT",
+    "CANCEL_GRACE",
+    "DRAIN",
+    "LOST_AFTER",
+    "OFFER_AFTER",
+    "LOG",
+    "LOG_FORMAT",
+    "LISTEN",
+    "CONCURRENCY",
+    "QUEUES",
+    "EVERY",
+    "URL",
+    "BLESS",
+];
+
+/// Checks what a process finds before it reads its own flags: a secret among the arguments, which the parser might
+/// repeat, and unknown variables, which a command that takes no settings would pass over.
+///
+/// # Errors
+/// [`Exit`] with the kind `Config`.
+pub fn check_surroundings() -> Result<(), Exit> {
+    refuse_secrets(std::env::args_os().map(|argument| argument.to_string_lossy().into_owned()))?;
+    refuse_unknown(
+        std::env::vars_os()
+            .map(|(name, value)| (name.to_string_lossy().into_owned(), value.to_string_lossy().into_owned())),
+    )
+}
+
+/// Refuses `scheme://user:password@…` among the arguments.
+fn refuse_secrets(arguments: impl Iterator<Item = String>) -> Result<(), Exit> {
+    for argument in arguments.skip(1) {
+        let has_secret = argument
+            .split_once("://")
+            .and_then(|(_, rest)| rest.split(['/', '?']).next())
+            .and_then(|authority| authority.rsplit_once('@'))
+            .is_some_and(|(user, _)| user.contains(':'));
+        if has_secret {
+            return Err(Exit::config(
+                "a password stands in the command line, where every user of this machine can read it: put the URL \
+                 into a COUNTERSTEP_* variable or into the settings file",
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn refuse_unknown(variables: impl Iterator<Item = (String, String)>) -> Result<(), Exit> {
+    for (name, value) in variables {
+        let Some(key) = name.strip_prefix("COUNTERSTEP_") else { continue };
+        if !VARIABLES.contains(&key) && !is_service_link(key, &value) {
+            return Err(Exit::config(format_args!(
+                "the variable `{name}` is no setting: known are COUNTERSTEP_{}",
+                VARIABLES.join(", COUNTERSTEP_")
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Whether a variable is one that the kubelet gives every pod for a Kubernetes Service, unless the pod has
+/// `enableServiceLinks: false`. A Service whose name begins with `counterstep` is no mistake of this program's user.
+/// See <https://kubernetes.io/docs/tutorials/services/connect-applications-service/#environment-variables>.
+fn is_service_link(key: &str, value: &str) -> bool {
+    // The Service may be called `counterstep` alone.
+    let key = format!("_{key}");
+    if key.ends_with("_SERVICE_HOST") || key.ends_with("_SERVICE_PORT") || key.contains("_SERVICE_PORT_") {
+        return true;
+    }
+    // `{SERVICE}_PORT` is the one form that a setting could have, too; its value cannot be one of a setting.
+    let is_address = ["tcp://", "udp://", "sctp://"].iter().any(|protocol| value.starts_with(protocol));
+    is_port_of_a_link(&key) || (key.ends_with("_PORT") && is_address)
+}
+
+/// `…_PORT_{number}_{protocol}`, and the same with `_PROTO`, `_PORT` or `_ADDR` behind it.
+fn is_port_of_a_link(key: &str) -> bool {
+    let of_a_part = ["_PROTO", "_PORT", "_ADDR"].iter().find_map(|part| key.strip_suffix(part)).unwrap_or(key);
+    let Some((_, rest)) = of_a_part.rsplit_once("_PORT_") else { return false };
+    rest.split_once('_').is_some_and(|(number, protocol)| {
+        !number.is_empty()
+            && number.bytes().all(|digit| digit.is_ascii_digit())
+            && ["TCP", "UDP", "SCTP"].contains(&protocol)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(text: &str) -> impl Iterator<Item = String> {
+        text.split(' ').map(str::to_owned).collect::<Vec<_>>().into_iter()
+    }
+
+    #[test]
+    fn passwords_in_arguments_are_refused() {
+        assert!(refuse_secrets(words("x --database postgres://me:secret@db/x")).is_err());
+        assert!(refuse_secrets(words("x --database=postgres://me:secret@db/x")).is_err());
+        for fine in ["x --database postgres://me@db/x", "x --database sqlite:///tmp/a:b@c.db", "x --listen [::1]:80"] {
+            assert!(refuse_secrets(words(fine)).is_ok(), "{fine}");
+        }
+    }
+
+    fn refused(name: &str, value: &str) -> bool {
+        refuse_unknown([(name.to_owned(), value.to_owned())].into_iter()).is_err()
+    }
+
+    #[test]
+    fn unknown_variables_are_errors() {
+        assert!(!refused("PATH", "/bin") && !refused("COUNTERSTEP_LEASE", "3s"));
+        for unknown in ["COUNTERSTEP_LEESE", "COUNTERSTEP_PORT", "COUNTERSTEP_LISTEN_PORT", "COUNTERSTEP_PORT_80"] {
+            assert!(refused(unknown, "8080"), "{unknown}");
+        }
+    }
+
+    #[test]
+    fn what_kubernetes_says_of_its_services_is_passed_over() {
+        for service in ["COUNTERSTEP", "COUNTERSTEP_API", "COUNTERSTEP_API_2"] {
+            for (rest, value) in [
+                ("SERVICE_HOST", "10.96.0.11"),
+                ("SERVICE_PORT", "80"),
+                ("SERVICE_PORT_HTTP", "80"),
+                ("PORT", "tcp://10.96.0.11:80"),
+                ("PORT_80_TCP", "tcp://10.96.0.11:80"),
+                ("PORT_80_TCP_PROTO", "tcp"),
+                ("PORT_80_TCP_PORT", "80"),
+                ("PORT_80_TCP_ADDR", "10.96.0.11"),
+                ("PORT_53_UDP", "udp://10.96.0.11:53"),
+            ] {
+                assert!(!refused(&format!("{service}_{rest}"), value), "{service}_{rest}");
+            }
+        }
+    }
+}
