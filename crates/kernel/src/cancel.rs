@@ -12,7 +12,8 @@ pub enum CancelReason {
     Sibling,
     /// The process is shutting down: another one goes on. Uses up no retry.
     Shutdown,
-    /// The lease is lost: another host has the task. Uses up no retry.
+    /// The lease is lost, or over without a heartbeat that got through: another host has the task, or may have it. Uses
+    /// up no retry.
     LeaseLost,
 }
 

@@ -8,6 +8,8 @@ mod embedded;
 mod folder;
 #[cfg(all(feature = "http", feature = "redis"))]
 mod http;
+#[cfg(feature = "postgres")]
+mod leases;
 #[cfg(feature = "nats")]
 mod nats;
 #[cfg(feature = "postgres")]

@@ -95,18 +95,16 @@ async fn run(
     (tokens, lock): With,
     shutdown: &CancelToken,
 ) -> TurnEnd {
-    let (row, ended) = match &claimed {
-        Claimed::Forward(turn, next) => (&turn.0.record.task, matches!(next, Next::End).then(|| turn.0.end())),
-        Claimed::Undo(turn, next) => (&turn.0.record.task, matches!(next, Next::End).then(|| turn.0.end())),
+    let (turn, next) = match &claimed {
+        Claimed::Forward(turn, next) => (&turn.0, next),
+        Claimed::Undo(turn, next) => (&turn.0, next),
     };
-    if let Some(end) = ended {
-        return end;
+    if matches!(next, Next::End) {
+        return turn.end();
     }
-    let board = match &claimed {
-        Claimed::Forward(turn, _) => turn.0.board.clone(),
-        Claimed::Undo(turn, _) => turn.0.board.clone(),
-    };
-    let kept = Kept { task: row.id, epoch: row.epoch, ttl, lock: &lock, board: &board };
+    let (row, board, leased_at) = (&turn.record.task, turn.board.clone(), turn.leased_at);
+    let cancellable = turn.task_type.decl.cancellable;
+    let kept = Kept { task: row.id, epoch: row.epoch, cancellable, ttl, leased_at, lock: &lock, board: &board };
     let work = async {
         let end = match claimed {
             Claimed::Forward(turn, next) => turn.run(next).await,
@@ -140,6 +138,7 @@ async fn claim<'a>(
     let epoch_before = record.task.epoch;
     let seen = Seen { done: None, now: record.now };
     let mut ahead = Ahead::look(engine, task_type, host, &record, seen).await;
+    let leased_at = engine.ports.clock.monotonic();
     let changed = engine
         .change(&task_type, record, As::Anyone, |draft| {
             // Judged again on a newer state: somebody else was faster, the old owner is alive after all, or the task
@@ -175,6 +174,7 @@ async fn claim<'a>(
         host,
         record,
         read_at: engine.ports.clock.monotonic(),
+        leased_at,
         tokens,
         lock,
         under_way: FuturesUnordered::new(),

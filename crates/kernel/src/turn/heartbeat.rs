@@ -1,11 +1,12 @@
 //! What goes on beside the work of a turn: heartbeats, cancels, the shutdown of the process.
 //!
-//! The work is never dropped half-way: this only cancels tokens, and the work stops where it is safe.
+//! The work is never dropped half-way: this only cancels tokens, and the work stops where it is safe. A hint cancels
+//! nothing: only the task's row does.
 
 use super::lock::TaskLock;
 use crate::cancel::{CancelReason, CancelToken};
 use crate::engine::Engine;
-use crate::ports::Heartbeat;
+use crate::ports::{Heartbeat, StoreError};
 use crate::progress::Board;
 use counterstep_contracts::{Epoch, TaskId};
 use futures::StreamExt;
@@ -13,6 +14,9 @@ use futures::future::{Either, join, select};
 use std::future::Future;
 use std::time::Duration;
 use tokio::sync::Notify;
+
+/// However many hints arrive for a task, its row is read at most once in this time because of them.
+const LOOK_PAUSE: Duration = Duration::from_secs(1);
 
 /// The two tokens of a turn. An undo has its own: the cancel that led to it must not cancel it.
 #[derive(Debug, Clone, Default)]
@@ -41,8 +45,12 @@ impl Tokens {
 pub(super) struct Kept<'a> {
     pub(super) task: TaskId,
     pub(super) epoch: Epoch,
+    /// Whether its type allows a cancel.
+    pub(super) cancellable: bool,
     /// Length of the lease, and of the lock.
     pub(super) ttl: Duration,
+    /// By this host's timer, before the claim was sent: the database counts the lease from a later moment.
+    pub(super) leased_at: Duration,
     pub(super) lock: &'a TaskLock,
     /// What the attempts say of their progress.
     pub(super) board: &'a Board,
@@ -63,9 +71,10 @@ pub(super) async fn beside<T>(
         end
     };
     // The heartbeats end with the work. The others never end, and may be dropped anywhere: they hold no transaction.
-    let beats = keep_alive(engine, kept, tokens, &done);
+    let look = Notify::new();
+    let beats = keep_alive(engine, kept, tokens, Wakes { look: &look, done: &done });
     let others = async {
-        futures::join!(listen(engine, kept.task, tokens), drain(engine, tokens, shutdown), kept.board.tell(engine));
+        futures::join!(listen(engine, kept, &look), drain(engine, tokens, shutdown), kept.board.tell(engine));
     };
     match select(Box::pin(join(work, beats)), Box::pin(others)).await {
         Either::Left(((end, ()), _)) => end,
@@ -73,42 +82,76 @@ pub(super) async fn beside<T>(
     }
 }
 
-/// Prolongs the lease at a third of its length until the work is done. A heartbeat under way is always awaited.
-async fn keep_alive(engine: &Engine, kept: Kept<'_>, tokens: &Tokens, done: &Notify) {
-    let Kept { task, epoch, ttl, lock, board: _ } = kept;
+/// What ends the pause before the next heartbeat.
+#[derive(Clone, Copy)]
+struct Wakes<'a> {
+    /// A hint arrived.
+    look: &'a Notify,
+    /// The work has ended.
+    done: &'a Notify,
+}
+
+/// Prolongs the lease at a third of its length until the work is done, or the lease is over.
+async fn keep_alive(engine: &Engine, kept: Kept<'_>, tokens: &Tokens, wakes: Wakes<'_>) {
+    let Kept { task, epoch, ttl, .. } = kept;
     let clock = &engine.ports.clock;
-    let mut confirmed = clock.monotonic();
+    let mut confirmed = kept.leased_at;
     loop {
+        let since = clock.monotonic().saturating_sub(confirmed);
         // After a failed one the next comes sooner: there is less time left.
-        let pause = if clock.monotonic().saturating_sub(confirmed) > ttl / 3 { ttl / 12 } else { ttl / 3 };
-        if let Either::Right(_) = select(clock.sleep(pause), Box::pin(done.notified())).await {
+        let pause = if since > ttl / 3 { ttl / 12 } else { ttl / 3 };
+        let pause = clock.sleep(pause.min(ttl.saturating_sub(since)));
+        let wake = select(pause, Box::pin(wakes.look.notified()));
+        if let Either::Right(_) = select(wake, Box::pin(wakes.done.notified())).await {
             return;
         }
-        let (beat, ()) = join(engine.ports.store.heartbeat(task, epoch, ttl), lock.extend()).await;
-        match beat {
-            Ok(Heartbeat::Held { cancel_requested }) => {
-                confirmed = clock.monotonic();
+        let sent = clock.monotonic();
+        let left = ttl.saturating_sub(sent.saturating_sub(confirmed));
+        match beat(engine, kept, left).await {
+            Some(Ok(Heartbeat::Held { cancel_requested })) => {
+                confirmed = sent;
                 if cancel_requested {
                     tokens.cancel(CancelReason::Requested);
                 }
+                continue;
             }
-            Ok(Heartbeat::Lost) => {
-                tracing::warn!(%task, %epoch, "the lease is lost: stopping");
-                tokens.cancel(CancelReason::LeaseLost);
-                done.notified().await;
-                return;
+            Some(Err(error)) => {
+                tracing::warn!(%task, %error, "a heartbeat failed");
+                continue;
             }
-            // Only the database says that a lease is lost; while it does not answer, nobody else can claim either.
-            Err(error) => tracing::warn!(%task, %error, "a heartbeat failed"),
+            Some(Ok(Heartbeat::Lost)) => tracing::warn!(%task, %epoch, "the lease is lost: stopping"),
+            // The database may answer every other host, and give the task to one of them.
+            None => tracing::warn!(%task, %epoch, "the lease is over and no heartbeat got through: stopping"),
         }
+        tokens.cancel(CancelReason::LeaseLost);
+        wakes.done.notified().await;
+        return;
     }
 }
 
-/// Passes a cancel on as soon as it is heard of. The heartbeat is the guarantee; this is only faster.
-async fn listen(engine: &Engine, task: TaskId, tokens: &Tokens) {
-    let mut cancels = engine.ports.signals.cancels_of(task);
+/// One heartbeat, which takes at most the time that is left of the lease; `None`: the lease is over.
+async fn beat(engine: &Engine, kept: Kept<'_>, left: Duration) -> Option<Result<Heartbeat, StoreError>> {
+    // Not even sent: it would prolong the lease of a turn that stops.
+    if left.is_zero() {
+        return None;
+    }
+    let heartbeat = engine.ports.store.heartbeat(kept.task, kept.epoch, kept.ttl);
+    match select(Box::pin(join(heartbeat, kept.lock.extend())), engine.ports.clock.sleep(left)).await {
+        Either::Left(((answer, ()), _)) => Some(answer),
+        Either::Right(_) => None,
+    }
+}
+
+/// Brings the next heartbeat forward when a hint of a cancel arrives. Anyone on the bus can send one, so that it decides
+/// nothing: the heartbeat returns what the row holds.
+async fn listen(engine: &Engine, kept: Kept<'_>, look: &Notify) {
+    if !kept.cancellable {
+        return;
+    }
+    let mut cancels = engine.ports.signals.cancels_of(kept.task);
     while let Some(()) = cancels.next().await {
-        tokens.cancel(CancelReason::Requested);
+        look.notify_one();
+        engine.ports.clock.sleep(LOOK_PAUSE).await;
     }
 }
 

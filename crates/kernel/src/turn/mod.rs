@@ -104,6 +104,8 @@ struct Turn<'a> {
     record: TaskRecord,
     /// The timer's value when `record.now` was read.
     read_at: Duration,
+    /// The timer's value before the claim was sent.
+    leased_at: Duration,
     tokens: Tokens,
     lock: Arc<TaskLock>,
     under_way: FuturesUnordered<BoxFuture<'a, Happened>>,

@@ -2,10 +2,15 @@
 
 use crate::errand::{Errand, Stubborn, only};
 use counterstep_contracts::http::CancelOutcome;
-use counterstep_contracts::{StepStatus, TaskStatus};
+use counterstep_contracts::{StepStatus, TaskId, TaskStatus};
 use counterstep_kernel::client::Refusal;
+use counterstep_kernel::ports::{Signal, Signals};
 use counterstep_testkit::{Form, Harness, TestTask};
-use std::time::Duration;
+use futures::StreamExt;
+use futures::stream::{self, BoxStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 pub(crate) async fn until(task: &TestTask, reached: impl Fn(&counterstep_kernel::record::TaskRecord) -> bool) {
     for _ in 0..1000 {
@@ -82,4 +87,55 @@ async fn too_late_and_not_allowed_are_told_apart() {
     let task = Harness::embedded(only::<Stubborn>()).submit(Form::new()).await;
     let refusal = task.engine.cancel(task.id).await.expect_err("its type does not allow it");
     assert!(matches!(refusal, Refusal::NotCancellable), "{refusal:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hint_that_the_row_does_not_confirm_cancels_nothing() {
+    let task = Harness::embedded(only::<Errand>()).submit(Form::new().field("pick_ms", 500)).await;
+    let forge = async {
+        until(&task, |record| record.steps[1].status == StepStatus::Running).await;
+        for _ in 0..10 {
+            task.engine.ports.signals.send(Signal::CancelRequested(task.id));
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    let (status, ()) = futures::join!(task.run_to_rest(), forge);
+    assert_eq!(status, TaskStatus::Completed);
+    let trail = task.trail().await;
+    assert!(!trail.contains("failed") && !trail.contains("undone"), "{trail}");
+    task.assert_invariants().await;
+}
+
+/// Hints of a cancel without an end, and how many of them were taken.
+#[derive(Debug, Default)]
+struct Storm(Arc<AtomicU64>);
+
+impl Signals for Storm {
+    fn send(&self, _: Signal) {}
+
+    fn subscribe(&self) -> BoxStream<'static, Signal> {
+        stream::pending().boxed()
+    }
+
+    fn cancels_of(&self, _: TaskId) -> BoxStream<'static, ()> {
+        let taken = self.0.clone();
+        let hint = move || {
+            taken.fetch_add(1, Ordering::SeqCst);
+        };
+        stream::repeat_with(hint).boxed()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_storm_of_hints_is_no_storm_of_heartbeats() {
+    let mut task = Harness::embedded(only::<Errand>()).submit(Form::new().field("pick_ms", 1500)).await;
+    let taken = Arc::default();
+    task.engine.ports.signals = Arc::new(Storm(Arc::clone(&taken)));
+    let began = Instant::now();
+    assert_eq!(task.run_to_rest().await, TaskStatus::Completed);
+    // One for each turn at its start, and then one in a second; each brings one heartbeat forward.
+    let turns = task.history().await.audit.iter().filter(|row| row.entry.event == "claimed").count();
+    let most = began.elapsed().as_secs() + u64::try_from(turns).expect("a count") + 1;
+    let taken = taken.load(Ordering::SeqCst);
+    assert!((1..=most).contains(&taken), "{taken} hints led to a look at the row, at most {most} may");
 }

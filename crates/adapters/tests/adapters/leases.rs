@@ -1,0 +1,93 @@
+//! A worker that alone is cut off from PostgreSQL: it stops when its lease is over, not when it learns of its successor.
+
+use crate::postgres;
+use crate::suite::{LIMIT, eventually};
+use counterstep_contracts::{Host, TaskStatus};
+use counterstep_kernel::turn::{TurnEnd, turn};
+use counterstep_kernel::{CancelReason, CancelToken, Engine, EngineSettings, Registry};
+use counterstep_kernel::{StepContext, StepError, StepResult};
+use counterstep_macros::distributed_task;
+use counterstep_testkit::servers::Proxy;
+use counterstep_testkit::{Form, harness};
+use serde::{Deserialize, Serialize};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct Nothing {}
+
+/// When the first attempt was told to stop, and when the second one started.
+static STOPPED: Mutex<Option<(Instant, CancelReason)>> = Mutex::new(None);
+static SUCCEEDED: Mutex<Option<Instant>> = Mutex::new(None);
+static STARTED: Mutex<bool> = Mutex::new(false);
+
+fn set<T>(place: &Mutex<T>, value: T) {
+    *place.lock().unwrap_or_else(PoisonError::into_inner) = value;
+}
+
+fn get<T: Copy>(place: &Mutex<T>) -> T {
+    *place.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+struct Watch;
+
+#[distributed_task(name = "Watch", queue = "watches")]
+impl Watch {
+    type Request = Nothing;
+    type Response = u32;
+
+    #[step(1, host = "worker", no_undo = "it only waits")]
+    async fn keep(ctx: &StepContext) -> StepResult<u32> {
+        if ctx.attempt().0 > 1 {
+            set(&SUCCEEDED, Some(Instant::now()));
+            return Ok(ctx.attempt().0.unsigned_abs());
+        }
+        set(&STARTED, true);
+        let reason = ctx.cancel().cancelled().await;
+        set(&STOPPED, Some((Instant::now(), reason)));
+        Err(StepError::cancelled())
+    }
+
+    fn respond(keep: &u32) -> u32 {
+        *keep
+    }
+}
+
+async fn engine(url: &str) -> (Engine, TempDir) {
+    let embedded = crate::embedded::fixture().await;
+    let store = postgres::open(url, postgres::options()).await;
+    let ports = counterstep_kernel::ports::Ports { store, ..embedded.ports };
+    let settings = EngineSettings { lease: Duration::from_secs(2), ..EngineSettings::default() };
+    (Engine::new(ports, Arc::new(Registry::new().with::<Watch>()), settings, "worker"), embedded.folder)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_that_alone_is_cut_off_stops_when_its_lease_is_over() {
+    let url = postgres::database().await;
+    let port = url.rsplit(['/', ':']).nth(1).and_then(|port| port.parse().ok()).expect("a port");
+    let proxy = Proxy::to(port);
+    let (cut_off, _one) = engine(&proxy.url(&url)).await;
+    let (successor, _other) = engine(&url).await;
+    let task = harness::submit(&successor, Form::new()).await;
+    let doomed = tokio::spawn(async move { turn(&cut_off, Host::Worker, task, &CancelToken::new()).await });
+    eventually("the first attempt", || async { get(&STARTED).then_some(()) }).await;
+    proxy.silence();
+
+    eventually("a lost task", || async {
+        let plan = successor.plan_recovery(10).await.expect("a plan");
+        successor.recover(plan).await.taken_back.contains(&task).then_some(())
+    })
+    .await;
+    let end = turn(&successor, Host::Worker, task, &CancelToken::new()).await;
+    assert_eq!(end, TurnEnd::Rests(TaskStatus::Completed));
+    // The network is still silent: nothing but its own timer can have told it.
+    let (stopped, reason) = eventually("the end of the first attempt", || async { get(&STOPPED) }).await;
+    assert_eq!(reason, CancelReason::LeaseLost);
+    let overlap = stopped.saturating_duration_since(get(&SUCCEEDED).expect("the second attempt"));
+    assert!(overlap < Duration::from_secs(1), "it worked on beside its successor for {overlap:?}");
+
+    proxy.heal();
+    let end = tokio::time::timeout(LIMIT, doomed).await.expect("its turn ends").expect("no panic");
+    assert!(matches!(end, TurnEnd::Lost | TurnEnd::StoreDown), "{end:?}");
+}
