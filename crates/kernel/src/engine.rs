@@ -3,6 +3,7 @@
 use crate::disable::Gate;
 use crate::draft::{As, Draft, after_commit};
 use crate::faults::Fault;
+use crate::isolation::Isolation;
 use crate::orphans::OrphanSettings;
 use crate::outbox::Marks;
 use crate::policies::Policies;
@@ -99,6 +100,8 @@ pub struct Engine {
     pub(crate) gate: Arc<Gate>,
     /// What it says of itself.
     pub(crate) presence: Arc<Presence>,
+    /// Which turns may run beside each other.
+    pub(crate) isolation: Arc<Isolation>,
 }
 
 /// A change did not happen.
@@ -147,6 +150,7 @@ impl Engine {
             marks: Arc::default(),
             gate: Arc::default(),
             presence: Arc::default(),
+            isolation: Arc::default(),
         }
     }
 

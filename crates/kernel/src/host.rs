@@ -3,10 +3,11 @@
 
 use crate::cancel::CancelToken;
 use crate::engine::Engine;
+use crate::isolation::WhenFull;
 use crate::ports::{Delivery, DeliveryTag, Due, OutboxOp, Poison, PoisonRow, Settle};
 use crate::presence::Part;
 use crate::task::Registry;
-use crate::turn::{TurnEnd, turn};
+use crate::turn::{TurnEnd, turn, turn_when};
 use counterstep_contracts::{Host, QueueName, TaskId};
 use futures::future::{BoxFuture, Either, select};
 use std::sync::Arc;
@@ -89,8 +90,13 @@ async fn take_deliveries(
         // Never more than there are free slots: what waits here could run elsewhere. The slot itself is not held while
         // waiting for messages, or a host of one slot could never look for due tasks.
         let Some(free) = slot(slots, shutdown).await else { return };
-        let max = slots.available_permits() + 1;
+        let max = (slots.available_permits() + 1).min(engine.isolation.room());
         drop(free);
+        // A task that was lost with its hosts runs among few: what is fetched now would only be given back.
+        if max == 0 {
+            select(engine.ports.clock.sleep(settings.poll), Box::pin(shutdown.cancelled())).await;
+            continue;
+        }
         let fetch = engine.ports.queue.fetch(&settings.queues, max, settings.poll);
         let deliveries = match select(fetch, Box::pin(shutdown.cancelled())).await {
             Either::Left((Ok(deliveries), _)) => deliveries,
@@ -191,7 +197,7 @@ async fn take_due(
             return;
         }
         pause = settings.poll;
-        let free = slots.available_permits();
+        let free = slots.available_permits().min(engine.isolation.room());
         if free == 0 {
             pause = settings.poll / 10;
             continue;
@@ -216,7 +222,7 @@ async fn take_due(
 
 async fn run_due(engine: Engine, host: Host, task: TaskId, shutdown: CancelToken, permit: OwnedSemaphorePermit) {
     let _runs = engine.runs(task);
-    let end = turn(&engine, host, task, &shutdown).await;
+    let end = turn_when(&engine, host, task, WhenFull::Leave, &shutdown).await;
     tracing::debug!(%task, ?end, "turn of a due task ended");
     drop(permit);
 }

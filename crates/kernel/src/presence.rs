@@ -77,6 +77,11 @@ impl Presence {
         number
     }
 
+    /// Tasks at a time, of all its parts.
+    pub(crate) fn concurrency(&self) -> usize {
+        self.known().parts.values().map(|part| part.concurrency).sum()
+    }
+
     /// Whether others are left.
     fn leave(&self, number: u64) -> bool {
         let mut known = self.known();

@@ -12,6 +12,7 @@ pub use client::{NewTask, Received, abandoned_attempt, receive_attempt, will_und
 pub use operator::Decision;
 
 use crate::audit;
+use crate::losses::Loss;
 use crate::plan;
 use crate::ports::ScheduleWrite;
 use crate::record::{DbTime, StepRow, TaskRecord};
@@ -55,6 +56,7 @@ pub struct Draft {
     schedule: Option<Box<ScheduleWrite>>,
     submitted: Value,
     sql: Vec<Sql>,
+    earlier_losses: Vec<Loss>,
 }
 
 /// What an event's audit entry says beyond the states.
@@ -116,6 +118,7 @@ impl Draft {
             schedule: None,
             submitted: Value::Null,
             sql: Vec::new(),
+            earlier_losses: Vec::new(),
         }
     }
 
@@ -248,6 +251,11 @@ impl Draft {
     pub(crate) fn set_schedule(&mut self, write: ScheduleWrite, details: Value) {
         self.schedule = Some(Box::new(write));
         self.submitted = details;
+    }
+
+    /// The losses of hosts before the one that the draft may count, to be named where the task is given up.
+    pub(crate) fn set_earlier_losses(&mut self, losses: &[Loss]) {
+        self.earlier_losses = losses.to_vec();
     }
 
     /// Writes to tables of the user's own in the same transaction.

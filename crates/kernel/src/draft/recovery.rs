@@ -1,6 +1,7 @@
 //! Claims and take-backs: how a task changes hands, and what becomes of attempts that an older epoch left open.
 
 use super::{Draft, Note};
+use crate::losses::{self, Loss};
 use crate::ports::Unread;
 use crate::record::{Failure, UndoGoal};
 use crate::saga::{Event, Illegal};
@@ -21,7 +22,7 @@ impl Draft {
         self.lease = LeaseChange::Take { owner: owner.to_owned(), ttl };
         self.due = Time::Clear;
         self.close_older_attempts()?;
-        if lost_by.is_some() { self.count_recovery() } else { Ok(()) }
+        lost_by.map_or(Ok(()), |host| self.count_recovery(&host))
     }
 
     /// Takes the task from an owner whose lease ran out, and offers it again.
@@ -33,7 +34,7 @@ impl Draft {
         self.needs_expired_lease = true;
         self.task_mut().epoch = self.record().task.epoch.next();
         self.close_older_attempts()?;
-        self.count_recovery()?;
+        self.count_recovery(lost_by.as_deref().unwrap_or_default())?;
         if !self.status().is_at_rest() {
             self.apply(Event::TakenBack, Note::default().with(json!({"lost_by": lost_by})))?;
             self.lease = LeaseChange::Release;
@@ -114,7 +115,7 @@ impl Draft {
     }
 
     /// Counted before the try: a task that kills its host is counted even though the host never says so.
-    fn count_recovery(&mut self) -> Result<(), Illegal> {
+    fn count_recovery(&mut self, lost_by: &str) -> Result<(), Illegal> {
         let bound = self.decl().max_recoveries;
         let task = self.task_mut();
         task.recovery_attempts += 1;
@@ -128,13 +129,18 @@ impl Draft {
             return Ok(());
         }
         let left = self.record().task.clone();
+        let loss = Loss::of(lost_by, &self.audit, &self.record().steps);
+        let mut lost = if for_good { Vec::new() } else { std::mem::take(&mut self.earlier_losses) };
+        lost.push(loss);
+        let ran = losses::text(&lost);
         let (event, message) = if for_good {
-            (Event::LostForGood, "a host was lost while it ran it; its type has it undone then".to_owned())
+            (Event::LostForGood, format!("a host was lost that ran {ran}; its type has it undone then"))
         } else {
-            let message = format!("{count} hosts in a row were lost while they ran it; its type allows {bound}");
-            (Event::LostTooOften, message)
+            let counted = format!("{count} hosts in a row were lost while they ran it; its type allows {bound}");
+            (Event::LostTooOften, format!("{counted}. What ran on them: {ran}"))
         };
-        self.apply(event, Note::default().with(json!({"recoveries": count, "allowed": bound, "why": message})))?;
+        let details = json!({"recoveries": count, "allowed": bound, "why": message, "losses": lost});
+        self.apply(event, Note::default().with(details))?;
         let to = self.status();
         let task = self.task_mut();
         match to {

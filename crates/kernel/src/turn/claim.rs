@@ -10,13 +10,14 @@ use super::{Next, Turn, TurnEnd, end_of, version};
 use crate::cancel::CancelToken;
 use crate::draft::As;
 use crate::engine::{ChangeError, Changed, Engine};
+use crate::isolation::{Entry, Running, WhenFull, most_tasks};
 use crate::ports::StoreError;
 use crate::progress::Board;
 use crate::quarantine::{Quarantine, fits};
 use crate::record::TaskRecord;
 use crate::task::TaskType;
 use counterstep_contracts::{Host, TaskId, TaskStatus};
-use futures::future::BoxFuture;
+use futures::future::{BoxFuture, Either, select};
 use futures::stream::FuturesUnordered;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -29,35 +30,31 @@ enum Claimed<'a> {
     Undo(UndoTurn<'a>, Next),
 }
 
+/// A turn that does not fit beside the tasks that run here is tried again after so long.
+const NO_ROOM: Duration = Duration::from_secs(1);
+
+/// A due task that has to run among few, and that fitted nowhere for so long, is drained for like a delivered one.
+const FITS_NOWHERE: Duration = Duration::from_secs(30);
+
 /// Runs a task as far as this host can take it.
 pub fn turn<'a>(engine: &'a Engine, host: Host, task: TaskId, shutdown: &'a CancelToken) -> BoxFuture<'a, TurnEnd> {
-    Box::pin(async move {
-        let record = match engine.ports.store.load(task).await {
-            Ok(Some(record)) => record,
-            Ok(None) => return TurnEnd::Gone,
-            Err(StoreError::Corrupt(_)) => return quarantined(engine, task).await,
-            Err(error) => {
-                tracing::warn!(%task, %error, "the task could not be read");
-                return TurnEnd::StoreDown;
-            }
-        };
-        let row = &record.task;
-        if row.status.is_at_rest() {
-            return TurnEnd::Rests(row.status);
-        }
-        if record.lease_is_live() {
-            return TurnEnd::Busy(row.lease_expires_at.map_or(Duration::ZERO, |until| until.after(record.now)));
-        }
-        // An undo runs on whichever host has it; a forward step where it was placed.
-        let elsewhere = row.host != host && row.status != TaskStatus::Compensating;
-        if elsewhere || !record.due_in().is_zero() {
-            return TurnEnd::NotNow;
-        }
-        let Some(task_type) = engine.registry.of(row) else { return version::leave(engine, record).await };
-        if !fits(&task_type, &record) {
-            return quarantined(engine, task).await;
-        }
+    turn_when(engine, host, task, WhenFull::Drain, shutdown)
+}
 
+/// The same, with a choice for a task that may run among few only.
+pub(crate) fn turn_when<'a>(
+    engine: &'a Engine,
+    host: Host,
+    task: TaskId,
+    full: WhenFull,
+    shutdown: &'a CancelToken,
+) -> BoxFuture<'a, TurnEnd> {
+    Box::pin(async move {
+        let Admitted { task_type, record, running: _running } = match admit(engine, host, (task, full), shutdown).await
+        {
+            Ok(admitted) => admitted,
+            Err(end) => return end,
+        };
         let ttl = engine.lease_of(&task_type);
         let Some(lock) = TaskLock::take(engine, &record, ttl).await else { return TurnEnd::Busy(LOOK_AGAIN) };
         let with = (Tokens::default(), Arc::new(lock));
@@ -70,6 +67,78 @@ pub fn turn<'a>(engine: &'a Engine, host: Host, task: TaskId, shutdown: &'a Canc
         with.1.release().await;
         tidied(engine, task, end).await
     })
+}
+
+/// A task that may be claimed here and now.
+struct Admitted {
+    task_type: TaskType,
+    record: TaskRecord,
+    running: Running,
+}
+
+/// Reads a task, and waits until it fits beside those that run in this process.
+async fn admit(
+    engine: &Engine,
+    host: Host,
+    (task, full): (TaskId, WhenFull),
+    shutdown: &CancelToken,
+) -> Result<Admitted, TurnEnd> {
+    let mut waiting = None;
+    loop {
+        let (task_type, record) = claimable(engine, host, task).await?;
+        // A loss that the claim will count is counted here, too.
+        let losses = record.task.recovery_attempts + u32::from(record.lease_has_expired());
+        let most = most_tasks(losses, task_type.decl.max_recoveries, engine.presence.concurrency());
+        let full = if ready_for(&record) > FITS_NOWHERE { WhenFull::Drain } else { full };
+        match engine.isolation.enter(task, most, full, waiting.take()) {
+            Entry::In(running) => return Ok(Admitted { task_type, record, running }),
+            Entry::Full => return Err(TurnEnd::Busy(NO_ROOM)),
+            Entry::Next(next) => waiting = Some(next),
+        }
+        tracing::debug!(%task, losses, ?most, "waits until fewer tasks run here");
+        // Another process may have claimed it meanwhile.
+        let again = select(Box::pin(engine.isolation.turn_ended()), engine.ports.clock.sleep(NO_ROOM));
+        if let Either::Right(_) = select(again, Box::pin(shutdown.cancelled())).await {
+            return Err(TurnEnd::Busy(Duration::ZERO));
+        }
+    }
+}
+
+/// How long a task that may be claimed has been waiting for that.
+fn ready_for(record: &TaskRecord) -> Duration {
+    let row = &record.task;
+    record.now.after(row.due_at.map_or(row.updated_at, |due| due.max(row.updated_at)))
+}
+
+/// Reads a task that this host may claim; an error is the end of its turn.
+async fn claimable(engine: &Engine, host: Host, task: TaskId) -> Result<(TaskType, TaskRecord), TurnEnd> {
+    let record = match engine.ports.store.load(task).await {
+        Ok(Some(record)) => record,
+        Ok(None) => return Err(TurnEnd::Gone),
+        Err(StoreError::Corrupt(_)) => return Err(quarantined(engine, task).await),
+        Err(error) => {
+            tracing::warn!(%task, %error, "the task could not be read");
+            return Err(TurnEnd::StoreDown);
+        }
+    };
+    let row = &record.task;
+    if row.status.is_at_rest() {
+        return Err(TurnEnd::Rests(row.status));
+    }
+    if record.lease_is_live() {
+        let left = row.lease_expires_at.map_or(Duration::ZERO, |until| until.after(record.now));
+        return Err(TurnEnd::Busy(left));
+    }
+    // An undo runs on whichever host has it; a forward step where it was placed.
+    let elsewhere = row.host != host && row.status != TaskStatus::Compensating;
+    if elsewhere || !record.due_in().is_zero() {
+        return Err(TurnEnd::NotNow);
+    }
+    let Some(task_type) = engine.registry.of(row) else { return Err(version::leave(engine, record).await) };
+    if !fits(&task_type, &record) {
+        return Err(quarantined(engine, task).await);
+    }
+    Ok((task_type, record))
 }
 
 /// Parks a task that cannot be read.
@@ -138,6 +207,7 @@ async fn claim<'a>(
     let epoch_before = record.task.epoch;
     let seen = Seen { done: None, now: record.now };
     let mut ahead = Ahead::look(engine, task_type, host, &record, seen).await;
+    let losses = engine.earlier_losses(&task_type, &record).await;
     let leased_at = engine.ports.clock.monotonic();
     let changed = engine
         .change(&task_type, record, As::Anyone, |draft| {
@@ -148,6 +218,7 @@ async fn claim<'a>(
             if now.task.epoch != epoch_before || now.lease_is_live() || elsewhere || !now.due_in().is_zero() {
                 return Ok(None);
             }
+            draft.set_earlier_losses(&losses);
             draft.claim(&engine.id, ttl)?;
             let next = match draft.status() {
                 TaskStatus::Compensating => Back::fresh(engine, task_type, host).next(draft)?,

@@ -15,6 +15,7 @@ mod version;
 mod waits;
 
 pub use claim::turn;
+pub(crate) use claim::turn_when;
 
 use crate::breaker::Ticket;
 use crate::cancel::CancelToken;

@@ -16,6 +16,7 @@ mod manual;
 mod operator;
 mod overrides;
 mod own_tables;
+mod poison;
 mod policies;
 mod probe;
 mod progress;

@@ -52,7 +52,9 @@ async fn a_task_that_loses_host_after_host_is_undone() {
         "one recovery is allowed, the second is too many: {trail}"
     );
     let record = task.record().await;
-    assert_eq!(record.task.failure.expect("a failure").class, "lost");
+    let failure = record.task.failure.expect("a failure");
+    assert_eq!(failure.class, "lost");
+    assert_eq!(failure.message.matches("`deliver` on test:").count(), 2, "each loss is named: {}", failure.message);
     task.assert_invariants().await;
 }
 

@@ -1,0 +1,220 @@
+//! Which tasks a process runs beside each other, once some of them were lost with their hosts: the neighbours of a task
+//! that kills its host are to complete, and that task alone is to be given up.
+//!
+//! Owns the rule, a pure function of the task's count of losses, and the admission of turns to this process. Must not
+//! decide whether a task is given up: that is `draft::recovery`, and the count alone decides it.
+
+use counterstep_contracts::TaskId;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::sync::Notify;
+
+/// How many tasks a process may run at most while it runs one that has lost so many hosts in a row, that one included;
+/// `None`: as many as ever. `allowed` are the losses that its type allows, `concurrency` the tasks that the process runs
+/// at a time.
+///
+/// Every loss is counted for all tasks of the lost host, so that a task that kills its hosts is among the tasks with the
+/// most losses. The first loss is an ordinary one. From the second on the number of neighbours is halved with each loss,
+/// which parts the guilty task from the others in few crashes. The run after which a loss would be one too many is always
+/// alone, so that no task is given up for what a neighbour did.
+#[must_use]
+pub fn most_tasks(losses: u32, allowed: u32, concurrency: usize) -> Option<usize> {
+    match losses {
+        0 => None,
+        losses if losses >= allowed => Some(1),
+        1 => None,
+        losses => Some(concurrency.checked_shr(losses - 1).unwrap_or(0).max(1)),
+    }
+}
+
+/// The turns of this process, each with the most tasks that may run while it does.
+#[derive(Debug, Default)]
+pub(crate) struct Isolation {
+    turns: Mutex<Turns>,
+    ended: Notify,
+}
+
+#[derive(Debug, Default)]
+struct Turns {
+    running: BTreeMap<u64, (TaskId, usize)>,
+    entered: u64,
+    /// The task for which this process starts no other turn, until it fits.
+    waiting: Option<TaskId>,
+}
+
+impl Turns {
+    /// Whether a task may start beside those that run. Another turn of the same task, which a lost lease has left
+    /// behind, is not its neighbour.
+    fn fits(&self, task: TaskId, most: usize) -> bool {
+        let others = || self.running.values().filter(|(other, _)| *other != task);
+        others().count() < others().map(|(_, limit)| *limit).min().unwrap_or(usize::MAX).min(most)
+    }
+
+    fn room(&self) -> usize {
+        if self.waiting.is_some() {
+            return 0;
+        }
+        let most = self.running.values().map(|(_, limit)| *limit).min().unwrap_or(usize::MAX);
+        most.saturating_sub(self.running.len())
+    }
+}
+
+/// What to do with a task that has to run among few.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum WhenFull {
+    /// Start no other turn until it fits. One process does so for a message, since a queue delivers it to one.
+    Drain,
+    /// Leave it to a process where it fits. Every process finds a due task, and all of them must not drain for one.
+    Leave,
+}
+
+/// The answer to a turn that wants to start.
+#[derive(Debug)]
+pub(crate) enum Entry {
+    /// It may, and counts until the guard is dropped.
+    In(Running),
+    /// It is the next: ask again with this when [`Isolation::turn_ended`] says that a turn has ended.
+    Next(Waiting),
+    /// Not here and now.
+    Full,
+}
+
+/// A turn of this process, while it lives.
+#[derive(Debug)]
+pub(crate) struct Running {
+    number: u64,
+    of: Arc<Isolation>,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.of.turns().running.remove(&self.number);
+        self.of.ended.notify_waiters();
+    }
+}
+
+/// No other turn starts in this process while it lives.
+#[derive(Debug)]
+pub(crate) struct Waiting(Arc<Isolation>);
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.0.turns().waiting = None;
+    }
+}
+
+impl Isolation {
+    fn turns(&self) -> MutexGuard<'_, Turns> {
+        self.turns.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Asks for a turn of a task that allows at most so many tasks in its process. `waiting`: from an earlier call.
+    pub(crate) fn enter(
+        self: &Arc<Self>,
+        task: TaskId,
+        most: Option<usize>,
+        full: WhenFull,
+        waiting: Option<Waiting>,
+    ) -> Entry {
+        let mut turns = self.turns();
+        let is_next = waiting.is_some();
+        let most_tasks = most.unwrap_or(usize::MAX);
+        if (is_next || turns.waiting.is_none()) && turns.fits(task, most_tasks) {
+            turns.entered += 1;
+            let number = turns.entered;
+            turns.running.insert(number, (task, most_tasks));
+            drop(turns);
+            return Entry::In(Running { number, of: self.clone() });
+        }
+        if let Some(waiting) = waiting {
+            return Entry::Next(waiting);
+        }
+        if most.is_none() || full == WhenFull::Leave || turns.waiting.is_some() {
+            return Entry::Full;
+        }
+        turns.waiting = Some(task);
+        Entry::Next(Waiting(self.clone()))
+    }
+
+    /// Waits until a turn ends.
+    pub(crate) async fn turn_ended(&self) {
+        self.ended.notified().await;
+    }
+
+    /// How many more turns may start now.
+    pub(crate) fn room(&self) -> usize {
+        self.turns().room()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Entry, Isolation, WhenFull, most_tasks};
+    use counterstep_contracts::TaskId;
+    use std::sync::Arc;
+
+    #[test]
+    fn the_first_loss_changes_nothing_and_the_last_run_is_alone() {
+        // Allowed losses, concurrency, and the most tasks after 0, 1, 2 … losses; 0 stands for "as many as ever".
+        let table: [(u32, usize, &[usize]); 7] = [
+            (3, 16, &[0, 0, 8, 1, 1]),
+            (10, 16, &[0, 0, 8, 4, 2, 1, 1, 1, 1, 1, 1, 1]),
+            (10, 5, &[0, 0, 2, 1, 1, 1, 1, 1, 1, 1, 1]),
+            (10, 1, &[0, 0, 1, 1]),
+            (1, 16, &[0, 1, 1]),
+            (0, 16, &[0, 1]),
+            (200, 64, &[0, 0, 32, 16, 8, 4, 2, 1]),
+        ];
+        for (allowed, concurrency, expected) in table {
+            for (losses, most) in (0u32..).zip(expected) {
+                let found = most_tasks(losses, allowed, concurrency);
+                assert_eq!(found.unwrap_or(0), *most, "{losses} of {allowed} losses at {concurrency} tasks");
+            }
+        }
+        assert_eq!(most_tasks(150, 200, 64), Some(1), "a shift by more than a number has bits");
+    }
+
+    fn task(number: u128) -> TaskId {
+        TaskId(uuid::Uuid::from_u128(number))
+    }
+
+    #[test]
+    fn a_task_that_has_to_run_alone_drains_the_process_and_keeps_others_out() {
+        let isolation = Arc::new(Isolation::default());
+        let Entry::In(first) = isolation.enter(task(1), None, WhenFull::Drain, None) else { panic!("it is empty") };
+        let Entry::Next(suspect) = isolation.enter(task(2), Some(1), WhenFull::Drain, None) else {
+            panic!("another task runs")
+        };
+        assert_eq!(isolation.room(), 0);
+        assert!(matches!(isolation.enter(task(3), None, WhenFull::Drain, None), Entry::Full), "it would never drain");
+        assert!(matches!(isolation.enter(task(4), Some(1), WhenFull::Drain, None), Entry::Full), "one at a time");
+        let Entry::Next(suspect) = isolation.enter(task(2), Some(1), WhenFull::Drain, Some(suspect)) else {
+            panic!("the first one still runs")
+        };
+        drop(first);
+        let Entry::In(suspect) = isolation.enter(task(2), Some(1), WhenFull::Drain, Some(suspect)) else {
+            panic!("it has drained")
+        };
+        assert_eq!(isolation.room(), 0);
+        assert!(matches!(isolation.enter(task(3), None, WhenFull::Drain, None), Entry::Full), "it runs alone");
+        drop(suspect);
+        assert!(matches!(isolation.enter(task(3), None, WhenFull::Drain, None), Entry::In(_)));
+    }
+
+    #[test]
+    fn a_suspect_that_was_found_and_not_delivered_drains_nothing() {
+        let isolation = Arc::new(Isolation::default());
+        let Entry::In(_first) = isolation.enter(task(1), None, WhenFull::Leave, None) else { panic!("it is empty") };
+        assert!(matches!(isolation.enter(task(2), Some(1), WhenFull::Leave, None), Entry::Full));
+        let Entry::In(_second) = isolation.enter(task(2), Some(2), WhenFull::Leave, None) else { panic!("two fit") };
+        assert_eq!(isolation.room(), 0);
+        assert!(matches!(isolation.enter(task(3), None, WhenFull::Leave, None), Entry::Full));
+    }
+
+    #[test]
+    fn a_turn_that_a_lost_lease_has_left_behind_is_no_neighbour_of_its_own_task() {
+        let isolation = Arc::new(Isolation::default());
+        let Entry::In(_old) = isolation.enter(task(1), None, WhenFull::Leave, None) else { panic!("it is empty") };
+        assert!(matches!(isolation.enter(task(1), Some(1), WhenFull::Leave, None), Entry::In(_)));
+    }
+}
