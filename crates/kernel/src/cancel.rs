@@ -1,5 +1,7 @@
 //! Cancel tokens that carry their reason.
 
+use futures::future::{Either, select};
+use std::pin::pin;
 use std::sync::{Arc, OnceLock};
 use tokio::sync::Notify;
 
@@ -71,6 +73,16 @@ impl CancelToken {
                 return reason;
             }
             wake.await;
+        }
+    }
+
+    /// The result of the work, or `None` where the token is cancelled first. The work is dropped then: it may be
+    /// requests and reads, never a transaction.
+    pub async fn run_until_cancelled<T>(&self, work: impl Future<Output = T>) -> Option<T> {
+        let (cancelled, work) = (pin!(self.cancelled()), pin!(work));
+        match select(cancelled, work).await {
+            Either::Left(_) => None,
+            Either::Right((done, _)) => Some(done),
         }
     }
 }

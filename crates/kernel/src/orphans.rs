@@ -11,6 +11,7 @@ pub use listing::{Found, ListingPlan, Listings, PagePlan, Strange};
 pub use policy::{EVERY, Orphan, OrphanAction, OrphanPolicy, OrphanRule, Why};
 pub use rules::{OTHERS, OrphanSettings};
 
+use crate::cancel::CancelToken;
 use crate::engine::Engine;
 use crate::keys::ObjectKey;
 use crate::ports::{AttemptRef, Intent, IntentOp, IntentState, ObjectError, StoreError};
@@ -61,11 +62,11 @@ impl Engine {
         Box::pin(async move { Ok(SweepPlan { condemn: self.ports.store.intents(IntentOp::Overdue { limit }).await? }) })
     }
 
-    /// Executes a plan.
+    /// Executes a plan; on `shutdown` as far as it has come.
     ///
     /// # Errors
     /// When the store does not answer.
-    pub fn sweep(&self, plan: SweepPlan) -> BoxFuture<'_, Result<Swept, StoreError>> {
+    pub fn sweep<'a>(&'a self, plan: SweepPlan, shutdown: &'a CancelToken) -> BoxFuture<'a, Result<Swept, StoreError>> {
         Box::pin(async move {
             let mut swept = Swept::default();
             if plan.condemn.is_empty() {
@@ -89,7 +90,8 @@ impl Engine {
                 .boxed()
             });
             let mut each = stream::iter(each.collect::<Vec<_>>()).buffer_unordered(AT_A_TIME);
-            while let Some((intent, one, emptied)) = each.next().await {
+            // Dropped in the middle of a request, a prefix is emptied by a later sweep: it stays condemned.
+            while let Some(Some((intent, one, emptied))) = shutdown.run_until_cancelled(each.next()).await {
                 swept.objects += one.objects;
                 swept.archived += one.archived;
                 swept.reported += one.reported;
@@ -189,8 +191,8 @@ impl Engine {
         }
     }
 
-    /// Removes the scratch of tasks that are at rest, or were never there. Returns how many there were.
-    pub fn sweep_scratch(&self) -> BoxFuture<'_, u64> {
+    /// Removes the scratch of tasks that are at rest, or were never there, until `shutdown`. Returns how many there were.
+    pub fn sweep_scratch<'a>(&'a self, shutdown: &'a CancelToken) -> BoxFuture<'a, u64> {
         Box::pin(async move {
             let mut removed = 0;
             let tasks = self.ports.scratch.tasks().await.unwrap_or_else(|error| {
@@ -198,6 +200,9 @@ impl Engine {
                 Vec::new()
             });
             for task in tasks {
+                if shutdown.is_cancelled() {
+                    break;
+                }
                 let over = match self.ports.store.load(task).await {
                     Ok(Some(record)) => record.task.status.is_at_rest(),
                     Ok(None) => true,

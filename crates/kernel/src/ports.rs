@@ -19,7 +19,7 @@ pub use finding::{Due, DueTask, InFlight, KnownType, Lost, LostOf, TaskLine, Tas
 pub use hints::{HintError, Hints};
 pub use locks::{Acquired, LockError, LockTag, Locks};
 pub use outside::{Method, NoServices, Outside, OutsideAnswer, OutsideError, OutsideRequest};
-pub use schedules::{ScheduleChange, ScheduleQuery, ScheduleRow, ScheduleWrite, Schedules};
+pub use schedules::{DueSchedule, ScheduleChange, ScheduleQuery, ScheduleRow, ScheduleWrite, Schedules};
 pub use sealed::{AuditHead, SealedEntry, SealedPage};
 pub use store::{
     CommitError, Committed, Heartbeat, IdempotencyRow, Intent, IntentOp, OutboxOp, OutboxRow, Outgoing, Salvaged,
@@ -28,6 +28,7 @@ pub use store::{
 pub use types::{Disabled, FailureQuery, TypeRow, TypeRows};
 pub use upkeep::{AttemptRef, IntentState, Leaving, ListingOp, ListingTurn, RetireOp, Standing, Standings, Upkeep};
 pub use workers::{Gauges, Passed, TaskCount, WORKERS_READ, WorkerChange, WorkerRow, WorkerSeen, Workers};
+pub(crate) use workers::{REFRESH_TAKES, refreshed_every};
 
 use crate::record::DbTime;
 use crate::scratch::{ScratchFile, ScratchPlace};

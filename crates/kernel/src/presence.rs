@@ -2,7 +2,8 @@
 //! process whose word does not arrive works on, and nobody takes anything from it for that.
 
 use crate::engine::Engine;
-use crate::ports::{Passed, StoreError, WorkerChange, WorkerRow, Workers};
+
+use crate::ports::{Passed, REFRESH_TAKES, StoreError, WorkerChange, WorkerRow, Workers, refreshed_every};
 use counterstep_contracts::{QueueName, TaskId};
 use futures::channel::oneshot;
 use futures::future::{BoxFuture, Either, join, select};
@@ -12,12 +13,6 @@ use std::time::Duration;
 
 /// So many of the running tasks are named.
 const NAMED: usize = 100;
-
-/// Nobody waits longer than this for a word about itself.
-const PATIENCE: Duration = Duration::from_secs(2);
-
-/// However short a silence is to count as lost.
-const SHORTEST: Duration = Duration::from_millis(50);
 
 /// So long after it was seen last a process is still listed.
 const REMEMBERED: Duration = Duration::from_secs(24 * 3600);
@@ -108,8 +103,7 @@ impl Engine {
             };
             let speaking = async {
                 self.say(WorkerChange::Seen(Box::new(self.as_it_is()))).await;
-                // A third: two words may get lost.
-                let pause = (self.settings.lost_after / 3).max(SHORTEST);
+                let pause = refreshed_every(self.settings.lost_after);
                 while let Either::Left(_) = select(self.ports.clock.sleep(pause), &mut ended).await {
                     if self.presence.speaks(number) {
                         self.say(WorkerChange::Seen(Box::new(self.as_it_is()))).await;
@@ -127,9 +121,10 @@ impl Engine {
         })
     }
 
-    /// Notes what a pass of this reconciler did; the next word about this process has it.
-    pub fn passed(&self, counts: BTreeMap<String, u64>) {
-        self.presence.known().passed = Some((self.ports.clock.monotonic(), counts));
+    /// Notes what a pass of this reconciler did, and when it was complete by this process's timer; the next word about
+    /// this process has it.
+    pub fn passed(&self, at: Duration, counts: BTreeMap<String, u64>) {
+        self.presence.known().passed = Some((at, counts));
     }
 
     /// Plans to forget the processes that were not seen for a day, whether or not they said that they stop.
@@ -182,10 +177,10 @@ impl Engine {
 
     /// Dropped at its limit: whatever has become of it, the next word says all of it again.
     async fn say(&self, word: WorkerChange) {
-        let said = select(self.ports.store.change_worker(&word), self.ports.clock.sleep(PATIENCE)).await;
+        let said = select(self.ports.store.change_worker(&word), self.ports.clock.sleep(REFRESH_TAKES)).await;
         let said = match said {
             Either::Left((said, _)) => said.map(drop),
-            Either::Right(_) => Err(StoreError::Unavailable(format!("no answer within {PATIENCE:?}"))),
+            Either::Right(_) => Err(StoreError::Unavailable(format!("no answer within {REFRESH_TAKES:?}"))),
         };
         let unheard = std::mem::replace(&mut self.presence.known().unheard, said.is_err());
         match said {

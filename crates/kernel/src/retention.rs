@@ -3,6 +3,7 @@
 //!
 //! Not a change of a task: a task that has ended never changes again, and its burial needs the revision that was archived.
 
+use crate::cancel::CancelToken;
 use crate::engine::Engine;
 use crate::keys::task_prefix;
 use crate::ports::{Leaving, ObjectError, RetireOp, Store, StoreError};
@@ -178,16 +179,20 @@ impl Engine {
     }
 
     /// Executes a plan, batch by batch: the archive is durable before any row is deleted, and the tombstones stay until
-    /// nothing is left of the objects. It may be broken off anywhere: the next one goes on.
+    /// nothing is left of the objects. `shutdown` breaks it off, and the next one goes on.
     ///
     /// # Errors
     /// When the store does not answer. What the object store refuses stands in the result.
-    pub fn retire(&self, plan: RetirePlan) -> BoxFuture<'_, Result<Retired, StoreError>> {
+    pub fn retire<'a>(
+        &'a self,
+        plan: RetirePlan,
+        shutdown: &'a CancelToken,
+    ) -> BoxFuture<'a, Result<Retired, StoreError>> {
         Box::pin(async move {
             let mut done = Retired::default();
-            self.empty_graves(plan.buried, &mut done).await?;
+            self.empty_graves(plan.buried, shutdown, &mut done).await?;
             for group in plan.retire {
-                self.retire_group(group, &mut done).await?;
+                self.retire_group(group, shutdown, &mut done).await?;
             }
             Ok(done)
         })
@@ -195,14 +200,20 @@ impl Engine {
 
     /// The tasks of one type and end. Those that cannot be archived stay, and as many others take their turn: they are the
     /// first again in each pass, and must not keep the others for ever.
-    async fn retire_group(&self, group: Retire, done: &mut Retired) -> Result<(), StoreError> {
+    async fn retire_group(&self, group: Retire, shutdown: &CancelToken, done: &mut Retired) -> Result<(), StoreError> {
         let Retire { task_type, status, keep, mut tasks } = group;
         loop {
             let mut stay = Vec::new();
             for batch in tasks.chunks(BATCH) {
+                if shutdown.is_cancelled() {
+                    return Ok(());
+                }
                 let mut batch = batch.to_vec();
                 if let Keep::ThenArchive(_) = keep {
-                    match self.archive(&task_type, batch).await {
+                    // Reads and one upload. Half an upload is no object, and rows stay until there is one.
+                    let archived = shutdown.run_until_cancelled(self.archive(&task_type, batch)).await;
+                    let Some(archived) = archived else { return Ok(()) };
+                    match archived {
                         Ok(archived) => {
                             batch = archived.written;
                             stay.extend(archived.unreadable);
@@ -220,7 +231,7 @@ impl Engine {
                 let buried = self.ports.store.retire(&RetireOp::Bury(batch)).await?;
                 done.deleted += u64::from(count(&buried));
                 tracing::info!(task_type, %status, tasks = buried.len(), "deleted tasks whose time is over");
-                self.empty_graves(buried, done).await?;
+                self.empty_graves(buried, shutdown, done).await?;
             }
             let (Some(before), Some(last)) = (keep.after(), stay.last().map(|(task, _)| *task)) else { return Ok(()) };
             let instead = u32::try_from(stay.len()).unwrap_or(u32::MAX);
@@ -230,7 +241,12 @@ impl Engine {
     }
 
     /// Deletes what tasks without rows have stored, and then their tombstones.
-    async fn empty_graves(&self, buried: Vec<Leaving>, done: &mut Retired) -> Result<(), StoreError> {
+    async fn empty_graves(
+        &self,
+        buried: Vec<Leaving>,
+        shutdown: &CancelToken,
+        done: &mut Retired,
+    ) -> Result<(), StoreError> {
         let mut empty = Vec::with_capacity(buried.len());
         let mut emptied = stream::iter(buried)
             .map(|Leaving { task, tenant, .. }| {
@@ -238,7 +254,7 @@ impl Engine {
                 async move { (task, objects.delete_prefix(&task_prefix(&tenant, task)).await) }
             })
             .buffer_unordered(AT_ONCE);
-        while let Some((task, result)) = emptied.next().await {
+        while let Some(Some((task, result))) = shutdown.run_until_cancelled(emptied.next()).await {
             match result {
                 Ok(objects) => {
                     done.objects += objects;

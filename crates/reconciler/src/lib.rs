@@ -2,24 +2,21 @@
 //! sweeps what no row references, and submits what schedules say.
 //! Each is a plan and its execution in the kernel; this decides how often, how much, and what to report.
 
+mod beat;
 pub mod cli;
+mod plan;
 mod report;
 
+pub use plan::{PassPlan, plan, plan_listing};
 pub use report::Report;
 
-use counterstep_contracts::Keep;
-use counterstep_kernel::disable::{TypeStep, TypeVerdict};
-use counterstep_kernel::orphans::{Found, OrphanAction, SweepPlan};
-use counterstep_kernel::ports::{Leaving, Lost, StoreError};
+use beat::Beat;
+use counterstep_kernel::ports::{Lost, StoreError};
 use counterstep_kernel::presence::Part;
-use counterstep_kernel::recovery::Recover;
-use counterstep_kernel::repair::RepairPlan;
-use counterstep_kernel::retention::{Retire, RetirePlan};
-use counterstep_kernel::schedule::{Move, PassedOver, ScheduleStep};
-use counterstep_kernel::times::rfc3339;
 use counterstep_kernel::{CancelToken, Engine};
-use futures::future::BoxFuture;
-use std::fmt;
+use futures::future::{BoxFuture, join_all};
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 /// How a pass is bounded.
@@ -52,304 +49,67 @@ impl Default for ReconcilerSettings {
     }
 }
 
-/// What a pass is going to do.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct PassPlan {
-    /// Lost tasks.
-    pub recover: Vec<Recover>,
-    /// Overdue intents.
-    pub sweep: SweepPlan,
-    /// What nobody came for, and what the queue has lost.
-    pub repair: RepairPlan,
-    /// Since when the oldest message waits to be relayed, where it waits for long enough.
-    pub unpublished: Option<Duration>,
-    /// Processes that were not seen for a day.
-    pub forget: Vec<String>,
-    /// Schedules that are due, or that the program declares anew.
-    pub schedules: Vec<ScheduleStep>,
-    /// Tasks that ended long enough ago.
-    pub retire: RetirePlan,
-    /// Task types that failures disable, or whose probe has ended.
-    pub types: Vec<TypeStep>,
-    /// Areas that are left out because of rows that cannot be read.
-    pub failed: Vec<String>,
-}
-
-impl fmt::Display for PassPlan {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for recover in &self.recover {
-            match recover {
-                Recover::TakeBack(task) => writeln!(f, "take back task {task}: its lease has run out")?,
-                Recover::UnknownType(task) => {
-                    writeln!(
-                        f,
-                        "leave task {}: type {} version {} is not known here",
-                        task.task, task.task_type, task.version
-                    )?;
-                }
-            }
-        }
-        for intent in &self.sweep.condemn {
-            writeln!(f, "sweep {}: overdue for {:?}", intent.prefix, intent.overdue)?;
-        }
-        for step in &self.schedules {
-            write_schedule(f, step)?;
-        }
-        for Leaving { task, .. } in &self.retire.buried {
-            writeln!(f, "delete what is left of the objects of task {task}: its rows are gone")?;
-        }
-        for Retire { task_type, status, keep, tasks } in &self.retire.retire {
-            let what = if matches!(keep, Keep::ThenArchive(_)) { "archive and delete" } else { "delete" };
-            for Leaving { task, .. } in tasks {
-                writeln!(f, "{what} task {task}: a {task_type} that {status} long enough ago")?;
-            }
-        }
-        for step in &self.types {
-            let what = match step.verdict {
-                TypeVerdict::Disabled => "disable",
-                TypeVerdict::StaysDisabled => "keep disabled for another cooldown",
-                TypeVerdict::ProbeGone => "take another probe of",
-                TypeVerdict::Enabled => "enable",
-            };
-            writeln!(f, "{what} task type {}: {}", step.row.name, step.row.reason)?;
-        }
-        if let Some(age) = self.unpublished {
-            writeln!(f, "relay messages: the oldest has waited for {age:?}")?;
-        }
-        for missing in &self.repair.queue {
-            writeln!(f, "make again {missing}: the queue's server does not have it")?;
-        }
-        if let Some(why) = &self.repair.silent {
-            writeln!(f, "leave tasks that nobody came for: {why}")?;
-        }
-        for task in &self.repair.offer {
-            writeln!(f, "offer task {} again: it is {}, and nobody came for it", task.task, task.status)?;
-        }
-        for worker in &self.forget {
-            writeln!(f, "forget process {worker}: it was not seen for a day")?;
-        }
-        for area in &self.failed {
-            writeln!(f, "leave {area}")?;
-        }
-        if *self == Self::default() {
-            writeln!(f, "nothing to do")?;
-        }
-        Ok(())
-    }
-}
-
-fn write_schedule(f: &mut fmt::Formatter<'_>, step: &ScheduleStep) -> fmt::Result {
-    let (row, moves) = match step {
-        ScheduleStep::Declare(write) => {
-            return writeln!(f, "take over schedule {}: the program declares it so", write.row.name);
-        }
-        ScheduleStep::Broken { name, why } => return writeln!(f, "leave schedule {name}: {why}"),
-        ScheduleStep::Move { row, moves, now: _ } => (row, moves),
-    };
-    let name = &row.name;
-    for step in moves {
-        match *step {
-            Move::Fire { due, .. } => {
-                writeln!(f, "fire schedule {name}: a {} was due {}", row.spec.task_type, rfc3339(due))?;
-            }
-            Move::PassOver { due, why: PassedOver::Missed, .. } => {
-                writeln!(f, "pass over schedule {name}: due {}, and nobody fired it in time", rfc3339(due))?;
-            }
-            Move::PassOver { due, why: PassedOver::Disabled, .. } => {
-                writeln!(f, "pass over schedule {name}: due {}, and its task type is disabled", rfc3339(due))?;
-            }
-            Move::PassOver { due, why: PassedOver::Overlaps, .. } => {
-                writeln!(f, "pass over schedule {name}: due {}, and its last task still runs", rfc3339(due))?;
-            }
-            Move::Wait { due } => {
-                writeln!(f, "leave schedule {name}: due {}, and waits for its last task", rfc3339(due))?;
-            }
-        }
-    }
-    Ok(())
-}
-
-/// Plans a pass. Changes nothing.
-///
-/// # Errors
-/// When the store does not answer.
-pub fn plan<'a>(engine: &'a Engine, settings: &'a ReconcilerSettings) -> BoxFuture<'a, Result<PassPlan, StoreError>> {
-    Box::pin(async move {
-        let mut failed = Vec::new();
-        let limit = settings.limit;
-        let mut of = Unreadable(&mut failed);
-        let recover = of.area("lost tasks", engine.plan_recovery_of(settings.lost.clone(), limit).await)?;
-        let sweep = of.area("intents", engine.plan_sweep(limit).await)?;
-        let schedules = of.area("schedules", engine.plan_schedules(limit).await)?;
-        let retire = of.area("retention", engine.plan_retention(limit).await)?;
-        let types = of.area("task types", engine.plan_types().await)?;
-        let repair = of.area("repair", engine.plan_repair(settings.offer_after, limit).await)?;
-        let unpublished = of.area("messages", engine.oldest_unpublished().await)?;
-        let unpublished = unpublished.filter(|age| *age >= settings.relay_after);
-        let forget = of.area("processes", engine.plan_forget().await)?;
-        Ok(PassPlan { recover, sweep, repair, unpublished, forget, schedules, retire, types, failed })
-    })
-}
-
-/// Rows that cannot be read stop their own area of a pass. A store that does not answer stops all of it.
-struct Unreadable<'a>(&'a mut Vec<String>);
-
-impl Unreadable<'_> {
-    fn area<T: Default>(&mut self, what: &str, result: Result<T, StoreError>) -> Result<T, StoreError> {
-        match result {
-            Err(StoreError::Corrupt(why)) => {
-                tracing::error!(what, why, "an area of the pass is left out: a row cannot be read");
-                self.0.push(format!("{what}: a row cannot be read: {why}"));
-                Ok(T::default())
-            }
-            other => other,
-        }
-    }
-}
-
-/// What the listing of objects would do, in lines; at most as many orphans as a pass has a limit for.
-///
-/// # Errors
-/// When the store or the object store does not answer.
-pub fn plan_listing<'a>(
-    engine: &'a Engine,
-    settings: &'a ReconcilerSettings,
-) -> BoxFuture<'a, Result<String, StoreError>> {
-    Box::pin(async move {
-        let limit = usize::try_from(settings.limit).unwrap_or(usize::MAX);
-        let planned = engine.plan_listing(settings.pages, limit).await?;
-        let mut lines = String::new();
-        for Found { orphan, action, .. } in &planned.found {
-            let what = match action {
-                OrphanAction::Delete => "delete".to_owned(),
-                OrphanAction::Archive { prefix } => format!("move to archive/{prefix}"),
-                OrphanAction::Report => "report".to_owned(),
-            };
-            let half = if orphan.half { " (half-done)" } else { "" };
-            let age = Duration::from_secs(orphan.age.as_secs());
-            lines += &format!("{what} orphan {}/{}{half}: {age:?} old, {}\n", orphan.bucket, orphan.key, orphan.why);
-        }
-        if planned.strange.objects > 0 {
-            let (count, first) = (planned.strange.objects, planned.strange.first.join(", "));
-            lines += &match engine.settings.orphans.without_task {
-                None => format!(
-                    "leave {count} objects of tasks or attempts that this database does not know, as \
-                     `orphans_without_task` is not set: {first}\n"
-                ),
-                Some(after) => format!(
-                    "treat {count} objects of tasks or attempts that this database does not know as orphans once they are \
-                     {after:?} old: {first}\n"
-                ),
-            };
-        }
-        if planned.foreign > 0 {
-            lines += &format!("leave {} objects that are not named like ours\n", planned.foreign);
-        }
-        if planned.more {
-            lines += "there are more objects than were looked at: raise --limit or --pages to see more\n";
-        }
-        Ok(lines)
-    })
-}
-
-/// Executes a plan, and relays left-over messages, whether or not any were seen while planning. Lists objects where that
-/// is due.
-///
-/// # Errors
-/// When the store does not answer.
-pub fn execute<'a>(
-    engine: &'a Engine,
-    settings: &'a ReconcilerSettings,
-    plan: PassPlan,
-) -> BoxFuture<'a, Result<Report, StoreError>> {
-    Box::pin(async move {
-        // The only ones with a time that people watch, and quickly done.
-        let scheduled = engine.run_schedules(plan.schedules).await;
-        let recovered = engine.recover(plan.recover).await;
-        let switched = engine.run_types(plan.types).await;
-        // Before anything that takes long: tasks may wait for it.
-        let mut failed = plan.failed;
-        let mut of = Unreadable(&mut failed);
-        let relayed = of.area("messages", engine.relay(settings.relay_after, settings.limit).await)?;
-        let repaired = engine.repair(plan.repair, settings.offer_after).await;
-        let forgotten = of.area("processes", engine.forget(plan.forget).await)?;
-        let swept = of.area("intents", engine.sweep(plan.sweep).await)?;
-        let retired = of.area("retention", engine.retire(plan.retire).await)?;
-        let listed = of.area("objects", engine.sweep_listing(settings.pages).await)?;
-        let scratch = engine.sweep_scratch().await;
-        failed.extend(recovered.failed.into_iter().map(|(task, why)| format!("task {task}: {why}")));
-        failed.extend(swept.failed.into_iter().map(|(prefix, why)| format!("prefix {prefix}: {why}")));
-        failed.extend(listed.failed);
-        failed.extend(retired.failed);
-        failed.extend(scheduled.failed.into_iter().map(|(name, why)| format!("schedule {name}: {why}")));
-        failed.extend(switched.failed.into_iter().map(|(name, why)| format!("task type {name}: {why}")));
-        failed.extend(repaired.failed.into_iter().map(|(task, why)| match task {
-            Some(task) => format!("task {task}: {why}"),
-            None => format!("queue: {why}"),
-        }));
-        Ok(Report {
-            disabled: switched.disabled,
-            enabled: switched.enabled,
-            offered: repaired.offered.len(),
-            mended: repaired.queue,
-            forgotten,
-            fired: scheduled.fired.len(),
-            passed_over: scheduled.passed_over,
-            declared: scheduled.declared,
-            taken_back: recovered.taken_back.len(),
-            unknown: recovered.unknown.len(),
-            quarantined: recovered.quarantined.len(),
-            relayed,
-            prefixes: swept.prefixes,
-            objects: swept.objects + listed.deleted,
-            archived: swept.archived + listed.archived,
-            reported: swept.reported + listed.reported,
-            strange: listed.strange.objects,
-            foreign: listed.foreign,
-            tasks_archived: retired.archived,
-            tasks_deleted: retired.deleted,
-            objects_deleted: retired.objects,
-            scratch,
-            failed,
-        })
-    })
-}
-
-/// One pass: plan and execution.
+/// One pass: all of its parts, one after the other.
 ///
 /// # Errors
 /// When the store does not answer.
 pub fn pass<'a>(engine: &'a Engine, settings: &'a ReconcilerSettings) -> BoxFuture<'a, Result<Report, StoreError>> {
     Box::pin(async move {
-        let plan = plan(engine, settings).await?;
-        execute(engine, settings, plan).await
+        let never = CancelToken::new();
+        let mut report = Report::default();
+        for beat in Beat::ALL {
+            report.add(beat.run(engine, settings, &never).await?);
+        }
+        Ok(report)
     })
 }
 
-/// Passes until `shutdown`. A pass that fails is logged, and the next one tries again.
+/// Passes until `shutdown`, each part on a beat of its own: one that hangs on its server delays no other. A part that
+/// fails is logged, and the next beat tries again.
 pub fn serve(engine: Engine, settings: ReconcilerSettings, shutdown: CancelToken) -> BoxFuture<'static, ()> {
     Box::pin(async move {
-        let passing = Box::pin(passes(&engine, &settings, &shutdown));
+        let passing = Box::pin(async {
+            tracing::info!(reconciler = %engine.id, every = ?settings.every, "reconciler started");
+            let last = Last::default();
+            join_all(Beat::ALL.map(|beat| beats(beat, (&engine, &settings), &last, &shutdown))).await;
+            tracing::info!(reconciler = %engine.id, "reconciler stopped");
+        });
         engine.present(Part::default(), passing).await;
     })
 }
 
-async fn passes(engine: &Engine, settings: &ReconcilerSettings, shutdown: &CancelToken) {
-    tracing::info!(reconciler = %engine.id, every = ?settings.every, "reconciler started");
-    loop {
-        let passed = pass(engine, settings).await;
-        if let Ok(report) = &passed {
-            engine.passed(report.counts());
-        }
-        match passed {
-            Ok(report) if report == Report::default() => tracing::debug!("pass: nothing to do"),
-            Ok(report) => tracing::info!(%report, "pass"),
-            Err(error) => tracing::error!(%error, "a pass failed"),
-        }
-        tokio::select! {
-            () = engine.ports.clock.sleep(settings.every) => {}
-            _ = shutdown.cancelled() => break,
+/// What each part did last, and when by this process's timer.
+#[derive(Debug, Default)]
+struct Last(Mutex<BTreeMap<Beat, (Duration, Report)>>);
+
+impl Last {
+    /// Notes what a part did. A pass is complete once all of its parts are, so it is as old as the oldest of them: one that
+    /// hangs shows in the age of the last pass.
+    fn note(&self, engine: &Engine, beat: Beat, report: Report) {
+        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        last.insert(beat, (engine.ports.clock.monotonic(), report));
+        let oldest = last.values().map(|(at, _)| *at).min();
+        if let Some(at) = oldest.filter(|_| last.len() == Beat::ALL.len()) {
+            let mut whole = Report::default();
+            last.values().for_each(|(_, report)| whole.add(report.clone()));
+            engine.passed(at, whole.counts());
         }
     }
-    tracing::info!(reconciler = %engine.id, "reconciler stopped");
+}
+
+async fn beats(beat: Beat, (engine, settings): (&Engine, &ReconcilerSettings), last: &Last, shutdown: &CancelToken) {
+    while !shutdown.is_cancelled() {
+        match beat.run(engine, settings, shutdown).await {
+            Ok(report) => {
+                if report == Report::default() {
+                    tracing::debug!(%beat, "pass: nothing to do");
+                } else {
+                    tracing::info!(%beat, %report, "pass");
+                }
+                last.note(engine, beat, report);
+            }
+            Err(error) => tracing::error!(%beat, %error, "a part of a pass failed; the next one tries again"),
+        }
+        shutdown.run_until_cancelled(engine.ports.clock.sleep(settings.every)).await;
+    }
 }

@@ -101,6 +101,33 @@ impl fmt::Display for Report {
 }
 
 impl Report {
+    /// Adds what another part of a pass did.
+    pub(crate) fn add(&mut self, other: Self) {
+        self.taken_back += other.taken_back;
+        self.unknown += other.unknown;
+        self.quarantined += other.quarantined;
+        self.relayed += other.relayed;
+        self.offered += other.offered;
+        self.mended.extend(other.mended);
+        self.forgotten += other.forgotten;
+        self.prefixes += other.prefixes;
+        self.objects += other.objects;
+        self.archived += other.archived;
+        self.reported += other.reported;
+        self.strange += other.strange;
+        self.foreign += other.foreign;
+        self.tasks_archived += other.tasks_archived;
+        self.tasks_deleted += other.tasks_deleted;
+        self.objects_deleted += other.objects_deleted;
+        self.scratch += other.scratch;
+        self.fired += other.fired;
+        self.passed_over += other.passed_over;
+        self.declared += other.declared;
+        self.disabled += other.disabled;
+        self.enabled += other.enabled;
+        self.failed.extend(other.failed);
+    }
+
     /// The numbers by name, as the metrics show them.
     #[must_use]
     pub fn counts(&self) -> BTreeMap<String, u64> {

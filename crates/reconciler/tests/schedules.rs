@@ -369,3 +369,44 @@ async fn what_cannot_be_scheduled_is_refused_with_the_reason() {
     let twice = types().schedule::<Tick>(Schedule::cron("x", "@daily", "UTC"));
     assert!(twice.try_schedule("Tick", Schedule::cron("x", "@hourly", "UTC")).is_err());
 }
+
+fn yearly() -> ScheduleSpec {
+    ScheduleSpec { cron: Some("@yearly".to_owned()), ..hourly() }
+}
+
+/// Makes a schedule whose request no task type takes: each time it is due, its submission fails.
+async fn overdue_and_failing(engine: &Engine, name: &str, seconds: i64) {
+    overdue(engine, name, yearly(), seconds).await;
+    let mut failing = row(engine, name).await;
+    failing.spec.request = json!({"txt": "?"});
+    failing.rev = failing.rev.next();
+    let change = ScheduleChange::Put(Box::new(ScheduleWrite { row: failing, fires: false }));
+    assert!(engine.ports.store.change_schedule(&change).await.expect("the store answers"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn schedules_that_wait_or_fail_do_not_starve_those_behind_them() {
+    let (engine, _folder) = alone(types()).await;
+    let queue = ScheduleSpec { overlap: Overlap::Queue, ..yearly() };
+    for name in ["waits-1", "waits-2", "waits-3"] {
+        overdue(&engine, name, queue.clone(), 0).await;
+        assert_eq!(one_pass(&engine).await.fired, 1, "{name}");
+        make_due(&engine, name, 300).await;
+    }
+    for name in ["fails-1", "fails-2", "fails-3"] {
+        overdue_and_failing(&engine, name, 200).await;
+    }
+    overdue(&engine, "ready-1", yearly(), 50).await;
+    overdue(&engine, "ready-2", yearly(), 40).await;
+    overdue(&engine, "ready-3", yearly(), 30).await;
+
+    let settings = ReconcilerSettings { limit: 2, ..ReconcilerSettings::default() };
+    let planned = plan(&engine, &settings).await.expect("a plan").to_string();
+    assert!(planned.contains("leave schedule waits-3"), "{planned}");
+    // All reconcilers of a cluster begin at the front, as one that passes once does: nothing is remembered.
+    for (fired, ready) in [(2, "ready-2"), (1, "ready-3")] {
+        let report = pass(&engine, &settings).await.expect("a pass");
+        assert_eq!((report.fired, report.failed.len()), (fired, 3), "{report}");
+        assert!(row(&engine, ready).await.last_task.is_some(), "{ready}");
+    }
+}

@@ -300,7 +300,7 @@ impl TestTask {
         let until = Instant::now() + LIMIT;
         loop {
             let plan = self.engine.plan_sweep(1000).await.expect("the plan");
-            self.engine.sweep(plan).await.expect("the sweep");
+            self.engine.sweep(plan, &CancelToken::new()).await.expect("the sweep");
             let orphans: Vec<_> =
                 self.objects().await.into_iter().filter(|object| !kept.contains(&object.key)).collect();
             if orphans.is_empty() {

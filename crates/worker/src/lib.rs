@@ -40,18 +40,18 @@ pub fn serve(engine: Engine, settings: WorkerSettings, shutdown: CancelToken, sp
         }
         let names: Vec<_> = host.queues.iter().map(|queue| queue.0.as_str()).collect();
         tracing::info!(worker = %engine.id, queues = names.join(","), concurrency = settings.concurrency, "worker started");
-        let left_over = engine.sweep_scratch().await;
+        let left_over = engine.sweep_scratch(&shutdown).await;
         if left_over > 0 {
             tracing::info!(tasks = left_over, "removed scratch of tasks that are over");
         }
         let sweeping = async {
             loop {
                 engine.ports.clock.sleep(SCRATCH_SWEEP).await;
-                engine.sweep_scratch().await;
+                engine.sweep_scratch(&shutdown).await;
             }
         };
         tokio::select! {
-            () = host::serve(engine.clone(), host, shutdown, spawn) => {}
+            () = host::serve(engine.clone(), host, shutdown.clone(), spawn) => {}
             () = sweeping => {}
         }
         tracing::info!(worker = %engine.id, "worker stopped");

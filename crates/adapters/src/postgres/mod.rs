@@ -249,8 +249,9 @@ impl Store for PostgresStore {
         let rows: Vec<schedules::Read> = self.database.read(schedules::find(query)?).await?;
         // The clock's row comes last, and comes always.
         let now = rows.first().map_or(DbTime(0), |row| time(row.0));
-        let rows = rows.into_iter().filter(|row| row.1.is_some()).collect();
-        Ok(Schedules { now, rows: readable(rows, "a schedule", schedules::decode) })
+        let rows: Vec<_> = rows.into_iter().filter(|row| row.1.is_some()).collect();
+        let last = schedules::last(query, &rows);
+        Ok(Schedules { now, rows: readable(rows, "a schedule", schedules::decode), last })
     }
 
     async fn change_schedule(&self, change: &ScheduleChange) -> Result<bool, StoreError> {

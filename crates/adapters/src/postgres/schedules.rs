@@ -3,7 +3,7 @@
 use super::fault::{Fault, name, parse, read_json, write_json};
 use super::statement::{Bind, Statement, Str, some_time, time, values, written};
 use counterstep_contracts::{Rev, TaskId, Tenant};
-use counterstep_kernel::ports::{ScheduleQuery, ScheduleRow, ScheduleWrite};
+use counterstep_kernel::ports::{DueSchedule, ScheduleQuery, ScheduleRow, ScheduleWrite};
 use counterstep_kernel::record::DbTime;
 use diesel::pg::data_types::PgTimestamp;
 use diesel::sql_types as sql;
@@ -60,14 +60,23 @@ pub(super) fn find(query: &ScheduleQuery) -> Result<Statement<'_, Types>, Fault>
     };
     let mut statement = Statement::of(FIND, values![]);
     match query {
-        ScheduleQuery::Due { types, declared, limit } => {
+        ScheduleQuery::Due { types, declared, after, limit } => {
             let types = names("schedules.task_type", types)?;
             let declared = names("schedules.name", declared)?;
             statement.push(
                 "NOT paused AND next_due_at IS NOT NULL AND next_due_at <= now() AND task_type = ANY(?)
-                 AND (origin = 'api' OR name = ANY(?)) ORDER BY next_due_at, name LIMIT ?) s ON TRUE
-                 ORDER BY s.next_due_at, s.name",
-                values![types, declared, i64::from(*limit)],
+                 AND (origin = 'api' OR name = ANY(?))",
+                values![types, declared],
+            );
+            if let Some(after) = after {
+                let due = Bind::Time(Some(written(after.due)));
+                let (tenant, schedule) =
+                    (name("schedules.tenant", &after.tenant.0)?, name("schedules.name", &after.name)?);
+                statement.push(" AND (next_due_at, tenant, name) > (?, ?, ?)", values![due, tenant, schedule]);
+            }
+            statement.push(
+                " ORDER BY next_due_at, tenant, name LIMIT ?) s ON TRUE ORDER BY s.next_due_at, s.tenant, s.name",
+                values![i64::from(*limit)],
             );
         }
         ScheduleQuery::Named { tenant, names: wanted } => {
@@ -86,6 +95,13 @@ pub(super) fn find(query: &ScheduleQuery) -> Result<Statement<'_, Types>, Fault>
         }
     }
     Ok(statement)
+}
+
+/// The last row of a page that reached its limit; a row that is unreadable stands in the order too.
+pub(super) fn last(query: &ScheduleQuery, rows: &[Read]) -> Option<DueSchedule> {
+    let ScheduleQuery::Due { limit, .. } = query else { return None };
+    let last = rows.last().filter(|_| u32::try_from(rows.len()).is_ok_and(|read| read >= *limit))?;
+    Some(DueSchedule { due: some_time(last.6)?, tenant: Tenant(last.1.clone()?), name: last.2.clone()? })
 }
 
 /// What [`find`] has read, where it is a schedule.

@@ -241,7 +241,7 @@ impl Store for SqliteStore {
         let query = query.clone();
         let find = move |connection: &mut SqliteConnection| {
             let now = now(connection)?;
-            Ok(Schedules { now: DbTime(now), rows: schedules::find(connection, &query, now)? })
+            schedules::find(connection, &query, now)
         };
         Ok(self.database.read(find).await?)
     }

@@ -3,7 +3,7 @@
 use super::fault::{Fault, parse, parse_some, read_json, write_json};
 use super::schema::schedules;
 use counterstep_contracts::{Rev, Tenant};
-use counterstep_kernel::ports::{ScheduleQuery, ScheduleRow, ScheduleWrite};
+use counterstep_kernel::ports::{DueSchedule, ScheduleQuery, ScheduleRow, ScheduleWrite, Schedules};
 use counterstep_kernel::record::DbTime;
 use diesel::SqliteConnection;
 use diesel::prelude::*;
@@ -46,20 +46,27 @@ fn decode(columns: Columns) -> Result<ScheduleRow, Fault> {
 }
 
 /// Those that can be read. One that a newer program wrote must not stand in the way of the others.
-pub(super) fn find(
-    connection: &mut SqliteConnection,
-    query: &ScheduleQuery,
-    now: i64,
-) -> Result<Vec<ScheduleRow>, Fault> {
+pub(super) fn find(connection: &mut SqliteConnection, query: &ScheduleQuery, now: i64) -> Result<Schedules, Fault> {
     let rows = schedules::table.select(Columns::as_select()).into_boxed();
     let rows = match query {
-        ScheduleQuery::Due { types, declared, limit } => rows
-            .filter(schedules::paused.eq(false))
-            .filter(schedules::next_due_at.le(now))
-            .filter(schedules::task_type.eq_any(types))
-            .filter(schedules::origin.eq("api").or(schedules::name.eq_any(declared)))
-            .order((schedules::next_due_at, schedules::name))
-            .limit((*limit).into()),
+        ScheduleQuery::Due { types, declared, after, limit } => {
+            let due = rows
+                .filter(schedules::paused.eq(false))
+                .filter(schedules::next_due_at.le(now))
+                .filter(schedules::task_type.eq_any(types))
+                .filter(schedules::origin.eq("api").or(schedules::name.eq_any(declared)))
+                .order((schedules::next_due_at, schedules::tenant, schedules::name))
+                .limit((*limit).into());
+            match after {
+                None => due,
+                Some(after) => {
+                    let name = schedules::tenant.eq(&after.tenant.0).and(schedules::name.gt(&after.name));
+                    let behind = schedules::tenant.gt(&after.tenant.0).or(name);
+                    let same = schedules::next_due_at.eq(after.due.0).and(behind);
+                    due.filter(schedules::next_due_at.gt(after.due.0).or(same))
+                }
+            }
+        }
         ScheduleQuery::Named { tenant, names } => {
             rows.filter(schedules::tenant.eq(&tenant.0)).filter(schedules::name.eq_any(names)).order(schedules::name)
         }
@@ -69,11 +76,24 @@ pub(super) fn find(
             .order(schedules::name)
             .limit((*limit).into()),
     };
-    let readable = rows.load::<Columns>(connection)?.into_iter().filter_map(|columns| {
+    let rows = rows.load::<Columns>(connection)?;
+    let last = match query {
+        ScheduleQuery::Due { limit, .. } if u32::try_from(rows.len()).is_ok_and(|read| read >= *limit) => {
+            rows.last().and_then(place)
+        }
+        _ => None,
+    };
+    let readable = rows.into_iter().filter_map(|columns| {
         let name = columns.name.clone();
         decode(columns).inspect_err(|fault| tracing::warn!(schedule = name, ?fault, "a schedule cannot be read")).ok()
     });
-    Ok(readable.collect())
+    Ok(Schedules { now: DbTime(now), rows: readable.collect(), last })
+}
+
+/// A row that is unreadable stands in the order too.
+fn place(columns: &Columns) -> Option<DueSchedule> {
+    let due = columns.next_due_at.map(DbTime)?;
+    Some(DueSchedule { due, tenant: Tenant(columns.tenant.clone()), name: columns.name.clone() })
 }
 
 /// Writes a row where it is at the revision before. Whether it was.

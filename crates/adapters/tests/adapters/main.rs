@@ -139,6 +139,7 @@ macro_rules! row_cases {
                 a_schedule_changes_only_from_the_revision_that_was_read,
                 due_schedules_are_those_that_this_program_may_fire,
                 schedules_page_by_name_within_their_tenant,
+                due_schedules_go_on_behind_the_last_of_a_page,
                 a_due_time_and_its_task_are_written_together_or_not_at_all,
                 of_fifty_racing_firings_one_happens;
             upkeep:

@@ -4,6 +4,7 @@ use crate::reply::Reply;
 use crate::site::{Site, eventually, file_head, text_part};
 use counterstep_contracts::http::Accepted;
 use counterstep_contracts::{Keep, Retention, TaskStatus};
+use counterstep_kernel::CancelToken;
 use std::time::Duration;
 
 const NOTE: &str = "/api/tasks/write-note";
@@ -44,7 +45,7 @@ async fn a_task_that_retention_has_deleted_is_not_found() {
     let first: Accepted = post(&site, "k", r#"{"text":"a"}"#).await.json(202);
     site.until(first.task_id, TaskStatus::Completed).await;
     let planned = site.engine.plan_retention(10).await.unwrap();
-    assert_eq!(site.engine.retire(planned).await.unwrap().deleted, 1);
+    assert_eq!(site.engine.retire(planned, &CancelToken::new()).await.unwrap().deleted, 1);
     for path in ["", "/audit", "/plan", "/why"] {
         site.get(&format!("/api/tasks/{}{path}", first.task_id)).await.problem(404, "no-such-task");
     }
@@ -64,7 +65,7 @@ async fn retention_leaves_a_task_whose_key_lives_to_its_repetition() {
     let first: Accepted = post(&site, "k", r#"{"text":"a"}"#).await.json(202);
     site.until(first.task_id, TaskStatus::Completed).await;
     let planned = site.engine.plan_retention(10).await.unwrap();
-    assert_eq!(site.engine.retire(planned).await.unwrap().deleted, 0);
+    assert_eq!(site.engine.retire(planned, &CancelToken::new()).await.unwrap().deleted, 0);
     assert_eq!(post(&site, "k", r#"{"text":"a"}"#).await.json::<Accepted>(202), first);
     assert_eq!(site.tasks().await, 1);
 }

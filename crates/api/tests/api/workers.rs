@@ -6,6 +6,9 @@ use counterstep_contracts::operator::{Why, WhyCode};
 use counterstep_contracts::workers::{WorkerState, WorkerView, WorkersView};
 use counterstep_contracts::{Host, TaskId, TaskStatus};
 use counterstep_kernel::host::{self, HostSettings};
+use counterstep_kernel::operator::why_among;
+use counterstep_kernel::ports::Workers;
+use counterstep_kernel::record::DbTime;
 use counterstep_kernel::{CancelToken, Engine};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -105,6 +108,32 @@ async fn a_worker_that_vanished_is_lost_and_its_tasks_are_taken_back_by_their_le
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_killed_worker_that_is_not_lost_yet_counts_neither_as_alive_nor_with_free_slots() {
+    let site = Site::with(|_, engine| engine.lost_after = Duration::from_secs(45)).await;
+    let engine = worker_of(&site);
+    let serving = serve(&engine, CancelToken::new());
+    seen(&site, &engine.id, "it serves", |worker| worker.concurrency == 4).await;
+    serving.abort();
+    drop(serving.await);
+    let task = hangs(&site).await;
+    let record = site.engine.ports.store.load(task).await.expect("the store answers").expect("the task");
+    let mut workers = site.engine.ports.store.workers().await.expect("the store answers");
+    let detail = |workers: &Workers| {
+        let why = why_among(&site.engine.registry, &record, Some(workers));
+        why.because.into_iter().map(|because| because.detail).collect::<Vec<_>>().concat()
+    };
+    let said = detail(&workers);
+    assert!(said.ends_with("1 process that takes it is alive, with a free slot"), "{said}");
+
+    // More than a refresh later, and less than it takes to be lost.
+    workers.now = DbTime(workers.now.0 + 20_000_000);
+    let said = detail(&workers);
+    assert!(said.contains("no process that takes it is known to be alive"), "{said}");
+    assert!(said.contains("1 that takes it has missed a refresh and may be gone: seen 2"), "{said}");
+    assert!(!said.contains("with a free slot"), "{said}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn of_several_parts_of_one_process_one_word_says_all() {
     let site = talkative(Duration::ZERO).await;
     let engine = worker_of(&site);
@@ -176,7 +205,7 @@ async fn metrics_show_what_is_under_way() {
         (*site.engine.settings).clone(),
         "reconciler",
     );
-    reconciler.passed(counts);
+    reconciler.passed(reconciler.ports.clock.monotonic(), counts);
     reconciler.present(counterstep_kernel::presence::Part::default(), Box::pin(async {})).await;
     let metrics = scrape(&site).await;
     assert_eq!(metrics[r#"counterstep_last_pass{what="taken_back"}"#], 3.0);

@@ -103,6 +103,13 @@ fn held(record: &TaskRecord, workers: Option<&Workers>) -> Option<WhyReason> {
     if let (Some((state, seen)), Some(known)) = (state, workers) {
         let ago = |at: DbTime| format_duration(Duration::from_secs(known.now.after(at).as_secs()));
         detail.push_str(&match state {
+            WorkerState::Alive if !seen.is_fresh(known.now) => {
+                format!(
+                    "; it has missed a refresh and may be gone: last seen on {} {} ago",
+                    seen.row.machine,
+                    ago(seen.seen_at)
+                )
+            }
             WorkerState::Alive => format!("; it is alive on {}, seen {} ago", seen.row.machine, ago(seen.seen_at)),
             WorkerState::Lost => format!("; it is lost: last seen on {} {} ago", seen.row.machine, ago(seen.seen_at)),
             WorkerState::Stopped => format!("; it was stopped on {} {} ago", seen.row.machine, ago(seen.seen_at)),
@@ -112,24 +119,35 @@ fn held(record: &TaskRecord, workers: Option<&Workers>) -> Option<WhyReason> {
     Some(WhyReason { until, owner: Some(owner), owner_state, steps: under_way, ..reason(code, detail) })
 }
 
-/// How many processes that are alive take such a task, in words; nothing where nobody knows.
+/// How many processes that are alive take such a task, in words; nothing where nobody knows. One that has missed a
+/// refresh may have been killed: its slots are no free ones.
 fn takers(record: &TaskRecord, workers: Option<&Workers>) -> String {
     let Some(known) = workers.filter(|known| !known.rows.is_empty()) else { return String::new() };
     let task = &record.task;
     let of =
         KnownType { name: task.task_type.clone(), version: task.version, definition: task.definition_hash.clone() };
-    let alive: Vec<_> = known
+    let (fresh, silent): (Vec<_>, Vec<_>) = known
         .rows
         .iter()
         .filter(|seen| seen.state(known.now) == WorkerState::Alive && seen.serves(&task.queue, &of))
-        .collect();
-    let free = alive.iter().filter(|seen| seen.row.running_count < seen.row.concurrency).count();
-    match alive.len() {
+        .partition(|seen| seen.is_fresh(known.now));
+    let free = fresh.iter().filter(|seen| seen.row.running_count < seen.row.concurrency).count();
+    let mut text = match fresh.len() {
         0 => "; no process that takes it is known to be alive".to_owned(),
         1 if free == 1 => "; 1 process that takes it is alive, with a free slot".to_owned(),
         1 => "; 1 process that takes it is alive, and has no free slot".to_owned(),
         count => format!("; {count} processes that take it are alive, {free} of them with a free slot"),
+    };
+    if let Some(last) = silent.iter().map(|seen| known.now.after(seen.seen_at).as_secs()).min() {
+        let ago = format_duration(Duration::from_secs(last));
+        text += &match silent.len() {
+            1 => format!("; 1 that takes it has missed a refresh and may be gone: seen {ago} ago"),
+            count => {
+                format!("; {count} that take it have missed a refresh and may be gone: the last was seen {ago} ago")
+            }
+        };
     }
+    text
 }
 
 fn version(registry: &Registry, record: &TaskRecord) -> WhyReason {
@@ -162,10 +180,7 @@ fn waiting(record: &TaskRecord) -> WhyReason {
         Some(WaitReason::Timer) => due(record, "a timer step waits until then"),
         Some(WaitReason::Signal) => WhyReason {
             until: task.due_at.map(rfc3339),
-            ..reason(
-                WhyCode::Outside,
-                format!("{named} waits for its signal: POST /api/tasks/{}/signals/{named}", task.id),
-            )
+            ..reason(WhyCode::Outside, format!("{named} waits for its signal"))
         },
         Some(WaitReason::Version) => reason(
             WhyCode::Outside,
@@ -277,7 +292,19 @@ fn moves(registry: &Registry, record: &TaskRecord) -> Vec<OperatorMove> {
                 body: None,
                 does: "cancels it: what it has done is undone".to_owned(),
             };
-            if can && record.task.cancel_requested_at.is_none() { vec![cancel] } else { Vec::new() }
+            let mut moves = Vec::new();
+            if can && record.task.cancel_requested_at.is_none() {
+                moves.push(cancel);
+            }
+            if record.task.waiting == Some(WaitReason::Signal) {
+                moves.extend(steps(record, |status| status == StepStatus::Waiting).iter().map(|step| OperatorMove {
+                    method: "POST".to_owned(),
+                    path: format!("/api/tasks/{id}/signals/{step}"),
+                    body: None,
+                    does: format!("answers {step}: the body is the answer of its declared type, as JSON"),
+                }));
+            }
+            moves
         }
         TaskStatus::Compensating
         | TaskStatus::Completed

@@ -4,6 +4,7 @@
 
 use super::policy::{Orphan, OrphanAction, Why, decided};
 use super::rules::Rules;
+use crate::cancel::CancelToken;
 use crate::engine::Engine;
 use crate::keys::ObjectKey;
 use crate::ports::{
@@ -233,22 +234,26 @@ impl Engine {
 
     /// Lists all objects where a listing is due, or goes on with one that was begun, and does with orphans what their
     /// policies say; at most `pages` pages in this call, or one for each interval at which something is listed where these
-    /// are more. Of several reconcilers one does it.
+    /// are more; none after `shutdown`. Of several reconcilers one does it.
     ///
     /// # Errors
     /// When the store does not answer. What the object store refuses stands in the result.
-    pub fn sweep_listing(&self, pages: u32) -> BoxFuture<'_, Result<Listings, StoreError>> {
+    pub fn sweep_listing<'a>(
+        &'a self,
+        pages: u32,
+        shutdown: &'a CancelToken,
+    ) -> BoxFuture<'a, Result<Listings, StoreError>> {
         Box::pin(async move {
             let rules = Rules::of(self);
             let mut done = Listings::default();
             let mut due: Vec<Duration> = rules.intervals().into_iter().collect();
-            while !due.is_empty() && done.pages < pages {
+            while !due.is_empty() && done.pages < pages && !shutdown.is_cancelled() {
                 let mut longer = Vec::new();
                 for (before, every) in due.iter().enumerate() {
                     // Each its share: one that is due all the time must not keep the others from their turn.
                     let others = u32::try_from(due.len() - before).unwrap_or(u32::MAX);
                     let share = pages.saturating_sub(done.pages).div_ceil(others).max(1);
-                    if self.list_once(*every, &rules, share, &mut done).await? {
+                    if self.list_once(*every, (&rules, shutdown), share, &mut done).await? {
                         longer.push(*every);
                     }
                 }
@@ -281,30 +286,32 @@ impl Engine {
     async fn list_once(
         &self,
         every: Duration,
-        rules: &Rules,
+        (rules, shutdown): (&Rules, &CancelToken),
         pages: u32,
         done: &mut Listings,
     ) -> Result<bool, StoreError> {
+        if shutdown.is_cancelled() {
+            return Ok(false);
+        }
         let by = self.id.to_string();
         let claim = ListingOp::Claim { every, by: by.clone(), hold: HOLD };
         let Some(turn) = self.ports.store.listing(&claim).await? else { return Ok(false) };
         let until = done.pages.saturating_add(pages);
         let mut cursor = turn.cursor;
         loop {
-            let page = match self.ports.objects.page(ROOT, cursor.as_deref(), PAGE).await {
-                Ok(page) => page,
+            let page = self.ports.objects.page(ROOT, cursor.as_deref(), PAGE);
+            let page = match shutdown.run_until_cancelled(page).await {
+                Some(Ok(page)) => page,
+                None => return self.give_back(every, cursor).await,
                 // It was begun on other objects than those that the settings name now, and would never come further.
-                Err(ObjectError::Refused(why)) if cursor.is_some() => {
+                Some(Err(ObjectError::Refused(why))) if cursor.is_some() => {
                     tracing::warn!(why, "a listing begins again: the object store refuses where it had come to");
                     cursor = None;
                     continue;
                 }
-                Err(error) => {
+                Some(Err(error)) => {
                     done.failed.push(format!("listing objects: {error}"));
-                    let keep =
-                        ListingOp::Keep { every, by, cursor: Some(cursor.unwrap_or_default()), hold: Duration::ZERO };
-                    self.ports.store.listing(&keep).await?;
-                    return Ok(false);
+                    return self.give_back(every, cursor).await;
                 }
             };
             done.pages += 1;
@@ -313,7 +320,11 @@ impl Engine {
             done.strange.extend(plan.strange);
             done.failed.extend(plan.unreadable);
             done.foreign += plan.foreign;
-            self.act(plan.found, done).await?;
+            self.act(plan.found, shutdown, done).await?;
+            if shutdown.is_cancelled() {
+                // The page may be half done: it is read again.
+                return self.give_back(every, cursor).await;
+            }
             cursor = page.next;
             // Noted after the work and not before: a page that was broken off is read again.
             let last = cursor.is_none() || done.pages >= until;
@@ -327,8 +338,15 @@ impl Engine {
         }
     }
 
-    /// Does with orphans what was planned.
-    pub(super) async fn act(&self, found: Vec<Found>, done: &mut Listings) -> Result<(), StoreError> {
+    /// Leaves a listing that has come as far as this to the next pass, of whichever reconciler.
+    async fn give_back(&self, every: Duration, cursor: Option<String>) -> Result<bool, StoreError> {
+        let (by, cursor) = (self.id.to_string(), Some(cursor.unwrap_or_default()));
+        self.ports.store.listing(&ListingOp::Keep { every, by, cursor, hold: Duration::ZERO }).await?;
+        Ok(false)
+    }
+
+    /// Does with orphans what was planned, until `shutdown`.
+    async fn act(&self, found: Vec<Found>, shutdown: &CancelToken, done: &mut Listings) -> Result<(), StoreError> {
         let mut condemn: Vec<Intent> = found.iter().filter_map(|found| found.condemn.clone()).collect();
         condemn.sort_by_key(|intent| (intent.task, intent.prefix.clone()));
         condemn.dedup();
@@ -355,19 +373,24 @@ impl Engine {
                     tracing::info!(%task, key, bucket = orphan.bucket, ?age, %why, "an orphan is deleted");
                     delete.push(listed);
                 }
-                OrphanAction::Archive { prefix } => match self.ports.objects.set_aside(&listed, &prefix).await {
-                    Ok(()) => {
-                        tracing::info!(%task, key, bucket = orphan.bucket, ?age, %why, prefix, "an orphan is set aside");
-                        done.archived += 1;
+                OrphanAction::Archive { prefix } => {
+                    let moved = self.ports.objects.set_aside(&listed, &prefix);
+                    match shutdown.run_until_cancelled(moved).await {
+                        Some(Ok(())) => {
+                            tracing::info!(%task, key, bucket = orphan.bucket, ?age, %why, prefix, "an orphan is set aside");
+                            done.archived += 1;
+                        }
+                        Some(Err(error)) => done.failed.push(format!("object {key}: {error}")),
+                        None => return Ok(()),
                     }
-                    Err(error) => done.failed.push(format!("object {key}: {error}")),
-                },
+                }
             }
         }
         if !delete.is_empty() {
-            match self.ports.objects.remove(&delete).await {
-                Ok(deleted) => done.deleted += deleted,
-                Err(error) => done.failed.push(format!("{} orphans: {error}", delete.len())),
+            match shutdown.run_until_cancelled(self.ports.objects.remove(&delete)).await {
+                Some(Ok(deleted)) => done.deleted += deleted,
+                Some(Err(error)) => done.failed.push(format!("{} orphans: {error}", delete.len())),
+                None => {}
             }
         }
         Ok(())

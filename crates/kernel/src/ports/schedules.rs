@@ -41,6 +41,8 @@ pub enum ScheduleQuery {
         types: Vec<String>,
         /// Of those from code only these: the others are left to programs that declare them.
         declared: Vec<String>,
+        /// Behind this one: a page that begins where another one ended.
+        after: Option<DueSchedule>,
         /// At most so many.
         limit: u32,
     },
@@ -62,6 +64,17 @@ pub enum ScheduleQuery {
     },
 }
 
+/// Where a schedule stands in the order of those that are due.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DueSchedule {
+    /// Its next due time.
+    pub due: DbTime,
+    /// Whose.
+    pub tenant: Tenant,
+    /// Its name.
+    pub name: String,
+}
+
 /// Schedules as they were read.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Schedules {
@@ -69,6 +82,9 @@ pub struct Schedules {
     pub now: DbTime,
     /// In the order that was asked for.
     pub rows: Vec<ScheduleRow>,
+    /// Of [`ScheduleQuery::Due`]: the last one that was read, also where it is unreadable and not in `rows`, when the
+    /// limit was reached. `None`: there are no more.
+    pub last: Option<DueSchedule>,
 }
 
 /// The row of a schedule after a change.

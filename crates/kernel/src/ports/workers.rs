@@ -68,6 +68,13 @@ impl WorkerSeen {
         }
     }
 
+    /// Whether it has refreshed its row as often as it does while it lives. One that was killed counts as alive until
+    /// `lost_after` is over, and is not fresh long before.
+    #[must_use]
+    pub fn is_fresh(&self, now: DbTime) -> bool {
+        now.after(self.seen_at) <= refreshed_every(self.row.lost_after) + REFRESH_TAKES
+    }
+
     /// `worker`, `api`, `reconciler`, or `dev` for all of them in one process.
     #[must_use]
     pub fn role(&self) -> &str {
@@ -79,6 +86,14 @@ impl WorkerSeen {
     pub fn serves(&self, queue: &str, of: &KnownType) -> bool {
         self.row.queues.iter().any(|served| served.0 == queue) && self.row.types.contains(of)
     }
+}
+
+/// No refresh takes longer: what it has not written by then, the next one writes.
+pub(crate) const REFRESH_TAKES: Duration = Duration::from_secs(2);
+
+/// Time between two refreshes of a process that counts as lost after so long: a third of it, as two may get lost.
+pub(crate) fn refreshed_every(lost_after: Duration) -> Duration {
+    (lost_after / 3).max(Duration::from_millis(50))
 }
 
 /// At most so many processes are read, the last seen first.

@@ -1,10 +1,13 @@
-//! A pass over the schedules, as a plan and its execution: takes over what the program declares, and fires what is due.
+//! A pass over the schedules: takes over what the program declares, and fires what is due. What that is, is planned in
+//! `due`.
 
-use super::plan::{Move, PassedOver, plan};
+use super::due::{ScheduleStep, names};
+use super::plan::{Move, PassedOver};
 use super::when;
+use crate::cancel::CancelToken;
 use crate::client::{Firing, Receipt, Submission, SubmitError};
 use crate::engine::Engine;
-use crate::ports::{ScheduleChange, ScheduleQuery, ScheduleRow, ScheduleWrite, Schedules, StoreError};
+use crate::ports::{ScheduleChange, ScheduleRow, ScheduleWrite, StoreError};
 use crate::record::DbTime;
 use crate::task::newest;
 use crate::times::rfc3339;
@@ -13,28 +16,8 @@ use counterstep_contracts::{Rev, ScheduleOrigin, TaskId, Tenant};
 use futures::future::BoxFuture;
 use serde_json::json;
 
-/// What a pass is going to do about a schedule.
-#[derive(Debug, Clone, PartialEq)]
-pub enum ScheduleStep {
-    /// Write down what the program declares: it is new, or has changed.
-    Declare(ScheduleWrite),
-    /// Make these moves, one change each.
-    Move {
-        /// The schedule as it was read.
-        row: ScheduleRow,
-        /// What it does.
-        moves: Vec<Move>,
-        /// The database's clock when it was read.
-        now: DbTime,
-    },
-    /// It cannot be planned.
-    Broken {
-        /// Its name.
-        name: String,
-        /// Why not.
-        why: String,
-    },
-}
+/// Schedules that are planned at a time; a shutdown is looked at between two pages.
+const PAGE: u32 = 100;
 
 /// A due time that has fired.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -64,77 +47,49 @@ pub struct ScheduleReport {
     pub failed: Vec<(String, String)>,
 }
 
+impl ScheduleReport {
+    /// Due times that are dealt with. Schedules that wait or fail use up nothing of a pass's limit: they are the first
+    /// again in each pass, and must not keep those behind them from their turn.
+    fn done(&self) -> usize {
+        self.fired.len() + self.passed_over
+    }
+
+    fn add(&mut self, other: Self) {
+        self.declared += other.declared;
+        self.fired.extend(other.fired);
+        self.passed_over += other.passed_over;
+        self.waiting += other.waiting;
+        self.moved += other.moved;
+        self.failed.extend(other.failed);
+    }
+}
+
 impl Engine {
-    /// Plans what is due: at most `limit` schedules, the longest due first. Changes nothing.
+    /// A pass over the schedules: plans and executes page by page, until `limit` due times have fired or were passed
+    /// over, or `shutdown`.
     ///
     /// # Errors
     /// When the store does not answer.
-    pub fn plan_schedules(&self, limit: u32) -> BoxFuture<'_, Result<Vec<ScheduleStep>, StoreError>> {
+    pub fn fire_schedules<'a>(
+        &'a self,
+        limit: u32,
+        shutdown: &'a CancelToken,
+    ) -> BoxFuture<'a, Result<ScheduleReport, StoreError>> {
         Box::pin(async move {
-            let store = &self.ports.store;
-            let declared: Vec<String> = self.registry.schedules.keys().cloned().collect();
-            let mut steps = Vec::new();
-            if !declared.is_empty() {
-                let named = ScheduleQuery::Named { tenant: Tenant::default(), names: declared.clone() };
-                steps = self.to_declare(&store.schedules(&named).await?);
+            let declare = self.plan_declared().await?;
+            let declared = names(&declare);
+            let mut done = self.run_schedules(declare).await;
+            let most = usize::try_from(limit).unwrap_or(usize::MAX);
+            let mut after = None;
+            loop {
+                let page = self.plan_due(&declared, after, limit.min(PAGE)).await?;
+                done.add(self.run_schedules(page.steps).await);
+                after = page.last;
+                if after.is_none() || done.done() >= most || shutdown.is_cancelled() {
+                    return Ok(done);
+                }
             }
-            let mut types: Vec<String> = self.registry.iter().map(|known| known.decl.name.to_owned()).collect();
-            types.dedup();
-            let due = store.schedules(&ScheduleQuery::Due { types, declared, limit }).await?;
-            for row in due.rows {
-                let changes =
-                    |step: &ScheduleStep| matches!(step, ScheduleStep::Declare(write) if write.row.name == row.name);
-                let Some(first) = row.next_due_at.filter(|_| !steps.iter().any(changes)) else { continue };
-                let step = match when::read(&mut row.spec.clone()) {
-                    Err(error) => ScheduleStep::Broken { name: row.name, why: error.to_string() },
-                    Ok(when) => match self.is_busy(&row).await {
-                        Ok(busy) => {
-                            let moves = plan(&row.spec, &when, first, due.now, busy);
-                            ScheduleStep::Move { row, moves, now: due.now }
-                        }
-                        // Not a row of its own, and no reason to leave the others.
-                        Err(StoreError::Corrupt(why)) => {
-                            let why = format!("its last task cannot be read: {why}");
-                            ScheduleStep::Broken { name: row.name, why }
-                        }
-                        Err(error) => return Err(error),
-                    },
-                };
-                steps.push(step);
-            }
-            Ok(steps)
         })
-    }
-
-    /// The schedules of this program that do not stand in the rows as it declares them.
-    fn to_declare(&self, found: &Schedules) -> Vec<ScheduleStep> {
-        let mut steps = Vec::new();
-        for (name, spec) in &self.registry.schedules {
-            let row = found.rows.iter().find(|row| row.name == *name);
-            if row.is_some_and(|row| row.origin == ScheduleOrigin::Code && row.spec == *spec) {
-                continue;
-            }
-            // Counts from now on: what would have been due before was not declared then.
-            let next_due_at = when::read(&mut spec.clone()).ok().and_then(|when| when.after(found.now));
-            let mut row =
-                row.cloned().unwrap_or_else(|| ScheduleRow::new(Tenant::default(), name.clone(), spec.clone()));
-            row.origin = ScheduleOrigin::Code;
-            row.spec = spec.clone();
-            row.next_due_at = next_due_at;
-            row.rev = row.rev.next();
-            steps.push(ScheduleStep::Declare(ScheduleWrite { row, fires: false }));
-        }
-        steps
-    }
-
-    /// Whether its last task has not come to rest.
-    pub(super) async fn is_busy(&self, row: &ScheduleRow) -> Result<bool, StoreError> {
-        let Some(task) = row.last_task else { return Ok(false) };
-        let record = match self.ports.store.load(task).await {
-            Err(StoreError::Corrupt(_)) => self.ports.store.salvage(task).await?.map(|salvaged| salvaged.record),
-            record => record?,
-        };
-        Ok(record.is_some_and(|record| !record.task.status.is_at_rest()))
     }
 
     /// Executes a plan. Each move is a change of its own; where somebody else has moved a schedule meanwhile, it is

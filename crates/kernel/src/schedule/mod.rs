@@ -4,6 +4,7 @@
 
 mod cron;
 mod declared;
+mod due;
 mod fire;
 mod keep;
 mod plan;
@@ -11,7 +12,8 @@ mod when;
 
 pub use cron::{Cron, CronError};
 pub use declared::{Schedule, ScheduleMistake};
-pub use fire::{Fired, ScheduleReport, ScheduleStep};
+pub use due::ScheduleStep;
+pub use fire::{Fired, ScheduleReport};
 pub use keep::{Kept, ScheduleError};
 pub use plan::{Move, PassedOver, plan};
 pub use when::{When, read};

@@ -1,5 +1,6 @@
 //! What a reconciler clears away: orphans, and tasks whose time is over.
 
+mod hanging;
 mod orphans;
 mod place;
 mod retention;

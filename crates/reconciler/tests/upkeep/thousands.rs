@@ -3,6 +3,7 @@
 
 use crate::place::{Kind, Place, Row, at_each_pass, types};
 use counterstep_contracts::TaskStatus;
+use counterstep_kernel::CancelToken;
 use counterstep_testkit::servers::S3;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -87,7 +88,7 @@ async fn swept(place: &Place<'_>, planted: &Planted, reconciler: &mut Reconciler
     }
     let peak = reconciler.peak_memory();
     reconciler.stop();
-    let listed = place.with(at_each_pass).sweep_listing(1_000).await.expect("a listing");
+    let listed = place.with(at_each_pass).sweep_listing(1_000, &CancelToken::new()).await.expect("a listing");
     assert_eq!((listed.finished, listed.deleted, listed.failed), (1, 0, Vec::new()));
     assert_eq!(place.missing(&planted.stay), Vec::<String>::new());
     peak

@@ -97,12 +97,34 @@ pub(crate) async fn due_schedules_are_those_that_this_program_may_fire(ports: &P
     }
     let find = async |declared: &[&str], limit| {
         let declared = declared.iter().map(|name| (*name).to_owned()).collect();
-        let due = ScheduleQuery::Due { types: vec!["Zip".to_owned()], declared, limit };
+        let due = ScheduleQuery::Due { types: vec!["Zip".to_owned()], declared, after: None, limit };
         let rows = store.schedules(&due).await.unwrap().rows;
         rows.into_iter().map(|row| row.name).collect::<Vec<_>>()
     };
     assert_eq!(find(&["ours"], 10).await, ["older", "newer", "ours"]);
     assert_eq!(find(&[], 1).await, ["older"]);
+}
+
+pub(crate) async fn due_schedules_go_on_behind_the_last_of_a_page(ports: &Ports) {
+    let store = &*ports.store;
+    let now = now(store).await;
+    let other = Tenant("other".to_owned());
+    for (name, due) in [("c", -30), ("b", -20), ("a", -20), ("d", -10), ("later", 3600)] {
+        put(store, &new(name, at(now, due))).await;
+    }
+    put(store, &ScheduleRow { tenant: other, ..new("b", at(now, -20)) }).await;
+    let mut after = None;
+    let mut pages = Vec::new();
+    loop {
+        let types = vec!["Zip".to_owned()];
+        let due = ScheduleQuery::Due { types, declared: Vec::new(), after, limit: 2 };
+        let page = store.schedules(&due).await.unwrap();
+        pages.push(page.rows.into_iter().map(|row| row.name).collect::<Vec<_>>().concat());
+        let Some(last) = page.last else { break };
+        after = Some(last);
+    }
+    // By due time, then tenant, then name: the default tenant's come first.
+    assert_eq!(pages, ["ca", "bb", "d"]);
 }
 
 pub(crate) async fn schedules_page_by_name_within_their_tenant(ports: &Ports) {

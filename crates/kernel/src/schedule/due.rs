@@ -1,0 +1,155 @@
+//! Which schedules are due, as a plan: what the program declares anew, and pages of those that are due. Changes nothing.
+
+use super::plan::{Move, plan};
+use super::when;
+use crate::engine::Engine;
+use crate::ports::{DueSchedule, ScheduleQuery, ScheduleRow, ScheduleWrite, Schedules, StoreError};
+use crate::record::DbTime;
+use counterstep_contracts::{ScheduleOrigin, Tenant};
+use futures::future::BoxFuture;
+
+/// What a pass is going to do about a schedule.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ScheduleStep {
+    /// Write down what the program declares: it is new, or has changed.
+    Declare(ScheduleWrite),
+    /// Make these moves, one change each.
+    Move {
+        /// The schedule as it was read.
+        row: ScheduleRow,
+        /// What it does.
+        moves: Vec<Move>,
+        /// The database's clock when it was read.
+        now: DbTime,
+    },
+    /// It cannot be planned.
+    Broken {
+        /// Its name.
+        name: String,
+        /// Why not.
+        why: String,
+    },
+}
+
+impl ScheduleStep {
+    /// Whether it fires or passes a due time over.
+    fn moves(&self) -> bool {
+        match self {
+            Self::Declare(_) | Self::Broken { .. } => false,
+            Self::Move { moves, .. } => moves.iter().any(|step| !matches!(step, Move::Wait { .. })),
+        }
+    }
+}
+
+pub(super) fn names(steps: &[ScheduleStep]) -> Vec<String> {
+    let name = |step: &ScheduleStep| match step {
+        ScheduleStep::Declare(write) => Some(write.row.name.clone()),
+        ScheduleStep::Move { .. } | ScheduleStep::Broken { .. } => None,
+    };
+    steps.iter().filter_map(name).collect()
+}
+
+/// Some of the schedules that are due.
+pub(super) struct DuePage {
+    pub(super) steps: Vec<ScheduleStep>,
+    /// Where the next page begins.
+    pub(super) last: Option<DueSchedule>,
+}
+
+impl Engine {
+    /// Plans what is due, the longest due first, until `limit` schedules would fire or pass a due time over. Changes
+    /// nothing.
+    ///
+    /// # Errors
+    /// When the store does not answer.
+    pub fn plan_schedules(&self, limit: u32) -> BoxFuture<'_, Result<Vec<ScheduleStep>, StoreError>> {
+        Box::pin(async move {
+            let mut steps = self.plan_declared().await?;
+            let (declared, mut moving, mut after) = (names(&steps), 0, None);
+            loop {
+                let page = self.plan_due(&declared, after, limit.saturating_sub(moving)).await?;
+                moving += u32::try_from(page.steps.iter().filter(|step| step.moves()).count()).unwrap_or(u32::MAX);
+                steps.extend(page.steps);
+                after = page.last;
+                if after.is_none() || moving >= limit {
+                    return Ok(steps);
+                }
+            }
+        })
+    }
+
+    /// What the program declares and the rows do not say yet.
+    pub(super) async fn plan_declared(&self) -> Result<Vec<ScheduleStep>, StoreError> {
+        let names: Vec<String> = self.registry.schedules.keys().cloned().collect();
+        if names.is_empty() {
+            return Ok(Vec::new());
+        }
+        let named = ScheduleQuery::Named { tenant: Tenant::default(), names };
+        Ok(self.to_declare(&self.ports.store.schedules(&named).await?))
+    }
+
+    /// Plans a page of those that are due, without those that are `declared` anew.
+    pub(super) async fn plan_due(
+        &self,
+        declared: &[String],
+        after: Option<DueSchedule>,
+        limit: u32,
+    ) -> Result<DuePage, StoreError> {
+        let mut types: Vec<String> = self.registry.iter().map(|known| known.decl.name.to_owned()).collect();
+        types.dedup();
+        let of_code = self.registry.schedules.keys().cloned().collect();
+        let query = ScheduleQuery::Due { types, declared: of_code, after, limit: limit.max(1) };
+        let due = self.ports.store.schedules(&query).await?;
+        let mut steps = Vec::with_capacity(due.rows.len());
+        for row in due.rows {
+            let Some(first) = row.next_due_at.filter(|_| !declared.contains(&row.name)) else { continue };
+            steps.push(match when::read(&mut row.spec.clone()) {
+                Err(error) => ScheduleStep::Broken { name: row.name, why: error.to_string() },
+                Ok(when) => match self.is_busy(&row).await {
+                    Ok(busy) => {
+                        let moves = plan(&row.spec, &when, first, due.now, busy);
+                        ScheduleStep::Move { row, moves, now: due.now }
+                    }
+                    // Not a row of its own, and no reason to leave the others.
+                    Err(StoreError::Corrupt(why)) => {
+                        let why = format!("its last task cannot be read: {why}");
+                        ScheduleStep::Broken { name: row.name, why }
+                    }
+                    Err(error) => return Err(error),
+                },
+            });
+        }
+        Ok(DuePage { steps, last: due.last })
+    }
+
+    /// The schedules of this program that do not stand in the rows as it declares them.
+    fn to_declare(&self, found: &Schedules) -> Vec<ScheduleStep> {
+        let mut steps = Vec::new();
+        for (name, spec) in &self.registry.schedules {
+            let row = found.rows.iter().find(|row| row.name == *name);
+            if row.is_some_and(|row| row.origin == ScheduleOrigin::Code && row.spec == *spec) {
+                continue;
+            }
+            // Counts from now on: what would have been due before was not declared then.
+            let next_due_at = when::read(&mut spec.clone()).ok().and_then(|when| when.after(found.now));
+            let mut row =
+                row.cloned().unwrap_or_else(|| ScheduleRow::new(Tenant::default(), name.clone(), spec.clone()));
+            row.origin = ScheduleOrigin::Code;
+            row.spec = spec.clone();
+            row.next_due_at = next_due_at;
+            row.rev = row.rev.next();
+            steps.push(ScheduleStep::Declare(ScheduleWrite { row, fires: false }));
+        }
+        steps
+    }
+
+    /// Whether its last task has not come to rest.
+    pub(super) async fn is_busy(&self, row: &ScheduleRow) -> Result<bool, StoreError> {
+        let Some(task) = row.last_task else { return Ok(false) };
+        let record = match self.ports.store.load(task).await {
+            Err(StoreError::Corrupt(_)) => self.ports.store.salvage(task).await?.map(|salvaged| salvaged.record),
+            record => record?,
+        };
+        Ok(record.is_some_and(|record| !record.task.status.is_at_rest()))
+    }
+}

@@ -1,0 +1,152 @@
+//! The beats of a pass: parts that wait for different servers. Each is planned and executed by itself, so what hangs in
+//! one delays no other. What a part does is the kernel's; this puts parts together and counts.
+
+use crate::{ReconcilerSettings, Report};
+use counterstep_kernel::ports::StoreError;
+use counterstep_kernel::{CancelToken, Engine};
+use std::fmt;
+
+/// A part of a pass.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Beat {
+    /// Schedules: the only part with times that people watch.
+    Schedules,
+    /// Tasks of lost hosts, and task types that failures disable. Waits for the database alone.
+    Recovery,
+    /// Messages that were not published, and tasks that no host has come for. Waits for the queue's server.
+    Relay,
+    /// Orphans, retention and scratch. Waits for the object store, and may take long.
+    Upkeep,
+}
+
+impl Beat {
+    /// All of them, in the order of a single pass: what tasks wait for comes first.
+    pub(crate) const ALL: [Self; 4] = [Self::Schedules, Self::Recovery, Self::Relay, Self::Upkeep];
+
+    /// Plans and executes this part. Ends early, with what was done until then, on `shutdown`.
+    ///
+    /// # Errors
+    /// When the store does not answer.
+    pub(crate) async fn run(
+        self,
+        engine: &Engine,
+        settings: &ReconcilerSettings,
+        shutdown: &CancelToken,
+    ) -> Result<Report, StoreError> {
+        match self {
+            Self::Schedules => schedules(engine, settings, shutdown).await,
+            Self::Recovery => recovery(engine, settings).await,
+            Self::Relay => relay(engine, settings).await,
+            Self::Upkeep => upkeep(engine, settings, shutdown).await,
+        }
+    }
+}
+
+impl fmt::Display for Beat {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Schedules => "schedules",
+            Self::Recovery => "recovery",
+            Self::Relay => "relay",
+            Self::Upkeep => "upkeep",
+        })
+    }
+}
+
+async fn schedules(
+    engine: &Engine,
+    settings: &ReconcilerSettings,
+    shutdown: &CancelToken,
+) -> Result<Report, StoreError> {
+    let mut failed = Vec::new();
+    let fired = engine.fire_schedules(settings.limit, shutdown).await;
+    let done = Unreadable(&mut failed).area("schedules", fired)?;
+    failed.extend(done.failed.into_iter().map(|(name, why)| format!("schedule {name}: {why}")));
+    Ok(Report {
+        fired: done.fired.len(),
+        passed_over: done.passed_over,
+        declared: done.declared,
+        failed,
+        ..Report::default()
+    })
+}
+
+async fn recovery(engine: &Engine, settings: &ReconcilerSettings) -> Result<Report, StoreError> {
+    let mut failed = Vec::new();
+    let mut of = Unreadable(&mut failed);
+    let lost = of.area("lost tasks", engine.plan_recovery_of(settings.lost.clone(), settings.limit).await)?;
+    let recovered = engine.recover(lost).await;
+    let types = of.area("task types", engine.plan_types().await)?;
+    let switched = engine.run_types(types).await;
+    let unseen = of.area("processes", engine.plan_forget().await)?;
+    let forgotten = of.area("processes", engine.forget(unseen).await)?;
+    failed.extend(recovered.failed.into_iter().map(|(task, why)| format!("task {task}: {why}")));
+    failed.extend(switched.failed.into_iter().map(|(name, why)| format!("task type {name}: {why}")));
+    Ok(Report {
+        taken_back: recovered.taken_back.len(),
+        unknown: recovered.unknown.len(),
+        quarantined: recovered.quarantined.len(),
+        disabled: switched.disabled,
+        enabled: switched.enabled,
+        forgotten,
+        failed,
+        ..Report::default()
+    })
+}
+
+async fn relay(engine: &Engine, settings: &ReconcilerSettings) -> Result<Report, StoreError> {
+    let mut failed = Vec::new();
+    let mut of = Unreadable(&mut failed);
+    let relayed = of.area("messages", engine.relay(settings.relay_after, settings.limit).await)?;
+    let plan = of.area("repair", engine.plan_repair(settings.offer_after, settings.limit).await)?;
+    let repaired = engine.repair(plan, settings.offer_after).await;
+    failed.extend(repaired.failed.into_iter().map(|(task, why)| match task {
+        Some(task) => format!("task {task}: {why}"),
+        None => format!("queue: {why}"),
+    }));
+    Ok(Report { relayed, offered: repaired.offered.len(), mended: repaired.queue, failed, ..Report::default() })
+}
+
+async fn upkeep(engine: &Engine, settings: &ReconcilerSettings, shutdown: &CancelToken) -> Result<Report, StoreError> {
+    let mut failed = Vec::new();
+    let mut of = Unreadable(&mut failed);
+    let intents = of.area("intents", engine.plan_sweep(settings.limit).await)?;
+    let swept = of.area("intents", engine.sweep(intents, shutdown).await)?;
+    let over = of.area("retention", engine.plan_retention(settings.limit).await)?;
+    let retired = of.area("retention", engine.retire(over, shutdown).await)?;
+    let listed = of.area("objects", engine.sweep_listing(settings.pages, shutdown).await)?;
+    let scratch = engine.sweep_scratch(shutdown).await;
+    failed.extend(swept.failed.into_iter().map(|(prefix, why)| format!("prefix {prefix}: {why}")));
+    failed.extend(listed.failed);
+    failed.extend(retired.failed);
+    Ok(Report {
+        prefixes: swept.prefixes,
+        objects: swept.objects + listed.deleted,
+        archived: swept.archived + listed.archived,
+        reported: swept.reported + listed.reported,
+        strange: listed.strange.objects,
+        foreign: listed.foreign,
+        tasks_archived: retired.archived,
+        tasks_deleted: retired.deleted,
+        objects_deleted: retired.objects,
+        scratch,
+        failed,
+        ..Report::default()
+    })
+}
+
+/// Rows that cannot be read stop their own area of a pass. A store that does not answer stops all of it.
+pub(crate) struct Unreadable<'a>(pub(crate) &'a mut Vec<String>);
+
+impl Unreadable<'_> {
+    pub(crate) fn area<T: Default>(&mut self, what: &str, result: Result<T, StoreError>) -> Result<T, StoreError> {
+        match result {
+            Err(StoreError::Corrupt(why)) => {
+                tracing::error!(what, why, "an area of the pass is left out: a row cannot be read");
+                self.0.push(format!("{what}: a row cannot be read: {why}"));
+                Ok(T::default())
+            }
+            other => other,
+        }
+    }
+}

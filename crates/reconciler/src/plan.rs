@@ -1,0 +1,201 @@
+//! What a pass is going to do, in words: for `--dry-run`. Changes nothing.
+
+use crate::ReconcilerSettings;
+use crate::beat::Unreadable;
+use counterstep_contracts::Keep;
+use counterstep_kernel::Engine;
+use counterstep_kernel::disable::{TypeStep, TypeVerdict};
+use counterstep_kernel::orphans::{Found, OrphanAction, SweepPlan};
+use counterstep_kernel::ports::{Leaving, StoreError};
+use counterstep_kernel::recovery::Recover;
+use counterstep_kernel::repair::RepairPlan;
+use counterstep_kernel::retention::{Retire, RetirePlan};
+use counterstep_kernel::schedule::{Move, PassedOver, ScheduleStep};
+use counterstep_kernel::times::rfc3339;
+use futures::future::BoxFuture;
+use std::fmt;
+use std::time::Duration;
+
+/// What a pass is going to do.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct PassPlan {
+    /// Lost tasks.
+    pub recover: Vec<Recover>,
+    /// Overdue intents.
+    pub sweep: SweepPlan,
+    /// What nobody came for, and what the queue has lost.
+    pub repair: RepairPlan,
+    /// Since when the oldest message waits to be relayed, where it waits for long enough.
+    pub unpublished: Option<Duration>,
+    /// Processes that were not seen for a day.
+    pub forget: Vec<String>,
+    /// Schedules that are due, or that the program declares anew.
+    pub schedules: Vec<ScheduleStep>,
+    /// Tasks that ended long enough ago.
+    pub retire: RetirePlan,
+    /// Task types that failures disable, or whose probe has ended.
+    pub types: Vec<TypeStep>,
+    /// Areas that are left out because of rows that cannot be read.
+    pub failed: Vec<String>,
+}
+
+impl fmt::Display for PassPlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for recover in &self.recover {
+            match recover {
+                Recover::TakeBack(task) => writeln!(f, "take back task {task}: its lease has run out")?,
+                Recover::UnknownType(task) => {
+                    writeln!(
+                        f,
+                        "leave task {}: type {} version {} is not known here",
+                        task.task, task.task_type, task.version
+                    )?;
+                }
+            }
+        }
+        for intent in &self.sweep.condemn {
+            writeln!(f, "sweep {}: overdue for {:?}", intent.prefix, intent.overdue)?;
+        }
+        for step in &self.schedules {
+            write_schedule(f, step)?;
+        }
+        for Leaving { task, .. } in &self.retire.buried {
+            writeln!(f, "delete what is left of the objects of task {task}: its rows are gone")?;
+        }
+        for Retire { task_type, status, keep, tasks } in &self.retire.retire {
+            let what = if matches!(keep, Keep::ThenArchive(_)) { "archive and delete" } else { "delete" };
+            for Leaving { task, .. } in tasks {
+                writeln!(f, "{what} task {task}: a {task_type} that {status} long enough ago")?;
+            }
+        }
+        for step in &self.types {
+            let what = match step.verdict {
+                TypeVerdict::Disabled => "disable",
+                TypeVerdict::StaysDisabled => "keep disabled for another cooldown",
+                TypeVerdict::ProbeGone => "take another probe of",
+                TypeVerdict::Enabled => "enable",
+            };
+            writeln!(f, "{what} task type {}: {}", step.row.name, step.row.reason)?;
+        }
+        if let Some(age) = self.unpublished {
+            writeln!(f, "relay messages: the oldest has waited for {age:?}")?;
+        }
+        for missing in &self.repair.queue {
+            writeln!(f, "make again {missing}: the queue's server does not have it")?;
+        }
+        if let Some(why) = &self.repair.silent {
+            writeln!(f, "leave tasks that nobody came for: {why}")?;
+        }
+        for task in &self.repair.offer {
+            writeln!(f, "offer task {} again: it is {}, and nobody came for it", task.task, task.status)?;
+        }
+        for worker in &self.forget {
+            writeln!(f, "forget process {worker}: it was not seen for a day")?;
+        }
+        for area in &self.failed {
+            writeln!(f, "leave {area}")?;
+        }
+        if *self == Self::default() {
+            writeln!(f, "nothing to do")?;
+        }
+        Ok(())
+    }
+}
+
+fn write_schedule(f: &mut fmt::Formatter<'_>, step: &ScheduleStep) -> fmt::Result {
+    let (row, moves) = match step {
+        ScheduleStep::Declare(write) => {
+            return writeln!(f, "take over schedule {}: the program declares it so", write.row.name);
+        }
+        ScheduleStep::Broken { name, why } => return writeln!(f, "leave schedule {name}: {why}"),
+        ScheduleStep::Move { row, moves, now: _ } => (row, moves),
+    };
+    let name = &row.name;
+    for step in moves {
+        match *step {
+            Move::Fire { due, .. } => {
+                writeln!(f, "fire schedule {name}: a {} was due {}", row.spec.task_type, rfc3339(due))?;
+            }
+            Move::PassOver { due, why: PassedOver::Missed, .. } => {
+                writeln!(f, "pass over schedule {name}: due {}, and nobody fired it in time", rfc3339(due))?;
+            }
+            Move::PassOver { due, why: PassedOver::Disabled, .. } => {
+                writeln!(f, "pass over schedule {name}: due {}, and its task type is disabled", rfc3339(due))?;
+            }
+            Move::PassOver { due, why: PassedOver::Overlaps, .. } => {
+                writeln!(f, "pass over schedule {name}: due {}, and its last task still runs", rfc3339(due))?;
+            }
+            Move::Wait { due } => {
+                writeln!(f, "leave schedule {name}: due {}, and waits for its last task", rfc3339(due))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Plans a pass. Changes nothing.
+///
+/// # Errors
+/// When the store does not answer.
+pub fn plan<'a>(engine: &'a Engine, settings: &'a ReconcilerSettings) -> BoxFuture<'a, Result<PassPlan, StoreError>> {
+    Box::pin(async move {
+        let mut failed = Vec::new();
+        let limit = settings.limit;
+        let mut of = Unreadable(&mut failed);
+        let recover = of.area("lost tasks", engine.plan_recovery_of(settings.lost.clone(), limit).await)?;
+        let sweep = of.area("intents", engine.plan_sweep(limit).await)?;
+        let schedules = of.area("schedules", engine.plan_schedules(limit).await)?;
+        let retire = of.area("retention", engine.plan_retention(limit).await)?;
+        let types = of.area("task types", engine.plan_types().await)?;
+        let repair = of.area("repair", engine.plan_repair(settings.offer_after, limit).await)?;
+        let unpublished = of.area("messages", engine.oldest_unpublished().await)?;
+        let unpublished = unpublished.filter(|age| *age >= settings.relay_after);
+        let forget = of.area("processes", engine.plan_forget().await)?;
+        Ok(PassPlan { recover, sweep, repair, unpublished, forget, schedules, retire, types, failed })
+    })
+}
+
+/// What the listing of objects would do, in lines; at most as many orphans as a pass has a limit for.
+///
+/// # Errors
+/// When the store or the object store does not answer.
+pub fn plan_listing<'a>(
+    engine: &'a Engine,
+    settings: &'a ReconcilerSettings,
+) -> BoxFuture<'a, Result<String, StoreError>> {
+    Box::pin(async move {
+        let limit = usize::try_from(settings.limit).unwrap_or(usize::MAX);
+        let planned = engine.plan_listing(settings.pages, limit).await?;
+        let mut lines = String::new();
+        for Found { orphan, action, .. } in &planned.found {
+            let what = match action {
+                OrphanAction::Delete => "delete".to_owned(),
+                OrphanAction::Archive { prefix } => format!("move to archive/{prefix}"),
+                OrphanAction::Report => "report".to_owned(),
+            };
+            let half = if orphan.half { " (half-done)" } else { "" };
+            let age = Duration::from_secs(orphan.age.as_secs());
+            lines += &format!("{what} orphan {}/{}{half}: {age:?} old, {}\n", orphan.bucket, orphan.key, orphan.why);
+        }
+        if planned.strange.objects > 0 {
+            let (count, first) = (planned.strange.objects, planned.strange.first.join(", "));
+            lines += &match engine.settings.orphans.without_task {
+                None => format!(
+                    "leave {count} objects of tasks or attempts that this database does not know, as \
+                     `orphans_without_task` is not set: {first}\n"
+                ),
+                Some(after) => format!(
+                    "treat {count} objects of tasks or attempts that this database does not know as orphans once they are \
+                     {after:?} old: {first}\n"
+                ),
+            };
+        }
+        if planned.foreign > 0 {
+            lines += &format!("leave {} objects that are not named like ours\n", planned.foreign);
+        }
+        if planned.more {
+            lines += "there are more objects than were looked at: raise --limit or --pages to see more\n";
+        }
+        Ok(lines)
+    })
+}

@@ -1,0 +1,119 @@
+//! An object store that takes connections and never answers: what need not wait for it goes on, and a shutdown does not
+//! wait for it either.
+
+use crate::place::{Kind, Place, Row};
+use counterstep_adapters::s3::{Credentials, S3Objects, S3Settings};
+use counterstep_contracts::{Host, ScheduleSpec, TaskId, TaskStatus, Tenant};
+use counterstep_kernel::ports::{ScheduleChange, ScheduleWrite};
+use counterstep_kernel::record::TaskRow;
+use counterstep_kernel::turn::turn;
+use counterstep_kernel::{CancelReason, CancelToken, Engine, Registry, StepContext, StepResult};
+use counterstep_macros::distributed_task;
+use counterstep_reconciler::{ReconcilerSettings, serve};
+use counterstep_testkit::{Form, harness};
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::net::TcpListener;
+
+/// What has not happened after this long never will. Far below the time limit of a request to the object store.
+const LIMIT: Duration = Duration::from_secs(60);
+
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default)]
+struct Nothing {}
+
+struct Stuck;
+
+#[distributed_task(name = "Stuck", queue = "stuck", lease = "1s")]
+impl Stuck {
+    type Request = Nothing;
+    type Response = ();
+
+    #[step(1, host = "worker", no_undo = "it does nothing")]
+    async fn hang(_ctx: &StepContext) -> StepResult<u8> {
+        std::future::pending().await
+    }
+
+    fn respond(_hang: &u8) {}
+}
+
+async fn row(engine: &Engine, task: TaskId) -> TaskRow {
+    engine.ports.store.load(task).await.expect("the store answers").expect("the task").task
+}
+
+/// Waits for what `look` finds.
+async fn found<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
+    let until = Instant::now() + LIMIT;
+    loop {
+        if let Some(found) = look().await {
+            return found;
+        }
+        assert!(Instant::now() < until, "not within {LIMIT:?}: {what}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// A task whose host is aborted in the middle of its step.
+async fn lose_a_host(engine: &Engine) -> TaskId {
+    let task = harness::submit(engine, Form::new()).await;
+    let host = engine.clone();
+    let running = tokio::spawn(async move { turn(&host, Host::Worker, task, &CancelToken::new()).await });
+    found("the task runs", async || (row(engine, task).await.status == TaskStatus::Running).then_some(())).await;
+    running.abort();
+    task
+}
+
+async fn make_due(engine: &Engine, name: &str) {
+    let spec = ScheduleSpec { cron: Some("@yearly".to_owned()), ..ScheduleSpec::of("Stuck") };
+    let set = engine.set_schedule(&Tenant::default(), name, spec).await.expect("it is set");
+    let mut row = set.row;
+    row.next_due_at = Some(set.now);
+    row.rev = row.rev.next();
+    let change = ScheduleChange::Put(Box::new(ScheduleWrite { row, fires: false }));
+    assert!(engine.ports.store.change_schedule(&change).await.expect("the store answers"));
+}
+
+/// While a sweep (where an intent is overdue) or else a listing hangs.
+async fn goes_on_while_upkeep_hangs(overdue: bool) {
+    let silent = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let endpoint = silent.local_addr().expect("its address");
+    let mut place = Place::new(Registry::new().with::<Stuck>(), |_| {}).await;
+    if overdue {
+        place.task(TaskStatus::Dispatched, &[Row::of(1, Kind::Overdue)]).await;
+    }
+    let file = place.folder().join("credentials");
+    std::fs::write(&file, "aws_access_key_id = id\naws_secret_access_key = secret\n").expect("a file");
+    let url = format!("s3://objects?endpoint=http://{endpoint}&allow_http=true&request_timeout_s=600&retry_for_s=600");
+    let settings = S3Settings { credentials: Credentials::File(file), ..S3Settings::from_url(&url).expect("settings") };
+    place.engine.ports.objects = Arc::new(S3Objects::open(&settings).expect("the adapter opens"));
+
+    let (engine, stop) = (place.another(), CancelToken::new());
+    let settings = ReconcilerSettings { every: Duration::from_millis(50), ..ReconcilerSettings::default() };
+    let serving = tokio::spawn(serve(engine.clone(), settings, stop.clone()));
+    let _hanging = tokio::time::timeout(LIMIT, silent.accept()).await.expect("upkeep asks").expect("a connection");
+
+    make_due(&engine, "yearly").await;
+    let lost = lose_a_host(&engine).await;
+    found("the schedule fires", async || {
+        engine.schedule(&Tenant::default(), "yearly").await.expect("the schedule").row.last_task
+    })
+    .await;
+    found("the lost task is taken back", async || {
+        (row(&engine, lost).await.status == TaskStatus::Dispatched).then_some(())
+    })
+    .await;
+
+    stop.cancel(CancelReason::Shutdown);
+    tokio::time::timeout(LIMIT, serving).await.expect("it stops").expect("no panic");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_listing_that_hangs_holds_up_neither_recovery_nor_schedules_nor_a_shutdown() {
+    goes_on_while_upkeep_hangs(false).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sweep_that_hangs_holds_up_neither_recovery_nor_schedules_nor_a_shutdown() {
+    goes_on_while_upkeep_hangs(true).await;
+}
