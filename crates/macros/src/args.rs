@@ -20,7 +20,7 @@ impl Parse for Args {
     fn parse(input: ParseStream<'_>) -> syn::Result<Self> {
         let mut args = Self::default();
         if input.peek(Lit) || input.peek(Token![-]) {
-            args.position = Some(input.parse()?);
+            args.position = Some(value(input)?);
             if !input.is_empty() {
                 input.parse::<Token![,]>()?;
             }
@@ -29,7 +29,7 @@ impl Parse for Args {
             let key: Ident = input.parse()?;
             let value = if input.peek(Token![=]) {
                 input.parse::<Token![=]>()?;
-                Some(input.parse()?)
+                Some(value(input)?)
             } else {
                 None
             };
@@ -40,6 +40,15 @@ impl Parse for Args {
         }
         Ok(args)
     }
+}
+
+/// A value. What a `macro_rules!` passes on, as `$n:literal`, stands in a group without delimiters.
+fn value(input: ParseStream<'_>) -> syn::Result<Expr> {
+    let mut value = input.parse()?;
+    while let Expr::Group(group) = value {
+        value = *group.expr;
+    }
+    Ok(value)
 }
 
 /// Takes the keys out of the arguments one by one, and reports what is wrong with them.

@@ -66,6 +66,14 @@ pub(crate) fn without_self(tokens: impl ToTokens, self_ty: &Type) -> TokenStream
     tokens.to_token_stream().into_iter().flat_map(replace).collect()
 }
 
+/// The type itself, where a `macro_rules!` passes it on as `$t:ty`: in a group without delimiters.
+pub(crate) fn ungrouped(mut ty: &Type) -> &Type {
+    while let Type::Group(group) = ty {
+        ty = &group.elem;
+    }
+    ty
+}
+
 /// The last segment of a type that is a path.
 pub(crate) fn last_segment(ty: &Type) -> Option<&PathSegment> {
     match ty {

@@ -206,3 +206,30 @@ fn an_argument_that_is_no_text_is_refused_and_nothing_panics() {
     ended.assert_code(78);
     assert!(!ended.stderr.contains("panicked"), "{ended:#?}");
 }
+
+#[test]
+fn events_are_switched_on_with_and_without_a_value() {
+    let place = Place::new();
+    for (flag, code) in [(&["--events"][..], 78), (&["--events", "true"], 78), (&["--events", "false"], 0)] {
+        let arguments = [&["reconciler", "--once"][..], flag].concat();
+        let ended = run(place.path(), &arguments);
+        ended.assert_code(code);
+        if code == 78 {
+            ended.assert_says("setting `events`");
+        }
+    }
+}
+
+#[test]
+fn a_version_names_the_commit_and_completions_name_the_commands() {
+    let place = Place::new();
+    let version = run(place.path(), &["--version"]);
+    let shown = version.assert_code(0).stdout.trim_end();
+    let commit = shown.strip_prefix(concat!("counterstep ", env!("CARGO_PKG_VERSION"), " (")).expect("the version");
+    assert!(commit.ends_with(')') && commit.len() > 2, "{version:#?}");
+    for shell in ["bash", "zsh", "fish"] {
+        let script = run(place.path(), &["completions", shell]);
+        assert!(script.assert_code(0).stdout.contains("dead-letters"), "{script:#?}");
+    }
+    run(place.path(), &["completions", "no-such-shell"]).assert_code(2);
+}

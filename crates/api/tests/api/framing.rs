@@ -1,7 +1,7 @@
 //! Requests that cannot be read, or are not what their content type says.
 
 use crate::site::Site;
-use counterstep_contracts::http::Accepted;
+use counterstep_contracts::http::{Accepted, TaskView};
 use std::time::Duration;
 use tokio::io::AsyncWriteExt;
 
@@ -219,4 +219,21 @@ async fn a_broken_chunk_is_400() {
         "POST {NOTE} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n"
     );
     site.raw(request.as_bytes()).await.problem(400, "malformed-body");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_type_that_is_no_object_is_posted_as_what_it_is() {
+    let site = Site::start().await;
+    let accepted: Accepted = site.post("/api/tasks/add-up", "[1,2,39]").await.json(202);
+    let task: TaskView = site.get(&format!("/api/tasks/{}", accepted.task_id)).await.json(200);
+    assert_eq!(task.response, Some(42.into()));
+    let problem = site.post("/api/tasks/add-up", r#"[1,"2"]"#).await.problem(422, "invalid-request");
+    assert_eq!(problem["pointer"], "[1]");
+    site.post("/api/tasks/add-up", r#"{"numbers":[1]}"#).await.problem(422, "invalid-request");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_array_is_no_request_of_a_type_with_fields() {
+    let problem = refused(r#"["hello",1]"#, 422, "invalid-request").await;
+    assert_eq!(problem["pointer"], ".");
 }

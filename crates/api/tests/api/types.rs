@@ -5,6 +5,7 @@ use counterstep_kernel::{AwaitSignal, BreakerPolicy, UploadMany, UploadedFile};
 use counterstep_kernel::{FileName, Registry, StepContext, StepError, StepResult, StoredFile, StoredFiles, UndoResult};
 use counterstep_macros::distributed_task;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 
 pub(crate) fn all() -> Registry {
     crate::disabling::types(crate::script::types(Registry::new()))
@@ -18,6 +19,7 @@ pub(crate) fn all() -> Registry {
         .with::<CallOut>()
         .with::<AsksAPerson>()
         .with::<Plod>()
+        .with::<AddUp>()
 }
 
 #[derive(Serialize, Deserialize)]
@@ -277,5 +279,24 @@ impl Plod {
 
     fn respond(trudge: &u32) -> u32 {
         *trudge
+    }
+}
+
+/// Its request is no object.
+pub(crate) struct AddUp;
+
+#[distributed_task(name = "AddUp", queue = "sums")]
+impl AddUp {
+    type Request = BTreeSet<u32>;
+    type Response = u32;
+
+    #[step(1, host = "api")]
+    #[pure]
+    async fn add(numbers: &BTreeSet<u32>) -> StepResult<u32> {
+        Ok(numbers.iter().sum())
+    }
+
+    fn respond(add: &u32) -> u32 {
+        *add
     }
 }

@@ -42,6 +42,8 @@ pub struct Receipt {
     id: TaskId,
     /// The request's fields that are no files.
     fields: Map<String, Value>,
+    /// The request, where it is no object and so has no fields.
+    whole: Option<Value>,
     /// The files of each field, in the order of their arrival.
     files: BTreeMap<String, Vec<UploadedFile>>,
     /// Files received per step.
@@ -85,6 +87,7 @@ impl Receipt {
                 task_type,
                 submission,
                 fields: Map::new(),
+                whole: None,
                 files: BTreeMap::new(),
                 received: BTreeMap::new(),
                 keys: BTreeSet::new(),
@@ -101,15 +104,19 @@ impl Receipt {
         self.firing = Some(firing);
     }
 
-    /// The whole request as one JSON object.
+    /// The whole request as JSON: an object, or what the request type is instead.
     ///
     /// # Errors
-    /// When it is no object.
+    /// When it is no such request.
     pub fn body(&mut self, body: Value) -> Result<(), SubmitError> {
-        let Value::Object(fields) = body else {
-            return Err(invalid(".", "expected a JSON object, the request's fields by name").into());
-        };
-        self.fields = fields;
+        match body {
+            Value::Object(fields) => self.fields = fields,
+            // A struct can be read from an array as well, by the order of its fields: nobody means that.
+            other if (self.task_type.read_request)(other.clone())?.is_object() => {
+                return Err(invalid(".", "expected a JSON object, the request's fields by name").into());
+            }
+            other => self.whole = Some(other),
+        }
         Ok(())
     }
 
@@ -177,6 +184,9 @@ impl Receipt {
 
     /// The whole request as far as it has arrived.
     fn request(&self) -> Value {
+        if let Some(whole) = &self.whole {
+            return whole.clone();
+        }
         let mut request = self.fields.clone();
         request.extend(self.files.iter().map(|(field, files)| (field.clone(), json!(files))));
         Value::Object(request)

@@ -4,7 +4,7 @@ use crate::code::Code;
 use crate::declaration::Declaration;
 use crate::parse::{cfgs, report_cfg};
 use crate::report::Report;
-use crate::text::{as_written, first_argument, last_segment};
+use crate::text::{as_written, first_argument, last_segment, ungrouped};
 use syn::{FnArg, Ident, Pat, PatType, ReturnType, Signature, Type};
 
 /// One parameter.
@@ -114,14 +114,14 @@ impl Reading<'_> {
             return None;
         };
         let name = pattern.ident.clone();
-        match &*parameter.ty {
+        match ungrouped(&parameter.ty) {
             Type::Reference(reference) if reference.mutability.is_none() => {
                 if last_segment(&reference.elem).is_some_and(|segment| segment.ident == "StepContext") {
                     return self.context(&parameter.ty);
                 }
                 Some(Param::Input(self.input(name, &reference.elem, false)))
             }
-            ty => match option_of(ty) {
+            ty => match option_of(ty).map(ungrouped) {
                 Some(Type::Reference(reference)) if reference.mutability.is_none() => {
                     Some(Param::Input(self.input(name, &reference.elem, true)))
                 }

@@ -63,7 +63,7 @@ pub struct SettingsArgs {
     #[arg(long, env = "COUNTERSTEP_OBJECTS", global = true)]
     pub objects: Option<String>,
     /// Tell other services of every change, as events on NATS [default: false]
-    #[arg(long, env = "COUNTERSTEP_EVENTS", global = true)]
+    #[arg(long, env = "COUNTERSTEP_EVENTS", global = true, num_args = 0..=1, default_missing_value = "true")]
     pub events: Option<bool>,
     /// Connect to servers of other machines without TLS
     #[arg(long, env = "COUNTERSTEP_ALLOW_PLAINTEXT", global = true)]
