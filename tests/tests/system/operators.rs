@@ -66,6 +66,16 @@ async fn a_task_whose_undo_gave_up_is_listed_explained_retried_and_settled() {
     assert!(list.assert_code(0).stdout.contains(&id), "{list:#?}");
     let why = tasks(&place, &served.api, &["why", &id]);
     assert!(why.assert_code(0).stdout.contains("an undo gave up: upload_source_files"), "{why:#?}");
+    // What it proposes can be pasted into a shell.
+    let url = served.api.url();
+    let step = "--step upload_source_files --as undone --note why";
+    for command in
+        [format!("retry {id} --note why"), format!("resolve {id} {step}"), format!("resolve {id} --as undone")]
+    {
+        let command = format!("counterstep tasks --url {url} {command}");
+        assert!(why.stdout.contains(&command), "{command}: {why:#?}");
+    }
+    assert!(!why.stdout.contains("/api/"), "{why:#?}");
     let retried = tasks(&place, &served.api, &["retry", &id, "--note", "again", "--actor", "kim"]);
     assert!(retried.assert_code(0).stdout.contains("will be undone: upload_source_files"), "{retried:#?}");
     assert_eq!(served.api.at_rest(task).await.status, TaskStatus::CompensationFailed);
@@ -83,7 +93,18 @@ async fn a_task_whose_undo_gave_up_is_listed_explained_retried_and_settled() {
 async fn workers_lists_the_processes_and_what_waits_and_lost_hosts_are_counted_anew() {
     let place = Place::new();
     let served = services::api(&place, QUICK);
+    for (list, nothing) in [
+        (&["list"][..], "No tasks\n"),
+        (&["list", "--type", "CreateZipFromFiles", "--status", "running"], "No tasks match\n"),
+        (&["dead-letters", "--since", "7d"], "No dead letters match\n"),
+    ] {
+        assert_eq!(tasks(&place, &served.api, list).assert_code(0).stdout, nothing);
+    }
     let task = served.api.submit(&Sample::pair(3, 1_000)).await;
+    for (since, is_listed) in [("1h", true), ("2999-01-01T00:00:00Z", false)] {
+        let list = tasks(&place, &served.api, &["list", "--since", since]);
+        assert_eq!(list.assert_code(0).stdout.contains(&task.to_string()), is_listed, "{list:#?}");
+    }
     let workers =
         |arguments: &[&str]| run(place.path(), &[&["workers", "--url", served.api.url()], arguments].concat());
     let found: WorkersView = until("the word of the API", SOON, || async {

@@ -8,10 +8,12 @@ mod demo;
 mod describe;
 mod dev;
 mod operator;
+mod proposal;
 mod remote;
 mod schedules;
 mod table;
 mod tasks;
+mod times;
 mod types;
 mod workers;
 
@@ -24,8 +26,14 @@ use counterstep_reconciler::cli::ReconcilerArgs;
 use counterstep_worker::cli::WorkerArgs;
 use std::process::ExitCode;
 
+/// Where the API of the operator's commands is, unless they are told otherwise.
+const USUAL_URL: &str = "http://127.0.0.1:8080";
+
+/// The release, and the commit that it was built from as far as the build knows it.
+const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("COUNTERSTEP_BUILT_FROM"), ")");
+
 #[derive(Debug, Parser)]
-#[command(name = "counterstep", version, about = "Distributed tasks that finish or are undone", max_term_width = 100)]
+#[command(name = "counterstep", version = VERSION, about = "Distributed tasks that finish or are undone", max_term_width = 100)]
 struct Cli {
     #[command(flatten)]
     settings: SettingsArgs,
@@ -76,6 +84,11 @@ enum Command {
     Schedules(schedules::SchedulesArgs),
     /// Says which processes are there, what they run, and how long tasks wait, over the HTTP API
     Workers(workers::WorkersArgs),
+    /// Prints a script with which a shell completes the commands and flags of this program
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
 }
 
 /// The whole program for these task types: the main function of a user's own crate.
@@ -110,10 +123,16 @@ pub fn main(registry: Registry) -> ExitCode {
         Command::Describe(args) => {
             cli.settings.policies(&registry).and_then(|set| describe::main(&registry, &set, args))
         }
-        Command::Tasks(args) => tasks::main(args),
+        Command::Tasks(args) => tasks::main(args, program),
         Command::Types(args) => types::main(args),
         Command::Schedules(args) => schedules::main(args),
         Command::Workers(args) => workers::main(args),
+        Command::Completions { shell } => {
+            // Not to standard output at once: `generate` panics where nobody reads it to its end.
+            let mut script = Vec::new();
+            clap_complete::generate(*shell, &mut Cli::command(), program, &mut script);
+            print(&String::from_utf8_lossy(&script))
+        }
     };
     exit::report(program, result)
 }

@@ -1,14 +1,16 @@
 //! `counterstep tasks plan | why | dead-letters | resolve | retry | recoveries`: what tasks wait for, and what a person decides about
 //! those that are parked.
 
+use super::proposal::Caller;
 use super::remote::Remote;
 use super::table;
-use super::tasks::json;
+use super::tasks::{Which, json};
+use super::times::{Since, shown};
 use counterstep_contracts::http::Page;
 use counterstep_contracts::operator::{
     DeadLetter, OperatorAnswer, RecoveriesRequest, ResolveRequest, RetryRequest, SettledAs, UndoPlan, Why,
 };
-use counterstep_contracts::{Direction, TaskId, TaskStatus};
+use counterstep_contracts::{Direction, TaskId};
 use counterstep_node::Exit;
 
 #[derive(Debug, Clone, clap::Subcommand)]
@@ -25,18 +27,11 @@ pub(super) enum OperatorCommand {
     },
     /// Lists the tasks that wait for a person, the newest first
     DeadLetters {
-        /// Of this type only
-        #[arg(long = "type")]
-        task_type: Option<String>,
-        /// In this state only: dead_lettered or compensation_failed
+        #[command(flatten)]
+        which: Which,
+        /// Parked at most so long ago, as 2h, or not before this time
         #[arg(long)]
-        status: Option<TaskStatus>,
-        /// At most so many
-        #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=200))]
-        limit: u32,
-        /// Continue where another page ended
-        #[arg(long)]
-        cursor: Option<String>,
+        since: Option<Since>,
     },
     /// Settles a parked task, or one step of it, by hand
     Resolve {
@@ -117,7 +112,12 @@ fn parse_json(text: &str) -> Result<serde_json::Value, String> {
     serde_json::from_str(text).map_err(|error| format!("not JSON ({error}); a text needs its quotes: '\"like this\"'"))
 }
 
-pub(super) async fn run(remote: &Remote, command: &OperatorCommand, as_json: bool) -> Result<String, Exit> {
+pub(super) async fn run(
+    remote: &Remote,
+    command: &OperatorCommand,
+    as_json: bool,
+    caller: &Caller,
+) -> Result<String, Exit> {
     Ok(match command {
         OperatorCommand::Plan { id } => {
             let found = remote.plan(*id).await?;
@@ -125,15 +125,14 @@ pub(super) async fn run(remote: &Remote, command: &OperatorCommand, as_json: boo
         }
         OperatorCommand::Why { id } => {
             let found = remote.why(*id).await?;
-            if as_json { json(&found)? } else { why(&found) }
+            if as_json { json(&found)? } else { why(&found, caller) }
         }
-        OperatorCommand::DeadLetters { task_type, status, limit, cursor } => {
-            let mut query = vec![("limit", limit.to_string())];
-            query.extend(task_type.clone().map(|value| ("type", value)));
-            query.extend(status.map(|value| ("status", value.to_string())));
-            query.extend(cursor.clone().map(|value| ("cursor", value)));
-            let page = remote.dead_letters(&query).await?;
-            if as_json { json(&page)? } else { dead_letters(&page) }
+        OperatorCommand::DeadLetters { which, since } => {
+            let mut page = remote.dead_letters(&which.query(None)).await?;
+            if let Some(since) = since {
+                parked_since(remote, &mut page, which, *since).await?;
+            }
+            if as_json { json(&page)? } else { dead_letters(&page, which.is_filtered() || since.is_some()) }
         }
         OperatorCommand::Resolve { id, step, settled, output, signed } => {
             let body = ResolveRequest {
@@ -161,6 +160,19 @@ pub(super) async fn run(remote: &Remote, command: &OperatorCommand, as_json: boo
             if as_json { json(&answer)? } else { text }
         }
     })
+}
+
+/// Leaves only what was parked since then, and fetches pages until there are as many as were asked for. The API lists them
+/// by when they were submitted, which says nothing of when they were parked: all pages may have some.
+async fn parked_since(remote: &Remote, page: &mut Page<DeadLetter>, which: &Which, since: Since) -> Result<(), Exit> {
+    let is_new = |letter: &DeadLetter| since.includes(&letter.updated_at);
+    page.items.retain(is_new);
+    while let Some(cursor) = page.next_cursor.take_if(|_| page.items.len() < which.most()) {
+        let next = remote.dead_letters(&which.query(Some(cursor))).await?;
+        page.items.extend(next.items.into_iter().filter(is_new));
+        page.next_cursor = next.next_cursor;
+    }
+    Ok(())
 }
 
 fn decided(answer: &OperatorAnswer) -> String {
@@ -204,20 +216,19 @@ fn plan(plan: &UndoPlan) -> String {
     format!("{} {}: undone {}\n{table}\n", plan.task_id, plan.status, plan.when)
 }
 
-fn why(why: &Why) -> String {
+fn why(why: &Why, caller: &Caller) -> String {
     let mut text = format!("{} {}\n", why.task_id, why.status);
     for reason in &why.because {
-        let until = reason.until.as_ref().map_or_else(String::new, |until| format!(" ({until})"));
+        let until = reason.until.as_ref().map_or_else(String::new, |until| format!("; until {}", shown(until)));
         text.push_str(&format!("  because {}{until}\n", reason.detail));
     }
     for can in &why.operator_can {
-        let body = can.body.as_ref().map_or_else(String::new, |body| format!(" {body}"));
-        text.push_str(&format!("  {} {}{body}\n      {}\n", can.method, can.path, can.does));
+        text.push_str(&format!("  {}\n      {}\n", caller.command(why.task_id, can), can.does));
     }
     text
 }
 
-fn dead_letters(page: &Page<DeadLetter>) -> String {
+fn dead_letters(page: &Page<DeadLetter>, filtered: bool) -> String {
     let mut table = table::table(&["task", "type", "status", "since", "step", "what went wrong"]);
     for letter in &page.items {
         let failure = letter.failure.as_ref();
@@ -225,11 +236,10 @@ fn dead_letters(page: &Page<DeadLetter>) -> String {
             letter.task_id.to_string(),
             format!("{} v{}", letter.task_type, letter.version),
             letter.status.to_string(),
-            letter.updated_at.clone(),
+            shown(&letter.updated_at),
             failure.and_then(|failure| failure.step.clone()).unwrap_or_default(),
             failure.map_or_else(String::new, |failure| failure.message.clone()),
         ]);
     }
-    let more = page.next_cursor.as_ref().map_or_else(String::new, |cursor| format!("more: --cursor {cursor}\n"));
-    format!("{table}\n{more}")
+    table::page(&table, "dead letters", filtered, page.next_cursor.as_deref())
 }

@@ -4,6 +4,8 @@ use super::print;
 use super::remote::Remote;
 use super::table;
 use super::tasks::json;
+use super::times;
+use counterstep_contracts::declaration::kebab_case;
 use counterstep_contracts::http::Page;
 use counterstep_contracts::schedule::ScheduleView;
 use counterstep_contracts::{Misfire, Overlap, ScheduleSpec};
@@ -13,7 +15,7 @@ use counterstep_node::Exit;
 #[derive(Debug, Clone, clap::Args)]
 pub(super) struct SchedulesArgs {
     /// Where the API is
-    #[arg(long, env = "COUNTERSTEP_URL", default_value = "http://127.0.0.1:8080", global = true)]
+    #[arg(long, env = "COUNTERSTEP_URL", default_value = super::USUAL_URL, global = true)]
     url: String,
     /// Print the API's JSON instead of a table
     #[arg(long, global = true)]
@@ -26,6 +28,9 @@ pub(super) struct SchedulesArgs {
 enum SchedulesCommand {
     /// Lists schedules by name
     List {
+        /// Of this task type only
+        #[arg(long = "type")]
+        task_type: Option<String>,
         /// At most so many
         #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=200))]
         limit: u32,
@@ -135,9 +140,13 @@ pub(super) fn main(args: &SchedulesArgs) -> Result<(), Exit> {
         let remote = Remote::new(&args.url)?;
         let one = |view: ScheduleView| if args.json { json(&view) } else { Ok(show(&view)) };
         let text = match &args.command {
-            SchedulesCommand::List { limit, cursor } => {
-                let page = remote.schedules(*limit, cursor.as_deref()).await?;
-                if args.json { json(&page)? } else { list(&page) }
+            SchedulesCommand::List { task_type, limit, cursor } => {
+                let mut page = remote.schedules(*limit, cursor.as_deref()).await?;
+                if let Some(wanted) = task_type {
+                    only(&remote, &mut page, wanted, *limit).await?;
+                }
+                let filtered = task_type.is_some() || cursor.is_some();
+                if args.json { json(&page)? } else { list(&page, filtered) }
             }
             SchedulesCommand::Show { name } => one(remote.schedule(name, 0).await?)?,
             SchedulesCommand::Set { name, spec } => one(remote.set_schedule(name, &spec.spec()?).await?)?,
@@ -160,6 +169,20 @@ pub(super) fn main(args: &SchedulesArgs) -> Result<(), Exit> {
     })
 }
 
+/// Leaves only the schedules of a type, by its name or its route, and fetches pages until there are `limit` of them. The API
+/// has no such filter: schedules are few.
+async fn only(remote: &Remote, page: &mut Page<ScheduleView>, wanted: &str, limit: u32) -> Result<(), Exit> {
+    let route = kebab_case(wanted);
+    let is_wanted = |view: &ScheduleView| kebab_case(&view.spec.task_type) == route;
+    page.items.retain(is_wanted);
+    while let Some(cursor) = page.next_cursor.as_deref().filter(|_| (page.items.len() as u64) < u64::from(limit)) {
+        let next = remote.schedules(limit, Some(cursor)).await?;
+        page.items.extend(next.items.into_iter().filter(is_wanted));
+        page.next_cursor = next.next_cursor;
+    }
+    Ok(())
+}
+
 fn when(view: &ScheduleView) -> String {
     let spec = &view.spec;
     match (&spec.cron, &spec.run_at) {
@@ -170,10 +193,10 @@ fn when(view: &ScheduleView) -> String {
 
 fn next(view: &ScheduleView) -> String {
     let none = if view.paused { "paused" } else { "never" };
-    view.next_due_at.clone().unwrap_or_else(|| none.to_owned())
+    view.next_due_at.as_deref().map_or_else(|| none.to_owned(), times::shown)
 }
 
-fn list(page: &Page<ScheduleView>) -> String {
+fn list(page: &Page<ScheduleView>, filtered: bool) -> String {
     let mut table = table::table(&["schedule", "type", "when", "next due", "last due", "last task", "from"]);
     for view in &page.items {
         table.add_row([
@@ -181,13 +204,12 @@ fn list(page: &Page<ScheduleView>) -> String {
             view.spec.task_type.clone(),
             when(view),
             next(view),
-            view.last_due_at.clone().unwrap_or_default(),
+            view.last_due_at.as_deref().map(times::shown).unwrap_or_default(),
             view.last_task.map(|task| task.to_string()).unwrap_or_default(),
             view.origin.to_string(),
         ]);
     }
-    let more = page.next_cursor.as_ref().map_or_else(String::new, |cursor| format!("more: --cursor {cursor}\n"));
-    format!("{table}\n{more}")
+    table::page(&table, "schedules", filtered, page.next_cursor.as_deref())
 }
 
 fn show(view: &ScheduleView) -> String {
@@ -195,8 +217,8 @@ fn show(view: &ScheduleView) -> String {
     let mut text = format!("{} ({}): {} at {}\n", view.name, view.origin, spec.task_type, when(view));
     text.push_str(&format!("  next due: {}\n", next(view)));
     if let (Some(at), Some(task)) = (&view.last_fired_at, view.last_task) {
-        let due = view.last_due_at.as_deref().unwrap_or("none yet");
-        text.push_str(&format!("  last fired: {at}, task {task}; last due time: {due}\n"));
+        let due = view.last_due_at.as_deref().map_or_else(|| "none yet".to_owned(), times::shown);
+        text.push_str(&format!("  last fired: {}, task {task}; last due time: {due}\n", times::shown(at)));
     }
     text.push_str(&format!("  request: {}\n", spec.request));
     text.push_str(&format!(

@@ -1,14 +1,35 @@
 //! Tables for terminals.
 
 use comfy_table::presets::UTF8_BORDERS_ONLY;
-use comfy_table::{ContentArrangement, Table};
+use comfy_table::{ColumnConstraint, ContentArrangement, Table};
 use counterstep_contracts::http::{AuditTrail, AuditView};
+
+/// Columns of ids and names: people copy them, so no line break stands in them, however narrow the terminal is.
+const UNBROKEN: [&str; 7] = ["task", "last task", "one of them", "probe", "process", "schedule", "definition"];
 
 /// A table with these headings.
 pub(super) fn table(headings: &[&str]) -> Table {
     let mut table = Table::new();
     table.load_style(UTF8_BORDERS_ONLY).set_content_arrangement(ContentArrangement::Dynamic).set_header(headings);
+    for (column, heading) in table.column_iter_mut().zip(headings) {
+        if UNBROKEN.contains(heading) {
+            column.set_constraint(ColumnConstraint::ContentWidth);
+        }
+    }
     table
+}
+
+/// A page of a list, or that there is nothing in it. `what`: what is listed, in the plural.
+pub(super) fn page(table: &Table, what: &str, filtered: bool, next: Option<&str>) -> String {
+    let mut text = match (table.is_empty(), filtered) {
+        (false, _) => format!("{table}\n"),
+        (true, false) => format!("No {what}\n"),
+        (true, true) => format!("No {what} match\n"),
+    };
+    if let Some(cursor) = next {
+        text += &format!("more: --cursor {cursor}\n");
+    }
+    text
 }
 
 /// The audit trail of a task, a row an entry.
@@ -40,5 +61,31 @@ fn step(entry: &AuditView) -> String {
     match (entry.step_from, entry.step_to) {
         (Some(from), Some(to)) if from != to => format!("{step}: {from} → {to}"),
         _ => step.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ID: &str = "0199c0de-0000-7000-8000-000000000001";
+
+    #[test]
+    fn an_id_is_never_broken_over_lines() {
+        for width in [20, 60, 80, 100] {
+            let mut table = table(&["task", "type", "status", "submitted", "last change"]);
+            let time = "2026-11-20T23:11:05Z (3m ago)";
+            table.add_row([ID, "CreateZipFromFiles", "compensation_failed", time, time]).set_width(width);
+            assert!(table.to_string().contains(ID), "{width} columns:\n{table}");
+        }
+    }
+
+    #[test]
+    fn a_list_of_nothing_says_so() {
+        let mut table = table(&["task"]);
+        assert_eq!(page(&table, "tasks", false, None), "No tasks\n");
+        assert_eq!(page(&table, "tasks", true, None), "No tasks match\n");
+        table.add_row([ID]);
+        assert!(page(&table, "tasks", true, Some("x")).ends_with("more: --cursor x\n"));
     }
 }

@@ -1,11 +1,13 @@
 //! `counterstep tasks …`: what an operator asks of running services. Decisions about parked tasks are in `operator`.
 
 use super::operator::{self, OperatorCommand};
+use super::proposal::Caller;
 use super::remote::Remote;
-use super::{print, table};
+use super::times::{Since, shown};
+use super::{USUAL_URL, print, table};
 use counterstep_contracts::TaskId;
 use counterstep_contracts::TaskStatus;
-use counterstep_contracts::http::{StepProgress, TaskView};
+use counterstep_contracts::http::{Page, StepProgress, TaskSummary, TaskView};
 use counterstep_node::Exit;
 use serde::Serialize;
 
@@ -13,7 +15,7 @@ use serde::Serialize;
 #[derive(Debug, Clone, clap::Args)]
 pub(super) struct TasksArgs {
     /// Where the API is
-    #[arg(long, env = "COUNTERSTEP_URL", default_value = "http://127.0.0.1:8080", global = true)]
+    #[arg(long, env = "COUNTERSTEP_URL", default_value = USUAL_URL, global = true)]
     url: String,
     /// Print the API's JSON instead of a table
     #[arg(long, global = true)]
@@ -26,18 +28,11 @@ pub(super) struct TasksArgs {
 enum TasksCommand {
     /// Lists tasks, the newest first
     List {
-        /// Of this type only
-        #[arg(long = "type")]
-        task_type: Option<String>,
-        /// In this state only
+        #[command(flatten)]
+        which: Which,
+        /// Submitted at most so long ago, as 2h, or not before this time
         #[arg(long)]
-        status: Option<TaskStatus>,
-        /// At most so many
-        #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=200))]
-        limit: u32,
-        /// Continue where another page ended
-        #[arg(long)]
-        cursor: Option<String>,
+        since: Option<Since>,
     },
     /// Shows one task with its steps
     Show {
@@ -71,18 +66,64 @@ enum TasksCommand {
     Operator(OperatorCommand),
 }
 
-pub(super) fn main(args: &TasksArgs) -> Result<(), Exit> {
+/// Which tasks a list shows.
+#[derive(Debug, Clone, clap::Args)]
+pub(super) struct Which {
+    /// Of this type only
+    #[arg(long = "type")]
+    task_type: Option<String>,
+    /// In this state only
+    #[arg(long)]
+    status: Option<TaskStatus>,
+    /// At most so many
+    #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=200))]
+    limit: u32,
+    /// Continue where another page ended
+    #[arg(long)]
+    cursor: Option<String>,
+}
+
+impl Which {
+    /// As the API's parameters; `cursor`: of a further page.
+    pub(super) fn query(&self, cursor: Option<String>) -> Vec<(&'static str, String)> {
+        let mut query = vec![("limit", self.limit.to_string())];
+        query.extend(self.task_type.clone().map(|value| ("type", value)));
+        query.extend(self.status.map(|value| ("status", value.to_string())));
+        query.extend(cursor.or_else(|| self.cursor.clone()).map(|value| ("cursor", value)));
+        query
+    }
+
+    /// At most so many are shown; the last page may bring a few more.
+    pub(super) fn most(&self) -> usize {
+        usize::try_from(self.limit).unwrap_or(usize::MAX)
+    }
+
+    /// Whether there may be others than these.
+    pub(super) const fn is_filtered(&self) -> bool {
+        self.task_type.is_some() || self.status.is_some() || self.cursor.is_some()
+    }
+}
+
+/// Leaves out what was submitted before. The list is in this order, the newest first: behind the first that is older there
+/// is nothing more.
+fn submitted_since(page: &mut Page<TaskSummary>, since: Since) {
+    if let Some(older) = page.items.iter().position(|task| !since.includes(&task.created_at)) {
+        page.items.truncate(older);
+        page.next_cursor = None;
+    }
+}
+
+pub(super) fn main(args: &TasksArgs, program: &str) -> Result<(), Exit> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Exit::failed)?;
     runtime.block_on(async {
         let remote = Remote::new(&args.url)?;
         let text = match &args.command {
-            TasksCommand::List { task_type, status, limit, cursor } => {
-                let mut query = vec![("limit", limit.to_string())];
-                query.extend(task_type.clone().map(|value| ("type", value)));
-                query.extend(status.map(|value| ("status", value.to_string())));
-                query.extend(cursor.clone().map(|value| ("cursor", value)));
-                let page = remote.list(&query).await?;
-                if args.json { json(&page)? } else { list(&page) }
+            TasksCommand::List { which, since } => {
+                let mut page = remote.list(&which.query(None)).await?;
+                if let Some(since) = since {
+                    submitted_since(&mut page, *since);
+                }
+                if args.json { json(&page)? } else { list(&page, which.is_filtered() || since.is_some()) }
             }
             TasksCommand::Show { id } => {
                 let task = remote.task(*id).await?;
@@ -99,9 +140,12 @@ pub(super) fn main(args: &TasksArgs) -> Result<(), Exit> {
             }
             TasksCommand::Signal { id, name, body, actor } => {
                 let answer = remote.signal(*id, name, actor.as_deref(), body.clone()).await?;
-                if args.json { json(&answer)? } else { format!("accepted at {}\n", answer.received_at) }
+                if args.json { json(&answer)? } else { format!("accepted at {}\n", shown(&answer.received_at)) }
             }
-            TasksCommand::Operator(command) => operator::run(&remote, command, args.json).await?,
+            TasksCommand::Operator(command) => {
+                let caller = Caller::new(program, &args.url, USUAL_URL);
+                operator::run(&remote, command, args.json, &caller).await?
+            }
         };
         print(&text)
     })
@@ -111,19 +155,18 @@ pub(super) fn json<T: Serialize>(value: &T) -> Result<String, Exit> {
     serde_json::to_string_pretty(value).map(|text| text + "\n").map_err(Exit::failed)
 }
 
-fn list(page: &counterstep_contracts::http::Page<counterstep_contracts::http::TaskSummary>) -> String {
+fn list(page: &Page<TaskSummary>, filtered: bool) -> String {
     let mut table = table::table(&["task", "type", "status", "submitted", "last change"]);
     for task in &page.items {
         table.add_row([
             task.task_id.to_string(),
             task.task_type.clone(),
             task.status.to_string(),
-            task.created_at.clone(),
-            task.updated_at.clone(),
+            shown(&task.created_at),
+            shown(&task.updated_at),
         ]);
     }
-    let more = page.next_cursor.as_ref().map_or_else(String::new, |cursor| format!("more: --cursor {cursor}\n"));
-    format!("{table}\n{more}")
+    table::page(&table, "tasks", filtered, page.next_cursor.as_deref())
 }
 
 /// `42%`, or `17` where it is not known out of how much.

@@ -4,6 +4,7 @@ use super::print;
 use super::remote::Remote;
 use super::table;
 use super::tasks::json;
+use super::times;
 use counterstep_contracts::declaration::kebab_case;
 use counterstep_contracts::disable::{SwitchRequest, SwitchView};
 use counterstep_contracts::http::Page;
@@ -15,7 +16,7 @@ use serde_json::Value;
 #[derive(Debug, Clone, clap::Args)]
 pub(super) struct TypesArgs {
     /// Where the API is
-    #[arg(long, env = "COUNTERSTEP_URL", default_value = "http://127.0.0.1:8080", global = true)]
+    #[arg(long, env = "COUNTERSTEP_URL", default_value = super::USUAL_URL, global = true)]
     url: String,
     /// Print the API's JSON instead of a table
     #[arg(long, global = true)]
@@ -87,7 +88,7 @@ fn shown(text: Option<&str>) -> String {
 fn line(view: &SwitchView) -> String {
     let (by, reason) = (shown(view.by.as_deref()), shown(view.reason.as_deref()));
     match &view.disabled_since {
-        Some(since) => format!("{} is disabled since {since} by {by}: {reason}", view.task_type),
+        Some(since) => format!("{} is disabled since {} by {by}: {reason}", view.task_type, times::shown(since)),
         None => format!("{} is enabled by {by}: {reason}", view.task_type),
     }
 }
@@ -104,11 +105,11 @@ fn list(page: &Page<Value>) -> Result<String, Exit> {
             view.task_type,
             item.get("version").map(Value::to_string).unwrap_or_default(),
             if view.disabled_since.is_some() { "no" } else { "yes" }.to_owned(),
-            view.disabled_since.unwrap_or_default(),
+            view.disabled_since.as_deref().map(times::shown).unwrap_or_default(),
             shown(view.by.as_deref()),
             shown(view.reason.as_deref()),
             probe.unwrap_or_default(),
         ]);
     }
-    Ok(format!("{table}\n"))
+    Ok(table::page(&table, "task types", false, None))
 }

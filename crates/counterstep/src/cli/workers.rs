@@ -4,6 +4,7 @@ use super::print;
 use super::remote::Remote;
 use super::table;
 use super::tasks::json;
+use super::times;
 use counterstep_contracts::retry::format_duration;
 use counterstep_contracts::workers::{StatusView, WorkerState, WorkersView};
 use counterstep_node::Exit;
@@ -13,7 +14,7 @@ use std::time::Duration;
 #[derive(Debug, Clone, clap::Args)]
 pub(super) struct WorkersArgs {
     /// Where the API is
-    #[arg(long, env = "COUNTERSTEP_URL", default_value = "http://127.0.0.1:8080")]
+    #[arg(long, env = "COUNTERSTEP_URL", default_value = super::USUAL_URL)]
     url: String,
     /// Print the API's JSON instead of a table
     #[arg(long)]
@@ -28,12 +29,12 @@ pub(super) fn main(args: &WorkersArgs) -> Result<(), Exit> {
     runtime.block_on(async {
         let mut found = Remote::new(&args.url)?.workers().await?;
         found.workers.retain(|worker| args.state.is_none_or(|state| worker.state == state));
-        print(&if args.json { json(&found)? } else { text(&found) })
+        print(&if args.json { json(&found)? } else { text(&found, args.state.is_some()) })
     })
 }
 
-fn text(found: &WorkersView) -> String {
-    let mut table = table::table(&["process", "state", "machine", "program", "queues", "runs", "seen (UTC)"]);
+fn text(found: &WorkersView, filtered: bool) -> String {
+    let mut table = table::table(&["process", "state", "machine", "program", "queues", "runs", "seen"]);
     for worker in &found.workers {
         let runs = if worker.queues.is_empty() {
             String::new()
@@ -47,10 +48,10 @@ fn text(found: &WorkersView) -> String {
             worker.program.clone(),
             worker.queues.join(", "),
             runs,
-            worker.seen_at.get(..19).unwrap_or(&worker.seen_at).to_owned(),
+            times::shown(&worker.seen_at),
         ]);
     }
-    format!("{}{table}\n", status(&found.status))
+    status(&found.status) + &table::page(&table, "processes", filtered, None)
 }
 
 fn status(status: &StatusView) -> String {

@@ -20,12 +20,17 @@ pub(super) struct Steps {
 
 impl Steps {
     pub(super) fn new(decl: &TaskDecl) -> Self {
-        let bar = ProgressBar::new(decl.steps.len() as u64);
-        // The template is a constant; should it ever be wrong, a plain bar is shown.
-        if let Ok(style) = ProgressStyle::with_template("{bar:24} {pos}/{len} {msg}") {
+        let bar = ProgressBar::new(decl.steps.len() as u64 * WHOLE);
+        // The template is a constant; should it ever be wrong, a plain bar is shown. The message gives way: a line that is
+        // wider than the terminal could not be drawn over.
+        if let Ok(style) = ProgressStyle::with_template("{spinner} {bar:24} {percent:>3}% {elapsed} {wide_msg}") {
             bar.set_style(style);
         }
         bar.set_draw_target(ProgressDrawTarget::stderr());
+        if !bar.is_hidden() {
+            // A step may take long and say nothing: that the program lives shows all the same.
+            bar.enable_steady_tick(Duration::from_millis(100));
+        }
         Self { bar, last: Mutex::default() }
     }
 
@@ -35,7 +40,7 @@ impl Steps {
             format!("{}: {}", view.status, steps.collect::<Vec<_>>().join(", "))
         };
         let said = |step: &StepView| step.progress.as_ref().map(|said| format!(" {}", progress(said)));
-        self.bar.set_position(u64::from(view.progress.done));
+        self.bar.set_position(position(view));
         self.bar.set_message(line(&|step| said(step).unwrap_or_default()));
         // Without a bar there is a line for each change of the rows, and none for what is only said.
         let text = line(&|_| String::new());
@@ -53,13 +58,24 @@ impl Steps {
     }
 
     pub(super) fn finish(&self, view: &TaskView) {
-        self.bar.finish_and_clear();
+        // It stays where it came to: most tasks are over before anyone has looked.
+        self.bar.abandon();
         println!("\nTask {} is {}", view.task_id, view.status);
         if let Some(failure) = &view.failure {
             println!("because {} said: {}", failure.step.as_deref().unwrap_or("the task"), failure.message);
         }
         println!();
     }
+}
+
+/// What a step counts on the bar, so that it moves within a step too.
+const WHOLE: u64 = 100;
+
+/// Steps that are done, and the parts that running ones say they have done.
+fn position(view: &TaskView) -> u64 {
+    let running = view.steps.iter().filter(|step| step.status == StepStatus::Running);
+    let parts = running.filter_map(|step| step.progress.as_ref()?.percent).map(u64::from).sum::<u64>();
+    u64::from(view.progress.done) * WHOLE + parts
 }
 
 /// After a crash there are more attempts than steps, and still one committed output a step.
