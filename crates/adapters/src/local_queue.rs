@@ -7,7 +7,7 @@
 use crate::sqlite::Database;
 use crate::sqlite::deliveries::{self, Deliverable};
 use crate::sqlite::fault::{Fault, micros, read_json};
-use crate::sqlite::pool::{Durability, now};
+use crate::sqlite::pool::Durability;
 use async_trait::async_trait;
 use counterstep_contracts::{QueueName, WorkerMessage};
 use counterstep_kernel::ports::{Delivery, DeliveryTag, Poison, Queue, QueueError, Settle, StoreError};
@@ -133,11 +133,10 @@ impl Inner {
         if self.pending().is_empty() {
             let queues = queues.to_vec();
             // Idle hosts look all the time, so the look takes no lock and writes nothing.
-            let look = move |connection: &mut SqliteConnection| {
-                let now = now(connection)?;
+            let look = move |connection: &mut SqliteConnection, now| {
                 Ok(visible(connection, &queues, now, max.min(1))?.is_empty())
             };
-            if self.database.read(look).await.map_err(failed)? {
+            if self.database.read_at(look).await.map_err(failed)? {
                 return Ok(Vec::new());
             }
         }

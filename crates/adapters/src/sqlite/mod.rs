@@ -5,6 +5,7 @@
 
 mod attempts;
 mod audit;
+mod clock;
 mod commit;
 #[cfg(feature = "local-queue")]
 pub(crate) mod deliveries;
@@ -27,6 +28,7 @@ mod unanswered;
 mod upkeep;
 mod workers;
 
+pub use clock::{MachineClock, SystemClocks};
 pub use pool::{Database, OpenError, SqliteOptions};
 
 use async_trait::async_trait;
@@ -40,7 +42,7 @@ use counterstep_kernel::record::{DbTime, History, TaskRecord};
 use counterstep_kernel::transition::{Guard, Transition};
 use diesel::SqliteConnection;
 use fault::{Care, Fault, micros};
-use pool::{Durability, now};
+use pool::Durability;
 use std::path::Path;
 use std::time::Duration;
 
@@ -81,25 +83,29 @@ impl SqliteStore {
     }
 }
 
-fn read_task(connection: &mut SqliteConnection, task: TaskId, care: &mut Care) -> Result<Option<TaskRecord>, Fault> {
-    let now = DbTime(now(connection)?);
+fn read_task(
+    connection: &mut SqliteConnection,
+    now: i64,
+    task: TaskId,
+    care: &mut Care,
+) -> Result<Option<TaskRecord>, Fault> {
     let Some(row) = tasks::load(connection, task, care)? else { return Ok(None) };
-    Ok(Some(TaskRecord { task: row, steps: steps::of(connection, task, care)?, now }))
+    Ok(Some(TaskRecord { task: row, steps: steps::of(connection, task, care)?, now: DbTime(now) }))
 }
 
 #[async_trait]
 impl Store for SqliteStore {
     async fn load(&self, task: TaskId) -> Result<Option<TaskRecord>, StoreError> {
-        Ok(self.database.read(move |connection| read_task(connection, task, &mut Care::Strict)).await?)
+        Ok(self.database.read_at(move |connection, now| read_task(connection, now, task, &mut Care::Strict)).await?)
     }
 
     async fn salvage(&self, task: TaskId) -> Result<Option<Salvaged>, StoreError> {
-        let salvage = move |connection: &mut SqliteConnection| {
+        let salvage = move |connection: &mut SqliteConnection, now| {
             let mut care = Care::Salvage(Vec::new());
-            let record = read_task(connection, task, &mut care)?;
+            let record = read_task(connection, now, task, &mut care)?;
             Ok(record.map(|record| Salvaged { record, unreadable: care.noted() }))
         };
-        Ok(self.database.read(salvage).await?)
+        Ok(self.database.read_at(salvage).await?)
     }
 
     async fn commit(&self, guard: Guard, transition: &Transition) -> Result<Committed, CommitError> {
@@ -123,7 +129,7 @@ impl Store for SqliteStore {
 
     async fn due(&self, due: &Due, limit: u32) -> Result<Vec<DueTask>, StoreError> {
         let due = due.clone();
-        Ok(self.database.read(move |connection| find_due(connection, &due, limit)).await?)
+        Ok(self.database.read_at(move |connection, now| find_due(connection, now, &due, limit)).await?)
     }
 
     async fn hold(&self, lost: &[TaskId], ttl: Duration) -> Result<Vec<TaskId>, StoreError> {
@@ -151,19 +157,15 @@ impl Store for SqliteStore {
     }
 
     async fn gauges(&self) -> Result<Gauges, StoreError> {
-        let read = |connection: &mut SqliteConnection| {
-            let now = now(connection)?;
-            gauges::read(connection, now)
-        };
-        Ok(self.database.read(read).await?)
+        let read = |connection: &mut SqliteConnection, now| gauges::read(connection, now);
+        Ok(self.database.read_at(read).await?)
     }
 
     async fn workers(&self) -> Result<Workers, StoreError> {
-        let read = |connection: &mut SqliteConnection| {
-            let now = now(connection)?;
+        let read = |connection: &mut SqliteConnection, now| {
             Ok(Workers { now: DbTime(now), rows: workers::all(connection, now)? })
         };
-        Ok(self.database.read(read).await?)
+        Ok(self.database.read_at(read).await?)
     }
 
     async fn change_worker(&self, change: &WorkerChange) -> Result<u64, StoreError> {
@@ -203,11 +205,8 @@ impl Store for SqliteStore {
     async fn intents(&self, op: IntentOp) -> Result<Vec<Intent>, StoreError> {
         let (condemn, list) = match op {
             IntentOp::Overdue { limit } => {
-                let find = move |connection: &mut SqliteConnection| {
-                    let now = now(connection)?;
-                    Ok(attempts::overdue(connection, now, limit)?)
-                };
-                return Ok(self.database.read(find).await?);
+                let find = move |connection: &mut SqliteConnection, now| Ok(attempts::overdue(connection, now, limit)?);
+                return Ok(self.database.read_at(find).await?);
             }
             IntentOp::Condemn(list) => (true, list),
             IntentOp::Swept(list) => (false, list),
@@ -230,20 +229,14 @@ impl Store for SqliteStore {
 
     async fn idempotency(&self, tenant: &Tenant, key: &str) -> Result<Option<IdempotencyRow>, StoreError> {
         let (tenant, key) = (tenant.clone(), key.to_owned());
-        let find = move |connection: &mut SqliteConnection| {
-            let now = now(connection)?;
-            idempotency::find(connection, &tenant, &key, now)
-        };
-        Ok(self.database.read(find).await?)
+        let find = move |connection: &mut SqliteConnection, now| idempotency::find(connection, &tenant, &key, now);
+        Ok(self.database.read_at(find).await?)
     }
 
     async fn schedules(&self, query: &ScheduleQuery) -> Result<Schedules, StoreError> {
         let query = query.clone();
-        let find = move |connection: &mut SqliteConnection| {
-            let now = now(connection)?;
-            schedules::find(connection, &query, now)
-        };
-        Ok(self.database.read(find).await?)
+        let find = move |connection: &mut SqliteConnection, now| schedules::find(connection, &query, now);
+        Ok(self.database.read_at(find).await?)
     }
 
     async fn change_schedule(&self, change: &ScheduleChange) -> Result<bool, StoreError> {
@@ -256,11 +249,9 @@ impl Store for SqliteStore {
     }
 
     async fn types(&self) -> Result<TypeRows, StoreError> {
-        let all = |connection: &mut SqliteConnection| {
-            let now = now(connection)?;
-            Ok(TypeRows { now: DbTime(now), rows: types::all(connection)? })
-        };
-        Ok(self.database.read(all).await?)
+        let all =
+            |connection: &mut SqliteConnection, now| Ok(TypeRows { now: DbTime(now), rows: types::all(connection)? });
+        Ok(self.database.read_at(all).await?)
     }
 
     async fn put_type(&self, row: &TypeRow) -> Result<bool, StoreError> {
@@ -270,16 +261,12 @@ impl Store for SqliteStore {
 
     async fn failures(&self, query: &FailureQuery) -> Result<u32, StoreError> {
         let query = query.clone();
-        let count = move |connection: &mut SqliteConnection| {
-            let now = now(connection)?;
-            types::failures(connection, &query, now)
-        };
-        Ok(self.database.read(count).await?)
+        let count = move |connection: &mut SqliteConnection, now| types::failures(connection, &query, now);
+        Ok(self.database.read_at(count).await?)
     }
 }
 
-fn find_due(connection: &mut SqliteConnection, due: &Due, limit: u32) -> Result<Vec<DueTask>, Fault> {
-    let now = now(connection)?;
+fn find_due(connection: &mut SqliteConnection, now: i64, due: &Due, limit: u32) -> Result<Vec<DueTask>, Fault> {
     let mut lines = Vec::new();
     match due {
         // Queue by queue, each in the order of its index: asked for all queues at once, SQLite would read and sort the

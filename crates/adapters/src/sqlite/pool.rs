@@ -1,6 +1,7 @@
 //! The connections to one SQLite file, and the one way to use them: a closure on a thread that may block, with a whole
 //! transaction in it. Must not know a table.
 
+use super::clock::{FileClock, MachineClock, SystemClocks};
 use super::fault::{Fault, is_busy};
 use super::migrate;
 use deadpool::Runtime;
@@ -8,7 +9,6 @@ use deadpool::managed::{Manager, Metrics, Object, Pool, RecycleError, RecycleRes
 use diesel::connection::{AnsiTransactionManager, TransactionManager, TransactionManagerStatus};
 use diesel::prelude::*;
 use diesel::result::{DatabaseErrorKind, Error as DieselError};
-use diesel::sql_types::BigInt;
 use diesel::{SqliteConnection, connection::SimpleConnection};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -24,11 +24,18 @@ pub struct SqliteOptions {
     pub wait: Duration,
     /// How long SQLite waits for another process that writes.
     pub busy_timeout: Duration,
+    /// Where the file's time comes from.
+    pub clock: Arc<dyn MachineClock>,
 }
 
 impl Default for SqliteOptions {
     fn default() -> Self {
-        Self { readers: 3, wait: Duration::from_secs(10), busy_timeout: Duration::from_secs(5) }
+        Self {
+            readers: 3,
+            wait: Duration::from_secs(10),
+            busy_timeout: Duration::from_secs(5),
+            clock: Arc::new(SystemClocks::default()),
+        }
     }
 }
 
@@ -72,6 +79,7 @@ pub(crate) enum Durability {
 pub struct Database {
     writer: Pool<Connections>,
     readers: Pool<Connections>,
+    clock: Arc<FileClock>,
 }
 
 impl std::fmt::Debug for Database {
@@ -115,7 +123,8 @@ impl Database {
                 .build()
                 .map_err(|error| OpenError::Connection(error.to_string()))
         };
-        Ok(Self { writer: pool(Use::Write, 1)?, readers: pool(Use::Read, options.readers)? })
+        let (writer, readers) = (pool(Use::Write, 1)?, pool(Use::Read, options.readers)?);
+        Ok(Self { writer, readers, clock: Arc::new(FileClock::new(options.clock.clone())) })
     }
 
     /// Reads in one snapshot.
@@ -128,6 +137,19 @@ impl Database {
         read.await.map_err(|error| Fault::Unavailable(error.to_string()))?
     }
 
+    /// Reads in one snapshot, with the time at which it does.
+    pub(crate) async fn read_at<T: Send + 'static>(
+        &self,
+        query: impl FnOnce(&mut SqliteConnection, i64) -> Result<T, Fault> + Send + 'static,
+    ) -> Result<T, Fault> {
+        let clock = self.clock.clone();
+        let read = move |connection: &mut SqliteConnection| {
+            let now = clock.read(connection)?;
+            query(connection, now)
+        };
+        self.read(read).await
+    }
+
     /// Writes whole or not at all. The closure gets the one `now` of its transaction.
     pub(crate) async fn write<T: Send + 'static>(
         &self,
@@ -137,20 +159,20 @@ impl Database {
         let mut connection = get(&self.writer).await?;
         // From here on the caller may drop this future: the closure runs to its end all the same, and the connection
         // goes back to the pool only then, without a transaction on it.
-        let written = spawn_blocking(move || connection.write(durability, change));
+        let clock = self.clock.clone();
+        let written = spawn_blocking(move || {
+            clock.follow(&mut connection.diesel)?;
+            connection.write(durability, |connection| {
+                let now = clock.write(connection)?;
+                change(connection, now)
+            })
+        });
         written.await.map_err(|error| Fault::Unknown(error.to_string()))?
     }
 }
 
 async fn get(pool: &Pool<Connections>) -> Result<Object<Connections>, Fault> {
     pool.get().await.map_err(|error| Fault::Unavailable(error.to_string()))
-}
-
-/// The database's clock. Read once in a transaction: all relative times of a change start from the same point.
-// SQLite's clock has milliseconds; rounding them before they become microseconds keeps them whole.
-pub(crate) fn now(connection: &mut SqliteConnection) -> QueryResult<i64> {
-    diesel::select(diesel::dsl::sql::<BigInt>("CAST(round(unixepoch('subsec') * 1000) AS INTEGER) * 1000"))
-        .get_result(connection)
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -174,7 +196,7 @@ impl Pooled {
     fn write<T>(
         &mut self,
         durability: Durability,
-        change: impl FnOnce(&mut SqliteConnection, i64) -> Result<T, Fault>,
+        change: impl FnOnce(&mut SqliteConnection) -> Result<T, Fault>,
     ) -> Result<T, Fault> {
         if self.durability != durability {
             self.diesel.batch_execute(match durability {
@@ -185,8 +207,7 @@ impl Pooled {
         }
         let mut complete = false;
         let written = self.diesel.immediate_transaction(|connection| {
-            let now = now(connection)?;
-            let done = change(connection, now)?;
+            let done = change(connection)?;
             complete = true;
             Ok(done)
         });

@@ -1,6 +1,13 @@
 //! The tables as diesel sees them. Must say the same as `migrations/sqlite`.
 
 diesel::table! {
+    clock (id) {
+        id -> Integer,
+        at -> BigInt,
+    }
+}
+
+diesel::table! {
     tasks (id) {
         id -> Text,
         tenant -> Text,

@@ -3,7 +3,7 @@
 use super::SqliteStore;
 use super::attempts::sweepable;
 use super::fault::{Fault, micros, parse};
-use super::pool::{Durability, now};
+use super::pool::Durability;
 use super::retention;
 use crate::columns::Unreadable;
 use async_trait::async_trait;
@@ -123,12 +123,11 @@ fn work_listing(connection: &mut SqliteConnection, op: &ListingOp, now: i64) -> 
 impl Upkeep for SqliteStore {
     async fn standing(&self, attempts: &[AttemptRef]) -> Result<Standings, StoreError> {
         let asked = attempts.to_vec();
-        let look = move |connection: &mut SqliteConnection| {
-            let now = now(connection)?;
+        let look = move |connection: &mut SqliteConnection, now| {
             let of = asked.iter().map(|one| standing(connection, one, now)).collect::<Result<_, _>>()?;
             Ok(Standings { now: DbTime(now), of })
         };
-        Ok(self.database.read(look).await?)
+        Ok(self.database.read_at(look).await?)
     }
 
     async fn listing(&self, op: &ListingOp) -> Result<Option<ListingTurn>, StoreError> {
@@ -142,11 +141,10 @@ impl Upkeep for SqliteStore {
         let op = op.clone();
         Ok(match op {
             RetireOp::Ended { task_type, status, before, after, limit } => {
-                let find = move |connection: &mut SqliteConnection| {
-                    let now = now(connection)?;
+                let find = move |connection: &mut SqliteConnection, now| {
                     retention::ended(connection, (&task_type, status), (now, now - micros(before)), after, limit)
                 };
-                self.database.read(find).await?
+                self.database.read_at(find).await?
             }
             RetireOp::Buried { limit } => {
                 self.database.read(move |connection| retention::buried(connection, limit)).await?

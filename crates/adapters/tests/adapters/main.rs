@@ -3,6 +3,7 @@
 
 #[cfg(all(feature = "postgres", feature = "nats"))]
 mod cancels;
+mod clock;
 mod damage;
 mod embedded;
 mod folder;

@@ -1,0 +1,199 @@
+//! The clock of one SQLite file: the machine's, which may be set at any moment, made into one that never runs backwards
+//! and under which a lease lasts as long as it says. Owns the table `clock`; must not know what the time is used for,
+//! leases excepted.
+
+use super::schema::{clock, tasks};
+use diesel::SqliteConnection;
+use diesel::prelude::*;
+use std::fmt::Debug;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// The machine's clocks.
+pub trait MachineClock: Debug + Send + Sync {
+    /// Since 1970 UTC. It may be set forward and back.
+    fn calendar(&self) -> Duration;
+
+    /// Since some fixed point of this process. It is never set.
+    fn monotonic(&self) -> Duration;
+}
+
+/// Those of the operating system.
+#[derive(Debug, Clone, Copy)]
+pub struct SystemClocks {
+    started: Instant,
+}
+
+impl Default for SystemClocks {
+    fn default() -> Self {
+        Self { started: Instant::now() }
+    }
+}
+
+impl MachineClock for SystemClocks {
+    fn calendar(&self) -> Duration {
+        SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
+    }
+
+    fn monotonic(&self) -> Duration {
+        self.started.elapsed()
+    }
+}
+
+/// The calendar is taken for set forward where it is ahead by more than this. Below it is only corrected, as time
+/// servers do all the time.
+const SET_FORWARD: i64 = 2_000_000;
+
+/// The calendar is behind by more than this: worth a line in the log.
+const SET_BACK: i64 = 60_000_000;
+
+/// What is known when a time is asked for. In microseconds since 1970.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Known {
+    /// The calendar.
+    calendar: i64,
+    /// The latest time that the file's writes have used.
+    written: i64,
+    /// The last time that this process has used, and the monotonic time that has passed since.
+    own: Option<i64>,
+}
+
+/// A time, and how far the calendar was set forward since the time before it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Reading {
+    now: i64,
+    set_forward: i64,
+}
+
+impl Known {
+    fn reading(self) -> Reading {
+        let at_least = self.own.map_or(self.written, |own| own.max(self.written));
+        let ahead = self.calendar - at_least;
+        // Without a time of its own the process has just started, and the time that has passed is no setting.
+        let set_forward = if self.own.is_some() && ahead > SET_FORWARD { ahead } else { 0 };
+        Reading { now: at_least.max(self.calendar), set_forward }
+    }
+}
+
+/// The clock of one file in this process.
+#[derive(Debug)]
+pub(super) struct FileClock {
+    machine: Arc<dyn MachineClock>,
+    last: Mutex<Last>,
+}
+
+#[derive(Debug, Default)]
+struct Last {
+    /// The monotonic time, and what time it was then.
+    used: Option<(Duration, i64)>,
+    is_behind: bool,
+}
+
+impl FileClock {
+    pub(super) fn new(machine: Arc<dyn MachineClock>) -> Self {
+        Self { machine, last: Mutex::default() }
+    }
+
+    /// Notices a calendar that was set forward, before a write, and moves the leases along: their holders are not late.
+    // A transaction of its own, since the write that follows may be refused and roll back.
+    pub(super) fn follow(&self, connection: &mut SqliteConnection) -> QueryResult<()> {
+        if self.known(0).reading().set_forward == 0 {
+            return Ok(());
+        }
+        connection.immediate_transaction(|connection| {
+            let Reading { now, set_forward } = self.known(written(connection)?).reading();
+            // Another process has moved them.
+            if set_forward == 0 {
+                return Ok(());
+            }
+            tracing::warn!(seconds = set_forward / 1_000_000, "the machine's clock was set forward: leases move along");
+            let leased = tasks::table.filter(tasks::lease_owner.is_not_null());
+            let moved = tasks::lease_expires_at.eq(tasks::lease_expires_at + set_forward);
+            diesel::update(leased).set(moved).execute(connection)?;
+            diesel::update(clock::table.find(1)).set(clock::at.eq(now)).execute(connection).map(drop)
+        })
+    }
+
+    /// The time of a transaction that writes.
+    pub(super) fn write(&self, connection: &mut SqliteConnection) -> QueryResult<i64> {
+        let now = self.read(connection)?;
+        diesel::update(clock::table.find(1)).set(clock::at.eq(now)).execute(connection)?;
+        Ok(now)
+    }
+
+    /// The time of a transaction that only reads.
+    pub(super) fn read(&self, connection: &mut SqliteConnection) -> QueryResult<i64> {
+        let known = self.known(written(connection)?);
+        let reading = known.reading();
+        // Time is not set forward here: the leases have to move with it.
+        let now = reading.now - reading.set_forward;
+        let mut last = self.last();
+        let monotonic = self.machine.monotonic();
+        // Kept where it leads to a later time: of two reads at once the later one may have been here first.
+        if last.used.is_none_or(|(then, at)| at + micros(monotonic.saturating_sub(then)) < now) {
+            last.used = Some((monotonic, now));
+        }
+        let is_behind = now - known.calendar > SET_BACK;
+        if is_behind && !last.is_behind {
+            let seconds = (now - known.calendar) / 1_000_000;
+            tracing::warn!(seconds, "the machine's clock was set back: the database's time goes on from where it was");
+        }
+        last.is_behind = is_behind;
+        Ok(now)
+    }
+
+    fn known(&self, written: i64) -> Known {
+        let calendar = whole_millis(self.machine.calendar());
+        let used = self.last().used;
+        let passed = |then| whole_millis(self.machine.monotonic().saturating_sub(then));
+        Known { calendar, written, own: used.map(|(then, at)| at + passed(then)) }
+    }
+
+    fn last(&self) -> MutexGuard<'_, Last> {
+        self.last.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn written(connection: &mut SqliteConnection) -> QueryResult<i64> {
+    match clock::table.find(1).select(clock::at).first(connection) {
+        // A file of an older program that is only looked at.
+        Err(diesel::result::Error::DatabaseError(_, error)) if error.message().contains("no such table") => Ok(0),
+        found => found,
+    }
+}
+
+fn micros(duration: Duration) -> i64 {
+    i64::try_from(duration.as_micros()).unwrap_or(i64::MAX)
+}
+
+/// Milliseconds are what a person sees; the rest would only be noise.
+fn whole_millis(duration: Duration) -> i64 {
+    micros(duration) / 1000 * 1000
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Known, Reading};
+
+    #[test]
+    fn time_never_runs_backwards_and_a_calendar_that_was_set_is_told_from_time_that_has_passed() {
+        let second = 1_000_000;
+        let table = [
+            ("a new file", (100, 0, None), (100, 0)),
+            ("a start after a night", (100, 10, None), (100, 0)),
+            ("a start with a clock that was set back", (50, 90, None), (90, 0)),
+            ("as ever", (100, 99, Some(100)), (100, 0)),
+            ("set back while it runs", (40, 99, Some(101)), (101, 0)),
+            ("set back, and another process is ahead", (40, 105, Some(101)), (105, 0)),
+            ("corrected a little", (102, 99, Some(101)), (102, 0)),
+            ("set forward while it runs", (400, 99, Some(101)), (400, 299)),
+            ("set forward, and another process has seen it", (400, 399, Some(101)), (400, 0)),
+        ];
+        for (case, (calendar, written, own), (now, set_forward)) in table {
+            let known =
+                Known { calendar: calendar * second, written: written * second, own: own.map(|at| at * second) };
+            let expected = Reading { now: now * second, set_forward: set_forward * second };
+            assert_eq!(known.reading(), expected, "{case}");
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! The time of an SQLite file, under a machine whose clock is set forward and back.
+
+use crate::embedded::{open_in, options};
+use crate::suite::changes::*;
+use crate::suite::eventually;
+use counterstep_adapters::embedded::EmbeddedOptions;
+use counterstep_adapters::sqlite::{MachineClock, SqliteOptions, SystemClocks};
+use counterstep_contracts::{TaskStatus, WaitReason};
+use counterstep_kernel::ports::{Due, Heartbeat, Lost, Ports, Store};
+use counterstep_kernel::record::TaskRecord;
+use counterstep_kernel::transition::{LeaseChange, Time};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
+
+const HOUR: i64 = 3600;
+
+/// The machine's clocks, with a calendar that a test sets.
+#[derive(Debug, Default)]
+struct Settable {
+    machine: SystemClocks,
+    seconds: AtomicI64,
+}
+
+impl Settable {
+    fn set(&self, seconds: i64) {
+        self.seconds.store(seconds, Ordering::SeqCst);
+    }
+}
+
+impl MachineClock for Settable {
+    fn calendar(&self) -> Duration {
+        let seconds = self.seconds.load(Ordering::SeqCst);
+        let by = Duration::from_secs(seconds.unsigned_abs());
+        let calendar = self.machine.calendar();
+        if seconds < 0 { calendar.saturating_sub(by) } else { calendar + by }
+    }
+
+    fn monotonic(&self) -> Duration {
+        self.machine.monotonic()
+    }
+}
+
+/// The embedded set as a process would open it that has just started.
+async fn started(folder: &Path, clock: &Arc<Settable>) -> Ports {
+    let sqlite = SqliteOptions { clock: clock.clone(), ..SqliteOptions::default() };
+    open_in(folder, EmbeddedOptions { sqlite, ..options() }).await
+}
+
+async fn lost(store: &dyn Store, record: &TaskRecord) -> bool {
+    let found = store.due(&Due::Lost(Lost::default()), 10).await.expect("an answer");
+    found.iter().any(|task| task.task == record.task.id)
+}
+
+async fn leased_for(store: &dyn Store, lease: Duration) -> TaskRecord {
+    let submitted = submitted(store, row(new_task())).await;
+    commit(store, free(&submitted), &claim(&submitted, "a host", lease)).await.expect("a claim");
+    load(store, submitted.task.id).await
+}
+
+#[tokio::test]
+async fn after_the_clock_was_set_back_a_killed_hosts_task_is_found_and_a_retry_is_due() {
+    let (folder, clock) = (tempfile::tempdir().expect("a folder"), Arc::new(Settable::default()));
+    let store = started(folder.path(), &clock).await.store;
+    let killed = leased_for(&*store, Duration::from_millis(300)).await;
+    let asleep = leased_for(&*store, MINUTE).await;
+    let mut change = after(&asleep);
+    let write = write_of(&mut change);
+    (write.row.status, write.row.waiting) = (TaskStatus::Waiting, Some(WaitReason::Retry));
+    (write.lease, write.due) = (LeaseChange::Release, Time::In(Duration::from_millis(300)));
+    commit(&*store, leased(&asleep), &change).await.expect("a wait");
+
+    clock.set(-HOUR);
+    // Also for a process that starts only now, and has no time of its own.
+    for store in [store, started(folder.path(), &clock).await.store] {
+        eventually("the killed host's task", || async { lost(&*store, &killed).await.then_some(()) }).await;
+        eventually("the retry", || async { load(&*store, asleep.task.id).await.due_in().is_zero().then_some(()) })
+            .await;
+    }
+}
+
+/// The times in rows, that is; those of two processes that only read may be milliseconds apart.
+#[tokio::test]
+async fn time_never_runs_backwards_in_one_process_another_or_a_later_one() {
+    let (folder, clock) = (tempfile::tempdir().expect("a folder"), Arc::new(Settable::default()));
+    let (one, other) = (started(folder.path(), &clock).await.store, started(folder.path(), &clock).await.store);
+    let mut latest = leased_for(&*one, MINUTE).await.task.updated_at;
+    for seconds in [-HOUR, 0, -1, -24 * HOUR, -HOUR] {
+        clock.set(seconds);
+        let later = started(folder.path(), &clock).await.store;
+        for store in [&one, &other, &later] {
+            let record = leased_for(&**store, MINUTE).await;
+            assert!(record.now >= record.task.created_at, "a read is behind its write");
+            assert!(record.task.created_at >= latest, "{:?} after {latest:?}", record.task.created_at);
+            latest = record.task.updated_at;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_clock_that_is_set_forward_takes_no_lease_away() {
+    let (folder, clock) = (tempfile::tempdir().expect("a folder"), Arc::new(Settable::default()));
+    let (one, other) = (started(folder.path(), &clock).await.store, started(folder.path(), &clock).await.store);
+    let held = leased_for(&*one, MINUTE).await;
+    load(&*other, held.task.id).await;
+
+    clock.set(HOUR);
+    for store in [&one, &other] {
+        // Whichever comes first, a read or a write.
+        assert!(load(&**store, held.task.id).await.lease_is_live());
+        leased_for(&**store, MINUTE).await;
+        let record = load(&**store, held.task.id).await;
+        assert!(record.lease_is_live() && !lost(&**store, &record).await, "its holder is not late");
+        let until = record.task.lease_expires_at.expect("a lease");
+        assert!(until.after(record.now) <= MINUTE, "and it holds no longer than it did");
+        assert!(record.now.after(held.now) > Duration::from_secs(3000), "the calendar counts for everything else");
+    }
+    let beat = one.heartbeat(held.task.id, held.task.epoch, MINUTE).await.expect("an answer");
+    assert_eq!(beat, Heartbeat::Held { cancel_requested: false });
+}
