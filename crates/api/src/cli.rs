@@ -60,7 +60,7 @@ pub fn main(registry: Registry, settings: &SettingsArgs, args: &ApiArgs) -> Resu
     run(
         &settings,
         Box::pin(async {
-            let shutdown = shutdown_on_signals()?;
+            let shutdown = shutdown_on_signals(&settings)?;
             let engine = open(&settings, Arc::new(registry), "api").await?;
             if let Ok(address) = listener.local_addr() {
                 tracing::info!(api = %engine.id, %address, "API started");

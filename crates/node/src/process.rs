@@ -7,6 +7,7 @@ use counterstep_kernel::host::Spawn;
 use counterstep_kernel::{CancelReason, CancelToken};
 use futures::future::BoxFuture;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Runs a process's work on a runtime of its own, with logging started.
 ///
@@ -24,17 +25,26 @@ pub fn run(settings: &Settings, work: BoxFuture<'_, Result<(), Exit>>) -> Result
     result
 }
 
-/// A token that is cancelled by the first SIGINT or SIGTERM; the second one ends the process at once.
+/// After `drain` and `cancel_grace`, for what is still to be written down. Then the process ends.
+const LAST_WRITES: Duration = Duration::from_secs(5);
+
+/// The log must not hold up the end: whoever reads it may have stopped.
+const LAST_LOG_LINE: Duration = Duration::from_millis(200);
+
+/// A token that is cancelled by the first SIGINT or SIGTERM. The process ends by itself then, with 0 and at the latest
+/// after `drain`, `cancel_grace` and five seconds, whatever runs or does not answer: all that counts is in the database,
+/// and a lease that could not be given back runs out. A second signal ends it at once, with 130.
 ///
 /// # Errors
 /// When the signals cannot be listened to.
-pub fn shutdown_on_signals() -> Result<CancelToken, Exit> {
+pub fn shutdown_on_signals(settings: &Settings) -> Result<CancelToken, Exit> {
     use tokio::signal::unix::{SignalKind, signal};
     let failed = |error| Exit::failed(format_args!("signals cannot be listened to: {error}"));
     let mut interrupt = signal(SignalKind::interrupt()).map_err(failed)?;
     let mut terminate = signal(SignalKind::terminate()).map_err(failed)?;
     let token = CancelToken::new();
     let shutdown = token.clone();
+    let limit = settings.engine.drain + settings.engine.cancel_grace + LAST_WRITES;
     tokio::spawn(async move {
         for round in 0..2 {
             tokio::select! {
@@ -42,6 +52,7 @@ pub fn shutdown_on_signals() -> Result<CancelToken, Exit> {
                 _ = terminate.recv() => {}
             }
             if round == 0 {
+                end_within(limit);
                 tracing::info!("shutting down: waiting for what is running; once more to stop at once");
                 shutdown.cancel(CancelReason::Shutdown);
             }
@@ -49,6 +60,26 @@ pub fn shutdown_on_signals() -> Result<CancelToken, Exit> {
         std::process::exit(130);
     });
     Ok(token)
+}
+
+/// Ends the process after this time. On a thread of its own: it depends on nothing that could be held up.
+fn end_within(limit: Duration) {
+    let ends = std::thread::Builder::new().name("shutdown".to_owned()).spawn(move || {
+        std::thread::sleep(limit);
+        let (logged, wait) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            tracing::warn!(
+                ?limit,
+                "not everything has ended in time: ending without it; leases that are still held run out by themselves"
+            );
+            let _ = logged.send(());
+        });
+        let _ = wait.recv_timeout(LAST_LOG_LINE);
+        std::process::exit(0);
+    });
+    if let Err(error) = ends {
+        tracing::warn!(%error, "no thread for the end of the process: it ends when everything in it has");
+    }
 }
 
 /// Starts futures on the runtime.

@@ -70,7 +70,7 @@ pub fn main(registry: Registry, settings: &SettingsArgs, args: &ReconcilerArgs) 
     run(
         &settings,
         Box::pin(async {
-            let shutdown = shutdown_on_signals()?;
+            let shutdown = shutdown_on_signals(&settings)?;
             let engine = open(&settings, Arc::new(registry), "reconciler").await?;
             if args.dry_run {
                 let planned = plan(&engine, &reconciler).await.map_err(Exit::unavailable)?;

@@ -49,7 +49,7 @@ pub fn main(registry: Registry, settings: &SettingsArgs, args: &WorkerArgs) -> R
     run(
         &settings,
         Box::pin(async {
-            let shutdown = shutdown_on_signals()?;
+            let shutdown = shutdown_on_signals(&settings)?;
             let engine = open(&settings, Arc::new(registry), "worker").await?;
             serve(engine, worker, shutdown, spawner()).await;
             Ok(())

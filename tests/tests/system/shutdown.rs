@@ -2,18 +2,27 @@
 
 use counterstep_contracts::{Outcome, StepStatus, TaskStatus};
 use counterstep_tests::place::Place;
+use counterstep_tests::process::Signal;
 use counterstep_tests::rows::Rows;
 use counterstep_tests::sample::Sample;
 use counterstep_tests::services::{self, QUICK};
 use counterstep_tests::wait::{SOON, until};
+use diesel::connection::SimpleConnection;
+use diesel::{Connection, SqliteConnection};
+use std::time::{Duration, Instant};
+
+/// A lease that nobody could wait for.
+const PATIENT: &[&str] = &["--lease", "10m", "--cancel-grace", "500ms", "--drain", "500ms"];
+
+/// `drain` and `cancel_grace` above, five seconds, and as much again for a machine that has other things to do.
+const END: Duration = Duration::from_secs(12);
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_worker_that_is_told_to_stop_hands_its_task_over_and_no_recovery_is_counted() {
     let place = Place::new();
-    // A lease that nobody could wait for: the next worker gets the task because it was given back.
-    let patient = ["--lease", "10m", "--cancel-grace", "500ms", "--drain", "500ms"];
-    let served = services::api(&place, &patient);
-    let hangs = [&patient[..], &["--plant-fault", "create_zip_archive=hang@1"]].concat();
+    // The next worker gets the task because it was given back.
+    let served = services::api(&place, PATIENT);
+    let hangs = [PATIENT, &["--plant-fault", "create_zip_archive=hang@1"]].concat();
     let (worker, first) = services::worker(&place, &hangs);
     let samples = Sample::pair(5, 50_000);
     let task = served.api.submit(&samples).await;
@@ -51,6 +60,59 @@ async fn a_worker_that_is_told_to_stop_hands_its_task_over_and_no_recovery_is_co
     let claims: Vec<_> =
         known.history.audit.iter().filter(|row| row.entry.event == "claimed").map(|row| &row.entry.actor).collect();
     assert_eq!(claims, [&first, &second]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_whose_step_blocks_its_thread_is_named_hands_its_task_over_and_ends() {
+    let place = Place::new();
+    let served = services::api(&place, PATIENT);
+    let blocks = [PATIENT, &["--plant-fault", "create_zip_archive=block@1"]].concat();
+    let (mut worker, _) = services::worker(&place, &blocks);
+    let task = served.api.submit(&Sample::pair(6, 50_000)).await;
+    let named =
+        format!("a step blocks its thread: await what it waits for, and compute in `spawn_blocking` task={task}");
+    worker.says("which step blocks", |said| {
+        said.lines().any(|line| line.contains(&named) && line.contains("create_zip_archive")).then_some(())
+    });
+    let told = Instant::now();
+    let ended = worker.stop();
+    assert_eq!(ended.code(), Some(0), "{ended}");
+    assert!(told.elapsed() < END, "{:?}", told.elapsed());
+
+    let left = Rows::of(&place).await.task(task).await;
+    assert_eq!(left.record.task.status, TaskStatus::Dispatched, "{}", left.trail());
+    assert_eq!((left.record.steps[1].status, left.record.task.lease_owner.as_ref()), (StepStatus::InDoubt, None));
+    assert_eq!(left.record.task.recovery_attempts, 0);
+    left.assert_sound();
+    assert!(served.process.stop().success());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_whose_database_takes_no_writes_ends_all_the_same() {
+    let place = Place::new();
+    let served = services::api(&place, PATIENT);
+    let hangs = [PATIENT, &["--plant-fault", "create_zip_archive=hang@1"]].concat();
+    let (mut worker, _) = services::worker(&place, &hangs);
+    let task = served.api.submit(&Sample::pair(7, 50_000)).await;
+    until("the step that hangs", SOON, || async {
+        let view = served.api.task(task).await;
+        (view.steps[1].status == StepStatus::Running).then_some(())
+    })
+    .await;
+    // Whoever writes next waits for this, and in vain.
+    let mut writer = SqliteConnection::establish(&place.database().to_string_lossy()).expect("the database opens");
+    until("the lock on the database", SOON, || {
+        let locked = writer.batch_execute("BEGIN IMMEDIATE").ok();
+        async move { locked }
+    })
+    .await;
+    let told = Instant::now();
+    worker.signal(Signal::Terminate);
+    let ended = worker.ended();
+    assert_eq!(ended.code(), Some(0), "{ended}");
+    assert!(told.elapsed() < END, "{:?}", told.elapsed());
+    writer.batch_execute("ROLLBACK").expect("the lock is given back");
+    assert!(served.process.stop().success());
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -38,7 +38,7 @@ pub(super) fn main(registry: Registry, settings: &SettingsArgs, args: &DevArgs) 
     counterstep_node::run(
         &settings,
         Box::pin(async {
-            let shutdown = shutdown_on_signals()?;
+            let shutdown = shutdown_on_signals(&settings)?;
             let engine = open(&settings, Arc::new(registry), "dev").await?;
             println!("API, worker and reconciler are running; the data is at {data}");
             for route in routes {
