@@ -8,7 +8,7 @@ use crate::local::{LocalHints, LocalLocks};
 use crate::local_queue::{LocalQueue, QueueOptions};
 use crate::sqlite::{self, SqliteOptions, SqliteStore};
 use crate::system::{SystemClock, SystemRandom};
-use counterstep_kernel::ports::{NoServices, Ports};
+use counterstep_kernel::ports::{InTheTurn, NoServices, Ports};
 use futures::future::BoxFuture;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -71,6 +71,7 @@ pub fn open(paths: EmbeddedPaths, options: EmbeddedOptions) -> BoxFuture<'static
             hints: Arc::new(LocalHints::default()),
             signals: Arc::new(FileSignals::of(database.clone())),
             outside: Arc::new(NoServices),
+            steps: Arc::new(InTheTurn),
             clock: Arc::new(SystemClock::new()),
             random: Arc::new(SystemRandom),
         })

@@ -31,6 +31,8 @@ pub mod s3;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
 #[cfg(feature = "system")]
+pub mod step_threads;
+#[cfg(feature = "system")]
 pub mod system;
 #[cfg(any(feature = "tls", feature = "http"))]
 mod this_machine;

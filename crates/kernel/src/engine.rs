@@ -15,6 +15,7 @@ use crate::saga::Illegal;
 use crate::sql::SqlRefused;
 use crate::task::{Registry, TaskType};
 use crate::transition::Transition;
+use crate::turn::Abandoned;
 use counterstep_contracts::{ChangeId, TaskId};
 use futures::future::{Either, select};
 use std::future::Future;
@@ -102,6 +103,8 @@ pub struct Engine {
     pub(crate) presence: Arc<Presence>,
     /// Which turns may run beside each other.
     pub(crate) isolation: Arc<Isolation>,
+    /// Code of steps that it does not wait for any more.
+    pub(crate) abandoned: Arc<Abandoned>,
 }
 
 /// A change did not happen.
@@ -151,6 +154,7 @@ impl Engine {
             gate: Arc::default(),
             presence: Arc::default(),
             isolation: Arc::default(),
+            abandoned: Arc::default(),
         }
     }
 

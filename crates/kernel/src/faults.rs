@@ -25,6 +25,8 @@ pub enum FaultKind {
     Panic,
     /// The step never gets to its work, and never returns; it ignores its cancel token.
     HangBefore,
+    /// The step never gets to its work, and never lets go of its thread.
+    Block,
     /// The step does its work and then never returns; it ignores its cancel token.
     Hang,
 }

@@ -90,9 +90,11 @@ async fn take_deliveries(
         // Never more than there are free slots: what waits here could run elsewhere. The slot itself is not held while
         // waiting for messages, or a host of one slot could never look for due tasks.
         let Some(free) = slot(slots, shutdown).await else { return };
-        let max = (slots.available_permits() + 1).min(engine.isolation.room());
+        let unoccupied = (slots.available_permits() + 1).saturating_sub(engine.abandoned.count());
+        let max = unoccupied.min(engine.isolation.room());
         drop(free);
-        // A task that was lost with its hosts runs among few: what is fetched now would only be given back.
+        // A task that was lost with its hosts runs among few: what is fetched now would only be given back. Or all free
+        // slots stand for code that still blocks its threads.
         if max == 0 {
             select(engine.ports.clock.sleep(settings.poll), Box::pin(shutdown.cancelled())).await;
             continue;
@@ -197,7 +199,8 @@ async fn take_due(
             return;
         }
         pause = settings.poll;
-        let free = slots.available_permits().min(engine.isolation.room());
+        let unoccupied = slots.available_permits().saturating_sub(engine.abandoned.count());
+        let free = unoccupied.min(engine.isolation.room());
         if free == 0 {
             pause = settings.poll / 10;
             continue;

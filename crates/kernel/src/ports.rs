@@ -9,6 +9,7 @@ mod locks;
 mod outside;
 mod schedules;
 mod sealed;
+mod steps;
 mod store;
 mod types;
 mod upkeep;
@@ -21,6 +22,7 @@ pub use locks::{Acquired, LockError, LockTag, Locks};
 pub use outside::{Method, NoServices, Outside, OutsideAnswer, OutsideError, OutsideRequest};
 pub use schedules::{DueSchedule, ScheduleChange, ScheduleQuery, ScheduleRow, ScheduleWrite, Schedules};
 pub use sealed::{AuditHead, SealedEntry, SealedPage};
+pub use steps::{CodeLabel, InTheTurn, StepRunner};
 pub use store::{
     CommitError, Committed, Heartbeat, IdempotencyRow, Intent, IntentOp, OutboxOp, OutboxRow, Outgoing, Salvaged,
     Store, StoreError, Unread,
@@ -328,6 +330,8 @@ pub struct Ports {
     pub signals: std::sync::Arc<dyn Signals>,
     /// Services that steps call.
     pub outside: std::sync::Arc<dyn Outside>,
+    /// Where the code of steps runs.
+    pub steps: std::sync::Arc<dyn StepRunner>,
     /// Timer.
     pub clock: std::sync::Arc<dyn Clock>,
     /// Chance.

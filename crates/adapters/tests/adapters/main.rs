@@ -25,6 +25,7 @@ mod redis_tls;
 mod roles;
 mod s3;
 mod sqlite;
+mod step_threads;
 mod suite;
 mod system;
 

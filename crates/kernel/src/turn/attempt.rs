@@ -1,22 +1,22 @@
 //! One execution of a step's code, or of its undo's: with its time limit, its cancel token, and a net under panics.
 //! Decides nothing about what follows.
 
+use super::code::{self, NotDone};
 use crate::builtin::{FileSource, Upload, Work};
 use crate::call::ReadOnly;
 use crate::cancel::{CancelReason, CancelToken};
 use crate::context::{Execution, StepContext};
 use crate::engine::Engine;
-use crate::error::{ErrorClass, StepError, StepResult, panic_message};
+use crate::error::{ErrorClass, StepError, StepResult};
 use crate::faults::{BreakOff, FaultKind};
+use crate::ports::CodeLabel;
 use crate::progress::{self, Meter};
 use crate::scratch::scratch_files_in;
 use crate::sql::Sql;
 use crate::task::{Inputs, Run, StepCode, TaskType, output};
 use counterstep_contracts::{Direction, StoredFile, StoredFiles, UndoDecl};
-use futures::FutureExt;
 use futures::future::{Either, select};
 use serde_json::Value;
-use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -71,42 +71,47 @@ pub(crate) async fn execute(engine: &Engine, task_type: &TaskType, order: Order)
         UndoDecl::BuiltIn | UndoDecl::Function { .. } | UndoDecl::Waived { .. } => ports.outside.clone(),
     };
     let context = StepContext::new(execution, cancel.clone(), objects, ports.scratch.clone());
-    let context = context.with_services(outside, traceparent).measured_by(meter);
+    let context = Arc::new(context.with_services(outside, traceparent).measured_by(meter));
 
-    let body = async {
-        match fault {
-            Some(FaultKind::FailBefore) => return Err(StepError::permanent("planted: fails before its work")),
-            Some(FaultKind::Panic) => panic!("planted: panics"),
-            Some(FaultKind::HangBefore) => std::future::pending().await,
-            Some(FaultKind::FailHalfWay | FaultKind::FailAfter | FaultKind::FailTransiently | FaultKind::Hang)
-            | None => {}
-        }
-        let result = match direction {
-            Direction::Forward => forward(code, &context, &inputs).await,
-            Direction::Undo => undo(code, &context, own_output, &inputs).await,
-        };
-        let result = result.and_then(|output| {
-            if context.has_sql() {
-                may_write(task_type, at, direction, &output)?;
+    let label = CodeLabel { task, step: step.clone(), part: part(direction) };
+    let body = {
+        let (context, task_type) = (context.clone(), *task_type);
+        async move {
+            match fault {
+                Some(FaultKind::FailBefore) => return Err(StepError::permanent("planted: fails before its work")),
+                Some(FaultKind::Panic) => panic!("planted: panics"),
+                Some(FaultKind::HangBefore) => std::future::pending().await,
+                Some(FaultKind::Block) => block(),
+                Some(FaultKind::FailHalfWay | FaultKind::FailAfter | FaultKind::FailTransiently | FaultKind::Hang)
+                | None => {}
             }
-            Ok(output)
-        });
-        match fault {
-            Some(FaultKind::FailHalfWay) => Err(StepError::permanent("planted: breaks off half-way")),
-            Some(FaultKind::FailAfter) => Err(StepError::permanent("planted: fails after its work")),
-            Some(FaultKind::FailTransiently) => Err(StepError::transient("planted: fails for now")),
-            Some(FaultKind::Hang) => std::future::pending().await,
-            Some(FaultKind::FailBefore | FaultKind::Panic | FaultKind::HangBefore) | None => result,
+            let result = match direction {
+                Direction::Forward => forward(code, &context, &inputs).await,
+                Direction::Undo => undo(code, &context, own_output, &inputs).await,
+            };
+            let result = result.and_then(|output| {
+                if context.has_sql() {
+                    may_write(&task_type, at, direction, &output)?;
+                }
+                Ok(output)
+            });
+            match fault {
+                Some(FaultKind::FailHalfWay) => Err(StepError::permanent("planted: breaks off half-way")),
+                Some(FaultKind::FailAfter) => Err(StepError::permanent("planted: fails after its work")),
+                Some(FaultKind::FailTransiently) => Err(StepError::transient("planted: fails for now")),
+                Some(FaultKind::Hang) => std::future::pending().await,
+                Some(FaultKind::FailBefore | FaultKind::Panic | FaultKind::HangBefore | FaultKind::Block) | None => {
+                    result
+                }
+            }
         }
     };
-    let guarded = AssertUnwindSafe(body).catch_unwind();
-    let result = match select(Box::pin(guarded), Box::pin(watch(engine, limit, &cancel))).await {
-        Either::Left((Ok(result), _)) => result,
-        Either::Left((Err(panic), _)) => Err(StepError::new(
-            ErrorClass::Panicked,
-            format_args!("the code panicked: {}", panic_message(panic.as_ref())),
-        )),
-        Either::Right((late, _)) => Err(late),
+    let result = match code::run(engine, label, body, watch(engine, limit, &cancel)).await {
+        Ok(result) => result,
+        Err(NotDone::Panicked(panic)) => {
+            Err(StepError::new(ErrorClass::Panicked, format_args!("the code panicked: {panic}")))
+        }
+        Err(NotDone::Late(late)) => Err(late),
     };
     context.meter().end();
     if let Err(error) = &result {
@@ -120,6 +125,21 @@ pub(crate) async fn execute(engine: &Engine, task_type: &TaskType, order: Order)
         (result, _) => result,
     };
     Ended { at, result, in_doubt, stored: context.objects().written(), sql: context.take_sql() }
+}
+
+/// What a run of code is called in the log.
+const fn part(direction: Direction) -> &'static str {
+    match direction {
+        Direction::Forward => "run",
+        Direction::Undo => "undo",
+    }
+}
+
+/// Never lets go of its thread.
+fn block() -> ! {
+    loop {
+        std::thread::park();
+    }
 }
 
 /// What cannot be written exactly once is not written at all.

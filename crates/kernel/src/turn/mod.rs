@@ -6,6 +6,7 @@
 mod attempt;
 mod breakers;
 mod claim;
+mod code;
 mod forward;
 mod heartbeat;
 mod lock;
@@ -29,6 +30,7 @@ use crate::saga::Illegal;
 use crate::task::{Inputs, Probe, TaskType};
 use attempt::Ended;
 pub(crate) use attempt::{Order, execute};
+pub(crate) use code::Abandoned;
 use counterstep_contracts::{Direction, Host, TaskStatus};
 use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;

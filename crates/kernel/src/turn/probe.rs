@@ -1,21 +1,21 @@
 //! Asking a step's probe how far an attempt in doubt came, before the step runs again or is undone. A probe only looks:
 //! it has no attempt of its own, and a turn asks it once.
 
+use super::code::{self, NotDone};
 use super::{Happened, Next, Turn, inputs_of, limits};
 use crate::call::ReadOnly;
 use crate::cancel::CancelToken;
 use crate::context::{Execution, StepContext};
 use crate::draft::Draft;
 use crate::engine::Engine;
-use crate::error::{StepError, StepResult, panic_message};
+use crate::error::{StepError, StepResult};
+use crate::ports::CodeLabel;
 use crate::saga::Illegal;
 use crate::task::{Inputs, Probe, ProbeFn, TaskType};
 use counterstep_contracts::{Direction, StepStatus};
-use futures::FutureExt;
 use futures::future::{Either, select};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
-use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -137,21 +137,21 @@ async fn ask(engine: &Engine, question: Question, cancel: CancelToken) -> Option
     let Question { probe, execution, inputs, limit, traceparent } = question;
     let (task, step) = (execution.task, execution.step.clone());
     let ports = &engine.ports;
-    let context = StepContext::new(execution, cancel.clone(), ports.objects.clone(), ports.scratch.clone())
-        .with_services(Arc::new(ReadOnly(ports.outside.clone())), traceparent);
-    let guarded = AssertUnwindSafe(async { probe(&context, &inputs).await }).catch_unwind();
+    let context = StepContext::new(execution, cancel.clone(), ports.objects.clone(), ports.scratch.clone());
+    let context = Arc::new(context.with_services(Arc::new(ReadOnly(ports.outside.clone())), traceparent));
+    let asked = context.clone();
+    let code = async move { probe(&asked, &inputs).await };
     let over = async {
         match select(ports.clock.sleep(limit), Box::pin(cancel.cancelled())).await {
             Either::Left(_) => StepError::transient("the probe ran longer than an attempt of its step may"),
             Either::Right(_) => StepError::cancelled(),
         }
     };
-    let found: StepResult<Probe<Value>> = match select(Box::pin(guarded), Box::pin(over)).await {
-        Either::Left((Ok(found), _)) => found,
-        Either::Left((Err(panic), _)) => {
-            Err(StepError::permanent(format_args!("the probe panicked: {}", panic_message(panic.as_ref()))))
-        }
-        Either::Right((error, _)) => Err(error),
+    let label = CodeLabel { task, step: step.clone(), part: "probe" };
+    let found: StepResult<Probe<Value>> = match code::run(engine, label, code, over).await {
+        Ok(found) => found,
+        Err(NotDone::Panicked(panic)) => Err(StepError::permanent(format_args!("the probe panicked: {panic}"))),
+        Err(NotDone::Late(error)) => Err(error),
     };
     if cancel.is_cancelled() {
         return None;

@@ -13,6 +13,7 @@ use counterstep_adapters::folder::{FolderObjects, FolderScratch};
 use counterstep_adapters::local::{LocalHints, LocalLocks};
 use counterstep_adapters::local_queue::{LocalQueue, QueueOptions};
 use counterstep_adapters::sqlite::{SqliteOptions, SqliteStore};
+use counterstep_adapters::step_threads::StepThreads;
 use counterstep_adapters::system::{SystemClock, SystemRandom};
 use counterstep_kernel::error::chain;
 use counterstep_kernel::ports::{Hints, Locks, NoServices, Objects, Outside, Ports, Queue, Signals, Store};
@@ -51,11 +52,20 @@ pub fn open<'a>(settings: &'a Settings, registry: Arc<Registry>, role: &'a str) 
             scratch: Arc::new(FolderScratch::open(&made(&settings.scratch)?).map_err(|error| {
                 Exit::config(format_args!("the folder `{}` cannot be used: {error}", settings.scratch.display()))
             })?),
+            steps: Arc::new(
+                StepThreads::start(cores())
+                    .map_err(|error| Exit::failed(format_args!("the threads for steps cannot be started: {error}")))?,
+            ),
             clock: Arc::new(SystemClock::new()),
             random: Arc::new(SystemRandom),
         };
         Ok(Engine::new(ports, registry, engine, role))
     })
+}
+
+/// Steps that compute do so side by side, up to the cores of the machine.
+fn cores() -> usize {
+    std::thread::available_parallelism().map_or(2, std::num::NonZero::get)
 }
 
 /// Brings the schema of the database up to date.

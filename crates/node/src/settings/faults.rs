@@ -17,8 +17,9 @@ pub(super) fn parse_fault(text: &str) -> Result<Fault, String> {
         "panic" => FaultKind::Panic,
         "hang" => FaultKind::Hang,
         "hang-before" => FaultKind::HangBefore,
+        "block" => FaultKind::Block,
         _ => {
-            let kinds = "fail-before, fail-half-way, fail, fail-for-now, panic, hang-before, hang";
+            let kinds = "fail-before, fail-half-way, fail, fail-for-now, panic, hang-before, block, hang";
             return Err(format!("expected one of {kinds}"));
         }
     };

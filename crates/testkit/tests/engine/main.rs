@@ -2,6 +2,7 @@
 //! adapters and reads the outcome back from the audit.
 
 mod ahead;
+mod blocking;
 mod breaker;
 mod cancel;
 mod elsewhere;

@@ -1,0 +1,229 @@
+//! Threads on which the code of steps runs and which it may block. The engine's own threads are others.
+//!
+//! A runtime of Tokio cannot be that: a task that was woken on a worker thread stays with it, and so may the driver of
+//! its timers and sockets, while the code before it blocks. Here every woken step stands in one line, a thread takes one
+//! at a time, and where threads are blocked and others wait, there are more threads. Timers and sockets are driven by a
+//! Tokio runtime that runs nothing else, unless a step spawns onto it.
+//!
+//! Must not know what the code does, nor how long it may.
+
+use async_task::Runnable;
+use counterstep_kernel::ports::{CodeLabel, StepRunner};
+use futures::future::BoxFuture;
+use std::collections::{HashMap, VecDeque};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use tokio::runtime::{Builder, Handle, Runtime};
+
+/// A thread that has been at the same piece of code for so long does not serve the line any more.
+const BLOCKED_AFTER: Duration = Duration::from_millis(20);
+
+/// One that has been at it for so long is named in the log.
+const NAMED_AFTER: Duration = Duration::from_secs(1);
+
+/// A thread that is not needed stays for so long.
+const IDLE_FOR: Duration = Duration::from_secs(10);
+
+/// Threads for the code of steps. Dropped, it takes no more code, and leaves blocked threads to the end of the process.
+#[derive(Debug)]
+pub struct StepThreads {
+    pool: Arc<Pool>,
+    /// `Some` until it is dropped.
+    runtime: Option<Runtime>,
+}
+
+#[derive(Debug)]
+struct Pool {
+    /// So many threads that are not blocked.
+    free_threads: usize,
+    handle: Handle,
+    state: Mutex<State>,
+    /// Code stands in the line, or it is closed.
+    ready: Condvar,
+    /// A thread has taken code, or the line is closed.
+    busy: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    line: VecDeque<Runnable<CodeLabel>>,
+    threads: usize,
+    idle: usize,
+    /// What each busy thread is at, by its number.
+    at: HashMap<u64, At>,
+    next_number: u64,
+    closed: bool,
+}
+
+#[derive(Debug)]
+struct At {
+    label: CodeLabel,
+    since: Instant,
+    named: bool,
+}
+
+impl StepThreads {
+    /// With at least `free_threads` that are not blocked.
+    ///
+    /// # Errors
+    /// When the machine gives no threads.
+    pub fn start(free_threads: usize) -> std::io::Result<Self> {
+        let runtime = Builder::new_multi_thread().thread_name("step-io").enable_all().build()?;
+        let pool = Arc::new(Pool {
+            free_threads: free_threads.max(1),
+            handle: runtime.handle().clone(),
+            state: Mutex::default(),
+            ready: Condvar::new(),
+            busy: Condvar::new(),
+        });
+        let watched = pool.clone();
+        std::thread::Builder::new().name("step-watch".to_owned()).spawn(move || watched.watch())?;
+        let mut state = pool.lock();
+        for _ in 0..pool.free_threads {
+            pool.add_thread(&mut state)?;
+        }
+        drop(state);
+        Ok(Self { pool, runtime: Some(runtime) })
+    }
+}
+
+impl Drop for StepThreads {
+    fn drop(&mut self) {
+        let mut state = self.pool.lock();
+        state.closed = true;
+        // Dropped without the lock: with each goes code of an author.
+        let line = std::mem::take(&mut state.line);
+        drop(state);
+        drop(line);
+        self.pool.ready.notify_all();
+        self.pool.busy.notify_all();
+        // Waiting for it is not possible inside another runtime.
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+impl StepRunner for StepThreads {
+    fn start(&self, label: CodeLabel, code: BoxFuture<'static, ()>) -> BoxFuture<'static, ()> {
+        let pool = self.pool.clone();
+        let schedule = move |runnable| pool.push(runnable);
+        let (runnable, task) = async_task::Builder::new().metadata(label).spawn(move |_| code, schedule);
+        runnable.schedule();
+        // Also where the code was dropped before its end: the threads are going away.
+        let ended = task.fallible();
+        Box::pin(async move {
+            let _ = ended.await;
+        })
+    }
+}
+
+impl Pool {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn push(&self, runnable: Runnable<CodeLabel>) {
+        let mut state = self.lock();
+        if state.closed {
+            drop(state);
+            return drop(runnable);
+        }
+        state.line.push_back(runnable);
+        let wake = state.idle > 0;
+        drop(state);
+        if wake {
+            self.ready.notify_one();
+        }
+    }
+
+    fn add_thread(self: &Arc<Self>, state: &mut State) -> std::io::Result<()> {
+        let (pool, number) = (self.clone(), state.next_number);
+        std::thread::Builder::new().name("step".to_owned()).spawn(move || pool.work(number))?;
+        state.next_number += 1;
+        state.threads += 1;
+        Ok(())
+    }
+
+    /// A thread's life.
+    fn work(&self, number: u64) {
+        let _entered = self.handle.enter();
+        while let Some(runnable) = self.take(number) {
+            // The kernel catches what the code panics with; this is for what panics while it is dropped.
+            if catch_unwind(AssertUnwindSafe(|| runnable.run())).is_err() {
+                tracing::error!("the code of a step panicked while it was dropped");
+            }
+            let mut state = self.lock();
+            let was = state.at.remove(&number);
+            drop(state);
+            if let Some(At { label: CodeLabel { task, step, part }, since, .. }) = was.filter(|was| was.named) {
+                let blocked_ms = u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX);
+                tracing::warn!(%task, step, part, blocked_ms, "a step that blocked its thread has let go of it");
+            }
+        }
+    }
+
+    /// The next piece of code. `None`: the thread is not needed any more.
+    fn take(&self, number: u64) -> Option<Runnable<CodeLabel>> {
+        let mut state = self.lock();
+        loop {
+            if let Some(runnable) = state.line.pop_front() {
+                let at = At { label: runnable.metadata().clone(), since: Instant::now(), named: false };
+                if state.at.is_empty() {
+                    self.busy.notify_one();
+                }
+                state.at.insert(number, at);
+                return Some(runnable);
+            }
+            let surplus = state.threads > self.free_threads;
+            if state.closed {
+                state.threads -= 1;
+                return None;
+            }
+            state.idle += 1;
+            let waited = self.ready.wait_timeout(state, IDLE_FOR).unwrap_or_else(PoisonError::into_inner);
+            state = waited.0;
+            state.idle -= 1;
+            if waited.1.timed_out() && surplus && state.line.is_empty() && state.idle >= self.free_threads {
+                state.threads -= 1;
+                return None;
+            }
+        }
+    }
+
+    /// Looks after the threads: gives the line others where they are blocked, and names who blocks them.
+    fn watch(self: Arc<Self>) {
+        let mut state = self.lock();
+        while !state.closed {
+            if state.at.is_empty() {
+                state = self.busy.wait(state).unwrap_or_else(PoisonError::into_inner);
+                continue;
+            }
+            let waited = self.busy.wait_timeout_while(state, BLOCKED_AFTER, |state| !state.closed);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+            let blocked = state.at.values().filter(|at| at.since.elapsed() >= BLOCKED_AFTER).count();
+            if !state.line.is_empty() && state.idle == 0 {
+                // Twice as many while they run out: a line of steps that block must not grow by a few threads a look.
+                let wanted = (blocked + self.free_threads).max(blocked * 2).min(blocked + state.line.len());
+                for _ in state.threads..wanted {
+                    if let Err(error) = self.add_thread(&mut state) {
+                        tracing::error!(%error, threads = state.threads, "no more threads for steps: others have to wait");
+                        break;
+                    }
+                }
+            }
+            for At { label: CodeLabel { task, step, part }, named, .. } in
+                state.at.values_mut().filter(|at| !at.named && at.since.elapsed() >= NAMED_AFTER)
+            {
+                *named = true;
+                tracing::warn!(
+                    %task,
+                    step,
+                    part,
+                    "a step blocks its thread: await what it waits for, and compute in `spawn_blocking`"
+                );
+            }
+        }
+    }
+}

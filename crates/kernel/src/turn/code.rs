@@ -1,0 +1,140 @@
+//! One run of an author's code on the runner of steps: its panic caught, its end bounded, and, where it does not let
+//! go of its thread, abandoned. Must not know what the code is for.
+
+use crate::engine::Engine;
+use crate::error::panic_message;
+use crate::ports::CodeLabel;
+use futures::FutureExt;
+use futures::future::{Either, select};
+use std::future::Future;
+use std::panic::AssertUnwindSafe;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tokio::sync::{Notify, oneshot};
+
+/// Code that waits is dropped at once when its time is up; code that computes or blocks may take so long to get to a
+/// point where it can be.
+const LETS_GO_WITHIN: Duration = Duration::from_millis(250);
+
+/// Runs of code that were given up and still occupy their threads.
+#[derive(Debug, Default)]
+pub(crate) struct Abandoned(AtomicUsize);
+
+impl Abandoned {
+    /// How many.
+    pub(crate) fn count(&self) -> usize {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Code that did not come to its end.
+#[derive(Debug)]
+pub(super) enum NotDone<L> {
+    /// It panicked.
+    Panicked(String),
+    /// Its time was up.
+    Late(L),
+}
+
+/// What the two sides of a run know of each other.
+#[derive(Debug, Default)]
+struct Run {
+    over: Notify,
+    state: Mutex<RunState>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum RunState {
+    #[default]
+    Running,
+    Abandoned,
+    Gone,
+}
+
+impl Run {
+    /// Takes the new state, and gives the old one.
+    fn become_(&self, state: RunState) -> RunState {
+        std::mem::replace(&mut *self.state.lock().unwrap_or_else(PoisonError::into_inner), state)
+    }
+}
+
+/// Goes away together with the code.
+struct Occupied {
+    run: Arc<Run>,
+    abandoned: Arc<Abandoned>,
+    label: CodeLabel,
+}
+
+impl Drop for Occupied {
+    fn drop(&mut self) {
+        if self.run.become_(RunState::Gone) == RunState::Abandoned {
+            self.abandoned.0.fetch_sub(1, Ordering::Relaxed);
+            let CodeLabel { task, step, part } = &self.label;
+            tracing::warn!(%task, step, part, "abandoned code has let go of its thread; its slot is free again");
+        }
+    }
+}
+
+/// Ends the code when the turn that waits for it is dropped.
+struct EndsWith(Arc<Run>);
+
+impl Drop for EndsWith {
+    fn drop(&mut self) {
+        self.0.over.notify_one();
+    }
+}
+
+/// Runs `code` until it ends, or `late` does. Late code is dropped where it waits; where it blocks its thread, it is
+/// abandoned: nothing waits for it any more, and it counts as one task of this host until it returns.
+pub(super) async fn run<T, L>(
+    engine: &Engine,
+    label: CodeLabel,
+    code: impl Future<Output = T> + Send + 'static,
+    late: impl Future<Output = L> + Send,
+) -> Result<T, NotDone<L>>
+where
+    T: Send + 'static,
+{
+    let run = Arc::new(Run::default());
+    let _ends = EndsWith(run.clone());
+    let (to, from) = oneshot::channel();
+    let occupied = Occupied { run: run.clone(), abandoned: engine.abandoned.clone(), label: label.clone() };
+    let stopped = run.clone();
+    let guarded = async move {
+        // Declared first, so dropped last: after the code.
+        let _occupied = occupied;
+        let code = Box::pin(AssertUnwindSafe(code).catch_unwind());
+        let over = Box::pin(stopped.over.notified());
+        if let Either::Left((ended, _)) = select(code, over).await {
+            // The turn may have given up on it in this moment.
+            let _ = to.send(ended.map_err(|panic| panic_message(panic.as_ref()).to_owned()));
+        }
+    };
+    let running = engine.ports.steps.start(label.clone(), Box::pin(guarded));
+    let (late, running) = match select(running, Box::pin(late)).await {
+        Either::Left(((), _)) => {
+            let ended = from.await.unwrap_or_else(|_| Err("it was dropped before its end".to_owned()));
+            return ended.map_err(NotDone::Panicked);
+        }
+        Either::Right(late) => late,
+    };
+    run.over.notify_one();
+    if let Either::Left(_) = select(running, engine.ports.clock.sleep(LETS_GO_WITHIN)).await {
+        return Err(NotDone::Late(late));
+    }
+    let mut state = run.state.lock().unwrap_or_else(PoisonError::into_inner);
+    if *state == RunState::Running {
+        *state = RunState::Abandoned;
+        engine.abandoned.0.fetch_add(1, Ordering::Relaxed);
+        let CodeLabel { task, step, part } = &label;
+        tracing::error!(
+            %task,
+            step,
+            part,
+            "code that blocks its thread was abandoned; it takes up a slot of this process until it returns"
+        );
+    }
+    drop(state);
+    Err(NotDone::Late(late))
+}

@@ -1,0 +1,121 @@
+//! Steps that block their threads: the engine goes on beside them, their leases hold, and past their limit they are
+//! abandoned.
+
+use crate::errand::only;
+use counterstep_adapters::step_threads::StepThreads;
+use counterstep_contracts::{StepStatus, TaskStatus};
+use counterstep_kernel::{StepContext, StepResult};
+use counterstep_macros::distributed_task;
+use counterstep_testkit::site::{Site, eventually};
+use counterstep_testkit::{Form, Harness};
+use serde::{Deserialize, Serialize};
+use std::collections::HashSet;
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
+
+/// Free threads of steps in these tests.
+const THREADS: usize = 2;
+
+/// Tests that have let their steps go on.
+static OPEN: (Mutex<Option<HashSet<u64>>>, Condvar) = (Mutex::new(None), Condvar::new());
+
+fn open(gate: u64) {
+    OPEN.0.lock().expect("the gates").get_or_insert_default().insert(gate);
+    OPEN.1.notify_all();
+}
+
+fn block_until_open(gate: u64) {
+    let gates = OPEN.0.lock().expect("the gates");
+    drop(OPEN.1.wait_while(gates, |gates| !gates.get_or_insert_default().contains(&gate)).expect("the gates"));
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Wanted {
+    /// 0: it does not block.
+    gate: u64,
+}
+
+struct Blocks;
+
+#[distributed_task(name = "Blocks", queue = "blocks")]
+impl Blocks {
+    type Request = Wanted;
+    type Response = ();
+
+    #[step(1, host = "worker", no_undo = "does nothing")]
+    async fn block(_ctx: &StepContext, wanted: &Wanted) -> StepResult<()> {
+        if wanted.gate > 0 {
+            block_until_open(wanted.gate);
+        }
+        Ok(())
+    }
+
+    fn respond() {}
+}
+
+/// A lease of a second, and steps on threads of their own.
+async fn site(step_timeout: Duration) -> Site {
+    let harness = Harness::embedded(only::<Blocks>()).settings(|settings| settings.step_timeout = step_timeout);
+    let mut site = harness.start().await;
+    site.engine.ports.steps = Arc::new(StepThreads::start(THREADS).expect("threads"));
+    site
+}
+
+fn form(gate: u64) -> Form {
+    Form::new().field("gate", gate)
+}
+
+// One thread for the whole engine: a step that ran on it would stop everything.
+#[tokio::test]
+async fn steps_that_block_their_threads_for_longer_than_the_lease_keep_it_and_hold_nobody_up() {
+    const GATE: u64 = 1;
+    let mut site = site(Duration::from_secs(120)).await;
+    site.serve(16);
+    let mut blocked = Vec::new();
+    for _ in 0..2 * THREADS {
+        blocked.push(site.submit(form(GATE)).await);
+    }
+    let running = site
+        .all("running", &blocked, |record| record.steps[0].status == StepStatus::Running)
+        .await
+        .into_iter()
+        .map(|record| record.task.lease_expires_at.expect("a lease"))
+        .collect::<Vec<_>>();
+    let neighbours = [site.submit(form(0)).await, site.submit(form(0)).await];
+    site.all_are(TaskStatus::Completed, &neighbours).await;
+    // Each lease lives on past its first end, and a reconciler finds nobody lost.
+    for (task, first) in blocked.iter().zip(running) {
+        eventually("a lease past its first end", || async {
+            let plan = site.engine.plan_recovery(100).await.expect("a plan");
+            site.engine.recover(plan).await;
+            let row = site.record(*task).await.task;
+            (row.lease_expires_at.is_some_and(|until| until.after(first) > Duration::from_secs(1))).then_some(())
+        })
+        .await;
+    }
+    open(GATE);
+    for record in site.all_are(TaskStatus::Completed, &blocked).await {
+        assert_eq!((record.task.recovery_attempts, record.steps[0].attempts.0), (0, 1), "{record:?}");
+    }
+    site.assert_invariants(&blocked).await;
+    site.stop().await;
+}
+
+#[tokio::test]
+async fn a_blocked_step_fails_at_its_time_limit_and_takes_up_its_slot_until_it_returns() {
+    const GATE: u64 = 2;
+    let mut site = site(Duration::from_millis(300)).await;
+    site.serve(1);
+    let late = [site.submit(form(GATE)).await];
+    let failed = site.all_are(TaskStatus::Failed, &late).await;
+    let error = failed[0].steps[0].error.clone().unwrap_or_default();
+    assert!(error.ends_with("(timed_out)"), "{error}");
+
+    let next = [site.submit(form(0)).await];
+    let taken = tokio::time::timeout(Duration::from_millis(500), site.all_are(TaskStatus::Completed, &next)).await;
+    assert!(taken.is_err(), "the only slot was given away while its step still ran: {taken:?}");
+    open(GATE);
+    site.all_are(TaskStatus::Completed, &next).await;
+    site.assert_invariants(&[late[0], next[0]]).await;
+    site.stop().await;
+}
