@@ -17,6 +17,10 @@ const NAMED: usize = 100;
 /// So long after it was seen last a process is still listed.
 const REMEMBERED: Duration = Duration::from_secs(24 * 3600);
 
+/// The row of all processes that make one pass and end, whichever machine they run on: a row each would list every run of
+/// a day.
+const ONE_PASS: &str = "reconciler:once";
+
 /// What a part of a process does: one process may have several.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Part {
@@ -125,6 +129,16 @@ impl Engine {
     /// this process has it.
     pub fn passed(&self, at: Duration, counts: BTreeMap<String, u64>) {
         self.presence.known().passed = Some((at, counts));
+    }
+
+    /// Writes what the only pass of this process did, for those who watch that there are passes.
+    pub fn passed_once(&self, counts: BTreeMap<String, u64>) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            self.passed(counts);
+            let row = WorkerRow { id: ONE_PASS.to_owned(), ..self.as_it_is() };
+            self.say(WorkerChange::Seen(Box::new(row))).await;
+            self.say(WorkerChange::Stopped { id: ONE_PASS.to_owned() }).await;
+        })
     }
 
     /// Plans to forget the processes that were not seen for a day, whether or not they said that they stop.

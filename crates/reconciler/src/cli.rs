@@ -87,6 +87,7 @@ pub fn main(registry: Registry, settings: &SettingsArgs, args: &ReconcilerArgs) 
                 return Ok(());
             }
             let report = pass(&engine, &reconciler).await.map_err(Exit::unavailable)?;
+            engine.passed_once(report.counts()).await;
             println!("{report}");
             if report.failed.is_empty() { Ok(()) } else { Err(Exit::failed(report.failed.join("\n"))) }
         }),

@@ -42,7 +42,7 @@ fn registry(found: Option<&WorkersView>) -> Registry {
     add_status(&mut registry, &found.status);
     let passes = found.workers.iter().filter_map(|worker| worker.last_pass.as_ref());
     if let Some(last) = passes.min_by_key(|pass| pass.seconds_ago) {
-        let help = "Seconds since the end of the last pass of any reconciler that runs as a service";
+        let help = "Seconds since the end of the last pass of any reconciler";
         one(&mut registry, "last_pass_age_seconds", help, last.seconds_ago);
         let counts = last.counts.iter().map(|(what, count)| (vec![("what", what.clone())], *count));
         add(&mut registry, "last_pass", "What that pass did, by kind", counts);
