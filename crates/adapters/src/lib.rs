@@ -3,6 +3,7 @@
 //! An adapter writes, reads and waits; it decides nothing. Which state follows which, who may retry, what is undone:
 //! all of that has been decided before it gets here. [`embedded`] puts the set together that needs no server.
 
+pub mod client_certificate;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 mod columns;
 #[cfg(feature = "embedded")]

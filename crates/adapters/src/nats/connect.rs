@@ -51,6 +51,14 @@ impl Link {
             }
             None => connect,
         };
+        let connect = match &options.certificate {
+            Some(ours) => {
+                readable(&ours.cert_file)?;
+                readable(&ours.key_file)?;
+                connect.add_client_certificate(ours.cert_file.clone(), ours.key_file.clone()).require_tls(true)
+            }
+            None => connect,
+        };
         let client = connect.connect(addresses).await.map_err(|error| NatsOpenError::Client(error.to_string()))?;
         Ok(Self { client, problem, connects })
     }

@@ -60,6 +60,33 @@ impl Nats {
     /// [`NatsOpenError`], when the settings cannot be used whatever the server does.
     pub fn open(options: NatsOptions) -> BoxFuture<'static, Result<Self, NatsOpenError>> {
         Box::pin(async move {
+            let nats = Self::connect(options).await?;
+            let ready = match nats.connected().await {
+                Ok(()) => nats.healthy().await,
+                Err(why) => Err(why),
+            };
+            if let Err(why) = ready {
+                tracing::warn!(error = %why, "NATS is not ready; going on without it until it is");
+            }
+            Ok(nats)
+        })
+    }
+
+    /// Connects as [`Nats::open`] does and makes nothing: for [`Nats::examine`].
+    ///
+    /// # Errors
+    /// [`NatsOpenError`], when the settings cannot be used whatever the server does.
+    pub fn look(options: NatsOptions) -> BoxFuture<'static, Result<Self, NatsOpenError>> {
+        Box::pin(async move {
+            let nats = Self::connect(options).await?;
+            // Why it is not connected is what an examination finds.
+            let _ = nats.connected().await;
+            Ok(nats)
+        })
+    }
+
+    fn connect(options: NatsOptions) -> BoxFuture<'static, Result<Self, NatsOpenError>> {
+        Box::pin(async move {
             let names = Names::new(options.prefix.as_deref())?;
             let link = Link::open(&options).await?;
             let signals = NatsSignals::start(&link, &names, options.hears);
@@ -68,15 +95,12 @@ impl Nats {
             let watch = watchdog::watch(Arc::downgrade(&streams), Arc::downgrade(&pool));
             let watch = Arc::new(Task(tokio::spawn(watch)));
             let queue = NatsQueue { streams: streams.clone(), pool, _watch: watch };
-            let nats = Self { streams, queue, signals };
-            if let Err(why) = nats.begin().await {
-                tracing::warn!(error = %why, "NATS is not ready; going on without it until it is");
-            }
-            Ok(nats)
+            Ok(Self { streams, queue, signals })
         })
     }
 
-    async fn begin(&self) -> Result<(), String> {
+    /// Waits for the connection, up to the time limit of a request.
+    async fn connected(&self) -> Result<(), String> {
         let limit = self.streams.options.timeout;
         let started = Instant::now();
         while let Err(error) = self.streams.link.check() {
@@ -85,7 +109,7 @@ impl Nats {
             }
             sleep(Duration::from_millis(10)).await;
         }
-        self.healthy().await
+        Ok(())
     }
 
     /// The queue.

@@ -1,5 +1,6 @@
 //! How to reach NATS, and what to keep there. Owns the checks of settings that would be unsafe; must not connect.
 
+use crate::client_certificate::ClientCertificate;
 use crate::tls::is_this_machine;
 use async_nats::ServerAddr;
 use std::path::PathBuf;
@@ -15,6 +16,8 @@ pub struct NatsOptions {
     pub auth: NatsAuth,
     /// PEM file of the certificates to trust beside the system's. Asks for TLS whatever the URLs say.
     pub ca_file: Option<PathBuf>,
+    /// What proves us to the server, where it asks. Asks for TLS whatever the URLs say.
+    pub certificate: Option<ClientCertificate>,
     /// Speaks without TLS to a host that is not this machine.
     pub allow_plaintext: bool,
     /// Put before every stream, consumer and subject, so that several installations can share one account. Letters,
@@ -44,6 +47,7 @@ impl NatsOptions {
             urls: vec![url.into()],
             auth: NatsAuth::None,
             ca_file: None,
+            certificate: None,
             allow_plaintext: false,
             prefix: None,
             ack_wait: Duration::from_secs(30),
@@ -128,7 +132,7 @@ pub(super) fn addresses(options: &NatsOptions) -> Result<Vec<ServerAddr>, NatsOp
         if address.username().is_some() || address.password().is_some() {
             return refuse(format!("URL {} holds a user or a password; give a file instead", at + 1));
         }
-        let encrypted = address.tls_required() || options.ca_file.is_some();
+        let encrypted = address.tls_required() || options.ca_file.is_some() || options.certificate.is_some();
         if !encrypted && !is_this_machine(address.host()) && !options.allow_plaintext {
             return refuse(format!(
                 "`{}` is another machine and would be spoken to without encryption; use tls://, give a CA file, or \

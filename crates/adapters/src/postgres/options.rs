@@ -1,8 +1,9 @@
 //! Where the server is, how it is spoken to, and within which limits. Must not open a connection.
 
+use crate::client_certificate::ClientCertificate;
 use counterstep_kernel::error::chain;
-use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ClientConfig, RootCertStore};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -30,6 +31,8 @@ pub struct PostgresOptions {
     pub password_file: Option<PathBuf>,
     /// A PEM file with the certificates to trust. Without it, those that the operating system trusts.
     pub ca_file: Option<PathBuf>,
+    /// What proves us to the server, where it asks. Needs TLS.
+    pub certificate: Option<ClientCertificate>,
     /// Speak in the clear to a server on another machine.
     pub allow_plaintext: bool,
 }
@@ -46,6 +49,7 @@ impl Default for PostgresOptions {
             application_name: "counterstep".to_owned(),
             password_file: None,
             ca_file: None,
+            certificate: None,
             allow_plaintext: false,
         }
     }
@@ -130,6 +134,9 @@ impl Target {
             // Sent and not acknowledged: the other machine is gone.
             .tcp_user_timeout(options.statement_timeout + options.connect_timeout);
         let encrypted = config.get_ssl_mode() == SslMode::Require;
+        if let Some(certificate) = options.certificate.as_ref().filter(|_| !encrypted) {
+            return Err(file(&certificate.cert_file, &"the URL does not ask for encryption: add `sslmode=require`"));
+        }
         if !encrypted {
             if let Some(host) = remote(&config).filter(|_| !options.allow_plaintext) {
                 return Err(OpenError::Plaintext { host });
@@ -166,13 +173,8 @@ fn tls(options: &PostgresOptions) -> Result<MakeRustlsConnect, OpenError> {
     crate::tls::install_provider();
     let mut roots = RootCertStore::empty();
     if let Some(path) = &options.ca_file {
-        let certificates = CertificateDer::pem_file_iter(path).map_err(|error| file(path, &error))?;
-        for certificate in certificates {
-            let certificate = certificate.map_err(|error| file(path, &error))?;
+        for certificate in certificates(path)? {
             roots.add(certificate).map_err(|error| file(path, &error))?;
-        }
-        if roots.is_empty() {
-            return Err(file(path, &"there is no certificate in it"));
         }
     } else {
         let found = rustls_native_certs::load_native_certs();
@@ -184,5 +186,21 @@ fn tls(options: &PostgresOptions) -> Result<MakeRustlsConnect, OpenError> {
             ));
         }
     }
-    Ok(MakeRustlsConnect::new(ClientConfig::builder().with_root_certificates(roots).with_no_client_auth()))
+    let config = ClientConfig::builder().with_root_certificates(roots);
+    let config = match &options.certificate {
+        None => config.with_no_client_auth(),
+        Some(ours) => {
+            let key = PrivateKeyDer::from_pem_file(&ours.key_file).map_err(|error| file(&ours.key_file, &error))?;
+            let chain = certificates(&ours.cert_file)?;
+            config.with_client_auth_cert(chain, key).map_err(|error| file(&ours.cert_file, &error))?
+        }
+    };
+    Ok(MakeRustlsConnect::new(config))
+}
+
+/// The certificates of a PEM file, one at least.
+fn certificates(path: &std::path::Path) -> Result<Vec<CertificateDer<'static>>, OpenError> {
+    let read = CertificateDer::pem_file_iter(path).map_err(|error| file(path, &error))?;
+    let read = read.collect::<Result<Vec<_>, _>>().map_err(|error| file(path, &error))?;
+    if read.is_empty() { Err(file(path, &"there is no certificate in it")) } else { Ok(read) }
 }

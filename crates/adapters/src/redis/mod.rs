@@ -10,6 +10,7 @@ mod hints;
 mod line;
 mod locks;
 
+use crate::client_certificate::ClientCertificate;
 use crate::finding::Finding;
 pub use client::OpenError;
 pub use hints::RedisHints;
@@ -30,11 +31,13 @@ pub struct RedisOptions {
     pub urls: Vec<String>,
     /// Certificates (PEM) that a `rediss://` server is checked against, instead of the system's.
     pub ca_file: Option<PathBuf>,
+    /// What proves us to a `rediss://` server that asks.
+    pub certificate: Option<ClientCertificate>,
     /// A file with the password, which counts instead of one in the URLs.
     pub password_file: Option<PathBuf>,
     /// Whether to speak to another machine without TLS.
     pub allow_plaintext: bool,
-    /// Starts every key: two installations may share a server.
+    /// Starts every key: two installations may share a server, each with a prefix of its own.
     pub prefix: String,
     /// Time limit of a call.
     pub limit: Duration,
@@ -49,6 +52,7 @@ impl RedisOptions {
         Self {
             urls: vec![url.to_owned()],
             ca_file: None,
+            certificate: None,
             password_file: None,
             allow_plaintext: false,
             prefix: "counterstep".to_owned(),
@@ -76,7 +80,6 @@ pub struct Redis {
     pub locks: Arc<RedisLocks>,
     /// Hints.
     pub hints: Arc<RedisHints>,
-    servers: Arc<[::redis::Client]>,
 }
 
 /// Opens both ports. A server that does not answer is no error: the ports then say so at each call, and use it as soon
@@ -93,13 +96,14 @@ pub fn open(options: RedisOptions) -> BoxFuture<'static, Result<Redis, OpenError
             RedisLocks::open(servers.clone(), prefix.clone(), pace),
             RedisHints::open(servers[0].clone(), prefix, pace)
         );
-        Ok(Redis { locks: Arc::new(locks), hints: Arc::new(hints), servers })
+        Ok(Redis { locks: Arc::new(locks), hints: Arc::new(hints) })
     })
 }
 
-impl Redis {
-    /// What is wrong with the servers or their settings; empty: nothing that can be seen from here.
-    pub fn findings(&self) -> BoxFuture<'_, Vec<Finding>> {
-        Box::pin(doctor::look(&self.servers))
-    }
+/// What is wrong with the servers or their settings; empty: nothing that can be seen from here. Writes nothing.
+///
+/// # Errors
+/// [`OpenError`], as for [`open`].
+pub fn findings(options: &RedisOptions) -> BoxFuture<'_, Result<Vec<Finding>, OpenError>> {
+    Box::pin(async move { Ok(doctor::look(&client::clients(options)?).await) })
 }

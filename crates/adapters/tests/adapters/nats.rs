@@ -1,6 +1,7 @@
 //! NATS with a real server: the suite of the queue, and what only NATS can be asked: lost streams, lost connections,
 //! poison, hints and events between processes.
 
+mod access;
 mod engine;
 mod outages;
 

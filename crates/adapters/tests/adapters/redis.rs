@@ -3,7 +3,7 @@
 use crate::suite::changes::new_task;
 use crate::suite::eventually;
 use counterstep_adapters::finding::Finding;
-use counterstep_adapters::redis::{OpenError, Redis, RedisOptions, open};
+use counterstep_adapters::redis::{OpenError, Redis, RedisOptions, findings, open};
 use counterstep_kernel::ports::{Acquired, Hints, Locks, Ports};
 use counterstep_testkit::servers;
 use std::process::Command;
@@ -130,8 +130,7 @@ async fn a_server_that_is_not_there_at_first_is_used_when_it_comes() {
     server.stop();
     let redis = open_on(&server).await;
     assert_away(&redis).await;
-    let codes: Vec<_> = redis.findings().await.into_iter().map(|finding| finding.code).collect();
-    assert_eq!(codes, ["redis_unreachable"]);
+    assert_eq!(codes(&options(&server)).await, ["redis_unreachable"]);
     server.begin();
     assert_used_again(&redis).await;
 }
@@ -182,29 +181,65 @@ async fn administer(server: &servers::Redis, words: &[&str]) {
     command.query_async::<()>(&mut connection).await.unwrap();
 }
 
+async fn codes(options: &RedisOptions) -> Vec<&'static str> {
+    findings(options).await.unwrap().into_iter().map(|finding| finding.code).collect()
+}
+
 #[tokio::test]
-async fn the_doctor_names_what_is_set_up_wrongly() {
+async fn the_doctor_names_what_is_set_up_wrongly_and_writes_nothing() {
     let (server, primary) = (servers::Redis::start(), servers::Redis::start());
-    let redis = open_on(&server).await;
-    assert_eq!(redis.findings().await, []);
+    let own = options(&server);
+    assert_eq!(findings(&own).await.unwrap(), []);
 
     administer(&server, &["CONFIG", "SET", "maxmemory", "100mb"]).await;
-    assert_eq!(redis.findings().await, [], "a limit without eviction is fine");
+    assert_eq!(findings(&own).await.unwrap(), [], "a limit without eviction is fine");
     administer(&server, &["CONFIG", "SET", "maxmemory-policy", "allkeys-lru"]).await;
-    let found = redis.findings().await;
+    let found = findings(&own).await.unwrap();
     let [Finding { code, what, .. }] = &found[..] else { panic!("{found:?}") };
     assert_eq!(*code, "redis_may_evict");
     assert!(what.contains("allkeys-lru") && what.contains(&server.port().to_string()), "{what}");
+    assert_eq!(keys(&server).await, [""; 0]);
 
     administer(&server, &["CONFIG", "SET", "maxmemory", "0"]).await;
     administer(&server, &["REPLICAOF", "127.0.0.1", &primary.port().to_string()]).await;
-    let codes: Vec<_> = redis.findings().await.into_iter().map(|finding| finding.code).collect();
-    assert_eq!(codes, ["redis_replica"]);
+    assert_eq!(codes(&own).await, ["redis_replica"]);
 
     let mut two = options(&primary);
     two.urls = vec![primary.url(), primary.url()];
-    let codes: Vec<_> = open(two).await.unwrap().findings().await.into_iter().map(|finding| finding.code).collect();
-    assert_eq!(codes, ["redis_even_servers"]);
+    assert_eq!(codes(&two).await, ["redis_even_servers"]);
+}
+
+async fn keys(server: &servers::Redis) -> Vec<String> {
+    let client = ::redis::Client::open(server.url()).unwrap();
+    let mut connection = client.get_multiplexed_async_connection().await.unwrap();
+    ::redis::cmd("KEYS").arg("*").query_async(&mut connection).await.unwrap()
+}
+
+#[tokio::test]
+async fn a_user_with_a_password_file_and_the_keys_of_its_prefix_alone_can_do_all_of_it() {
+    let server = servers::Redis::start();
+    administer(&server, &["ACL", "SETUSER", "mine", "on", ">planted-secret", "~mine:*", "+@all", "-@admin"]).await;
+    let folder = tempfile::tempdir().unwrap();
+    let password = folder.path().join("password");
+    std::fs::write(&password, "planted-secret\n").unwrap();
+    let options = RedisOptions {
+        urls: vec![server.url().replace("redis://", "redis://mine@")],
+        password_file: Some(password),
+        prefix: "mine".to_owned(),
+        ..options(&server)
+    };
+    let redis = open(options.clone()).await.unwrap();
+    assert!(matches!(redis.locks.acquire(new_task(), LONG).await, Ok(Acquired::Held(_))));
+    redis.hints.remember("key", LONG).await.unwrap();
+    assert_eq!(redis.hints.bump("key", LONG).await.unwrap(), 1);
+    assert!(redis.hints.swap("key", None, "value", LONG).await.unwrap());
+    assert!(keys(&server).await.iter().all(|key| key.starts_with("mine:")), "{:?}", keys(&server).await);
+    // The same user is not let into another prefix, and with another password not at all.
+    let elsewhere = open(RedisOptions { prefix: "other".to_owned(), ..options.clone() }).await.unwrap();
+    assert!(elsewhere.hints.remember("key", LONG).await.is_err());
+    std::fs::write(options.password_file.as_ref().unwrap(), "another").unwrap();
+    let stranger = open(options).await.unwrap();
+    assert!(stranger.hints.remember("key", LONG).await.is_err());
 }
 
 #[tokio::test]
@@ -229,7 +264,7 @@ async fn a_password_comes_from_its_file_and_stands_in_no_message() {
     options.urls = vec![server.url().replace("redis://", "redis://:planted-secret-2@")];
     let wrong = open(options.clone()).await.unwrap();
     let why = answers(&wrong).await.unwrap_err();
-    assert!(!format!("{why} {wrong:?} {options:?} {:?}", wrong.findings().await).contains("planted"), "{why}");
+    assert!(!format!("{why} {wrong:?} {options:?} {:?}", findings(&options).await).contains("planted"), "{why}");
     let path = folder.path().join("password");
     std::fs::write(&path, "planted-secret\n").unwrap();
     options.password_file = Some(path);

@@ -174,23 +174,11 @@ fn migrate(settings: &SettingsArgs) -> Result<(), Exit> {
 /// The demonstration has settings of its own: a flag that it would ignore is refused.
 fn takes_no_settings(matches: &ArgMatches) -> Result<(), Exit> {
     let Some((_, demo)) = matches.subcommand() else { return Ok(()) };
-    let flags = [
-        "config",
-        "data_dir",
-        "database",
-        "nats",
-        "redis",
-        "objects",
-        "allow_plaintext",
-        "lease",
-        "step_timeout",
-        "upload_timeout",
-        "cancel_grace",
-        "events",
-        "drain",
-        "lost_after",
-    ];
-    match flags.iter().find(|flag| demo.value_source(flag) == Some(ValueSource::CommandLine)) {
+    let shared = <SettingsArgs as clap::Args>::augment_args(clap::Command::new("settings"));
+    let flags = shared.get_arguments().map(|flag| flag.get_id().as_str().to_owned());
+    // What it does take.
+    let mut flags = flags.filter(|flag| !["log", "log_format", "plant_fault"].contains(&flag.as_str()));
+    match flags.find(|flag| demo.value_source(flag) == Some(ValueSource::CommandLine)) {
         None => Ok(()),
         Some(flag) => Err(Exit::config(format_args!(
             "`demo` runs in a temporary folder with settings of its own and takes no --{}: see `dev`",

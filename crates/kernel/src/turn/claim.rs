@@ -114,7 +114,11 @@ fn ready_for(record: &TaskRecord) -> Duration {
 async fn claimable(engine: &Engine, host: Host, task: TaskId) -> Result<(TaskType, TaskRecord), TurnEnd> {
     let record = match engine.ports.store.load(task).await {
         Ok(Some(record)) => record,
-        Ok(None) => return Err(TurnEnd::Gone),
+        Ok(None) => {
+            // Retention may have taken it. Otherwise the message was another installation's, which now waits for a poll.
+            tracing::warn!(%task, "no such task in this database: does another installation share the queue's server?");
+            return Err(TurnEnd::Gone);
+        }
         Err(StoreError::Corrupt(_)) => return Err(quarantined(engine, task).await),
         Err(error) => {
             tracing::warn!(%task, %error, "the task could not be read");

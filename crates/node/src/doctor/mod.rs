@@ -34,7 +34,7 @@ pub fn examine<'a>(settings: &'a Settings, registry: &'a Registry) -> BoxFuture<
             to_do: format!("add [services.{service}] with its `url` to the settings file"),
         }));
         #[cfg(feature = "servers")]
-        servers::examine(settings, registry, &mut found).await?;
+        servers::examine(settings, &mut found).await?;
         #[cfg(not(feature = "servers"))]
         crate::open::servers::no_servers(settings)?;
         Ok(found)

@@ -2,23 +2,24 @@
 
 use super::{Advisers, Truth};
 use crate::exit::Exit;
-use crate::settings::{SecretUrl, Server, Settings};
+use crate::settings::{NatsLogin, NatsPlace, RedisPlace, SecretUrl, Server, Settings};
 use counterstep_adapters::nats::{Events, Hears, Nats, NatsAuth, NatsOptions};
 use counterstep_adapters::postgres::{self, PostgresOptions, PostgresStore};
 use counterstep_adapters::redis::{self, RedisOptions};
-use counterstep_adapters::s3::{S3Objects, S3Settings};
+use counterstep_adapters::s3::{Credentials, S3Objects, S3Settings};
 pub use counterstep_adapters::tls::install_provider;
 use counterstep_contracts::Host;
 use counterstep_kernel::Registry;
 use counterstep_kernel::error::chain;
 use counterstep_kernel::ports::{Objects, Store};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 pub(super) async fn truth(
     settings: &Settings,
     server: &Server,
-    nats: &Server,
+    nats: &NatsPlace,
     registry: &Registry,
     role: &str,
 ) -> Result<Truth, Exit> {
@@ -38,13 +39,17 @@ pub(super) async fn migrate(settings: &Settings, server: &Server) -> Result<(), 
     PostgresStore::migrate(server.url.expose(), &options).await.map_err(|error| of_postgres(&error))
 }
 
-pub(super) async fn advisers(settings: &Settings, server: &Server) -> Result<Advisers, Exit> {
+pub(super) async fn advisers(settings: &Settings, server: &RedisPlace) -> Result<Advisers, Exit> {
     let redis = redis::open(redis_options(settings, server)).await.map_err(|error| Exit::config(chain(&error)))?;
     Ok((redis.locks.clone(), redis.hints.clone()))
 }
 
-pub(super) fn objects(settings: &Settings, url: &SecretUrl) -> Result<Arc<dyn Objects>, Exit> {
-    Ok(Arc::new(S3Objects::open(&s3_settings(settings, url)?).map_err(Exit::config)?))
+pub(super) fn objects(
+    settings: &Settings,
+    url: &SecretUrl,
+    credentials_file: Option<&Path>,
+) -> Result<Arc<dyn Objects>, Exit> {
+    Ok(Arc::new(S3Objects::open(&s3_settings(settings, url, credentials_file)?).map_err(Exit::config)?))
 }
 
 pub(crate) fn postgres_options(settings: &Settings, server: &Server, role: &str) -> PostgresOptions {
@@ -52,6 +57,7 @@ pub(crate) fn postgres_options(settings: &Settings, server: &Server, role: &str)
         application_name: format!("counterstep {role}"),
         password_file: server.secret_file.clone(),
         ca_file: server.ca_file.clone(),
+        certificate: server.certificate.clone(),
         allow_plaintext: settings.allow_plaintext,
         ..PostgresOptions::default()
     }
@@ -65,17 +71,8 @@ fn of_postgres(error: &postgres::OpenError) -> Exit {
     }
 }
 
-pub(crate) async fn nats(settings: &Settings, server: &Server, registry: &Registry, role: &str) -> Result<Nats, Exit> {
-    let options = NatsOptions {
-        urls: separate(server),
-        auth: server.secret_file.clone().map_or(NatsAuth::None, NatsAuth::Credentials),
-        ca_file: server.ca_file.clone(),
-        allow_plaintext: settings.allow_plaintext,
-        ack_wait: settings.engine.lease.max(Duration::from_secs(15)),
-        hears: if role == "worker" { Hears::Cancels } else { Hears::Everything },
-        ..NatsOptions::new(String::new())
-    };
-    let nats = Nats::open(options).await.map_err(|error| Exit::config(chain(&error)))?;
+async fn nats(settings: &Settings, server: &NatsPlace, registry: &Registry, role: &str) -> Result<Nats, Exit> {
+    let nats = Nats::open(nats_options(settings, server, role)).await.map_err(|error| Exit::config(chain(&error)))?;
     let queues = [Host::Api, Host::Worker].iter().flat_map(|host| registry.queues(*host)).collect();
     let events = if settings.engine.events { Events::Published } else { Events::None };
     if let Err(why) = nats.prepare(queues, events).await {
@@ -84,22 +81,63 @@ pub(crate) async fn nats(settings: &Settings, server: &Server, registry: &Regist
     Ok(nats)
 }
 
-pub(crate) fn redis_options(settings: &Settings, server: &Server) -> RedisOptions {
-    RedisOptions {
-        urls: separate(server),
+pub(crate) fn nats_options(settings: &Settings, server: &NatsPlace, role: &str) -> NatsOptions {
+    let defaults = NatsOptions::new(String::new());
+    NatsOptions {
+        urls: separate(&server.url),
+        auth: match server.login.clone() {
+            NatsLogin::None => NatsAuth::None,
+            NatsLogin::Credentials(path) => NatsAuth::Credentials(path),
+            NatsLogin::User { user, password_file } => NatsAuth::UserPassword { user, password_file },
+            NatsLogin::Token(path) => NatsAuth::Token(path),
+            NatsLogin::Nkey(path) => NatsAuth::Nkey(path),
+        },
         ca_file: server.ca_file.clone(),
-        password_file: server.secret_file.clone(),
+        certificate: server.certificate.clone(),
         allow_plaintext: settings.allow_plaintext,
-        ..RedisOptions::at("")
+        prefix: server.prefix.clone(),
+        ack_wait: server.ack_wait.unwrap_or_else(|| settings.engine.lease.max(Duration::from_secs(15))),
+        replicas: server.replicas.unwrap_or(defaults.replicas),
+        events_max_age: server.events_max_age.unwrap_or(defaults.events_max_age),
+        max_message_bytes: server.max_message_bytes.unwrap_or(defaults.max_message_bytes),
+        hears: if role == "worker" { Hears::Cancels } else { Hears::Everything },
+        ..defaults
     }
 }
 
-pub(crate) fn s3_settings(settings: &Settings, url: &SecretUrl) -> Result<S3Settings, Exit> {
+pub(crate) fn redis_options(settings: &Settings, redis: &RedisPlace) -> RedisOptions {
+    let defaults = RedisOptions::at("");
+    RedisOptions {
+        urls: separate(&redis.server.url),
+        ca_file: redis.server.ca_file.clone(),
+        certificate: redis.server.certificate.clone(),
+        password_file: redis.server.secret_file.clone(),
+        allow_plaintext: settings.allow_plaintext,
+        prefix: redis.prefix.clone().unwrap_or(defaults.prefix.clone()),
+        ..defaults
+    }
+}
+
+pub(crate) fn s3_settings(
+    settings: &Settings,
+    url: &SecretUrl,
+    credentials_file: Option<&Path>,
+) -> Result<S3Settings, Exit> {
     let mut s3 = S3Settings::from_url(url.expose()).map_err(Exit::config)?;
     s3.allow_http |= settings.allow_plaintext;
+    match (credentials_file, &s3.credentials) {
+        (None, _) => {}
+        (Some(path), Credentials::Environment) => s3.credentials = Credentials::File(path.to_owned()),
+        (Some(_), Credentials::File(_)) => {
+            return Err(Exit::config(
+                "setting `objects_credentials_file`: the URL of `objects` names a `credentials_file` too; expected one of \
+                 them",
+            ));
+        }
+    }
     Ok(s3)
 }
 
-fn separate(server: &Server) -> Vec<String> {
-    server.url.expose().split(',').map(str::to_owned).collect()
+fn separate(urls: &SecretUrl) -> Vec<String> {
+    urls.expose().split(',').map(str::to_owned).collect()
 }

@@ -2,9 +2,10 @@
 
 use super::{Advisers, Truth};
 use crate::exit::Exit;
-use crate::settings::{Database, ObjectPlace, SecretUrl, Server, Settings};
+use crate::settings::{Database, NatsPlace, ObjectPlace, RedisPlace, SecretUrl, Server, Settings};
 use counterstep_kernel::Registry;
 use counterstep_kernel::ports::{Objects, Store};
+use std::path::Path;
 use std::sync::Arc;
 
 /// Nothing here speaks TLS.
@@ -17,7 +18,7 @@ fn lacking(setting: &str) -> Exit {
     ))
 }
 
-pub(super) async fn truth(_: &Settings, _: &Server, _: &Server, _: &Registry, _: &str) -> Result<Truth, Exit> {
+pub(super) async fn truth(_: &Settings, _: &Server, _: &NatsPlace, _: &Registry, _: &str) -> Result<Truth, Exit> {
     Err(lacking("database"))
 }
 
@@ -29,11 +30,11 @@ pub(super) async fn migrate(_: &Settings, _: &Server) -> Result<(), Exit> {
     Err(lacking("database"))
 }
 
-pub(super) async fn advisers(_: &Settings, _: &Server) -> Result<Advisers, Exit> {
+pub(super) async fn advisers(_: &Settings, _: &RedisPlace) -> Result<Advisers, Exit> {
     Err(lacking("redis"))
 }
 
-pub(super) fn objects(_: &Settings, _: &SecretUrl) -> Result<Arc<dyn Objects>, Exit> {
+pub(super) fn objects(_: &Settings, _: &SecretUrl, _: Option<&Path>) -> Result<Arc<dyn Objects>, Exit> {
     Err(lacking("objects"))
 }
 
@@ -42,7 +43,7 @@ pub(crate) fn no_servers(settings: &Settings) -> Result<(), Exit> {
     match settings {
         Settings { database: Database::Postgres(_), .. } => Err(lacking("database")),
         Settings { redis: Some(_), .. } => Err(lacking("redis")),
-        Settings { objects: ObjectPlace::S3(_), .. } => Err(lacking("objects")),
+        Settings { objects: ObjectPlace::S3 { .. }, .. } => Err(lacking("objects")),
         _ => Ok(()),
     }
 }

@@ -1,6 +1,7 @@
 //! The settings file: its keys, one struct for all services, so that they can share one file. Must not check a value
 //! against another one, or against what a flag says.
 
+use super::servers::ServerArgs;
 use super::{LogFormat, Service};
 use crate::exit::Exit;
 use counterstep_contracts::{AutoDisableOverride, BreakerOverride, OrphanOverride, Retention, RetryOverride};
@@ -14,17 +15,36 @@ use std::path::{Path, PathBuf};
 #[serde(deny_unknown_fields)]
 pub(super) struct File {
     pub(super) data_dir: Option<PathBuf>,
-    pub(super) database: Option<String>,
-    pub(super) database_ca_file: Option<PathBuf>,
-    pub(super) database_password_file: Option<PathBuf>,
-    pub(super) nats: Option<String>,
-    pub(super) nats_ca_file: Option<PathBuf>,
-    pub(super) nats_credentials_file: Option<PathBuf>,
-    pub(super) nats_monitor: Option<String>,
-    pub(super) redis: Option<String>,
-    pub(super) redis_ca_file: Option<PathBuf>,
-    pub(super) redis_password_file: Option<PathBuf>,
-    pub(super) objects: Option<String>,
+    database: Option<String>,
+    database_file: Option<PathBuf>,
+    database_password_file: Option<PathBuf>,
+    database_ca_file: Option<PathBuf>,
+    database_cert_file: Option<PathBuf>,
+    database_key_file: Option<PathBuf>,
+    nats: Option<String>,
+    nats_monitor: Option<String>,
+    nats_prefix: Option<String>,
+    nats_credentials_file: Option<PathBuf>,
+    nats_user: Option<String>,
+    nats_password_file: Option<PathBuf>,
+    nats_token_file: Option<PathBuf>,
+    nats_nkey_file: Option<PathBuf>,
+    nats_ca_file: Option<PathBuf>,
+    nats_cert_file: Option<PathBuf>,
+    nats_key_file: Option<PathBuf>,
+    nats_ack_wait: Option<String>,
+    nats_replicas: Option<usize>,
+    nats_max_message_bytes: Option<usize>,
+    events_max_age: Option<String>,
+    redis: Option<String>,
+    redis_file: Option<PathBuf>,
+    redis_prefix: Option<String>,
+    redis_password_file: Option<PathBuf>,
+    redis_ca_file: Option<PathBuf>,
+    redis_cert_file: Option<PathBuf>,
+    redis_key_file: Option<PathBuf>,
+    objects: Option<String>,
+    objects_credentials_file: Option<PathBuf>,
     pub(super) events: Option<bool>,
     #[serde(default)]
     pub(super) allow_plaintext: bool,
@@ -40,6 +60,7 @@ pub(super) struct File {
     pub(super) concurrency: Option<usize>,
     pub(super) queues: Option<Vec<String>>,
     pub(super) every: Option<String>,
+    pub(super) idempotency_ttl: Option<String>,
     #[serde(default)]
     pub(super) policies: BTreeMap<String, RetryOverride>,
     #[serde(default)]
@@ -54,6 +75,20 @@ pub(super) struct File {
     #[serde(default)]
     pub(super) retention: BTreeMap<String, Retention>,
     pub(super) archive_bucket: Option<String>,
+}
+
+/// Takes fields of the same names out of a value.
+macro_rules! take {
+    ($from:expr => $into:ident { $($field:ident),+ $(,)? }) => { $into { $($field: $from.$field.take()),+ } };
+}
+
+impl File {
+    /// The servers of the file, as the lower layer of what flags and variables say.
+    pub(super) fn take_servers(&mut self) -> ServerArgs {
+        take!(self => ServerArgs {
+            database, database_file, database_password_file, database_ca_file, database_cert_file, database_key_file, nats, nats_monitor, nats_prefix, nats_credentials_file, nats_user, nats_password_file, nats_token_file, nats_nkey_file, nats_ca_file, nats_cert_file, nats_key_file, nats_ack_wait, nats_replicas, nats_max_message_bytes, events_max_age, redis, redis_file, redis_prefix, redis_password_file, redis_ca_file, redis_cert_file, redis_key_file, objects, objects_credentials_file
+        })
+    }
 }
 
 pub(super) fn read_file(path: &Path) -> Result<File, Exit> {

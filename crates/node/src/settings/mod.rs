@@ -3,11 +3,14 @@
 
 mod faults;
 mod file;
+mod layers;
 mod places;
+mod servers;
 mod services;
 mod surroundings;
 
-pub use places::{Database, ObjectPlace, SecretUrl, Server};
+pub use places::{Database, NatsLogin, NatsPlace, ObjectPlace, RedisPlace, SecretUrl, Server};
+pub use servers::ServerArgs;
 pub use services::Service;
 pub use surroundings::check_surroundings;
 
@@ -47,21 +50,9 @@ pub struct SettingsArgs {
     /// Folder for everything that has no place of its own [default: counterstep-data]
     #[arg(long, env = "COUNTERSTEP_DATA_DIR", global = true)]
     pub data_dir: Option<PathBuf>,
-    /// Database: sqlite://PATH or postgres://USER@HOST/NAME [default: a file in the data folder]
-    #[arg(long, env = "COUNTERSTEP_DATABASE", global = true, hide_env_values = true)]
-    pub database: Option<String>,
-    /// Messages, with PostgreSQL: nats://HOST:4222, or several with commas between them
-    #[arg(long, env = "COUNTERSTEP_NATS", global = true, hide_env_values = true)]
-    pub nats: Option<String>,
-    /// Monitoring address of NATS, as http://HOST:8222: what `doctor` asks
-    #[arg(long, env = "COUNTERSTEP_NATS_MONITOR", global = true)]
-    pub nats_monitor: Option<String>,
-    /// Locks and fast checks, where there is one: redis://HOST:6379, or several with commas between them
-    #[arg(long, env = "COUNTERSTEP_REDIS", global = true, hide_env_values = true)]
-    pub redis: Option<String>,
-    /// Object store: file://PATH, s3://BUCKET?endpoint=URL [default: a folder in the data folder]
-    #[arg(long, env = "COUNTERSTEP_OBJECTS", global = true)]
-    pub objects: Option<String>,
+    /// The servers.
+    #[command(flatten)]
+    pub servers: ServerArgs,
     /// Tell other services of every change, as events on NATS [default: false]
     #[arg(long, env = "COUNTERSTEP_EVENTS", global = true, num_args = 0..=1, default_missing_value = "true")]
     pub events: Option<bool>,
@@ -86,6 +77,9 @@ pub struct SettingsArgs {
     /// Not seen by the database for so long, this process is listed as lost [default: 45s]
     #[arg(long, env = "COUNTERSTEP_LOST_AFTER", global = true)]
     pub lost_after: Option<String>,
+    /// How long the answer to an idempotency key is kept [default: 24h]
+    #[arg(long, env = "COUNTERSTEP_IDEMPOTENCY_TTL", global = true)]
+    pub idempotency_ttl: Option<String>,
     /// What to log, as `info` or `warn,counterstep=debug` [default: info]
     #[arg(long, env = "COUNTERSTEP_LOG", global = true)]
     pub log: Option<String>,
@@ -103,11 +97,9 @@ pub struct Settings {
     /// The truth.
     pub database: Database,
     /// Messages; with PostgreSQL only, and always then.
-    pub nats: Option<Server>,
-    /// Its monitoring address.
-    pub nats_monitor: Option<String>,
+    pub nats: Option<NatsPlace>,
     /// Locks and fast checks.
-    pub redis: Option<Server>,
+    pub redis: Option<RedisPlace>,
     /// Objects.
     pub objects: ObjectPlace,
     /// Whether servers of other machines may be spoken to in the clear.
@@ -141,7 +133,6 @@ impl Settings {
         Self {
             database: Database::Sqlite(folder.join("counterstep.db")),
             nats: None,
-            nats_monitor: None,
             redis: None,
             objects: ObjectPlace::Folder(folder.join("objects")),
             allow_plaintext: false,
@@ -166,22 +157,10 @@ impl SettingsArgs {
     /// [`Exit`] with the kind `Config`, naming the setting at fault.
     pub fn resolve(&self) -> Result<Settings, Exit> {
         check_surroundings()?;
-        let file = self.config.as_deref().map_or_else(|| Ok(File::default()), read_file)?;
-        let data = self.data_dir.clone().or(file.data_dir).unwrap_or_else(|| PathBuf::from("counterstep-data"));
-        let given = places::Given {
-            database: self.database.clone().or(file.database),
-            database_ca_file: file.database_ca_file,
-            database_password_file: file.database_password_file,
-            nats: self.nats.clone().or(file.nats),
-            nats_ca_file: file.nats_ca_file,
-            nats_credentials_file: file.nats_credentials_file,
-            redis: self.redis.clone().or(file.redis),
-            redis_ca_file: file.redis_ca_file,
-            redis_password_file: file.redis_password_file,
-            objects: self.objects.clone().or(file.objects),
-            data_dir: data.clone(),
-        };
-        let places::Places { database, nats, redis, objects } = given.check()?;
+        let mut file = self.config.as_deref().map_or_else(|| Ok(File::default()), read_file)?;
+        let data = self.data_dir.clone().or(file.data_dir.take()).unwrap_or_else(|| PathBuf::from("counterstep-data"));
+        let places = layers::Places::of(self.servers.clone(), file.take_servers(), &data)?;
+        let layers::Places { database, nats, redis, objects } = places;
         let defaults = EngineSettings::default();
         let time = |name: &str, flag: &Option<String>, file: Option<String>, default: Duration| {
             flag.clone().or(file).map_or(Ok(default), |text| duration(name, &text))
@@ -194,7 +173,6 @@ impl SettingsArgs {
         Ok(Settings {
             database,
             nats,
-            nats_monitor: self.nats_monitor.clone().or(file.nats_monitor),
             redis,
             objects,
             allow_plaintext: self.allow_plaintext || file.allow_plaintext,
@@ -209,6 +187,12 @@ impl SettingsArgs {
                     defaults.upload_timeout,
                 )?,
                 cancel_grace: time("cancel_grace", &self.cancel_grace, file.cancel_grace, defaults.cancel_grace)?,
+                idempotency_ttl: time(
+                    "idempotency_ttl",
+                    &self.idempotency_ttl,
+                    file.idempotency_ttl,
+                    defaults.idempotency_ttl,
+                )?,
                 drain: time("drain", &self.drain, file.drain, defaults.drain)?,
                 lost_after: time("lost_after", &self.lost_after, file.lost_after, defaults.lost_after)?,
                 events,
@@ -279,4 +263,20 @@ pub fn duration(name: &str, text: &str) -> Result<Duration, Exit> {
             text.escape_debug()
         ))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn how_long_the_answer_to_a_key_is_kept_comes_from_the_flag_and_then_from_the_file() {
+        let path = std::env::temp_dir().join(format!("counterstep-settings-{}", std::process::id()));
+        std::fs::write(&path, "idempotency_ttl = \"3d\"").unwrap();
+        let file = SettingsArgs { config: Some(path.clone()), ..SettingsArgs::default() };
+        let of = |args: &SettingsArgs| args.resolve().unwrap().engine.idempotency_ttl;
+        assert_eq!(of(&file), Duration::from_secs(3 * 86_400));
+        assert_eq!(of(&SettingsArgs { idempotency_ttl: Some("1h".into()), ..file }), Duration::from_secs(3600));
+        std::fs::remove_file(path).unwrap();
+    }
 }

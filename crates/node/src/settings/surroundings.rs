@@ -1,35 +1,13 @@
 //! What a process finds before it reads its own flags: its arguments and its variables. Must not read a value that it
 //! does not need.
 
+use super::SettingsArgs;
 use crate::exit::Exit;
+use std::collections::BTreeSet;
 
-/// Variables that are read; another one with our prefix is a mistake that would otherwise go unnoticed.
-const VARIABLES: &[&str] = &[
-    "CONFIG",
-    "DATA_DIR",
-    "DATABASE",
-    "NATS",
-    "NATS_MONITOR",
-    "REDIS",
-    "OBJECTS",
-    "EVENTS",
-    "ALLOW_PLAINTEXT",
-    "LEASE",
-    "STEP_TIMEOUT",
-    "UPLOAD_TIMEOUT",
-    "CANCEL_GRACE",
-    "DRAIN",
-    "LOST_AFTER",
-    "OFFER_AFTER",
-    "LOG",
-    "LOG_FORMAT",
-    "LISTEN",
-    "CONCURRENCY",
-    "QUEUES",
-    "EVERY",
-    "URL",
-    "BLESS",
-];
+/// Variables of single services, beside those of [`SettingsArgs`]. Another one with our prefix is a mistake that would
+/// otherwise go unnoticed.
+const VARIABLES: &[&str] = &["OFFER_AFTER", "LISTEN", "CONCURRENCY", "QUEUES", "EVERY", "URL", "BLESS"];
 
 /// Checks what a process finds before it reads its own flags: a secret among the arguments, which the parser might
 /// repeat, and unknown variables, which a command that takes no settings would pass over.
@@ -62,13 +40,23 @@ fn refuse_secrets(arguments: impl Iterator<Item = String>) -> Result<(), Exit> {
     Ok(())
 }
 
+/// Every variable that is read.
+fn known() -> BTreeSet<String> {
+    let shared = <SettingsArgs as clap::Args>::augment_args(clap::Command::new("counterstep"));
+    let shared = shared.get_arguments().filter_map(|setting| setting.get_env());
+    let shared = shared.map(|name| name.to_string_lossy().into_owned());
+    shared.chain(VARIABLES.iter().map(|name| format!("COUNTERSTEP_{name}"))).collect()
+}
+
 fn refuse_unknown(variables: impl Iterator<Item = (String, String)>) -> Result<(), Exit> {
+    let known = known();
     for (name, value) in variables {
         let Some(key) = name.strip_prefix("COUNTERSTEP_") else { continue };
-        if !VARIABLES.contains(&key) && !is_service_link(key, &value) {
+        if !known.contains(&name) && !is_service_link(key, &value) {
+            let known: Vec<_> = known.into_iter().collect();
             return Err(Exit::config(format_args!(
-                "the variable `{name}` is no setting: known are COUNTERSTEP_{}",
-                VARIABLES.join(", COUNTERSTEP_")
+                "the variable `{name}` is no setting: known are {}",
+                known.join(", ")
             )));
         }
     }

@@ -11,7 +11,8 @@ pub struct Nats {
     process: Process,
     port: u16,
     monitor: u16,
-    settings: String,
+    lines: String,
+    jetstream: String,
 }
 
 impl Nats {
@@ -21,7 +22,16 @@ impl Nats {
     /// When NATS is not installed or does not start.
     #[must_use]
     pub fn start() -> Self {
-        Self::with_jetstream("")
+        Self::with("", "")
+    }
+
+    /// Starts one with further lines of its settings, such as `authorization { token: secret }`.
+    ///
+    /// # Panics
+    /// When NATS is not installed or does not start with them.
+    #[must_use]
+    pub fn with_lines(lines: &str) -> Self {
+        Self::with(lines, "")
     }
 
     /// Starts one with further lines of its `jetstream` block, such as `sync_interval: always`.
@@ -30,9 +40,14 @@ impl Nats {
     /// When NATS is not installed or does not start with them.
     #[must_use]
     pub fn with_jetstream(lines: &str) -> Self {
+        Self::with("", lines)
+    }
+
+    fn with(lines: &str, jetstream: &str) -> Self {
         Process::start("nats", || {
             let (port, monitor) = (process::free_port(), process::free_port());
-            let server = Self { process: Process::new("nats", None), port, monitor, settings: lines.to_owned() };
+            let (lines, jetstream) = (lines.to_owned(), jetstream.to_owned());
+            let server = Self { process: Process::new("nats", None), port, monitor, lines, jetstream };
             server.run().map(|()| server)
         })
     }
@@ -46,10 +61,10 @@ impl Nats {
         let folder = self.process.folder.path();
         let (port, monitor, name) = (self.port, self.monitor, self.name());
         let store = folder.join("store").display().to_string();
-        let settings = &self.settings;
+        let (lines, jetstream) = (&self.lines, &self.jetstream);
         let text = format!(
             "server_name: {name}\nlisten: \"127.0.0.1:{port}\"\nhttp: \"127.0.0.1:{monitor}\"\n\
-             jetstream {{\n  store_dir: {store:?}\n  max_memory_store: 256MB\n  max_file_store: 4GB\n  {settings}\n}}\n"
+             jetstream {{\n  store_dir: {store:?}\n  max_memory_store: 256MB\n  max_file_store: 4GB\n  {jetstream}\n}}\n{lines}\n"
         );
         let file = folder.join("nats.conf");
         std::fs::write(&file, text).map_err(|error| format!("its settings cannot be written: {error}"))?;

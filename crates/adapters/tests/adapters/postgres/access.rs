@@ -2,6 +2,7 @@
 
 use super::{database, number, open, options, raw};
 use crate::suite::changes::*;
+use counterstep_adapters::client_certificate::ClientCertificate;
 use counterstep_adapters::postgres::{OpenError, PostgresOptions, PostgresStore};
 use counterstep_contracts::{Epoch, Outcome};
 use counterstep_kernel::ports::{IntentOp, OutboxOp, Store};
@@ -67,7 +68,7 @@ fn openssl(folder: &Path, arguments: &str) {
 }
 
 #[tokio::test]
-async fn tls_is_used_where_the_url_asks_and_only_with_a_trusted_certificate() {
+async fn tls_is_used_where_the_url_asks_with_trusted_certificates_on_both_sides() {
     let server = Postgres::start();
     let url = server.database();
     PostgresStore::migrate(&url, &options()).await.unwrap();
@@ -112,6 +113,33 @@ async fn tls_is_used_where_the_url_asks_and_only_with_a_trusted_certificate() {
     }
     let unknown = PostgresStore::open(&url, options()).await;
     assert!(matches!(unknown, Err(OpenError::Connection(_))), "{unknown:?}");
+
+    // A user who has to prove itself with a certificate of the same authority.
+    let rules = Path::new(&data).join("pg_hba.conf");
+    let others = std::fs::read_to_string(&rules).unwrap();
+    let rule = "hostssl all guarded 127.0.0.1/32 trust clientcert=verify-ca\nhostnossl all guarded all reject\n";
+    std::fs::write(&rules, format!("{rule}{others}")).unwrap();
+    std::fs::copy(folder.path().join("ca.crt"), Path::new(&data).join("ca.crt")).unwrap();
+    chown(Path::new(&data).join("ca.crt"), Some(owner), None).unwrap();
+    admin.batch_execute("CREATE ROLE guarded LOGIN SUPERUSER").await.unwrap();
+    admin.batch_execute("ALTER SYSTEM SET ssl_ca_file = 'ca.crt'").await.unwrap();
+    admin.batch_execute("SELECT pg_reload_conf()").await.unwrap();
+    let guarded = url.replace("postgres@", "guarded@");
+    let file = |name: &str| folder.path().join(name);
+    let ours = ClientCertificate { cert_file: file("server.crt"), key_file: file("server.key") };
+    let with = PostgresOptions { certificate: Some(ours.clone()), ..trusting("ca.crt") };
+    crate::suite::eventually("a certificate that counts", || async {
+        PostgresStore::open(&guarded, with.clone()).await.ok()
+    })
+    .await;
+    let without = PostgresStore::open(&guarded, trusting("ca.crt")).await;
+    assert!(matches!(without, Err(OpenError::Connection(_))), "{without:?}");
+    let strange = ClientCertificate { key_file: file("x.key"), ..ours };
+    let strange = PostgresOptions { certificate: Some(strange), ..trusting("ca.crt") };
+    let refused = PostgresStore::open(&guarded, strange).await;
+    assert!(matches!(refused, Err(OpenError::File { .. })), "{refused:?}");
+    let in_the_clear = PostgresStore::open(&guarded.replace("?sslmode=require", ""), with).await;
+    assert!(matches!(in_the_clear, Err(OpenError::File { .. })), "{in_the_clear:?}");
 }
 
 const ROLES: &str = include_str!("../../../../../deploy/postgres/roles.sql");

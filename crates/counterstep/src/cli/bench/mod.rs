@@ -12,7 +12,7 @@ use cost::Processors;
 use counterstep_adapters::system::LocalSignals;
 use counterstep_api::cli::ApiArgs;
 use counterstep_kernel::Engine;
-use counterstep_node::settings::{Database, SecretUrl, Server};
+use counterstep_node::settings::{Database, NatsPlace, RedisPlace, Server};
 use counterstep_node::{Exit, Settings, SettingsArgs, open};
 use counterstep_reconciler::cli::ReconcilerArgs;
 use counterstep_testkit::servers::{Nats, Postgres, Redis};
@@ -166,17 +166,13 @@ async fn measure(args: &BenchArgs, duration: Duration, own: &Settings) -> Result
 
 type Servers = (Postgres, Nats, Redis);
 
-fn server(url: String) -> Server {
-    Server { url: SecretUrl::new(url), ca_file: None, secret_file: None }
-}
-
 /// Settings for a new and migrated database of these servers.
 async fn settings_on(servers: &Servers, own: &Settings) -> Result<(Settings, String), Failed> {
     let database = servers.0.database();
     let settings = Settings {
-        database: Database::Postgres(server(database.clone())),
-        nats: Some(server(servers.1.url())),
-        redis: Some(server(servers.2.url())),
+        database: Database::Postgres(Server::at(database.clone())),
+        nats: Some(NatsPlace::at(servers.1.url())),
+        redis: Some(RedisPlace { server: Server::at(servers.2.url()), prefix: None }),
         ..own.clone()
     };
     counterstep_node::migrate(&settings).await.map_err(|exit| Failed(exit.message))?;
