@@ -76,5 +76,6 @@ if command -v nats-server >/dev/null; then
         ;;
     esac
     nats-server -t --config "$scratch/nats.conf"
+    COUNTERSTEP_NATS_PASSWORD=secret nats-server -t --config nats/accounts.conf
 fi
 say "all checks passed"

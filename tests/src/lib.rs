@@ -6,6 +6,7 @@ pub mod api;
 pub mod archive;
 pub mod cluster;
 pub mod command;
+pub mod manifests;
 pub mod place;
 pub mod process;
 pub mod program;

@@ -49,15 +49,27 @@ impl Process {
     #[must_use]
     pub fn start_with(place: &Place, arguments: &[&str], variables: &[(&str, &Path)]) -> Self {
         let name = arguments.first().copied().unwrap_or("nothing");
+        let mut command = orphan_dies(program());
+        command.envs(variables.iter().copied()).args(arguments).arg("--data-dir").arg(place.data());
+        Self::spawn(place, name, command)
+    }
+
+    /// Starts a program with these arguments, and with these variables alone.
+    ///
+    /// # Panics
+    /// When it does not start.
+    #[must_use]
+    pub fn start_exactly(place: &Place, path: &Path, arguments: &[String], variables: &[(String, String)]) -> Self {
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let mut command = orphan_dies(path);
+        command.env_clear().envs(variables.iter().cloned()).args(arguments);
+        Self::spawn(place, &name, command)
+    }
+
+    fn spawn(place: &Place, name: &str, mut command: Command) -> Self {
         let (stdout, stderr) = (place.log(&format!("{name}.stdout")), place.log(name));
         let file = |path: &Path| File::create(path).expect("a file for the output");
-        let mut command = orphan_dies(program());
-        command
-            .envs(variables.iter().copied())
-            .args(arguments)
-            .arg("--data-dir")
-            .arg(place.data())
-            .current_dir(place.path());
+        command.current_dir(place.path());
         let child = command.stdout(file(&stdout)).stderr(file(&stderr)).spawn().expect("the process starts");
         Self { child, stdout, stderr }
     }

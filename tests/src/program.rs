@@ -1,21 +1,34 @@
-//! The program under test, built from the tree as it is. Must not be an older one that happens to lie around.
+//! The programs under test, built from the tree as it is. Must not be an older one that happens to lie around.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
+
+/// The programs of a deployment.
+const PROGRAMS: [&str; 4] = ["counterstep", "counterstep-api", "counterstep-worker", "counterstep-reconciler"];
 
 /// The path of `counterstep`, built on the first call of a test run.
 ///
 /// # Panics
 /// When it cannot be built.
-// Cargo tells a test where a program is only within the package of the program, and this is another package.
 pub fn program() -> &'static Path {
-    static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
-    PROGRAM.get_or_init(build)
+    program_called("counterstep")
+}
+
+/// The path of one of the programs of a deployment, likewise.
+///
+/// # Panics
+/// When it cannot be built, or is none of them.
+// Cargo tells a test where a program is only within the package of the program, and this is another package.
+pub fn program_called(name: &str) -> &'static Path {
+    static BUILT: OnceLock<BTreeMap<String, PathBuf>> = OnceLock::new();
+    let built = BUILT.get_or_init(build);
+    built.get(name).unwrap_or_else(|| panic!("`{name}` is none of {PROGRAMS:?}"))
 }
 
 /// Builds into the target folder, and with the profile, of the test that calls: what it needs is built already.
-fn build() -> PathBuf {
+fn build() -> BTreeMap<String, PathBuf> {
     // target/{profile}/deps/system-0123456789abcdef
     let own = std::env::current_exe().expect("a test knows its own path");
     let folder = own.parent().and_then(Path::parent).expect("a test lies two folders below its target folder");
@@ -27,7 +40,8 @@ fn build() -> PathBuf {
     cargo
         .current_dir(env!("CARGO_MANIFEST_DIR"))
         // Locked, so that a test never changes the tree; not offline, because cargo asks for nothing it has.
-        .args(["build", "--locked", "--quiet", "--bin", "counterstep"])
+        .args(["build", "--locked", "--quiet"])
+        .args(PROGRAMS.iter().flat_map(|name| ["--bin", *name]))
         // The selection of `cargo xtask test`, and a test with it: any other one unifies features differently, and would
         // build half of the dependencies again, now and when the tests are built the next time.
         .args(["--workspace", "--all-features", "--test", "system"])
@@ -36,14 +50,14 @@ fn build() -> PathBuf {
         .stdin(Stdio::null())
         .stderr(Stdio::inherit());
     let output = cargo.output().expect("cargo starts");
-    assert!(output.status.success(), "`counterstep` does not build: {}", output.status);
+    assert!(output.status.success(), "the programs do not build: {}", output.status);
     let messages = String::from_utf8(output.stdout).expect("cargo writes UTF-8");
-    messages.lines().filter_map(executable).next_back().expect("cargo names the program that it has built")
+    messages.lines().filter_map(executable).collect()
 }
 
-/// The path in what cargo says of the program.
-fn executable(message: &str) -> Option<PathBuf> {
+/// The name and the path in what cargo says of a program.
+fn executable(message: &str) -> Option<(String, PathBuf)> {
     let message: serde_json::Value = serde_json::from_str(message).ok()?;
-    let is_program = message["target"]["name"] == "counterstep" && message["target"]["kind"][0] == "bin";
-    message["executable"].as_str().filter(|_| is_program).map(PathBuf::from)
+    let name = message["target"]["name"].as_str().filter(|_| message["target"]["kind"][0] == "bin")?;
+    Some((name.to_owned(), PathBuf::from(message["executable"].as_str()?)))
 }

@@ -6,6 +6,7 @@ mod system {
     mod cluster;
     mod command_line;
     mod demo;
+    mod deployment;
     mod describe;
     mod dev;
     mod doctor;
@@ -16,6 +17,7 @@ mod system {
     mod orders;
     mod processes;
     mod schedules;
+    mod shared_servers;
     mod shutdown;
     mod signals;
     mod uploads;
