@@ -134,7 +134,7 @@ impl Engine {
     /// Writes what the only pass of this process did, for those who watch that there are passes.
     pub fn passed_once(&self, counts: BTreeMap<String, u64>) -> BoxFuture<'_, ()> {
         Box::pin(async move {
-            self.passed(counts);
+            self.passed(self.ports.clock.monotonic(), counts);
             let row = WorkerRow { id: ONE_PASS.to_owned(), ..self.as_it_is() };
             self.say(WorkerChange::Seen(Box::new(row))).await;
             self.say(WorkerChange::Stopped { id: ONE_PASS.to_owned() }).await;
