@@ -28,6 +28,7 @@ const NEEDS: &[Need] = &[
     need("unzip", &["unzip"], "a finished archive is opened with a program that is not ours"),
     need("ffmpeg", &["ffmpeg"], "videos are made, and rendered, with it"),
     need("ffprobe", &["ffmpeg"], "the renditions are looked at with it"),
+    need("chromium", &["chromium"], "a real browser tries what pages of other sites can do with the API"),
     need("setpriv", &["util-linux"], "the tests' servers end with the tests"),
     need("openssl", &["openssl"], "the tests' TLS servers need certificates"),
     need("postgres", &["postgresql"], "tests start a private PostgreSQL").starts("postgresql"),

@@ -1,6 +1,6 @@
 //! The API's part of a command line.
 
-use crate::{ApiSettings, serve};
+use crate::{AllowedHosts, ApiSettings, serve};
 use counterstep_contracts::Host;
 use counterstep_kernel::Registry;
 use counterstep_kernel::host::{self, HostSettings};
@@ -24,6 +24,9 @@ pub struct ApiArgs {
     /// Listen on an address that other machines can reach, although the API asks nobody who they are
     #[arg(long)]
     pub allow_unauthenticated: bool,
+    /// Names by which the API may be addressed, besides localhost and IP addresses: comma-separated, `*` for any
+    #[arg(long, env = "COUNTERSTEP_ALLOWED_HOSTS", value_delimiter = ',')]
+    pub allowed_hosts: Option<Vec<String>>,
 }
 
 impl ApiArgs {
@@ -41,7 +44,10 @@ impl ApiArgs {
         }
         let listener = TcpListener::bind(address)
             .map_err(|error| Exit::config(format_args!("{address} cannot be listened on: {error}")))?;
-        let mut api = ApiSettings { drain: settings.engine.drain, ..ApiSettings::default() };
+        let hosts = self.allowed_hosts.as_ref().or(settings.allowed_hosts.as_ref());
+        let allowed_hosts = AllowedHosts::parse(hosts.into_iter().flatten().map(String::as_str))
+            .map_err(|error| Exit::config(format_args!("setting `allowed_hosts`: {error}")))?;
+        let mut api = ApiSettings { allowed_hosts, drain: settings.engine.drain, ..ApiSettings::default() };
         if settings.nats.is_some() {
             // The processes tell each other of a rest; looking is for the signal that was lost.
             api.wait_poll = SIGNALS_REACH_US;

@@ -12,6 +12,7 @@ mod headers;
 mod intake;
 mod json;
 mod last_word;
+mod origins;
 mod problem;
 mod query;
 mod routes;
@@ -21,5 +22,6 @@ mod shared;
 mod view;
 mod waiting;
 
+pub use origins::{AllowedHosts, InvalidHost};
 pub use server::serve;
 pub use settings::ApiSettings;

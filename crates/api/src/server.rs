@@ -1,6 +1,7 @@
 //! The listening server: starts it, and stops it without cutting anybody off.
 
 use crate::last_word::last_word;
+use crate::origins;
 use crate::routes;
 use crate::settings::ApiSettings;
 use crate::shared::Api;
@@ -36,7 +37,11 @@ pub fn serve(
         let api = web::Data::new(Api::new(engine, settings, shutdown.clone()));
         let shared = api.clone();
         let server = HttpServer::new(move || {
-            App::new().app_data(shared.clone()).configure(routes::configure).wrap(from_fn(last_word))
+            App::new()
+                .app_data(shared.clone())
+                .configure(routes::configure)
+                .wrap(from_fn(origins::guard))
+                .wrap(from_fn(last_word))
         })
         .workers(workers)
         // An answer's last packet must not wait for the client's word on the one before it.

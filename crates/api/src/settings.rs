@@ -1,5 +1,6 @@
 //! What whoever starts the API may set. Owns the limits and their defaults; enforces none of them.
 
+use crate::origins::AllowedHosts;
 use std::time::Duration;
 
 /// Limits and waits of the HTTP interface. The defaults are meant for use; tests shorten the waits.
@@ -8,6 +9,8 @@ use std::time::Duration;
 /// request are kept for no longer.
 #[derive(Debug, Clone)]
 pub struct ApiSettings {
+    /// By which names it may be addressed, besides localhost and IP addresses.
+    pub allowed_hosts: AllowedHosts,
     /// Bytes of a JSON body, and of all the text fields of a form together. They are held in memory.
     pub max_json_bytes: usize,
     /// Bytes of one file of a form. Files are streamed.
@@ -42,6 +45,7 @@ pub struct ApiSettings {
 impl Default for ApiSettings {
     fn default() -> Self {
         Self {
+            allowed_hosts: AllowedHosts::default(),
             max_json_bytes: 1 << 20,
             max_file_bytes: 8 << 30,
             max_files: 1000,

@@ -14,6 +14,8 @@ mod framing;
 mod idempotency;
 #[path = "api/operators.rs"]
 mod operators;
+#[path = "api/pages.rs"]
+mod pages;
 #[path = "api/reading.rs"]
 mod reading;
 #[path = "api/reply.rs"]

@@ -42,6 +42,10 @@ problem_codes! {
     MalformedParameter = "malformed-parameter", 400, "A parameter cannot be read";
     /// The `Idempotency-Key` header is not of its form.
     MalformedIdempotencyKey = "malformed-idempotency-key", 400, "The Idempotency-Key header is not valid";
+    /// The `Host` is no name of this server.
+    HostNotAllowed = "host-not-allowed", 403, "This server does not answer for that host";
+    /// A page of another site sends what would change something.
+    CrossSite = "cross-site", 403, "A page of another site must not do that";
     /// No such route.
     NoSuchRoute = "no-such-route", 404, "There is nothing at this address";
     /// No task of this id.

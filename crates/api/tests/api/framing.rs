@@ -41,7 +41,7 @@ async fn a_body_over_the_limit_is_413_announced_or_not() {
     let body = format!("{{\"text\":\"{}\"}}", "x".repeat(2000));
     site.post(NOTE, body.clone()).await.problem(413, "too-large");
     let chunked = format!(
-        "POST {NOTE} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n\
+        "POST {NOTE} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n\
          {:x}\r\n{body}\r\n0\r\n\r\n",
         body.len()
     );
@@ -144,7 +144,7 @@ async fn a_charset_of_utf8_is_accepted() {
 async fn a_slow_body_is_408() {
     let site = Site::with(|api, _| api.body_silence = Duration::from_millis(200)).await;
     let head =
-        format!("POST {NOTE} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 20\r\n\r\n");
+        format!("POST {NOTE} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 20\r\n\r\n");
     site.raw(format!("{head}{{\"text").as_bytes()).await.problem(408, "slow-body");
 }
 
@@ -152,7 +152,7 @@ async fn a_slow_body_is_408() {
 async fn a_body_that_drips_is_408_at_the_end_of_its_time() {
     let site = Site::with(|_, engine| engine.upload_timeout = Duration::from_millis(500)).await;
     let head =
-        format!("POST {NOTE} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 9999\r\n\r\n");
+        format!("POST {NOTE} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 9999\r\n\r\n");
     let socket = site.connect(head.as_bytes()).await;
     let (mut reads, mut writes) = socket.into_split();
     let drip = tokio::spawn(async move {
@@ -216,7 +216,7 @@ async fn an_id_that_is_no_uuid_is_400() {
 async fn a_broken_chunk_is_400() {
     let site = Site::start().await;
     let request = format!(
-        "POST {NOTE} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n"
+        "POST {NOTE} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n"
     );
     site.raw(request.as_bytes()).await.problem(400, "malformed-body");
 }

@@ -16,7 +16,7 @@ async fn post(site: &Site, key: &str, body: &str) -> Reply {
 
 fn upload(key: &str, length: usize) -> String {
     format!(
-        "POST /api/tasks/keep-files HTTP/1.1\r\nHost: x\r\nIdempotency-Key: {key}\r\n\
+        "POST /api/tasks/keep-files HTTP/1.1\r\nHost: localhost\r\nIdempotency-Key: {key}\r\n\
          Content-Type: multipart/form-data; boundary=XX\r\nContent-Length: {length}\r\n\r\n"
     )
 }

@@ -12,7 +12,7 @@ const A_DAY: Duration = Duration::from_secs(86_400);
 
 /// A connection that has had an answer and stays open.
 async fn idle(site: &Site) -> TcpStream {
-    let mut connection = site.connect(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n").await;
+    let mut connection = site.connect(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n").await;
     assert_eq!(crate::reply::Reply::read(&mut connection).await.status, 200);
     connection
 }
@@ -46,7 +46,7 @@ async fn a_stop_answers_long_polls_and_ends() {
     // Two requests in one write: the answer to the first says that the second has been taken. On a connection of its own
     // it could still be on its way when the server closes what is idle.
     let heads =
-        format!("GET /healthz HTTP/1.1\r\nHost: x\r\n\r\nGET /api/tasks/{task}?wait=50s HTTP/1.1\r\nHost: x\r\n\r\n");
+        format!("GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\nGET /api/tasks/{task}?wait=50s HTTP/1.1\r\nHost: localhost\r\n\r\n");
     let mut waiting = site.connect(heads.as_bytes()).await;
     assert_eq!(crate::reply::Reply::read(&mut waiting).await.status, 200);
     site.shutdown.cancel(CancelReason::Shutdown);

@@ -57,6 +57,7 @@ pub(super) struct File {
     pub(super) log: Option<String>,
     pub(super) log_format: Option<LogFormat>,
     pub(super) listen: Option<SocketAddr>,
+    pub(super) allowed_hosts: Option<Vec<String>>,
     pub(super) concurrency: Option<usize>,
     pub(super) queues: Option<Vec<String>>,
     pub(super) every: Option<String>,

@@ -114,6 +114,8 @@ pub struct Settings {
     pub log_format: LogFormat,
     /// From the file: where the API listens.
     pub listen: Option<SocketAddr>,
+    /// From the file: names by which the API may be addressed.
+    pub allowed_hosts: Option<Vec<String>>,
     /// From the file: tasks at a time.
     pub concurrency: Option<usize>,
     /// From the file: the queues to serve.
@@ -141,6 +143,7 @@ impl Settings {
             log: "info".to_owned(),
             log_format: LogFormat::Text,
             listen: None,
+            allowed_hosts: None,
             concurrency: None,
             queues: None,
             every: None,
@@ -214,6 +217,7 @@ impl SettingsArgs {
             log: self.log.clone().or(file.log).unwrap_or_else(|| "info".to_owned()),
             log_format: self.log_format.or(file.log_format).unwrap_or_default(),
             listen: file.listen,
+            allowed_hosts: file.allowed_hosts,
             concurrency: match file.concurrency {
                 Some(0) => {
                     return Err(Exit::config("setting `concurrency`: a worker runs at least one task at a time"));
