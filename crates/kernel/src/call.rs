@@ -18,6 +18,7 @@ use std::fmt::{Display, Write};
 use std::marker::PhantomData;
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The longest answer that is read where a call says nothing else.
 pub const LONGEST_ANSWER: usize = 1 << 20;
@@ -207,11 +208,13 @@ pub(crate) struct Services {
     outside: Arc<dyn Outside>,
     /// The trace that they are told of.
     traceparent: Option<String>,
+    /// The last call came to nothing before its first byte was sent.
+    unsent: AtomicBool,
 }
 
 impl Default for Services {
     fn default() -> Self {
-        Self { outside: Arc::new(NoServices), traceparent: None }
+        Self { outside: Arc::new(NoServices), traceparent: None, unsent: AtomicBool::new(false) }
     }
 }
 
@@ -238,7 +241,7 @@ impl StepContext {
     /// With services that it may call, and the trace that they are told of.
     #[must_use]
     pub fn with_services(mut self, outside: Arc<dyn Outside>, traceparent: Option<String>) -> Self {
-        self.services = Services { outside, traceparent };
+        self.services = Services { outside, traceparent, unsent: AtomicBool::new(false) };
         self
     }
 
@@ -260,6 +263,7 @@ impl StepContext {
     /// The answer as it is stored.
     pub(crate) async fn carry_out(&self, call: Call) -> StepResult<Value> {
         if let Some(fault) = &call.fault {
+            self.services.unsent.store(true, Ordering::Relaxed);
             return Err(StepError::permanent(fault));
         }
         let request = OutsideRequest {
@@ -275,13 +279,21 @@ impl StepContext {
             Either::Left((answered, _)) => answered,
             Either::Right(_) => return Err(StepError::cancelled()),
         };
+        let unsent = answered.as_ref().is_err_and(|error| !error.may_be_sent());
+        self.services.unsent.store(unsent, Ordering::Relaxed);
         match answered {
             Ok(answer) => answers::read(&call, &answer),
             Err(error @ (OutsideError::Unknown(_) | OutsideError::Refused(_))) => Err(StepError::permanent(error)),
-            Err(error @ OutsideError::Unanswered(_)) => {
+            Err(error @ (OutsideError::NotSent(_) | OutsideError::Unanswered(_))) => {
                 Err(StepError::transient(format_args!("{}: {error}", answers::name(&call))))
             }
         }
+    }
+
+    /// Whether the last call provably did not reach its service. Says something of an execution that is that call and
+    /// nothing else.
+    pub(crate) fn is_unsent(&self) -> bool {
+        self.services.unsent.load(Ordering::Relaxed)
     }
 
     fn headers(&self, call: &Call) -> Vec<(&'static str, String)> {

@@ -232,7 +232,8 @@ pub struct Registry {
     policies: Vec<NamedPolicy>,
     /// By name.
     pub(crate) schedules: BTreeMap<String, ScheduleSpec>,
-    services: BTreeSet<&'static str>,
+    /// Services that steps call, and the types that call each, as far as they were named.
+    services: BTreeMap<&'static str, BTreeSet<&'static str>>,
     /// By the type's name.
     pub(crate) orphans: BTreeMap<String, OrphanRule>,
     pub(crate) other_orphans: Option<OrphanRule>,
@@ -312,13 +313,31 @@ impl Registry {
     /// settings do not have it. Calls need no such word.
     #[must_use]
     pub fn with_service(mut self, name: &'static str) -> Self {
-        self.services.insert(name);
+        self.services.entry(name).or_default();
         self
+    }
+
+    /// Adds a task type whose steps call these services: [`with`](Self::with) and [`with_service`](Self::with_service),
+    /// and a process can tell which types cannot run without a service that the settings do not have.
+    ///
+    /// # Panics
+    /// As `with` does.
+    #[must_use]
+    pub fn with_calls<T: DistributedTask>(mut self, services: &[&'static str]) -> Self {
+        for &service in services {
+            self.services.entry(service).or_default().insert(T::task_type().decl.name);
+        }
+        self.with::<T>()
     }
 
     /// The services that steps were said to call, by name.
     pub fn services(&self) -> impl Iterator<Item = &'static str> + '_ {
-        self.services.iter().copied()
+        self.services.keys().copied()
+    }
+
+    /// The services that steps of a type were said to call, by name.
+    pub fn services_of<'a>(&'a self, task_type: &'a TaskType) -> impl Iterator<Item = &'static str> + 'a {
+        self.services.iter().filter(|(_, types)| types.contains(task_type.decl.name)).map(|(service, _)| *service)
     }
 
     /// The policies of code outside of tasks.

@@ -13,11 +13,9 @@ use counterstep_kernel::Registry;
 /// All of them.
 #[must_use]
 pub fn tasks() -> Registry {
-    Registry::new()
-        .with::<CreateZipFromFiles>()
-        .with::<TranscodeVideo>()
-        .with::<PlaceOrder>()
-        .with_service("inventory")
-        .with_service("bank")
-        .with_service("shipping")
+    Registry::new().with::<CreateZipFromFiles>().with::<TranscodeVideo>().with_calls::<PlaceOrder>(&[
+        "inventory",
+        "bank",
+        "shipping",
+    ])
 }

@@ -110,3 +110,18 @@ fn services_that_cannot_be_used_stop_a_process_and_one_that_is_missing_is_named(
     let none = run(place.path(), &["doctor", "--json"]);
     assert!(!none.stdout.contains("service_unset"), "{none:#?}");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn dev_names_the_services_that_a_type_lacks_and_its_tasks_fail_with_nothing_to_undo() {
+    let place = Place::new();
+    let mut dev = services::dev(&place, &[]);
+    dev.process.says("what is missing", |said| {
+        let lacks = "/api/tasks/place-order\n  its tasks fail until the settings have [services.bank], ";
+        said.contains(lacks).then_some(())
+    });
+    let task = order(&dev.api, 2_500).await;
+    let view = dev.api.at_rest(task).await;
+    assert_eq!(view.status, TaskStatus::Failed, "{view:?}");
+    assert!(view.steps.iter().all(|step| step.undo_attempts.0 == 0), "{view:?}");
+    assert!(dev.process.stop().success());
+}

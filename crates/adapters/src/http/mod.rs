@@ -45,13 +45,17 @@ impl Outside for HttpServices {
         let secrets = service.secrets().map_err(|error| {
             // Where the files lie is for those who run this, and not for those who read the task.
             tracing::error!(service = request.service, error = chain(&error), "a secret cannot be read");
-            OutsideError::Unanswered(format!("{}: see the log of this host", error.setting()))
+            OutsideError::NotSent(format!("{}: see the log of this host", error.setting()))
         })?;
         let headers = headers(&request, &secrets)?;
         let sent = send(&service.client, request.method, url, headers, request.body).await;
         let answered = async { read(sent?, request.longest_answer).await }.await;
-        let unanswered = |error: reqwest::Error| OutsideError::Unanswered(chain(&error.without_url()));
-        let mut answer = answered.map_err(unanswered)?;
+        let mut answer = answered.map_err(|error: reqwest::Error| {
+            // Without a connection no byte has left. One that was kept from before and breaks is no such error.
+            let unsent = error.is_connect();
+            let why = chain(&error.without_url());
+            if unsent { OutsideError::NotSent(why) } else { OutsideError::Unanswered(why) }
+        })?;
         for (_, secret) in &secrets {
             answer.body = answer::without(answer.body, secret);
         }

@@ -115,7 +115,7 @@ async fn a_lost_connection_is_no_answer_and_the_next_request_gets_a_new_one() {
     let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let away = open(|given| given.url = format!("http://{nobody}/where"));
     let error = away.call(request("/200")).await.unwrap_err();
-    assert!(matches!(&error, OutsideError::Unanswered(why) if !why.contains("where")), "{error}");
+    assert!(matches!(&error, OutsideError::NotSent(why) if !why.contains("where")), "{error}");
     let unknown = away.call(charge()).await.unwrap_err();
     assert!(matches!(&unknown, OutsideError::Unknown(name) if name == "bank"), "{unknown}");
     let elsewhere = away.call(request("/../x")).await.unwrap_err();

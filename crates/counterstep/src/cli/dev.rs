@@ -33,7 +33,14 @@ pub(super) fn main(registry: Registry, settings: &SettingsArgs, args: &DevArgs) 
     }
     let (listener, api) = args.api.bind(&settings)?;
     let address = listener.local_addr().map_err(Exit::failed)?;
-    let routes: Vec<_> = registry.iter().map(|task_type| task_type.decl.route()).collect();
+    let routes: Vec<_> = registry
+        .iter()
+        .map(|task_type| {
+            let has = |service: &&str| settings.services.contains_key(*service);
+            let lacks = registry.services_of(task_type).filter(|service| !has(service));
+            (task_type.decl.route(), lacks.map(|service| format!("[services.{service}]")).collect::<Vec<_>>())
+        })
+        .collect();
     let data = settings.database.to_string();
     counterstep_node::run(
         &settings,
@@ -41,8 +48,11 @@ pub(super) fn main(registry: Registry, settings: &SettingsArgs, args: &DevArgs) 
             let shutdown = shutdown_on_signals(&settings)?;
             let engine = open(&settings, Arc::new(registry), "dev").await?;
             println!("API, worker and reconciler are running; the data is at {data}");
-            for route in routes {
+            for (route, lacks) in routes {
                 println!("submit to http://{address}/api/tasks/{route}");
+                if !lacks.is_empty() {
+                    println!("  its tasks fail until the settings have {}", lacks.join(", "));
+                }
             }
             let roles = Roles { api: Some((listener, api)), worker: Some(worker), reconciler: Some(reconciler) };
             run(&engine, roles, shutdown).await

@@ -134,6 +134,13 @@ impl Draft {
         Ok(())
     }
 
+    /// The attempt that has just failed did nothing, and no attempt before it can have had an effect: there is nothing
+    /// to undo, as if the step had never started.
+    pub fn step_did_nothing(&mut self, at: usize) {
+        self.add_detail("sent", false.into());
+        self.step_mut(at).started_seq = None;
+    }
+
     /// Nobody knows how far the attempt came.
     ///
     /// # Errors

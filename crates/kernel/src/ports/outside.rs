@@ -71,9 +71,23 @@ pub enum OutsideError {
     /// The request cannot be sent, and could not the next time.
     #[error("{0}")]
     Refused(String),
-    /// It was not reached, or the connection was lost: the request may have taken effect or not.
+    /// It was not reached: no byte of the request was sent.
+    #[error("{0}")]
+    NotSent(String),
+    /// The connection was lost, or the answer: the request may have taken effect or not.
     #[error("{0}")]
     Unanswered(String),
+}
+
+impl OutsideError {
+    /// Whether the request may have reached the service.
+    #[must_use]
+    pub const fn may_be_sent(&self) -> bool {
+        match self {
+            Self::Unanswered(_) => true,
+            Self::Unknown(_) | Self::Refused(_) | Self::NotSent(_) => false,
+        }
+    }
 }
 
 /// Services outside of this program.

@@ -16,8 +16,8 @@ pub struct StepState {
     pub status: StepStatus,
     /// Neither pure nor waived.
     pub effects: bool,
-    /// An attempt of it has started at some time: also true of a step that went back to Pending because its scratch
-    /// was lost.
+    /// An attempt of it that may have had effects has started at some time: also true of a step that went back to
+    /// Pending because its scratch was lost, and false of one whose calls were provably never sent.
     pub started: bool,
 }
 
@@ -27,13 +27,8 @@ impl StepState {
     pub const fn needs_undo(self) -> bool {
         self.effects
             && match self.status {
-                StepStatus::Running
-                | StepStatus::Waiting
-                | StepStatus::Completed
-                | StepStatus::Failed
-                | StepStatus::InDoubt
-                | StepStatus::Compensating => true,
-                StepStatus::Pending => self.started,
+                StepStatus::Running | StepStatus::Completed | StepStatus::InDoubt | StepStatus::Compensating => true,
+                StepStatus::Pending | StepStatus::Waiting | StepStatus::Failed => self.started,
                 StepStatus::Skipped
                 | StepStatus::Compensated
                 | StepStatus::CompensationFailed

@@ -77,8 +77,8 @@ pub(super) fn rule(state: &State<'_>, task: TaskStatus, step: StepState, event: 
             if !step.effects {
                 return Err("it has no effects to undo");
             }
-            if from == StepStatus::Pending && !step.started {
-                return Err("it never started");
+            if matches!(from, StepStatus::Pending | StepStatus::Waiting | StepStatus::Failed) && !step.started {
+                return Err("it never started, or never did anything");
             }
             one_of(
                 from,

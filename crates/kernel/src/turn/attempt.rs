@@ -45,6 +45,8 @@ pub(crate) struct Ended {
     pub(crate) result: StepResult<Value>,
     /// Its outcome is unknown, for this reason.
     pub(crate) in_doubt: Option<CancelReason>,
+    /// It was a call that provably was never sent.
+    pub(crate) unsent: bool,
     /// Objects were stored.
     pub(crate) stored: bool,
     /// Written together with the success, and only then.
@@ -124,7 +126,10 @@ pub(crate) async fn execute(engine: &Engine, task_type: &TaskType, order: Order)
         (Err(_), Some(_)) => Err(StepError::cancelled()),
         (result, _) => result,
     };
-    Ended { at, result, in_doubt, stored: context.objects().written(), sql: context.take_sql() }
+    // The author's own code may have done more than its last call.
+    let is_call = direction == Direction::Forward && matches!(code.run, Run::BuiltIn(_));
+    let unsent = is_call && result.is_err() && context.is_unsent();
+    Ended { at, result, in_doubt, unsent, stored: context.objects().written(), sql: context.take_sql() }
 }
 
 /// What a run of code is called in the log.

@@ -145,17 +145,17 @@ impl<'a> ForwardTurn<'a> {
                 match committed {
                     Err(ChangeError::Condemned) => {
                         let error = StepError::transient("its objects were condemned before it succeeded");
-                        self.failed(at, error).await
+                        self.failed(at, error, false).await
                     }
-                    Err(ChangeError::Sql(refused)) => self.failed(at, refused.into()).await,
+                    Err(ChangeError::Sql(refused)) => self.failed(at, refused.into(), false).await,
                     other => other,
                 }
             }
-            Err(error) => self.failed(at, error).await,
+            Err(error) => self.failed(at, error, ended.unsent).await,
         }
     }
 
-    async fn failed(&mut self, at: usize, error: StepError) -> Result<Next, ChangeError> {
+    async fn failed(&mut self, at: usize, error: StepError, unsent: bool) -> Result<Next, ChangeError> {
         let follows = self.0.after_failure(at, Direction::Forward, &error);
         let mut ahead = self.look(None).await;
         let decided = self
@@ -169,6 +169,9 @@ impl<'a> ForwardTurn<'a> {
                         draft.step_falls_back(at, &error)?;
                     }
                     policy::Next::Retry(_) | policy::Next::GiveUp => draft.step_failed(at, &error)?,
+                }
+                if unsent {
+                    draft.step_did_nothing(at);
                 }
                 ahead.next(draft)
             })
@@ -462,7 +465,7 @@ impl<'a> Ahead<'a> {
             if plan::has_completed_reader(draft.decl(), &draft.record().steps, lost) {
                 let (limit, sweep_after) = limits(self.engine, &self.task_type, lost, Direction::Forward);
                 let execution = draft.start_rebuild(lost, sweep_after)?;
-                return Ok(Some(Next::Run(vec![Start { at: lost, execution, limit }])));
+                return Ok(Some(Next::Run(vec![Start { at: lost, execution, limit, first: false }])));
             }
             draft.scratch_lost(lost)?;
             return Ok(None);
@@ -474,11 +477,12 @@ impl<'a> Ahead<'a> {
         for at in stage {
             let (limit, sweep_after) = limits(self.engine, &self.task_type, at, Direction::Forward);
             let found = self.probes.of(draft, at);
+            let first = draft.step(at).started_seq.is_none();
             let execution = draft.start_step(at, sweep_after)?;
             if let Some(found) = found {
                 draft.add_detail("probe", super::probe::word(found).into());
             }
-            starts.push(Start { at, execution, limit: self.within_deadline(draft, limit) });
+            starts.push(Start { at, execution, limit: self.within_deadline(draft, limit), first });
         }
         Ok(Some(Next::Run(starts)))
     }

@@ -86,6 +86,8 @@ struct Start {
     at: usize,
     execution: crate::context::Execution,
     limit: Duration,
+    /// No attempt before it can have had an effect.
+    first: bool,
 }
 
 /// What a turn waits for.
@@ -152,7 +154,7 @@ impl<'a> Turn<'a> {
     }
 
     fn begin(&self, starts: Vec<Start>, direction: Direction) {
-        for Start { at, execution, limit } in starts {
+        for Start { at, execution, limit, first } in starts {
             let cancel = match direction {
                 Direction::Forward => self.tokens.forward.clone(),
                 Direction::Undo => self.tokens.undo.clone(),
@@ -163,8 +165,11 @@ impl<'a> Turn<'a> {
             let meter = self.board.meter(&execution.step, direction, execution.attempt);
             let order = Order { at, execution, inputs, own_output, fallback, limit, cancel, traceparent, meter };
             let (engine, task_type) = (self.engine, self.task_type);
-            self.under_way
-                .push(Box::pin(async move { Happened::Ended(attempt::execute(engine, &task_type, order).await) }));
+            self.under_way.push(Box::pin(async move {
+                let mut ended = attempt::execute(engine, &task_type, order).await;
+                ended.unsent &= first;
+                Happened::Ended(ended)
+            }));
         }
     }
 

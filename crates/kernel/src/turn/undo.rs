@@ -64,6 +64,7 @@ impl UndoTurn<'_> {
                 at,
                 execution: draft.execution(at, Direction::Undo, draft.step(at).undo_attempts),
                 limit: limits(turn.engine, &turn.task_type, at, Direction::Undo).0,
+                first: false,
             })
             .collect()
     }
@@ -249,7 +250,7 @@ impl Back {
                 // In the row, so that a later attempt of this undo gets it too.
                 draft.step_mut(at).output = Some(output.clone());
             }
-            starts.push(Start { at, execution, limit });
+            starts.push(Start { at, execution, limit, first: false });
         }
         Ok(Next::Run(starts))
     }

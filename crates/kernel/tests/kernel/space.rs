@@ -52,6 +52,16 @@ impl Case {
         next
     }
 
+    /// What can come of a ruling: an attempt that failed may have been a call that was never sent.
+    fn outcomes(&self, event: Event, ruling: Ruling) -> Vec<Self> {
+        let next = self.after(event, ruling);
+        let mut unsent = next.clone();
+        if let Event::StepFailed(at) | Event::StepRetries(at) | Event::StepFallsBack(at) = event {
+            unsent.steps[at].started = false;
+        }
+        if unsent == next { vec![next] } else { vec![next, unsent] }
+    }
+
     /// The same with the steps in the other order. The samples concern the first step, and the judge does not look at
     /// the order, so the events of a second step are those of the first in the mirror.
     fn mirrored(&self) -> Self {
@@ -65,14 +75,14 @@ impl Case {
         let mut next = Vec::new();
         for event in Event::samples() {
             if let Ok(ruling) = self.judge(event) {
-                next.push((event, self.after(event, ruling)));
+                next.extend(self.outcomes(event, ruling).into_iter().map(|next| (event, next)));
             }
             let mirrored = self.mirrored();
             if event.step().is_some()
                 && self.steps.len() == 2
                 && let Ok(ruling) = mirrored.judge(event)
             {
-                next.push((event, mirrored.after(event, ruling).mirrored()));
+                next.extend(mirrored.outcomes(event, ruling).into_iter().map(|next| (event, next.mirrored())));
             }
         }
         next
@@ -87,10 +97,11 @@ pub(super) fn statuses() -> impl Iterator<Item = Option<TaskStatus>> {
 /// Every case there is.
 pub(super) fn cases() -> Vec<Case> {
     let step = |&status: &StepStatus| {
-        // A step that was skipped never started; one that is pending may have, before its scratch was lost; any other has.
+        // A step that was skipped never started; one that is pending may have, before its scratch was lost; one that
+        // failed or will be tried again has, unless its calls were never sent; any other has.
         let started: &[bool] = match status {
             StepStatus::Skipped => &[false],
-            StepStatus::Pending => &[false, true],
+            StepStatus::Pending | StepStatus::Waiting | StepStatus::Failed => &[false, true],
             _ => &[true],
         };
         started.iter().flat_map(move |&started| [true, false].map(|effects| StepState { status, effects, started }))

@@ -1,13 +1,16 @@
 //! What a service is sent: keys, trace, credentials; from steps that are calls, from code that calls, and from undos.
 
+use async_trait::async_trait;
 use counterstep_kernel::contracts::TaskStatus;
-use counterstep_kernel::{HttpCall, Registry, StepContext, StepError, StepResult, UndoResult};
+use counterstep_kernel::ports::{Outside, OutsideAnswer, OutsideError, OutsideRequest};
+use counterstep_kernel::{HttpCall, Registry, RetryPolicy, StepContext, StepError, StepResult, UndoResult};
 use counterstep_macros::distributed_task;
 use counterstep_testkit::services::Services;
 use counterstep_testkit::{Form, Harness};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex};
 
 /// What `echo` says it was sent.
 #[derive(Debug, Serialize, Deserialize)]
@@ -130,4 +133,73 @@ async fn a_pure_step_reads_from_services_and_does_nothing_to_them() {
     task.assert_trail("look ok, say failed, failed").await;
     let failure = task.record().await.task.failure.expect("a reason");
     assert!(failure.message.contains("only reads from services"), "{failure:?}");
+}
+
+/// One call, tried twice, with a way back.
+pub(crate) struct Tries;
+
+const TWICE: RetryPolicy = RetryPolicy::constant("1ms").max_retries(1).jitter(false);
+
+#[distributed_task(name = "Tries", queue = "tries")]
+impl Tries {
+    type Request = Words;
+    type Response = usize;
+
+    #[step(1, host = "worker", retry = TWICE, undo = unsay)]
+    fn say(words: &Words) -> HttpCall<usize> {
+        HttpCall::post("echo", "/say").json(words)
+    }
+
+    fn unsay(ctx: &StepContext) -> HttpCall<()> {
+        HttpCall::delete("echo", "/say").segment(ctx.step_key())
+    }
+
+    fn respond(say: &usize) -> usize {
+        *say
+    }
+}
+
+/// A service with which requests come to these ends, one after the other; each later one is done.
+#[derive(Debug)]
+struct Ends(Mutex<VecDeque<OutsideError>>);
+
+#[async_trait]
+impl Outside for Ends {
+    async fn call(&self, _: OutsideRequest) -> Result<OutsideAnswer, OutsideError> {
+        let end = self.0.lock().unwrap().pop_front();
+        let done = OutsideAnswer { status: 200, retry_after: None, body: "7".into(), cut: false };
+        end.map_or(Ok(done), Err)
+    }
+
+    fn knows(&self, _: &str) -> bool {
+        true
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn only_what_may_have_been_sent_is_undone() {
+    let unknown = || OutsideError::Unknown("echo".to_owned());
+    let unsent = || OutsideError::NotSent("connection refused".to_owned());
+    let lost = || OutsideError::Unanswered("connection reset".to_owned());
+    for (ends, attempts, undos) in [
+        (vec![unknown()], 1, 0),
+        (vec![unsent(), unsent()], 2, 0),
+        (vec![unsent(), unknown()], 2, 0),
+        (vec![unsent(), lost()], 2, 1),
+        (vec![lost(), unsent()], 2, 1),
+        (vec![lost(), lost()], 2, 1),
+    ] {
+        let words = format!("{ends:?}");
+        let outside = Arc::new(Ends(Mutex::new(ends.into())));
+        let task = Harness::embedded(Registry::new().with::<Tries>()).services(outside).submit(self::words()).await;
+        assert_eq!(task.run_to_rest().await, TaskStatus::Failed, "{words}: {}", task.trail().await);
+        let step = task.record().await.steps.remove(0);
+        assert_eq!((step.attempts.0, step.undo_attempts.0), (attempts, undos), "{words}: {}", task.trail().await);
+        task.assert_invariants().await;
+    }
+    // The next attempt arrives.
+    let outside = Arc::new(Ends(Mutex::new([unsent()].into())));
+    let task = Harness::embedded(Registry::new().with::<Tries>()).services(outside).submit(words()).await;
+    assert_eq!(task.run_to_rest().await, TaskStatus::Completed, "{}", task.trail().await);
+    task.assert_invariants().await;
 }

@@ -3,7 +3,6 @@
 
 use counterstep_kernel::contracts::{BreakerOverride, Direction, Host, Overrides, TaskId, TaskStatus, WaitReason};
 use counterstep_kernel::faults::{Fault, FaultKind};
-use counterstep_kernel::operator::Retrial;
 use counterstep_kernel::policies::Policies;
 use counterstep_kernel::turn::turn;
 use counterstep_kernel::{CancelToken, Registry};
@@ -232,21 +231,15 @@ async fn a_worker_lost_while_it_pays_back_is_replaced_and_pays_back_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_service_that_the_settings_do_not_name_is_named_and_goes_on_once_it_is_set() {
-    let services = Services::start().await;
-    let mut task = Harness::embedded(only_orders()).submit(small()).await;
-    // Its undo cannot ask the service either, and it cannot know that nothing was ever sent.
-    assert_eq!(task.run_to_rest().await, TaskStatus::CompensationFailed);
+async fn an_order_without_services_fails_with_their_name_and_leaves_nothing_to_undo() {
+    let task = Harness::embedded(only_orders()).submit(small()).await;
+    assert_eq!(task.run_to_rest().await, TaskStatus::Failed, "{}", task.trail().await);
     let record = task.record().await;
     let failure = record.task.failure.expect("a reason");
     assert!(failure.message.contains("[services.inventory]"), "{failure:?}");
     assert_eq!(record.steps[0].retries_used, 0, "trying again would not help");
-    task.engine.ports.outside = services.outside();
-    let by = Retrial { actor: "operator:dora".to_owned(), note: "set the service".to_owned(), direction: None };
-    task.engine.retry(task.id, by).await.expect("accepted");
-    assert_eq!(task.run_to_rest().await, TaskStatus::Failed, "{}", task.trail().await);
+    assert_eq!(record.steps[0].undo_attempts.0, 0, "nothing was ever sent");
     task.assert_invariants().await;
-    services.assert_settled(task.id, false);
 }
 
 /// Forty orders, eight at a time, while all three services break again and again, the breaker of the bank opens, and every
