@@ -4,6 +4,7 @@ use crate::problem::{Refused, malformed};
 use actix_web::http::header::{CONTENT_ENCODING, CONTENT_LENGTH, IF_NONE_MATCH};
 use actix_web::{HttpMessage, HttpRequest};
 use counterstep_contracts::ProblemCode;
+use std::time::Duration;
 
 /// What the body of a submission is, by its content type.
 #[derive(Debug, PartialEq, Eq)]
@@ -64,17 +65,47 @@ pub(crate) fn content_length(request: &HttpRequest) -> Option<u64> {
     request.headers().get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 
-/// The `Idempotency-Key`, where there is one.
+/// The `Idempotency-Key`, where there is one. In quotes, as the draft of the IETF has it, and without them, as most
+/// clients send it, it is the same key.
 pub(crate) fn idempotency_key(request: &HttpRequest) -> Result<Option<String>, Refused> {
     let mut values = request.headers().get_all("idempotency-key");
     let Some(value) = values.next() else { return Ok(None) };
-    let key = value.as_bytes();
-    let visible = key.iter().all(u8::is_ascii_graphic);
-    if values.next().is_some() || !(1..=255).contains(&key.len()) || !visible {
-        let detail = "an Idempotency-Key is one header of 1 to 255 visible ASCII characters without spaces";
-        return Err(Refused::new(ProblemCode::MalformedIdempotencyKey, detail).at("Idempotency-Key"));
+    let key =
+        value.to_str().ok().and_then(|text| if text.starts_with('"') { unquoted(text) } else { Some(text.into()) });
+    let key = key.filter(|key| (1..=255).contains(&key.len()) && key.bytes().all(|byte| byte.is_ascii_graphic()));
+    match (key, values.next()) {
+        (Some(key), None) => Ok(Some(key)),
+        _ => {
+            let detail = "invalid Idempotency-Key: expected one header of 1 to 255 visible ASCII characters without \
+                          spaces, all of it in quotes or none";
+            Err(Refused::new(ProblemCode::MalformedIdempotencyKey, detail).at("Idempotency-Key"))
+        }
     }
-    Ok(value.to_str().ok().map(str::to_owned))
+}
+
+/// The text of a string in quotes (RFC 8941), where it is one and nothing else.
+fn unquoted(text: &str) -> Option<String> {
+    let mut inner = text.strip_prefix('"')?.strip_suffix('"')?.chars();
+    let mut out = String::new();
+    while let Some(c) = inner.next() {
+        match c {
+            '"' => return None,
+            '\\' => out.push(inner.next().filter(|c| matches!(c, '"' | '\\'))?),
+            c => out.push(c),
+        }
+    }
+    Some(out)
+}
+
+/// How long an answer may be waited for by `Prefer: wait=10` (RFC 7240), in seconds. What cannot be read of a preference
+/// is passed over, as that text demands.
+pub(crate) fn preferred_wait(request: &HttpRequest) -> Option<Duration> {
+    let values = request.headers().get_all("prefer").filter_map(|value| value.to_str().ok());
+    let mut preferences = values.flat_map(|value| value.split(',')).filter_map(|preference| {
+        let (name, value) = preference.split(';').next()?.split_once('=')?;
+        name.trim().eq_ignore_ascii_case("wait").then(|| value.trim().trim_matches('"').to_owned())
+    });
+    preferences.next()?.parse().ok().map(Duration::from_secs)
 }
 
 /// The `traceparent`, where it is well-formed (W3C Trace Context); one that is not is ignored, as that text demands.
@@ -134,6 +165,35 @@ mod tests {
             .insert_header(("content-type", "multipart/form-data; boundary=\"a b\""))
             .to_http_request();
         assert_eq!(body_kind(&request).unwrap(), BodyKind::Form { boundary: "a b".to_owned() });
+    }
+
+    #[test]
+    fn a_key_is_the_same_with_and_without_quotes() {
+        let key = |text: &str| {
+            let request = TestRequest::default().insert_header(("idempotency-key", text)).to_http_request();
+            idempotency_key(&request).ok().flatten()
+        };
+        assert_eq!((key("abc"), key("\"abc\"")), (Some("abc".into()), Some("abc".into())));
+        assert_eq!(key(r#""a\"b\\c""#), Some(r#"a"b\c"#.into()));
+        for text in [r#"""#, r#""""#, r#""abc"#, r#""a b""#, r#""a"b""#, r#""a\""#, r#""a\b""#, "a b", ""] {
+            assert_eq!(key(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_preference_that_cannot_be_read_is_passed_over() {
+        for (text, expected) in [
+            ("wait=10", Some(10)),
+            ("respond-async, Wait = 10; x=y", Some(10)),
+            ("wait=\"3\"", Some(3)),
+            ("wait=30s", None),
+            ("wait", None),
+            ("respond-async", None),
+            ("wait=-1", None),
+        ] {
+            let request = TestRequest::default().insert_header(("prefer", text)).to_http_request();
+            assert_eq!(preferred_wait(&request), expected.map(Duration::from_secs), "{text}");
+        }
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //! wrong in between, what was stored is taken away again. Must not touch the connection, so that it goes on when the
 //! client does not.
 
-use crate::form::{Form, Part, PartKind};
+use crate::form::{Form, Part, PartKind, is_json};
 use crate::json;
 use crate::problem::{Refused, malformed};
 use counterstep_kernel::client::{Receipt, Submission, SubmitError, Submitted};
@@ -58,6 +58,15 @@ async fn take_parts(receipt: &mut Receipt, form: Form) -> Result<(), Refused> {
     loop {
         let part = form.lock().await.form.part().await?;
         let Some(Part { field, kind }) = part else { return Ok(()) };
+        // A page can send a typed part beside a file only as a `Blob`, which always has a file name.
+        let kind = match kind {
+            PartKind::File { name, content_type }
+                if is_json(Some(&content_type)) && !receipt.takes_file(&field, &name, &content_type) =>
+            {
+                PartKind::Json
+            }
+            kind => kind,
+        };
         match kind {
             PartKind::File { name, content_type } => {
                 let stored = receipt.file(&field, name, &content_type, bytes_of(form.clone())).await;
@@ -77,7 +86,7 @@ async fn take_parts(receipt: &mut Receipt, form: Form) -> Result<(), Refused> {
                 if text.contains('\0') {
                     return Err(json::no_nul().at(field));
                 }
-                receipt.field(&field, Value::String(text))?;
+                receipt.text(&field, text)?;
             }
         }
     }

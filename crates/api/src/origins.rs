@@ -3,6 +3,7 @@
 //! Must not look at bodies, and decides nothing about who a caller is.
 
 use crate::problem::Refused;
+use crate::shared::Api;
 use actix_web::body::MessageBody;
 use actix_web::dev::{ServiceRequest, ServiceResponse};
 use actix_web::http::Method;
@@ -13,8 +14,6 @@ use actix_web::{Error, web};
 use counterstep_contracts::ProblemCode;
 use std::collections::BTreeSet;
 use std::net::IpAddr;
-
-use crate::shared::Api;
 
 /// What monitors ask. They use the address of a pod, or the name of a service, and what they read is no secret.
 const FOR_MONITORS: &[&str] = &["/healthz", "/readyz", "/metrics"];
@@ -40,10 +39,11 @@ impl AllowedHosts {
     pub fn parse<'a>(names: impl IntoIterator<Item = &'a str>) -> Result<Self, InvalidHost> {
         let mut allowed = Self::default();
         for name in names {
-            match (name, host_of(name)) {
-                ("*", _) => allowed.any = true,
-                (_, Some(host)) if host.len() == name.trim_end_matches('.').len() => drop(allowed.names.insert(host)),
-                _ => return Err(InvalidHost(name.to_owned())),
+            let host = host_of(name).filter(|host| host.len() == name.trim_end_matches('.').len());
+            match host {
+                _ if name == "*" => allowed.any = true,
+                Some(host) if !host.contains('*') => drop(allowed.names.insert(host)),
+                Some(_) | None => return Err(InvalidHost(name.to_owned())),
             }
         }
         Ok(allowed)
@@ -66,14 +66,12 @@ fn host_of(authority: &str) -> Option<String> {
 
 /// Wraps the routes.
 pub(crate) async fn guard(
+    api: web::Data<Api>,
     request: ServiceRequest,
     next: Next<impl MessageBody + 'static>,
 ) -> Result<ServiceResponse<impl MessageBody>, Error> {
-    let allowed = request.app_data::<web::Data<Api>>().map(|api| &api.settings.allowed_hosts);
-    if !FOR_MONITORS.contains(&request.path())
-        && let Some(allowed) = allowed
-    {
-        check_host(request.headers(), allowed)?;
+    if !FOR_MONITORS.contains(&request.path()) {
+        check_host(request.headers(), &api.settings.allowed_hosts)?;
         check_origin(request.method(), request.headers())?;
     }
     next.call(request).await
@@ -185,7 +183,9 @@ mod tests {
             (&[own, ("origin", "http://evil.example")], false),
             (&[own, ("origin", "null")], false),
         ] {
-            for (method, safe) in [(Method::POST, false), (Method::PUT, false), (Method::DELETE, false), (Method::GET, true)] {
+            for (method, safe) in
+                [(Method::POST, false), (Method::PUT, false), (Method::DELETE, false), (Method::GET, true)]
+            {
                 assert_eq!(check_origin(&method, &headers(given)).is_ok(), fine || safe, "{method} {given:?}");
             }
         }

@@ -9,6 +9,7 @@ use counterstep_kernel::{CancelToken, Engine};
 use std::future::Future;
 use tokio::runtime::Handle;
 use tokio_util::task::TaskTracker;
+use tracing::Instrument;
 
 /// The engine, the limits, and the work that outlives the request that began it.
 #[derive(Debug)]
@@ -42,7 +43,7 @@ impl Api {
         T: Send + 'static,
         F: Future<Output = Result<T, Refused>> + Send + 'static,
     {
-        match self.work.spawn_on(work, &self.runtime).await {
+        match self.work.spawn_on(work.in_current_span(), &self.runtime).await {
             Ok(result) => result,
             Err(error) => Err(Refused::internal(doing, &error)),
         }

@@ -102,6 +102,8 @@ problem_codes! {
     TooLarge = "too-large", 413, "The request is too large";
     /// Another content type is needed.
     UnsupportedMediaType = "unsupported-media-type", 415, "The content type is not supported";
+    /// Result: the file has no byte of the range.
+    RangeNotSatisfiable = "range-not-satisfiable", 416, "The file has no such range";
     /// The body can be read and breaks a rule.
     InvalidRequest = "invalid-request", 422, "The request is not valid";
     /// Resolve: the output does not fit the step's declared type.

@@ -38,9 +38,11 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use counterstep_contracts::WorkerMessage;
 use counterstep_contracts::{Epoch, Host, QueueName, Rev, TaskEvent, TaskId, TaskProgress};
+use futures::StreamExt;
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 use std::fmt::Debug;
+use std::ops::Range;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -186,6 +188,9 @@ pub struct ObjectPage {
     pub next: Option<String>,
 }
 
+/// A folder of keys in which nothing is ever stored, so that looking into it costs little.
+const NOWHERE: &str = "t/readyz/";
+
 /// Where large results live. Buckets are the declaration's names; an adapter maps them.
 #[async_trait]
 pub trait Objects: Send + Sync + Debug {
@@ -194,6 +199,17 @@ pub trait Objects: Send + Sync + Debug {
 
     /// Streams an object back.
     async fn get(&self, bucket: &str, key: &str) -> Result<ByteStream, ObjectError>;
+
+    /// Streams a part of an object back: the bytes of a range that lies within it and is not empty.
+    async fn get_range(&self, bucket: &str, key: &str, range: Range<u64>) -> Result<ByteStream, ObjectError> {
+        let _ = (bucket, key, range);
+        Err(ObjectError::Refused("these objects cannot be read in part".to_owned()))
+    }
+
+    /// Whether an object could be stored now, as far as that can be told without storing one.
+    async fn check(&self) -> Result<(), ObjectError> {
+        self.list(NOWHERE).next().await.transpose().map(drop)
+    }
 
     /// Deletes everything under a prefix (a folder of keys, ending in `/`), half-done uploads too, in every bucket that
     /// the settings know. Returns how many objects there were. Nothing there is success.

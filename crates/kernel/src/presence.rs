@@ -2,8 +2,7 @@
 //! process whose word does not arrive works on, and nobody takes anything from it for that.
 
 use crate::engine::Engine;
-
-use crate::ports::{Passed, REFRESH_TAKES, StoreError, WorkerChange, WorkerRow, Workers, refreshed_every};
+use crate::ports::{Passed, REFRESH_TAKES, StoreError, TaskQuery, WorkerChange, WorkerRow, Workers, refreshed_every};
 use counterstep_contracts::{QueueName, TaskId};
 use futures::channel::oneshot;
 use futures::future::{BoxFuture, Either, join, select};
@@ -138,6 +137,22 @@ impl Engine {
             let row = WorkerRow { id: ONE_PASS.to_owned(), ..self.as_it_is() };
             self.say(WorkerChange::Seen(Box::new(row))).await;
             self.say(WorkerChange::Stopped { id: ONE_PASS.to_owned() }).await;
+        })
+    }
+
+    /// Whether the store takes writes: a full disk and a standby answer every question. Writes what this process says of
+    /// itself, where it says anything; one that does not is only answered.
+    ///
+    /// # Errors
+    /// When the store does not answer, or cannot be written to.
+    pub fn check_store(&self) -> BoxFuture<'_, Result<(), StoreError>> {
+        Box::pin(async move {
+            let query = TaskQuery { limit: 1, ..TaskQuery::default() };
+            self.ports.store.list(&query).await?;
+            if !self.presence.known().parts.is_empty() {
+                self.ports.store.change_worker(&WorkerChange::Seen(Box::new(self.as_it_is()))).await?;
+            }
+            Ok(())
         })
     }
 

@@ -198,6 +198,8 @@ pub enum IdempotencyWrite {
         tenant: Tenant,
         /// The key.
         key: String,
+        /// The process that receives the request, as the worker registry names it.
+        owner: String,
         /// Gone after this, if nothing follows.
         expires_in: Duration,
     },
@@ -214,7 +216,7 @@ pub enum IdempotencyWrite {
         /// Gone after this.
         expires_in: Duration,
     },
-    /// The request came to nothing: the key is free again.
+    /// The request came to nothing: the key is free again, unless it has its answer.
     Abandon {
         /// Whose key.
         tenant: Tenant,

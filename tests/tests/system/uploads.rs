@@ -1,11 +1,14 @@
 //! Requests that do not arrive in time, over a real connection.
 
 use counterstep_contracts::ProblemCode;
-use counterstep_tests::api::Answer;
+use counterstep_tests::api::{Answer, ROUTE};
 use counterstep_tests::place::Place;
 use counterstep_tests::rows::Rows;
 use counterstep_tests::sample::{Chance, Sample};
 use counterstep_tests::services;
+use counterstep_tests::wait::{SOON, until};
+use std::io::Write;
+use std::net::TcpStream;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn uploads_that_the_server_takes_too_slowly_are_not_blamed_on_a_client_that_went_away() {
@@ -27,4 +30,44 @@ async fn uploads_that_the_server_takes_too_slowly_are_not_blamed_on_a_client_tha
     assert_eq!(rows.tasks().await, []);
     rows.assert_no_orphans().await;
     assert!(dev.process.stop().success());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_key_of_an_upload_whose_process_was_killed_is_free_once_the_process_counts_as_lost() {
+    let place = Place::new();
+    let flags = ["--lost-after", "1s"];
+    let killed = services::api(&place, &flags);
+    let head = "--XX\r\nContent-Disposition: form-data; name=\"files\"; filename=\"a\"\r\n\r\n";
+    let request = format!(
+        "POST {ROUTE} HTTP/1.1\r\nHost: localhost\r\nIdempotency-Key: k\r\n\
+         Content-Type: multipart/form-data; boundary=XX\r\nContent-Length: 1000000\r\n\r\n{head}abc"
+    );
+    let address = killed.api.url().trim_start_matches("http://").to_owned();
+    let mut socket = TcpStream::connect(address).expect("a connection");
+    socket.write_all(request.as_bytes()).expect("the server reads");
+    let other = services::api(&place, &flags);
+    let samples = [Sample::random("a", &mut Chance::new(3), 100)];
+    let repeat = async || other.api.try_submit(&samples, Some("k")).await.expect("an answer");
+    until("the first file's place", SOON, || async {
+        let incoming = place.data().join("objects").join("incoming-files");
+        incoming.exists().then_some(())
+    })
+    .await;
+    match repeat().await {
+        Answer::Refused(_, problem) => assert_eq!(problem.code, ProblemCode::InProgress),
+        Answer::Accepted(accepted) => panic!("the first request still arrives: {accepted:?}"),
+    }
+    killed.process.kill();
+    until("the key is free", SOON, || async {
+        match repeat().await {
+            Answer::Accepted(accepted) => Some(accepted),
+            Answer::Refused(_, problem) => {
+                assert_eq!(problem.code, ProblemCode::InProgress);
+                None
+            }
+        }
+    })
+    .await;
+    assert_eq!(Rows::of(&place).await.tasks().await.len(), 1);
+    assert!(other.process.stop().success());
 }

@@ -9,15 +9,19 @@ use futures::stream::{self, BoxStream};
 use futures::{StreamExt, TryStreamExt};
 use object_store::local::LocalFileSystem;
 use object_store::path::Path as StorePath;
-use object_store::{MultipartUpload, ObjectStoreExt, PutPayload};
+use object_store::{GetOptions, MultipartUpload, ObjectStore, ObjectStoreExt, PutPayload};
 use std::io;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::runtime::Handle;
 use tokio::task::spawn_blocking;
 
 /// How much of an object is held at a time.
 const PART: usize = 1 << 20;
+/// Bytes that are written to find out whether the disk takes any.
+const PROBE: usize = 4 << 10;
 /// How many entries of a listing are read at a time.
 const PAGE: usize = 256;
 /// How often a put is begun again when a concurrent delete prunes the folder that it has just made.
@@ -77,6 +81,14 @@ impl FolderObjects {
         stored
     }
 
+    async fn read(&self, bucket: &str, key: &str, options: GetOptions) -> Result<ByteStream, ObjectError> {
+        let found = self.files.get_opts(&place(bucket, key)?, options).await.map_err(|error| match error {
+            object_store::Error::NotFound { .. } => ObjectError::NotFound(format!("{bucket}/{key}")),
+            other => unavailable(other),
+        })?;
+        Ok(found.into_stream().map_err(io::Error::other).boxed())
+    }
+
     /// The folder of a listed object's bucket, and its file.
     fn path_of(&self, listed: &Listed) -> Result<(PathBuf, PathBuf), ObjectError> {
         let bucket = self.root.join(keys::bucket(&listed.bucket)?);
@@ -116,11 +128,23 @@ impl Objects for FolderObjects {
     }
 
     async fn get(&self, bucket: &str, key: &str) -> Result<ByteStream, ObjectError> {
-        let found = self.files.get(&place(bucket, key)?).await.map_err(|error| match error {
-            object_store::Error::NotFound { .. } => ObjectError::NotFound(format!("{bucket}/{key}")),
-            other => unavailable(other),
-        })?;
-        Ok(found.into_stream().map_err(io::Error::other).boxed())
+        self.read(bucket, key, GetOptions::default()).await
+    }
+
+    async fn get_range(&self, bucket: &str, key: &str, range: Range<u64>) -> Result<ByteStream, ObjectError> {
+        self.read(bucket, key, GetOptions { range: Some(range.into()), ..GetOptions::default() }).await
+    }
+
+    async fn check(&self) -> Result<(), ObjectError> {
+        // A listing finds everything in order on a disk that is full. No bucket's name begins with a dot.
+        static ASKED: AtomicU64 = AtomicU64::new(0);
+        let number = ASKED.fetch_add(1, Ordering::Relaxed);
+        let file = self.root.join(format!(".writable-{}-{number}", std::process::id()));
+        let written = spawn_blocking(move || {
+            let written = std::fs::write(&file, [0_u8; PROBE]).and_then(|()| std::fs::File::open(&file)?.sync_data());
+            std::fs::remove_file(&file).and(written)
+        });
+        written.await.map_err(unavailable)?.map_err(unavailable)
     }
 
     async fn delete_prefix(&self, prefix: &str) -> Result<u64, ObjectError> {

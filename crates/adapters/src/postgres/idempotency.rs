@@ -14,13 +14,13 @@ pub(super) const TAKEN: &str = "idempotency_key_taken";
 // The conflict is judged on the row as it is, not on the statement's view of it: of two first requests one waits for
 // the other and then finds its row.
 const PUT: &str = ", key_put AS (INSERT INTO idempotency AS i
-    (tenant, key, task, fingerprint, answer, expires_at, change_id)
-  SELECT u.tenant, u.key, u.task, u.fingerprint, u.answer, now() + u.expires_in, u.change_id
+    (tenant, key, task, fingerprint, answer, expires_at, change_id, owner)
+  SELECT u.tenant, u.key, u.task, u.fingerprint, u.answer, now() + u.expires_in, u.change_id, u.owner
   FROM ok, ";
 
-const PUT_AS: &str = " AS u (task, change_id, tenant, key, fingerprint, answer, expires_in) WHERE ok.every
+const PUT_AS: &str = " AS u (task, change_id, tenant, key, fingerprint, answer, expires_in, owner) WHERE ok.every
   ON CONFLICT (tenant, key) DO UPDATE SET task = excluded.task, fingerprint = excluded.fingerprint,
-     answer = excluded.answer, expires_at = excluded.expires_at, change_id = excluded.change_id
+     answer = excluded.answer, expires_at = excluded.expires_at, change_id = excluded.change_id, owner = excluded.owner
   WHERE i.task = excluded.task OR i.expires_at <= now()
   RETURNING 1)";
 
@@ -31,7 +31,7 @@ pub(super) const PUT_OR_REFUSE: &str = ",
 const DELETE: &str = ", key_deleted AS (DELETE FROM idempotency i USING ok, ";
 
 const DELETE_AS: &str = " AS u (task, tenant, key)
-  WHERE ok.every AND i.tenant = u.tenant AND i.key = u.key AND i.task = u.task)";
+  WHERE ok.every AND i.tenant = u.tenant AND i.key = u.key AND i.task = u.task AND i.answer IS NULL)";
 
 /// Adds the changes of keys. Gives how many rows are put; where there are any, the answer needs [`PUT_OR_REFUSE`].
 pub(super) fn put<'a, Row>(
@@ -41,20 +41,22 @@ pub(super) fn put<'a, Row>(
     let ((tasks, ids), writes) = rows_of(changes, |change| change.idempotency.iter());
     let (mut put_tasks, mut put_ids, mut tenants, mut keys) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     let (mut fingerprints, mut answers) = (Vec::<Option<Str<'a>>>::new(), Vec::<Option<Str<'a>>>::new());
-    let mut expiries = Vec::new();
+    let (mut expiries, mut owners) = (Vec::new(), Vec::<Option<Str<'a>>>::new());
     let (mut gone_tasks, mut gone_tenants, mut gone_keys) = (Vec::new(), Vec::new(), Vec::new());
     for ((write, task), id) in writes.into_iter().zip(tasks).zip(ids) {
-        let (tenant, key, finished, expires_in) = match write {
+        let (tenant, key, finished, owner, expires_in) = match write {
             IdempotencyWrite::Abandon { tenant, key } => {
                 gone_tasks.push(task);
                 gone_tenants.push(name("idempotency.tenant", &tenant.0)?);
                 gone_keys.push(name("idempotency.key", key)?);
                 continue;
             }
-            IdempotencyWrite::Begin { tenant, key, expires_in } => (tenant, key, None, *expires_in),
+            IdempotencyWrite::Begin { tenant, key, owner, expires_in } => {
+                (tenant, key, None, Some(name("idempotency.owner", owner)?), *expires_in)
+            }
             IdempotencyWrite::Finish { tenant, key, fingerprint, answer, expires_in } => {
                 let finished = (name("idempotency.fingerprint", fingerprint)?, write_json(answer)?);
-                (tenant, key, Some(finished), *expires_in)
+                (tenant, key, Some(finished), None, *expires_in)
             }
         };
         let (fingerprint, answer) = finished.unzip();
@@ -65,10 +67,11 @@ pub(super) fn put<'a, Row>(
         fingerprints.push(fingerprint);
         answers.push(answer);
         expiries.push(interval(expires_in));
+        owners.push(owner);
     }
     let (to_put, to_delete) = (put_tasks.len(), gone_tasks.len());
     if to_put > 0 {
-        let binds = values![put_tasks, put_ids, tenants, keys, fingerprints, answers, expiries];
+        let binds = values![put_tasks, put_ids, tenants, keys, fingerprints, answers, expiries, owners];
         statement.push_table(PUT, to_put, binds, PUT_AS);
     }
     if to_delete > 0 {
@@ -79,19 +82,19 @@ pub(super) fn put<'a, Row>(
 
 type SomeText = sql::Nullable<sql::Text>;
 
-/// A row: task, fingerprint, answer.
-pub(super) type Read = (Uuid, Option<String>, Option<String>);
+/// A row: task, fingerprint, answer, owner.
+pub(super) type Read = (Uuid, Option<String>, Option<String>, Option<String>);
 
 /// The unexpired row of a key.
-pub(super) fn find<'a>(tenant: &'a Tenant, key: &'a str) -> Statement<'a, (sql::Uuid, SomeText, SomeText)> {
+pub(super) fn find<'a>(tenant: &'a Tenant, key: &'a str) -> Statement<'a, (sql::Uuid, SomeText, SomeText, SomeText)> {
     Statement::of(
-        "SELECT task, fingerprint, answer FROM idempotency WHERE tenant = ? AND key = ? AND expires_at > now()",
+        "SELECT task, fingerprint, answer, owner FROM idempotency WHERE tenant = ? AND key = ? AND expires_at > now()",
         values![tenant.0.as_str(), key],
     )
 }
 
 /// What [`find`] has read.
-pub(super) fn decode((task, fingerprint, answer): Read) -> Result<IdempotencyRow, Fault> {
+pub(super) fn decode((task, fingerprint, answer, owner): Read) -> Result<IdempotencyRow, Fault> {
     let finished = match (fingerprint, answer) {
         (Some(fingerprint), Some(answer)) => Some((fingerprint, read_json("idempotency.answer", &answer)?)),
         (Some(_), None) | (None, Some(_)) => {
@@ -99,5 +102,5 @@ pub(super) fn decode((task, fingerprint, answer): Read) -> Result<IdempotencyRow
         }
         (None, None) => None,
     };
-    Ok(IdempotencyRow { task: TaskId(task), finished })
+    Ok(IdempotencyRow { task: TaskId(task), owner, finished })
 }

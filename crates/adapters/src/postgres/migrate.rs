@@ -22,6 +22,7 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("20261125000001", include_str!("../../migrations/postgres/2026-11-25-000001_retention/up.sql")),
     ("20261126000000", include_str!("../../migrations/postgres/2026-11-26-000000_workers/up.sql")),
     ("20261127000000", include_str!("../../migrations/postgres/2026-11-27-000000_task_types/up.sql")),
+    ("20261128020000", include_str!("../../migrations/postgres/2026-11-28-020000_idempotency_owner/up.sql")),
 ];
 
 /// Of the lock under which migrations run: two programs that start at once would both find an empty database.

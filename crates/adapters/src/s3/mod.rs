@@ -20,10 +20,11 @@ use futures::future::BoxFuture;
 use futures::stream::{self, BoxStream};
 use futures::{FutureExt, StreamExt, TryStreamExt};
 use object_store::path::Path;
-use object_store::{ObjectStore, ObjectStoreExt};
+use object_store::{GetOptions, ObjectStore, ObjectStoreExt};
 use places::{Location, Places};
 use requests::OpenUpload;
 use std::io;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Objects in the buckets of an S3-compatible server.
@@ -55,18 +56,10 @@ impl S3Objects {
         }
         .boxed()
     }
-}
 
-#[async_trait]
-impl Objects for S3Objects {
-    async fn put(&self, bucket: &str, key: &str, body: ByteStream) -> Result<u64, ObjectError> {
+    async fn read(&self, bucket: &str, key: &str, options: GetOptions) -> Result<ByteStream, ObjectError> {
         let (place, path) = self.places.locate(bucket, key)?;
-        upload::put(place, &path, body, self.part_bytes).await
-    }
-
-    async fn get(&self, bucket: &str, key: &str) -> Result<ByteStream, ObjectError> {
-        let (place, path) = self.places.locate(bucket, key)?;
-        let found = place.store.get(&path).await.map_err(|error| match error {
+        let found = place.store.get_opts(&path, options).await.map_err(|error| match error {
             // A bucket that is missing may come back; an object that is missing does not.
             object_store::Error::NotFound { .. } if !is_no_bucket(&error) => {
                 ObjectError::NotFound(format!("{bucket}/{key}"))
@@ -74,6 +67,26 @@ impl Objects for S3Objects {
             error => place.unavailable(error),
         })?;
         Ok(found.into_stream().map_err(io::Error::other).boxed())
+    }
+}
+
+#[async_trait]
+impl Objects for S3Objects {
+    async fn check(&self) -> Result<(), ObjectError> {
+        Self::check(self).await
+    }
+
+    async fn put(&self, bucket: &str, key: &str, body: ByteStream) -> Result<u64, ObjectError> {
+        let (place, path) = self.places.locate(bucket, key)?;
+        upload::put(place, &path, body, self.part_bytes).await
+    }
+
+    async fn get(&self, bucket: &str, key: &str) -> Result<ByteStream, ObjectError> {
+        self.read(bucket, key, GetOptions::default()).await
+    }
+
+    async fn get_range(&self, bucket: &str, key: &str, range: Range<u64>) -> Result<ByteStream, ObjectError> {
+        self.read(bucket, key, GetOptions { range: Some(range.into()), ..GetOptions::default() }).await
     }
 
     async fn delete_prefix(&self, prefix: &str) -> Result<u64, ObjectError> {

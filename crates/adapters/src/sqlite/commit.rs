@@ -188,17 +188,19 @@ fn write_idempotency(
     write: &IdempotencyWrite,
 ) -> Result<(), Fault> {
     let task: TaskId = transition.task_id;
-    let (tenant, key, finished, expires_in) = match write {
+    let (tenant, key, finished, owner, expires_in) = match write {
         IdempotencyWrite::Abandon { tenant, key } => {
             return Ok(idempotency::delete(connection, tenant, key, task)?);
         }
-        IdempotencyWrite::Begin { tenant, key, expires_in } => (tenant, key, None, *expires_in),
+        IdempotencyWrite::Begin { tenant, key, owner, expires_in } => {
+            (tenant, key, None, Some(owner.clone()), *expires_in)
+        }
         IdempotencyWrite::Finish { tenant, key, fingerprint, answer, expires_in } => {
-            (tenant, key, Some((fingerprint.clone(), write_json(answer)?)), *expires_in)
+            (tenant, key, Some((fingerprint.clone(), write_json(answer)?)), None, *expires_in)
         }
     };
     let own = task.to_string();
-    if idempotency::owner(connection, tenant, key, now)?.is_some_and(|owner| owner != own) {
+    if idempotency::task_of(connection, tenant, key, now)?.is_some_and(|task| task != own) {
         return Err(CommitError::KeyTaken.into());
     }
     let (fingerprint, answer) = finished.unzip();
@@ -210,6 +212,7 @@ fn write_idempotency(
         answer,
         expires_at: now + micros(expires_in),
         change_id: transition.change_id.to_string(),
+        owner,
     };
     Ok(idempotency::put(connection, &row)?)
 }

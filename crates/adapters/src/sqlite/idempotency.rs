@@ -18,6 +18,7 @@ pub(super) struct Columns {
     pub(super) answer: Option<String>,
     pub(super) expires_at: i64,
     pub(super) change_id: String,
+    pub(super) owner: Option<String>,
 }
 
 /// Writes a row, over whatever was there.
@@ -32,7 +33,7 @@ pub(super) fn put(connection: &mut SqliteConnection, row: &Columns) -> QueryResu
 }
 
 /// Whose the key is at that time, where it is anyone's.
-pub(super) fn owner(
+pub(super) fn task_of(
     connection: &mut SqliteConnection,
     tenant: &Tenant,
     key: &str,
@@ -46,10 +47,10 @@ pub(super) fn owner(
         .optional()
 }
 
-/// Removes a task's own row.
+/// Removes a task's own row, unless it has its answer.
 pub(super) fn delete(connection: &mut SqliteConnection, tenant: &Tenant, key: &str, task: TaskId) -> QueryResult<()> {
     let own = idempotency::table.find((&tenant.0, key)).filter(idempotency::task.eq(task.to_string()));
-    diesel::delete(own).execute(connection).map(drop)
+    diesel::delete(own.filter(idempotency::answer.is_null())).execute(connection).map(drop)
 }
 
 /// The row of a key at that time.
@@ -59,13 +60,14 @@ pub(super) fn find(
     key: &str,
     now: i64,
 ) -> Result<Option<IdempotencyRow>, Fault> {
-    let found: Option<(String, Option<String>, Option<String>)> = idempotency::table
+    type Found = (String, Option<String>, Option<String>, Option<String>);
+    let found: Option<Found> = idempotency::table
         .find((&tenant.0, key))
         .filter(idempotency::expires_at.gt(now))
-        .select((idempotency::task, idempotency::fingerprint, idempotency::answer))
+        .select((idempotency::task, idempotency::fingerprint, idempotency::answer, idempotency::owner))
         .first(connection)
         .optional()?;
-    let Some((task, fingerprint, answer)) = found else { return Ok(None) };
+    let Some((task, fingerprint, answer, owner)) = found else { return Ok(None) };
     let finished = match (fingerprint, answer) {
         (Some(fingerprint), Some(answer)) => Some((fingerprint, read_json("idempotency.answer", &answer)?)),
         (Some(_), None) | (None, Some(_)) => {
@@ -73,5 +75,5 @@ pub(super) fn find(
         }
         (None, None) => None,
     };
-    Ok(Some(IdempotencyRow { task: parse("idempotency.task", &task)?, finished }))
+    Ok(Some(IdempotencyRow { task: parse("idempotency.task", &task)?, owner, finished }))
 }

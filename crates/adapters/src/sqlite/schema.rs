@@ -129,6 +129,7 @@ diesel::table! {
         answer -> Nullable<Text>,
         expires_at -> BigInt,
         change_id -> Text,
+        owner -> Nullable<Text>,
     }
 }
 

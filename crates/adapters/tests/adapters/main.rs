@@ -203,6 +203,7 @@ macro_rules! object_cases {
         crate::conformance! { $open;
             objects:
                 an_object_comes_back_as_it_was_put,
+                a_part_of_an_object_comes_back,
                 an_object_may_be_empty,
                 sixteen_mebibytes_in_small_chunks_come_back,
                 a_source_that_breaks_off_leaves_nothing,

@@ -12,14 +12,17 @@ use counterstep_contracts::{Epoch, Outcome, QueueName, TaskId, TaskStatus};
 use counterstep_kernel::ports::{
     CommitError, Due, Lost, OutboxOp, Poison, PoisonRow, Settle, Store, StoreError, TaskQuery,
 };
+use counterstep_kernel::presence::Part;
+use counterstep_kernel::{Engine, EngineSettings, Registry};
 use diesel::connection::SimpleConnection;
 use diesel::prelude::*;
 use diesel::sql_types::BigInt;
 use futures::FutureExt;
 use futures::future::join_all;
 use std::collections::HashSet;
-use std::future::ready;
+use std::future::{pending, ready};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 pub(crate) fn file(fixture: &Fixture) -> PathBuf {
@@ -174,6 +177,31 @@ async fn a_file_that_another_process_has_locked_is_unavailable() {
     assert_eq!(load(&store, record.task.id).await.task, record.task);
     other.batch_execute("ROLLBACK").unwrap();
     commit(&store, free(&record), &after(&record)).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_that_takes_no_writes_is_not_ready_though_it_can_be_read() {
+    let mut ports = fixture().await.ports.clone();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("full.db");
+    let options = SqliteOptions { busy_timeout: Duration::from_millis(50), ..SqliteOptions::default() };
+    ports.store = Arc::new(SqliteStore::open(&path, options).await.unwrap());
+    let engine = Engine::new(ports, Arc::new(Registry::new()), EngineSettings::default(), "api");
+    let present = engine.clone();
+    let present = tokio::spawn(async move { present.present(Part::default(), Box::pin(pending::<()>())).await });
+    eventually("it is registered", || async {
+        (!engine.ports.store.workers().await.unwrap().rows.is_empty()).then_some(())
+    })
+    .await;
+    engine.check_store().await.unwrap();
+    let mut other = raw(&path);
+    other.batch_execute("BEGIN IMMEDIATE").unwrap();
+    let refused = engine.check_store().await;
+    assert!(matches!(refused, Err(StoreError::Unavailable(_))), "{refused:?}");
+    assert!(engine.ports.store.list(&TaskQuery { limit: 1, ..TaskQuery::default() }).await.unwrap().is_empty());
+    other.batch_execute("ROLLBACK").unwrap();
+    engine.check_store().await.unwrap();
+    present.abort();
 }
 
 // The due queries and the sweep's name their index themselves, so that they fail where it does not fit.

@@ -8,4 +8,4 @@ mod disposition;
 mod parser;
 mod parts;
 
-pub(crate) use parts::{Form, Limits, Part, PartKind, Sent};
+pub(crate) use parts::{Form, Limits, Part, PartKind, Sent, is_json};

@@ -69,6 +69,12 @@ pub(crate) enum PartKind {
     Text,
 }
 
+/// Whether a part is JSON, by its content type.
+pub(crate) fn is_json(content_type: Option<&str>) -> bool {
+    let essence = content_type.and_then(|text| text.split(';').next()).unwrap_or_default();
+    essence.trim().eq_ignore_ascii_case("application/json")
+}
+
 /// A form that is arriving.
 #[derive(Debug)]
 pub(crate) struct Form {
@@ -120,8 +126,7 @@ impl Form {
                     let limit = self.limits.fields;
                     return Err(too_large(format!("a form may have {limit} text fields: send fewer")).at(headers.field));
                 }
-                let essence = content_type.as_deref().and_then(|text| text.split(';').next()).unwrap_or_default();
-                if essence.trim().eq_ignore_ascii_case("application/json") { PartKind::Json } else { PartKind::Text }
+                if is_json(content_type.as_deref()) { PartKind::Json } else { PartKind::Text }
             }
         };
         Ok(Part { field: headers.field, kind })

@@ -1,4 +1,4 @@
-//! `/healthz` (this process answers) and `/readyz` (what it needs answers too). They carry no address and no error
+//! `/healthz` (this process answers) and `/readyz` (what it needs answers too, and can be written to). They carry no address and no error
 //! text: anybody may ask.
 
 use super::Answer;
@@ -7,8 +7,6 @@ use crate::shared::Api;
 use actix_web::{HttpResponse, web};
 use counterstep_contracts::ProblemCode;
 use counterstep_contracts::http::Health;
-use counterstep_kernel::ports::TaskQuery;
-use futures::StreamExt;
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::time::Duration;
@@ -17,18 +15,14 @@ use tokio::time::timeout;
 /// Whoever asks has a time limit of its own, often a few seconds.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// A folder of keys in which nothing is ever stored, so that looking into it costs little.
-const NOWHERE: &str = "t/readyz/";
-
 pub(super) async fn live() -> Answer {
     Ok(HttpResponse::Ok().json(Health { status: "ok".to_owned(), parts: BTreeMap::new() }))
 }
 
 pub(super) async fn ready(api: web::Data<Api>) -> Answer {
     let ports = &api.engine.ports;
-    let query = TaskQuery { limit: 1, ..TaskQuery::default() };
-    let store = async { ports.store.list(&query).await.map(drop) };
-    let objects = async { ports.objects.list(NOWHERE).next().await.transpose().map(drop) };
+    let store = api.engine.check_store();
+    let objects = ports.objects.check();
     let queue = answers("queue", ports.queue.check());
     let hints = answers("hints", ports.hints.check());
     let (store, objects, queue, hints) =

@@ -7,8 +7,12 @@ use crate::problem::{Refused, unavailable};
 use crate::query::Params;
 use crate::shared::Api;
 use actix_web::body::SizedStream;
-use actix_web::http::header::{CONTENT_DISPOSITION, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, HeaderValue};
-use actix_web::{HttpRequest, HttpResponse, web};
+use actix_web::http::Method;
+use actix_web::http::header::{
+    ACCEPT_RANGES, CONTENT_DISPOSITION, CONTENT_RANGE, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, HeaderName,
+    HeaderValue, IF_RANGE, RANGE, Range,
+};
+use actix_web::{HttpRequest, HttpResponse, ResponseError, web};
 use counterstep_contracts::{FileName, ProblemCode, StoredFile, TaskStatus};
 use counterstep_kernel::keys;
 use counterstep_kernel::ports::ObjectError;
@@ -32,10 +36,30 @@ pub(super) async fn get(api: web::Data<Api>, request: HttpRequest) -> Answer {
         return Err(no_such_result());
     }
     let etag = format!("\"{}\"", file.sha256);
+    let part = part_of(&request, &etag, file.size_bytes);
+    let mut answer = match part {
+        _ if has_current(&request, &etag) => HttpResponse::NotModified(),
+        Part::Whole => HttpResponse::Ok(),
+        Part::Some { .. } => HttpResponse::PartialContent(),
+        Part::Outside => return Ok(outside(file.size_bytes)),
+    };
+    answer
+        .insert_header((CONTENT_DISPOSITION, attachment(&file.name)))
+        .insert_header((CONTENT_SECURITY_POLICY, "sandbox"))
+        .insert_header((ACCEPT_RANGES, "bytes"))
+        .insert_header((ETAG, &*etag));
     if has_current(&request, &etag) {
-        return Ok(HttpResponse::NotModified().insert_header((ETAG, etag)).finish());
+        return Ok(answer.finish());
     }
-    let body = api.engine.ports.objects.get(&file.bucket, &file.key).await.map_err(|error| match error {
+    let objects = &api.engine.ports.objects;
+    let (body, length) = match part {
+        Part::Some { first, last } => {
+            answer.insert_header((CONTENT_RANGE, format!("bytes {first}-{last}/{}", file.size_bytes)));
+            (objects.get_range(&file.bucket, &file.key, first..last + 1).await, last + 1 - first)
+        }
+        Part::Whole | Part::Outside => (objects.get(&file.bucket, &file.key).await, file.size_bytes),
+    };
+    let body = body.map_err(|error| match error {
         ObjectError::NotFound(_) => {
             tracing::error!(task = %id, %error, "a completed task's result is gone");
             no_such_result()
@@ -49,12 +73,46 @@ pub(super) async fn get(api: web::Data<Api>, request: HttpRequest) -> Answer {
         .ok()
         .filter(|value| !value.is_empty())
         .unwrap_or_else(|| HeaderValue::from_static("application/octet-stream"));
-    Ok(HttpResponse::Ok()
-        .insert_header((CONTENT_TYPE, content_type))
-        .insert_header((CONTENT_DISPOSITION, attachment(&file.name)))
-        .insert_header((CONTENT_SECURITY_POLICY, "sandbox"))
-        .insert_header((ETAG, etag))
-        .body(SizedStream::new(file.size_bytes, body)))
+    Ok(answer.insert_header((CONTENT_TYPE, content_type)).body(SizedStream::new(length, body)))
+}
+
+/// Which bytes of a file are asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Part {
+    Whole,
+    /// From the first to the last, both included.
+    Some {
+        first: u64,
+        last: u64,
+    },
+    /// None that there are.
+    Outside,
+}
+
+/// As `Range` says, unless `If-Range` names another file. Several ranges at once, other units and what cannot be read
+/// get the whole file, as RFC 9110 allows; so does a HEAD.
+fn part_of(request: &HttpRequest, etag: &str, size: u64) -> Part {
+    let text = |name: HeaderName| request.headers().get(name).and_then(|value| value.to_str().ok());
+    let other = text(IF_RANGE).is_some_and(|known| known != etag);
+    let range = text(RANGE).and_then(|text| text.parse::<Range>().ok());
+    match range {
+        Some(Range::Bytes(specs)) if request.method() == Method::GET && !other && specs.len() == 1 => {
+            match specs[0].to_satisfiable_range(size) {
+                Some((first, last)) => Part::Some { first, last },
+                None => Part::Outside,
+            }
+        }
+        _ => Part::Whole,
+    }
+}
+
+fn outside(size: u64) -> HttpResponse {
+    let detail = format!("the file has {size} bytes: ask for a range that begins within them");
+    let mut answer = Refused::new(ProblemCode::RangeNotSatisfiable, detail).at("Range").error_response();
+    if let Ok(size) = HeaderValue::try_from(format!("bytes */{size}")) {
+        answer.headers_mut().insert(CONTENT_RANGE, size);
+    }
+    answer
 }
 
 fn no_such_result() -> Refused {

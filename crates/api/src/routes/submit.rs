@@ -1,13 +1,14 @@
 //! `POST /api/tasks/{type}`: a request becomes a task.
 
 use super::Answer;
+use super::task::{self, Wait};
 use crate::body::Arriving;
 use crate::form::{Form, Limits, Sent};
 use crate::headers::{BodyKind, body_kind, content_length, idempotency_key, traceparent};
 use crate::problem::{Refused, too_large, unavailable};
 use crate::shared::Api;
 use crate::{intake, json};
-use actix_web::http::header::{LOCATION, RETRY_AFTER};
+use actix_web::http::header::{CONTENT_LOCATION, HeaderName, HeaderValue, LOCATION, RETRY_AFTER};
 use actix_web::{HttpRequest, HttpResponse, web};
 use counterstep_kernel::TaskType;
 use counterstep_kernel::client::{Submission, Submitted};
@@ -23,6 +24,7 @@ const CHUNKS: usize = 4;
 
 pub(super) async fn post(api: web::Data<Api>, request: HttpRequest, payload: web::Payload) -> Answer {
     let task_type = super::types::by_route(&api, &request)?;
+    let wait = Wait::of(&request)?;
     let submission =
         Submission { tenant: api.tenant(), key: idempotency_key(&request)?, traceparent: traceparent(&request) };
     let announced = content_length(&request);
@@ -41,7 +43,25 @@ pub(super) async fn post(api: web::Data<Api>, request: HttpRequest, payload: web
             upload(&api, payload, task_type, submission, &boundary).await?
         }
     };
-    Ok(accepted(&submitted))
+    let at_rest = match wait {
+        Some(wait) => task::at_rest(&api, &request, submitted.answer.task_id, wait).await,
+        None => None,
+    };
+    let is_shown = at_rest.is_some();
+    let mut answer = at_rest.unwrap_or_else(|| accepted(&submitted, wait));
+    let headers = answer.headers_mut();
+    let location = format!("/api/tasks/{}", submitted.answer.task_id);
+    if let Ok(location) = HeaderValue::from_str(&location) {
+        if is_shown {
+            // The body is what this address shows.
+            headers.insert(CONTENT_LOCATION, location.clone());
+        }
+        headers.insert(LOCATION, location);
+    }
+    if submitted.replayed {
+        headers.insert(HeaderName::from_static("idempotency-replayed"), HeaderValue::from_static("true"));
+    }
+    Ok(answer)
 }
 
 /// Passes the body on to the intake, which is a task of its own: when the client goes away, this future is dropped,
@@ -108,13 +128,11 @@ fn form_too_large(limit: u64) -> Refused {
     too_large(format!("a form may have {limit} bytes in all: send fewer or smaller files"))
 }
 
-fn accepted(submitted: &Submitted) -> HttpResponse {
+fn accepted(submitted: &Submitted, wait: Option<Wait>) -> HttpResponse {
     let mut answer = HttpResponse::Accepted();
-    answer
-        .insert_header((LOCATION, format!("/api/tasks/{}", submitted.answer.task_id)))
-        .insert_header((RETRY_AFTER, "1"));
-    if submitted.replayed {
-        answer.insert_header(("idempotency-replayed", "true"));
+    answer.insert_header((RETRY_AFTER, "1"));
+    if let Some(wait) = wait {
+        wait.applied(&mut answer);
     }
     answer.json(&submitted.answer)
 }

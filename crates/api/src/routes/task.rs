@@ -1,13 +1,13 @@
 //! `GET /api/tasks/{id}`: a task now, or when it has come to rest.
 
 use super::{Answer, load, task_id};
-use crate::headers::has_current;
+use crate::headers::{has_current, preferred_wait};
 use crate::problem::Refused;
 use crate::query::Params;
 use crate::shared::Api;
 use crate::view;
-use actix_web::http::header::{CACHE_CONTROL, ETAG};
-use actix_web::{HttpRequest, HttpResponse, web};
+use actix_web::http::header::{CACHE_CONTROL, ETAG, RETRY_AFTER};
+use actix_web::{HttpRequest, HttpResponse, HttpResponseBuilder, web};
 use counterstep_contracts::retry::parse_duration;
 use counterstep_contracts::{ProblemCode, TaskId};
 use counterstep_kernel::record::TaskRecord;
@@ -23,38 +23,78 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
 pub(super) async fn get(api: web::Data<Api>, request: HttpRequest) -> Answer {
     let id = task_id(&request)?;
-    let wait = wait_of(&Params::of(&request, &["wait"])?)?;
-    let record = match wait {
+    let wait = Wait::of(&request)?;
+    let record = match &wait {
         None => load(&api, id).await?,
-        Some(wait) => load_at_rest(&api, id, wait).await?,
+        Some(wait) => load_at_rest(&api, id, wait.time).await?,
     };
+    Ok(shown(&api, &request, record, wait).await)
+}
+
+/// The answer that shows a task, or says that it is as the client knows it.
+async fn shown(api: &Api, request: &HttpRequest, record: TaskRecord, wait: Option<Wait>) -> HttpResponse {
     let said = api.engine.progress_of(&record).await;
     // A step that goes on without a change of the row is news too.
     let etag = match &said {
         None => format!("\"r{}\"", record.task.rev.0),
         Some(said) => format!("\"r{}.{}\"", record.task.rev.0, said.seq),
     };
-    if has_current(&request, &etag) {
-        return Ok(HttpResponse::NotModified().insert_header((ETAG, etag)).finish());
-    }
-    // A cache may keep it, but asks each time: that is what the ETag is for.
-    let mut answer = HttpResponse::Ok();
+    let unchanged = request.method().is_safe() && has_current(request, &etag);
+    let mut answer = if unchanged { HttpResponse::NotModified() } else { HttpResponse::Ok() };
+    // A cache may keep it, but asks each time: that is what the ETag is for. Of an answer that is no GET's nothing is kept.
     answer.insert_header((ETAG, etag)).insert_header((CACHE_CONTROL, "private, no-cache"));
     if !record.task.status.is_at_rest() {
-        answer.insert_header(("retry-after", "1"));
+        answer.insert_header((RETRY_AFTER, "1"));
     }
-    Ok(answer.json(view::task(record, said.map(|said| said.steps).unwrap_or_default())))
+    if let Some(wait) = wait {
+        wait.applied(&mut answer);
+    }
+    if unchanged {
+        return answer.finish();
+    }
+    answer.json(view::task(record, said.map(|said| said.steps).unwrap_or_default()))
 }
 
-fn wait_of(params: &Params) -> Result<Option<Duration>, Refused> {
-    let Some(text) = params.get("wait") else { return Ok(None) };
-    match parse_duration(text) {
-        Some(wait) => Ok(Some(wait.min(LONGEST_WAIT))),
-        None => {
-            let detail = "`wait` is a whole number with a unit, such as 500ms or 30s; more than 60s counts as 60s";
-            Err(Refused::new(ProblemCode::MalformedParameter, detail).at("wait"))
+/// For how long an answer may wait for a task's rest.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Wait {
+    pub(super) time: Duration,
+    /// In the header `Prefer`: the answer says that it was heard.
+    preferred: bool,
+}
+
+impl Wait {
+    /// As `?wait=30s` says, which comes first, or `Prefer: wait=30`.
+    pub(super) fn of(request: &HttpRequest) -> Result<Option<Self>, Refused> {
+        let Some(text) = Params::of(request, &["wait"])?.get("wait").map(str::to_owned) else {
+            let preferred = preferred_wait(request);
+            return Ok(preferred.map(|time| Self { time: time.min(LONGEST_WAIT), preferred: true }));
+        };
+        match parse_duration(&text) {
+            Some(time) => Ok(Some(Self { time: time.min(LONGEST_WAIT), preferred: false })),
+            None => {
+                let detail = "`wait` is a whole number with a unit, such as 500ms or 30s; more than 60s counts as 60s";
+                Err(Refused::new(ProblemCode::MalformedParameter, detail).at("wait"))
+            }
         }
     }
+
+    /// Notes in the answer that it waited as the client preferred.
+    pub(super) fn applied(self, answer: &mut HttpResponseBuilder) {
+        if self.preferred {
+            answer.insert_header(("preference-applied", format!("wait={}", self.time.as_secs())));
+        }
+    }
+}
+
+/// The answer to a submission whose task has come to rest in time; `None`: it has not, or is gone again.
+pub(super) async fn at_rest(api: &Api, request: &HttpRequest, id: TaskId, wait: Wait) -> Option<HttpResponse> {
+    // The task is accepted, whatever this look comes to: the client learns more when it asks.
+    let record = load_at_rest(api, id, wait.time).await.ok()?;
+    if !record.task.status.is_at_rest() {
+        return None;
+    }
+    Some(shown(api, request, record, Some(wait)).await)
 }
 
 /// The task once it is at rest, or as it is when the time is over or the server stops.

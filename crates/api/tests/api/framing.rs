@@ -143,16 +143,18 @@ async fn a_charset_of_utf8_is_accepted() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_slow_body_is_408() {
     let site = Site::with(|api, _| api.body_silence = Duration::from_millis(200)).await;
-    let head =
-        format!("POST {NOTE} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 20\r\n\r\n");
+    let head = format!(
+        "POST {NOTE} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 20\r\n\r\n"
+    );
     site.raw(format!("{head}{{\"text").as_bytes()).await.problem(408, "slow-body");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_body_that_drips_is_408_at_the_end_of_its_time() {
     let site = Site::with(|_, engine| engine.upload_timeout = Duration::from_millis(500)).await;
-    let head =
-        format!("POST {NOTE} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 9999\r\n\r\n");
+    let head = format!(
+        "POST {NOTE} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 9999\r\n\r\n"
+    );
     let socket = site.connect(head.as_bytes()).await;
     let (mut reads, mut writes) = socket.into_split();
     let drip = tokio::spawn(async move {

@@ -3,8 +3,10 @@
 use crate::reply::Reply;
 use crate::site::{Site, eventually, file_head, text_part};
 use counterstep_contracts::http::Accepted;
-use counterstep_contracts::{Keep, Retention, TaskStatus};
-use counterstep_kernel::CancelToken;
+use counterstep_contracts::{FileName, Keep, Retention, TaskStatus, Tenant};
+use counterstep_kernel::client::{Receipt, Submission, SubmitError};
+use counterstep_kernel::presence::Part;
+use counterstep_kernel::{CancelToken, Engine, EngineSettings};
 use std::time::Duration;
 
 const NOTE: &str = "/api/tasks/write-note";
@@ -119,6 +121,73 @@ async fn a_repeated_upload_is_compared_by_content_and_stored_once() {
     assert_eq!(again.header("idempotency-replayed"), Some("true"));
     send("abd").await.problem(422, "idempotency-mismatch");
     assert_eq!((site.tasks().await, site.stored().len()), (1, 1));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_in_quotes_is_the_same_key() {
+    let site = Site::start().await;
+    let first: Accepted = post(&site, "abc", r#"{"text":"a"}"#).await.json(202);
+    assert_eq!(post(&site, "\"abc\"", r#"{"text":"a"}"#).await.json::<Accepted>(202), first);
+    for broken in ["\"abc", "\"", "\"\"", "\"a\"b\""] {
+        post(&site, broken, r#"{"text":"a"}"#).await.problem(400, "malformed-idempotency-key");
+    }
+    assert_eq!(site.tasks().await, 1);
+}
+
+/// Another API process on the same data, with an upload under way. It is killed without a word, or only paused: to the
+/// others it is the same.
+async fn upload_at_another_process(site: &Site, lost_after: Duration) -> Receipt {
+    let settings = EngineSettings { lost_after, ..EngineSettings::default() };
+    let other = Engine::new(site.engine.ports.clone(), site.engine.registry.clone(), settings, "api");
+    let (engine, id) = (other.clone(), other.id.to_string());
+    let present = tokio::spawn(async move {
+        engine.present(Part::default(), Box::pin(std::future::pending::<()>())).await;
+    });
+    eventually("it is registered", || async {
+        let workers = site.engine.ports.store.workers().await.unwrap();
+        if workers.rows.iter().any(|seen| seen.row.id == id) { Ok(()) } else { Err("not yet") }
+    })
+    .await;
+    present.abort();
+    let _ = present.await;
+    let task_type = other.registry.by_route("keep-files").unwrap();
+    let submission = Submission { tenant: Tenant::default(), key: Some("k".to_owned()), traceparent: None };
+    let mut receipt = Receipt::begin(&other, task_type, submission).await.unwrap();
+    let bytes = futures::stream::iter([Ok(bytes::Bytes::from_static(b"paused"))]);
+    receipt.file("files", FileName::parse("a.txt").unwrap(), "text/plain", Box::pin(bytes)).await.unwrap();
+    receipt
+}
+
+async fn repeat(site: &Site) -> Reply {
+    let body = format!("{}abc\r\n--XX--\r\n", file_head("filename=\"a.txt\""));
+    site.raw(format!("{}{body}", upload("k", body.len())).as_bytes()).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_key_of_an_upload_is_free_once_its_process_is_gone_and_the_process_cannot_come_back_to_it() {
+    let site = Site::start().await;
+    let mut paused = upload_at_another_process(&site, Duration::from_millis(1)).await;
+    let accepted = eventually("the process counts as lost", || async {
+        let reply = repeat(&site).await;
+        if reply.status == 202 { Ok(reply.json::<Accepted>(202)) } else { Err(reply.status) }
+    });
+    let accepted = accepted.await;
+    // It was only paused, and has its request whole.
+    let late = paused.submit().await;
+    assert!(matches!(late, Err(SubmitError::KeyMismatch)), "{late:?}");
+    paused.abandon("its key is another request's").await;
+    assert_eq!(repeat(&site).await.json::<Accepted>(202), accepted);
+    assert_eq!(site.tasks().await, 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_key_of_an_upload_at_a_process_that_lives_stays_taken() {
+    let site = Site::start().await;
+    let mut alive = upload_at_another_process(&site, Duration::from_secs(3600)).await;
+    repeat(&site).await.problem(409, "in-progress");
+    alive.submit().await.expect("its key is its own");
+    repeat(&site).await.problem(422, "idempotency-mismatch");
+    assert_eq!(site.tasks().await, 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,10 +1,15 @@
 //! Looking at tasks: one, many, their past, and what can be submitted.
 
 use crate::site::{Site, eventually};
+use async_trait::async_trait;
 use counterstep_contracts::http::{Accepted, AuditTrail, Health, Page, TaskSummary, TaskView};
 use counterstep_contracts::{TaskId, TaskProgress, TaskStatus};
+use counterstep_kernel::ports::{ByteStream, ObjectError, ObjectInfo, Objects};
 use counterstep_kernel::progress;
+use futures::stream::BoxStream;
 use serde_json::Value;
+use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 #[tokio::test(flavor = "multi_thread")]
@@ -20,6 +25,9 @@ async fn a_task_is_shown_with_its_steps_and_an_etag() {
     let etag = reply.header("etag").unwrap().to_owned();
     let unchanged = site.send(site.request("GET", &path).header("if-none-match", &*etag)).await;
     assert_eq!((unchanged.status, unchanged.body.len()), (304, 0));
+    for header in ["etag", "cache-control", "retry-after"] {
+        assert!(reply.header(header).is_some() && unchanged.header(header) == reply.header(header), "{header}");
+    }
     site.run_worker();
     let done = site.until(task, TaskStatus::Completed).await;
     assert_eq!(done.response.unwrap()["length"], 5);
@@ -214,4 +222,107 @@ async fn health_and_readiness_are_told() {
         ready.parts.into_iter().collect::<Vec<_>>(),
         ["hints", "objects", "queue", "store"].map(|part| (part.to_owned(), "ok".to_owned()))
     );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_store_of_objects_that_takes_no_writes_is_not_ready() {
+    let site = Site::start().await;
+    let mut ports = site.engine.ports.clone();
+    ports.objects = Arc::new(FullDisk(ports.objects.clone()));
+    let full = Site::beside(ports);
+    // Everything that there is can still be listed and read.
+    assert_eq!(full.get("/api/tasks").await.status, 200);
+    let problem = full.get("/readyz").await.problem(503, "unavailable");
+    assert_eq!(problem["detail"], "does not answer: objects");
+}
+
+/// Objects on a disk that is full.
+#[derive(Debug)]
+struct FullDisk(Arc<dyn Objects>);
+
+#[async_trait]
+impl Objects for FullDisk {
+    async fn put(&self, _: &str, _: &str, _: ByteStream) -> Result<u64, ObjectError> {
+        Err(ObjectError::Unavailable("no space left on device".to_owned()))
+    }
+
+    async fn get(&self, bucket: &str, key: &str) -> Result<ByteStream, ObjectError> {
+        self.0.get(bucket, key).await
+    }
+
+    async fn check(&self) -> Result<(), ObjectError> {
+        Err(ObjectError::Unavailable("no space left on device".to_owned()))
+    }
+
+    async fn delete_prefix(&self, prefix: &str) -> Result<u64, ObjectError> {
+        self.0.delete_prefix(prefix).await
+    }
+
+    fn list(&self, prefix: &str) -> BoxStream<'static, Result<ObjectInfo, ObjectError>> {
+        self.0.list(prefix)
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_submission_waits_for_its_task_where_the_client_asks_for_that() {
+    let site = Site::start().await;
+    let submit = |query: &str, prefer: Option<&str>| {
+        let request = site.request("POST", &format!("/api/tasks/write-note{query}"));
+        let request = request.header("content-type", "application/json").body(r#"{"text":"hello"}"#);
+        match prefer {
+            Some(prefer) => request.header("prefer", prefer),
+            None => request,
+        }
+    };
+    // Nobody runs it: the time is over first.
+    for (query, prefer) in [("?wait=10ms", None), ("", Some("wait=0"))] {
+        let reply = site.send(submit(query, prefer)).await;
+        assert_eq!(reply.json::<Accepted>(202).status, TaskStatus::Dispatched);
+        assert_eq!(reply.header("preference-applied"), prefer);
+    }
+    site.run_worker();
+    for (query, prefer, applied) in [
+        ("?wait=60s", None, None),
+        ("", Some("respond-async, wait=60"), Some("wait=60")),
+        ("?wait=60s", Some("wait=0"), None),
+    ] {
+        let reply = site.send(submit(query, prefer)).await;
+        let view: TaskView = reply.json(200);
+        assert_eq!((view.status, &view.response.unwrap()["length"]), (TaskStatus::Completed, &5.into()));
+        let address = format!("/api/tasks/{}", view.task_id);
+        for header in ["location", "content-location"] {
+            assert_eq!(reply.header(header), Some(&*address));
+        }
+        assert_eq!(reply.header("preference-applied"), applied);
+    }
+    let again = async |key: &str| site.send(submit("?wait=60s", None).header("idempotency-key", key.to_owned())).await;
+    let first: TaskView = again("k").await.json(200);
+    let second = again("k").await;
+    assert_eq!(second.header("idempotency-replayed"), Some("true"));
+    assert_eq!(second.json::<TaskView>(200).task_id, first.task_id);
+    let tasks = site.tasks().await;
+    site.send(submit("?wait=soon", None)).await.problem(400, "malformed-parameter");
+    site.send(submit("?wiat=60s", None)).await.problem(422, "invalid-request");
+    assert_eq!(site.tasks().await, tasks);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_answer_has_the_id_of_its_request_and_a_given_one_is_kept() {
+    let site = Site::start().await;
+    let mut seen = BTreeSet::new();
+    for path in ["/healthz", "/readyz", "/metrics", "/api/tasks", "/nothing", "/api/tasks/x", "/api/tasks?wiat=1"] {
+        let reply = site.get(path).await;
+        let id = reply.header("x-request-id").unwrap_or_else(|| panic!("{path} has none")).to_owned();
+        assert!(seen.insert(id), "{path}");
+    }
+    let foreign = site.send(site.request("DELETE", "/api/tasks/x").header("origin", "null")).await;
+    assert_eq!((foreign.status, foreign.header("x-request-id").is_some()), (403, true));
+    let given = async |id: &str| {
+        let reply = site.send(site.request("GET", "/healthz").header("x-request-id", id.to_owned())).await;
+        reply.header("x-request-id").unwrap() == id
+    };
+    assert!(given("7f3c-a:b/c+d=@_.9").await);
+    for other in ["a b", "", "<script>", &"x".repeat(129)] {
+        assert!(!given(other).await, "{other}");
+    }
 }

@@ -7,7 +7,7 @@ use counterstep_api::{ApiSettings, serve};
 use counterstep_contracts::http::{Accepted, TaskView};
 use counterstep_contracts::{Host, TaskId, TaskStatus};
 use counterstep_kernel::host::{self, HostSettings};
-use counterstep_kernel::ports::TaskQuery;
+use counterstep_kernel::ports::{Ports, TaskQuery};
 use counterstep_kernel::{CancelReason, CancelToken, Engine, EngineSettings};
 use std::future::Future;
 use std::net::{SocketAddr, TcpListener};
@@ -47,7 +47,17 @@ impl Site {
             scratch: folder.path().join("scratch"),
         };
         let ports = embedded::open(paths, EmbeddedOptions::default()).await.expect("adapters");
-        let engine = Engine::new(ports, Arc::new(types::all()), settings, "api");
+        Self::serving(Engine::new(ports, Arc::new(types::all()), settings, "api"), api, folder)
+    }
+
+    /// Another server on these ports.
+    pub(crate) fn beside(ports: Ports) -> Self {
+        let engine = Engine::new(ports, Arc::new(types::all()), EngineSettings::default(), "api");
+        let api = ApiSettings { workers: 1, ..ApiSettings::default() };
+        Self::serving(engine, api, tempfile::tempdir().expect("a folder"))
+    }
+
+    fn serving(engine: Engine, api: ApiSettings, folder: TempDir) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = listener.local_addr().expect("an address");
         let shutdown = CancelToken::new();

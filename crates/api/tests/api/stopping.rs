@@ -45,8 +45,9 @@ async fn a_stop_answers_long_polls_and_ends() {
     let task = site.submit("/api/tasks/write-note").await;
     // Two requests in one write: the answer to the first says that the second has been taken. On a connection of its own
     // it could still be on its way when the server closes what is idle.
-    let heads =
-        format!("GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\nGET /api/tasks/{task}?wait=50s HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    let heads = format!(
+        "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\nGET /api/tasks/{task}?wait=50s HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    );
     let mut waiting = site.connect(heads.as_bytes()).await;
     assert_eq!(crate::reply::Reply::read(&mut waiting).await.status, 200);
     site.shutdown.cancel(CancelReason::Shutdown);

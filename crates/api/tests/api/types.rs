@@ -75,6 +75,9 @@ impl ChargeCard {
 pub(crate) struct Files {
     label: Option<String>,
     tags: Option<Vec<String>>,
+    copies: Option<u32>,
+    #[serde(default)]
+    urgent: bool,
     output_file_name: Option<FileName>,
     files: Vec<UploadedFile>,
 }
@@ -85,6 +88,9 @@ pub(crate) struct Kept {
     first: StoredFile,
     elsewhere: StoredFile,
     label: Option<String>,
+    tags: Option<Vec<String>>,
+    copies: Option<u32>,
+    urgent: bool,
 }
 
 /// Completes with its uploads.
@@ -105,7 +111,15 @@ impl KeepFiles {
         let other = uuid::Uuid::nil().to_string();
         let id = first.key.split('/').nth(2).expect("a task id").to_owned();
         let elsewhere = StoredFile { key: first.key.replace(&id, &other), ..first.clone() };
-        Kept { files: stored.clone(), first, elsewhere, label: req.label.clone() }
+        Kept {
+            files: stored.clone(),
+            first,
+            elsewhere,
+            label: req.label.clone(),
+            tags: req.tags.clone(),
+            copies: req.copies,
+            urgent: req.urgent,
+        }
     }
 }
 

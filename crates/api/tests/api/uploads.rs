@@ -41,6 +41,47 @@ async fn files_text_and_json_make_one_request() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn texts_become_the_numbers_flags_and_nulls_that_the_type_wants() {
+    let site = Site::start().await;
+    for (copies, urgent, expected) in
+        [("3", "true", (Some(3), true)), ("", "on", (None, true)), ("7", "false", (Some(7), false))]
+    {
+        let texts = [text_part("label", "5"), text_part("copies", copies), text_part("urgent", urgent)].concat();
+        for body in [texts.clone() + &file("filename=\"a.txt\"", "abc"), file("filename=\"a.txt\"", "abc") + &texts] {
+            let accepted: Accepted = site.form(KEEP, whole(&body)).await.json(202);
+            let view: TaskView = site.get(&format!("/api/tasks/{}", accepted.task_id)).await.json(200);
+            let response = view.response.unwrap();
+            assert_eq!(response["label"], "5");
+            assert_eq!((response["copies"].as_u64(), response["urgent"].as_bool().unwrap()), expected);
+        }
+    }
+    let body = text_part("copies", "many") + &file("filename=\"a.txt\"", "abc");
+    assert_eq!(site.form(KEEP, whole(&body)).await.problem(422, "invalid-request")["pointer"], "copies");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_typed_part_with_a_file_name_is_a_value_where_no_file_belongs() {
+    let site = Site::start().await;
+    let blob = |field: &str, json: &str| {
+        format!(
+            "--XX\r\nContent-Disposition: form-data; name=\"{field}\"; filename=\"blob\"\r\n\
+             Content-Type: application/json\r\n\r\n{json}\r\n"
+        )
+    };
+    // A JSON file is a file all the same.
+    let body = blob("tags", "[\"a\",\"b\"]") + &blob("copies", "2") + &blob("files", "{}");
+    let accepted: Accepted = site.form(KEEP, whole(&body)).await.json(202);
+    let view: TaskView = site.get(&format!("/api/tasks/{}", accepted.task_id)).await.json(200);
+    let response = view.response.unwrap();
+    assert_eq!((&response["tags"][1], &response["copies"]), (&"b".into(), &2.into()));
+    assert_eq!((&response["files"][0]["name"], &response["files"][0]["size_bytes"]), (&"blob".into(), &2.into()));
+    for body in [blob("files", "{}") + &blob("copies", "{"), blob("files", "{}") + &blob("nope", "1")] {
+        let refused = site.form(KEEP, whole(&body)).await;
+        assert!([400, 422].contains(&refused.status), "{}", refused.status);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_common_clients_send_is_understood() {
     let site = Site::start().await;
     let part = reqwest::multipart::Part::bytes(vec![7; 300_000]).file_name("naïve name.bin");
@@ -242,7 +283,7 @@ async fn an_upload_over_its_time_is_408_and_leaves_nothing() {
 async fn a_client_that_goes_away_in_the_middle_leaves_nothing_and_its_key_free() {
     let site = Site::start().await;
     let body = whole(&file("filename=\"a\"", &"x".repeat(4_000_000)));
-    let request = head(body.len()).replace("Host: x", "Host: localhost\r\nIdempotency-Key: k") + &body;
+    let request = head(body.len()).replace("Host: localhost", "Host: localhost\r\nIdempotency-Key: k") + &body;
     let socket = site.connect(&request.as_bytes()[..3_000_000]).await;
     // Without this the test could pass because nothing had begun.
     eventually("the file is being stored", || async { if site.stored().is_empty() { Err("nothing") } else { Ok(()) } })

@@ -1,9 +1,12 @@
 //! What is known of a client's idempotency key before the request is committed. The row knows; a hint only says
 //! whether it is worth a question. The commit refuses a key that is taken, whatever the hint said.
 
-use super::submission::{Submission, SubmitError};
+use super::submission::{Submission, SubmitError, from_commit};
 use crate::context::hex;
 use crate::engine::Engine;
+use crate::transition::{AttemptWrite, Guard, IdempotencyWrite, Transition};
+use counterstep_contracts::workers::WorkerState;
+use counterstep_contracts::{Rev, TaskId};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
@@ -21,13 +24,66 @@ pub(super) async fn look(engine: &Engine, submission: &Submission) -> Result<Opt
     }
 }
 
-/// The same from the row; `None`: there is none.
+/// The same from the row; `None`: there is none, or it was one of a process that is gone.
 pub(super) async fn read(engine: &Engine, submission: &Submission) -> Result<Option<(String, Value)>, SubmitError> {
     let Some(key) = &submission.key else { return Ok(None) };
+    let Some(row) = engine.ports.store.idempotency(&submission.tenant, key).await? else { return Ok(None) };
+    if let Some(finished) = row.finished {
+        return Ok(Some(finished));
+    }
+    let Some(owner) = row.owner else { return Err(SubmitError::InProgress) };
+    if !is_gone(engine, &owner).await? {
+        return Err(SubmitError::InProgress);
+    }
+    free(engine, submission, key, row.task).await?;
+    // A process that was only paused may have finished meanwhile: the row decides, and the commit after it.
     match engine.ports.store.idempotency(&submission.tenant, key).await? {
         None => Ok(None),
         Some(row) => row.finished.map(Some).ok_or(SubmitError::InProgress),
     }
+}
+
+/// Whether the worker registry lists a process as lost or stopped. One that it does not list may live, and this one
+/// lives although its refresh may be late.
+async fn is_gone(engine: &Engine, owner: &str) -> Result<bool, SubmitError> {
+    if owner == &*engine.id {
+        return Ok(false);
+    }
+    let workers = engine.ports.store.workers().await?;
+    let found = workers.rows.iter().find(|seen| seen.row.id == owner);
+    Ok(found.is_some_and(|seen| seen.state(workers.now) != WorkerState::Alive))
+}
+
+/// Takes the key from a request that arrived at a process that is gone. If the process is only paused, its submission
+/// finds the key taken or free, as any other would: of two requests with one key at most one becomes a task. Its files
+/// are the sweep's, as those of any request that broke off.
+async fn free(engine: &Engine, submission: &Submission, key: &str, task: TaskId) -> Result<(), SubmitError> {
+    tracing::info!(%task, "the process that received a request is gone: its Idempotency-Key is free again");
+    let abandon = IdempotencyWrite::Abandon { tenant: submission.tenant.clone(), key: key.to_owned() };
+    write(engine, task, Vec::new(), Some(abandon)).await
+}
+
+/// A change that concerns no task yet.
+pub(super) async fn write(
+    engine: &Engine,
+    task_id: TaskId,
+    attempts: Vec<AttemptWrite>,
+    idempotency: Option<IdempotencyWrite>,
+) -> Result<(), SubmitError> {
+    let transition = Transition {
+        change_id: engine.new_change_id(),
+        task_id,
+        task: None,
+        steps: Vec::new(),
+        attempts,
+        audit: Vec::new(),
+        outbox: Vec::new(),
+        events: Vec::new(),
+        idempotency,
+        schedule: None,
+        sql: Vec::new(),
+    };
+    engine.ports.store.commit(Guard::Free { rev: Rev(0) }, &transition).await.map(|_| ()).map_err(from_commit)
 }
 
 /// Lets a repetition ask the row first.

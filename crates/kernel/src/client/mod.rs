@@ -6,6 +6,7 @@ mod known;
 mod receipt;
 mod signal;
 mod submission;
+mod texts;
 
 pub use cancel::{Cancelled, Refusal};
 pub use receipt::{Firing, Receipt};

@@ -4,6 +4,7 @@
 use super::submission::{
     Submission, SubmitError, Submitted, both, fingerprint, from_commit, from_objects, invalid, replayed,
 };
+use super::texts::Fields;
 use super::{known, request_uploads};
 use crate::builtin::{FileSource, Upload};
 use crate::context::measured;
@@ -14,9 +15,9 @@ use crate::keys;
 use crate::ports::{ByteStream, CommitError, ScheduleWrite, StoreError, TypeRow};
 use crate::record::TaskRecord;
 use crate::task::{Inputs, RequestError, TaskType, guarded};
-use crate::transition::{AttemptWrite, Guard, IdempotencyWrite, Transition};
+use crate::transition::IdempotencyWrite;
 use counterstep_contracts::http::Accepted;
-use counterstep_contracts::{Attempt, Epoch, FileName, Rev, StoredFile, StoredFiles, TaskId, UploadedFile};
+use counterstep_contracts::{Attempt, Epoch, FileName, StoredFile, StoredFiles, TaskId, UploadedFile};
 use futures::future::BoxFuture;
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -32,6 +33,19 @@ pub struct Firing {
     pub actor: String,
 }
 
+/// A file before its first byte.
+fn arriving(field: &str, name: FileName, content_type: &str) -> UploadedFile {
+    UploadedFile {
+        field: field.to_owned(),
+        name,
+        content_type: content_type.to_owned(),
+        size_bytes: 0,
+        sha256: String::new(),
+        bucket: String::new(),
+        key: String::new(),
+    }
+}
+
 /// A request on its way in. Dropped without [`submit`](Self::submit) or [`abandon`](Self::abandon), what it stored is
 /// left to the sweep.
 #[derive(Debug)]
@@ -41,7 +55,7 @@ pub struct Receipt {
     submission: Submission,
     id: TaskId,
     /// The request's fields that are no files.
-    fields: Map<String, Value>,
+    fields: Fields,
     /// The request, where it is no object and so has no fields.
     whole: Option<Value>,
     /// The files of each field, in the order of their arrival.
@@ -86,7 +100,7 @@ impl Receipt {
                 engine: engine.clone(),
                 task_type,
                 submission,
-                fields: Map::new(),
+                fields: Fields::default(),
                 whole: None,
                 files: BTreeMap::new(),
                 received: BTreeMap::new(),
@@ -110,7 +124,7 @@ impl Receipt {
     /// When it is no such request.
     pub fn body(&mut self, body: Value) -> Result<(), SubmitError> {
         match body {
-            Value::Object(fields) => self.fields = fields,
+            Value::Object(fields) => self.fields.values = fields,
             // A struct can be read from an array as well, by the order of its fields: nobody means that.
             other if (self.task_type.read_request)(other.clone())?.is_object() => {
                 return Err(invalid(".", "expected a JSON object, the request's fields by name").into());
@@ -125,13 +139,37 @@ impl Receipt {
     /// # Errors
     /// When it was there before.
     pub fn field(&mut self, name: &str, value: Value) -> Result<(), SubmitError> {
+        let is_new = self.fields.value(name, value);
+        self.once(name, is_new)
+    }
+
+    /// A field of a form that is a text: it becomes a number, a flag or null where the request's type wants one.
+    ///
+    /// # Errors
+    /// When it was there before.
+    pub fn text(&mut self, name: &str, text: String) -> Result<(), SubmitError> {
+        let is_new = self.fields.text(name, text);
+        self.once(name, is_new)
+    }
+
+    fn once(&self, name: &str, is_new: bool) -> Result<(), SubmitError> {
         if self.files.contains_key(name) {
             return Err(both(name));
         }
-        if self.fields.insert(name.to_owned(), value).is_some() {
-            return Err(invalid(name, "the form has this field twice; only files may be repeated").into());
+        if is_new {
+            Ok(())
+        } else {
+            Err(invalid(name, "the form has this field twice; only files may be repeated").into())
         }
-        Ok(())
+    }
+
+    /// Whether the request's type takes a file in this field: a page can send a typed value only as a part that has a
+    /// file name. `true` as well where something else is wrong, which the file itself then meets.
+    pub fn takes_file(&mut self, field: &str, name: &FileName, content_type: &str) -> bool {
+        match self.place_of(&arriving(field, name.clone(), content_type)) {
+            Err(SubmitError::Invalid(error)) => error.pointer.split(['.', '[']).next() != Some(field),
+            Ok(_) | Err(_) => true,
+        }
     }
 
     /// A file of a form: streams it to its place.
@@ -146,16 +184,8 @@ impl Receipt {
         body: ByteStream,
     ) -> BoxFuture<'a, Result<(), SubmitError>> {
         Box::pin(async move {
-            let mut file = UploadedFile {
-                field: field.to_owned(),
-                name,
-                content_type: content_type.to_owned(),
-                size_bytes: 0,
-                sha256: String::new(),
-                bucket: String::new(),
-                key: String::new(),
-            };
-            if self.fields.contains_key(field) {
+            let mut file = arriving(field, name, content_type);
+            if self.fields.values.contains_key(field) {
                 return Err(both(field));
             }
             let (at, bucket) = self.place_of(&file)?;
@@ -183,23 +213,22 @@ impl Receipt {
     }
 
     /// The whole request as far as it has arrived.
-    fn request(&self) -> Value {
+    fn read(&mut self) -> Result<Value, RequestError> {
         if let Some(whole) = &self.whole {
-            return whole.clone();
+            return (self.task_type.read_request)(whole.clone());
         }
-        let mut request = self.fields.clone();
-        request.extend(self.files.iter().map(|(field, files)| (field.clone(), json!(files))));
-        Value::Object(request)
+        let files = self.files.iter().map(|(field, files)| (field.clone(), json!(files))).collect();
+        self.fields.read(self.task_type.read_request, &files)
     }
 
     /// The step that takes an arriving file, and its bucket: asked of the declaration, with the text fields so far. Of
     /// the files that came before it takes one a field along, so that a thousand files are not read a thousand times.
-    fn place_of(&self, file: &UploadedFile) -> Result<(usize, String), SubmitError> {
+    fn place_of(&mut self, file: &UploadedFile) -> Result<(usize, String), SubmitError> {
         let field = &file.field;
-        let mut request = self.fields.clone();
-        request.extend(self.files.iter().map(|(field, files)| (field.clone(), json!(files.get(..1)))));
-        request.insert(field.clone(), json!([file]));
-        let request = self.read_partly(request, file)?;
+        let mut files: Map<_, _> =
+            self.files.iter().map(|(field, files)| (field.clone(), json!(files.get(..1)))).collect();
+        files.insert(field.clone(), json!([file]));
+        let request = self.read_partly(files, file)?;
         let uploads = request_uploads(&self.task_type, &request).map_err(SubmitError::Declaration)?;
         for (at, upload) in uploads {
             for (source, _) in &upload.sources {
@@ -219,10 +248,10 @@ impl Receipt {
 
     /// Checks a request of which more is still to come. A field that is missing may be a file that comes later, so it
     /// is tried with one in its place.
-    fn read_partly(&self, mut request: Map<String, Value>, file: &UploadedFile) -> Result<Value, SubmitError> {
+    fn read_partly(&mut self, mut files: Map<String, Value>, file: &UploadedFile) -> Result<Value, SubmitError> {
         let mut tried = BTreeSet::new();
         loop {
-            let error = match (self.task_type.read_request)(Value::Object(request.clone())) {
+            let error = match self.fields.read(self.task_type.read_request, &files) {
                 Ok(request) => return Ok(request),
                 Err(error) => error,
             };
@@ -231,7 +260,7 @@ impl Receipt {
                 Some(field) if tried.insert(field.clone()) => {
                     // Its key is not empty, or it would look like the one that is arriving.
                     let later = UploadedFile { field: field.clone(), key: "later".to_owned(), ..file.clone() };
-                    request.insert(field, json!([later]));
+                    files.insert(field, json!([later]));
                 }
                 _ if tried.is_empty() => return Err(error.into()),
                 _ => {
@@ -258,44 +287,23 @@ impl Receipt {
         let begin = self.submission.key.clone().filter(|_| !self.key_begun).map(|key| IdempotencyWrite::Begin {
             tenant: self.submission.tenant.clone(),
             key,
+            owner: self.engine.id.to_string(),
             expires_in: sweep_after,
         });
         let attempt = receive_attempt(self.task_type.decl, at, self.prefix(at), sweep_after);
-        match self.write(vec![attempt], begin).await {
-            Ok(()) => {}
-            Err(SubmitError::InProgress) => {
-                let first = known::read(&self.engine, &self.submission).await?;
-                self.replay = Some(first.ok_or(SubmitError::InProgress)?);
-                known::remember(&self.engine, &self.submission).await;
-                return Ok(None);
+        while let Err(error) = known::write(&self.engine, self.id, vec![attempt.clone()], begin.clone()).await {
+            if !matches!(error, SubmitError::InProgress) {
+                return Err(error);
             }
-            Err(error) => return Err(error),
+            // Free by now: its process is gone, or it was refused.
+            let Some(first) = known::read(&self.engine, &self.submission).await? else { continue };
+            self.replay = Some(first);
+            known::remember(&self.engine, &self.submission).await;
+            return Ok(None);
         }
         self.key_begun = true;
         self.received.insert(at, 1);
         Ok(Some(0))
-    }
-
-    /// A change that concerns no task yet.
-    async fn write(
-        &self,
-        attempts: Vec<AttemptWrite>,
-        idempotency: Option<IdempotencyWrite>,
-    ) -> Result<(), SubmitError> {
-        let transition = Transition {
-            change_id: self.engine.new_change_id(),
-            task_id: self.id,
-            task: None,
-            steps: Vec::new(),
-            attempts,
-            audit: Vec::new(),
-            outbox: Vec::new(),
-            events: Vec::new(),
-            idempotency,
-            schedule: None,
-            sql: Vec::new(),
-        };
-        self.engine.ports.store.commit(Guard::Free { rev: Rev(0) }, &transition).await.map(|_| ()).map_err(from_commit)
     }
 
     /// The request has arrived whole: checks it and makes the task.
@@ -304,7 +312,7 @@ impl Receipt {
     /// When it breaks a rule, or the store does not answer. What it stored stays until [`abandon`](Self::abandon).
     pub fn submit(&mut self) -> BoxFuture<'_, Result<Submitted, SubmitError>> {
         Box::pin(async move {
-            let request = (self.task_type.read_request)(self.request())?;
+            let request = self.read()?;
             let uploads = request_uploads(&self.task_type, &request).map_err(SubmitError::Declaration)?;
             let fingerprint = fingerprint(&self.task_type, &request);
             if let Some((first, answer)) = &self.replay {
@@ -357,7 +365,13 @@ impl Receipt {
             }
             let (guard, mut transition) = draft.finish(self.engine.new_change_id(), As::Anyone);
             self.engine.add_events(self.task_type.decl, &mut transition);
-            let at = match self.engine.ports.store.commit(guard, &transition).await {
+            let mut committed = self.engine.ports.store.commit(guard, &transition).await;
+            if let Err(CommitError::KeyTaken) = committed
+                && matches!(known::read(&self.engine, &self.submission).await, Ok(None))
+            {
+                committed = self.engine.ports.store.commit(guard, &transition).await;
+            }
+            let at = match committed {
                 Ok(committed) => committed.now,
                 // A request without files claims its key here: another one may have been faster.
                 Err(CommitError::KeyTaken) => {
@@ -455,7 +469,7 @@ impl Receipt {
             }
             // The ends first: a submission whose answer was lost may still be on its way into the database. Either it finds
             // its attempts ended and fails, or these find them succeeded and fail; the files go in the first case only.
-            if let Err(error) = self.write(ends, release).await {
+            if let Err(error) = known::write(&self.engine, self.id, ends, release).await {
                 tracing::warn!(task = %self.id, %error, "a request came to nothing; its files are left to the sweep");
                 return;
             }

@@ -161,6 +161,8 @@ pub enum IntentOp {
 pub struct IdempotencyRow {
     /// The task that the key's first request made, or is making.
     pub task: TaskId,
+    /// While the request still arrives, the process that receives it; `None`: unknown.
+    pub owner: Option<String>,
     /// Digest of the request and the answer's body; `None` while the request still arrives.
     pub finished: Option<(String, Value)>,
 }

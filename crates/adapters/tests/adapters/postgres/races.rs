@@ -76,8 +76,12 @@ async fn of_many_first_requests_with_a_key_one_gets_it() {
     let store = &*fixture.ports.store;
     let begin = |n: usize| {
         let mut change = nothing(new_task());
-        change.idempotency =
-            Some(IdempotencyWrite::Begin { tenant: Tenant::default(), key: format!("key-{n}"), expires_in: MINUTE });
+        change.idempotency = Some(IdempotencyWrite::Begin {
+            tenant: Tenant::default(),
+            key: format!("key-{n}"),
+            owner: "api:1".to_owned(),
+            expires_in: MINUTE,
+        });
         change
     };
     for n in 0..5 {

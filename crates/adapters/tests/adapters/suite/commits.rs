@@ -211,8 +211,12 @@ pub(crate) async fn a_change_whose_last_part_fails_leaves_nothing(ports: &Ports)
     let store = &*ports.store;
     let begin = |task| {
         let mut change = nothing(task);
-        change.idempotency =
-            Some(IdempotencyWrite::Begin { tenant: Tenant::default(), key: "k".to_owned(), expires_in: MINUTE });
+        change.idempotency = Some(IdempotencyWrite::Begin {
+            tenant: Tenant::default(),
+            key: "k".to_owned(),
+            owner: "api:1".to_owned(),
+            expires_in: MINUTE,
+        });
         change
     };
     commit(store, NEW, &begin(new_task())).await.unwrap();

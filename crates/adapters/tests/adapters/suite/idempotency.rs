@@ -7,8 +7,10 @@ use counterstep_kernel::transition::IdempotencyWrite;
 use serde_json::json;
 use std::time::Duration;
 
+const OWNER: &str = "api:0123456789ab";
+
 fn begin(expires_in: Duration) -> IdempotencyWrite {
-    IdempotencyWrite::Begin { tenant: Tenant::default(), key: "key".to_owned(), expires_in }
+    IdempotencyWrite::Begin { tenant: Tenant::default(), key: "key".to_owned(), owner: OWNER.to_owned(), expires_in }
 }
 
 fn finish(expires_in: Duration) -> IdempotencyWrite {
@@ -32,11 +34,11 @@ async fn find(store: &dyn Store) -> Option<IdempotencyRow> {
 }
 
 fn in_progress(task: TaskId) -> Option<IdempotencyRow> {
-    Some(IdempotencyRow { task, finished: None })
+    Some(IdempotencyRow { task, owner: Some(OWNER.to_owned()), finished: None })
 }
 
 fn finished(task: TaskId) -> Option<IdempotencyRow> {
-    Some(IdempotencyRow { task, finished: Some(("f".to_owned(), json!({"task_id": "x"}))) })
+    Some(IdempotencyRow { task, owner: None, finished: Some(("f".to_owned(), json!({"task_id": "x"}))) })
 }
 
 pub(crate) async fn a_key_in_progress_belongs_to_its_first_task(ports: &Ports) {
@@ -76,6 +78,9 @@ pub(crate) async fn an_abandoned_key_is_free_again(ports: &Ports) {
     assert_eq!(find(store).await, None);
     write(store, second, finish(MINUTE)).await.unwrap();
     assert_eq!(find(store).await, finished(second));
+    // Not once it has its answer.
+    write(store, second, abandon()).await.unwrap();
+    assert_eq!(find(store).await, finished(second));
 }
 
 pub(crate) async fn an_expired_key_is_free_again(ports: &Ports) {
@@ -99,7 +104,8 @@ pub(crate) async fn keys_of_two_tenants_do_not_meet(ports: &Ports) {
     let (first, second) = (new_task(), new_task());
     write(store, first, begin(MINUTE)).await.unwrap();
     let acme = Tenant("acme".to_owned());
-    let other = IdempotencyWrite::Begin { tenant: acme.clone(), key: "key".to_owned(), expires_in: MINUTE };
+    let owner = OWNER.to_owned();
+    let other = IdempotencyWrite::Begin { tenant: acme.clone(), key: "key".to_owned(), owner, expires_in: MINUTE };
     write(store, second, other).await.unwrap();
     assert_eq!(find(store).await, in_progress(first));
     assert_eq!(store.idempotency(&acme, "key").await.unwrap(), in_progress(second));

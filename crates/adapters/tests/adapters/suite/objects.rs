@@ -47,6 +47,19 @@ pub(crate) async fn an_object_comes_back_as_it_was_put(ports: &Ports) {
     assert_eq!(get(objects, "other.files", KEY).await.unwrap(), b"hi");
 }
 
+pub(crate) async fn a_part_of_an_object_comes_back(ports: &Ports) {
+    let objects = &*ports.objects;
+    put(objects, "results", KEY, "0123456789").await;
+    for (range, expected) in [(0..1, "0"), (3..7, "3456"), (9..10, "9"), (0..10, "0123456789")] {
+        let found = objects.get_range("results", KEY, range.clone()).await.expect("the part");
+        let found: Vec<Bytes> = found.try_collect().await.expect("all of it");
+        assert_eq!(found.concat(), expected.as_bytes(), "{range:?}");
+    }
+    let gone = objects.get_range("results", &format!("{KEY}1"), 0..1).await.err();
+    assert!(matches!(gone, Some(ObjectError::NotFound(_))), "{gone:?}");
+    objects.check().await.expect("it can be written to");
+}
+
 pub(crate) async fn an_object_may_be_empty(ports: &Ports) {
     let objects = &*ports.objects;
     assert_eq!(objects.put("files", KEY, body([])).await.unwrap(), 0);
