@@ -28,6 +28,8 @@ use std::time::Duration;
 const ADVICE_LIMIT: Duration = Duration::from_millis(250);
 /// The round of a breaker that has never been open, or is forgotten.
 const FIRST_ROUND: &str = "first";
+/// No attempt has a longer limit than this, so a probe's key with more time left is none of this program's.
+const LONGEST_PROBE: Duration = Duration::from_secs(24 * 3600);
 
 /// A breaker of one dependency, or of one step.
 #[derive(Debug, Clone)]
@@ -159,7 +161,10 @@ impl Breaker {
                 tracing::info!(breaker = self.key, "half-open: one attempt probes");
                 Admission::Go(Ticket(Some(Probe { round, token })))
             }
-            Some(false) => Admission::Wait(self.look_again()),
+            Some(false) => {
+                self.bounded(&self.probe_key(&round), limit.max(LONGEST_PROBE)).await;
+                Admission::Wait(self.look_again())
+            }
             None => Admission::Go(Ticket::default()),
         }
     }
@@ -218,7 +223,7 @@ impl Breaker {
     /// `None`: the hints do not say.
     async fn state(&self) -> Option<State> {
         let was = self.ask(self.hints.get(&self.state_key())).await?;
-        let round = was.as_deref().and_then(|text| text.split_once(' '));
+        let round = was.as_deref().and_then(|text| text.split_once(' ')).filter(|(_, round)| is_round(round));
         Some(match round {
             Some(("open", round)) => State::Open { round: round.to_owned() },
             Some((_, round)) => State::Closed { round: round.to_owned(), was },
@@ -232,9 +237,19 @@ impl Breaker {
         if self.ask(self.hints.get(&key)).await?.is_none() {
             return Some(None);
         }
-        // No longer there, or never known: then it is at most this.
-        let left = self.ask(self.hints.left(&key)).await?.unwrap_or(self.policy.open_for);
-        Some(Some(left))
+        self.bounded(&key, self.policy.open_for).await.map(Some)
+    }
+
+    /// How much longer a key is kept, and never more than `longest`: whatever set a later end, another policy or another
+    /// program, the key gets this one. A wait that is only cut short would begin again each time that the task wakes up.
+    async fn bounded(&self, key: &str, longest: Duration) -> Option<Duration> {
+        // Gone since it was read, or the service cannot tell: then it is at most this.
+        let left = self.ask(self.hints.left(key)).await?.unwrap_or(longest);
+        if left > longest {
+            tracing::warn!(key, "a key of a breaker ends later than its policy allows: shortened");
+            self.ask(self.hints.set(key, "", longest)).await?;
+        }
+        Some(left.min(longest))
     }
 
     /// How long the state is kept without a change: long enough for every task that waits to come by several times, and
@@ -278,4 +293,9 @@ impl Breaker {
             }
         }
     }
+}
+
+/// Whether a text can be the name of a round. It becomes a part of keys.
+fn is_round(text: &str) -> bool {
+    (1..=32).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit())
 }

@@ -4,7 +4,7 @@
 use super::line::{Line, Pace};
 use super::locks::{connection, try_out};
 use ::redis::aio::ConnectionManager;
-use ::redis::{AsyncCommands, Client, FromRedisValue, RedisError, Script};
+use ::redis::{AsyncCommands, Client, ErrorKind, FromRedisValue, RedisError, Script};
 use async_trait::async_trait;
 use counterstep_kernel::ports::{HintError, Hints};
 use futures::future::BoxFuture;
@@ -30,6 +30,19 @@ static SWAP: LazyLock<Script> = LazyLock::new(|| {
          return 1",
     )
 });
+
+/// The value of a key, unless it is longer than any that is set here: its bytes then stay on the server.
+static GET: LazyLock<Script> = LazyLock::new(|| {
+    Script::new(
+        "if redis.call('STRLEN', KEYS[1]) > tonumber(ARGV[1]) then
+             return redis.error_reply('ERR the value is too long')
+         end
+         return redis.call('GET', KEYS[1])",
+    )
+});
+
+/// Bytes of the longest value that is kept under a key.
+const LARGEST: usize = 16 * 1024;
 
 /// Hints in Redis. Keys: `{prefix}:seen:…`, `{prefix}:count:…`, `{prefix}:kept:…`.
 #[derive(Debug)]
@@ -64,9 +77,20 @@ impl RedisHints {
         &'a self,
         question: impl FnOnce(ConnectionManager) -> BoxFuture<'a, Result<R, RedisError>>,
     ) -> Result<R, HintError> {
-        let answer = self.line.call(|server| async move { question(server).await.map_err(|error| error.to_string()) });
-        answer.await.map_err(HintError)
+        let answer = self.line.call(|server| async move {
+            match question(server).await {
+                Err(error) if is_about_the_key(&error) => Ok(Err(HintError(error.to_string()))),
+                answer => answer.map(Ok).map_err(|error| error.to_string()),
+            }
+        });
+        answer.await.map_err(HintError)?
     }
+}
+
+/// Whether the server did answer, and only what lies under this key is of no use: a key that another program wrote must
+/// not take the hints away from all others.
+fn is_about_the_key(error: &RedisError) -> bool {
+    error.kind() == ErrorKind::UnexpectedReturnType || matches!(error.code(), Some("WRONGTYPE" | "ERR"))
 }
 
 /// Redis takes no time below a millisecond, and no more than its own clock can count.
@@ -100,17 +124,23 @@ impl Hints for RedisHints {
 
     async fn get(&self, key: &str) -> Result<Option<String>, HintError> {
         let key = self.key("kept", key);
-        self.ask(|mut server| Box::pin(async move { server.get(key).await })).await
+        self.ask(|mut server| Box::pin(async move { GET.key(key).arg(LARGEST).invoke_async(&mut server).await })).await
     }
 
     async fn left(&self, key: &str) -> Result<Option<Duration>, HintError> {
         let key = self.key("kept", key);
-        // Below zero: there is no such key, or it never ends, which none of ours does.
         let left: i64 = self.ask(|mut server| Box::pin(async move { server.pttl(key).await })).await?;
-        Ok(u64::try_from(left).ok().map(Duration::from_millis))
+        Ok(match left {
+            // Without an end, which nothing here sets.
+            -1 => Some(Duration::MAX),
+            left => u64::try_from(left).ok().map(Duration::from_millis),
+        })
     }
 
     async fn set(&self, key: &str, value: &str, ttl: Duration) -> Result<(), HintError> {
+        if value.len() > LARGEST {
+            return Err(HintError(format!("a value of {} bytes is not kept: at most {LARGEST} are", value.len())));
+        }
         let (key, value) = (self.key("kept", key), value.to_owned());
         self.ask(|mut server| Box::pin(async move { server.pset_ex(key, value, millis(ttl)).await })).await
     }

@@ -4,6 +4,7 @@ use crate::suite::changes::new_task;
 use crate::suite::eventually;
 use counterstep_adapters::finding::Finding;
 use counterstep_adapters::redis::{OpenError, Redis, RedisOptions, findings, open};
+use counterstep_kernel::breaker::{Admission, Standing, Ticket, Verdict};
 use counterstep_kernel::ports::{Acquired, Hints, Locks, Ports};
 use counterstep_testkit::servers;
 use std::process::Command;
@@ -35,6 +36,54 @@ crate::lock_cases!(crate::redis::fixture);
 async fn two_processes_share_a_breaker_and_let_one_probe_through() {
     let (one, two) = (fixture().await, fixture().await);
     crate::suite::breakers::probes_between(&crate::suite::breakers::of_two(&one.ports, &two.ports)).await;
+}
+
+/// Milliseconds.
+const TEN_YEARS: &str = "315360000000";
+
+#[tokio::test]
+async fn keys_that_end_in_ten_years_or_never_hold_a_breaker_open_no_longer_than_its_policy() {
+    let (server, fixture) = (servers::shared_redis(), fixture().await);
+    for ends in [&["PX", TEN_YEARS][..], &[]] {
+        let [breaker, other] = crate::suite::breakers::of_two(&fixture.ports, &fixture.ports);
+        let key = |rest: &str| format!("counterstep:kept:breaker:{}{rest}", breaker.key());
+        let plant = async |rest: &str, value: &str| {
+            let key = key(rest);
+            administer(server, &[&["SET", &key, value], ends].concat()).await;
+        };
+        plant("", "open planted").await;
+        plant(":planted:cooling", "").await;
+        let Admission::Wait(left) = breaker.admit(LONG).await else { panic!("it is open") };
+        assert!(left <= breaker.policy().open_for, "{left:?}");
+        eventually("half-open", || async { (other.standing().await == Standing::HalfOpen).then_some(()) }).await;
+
+        plant(":planted:probe", "planted").await;
+        assert_eq!(breaker.admit(LONG).await, Admission::Wait(breaker.policy().open_for / 2));
+        let probe = format!("breaker:{}:planted:probe", breaker.key());
+        let left = fixture.ports.hints.left(&probe).await.unwrap().unwrap();
+        assert!(left <= Duration::from_secs(24 * 3600), "a probe that never reports: {left:?}");
+    }
+}
+
+#[tokio::test]
+async fn keys_of_junk_are_no_breaker_and_take_no_other_hint_away() {
+    let (server, fixture) = (servers::shared_redis(), fixture().await);
+    let long = "x".repeat(1024 * 1024);
+    let name = "a".repeat(33);
+    let values = ["", "open", "open ", "open ../x", "open a:b", &format!("open {name}"), "closed \u{e9}", &long];
+    let mut plants: Vec<Vec<&str>> = values.into_iter().map(|value| vec!["SET", "", value]).collect();
+    plants.extend([vec!["RPUSH", "", "open", "x"], vec!["HSET", "", "open", "x"]]);
+    for mut plant in plants {
+        let [breaker, _] = crate::suite::breakers::of_two(&fixture.ports, &fixture.ports);
+        let (state, count) = (format!("counterstep:kept:breaker:{}", breaker.key()), breaker.key().to_owned());
+        plant[1] = &state;
+        administer(server, &plant).await;
+        administer(server, &["SET", &format!("counterstep:count:breaker:{count}:first"), "junk"]).await;
+        let what: String = plant.join(" ").chars().take(100).collect();
+        assert_eq!(breaker.admit(LONG).await, Admission::Go(Ticket::default()), "{what}");
+        breaker.report(Ticket::default(), Verdict::Failed).await;
+        assert_eq!(fixture.ports.hints.seen("another").await.map_err(|why| why.to_string()), Ok(false), "{what}");
+    }
 }
 
 fn options(server: &servers::Redis) -> RedisOptions {

@@ -4,6 +4,7 @@ use crate::errand::only;
 use crate::manual::{Mute, TestHints};
 use counterstep_contracts::{TaskId, TaskStatus, WaitReason};
 use counterstep_kernel::breaker::{Breaker, Standing, Ticket, Verdict};
+use counterstep_kernel::ports::Hints;
 use counterstep_kernel::record::TaskRecord;
 use counterstep_kernel::resilience::PortsRuntime;
 use counterstep_kernel::{BreakerPolicy, RetryPolicy, StepContext, StepError, StepResult, UndoResult};
@@ -207,6 +208,23 @@ async fn half_open_one_task_probes_and_when_it_fails_the_others_go_on_waiting() 
     let records = site.all_are(TaskStatus::Completed, &tasks).await;
     assert_eq!(records.iter().map(|record| attempts(record).0).sum::<i32>(), 12, "ten that succeeded, two probes");
     site.assert_invariants(&tasks).await;
+    site.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hint_of_ten_years_delays_a_task_no_longer_than_the_policy() {
+    const TEN_YEARS: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
+    let (mut site, hints) = site(Harness::embedded(only::<Sale>())).await;
+    hints.set("breaker:payments", "open planted", TEN_YEARS).await.unwrap();
+    hints.set("breaker:payments:planted:cooling", "", TEN_YEARS).await.unwrap();
+    site.serve(1);
+    let tasks = submit(&site, order("ten years"), 1).await;
+    let record = &site.all("waiting for the breaker", &tasks, waits_for_a_breaker).await[0];
+    let waits = record.task.due_at.expect("it is due").after(record.task.updated_at);
+    // A quarter more spreads those that wait together.
+    assert!(waits <= PAYMENTS.open_for * 5 / 4, "{waits:?}");
+    hints.advance(PAYMENTS.open_for);
+    site.all_are(TaskStatus::Completed, &tasks).await;
     site.stop().await;
 }
 
