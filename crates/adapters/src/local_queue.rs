@@ -10,7 +10,7 @@ use crate::sqlite::fault::{Fault, micros, read_json};
 use crate::sqlite::pool::Durability;
 use async_trait::async_trait;
 use counterstep_contracts::{QueueName, WorkerMessage};
-use counterstep_kernel::ports::{Delivery, DeliveryTag, Poison, Queue, QueueError, Settle, StoreError};
+use counterstep_kernel::ports::{Delivery, DeliveryTag, MessageSource, Queue, QueueError, Settle, StoreError};
 use diesel::SqliteConnection;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -147,13 +147,13 @@ impl Inner {
             for row in visible(connection, &queues, now, max)? {
                 deliveries::deliver(connection, row.id, now + ack_wait)?;
                 let delivery = (row.id, row.deliveries + 1);
-                let message = read_json("outbox.message", &row.message).map_err(|unreadable| {
-                    let place = format!("outbox/{}", row.id);
-                    let reason = StoreError::from(Fault::from(unreadable)).to_string();
-                    Poison::new(place.clone(), place, &row.message.clone().into_bytes().into(), reason)
-                });
+                let message = read_json("outbox.message", &row.message);
+                let place = format!("outbox/{}", row.id);
+                let source = MessageSource { name: place.clone(), subject: place, payload: row.message.into() };
+                let message =
+                    message.map_err(|unreadable| source.poison(StoreError::from(Fault::from(unreadable)).to_string()));
                 let tag = DeliveryTag(format!("{}.{}", delivery.0, delivery.1));
-                taken.push(Delivery { tag, queue: QueueName(row.queue), message });
+                taken.push(Delivery { tag, queue: QueueName(row.queue), source, message });
             }
             Ok(taken)
         })

@@ -7,7 +7,7 @@ use crate::isolation::WhenFull;
 use crate::ports::{Delivery, DeliveryTag, Due, OutboxOp, Poison, PoisonRow, Settle};
 use crate::presence::Part;
 use crate::task::Registry;
-use crate::turn::{TurnEnd, turn, turn_when};
+use crate::turn::{Offer, TurnEnd, turn_for, turn_when};
 use counterstep_contracts::{Host, QueueName, TaskId};
 use futures::future::{BoxFuture, Either, select};
 use std::sync::Arc;
@@ -131,13 +131,14 @@ async fn run_delivery(
     shutdown: CancelToken,
     permit: OwnedSemaphorePermit,
 ) {
-    let Delivery { tag, queue, message } = delivery;
-    let task = match message {
-        Ok(message) => message.task,
+    let Delivery { tag, queue, source, message } = delivery;
+    let message = match message {
+        Ok(message) => message,
         Err(poison) => return bury(&engine, &tag, queue, poison).await,
     };
+    let task = message.task;
     let runs = engine.runs(task);
-    let running = Box::pin(turn(&engine, host, task, &shutdown));
+    let running = turn_for(&engine, host, Offer { message: &message, queue: &queue }, &shutdown);
     let progress = Box::pin(async {
         loop {
             engine.ports.clock.sleep(Duration::from_secs(10)).await;
@@ -153,6 +154,7 @@ async fn run_delivery(
     drop(runs);
     tracing::debug!(%task, ?end, "turn ended");
     let settle = match end {
+        TurnEnd::Contradicted(why) => return bury(&engine, &tag, queue, source.poison(why)).await,
         TurnEnd::Rests(_) | TurnEnd::GivenBack | TurnEnd::NotNow | TurnEnd::Gone | TurnEnd::Lost => Settle::Ack,
         // The lease may run out instead of being released: look again then.
         TurnEnd::Busy(left) => Settle::Nak(left + Duration::from_millis(100)),
@@ -165,7 +167,7 @@ async fn run_delivery(
     drop(permit);
 }
 
-/// Keeps what a delivery could not be read as, and then ends it: in this order, or a crash between the two loses it.
+/// Keeps a delivery that cannot be acted on, and then ends it: in this order, or a crash between the two loses it.
 async fn bury(engine: &Engine, tag: &DeliveryTag, queue: QueueName, poison: Poison) {
     let (source, reason) = (poison.source.clone(), poison.reason.clone());
     tracing::error!(%queue, subject = %poison.subject, %source, %reason, "poison: kept as a row, not delivered again");

@@ -6,7 +6,26 @@ use counterstep_contracts::QueueName;
 /// How much of a poisonous message is kept, in bytes.
 pub const POISON_KEPT: usize = 64 * 1024;
 
-/// A message that this program cannot read. It is kept as a row and then never delivered again: left in the queue, it
+/// A message as its queue has it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct MessageSource {
+    /// Names the message in its queue: the same for each redelivery, another one for every other message.
+    pub name: String,
+    /// The subject, or the place, that it was found under.
+    pub subject: String,
+    /// Its bytes, all of them.
+    pub payload: Bytes,
+}
+
+impl MessageSource {
+    /// The message as poison.
+    #[must_use]
+    pub fn poison(&self, reason: String) -> Poison {
+        Poison::new(self.name.clone(), self.subject.clone(), &self.payload, reason)
+    }
+}
+
+/// A message that this program cannot read, or that contradicts the row of its task. It is kept as a row and then never delivered again: left in the queue, it
 /// would come again for ever.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Poison {
@@ -18,7 +37,7 @@ pub struct Poison {
     pub payload: Bytes,
     /// How many there were.
     pub size_bytes: u64,
-    /// Why it cannot be read.
+    /// Why it is not acted on.
     pub reason: String,
 }
 

@@ -15,7 +15,7 @@ mod types;
 mod upkeep;
 mod workers;
 
-pub use crate::poison::{POISON_KEPT, Poison, PoisonRow};
+pub use crate::poison::{MessageSource, POISON_KEPT, Poison, PoisonRow};
 pub use finding::{Due, DueTask, InFlight, KnownType, Lost, LostOf, TaskLine, TaskQuery, Unanswered};
 pub use hints::{HintError, Hints};
 pub use locks::{Acquired, LockError, LockTag, Locks};
@@ -64,6 +64,8 @@ pub struct Delivery {
     pub tag: DeliveryTag,
     /// From which of the queues.
     pub queue: QueueName,
+    /// What arrived.
+    pub source: MessageSource,
     /// The message.
     pub message: Result<WorkerMessage, Poison>,
 }

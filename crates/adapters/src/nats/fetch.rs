@@ -4,7 +4,7 @@ use super::pool::{Arrived, Lane, Pool, Request};
 use super::streams::Streams;
 use async_nats::jetstream::Message;
 use counterstep_contracts::{QueueName, WorkerMessage};
-use counterstep_kernel::ports::{Delivery, DeliveryTag, Poison, QueueError};
+use counterstep_kernel::ports::{Delivery, DeliveryTag, MessageSource, QueueError};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Poll;
 use std::time::Duration;
@@ -160,13 +160,11 @@ fn read(queue: QueueName, message: Message, max_bytes: usize) -> Delivery {
         serde_json::from_slice::<WorkerMessage>(&message.payload)
             .map_err(|error| format!("it is no message of ours: {error}"))
     };
-    let message = read.map_err(|reason| {
-        // Sequences start anew in a stream that was wiped, the time of arrival does not.
-        let source = message.info().map_or_else(
-            |_| message.subject.to_string(),
-            |info| format!("{}/{}@{}", info.stream, info.stream_sequence, info.published.unix_timestamp_nanos()),
-        );
-        Poison::new(source, message.subject.to_string(), &message.payload, reason)
-    });
-    Delivery { tag, queue, message }
+    // Sequences start anew in a stream that was wiped, the time of arrival does not.
+    let name = message.info().map_or_else(
+        |_| message.subject.to_string(),
+        |info| format!("{}/{}@{}", info.stream, info.stream_sequence, info.published.unix_timestamp_nanos()),
+    );
+    let source = MessageSource { name, subject: message.subject.to_string(), payload: message.payload.clone() };
+    Delivery { tag, queue, message: read.map_err(|reason| source.poison(reason)), source }
 }

@@ -4,6 +4,7 @@ use super::breakers::Seen;
 use super::forward::{Ahead, ForwardTurn};
 use super::heartbeat::{Kept, Tokens, beside};
 use super::lock::{LOOK_AGAIN, TaskLock};
+use super::offer::{Offer, OfferVerdict};
 use super::probe::Probes;
 use super::undo::{Back, UndoTurn};
 use super::{Next, Turn, TurnEnd, end_of, version};
@@ -49,24 +50,45 @@ pub(crate) fn turn_when<'a>(
     full: WhenFull,
     shutdown: &'a CancelToken,
 ) -> BoxFuture<'a, TurnEnd> {
-    Box::pin(async move {
-        let Admitted { task_type, record, running: _running } = match admit(engine, host, (task, full), shutdown).await
-        {
-            Ok(admitted) => admitted,
-            Err(end) => return end,
-        };
-        let ttl = engine.lease_of(&task_type);
-        let Some(lock) = TaskLock::take(engine, &record, ttl).await else { return TurnEnd::Busy(LOOK_AGAIN) };
-        let with = (Tokens::default(), Arc::new(lock));
-        let end = match claim(engine, task_type, host, record, with.clone()).await {
-            Ok(claimed) => run(engine, claimed, ttl, with.clone(), shutdown).await,
-            // Another host was faster, or a client: whoever has it now, a redelivery finds it at rest or leased.
-            Err(ChangeError::Illegal(_) | ChangeError::Fenced) => TurnEnd::Busy(ttl),
-            Err(error) => end_of(&error, task),
-        };
-        with.1.release().await;
-        tidied(engine, task, end).await
-    })
+    Box::pin(take_turn(engine, host, Wanted { task, full, offer: None }, shutdown))
+}
+
+/// The same for a message that offers the task, where the message agrees with the row.
+pub fn turn_for<'a>(
+    engine: &'a Engine,
+    host: Host,
+    offer: Offer<'a>,
+    shutdown: &'a CancelToken,
+) -> BoxFuture<'a, TurnEnd> {
+    let wanted = Wanted { task: offer.message.task, full: WhenFull::Drain, offer: Some(offer) };
+    Box::pin(take_turn(engine, host, wanted, shutdown))
+}
+
+/// The task that is to get a turn.
+#[derive(Clone, Copy)]
+struct Wanted<'a> {
+    task: TaskId,
+    full: WhenFull,
+    /// The message that offers it, where one does.
+    offer: Option<Offer<'a>>,
+}
+
+async fn take_turn(engine: &Engine, host: Host, wanted: Wanted<'_>, shutdown: &CancelToken) -> TurnEnd {
+    let Admitted { task_type, record, running: _running } = match admit(engine, host, wanted, shutdown).await {
+        Ok(admitted) => admitted,
+        Err(end) => return end,
+    };
+    let ttl = engine.lease_of(&task_type);
+    let Some(lock) = TaskLock::take(engine, &record, ttl).await else { return TurnEnd::Busy(LOOK_AGAIN) };
+    let with = (Tokens::default(), Arc::new(lock));
+    let end = match claim(engine, task_type, host, record, with.clone()).await {
+        Ok(claimed) => run(engine, claimed, ttl, with.clone(), shutdown).await,
+        // Another host was faster, or a client: a redelivery finds the task at rest or leased.
+        Err(ChangeError::Illegal(_) | ChangeError::Fenced) => TurnEnd::Busy(ttl),
+        Err(error) => end_of(&error, wanted.task),
+    };
+    with.1.release().await;
+    tidied(engine, wanted.task, end).await
 }
 
 /// A task that may be claimed here and now.
@@ -80,12 +102,13 @@ struct Admitted {
 async fn admit(
     engine: &Engine,
     host: Host,
-    (task, full): (TaskId, WhenFull),
+    wanted: Wanted<'_>,
     shutdown: &CancelToken,
 ) -> Result<Admitted, TurnEnd> {
+    let Wanted { task, full, .. } = wanted;
     let mut waiting = None;
     loop {
-        let (task_type, record) = claimable(engine, host, task).await?;
+        let (task_type, record) = claimable(engine, host, wanted).await?;
         // A loss that the claim will count is counted here, too.
         let losses = record.task.recovery_attempts + u32::from(record.lease_has_expired());
         let most = most_tasks(losses, task_type.decl.max_recoveries, engine.presence.concurrency());
@@ -111,7 +134,11 @@ fn ready_for(record: &TaskRecord) -> Duration {
 }
 
 /// Reads a task that this host may claim; an error is the end of its turn.
-async fn claimable(engine: &Engine, host: Host, task: TaskId) -> Result<(TaskType, TaskRecord), TurnEnd> {
+async fn claimable(
+    engine: &Engine,
+    host: Host,
+    Wanted { task, offer, .. }: Wanted<'_>,
+) -> Result<(TaskType, TaskRecord), TurnEnd> {
     let record = match engine.ports.store.load(task).await {
         Ok(Some(record)) => record,
         Ok(None) => {
@@ -126,6 +153,11 @@ async fn claimable(engine: &Engine, host: Host, task: TaskId) -> Result<(TaskTyp
         }
     };
     let row = &record.task;
+    match offer.map_or(OfferVerdict::Agrees, |offer| offer.verdict(row)) {
+        OfferVerdict::Agrees => {}
+        OfferVerdict::Outdated => return Err(TurnEnd::NotNow),
+        OfferVerdict::Contradicts(why) => return Err(TurnEnd::Contradicted(why)),
+    }
     if row.status.is_at_rest() {
         return Err(TurnEnd::Rests(row.status));
     }

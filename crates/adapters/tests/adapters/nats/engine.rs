@@ -191,6 +191,79 @@ async fn poison_becomes_one_row_and_never_comes_again() {
     assert_eq!(engine.ports.store.outbox(OutboxOp::Take { older_than: Duration::ZERO, limit: 9 }).await.unwrap(), []);
 }
 
+pub(crate) struct Wink;
+
+#[distributed_task(name = "Wink", queue = "winks")]
+impl Wink {
+    type Request = GreetRequest;
+    type Response = Greeting;
+
+    #[step(1, host = "worker")]
+    #[pure]
+    async fn wink(_ctx: &StepContext) -> StepResult<Greeting> {
+        Ok(Greeting(";)".to_owned()))
+    }
+
+    fn respond(wink: &Greeting) -> Greeting {
+        wink.clone()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_message_that_contradicts_the_row_of_its_task_is_kept_as_poison_and_moves_nothing() {
+    let options = apart();
+    let fixture = fixture_of(open(options.clone()).await).await;
+    let task = harness::submit(&engine(&fixture), Form::new().field("secret", "x")).await;
+    let before = fixture.ports.store.load(task).await.unwrap().unwrap().task;
+    // A host that could run the task, and that does not serve its queue.
+    let registry = Arc::new(Registry::new().with::<Wink>().with::<Greet>());
+    let host = Engine::new(fixture.ports.clone(), registry, EngineSettings::default(), "worker");
+    let honest = WorkerMessage { task_type: "Greet".into(), ..message(task, before.dispatch_seq) };
+    let hostile = [
+        ("winks", honest.clone()),
+        ("winks", WorkerMessage { task_type: "Wink".into(), ..honest.clone() }),
+        ("winks", WorkerMessage { task_type: "\u{1b}[2J\n".repeat(1000), ..honest.clone() }),
+        ("winks", WorkerMessage { dispatch_seq: i64::MIN, ..honest.clone() }),
+        ("winks", WorkerMessage { dispatch_seq: i64::MAX, ..honest.clone() }),
+        ("files", WorkerMessage { version: 2, ..honest.clone() }),
+        ("files", WorkerMessage { version: u32::MAX, task_type: "Wink".into(), ..honest.clone() }),
+        // Of no task: there is no row to hold it against, and nothing to do.
+        ("winks", WorkerMessage { task: new_task(), ..honest }),
+    ];
+    let plain = plain(&shared_nats().url()).await;
+    let subject = |queue: &str| format!("{}.work.{queue}.Greet.v1", prefix(&options));
+    let stream = plain.get_stream(format!("{}-work", prefix(&options))).await.unwrap();
+    // What was submitted is for another host, and not what this is about.
+    stream.purge().await.unwrap();
+    for (queue, message) in &hostile {
+        let body = serde_json::to_vec(message).unwrap();
+        plain.publish(subject(queue), body.into()).await.unwrap().await.unwrap();
+    }
+    served(&host, async {
+        eventually("an empty stream", || async {
+            (stream.get_info().await.unwrap().state.messages == 0).then_some(())
+        })
+        .await;
+    })
+    .await;
+    assert_eq!(fixture.ports.store.load(task).await.unwrap().unwrap().task, before);
+    assert_eq!(count(&fixture, "SELECT count(*) AS n FROM poison"), 7);
+    let body = serde_json::to_string(&hostile[1].1).unwrap();
+    let kept = format!(
+        "SELECT count(*) AS n FROM poison WHERE queue = 'winks' AND subject = '{}' AND CAST(payload AS TEXT) = '{body}'
+         AND reason = 'its type is `Wink`, and its task''s `Greet`'",
+        subject("winks")
+    );
+    assert_eq!(count(&fixture, &kept), 1);
+    let long = "SELECT count(*) AS n FROM poison WHERE length(reason) > 200 OR reason LIKE '%' || char(27) || '%'";
+    assert_eq!(count(&fixture, long), 0, "a client's text goes into a log");
+    // The message of a commit still brings the task.
+    let honest = WorkerMessage { task_type: "Greet".into(), ..message(task, before.dispatch_seq) };
+    let body = serde_json::to_vec(&honest).unwrap();
+    plain.publish(subject("files"), body.into()).await.unwrap().await.unwrap();
+    served(&host, completed(&host, task)).await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn poison_that_cannot_be_kept_stays_in_the_queue() {
     let options = apart();

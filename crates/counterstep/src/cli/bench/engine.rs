@@ -8,9 +8,10 @@ use counterstep_contracts::{Epoch, QueueName, TaskId, Tenant, WorkerMessage};
 use counterstep_kernel::client::{Receipt, Submission};
 use counterstep_kernel::ports::{
     AttemptRef, AuditHead, CommitError, Committed, Delivery, DeliveryTag, Due, DueTask, FailureQuery, Gauges,
-    Heartbeat, IdempotencyRow, InFlight, Intent, IntentOp, Leaving, ListingOp, ListingTurn, OutboxOp, OutboxRow, Queue,
-    QueueError, RetireOp, Salvaged, ScheduleChange, ScheduleQuery, Schedules, SealedEntry, SealedPage, Settle,
-    Standings, Store, StoreError, TaskLine, TaskQuery, TypeRow, TypeRows, Upkeep, WorkerChange, Workers,
+    Heartbeat, IdempotencyRow, InFlight, Intent, IntentOp, Leaving, ListingOp, ListingTurn, MessageSource, OutboxOp,
+    OutboxRow, Queue, QueueError, RetireOp, Salvaged, ScheduleChange, ScheduleQuery, Schedules, SealedEntry,
+    SealedPage, Settle, Standings, Store, StoreError, TaskLine, TaskQuery, TypeRow, TypeRows, Upkeep, WorkerChange,
+    Workers,
 };
 use counterstep_kernel::record::{History, TaskRecord};
 use counterstep_kernel::transition::{Guard, Transition};
@@ -207,7 +208,8 @@ impl MemoryQueue {
         for (queue, message) in messages.drain(..) {
             if taken.len() < max && queues.contains(&queue) {
                 let tag = DeliveryTag(String::new());
-                taken.push(Delivery { tag, queue, message: Ok(message) });
+                let source = MessageSource::default();
+                taken.push(Delivery { tag, queue, source, message: Ok(message) });
             } else {
                 left.push_back((queue, message));
             }
