@@ -93,6 +93,12 @@ pub(crate) fn read_json<T: DeserializeOwned>(column: &str, text: &str) -> Result
     serde_json::from_str(text).map_err(|error| Unreadable::of(column, error, text))
 }
 
+/// What stands in the column of a failure exactly where it is of this class: a quote inside any other text of it has a
+/// backslash before it.
+pub(crate) fn failure_class(class: &str) -> String {
+    format!("\"class\":\"{class}\"")
+}
+
 /// A value for its JSON column.
 pub(crate) fn write_json<T: Serialize>(value: &T) -> Result<String, Unreadable> {
     serde_json::to_string(value).map_err(|error| Unreadable(error.to_string(), String::new()))

@@ -50,6 +50,9 @@ impl UndoGoal {
     }
 }
 
+/// The class of a failure for which no step gave a reason: too many of the task's hosts were lost.
+pub const LOST: &str = "lost";
+
 /// Why a task did not complete.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {

@@ -2,6 +2,7 @@
 
 use super::fault::{Fault, micros, parse_some};
 use super::schema::task_types;
+use crate::columns::{failure_class, write_json};
 use counterstep_contracts::Rev;
 use counterstep_kernel::ports::{Disabled, FailureQuery, TypeRow};
 use counterstep_kernel::record::DbTime;
@@ -80,24 +81,29 @@ struct Count {
 // backlog of old ones does not slow every count. A parked task has not ended: it has been as it is since its last change.
 // What people retry, undo or settle is no news.
 const FAILURES: &str = "WITH start (at) AS (SELECT max(?1, coalesce((SELECT finished_at FROM tasks
-        WHERE task_type = ?2 AND status = 'completed' AND finished_at > ?1 ORDER BY finished_at DESC LIMIT 1), ?1))),
-    failed AS (SELECT 1 FROM tasks t WHERE t.task_type = ?2 AND t.status = 'failed'
+        WHERE tenant = ?4 AND task_type = ?2 AND status = 'completed' AND finished_at > ?1 ORDER BY finished_at DESC LIMIT 1), ?1))),
+    failed AS (SELECT 1 FROM tasks t WHERE t.tenant = ?4 AND t.task_type = ?2 AND t.status = 'failed'
         AND t.finished_at > (SELECT at FROM start)
+        AND EXISTS (SELECT 1 FROM json_each(?5) class WHERE instr(t.failure, class.value) > 0)
         AND NOT EXISTS (SELECT 1 FROM audit a WHERE a.task = t.id AND a.actor LIKE 'operator%') LIMIT ?3),
     newest AS (SELECT * FROM (SELECT id FROM tasks WHERE status = 'compensation_failed' ORDER BY id DESC LIMIT 1000)
         UNION ALL SELECT * FROM (SELECT id FROM tasks WHERE status = 'dead_lettered' ORDER BY id DESC LIMIT 1000)),
-    parked AS (SELECT 1 FROM newest n JOIN tasks t ON t.id = n.id WHERE t.task_type = ?2
+    parked AS (SELECT 1 FROM newest n JOIN tasks t ON t.id = n.id WHERE t.tenant = ?4 AND t.task_type = ?2
         AND t.updated_at > (SELECT at FROM start)
+        AND EXISTS (SELECT 1 FROM json_each(?5) class WHERE instr(t.failure, class.value) > 0)
         AND NOT EXISTS (SELECT 1 FROM audit a WHERE a.task = t.id AND a.actor LIKE 'operator%') LIMIT ?3)
     SELECT (SELECT count(*) FROM failed) + (SELECT count(*) FROM parked) AS count";
 
 /// Failures since the last success, within the window.
 pub(super) fn failures(connection: &mut SqliteConnection, query: &FailureQuery, now: i64) -> Result<u32, Fault> {
     let from = (now - micros(query.within)).max(query.counts_from.map_or(0, |from| from.0));
+    let classes: Vec<_> = query.classes.iter().map(|class| failure_class(class)).collect();
     let counted: Count = diesel::sql_query(FAILURES)
         .bind::<BigInt, _>(from)
         .bind::<Text, _>(&query.task_type)
         .bind::<BigInt, _>(i64::from(query.at_most))
+        .bind::<Text, _>(&query.tenant.0)
+        .bind::<Text, _>(write_json(&classes)?)
         .get_result(connection)?;
     Ok(u32::try_from(counted.count).unwrap_or(u32::MAX))
 }

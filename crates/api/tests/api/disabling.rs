@@ -22,6 +22,8 @@ use std::time::Duration;
 pub(crate) enum Fate {
     Works,
     Fails,
+    /// It is the client's fault.
+    Refuses,
     Hangs,
 }
 
@@ -36,7 +38,8 @@ pub(crate) struct Done;
 async fn meet(ctx: &StepContext, fate: Fate) -> StepResult<Done> {
     match fate {
         Fate::Works => Ok(Done),
-        Fate::Fails => Err(StepError::permanent("it was asked to")),
+        Fate::Fails => Err(StepError::transient("it was asked to")),
+        Fate::Refuses => Err(StepError::permanent("no such thing can be made")),
         Fate::Hangs => {
             ctx.cancel().cancelled().await;
             Err(StepError::cancelled())
@@ -186,6 +189,31 @@ async fn failures_in_a_row_disable_a_type_and_nothing_else() {
     ends(&site, "strict", "fails", TaskStatus::Failed).await;
     assert_eq!(site.engine.plan_types().await.expect("a plan"), [], "one failure is none in a row");
     ends(&site, "strict", "works", TaskStatus::Completed).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn bad_input_of_a_client_neither_disables_a_type_nor_keeps_it_disabled() {
+    let site = Site::start().await;
+    site.run_worker();
+    for _ in 0..4 {
+        ends(&site, "lenient", "refuses", TaskStatus::Failed).await;
+    }
+    assert_eq!(site.engine.plan_types().await.expect("a plan"), []);
+    disable_by_failures(&site, "lenient").await;
+    // As the probe, too: the next submission is another one, without another cooldown.
+    for fate in ["refuses", "works"] {
+        let probe: Accepted = eventually("a probe is taken", || async {
+            let reply = ask(&site, "lenient", fate).await;
+            if reply.status == 202 { Ok(reply.json(202)) } else { Err(reply.status.to_string()) }
+        })
+        .await;
+        let expected = if fate == "works" { TaskStatus::Completed } else { TaskStatus::Failed };
+        site.until(probe.task_id, expected).await;
+        let plan = site.engine.plan_types().await.expect("a plan");
+        let verdicts: Vec<_> = plan.iter().map(|step| step.verdict).collect();
+        assert_eq!(verdicts, [if fate == "works" { TypeVerdict::Enabled } else { TypeVerdict::ProbeGone }]);
+        site.engine.run_types(plan).await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,10 +1,31 @@
 //! The rules, as pure functions of a row, the database's clock, and what was counted.
 
+use crate::error::ErrorClass;
 use crate::ports::{Disabled, TypeRow};
-use crate::record::DbTime;
+use crate::record::{DbTime, LOST};
 use counterstep_contracts::retry::format_duration;
 use counterstep_contracts::{AutoDisable, Rev, TaskId, TaskStatus};
 use std::time::Duration;
+
+/// The classes of failures that count. Any other, a client can bring about alone with what it sends: a permanent error, a
+/// deadline that it lets pass, a limit that it runs into.
+pub const COUNTED: &[&str] =
+    &[ErrorClass::Transient.as_str(), ErrorClass::TimedOut.as_str(), ErrorClass::Panicked.as_str(), LOST];
+
+/// How a probe's task stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProbeState {
+    /// Its state.
+    pub status: TaskStatus,
+    /// The class of its failure, where it has one.
+    pub class: Option<String>,
+}
+
+impl ProbeState {
+    fn counts(&self) -> bool {
+        self.class.as_deref().is_some_and(|class| COUNTED.contains(&class))
+    }
+}
 
 /// Whether a submission is taken.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -92,12 +113,12 @@ pub fn weigh(name: &str, row: Option<&TypeRow>, policy: AutoDisable, failures: u
     Some(TypeStep { row, verdict: TypeVerdict::Disabled })
 }
 
-/// What follows from the state of a disabled type's probe; `status`: `None` where its task is not there. It has
-/// `arrives_within` to arrive; then another submission may be the probe.
+/// What follows from the state of a disabled type's probe: `None` where its task is not there. It has `arrives_within` to
+/// arrive; then another submission may be the probe, as after one that failed for a reason that does not count.
 #[must_use]
 pub fn settle(
     row: &TypeRow,
-    status: Option<TaskStatus>,
+    probe: Option<&ProbeState>,
     (cooldown, arrives_within): (Duration, Duration),
     now: DbTime,
 ) -> Option<TypeStep> {
@@ -106,7 +127,8 @@ pub fn settle(
     let mut after = row.clone();
     after.rev = row.rev.next();
     let without_probe = Disabled { probe: None, ..disabled };
-    let verdict = match status {
+    let counts = probe.is_some_and(ProbeState::counts);
+    let verdict = match probe.map(|probe| probe.status) {
         None if left(later(since, arrives_within), now) > Duration::ZERO => return None,
         None | Some(TaskStatus::Cancelled) => {
             after.disabled = Some(without_probe);
@@ -118,6 +140,12 @@ pub fn settle(
             after.by = "counterstep".to_owned();
             after.counts_from = Some(now);
             TypeVerdict::Enabled
+        }
+        Some(TaskStatus::Failed | TaskStatus::CompensationFailed | TaskStatus::DeadLettered | TaskStatus::Resolved)
+            if !counts =>
+        {
+            after.disabled = Some(without_probe);
+            TypeVerdict::ProbeGone
         }
         Some(TaskStatus::Failed | TaskStatus::CompensationFailed | TaskStatus::DeadLettered | TaskStatus::Resolved) => {
             after.disabled = Some(Disabled { probe_from: Some(later(now, cooldown)), ..without_probe });
@@ -188,7 +216,11 @@ mod tests {
     #[test]
     fn a_probe_decides() {
         let row = probed();
-        let settled = |status| settle(&row, status, TIMES, after("6m"));
+        let of_class = |status, class: &str| {
+            let probe = ProbeState { status, class: Some(class.to_owned()) };
+            settle(&row, Some(&probe), TIMES, after("6m"))
+        };
+        let settled = |status: Option<TaskStatus>| status.and_then(|status| of_class(status, "transient"));
         for running in [
             TaskStatus::Submitted,
             TaskStatus::Dispatched,
@@ -208,6 +240,10 @@ mod tests {
             assert_eq!(step.verdict, TypeVerdict::StaysDisabled);
             let disabled = step.row.disabled.expect("disabled");
             assert_eq!((disabled.probe, disabled.probe_from), (None, Some(after("11m"))));
+        }
+        for by_its_client in ["permanent", "deadline", "rate_limited", "unreadable"] {
+            let step = of_class(TaskStatus::Failed, by_its_client).expect("a step");
+            assert_eq!(step.verdict, TypeVerdict::ProbeGone, "a client must not keep a type disabled: {by_its_client}");
         }
         let gone = settled(Some(TaskStatus::Cancelled)).expect("a step");
         assert_eq!(gone.verdict, TypeVerdict::ProbeGone);

@@ -1,13 +1,13 @@
 //! What is written about task types: after a failure, by the reconciler, and when people say so.
 
-use super::judge::{TypeStep, TypeVerdict, settle, weigh};
+use super::judge::{COUNTED, ProbeState, TypeStep, TypeVerdict, settle, weigh};
 use crate::engine::Engine;
 use crate::ports::{Disabled, FailureQuery, StoreError, TypeRow, TypeRows};
-use crate::record::DbTime;
+use crate::record::{DbTime, LOST, TaskRow};
 use crate::task::{TaskType, newest};
 use crate::transition::Transition;
 use counterstep_contracts::declaration::StepKind;
-use counterstep_contracts::{Host, Rev, StepDecl, TaskStatus};
+use counterstep_contracts::{Host, Rev, StepDecl, TaskStatus, Tenant};
 use futures::future::BoxFuture;
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -51,16 +51,17 @@ impl Engine {
     /// Counts failures after a change that is one, and disables the type where there are too many. What does not work
     /// here the reconciler makes up for.
     pub(crate) async fn weigh_failure(&self, transition: &Transition) {
-        let Some(task) = transition.task.as_ref().map(|task| &task.row).filter(|task| has_failed(task.status)) else {
-            return;
+        let failed = |row: &&TaskRow| {
+            has_failed(row.status) && row.failure.as_ref().is_some_and(|it| COUNTED.contains(&it.class.as_str()))
         };
+        let Some(task) = transition.task.as_ref().map(|task| &task.row).filter(failed) else { return };
         let Some(task_type) = newest(&self.registry, &task.task_type) else { return };
         if self.settings.policies.auto_disable_of(task_type.decl).is_none() {
             return;
         }
         let weighed = async {
             let read = self.ports.store.types().await?;
-            match self.weigh_type(&task_type, &read).await? {
+            match self.weigh_type(&task_type, &task.tenant, &read).await? {
                 Some(step) => self.take(step).await.map(drop),
                 None => Ok(()),
             }
@@ -70,7 +71,14 @@ impl Engine {
         }
     }
 
-    async fn weigh_type(&self, task_type: &TaskType, read: &TypeRows) -> Result<Option<TypeStep>, StoreError> {
+    /// Whether the failures of a tenant's tasks disable the type. Those of several tenants are not added up: what one of
+    /// them brings about alone is most likely its own affair.
+    async fn weigh_type(
+        &self,
+        task_type: &TaskType,
+        tenant: &Tenant,
+        read: &TypeRows,
+    ) -> Result<Option<TypeStep>, StoreError> {
         let Some(policy) = self.settings.policies.auto_disable_of(task_type.decl) else { return Ok(None) };
         let name = task_type.decl.name;
         let row = read.rows.iter().find(|row| row.name == name);
@@ -78,6 +86,8 @@ impl Engine {
             return Ok(None);
         }
         let query = FailureQuery {
+            tenant: tenant.clone(),
+            classes: COUNTED,
             task_type: name.to_owned(),
             within: policy.within,
             counts_from: row.and_then(|row| row.counts_from),
@@ -90,13 +100,16 @@ impl Engine {
     /// What follows from a row's probe.
     async fn settle_type(&self, row: &TypeRow, now: DbTime) -> Result<Option<TypeStep>, StoreError> {
         let Some((task, _)) = row.disabled.and_then(|disabled| disabled.probe) else { return Ok(None) };
-        let status = match self.ports.store.load(task).await {
+        let state = |row: TaskRow| ProbeState { status: row.status, class: row.failure.map(|failure| failure.class) };
+        let probe = match self.ports.store.load(task).await {
             Err(StoreError::Corrupt(_)) => match self.ports.store.salvage(task).await {
                 // One whose own state cannot be read did not do well.
-                Err(StoreError::Corrupt(_)) => Some(TaskStatus::DeadLettered),
-                salvaged => salvaged?.map(|salvaged| salvaged.record.task.status),
+                Err(StoreError::Corrupt(_)) => {
+                    Some(ProbeState { status: TaskStatus::DeadLettered, class: Some(LOST.to_owned()) })
+                }
+                salvaged => salvaged?.map(|salvaged| state(salvaged.record.task)),
             },
-            record => record?.map(|record| record.task.status),
+            record => record?.map(|record| state(record.task)),
         };
         let task_type = newest(&self.registry, &row.name);
         let policy = task_type.as_ref().and_then(|known| self.settings.policies.auto_disable_of(known.decl));
@@ -105,7 +118,7 @@ impl Engine {
         let has_files = task_type.is_none_or(|known| known.decl.steps.iter().any(uploads));
         // As long as the intents of its files.
         let arrives_within = if has_files { self.settings.upload_timeout * 2 } else { PROBE_ARRIVES_WITHIN };
-        Ok(settle(row, status, (cooldown, arrives_within), now))
+        Ok(settle(row, probe.as_ref(), (cooldown, arrives_within), now))
     }
 
     /// The row of a type, its probe settled, and the clock; `None`: it never was disabled.
@@ -145,7 +158,7 @@ impl Engine {
         }
         let Some(task_type) = newest(&self.registry, &step.row.name) else { return Ok(false) };
         let read = self.ports.store.types().await?;
-        match self.weigh_type(&task_type, &read).await? {
+        match self.weigh_type(&task_type, &Tenant::default(), &read).await? {
             Some(step) => self.take(step).await,
             None => Ok(false),
         }
@@ -165,7 +178,7 @@ impl Engine {
                 if let Some(row) = row.filter(|row| row.disabled.is_some()) {
                     steps.extend(self.settle_type(row, read.now).await?);
                 } else {
-                    steps.extend(self.weigh_type(&task_type, &read).await?);
+                    steps.extend(self.weigh_type(&task_type, &Tenant::default(), &read).await?);
                 }
             }
             Ok(steps)

@@ -3,7 +3,7 @@
 use super::{Draft, Note};
 use crate::losses::{self, Loss};
 use crate::ports::Unread;
-use crate::record::{Failure, UndoGoal};
+use crate::record::{Failure, LOST, UndoGoal};
 use crate::saga::{Event, Illegal};
 use crate::transition::{Kept, LeaseChange, Time};
 use counterstep_contracts::{Direction, OnLost, Outcome, StepStatus, TaskStatus};
@@ -152,10 +152,10 @@ impl Draft {
                 } else {
                     UndoGoal::Failed
                 }));
-                task.failure = Some(Failure { step: None, class: "lost".to_owned(), message });
+                task.failure = Some(Failure { step: None, class: LOST.to_owned(), message });
             }
             TaskStatus::Failed | TaskStatus::CompensationFailed => {
-                task.failure.get_or_insert(Failure { step: None, class: "lost".to_owned(), message });
+                task.failure.get_or_insert(Failure { step: None, class: LOST.to_owned(), message });
             }
             TaskStatus::Submitted
             | TaskStatus::Dispatched

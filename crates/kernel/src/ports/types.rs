@@ -1,7 +1,7 @@
 //! Task types as rows: only those that were ever disabled have one.
 
 use crate::record::DbTime;
-use counterstep_contracts::{Rev, TaskId};
+use counterstep_contracts::{Rev, TaskId, Tenant};
 use std::time::Duration;
 
 /// Whether a task type takes submissions.
@@ -44,8 +44,12 @@ pub struct TypeRows {
 /// Which failures to count: tasks that ended as Failed, and tasks that are parked, since the last one that completed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FailureQuery {
-    /// Of this type.
+    /// Of this tenant ...
+    pub tenant: Tenant,
+    /// ... and this type.
     pub task_type: String,
+    /// With a failure of one of these classes.
+    pub classes: &'static [&'static str],
     /// That failed in this time before now ...
     pub within: Duration,
     /// ... and after this.

@@ -1,9 +1,10 @@
 //! The rows of task types, and how many of their tasks failed in a row.
 
 use super::changes::*;
-use counterstep_contracts::{Rev, TaskStatus};
+use counterstep_contracts::{Rev, TaskStatus, Tenant};
+use counterstep_kernel::disable::COUNTED;
 use counterstep_kernel::ports::{Disabled, FailureQuery, Ports, Store, TypeRow};
-use counterstep_kernel::record::DbTime;
+use counterstep_kernel::record::{DbTime, Failure};
 use counterstep_kernel::transition::Time;
 use std::time::Duration;
 
@@ -50,14 +51,32 @@ pub(crate) async fn a_type_changes_only_from_the_revision_that_was_read(ports: &
     assert_eq!(wins.into_iter().filter(|won| *won.as_ref().unwrap()).count(), 1);
 }
 
+fn query() -> FailureQuery {
+    FailureQuery {
+        tenant: Tenant::default(),
+        task_type: "Zip".to_owned(),
+        classes: COUNTED,
+        within: MINUTE * 10,
+        counts_from: None,
+        at_most: 10,
+    }
+}
+
 /// A task that ends like this.
 async fn ended(store: &dyn Store, task_type: &str, status: TaskStatus) {
     ended_by(store, task_type, status, "worker:1").await;
 }
 
 async fn ended_by(store: &dyn Store, task_type: &str, status: TaskStatus, actor: &str) {
+    ended_for(store, task_type, status, (actor, "transient")).await;
+}
+
+async fn ended_for(store: &dyn Store, task_type: &str, status: TaskStatus, (actor, class): (&str, &str)) {
     let mut new = row(new_task());
     (new.status, new.task_type) = (status, task_type.to_owned());
+    // A message may repeat what a client has sent.
+    let message = r#"{"class":"lost"} and "class":"transient""#.to_owned();
+    new.failure = Some(Failure { step: Some("make".to_owned()), class: class.to_owned(), message });
     let mut change = submit(new);
     change.audit[0].actor = actor.to_owned();
     if status.is_terminal() {
@@ -68,7 +87,7 @@ async fn ended_by(store: &dyn Store, task_type: &str, status: TaskStatus, actor:
 
 pub(crate) async fn failures_are_counted_since_the_last_success(ports: &Ports) {
     let store = &*ports.store;
-    let query = FailureQuery { task_type: "Zip".to_owned(), within: MINUTE * 10, counts_from: None, at_most: 10 };
+    let query = query();
     let count = || async { store.failures(&query).await.unwrap() };
     assert_eq!(count().await, 0);
     for status in [TaskStatus::Failed, TaskStatus::DeadLettered, TaskStatus::CompensationFailed] {
@@ -82,7 +101,13 @@ pub(crate) async fn failures_are_counted_since_the_last_success(ports: &Ports) {
     // Nor what people undo or leave parked.
     ended_by(store, "Zip", TaskStatus::Failed, "operator:ada").await;
     ended_by(store, "Zip", TaskStatus::CompensationFailed, "operator").await;
+    // Nor what its client has brought about.
+    for (status, class) in [(TaskStatus::Failed, "permanent"), (TaskStatus::DeadLettered, "deadline")] {
+        ended_for(store, "Zip", status, ("worker:1", class)).await;
+    }
     assert_eq!(count().await, 3);
+    let other = FailureQuery { tenant: Tenant("another".to_owned()), ..query.clone() };
+    assert_eq!(store.failures(&other).await.unwrap(), 0, "of another tenant");
     let few = FailureQuery { at_most: 1, ..query.clone() };
     assert!((1..=2).contains(&store.failures(&few).await.unwrap()), "more need not be counted");
 
