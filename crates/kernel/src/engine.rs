@@ -1,22 +1,24 @@
 //! The engine of a process: its ports, its task types, its settings, and the one way in which it changes a task.
 
 use crate::disable::Gate;
+use crate::doubt::{self, Doubts};
 use crate::draft::{As, Draft, after_commit};
 use crate::faults::Fault;
 use crate::isolation::Isolation;
 use crate::orphans::OrphanSettings;
 use crate::outbox::Marks;
+use crate::output_limit::OutputLimit;
 use crate::policies::Policies;
 use crate::ports::{CommitError, Ports, StoreError};
 use crate::presence::Presence;
-use crate::record::TaskRecord;
+use crate::record::{DbTime, TaskRecord};
 use crate::retention::RetentionSettings;
 use crate::saga::Illegal;
 use crate::sql::SqlRefused;
 use crate::task::{Registry, TaskType};
-use crate::transition::Transition;
+use crate::transition::{Guard, Transition};
 use crate::turn::Abandoned;
-use counterstep_contracts::{ChangeId, TaskId};
+use counterstep_contracts::{ChangeId, Rev, TaskId};
 use futures::future::{Either, select};
 use std::future::Future;
 use std::pin::pin;
@@ -52,6 +54,8 @@ pub struct EngineSettings {
     pub machine: String,
     /// The version of the program.
     pub program: String,
+    /// How large an output, a response or a signal may be.
+    pub output_limit: OutputLimit,
     /// The retry policies and breakers in effect.
     pub policies: Arc<Policies>,
     /// What becomes of orphans, and how often they are looked for.
@@ -76,6 +80,7 @@ impl Default for EngineSettings {
             lost_after: Duration::from_secs(45),
             machine: "unnamed".to_owned(),
             program: env!("CARGO_PKG_VERSION").to_owned(),
+            output_limit: OutputLimit::default(),
             policies: Arc::default(),
             orphans: OrphanSettings::default(),
             retention: RetentionSettings::default(),
@@ -131,6 +136,21 @@ pub enum ChangeError {
     /// The store does not answer.
     #[error(transparent)]
     Store(#[from] StoreError),
+}
+
+impl From<CommitError> for ChangeError {
+    fn from(error: CommitError) -> Self {
+        match error {
+            // A stale change is decided again; where that is not done, another writer was faster.
+            CommitError::Fenced { .. } | CommitError::Stale => Self::Fenced,
+            CommitError::KeyTaken => Self::KeyTaken,
+            CommitError::Condemned => Self::Condemned,
+            // Of submissions only, and those are no changes.
+            CommitError::Moved => Self::Gone,
+            CommitError::Sql(refused) => Self::Sql(refused),
+            CommitError::Store(error) => Self::Store(error),
+        }
+    }
 }
 
 /// A change that happened.
@@ -218,6 +238,7 @@ impl Engine {
     ) -> Result<(Changed<R>, Option<Transition>), ChangeError> {
         let epoch = record.task.epoch;
         let mut patience = Patience::new(self, by, self.lease_of(task_type));
+        let mut doubts = Doubts::default();
         loop {
             let mut draft = Draft::new(task_type.decl, record.clone(), actor);
             let answer = decide(&mut draft)?;
@@ -226,30 +247,43 @@ impl Engine {
             }
             let (guard, mut transition) = draft.finish(self.new_change_id(), by);
             self.add_events(task_type.decl, &mut transition);
-            match self.ports.store.commit(guard, &transition).await {
+            let refused = match self.ports.store.commit(guard, &transition).await {
                 Ok(committed) => {
                     let record = after_commit(&record, &transition, committed.now);
                     return Ok((Changed { answer, record }, Some(transition)));
                 }
-                Err(CommitError::Fenced { .. }) => return Err(ChangeError::Fenced),
-                Err(CommitError::KeyTaken) => return Err(ChangeError::KeyTaken),
-                Err(CommitError::Condemned) => return Err(ChangeError::Condemned),
-                // Of submissions only, and those are no changes.
-                Err(CommitError::Moved) => return Err(ChangeError::Gone),
-                Err(CommitError::Sql(refused)) => return Err(ChangeError::Sql(refused)),
-                Err(CommitError::Store(StoreError::Corrupt(what))) => {
-                    return Err(StoreError::Corrupt(what).into());
-                }
-                Err(CommitError::Stale) => {}
-                Err(CommitError::Store(error @ (StoreError::Unavailable(_) | StoreError::Unknown(_)))) => {
+                Err(CommitError::Store(error @ StoreError::Unknown(_))) => {
+                    if doubts.is_empty() {
+                        patience.at_least(doubt::patience(&transition));
+                    }
+                    doubts.add(answer, transition);
                     patience.wait(error).await?;
+                    None
                 }
-            }
+                Err(CommitError::Store(error @ StoreError::Unavailable(_))) => {
+                    patience.wait(error).await?;
+                    None
+                }
+                Err(CommitError::Stale) => None,
+                Err(error) if doubts.is_empty() => return Err(error.into()),
+                // Refused perhaps because an earlier try was written.
+                Err(error) => Some(ChangeError::from(error)),
+            };
             let rev = record.task.rev;
             record = self.reload(record.task.id, &mut patience).await?;
-            // The answer to our commit may have been lost on its way: then the row carries our change.
-            if record.task.change_id == transition.change_id {
+            let history = if doubts.need_history(&record) {
+                Some(patience.ask(|| self.ports.store.history(record.task.id)).await?)
+            } else {
+                None
+            };
+            if let Some((answer, transition)) = doubts.settle(&record, history.as_ref()) {
+                if doubt::has_lost_its_lease(by, &transition, &record) {
+                    return Err(ChangeError::Fenced);
+                }
                 return Ok((Changed { answer, record }, Some(transition)));
+            }
+            if let Some(refused) = refused {
+                return Err(refused);
             }
             // Refused though nothing has changed: a lease that the draft took for over is live. To try at once again
             // would only spin.
@@ -260,14 +294,31 @@ impl Engine {
         }
     }
 
-    async fn reload(&self, task: TaskId, patience: &mut Patience<'_>) -> Result<TaskRecord, ChangeError> {
+    /// Commits the first change of a task, a receive or a submission, until the store answers: the same change is refused
+    /// when it is written a second time. The flag is set where an answer was lost on the way.
+    pub(crate) async fn commit_new(&self, transition: &Transition) -> (Result<DbTime, CommitError>, bool) {
+        let guard = Guard::Free { rev: Rev(0) };
+        let mut patience = Patience::new(self, As::Anyone, Duration::ZERO);
+        let mut lost = false;
         loop {
-            match self.ports.store.load(task).await {
-                Ok(Some(record)) => return Ok(record),
-                Ok(None) => return Err(ChangeError::Gone),
-                Err(error) => patience.wait(error).await?,
+            let error = match self.ports.store.commit(guard, transition).await {
+                Ok(committed) => return (Ok(committed.now), lost),
+                Err(CommitError::Store(error @ StoreError::Unknown(_))) => error,
+                Err(CommitError::Store(error @ StoreError::Unavailable(_))) if lost => error,
+                Err(error) => return (Err(error), lost),
+            };
+            if !lost {
+                patience.at_least(doubt::patience(transition));
+            }
+            lost = true;
+            if let Err(error) = patience.wait(error).await {
+                return (Err(error.into()), lost);
             }
         }
+    }
+
+    async fn reload(&self, task: TaskId, patience: &mut Patience<'_>) -> Result<TaskRecord, ChangeError> {
+        patience.ask(|| self.ports.store.load(task)).await?.ok_or(ChangeError::Gone)
     }
 
     /// The answer of a service that decides nothing, if it comes in time.
@@ -294,6 +345,24 @@ impl<'a> Patience<'a> {
             As::Anyone => Duration::ZERO,
         };
         Self { engine, until: engine.ports.clock.monotonic() + limit, pause: Duration::from_millis(50) }
+    }
+
+    /// From now on for so long at least: a change was sent, and its outcome is unknown.
+    fn at_least(&mut self, limit: Duration) {
+        self.until = self.until.max(self.engine.ports.clock.monotonic() + limit);
+    }
+
+    /// Asks until there is an answer.
+    async fn ask<T, F>(&mut self, ask: impl Fn() -> F) -> Result<T, StoreError>
+    where
+        F: Future<Output = Result<T, StoreError>>,
+    {
+        loop {
+            match ask().await {
+                Ok(answer) => return Ok(answer),
+                Err(error) => self.wait(error).await?,
+            }
+        }
     }
 
     async fn wait(&mut self, error: StoreError) -> Result<(), StoreError> {

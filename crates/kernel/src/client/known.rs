@@ -4,9 +4,10 @@
 use super::submission::{Submission, SubmitError, from_commit};
 use crate::context::hex;
 use crate::engine::Engine;
-use crate::transition::{AttemptWrite, Guard, IdempotencyWrite, Transition};
+use crate::ports::CommitError;
+use crate::transition::{AttemptWrite, IdempotencyWrite, Transition};
 use counterstep_contracts::workers::WorkerState;
-use counterstep_contracts::{Rev, TaskId};
+use counterstep_contracts::TaskId;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
@@ -83,7 +84,11 @@ pub(super) async fn write(
         schedule: None,
         sql: Vec::new(),
     };
-    engine.ports.store.commit(Guard::Free { rev: Rev(0) }, &transition).await.map(|_| ()).map_err(from_commit)
+    match engine.commit_new(&transition).await {
+        // Only one receipt starts attempts of this id: the refusal comes from its own first try.
+        (Ok(_), _) | (Err(CommitError::Stale), true) => Ok(()),
+        (Err(error), _) => Err(from_commit(error)),
+    }
 }
 
 /// Lets a repetition ask the row first.

@@ -12,7 +12,7 @@ use crate::draft::{As, Draft, NewTask, Received, abandoned_attempt, receive_atte
 use crate::engine::Engine;
 use crate::error::StepError;
 use crate::keys;
-use crate::ports::{ByteStream, CommitError, ScheduleWrite, StoreError, TypeRow};
+use crate::ports::{ByteStream, CommitError, ScheduleWrite, TypeRow};
 use crate::record::TaskRecord;
 use crate::task::{Inputs, RequestError, TaskType, guarded};
 use crate::transition::IdempotencyWrite;
@@ -363,28 +363,28 @@ impl Receipt {
                     expires_in: self.engine.settings.idempotency_ttl,
                 });
             }
-            let (guard, mut transition) = draft.finish(self.engine.new_change_id(), As::Anyone);
+            let (_, mut transition) = draft.finish(self.engine.new_change_id(), As::Anyone);
             self.engine.add_events(self.task_type.decl, &mut transition);
-            let mut committed = self.engine.ports.store.commit(guard, &transition).await;
-            if let Err(CommitError::KeyTaken) = committed
+            let mut committed = self.engine.commit_new(&transition).await;
+            if matches!(committed, (Err(CommitError::KeyTaken), false))
                 && matches!(known::read(&self.engine, &self.submission).await, Ok(None))
             {
-                committed = self.engine.ports.store.commit(guard, &transition).await;
+                committed = self.engine.commit_new(&transition).await;
             }
             let at = match committed {
-                Ok(committed) => committed.now,
-                // A request without files claims its key here: another one may have been faster.
-                Err(CommitError::KeyTaken) => {
-                    self.is_no_probe().await;
-                    return self.lost_race(&fingerprint).await;
-                }
-                Err(error) => {
+                (Ok(now), _) => now,
+                (Err(error), lost) => {
                     // Written, if the task is there: nobody else makes one of this id.
-                    let unknown = matches!(error, CommitError::Stale | CommitError::Store(StoreError::Unknown(_)));
-                    let found = if unknown { self.engine.ports.store.load(self.id).await } else { Ok(None) };
-                    match found {
-                        Ok(Some(record)) => record.task.created_at,
-                        Ok(None) | Err(_) => return Err(from_commit(error)),
+                    let may_be = lost || matches!(error, CommitError::Stale);
+                    let found = if may_be { self.engine.ports.store.load(self.id).await } else { Ok(None) };
+                    match (found, error) {
+                        (Ok(Some(record)), _) => record.task.created_at,
+                        // A request without files claims its key here: another one may have been faster.
+                        (Ok(None), CommitError::KeyTaken) => {
+                            self.is_no_probe().await;
+                            return self.lost_race(&fingerprint).await;
+                        }
+                        (Ok(None) | Err(_), error) => return Err(from_commit(error)),
                     }
                 }
             };
@@ -396,6 +396,7 @@ impl Receipt {
     fn respond(&self, record: &TaskRecord, failed: &mut Option<StepError>) -> Value {
         let outputs = record.steps.iter().filter_map(|row| row.output.clone().map(|output| (row.name.clone(), output)));
         let inputs = Inputs::new(record.task.request.clone(), outputs.collect());
+        let inputs = inputs.within(self.engine.settings.output_limit);
         guarded("respond", || (self.task_type.respond)(&inputs)).unwrap_or_else(|error| {
             *failed = Some(error);
             Value::Null

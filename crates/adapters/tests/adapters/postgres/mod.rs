@@ -2,6 +2,7 @@
 
 mod access;
 mod limits;
+mod lost_replies;
 mod plans;
 mod races;
 mod schema;
