@@ -99,12 +99,7 @@ struct Admitted {
 }
 
 /// Reads a task, and waits until it fits beside those that run in this process.
-async fn admit(
-    engine: &Engine,
-    host: Host,
-    wanted: Wanted<'_>,
-    shutdown: &CancelToken,
-) -> Result<Admitted, TurnEnd> {
+async fn admit(engine: &Engine, host: Host, wanted: Wanted<'_>, shutdown: &CancelToken) -> Result<Admitted, TurnEnd> {
     let Wanted { task, full, .. } = wanted;
     let mut waiting = None;
     loop {
