@@ -8,6 +8,7 @@ use crate::ports::{ByteStream, ObjectError, Objects, Scratch};
 use crate::progress::Meter;
 use crate::scratch::{ScratchDraft, ScratchFile, ScratchPlace};
 use crate::sql::Sql;
+use crate::verified::verified;
 use counterstep_contracts::{Attempt, Direction, Epoch, FileName, StoredFile, TaskId, Tenant};
 use futures::StreamExt;
 use sha2::{Digest, Sha256};
@@ -260,7 +261,8 @@ impl ObjectsContext {
         })
     }
 
-    /// Streams a stored file of this task.
+    /// Streams a stored file of this task. The stream ends in an error, and not with the last bytes, where the object's
+    /// size or SHA-256 is not the one that the file was stored with.
     ///
     /// # Errors
     /// Permanent when it is another task's or not there; transient when the store does not answer.
@@ -268,7 +270,8 @@ impl ObjectsContext {
         if !file.key.starts_with(&self.own) {
             return Err(StepError::permanent(format_args!("object `{}` belongs to another task", file.key)));
         }
-        self.objects.get(&file.bucket, &file.key).await.map_err(|error| object_error(&error))
+        let body = self.objects.get(&file.bucket, &file.key).await.map_err(|error| object_error(&error))?;
+        Ok(verified(body, file))
     }
 
     /// Like [`read`](Self::read), as an `AsyncRead`.
@@ -298,6 +301,13 @@ impl ObjectsContext {
 pub struct RunningDigest(Arc<Mutex<(Sha256, u64)>>);
 
 impl RunningDigest {
+    /// Adds what goes by.
+    pub(crate) fn update(&self, bytes: &[u8]) {
+        let mut state = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        state.0.update(bytes);
+        state.1 += bytes.len() as u64;
+    }
+
     /// Lower-case hexadecimal SHA-256 of what has gone by.
     #[must_use]
     pub fn finish(&self) -> String {
@@ -319,9 +329,7 @@ pub fn measured(body: ByteStream) -> (ByteStream, RunningDigest) {
     let seen = digest.clone();
     let body = body.inspect(move |chunk| {
         if let Ok(bytes) = chunk {
-            let mut state = seen.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-            state.0.update(bytes);
-            state.1 += bytes.len() as u64;
+            seen.update(bytes);
         }
     });
     (body.boxed(), digest)

@@ -8,7 +8,7 @@ use crate::builtin::BuiltInStep;
 use crate::call::HttpCall;
 use crate::context::StepContext;
 use crate::error::{StepError, StepResult, UndoResult};
-use crate::task::{self, Probe};
+use crate::task::{self, Inputs, Probe};
 use counterstep_contracts::breaker::BreakerFault;
 use counterstep_contracts::disable::AutoDisableFault;
 use counterstep_contracts::retry::PolicyFault;
@@ -233,7 +233,7 @@ pub trait ProbeReturn<Output> {
 impl<T: Storable> ProbeReturn<T> for StepResult<Probe<T>> {
     fn into_found(self) -> StepResult<Probe<Value>> {
         Ok(match self? {
-            Probe::Done(output) => Probe::Done(stored(&output)?),
+            Probe::Done(output) => Probe::Done(task::output(&output)?),
             Probe::NothingHappened => Probe::NothingHappened,
             Probe::Unknown => Probe::Unknown,
         })
@@ -308,9 +308,9 @@ pub const fn responds<T: ResponseReturn<Response>, Response>() {}
 /// What a step gives, as it is stored.
 ///
 /// # Errors
-/// Permanent, when it cannot be written.
-pub fn stored<T: Storable>(output: &T) -> StepResult<Value> {
-    task::output(output)
+/// Permanent, when it cannot be written, or is too large.
+pub fn stored<T: Storable>(output: &T, inputs: &Inputs) -> StepResult<Value> {
+    inputs.output(output)
 }
 
 /// What a person supplies in the place of an output, as it is stored.

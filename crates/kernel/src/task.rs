@@ -5,6 +5,7 @@ use crate::builtin::Work;
 use crate::context::StepContext;
 use crate::error::{StepError, StepResult, UndoResult};
 use crate::orphans::OrphanRule;
+use crate::output_limit::OutputLimit;
 use crate::ports::KnownType;
 use crate::record::TaskRow;
 use counterstep_contracts::declaration::NamedPolicy;
@@ -101,6 +102,7 @@ pub struct TaskType {
 pub struct Inputs {
     request: Value,
     outputs: BTreeMap<String, Value>,
+    limit: OutputLimit,
 }
 
 /// The source name of the request; no step may have it.
@@ -110,7 +112,22 @@ impl Inputs {
     /// Of a request and the outputs committed so far.
     #[must_use]
     pub fn new(request: Value, outputs: BTreeMap<String, Value>) -> Self {
-        Self { request, outputs }
+        Self { request, outputs, limit: OutputLimit::default() }
+    }
+
+    /// The same, for what is made of them a limit of its own.
+    #[must_use]
+    pub fn within(self, limit: OutputLimit) -> Self {
+        Self { limit, ..self }
+    }
+
+    /// Turns what was made of them into what is stored.
+    ///
+    /// # Errors
+    /// As [`output`]; permanent, too, when it is too large.
+    pub fn output<T: Serialize>(&self, value: &T) -> StepResult<Value> {
+        self.limit.check(value)?;
+        output(value)
     }
 
     /// The value of a source, `request` or a step's name; `None` for a step that was skipped.

@@ -16,6 +16,7 @@ use actix_web::{HttpRequest, HttpResponse, ResponseError, web};
 use counterstep_contracts::{FileName, ProblemCode, StoredFile, TaskStatus};
 use counterstep_kernel::keys;
 use counterstep_kernel::ports::ObjectError;
+use counterstep_kernel::verified::verified;
 use futures::TryStreamExt;
 use serde::Deserialize;
 use serde_json::Value;
@@ -67,8 +68,9 @@ pub(super) async fn get(api: web::Data<Api>, request: HttpRequest) -> Answer {
         ObjectError::Unavailable(_) => unavailable("the object store", &error),
         ObjectError::Source(_) | ObjectError::Refused(_) => Refused::internal("reading a result", &error),
     })?;
-    let body =
-        body.inspect_err(move |error| tracing::error!(task = %id, %error, "a result broke off while it was sent"));
+    // Its length is announced: a client that gets fewer bytes sees that something is wrong.
+    let body = verified(body, &file)
+        .inspect_err(move |error| tracing::error!(task = %id, %error, "a result broke off while it was sent"));
     let content_type = HeaderValue::from_str(&file.content_type)
         .ok()
         .filter(|value| !value.is_empty())

@@ -48,6 +48,18 @@ async fn what_is_no_stored_file_of_the_task_is_404() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_file_that_has_changed_in_its_store_is_never_handed_over_whole() {
+    let site = Site::start().await;
+    let task = site.keep("a.txt", "text/plain", "abc").await;
+    for object in site.stored() {
+        std::fs::write(object, "abd").expect("the object is written over");
+    }
+    let request = site.request("GET", &format!("/api/tasks/{task}/result/first"));
+    let received = async { request.send().await?.bytes().await }.await;
+    assert!(received.is_err(), "{received:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_task_that_has_not_completed_is_409() {
     let site = Site::start().await;
     let task = site.submit("/api/tasks/write-note").await;

@@ -50,7 +50,7 @@ pub(super) async fn run(
                 attempt: Attempt(1),
                 epoch: Epoch(0),
             },
-            inputs: Inputs::new(request.clone(), outputs),
+            inputs: Inputs::new(request.clone(), outputs).within(engine.settings.output_limit),
             own_output: None,
             fallback: false,
             limit: {

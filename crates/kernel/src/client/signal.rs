@@ -3,6 +3,7 @@
 
 use crate::draft::As;
 use crate::engine::{ChangeError, Engine};
+use crate::error::StepError;
 use crate::record::SignalRow;
 use crate::task::{RequestError, TaskType, output};
 use crate::times::rfc3339;
@@ -17,7 +18,7 @@ pub enum SignalRefusal {
     /// No such task.
     #[error("there is no such task")]
     Gone,
-    /// This process does not know its type.
+    /// This process does not know its type, or knows another definition of it.
     #[error("this process does not know the task's type")]
     UnknownType,
     /// No step of the type waits for a signal of this name.
@@ -63,10 +64,10 @@ impl Engine {
         Box::pin(async move {
             let record = self.ports.store.load(task).await.map_err(|error| SignalRefusal::Change(error.into()))?;
             let record = record.ok_or(SignalRefusal::Gone)?;
-            let task_type = self.registry.get(&record.task.task_type, record.task.version);
-            let task_type = task_type.ok_or(SignalRefusal::UnknownType)?;
+            let task_type = self.registry.of(&record.task).ok_or(SignalRefusal::UnknownType)?;
             let at = position(&task_type, name)?;
             let body = checked(&task_type, at, body)?;
+            self.settings.output_limit.check(&body).map_err(invalid)?;
             let changed = self.change_for(actor, &task_type, record, As::Anyone, |draft| {
                 let step = draft.step(at);
                 if let Some(before) = &step.signal {
@@ -107,6 +108,9 @@ fn checked(task_type: &TaskType, at: usize, body: Value) -> Result<Value, Signal
         return Err(SignalRefusal::NoSuchSignal { known: Vec::new() });
     };
     let body = read(body).map_err(SignalRefusal::Invalid)?;
-    output(&body)
-        .map_err(|error| SignalRefusal::Invalid(RequestError { pointer: ".".to_owned(), message: error.message }))
+    output(&body).map_err(invalid)
+}
+
+fn invalid(error: StepError) -> SignalRefusal {
+    SignalRefusal::Invalid(RequestError { pointer: ".".to_owned(), message: error.message })
 }

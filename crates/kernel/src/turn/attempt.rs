@@ -181,8 +181,9 @@ async fn forward(code: StepCode, context: &StepContext, inputs: &Inputs) -> Step
     match code.run {
         Run::Custom(run) => run(context, inputs).await,
         Run::BuiltIn(evaluate) => match evaluate(inputs)? {
-            Work::Upload(what) => upload(context, what).await,
-            Work::Call(call) => context.carry_out(call).await,
+            // They come as values already, of a length that the request or a service decides.
+            Work::Upload(what) => inputs.output(&upload(context, what).await?),
+            Work::Call(call) => inputs.output(&context.carry_out(call).await?),
             // Decided where the next steps are decided; it never comes to an attempt.
             Work::Wait(_) => Err(StepError::permanent("a step that waits has nothing to run")),
         },

@@ -392,7 +392,8 @@ impl<'a> Ahead<'a> {
     }
 
     fn respond(&self, draft: &mut Draft) -> Result<(), Illegal> {
-        match guarded("respond", || (self.task_type.respond)(&inputs_of(draft.record()))) {
+        let inputs = inputs_of(draft.record()).within(self.engine.settings.output_limit);
+        match guarded("respond", || (self.task_type.respond)(&inputs)) {
             Ok(response) => draft.complete(response),
             Err(error) => draft.give_up(failure("respond", &error), OnExhausted::Compensate),
         }

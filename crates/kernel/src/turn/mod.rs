@@ -10,13 +10,15 @@ mod code;
 mod forward;
 mod heartbeat;
 mod lock;
+mod offer;
 mod probe;
 mod undo;
 mod version;
 mod waits;
 
-pub use claim::turn;
 pub(crate) use claim::turn_when;
+pub use claim::{turn, turn_for};
+pub use offer::Offer;
 
 use crate::breaker::Ticket;
 use crate::cancel::CancelToken;
@@ -55,6 +57,8 @@ pub enum TurnEnd {
     NotNow,
     /// There is no such task.
     Gone,
+    /// The message that offered it contradicts its row, for this reason. The row is left as it was.
+    Contradicted(String),
     /// This process does not know its type or version.
     UnknownType,
     /// The lease was lost on the way, or another host was faster.
@@ -161,7 +165,7 @@ impl<'a> Turn<'a> {
             };
             let own_output = self.record.steps[at].output.clone();
             let fallback = direction == Direction::Forward && self.record.steps[at].in_fallback;
-            let (inputs, traceparent) = (inputs_of(&self.record), self.record.task.traceparent.clone());
+            let (inputs, traceparent) = (self.inputs(), self.record.task.traceparent.clone());
             let meter = self.board.meter(&execution.step, direction, execution.attempt);
             let order = Order { at, execution, inputs, own_output, fallback, limit, cancel, traceparent, meter };
             let (engine, task_type) = (self.engine, self.task_type);
@@ -171,6 +175,11 @@ impl<'a> Turn<'a> {
                 Happened::Ended(ended)
             }));
         }
+    }
+
+    /// For code whose output is stored.
+    fn inputs(&self) -> Inputs {
+        inputs_of(&self.record).within(self.engine.settings.output_limit)
     }
 
     fn delay(&mut self, at: usize, delay: Duration, cancel: CancelToken) {

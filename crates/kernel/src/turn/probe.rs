@@ -2,7 +2,7 @@
 //! it has no attempt of its own, and a turn asks it once.
 
 use super::code::{self, NotDone};
-use super::{Happened, Next, Turn, inputs_of, limits};
+use super::{Happened, Next, Turn, limits};
 use crate::call::ReadOnly;
 use crate::cancel::CancelToken;
 use crate::context::{Execution, StepContext};
@@ -110,7 +110,7 @@ impl Turn<'_> {
             let limit = limits(engine, &self.task_type, at, Direction::Forward).0;
             // A cancel on request does not stop it: what it finds out is what the undo needs to know.
             let traceparent = self.record.task.traceparent.clone();
-            let question = Question { probe, execution, inputs: inputs_of(&self.record), limit, traceparent };
+            let question = Question { probe, execution, inputs: self.inputs(), limit, traceparent };
             let cancel = self.tokens.undo.clone();
             self.under_way.push(Box::pin(async move { Happened::Probed(at, ask(engine, question, cancel).await) }));
         }
@@ -140,7 +140,12 @@ async fn ask(engine: &Engine, question: Question, cancel: CancelToken) -> Option
     let context = StepContext::new(execution, cancel.clone(), ports.objects.clone(), ports.scratch.clone());
     let context = Arc::new(context.with_services(Arc::new(ReadOnly(ports.outside.clone())), traceparent));
     let asked = context.clone();
-    let code = async move { probe(&asked, &inputs).await };
+    let code = async move {
+        match probe(&asked, &inputs).await? {
+            Probe::Done(output) => inputs.output(&output).map(Probe::Done),
+            other => Ok(other),
+        }
+    };
     let over = async {
         match select(ports.clock.sleep(limit), Box::pin(cancel.cancelled())).await {
             Either::Left(_) => StepError::transient("the probe ran longer than an attempt of its step may"),

@@ -60,7 +60,8 @@ impl Expansion<'_> {
         let output = written_output(sig).map_or(span, Spanned::span);
         let (span, at_output) = (output.resolved_at(Span::mixed_site()), self.root.at(output));
         let value = Ident::new("output", span);
-        let stored = quote_spanned!(span=> #at_output::declare::stored(&#value));
+        let inputs = quote!(inputs);
+        let stored = quote_spanned!(span=> #at_output::declare::stored(&#value, #inputs));
         let body = quote!(#reads let #value = #result(#call.await)?; #stored);
         let future = boxed(&sig.ident, &body);
         quote! {
@@ -174,7 +175,7 @@ impl Expansion<'_> {
             fn #name(inputs: &#root::Inputs) -> #root::StepResult<#root::declare::Value> {
                 let _ = inputs;
                 #reads
-                #root::task::output(&#call)
+                inputs.output(&#call)
             }
         }
     }

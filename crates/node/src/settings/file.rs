@@ -54,6 +54,7 @@ pub(super) struct File {
     pub(super) cancel_grace: Option<String>,
     pub(super) drain: Option<String>,
     pub(super) lost_after: Option<String>,
+    pub(super) output_limit: Option<usize>,
     pub(super) log: Option<String>,
     pub(super) log_format: Option<LogFormat>,
     pub(super) listen: Option<SocketAddr>,

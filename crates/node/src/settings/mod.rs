@@ -19,6 +19,7 @@ use counterstep_contracts::Overrides;
 use counterstep_contracts::retry::parse_duration;
 use counterstep_kernel::faults::Fault;
 use counterstep_kernel::orphans::OrphanSettings;
+use counterstep_kernel::output_limit::OutputLimit;
 use counterstep_kernel::policies::Policies;
 use counterstep_kernel::retention::RetentionSettings;
 use counterstep_kernel::{EngineSettings, Registry};
@@ -80,6 +81,9 @@ pub struct SettingsArgs {
     /// How long the answer to an idempotency key is kept [default: 24h]
     #[arg(long, env = "COUNTERSTEP_IDEMPOTENCY_TTL", global = true)]
     pub idempotency_ttl: Option<String>,
+    /// The most bytes of an output, a response or a signal, as JSON [default: 1048576]
+    #[arg(long, env = "COUNTERSTEP_OUTPUT_LIMIT", global = true, value_name = "BYTES")]
+    pub output_limit: Option<usize>,
     /// What to log, as `info` or `warn,counterstep=debug` [default: info]
     #[arg(long, env = "COUNTERSTEP_LOG", global = true)]
     pub log: Option<String>,
@@ -198,6 +202,7 @@ impl SettingsArgs {
                 )?,
                 drain: time("drain", &self.drain, file.drain, defaults.drain)?,
                 lost_after: time("lost_after", &self.lost_after, file.lost_after, defaults.lost_after)?,
+                output_limit: self.output_limit.or(file.output_limit).map_or(defaults.output_limit, OutputLimit),
                 events,
                 machine: machine(),
                 orphans: OrphanSettings {

@@ -1,9 +1,15 @@
 //! Forward: groups, conditions, hosts, retries, deadlines, and what giving up leads to.
 
 use crate::errand::{Done, Errand, Stubborn, only};
-use counterstep_contracts::{StepStatus, TaskStatus};
+use counterstep_contracts::{Host, QueueName, StepStatus, TaskStatus, WorkerMessage};
+use counterstep_kernel::CancelToken;
 use counterstep_kernel::faults::{Fault, FaultKind};
+use counterstep_kernel::output_limit::OutputLimit;
+use counterstep_kernel::turn::{Offer, TurnEnd, turn_for};
+use counterstep_kernel::{StepContext, StepResult};
+use counterstep_macros::distributed_task;
 use counterstep_testkit::{Form, Harness};
+use serde::{Deserialize, Serialize};
 
 fn parsed(response: Option<serde_json::Value>) -> Done {
     serde_json::from_value(response.expect("a response")).expect("the declared response")
@@ -107,4 +113,79 @@ async fn past_its_deadline_a_task_is_undone_instead_of_tried_again() {
         "one ok, two ok, three ok, four retries, four undone, three undone, two undone, one undone, failed",
     )
     .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_redelivery_from_before_a_change_of_hosts_is_done_with_and_what_was_never_dispatched_is_not_believed() {
+    let task = Harness::embedded(only::<Errand>()).submit(Form::new()).await;
+    let submitted = task.record().await.task;
+    let message = |dispatch_seq| WorkerMessage {
+        task: task.id,
+        task_type: "Errand".to_owned(),
+        version: submitted.version,
+        dispatch_seq,
+        traceparent: None,
+        outputs: serde_json::Map::new(),
+    };
+    let offer = async |host: Host, queue: &str, dispatch_seq| {
+        let (message, queue) = (message(dispatch_seq), QueueName(queue.to_owned()));
+        turn_for(&task.engine, host, Offer { message: &message, queue: &queue }, &CancelToken::new()).await
+    };
+    let never = "its queue is `errands`, and its task's `errands.api`";
+    assert_eq!(offer(Host::Worker, "errands", 1).await, TurnEnd::Contradicted(never.to_owned()));
+    assert_eq!(offer(Host::Api, "errands.api", 1).await, TurnEnd::GivenBack);
+    let handed_over = task.record().await;
+    assert_eq!(offer(Host::Api, "errands.api", 1).await, TurnEnd::NotNow);
+    assert!(matches!(offer(Host::Api, "others.api", 1).await, TurnEnd::Contradicted(_)));
+    assert!(matches!(offer(Host::Api, "errands.api", 2).await, TurnEnd::Contradicted(_)));
+    assert_eq!(task.record().await.task, handed_over.task);
+    assert_eq!(offer(Host::Worker, "errands", 2).await, TurnEnd::Rests(TaskStatus::Completed));
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Want {
+    bytes: usize,
+    times: usize,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Pile(String);
+
+struct Hoard;
+
+#[distributed_task(name = "Hoard", queue = "hoard")]
+impl Hoard {
+    type Request = Want;
+    type Response = String;
+
+    #[step(1, host = "worker", no_undo = "it keeps nothing")]
+    async fn gather(_ctx: &StepContext, want: &Want) -> StepResult<Pile> {
+        Ok(Pile("x".repeat(want.bytes)))
+    }
+
+    fn respond(want: &Want, gather: &Pile) -> String {
+        gather.0.repeat(want.times)
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_output_or_a_response_that_is_too_large_fails_for_good_and_the_error_says_what_to_do() {
+    for (bytes, times, fails_at) in [(998, 1, None), (999, 1, Some("gather")), (600, 2, Some("respond"))] {
+        let harness = Harness::embedded(only::<Hoard>()).settings(|settings| settings.output_limit = OutputLimit(1000));
+        let task = harness.submit(Form::new().field("bytes", bytes).field("times", times)).await;
+        let status = task.run_to_rest().await;
+        let record = task.record().await;
+        let Some(step) = fails_at else {
+            assert_eq!(status, TaskStatus::Completed);
+            continue;
+        };
+        assert_eq!(status, TaskStatus::Failed);
+        let failure = record.task.failure.expect("a reason");
+        assert_eq!((failure.step.as_deref(), failure.class.as_str()), (Some(step), "permanent"));
+        for hint in ["1000 bytes", "ctx.objects().put", "StoredFile", "output_limit"] {
+            assert!(failure.message.contains(hint), "{}", failure.message);
+        }
+        assert_eq!(record.steps[0].output.is_some(), step == "respond");
+        task.assert_invariants().await;
+    }
 }

@@ -6,8 +6,11 @@ use counterstep_contracts::{Host, StepStatus, TaskId, TaskStatus, WaitReason};
 use counterstep_kernel::client::SignalRefusal;
 use counterstep_kernel::host::{self, HostSettings, Spawn};
 use counterstep_kernel::operator::Retrial;
+use counterstep_kernel::output_limit::OutputLimit;
 use counterstep_kernel::turn::{TurnEnd, turn};
-use counterstep_kernel::{AwaitSignal, CancelReason, CancelToken, MaybeSignal, StepContext, StepResult, UndoResult};
+use counterstep_kernel::{
+    AwaitSignal, CancelReason, CancelToken, Engine, MaybeSignal, StepContext, StepResult, UndoResult,
+};
 use counterstep_macros::distributed_task;
 use counterstep_testkit::{Form, Harness, TestTask, harness};
 use serde::{Deserialize, Serialize};
@@ -116,6 +119,47 @@ async fn a_task_sleeps_until_somebody_answers_and_reads_the_answer() {
     assert_eq!(approve(&task, json!({"by": "anna"})).await.expect("also once it has completed"), at);
     let late = task.engine.signal(task.id, "remark", json!("nice"), "client").await.expect_err("too late");
     assert!(matches!(late, SignalRefusal::TooLate { task: TaskStatus::Completed, .. }), "{late:?}");
+}
+
+/// Changed without a new version: another step takes the signal's body for something else.
+struct Changed;
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Words(String);
+
+#[distributed_task(name = "Purchase", queue = "purchases", cancellable)]
+impl Changed {
+    type Request = Ask;
+    type Response = String;
+
+    #[step(1, host = "worker")]
+    fn approval(ask: &Ask) -> AwaitSignal<Words> {
+        AwaitSignal::within(&ask.within)
+    }
+
+    fn respond(approval: &Words) -> String {
+        approval.0.clone()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_program_with_another_definition_of_the_type_takes_no_signal_for_its_tasks() {
+    let task = waiting("72h").await;
+    let before = task.record().await.task;
+    let ports = task.engine.ports.clone();
+    let stranger = Engine::new(ports, Arc::new(only::<Changed>()), (*task.engine.settings).clone(), "other");
+    let refused = stranger.signal(task.id, "approval", json!("yes"), "client").await.expect_err("refused");
+    assert!(matches!(refused, SignalRefusal::UnknownType), "{refused:?}");
+    assert_eq!(task.record().await.task, before);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_signal_that_is_larger_than_an_output_may_be_is_refused() {
+    let harness = Harness::embedded(only::<Purchase>()).settings(|settings| settings.output_limit = OutputLimit(1000));
+    let task = harness.submit(form(500, "72h")).await;
+    let refused = approve(&task, json!({"by": "a".repeat(1000)})).await.expect_err("too large");
+    assert!(matches!(&refused, SignalRefusal::Invalid(why) if why.message.contains("1000 bytes")), "{refused:?}");
+    approve(&task, json!({"by": "a".repeat(900)})).await.expect("small enough");
 }
 
 #[tokio::test(flavor = "multi_thread")]
