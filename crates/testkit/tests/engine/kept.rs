@@ -58,7 +58,10 @@ async fn condemned(task: &TestTask) -> usize {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_probe_has_found_is_kept_from_the_sweep() {
-    let task = Harness::embedded(only::<Filing>()).submit(Form::new()).await;
+    // The attempt must outlast the host, however busy the machine is.
+    let harness =
+        Harness::embedded(only::<Filing>()).settings(|settings| settings.step_timeout = Duration::from_secs(60));
+    let task = harness.submit(Form::new()).await;
     let token = CancelToken::new();
     let lost = tokio::time::timeout(Duration::from_secs(2), turn(&task.engine, Host::Worker, task.id, &token));
     lost.await.expect_err("it hangs, and is dropped like a process that dies");
