@@ -6,8 +6,8 @@ use crate::context::hex;
 use crate::engine::Engine;
 use crate::ports::CommitError;
 use crate::transition::{AttemptWrite, IdempotencyWrite, Transition};
-use counterstep_contracts::workers::WorkerState;
 use counterstep_contracts::TaskId;
+use counterstep_contracts::workers::WorkerState;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
