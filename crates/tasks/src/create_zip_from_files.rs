@@ -5,6 +5,7 @@ use counterstep_kernel::{StoredFile, StoredFiles, UploadMany, UploadOne, Uploade
 use counterstep_macros::distributed_task;
 use serde::{Deserialize, Serialize};
 use std::{fs::File, io};
+use tokio_util::io::{InspectReader, SyncIoBridge};
 use zip::{ZipWriter, write::SimpleFileOptions};
 
 /// What a client sends.
@@ -61,9 +62,16 @@ impl CreateZipFromFiles {
     async fn create_zip_archive(ctx: &StepContext, sources: &StoredFiles) -> StepResult<ZipArchive> {
         let draft = ctx.scratch("archive.zip").await?;
         let mut zip = ZipWriter::new(File::create(draft.path()).transient("opening the archive")?);
+        let (total, mut done) = (sources.iter().map(|file| file.size_bytes).sum(), 0);
         for (file, name) in sources.iter().zip(sources.distinct_names()) {
             ctx.go_on()?;
-            let mut source = tokio_util::io::SyncIoBridge::new(ctx.objects().reader(file).await?);
+            let (meter, mut read) = (ctx.meter(), done);
+            let watched = InspectReader::new(ctx.objects().reader(file).await?, move |bytes| {
+                read += bytes.len() as u64;
+                meter.tell(read, total);
+            });
+            done += file.size_bytes;
+            let mut source = SyncIoBridge::new(watched);
             let options = SimpleFileOptions::default().large_file(file.size_bytes >= u64::from(u32::MAX));
             zip = tokio::task::spawn_blocking(move || {
                 zip.start_file(name, options).map_err(io::Error::other)?;

@@ -35,15 +35,11 @@ impl Steps {
     }
 
     pub(super) fn show(&self, view: &TaskView) {
-        let line = |with: &dyn Fn(&StepView) -> String| {
-            let steps = view.steps.iter().map(|step| format!("{} {}{}", step.name, step.status, with(step)));
-            format!("{}: {}", view.status, steps.collect::<Vec<_>>().join(", "))
-        };
-        let said = |step: &StepView| step.progress.as_ref().map(|said| format!(" {}", progress(said)));
         self.bar.set_position(position(view));
-        self.bar.set_message(line(&|step| said(step).unwrap_or_default()));
+        self.bar.set_message(under_way(view));
         // Without a bar there is a line for each change of the rows, and none for what is only said.
-        let text = line(&|_| String::new());
+        let steps: Vec<_> = view.steps.iter().map(|step| format!("{} {}", step.name, step.status)).collect();
+        let text = format!("{}: {}", view.status, steps.join(", "));
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         if *last != text {
             if self.bar.is_hidden() {
@@ -66,6 +62,16 @@ impl Steps {
         }
         println!();
     }
+}
+
+/// The task's state, and what is under way: short, as a terminal has little room beside the bar.
+fn under_way(view: &TaskView) -> String {
+    let is_under_way =
+        |step: &&StepView| matches!(step.status, StepStatus::Running | StepStatus::Waiting | StepStatus::Compensating);
+    let said = |step: &StepView| step.progress.as_ref().map(|said| format!(" {}", progress(said))).unwrap_or_default();
+    let steps = view.steps.iter().filter(is_under_way).map(|step| format!("{}{}", step.name, said(step)));
+    let steps: Vec<_> = [view.status.to_string()].into_iter().chain(steps).collect();
+    steps.join(" ")
 }
 
 /// What a step counts on the bar, so that it moves within a step too.
