@@ -46,7 +46,14 @@ impl Cluster {
         cluster
     }
 
-    fn flags(&self) -> Vec<String> {
+    /// Other flags for every process that starts from now on.
+    pub fn set_flags(&mut self, times: &[&str]) {
+        self.times = times.iter().map(|&flag| flag.to_owned()).collect();
+    }
+
+    /// The flags of every service: where its servers are, and its times.
+    #[must_use]
+    pub fn flags(&self) -> Vec<String> {
         let mut flags = self.times.clone();
         let places = [
             ("--database", self.database.clone()),

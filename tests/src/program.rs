@@ -8,12 +8,15 @@ use std::sync::OnceLock;
 /// The programs of a deployment.
 const PROGRAMS: [&str; 4] = ["counterstep", "counterstep-api", "counterstep-worker", "counterstep-reconciler"];
 
+/// What is run in place of the `counterstep` of this tree.
+static CHOSEN: OnceLock<PathBuf> = OnceLock::new();
+
 /// The path of `counterstep`, built on the first call of a test run.
 ///
 /// # Panics
 /// When it cannot be built.
 pub fn program() -> &'static Path {
-    program_called("counterstep")
+    CHOSEN.get().map_or_else(|| program_called("counterstep"), PathBuf::as_path)
 }
 
 /// The path of one of the programs of a deployment, likewise.
@@ -27,11 +30,20 @@ pub fn program_called(name: &str) -> &'static Path {
     built.get(name).unwrap_or_else(|| panic!("`{name}` is none of {PROGRAMS:?}"))
 }
 
+/// Another program than the one that this tree makes, before anything has started one.
+///
+/// # Panics
+/// When one has been started.
+pub fn choose(path: PathBuf) {
+    CHOSEN.set(path).expect("the program is chosen before the first process starts");
+}
+
 /// Builds into the target folder, and with the profile, of the test that calls: what it needs is built already.
 fn build() -> BTreeMap<String, PathBuf> {
-    // target/{profile}/deps/system-0123456789abcdef
+    // A test is target/{profile}/deps/system-0123456789abcdef, a program target/{profile}/chaos.
     let own = std::env::current_exe().expect("a test knows its own path");
-    let folder = own.parent().and_then(Path::parent).expect("a test lies two folders below its target folder");
+    let folder = own.parent().expect("a program lies in a folder");
+    let folder = if folder.ends_with("deps") { folder.parent().expect("the folder of a profile") } else { folder };
     let profile = match folder.file_name().and_then(|name| name.to_str()).expect("the folder of a profile") {
         "debug" => "dev",
         other => other,

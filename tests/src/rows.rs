@@ -6,7 +6,7 @@ use crate::wait::{LATER, PAUSE};
 use counterstep_adapters::embedded::{self, EmbeddedOptions, EmbeddedPaths};
 use counterstep_adapters::postgres::{PostgresOptions, PostgresStore};
 use counterstep_adapters::s3::{S3Objects, S3Settings};
-use counterstep_contracts::{Direction, Outcome, TaskId, TaskStatus};
+use counterstep_contracts::{Direction, Outcome, StepStatus, TaskId, TaskStatus};
 use counterstep_kernel::TaskType;
 use counterstep_kernel::ports::{ObjectInfo, Ports, TaskQuery};
 use counterstep_kernel::record::{History, TaskRecord};
@@ -36,18 +36,54 @@ impl Known {
         trail::of(&self.record, &self.history)
     }
 
-    /// The rows agree with each other; and where the task is at rest, no attempt is open.
-    ///
-    /// # Panics
-    /// When they do not.
-    pub fn assert_sound(&self) {
-        let mut broken = invariants::broken(task_type().decl, &self.record, &self.history);
+    /// What of the rows contradicts itself, in words; where the task is at rest, open attempts too.
+    #[must_use]
+    pub fn broken(&self) -> Vec<String> {
+        let Some(task_type) = type_of(&self.record) else {
+            return vec![format!("no task type {} is known", self.record.task.task_type)];
+        };
+        let mut broken = invariants::broken(task_type.decl, &self.record, &self.history);
         broken.extend_from_slice(&self.broken_chain);
         if self.record.task.status.is_at_rest() {
             let open = self.history.attempts.iter().filter(|attempt| attempt.outcome.is_none());
             broken.extend(open.map(|open| format!("at rest with an open attempt: {open:?}")));
         }
+        broken
+    }
+
+    /// The rows agree with each other; and where the task is at rest, no attempt is open.
+    ///
+    /// # Panics
+    /// When they do not.
+    pub fn assert_sound(&self) {
+        let broken = self.broken();
         assert!(broken.is_empty(), "task {}: {}\nin: {}", self.record.task.id, broken.join("; "), self.trail());
+    }
+
+    /// Steps that do not have exactly one committed output, in words.
+    #[must_use]
+    pub fn outputs_not_once(&self) -> Vec<String> {
+        let skipped = |status| status == StepStatus::Skipped;
+        let steps = self.record.steps.iter().filter(|step| !skipped(step.status));
+        let counted = steps.map(|step| {
+            let committed = self.history.attempts.iter().filter(|attempt| {
+                attempt.step == step.no
+                    && attempt.direction == Direction::Forward
+                    && attempt.outcome == Some(Outcome::Succeeded)
+            });
+            // A rebuild of lost scratch succeeds once more, and its audit entry records it.
+            let superseded = self.history.audit.iter().filter(|row| {
+                row.entry.step == Some(step.no)
+                    && matches!(row.entry.event.as_str(), "step_scratch_lost" | "step_rebuilt")
+            });
+            (step, committed.count(), 1 + superseded.count())
+        });
+        let wrong = counted.filter(|(_, committed, expected)| committed != expected);
+        wrong
+            .map(|(step, committed, expected)| {
+                format!("{} has {committed} committed outputs instead of {expected}", step.name)
+            })
+            .collect()
     }
 
     /// It completed, and each of its steps has one committed output.
@@ -57,20 +93,8 @@ impl Known {
     pub fn assert_completed_once(&self) {
         let (id, status) = (self.record.task.id, self.record.task.status);
         assert_eq!(status, TaskStatus::Completed, "task {id}: {}", self.trail());
-        for step in &self.record.steps {
-            let committed = self.history.attempts.iter().filter(|attempt| {
-                attempt.step == step.no
-                    && attempt.direction == Direction::Forward
-                    && attempt.outcome == Some(Outcome::Succeeded)
-            });
-            // A rebuild of lost scratch succeeds once more, and says so.
-            let superseded = self.history.audit.iter().filter(|row| {
-                row.entry.step == Some(step.no)
-                    && matches!(row.entry.event.as_str(), "step_scratch_lost" | "step_rebuilt")
-            });
-            let (committed, superseded) = (committed.count(), superseded.count());
-            assert_eq!(committed, 1 + superseded, "outputs of {} in task {id}: {}", step.name, self.trail());
-        }
+        let wrong = self.outputs_not_once();
+        assert!(wrong.is_empty(), "task {id}: {}: {}", wrong.join("; "), self.trail());
     }
 }
 
@@ -191,6 +215,11 @@ impl Rows {
 #[must_use]
 pub fn task_type() -> TaskType {
     *counterstep_tasks::tasks().iter().next().expect("a task type")
+}
+
+/// The shipped type of a task.
+fn type_of(record: &TaskRecord) -> Option<TaskType> {
+    counterstep_tasks::tasks().iter().find(|it| it.decl.name == record.task.task_type).copied()
 }
 
 /// Whether some process keeps all others from writing to the database: one that stands still inside of a transaction

@@ -30,6 +30,7 @@ const NEEDS: &[Need] = &[
     need("ffprobe", &["ffmpeg"], "the renditions are looked at with it"),
     need("chromium", &["chromium"], "a real browser tries what pages of other sites can do with the API"),
     need("setpriv", &["util-linux"], "the tests' servers end with the tests"),
+    need("faketime", &["faketime"], "a process of a chaos run has a wrong clock"),
     need("openssl", &["openssl"], "the tests' TLS servers need certificates"),
     need("postgres", &["postgresql"], "tests start a private PostgreSQL").starts("postgresql"),
     need("pgbench", &["postgresql"], "the benchmark's baseline is measured with it"),
@@ -153,7 +154,7 @@ impl Drop for ForNow {
 }
 
 /// Asks the kernel: the standard library has no `geteuid`, and a dependency for it would be compiled first of all.
-fn is_root() -> bool {
+pub(crate) fn is_root() -> bool {
     use std::os::unix::fs::MetadataExt;
     Path::new("/proc/self").metadata().is_ok_and(|own| own.uid() == 0)
 }

@@ -2,6 +2,7 @@
 //! workspace is imported here, and the standard library is all it needs.
 
 mod artifacts;
+mod chaos;
 mod ci;
 mod command;
 mod deny;
@@ -21,6 +22,8 @@ cargo xtask test [FILTER]   run the tests; the last line starts with `N passed, 
                             that passed and of whose inputs nothing has changed do not run again, and are counted
 cargo xtask test --again    run all of them
 cargo xtask tidy            check the rules of the house that no compiler checks
+cargo xtask chaos [--seed N] [--minutes N] [--clients N] [--program PATH]
+                            run tasks on real servers while faults strike, then check every promise on every task
 cargo xtask ci              format, lints, licences and documentation
 cargo xtask advisories      known vulnerabilities in dependencies (needs a network)";
 
@@ -34,6 +37,7 @@ fn main() -> ExitCode {
         ["test", filter] | ["test", "--again", filter] | ["test", filter, "--again"] if !filter.starts_with('-') => {
             test::run(Which::Named(filter))
         }
+        ["chaos", arguments @ ..] => chaos::run(arguments),
         ["tidy"] => tidy::run(),
         ["ci"] => ci::run(),
         ["advisories"] => deny::advisories(),

@@ -1,0 +1,253 @@
+//! The clients of a chaos run: each has one task in flight, keeps its idempotency key until it has an answer, and reads
+//! the task's end. Owns what a client may conclude from an answer; reads no rows.
+
+use super::Options;
+use super::fleet::Fleet;
+use crate::api::{Answer, Api};
+use crate::archive;
+use crate::sample::{Chance, Sample};
+use counterstep_contracts::http::{Accepted, TaskView};
+use counterstep_contracts::{Problem, ProblemCode, TaskId, TaskStatus};
+use reqwest::{Method, StatusCode};
+use serde_json::{Value, json};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+use tokio::task::JoinHandle;
+
+/// Largest file of an archive; a task has two.
+const SIZE: u64 = 60_000;
+/// A task that is not at rest after so long is an anomaly: faults last for seconds.
+const LIMIT: Duration = Duration::from_secs(240);
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// What a client knows of one task.
+#[derive(Debug)]
+pub(super) struct Submitted {
+    pub(super) task: TaskId,
+    pub(super) is_order: bool,
+    pub(super) status: Option<TaskStatus>,
+    /// What contradicts what the client was promised.
+    pub(super) anomalies: Vec<String>,
+}
+
+/// What a cancel was answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Cancel {
+    NotAsked,
+    Accepted,
+    AlreadyCompleted,
+    Other,
+}
+
+pub(super) struct Clients {
+    over: Arc<AtomicBool>,
+    running: Vec<JoinHandle<Vec<Submitted>>>,
+}
+
+impl Clients {
+    pub(super) fn start(fleet: &Fleet, options: &Options) -> Self {
+        let over = Arc::new(AtomicBool::new(false));
+        let running = (0..options.clients)
+            .map(|number| {
+                let client = Client {
+                    apis: fleet.apis.clone(),
+                    chance: Chance::new(options.seed.wrapping_mul(1_000).wrapping_add(number)),
+                    name: format!("{}-{number}", options.seed),
+                };
+                tokio::spawn(client.run(over.clone()))
+            })
+            .collect();
+        Self { over, running }
+    }
+
+    /// Lets each client finish the task that it has.
+    pub(super) async fn stop(self) -> Vec<Submitted> {
+        self.over.store(true, Ordering::Relaxed);
+        let mut all = Vec::new();
+        for client in self.running {
+            match client.await {
+                Ok(submitted) => all.extend(submitted),
+                Err(error) => panic!("a client ended: {error}"),
+            }
+        }
+        all
+    }
+}
+
+/// What is submitted.
+enum Request<'a> {
+    Archive(&'a [Sample]),
+    Order(Value),
+}
+
+impl Request<'_> {
+    async fn send(&self, api: &Api, key: &str) -> reqwest::Result<Answer> {
+        let body = match self {
+            Self::Archive(samples) => return api.try_submit(samples, Some(key)).await,
+            Self::Order(body) => body,
+        };
+        let request = api.request(Method::POST, "/api/tasks/place-order").header("idempotency-key", key);
+        let answer = request.json(body).send().await?;
+        let (status, bytes) = (answer.status(), answer.bytes().await?);
+        Ok(answer_of(status, &bytes))
+    }
+}
+
+struct Client {
+    apis: Vec<Api>,
+    chance: Chance,
+    name: String,
+}
+
+impl Client {
+    async fn run(mut self, over: Arc<AtomicBool>) -> Vec<Submitted> {
+        let mut all = Vec::new();
+        let mut number = 0;
+        while !over.load(Ordering::Relaxed) {
+            number += 1;
+            let key = format!("{}-{number}", self.name);
+            let seed = self.chance.bits();
+            let submitted = match self.chance.within(0, 10) {
+                0..=5 => self.archive(&key, seed, false).await,
+                6 => self.archive(&key, seed, true).await,
+                7 | 8 => self.order(&key, false).await,
+                _ => self.order(&key, true).await,
+            };
+            all.push(submitted);
+        }
+        all
+    }
+
+    fn api(&mut self) -> Api {
+        let at = self.chance.within(0, self.apis.len() as u64);
+        self.apis[usize::try_from(at).expect("a small number")].clone()
+    }
+
+    async fn archive(&mut self, key: &str, seed: u64, cancels: bool) -> Submitted {
+        let samples = Sample::pair(seed, SIZE);
+        let mut submitted = self.accepted(key, &Request::Archive(&samples)).await;
+        let cancel = self.cancel(submitted.task, cancels).await;
+        self.at_rest(&mut submitted, cancel).await;
+        if submitted.status == Some(TaskStatus::Completed) {
+            self.read(&mut submitted, &samples).await;
+        }
+        submitted
+    }
+
+    async fn order(&mut self, key: &str, cancels: bool) -> Submitted {
+        let amount = self.chance.within(100, 5_000);
+        let body = json!({"account": "anna", "item": "lamp", "quantity": 1, "amount_cents": amount});
+        let mut submitted = self.accepted(key, &Request::Order(body)).await;
+        let cancel = self.cancel(submitted.task, cancels).await;
+        self.at_rest(&mut submitted, cancel).await;
+        submitted
+    }
+
+    /// Sends the same submission until it is accepted.
+    async fn accepted(&mut self, key: &str, request: &Request<'_>) -> Submitted {
+        let began = Instant::now();
+        let mut anomalies = Vec::new();
+        loop {
+            match request.send(&self.api(), key).await {
+                Ok(Answer::Accepted(Accepted { task_id, .. })) => {
+                    let is_order = matches!(request, Request::Order(_));
+                    return Submitted { task: task_id, is_order, status: None, anomalies };
+                }
+                Ok(Answer::Refused(status, _)) if status.is_server_error() => {
+                    if status != StatusCode::SERVICE_UNAVAILABLE {
+                        anomalies.push(format!("a submission was answered {status}"));
+                    }
+                }
+                Ok(Answer::Refused(_, Problem { code: ProblemCode::InProgress, .. })) | Err(_) => {}
+                Ok(refused) => anomalies.push(format!("a submission was refused: {refused:?}")),
+            }
+            assert!(began.elapsed() < LIMIT, "no answer to a submission in {LIMIT:?}: {anomalies:?}");
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+
+    async fn cancel(&mut self, task: TaskId, cancels: bool) -> Cancel {
+        if !cancels {
+            return Cancel::NotAsked;
+        }
+        // Not a wait for anything: it chooses the moment.
+        tokio::time::sleep(Duration::from_millis(self.chance.within(0, 150))).await;
+        let Ok(answer) = self.api().request(Method::DELETE, &format!("/api/tasks/{task}")).send().await else {
+            return Cancel::Other;
+        };
+        let status = answer.status();
+        match (status, answer.json::<Problem>().await) {
+            (StatusCode::ACCEPTED | StatusCode::OK, _) => Cancel::Accepted,
+            (StatusCode::CONFLICT, Ok(problem)) if problem.code == ProblemCode::AlreadyCompleted => {
+                Cancel::AlreadyCompleted
+            }
+            _ => Cancel::Other,
+        }
+    }
+
+    async fn at_rest(&mut self, submitted: &mut Submitted, cancel: Cancel) {
+        let began = Instant::now();
+        let path = format!("/api/tasks/{}?wait=5s", submitted.task);
+        let status = loop {
+            let answer = self.api().request(Method::GET, &path).send().await;
+            match answer {
+                Ok(answer) if answer.status() == StatusCode::NOT_FOUND => {
+                    submitted.anomalies.push("an accepted task is unknown".to_owned());
+                    return;
+                }
+                Ok(answer) if answer.status().is_success() => {
+                    let view = answer.json::<TaskView>().await;
+                    if let Some(view) = view.ok().filter(|view| view.status.is_at_rest()) {
+                        break view.status;
+                    }
+                }
+                Ok(_) | Err(_) => tokio::time::sleep(PAUSE).await,
+            }
+            if began.elapsed() > LIMIT {
+                submitted.anomalies.push(format!("the task is not at rest after {LIMIT:?}"));
+                return;
+            }
+        };
+        submitted.status = Some(status);
+        let contradiction = match (status, cancel) {
+            (TaskStatus::Completed, Cancel::Accepted) => Some("completed though its cancel was accepted"),
+            (TaskStatus::Cancelled, Cancel::NotAsked) => Some("cancelled though no cancel was sent"),
+            (TaskStatus::Cancelled | TaskStatus::Failed, Cancel::AlreadyCompleted) => {
+                Some("undone though its cancel found it completed")
+            }
+            (TaskStatus::DeadLettered | TaskStatus::CompensationFailed, _) => Some("parked though nothing was planted"),
+            _ => None,
+        };
+        submitted.anomalies.extend(contradiction.map(str::to_owned));
+    }
+
+    async fn read(&mut self, submitted: &mut Submitted, samples: &[Sample]) {
+        let began = Instant::now();
+        let path = format!("/api/tasks/{}/result/zip", submitted.task);
+        while began.elapsed() < LIMIT {
+            if let Ok(answer) = self.api().request(Method::GET, &path).send().await
+                && answer.status().is_success()
+                && let Ok(bytes) = answer.bytes().await
+            {
+                let holds = std::panic::catch_unwind(|| archive::assert_holds(&bytes, samples));
+                if holds.is_err() {
+                    submitted.anomalies.push("its archive does not hold what was sent".to_owned());
+                }
+                return;
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
+        submitted.anomalies.push("its archive cannot be read".to_owned());
+    }
+}
+
+fn answer_of(status: StatusCode, body: &[u8]) -> Answer {
+    let text = || String::from_utf8_lossy(body).into_owned();
+    if status == StatusCode::ACCEPTED {
+        Answer::Accepted(serde_json::from_slice(body).unwrap_or_else(|error| panic!("{error}: {}", text())))
+    } else {
+        let problem = serde_json::from_slice(body).unwrap_or_else(|error| panic!("{error}: {status} {}", text()));
+        Answer::Refused(status, problem)
+    }
+}

@@ -1,0 +1,259 @@
+//! The faults of a chaos run and how each strikes. Every kind is drawn equally often, in an order that the seed decides.
+//! A fault heals before the next one is drawn, except a wrong clock, which lasts until its process is replaced.
+
+use super::fleet::{Fleet, LEASE, Role};
+use crate::process::Signal;
+use crate::sample::Chance;
+use crate::wait::{LATER, until_now};
+use counterstep_testkit::servers::is_commit;
+use counterstep_testkit::services::Trouble;
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Write;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Kinds of faults, in the words of the report.
+pub(super) const KILL_WORKER: &str = "a worker is killed";
+pub(super) const KILL_API: &str = "an API is killed";
+pub(super) const KILL_RECONCILER: &str = "a reconciler is killed";
+pub(super) const STOP_WORKER: &str = "a worker is stopped in an orderly way";
+pub(super) const PAUSE_WORKER: &str = "a worker is paused past its lease";
+pub(super) const LOSE_REPLIES: &str = "replies of commits are lost";
+pub(super) const CUT_DATABASE: &str = "the network of the database is cut";
+pub(super) const RESTART_POSTGRES: &str = "PostgreSQL restarts";
+pub(super) const CRASH_POSTGRES: &str = "PostgreSQL crashes";
+pub(super) const CRASH_NATS: &str = "NATS crashes";
+pub(super) const WIPE_NATS: &str = "NATS loses all its messages";
+pub(super) const FLUSH_REDIS: &str = "Redis loses all its keys";
+pub(super) const STOP_REDIS: &str = "Redis is away";
+pub(super) const REFUSE_OBJECTS: &str = "the object store refuses";
+pub(super) const BREAK_SERVICES: &str = "HTTP services break";
+pub(super) const WRONG_CLOCK: &str = "a process starts with a wrong clock";
+pub(super) const FULL_DISK: &str = "the disk is full";
+
+const ALWAYS: &[&str] = &[
+    KILL_WORKER,
+    KILL_API,
+    KILL_RECONCILER,
+    STOP_WORKER,
+    PAUSE_WORKER,
+    LOSE_REPLIES,
+    CUT_DATABASE,
+    RESTART_POSTGRES,
+    CRASH_POSTGRES,
+    CRASH_NATS,
+    WIPE_NATS,
+    FLUSH_REDIS,
+    STOP_REDIS,
+    REFUSE_OBJECTS,
+    BREAK_SERVICES,
+];
+
+/// Requests to the HTTP services of an order.
+const REQUESTS: &[&str] = &[
+    "POST /inventory/reservations",
+    "POST /bank/charges",
+    "POST /shipping/shipments",
+    "POST /bank/refunds",
+    "DELETE /inventory/reservations",
+    "DELETE /shipping/shipments",
+];
+
+/// Wrong clocks differ by less than the quarter of an hour that signed requests to an object store tolerate.
+const SKEWS: [i64; 4] = [-600, -45, 45, 600];
+
+/// A small file system that can be filled.
+#[derive(Debug)]
+pub(super) struct Disk {
+    ballast: PathBuf,
+    /// How often a write found it full.
+    refused: u64,
+}
+
+impl Disk {
+    pub(super) fn new(folder: PathBuf) -> Self {
+        Self { ballast: folder.join("ballast"), refused: 0 }
+    }
+
+    /// Keeps it full for so long: what others free meanwhile is taken too.
+    fn fill_for(&mut self, duration: Duration) {
+        let mut file = File::create(&self.ballast).expect("a file on the small disk");
+        let until = std::time::Instant::now() + duration;
+        let piece = vec![0_u8; 1 << 20];
+        let mut size = piece.len();
+        while std::time::Instant::now() < until {
+            match file.write(&piece[..size]) {
+                Ok(written) if written > 0 => {}
+                Ok(_) | Err(_) if size > 4096 => size /= 2,
+                Ok(_) | Err(_) => {
+                    self.refused += 1;
+                    std::thread::sleep(Duration::from_millis(50));
+                }
+            }
+        }
+        drop(file);
+        std::fs::remove_file(&self.ballast).expect("the ballast is removed");
+    }
+}
+
+/// Which faults there are, how often each struck, and what proves it.
+#[derive(Debug)]
+pub(super) struct Faults {
+    deck: Vec<&'static str>,
+    pub(super) struck: BTreeMap<&'static str, u32>,
+    disk: Option<Disk>,
+    /// Processes whose log shows another time than this machine's.
+    shifted: u32,
+}
+
+impl Faults {
+    pub(super) fn new(disk: Option<Disk>) -> Self {
+        Self { deck: Vec::new(), struck: BTreeMap::new(), disk, shifted: 0 }
+    }
+
+    /// The next fault of a deck that holds each kind once and is shuffled again when it is empty.
+    pub(super) fn draw(&mut self, chance: &mut Chance) -> &'static str {
+        if self.deck.is_empty() {
+            self.deck.extend(ALWAYS);
+            self.deck.extend(Fleet::can_shift_clocks().then_some(WRONG_CLOCK));
+            self.deck.extend(self.disk.is_some().then_some(FULL_DISK));
+        }
+        let at = usize::try_from(chance.within(0, self.deck.len() as u64)).expect("a small number");
+        self.deck.swap_remove(at)
+    }
+
+    /// Kinds that this machine does not allow.
+    pub(super) fn left_out(&self) -> Vec<&'static str> {
+        let clock = (!Fleet::can_shift_clocks()).then_some(WRONG_CLOCK);
+        let disk = self.disk.is_none().then_some(FULL_DISK);
+        clock.into_iter().chain(disk).collect()
+    }
+
+    pub(super) async fn strike(&mut self, kind: &'static str, fleet: &mut Fleet, chance: &mut Chance) {
+        let lasts = Duration::from_millis(chance.within(500, 4_000));
+        let servers = &fleet.cluster.servers;
+        match kind {
+            KILL_WORKER => _ = replace(fleet, Role::is_worker, chance, 0),
+            KILL_API => _ = replace(fleet, Role::is_api, chance, 0),
+            KILL_RECONCILER => _ = replace(fleet, Role::is_reconciler, chance, 0),
+            WRONG_CLOCK => {
+                let skew = SKEWS[usize::try_from(chance.within(0, SKEWS.len() as u64)).expect("a small number")];
+                let at = replace(fleet, |_| true, chance, skew);
+                self.shifted += u32::from(fleet.has_wrong_clock(at));
+            }
+            STOP_WORKER => {
+                let at = fleet.pick(Role::is_worker, chance);
+                let status = fleet.take(at).stop();
+                assert!(status.success(), "a worker that is asked to stop ended with {status}");
+                fleet.begin_again(at, 0);
+            }
+            PAUSE_WORKER => {
+                let at = fleet.pick(Role::is_worker, chance);
+                let process = fleet.members[at].process.as_ref().expect("a process between faults");
+                process.signal(Signal::Stop);
+                tokio::time::sleep(LEASE + lasts).await;
+                process.signal(Signal::Continue);
+            }
+            LOSE_REPLIES => {
+                let count = u32::try_from(chance.within(1, 6)).expect("a small number");
+                let before = fleet.proxy.lost();
+                fleet.proxy.lose_replies(count, is_commit);
+                until_now("commits whose replies are lost", LATER, || {
+                    (fleet.proxy.lost() >= before + u64::from(count)).then_some(())
+                });
+            }
+            CUT_DATABASE => {
+                fleet.proxy.cut();
+                tokio::time::sleep(lasts).await;
+                fleet.proxy.heal();
+            }
+            RESTART_POSTGRES => servers.postgres.restart(),
+            CRASH_POSTGRES => {
+                servers.postgres.crash();
+                tokio::time::sleep(lasts).await;
+                servers.postgres.begin();
+            }
+            CRASH_NATS => {
+                servers.nats.crash();
+                tokio::time::sleep(lasts).await;
+                servers.nats.begin();
+            }
+            WIPE_NATS => {
+                servers.nats.stop();
+                servers.nats.wipe_store();
+                servers.nats.begin();
+            }
+            FLUSH_REDIS => servers.redis.flush(),
+            STOP_REDIS => {
+                servers.redis.stop();
+                tokio::time::sleep(lasts).await;
+                servers.redis.begin();
+            }
+            REFUSE_OBJECTS => {
+                servers.s3.answer_503_for(lasts);
+                tokio::time::sleep(lasts).await;
+            }
+            BREAK_SERVICES => break_services(fleet, chance),
+            FULL_DISK => {
+                let disk = self.disk.as_mut().expect("drawn only where there is one");
+                disk.fill_for(lasts);
+                // JetStream switches itself off on a full disk, and PostgreSQL may have ended.
+                servers.nats.restart();
+                if servers.postgres.run_sql(&servers.postgres.url(), "SELECT 1").is_err() {
+                    servers.postgres.restart();
+                }
+            }
+            other => unreachable!("no such fault: {other}"),
+        }
+        *self.struck.entry(kind).or_default() += 1;
+    }
+
+    /// Kinds that struck without evidence that anything felt them.
+    pub(super) fn without_evidence(&self, fleet: &Fleet) -> Vec<String> {
+        let logs = fleet.logs();
+        let marks = |marks: &[&str]| marks.iter().any(|mark| logs.contains(mark));
+        let felt = |kind: &str| match kind {
+            PAUSE_WORKER => marks(&["lease is lost", "fenced"]),
+            CUT_DATABASE | RESTART_POSTGRES | CRASH_POSTGRES => {
+                marks(&["the database does not answer", "answer to a commit was lost"])
+            }
+            LOSE_REPLIES => fleet.proxy.lost() > 0,
+            CRASH_NATS => marks(&["the connection to NATS was lost"]),
+            WIPE_NATS => marks(&["the stream was gone"]),
+            FLUSH_REDIS => marks(&["the lock was gone"]),
+            STOP_REDIS => marks(&["going on without"]),
+            REFUSE_OBJECTS => fleet.cluster.servers.s3.refused() > 0,
+            BREAK_SERVICES => fleet.services.planted() == 0,
+            WRONG_CLOCK => self.shifted > 0,
+            FULL_DISK => self.disk.as_ref().is_some_and(|disk| disk.refused > 0),
+            // A process that was not there any more would have ended the run.
+            _ => true,
+        };
+        self.struck.keys().filter(|kind| !felt(kind)).map(|kind| (*kind).to_owned()).collect()
+    }
+}
+
+/// Kills one of a role and starts it again. Returns which.
+fn replace(fleet: &mut Fleet, of: fn(Role) -> bool, chance: &mut Chance, skew: i64) -> usize {
+    let at = fleet.pick(of, chance);
+    fleet.take(at).kill();
+    fleet.begin_again(at, skew);
+    at
+}
+
+/// One trouble for each request. No more: an undo that is refused as often as it may be tried is parked, and rightly.
+fn break_services(fleet: &Fleet, chance: &mut Chance) {
+    if fleet.services.planted() > 0 {
+        return;
+    }
+    for request in REQUESTS {
+        let trouble = match chance.within(0, 4) {
+            0 => Trouble::CutBefore,
+            1 => Trouble::CutAfter,
+            2 => Trouble::Late(Duration::from_millis(chance.within(100, 900))),
+            _ => Trouble::Refuses(503, Some("0".to_owned())),
+        };
+        fleet.services.plant(request, trouble);
+    }
+}

@@ -1,0 +1,174 @@
+//! The processes of a chaos run and the servers behind them. Owns how a process is started again after a fault; must not
+//! decide when one strikes.
+
+use crate::api::Api;
+use crate::cluster::Cluster;
+use crate::process::Process;
+use crate::sample::Chance;
+use crate::services::free_port;
+use counterstep_testkit::servers::Proxy;
+use counterstep_testkit::services::Services;
+use std::path::{Path, PathBuf};
+
+/// Length of a lease: a process that is paused for longer loses its tasks.
+pub(super) const LEASE: std::time::Duration = std::time::Duration::from_secs(3);
+
+const TIMES: &[&str] = &[
+    "--lease",
+    "3s",
+    "--step-timeout",
+    "20s",
+    "--upload-timeout",
+    "10s",
+    "--cancel-grace",
+    "500ms",
+    "--drain",
+    "2s",
+    "--config",
+    "settings.toml",
+];
+
+/// Where Debian's package `libfaketime` keeps the library that shifts a process's clock.
+const FAKETIME: &str = "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1";
+
+/// What a process does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Role {
+    Api(u16),
+    Worker,
+    Reconciler,
+}
+
+impl Role {
+    pub(super) fn is_worker(self) -> bool {
+        self == Self::Worker
+    }
+
+    pub(super) fn is_api(self) -> bool {
+        matches!(self, Self::Api(_))
+    }
+
+    pub(super) fn is_reconciler(self) -> bool {
+        self == Self::Reconciler
+    }
+}
+
+/// A running process; `None` only while it is replaced.
+#[derive(Debug)]
+pub(super) struct Member {
+    pub(super) role: Role,
+    pub(super) process: Option<Process>,
+}
+
+/// Two APIs, three workers, two reconcilers, their servers, and the HTTP services of the orders.
+#[derive(Debug)]
+pub(super) struct Fleet {
+    pub(super) cluster: Cluster,
+    pub(super) proxy: Proxy,
+    pub(super) services: Services,
+    pub(super) members: Vec<Member>,
+    pub(super) apis: Vec<Api>,
+}
+
+impl Fleet {
+    pub(super) async fn start() -> Self {
+        let services = Services::start().await;
+        let mut cluster = Cluster::start(TIMES_BEFORE_SETTINGS);
+        let service = |name: &str| {
+            format!("[services.{name}]\nurl = {:?}\ntoken_file = {:?}\n", services.url(name), services.token_file())
+        };
+        let settings: String = ["inventory", "bank", "shipping"].map(service).concat();
+        std::fs::write(cluster.place.path().join("settings.toml"), settings).expect("the settings are written");
+        let proxy = Proxy::to(cluster.servers.postgres.port());
+        cluster.database = proxy.url(&cluster.database);
+        cluster.set_flags(TIMES);
+        let roles =
+            [Role::Api(free_port()), Role::Worker, Role::Worker, Role::Worker, Role::Reconciler, Role::Reconciler];
+        let mut fleet = Self { cluster, proxy, services, members: Vec::new(), apis: Vec::new() };
+        for role in roles {
+            fleet.add(role);
+        }
+        // Its port is looked for once the first one listens.
+        fleet.add(Role::Api(free_port()));
+        fleet
+    }
+
+    fn add(&mut self, role: Role) {
+        let process = Some(self.begin(role, 0));
+        if let Role::Api(port) = role {
+            self.apis.push(Api::at(&format!("127.0.0.1:{port}")));
+        }
+        self.members.push(Member { role, process });
+    }
+
+    fn begin(&self, role: Role, skew: i64) -> Process {
+        let (preload, offset) = (PathBuf::from(FAKETIME), PathBuf::from(format!("{skew:+}")));
+        let shifted: &[(&str, &Path)] = &[
+            ("LD_PRELOAD", &preload),
+            ("FAKETIME", &offset),
+            // Leases are measured by the monotonic clock, and that of a machine is never set.
+            ("FAKETIME_DONT_FAKE_MONOTONIC", Path::new("1")),
+        ];
+        let variables = if skew == 0 { &[] } else { shifted };
+        let (command, said) = match role {
+            Role::Api(port) => (vec!["api".to_owned(), "--listen".to_owned(), format!("127.0.0.1:{port}")], "address="),
+            Role::Worker => (vec!["worker".to_owned()], "worker started worker="),
+            Role::Reconciler => {
+                (vec!["reconciler".to_owned(), "--every".to_owned(), "1s".to_owned()], "reconciler started")
+            }
+        };
+        let flags = [command, self.cluster.flags()].concat();
+        let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
+        let mut process = Process::start_with(&self.cluster.place, &flags, variables);
+        process.says("that it has started", |log| log.contains(said).then_some(()));
+        process
+    }
+
+    /// Starts a member again, with a clock that is wrong by so many seconds.
+    pub(super) fn begin_again(&mut self, at: usize, skew: i64) {
+        let process = self.begin(self.members[at].role, skew);
+        self.members[at].process = Some(process);
+    }
+
+    /// Takes a member's process away from it.
+    pub(super) fn take(&mut self, at: usize) -> Process {
+        self.members[at].process.take().expect("a member has a process between faults")
+    }
+
+    /// One of the members of a role.
+    pub(super) fn pick(&self, of: fn(Role) -> bool, chance: &mut Chance) -> usize {
+        let fitting: Vec<usize> = (0..self.members.len()).filter(|at| of(self.members[*at].role)).collect();
+        fitting[usize::try_from(chance.within(0, fitting.len() as u64)).expect("a small number")]
+    }
+
+    /// Whether the log of a member begins with a time that is not this machine's.
+    pub(super) fn has_wrong_clock(&self, at: usize) -> bool {
+        let log = self.members[at].process.as_ref().map(Process::log).unwrap_or_default();
+        let first = log.split_whitespace().next().and_then(|word| word.parse::<jiff::Timestamp>().ok());
+        first.is_some_and(|at| at.duration_until(jiff::Timestamp::now()).abs().as_secs() > 20)
+    }
+
+    fn log_files(&self) -> Vec<PathBuf> {
+        let files = std::fs::read_dir(self.cluster.place.path()).expect("the folder of the logs");
+        let paths = files.flatten().map(|entry| entry.path());
+        paths
+            .filter(|path| {
+                path.extension().is_some_and(|it| it == "log") && !path.to_string_lossy().ends_with(".stdout.log")
+            })
+            .collect()
+    }
+
+    /// Whether clocks can be wrong on this machine.
+    pub(super) fn can_shift_clocks() -> bool {
+        Path::new(FAKETIME).is_file()
+    }
+
+    /// What all processes have logged, also those that are gone.
+    pub(super) fn logs(&self) -> String {
+        let logs = self.log_files().into_iter();
+        logs.map(|log| String::from_utf8_lossy(&std::fs::read(log).unwrap_or_default()).into_owned()).collect()
+    }
+}
+
+/// The schema is made before there are settings.
+const TIMES_BEFORE_SETTINGS: &[&str] = &[];

@@ -1,0 +1,87 @@
+//! A chaos run: services on real servers under load while faults strike, and a verdict on every task afterwards.
+//!
+//! The seed decides which fault strikes when and what the clients submit; the interleaving is the machine's. A run is
+//! void where a kind of fault left no evidence that it happened.
+
+mod clients;
+mod faults;
+mod fleet;
+mod verdict;
+
+use crate::sample::Chance;
+use clients::Clients;
+use faults::{Disk, Faults};
+use fleet::Fleet;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+/// What a run is asked for.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Of the order of faults and of what is submitted.
+    pub seed: u64,
+    /// How long faults strike.
+    pub length: Duration,
+    /// Clients at a time, each with one task in flight.
+    pub clients: u64,
+    /// A small file system of its own, which the run may fill. `None`: the disk is never full.
+    pub disk: Option<PathBuf>,
+}
+
+/// What a run has shown.
+#[derive(Debug, Default)]
+pub struct Report {
+    /// Each kind of fault with how often it struck.
+    pub faults: Vec<(&'static str, u32)>,
+    /// How many tasks ended in each state.
+    pub ended: Vec<(String, usize)>,
+    /// How many tasks lost the process that ran them.
+    pub in_doubt: usize,
+    /// What contradicts a promise. Empty: the run has found nothing.
+    pub anomalies: Vec<String>,
+    /// Kinds of faults without evidence. Not empty: the run proves nothing.
+    pub void: Vec<String>,
+}
+
+impl std::fmt::Display for Report {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let sum: u32 = self.faults.iter().map(|(_, count)| count).sum();
+        let tasks: usize = self.ended.iter().map(|(_, count)| count).sum();
+        writeln!(f, "{tasks} tasks, {sum} faults, {} tasks lost their process", self.in_doubt)?;
+        for (fault, count) in &self.faults {
+            writeln!(f, "  fault  {fault}: {count}")?;
+        }
+        for (status, count) in &self.ended {
+            writeln!(f, "  ended  {status}: {count}")?;
+        }
+        for anomaly in &self.anomalies {
+            writeln!(f, "  ANOMALY  {anomaly}")?;
+        }
+        for kind in &self.void {
+            writeln!(f, "  VOID  no evidence of: {kind}")?;
+        }
+        write!(f, "{} anomalies", self.anomalies.len())
+    }
+}
+
+/// Runs it to its end. Call it on the main thread: the processes that it starts die with the thread that starts them.
+///
+/// # Panics
+/// When the servers do not start, or come back after a fault.
+pub async fn run(options: &Options) -> Report {
+    let mut chance = Chance::new(options.seed);
+    let mut fleet = Fleet::start().await;
+    let clients = Clients::start(&fleet, options);
+    let mut faults = Faults::new(options.disk.clone().map(Disk::new));
+    let began = Instant::now();
+    while began.elapsed() < options.length {
+        // Not a wait for anything: it chooses the moment.
+        tokio::time::sleep(Duration::from_millis(chance.within(300, 3_000))).await;
+        let kind = faults.draw(&mut chance);
+        println!("{:>6.1} s  {kind}", began.elapsed().as_secs_f64());
+        faults.strike(kind, &mut fleet, &mut chance).await;
+    }
+    println!("{:>6.1} s  no further faults; the tasks in flight come to rest", began.elapsed().as_secs_f64());
+    let submitted = clients.stop().await;
+    verdict::of(fleet, faults, submitted).await
+}
