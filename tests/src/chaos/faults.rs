@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Write;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Kinds of faults, in the words of the report.
 pub(super) const KILL_WORKER: &str = "a worker is killed";
@@ -76,19 +76,20 @@ impl Disk {
         Self { ballast: folder.join("ballast"), refused: 0 }
     }
 
-    /// Keeps it full for so long: what others free meanwhile is taken too.
+    /// Fills it and keeps it full for so long: what others free meanwhile is taken too.
     fn fill_for(&mut self, duration: Duration) {
         let mut file = File::create(&self.ballast).expect("a file on the small disk");
-        let until = std::time::Instant::now() + duration;
         let piece = vec![0_u8; 1 << 20];
         let mut size = piece.len();
-        while std::time::Instant::now() < until {
+        let mut until = None;
+        while until.is_none_or(|until| Instant::now() < until) {
             match file.write(&piece[..size]) {
                 Ok(written) if written > 0 => {}
-                Ok(_) | Err(_) if size > 4096 => size /= 2,
+                Ok(_) | Err(_) if size > SMALLEST => size /= 2,
                 Ok(_) | Err(_) => {
                     self.refused += 1;
-                    std::thread::sleep(Duration::from_millis(50));
+                    until.get_or_insert_with(|| Instant::now() + duration);
+                    std::thread::sleep(Duration::from_millis(20));
                 }
             }
         }
@@ -96,6 +97,9 @@ impl Disk {
         std::fs::remove_file(&self.ballast).expect("the ballast is removed");
     }
 }
+
+/// Pieces of this size are what a page of a file system takes.
+const SMALLEST: usize = 4096;
 
 /// Which faults there are, how often each struck, and what proves it.
 #[derive(Debug)]
@@ -105,11 +109,13 @@ pub(super) struct Faults {
     disk: Option<Disk>,
     /// Processes whose log shows another time than this machine's.
     shifted: u32,
+    /// Workers that had a task when they were paused.
+    paused_with_tasks: u32,
 }
 
 impl Faults {
     pub(super) fn new(disk: Option<Disk>) -> Self {
-        Self { deck: Vec::new(), struck: BTreeMap::new(), disk, shifted: 0 }
+        Self { deck: Vec::new(), struck: BTreeMap::new(), disk, shifted: 0, paused_with_tasks: 0 }
     }
 
     /// The next fault of a deck that holds each kind once and is shuffled again when it is empty.
@@ -150,10 +156,9 @@ impl Faults {
             }
             PAUSE_WORKER => {
                 let at = fleet.pick(Role::is_worker, chance);
-                let process = fleet.members[at].process.as_ref().expect("a process between faults");
-                process.signal(Signal::Stop);
+                self.paused_with_tasks += u32::from(fleet.stand_still(at).await);
                 tokio::time::sleep(LEASE + lasts).await;
-                process.signal(Signal::Continue);
+                fleet.signal(at, Signal::Continue);
             }
             LOSE_REPLIES => {
                 let count = u32::try_from(chance.within(1, 6)).expect("a small number");
@@ -214,7 +219,7 @@ impl Faults {
         let logs = fleet.logs();
         let marks = |marks: &[&str]| marks.iter().any(|mark| logs.contains(mark));
         let felt = |kind: &str| match kind {
-            PAUSE_WORKER => marks(&["lease is lost", "fenced"]),
+            PAUSE_WORKER => self.paused_with_tasks > 0,
             CUT_DATABASE | RESTART_POSTGRES | CRASH_POSTGRES => {
                 marks(&["the database does not answer", "answer to a commit was lost"])
             }

@@ -3,15 +3,17 @@
 
 use crate::api::Api;
 use crate::cluster::Cluster;
-use crate::process::Process;
+use crate::process::{Process, Signal};
+use crate::rows::Rows;
 use crate::sample::Chance;
-use crate::services::free_port;
+use crate::services::{after, free_port};
 use counterstep_testkit::servers::Proxy;
 use counterstep_testkit::services::Services;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// Length of a lease: a process that is paused for longer loses its tasks.
-pub(super) const LEASE: std::time::Duration = std::time::Duration::from_secs(3);
+pub(super) const LEASE: Duration = Duration::from_secs(3);
 
 const TIMES: &[&str] = &[
     "--lease",
@@ -27,6 +29,9 @@ const TIMES: &[&str] = &[
     "--config",
     "settings.toml",
 ];
+
+/// How often a worker is looked at for a moment when it has a task.
+const LOOKS: u32 = 40;
 
 /// Where Debian's package `libfaketime` keeps the library that shifts a process's clock.
 const FAKETIME: &str = "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1";
@@ -139,6 +144,27 @@ impl Fleet {
     pub(super) fn pick(&self, of: fn(Role) -> bool, chance: &mut Chance) -> usize {
         let fitting: Vec<usize> = (0..self.members.len()).filter(|at| of(self.members[*at].role)).collect();
         fitting[usize::try_from(chance.within(0, fitting.len() as u64)).expect("a small number")]
+    }
+
+    pub(super) fn signal(&self, at: usize, signal: Signal) {
+        self.members[at].process.as_ref().expect("a member has a process between faults").signal(signal);
+    }
+
+    /// Pauses a worker at a moment when it has a task, where there is one soon. Returns whether it has.
+    pub(super) async fn stand_still(&mut self, at: usize) -> bool {
+        let process = self.members[at].process.as_mut().expect("a member has a process between faults");
+        let id = process.says("its id", |log| after(log, "worker started worker=", ' '));
+        let rows = Rows::of_cluster(&self.cluster).await;
+        for _ in 0..LOOKS {
+            self.signal(at, Signal::Stop);
+            if !rows.leased_to(&id).await.is_empty() {
+                return true;
+            }
+            self.signal(at, Signal::Continue);
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        self.signal(at, Signal::Stop);
+        false
     }
 
     /// Whether the log of a member begins with a time that is not this machine's.
