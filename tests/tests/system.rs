@@ -3,6 +3,7 @@
 mod system {
     mod audit;
     mod cancel;
+    mod chaos;
     mod cluster;
     mod command_line;
     mod demo;
