@@ -170,6 +170,8 @@ pub struct StepDecl {
     pub timeout: Option<Duration>,
     /// Steps of one group run side by side; they share host and neighbourhood.
     pub group: Option<&'static str>,
+    /// Whether it takes a processor or much memory for itself: few of these run side by side in a process.
+    pub heavy: bool,
     /// The condition's function name; the step is skipped where it says no.
     pub when: Option<&'static str>,
     /// What it waits for; `None`: it runs code.

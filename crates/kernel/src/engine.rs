@@ -17,7 +17,7 @@ use crate::saga::Illegal;
 use crate::sql::SqlRefused;
 use crate::task::{Registry, TaskType};
 use crate::transition::{Guard, Transition};
-use crate::turn::Abandoned;
+use crate::turn::{Abandoned, Heavy};
 use counterstep_contracts::{ChangeId, Rev, TaskId};
 use futures::future::{Either, select};
 use std::future::Future;
@@ -62,6 +62,8 @@ pub struct EngineSettings {
     pub orphans: OrphanSettings,
     /// How long tasks that have ended are kept.
     pub retention: RetentionSettings,
+    /// So many steps that are declared heavy run side by side in this process; at least 1.
+    pub heavy: usize,
     /// Planted faults.
     pub faults: Vec<Fault>,
 }
@@ -84,6 +86,7 @@ impl Default for EngineSettings {
             policies: Arc::default(),
             orphans: OrphanSettings::default(),
             retention: RetentionSettings::default(),
+            heavy: 2,
             faults: Vec::new(),
         }
     }
@@ -110,6 +113,8 @@ pub struct Engine {
     pub(crate) isolation: Arc<Isolation>,
     /// Code of steps that it does not wait for any more.
     pub(crate) abandoned: Arc<Abandoned>,
+    /// Its room for heavy steps.
+    pub(crate) heavy: Arc<Heavy>,
 }
 
 /// A change did not happen.
@@ -164,6 +169,7 @@ impl Engine {
     /// Of ports, types and settings. `role` is part of its id: `worker`, `api`, `reconciler`.
     #[must_use]
     pub fn new(ports: Ports, registry: Arc<Registry>, settings: EngineSettings, role: &str) -> Self {
+        let heavy = Arc::new(Heavy::new(settings.heavy));
         let id = format!("{role}:{:012x}", ports.random.bits() & 0xffff_ffff_ffff);
         Self {
             ports,
@@ -175,6 +181,7 @@ impl Engine {
             presence: Arc::default(),
             isolation: Arc::default(),
             abandoned: Arc::default(),
+            heavy,
         }
     }
 

@@ -10,7 +10,8 @@ use crate::task::Registry;
 use crate::turn::{Offer, TurnEnd, turn_for, turn_when};
 use counterstep_contracts::{Host, QueueName, TaskId};
 use futures::future::{BoxFuture, Either, select};
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
@@ -158,6 +159,7 @@ async fn run_delivery(
         TurnEnd::Rests(_) | TurnEnd::GivenBack | TurnEnd::NotNow | TurnEnd::Gone | TurnEnd::Lost => Settle::Ack,
         // The lease may run out instead of being released: look again then.
         TurnEnd::Busy(left) => Settle::Nak(left + Duration::from_millis(100)),
+        TurnEnd::NoRoom(left) => Settle::Nak(left),
         TurnEnd::UnknownType => Settle::Nak(Duration::from_secs(10)),
         TurnEnd::StoreDown => Settle::Nak(Duration::from_secs(1)),
     };
@@ -195,6 +197,7 @@ async fn take_due(
         known: engine.registry.known(),
         unclaimed_for: settings.unclaimed_for,
     };
+    let left: Left = Arc::default();
     let mut pause = settings.poll;
     loop {
         if let Either::Right(_) = select(engine.ports.clock.sleep(pause), Box::pin(shutdown.cancelled())).await {
@@ -207,27 +210,50 @@ async fn take_due(
             pause = settings.poll / 10;
             continue;
         }
-        let tasks = match engine.ports.store.due(&due, u32::try_from(free).unwrap_or(u32::MAX)).await {
+        // Those that were left stand among the due ones, and must not hide the others.
+        let limit = free.saturating_add(still_left(&left, engine.ports.clock.monotonic())).min(MAX_LOOKED_AT);
+        let mut tasks = match engine.ports.store.due(&due, u32::try_from(limit).unwrap_or(u32::MAX)).await {
             Ok(tasks) => tasks,
             Err(error) => {
                 tracing::warn!(%error, "looking for due tasks failed");
                 continue;
             }
         };
+        tasks.retain(|task| !left.lock().unwrap_or_else(PoisonError::into_inner).contains_key(&task.task));
         // As many as were asked for: there are likely to be more, and slots that are free again in a moment.
         if tasks.len() >= free {
             pause = settings.poll / 10;
         }
         for task in tasks {
             let Ok(permit) = slots.clone().try_acquire_owned() else { break };
-            spawn(Box::pin(run_due(engine.clone(), settings.host, task.task, shutdown.clone(), permit)));
+            let (engine, left, shutdown) = (engine.clone(), left.clone(), shutdown.clone());
+            let host = settings.host;
+            spawn(Box::pin(async move {
+                if let TurnEnd::NoRoom(time) = run_due(&engine, host, task.task, &shutdown).await {
+                    let until = engine.ports.clock.monotonic() + time;
+                    left.lock().unwrap_or_else(PoisonError::into_inner).insert(task.task, until);
+                }
+                drop(permit);
+            }));
         }
     }
 }
 
-async fn run_due(engine: Engine, host: Host, task: TaskId, shutdown: CancelToken, permit: OwnedSemaphorePermit) {
+/// Due tasks for which there was no room, and until when they are passed over.
+type Left = Arc<Mutex<HashMap<TaskId, Duration>>>;
+
+/// Due tasks of one look.
+const MAX_LOOKED_AT: usize = 2_000;
+
+fn still_left(left: &Left, now: Duration) -> usize {
+    let mut left = left.lock().unwrap_or_else(PoisonError::into_inner);
+    left.retain(|_, until| *until > now);
+    left.len()
+}
+
+async fn run_due(engine: &Engine, host: Host, task: TaskId, shutdown: &CancelToken) -> TurnEnd {
     let _runs = engine.runs(task);
-    let end = turn_when(&engine, host, task, WhenFull::Leave, &shutdown).await;
+    let end = turn_when(engine, host, task, WhenFull::Leave, shutdown).await;
     tracing::debug!(%task, ?end, "turn of a due task ended");
-    drop(permit);
+    end
 }

@@ -39,6 +39,8 @@ pub(crate) struct Task {
     /// A variant of `OnLost`.
     pub(crate) on_lost: &'static str,
     pub(crate) cancellable: bool,
+    /// Each step with code of the author is.
+    pub(crate) heavy: bool,
     /// A variant of `OnUndoFailure`.
     pub(crate) on_undo_failure: &'static str,
     pub(crate) auto_disable: Option<Path>,
@@ -62,6 +64,7 @@ pub(crate) struct Step {
     /// Milliseconds.
     pub(crate) timeout: Option<u64>,
     pub(crate) group: Option<LitStr>,
+    pub(crate) heavy: bool,
     pub(crate) when: Option<Ident>,
     pub(crate) fallback: Option<Ident>,
     pub(crate) probe: Option<Ident>,

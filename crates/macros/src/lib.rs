@@ -19,7 +19,7 @@ use report::Report;
 /// Declares a task type on an inherent impl block.
 ///
 /// `name` (default: the type's name), `version` (1), `queue` (the name in kebab-case), `timeout` (deadline since
-/// submit), `lease`, `max_recoveries` (3), `on_lost` (`"requeue"`, or `"fail"`), `cancellable`, `on_undo_failure` (`"stop"`,
+/// submit), `lease`, `max_recoveries` (3), `on_lost` (`"requeue"`, or `"fail"`), `cancellable`, `heavy`, `on_undo_failure` (`"stop"`,
 /// or `"continue"`), `auto_disable = PATH`.
 ///
 /// In the block stand `type Request`, `type Response`, `fn respond`, and a function for each step:

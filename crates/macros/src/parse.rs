@@ -84,6 +84,7 @@ fn task(args: Args, type_name: &Ident, report: &mut Report) -> Task {
     let max_recoveries = keys.number("max_recoveries", 0).unwrap_or(3);
     let on_lost = keys.choice("on_lost", &[("requeue", "Requeue"), ("fail", "Fail")]);
     let cancellable = keys.flag("cancellable");
+    let heavy = keys.flag("heavy");
     let on_undo_failure = keys.choice("on_undo_failure", &[("stop", "Stop"), ("continue", "Continue")]);
     let auto_disable = keys.path("auto_disable");
     keys.finish("distributed_task");
@@ -115,6 +116,7 @@ fn task(args: Args, type_name: &Ident, report: &mut Report) -> Task {
         max_recoveries,
         on_lost: on_lost.map_or("Requeue", |choice| choice.variant),
         cancellable,
+        heavy,
         on_undo_failure: on_undo_failure.map_or("Stop", |choice| choice.variant),
         auto_disable,
     }
@@ -213,6 +215,7 @@ fn read_step(mark: &Attribute, function: usize, report: &mut Report) -> Step {
         no_undo: keys.text("no_undo"),
         timeout: keys.duration("timeout"),
         group: keys.text("group"),
+        heavy: keys.flag("heavy"),
         when: keys.function("when"),
         fallback: keys.function("fallback"),
         probe: keys.function("probe"),

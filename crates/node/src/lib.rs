@@ -1,6 +1,7 @@
 //! What every Counterstep process has: settings from flags, environment and file, logging, opened adapters, a token
 //! that the process's signals cancel, and exit codes. Decides nothing about tasks.
 
+mod capacity;
 pub mod doctor;
 pub mod exit;
 pub mod logging;
@@ -8,6 +9,7 @@ mod open;
 pub mod process;
 pub mod settings;
 
+pub use capacity::tasks_at_a_time;
 pub use counterstep_adapters::system::TokioRuntime;
 pub use exit::{Exit, ExitKind};
 pub use open::{install_provider, look, migrate, open};

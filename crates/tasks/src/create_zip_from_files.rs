@@ -58,7 +58,7 @@ impl CreateZipFromFiles {
         UploadMany::to("incoming-files", &req.files)
     }
 
-    #[step(2, host = "worker", retry = ZIP_RETRY, no_undo = "writes scratch only")]
+    #[step(2, host = "worker", heavy, retry = ZIP_RETRY, no_undo = "writes scratch only")]
     async fn create_zip_archive(ctx: &StepContext, sources: &StoredFiles) -> StepResult<ZipArchive> {
         let draft = ctx.scratch("archive.zip").await?;
         let mut zip = ZipWriter::new(File::create(draft.path()).transient("opening the archive")?);

@@ -103,32 +103,33 @@ impl TranscodeVideo {
         })
     }
 
-    #[step(3, host = "worker", group = "renditions", when = is_small, retry = RENDER_RETRY, undo = discard)]
+    #[step(3, host = "worker", heavy, group = "renditions", when = is_small, retry = RENDER_RETRY, undo = discard)]
     async fn render_as_is(ctx: &StepContext, req: &TranscodeVideoRequest, source: &Source) -> StepResult<Rendition> {
         render(ctx, req, source, None).await
     }
 
-    #[step(4, host = "worker", group = "renditions", when = has_480p, retry = RENDER_RETRY, undo = discard)]
+    #[step(4, host = "worker", heavy, group = "renditions", when = has_480p, retry = RENDER_RETRY, undo = discard)]
     async fn render_480p(ctx: &StepContext, req: &TranscodeVideoRequest, source: &Source) -> StepResult<Rendition> {
         render(ctx, req, source, Some(Size::P480)).await
     }
 
-    #[step(5, host = "worker", group = "renditions", when = has_720p, retry = RENDER_RETRY, undo = discard)]
+    #[step(5, host = "worker", heavy, group = "renditions", when = has_720p, retry = RENDER_RETRY, undo = discard)]
     async fn render_720p(ctx: &StepContext, req: &TranscodeVideoRequest, source: &Source) -> StepResult<Rendition> {
         render(ctx, req, source, Some(Size::P720)).await
     }
 
-    #[step(6, host = "worker", group = "renditions", when = has_1080p, retry = RENDER_RETRY, undo = discard)]
+    #[step(6, host = "worker", heavy, group = "renditions", when = has_1080p, retry = RENDER_RETRY, undo = discard)]
     async fn render_1080p(ctx: &StepContext, req: &TranscodeVideoRequest, source: &Source) -> StepResult<Rendition> {
         render(ctx, req, source, Some(Size::P1080)).await
     }
 
-    #[step(7, host = "worker", group = "renditions", when = has_2160p, retry = RENDER_2160P_RETRY, undo = discard)]
+    #[step(7, host = "worker", heavy, group = "renditions", when = has_2160p, retry = RENDER_2160P_RETRY, undo = discard)]
     async fn render_2160p(ctx: &StepContext, req: &TranscodeVideoRequest, source: &Source) -> StepResult<Rendition> {
         render(ctx, req, source, Some(Size::P2160)).await
     }
 
-    #[step(8, host = "worker", group = "renditions", retry = THUMBNAIL_RETRY, fallback = first_frame, undo = discard)]
+    #[step(8, host = "worker", heavy, group = "renditions", retry = THUMBNAIL_RETRY, fallback = first_frame,
+           undo = discard)]
     async fn make_thumbnail(ctx: &StepContext, req: &TranscodeVideoRequest, source: &Source) -> StepResult<Thumbnail> {
         thumbnail(ctx, req, source, source.duration_ms.unwrap_or(0) / 2).await
     }

@@ -11,7 +11,7 @@ pub struct WorkerArgs {
     /// Queues to serve, separated by commas [default: those of all task types]
     #[arg(long, env = "COUNTERSTEP_QUEUES", value_delimiter = ',')]
     pub queues: Vec<String>,
-    /// Tasks at a time [default: four for each core, at least 4]
+    /// Tasks at a time [default: up to 256, one for each 16 MiB of memory]
     #[arg(long, env = "COUNTERSTEP_CONCURRENCY", value_parser = clap::value_parser!(u16).range(1..=4096))]
     pub concurrency: Option<u16>,
 }

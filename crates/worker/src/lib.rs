@@ -25,8 +25,8 @@ pub struct WorkerSettings {
 
 impl Default for WorkerSettings {
     fn default() -> Self {
-        let cores = std::thread::available_parallelism().map_or(2, std::num::NonZero::get);
-        Self { queues: Vec::new(), concurrency: (cores * 4).clamp(4, 64), poll: Duration::from_millis(500) }
+        let concurrency = counterstep_node::tasks_at_a_time();
+        Self { queues: Vec::new(), concurrency, poll: Duration::from_millis(500) }
     }
 }
 

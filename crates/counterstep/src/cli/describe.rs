@@ -104,6 +104,9 @@ fn step_text(out: &mut String, step: &StepDecl, set: &Policies) {
     if let Some(group) = step.group {
         let _ = writeln!(out, "     group     {group}");
     }
+    if step.heavy {
+        let _ = writeln!(out, "     heavy     few side by side in a process");
+    }
     if let Some(when) = step.when {
         let _ = writeln!(out, "     when      {when}");
     }

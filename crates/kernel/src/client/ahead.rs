@@ -61,6 +61,7 @@ pub(super) async fn run(
             traceparent: traceparent.map(str::to_owned),
             // Nobody can ask for a task that is not accepted yet.
             meter: Meter::default(),
+            room: None,
         };
         match execute(&engine, task_type, order).await.result {
             // The host that will read a scratch file may be another one.

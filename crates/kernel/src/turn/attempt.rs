@@ -2,6 +2,7 @@
 //! Decides nothing about what follows.
 
 use super::code::{self, NotDone};
+use super::heavy;
 use crate::builtin::{FileSource, Upload, Work};
 use crate::call::ReadOnly;
 use crate::cancel::{CancelReason, CancelToken};
@@ -19,6 +20,7 @@ use futures::future::{Either, select};
 use serde_json::Value;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::OwnedSemaphorePermit;
 
 /// What is to be executed.
 #[derive(Debug)]
@@ -35,6 +37,8 @@ pub(crate) struct Order {
     pub(crate) traceparent: Option<String>,
     /// For what it says of its progress.
     pub(crate) meter: Meter,
+    /// Room for a heavy step; `None`: it waits for some.
+    pub(crate) room: Option<OwnedSemaphorePermit>,
 }
 
 /// How an execution ended.
@@ -55,7 +59,7 @@ pub(crate) struct Ended {
 
 /// Runs an order to its end.
 pub(crate) async fn execute(engine: &Engine, task_type: &TaskType, order: Order) -> Ended {
-    let Order { at, execution, inputs, own_output, fallback, limit, cancel, traceparent, meter } = order;
+    let Order { at, execution, inputs, own_output, fallback, limit, cancel, traceparent, meter, room } = order;
     let mut code = task_type.steps[at];
     if let Some(instead) = code.fallback.filter(|_| fallback) {
         code.run = Run::Custom(instead);
@@ -108,7 +112,20 @@ pub(crate) async fn execute(engine: &Engine, task_type: &TaskType, order: Order)
             }
         }
     };
-    let result = match code::run(engine, label, body, watch(engine, limit, &cancel)).await {
+    let is_heavy = direction == Direction::Forward && task_type.decl.steps[at].heavy;
+    let run = async {
+        // Its limit does not run while it waits.
+        let patience = heavy::longest_wait(task_type, at, limit);
+        let room = if is_heavy { room_for(engine, room, &cancel, patience).await? } else { None };
+        let body = async move {
+            let result = body.await;
+            // Held for as long as the code is there, also when nothing waits for it any more.
+            drop(room);
+            result
+        };
+        code::run(engine, label, body, watch(engine, limit, &cancel)).await
+    };
+    let result = match run.await {
         Ok(result) => result,
         Err(NotDone::Panicked(panic)) => {
             Err(StepError::new(ErrorClass::Panicked, format_args!("the code panicked: {panic}")))
@@ -130,6 +147,26 @@ pub(crate) async fn execute(engine: &Engine, task_type: &TaskType, order: Order)
     let is_call = direction == Direction::Forward && matches!(code.run, Run::BuiltIn(_));
     let unsent = is_call && result.is_err() && context.is_unsent();
     Ended { at, result, in_doubt, unsent, stored: context.objects().written(), sql: context.take_sql() }
+}
+
+/// The room of a heavy step, unless it is told to stop before there is any.
+async fn room_for(
+    engine: &Engine,
+    room: Option<OwnedSemaphorePermit>,
+    cancel: &CancelToken,
+    patience: Duration,
+) -> Result<Option<OwnedSemaphorePermit>, NotDone<StepError>> {
+    if room.is_some() {
+        return Ok(room);
+    }
+    let over = select(engine.ports.clock.sleep(patience), Box::pin(cancel.cancelled()));
+    match select(Box::pin(engine.heavy.room()), over).await {
+        Either::Left((room, _)) => Ok(room),
+        Either::Right((Either::Left(_), _)) => {
+            Err(NotDone::Late(StepError::transient("no room for another heavy step on this host in time")))
+        }
+        Either::Right((Either::Right(_), _)) => Err(NotDone::Late(StepError::cancelled())),
+    }
 }
 
 /// What a run of code is called in the log.

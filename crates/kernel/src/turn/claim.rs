@@ -3,6 +3,7 @@
 use super::breakers::Seen;
 use super::forward::{Ahead, ForwardTurn};
 use super::heartbeat::{Kept, Tokens, beside};
+use super::heavy::{Reserved, Room};
 use super::lock::{LOOK_AGAIN, TaskLock};
 use super::offer::{Offer, OfferVerdict};
 use super::probe::Probes;
@@ -78,9 +79,20 @@ async fn take_turn(engine: &Engine, host: Host, wanted: Wanted<'_>, shutdown: &C
         Ok(admitted) => admitted,
         Err(end) => return end,
     };
+    // Only once the task is admitted: room that waits for other turns to end could be the room that they wait for.
+    let reserved = Reserved::default();
+    let record = match reserved.for_next(engine, &task_type, &record, shutdown).await {
+        Room::Enough => record,
+        Room::LookAgain(left) => return TurnEnd::NoRoom(left),
+        // Another host may have had it meanwhile.
+        Room::Waited => match claimable(engine, host, wanted).await {
+            Ok((_, record)) => record,
+            Err(end) => return end,
+        },
+    };
     let ttl = engine.lease_of(&task_type);
     let Some(lock) = TaskLock::take(engine, &record, ttl).await else { return TurnEnd::Busy(LOOK_AGAIN) };
-    let with = (Tokens::default(), Arc::new(lock));
+    let with = (Tokens::default(), Arc::new(lock), reserved);
     let end = match claim(engine, task_type, host, record, with.clone()).await {
         Ok(claimed) => run(engine, claimed, ttl, with.clone(), shutdown).await,
         // Another host was faster, or a client: a redelivery finds the task at rest or leased.
@@ -185,14 +197,14 @@ async fn quarantined(engine: &Engine, task: TaskId) -> TurnEnd {
     }
 }
 
-/// What goes with a turn from its start: the tokens that stop it, and the lock.
-type With = (Tokens, Arc<TaskLock>);
+/// What goes with a turn from its start: the tokens that stop it, the lock, and room for a heavy step.
+type With = (Tokens, Arc<TaskLock>, Reserved);
 
 async fn run(
     engine: &Engine,
     claimed: Claimed<'_>,
     ttl: Duration,
-    (tokens, lock): With,
+    (tokens, lock, _): With,
     shutdown: &CancelToken,
 ) -> TurnEnd {
     let (turn, next) = match &claimed {
@@ -231,13 +243,14 @@ async fn claim<'a>(
     task_type: TaskType,
     host: Host,
     record: TaskRecord,
-    (tokens, lock): With,
+    (tokens, lock, reserved): With,
 ) -> Result<Claimed<'a>, ChangeError> {
     let ttl = engine.lease_of(&task_type);
     let task = record.task.id;
     let epoch_before = record.task.epoch;
     let seen = Seen { done: None, now: record.now };
     let mut ahead = Ahead::look(engine, task_type, host, &record, seen).await;
+    ahead.reserved = reserved.clone();
     let losses = engine.earlier_losses(&task_type, &record).await;
     let leased_at = engine.ports.clock.monotonic();
     let changed = engine
@@ -279,6 +292,7 @@ async fn claim<'a>(
         leased_at,
         tokens,
         lock,
+        reserved,
         under_way: FuturesUnordered::new(),
         delayed: BTreeMap::new(),
         tickets,

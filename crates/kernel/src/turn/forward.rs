@@ -1,8 +1,10 @@
 //! Going forward: run the next steps, commit each result together with the start of what follows it.
 
+mod room;
 mod scratch;
 
 use super::breakers::{Passes, Seen};
+use super::heavy::Reserved;
 use super::probe::Probes;
 use super::undo::{Back, UndoTurn};
 use super::{Happened, Next, Start, Turn, TurnEnd, inputs_of, limits};
@@ -18,7 +20,6 @@ use crate::task::{TaskType, guarded};
 use counterstep_contracts::{Direction, Host, OnExhausted, Outcome, StepStatus, TaskStatus, WaitReason};
 use futures::StreamExt;
 use std::collections::BTreeSet;
-use std::time::Duration;
 
 use super::attempt::Ended;
 use crate::cancel::CancelReason;
@@ -112,6 +113,7 @@ impl<'a> ForwardTurn<'a> {
         ahead.interrupted = self.0.tokens.forward.reason();
         ahead.stopping = self.0.tokens.is_cancelled_for(CancelReason::Shutdown);
         ahead.probes = self.0.doubts.clone();
+        ahead.reserved = self.0.reserved.clone();
         ahead
     }
 
@@ -278,6 +280,8 @@ pub(super) struct Ahead<'a> {
     /// The process is shutting down: nothing new starts here.
     stopping: bool,
     probes: Probes,
+    /// Room for a heavy step.
+    pub(super) reserved: Reserved,
 }
 
 impl<'a> Ahead<'a> {
@@ -300,7 +304,8 @@ impl<'a> Ahead<'a> {
             }
         }
         let passes = Passes::ask(engine, &task_type, host, record, (seen, &missing)).await;
-        Self { engine, task_type, host, missing, interrupted: None, passes, stopping: false, probes: Probes::default() }
+        let (interrupted, stopping, probes, reserved) = (None, false, Probes::default(), Reserved::default());
+        Self { engine, task_type, host, missing, interrupted, passes, stopping, probes, reserved }
     }
 
     /// Decides what comes next, and writes its start into the draft.
@@ -474,6 +479,10 @@ impl<'a> Ahead<'a> {
         if let Some(decided) = self.probes.settle(&self.task_type, draft, &stage)? {
             return Ok(decided);
         }
+        if !running && self.lacks_room(draft, &stage) {
+            draft.hand_over(self.host, "its next step is heavy, and this process runs as many as it may")?;
+            return Ok(Some(Next::End));
+        }
         let mut starts = Vec::with_capacity(stage.len());
         for at in stage {
             let (limit, sweep_after) = limits(self.engine, &self.task_type, at, Direction::Forward);
@@ -486,10 +495,5 @@ impl<'a> Ahead<'a> {
             starts.push(Start { at, execution, limit: self.within_deadline(draft, limit), first });
         }
         Ok(Some(Next::Run(starts)))
-    }
-
-    fn within_deadline(&self, draft: &Draft, limit: Duration) -> Duration {
-        let record = draft.record();
-        record.task.deadline_at.map_or(limit, |deadline| limit.min(deadline.after(record.now)))
     }
 }

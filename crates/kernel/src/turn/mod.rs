@@ -9,6 +9,7 @@ mod claim;
 mod code;
 mod forward;
 mod heartbeat;
+mod heavy;
 mod lock;
 mod offer;
 mod probe;
@@ -37,6 +38,8 @@ use counterstep_contracts::{Direction, Host, TaskStatus};
 use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
 use heartbeat::Tokens;
+pub(crate) use heavy::Heavy;
+use heavy::Reserved;
 use lock::TaskLock;
 use probe::Probes;
 use serde_json::Value;
@@ -63,6 +66,8 @@ pub enum TurnEnd {
     UnknownType,
     /// The lease was lost on the way, or another host was faster.
     Lost,
+    /// Its next step is heavy, and this process has no room for another one: look again after so long.
+    NoRoom(Duration),
     /// The store did not answer.
     StoreDown,
 }
@@ -117,6 +122,8 @@ struct Turn<'a> {
     leased_at: Duration,
     tokens: Tokens,
     lock: Arc<TaskLock>,
+    /// Room for a heavy step.
+    reserved: Reserved,
     under_way: FuturesUnordered<BoxFuture<'a, Happened>>,
     /// Steps between two attempts, waited for with the lease held, and when each is due by this host's timer.
     delayed: BTreeMap<usize, Duration>,
@@ -167,7 +174,9 @@ impl<'a> Turn<'a> {
             let fallback = direction == Direction::Forward && self.record.steps[at].in_fallback;
             let (inputs, traceparent) = (self.inputs(), self.record.task.traceparent.clone());
             let meter = self.board.meter(&execution.step, direction, execution.attempt);
-            let order = Order { at, execution, inputs, own_output, fallback, limit, cancel, traceparent, meter };
+            let heavy = direction == Direction::Forward && self.task_type.decl.steps[at].heavy;
+            let room = if heavy { self.reserved.take() } else { None };
+            let order = Order { at, execution, inputs, own_output, fallback, limit, cancel, traceparent, meter, room };
             let (engine, task_type) = (self.engine, self.task_type);
             self.under_way.push(Box::pin(async move {
                 let mut ended = attempt::execute(engine, &task_type, order).await;
@@ -175,6 +184,8 @@ impl<'a> Turn<'a> {
                 Happened::Ended(ended)
             }));
         }
+        // A step that was to be heavy was skipped, or settled by its probe.
+        drop(self.reserved.take());
     }
 
     /// For code whose output is stored.
@@ -237,7 +248,11 @@ pub(crate) fn limits(engine: &Engine, task_type: &TaskType, at: usize, direction
     let declared = engine.settings.policies.attempt_timeout(step, direction);
     let limit = declared.unwrap_or(engine.settings.step_timeout);
     let limit = engine.settings.longest_attempt.map_or(limit, |longest| limit.min(longest));
-    (limit, limit + engine.settings.cancel_grace + engine.lease_of(task_type))
+    let in_line = match direction {
+        Direction::Forward => heavy::longest_wait(task_type, at, limit),
+        Direction::Undo => Duration::ZERO,
+    };
+    (limit, in_line + limit + engine.settings.cancel_grace + engine.lease_of(task_type))
 }
 
 fn end_of(error: &ChangeError, task: counterstep_contracts::TaskId) -> TurnEnd {

@@ -116,6 +116,8 @@ impl Expansion<'_> {
         }));
         let (on_exhausted, timeout) = (variant(declared.on_exhausted), duration(declared.timeout));
         let group = optional(declared.group.as_ref().map(LitStr::value));
+        // A built-in step moves bytes: only its own mark makes it heavy.
+        let heavy = declared.heavy || (custom && self.declaration.task.heavy);
         let when = optional(declared.when.as_ref().map(|when| when.unraw().to_string()));
         let probe = optional(declared.probe.as_ref().map(|probe| probe.unraw().to_string()));
         quote! {
@@ -133,6 +135,7 @@ impl Expansion<'_> {
                 on_exhausted: #root::contracts::OnExhausted::#on_exhausted,
                 timeout: #timeout,
                 group: #group,
+                heavy: #heavy,
                 when: #when,
                 waits: #waits,
                 fallback: #fallback,

@@ -1,7 +1,7 @@
 //! What stands in the declaration and the code that the macro writes.
 
 use counterstep_kernel::contracts::declaration::InputDecl;
-use counterstep_kernel::contracts::{Host, OnExhausted, OnLost, OnUndoFailure, StepKind, UndoDecl};
+use counterstep_kernel::contracts::{Host, OnExhausted, OnLost, OnUndoFailure, StepKind, TaskDecl, UndoDecl};
 use counterstep_kernel::declare::Value;
 use counterstep_kernel::task::{self, Run};
 use counterstep_kernel::{
@@ -41,7 +41,7 @@ impl PlaceOrder {
         UploadOne::to("papers", &order.paper)
     }
 
-    #[step(30, host = "worker", when = is_gift, group = "pack", no_undo = "paper is cheap")]
+    #[step(30, host = "worker", heavy, when = is_gift, group = "pack", no_undo = "paper is cheap")]
     async fn wrap() -> StepResult<Vec<Option<u8>>> {
         Ok(Vec::new())
     }
@@ -67,7 +67,7 @@ impl PlaceOrder {
 
 struct HTTPPing;
 
-#[distributed_task(name = "Ping", version = 2, queue = "probes", max_recoveries = 0)]
+#[distributed_task(name = "Ping", version = 2, queue = "probes", max_recoveries = 0, heavy)]
 impl HTTPPing {
     type Request = ();
     type Response = ();
@@ -111,6 +111,14 @@ fn the_task_row_holds_what_the_attribute_says_and_the_defaults() {
     assert_eq!((ping.name, ping.version, ping.queue, ping.max_recoveries), ("Ping", 2, "probes", 0));
     assert_eq!((ping.cancellable, ping.on_undo_failure), (false, OnUndoFailure::Stop));
     assert_eq!(ping.on_lost, OnLost::Requeue);
+}
+
+#[test]
+fn a_step_is_heavy_by_its_own_mark_or_by_that_of_its_type() {
+    let heavy = |decl: &TaskDecl| decl.steps.iter().map(|step| (step.name, step.heavy)).collect::<Vec<_>>();
+    let own = [("upload_paper", false), ("charge", false), ("wrap", true), ("weigh", false)];
+    assert_eq!(heavy(PlaceOrder::task_type().decl), own);
+    assert_eq!(heavy(HTTPPing::task_type().decl), [("ping", true)]);
 }
 
 #[test]

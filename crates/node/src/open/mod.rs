@@ -16,7 +16,9 @@ use counterstep_adapters::sqlite::{SqliteOptions, SqliteStore};
 use counterstep_adapters::step_threads::StepThreads;
 use counterstep_adapters::system::{SystemClock, SystemRandom};
 use counterstep_kernel::error::chain;
-use counterstep_kernel::ports::{Hints, Locks, NoServices, Objects, Outside, Ports, Queue, Signals, Store};
+use counterstep_kernel::ports::{
+    Hints, InTheTurn, Locks, NoServices, Objects, Outside, Ports, Queue, Signals, StepRunner, Store,
+};
 use counterstep_kernel::{Engine, EngineSettings, Registry, progress};
 use futures::future::BoxFuture;
 use std::path::{Path, PathBuf};
@@ -52,10 +54,7 @@ pub fn open<'a>(settings: &'a Settings, registry: Arc<Registry>, role: &'a str) 
             scratch: Arc::new(FolderScratch::open(&made(&settings.scratch)?).map_err(|error| {
                 Exit::config(format_args!("the folder `{}` cannot be used: {error}", settings.scratch.display()))
             })?),
-            steps: Arc::new(
-                StepThreads::start(cores())
-                    .map_err(|error| Exit::failed(format_args!("the threads for steps cannot be started: {error}")))?,
-            ),
+            steps: steps(role)?,
             clock: Arc::new(SystemClock::new()),
             random: Arc::new(SystemRandom),
         };
@@ -63,9 +62,15 @@ pub fn open<'a>(settings: &'a Settings, registry: Arc<Registry>, role: &'a str) 
     })
 }
 
-/// Steps that compute do so side by side, up to the cores of the machine.
-fn cores() -> usize {
-    std::thread::available_parallelism().map_or(2, std::num::NonZero::get)
+/// Threads for the code of steps: one for each core, besides those that it blocks.
+fn steps(role: &str) -> Result<Arc<dyn StepRunner>, Exit> {
+    if role == "reconciler" {
+        // It runs neither steps nor undos.
+        return Ok(Arc::new(InTheTurn));
+    }
+    let cores = std::thread::available_parallelism().map_or(2, std::num::NonZero::get);
+    let threads = StepThreads::start(cores);
+    Ok(Arc::new(threads.map_err(|error| Exit::failed(format_args!("the threads for steps cannot start: {error}")))?))
 }
 
 /// Brings the schema of the database up to date.

@@ -60,6 +60,7 @@ pub(super) struct File {
     pub(super) listen: Option<SocketAddr>,
     pub(super) allowed_hosts: Option<Vec<String>>,
     pub(super) concurrency: Option<usize>,
+    pub(super) heavy: Option<u16>,
     pub(super) queues: Option<Vec<String>>,
     pub(super) every: Option<String>,
     pub(super) idempotency_ttl: Option<String>,

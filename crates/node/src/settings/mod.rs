@@ -75,6 +75,9 @@ pub struct SettingsArgs {
     /// On shutdown, how long running steps may go on [default: 10s]
     #[arg(long, env = "COUNTERSTEP_DRAIN", global = true)]
     pub drain: Option<String>,
+    /// Steps declared heavy that run side by side in a process [default: one for each core]
+    #[arg(long, env = "COUNTERSTEP_HEAVY", global = true, value_parser = clap::value_parser!(u16).range(1..=4096))]
+    pub heavy: Option<u16>,
     /// Not seen by the database for so long, this process is listed as lost [default: 45s]
     #[arg(long, env = "COUNTERSTEP_LOST_AFTER", global = true)]
     pub lost_after: Option<String>,
@@ -204,6 +207,7 @@ impl SettingsArgs {
                 lost_after: time("lost_after", &self.lost_after, file.lost_after, defaults.lost_after)?,
                 output_limit: self.output_limit.or(file.output_limit).map_or(defaults.output_limit, OutputLimit),
                 events,
+                heavy: heavy(self.heavy.or(file.heavy))?,
                 machine: machine(),
                 orphans: OrphanSettings {
                     types: file.orphans,
@@ -246,6 +250,15 @@ impl SettingsArgs {
             registry,
             Overrides { policies: file.policies, breakers: file.breakers, auto_disable: file.auto_disable },
         )
+    }
+}
+
+/// Steps that compute do so side by side up to the cores that this process may use.
+fn heavy(set: Option<u16>) -> Result<usize, Exit> {
+    match set {
+        Some(0) => Err(Exit::config("invalid setting `heavy`: 0 would run no heavy step at all; expected 1 to 4096")),
+        Some(steps) => Ok(steps.into()),
+        None => Ok(std::thread::available_parallelism().map_or(2, std::num::NonZero::get)),
     }
 }
 

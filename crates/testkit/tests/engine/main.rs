@@ -10,6 +10,7 @@ mod errand;
 mod fallback;
 mod flow;
 mod groups;
+mod heavy;
 mod hints;
 mod kept;
 mod locks;

@@ -252,12 +252,16 @@ pub(super) struct Running {
 }
 
 /// Starts the worker of an engine whose store is counted from now on.
-pub(super) fn start(mut engine: Engine, concurrency: usize) -> Running {
+pub(super) fn start(mut engine: Engine) -> Running {
     let counted = Counted::around(engine.ports.store.clone());
     engine.ports.store = counted.clone();
     let shutdown = CancelToken::new();
-    let settings = WorkerSettings { concurrency, ..WorkerSettings::default() };
-    let worker = counterstep_worker::serve(engine.clone(), settings, shutdown.clone(), counterstep_node::spawner());
+    let worker = counterstep_worker::serve(
+        engine.clone(),
+        WorkerSettings::default(),
+        shutdown.clone(),
+        counterstep_node::spawner(),
+    );
     let worker = tokio::spawn(worker);
     let client: Client = {
         let counted = counted.clone();

@@ -23,9 +23,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Tasks that a worker runs at a time. Its steps are trivial, so it waits for the database most of the time.
-const CONCURRENCY: usize = 256;
-
 /// Why there is no figure.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
@@ -94,7 +91,7 @@ pub(super) fn main(settings: &SettingsArgs, args: &BenchArgs) -> Result<(), Exit
         let registry = work::registry();
         return match role {
             Role::Api => counterstep_api::cli::main(registry, settings, &listening()?),
-            Role::Worker => counterstep_worker::cli::main(registry, settings, &working()?),
+            Role::Worker => counterstep_worker::cli::main(registry, settings, &WorkerArgs::default()),
             Role::Reconciler => counterstep_reconciler::cli::main(registry, settings, &ReconcilerArgs::default()),
         };
     }
@@ -119,10 +116,6 @@ fn variable<T: std::str::FromStr>(name: &str) -> Result<Option<T>, Exit> {
 
 fn listening() -> Result<ApiArgs, Exit> {
     Ok(ApiArgs { listen: variable("COUNTERSTEP_LISTEN")?, ..ApiArgs::default() })
-}
-
-fn working() -> Result<WorkerArgs, Exit> {
-    Ok(WorkerArgs { concurrency: variable("COUNTERSTEP_CONCURRENCY")?, ..WorkerArgs::default() })
 }
 
 /// All measurements.
@@ -236,7 +229,7 @@ async fn in_process(
     duration: Duration,
     postgres: Option<u32>,
 ) -> Result<Measured, Failed> {
-    let running = engine::start(engine, CONCURRENCY);
+    let running = engine::start(engine);
     let processors = Processors::default().with("engine", Some(std::process::id())).with("postgres", postgres);
     let (mut marks, mut asked) = (Vec::new(), Vec::new());
     let seen = load::run(running.client.clone(), in_flight.into(), duration, || {

@@ -1,7 +1,7 @@
 //! The three services as processes of their own, and a client that speaks HTTP with them.
 
 use super::load::Client;
-use super::{CONCURRENCY, Failed, work};
+use super::{Failed, work};
 use counterstep_contracts::TaskStatus;
 use counterstep_contracts::http::{Accepted, TaskView};
 use counterstep_testkit::servers::{Nats, Redis};
@@ -53,7 +53,6 @@ pub(super) async fn start(database: &str, nats: &Nats, redis: &Redis) -> Result<
             .env("COUNTERSTEP_REDIS", redis.url())
             .env("COUNTERSTEP_DATA_DIR", data)
             .env("COUNTERSTEP_LISTEN", address.to_string())
-            .env("COUNTERSTEP_CONCURRENCY", CONCURRENCY.to_string())
             .stdin(Stdio::null());
         command.spawn().map(Service).map_err(|error| Failed(format!("the {role} cannot be started: {error}")))
     };

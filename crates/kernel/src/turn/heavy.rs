@@ -1,0 +1,155 @@
+//! Room for heavy steps: those that take a processor or much memory for themselves. A process runs few of them side by
+//! side, whatever its number of tasks, and takes no task whose next step is heavy while all of that room is taken.
+//!
+//! Must not hold up a light step.
+
+use super::lock::LOOK_AGAIN;
+use crate::cancel::CancelToken;
+use crate::engine::Engine;
+use crate::plan::{self, Forward};
+use crate::record::TaskRecord;
+use crate::task::TaskType;
+use counterstep_contracts::TaskStatus;
+use futures::future::{Either, select};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// So long a task stands in line for room, with a slot but without a lease, before it is left to other hosts.
+const IN_LINE_FOR: Duration = Duration::from_secs(5);
+
+/// A task that was left is looked at again after this at the earliest, ...
+const SOONEST: Duration = Duration::from_secs(1);
+
+/// ... and those of a long line one after the other: so many looks a second, each of them a read.
+const BETWEEN_LOOKS: Duration = Duration::from_millis(20);
+
+/// A task is looked at again after this at the latest.
+const LATEST: Duration = Duration::from_secs(60);
+
+/// What a process has for heavy steps.
+#[derive(Debug)]
+pub(crate) struct Heavy {
+    room: Arc<Semaphore>,
+    /// Places in the line: as many as there is room, so that what gets free is taken at once.
+    line: Arc<Semaphore>,
+    /// When by this process's timer the next task that was left is looked at again.
+    next_look: Mutex<Duration>,
+}
+
+impl Heavy {
+    /// For so many steps side by side.
+    pub(crate) fn new(steps: usize) -> Self {
+        let room = || Arc::new(Semaphore::new(steps.max(1)));
+        Self { room: room(), line: room(), next_look: Mutex::default() }
+    }
+
+    /// Waits for room, for as long as it takes.
+    pub(super) async fn room(&self) -> Option<OwnedSemaphorePermit> {
+        self.room.clone().acquire_owned().await.ok()
+    }
+
+    /// When to look again at a task for which there was none.
+    fn look_again(&self, now: Duration) -> Duration {
+        let mut next = self.next_look.lock().unwrap_or_else(PoisonError::into_inner);
+        *next = (*next + BETWEEN_LOOKS).max(now + SOONEST).min(now + LATEST);
+        next.saturating_sub(now)
+    }
+}
+
+/// The room that a turn has taken and not handed to a step yet. Clones share it.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Reserved(Arc<Mutex<Option<OwnedSemaphorePermit>>>);
+
+impl Reserved {
+    /// Takes room, unless there is none.
+    pub(super) fn reserve(&self, engine: &Engine) -> bool {
+        let mut reserved = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if reserved.is_none() {
+            *reserved = engine.heavy.room.clone().try_acquire_owned().ok();
+        }
+        reserved.is_some()
+    }
+
+    /// For a step; or to give it back.
+    pub(super) fn take(&self) -> Option<OwnedSemaphorePermit> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+/// What is to be done about a task before it is claimed.
+#[derive(Debug)]
+pub(super) enum Room {
+    /// Claim it: its next step is light, or has its room.
+    Enough,
+    /// It has its room, and stood in line for it: its row may have changed.
+    Waited,
+    /// Leave it to others, and look again after this.
+    LookAgain(Duration),
+}
+
+impl Reserved {
+    /// Takes the room that the next step of a task needs.
+    pub(super) async fn for_next(
+        &self,
+        engine: &Engine,
+        task_type: &TaskType,
+        record: &TaskRecord,
+        shutdown: &CancelToken,
+    ) -> Room {
+        if !starts_heavy(task_type, record) || self.reserve(engine) {
+            return Room::Enough;
+        }
+        let heavy = &engine.heavy;
+        let clock = &engine.ports.clock;
+        let Ok(_place) = heavy.line.clone().try_acquire_owned() else {
+            return Room::LookAgain(heavy.look_again(clock.monotonic()));
+        };
+        let over = select(clock.sleep(IN_LINE_FOR), Box::pin(shutdown.cancelled()));
+        match select(Box::pin(heavy.room()), over).await {
+            Either::Left((room, _)) => {
+                *self.0.lock().unwrap_or_else(PoisonError::into_inner) = room;
+                Room::Waited
+            }
+            Either::Right(_) => Room::LookAgain(LOOK_AGAIN),
+        }
+    }
+}
+
+/// How long a started step waits for room at most, given the limit of an attempt: as long as its siblings may take one after
+/// the other. Its objects must not count as orphans meanwhile.
+pub(super) fn longest_wait(task_type: &TaskType, at: usize, limit: Duration) -> Duration {
+    if !task_type.decl.steps[at].heavy {
+        return Duration::ZERO;
+    }
+    let siblings = u32::try_from(plan::stage_of(task_type.decl, at).len()).unwrap_or(u32::MAX);
+    limit.saturating_mul(siblings)
+}
+
+/// Whether a step that would start now is heavy. Conditions and probes may still decide otherwise.
+fn starts_heavy(task_type: &TaskType, record: &TaskRecord) -> bool {
+    let steps = task_type.decl.steps;
+    let goes_forward = record.task.status != TaskStatus::Compensating && record.task.cancel_requested_at.is_none();
+    goes_forward
+        && steps.iter().any(|step| step.heavy)
+        && matches!(plan::forward(task_type.decl, &record.steps, record.now),
+            Forward::Start(stage) if stage.iter().any(|&at| steps[at].heavy))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tasks_without_room_are_looked_at_one_after_the_other() {
+        let heavy = Heavy::new(1);
+        let now = Duration::from_secs(100);
+        assert_eq!(heavy.look_again(now), Duration::from_secs(1));
+        assert_eq!(heavy.look_again(now), Duration::from_millis(1020));
+        for _ in 0..10_000 {
+            heavy.look_again(now);
+        }
+        assert_eq!(heavy.look_again(now), LATEST);
+        assert_eq!(heavy.look_again(now + Duration::from_secs(3600)), SOONEST);
+    }
+}
