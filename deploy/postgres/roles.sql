@@ -29,6 +29,25 @@ BEGIN
 END
 $$;
 
+-- What each session of theirs begins with. A program that connects directly asks for the same by itself; behind a pooler
+-- in transaction mode it cannot. Every statement walks an index from the keys at hand, by one plan for all values.
+DO $$
+DECLARE
+    role TEXT;
+    setting TEXT;
+BEGIN
+    FOREACH role IN ARRAY ARRAY['counterstep_service', 'counterstep_reconciler'] LOOP
+        FOREACH setting IN ARRAY ARRAY[
+            'statement_timeout=15000', 'lock_timeout=5000', 'idle_in_transaction_session_timeout=30000',
+            'timezone=UTC', 'plan_cache_mode=force_generic_plan', 'jit=off', 'enable_seqscan=off',
+            'enable_hashjoin=off', 'enable_mergejoin=off', 'enable_bitmapscan=off'
+        ] LOOP
+            EXECUTE format('ALTER ROLE %I SET %s', role, setting);
+        END LOOP;
+    END LOOP;
+END
+$$;
+
 REVOKE CREATE ON SCHEMA public FROM PUBLIC;
 GRANT USAGE ON SCHEMA public TO counterstep_service, counterstep_reconciler, counterstep_operator;
 -- A reconciler may do what the other services may, and what follows below.

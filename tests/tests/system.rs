@@ -17,6 +17,7 @@ mod system {
     mod operators;
     mod orders;
     mod processes;
+    mod reads;
     mod schedules;
     mod shared_servers;
     mod shutdown;

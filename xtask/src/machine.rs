@@ -33,6 +33,7 @@ const NEEDS: &[Need] = &[
     need("faketime", &["faketime"], "a process of a chaos run has a wrong clock"),
     need("openssl", &["openssl"], "the tests' TLS servers need certificates"),
     need("postgres", &["postgresql"], "tests start a private PostgreSQL").starts("postgresql"),
+    need("pgbouncer", &["pgbouncer"], "the store is tested behind a pooler").starts("pgbouncer"),
     need("pgbench", &["postgresql"], "the benchmark's baseline is measured with it"),
     need("redis-server", &["redis-server"], "tests start a private Redis").starts("redis-server"),
     need("nats-server", &["nats-server"], "tests start a private NATS").starts("nats-server"),

@@ -17,6 +17,7 @@ use counterstep_kernel::ports::{CommitError, Committed};
 use counterstep_kernel::transition::{Guard, TaskWrite, Transition};
 use diesel::pg::data_types::PgTimestamp;
 use diesel::sql_types::{Bool, Timestamptz};
+use std::time::Duration;
 
 const NEW: Guard = Guard::Free { rev: Rev(0) };
 
@@ -29,14 +30,24 @@ const ALL_OR_NONE: &str =
 /// What the server says to the statement: a row, where it was written.
 pub(super) type Written = Result<Vec<(PgTimestamp, bool)>, Fault>;
 
-/// Writes everything, or says why nothing was.
-pub(super) async fn write(lent: &Lent, guard: Guard, transition: &Transition) -> Result<Committed, Fault> {
-    if !transition.sql.is_empty() || transition.schedule.is_some() {
-        return own::write(lent, guard, transition).await;
+/// Writes everything, or says why nothing was. For each of its locks it waits no longer than `lock`.
+pub(super) async fn write(
+    lent: &Lent,
+    guard: Guard,
+    transition: &Transition,
+    lock: Duration,
+) -> Result<Committed, Fault> {
+    if has_statements(transition) {
+        return own::write(lent, guard, transition, lock).await;
     }
     look(lent, guard, transition).await?;
-    let written = send(lent, guard, transition).await;
+    let written = send(lent, guard, transition, lock).await;
     judge(lent, guard, transition, written).await
+}
+
+/// Whether the change comes with statements of its own, which wait for locks of their own.
+pub(super) fn has_statements(transition: &Transition) -> bool {
+    !transition.sql.is_empty() || transition.schedule.is_some()
 }
 
 /// What can be said without writing.
@@ -52,8 +63,10 @@ pub(super) async fn look(lent: &Lent, guard: Guard, transition: &Transition) -> 
     Ok(())
 }
 
-pub(super) async fn send(lent: &Lent, guard: Guard, transition: &Transition) -> Written {
-    lent.rows::<Answer, (PgTimestamp, bool)>(assemble(Statement::new(), &[guard], &[transition])?).await
+pub(super) async fn send(lent: &Lent, guard: Guard, transition: &Transition, lock: Duration) -> Written {
+    let mut statement = Statement::new();
+    tasks::limits(&mut statement, lock);
+    lent.rows::<Answer, (PgTimestamp, bool)>(assemble(statement, &[guard], &[transition])?).await
 }
 
 /// What the server's answer means; where nothing was written, it is asked why. Not within a transaction that has failed.
@@ -97,17 +110,22 @@ pub(super) enum Kind {
 /// Among which others a change may be written; `None`: it comes alone.
 pub(super) fn kind(guard: Guard, transition: &Transition) -> Option<Kind> {
     let fits = transition.task.is_some()
-        && transition.sql.is_empty()
-        && transition.schedule.is_none()
+        && !has_statements(transition)
         && misfit(guard, transition).is_none()
         && !cannot_hold(guard, transition);
     fits.then_some(if guard == NEW { Kind::New } else { Kind::Old })
 }
 
 /// Writes changes of one kind, of different tasks. `None`: not one of them was written, and each should come alone.
-pub(super) async fn write_all(lent: &Lent, changes: &[(Guard, &Transition)]) -> Result<Option<Committed>, Fault> {
+pub(super) async fn write_all(
+    lent: &Lent,
+    changes: &[(Guard, &Transition)],
+    lock: Duration,
+) -> Result<Option<Committed>, Fault> {
     let (guards, transitions): (Vec<_>, Vec<_>) = changes.iter().copied().unzip();
-    let statement = assemble(Statement::of_many(), &guards, &transitions)?;
+    let mut statement = Statement::of_many();
+    tasks::limits(&mut statement, lock);
+    let statement = assemble(statement, &guards, &transitions)?;
     match lent.rows::<Answer, (PgTimestamp, bool)>(statement).await {
         Ok(rows) => Ok(rows.first().map(|(now, _)| Committed { now: time(*now) })),
         Err(fault @ Fault::Lost(_)) => Err(fault),

@@ -3,7 +3,8 @@
 use super::PostgresStore;
 use super::statement::{Statement, values};
 use crate::finding::Finding;
-use counterstep_kernel::ports::StoreError;
+use counterstep_contracts::workers::WorkerState;
+use counterstep_kernel::ports::{Store, StoreError};
 use diesel::sql_types as sql;
 use futures::future::BoxFuture;
 use std::collections::BTreeMap;
@@ -11,28 +12,46 @@ use std::collections::BTreeMap;
 /// The oldest version that the tests run against, as the server numbers them.
 const TESTED: i64 = 15_00_00;
 
-/// Connections that a few services need together.
-const FEW_CONNECTIONS: i64 = 60;
+/// An API, a worker and a reconciler: where fewer processes are alive, more are on their way.
+const FEWEST_PROCESSES: usize = 3;
+
+/// What the processes need of the server together.
+#[derive(Debug, Clone, Copy)]
+struct Needed {
+    processes: usize,
+    connections: usize,
+}
 
 impl PostgresStore {
-    /// What is wrong with the server's settings; empty: nothing that can be seen from here.
+    /// What is wrong with the server's settings; empty: nothing that can be seen from here. Its connections have to
+    /// suffice for `processes` with as many as this one may open; `None`: for those that are alive.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`] where it does not answer.
-    pub fn examine(&self) -> BoxFuture<'_, Result<Vec<Finding>, StoreError>> {
+    pub fn examine(&self, processes: Option<usize>) -> BoxFuture<'_, Result<Vec<Finding>, StoreError>> {
         Box::pin(async move {
             let question: Statement<'static, (sql::Text, sql::Text)> = Statement::of(
                 "SELECT name, setting FROM pg_settings WHERE name IN ('fsync', 'full_page_writes', 'max_connections', \
-                 'server_version_num', 'synchronous_commit')",
+                 'server_version_num', 'statement_timeout', 'superuser_reserved_connections', 'synchronous_commit')",
                 values![],
             );
             let rows: Vec<(String, String)> = self.database.read(question).await?;
-            Ok(findings(&rows.into_iter().collect()))
+            let processes = match processes {
+                Some(processes) => processes,
+                None => {
+                    let found = self.workers().await?;
+                    let alive = found.rows.iter().filter(|process| process.state(found.now) == WorkerState::Alive);
+                    alive.count().max(FEWEST_PROCESSES)
+                }
+            };
+            // Behind a pooler it is the pooler that has the connections.
+            let needed = self.direct.then_some(Needed { processes, connections: self.connections });
+            Ok(findings(&rows.into_iter().collect(), needed))
         })
     }
 }
 
-fn findings(settings: &BTreeMap<String, String>) -> Vec<Finding> {
+fn findings(settings: &BTreeMap<String, String>, needed: Option<Needed>) -> Vec<Finding> {
     let is = |name: &str, value: &str| settings.get(name).is_some_and(|found| found == value);
     let number = |name: &str| settings.get(name).and_then(|text| text.parse::<i64>().ok());
     let mut found = Vec::new();
@@ -68,14 +87,32 @@ fn findings(settings: &BTreeMap<String, String>) -> Vec<Finding> {
             to_do: "upgrade the server".to_owned(),
         });
     }
-    if let Some(most) = number("max_connections").filter(|most| *most < FEW_CONNECTIONS) {
+    if is("statement_timeout", "0") {
         found.push(Finding {
-            code: "postgres_connections",
-            what: format!("PostgreSQL takes {most} connections"),
-            why: "each service opens up to 24, so that a third one may be turned away",
-            to_do: "raise max_connections, or put a pool that keeps prepared statements in front of the server"
-                .to_owned(),
+            code: "postgres_statement_timeout",
+            what: "PostgreSQL sets no statement_timeout for the services' role".to_owned(),
+            why: "behind a pooler the program cannot set limits of its own, and a statement may wait without end",
+            to_do:
+                "run deploy/postgres/roles.sql, which gives the roles the settings that a direct connection asks for"
+                    .to_owned(),
         });
+    }
+    let reserved = number("superuser_reserved_connections").unwrap_or(3);
+    if let (Some(most), Some(Needed { processes, connections })) = (number("max_connections"), needed) {
+        let all = i64::try_from(processes.saturating_mul(connections)).unwrap_or(i64::MAX);
+        if all > most - reserved {
+            found.push(Finding {
+                code: "postgres_connections",
+                what: format!(
+                    "{processes} processes may open {connections} connections each, {all} in all, and PostgreSQL has \
+                     {} for them",
+                    (most - reserved).max(0)
+                ),
+                why: "under load a process is turned away, and its requests fail until another one lets go",
+                to_do: "lower --database-connections, raise max_connections, or put a pooler in front of the server"
+                    .to_owned(),
+            });
+        }
     }
     found
 }
@@ -86,7 +123,7 @@ mod tests {
 
     fn codes(settings: &[(&str, &str)]) -> Vec<&'static str> {
         let settings = settings.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-        findings(&settings).iter().map(|finding| finding.code).collect()
+        findings(&settings, Some(Needed { processes: 3, connections: 24 })).iter().map(|finding| finding.code).collect()
     }
 
     #[test]
@@ -102,6 +139,18 @@ mod tests {
         assert_eq!(codes(&[("full_page_writes", "off")]), ["postgres_full_page_writes"]);
         assert_eq!(codes(&[("synchronous_commit", "off")]), ["postgres_synchronous_commit"]);
         assert_eq!(codes(&[("server_version_num", "140011")]), ["postgres_version"]);
-        assert_eq!(codes(&[("max_connections", "20")]), ["postgres_connections"]);
+        assert_eq!(codes(&[("statement_timeout", "0")]), ["postgres_statement_timeout"]);
+    }
+
+    #[test]
+    fn processes_times_connections_have_to_fit() {
+        let codes = |most: &str, needed| {
+            let settings = BTreeMap::from([("max_connections".to_owned(), most.to_owned())]);
+            findings(&settings, needed).iter().map(|finding| finding.code).collect::<Vec<_>>()
+        };
+        let scaled = Needed { processes: 23, connections: 24 };
+        assert_eq!(codes("554", Some(scaled)), ["postgres_connections"]);
+        assert!(codes("555", Some(scaled)).is_empty(), "three are the superuser's");
+        assert!(codes("20", None).is_empty(), "a pooler shares them");
     }
 }

@@ -4,10 +4,11 @@
 use super::statement::Str;
 use crate::columns::{self, Unreadable};
 pub(super) use crate::columns::{Care, count, goal, likely_goal, micros, parse, parse_some, read_json, read_some_json};
+use counterstep_kernel::error::chain;
 use counterstep_kernel::ports::{CommitError, StoreError};
-use diesel::result::{DatabaseErrorKind, Error as DieselError};
 use serde::Serialize;
 use std::borrow::Cow;
+use tokio_postgres::error::{Severity, SqlState};
 
 /// Why a call gave up.
 #[derive(Debug)]
@@ -26,6 +27,8 @@ pub(super) enum Fault {
     Refused(CommitError),
     /// No connection, or the server gave up: a time limit, a deadlock, no room. Nothing was written.
     Unavailable(String),
+    /// Another transaction has held a lock for longer than the statement may wait. Nothing was written.
+    Locked(String),
     /// The connection was lost, or took too long, after the statement was handed to it.
     Lost(String),
 }
@@ -58,7 +61,7 @@ impl From<Fault> for StoreError {
             Fault::Violated { text, .. } | Fault::Corrupt(text) => Self::Corrupt(text),
             Fault::Refused(CommitError::Store(error)) => error,
             Fault::Refused(refusal) => Self::Corrupt(refusal.to_string()),
-            Fault::Unavailable(text) => Self::Unavailable(text),
+            Fault::Unavailable(text) | Fault::Locked(text) => Self::Unavailable(text),
             Fault::Lost(text) => Self::Unknown(text),
         }
     }
@@ -73,27 +76,19 @@ impl From<Fault> for CommitError {
     }
 }
 
-/// What an error of a statement says. `None`: only the connection can tell whether the server lives.
-// Diesel hands on the kind, the words and the constraint of an error, but no SQLSTATE. It is not needed: what a constraint
-// refused, or `counterstep_refuse`, was an answer; and after any other answer it is the connection that tells a refused
-// statement (57014, 55P03, 40P01, 53xxx: it lives) from the end of the server's process (57P01 and its like, which may
-// come after the commit: it is closed).
-pub(super) fn judge(error: &DieselError) -> Option<Fault> {
-    match error {
-        DieselError::DatabaseError(DatabaseErrorKind::UnableToSendCommand | DatabaseErrorKind::ClosedConnection, _) => {
-            Some(Fault::Lost(error.to_string()))
-        }
-        DieselError::DatabaseError(kind, text) => match (kind, text.constraint_name()) {
-            (_, Some(constraint)) => {
-                Some(Fault::Violated { constraint: constraint.to_owned(), text: text.message().to_owned() })
-            }
-            (DatabaseErrorKind::NotNullViolation, None) => Some(Fault::Corrupt(text.message().to_owned())),
-            (_, None) => None,
-        },
-        DieselError::DeserializationError(_) | DieselError::SerializationError(_) => {
-            Some(Fault::Corrupt(error.to_string()))
-        }
-        _ => None,
+/// What an error of the driver means.
+// An error is an answer of a server that lives, and has written nothing; what is fatal, or comes from a pooler that has
+// lost its server, may come after the commit.
+pub(super) fn judge(error: &tokio_postgres::Error) -> Fault {
+    let Some(answer) = error.as_db_error() else { return Fault::Lost(chain(error)) };
+    let text = answer.message().to_owned();
+    let refused = answer.parsed_severity() == Some(Severity::Error);
+    match answer.constraint() {
+        _ if !refused => Fault::Lost(text),
+        Some(constraint) => Fault::Violated { constraint: constraint.to_owned(), text },
+        None if *answer.code() == SqlState::NOT_NULL_VIOLATION => Fault::Corrupt(text),
+        None if *answer.code() == SqlState::LOCK_NOT_AVAILABLE => Fault::Locked(text),
+        None => Fault::Unavailable(text),
     }
 }
 

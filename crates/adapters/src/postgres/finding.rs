@@ -122,26 +122,51 @@ type LineTypes =
 /// A row of [`list`].
 pub(super) type LineRead = (Uuid, String, i64, String, Option<String>, PgTimestamp, PgTimestamp);
 
-/// A page, the newest first. Rows with a state that only a newer program knows are passed over.
+// State by state, each along its index and no further than the limit, then the newest of all. A row comparison has only
+// one index that gives its order; tenant and state as conditions of their own would leave the server the choice to walk
+// all tasks by age until it has found enough that fit, which for a rare state is all of them.
+const OF_TENANT: &str = "SELECT d.id, d.task_type, d.version, d.status, d.failure, d.created_at, d.updated_at
+    FROM unnest(?) AS s (status) CROSS JOIN LATERAL (
+      SELECT id, task_type, version, status, failure, created_at, updated_at FROM tasks
+      WHERE (tenant, status, id) < (?, s.status, ?)
+        AND (tenant, status, id) >= (?, s.status, '00000000-0000-0000-0000-000000000000')
+      ORDER BY tenant DESC, status DESC, id DESC LIMIT ?) d
+    ORDER BY d.id DESC LIMIT ?";
+
+const OF_TENANT_AND_TYPE: &str = "SELECT d.id, d.task_type, d.version, d.status, d.failure, d.created_at, d.updated_at
+    FROM unnest(?) AS s (status) CROSS JOIN LATERAL (
+      SELECT id, task_type, version, status, failure, created_at, updated_at FROM tasks
+      WHERE (tenant, task_type, status, id) < (?, ?, s.status, ?)
+        AND (tenant, task_type, status, id) >= (?, ?, s.status, '00000000-0000-0000-0000-000000000000')
+      ORDER BY tenant DESC, task_type DESC, status DESC, id DESC LIMIT ?) d
+    ORDER BY d.id DESC LIMIT ?";
+
+/// A page, the newest first. Rows with a state that only a newer program knows are passed over. Without a tenant, which no
+/// route leaves out, filters are looked at row by row.
 pub(super) fn list(query: &TaskQuery) -> Result<Statement<'_, LineTypes>, Fault> {
-    let known: Vec<Str<'_>> = TaskStatus::ALL.iter().map(|status| status.as_str().into()).collect();
-    let mut statement = Statement::of(
-        "SELECT id, task_type, version, status, failure, created_at, updated_at FROM tasks WHERE status = ANY(?)",
-        values![known],
-    );
+    let asked = TaskStatus::ALL.iter().filter(|status| query.status.is_none_or(|asked| asked == **status));
+    let states: Vec<Str<'_>> = asked.map(|status| status.as_str().into()).collect();
+    let before = query.before.map_or(Uuid::max(), |before| before.0);
+    let limit = i64::from(query.limit);
+    let of_type = query.task_type.as_deref().map(|of| name("tasks.task_type", of)).transpose()?;
     if let Some(tenant) = &query.tenant {
-        statement.push(" AND tenant = ?", values![name("tasks.tenant", &tenant.0)?]);
+        let tenant = || name("tasks.tenant", &tenant.0);
+        return Ok(match of_type {
+            None => Statement::of(OF_TENANT, values![states, tenant()?, before, tenant()?, limit, limit]),
+            Some(of) => Statement::of(
+                OF_TENANT_AND_TYPE,
+                values![states, tenant()?, of.clone(), before, tenant()?, of, limit, limit],
+            ),
+        });
     }
-    if let Some(task_type) = &query.task_type {
-        statement.push(" AND task_type = ?", values![name("tasks.task_type", task_type)?]);
+    let mut statement = Statement::of(
+        "SELECT id, task_type, version, status, failure, created_at, updated_at FROM tasks WHERE status = ANY(?) AND id < ?",
+        values![states, before],
+    );
+    if let Some(of) = of_type {
+        statement.push(" AND task_type = ?", values![of]);
     }
-    if let Some(status) = query.status {
-        statement.push(" AND status = ?", values![status.as_str()]);
-    }
-    if let Some(before) = query.before {
-        statement.push(" AND id < ?", values![before.0]);
-    }
-    statement.push(" ORDER BY id DESC LIMIT ?", values![i64::from(query.limit)]);
+    statement.push(" ORDER BY id DESC LIMIT ?", values![limit]);
     Ok(statement)
 }
 
@@ -165,16 +190,30 @@ type GroupTypes = (sql::Text, sql::BigInt, sql::Text, sql::BigInt, sql::Text);
 /// A row of [`in_flight`].
 pub(super) type GroupRead = (String, i64, String, i64, String);
 
-/// Tasks that have not ended, by type, version and definition. Along the list's index on the states: tasks that have
-/// ended are most of the table.
+/// Those that have not ended, as the index on them has it: those that have are most of the table.
+macro_rules! open {
+    () => {
+        "t.status NOT IN ('completed', 'failed', 'cancelled', 'resolved')"
+    };
+}
+pub(super) use open;
+
+/// Tasks that have not ended, by type, version and definition.
 pub(super) fn in_flight() -> Statement<'static, GroupTypes> {
-    let open = TaskStatus::ALL.iter().filter(|status| !status.is_terminal());
-    let open: Vec<Str<'static>> = open.map(|status| status.as_str().into()).collect();
     Statement::of(
-        "SELECT task_type, version, definition_hash, count(*), min(id::text) FROM tasks WHERE status = ANY(?)
-         GROUP BY task_type, version, definition_hash ORDER BY task_type, version, definition_hash",
-        values![open],
+        concat!(
+            "SELECT task_type, version, definition_hash, count(*), min(id::text)
+             FROM unnest(?) AS s (status) JOIN tasks t ON t.status = s.status AND ",
+            open!(),
+            " GROUP BY task_type, version, definition_hash ORDER BY task_type, version, definition_hash"
+        ),
+        values![open_states()],
     )
+}
+
+/// The states of tasks that have not ended.
+pub(super) fn open_states() -> Vec<Str<'static>> {
+    TaskStatus::ALL.iter().filter(|status| !status.is_terminal()).map(|status| status.as_str().into()).collect()
 }
 
 /// What [`in_flight`] has read.

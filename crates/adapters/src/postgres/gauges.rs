@@ -1,8 +1,8 @@
 //! What is under way, counted: one walk over the tasks that have not ended, and a look at the oldest message.
 
 use super::fault::{Fault, parse};
-use super::statement::{Statement, Str, time, values};
-use counterstep_contracts::TaskStatus;
+use super::finding;
+use super::statement::{Statement, time, values};
 use counterstep_kernel::ports::{Gauges, TaskCount};
 use diesel::pg::data_types::PgTimestamp;
 use diesel::sql_types as sql;
@@ -24,23 +24,25 @@ type At = Option<PgTimestamp>;
 pub(super) type Read = (PgTimestamp, At, Option<String>, Option<String>, Option<i64>, At, At);
 
 // Rows are never deleted from the outbox, and `id` is their order: the oldest is the first of its index.
-const READ: &str = "SELECT now(), o.created_at, t.status, t.queue, t.tasks, t.running_since, t.due_since
+const READ: &str = concat!(
+    "SELECT now(), o.created_at, t.status, t.queue, t.tasks, t.running_since, t.due_since
     FROM (SELECT 1) clock
     LEFT JOIN LATERAL (SELECT created_at FROM outbox WHERE published_at IS NULL AND id > 0 ORDER BY id LIMIT 1) o ON TRUE
     LEFT JOIN LATERAL (
-      SELECT status, queue, count(*) AS tasks, min(updated_at) FILTER (WHERE status = 'running') AS running_since,
+      SELECT t.status, queue, count(*) AS tasks, min(updated_at) FILTER (WHERE t.status = 'running') AS running_since,
         -- One that is offered again and again has the time of its first new offer, and not of the last.
         min(CASE WHEN unclaimed_since IS NOT NULL THEN least(due_at, unclaimed_since)
-                 WHEN lease_owner IS NULL AND due_at <= now() AND status IN ('waiting', 'compensating') THEN due_at
+                 WHEN lease_owner IS NULL AND due_at <= now() AND t.status IN ('waiting', 'compensating') THEN due_at
             END) AS due_since
-      FROM tasks WHERE status = ANY(?) GROUP BY status, queue) t ON TRUE
-    ORDER BY t.status, t.queue";
+      FROM unnest(?) AS s (status) JOIN tasks t ON t.status = s.status AND ",
+    finding::open!(),
+    " GROUP BY t.status, queue) t ON TRUE
+    ORDER BY t.status, t.queue"
+);
 
-/// The counts. Along the list's index on the states: tasks that have ended are most of the table.
+/// The counts.
 pub(super) fn read() -> Statement<'static, Types> {
-    let open = TaskStatus::ALL.iter().filter(|status| !status.is_terminal());
-    let open: Vec<Str<'static>> = open.map(|status| status.as_str().into()).collect();
-    Statement::of(READ, values![open])
+    Statement::of(READ, values![finding::open_states()])
 }
 
 /// What [`read`] has read.

@@ -11,8 +11,9 @@ use uuid::Uuid;
 /// What a sweep may take, its intent apart: nothing of an attempt that is open under a live lease of its own epoch.
 macro_rules! sweepable {
     () => {
-        "a.sweep_after <= now() AND NOT (a.outcome IS NULL AND EXISTS (
-            SELECT FROM tasks t WHERE t.id = a.task AND t.epoch = a.epoch AND t.lease_expires_at > now()))"
+        "a.sweep_after <= now() AND NOT (a.outcome IS NULL AND (
+            SELECT TRUE FROM tasks t WHERE t.id = a.task AND t.epoch = a.epoch AND t.lease_expires_at > now() LIMIT 1)
+            IS NOT NULL)"
     };
 }
 

@@ -4,12 +4,13 @@
 //! A runner of our own over the table that diesel's command line uses: the ready-made one blocks a thread and wants a
 //! runtime with several, and what it would save is the one loop below.
 
+use super::connection::Connection;
+use super::fault::Fault;
 use super::options::{OpenError, Target};
-use super::pool::connect;
 use super::statement::{Statement, values};
 use counterstep_kernel::error::chain;
+use counterstep_kernel::ports::StoreError;
 use diesel::sql_types::{Bool, Text};
-use diesel_async::{AsyncConnection, AsyncPgConnection, RunQueryDsl, SimpleAsyncConnection};
 
 /// Version and text of each migration, the oldest first. A migration that was ever released never changes.
 const MIGRATIONS: &[(&str, &str)] = &[
@@ -22,6 +23,7 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("20261125000001", include_str!("../../migrations/postgres/2026-11-25-000001_retention/up.sql")),
     ("20261126000000", include_str!("../../migrations/postgres/2026-11-26-000000_workers/up.sql")),
     ("20261127000000", include_str!("../../migrations/postgres/2026-11-27-000000_task_types/up.sql")),
+    ("20261128010000", include_str!("../../migrations/postgres/2026-11-28-010000_reads/up.sql")),
     ("20261128020000", include_str!("../../migrations/postgres/2026-11-28-020000_idempotency_owner/up.sql")),
 ];
 
@@ -30,26 +32,23 @@ const LOCK: &str = "SELECT pg_advisory_xact_lock(7234018831062117)";
 
 /// Runs what has not run yet, in one transaction. The others wait, and then find nothing to do.
 pub(super) async fn run(target: &Target) -> Result<(), OpenError> {
-    let mut connection = open(target).await?;
+    // Where anything fails the connection is closed, and the server takes everything back.
+    let connection = open(target).await?;
     // A long migration on a large database is no mistake, but to stand in line for a table, with everyone behind it, is.
-    connection.batch_execute("SET statement_timeout = 0; SET lock_timeout = 0").await?;
-    connection
-        .transaction(async |connection: &mut AsyncPgConnection| {
-            connection.batch_execute(LOCK).await?;
-            connection.batch_execute("SET LOCAL lock_timeout = '10s'").await?;
-            let applied = applied(connection).await?;
-            newer(&applied)?;
-            if applied.is_empty() {
-                connection.batch_execute(TABLE).await?;
-            }
-            for (version, text) in MIGRATIONS.iter().filter(|(version, _)| !applied.iter().any(|one| one == version)) {
-                connection.batch_execute(text).await?;
-                let row = "INSERT INTO __diesel_schema_migrations (version) VALUES (?) RETURNING version";
-                Statement::<Text>::of(row, values![*version]).load::<String>(connection).await?;
-            }
-            Ok(())
-        })
-        .await
+    connection.run("BEGIN; SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = 0").await?;
+    connection.run(LOCK).await?;
+    connection.run("SET LOCAL lock_timeout = '10s'").await?;
+    let applied = applied(&connection).await?;
+    newer(&applied)?;
+    if applied.is_empty() {
+        connection.run(TABLE).await?;
+    }
+    for (version, text) in MIGRATIONS.iter().filter(|(version, _)| !applied.iter().any(|one| one == version)) {
+        connection.run(text).await?;
+        let row = "INSERT INTO __diesel_schema_migrations (version) VALUES (?) RETURNING version";
+        connection.rows::<Text, String>(Statement::of(row, values![*version])).await?;
+    }
+    Ok(connection.run("COMMIT").await?)
 }
 
 const TABLE: &str = "CREATE TABLE IF NOT EXISTS __diesel_schema_migrations (
@@ -59,8 +58,8 @@ const TABLE: &str = "CREATE TABLE IF NOT EXISTS __diesel_schema_migrations (
 
 /// Refuses a schema that is not exactly the one of this program.
 pub(super) async fn check(target: &Target) -> Result<(), OpenError> {
-    let mut connection = open(target).await?;
-    let applied = applied(&mut connection).await?;
+    let connection = open(target).await?;
+    let applied = applied(&connection).await?;
     newer(&applied)?;
     let needed = MIGRATIONS.last().map_or("none", |(version, _)| version);
     if applied.len() < MIGRATIONS.len() {
@@ -75,21 +74,21 @@ fn newer(applied: &[String]) -> Result<(), OpenError> {
     unknown.map_or(Ok(()), |version| Err(OpenError::NewerSchema { version: version.clone() }))
 }
 
-async fn applied(connection: &mut AsyncPgConnection) -> Result<Vec<String>, OpenError> {
+async fn applied(connection: &Connection) -> Result<Vec<String>, OpenError> {
     let table = "SELECT to_regclass('__diesel_schema_migrations') IS NOT NULL";
-    if Statement::<Bool>::of(table, values![]).load::<bool>(connection).await? != [true] {
+    if connection.rows::<Bool, bool>(Statement::of(table, values![])).await? != [true] {
         return Ok(Vec::new());
     }
     let versions = "SELECT version::text FROM __diesel_schema_migrations ORDER BY version";
-    Ok(Statement::<Text>::of(versions, values![]).load::<String>(connection).await?)
+    Ok(connection.rows::<Text, String>(Statement::of(versions, values![])).await?)
 }
 
-async fn open(target: &Target) -> Result<AsyncPgConnection, OpenError> {
-    connect(target).await.map_err(|error| OpenError::Connection(chain(&error)))
+async fn open(target: &Target) -> Result<Connection, OpenError> {
+    Connection::open(target).await.map_err(|error| OpenError::Connection(chain(&error)))
 }
 
-impl From<diesel::result::Error> for OpenError {
-    fn from(error: diesel::result::Error) -> Self {
-        Self::Migration(error.to_string())
+impl From<Fault> for OpenError {
+    fn from(fault: Fault) -> Self {
+        Self::Migration(StoreError::from(fault).to_string())
     }
 }

@@ -6,6 +6,7 @@
 mod attempts;
 mod audit;
 mod commit;
+mod connection;
 pub mod doctor;
 mod fault;
 mod finding;
@@ -19,6 +20,7 @@ mod outbox;
 mod own;
 mod pool;
 mod retention;
+mod row;
 mod schedules;
 mod sealed;
 mod statement;
@@ -55,11 +57,20 @@ const RELAY_HOLD: Duration = Duration::from_secs(15);
 /// An age beyond which nothing is older; further back than PostgreSQL's calendar it would be an error.
 const LONGEST_LOOK_BACK: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 
+/// Connections that lists may take up, at most.
+const MOST_TO_LIST: usize = 4;
+
 /// The store on one PostgreSQL database. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct PostgresStore {
     database: Database,
+    /// For lists, counts and what else people look at: however many ask, those who change a task have connections left.
+    lists: Database,
     together: Together,
+    /// Of both.
+    connections: usize,
+    /// Not behind a pooler, as far as the options say.
+    direct: bool,
 }
 
 impl PostgresStore {
@@ -77,9 +88,19 @@ impl PostgresStore {
             let limit = options.connect_timeout + options.statement_timeout;
             let looked = tokio::time::timeout(limit, migrate::check(&target)).await;
             looked.map_err(|_| OpenError::Connection(format!("no answer within {limit:?}")))??;
-            let database = Database::new(target, &options)?;
-            Ok(Self { together: Together::new(database.clone(), options.wait), database })
+            Self::on(target, &options)
         })
+    }
+
+    fn on(target: Target, options: &PostgresOptions) -> Result<Self, OpenError> {
+        let (connections, direct) = (options.connections.max(1), options.prepared_statements);
+        let to_list = match connections {
+            1 => 0,
+            some => (some / 5).clamp(1, MOST_TO_LIST),
+        };
+        let database = Database::new(target.clone(), options, connections - to_list)?;
+        let lists = if to_list == 0 { database.clone() } else { Database::new(target, options, to_list)? };
+        Ok(Self { together: Together::new(database.clone(), options), database, lists, connections, direct })
     }
 
     /// A database as it is, for looking only: its schema may be older or newer. What it does not have cannot be asked
@@ -88,8 +109,7 @@ impl PostgresStore {
     /// # Errors
     /// [`OpenError`], for settings that cannot be used; a server that does not answer is found out by the first query.
     pub fn look(url: &str, options: &PostgresOptions) -> Result<Self, OpenError> {
-        let database = Database::new(Target::of(url, options)?, options)?;
-        Ok(Self { together: Together::new(database.clone(), options.wait), database })
+        Self::on(Target::of(url, options)?, options)
     }
 
     /// Brings the schema up to date, with a role that may change it. Several may do so at once: one does the work.
@@ -146,22 +166,22 @@ impl Store for PostgresStore {
     }
 
     async fn list(&self, query: &TaskQuery) -> Result<Vec<TaskLine>, StoreError> {
-        let rows: Vec<finding::LineRead> = self.database.read(finding::list(query)?).await?;
+        let rows: Vec<finding::LineRead> = self.lists.read(finding::list(query)?).await?;
         Ok(readable(rows, "a task of a list", finding::decode_line))
     }
 
     async fn in_flight(&self) -> Result<Vec<InFlight>, StoreError> {
-        let rows: Vec<finding::GroupRead> = self.database.read(finding::in_flight()).await?;
+        let rows: Vec<finding::GroupRead> = self.lists.read(finding::in_flight()).await?;
         Ok(rows.into_iter().map(finding::decode_group).collect::<Result<_, _>>()?)
     }
 
     async fn gauges(&self) -> Result<Gauges, StoreError> {
-        let rows: Vec<gauges::Read> = self.database.read(gauges::read()).await?;
+        let rows: Vec<gauges::Read> = self.lists.read(gauges::read()).await?;
         Ok(gauges::decode(rows)?)
     }
 
     async fn workers(&self) -> Result<Workers, StoreError> {
-        let rows: Vec<workers::Read> = self.database.read(workers::all()).await?;
+        let rows: Vec<workers::Read> = self.lists.read(workers::all()).await?;
         let now = rows.first().map_or(DbTime(0), |(first, ..)| time(first.0));
         let rows = rows.into_iter().filter(|(first, ..)| first.1.is_some()).collect();
         Ok(Workers { now, rows: readable(rows, "a process", workers::decode) })
@@ -178,7 +198,7 @@ impl Store for PostgresStore {
     }
 
     async fn history(&self, task: TaskId) -> Result<History, StoreError> {
-        let lent = self.database.lend().await?;
+        let lent = self.lists.lend().await?;
         let read = rows_of_history(&lent, task).await;
         let (audit, attempts) = lent.settle(read).map_err(Fault::of_a_read)?;
         Ok(History {
@@ -188,12 +208,12 @@ impl Store for PostgresStore {
     }
 
     async fn sealed(&self, page: &SealedPage) -> Result<Vec<SealedEntry>, StoreError> {
-        let rows: Vec<sealed::Read> = self.database.read(sealed::entries(page)?).await?;
+        let rows: Vec<sealed::Read> = self.lists.read(sealed::entries(page)?).await?;
         Ok(rows.into_iter().map(sealed::decode).collect())
     }
 
     async fn heads(&self, page: &SealedPage) -> Result<Vec<AuditHead>, StoreError> {
-        let rows: Vec<sealed::HeadRead> = self.database.read(sealed::heads(page)?).await?;
+        let rows: Vec<sealed::HeadRead> = self.lists.read(sealed::heads(page)?).await?;
         Ok(rows.into_iter().map(sealed::decode_head).collect())
     }
 
@@ -246,7 +266,8 @@ impl Store for PostgresStore {
     }
 
     async fn schedules(&self, query: &ScheduleQuery) -> Result<Schedules, StoreError> {
-        let rows: Vec<schedules::Read> = self.database.read(schedules::find(query)?).await?;
+        let of = if matches!(query, ScheduleQuery::Page { .. }) { &self.lists } else { &self.database };
+        let rows: Vec<schedules::Read> = of.read(schedules::find(query)?).await?;
         // The clock's row comes last, and comes always.
         let now = rows.first().map_or(DbTime(0), |row| time(row.0));
         let rows: Vec<_> = rows.into_iter().filter(|row| row.1.is_some()).collect();

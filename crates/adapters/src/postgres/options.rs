@@ -13,8 +13,12 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 /// How the server is used. The defaults are meant for use; tests shorten the limits.
 #[derive(Debug, Clone)]
 pub struct PostgresOptions {
-    /// Connections at most.
+    /// Connections at most. A few of them are for lists and counts alone, so that these never hold up a change.
     pub connections: usize,
+    /// Statements are planned once on each connection, under their names. Not behind a pooler that gives each transaction
+    /// another session: there each statement travels whole, the connection asks for no settings of its own, and limits
+    /// and planner settings are those of the role.
+    pub prepared_statements: bool,
     /// How long a call waits for a free connection.
     pub wait: Duration,
     /// How long a new connection may take.
@@ -41,6 +45,7 @@ impl Default for PostgresOptions {
     fn default() -> Self {
         Self {
             connections: 24,
+            prepared_statements: true,
             wait: Duration::from_secs(10),
             connect_timeout: Duration::from_secs(5),
             statement_timeout: Duration::from_secs(15),
@@ -107,6 +112,8 @@ pub enum OpenError {
 pub(super) struct Target {
     pub(super) config: tokio_postgres::Config,
     pub(super) tls: Option<MakeRustlsConnect>,
+    /// Whether statements are prepared under names.
+    pub(super) prepares: bool,
 }
 
 impl std::fmt::Debug for Target {
@@ -133,6 +140,10 @@ impl Target {
             .connect_timeout(options.connect_timeout)
             // Sent and not acknowledged: the other machine is gone.
             .tcp_user_timeout(options.statement_timeout + options.connect_timeout);
+        if options.prepared_statements {
+            let asked = config.get_options().unwrap_or_default().to_owned();
+            config.options(format!("{} {asked}", settings(options)).trim());
+        }
         let encrypted = config.get_ssl_mode() == SslMode::Require;
         if let Some(certificate) = options.certificate.as_ref().filter(|_| !encrypted) {
             return Err(file(&certificate.cert_file, &"the URL does not ask for encryption: add `sslmode=require`"));
@@ -144,8 +155,24 @@ impl Target {
             config.ssl_mode(SslMode::Disable);
         }
         let tls = encrypted.then(|| tls(options)).transpose()?;
-        Ok(Self { config, tls })
+        Ok(Self { config, tls, prepares: options.prepared_statements })
     }
+}
+
+/// What each session begins with, as the driver hands it over when it connects. `deploy/postgres/roles.sql` gives the
+/// same to the roles of the services, for connections through a pooler.
+// One plan for all values of a statement, and only plans that walk an index from the keys at hand: every statement of
+// ours has such a plan, and it is the right one at any size. Left to choose, the server would plan the arrays of a commit
+// anew with each call, and on an empty table it would choose to read the whole of it and keep that plan while it grows.
+fn settings(options: &PostgresOptions) -> String {
+    format!(
+        "-c statement_timeout={} -c lock_timeout={} -c idle_in_transaction_session_timeout={} -c timezone=UTC \
+         -c plan_cache_mode=force_generic_plan -c jit=off -c enable_seqscan=off -c enable_hashjoin=off \
+         -c enable_mergejoin=off -c enable_bitmapscan=off",
+        options.statement_timeout.as_millis(),
+        options.lock_timeout.as_millis(),
+        options.idle_in_transaction_timeout.as_millis(),
+    )
 }
 
 fn file(path: &std::path::Path, why: &dyn std::fmt::Display) -> OpenError {
@@ -203,4 +230,20 @@ fn certificates(path: &std::path::Path) -> Result<Vec<CertificateDer<'static>>, 
     let read = CertificateDer::pem_file_iter(path).map_err(|error| file(path, &error))?;
     let read = read.collect::<Result<Vec<_>, _>>().map_err(|error| file(path, &error))?;
     if read.is_empty() { Err(file(path, &"there is no certificate in it")) } else { Ok(read) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_roles_of_the_services_begin_as_a_direct_connection_does() {
+        let roles = include_str!("../../../../deploy/postgres/roles.sql");
+        let settings = settings(&PostgresOptions::default());
+        let settings: Vec<&str> = settings.split_whitespace().filter(|word| *word != "-c").collect();
+        assert_eq!(settings.len(), 10);
+        for setting in settings {
+            assert!(roles.contains(&format!("'{setting}'")), "{setting}");
+        }
+    }
 }

@@ -12,13 +12,19 @@ use counterstep_kernel::{Sql, SqlRefused, SqlValue};
 use diesel::pg::Pg;
 use diesel::query_builder::{BoxedSqlQuery, SqlQuery};
 use diesel::sql_types::{BigInt, Binary, Bool, Double, Nullable, Text};
+use std::time::Duration;
 
 /// What the connection is set to for our statements does not suit those of others.
 const SERVERS_CHOICE: &str = "SET LOCAL plan_cache_mode = auto; SET LOCAL enable_seqscan = on; \
     SET LOCAL enable_hashjoin = on; SET LOCAL enable_mergejoin = on; SET LOCAL enable_bitmapscan = on";
 
 /// Writes the change and its statements, or nothing and says why.
-pub(super) async fn write(lent: &Lent, guard: Guard, transition: &Transition) -> Result<Committed, Fault> {
+pub(super) async fn write(
+    lent: &Lent,
+    guard: Guard,
+    transition: &Transition,
+    lock: Duration,
+) -> Result<Committed, Fault> {
     commit::look(lent, guard, transition).await?;
     lent.run("BEGIN").await.map_err(|fault| {
         // It may be carried out late, and then whoever gets the connection next would write into it.
@@ -26,7 +32,7 @@ pub(super) async fn write(lent: &Lent, guard: Guard, transition: &Transition) ->
         fault.of_a_read()
     })?;
     // The guard first: under it nobody else changes the task, and whoever is fenced touches no other table.
-    let written = commit::send(lent, guard, transition).await;
+    let written = commit::send(lent, guard, transition, lock).await;
     let now = match &written {
         Ok(rows) => rows.first().map(|(now, _)| time(*now)),
         Err(_) => None,
@@ -45,7 +51,7 @@ pub(super) async fn write(lent: &Lent, guard: Guard, transition: &Transition) ->
         Ok(()) => Ok(Committed { now }),
         // A constraint that is looked at last, or a trigger. The server lives and has taken everything back.
         Err(Fault::Violated { text, .. } | Fault::Corrupt(text)) => Err(refused(text, false)),
-        Err(Fault::Unavailable(text)) if !transition.sql.is_empty() => Err(refused(text, true)),
+        Err(Fault::Unavailable(text) | Fault::Locked(text)) if !transition.sql.is_empty() => Err(refused(text, true)),
         Err(fault) => Err(fault),
     }
 }
@@ -77,7 +83,7 @@ async fn execute_all(lent: &Lent, transition: &Transition) -> Result<(), Fault> 
             Fault::Violated { text, .. } | Fault::Corrupt(text) => refused(words(text), false),
             // The server lives. A lock that was held too long, a deadlock, a table that is not there: it does not tell us
             // which in a way that holds in every language, and the retry policy bounds what comes of it.
-            Fault::Unavailable(text) => refused(words(text), true),
+            Fault::Unavailable(text) | Fault::Locked(text) => refused(words(text), true),
             Fault::Lost(text) => Fault::Unavailable(text),
             Fault::Refused(refusal) => Fault::Refused(refusal),
         })?;

@@ -21,10 +21,11 @@ pub(super) fn decode((task, tenant, rev): Read) -> Leaving {
 
 /// What must not be true of the task `k` that is to go: others have not been told all of it, or a repetition of its
 /// request would become a second task.
+// Of a `NOT EXISTS` the server may make a table of all its rows first; with a limit it looks task by task.
 macro_rules! free_to_go {
     () => {
-        "NOT EXISTS (SELECT FROM outbox o WHERE o.task = k.id AND o.kind = 'events' AND o.published_at IS NULL)
-           AND NOT EXISTS (SELECT FROM idempotency i WHERE i.task = k.id AND i.expires_at > now())"
+        "(SELECT 1 FROM outbox o WHERE o.task = k.id AND o.kind = 'events' AND o.published_at IS NULL LIMIT 1) IS NULL
+           AND (SELECT 1 FROM idempotency i WHERE i.task = k.id AND i.expires_at > now() LIMIT 1) IS NULL"
     };
 }
 
@@ -45,15 +46,17 @@ pub(super) fn ended(
         values![name("tasks.task_type", task_type)?, status.as_str(), interval(before.min(LONGEST_LOOK_BACK))],
     );
     if let Some(after) = after {
-        let later = " AND (k.finished_at, k.id) > (SELECT l.finished_at, l.id FROM tasks l WHERE l.id = ?)";
-        statement.push(later, values![after.0]);
+        // The first half says less than the second, but in words that begin where they should in the index.
+        let later = " AND k.finished_at >= (SELECT l.finished_at FROM tasks l WHERE l.id = ?)
+           AND (k.finished_at, k.id) > (SELECT l.finished_at, l.id FROM tasks l WHERE l.id = ?)";
+        statement.push(later, values![after.0, after.0]);
     }
     statement.push(" ORDER BY k.finished_at, k.id LIMIT ?", values![i64::from(limit)]);
     Ok(statement)
 }
 
 /// Deletes all rows of those that have ended, are at these revisions, and are free to go; gives them.
-// In one order, so that two of these over the same rows wait for each other and do not lock each other out.
+// Those that another transaction holds stay for the next pass.
 pub(super) fn bury(tasks: &[Leaving]) -> Statement<'static, Types> {
     let mut sorted: Vec<(Uuid, i64)> = tasks.iter().map(|task| (task.task.0, task.rev.0)).collect();
     sorted.sort_unstable();
@@ -66,7 +69,7 @@ pub(super) fn bury(tasks: &[Leaving]) -> Statement<'static, Types> {
              AND ",
             free_to_go!(),
             "
-           ORDER BY k.id FOR UPDATE OF k),
+           ORDER BY k.id FOR UPDATE OF k SKIP LOCKED),
          gone AS (DELETE FROM tasks USING asked WHERE tasks.id = asked.id RETURNING tasks.id, tasks.tenant, tasks.rev),
          gone_steps AS (DELETE FROM steps USING gone WHERE steps.task = gone.id),
          gone_attempts AS (DELETE FROM attempts USING gone WHERE attempts.task = gone.id),

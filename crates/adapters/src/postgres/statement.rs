@@ -1,7 +1,6 @@
 //! A statement as text and values. Must not know a table.
 //!
-//! `diesel::sql_query` would do, but for one thing: it is never kept as a prepared statement, so that each call costs a
-//! second round trip and the server parses and plans anew. A [`Statement`] is kept by its text. So a text may only
+//! A [`Statement`] is prepared once on a connection and kept by its text. So a text may only
 //! depend on what a call does, never on its values, nor, beyond a few, on how many they are.
 
 use super::fault::micros;
@@ -10,7 +9,7 @@ use counterstep_kernel::transition::Transition;
 use diesel::QueryResult;
 use diesel::pg::Pg;
 use diesel::pg::data_types::{PgInterval, PgTimestamp};
-use diesel::query_builder::{AstPass, Query, QueryFragment, QueryId};
+use diesel::query_builder::{AstPass, QueryFragment};
 use diesel::sql_types as sql;
 use std::borrow::Cow;
 use std::marker::PhantomData;
@@ -220,16 +219,6 @@ impl<Row> QueryFragment<Pg> for Statement<'_, Row> {
             Some(_) => Err(diesel::result::Error::QueryBuilderError("a value without a `?`".into())),
         }
     }
-}
-
-// No static id: the text is the key under which it is kept.
-impl<Row> QueryId for Statement<'_, Row> {
-    type QueryId = ();
-    const HAS_STATIC_QUERY_ID: bool = false;
-}
-
-impl<Row> Query for Statement<'_, Row> {
-    type SqlType = Row;
 }
 
 /// The columns of task and change that all rows of a commit begin with.

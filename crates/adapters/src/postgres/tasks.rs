@@ -14,11 +14,16 @@ use diesel::prelude::Queryable;
 use diesel::sql_types as sql;
 use serde_json::Value;
 use std::collections::HashMap;
+use std::time::Duration;
 use uuid::Uuid;
 
-/// First piece of a commit: the guarded rows. Two writers of one task stand in line at its row, and the second one's
+/// First piece of a commit: how long it may wait for a lock, from here to the end of its transaction. The server looks at
+/// this limit where a wait begins; so the pieces behind it read the answer before they take their first lock.
+const LIMITS: &str = "WITH limits AS MATERIALIZED (SELECT set_config('lock_timeout', ?, true) AS lock)";
+
+/// Second piece: the guarded rows. Two writers of one task stand in line at its row, and the second one's
 /// condition is looked at again on what the first one wrote.
-const UPDATE: &str = "WITH t AS (UPDATE tasks SET
+const UPDATE: &str = ", t AS (UPDATE tasks SET
     change_id = u.change_id, updated_at = now(), rev = u.rev, status = u.status, waiting = u.waiting, host = u.host,
     queue = u.queue, epoch = u.epoch,
     lease_owner = CASE WHEN u.lease_stays THEN tasks.lease_owner ELSE u.lease_owner END,
@@ -32,20 +37,20 @@ const UPDATE: &str = "WITH t AS (UPDATE tasks SET
     response = u.response, failure = u.failure, residue = u.residue,
     unclaimed_since = CASE WHEN u.claimable AND (NOT u.lease_stays OR tasks.lease_owner IS NULL)
       AND (NOT u.undo_due_stays OR tasks.due_at IS NULL) THEN now() END
-  FROM ";
+  FROM limits, ";
 
 // What never changes after the submission is not written again: a large request would be stored anew with each commit.
 const UPDATE_AS: &str = " AS u (id, guard_rev, guard_epoch, must_be_free, must_be_expired,
     change_id, rev, status, waiting, host, queue, epoch, lease_stays, lease_owner, ttl, due_stays, due, deadline_stays,
     deadline, cancel, finished_stays, finished, goal, recovery_attempts, dispatch_seq, audit_seq, response, failure,
     residue, claimable, audit_link, undo_due_stays)
-  WHERE tasks.id = u.id AND tasks.rev = u.guard_rev AND tasks.epoch = coalesce(u.guard_epoch, tasks.epoch)
+  WHERE limits.lock IS NOT NULL AND tasks.id = u.id AND tasks.rev = u.guard_rev AND tasks.epoch = coalesce(u.guard_epoch, tasks.epoch)
     AND (NOT u.must_be_free OR tasks.lease_owner IS NULL OR tasks.lease_expires_at <= now())
     AND (NOT u.must_be_expired OR tasks.lease_expires_at <= now())
   RETURNING 1)";
 
 /// The same for tasks that have no row yet.
-const INSERT: &str = "WITH t AS (INSERT INTO tasks (
+const INSERT: &str = ", t AS (INSERT INTO tasks (
     id, tenant, task_type, version, definition_hash, request, traceparent,
     change_id, created_at, updated_at, rev, status, waiting, host, queue, epoch, lease_owner, lease_expires_at,
     due_at, deadline_at, cancel_requested_at, finished_at, goal, recovery_attempts, dispatch_seq, audit_seq,
@@ -55,21 +60,23 @@ const INSERT: &str = "WITH t AS (INSERT INTO tasks (
     now() + u.due, now() + u.deadline, now() + u.cancel, now() + u.finished, u.goal, u.recovery_attempts,
     u.dispatch_seq, u.audit_seq, u.response, u.failure, u.residue, CASE WHEN u.claimable THEN now() END,
     sha256(u.audit_link || timestamptz_send(now()))
-  FROM ";
+  FROM limits, ";
 
 const INSERT_AS: &str = " AS u (id, tenant, task_type, version, definition_hash, request, traceparent,
     change_id, rev, status, waiting, host, queue, epoch, lease_owner, ttl, due, deadline, cancel, finished, goal,
     recovery_attempts, dispatch_seq, audit_seq, response, failure, residue, claimable,
     audit_link)
+  WHERE limits.lock IS NOT NULL
   ON CONFLICT (id) DO NOTHING
   RETURNING 1)";
 
 /// The same for receives, which come before the task. They need not lock anything: whoever submits has received before.
-const RECEIVE: &str = "WITH t AS (SELECT 1 FROM ";
+const RECEIVE: &str = ", t AS (SELECT 1 FROM limits, ";
 
-const RECEIVE_AS: &str = " AS u (id) WHERE NOT EXISTS (SELECT FROM tasks WHERE tasks.id = u.id))";
+const RECEIVE_AS: &str = " AS u (id) WHERE limits.lock IS NOT NULL
+  AND NOT EXISTS (SELECT FROM tasks WHERE tasks.id = u.id))";
 
-/// Second piece: whether all guards held. The pieces behind it write only then.
+/// Third piece: whether all guards held. The pieces behind it write only then.
 const EVERY: &str = ", ok AS MATERIALIZED (SELECT count(*) AS held, count(*) = ? AS every FROM t)";
 
 /// Whether a time stays, and what else it is from now.
@@ -284,6 +291,12 @@ pub(super) fn insert<'a, Row>(
     statement.push_table(INSERT, writes.len(), binds, INSERT_AS);
     every(statement, writes.len());
     Ok(())
+}
+
+/// Begins a commit that waits for each of its locks no longer than this.
+pub(super) fn limits<Row>(statement: &mut Statement<'_, Row>, lock: Duration) {
+    // 0 would be no limit.
+    statement.push(LIMITS, values![lock.as_millis().max(1).to_string()]);
 }
 
 /// Adds the places of tasks that have no row yet and get none.

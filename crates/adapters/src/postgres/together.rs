@@ -3,7 +3,8 @@
 
 use super::commit::{self, Kind};
 use super::fault::{Care, Fault};
-use super::gate::{Carry, Gate};
+use super::gate::{Carry, Gate, Pass};
+use super::options::PostgresOptions;
 use super::pool::Database;
 use super::tasks;
 use counterstep_contracts::TaskId;
@@ -15,7 +16,7 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
-use tokio::sync::oneshot;
+use tokio::sync::{Semaphore, oneshot};
 
 /// Statements of a kind under way at a time, at most.
 const WIDTH: usize = 3;
@@ -28,6 +29,9 @@ const MOST: usize = 128;
 
 /// Whoever has waited for so long does not wait for the statement under way any longer: it may hang at a lock.
 const LONG: Duration = Duration::from_millis(50);
+
+/// For so long a change waits for a lock while others wait for it: those of its statement, and those in the line.
+const BRIEFLY: Duration = Duration::from_millis(100);
 
 /// What becomes of one of many.
 enum Told<T> {
@@ -61,41 +65,73 @@ pub(super) struct Together {
     looks: Gate<Look>,
     numbers: Arc<AtomicU64>,
     wait: Duration,
+    briefly: Duration,
+    patiently: Duration,
+    /// Places for those who wait for a lock alone. Each has a connection meanwhile, and the others need some, too.
+    patient: Arc<Semaphore>,
 }
 
 impl Together {
-    pub(super) fn new(database: Database, wait: Duration) -> Self {
+    pub(super) fn new(database: Database, options: &PostgresOptions) -> Self {
         let (to_write, to_look) = (database.clone(), database.clone());
-        let write: Carry<Write> = Box::new(move |writes| write_all(to_write.clone(), writes).boxed());
+        let briefly = BRIEFLY.min(options.lock_timeout);
+        let write: Carry<Write> = Box::new(move |writes| write_all(to_write.clone(), writes, briefly).boxed());
         let look: Carry<Look> = Box::new(move |looks| look_at_all(to_look.clone(), looks).boxed());
         Self {
-            database,
             writes: Gate::new(WIDTH, FULL, pick_writes, write),
             looks: Gate::new(WIDTH, FULL, pick_looks, look),
             numbers: Arc::default(),
-            wait,
+            wait: options.wait,
+            briefly,
+            patiently: options.lock_timeout,
+            patient: Arc::new(Semaphore::new((database.connections() / 2).max(1))),
+            database,
         }
     }
 
     pub(super) async fn commit(&self, guard: Guard, transition: &Transition) -> Result<Committed, CommitError> {
-        let Some(kind) = commit::kind(guard, transition) else { return self.commit_alone(guard, transition).await };
+        let Some(kind) = commit::kind(guard, transition) else {
+            return self.commit_alone(guard, transition, None).await;
+        };
         let (tell, told) = oneshot::channel();
         let number = self.numbers.fetch_add(1, Ordering::Relaxed);
         let asks = || Change { kind, guard, transition: transition.clone() };
         let told = match self.writes.enter(|| Waiting { number, asks: asks(), tell }) {
-            Some(_pass) => return self.commit_alone(guard, transition).await,
+            Some(pass) => return self.commit_alone(guard, transition, Some(pass)).await,
             None => self.told(&self.writes, number, told).await,
         };
         match told.map_err(CommitError::Store)? {
             Told::So(result) => result,
-            Told::Alone => self.commit_alone(guard, transition).await,
+            Told::Alone => self.commit_alone(guard, transition, None).await,
         }
     }
 
-    async fn commit_alone(&self, guard: Guard, transition: &Transition) -> Result<Committed, CommitError> {
+    /// With a pass as long as that is brief; whoever has to wait for a lock goes out and waits apart.
+    async fn commit_alone(
+        &self,
+        guard: Guard,
+        transition: &Transition,
+        pass: Option<Pass<Write>>,
+    ) -> Result<Committed, CommitError> {
+        if !commit::has_statements(transition) {
+            let written = self.write_alone(guard, transition, self.briefly).await;
+            drop(pass);
+            if !matches!(written, Err(Fault::Locked(_))) {
+                return Ok(written?);
+            }
+        }
+        let place = tokio::time::timeout(self.wait, self.patient.acquire()).await.map_err(|_| {
+            StoreError::Unavailable(format!("no place to wait for a lock within {:?}: too many changes do", self.wait))
+        })?;
+        let written = self.write_alone(guard, transition, self.patiently).await;
+        drop(place);
+        Ok(written?)
+    }
+
+    async fn write_alone(&self, guard: Guard, transition: &Transition, lock: Duration) -> Result<Committed, Fault> {
         let lent = self.database.lend().await?;
-        let written = commit::write(&lent, guard, transition).await;
-        Ok(lent.settle(written)?)
+        let written = commit::write(&lent, guard, transition, lock).await;
+        lent.settle(written)
     }
 
     pub(super) async fn load(&self, task: TaskId) -> Result<Option<TaskRecord>, StoreError> {
@@ -190,11 +226,11 @@ fn pick_looks(line: &mut VecDeque<Look>) -> Vec<Look> {
     line.drain(..line.len().min(MOST)).collect()
 }
 
-async fn write_all(database: Database, writes: Vec<Write>) {
+async fn write_all(database: Database, writes: Vec<Write>, lock: Duration) {
     let written = async {
         let lent = database.lend().await?;
         let changes: Vec<_> = writes.iter().map(|write| (write.asks.guard, &write.asks.transition)).collect();
-        let written = commit::write_all(&lent, &changes).await;
+        let written = commit::write_all(&lent, &changes, lock).await;
         lent.settle(written)
     };
     let result: Result<Option<Committed>, StoreError> = written.await.map_err(StoreError::from);
@@ -213,7 +249,7 @@ async fn look_at_all(database: Database, looks: Vec<Look>) {
     let rows: Result<Vec<tasks::Read>, Fault> = database.read(tasks::load(ids)).await;
     let mut found = match rows {
         Ok(rows) => tasks::decode(rows, &mut Care::Strict),
-        Err(Fault::Unavailable(text)) => {
+        Err(Fault::Unavailable(text) | Fault::Locked(text)) => {
             for Waiting { tell, .. } in looks {
                 let _ = tell.send(Told::So(Err(StoreError::Unavailable(text.clone()))));
             }

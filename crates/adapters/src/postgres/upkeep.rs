@@ -51,7 +51,7 @@ fn standing(asked: &[AttemptRef]) -> Result<Statement<'_, Types>, Fault> {
         asked.iter().map(|one| name("attempts.prefix", &one.prefix)).collect::<Result<_, _>>()?;
     // By the key's first column: a task has few attempts, and an index on prefixes would be written with each start.
     let text = concat!(
-        "SELECT now(), u.n, EXISTS (SELECT FROM tombstones b WHERE b.task = u.task), k.task_type, a.intent, a.step, a.direction, a.attempt, a.sweep_after, (",
+        "SELECT now(), u.n, (SELECT TRUE FROM tombstones b WHERE b.task = u.task LIMIT 1) IS NOT NULL, k.task_type, a.intent, a.step, a.direction, a.attempt, a.sweep_after, (",
         sweepable!(),
         ") FROM unnest(?, ?, ?) AS u (n, task, prefix)
          LEFT JOIN tasks k ON k.id = u.task

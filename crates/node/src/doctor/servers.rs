@@ -24,7 +24,7 @@ pub(super) async fn examine(settings: &Settings, found: &mut Vec<Finding>) -> Re
         let options = servers::postgres_options(settings, server, "doctor");
         match PostgresStore::open(server.url.expose(), options).await {
             Err(error) => found.push(away("postgres_unreachable", chain(&error))),
-            Ok(store) => match store.examine().await {
+            Ok(store) => match store.examine(None).await {
                 Err(error) => found.push(away("postgres_unreachable", error)),
                 Ok(findings) => found.extend(findings),
             },

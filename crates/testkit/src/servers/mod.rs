@@ -10,18 +10,22 @@
 #[cfg(feature = "s3-server")]
 mod bucket_files;
 mod nats;
+mod pgbouncer;
 mod place;
 mod postgres;
 mod process;
 mod proxy;
 mod redis;
+mod rows;
 #[cfg(feature = "s3-server")]
 mod s3;
 
 pub use nats::Nats;
+pub use pgbouncer::PgBouncer;
 pub use postgres::Postgres;
 pub use proxy::{Proxy, is_commit};
 pub use redis::Redis;
+pub use rows::ROWS_READ;
 #[cfg(feature = "s3-server")]
 pub use s3::S3;
 

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU32, Ordering};
+use tokio_postgres::SimpleQueryMessage;
 
 const PACKAGE: &str = "postgresql";
 
@@ -198,24 +199,33 @@ fn succeed(mut command: Command) -> Result<(), String> {
     Err(format!("{shown} ended with {}: {}", output.status, String::from_utf8_lossy(&output.stderr).trim()))
 }
 
-/// Runs statements over a connection of their own. On a thread of its own, since the caller may be inside a runtime.
-fn sql(url: &str, statements: &str) -> Result<(), String> {
+/// Runs statements over a connection of their own.
+pub(super) fn sql(url: &str, statements: &str) -> Result<(), String> {
+    ask(url, statements).map(drop)
+}
+
+/// The same, and the first value that the server gives. On a thread of its own, since the caller may be inside a runtime.
+pub(super) fn ask(url: &str, statements: &str) -> Result<Option<String>, String> {
     let work = async {
         let (client, connection) = tokio_postgres::connect(url, tokio_postgres::NoTls).await?;
         let talk = async {
-            let answer = client.batch_execute(statements).await;
+            let answer = client.simple_query(statements).await;
             // The connection ends once nobody can ask any more.
             drop(client);
             answer
         };
         let (answer, ended) = futures::join!(talk, connection);
-        answer.and(ended)
+        let first = answer?.iter().find_map(|message| match message {
+            SimpleQueryMessage::Row(row) => row.get(0).map(str::to_owned),
+            _ => None,
+        });
+        ended.map(|()| first)
     };
     std::thread::scope(|scope| {
         let asked = scope.spawn(|| {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
             let runtime = runtime.map_err(|error| error.to_string())?;
-            runtime.block_on(work).map_err(|error| match error.as_db_error() {
+            runtime.block_on(work).map_err(|error: tokio_postgres::Error| match error.as_db_error() {
                 Some(error) => error.to_string(),
                 None => error.to_string(),
             })

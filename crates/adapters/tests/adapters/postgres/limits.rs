@@ -1,6 +1,6 @@
 //! Limits and losses: what a commit is called when the server, the connection or the caller gives up.
 
-use super::{database, fixture, lock, number, open, options, raw, waiting};
+use super::{database, fixture, hold, lock, number, open, options, raw, waiting};
 use crate::suite::changes::*;
 use counterstep_adapters::postgres::{PostgresOptions, PostgresStore};
 use counterstep_kernel::ports::{CommitError, Store, StoreError};
@@ -111,4 +111,40 @@ async fn a_restart_of_the_server_is_survived() {
         matches!(refused, Err(CommitError::Store(StoreError::Unavailable(_) | StoreError::Unknown(_)))),
         "{refused:?}"
     );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn changes_of_locked_tasks_do_not_hold_up_the_others() {
+    let url = database().await;
+    // The locked ones wait for longer than this test.
+    let long = Duration::from_secs(300);
+    let options = PostgresOptions { connections: 12, lock_timeout: long, statement_timeout: long, ..options() };
+    let store = open(&url, options).await;
+    let mut locked = Vec::new();
+    for _ in 0..4 {
+        locked.push(submitted(&*store, row(new_task())).await);
+    }
+    let other = raw(&url).await;
+    other.batch_execute("BEGIN").await.unwrap();
+    for record in &locked {
+        hold(&other, record.task.id).await;
+    }
+    let changes: Vec<_> = (0..32)
+        .map(|n| {
+            let (store, record) = (store.clone(), locked[n % 4].clone());
+            tokio::spawn(async move { commit(&*store, free(&record), &after(&record)).await })
+        })
+        .collect();
+    waiting(&other).await;
+    for _ in 0..20 {
+        let free_task = async {
+            let record = submitted(&*store, row(new_task())).await;
+            commit(&*store, free(&record), &after(&record)).await.unwrap();
+        };
+        crate::suite::within_limit("a change of a task that is not locked", free_task).await;
+    }
+    other.batch_execute("ROLLBACK").await.unwrap();
+    let results = futures::future::join_all(changes).await;
+    let written = results.iter().filter(|result| matches!(result, Ok(Ok(_)))).count();
+    assert_eq!(written, 4, "of the changes that build on one revision one is written: {results:?}");
 }

@@ -4,7 +4,9 @@ mod access;
 mod limits;
 mod lost_replies;
 mod plans;
+mod pooler;
 mod races;
+mod reads;
 mod schema;
 
 use crate::embedded;
@@ -83,14 +85,22 @@ pub(crate) async fn number(client: &Client, query: &str) -> i64 {
 
 /// Locks the row of a task until the connection is told otherwise.
 async fn lock(client: &Client, task: TaskId) {
-    let lock = format!("BEGIN; SELECT 1 FROM tasks WHERE id = '{task}' FOR UPDATE");
+    client.batch_execute("BEGIN").await.expect("a transaction");
+    hold(client, task).await;
+}
+
+/// Locks the row of a task in the transaction that is open.
+async fn hold(client: &Client, task: TaskId) {
+    let lock = format!("SELECT 1 FROM tasks WHERE id = '{task}' FOR UPDATE");
     client.batch_execute(&lock).await.expect("a lock");
 }
 
-/// The process of the server that waits for a lock in this database.
+/// The process of the server that waits for a lock in this database, for longer than a change does beside others: it
+/// waits apart by now.
 async fn waiting(client: &Client) -> i32 {
     crate::suite::eventually("a statement that waits for the lock", || async {
-        let query = "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'";
+        let query = "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'
+             AND clock_timestamp() - query_start > interval '200 milliseconds' LIMIT 1";
         client.query_opt(query, &[]).await.expect("an answer").map(|row| row.get(0))
     })
     .await

@@ -175,7 +175,7 @@ async fn no_statement_reads_a_whole_table() {
 }
 
 /// Until the others in this database have ended: a server's process hands its counts in when it does.
-async fn alone(raw: &tokio_postgres::Client) {
+pub(super) async fn alone(raw: &tokio_postgres::Client) {
     let others = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()";
     crate::suite::eventually("nobody else", || async { (number(raw, others).await == 0).then_some(()) }).await;
 }

@@ -1,0 +1,141 @@
+//! One connection to the server: how it is made, and how a statement travels over it. Must not know a table, nor set
+//! anything for the rest of its session: behind a pooler the session belongs to others, too.
+//!
+//! The driver is used without diesel's own connection: that one sets its session up with `SET` and names every statement
+//! that it prepares, and behind a pooler in transaction mode neither reaches the server that runs the next statement.
+
+use super::fault::{Fault, judge};
+use super::options::Target;
+use super::row::{Bytes, PgRow};
+use super::statement::Statement;
+use diesel::deserialize::FromSqlRow;
+use diesel::pg::{Pg, PgMetadataLookup, PgQueryBuilder, PgTypeMetadata};
+use diesel::query_builder::bind_collector::RawBytesBindCollector;
+use diesel::query_builder::{QueryBuilder, QueryFragment};
+use futures::TryStreamExt;
+use std::collections::HashMap;
+use std::future::Future;
+use std::pin::pin;
+use std::sync::{Mutex, PoisonError};
+use tokio::task::AbortHandle;
+use tokio_postgres::types::Type;
+use tokio_postgres::{Client, NoTls};
+
+/// A connection. Dropped, it closes at once, also in the middle of a statement.
+pub(super) struct Connection {
+    client: Client,
+    /// By their text; `None`: nothing is prepared, and each statement travels whole.
+    prepared: Option<Mutex<HashMap<String, tokio_postgres::Statement>>>,
+    driver: AbortHandle,
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        // Left to itself the driver would wait for the answer of a server that may never give one.
+        self.driver.abort();
+    }
+}
+
+/// A statement as it travels.
+struct Message {
+    text: String,
+    values: Vec<(Bytes, Type)>,
+}
+
+impl Connection {
+    /// A connection with TLS or without.
+    pub(super) async fn open(target: &Target) -> Result<Self, tokio_postgres::Error> {
+        let (client, driver) = match &target.tls {
+            Some(tls) => {
+                let (client, connection) = target.config.connect(tls.clone()).await?;
+                (client, tokio::spawn(async move { drop(connection.await) }))
+            }
+            None => {
+                let (client, connection) = target.config.connect(NoTls).await?;
+                (client, tokio::spawn(async move { drop(connection.await) }))
+            }
+        };
+        let prepared = target.prepares.then(Mutex::default);
+        Ok(Self { client, prepared, driver: driver.abort_handle() })
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.client.is_closed()
+    }
+
+    /// All rows of one statement.
+    pub(super) async fn rows<Row, T: FromSqlRow<Row, Pg>>(
+        &self,
+        statement: Statement<'_, Row>,
+    ) -> Result<Vec<T>, Fault> {
+        let rows = self.load(message(&statement)?).await?;
+        let decode = |row| T::build_from_row(&PgRow(row)).map_err(|error| Fault::Corrupt(error.to_string()));
+        rows.into_iter().map(decode).collect()
+    }
+
+    async fn load(&self, Message { text, values }: Message) -> Result<Vec<tokio_postgres::Row>, Fault> {
+        // To the end of the answer, not just to its first row: the server sends the rows first and commits then.
+        let rows = match &self.prepared {
+            Some(prepared) => {
+                let known = || prepared.lock().unwrap_or_else(PoisonError::into_inner);
+                let found = known().get(&text).cloned();
+                let statement = match found {
+                    Some(statement) => statement,
+                    None => {
+                        let types: Vec<Type> = values.iter().map(|(_, of)| of.clone()).collect();
+                        let made = self.client.prepare_typed(&text, &types).await.map_err(|error| judge(&error))?;
+                        known().insert(text, made.clone());
+                        made
+                    }
+                };
+                self.client.query_raw(&statement, values.into_iter().map(|(bytes, _)| bytes)).await
+            }
+            None => self.client.query_typed_raw(&text, values).await,
+        };
+        rows.map_err(|error| judge(&error))?.try_collect().await.map_err(|error| judge(&error))
+    }
+
+    /// One statement of somebody else's, which is not kept, and how many rows it has changed.
+    pub(super) fn count<'s, Q: QueryFragment<Pg>>(
+        &'s self,
+        query: Q,
+    ) -> impl Future<Output = Result<usize, Fault>> + use<'s, Q> {
+        // Before the first wait: such a query cannot be shared between threads.
+        let message = message(&query);
+        async move {
+            let Message { text, values } = message?;
+            let rows = self.client.query_typed_raw(&text, values).await.map_err(|error| judge(&error))?;
+            let mut rows = pin!(rows);
+            while rows.try_next().await.map_err(|error| judge(&error))?.is_some() {}
+            Ok(usize::try_from(rows.rows_affected().unwrap_or_default()).unwrap_or(usize::MAX))
+        }
+    }
+
+    /// Some commands without an answer.
+    pub(super) async fn run(&self, commands: &str) -> Result<(), Fault> {
+        self.client.batch_execute(commands).await.map_err(|error| judge(&error))
+    }
+}
+
+/// No statement of ours has a value of a type that is not built in.
+struct BuiltIn;
+
+impl PgMetadataLookup for BuiltIn {
+    fn lookup_type(&mut self, _: &str, _: Option<&str>) -> PgTypeMetadata {
+        PgTypeMetadata::new(0, 0)
+    }
+}
+
+fn message(query: &impl QueryFragment<Pg>) -> Result<Message, Fault> {
+    let corrupt = |error: diesel::result::Error| Fault::Corrupt(error.to_string());
+    let mut text = PgQueryBuilder::default();
+    query.to_sql(&mut text, &Pg).map_err(corrupt)?;
+    let mut binds = RawBytesBindCollector::<Pg>::new();
+    query.collect_binds(&mut binds, &mut BuiltIn, &Pg).map_err(corrupt)?;
+    let of = |metadata: PgTypeMetadata| {
+        let found = metadata.oid().ok().and_then(Type::from_oid);
+        found.ok_or_else(|| Fault::Corrupt("a value of a type that is not built in".to_owned()))
+    };
+    let values = binds.metadata.into_iter().zip(binds.binds).map(|(metadata, bytes)| Ok((Bytes(bytes), of(metadata)?)));
+    Ok(Message { text: text.finish(), values: values.collect::<Result<_, Fault>>()? })
+}

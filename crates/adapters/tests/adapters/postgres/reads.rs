@@ -1,0 +1,222 @@
+//! What reads cost where there are many tasks: as much as where there are few.
+
+use super::plans::alone;
+use super::{database, number, open, options, raw};
+use crate::suite::changes::*;
+use counterstep_adapters::postgres::{PostgresOptions, PostgresStore};
+use counterstep_contracts::{QueueName, TaskId, TaskStatus, Tenant};
+use counterstep_kernel::ports::{
+    AttemptRef, Due, FailureQuery, IntentOp, Lost, OutboxOp, RetireOp, ScheduleQuery, SealedPage, Store, TaskQuery,
+    Unanswered, Upkeep,
+};
+use counterstep_testkit::servers::{ROWS_READ, shared_postgres};
+use futures::future::{BoxFuture, join_all};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use uuid::Uuid;
+
+const PAGE: u32 = 51;
+
+/// What tasks that have ended some other way would add to any of them: a page, state by state.
+const SLACK: i64 = 100;
+
+/// A task of the filled database.
+fn task(number: u32) -> TaskId {
+    TaskId(Uuid::parse_str(&format!("01900000-0000-7000-8000-{number:012x}")).unwrap())
+}
+
+type Read = Box<dyn Fn(Arc<PostgresStore>) -> BoxFuture<'static, ()>>;
+
+macro_rules! read {
+    ($store:ident => $call:expr) => {
+        Box::new(|$store: Arc<PostgresStore>| -> BoxFuture<'static, ()> {
+            Box::pin(async move {
+                $call.await.unwrap();
+            })
+        }) as Read
+    };
+}
+
+fn queues() -> Vec<QueueName> {
+    vec![QueueName("files".into())]
+}
+
+/// Each read of the port, by name; lists with each combination of filters that a route has.
+fn reads() -> Vec<(String, Read)> {
+    let mut reads: Vec<(&str, Read)> = vec![
+        ("load", read!(store => store.load(task(50)))),
+        ("history", read!(store => store.history(task(50)))),
+        ("in flight", read!(store => store.in_flight())),
+        ("gauges", read!(store => store.gauges())),
+        ("workers", read!(store => store.workers())),
+        ("types", read!(store => store.types())),
+        ("key", read!(store => store.idempotency(&Tenant::default(), "key-50"))),
+        ("all, newest", read!(store => store.list(&TaskQuery { limit: 1, ..TaskQuery::default() }))),
+        (
+            "schedules",
+            read!(store => store.schedules(&ScheduleQuery::Page {
+                tenant: Tenant::default(), after: None, limit: PAGE,
+            })),
+        ),
+        (
+            "schedules due",
+            read!(store => store.schedules(&ScheduleQuery::Due {
+                types: vec!["Zip".into()], declared: Vec::new(), limit: PAGE,
+            })),
+        ),
+        (
+            "failures",
+            read!(store => store.failures(&FailureQuery {
+                task_type: "Zip".into(), within: MINUTE, counts_from: None, at_most: 9,
+            })),
+        ),
+        ("lost", read!(store => store.due(&Due::Lost(Lost::default()), PAGE))),
+        ("overdue intents", read!(store => store.intents(IntentOp::Overdue { limit: PAGE }))),
+        ("relay", read!(store => store.outbox(OutboxOp::Take { older_than: Duration::ZERO, limit: PAGE }))),
+        ("mark", read!(store => store.outbox(OutboxOp::Mark(vec![1, 2, 3])))),
+        ("mark changes", read!(store => store.outbox(OutboxOp::MarkChanges(vec![new_change()])))),
+        ("standing", read!(store => store.standing(&[AttemptRef { task: task(50), prefix: "t/x/".to_owned() }]))),
+        ("tombstones", read!(store => store.retire(&RetireOp::Buried { limit: PAGE }))),
+        (
+            "entries of one",
+            read!(store => store.sealed(&SealedPage {
+                task: Some(task(50).to_string()), after: None, limit: PAGE,
+            })),
+        ),
+        (
+            "entries",
+            read!(store => store.sealed(&SealedPage {
+                task: None, after: Some((task(5_000).to_string(), 1)), limit: PAGE,
+            })),
+        ),
+        (
+            "heads",
+            read!(store => store.heads(&SealedPage {
+                task: None, after: Some((task(5_000).to_string(), 1)), limit: PAGE,
+            })),
+        ),
+    ];
+    reads.push(("claimable", {
+        read!(store => async move {
+            let due = Due::Claimable { queues: queues(), known: known(), unclaimed_for: Duration::ZERO };
+            store.due(&due, PAGE).await
+        })
+    }));
+    reads.push(("unanswered", {
+        read!(store => async move {
+            let which =
+                Unanswered { queues: queues(), known: known(), for_at_least: Duration::ZERO, at_most: MINUTE };
+            store.due(&Due::Unanswered(which), PAGE).await
+        })
+    }));
+    for (name, after) in [("ended", None), ("ended, next page", Some(task(9_001)))] {
+        let read = move |store: Arc<PostgresStore>| -> BoxFuture<'static, ()> {
+            let (task_type, status) = ("Zip".to_owned(), TaskStatus::Completed);
+            let op = RetireOp::Ended { task_type, status, before: MINUTE, after, limit: PAGE };
+            Box::pin(async move { drop(store.retire(&op).await.unwrap()) })
+        };
+        reads.push((name, Box::new(read)));
+    }
+    let mut reads: Vec<(String, Read)> = reads.into_iter().map(|(name, read)| (name.to_owned(), read)).collect();
+    for task_type in [None, Some("Zip"), Some("Rare")] {
+        for status in [None, Some(TaskStatus::Completed), Some(TaskStatus::Cancelled), Some(TaskStatus::DeadLettered)] {
+            for before in [None, Some(task(30))] {
+                let query = TaskQuery {
+                    tenant: Some(Tenant::default()),
+                    task_type: task_type.map(str::to_owned),
+                    status,
+                    before,
+                    limit: PAGE,
+                };
+                let name = format!("list of {task_type:?} {status:?} before {before:?}");
+                let read = move |store: Arc<PostgresStore>| -> BoxFuture<'static, ()> {
+                    let query = query.clone();
+                    Box::pin(async move { drop(store.list(&query).await.unwrap()) })
+                };
+                reads.push((name, Box::new(read)));
+            }
+        }
+    }
+    reads
+}
+
+/// How many rows each of them reads, and how long it takes.
+async fn costs(url: &str, times: usize) -> BTreeMap<String, (i64, Duration)> {
+    let raw = raw(url).await;
+    let mut costs = BTreeMap::new();
+    for (name, read) in reads() {
+        alone(&raw).await;
+        let before = number(&raw, ROWS_READ).await;
+        let store = open(url, PostgresOptions { connections: 2, ..options() }).await;
+        let started = Instant::now();
+        for _ in 0..times {
+            read(store.clone()).await;
+        }
+        let took = started.elapsed() / u32::try_from(times).unwrap();
+        drop(store);
+        alone(&raw).await;
+        let rows = number(&raw, ROWS_READ).await - before;
+        costs.insert(name, (rows / i64::try_from(times).unwrap(), took));
+    }
+    costs
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_read_costs_the_same_among_ten_thousand_tasks_and_a_hundred_thousand() {
+    let url = database().await;
+    let fill = |numbers| tokio::task::block_in_place(|| shared_postgres().add_tasks(&url, numbers));
+    fill(1..10_000);
+    let few = costs(&url, 1).await;
+    fill(10_000..100_000);
+    let many = costs(&url, 1).await;
+    let grown: Vec<_> = many
+        .iter()
+        .map(|(name, (rows, _))| (name, few[name].0, *rows))
+        .filter(|(_, few, many)| *many > few + SLACK)
+        .collect();
+    assert!(grown.is_empty(), "read more rows where there are more tasks: {grown:#?}");
+    let most = many.values().map(|(rows, _)| *rows).max();
+    assert!(most.is_some_and(|most| most > 0 && most < 10_000), "{many:#?}");
+}
+
+/// Not a test of anything: `cargo test --release --workspace --all-features --test adapters -- --ignored --nocapture \
+/// reads_among_a_million`.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "measures reads among a million tasks; its comment says how to run it"]
+async fn reads_among_a_million_tasks() {
+    let url = database().await;
+    let started = Instant::now();
+    tokio::task::block_in_place(|| shared_postgres().add_tasks(&url, 1..1_000_000));
+    println!("inserted in {:?}", started.elapsed());
+    for (name, (rows, took)) in costs(&url, 20).await {
+        println!("{rows:>6} rows {took:>12?}  {name}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn lists_do_not_hold_up_a_submission() {
+    let url = database().await;
+    let long = Duration::from_secs(300);
+    let options =
+        PostgresOptions { connections: 3, wait: long, lock_timeout: long, statement_timeout: long, ..options() };
+    let store = open(&url, options).await;
+    let other = raw(&url).await;
+    // What lists read is held, so that none of them comes to an end.
+    other.batch_execute(HOLD_LISTS).await.unwrap();
+    let lists: Vec<_> = (0..48)
+        .map(|_| {
+            let store = store.clone();
+            tokio::spawn(async move { store.workers().await })
+        })
+        .collect();
+    super::waiting(&other).await;
+    crate::suite::within_limit("a submission", submitted(&*store, row(new_task()))).await;
+    other.batch_execute("ROLLBACK").await.unwrap();
+    for list in join_all(lists).await {
+        list.unwrap().unwrap();
+    }
+}
+
+/// A lock on a table that people's reads alone need.
+const HOLD_LISTS: &str = "BEGIN; LOCK TABLE workers IN ACCESS EXCLUSIVE MODE";

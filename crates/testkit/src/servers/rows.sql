@@ -1,0 +1,48 @@
+-- Many tasks at once, for tests of what their number costs. The one place outside the store that knows its tables; the
+-- store writes its rows by itself. Numbers `first` to `last` of tasks that have ended, the lowest the oldest.
+
+WITH n AS (
+    SELECT n, ('01900000-0000-7000-8000-' || lpad(to_hex(n), 12, '0'))::uuid AS id,
+        CASE WHEN n BETWEEN 60 AND 79 THEN now() - interval '30 seconds' + n * interval '1 millisecond'
+             ELSE now() - interval '400 days' + n * interval '1 second' END AS at,
+        -- The first hundred are those that a list has to look for: of a rare type, in rare states.
+        CASE WHEN n < 10 THEN 'Rare' WHEN n % 3 = 0 THEN 'Transfer' ELSE 'Zip' END AS task_type,
+        CASE WHEN n < 20 THEN 'completed' WHEN n < 40 THEN 'dead_lettered' WHEN n < 60 THEN 'compensation_failed'
+             WHEN n < 80 THEN 'failed' WHEN n < 100 THEN 'cancelled' WHEN n % 50 = 0 THEN 'failed'
+             ELSE 'completed' END AS status,
+        CASE WHEN n % 7 = 3 THEN 'other' ELSE 'default' END AS tenant
+    FROM generate_series({first}, {last}) AS n
+),
+t AS (
+    INSERT INTO tasks (id, tenant, task_type, version, definition_hash, status, host, queue, rev, epoch,
+        recovery_attempts, dispatch_seq, audit_seq, request, residue, created_at, updated_at, finished_at, change_id)
+    SELECT id, tenant, task_type, 1, 'digest', status, 'worker', 'files', 5, 1, 0, 1, 1, '{}', FALSE, at, at,
+        CASE WHEN n BETWEEN 20 AND 59 THEN NULL ELSE at END, id
+    FROM n
+),
+s AS (
+    INSERT INTO steps (task, no, name, status, attempts, retries_used, undo_attempts, undo_retries_used, attempt_open,
+        change_id)
+    SELECT id, 1, 'one', 'completed', 1, 0, 0, 0, FALSE, id FROM n
+),
+a AS (
+    INSERT INTO attempts (task, step, direction, attempt, epoch, prefix, outcome, started_at, ended_at, sweep_after,
+        intent, change_id)
+    SELECT id, 1, 'forward', 1, 1, 't/default/' || id || '/one/e1.1/', CASE WHEN n >= 5 THEN 'succeeded' END, at,
+        CASE WHEN n >= 5 THEN at END, at, CASE WHEN n < 5 THEN 'open' ELSE 'kept' END, id
+    FROM n
+),
+b AS (
+    INSERT INTO tombstones (task, tenant, at)
+    SELECT ('01800000-0000-7000-8000-' || lpad(to_hex(n), 12, '0'))::uuid, tenant, at FROM n WHERE n % 10 = 0
+),
+e AS (
+    INSERT INTO audit (task, seq, at, event, to_status, epoch, actor, details, change_id)
+    SELECT id, 1, at, 'submitted', status, 1, 'api:1', '{}', id FROM n
+),
+k AS (
+    INSERT INTO idempotency (tenant, key, task, expires_at, change_id)
+    SELECT tenant, 'key-' || n, id, at, id FROM n WHERE n % 10 = 0
+)
+INSERT INTO outbox (task, kind, queue, dispatch_seq, message, change_id, created_at, published_at, visible_at)
+SELECT id, 'work', 'files', 1, '{}', id, at, at, at FROM n;
