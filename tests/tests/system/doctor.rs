@@ -43,6 +43,15 @@ fn each_wrong_setting_is_named() {
         now.difference(&first).cloned().collect()
     };
     assert!(new(&[]).is_empty());
+    // 200 connections, three of them the superuser's.
+    assert!(new(&["--processes", "8"]).is_empty());
+    assert_eq!(new(&["--processes", "9"]), BTreeSet::from(["postgres_connections".to_owned()]));
+    assert!(new(&["--processes", "9", "--database-connections", "21"]).is_empty());
+    assert!(
+        new(&["--processes", "9", "--database-prepared-statements", "false"])
+            .iter()
+            .all(|code| code != "postgres_connections")
+    );
 
     let url = &cluster.database;
     let name = url.rsplit('/').next().expect("a name");

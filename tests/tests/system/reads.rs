@@ -15,7 +15,9 @@ const SLACK: i64 = 2_000;
 /// Every route that only reads, with the filters that it has.
 fn routes() -> Vec<String> {
     let mut routes: Vec<String> =
-        ["/healthz", "/readyz", "/metrics", "/api/workers", "/api/task-types", "/api/schedules"].map(str::to_owned).into();
+        ["/healthz", "/readyz", "/metrics", "/api/workers", "/api/task-types", "/api/schedules"]
+            .map(str::to_owned)
+            .into();
     for part in ["", "/events", "/audit", "/plan", "/why"] {
         routes.push(format!("/api/tasks/{TASK}{part}"));
     }

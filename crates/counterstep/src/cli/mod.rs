@@ -60,6 +60,9 @@ enum Command {
         /// Print JSON
         #[arg(long)]
         json: bool,
+        /// Check that PostgreSQL has connections for so many processes [default: those that are alive]
+        #[arg(long)]
+        processes: Option<usize>,
     },
     /// Compares this program's task types with the tasks in flight; exits 1 where it could not go on with some
     CheckDeploy(check_deploy::CheckDeployArgs),
@@ -109,7 +112,7 @@ pub fn main(registry: Registry) -> ExitCode {
         Command::Api(args) => counterstep_api::cli::main(registry, &cli.settings, args),
         Command::Worker(args) => counterstep_worker::cli::main(registry, &cli.settings, args),
         Command::Reconciler(args) => counterstep_reconciler::cli::main(registry, &cli.settings, args),
-        Command::Doctor { json } => doctor(&registry, &cli.settings, *json),
+        Command::Doctor { json, processes } => doctor(&registry, &cli.settings, *json, *processes),
         Command::CheckDeploy(args) => check_deploy::main(&registry, &cli.settings, args),
         Command::Audit(args) => audit::main(&cli.settings, args),
         Command::Migrate => migrate(&cli.settings),
@@ -137,12 +140,12 @@ pub fn main(registry: Registry) -> ExitCode {
     exit::report(program, result)
 }
 
-fn doctor(registry: &Registry, settings: &SettingsArgs, json: bool) -> Result<(), Exit> {
+fn doctor(registry: &Registry, settings: &SettingsArgs, json: bool, processes: Option<usize>) -> Result<(), Exit> {
     let settings = settings.resolve()?;
     counterstep_node::run(
         &settings,
         Box::pin(async {
-            let found = counterstep_node::doctor::examine(&settings, registry).await?;
+            let found = counterstep_node::doctor::examine(&settings, registry, processes).await?;
             if json {
                 print(&(serde_json::to_string_pretty(&found).map_err(Exit::failed)? + "\n"))?;
             } else {

@@ -11,11 +11,15 @@ use counterstep_kernel::Registry;
 use futures::future::BoxFuture;
 
 /// Looks at every server of the settings. One that does not answer is a finding, and the others are looked at all the
-/// same.
+/// same. PostgreSQL has to have connections for so many `processes`; `None`: for those that are alive.
 ///
 /// # Errors
 /// [`Exit`] for settings that cannot be used whatever the servers do.
-pub fn examine<'a>(settings: &'a Settings, registry: &'a Registry) -> BoxFuture<'a, Result<Vec<Finding>, Exit>> {
+pub fn examine<'a>(
+    settings: &'a Settings,
+    registry: &'a Registry,
+    processes: Option<usize>,
+) -> BoxFuture<'a, Result<Vec<Finding>, Exit>> {
     Box::pin(async move {
         crate::install_provider();
         let mut found = Vec::new();
@@ -34,9 +38,9 @@ pub fn examine<'a>(settings: &'a Settings, registry: &'a Registry) -> BoxFuture<
             to_do: format!("add [services.{service}] with its `url` to the settings file"),
         }));
         #[cfg(feature = "servers")]
-        servers::examine(settings, &mut found).await?;
+        servers::examine(settings, processes, &mut found).await?;
         #[cfg(not(feature = "servers"))]
-        crate::open::servers::no_servers(settings)?;
+        crate::open::servers::no_servers(settings).inspect(|()| drop(processes))?;
         Ok(found)
     })
 }

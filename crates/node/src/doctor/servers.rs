@@ -19,12 +19,16 @@ fn away(code: &'static str, error: impl std::fmt::Display) -> Finding {
     }
 }
 
-pub(super) async fn examine(settings: &Settings, found: &mut Vec<Finding>) -> Result<(), Exit> {
+pub(super) async fn examine(
+    settings: &Settings,
+    processes: Option<usize>,
+    found: &mut Vec<Finding>,
+) -> Result<(), Exit> {
     if let Database::Postgres(server) = &settings.database {
         let options = servers::postgres_options(settings, server, "doctor");
         match PostgresStore::open(server.url.expose(), options).await {
             Err(error) => found.push(away("postgres_unreachable", chain(&error))),
-            Ok(store) => match store.examine(None).await {
+            Ok(store) => match store.examine(processes).await {
                 Err(error) => found.push(away("postgres_unreachable", error)),
                 Ok(findings) => found.extend(findings),
             },

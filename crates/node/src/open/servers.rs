@@ -54,6 +54,8 @@ pub(super) fn objects(
 
 pub(crate) fn postgres_options(settings: &Settings, server: &Server, role: &str) -> PostgresOptions {
     PostgresOptions {
+        connections: settings.database_use.connections,
+        prepared_statements: settings.database_use.prepared_statements,
         application_name: format!("counterstep {role}"),
         password_file: server.secret_file.clone(),
         ca_file: server.ca_file.clone(),

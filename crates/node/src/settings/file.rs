@@ -16,6 +16,8 @@ use std::path::{Path, PathBuf};
 pub(super) struct File {
     pub(super) data_dir: Option<PathBuf>,
     database: Option<String>,
+    pub(super) database_connections: Option<usize>,
+    pub(super) database_prepared_statements: Option<bool>,
     database_file: Option<PathBuf>,
     database_password_file: Option<PathBuf>,
     database_ca_file: Option<PathBuf>,

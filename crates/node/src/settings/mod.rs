@@ -1,6 +1,7 @@
 //! Settings: flags, then `COUNTERSTEP_*` variables, then a TOML file, then defaults. Unknown keys are errors, and so
 //! are secrets among the flags, where every user of the machine could read them.
 
+mod database;
 mod faults;
 mod file;
 mod layers;
@@ -9,6 +10,7 @@ mod servers;
 mod services;
 mod surroundings;
 
+pub use database::{DatabaseArgs, DatabaseUse};
 pub use places::{Database, NatsLogin, NatsPlace, ObjectPlace, RedisPlace, SecretUrl, Server};
 pub use servers::ServerArgs;
 pub use services::Service;
@@ -54,6 +56,9 @@ pub struct SettingsArgs {
     /// The servers.
     #[command(flatten)]
     pub servers: ServerArgs,
+    /// How PostgreSQL is used.
+    #[command(flatten)]
+    pub database_use: DatabaseArgs,
     /// Tell other services of every change, as events on NATS [default: false]
     #[arg(long, env = "COUNTERSTEP_EVENTS", global = true, num_args = 0..=1, default_missing_value = "true")]
     pub events: Option<bool>,
@@ -103,6 +108,8 @@ pub struct SettingsArgs {
 pub struct Settings {
     /// The truth.
     pub database: Database,
+    /// How it is used, where it is PostgreSQL.
+    pub database_use: DatabaseUse,
     /// Messages; with PostgreSQL only, and always then.
     pub nats: Option<NatsPlace>,
     /// Locks and fast checks.
@@ -141,6 +148,7 @@ impl Settings {
     pub fn in_folder(folder: &Path) -> Self {
         Self {
             database: Database::Sqlite(folder.join("counterstep.db")),
+            database_use: DatabaseUse::default(),
             nats: None,
             redis: None,
             objects: ObjectPlace::Folder(folder.join("objects")),
@@ -169,6 +177,7 @@ impl SettingsArgs {
         check_surroundings()?;
         let mut file = self.config.as_deref().map_or_else(|| Ok(File::default()), read_file)?;
         let data = self.data_dir.clone().or(file.data_dir.take()).unwrap_or_else(|| PathBuf::from("counterstep-data"));
+        let database_use = self.database_use.check(&file)?;
         let places = layers::Places::of(self.servers.clone(), file.take_servers(), &data)?;
         let layers::Places { database, nats, redis, objects } = places;
         let defaults = EngineSettings::default();
@@ -182,6 +191,7 @@ impl SettingsArgs {
         let events = events.unwrap_or(false);
         Ok(Settings {
             database,
+            database_use,
             nats,
             redis,
             objects,
