@@ -122,23 +122,19 @@ type LineTypes =
 /// A row of [`list`].
 pub(super) type LineRead = (Uuid, String, i64, String, Option<String>, PgTimestamp, PgTimestamp);
 
-// State by state, each along its index and no further than the limit, then the newest of all. A row comparison has only
-// one index that gives its order; tenant and state as conditions of their own would leave the server the choice to walk
-// all tasks by age until it has found enough that fit, which for a rare state is all of them.
+// State by state, each along its index and no further than the limit, then the newest of all. Only the indexes that begin
+// with the tenant have `DESC NULLS LAST`: in the order of the key's index, which is the same for an id, the server could
+// walk all tasks by age until it has found enough that fit, which for a rare state is all of them.
 const OF_TENANT: &str = "SELECT d.id, d.task_type, d.version, d.status, d.failure, d.created_at, d.updated_at
     FROM unnest(?) AS s (status) CROSS JOIN LATERAL (
       SELECT id, task_type, version, status, failure, created_at, updated_at FROM tasks
-      WHERE (tenant, status, id) < (?, s.status, ?)
-        AND (tenant, status, id) >= (?, s.status, '00000000-0000-0000-0000-000000000000')
-      ORDER BY tenant DESC, status DESC, id DESC LIMIT ?) d
+      WHERE tenant = ? AND status = s.status AND id < ? ORDER BY id DESC NULLS LAST LIMIT ?) d
     ORDER BY d.id DESC LIMIT ?";
 
 const OF_TENANT_AND_TYPE: &str = "SELECT d.id, d.task_type, d.version, d.status, d.failure, d.created_at, d.updated_at
     FROM unnest(?) AS s (status) CROSS JOIN LATERAL (
       SELECT id, task_type, version, status, failure, created_at, updated_at FROM tasks
-      WHERE (tenant, task_type, status, id) < (?, ?, s.status, ?)
-        AND (tenant, task_type, status, id) >= (?, ?, s.status, '00000000-0000-0000-0000-000000000000')
-      ORDER BY tenant DESC, task_type DESC, status DESC, id DESC LIMIT ?) d
+      WHERE tenant = ? AND task_type = ? AND status = s.status AND id < ? ORDER BY id DESC NULLS LAST LIMIT ?) d
     ORDER BY d.id DESC LIMIT ?";
 
 /// A page, the newest first. Rows with a state that only a newer program knows are passed over. Without a tenant, which no
@@ -150,13 +146,10 @@ pub(super) fn list(query: &TaskQuery) -> Result<Statement<'_, LineTypes>, Fault>
     let limit = i64::from(query.limit);
     let of_type = query.task_type.as_deref().map(|of| name("tasks.task_type", of)).transpose()?;
     if let Some(tenant) = &query.tenant {
-        let tenant = || name("tasks.tenant", &tenant.0);
+        let tenant = name("tasks.tenant", &tenant.0)?;
         return Ok(match of_type {
-            None => Statement::of(OF_TENANT, values![states, tenant()?, before, tenant()?, limit, limit]),
-            Some(of) => Statement::of(
-                OF_TENANT_AND_TYPE,
-                values![states, tenant()?, of.clone(), before, tenant()?, of, limit, limit],
-            ),
+            None => Statement::of(OF_TENANT, values![states, tenant, before, limit, limit]),
+            Some(of) => Statement::of(OF_TENANT_AND_TYPE, values![states, tenant, of, before, limit, limit]),
         });
     }
     let mut statement = Statement::of(

@@ -19,7 +19,7 @@ impl Postgres {
         self.run_sql(url, "VACUUM ANALYZE").unwrap_or_else(|error| panic!("no statistics: {error}"));
     }
 
-    /// How many rows were read in this database so far, once all others have left it.
+    /// How many rows and blocks were read in this database so far, once all others have left it.
     ///
     /// # Panics
     /// When the server does not answer, or the others do not leave.
@@ -43,7 +43,9 @@ const LIMIT: Duration = Duration::from_secs(60);
 const OTHERS: &str = "SELECT count(*) FROM pg_stat_activity
     WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend'";
 
-/// How many rows were read in this database, as a query: of tables from end to end, and by indexes. A server's process
-/// hands its count in when it ends.
+/// How many rows and blocks were read in this database, as a query: of tables from end to end, and by indexes. An entry of
+/// an index that is passed over counts with its block alone. A server's process hands its count in when it ends.
 pub const ROWS_READ: &str = "SELECT (SELECT coalesce(sum(seq_tup_read), 0) FROM pg_stat_user_tables)::bigint
-    + (SELECT coalesce(sum(idx_tup_read), 0) FROM pg_stat_user_indexes)::bigint";
+    + (SELECT coalesce(sum(idx_tup_read), 0) FROM pg_stat_user_indexes)::bigint
+    + (SELECT coalesce(sum(heap_blks_read + heap_blks_hit + idx_blks_read + idx_blks_hit), 0)
+       FROM pg_statio_user_tables)::bigint";
