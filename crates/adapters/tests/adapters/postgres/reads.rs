@@ -62,7 +62,7 @@ fn reads() -> Vec<(String, Read)> {
         (
             "schedules due",
             read!(store => store.schedules(&ScheduleQuery::Due {
-                types: vec!["Zip".into()], declared: Vec::new(), limit: PAGE,
+                types: vec!["Zip".into()], declared: Vec::new(), after: None, limit: PAGE,
             })),
         ),
         (
