@@ -2,7 +2,7 @@
 //! process whose word does not arrive works on, and nobody takes anything from it for that.
 
 use crate::engine::Engine;
-use crate::ports::{Passed, REFRESH_TAKES, StoreError, TaskQuery, WorkerChange, WorkerRow, Workers, refreshed_every};
+use crate::ports::{Passed, REFRESH_TAKES, StoreError, WorkerChange, WorkerRow, Workers, refreshed_every};
 use counterstep_contracts::{QueueName, TaskId};
 use futures::channel::oneshot;
 use futures::future::{BoxFuture, Either, join, select};
@@ -147,8 +147,8 @@ impl Engine {
     /// When the store does not answer, or cannot be written to.
     pub fn check_store(&self) -> BoxFuture<'_, Result<(), StoreError>> {
         Box::pin(async move {
-            let query = TaskQuery { limit: 1, ..TaskQuery::default() };
-            self.ports.store.list(&query).await?;
+            // A task that is nowhere, by the way of every request: lists have connections of their own, which may be busy.
+            self.ports.store.load(TaskId(uuid::Uuid::nil())).await?;
             if !self.presence.known().parts.is_empty() {
                 self.ports.store.change_worker(&WorkerChange::Seen(Box::new(self.as_it_is()))).await?;
             }
