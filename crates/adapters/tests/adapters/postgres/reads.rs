@@ -68,7 +68,7 @@ fn reads() -> Vec<(String, Read)> {
         (
             "failures",
             read!(store => store.failures(&FailureQuery {
-                task_type: "Zip".into(), within: MINUTE, counts_from: None, at_most: 9,
+                tenant: Tenant::default(), task_type: "Zip".into(), classes: &["permanent"], within: MINUTE, counts_from: None, at_most: 9,
             })),
         ),
         ("lost", read!(store => store.due(&Due::Lost(Lost::default()), PAGE))),
