@@ -7,6 +7,8 @@ use counterstep_tests::rows::Rows;
 use counterstep_tests::sample::{Chance, Sample};
 use counterstep_tests::services;
 use counterstep_tests::wait::{SOON, until};
+use reqwest::multipart::{Form, Part};
+use reqwest::{Method, StatusCode};
 use std::io::Write;
 use std::net::TcpStream;
 
@@ -70,4 +72,22 @@ async fn the_key_of_an_upload_whose_process_was_killed_is_free_once_the_process_
     .await;
     assert_eq!(Rows::of(&place).await.tasks().await.len(), 1);
     assert!(other.process.stop().success());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_log_of_a_request_that_failed_has_the_id_of_its_answer() {
+    let place = Place::new();
+    let mut served = services::api(&place, &[]);
+    let objects = place.data().join("objects");
+    std::fs::remove_dir_all(&objects).expect("the folder of the objects");
+    std::fs::write(&objects, "no folder").expect("a file in its place");
+    let form = Form::new().part("files", Part::bytes(vec![7; 100]).file_name("a"));
+    let request = served.api.request(Method::POST, ROUTE).header("x-request-id", "one-of-a-kind").multipart(form);
+    let answer = request.send().await.expect("an answer");
+    assert_eq!(answer.status(), StatusCode::SERVICE_UNAVAILABLE);
+    assert_eq!(answer.headers()["x-request-id"], "one-of-a-kind");
+    served.process.says("why the request failed, with its id", |said| {
+        said.lines().any(|line| line.contains("one-of-a-kind") && line.contains("want of a server")).then_some(())
+    });
+    assert!(served.process.stop().success());
 }
