@@ -1,13 +1,16 @@
 //! Planted faults: for tests, and for the demonstrations of the command line. Nothing plants one by itself.
 
 use crate::context::Execution;
+use crate::error::{StepError, StepResult};
 use crate::ports::{ByteStream, ObjectError, ObjectInfo, Objects};
 use async_trait::async_trait;
 use counterstep_contracts::{Attempt, Direction};
 use futures::stream::BoxStream;
 use futures::{StreamExt, TryStreamExt};
+use serde_json::Value;
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// What is to go wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,8 +59,8 @@ impl Objects for BreakOff {
     }
 }
 
-/// A planted fault.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A planted fault. Its clones share the count of its strikes.
+#[derive(Debug, Clone)]
 pub struct Fault {
     /// At this step.
     pub step: String,
@@ -67,13 +70,14 @@ pub struct Fault {
     pub attempt: Option<Attempt>,
     /// What.
     pub kind: FaultKind,
+    struck: Arc<AtomicUsize>,
 }
 
 impl Fault {
     /// On each attempt of a step.
     #[must_use]
     pub fn at(step: impl Into<String>, kind: FaultKind) -> Self {
-        Self { step: step.into(), direction: Direction::Forward, attempt: None, kind }
+        Self { step: step.into(), direction: Direction::Forward, attempt: None, kind, struck: Arc::default() }
     }
 
     /// On this attempt only.
@@ -96,5 +100,56 @@ impl Fault {
         self.step == execution.step
             && self.direction == execution.direction
             && self.attempt.is_none_or(|attempt| attempt == execution.attempt)
+    }
+
+    /// How often it has struck in this process. One that strikes behind the work counts when the work is done.
+    #[must_use]
+    pub fn struck(&self) -> usize {
+        self.struck.load(Ordering::SeqCst)
+    }
+
+    fn strike(&self) {
+        self.struck.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// What it does before the work of an execution that it strikes.
+    pub(crate) async fn before_work(&self) -> StepResult<()> {
+        match self.kind {
+            FaultKind::FailBefore => {
+                self.strike();
+                Err(StepError::permanent("planted: fails before its work"))
+            }
+            FaultKind::Panic => {
+                self.strike();
+                panic!("planted: panics")
+            }
+            FaultKind::HangBefore => {
+                self.strike();
+                std::future::pending().await
+            }
+            FaultKind::Block => {
+                self.strike();
+                loop {
+                    std::thread::park();
+                }
+            }
+            FaultKind::FailHalfWay | FaultKind::FailAfter | FaultKind::FailTransiently | FaultKind::Hang => Ok(()),
+        }
+    }
+
+    /// What it makes of the result of the work.
+    pub(crate) async fn after_work(&self, result: StepResult<Value>) -> StepResult<Value> {
+        let error = match self.kind {
+            FaultKind::FailHalfWay => StepError::permanent("planted: breaks off half-way"),
+            FaultKind::FailAfter => StepError::permanent("planted: fails after its work"),
+            FaultKind::FailTransiently => StepError::transient("planted: fails for now"),
+            FaultKind::Hang => {
+                self.strike();
+                return std::future::pending().await;
+            }
+            FaultKind::FailBefore | FaultKind::Panic | FaultKind::HangBefore | FaultKind::Block => return result,
+        };
+        self.strike();
+        Err(error)
     }
 }

@@ -198,30 +198,12 @@ impl TestTask {
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
         });
-        loop {
-            let record = self.record().await;
-            let struck = record.steps.iter().any(|row| {
-                row.name == fault.step
-                    && row.attempt_open
-                    && row.last_attempt(fault.direction).0 == 1
-                    && match fault.direction {
-                        counterstep_contracts::Direction::Forward => {
-                            row.status == counterstep_contracts::StepStatus::Running
-                        }
-                        counterstep_contracts::Direction::Undo => {
-                            row.status == counterstep_contracts::StepStatus::Compensating
-                        }
-                    }
-            });
-            if struck {
-                break;
-            }
+        while fault.struck() == 0 {
             assert!(Instant::now() < until, "the fault did not strike: {}", self.trail().await);
-            assert!(!record.task.status.is_at_rest(), "the task rests before the fault struck");
+            let status = self.record().await.task.status;
+            assert!(!status.is_at_rest() || fault.struck() > 0, "the task rests before the fault struck");
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
-        // Long enough for the step's own work; it hangs afterwards.
-        tokio::time::sleep(Duration::from_millis(150)).await;
         running.abort();
         let _ = running.await;
     }

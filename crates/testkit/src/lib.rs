@@ -7,6 +7,7 @@ pub mod form;
 pub mod harness;
 pub mod invariants;
 pub mod races;
+pub mod seed;
 #[cfg(feature = "servers")]
 pub mod servers;
 #[cfg(feature = "services")]

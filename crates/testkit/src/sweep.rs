@@ -2,7 +2,7 @@
 
 use crate::form::Form;
 use crate::harness::{Harness, TestTask};
-use counterstep_contracts::{Host, OnExhausted, TaskStatus, UndoDecl};
+use counterstep_contracts::{Host, OnExhausted, OnLost, TaskStatus, UndoDecl};
 use counterstep_kernel::faults::{Fault, FaultKind};
 use counterstep_kernel::turn::{TurnEnd, turn};
 use counterstep_kernel::{CancelToken, Registry, TaskType};
@@ -133,6 +133,11 @@ impl Case {
     }
 }
 
+/// A run whose fault did not strike proves nothing.
+fn assert_struck(fault: &Fault, what: &str) {
+    assert!(fault.struck() > 0, "the planted fault did not strike: {what}");
+}
+
 fn forward(runs: &mut Vec<Run>, case: &Case, task_type: TaskType, at: usize) {
     let step = &task_type.decl.steps[at];
     let name = step.name;
@@ -142,9 +147,11 @@ fn forward(runs: &mut Vec<Run>, case: &Case, task_type: TaskType, at: usize) {
             let case = case.clone();
             runs.push(
                 async move {
-                    let task = case.harness().fault(Fault::at(name, kind)).submit((case.form)()).await;
+                    let fault = Fault::at(name, kind);
+                    let task = case.harness().fault(fault.clone()).submit((case.form)()).await;
                     let what = format!("{kind:?} at {name}");
                     assert_eq!(task.run_to_rest().await, TaskStatus::Failed, "{what}");
+                    assert_struck(&fault, &what);
                     case.check(&task, &what).await;
                     task.assert_no_orphans().await;
                     task.assert_no_objects().await;
@@ -164,8 +171,10 @@ fn forward(runs: &mut Vec<Run>, case: &Case, task_type: TaskType, at: usize) {
         runs.push(
             async move {
                 let what = format!("{kind:?} once at {name}");
-                let task = case.limited().fault(Fault::at(name, kind).on_attempt(1)).submit((case.form)()).await;
+                let fault = Fault::at(name, kind).on_attempt(1);
+                let task = case.limited().fault(fault.clone()).submit((case.form)()).await;
                 assert_eq!(task.run_to_rest().await, expected, "{what}");
+                assert_struck(&fault, &what);
                 case.check(&task, &what).await;
                 task.assert_no_orphans().await;
             }
@@ -173,6 +182,8 @@ fn forward(runs: &mut Vec<Run>, case: &Case, task_type: TaskType, at: usize) {
         );
     }
     // A host that is lost after a step was committed is one that is lost before the work of the next one.
+    let undone = task_type.decl.on_lost == OnLost::Fail;
+    let expected = if undone { TaskStatus::Failed } else { TaskStatus::Completed };
     for before in [true, false] {
         let case = case.clone();
         runs.push(
@@ -181,9 +192,12 @@ fn forward(runs: &mut Vec<Run>, case: &Case, task_type: TaskType, at: usize) {
                 let harness = case.harness();
                 let harness = if before { harness.crash_before(name) } else { harness.crash_at(name) };
                 let task = harness.submit((case.form)()).await;
-                assert_eq!(task.run_to_rest().await, TaskStatus::Completed, "{what}");
+                assert_eq!(task.run_to_rest().await, expected, "{what}");
                 case.check(&task, &what).await;
                 task.assert_no_orphans().await;
+                if undone {
+                    task.assert_no_objects().await;
+                }
             }
             .boxed(),
         );
@@ -204,9 +218,10 @@ fn backward(runs: &mut Vec<Run>, case: &Case, task_type: TaskType, at: usize) {
             async move {
                 let what = format!("{kind:?} once in the undo of {name}");
                 let fault = Fault::at(name, kind).in_undo().on_attempt(1);
-                let task = case.limited().fail_at(name).fault(fault).submit((case.form)()).await;
+                let task = case.limited().fail_at(name).fault(fault.clone()).submit((case.form)()).await;
                 let expected = if follows { TaskStatus::Failed } else { TaskStatus::CompensationFailed };
                 assert_eq!(task.run_to_rest().await, expected, "{what}");
+                assert_struck(&fault, &what);
                 case.check(&task, &what).await;
                 task.assert_no_orphans().await;
             }
@@ -231,8 +246,9 @@ fn backward(runs: &mut Vec<Run>, case: &Case, task_type: TaskType, at: usize) {
         async move {
             let what = format!("an undo of {name} that gives up");
             let fault = Fault::at(name, FaultKind::FailBefore).in_undo();
-            let task = case.harness().fail_at(name).fault(fault).submit((case.form)()).await;
+            let task = case.harness().fail_at(name).fault(fault.clone()).submit((case.form)()).await;
             assert_eq!(task.run_to_rest().await, TaskStatus::CompensationFailed, "{what}");
+            assert_struck(&fault, &what);
             case.check(&task, &what).await;
         }
         .boxed(),

@@ -21,6 +21,7 @@ use serde_json::Value;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::OwnedSemaphorePermit;
+use tracing::Instrument;
 
 /// What is to be executed.
 #[derive(Debug)]
@@ -64,11 +65,11 @@ pub(crate) async fn execute(engine: &Engine, task_type: &TaskType, order: Order)
     if let Some(instead) = code.fallback.filter(|_| fallback) {
         code.run = Run::Custom(instead);
     }
-    let fault = engine.settings.faults.iter().find(|fault| fault.strikes(&execution)).map(|fault| fault.kind);
+    let fault = engine.settings.faults.iter().find(|fault| fault.strikes(&execution)).cloned();
     let (task, step, direction, attempt) =
         (execution.task, execution.step.clone(), execution.direction, execution.attempt);
     let ports = &engine.ports;
-    let objects = match fault {
+    let objects = match fault.as_ref().map(|fault| fault.kind) {
         Some(FaultKind::FailHalfWay) => Arc::new(BreakOff(ports.objects.clone())),
         _ => ports.objects.clone(),
     };
@@ -80,16 +81,13 @@ pub(crate) async fn execute(engine: &Engine, task_type: &TaskType, order: Order)
     let context = Arc::new(context.with_services(outside, traceparent).measured_by(meter));
 
     let label = CodeLabel { task, step: step.clone(), part: part(direction) };
+    // What the author's code logs, and what the process logs of its panic, names the execution by this span.
+    let span = tracing::error_span!("attempt", %task, step, %direction, %attempt);
     let body = {
         let (context, task_type) = (context.clone(), *task_type);
         async move {
-            match fault {
-                Some(FaultKind::FailBefore) => return Err(StepError::permanent("planted: fails before its work")),
-                Some(FaultKind::Panic) => panic!("planted: panics"),
-                Some(FaultKind::HangBefore) => std::future::pending().await,
-                Some(FaultKind::Block) => block(),
-                Some(FaultKind::FailHalfWay | FaultKind::FailAfter | FaultKind::FailTransiently | FaultKind::Hang)
-                | None => {}
+            if let Some(fault) = &fault {
+                fault.before_work().await?;
             }
             let result = match direction {
                 Direction::Forward => forward(code, &context, &inputs).await,
@@ -102,15 +100,11 @@ pub(crate) async fn execute(engine: &Engine, task_type: &TaskType, order: Order)
                 Ok(output)
             });
             match fault {
-                Some(FaultKind::FailHalfWay) => Err(StepError::permanent("planted: breaks off half-way")),
-                Some(FaultKind::FailAfter) => Err(StepError::permanent("planted: fails after its work")),
-                Some(FaultKind::FailTransiently) => Err(StepError::transient("planted: fails for now")),
-                Some(FaultKind::Hang) => std::future::pending().await,
-                Some(FaultKind::FailBefore | FaultKind::Panic | FaultKind::HangBefore | FaultKind::Block) | None => {
-                    result
-                }
+                Some(fault) => fault.after_work(result).await,
+                None => result,
             }
         }
+        .instrument(span)
     };
     let is_heavy = direction == Direction::Forward && task_type.decl.steps[at].heavy;
     let run = async {
@@ -174,13 +168,6 @@ const fn part(direction: Direction) -> &'static str {
     match direction {
         Direction::Forward => "run",
         Direction::Undo => "undo",
-    }
-}
-
-/// Never lets go of its thread.
-fn block() -> ! {
-    loop {
-        std::thread::park();
     }
 }
 

@@ -18,6 +18,7 @@ use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
+use tracing::Instrument;
 
 /// What a turn knows from its probes.
 #[derive(Debug, Clone, Default)]
@@ -135,17 +136,19 @@ struct Question {
 
 async fn ask(engine: &Engine, question: Question, cancel: CancelToken) -> Option<Probe<Value>> {
     let Question { probe, execution, inputs, limit, traceparent } = question;
-    let (task, step) = (execution.task, execution.step.clone());
+    let (task, step, attempt) = (execution.task, execution.step.clone(), execution.attempt);
     let ports = &engine.ports;
     let context = StepContext::new(execution, cancel.clone(), ports.objects.clone(), ports.scratch.clone());
     let context = Arc::new(context.with_services(Arc::new(ReadOnly(ports.outside.clone())), traceparent));
     let asked = context.clone();
+    let span = tracing::error_span!("probe", %task, step, %attempt);
     let code = async move {
         match probe(&asked, &inputs).await? {
             Probe::Done(output) => inputs.output(&output).map(Probe::Done),
             other => Ok(other),
         }
-    };
+    }
+    .instrument(span);
     let over = async {
         match select(ports.clock.sleep(limit), Box::pin(cancel.cancelled())).await {
             Either::Left(_) => StepError::transient("the probe ran longer than an attempt of its step may"),

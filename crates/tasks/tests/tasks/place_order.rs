@@ -7,11 +7,14 @@ use counterstep_kernel::policies::Policies;
 use counterstep_kernel::turn::turn;
 use counterstep_kernel::{CancelToken, Registry};
 use counterstep_tasks::PlaceOrder;
+use counterstep_testkit::seed::seeded;
 use counterstep_testkit::services::{Services, Trouble};
 use counterstep_testkit::site::eventually;
 use counterstep_testkit::sweep::{Surroundings, every_fault_amid};
 use counterstep_testkit::{Form, Harness, TestTask};
 use futures::future::join_all;
+use rand::Rng;
+use rand::rngs::StdRng;
 use serde_json::json;
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,10 +39,17 @@ fn large() -> Form {
     order(250_000)
 }
 
-/// Attempts are cut short: a service that says nothing is waited for until then.
 fn harness(services: &Services) -> Harness {
-    let harness = Harness::embedded(only_orders()).services(services.outside());
-    harness.settings(|settings| settings.longest_attempt = Some(Duration::from_millis(600)))
+    Harness::embedded(only_orders()).services(services.outside())
+}
+
+/// How long a service that does not answer is waited for. A healthy one needs milliseconds, and on a busy machine less
+/// than this.
+const PATIENCE: Duration = Duration::from_millis(1_500);
+
+/// Attempts are cut short, for services that do not answer.
+fn impatient(services: &Services) -> Harness {
+    harness(services).settings(|settings| settings.longest_attempt = Some(PATIENCE))
 }
 
 struct Around(Services);
@@ -148,7 +158,7 @@ async fn with_trouble(
 ) -> String {
     let services = Services::start().await;
     services.plant(request, trouble.clone());
-    let task = prepare(harness(&services)).submit(small()).await;
+    let task = prepare(impatient(&services)).submit(small()).await;
     assert_eq!(task.run_to_rest().await, expected, "{trouble:?} at {request}: {}", task.trail().await);
     task.assert_invariants().await;
     assert_eq!(services.planted(), 0, "{trouble:?} struck");
@@ -168,7 +178,7 @@ async fn what_passes_by_itself_delays_an_order_and_does_nothing_twice() {
         Trouble::CutBefore,
         Trouble::CutAfter,
         Trouble::Silent,
-        Trouble::Late(Duration::from_millis(900)),
+        Trouble::Late(PATIENCE + Duration::from_millis(300)),
     ];
     let cases = troubles.iter().flat_map(|trouble| FORWARD.map(|request| (request, trouble.clone())));
     join_all(cases.map(|(request, trouble)| with_trouble(request, trouble, TaskStatus::Completed, |it| it))).await;
@@ -242,52 +252,73 @@ async fn an_order_without_services_fails_with_their_name_and_leaves_nothing_to_u
     task.assert_invariants().await;
 }
 
+/// Troubles that an order meets at each request, at most: fewer than its retries, so that each of them ends, however the
+/// orders beside it fare, and leaves retries for what a busy machine adds.
+const AT_MOST: usize = 2;
+
+/// Draws what goes wrong with an order: the same from the same seed, whichever order is served first.
+fn storm_over(services: &Services, task: TaskId, chance: &mut StdRng) {
+    for request in FORWARD.into_iter().chain(BACKWARD) {
+        for _ in 0..chance.random_range(0..=AT_MOST) {
+            let trouble = match chance.random_range(0..12) {
+                0..4 => Trouble::CutAfter,
+                4..8 => Trouble::Refuses(503, Some("0".to_owned())),
+                8..11 => Trouble::CutBefore,
+                _ if chance.random() => Trouble::Silent,
+                _ => Trouble::Late(PATIENCE + Duration::from_millis(300)),
+            };
+            services.plant_for(task, request, trouble);
+        }
+    }
+}
+
 /// Forty orders, eight at a time, while all three services break again and again, the breaker of the bank opens, and every
 /// fourth order is cancelled: at the end each one is paid for once, or nobody has paid.
 #[tokio::test(flavor = "multi_thread")]
 async fn through_a_storm_each_order_is_charged_once_or_not_at_all() {
+    let mut chance = seeded();
     let services = Services::start().await;
-    for _ in 0..4 {
-        for request in FORWARD.into_iter().chain(BACKWARD) {
-            services.plant(request, Trouble::CutAfter);
-            services.plant(request, Trouble::Refuses(503, Some("0".to_owned())));
-            services.plant(request, Trouble::CutBefore);
-        }
-        services.plant("POST /bank/charges", Trouble::Silent);
-        services.plant("POST /shipping/shipments", Trouble::Late(Duration::from_millis(800)));
-    }
-    let planted = services.planted();
     let soon = BreakerOverride { open_for: Some(Duration::from_millis(400)), ..BreakerOverride::default() };
     let breakers = [("bank".to_owned(), soon)].into();
     let policies = Policies::checked(&only_orders(), Overrides { breakers, ..Overrides::default() }).expect("policies");
-    let mut site = harness(&services)
+    let mut site = impatient(&services)
         .settings(|settings| settings.policies = policies.into())
         .fault(Fault::at("ship", FaultKind::FailTransiently).on_attempt(1))
         .start()
         .await;
-    site.serve(8);
     let mut tasks: Vec<TaskId> = Vec::new();
     for n in 0..40 {
-        let task = site.submit(order(1_000 + n)).await;
-        if n % 4 == 3 {
-            // Wherever it is by now: some are too far already, and complete.
-            let _ = site.engine.cancel(task).await;
-        }
-        tasks.push(task);
+        tasks.push(site.submit(order(1_000 + n)).await);
+        storm_over(&services, *tasks.last().expect("an order"), &mut chance);
+    }
+    let planted = services.planted();
+    site.serve(8);
+    for task in tasks.iter().skip(3).step_by(4) {
+        // At a drawn place of its way, and also behind its end.
+        let after = chance.random_range(0..=8);
+        eventually("an order that is far enough to be cancelled", || async {
+            let record = site.record(*task).await;
+            let attempts = record.steps.iter().map(|step| step.attempts.0).sum::<i32>();
+            (attempts >= after || record.task.status.is_at_rest()).then_some(())
+        })
+        .await;
+        let _ = site.engine.cancel(*task).await;
     }
     let rests = site.all("at rest", &tasks, |record| record.task.status.is_at_rest()).await;
     eventually("the end of late work", || async { (services.late() == 0).then_some(()) }).await;
     let mut charged = 0;
     for record in &rests {
-        let status = record.task.status;
+        let (task, status) = (record.task.id, record.task.status);
         assert!(matches!(status, TaskStatus::Completed | TaskStatus::Cancelled), "{status}: {:?}", record.task.failure);
-        services.assert_settled(record.task.id, status == TaskStatus::Completed);
+        services.assert_settled(task, status == TaskStatus::Completed);
         if status == TaskStatus::Completed {
             charged += record.task.request["amount_cents"].as_i64().expect("an amount");
+            let calm = FORWARD.iter().all(|request| services.planted_for(task, request) == 0);
+            assert!(calm, "an order completed before all of its troubles struck");
         }
     }
     assert_eq!(services.balance("shop"), charged);
-    assert!(services.planted() < planted / 2, "too little of what was planted struck: {} are left", services.planted());
+    assert!(services.planted() < planted, "of {planted} planted troubles none struck");
     site.assert_invariants(&tasks).await;
     site.stop().await;
     for task in tasks {

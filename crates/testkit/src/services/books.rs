@@ -51,7 +51,8 @@ pub(super) struct Books {
     accounts: BTreeMap<String, i64>,
     stock: i64,
     entries: BTreeMap<(&'static str, String), Entry>,
-    troubles: BTreeMap<String, VecDeque<Trouble>>,
+    /// By request; with a task, for its calls alone.
+    troubles: BTreeMap<(String, Option<TaskId>), VecDeque<Trouble>>,
     requests: BTreeMap<String, usize>,
     /// Each `traceparent` that came.
     pub(super) traces: BTreeSet<String>,
@@ -73,22 +74,29 @@ impl Books {
         }
     }
 
-    pub(super) fn plant(&mut self, request: &str, trouble: Trouble) {
-        self.troubles.entry(request.to_owned()).or_default().push_back(trouble);
+    pub(super) fn plant(&mut self, request: &str, of: Option<TaskId>, trouble: Trouble) {
+        self.troubles.entry((request.to_owned(), of)).or_default().push_back(trouble);
     }
 
     pub(super) fn planted(&self) -> usize {
         self.troubles.values().map(VecDeque::len).sum()
     }
 
+    pub(super) fn planted_for(&self, request: &str, task: TaskId) -> usize {
+        self.troubles.get(&(request.to_owned(), Some(task))).map_or(0, VecDeque::len)
+    }
+
     pub(super) fn requests(&self, request: &str) -> usize {
         self.requests.get(request).copied().unwrap_or(0)
     }
 
-    /// Counts a request, and says what goes wrong with it.
-    pub(super) fn strike(&mut self, request: &str) -> Option<Trouble> {
+    /// Counts a request, and gives what goes wrong with it. `key` is the one of the step's call: `{task}:{step}`.
+    pub(super) fn strike(&mut self, request: &str, key: &str) -> Option<Trouble> {
         *self.requests.entry(request.to_owned()).or_default() += 1;
-        self.troubles.get_mut(request)?.pop_front()
+        let task = key.split_once(':').and_then(|(task, _)| task.parse().ok());
+        let own = task.and_then(|task| self.troubles.get_mut(&(request.to_owned(), Some(task))));
+        let own = own.and_then(VecDeque::pop_front);
+        own.or_else(|| self.troubles.get_mut(&(request.to_owned(), None))?.pop_front())
     }
 
     pub(super) fn balance(&self, account: &str) -> i64 {

@@ -90,7 +90,19 @@ impl Services {
 
     /// Breaks the next request for `method` and `path`, as `"POST /bank/charges"`. Several queue up.
     pub fn plant(&self, request: &str, trouble: Trouble) {
-        self.books().plant(request, trouble);
+        self.books().plant(request, None, trouble);
+    }
+
+    /// Breaks the next call of this task for `method` and `path`. Several queue up, and each call that comes takes one: a
+    /// task whose policy retries more often than that gets through, however the tasks beside it fare.
+    pub fn plant_for(&self, task: TaskId, request: &str, trouble: Trouble) {
+        self.books().plant(request, Some(task), trouble);
+    }
+
+    /// How many troubles that were planted for this task and request have not struck yet.
+    #[must_use]
+    pub fn planted_for(&self, task: TaskId, request: &str) -> usize {
+        self.books().planted_for(request, task)
     }
 
     /// How many planted troubles have not struck yet.

@@ -78,7 +78,8 @@ async fn ship(request: HttpRequest, books: Shared, body: web::Json<Value>) -> Ht
 async fn make(request: HttpRequest, books: Shared, service: &'static str, body: Value) -> HttpResponse {
     let named = format!("POST {}", request.path());
     let key = header(&request, "idempotency-key");
-    answered(&request, &books.clone(), &named, async move {
+    let of = key.clone().unwrap_or_default();
+    answered(&request, &books.clone(), (&named, &of), async move {
         match key {
             Some(key) => lock(&books).make(service, &key, body),
             None => (400, json!({"error": "an Idempotency-Key is missing"})),
@@ -106,7 +107,8 @@ async fn take_back(
     (named, service): (&str, &'static str),
     key: String,
 ) -> HttpResponse {
-    answered(&request, &books.clone(), named, async move { lock(&books).take_back(service, &key) }).await
+    let of = key.clone();
+    answered(&request, &books.clone(), (named, &of), async move { lock(&books).take_back(service, &key) }).await
 }
 
 /// Says what it was sent.
@@ -138,13 +140,13 @@ async fn echo(request: HttpRequest, status: web::Path<u16>, body: web::Bytes) ->
 async fn answered(
     request: &HttpRequest,
     books: &Shared,
-    named: &str,
+    (named, key): (&str, &str),
     work: impl Future<Output = Answer> + 'static,
 ) -> HttpResponse {
     if header(request, "authorization").as_deref() != Some(&format!("Bearer {TOKEN}")) {
         return HttpResponse::Unauthorized().json(json!({"error": "no token of ours"}));
     }
-    let trouble = lock(books).strike(named);
+    let trouble = lock(books).strike(named, key);
     lock(books).traces.extend(header(request, "traceparent"));
     match trouble {
         None => reply(work.await),

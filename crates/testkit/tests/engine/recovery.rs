@@ -1,7 +1,7 @@
 //! Lost and paused hosts.
 
 use crate::errand::{Errand, only};
-use counterstep_contracts::{Direction, Host, TaskStatus};
+use counterstep_contracts::{Direction, Host, StepStatus, TaskStatus};
 use counterstep_kernel::faults::{Fault, FaultKind};
 use counterstep_kernel::turn::{TurnEnd, turn};
 use counterstep_kernel::{CancelReason, CancelToken};
@@ -10,12 +10,14 @@ use std::time::Duration;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_paused_worker_cannot_commit_after_takeover() {
-    let task = Harness::embedded(only::<Errand>()).submit(Form::new().field("pick_ms", 300)).await;
+    let task = Harness::embedded(only::<Errand>()).submit(Form::new().field("pick_ms", 1_000)).await;
     let token = CancelToken::new();
     turn(&task.engine, Host::Api, task.id, &token).await;
     let mut paused = Box::pin(turn(&task.engine, Host::Worker, task.id, &token));
     // Polled until its steps run, then left alone, like a process under SIGSTOP: no step goes on, no heartbeat.
-    let _ = tokio::time::timeout(Duration::from_millis(100), &mut paused).await.expect_err("it is still running");
+    while task.record().await.steps[1].status != StepStatus::Running {
+        let _ = tokio::time::timeout(Duration::from_millis(10), &mut paused).await.expect_err("it is still running");
+    }
     assert_eq!(task.run_to_rest().await, TaskStatus::Completed, "another one took over when the lease ran out");
     assert_eq!(paused.await, TurnEnd::Lost, "the first one is fenced");
     task.assert_invariants().await;
