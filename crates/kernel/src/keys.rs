@@ -85,6 +85,16 @@ pub fn is_bucket_name(name: &str) -> bool {
 mod tests {
     use super::*;
 
+    /// Objects of running tasks and of released programs have such keys: another form would orphan them all.
+    #[test]
+    fn the_form_of_an_object_key_is_fixed() {
+        let task: TaskId = "01981a2b-3c4d-7e5f-8a9b-0c1d2e3f4a5b".parse().unwrap();
+        let prefix = attempt_prefix(&Tenant("acme".to_owned()), task, "upload_zip", Epoch(3), Attempt(2));
+        assert_eq!(prefix, "t/acme/01981a2b-3c4d-7e5f-8a9b-0c1d2e3f4a5b/upload_zip/e3.2/");
+        let key = ObjectKey::parse("t/acme/01981a2b-3c4d-7e5f-8a9b-0c1d2e3f4a5b/upload_zip/e3.2/7").unwrap();
+        assert_eq!((key.epoch, key.attempt, key.prefix), (Epoch(3), Attempt(2), prefix));
+    }
+
     #[test]
     fn only_keys_of_our_own_form_are_read() {
         let task = "0193a1b2-0000-7000-8000-000000000001";

@@ -4,10 +4,11 @@
 use crate::engine::Engine;
 use crate::events::is_alert;
 use crate::ports::{OutboxOp, QueueError, Signal};
-use crate::record::{DbTime, StepRow};
+use crate::record::DbTime;
 use crate::transition::Transition;
-use counterstep_contracts::{ChangeId, StepStatus};
+use counterstep_contracts::ChangeId;
 use futures::future::try_join_all;
+use serde_json::Value;
 use std::sync::{Mutex, PoisonError};
 
 /// As many marks as one write of the store takes.
@@ -35,8 +36,8 @@ impl Engine {
     /// Tells the others of a change that was committed at `at`: whoever waits for the task, and the queue by its outbox
     /// messages.
     pub(crate) async fn announce(&self, transition: &Transition, at: DbTime) {
-        if transition.audit.iter().any(is_alert) {
-            alert(transition);
+        if let Some(entry) = transition.audit.iter().find(|entry| is_alert(entry)) {
+            alert(transition, &entry.details);
         }
         let rests = transition.task.as_ref().is_some_and(|task| task.row.status.is_at_rest());
         let signal = if rests { Signal::Rests } else { Signal::Changed };
@@ -82,20 +83,17 @@ impl Engine {
 }
 
 /// Said once, where the change is durable: from here on only a person moves the task.
-fn alert(transition: &Transition) {
+fn alert(transition: &Transition, details: &Value) {
     let Some(row) = transition.task.as_ref().map(|write| &write.row) else { return };
-    let failed = |step: &&StepRow| step.status == StepStatus::CompensationFailed;
-    let steps: Vec<_> = transition.steps.iter().filter(failed).map(|step| step.name.as_str()).collect();
-    let error =
-        transition.steps.iter().find(|step| failed(step)).and_then(|step| step.error.as_deref()).unwrap_or_default();
+    let steps = details["steps"].as_array().into_iter().flatten().filter_map(Value::as_str);
     tracing::error!(
         severity = "critical",
         task = %row.id,
         task_type = row.task_type,
         tenant = %row.tenant.0,
         trace_id = row.trace_id().unwrap_or_default(),
-        steps = steps.join(", "),
-        error,
+        steps = steps.collect::<Vec<_>>().join(", "),
+        error = details["error"].as_str().unwrap_or_default(),
         "compensation failed: what the task has done is not undone, and only an operator can go on; see its /why"
     );
 }

@@ -27,6 +27,16 @@ async fn two_files_of_one_name_become_one_archive_in_five_commits() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn objects_have_the_keys_that_the_design_gives_them() {
+    let task = Harness::embedded(tasks()).submit(two_files()).await;
+    assert_eq!(task.run_to_rest().await, TaskStatus::Completed);
+    let mut keys: Vec<_> = task.objects().await.into_iter().map(|object| object.key).collect();
+    keys.sort();
+    let expected = ["upload_source_files/e0.1/0", "upload_source_files/e0.1/1", "upload_zip/e1.1/0"];
+    assert_eq!(keys, expected.map(|key| format!("t/default/{}/{key}", task.id)));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_failed_upload_undoes_everything_and_leaves_no_object() {
     let task = Harness::embedded(tasks()).fail_at("upload_zip").submit(two_files()).await;
     task.run_to_rest().await;

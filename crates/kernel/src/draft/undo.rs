@@ -113,8 +113,13 @@ impl Draft {
     /// # Errors
     /// As the judge says.
     pub fn finish_undo(&mut self) -> Result<(), Illegal> {
-        if self.record().steps.iter().any(|row| row.status == StepStatus::CompensationFailed) {
-            return self.apply(Event::UndoGaveUp, Note::default());
+        let failed: Vec<_> =
+            self.record().steps.iter().filter(|row| row.status == StepStatus::CompensationFailed).collect();
+        if let Some(first) = failed.first() {
+            // Their own changes may lie far back: the alert of this one names them.
+            let steps: Vec<_> = failed.iter().map(|row| row.name.as_str()).collect();
+            let note = Note::default().with(json!({"steps": steps, "error": first.error}));
+            return self.apply(Event::UndoGaveUp, note);
         }
         self.record_waivers()?;
         let cancelled = self.record().task.goal == Some(UndoGoal::Cancelled);

@@ -11,6 +11,7 @@ mod fallback;
 mod flow;
 mod groups;
 mod heavy;
+mod guards;
 mod hints;
 mod kept;
 mod locks;

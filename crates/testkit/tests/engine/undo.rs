@@ -4,6 +4,8 @@ use crate::errand::{Errand, Stubborn, only};
 use counterstep_contracts::{StepStatus, TaskStatus};
 use counterstep_kernel::faults::{Fault, FaultKind};
 use counterstep_testkit::{Form, Harness};
+use std::io::Write;
+use std::sync::{Arc, Mutex, PoisonError};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_undo_is_retried_under_its_own_policy() {
@@ -54,4 +56,38 @@ async fn a_panicking_undo_is_an_attempt_that_failed() {
     assert_eq!(task.run_to_rest().await, TaskStatus::Failed);
     task.assert_invariants().await;
     assert!(task.trail().await.contains("note undo retries, note undone"), "{}", task.trail().await);
+}
+
+/// Lines of a log.
+#[derive(Debug, Clone, Default)]
+struct Lines(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Lines {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).write(bytes)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+// On one thread, whose log it is.
+#[tokio::test]
+async fn the_critical_line_names_the_step_and_its_error_also_where_the_others_are_undone_first() {
+    let log = Lines::default();
+    let writer = log.clone();
+    let subscriber = tracing_subscriber::fmt().json().flatten_event(true).with_writer(move || writer.clone()).finish();
+    let _logging = tracing::subscriber::set_default(subscriber);
+    let harness = Harness::embedded(only::<Stubborn>())
+        .fault(Fault::at("four", FaultKind::FailBefore))
+        .fault(Fault::at("two", FaultKind::FailAfter).in_undo());
+    let task = harness.submit(Form::new()).await;
+    assert_eq!(task.run_to_rest().await, TaskStatus::CompensationFailed);
+    let log = String::from_utf8(log.0.lock().unwrap_or_else(PoisonError::into_inner).clone()).expect("text");
+    let lines = log.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).expect("JSON"));
+    let critical: Vec<_> = lines.filter(|line| line["severity"] == "critical").collect();
+    let [line] = &critical[..] else { panic!("one critical line: {log}") };
+    assert_eq!((&line["task"], &line["steps"]), (&task.id.to_string().into(), &"two".into()));
+    assert!(line["error"].as_str().is_some_and(|error| error.contains("planted: fails after its work")), "{line}");
 }

@@ -1,0 +1,134 @@
+//! Guards that a run without a fault does not need: a message is kept until its turn has ended, and what an attempt stores
+//! is left alone while a writer may be alive.
+
+use crate::errand::{ErrandRequest, Stubborn, only};
+use async_trait::async_trait;
+use counterstep_contracts::{Host, QueueName, TaskId, TaskStatus, WorkerMessage};
+use counterstep_kernel::faults::{Fault, FaultKind};
+use counterstep_kernel::ports::{Delivery, DeliveryTag, Queue, QueueError, Settle, Store};
+use counterstep_kernel::turn::turn;
+use counterstep_kernel::{CancelToken, StepContext, StepError, StepResult, UndoResult};
+use counterstep_macros::distributed_task;
+use counterstep_testkit::site::eventually;
+use counterstep_testkit::{Form, Harness, sweep};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// A queue that notes in which state a task is when its message is acknowledged.
+#[derive(Debug)]
+struct Watched {
+    queue: Arc<dyn Queue>,
+    store: Arc<dyn Store>,
+    task: TaskId,
+    acked: Arc<Mutex<Vec<TaskStatus>>>,
+}
+
+#[async_trait]
+impl Queue for Watched {
+    async fn publish(&self, queue: &QueueName, message: &WorkerMessage) -> Result<(), QueueError> {
+        self.queue.publish(queue, message).await
+    }
+
+    async fn fetch(&self, queues: &[QueueName], max: usize, wait: Duration) -> Result<Vec<Delivery>, QueueError> {
+        self.queue.fetch(queues, max, wait).await
+    }
+
+    async fn settle(&self, tag: &DeliveryTag, settle: Settle) -> Result<(), QueueError> {
+        if settle == Settle::Ack {
+            let record = self.store.load(self.task).await.expect("an answer").expect("the task");
+            self.acked.lock().unwrap_or_else(PoisonError::into_inner).push(record.task.status);
+        }
+        self.queue.settle(tag, settle).await
+    }
+
+    fn reads_the_outbox(&self) -> bool {
+        self.queue.reads_the_outbox()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_message_is_acknowledged_only_when_its_turn_has_ended() {
+    let mut site = Harness::embedded(only::<Stubborn>()).start().await;
+    let task = site.submit(Form::new()).await;
+    let acked = Arc::<Mutex<Vec<TaskStatus>>>::default();
+    let (queue, store) = (site.engine.ports.queue.clone(), site.engine.ports.store.clone());
+    site.engine.ports.queue = Arc::new(Watched { queue, store, task, acked: acked.clone() });
+    site.serve(1);
+    // A task that was found as due needs no message; then the message comes later, and finds it at rest.
+    let acked = eventually("an acknowledged message", || async {
+        let acked = acked.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        (!acked.is_empty()).then_some(acked)
+    })
+    .await;
+    assert!(acked.iter().all(|status| status.is_at_rest()), "acknowledged under a running turn: {acked:?}");
+    site.stop().await;
+}
+
+/// The time after which an attempt's objects are swept has three parts, and each of them alone keeps a sweep away: the
+/// attempt's limit, the grace of its cancellation, and the lease.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sweep_leaves_an_attempt_alone_while_its_writer_may_be_alive() {
+    const LONG: Duration = Duration::from_secs(3_600);
+    const SHORT: Duration = Duration::from_millis(50);
+    for (limit, grace, lease) in
+        [(LONG, SHORT, SHORT), (SHORT, LONG, SHORT), (SHORT, SHORT, LONG), (SHORT, SHORT, SHORT)]
+    {
+        let fault = Fault::at("one", FaultKind::HangBefore);
+        let harness = Harness::embedded(only::<Stubborn>()).fault(fault.clone()).settings(|settings| {
+            (settings.step_timeout, settings.cancel_grace, settings.lease) = (limit, grace, lease);
+        });
+        let task = harness.submit(Form::new()).await;
+        let (engine, id) = (task.engine.clone(), task.id);
+        let lost = tokio::spawn(async move { turn(&engine, Host::Worker, id, &CancelToken::new()).await });
+        eventually("an attempt", || async { (fault.struck() > 0).then_some(()) }).await;
+        lost.abort();
+        let _ = lost.await;
+        let planned = || async { task.engine.plan_sweep(10).await.expect("the plan").condemn };
+        if [limit, grace, lease].contains(&LONG) {
+            // Longer than the short parts together.
+            tokio::time::sleep(SHORT * 4).await;
+            assert_eq!(planned().await, [], "limit {limit:?}, grace {grace:?}, lease {lease:?}");
+        } else {
+            eventually("a sweep of the attempt", || async { (!planned().await.is_empty()).then_some(()) }).await;
+        }
+    }
+}
+
+/// Undone where its host is lost.
+pub(crate) struct Fragile;
+
+#[distributed_task(name = "Fragile", queue = "fragile", on_lost = "fail")]
+impl Fragile {
+    type Request = ErrandRequest;
+    type Response = u32;
+
+    #[step(1, host = "worker", undo = put_back)]
+    async fn take(_ctx: &StepContext) -> StepResult<u32> {
+        Ok(1)
+    }
+
+    async fn put_back(_ctx: &StepContext, _out: Option<u32>) -> UndoResult {
+        Ok(())
+    }
+
+    #[step(2, host = "worker", undo = fetch_back)]
+    async fn send(_ctx: &StepContext, taken: &u32) -> StepResult<u64> {
+        if *taken == 0 {
+            return Err(StepError::permanent("nothing was taken"));
+        }
+        Ok(2)
+    }
+
+    async fn fetch_back(_ctx: &StepContext, _out: Option<u64>) -> UndoResult {
+        Ok(())
+    }
+
+    fn respond(take: &u32) -> u32 {
+        *take
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_fault_at_every_step_of_a_type_that_fails_with_its_host_comes_out_right() {
+    sweep::every_fault(only::<Fragile>, Form::new).await;
+}
