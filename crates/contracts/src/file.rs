@@ -1,5 +1,6 @@
 //! Files as values: what a client uploaded, and what lies in the object store.
 
+use crate::archive_name;
 use serde::de::{self, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 use std::fmt;
@@ -70,10 +71,7 @@ impl FileName {
     /// Stem and extension (with its dot; empty where there is none): `a.tar.gz` gives `a.tar` and `.gz`.
     #[must_use]
     pub fn split_extension(&self) -> (&str, &str) {
-        match self.0.rfind('.') {
-            Some(dot) if dot > 0 => self.0.split_at(dot),
-            _ => (&self.0, ""),
-        }
+        archive_name::split_extension(&self.0)
     }
 }
 
@@ -204,19 +202,20 @@ impl StoredFiles {
         self.0.iter()
     }
 
-    /// Names for an archive or a folder, one for each file in order: a name that stands twice gets a number before
-    /// its extension (`a.txt`, `a (2).txt`). Names that differ only in case count as the same, because on some file
-    /// systems they are.
+    /// Names for an archive or a folder of any system, one for each file in order. What Windows does not take in a name
+    /// becomes `_` (`a*b` gives `a_b`, `con` gives `_con`, `a.txt.` gives `a.txt_`), and a name that stands twice gets a
+    /// number before its extension (`a.txt`, `a (2).txt`). Names that differ only in case count as the same, because on
+    /// some file systems they are. Each has at most 255 bytes.
     #[must_use]
     pub fn distinct_names(&self) -> Vec<String> {
         let mut taken = std::collections::HashSet::new();
         let mut names = Vec::with_capacity(self.len());
         for file in self {
-            let (stem, extension) = file.name.split_extension();
-            let mut name = file.name.as_str().to_owned();
+            let mut name = archive_name::portable(file.name.as_str());
+            let original = name.clone();
             let mut number = 2;
             while !taken.insert(name.to_lowercase()) {
-                name = format!("{stem} ({number}){extension}");
+                name = archive_name::numbered(&original, number);
                 number += 1;
             }
             names.push(name);

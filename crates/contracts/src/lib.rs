@@ -3,6 +3,7 @@
 //! Owns ids, states, declarations, worker messages, domain events, HTTP bodies and problem codes. It knows serde and nothing
 //! else: no I/O, no clock, no decision about which state follows which (that is `counterstep_kernel::saga`).
 
+mod archive_name;
 pub mod breaker;
 pub mod declaration;
 pub mod disable;

@@ -1,5 +1,8 @@
 //! Files arrive at the API and are stored; a worker zips them; a worker stores the ZIP.
 
+mod archive_file;
+
+use archive_file::ArchiveFile;
 use counterstep_kernel::{Classify, FileName, RetryPolicy, ScratchFile, StepContext, StepError, StepResult};
 use counterstep_kernel::{StoredFile, StoredFiles, UploadMany, UploadOne, UploadedFile};
 use counterstep_macros::distributed_task;
@@ -61,7 +64,7 @@ impl CreateZipFromFiles {
     #[step(2, host = "worker", heavy, retry = ZIP_RETRY, no_undo = "writes scratch only")]
     async fn create_zip_archive(ctx: &StepContext, sources: &StoredFiles) -> StepResult<ZipArchive> {
         let draft = ctx.scratch("archive.zip").await?;
-        let mut zip = ZipWriter::new(File::create(draft.path()).transient("opening the archive")?);
+        let mut zip = ZipWriter::new(ArchiveFile::new(File::create(draft.path()).transient("opening the archive")?));
         let (total, mut done) = (sources.iter().map(|file| file.size_bytes).sum(), 0);
         for (file, name) in sources.iter().zip(sources.distinct_names()) {
             ctx.go_on()?;
