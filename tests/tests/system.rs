@@ -14,11 +14,13 @@ mod system {
     mod dry_run;
     mod kills;
     mod large;
+    mod logs;
     mod operators;
     mod orders;
     mod processes;
     mod reads;
     mod schedules;
+    mod secrets;
     mod shared_servers;
     mod shutdown;
     mod signals;

@@ -9,6 +9,7 @@ use counterstep_contracts::{AttemptProgress, StepNo, StepStatus, TaskStatus};
 use counterstep_kernel::ports::{ScheduleRow, TaskLine, TypeRow};
 use counterstep_kernel::record::{AttemptRow, AuditRow, DbTime, Failure, History, TaskRecord};
 use counterstep_kernel::times::rfc3339;
+use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// A task, and what its running attempts have said of their progress.
@@ -117,6 +118,14 @@ fn failure(failure: Failure) -> FailureView {
     FailureView { step: failure.step, class: failure.class, message: failure.message }
 }
 
+/// Details of an audit entry without the backtrace, which names paths and code of this installation. It stays in the row.
+fn for_clients(mut details: Value) -> Value {
+    if let Some(details) = details.as_object_mut() {
+        details.remove("backtrace");
+    }
+    details
+}
+
 /// A task's past.
 pub(crate) fn trail(record: &TaskRecord, history: History) -> AuditTrail {
     let name = |no: StepNo| {
@@ -136,7 +145,7 @@ pub(crate) fn trail(record: &TaskRecord, history: History) -> AuditTrail {
         attempt: row.entry.attempt,
         epoch: row.entry.epoch,
         actor: row.entry.actor,
-        details: row.entry.details,
+        details: for_clients(row.entry.details),
     };
     let attempt = |row: AttemptRow| AttemptView {
         step: name(row.step),

@@ -6,7 +6,9 @@ pub mod doctor;
 pub mod exit;
 pub mod logging;
 mod open;
+mod panics;
 pub mod process;
+mod secret_files;
 pub mod settings;
 
 pub use capacity::tasks_at_a_time;

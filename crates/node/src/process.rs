@@ -6,15 +6,20 @@ use crate::settings::Settings;
 use counterstep_kernel::host::Spawn;
 use counterstep_kernel::{CancelReason, CancelToken};
 use futures::future::BoxFuture;
+use rustix::fs::Mode;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Runs a process's work on a runtime of its own, with logging started.
+/// Runs a process's work on a runtime of its own, with logging started. What it makes from here on, the database, its
+/// journal, objects and scratch, belongs to its user alone, whatever mask the process was started with: files get the
+/// mode 0600, folders 0700. What is there already keeps its mode, so an operator may share a folder on purpose.
 ///
 /// # Errors
 /// As the work says; also when no runtime can be started.
 pub fn run(settings: &Settings, work: BoxFuture<'_, Result<(), Exit>>) -> Result<(), Exit> {
     logging::start(&settings.log, settings.log_format);
+    // While there is one thread: the mask is the whole process's.
+    rustix::process::umask(Mode::RWXG | Mode::RWXO);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()

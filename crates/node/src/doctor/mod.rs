@@ -5,6 +5,7 @@ mod servers;
 
 use crate::exit::Exit;
 use crate::open::missing_services;
+use crate::secret_files::{OpenSecret, open_to_others};
 use crate::settings::{Database, Settings};
 pub use counterstep_adapters::finding::Finding;
 use counterstep_kernel::Registry;
@@ -36,6 +37,12 @@ pub fn examine<'a>(
             what: format!("steps call the service `{service}`, and the settings do not have it"),
             why: "such a step fails for good, and its task is undone",
             to_do: format!("add [services.{service}] with its `url` to the settings file"),
+        }));
+        found.extend(open_to_others(settings).into_iter().map(|OpenSecret { setting, file, mode }| Finding {
+            code: "secret_file_open",
+            what: format!("setting `{setting}`: the file {file} has the mode {mode}"),
+            why: "every user of this machine can read the secret in it",
+            to_do: format!("chmod 600 {file}, as the user of the service"),
         }));
         #[cfg(feature = "servers")]
         servers::examine(settings, processes, &mut found).await?;

@@ -7,6 +7,7 @@ pub(crate) mod servers;
 pub(crate) mod servers;
 
 use crate::exit::Exit;
+use crate::secret_files::{OpenSecret, open_to_others};
 use crate::settings::{Database, ObjectPlace, Settings, in_effect};
 use counterstep_adapters::file_signals::FileSignals;
 use counterstep_adapters::folder::{FolderObjects, FolderScratch};
@@ -37,6 +38,9 @@ pub fn open<'a>(settings: &'a Settings, registry: Arc<Registry>, role: &'a str) 
         settings.engine.retention.check(&registry).map_err(Exit::config)?;
         let engine = EngineSettings { policies: Arc::new(policies), ..settings.engine.clone() };
         crate::install_provider();
+        for OpenSecret { setting, file, mode } in open_to_others(settings) {
+            tracing::warn!(setting, file, mode, "other users of this machine can read a secret: set its mode to 0600");
+        }
         let (store, queue, signals) = truth(settings, &registry, role).await?;
         let (locks, hints) = advisers(settings).await?;
         if settings.redis.is_none() && settings.nats.is_some() {

@@ -2,6 +2,7 @@
 //! against another one, or against what a flag says.
 
 use super::servers::ServerArgs;
+use super::unusable::unusable;
 use super::{LogFormat, Service};
 use crate::exit::Exit;
 use counterstep_contracts::{AutoDisableOverride, BreakerOverride, OrphanOverride, Retention, RetryOverride};
@@ -100,8 +101,7 @@ pub(super) fn read_file(path: &Path) -> Result<File, Exit> {
     let text = std::fs::read_to_string(path).map_err(|error| {
         Exit::config(format_args!("the settings file `{}` cannot be read: {error}", path.display()))
     })?;
-    toml::from_str(&text)
-        .map_err(|error| Exit::config(format_args!("the settings file `{}` is not usable: {error}", path.display())))
+    toml::from_str(&text).map_err(|error| unusable(path, &text, &error))
 }
 
 #[cfg(test)]

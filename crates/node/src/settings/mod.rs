@@ -1,6 +1,7 @@
 //! Settings: flags, then `COUNTERSTEP_*` variables, then a TOML file, then defaults. Unknown keys are errors, and so
 //! are secrets among the flags, where every user of the machine could read them.
 
+mod arguments;
 mod database;
 mod faults;
 mod file;
@@ -9,6 +10,7 @@ mod places;
 mod servers;
 mod services;
 mod surroundings;
+mod unusable;
 
 pub use database::{DatabaseArgs, DatabaseUse};
 pub use places::{Database, NatsLogin, NatsPlace, ObjectPlace, RedisPlace, SecretUrl, Server};

@@ -1,7 +1,7 @@
 //! What a process finds before it reads its own flags: its arguments and its variables. Must not read a value that it
 //! does not need.
 
-use super::SettingsArgs;
+use super::{SettingsArgs, arguments};
 use crate::exit::Exit;
 use std::collections::BTreeSet;
 
@@ -16,29 +16,11 @@ const VARIABLES: &[&str] =
 /// # Errors
 /// [`Exit`] with the kind `Config`.
 pub fn check_surroundings() -> Result<(), Exit> {
-    refuse_secrets(std::env::args_os().map(|argument| argument.to_string_lossy().into_owned()))?;
+    arguments::refuse_secrets(std::env::args_os().map(|argument| argument.to_string_lossy().into_owned()))?;
     refuse_unknown(
         std::env::vars_os()
             .map(|(name, value)| (name.to_string_lossy().into_owned(), value.to_string_lossy().into_owned())),
     )
-}
-
-/// Refuses `scheme://user:password@…` among the arguments.
-fn refuse_secrets(arguments: impl Iterator<Item = String>) -> Result<(), Exit> {
-    for argument in arguments.skip(1) {
-        let has_secret = argument
-            .split_once("://")
-            .and_then(|(_, rest)| rest.split(['/', '?']).next())
-            .and_then(|authority| authority.rsplit_once('@'))
-            .is_some_and(|(user, _)| user.contains(':'));
-        if has_secret {
-            return Err(Exit::config(
-                "a password stands in the command line, where every user of this machine can read it: put the URL \
-                 into a COUNTERSTEP_* variable or into the settings file",
-            ));
-        }
-    }
-    Ok(())
 }
 
 /// Every variable that is read.
@@ -92,19 +74,6 @@ fn is_port_of_a_link(key: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn words(text: &str) -> impl Iterator<Item = String> {
-        text.split(' ').map(str::to_owned).collect::<Vec<_>>().into_iter()
-    }
-
-    #[test]
-    fn passwords_in_arguments_are_refused() {
-        assert!(refuse_secrets(words("x --database postgres://me:secret@db/x")).is_err());
-        assert!(refuse_secrets(words("x --database=postgres://me:secret@db/x")).is_err());
-        for fine in ["x --database postgres://me@db/x", "x --database sqlite:///tmp/a:b@c.db", "x --listen [::1]:80"] {
-            assert!(refuse_secrets(words(fine)).is_ok(), "{fine}");
-        }
-    }
 
     fn refused(name: &str, value: &str) -> bool {
         refuse_unknown([(name.to_owned(), value.to_owned())].into_iter()).is_err()

@@ -1,0 +1,59 @@
+//! Files with secrets that other users of the machine can read. They are named and not refused: mounted secrets of
+//! containers have such modes by default, and no other user sees them there (`docs/decisions/0043-secret-files-open-to-others.md`).
+
+use crate::settings::{Database, NatsLogin, ObjectPlace, Settings};
+use counterstep_adapters::client_certificate::ClientCertificate;
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+
+/// A file with a secret that is open to others.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct OpenSecret {
+    /// The setting that names it.
+    pub(crate) setting: String,
+    /// Where it is.
+    pub(crate) file: String,
+    /// Its permission bits in octal.
+    pub(crate) mode: String,
+}
+
+/// All of them. A file that is missing is an error of whoever reads it, and not here.
+pub(crate) fn open_to_others(settings: &Settings) -> Vec<OpenSecret> {
+    let mut files: Vec<(String, PathBuf)> = Vec::new();
+    let mut add =
+        |setting: &str, file: Option<&PathBuf>| files.extend(file.map(|file| (setting.to_owned(), file.clone())));
+    let key = |certificate: &'_ Option<ClientCertificate>| certificate.as_ref().map(|both| both.key_file.clone());
+    if let Database::Postgres(server) = &settings.database {
+        add("database_password_file", server.secret_file.as_ref());
+        add("database_key_file", key(&server.certificate).as_ref());
+    }
+    if let Some(nats) = &settings.nats {
+        add("nats_key_file", key(&nats.certificate).as_ref());
+        match &nats.login {
+            NatsLogin::None => {}
+            NatsLogin::Credentials(file) => add("nats_credentials_file", Some(file)),
+            NatsLogin::User { user: _, password_file } => add("nats_password_file", Some(password_file)),
+            NatsLogin::Token(file) => add("nats_token_file", Some(file)),
+            NatsLogin::Nkey(file) => add("nats_nkey_file", Some(file)),
+        }
+    }
+    if let Some(redis) = &settings.redis {
+        add("redis_password_file", redis.server.secret_file.as_ref());
+        add("redis_key_file", key(&redis.server.certificate).as_ref());
+    }
+    if let ObjectPlace::S3 { url: _, credentials_file } = &settings.objects {
+        add("objects_credentials_file", credentials_file.as_ref());
+    }
+    for (name, service) in &settings.services {
+        add(&format!("services.{name}.token_file"), service.token_file.as_ref());
+        for file in service.header_files.values() {
+            add(&format!("services.{name}.header_files"), Some(file));
+        }
+    }
+    let open = |(setting, file): (String, PathBuf)| {
+        let mode = std::fs::metadata(&file).ok()?.permissions().mode() & 0o7777;
+        let found = OpenSecret { setting, file: file.display().to_string(), mode: format!("{mode:04o}") };
+        (mode & 0o007 != 0).then_some(found)
+    };
+    files.into_iter().filter_map(open).collect()
+}

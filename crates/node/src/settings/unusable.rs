@@ -1,0 +1,63 @@
+//! What is wrong with a settings file, in words that repeat none of its lines: one of them may hold a password.
+
+use crate::exit::Exit;
+use std::path::Path;
+
+/// Where the mistake is and what it is. The parser's own text would show the whole line.
+pub(super) fn unusable(path: &Path, text: &str, error: &toml::de::Error) -> Exit {
+    let place = error.span().and_then(|span| text.get(..span.start)).map_or_else(String::new, |before| {
+        let column = before.chars().rev().take_while(|c| *c != '\n').count() + 1;
+        format!(", line {}, column {column}", before.matches('\n').count() + 1)
+    });
+    Exit::config(format_args!(
+        "the settings file `{}` is not usable{place}: {}",
+        path.display(),
+        shown(error.message())
+    ))
+}
+
+/// A message without what it repeats of a value: strings of another type than expected, and anything with a URL in it.
+fn shown(message: &str) -> String {
+    let mut shown = String::new();
+    let mut rest = message;
+    while let Some((before, after)) = rest.split_once("string \"") {
+        let mut escaped = false;
+        let end = after.find(|c| {
+            let ends = c == '"' && !escaped;
+            escaped = c == '\\' && !escaped;
+            ends
+        });
+        shown.push_str(before);
+        shown.push_str("a string");
+        rest = end.map_or("", |end| &after[end + 1..]);
+    }
+    shown.push_str(rest);
+    let words = shown.split(' ').map(|word| if word.contains("://") || word.contains('@') { "…" } else { word });
+    words.collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::file::File;
+    use super::*;
+
+    #[test]
+    fn a_mistake_in_the_file_is_named_by_its_place_and_repeats_no_value() {
+        for (wrong, place) in [
+            ("lease = \"3s\"\ndatabase = \"postgres://me:hunter2@db/x\nlog = \"info\"", "line 2"),
+            ("database = postgres://me:hunter2@db/x", "line 1"),
+            ("database \"postgres://me:hunter2@db/x\"", "line 1"),
+            ("database_url = \"postgres://me:hunter2@db/x\"", "unknown field `database_url`"),
+            ("\nconcurrency = \"redis://:hunter2@db\"", "line 2, column 15"),
+            ("log_format = \"redis://:hunter2@db\"", "unknown variant"),
+            ("lease = 5\ndatabase = [\"postgres://me:hunter2@db/x\"]", "line 2"),
+            ("[orphans.Zip]\nevery = \"redis://:hunter2@db\"", "no duration above 0"),
+            ("concurrency = \"a \\\" hunter2\"", "a string"),
+        ] {
+            let error = toml::from_str::<File>(wrong).unwrap_err();
+            let shown = unusable(Path::new("x.toml"), wrong, &error).message;
+            assert!(!shown.contains("hunter2") && shown.contains(place), "{wrong}: {shown}");
+            assert!(!shown.contains('\n'), "{shown}");
+        }
+    }
+}
