@@ -47,7 +47,8 @@ mod tests {
 
     #[test]
     fn a_flag_comes_before_the_file_and_no_connection_is_an_error() {
-        let file = File { database_connections: Some(7), ..File::default() };
+        let mut file = File::default();
+        file.database_connections = Some(7);
         assert_eq!(DatabaseArgs::default().check(&file).unwrap().connections, 7);
         let args = DatabaseArgs { database_connections: Some(8), database_prepared_statements: Some(false) };
         assert_eq!(args.check(&file).unwrap(), DatabaseUse { connections: 8, prepared_statements: false });
