@@ -5,7 +5,7 @@ use counterstep_contracts::{StepStatus, TaskStatus};
 use counterstep_kernel::faults::{Fault, FaultKind};
 use counterstep_testkit::{Form, Harness};
 use std::io::Write;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_undo_is_retried_under_its_own_policy() {
@@ -58,7 +58,7 @@ async fn a_panicking_undo_is_an_attempt_that_failed() {
     assert!(task.trail().await.contains("note undo retries, note undone"), "{}", task.trail().await);
 }
 
-/// Lines of a log.
+/// Lines of the log of all tests of this program.
 #[derive(Debug, Clone, Default)]
 struct Lines(Arc<Mutex<Vec<u8>>>);
 
@@ -72,13 +72,24 @@ impl Write for Lines {
     }
 }
 
-// On one thread, whose log it is.
-#[tokio::test]
+/// Starts the log. For the whole process: `tracing` remembers for each line whether it is wanted, by the thread that comes
+/// by first, so that a log of one thread loses lines to tests that run beside it.
+fn log() -> Lines {
+    static LOG: OnceLock<Lines> = OnceLock::new();
+    let start = || {
+        let log = Lines::default();
+        let writer = log.clone();
+        let lines = tracing_subscriber::fmt().json().flatten_event(true).with_max_level(tracing::Level::ERROR);
+        tracing::subscriber::set_global_default(lines.with_writer(move || writer.clone()).finish())
+            .expect("the only log");
+        log
+    };
+    LOG.get_or_init(start).clone()
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_critical_line_names_the_step_and_its_error_also_where_the_others_are_undone_first() {
-    let log = Lines::default();
-    let writer = log.clone();
-    let subscriber = tracing_subscriber::fmt().json().flatten_event(true).with_writer(move || writer.clone()).finish();
-    let _logging = tracing::subscriber::set_default(subscriber);
+    let log = log();
     let harness = Harness::embedded(only::<Stubborn>())
         .fault(Fault::at("four", FaultKind::FailBefore))
         .fault(Fault::at("two", FaultKind::FailAfter).in_undo());
@@ -86,8 +97,9 @@ async fn the_critical_line_names_the_step_and_its_error_also_where_the_others_ar
     assert_eq!(task.run_to_rest().await, TaskStatus::CompensationFailed);
     let log = String::from_utf8(log.0.lock().unwrap_or_else(PoisonError::into_inner).clone()).expect("text");
     let lines = log.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).expect("JSON"));
-    let critical: Vec<_> = lines.filter(|line| line["severity"] == "critical").collect();
+    let is_alert = |line: &serde_json::Value| line["severity"] == "critical" && line["task"] == task.id.to_string();
+    let critical: Vec<_> = lines.filter(is_alert).collect();
     let [line] = &critical[..] else { panic!("one critical line: {log}") };
-    assert_eq!((&line["task"], &line["steps"]), (&task.id.to_string().into(), &"two".into()));
+    assert_eq!(line["steps"], "two");
     assert!(line["error"].as_str().is_some_and(|error| error.contains("planted: fails after its work")), "{line}");
 }
