@@ -38,7 +38,8 @@ fn routes() -> Vec<String> {
 async fn ask(api: &Api, path: &str) {
     let answer = api.request(reqwest::Method::GET, path).timeout(Duration::from_secs(30)).send().await;
     let answer = answer.unwrap_or_else(|error| panic!("{path}: {error:?}"));
-    assert!(!answer.status().is_server_error() || path.ends_with(TASK), "{path}: {}", answer.status());
+    // The program does not know the types of these tasks, and says so where a plan would need them.
+    assert!(!answer.status().is_server_error() || path.contains(TASK), "{path}: {}", answer.status());
     // Events do not end by themselves.
     if !path.ends_with("/events") {
         answer.bytes().await.unwrap_or_else(|error| panic!("{path}: {error:?}"));
