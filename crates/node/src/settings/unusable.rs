@@ -6,14 +6,23 @@ use std::path::Path;
 /// Where the mistake is and what it is. The parser's own text would show the whole line.
 pub(super) fn unusable(path: &Path, text: &str, error: &toml::de::Error) -> Exit {
     let place = error.span().and_then(|span| text.get(..span.start)).map_or_else(String::new, |before| {
-        let column = before.chars().rev().take_while(|c| *c != '\n').count() + 1;
-        format!(", line {}, column {column}", before.matches('\n').count() + 1)
+        let line = before.rsplit('\n').next().unwrap_or_default();
+        let (number, column) = (before.matches('\n').count() + 1, line.chars().count() + 1);
+        let key = key_of(line).map_or_else(String::new, |key| format!(", key `{key}`"));
+        format!(", line {number}, column {column}{key}")
     });
     Exit::config(format_args!(
         "the settings file `{}` is not usable{place}: {}",
         path.display(),
         shown(error.message())
     ))
+}
+
+/// The key whose value begins behind this part of a line; `None` where it is no plain word, and so perhaps no key at all.
+fn key_of(line: &str) -> Option<&str> {
+    let key = line.split_once('=')?.0.trim();
+    let is_plain = !key.is_empty() && key.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
+    is_plain.then_some(key)
 }
 
 /// A message without what it repeats of a value: strings of another type than expected, and anything with a URL in it.
@@ -53,6 +62,8 @@ mod tests {
             ("lease = 5\ndatabase = [\"postgres://me:hunter2@db/x\"]", "line 2"),
             ("[orphans.Zip]\nevery = \"redis://:hunter2@db\"", "no duration above 0"),
             ("concurrency = \"a \\\" hunter2\"", "a string"),
+            ("lease = 3", "key `lease`"),
+            ("x=hunter2\n", "line 1"),
         ] {
             let error = toml::from_str::<File>(wrong).unwrap_err();
             let shown = unusable(Path::new("x.toml"), wrong, &error).message;
