@@ -6,7 +6,7 @@ use counterstep_adapters::postgres::PostgresStore;
 use counterstep_kernel::audit::Scope;
 use counterstep_kernel::ports::Ports;
 use counterstep_testkit::servers::shared_postgres;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 const ROLES: &str = include_str!("../../../../deploy/postgres/roles.sql");
 
@@ -20,8 +20,13 @@ async fn with_the_role(role: &str) -> (embedded::Fixture, Ports, String) {
     let (server, owner) = (shared_postgres(), shared_postgres().database());
     PostgresStore::migrate(&owner, &postgres::options()).await.expect("a schema");
     // As after each migration: once more does no harm.
-    server.run_sql(&owner, ROLES).unwrap();
-    server.run_sql(&owner, ROLES).unwrap();
+    {
+        // Roles belong to the server and not to a database: PostgreSQL refuses two sessions that alter one at a time.
+        static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+        let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+        server.run_sql(&owner, ROLES).unwrap();
+        server.run_sql(&owner, ROLES).unwrap();
+    }
     let service = owner.replacen("postgres@", &format!("{role}@"), 1);
     let store = PostgresStore::open(&service, postgres::options()).await.expect("a store");
     let embedded = embedded::fixture().await;
