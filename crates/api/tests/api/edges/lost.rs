@@ -78,6 +78,12 @@ pub(super) async fn recounts(stage: &mut Stage) {
     let stuck = stage.submit("plain", r#"{"make":["broken"],"unmake":["broken"]}"#).await;
     stage.until(stuck, TaskStatus::CompensationFailed).await;
     stage.decide(stuck, "recoveries", BODY).await;
+    // Under the feet of the host that runs it, which goes on, and whose progress counts. Before the undo that
+    // hangs: a task with as many losses as its type allows runs with no other in its process.
+    let runs = stage.submit("plain", r#"{"finish":["slow"]}"#).await;
+    stage.until_step(runs, "finish", StepStatus::Running).await;
+    stage.decide(runs, "recoveries", BODY).await;
+    stage.until(runs, TaskStatus::Completed).await;
     let undone = stage.submit("plain", r#"{"make":["broken"],"unmake":["hang"]}"#).await;
     stage.until_step(undone, "make", StepStatus::Compensating).await;
     stage.decide(undone, "recoveries", BODY).await;
@@ -86,11 +92,6 @@ pub(super) async fn recounts(stage: &mut Stage) {
     stage.decide(hangs, "recoveries", BODY).await;
     stage.cancel(hangs).await;
     stage.until(hangs, TaskStatus::Cancelled).await;
-    // Under the feet of the host that runs it, which goes on, and whose progress counts.
-    let runs = stage.submit("plain", r#"{"finish":["slow"]}"#).await;
-    stage.until_step(runs, "finish", StepStatus::Running).await;
-    stage.decide(runs, "recoveries", BODY).await;
-    stage.until(runs, TaskStatus::Completed).await;
     worker.stop().await;
 
     // What it is for: without it the second loss would have it undone.
