@@ -189,7 +189,8 @@ fn forward(runs: &mut Vec<Run>, case: &Case, task_type: TaskType, at: usize) {
         runs.push(
             async move {
                 let what = format!("a host lost at {name}, before its work: {before}");
-                let harness = case.harness();
+                // What a sibling had stored and not committed is an orphan once its attempt may not write any more.
+                let harness = case.limited();
                 let harness = if before { harness.crash_before(name) } else { harness.crash_at(name) };
                 let task = harness.submit((case.form)()).await;
                 assert_eq!(task.run_to_rest().await, expected, "{what}");
