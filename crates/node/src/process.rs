@@ -33,7 +33,7 @@ pub fn run(settings: &Settings, work: BoxFuture<'_, Result<(), Exit>>) -> Result
 /// After `drain` and `cancel_grace`, for what is still to be written down. Then the process ends.
 const LAST_WRITES: Duration = Duration::from_secs(5);
 
-/// The log must not hold up the end: whoever reads it may have stopped.
+/// The log must not hold up the end: its reader may have stopped.
 const LAST_LOG_LINE: Duration = Duration::from_millis(200);
 
 /// A token that is cancelled by the first SIGINT or SIGTERM. The process ends by itself then, with 0 and at the latest

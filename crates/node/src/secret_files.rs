@@ -17,7 +17,7 @@ pub(crate) struct OpenSecret {
     pub(crate) mode: String,
 }
 
-/// All of them. A file that is missing is an error of whoever reads it, and not here.
+/// All of them. A file that is missing is an error where it is read, and not here.
 pub(crate) fn open_to_others(settings: &Settings) -> Vec<OpenSecret> {
     let mut files: Vec<(String, PathBuf)> = Vec::new();
     let mut add =

@@ -11,7 +11,7 @@ use diesel::connection::SimpleConnection;
 use diesel::{Connection, SqliteConnection};
 use std::time::{Duration, Instant};
 
-/// A lease that nobody could wait for.
+/// A lease longer than any test waits.
 const PATIENT: &[&str] = &["--lease", "10m", "--cancel-grace", "500ms", "--drain", "500ms"];
 
 /// `drain` and `cancel_grace` above, five seconds, and as much again for a machine that has other things to do.
@@ -99,7 +99,7 @@ async fn a_worker_whose_database_takes_no_writes_ends_all_the_same() {
         (view.steps[1].status == StepStatus::Running).then_some(())
     })
     .await;
-    // Whoever writes next waits for this, and in vain.
+    // The next writer waits for this, and in vain.
     let mut writer = SqliteConnection::establish(&place.database().to_string_lossy()).expect("the database opens");
     until("the lock on the database", SOON, || {
         let locked = writer.batch_execute("BEGIN IMMEDIATE").ok();

@@ -95,7 +95,7 @@ impl Connection {
         rows.map_err(|error| judge(&error))?.try_collect().await.map_err(|error| judge(&error))
     }
 
-    /// One statement of somebody else's, which is not kept, and how many rows it has changed.
+    /// One statement that is not of this adapter and is not kept prepared, and how many rows it has changed.
     pub(super) fn count<'s, Q: QueryFragment<Pg>>(
         &'s self,
         query: Q,

@@ -106,7 +106,7 @@ impl Together {
         }
     }
 
-    /// With a pass as long as that is brief; whoever has to wait for a lock goes out and waits apart.
+    /// With a pass as long as that is brief; a change that meets a lock waits outside the line.
     async fn commit_alone(
         &self,
         guard: Guard,

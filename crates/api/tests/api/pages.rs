@@ -95,7 +95,7 @@ async fn a_browser_with_a_page_of_another_site_neither_submits_nor_pauses_nor_re
     assert_eq!(*pages.reports.lock().unwrap(), ["/report?opaque,opaque,opaque"], "{shown}");
     assert_eq!(site.tasks().await, 0);
     assert!(!site.get(NIGHTLY).await.json::<ScheduleView>(200).paused);
-    // The last address of the page leads to this server by a name that somebody else owns.
+    // The last address of the page leads to this server by a name of another owner.
     assert!(shown.contains("host-not-allowed"), "{shown}");
 }
 
@@ -170,7 +170,7 @@ const PAGE: &str = r#"<!doctype html><link rel="icon" href="data:,"><script>(asy
 struct Browser(Child);
 
 impl Browser {
-    /// Opens a page, with a name of somebody else that leads to this machine.
+    /// Opens a page, with a foreign name that leads to this machine.
     fn open(folder: &Path, url: &str) -> Self {
         let started = Command::new("chromium")
             .args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"])

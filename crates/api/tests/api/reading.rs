@@ -274,7 +274,7 @@ async fn a_submission_waits_for_its_task_where_the_client_asks_for_that() {
             None => request,
         }
     };
-    // Nobody runs it: the time is over first.
+    // No worker runs it: the time is over first.
     for (query, prefer) in [("?wait=10ms", None), ("", Some("wait=0"))] {
         let reply = site.send(submit(query, prefer)).await;
         assert_eq!(reply.json::<Accepted>(202).status, TaskStatus::Dispatched);

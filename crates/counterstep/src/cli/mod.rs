@@ -131,7 +131,7 @@ pub fn main(registry: Registry) -> ExitCode {
         Command::Schedules(args) => schedules::main(args),
         Command::Workers(args) => workers::main(args),
         Command::Completions { shell } => {
-            // Not to standard output at once: `generate` panics where nobody reads it to its end.
+            // Not to standard output at once: `generate` panics on a closed pipe.
             let mut script = Vec::new();
             clap_complete::generate(*shell, &mut Cli::command(), program, &mut script);
             print(&String::from_utf8_lossy(&script))

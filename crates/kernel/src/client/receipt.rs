@@ -125,7 +125,7 @@ impl Receipt {
     pub fn body(&mut self, body: Value) -> Result<(), SubmitError> {
         match body {
             Value::Object(fields) => self.fields.values = fields,
-            // A struct can be read from an array as well, by the order of its fields: nobody means that.
+            // A struct can be read from an array as well, by the order of its fields: no client means that.
             other if (self.task_type.read_request)(other.clone())?.is_object() => {
                 return Err(invalid(".", "expected a JSON object, the request's fields by name").into());
             }

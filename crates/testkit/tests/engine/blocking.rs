@@ -83,7 +83,7 @@ async fn steps_that_block_their_threads_for_longer_than_the_lease_keep_it_and_ho
         .collect::<Vec<_>>();
     let neighbours = [site.submit(form(0)).await, site.submit(form(0)).await];
     site.all_are(TaskStatus::Completed, &neighbours).await;
-    // Each lease lives on past its first end, and a reconciler finds nobody lost.
+    // Each lease lives on past its first end, and a reconciler finds no host lost.
     for (task, first) in blocked.iter().zip(running) {
         eventually("a lease past its first end", || async {
             let plan = site.engine.plan_recovery(100).await.expect("a plan");
