@@ -8,13 +8,15 @@ use counterstep_adapters::postgres::{PostgresOptions, PostgresStore};
 use counterstep_adapters::s3::{S3Objects, S3Settings};
 use counterstep_contracts::{Direction, Outcome, StepStatus, TaskId, TaskStatus};
 use counterstep_kernel::TaskType;
-use counterstep_kernel::ports::{ObjectInfo, Ports, TaskQuery};
+use counterstep_kernel::keys::ObjectKey;
+use counterstep_kernel::ports::{AttemptRef, ObjectInfo, Ports, TaskQuery};
 use counterstep_kernel::record::{History, TaskRecord};
 use counterstep_testkit::{invariants, trail};
 use diesel::connection::SimpleConnection;
 use diesel::{Connection, SqliteConnection};
 use futures::TryStreamExt;
 use std::collections::BTreeSet;
+use std::fmt::Write;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -200,11 +202,29 @@ impl Rows {
             if orphans.is_empty() {
                 break objects.into_iter().map(|object| object.key).collect();
             }
-            assert!(started.elapsed() < LATER, "nobody sweeps these: {orphans:#?}");
+            if started.elapsed() >= LATER {
+                panic!("no sweep takes these objects: {}", self.of_orphans(&orphans).await);
+            }
             tokio::time::sleep(PAUSE).await;
         };
         let missing: Vec<_> = kept.difference(&there).collect();
         assert!(missing.is_empty(), "outputs without their object: {missing:?}");
+    }
+
+    /// Orphans with what the rows say of their attempts, in words.
+    async fn of_orphans(&self, orphans: &[&ObjectInfo]) -> String {
+        let mut said = String::new();
+        for object in orphans {
+            let Some(key) = ObjectKey::parse(&object.key) else {
+                _ = write!(said, "\n{object:?}, which is no key of a task");
+                continue;
+            };
+            let asked = AttemptRef { task: key.task, prefix: key.prefix };
+            let standing = self.ports.store.standing(&[asked]).await.expect("the store answers");
+            let task = self.task(key.task).await;
+            _ = write!(said, "\n{object:?}\n  its attempt: {standing:?}\n  {}\n  {:?}", task.trail(), task.history.attempts);
+        }
+        said
     }
 }
 
