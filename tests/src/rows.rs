@@ -221,8 +221,11 @@ impl Rows {
             };
             let asked = AttemptRef { task: key.task, prefix: key.prefix };
             let standing = self.ports.store.standing(&[asked]).await.expect("the store answers");
-            let task = self.task(key.task).await;
-            _ = write!(said, "\n{object:?}\n  its attempt: {standing:?}\n  {}\n  {:?}", task.trail(), task.history.attempts);
+            let history = self.ports.store.history(key.task).await.expect("the store answers");
+            _ = write!(said, "\n{object:?}\n  its attempt: {standing:?}\n  all of its task: {:?}", history.attempts);
+            if let Some(record) = self.ports.store.load(key.task).await.expect("the store answers") {
+                _ = write!(said, "\n  {}", trail::of(&record, &history));
+            }
         }
         said
     }

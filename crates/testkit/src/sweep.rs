@@ -10,9 +10,13 @@ use futures::future::{BoxFuture, FutureExt};
 use futures::{StreamExt, stream};
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::Semaphore;
 
-/// Runs at a time: most of them wait for a lease or a limit.
+/// Runs that work at a time: most of them wait for a lease or a limit.
 const AT_ONCE: usize = 4;
+
+/// Runs that are begun at a time. Those that wait until their objects count as orphans hold up no other.
+const BEGUN: usize = 32;
 
 /// A fault that hangs does so until this limit, also where a step declares one of its own.
 const LIMIT: Duration = Duration::from_millis(700);
@@ -37,7 +41,7 @@ pub async fn every_fault(registry: fn() -> Registry, form: fn() -> Form) {
 /// # Panics
 /// As [`every_fault`].
 pub async fn every_fault_within(registry: fn() -> Registry, form: fn() -> Form, longest: Duration) {
-    sweep(Case { surroundings: Arc::new(Nothing), registry, form, longest }).await;
+    sweep(Case::new(Arc::new(Nothing), registry, form, longest)).await;
 }
 
 /// The same for steps that reach beyond the engine.
@@ -45,7 +49,7 @@ pub async fn every_fault_within(registry: fn() -> Registry, form: fn() -> Form, 
 /// # Panics
 /// As [`every_fault`], and when the surroundings are not as they must be after a run.
 pub async fn every_fault_amid(surroundings: Arc<dyn Surroundings>, registry: fn() -> Registry, form: fn() -> Form) {
-    sweep(Case { surroundings, registry, form, longest: LIMIT }).await;
+    sweep(Case::new(surroundings, registry, form, LIMIT)).await;
 }
 
 /// What steps reach beyond the engine, and what must be true there after a run.
@@ -74,8 +78,8 @@ impl Surroundings for Nothing {
 async fn sweep(case: Case) {
     let registry = case.registry;
     let task_type = *registry().iter().next().expect("a task type");
-    let calm = case.harness().submit((case.form)()).await;
-    assert_eq!(calm.run_to_rest().await, TaskStatus::Completed, "without a fault");
+    let (calm, status) = case.run(case.harness()).await;
+    assert_eq!(status, TaskStatus::Completed, "without a fault");
     case.check(&calm, "no fault").await;
     calm.assert_no_orphans().await;
     let ran = calm.record().await.steps.iter().map(|row| row.attempts.0 > 0).collect::<Vec<_>>();
@@ -93,9 +97,7 @@ async fn sweep(case: Case) {
             backward(&mut runs, &case, task_type, at);
         }
     }
-    // What is slow is slow because it works, and works on all processors.
-    let at_once = if case.longest > LIMIT { AT_ONCE / 2 } else { AT_ONCE };
-    stream::iter(runs).buffer_unordered(at_once).collect::<()>().await;
+    stream::iter(runs).buffer_unordered(BEGUN).collect::<()>().await;
 }
 
 /// What every run has in common.
@@ -105,9 +107,29 @@ struct Case {
     registry: fn() -> Registry,
     form: fn() -> Form,
     longest: Duration,
+    room: Arc<Semaphore>,
 }
 
 impl Case {
+    fn new(
+        surroundings: Arc<dyn Surroundings>,
+        registry: fn() -> Registry,
+        form: fn() -> Form,
+        longest: Duration,
+    ) -> Self {
+        // What is slow is slow because it works, and works on all processors.
+        let room = Arc::new(Semaphore::new(if longest > LIMIT { AT_ONCE / 2 } else { AT_ONCE }));
+        Self { surroundings, registry, form, longest, room }
+    }
+
+    /// Submits and runs a task to its rest, within the room that there is for work.
+    async fn run(&self, harness: Harness) -> (TestTask, TaskStatus) {
+        let _room = self.room.acquire().await.expect("the room is never closed");
+        let task = harness.submit((self.form)()).await;
+        let status = task.run_to_rest().await;
+        (task, status)
+    }
+
     fn harness(&self) -> Harness {
         self.surroundings.around(Harness::embedded((self.registry)()))
     }
@@ -148,9 +170,9 @@ fn forward(runs: &mut Vec<Run>, case: &Case, task_type: TaskType, at: usize) {
             runs.push(
                 async move {
                     let fault = Fault::at(name, kind);
-                    let task = case.harness().fault(fault.clone()).submit((case.form)()).await;
+                    let (task, status) = case.run(case.harness().fault(fault.clone())).await;
                     let what = format!("{kind:?} at {name}");
-                    assert_eq!(task.run_to_rest().await, TaskStatus::Failed, "{what}");
+                    assert_eq!(status, TaskStatus::Failed, "{what}");
                     assert_struck(&fault, &what);
                     case.check(&task, &what).await;
                     task.assert_no_orphans().await;
@@ -172,8 +194,8 @@ fn forward(runs: &mut Vec<Run>, case: &Case, task_type: TaskType, at: usize) {
             async move {
                 let what = format!("{kind:?} once at {name}");
                 let fault = Fault::at(name, kind).on_attempt(1);
-                let task = case.limited().fault(fault.clone()).submit((case.form)()).await;
-                assert_eq!(task.run_to_rest().await, expected, "{what}");
+                let (task, status) = case.run(case.limited().fault(fault.clone())).await;
+                assert_eq!(status, expected, "{what}");
                 assert_struck(&fault, &what);
                 case.check(&task, &what).await;
                 task.assert_no_orphans().await;
@@ -192,8 +214,8 @@ fn forward(runs: &mut Vec<Run>, case: &Case, task_type: TaskType, at: usize) {
                 // What a sibling had stored and not committed is an orphan once its attempt may not write any more.
                 let harness = case.limited();
                 let harness = if before { harness.crash_before(name) } else { harness.crash_at(name) };
-                let task = harness.submit((case.form)()).await;
-                assert_eq!(task.run_to_rest().await, expected, "{what}");
+                let (task, status) = case.run(harness).await;
+                assert_eq!(status, expected, "{what}");
                 case.check(&task, &what).await;
                 task.assert_no_orphans().await;
                 if undone {
@@ -219,9 +241,9 @@ fn backward(runs: &mut Vec<Run>, case: &Case, task_type: TaskType, at: usize) {
             async move {
                 let what = format!("{kind:?} once in the undo of {name}");
                 let fault = Fault::at(name, kind).in_undo().on_attempt(1);
-                let task = case.limited().fail_at(name).fault(fault.clone()).submit((case.form)()).await;
+                let (task, status) = case.run(case.limited().fail_at(name).fault(fault.clone())).await;
                 let expected = if follows { TaskStatus::Failed } else { TaskStatus::CompensationFailed };
-                assert_eq!(task.run_to_rest().await, expected, "{what}");
+                assert_eq!(status, expected, "{what}");
                 assert_struck(&fault, &what);
                 case.check(&task, &what).await;
                 task.assert_no_orphans().await;
@@ -234,8 +256,8 @@ fn backward(runs: &mut Vec<Run>, case: &Case, task_type: TaskType, at: usize) {
         async move {
             let case = lost;
             let what = format!("a host lost in the undo of {name}");
-            let task = case.harness().fail_at(name).crash_in_undo_of(name).submit((case.form)()).await;
-            assert_eq!(task.run_to_rest().await, TaskStatus::Failed, "{what}");
+            let (task, status) = case.run(case.harness().fail_at(name).crash_in_undo_of(name)).await;
+            assert_eq!(status, TaskStatus::Failed, "{what}");
             case.check(&task, &what).await;
             task.assert_no_orphans().await;
             task.assert_no_objects().await;
@@ -247,8 +269,8 @@ fn backward(runs: &mut Vec<Run>, case: &Case, task_type: TaskType, at: usize) {
         async move {
             let what = format!("an undo of {name} that gives up");
             let fault = Fault::at(name, FaultKind::FailBefore).in_undo();
-            let task = case.harness().fail_at(name).fault(fault.clone()).submit((case.form)()).await;
-            assert_eq!(task.run_to_rest().await, TaskStatus::CompensationFailed, "{what}");
+            let (task, status) = case.run(case.harness().fail_at(name).fault(fault.clone())).await;
+            assert_eq!(status, TaskStatus::CompensationFailed, "{what}");
             assert_struck(&fault, &what);
             case.check(&task, &what).await;
         }

@@ -203,8 +203,10 @@ impl Faults {
             FULL_DISK => {
                 let disk = self.disk.as_mut().expect("drawn only where there is one");
                 disk.fill_for(lasts);
-                // JetStream switches itself off on a full disk, and PostgreSQL may have ended.
-                servers.nats.restart();
+                // JetStream switches itself off on a full disk, and may then not end when it is asked to; PostgreSQL may
+                // have ended.
+                servers.nats.crash();
+                servers.nats.begin();
                 if servers.postgres.run_sql(&servers.postgres.url(), "SELECT 1").is_err() {
                     servers.postgres.restart();
                 }

@@ -8,7 +8,7 @@ use crate::rows::{Known, Rows};
 use crate::wait::{LATER, until};
 use counterstep_contracts::{TaskId, TaskStatus};
 use std::any::Any;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 pub(super) async fn of(mut fleet: Fleet, faults: Faults, submitted: Vec<Submitted>) -> Report {
@@ -35,6 +35,11 @@ pub(super) async fn of(mut fleet: Fleet, faults: Faults, submitted: Vec<Submitte
         report.anomalies.push(format!("objects: {text}"));
     }
     report.void = faults.without_evidence(&fleet);
+    let logs = if report.anomalies.is_empty() { String::new() } else { fleet.logs() };
+    for anomaly in &mut report.anomalies {
+        let about = lines_about(anomaly, &logs);
+        anomaly.push_str(&about);
+    }
     for at in 0..fleet.members.len() {
         let status = fleet.take(at).stop();
         if !status.success() {
@@ -44,6 +49,16 @@ pub(super) async fn of(mut fleet: Fleet, faults: Faults, submitted: Vec<Submitte
         }
     }
     report
+}
+
+/// Lines of the logs that name a task which an anomaly names: the run's folder is gone afterwards.
+fn lines_about(anomaly: &str, logs: &str) -> String {
+    let words = anomaly.split(|letter: char| !letter.is_ascii_hexdigit() && letter != '-');
+    let tasks: BTreeSet<&str> = words.filter(|word| word.parse::<TaskId>().is_ok()).collect();
+    let mut lines: Vec<&str> = logs.lines().filter(|line| tasks.iter().any(|task| line.contains(task))).collect();
+    // Each begins with its time; those of a process with a wrong clock are out of order.
+    lines.sort_unstable();
+    lines.iter().map(|line| format!("\n    log: {line}")).collect()
 }
 
 fn of_rows(known: &Known) -> Vec<String> {
