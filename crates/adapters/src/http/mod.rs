@@ -6,7 +6,7 @@
 mod answer;
 mod settings;
 
-pub use settings::{OpenError, ServiceSettings};
+pub use settings::{OpenError, ServiceSettings, Token};
 
 use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};

@@ -4,6 +4,7 @@ use crate::this_machine::is_this_machine;
 use reqwest::header::{AUTHORIZATION, HeaderName};
 use reqwest::{Client, Url, redirect};
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -35,14 +36,32 @@ const TAKEN: &[&str] = &[
 pub struct ServiceSettings {
     /// `https://HOST` or `https://HOST/PATH`; calls go below it.
     pub url: String,
-    /// File with a token for `Authorization: Bearer`. Read at every call, so that it can be renewed.
-    pub token_file: Option<PathBuf>,
+    /// The token for `Authorization: Bearer`.
+    pub token: Option<Token>,
     /// Files with the values of other headers, by header.
     pub header_files: BTreeMap<String, PathBuf>,
     /// PEM file with the only authorities that its certificate may come from.
     pub ca_file: Option<PathBuf>,
     /// Whether it may be another machine without TLS.
     pub allow_plaintext: bool,
+}
+
+/// Where a token comes from.
+#[derive(Clone, PartialEq, Eq)]
+pub enum Token {
+    /// A file, read at every call, so that the token can be renewed.
+    File(PathBuf),
+    /// The token itself. It is never shown.
+    Text(String),
+}
+
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File(path) => f.debug_tuple("File").field(path).finish(),
+            Self::Text(_) => f.write_str("Text(…)"),
+        }
+    }
 }
 
 /// The settings of a service cannot be used. No message repeats a URL: it may carry a password.
@@ -93,6 +112,12 @@ pub enum OpenError {
         /// Which file.
         path: PathBuf,
     },
+    /// A token that is none.
+    #[error("invalid token of the service `{service}`: less than {SHORTEST_SECRET} bytes; expected a secret")]
+    ShortToken {
+        /// Which service.
+        service: String,
+    },
     /// Its client, by its certificates.
     #[error("setting `services.{service}`: {why}")]
     Client {
@@ -110,7 +135,7 @@ impl OpenError {
             Self::File { service, setting, .. } | Self::Short { service, setting, .. } => {
                 format!("the file of the setting `services.{service}.{setting}` cannot be used")
             }
-            Self::Name(_) | Self::Url { .. } | Self::Header { .. } | Self::Client { .. } => {
+            Self::Name(_) | Self::Url { .. } | Self::Header { .. } | Self::ShortToken { .. } | Self::Client { .. } => {
                 "the settings of the service cannot be used".to_owned()
             }
         }
@@ -123,8 +148,10 @@ pub(super) struct Service {
     name: String,
     pub(super) url: Url,
     pub(super) client: Client,
-    /// Header, setting and file of each secret.
+    /// Header, setting and file of each secret that has a file.
     files: Vec<(String, &'static str, PathBuf)>,
+    /// The token, where it has none.
+    token: Option<String>,
 }
 
 impl Service {
@@ -134,9 +161,19 @@ impl Service {
             return Err(OpenError::Name(name.escape_debug().to_string()));
         }
         let url = url(given).map_err(|why| OpenError::Url { service: name.to_owned(), why })?;
-        let mut files = Vec::new();
-        if let Some(file) = &given.token_file {
-            files.push((AUTHORIZATION.as_str().to_owned(), "token_file", file.clone()));
+        let (mut files, mut token) = (Vec::new(), None);
+        match &given.token {
+            None => {}
+            Some(Token::File(file)) => {
+                files.push((AUTHORIZATION.as_str().to_owned(), "token_file", file.clone()));
+            }
+            Some(Token::Text(text)) => {
+                let text = text.trim_end_matches(['\r', '\n']);
+                if text.len() < SHORTEST_SECRET {
+                    return Err(OpenError::ShortToken { service: name.to_owned() });
+                }
+                token = Some(text.to_owned());
+            }
         }
         for (header, file) in &given.header_files {
             let lower = header.to_ascii_lowercase();
@@ -148,12 +185,12 @@ impl Service {
             files.push((lower, "header_files", file.clone()));
         }
         let client = client(name, given)?;
-        let service = Self { name: name.to_owned(), url, client, files };
+        let service = Self { name: name.to_owned(), url, client, files, token };
         service.secrets()?;
         Ok(service)
     }
 
-    /// Headers and their secrets, as the files have them now.
+    /// Headers and their secrets, those of files as they are now.
     pub(super) fn secrets(&self) -> Result<Vec<(String, String)>, OpenError> {
         let read = |(header, setting, path): &(String, &'static str, PathBuf)| {
             let text = read(&self.name, setting, path)?;
@@ -165,7 +202,8 @@ impl Service {
             }
             Ok((header.clone(), secret))
         };
-        self.files.iter().map(read).collect()
+        let token = self.token.iter().map(|token| Ok((AUTHORIZATION.as_str().to_owned(), token.clone())));
+        token.chain(self.files.iter().map(read)).collect()
     }
 }
 
@@ -285,9 +323,20 @@ mod tests {
     }
 
     #[test]
+    fn a_token_is_sent_as_it_is_given_and_never_shown() {
+        let of = |text: &str| opened("http://localhost", |given| given.token = Some(Token::Text(text.to_owned())));
+        let sent = of("a-bearer-token\n").unwrap().secrets().unwrap();
+        assert_eq!(sent, [("authorization".to_owned(), "a-bearer-token".to_owned())]);
+        let error = of("hunter2\n").unwrap_err();
+        assert!(error.contains("`bank`") && !error.contains("hunter2"), "{error}");
+        let settings = ServiceSettings { token: Some(Token::Text("hunter2".to_owned())), ..ServiceSettings::default() };
+        assert!(!format!("{settings:?}").contains("hunter2"));
+    }
+
+    #[test]
     fn a_file_that_is_missing_and_a_header_that_is_taken_are_named() {
         let missing = PathBuf::from("/nowhere/token");
-        let error = opened("http://localhost", |given| given.token_file = Some(missing.clone())).unwrap_err();
+        let error = opened("http://localhost", |given| given.token = Some(Token::File(missing.clone()))).unwrap_err();
         assert!(error.contains("services.bank.token_file") && error.contains("/nowhere/token"), "{error}");
         for header in ["Idempotency-Key", "authorization", "Host", "a b", ""] {
             let files = BTreeMap::from([(header.to_owned(), missing.clone())]);

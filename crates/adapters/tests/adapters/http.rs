@@ -1,7 +1,7 @@
 //! Services over HTTP: what leaves this process, what is believed, and what of the settings is never repeated.
 
 use bytes::Bytes;
-use counterstep_adapters::http::{HttpServices, ServiceSettings};
+use counterstep_adapters::http::{HttpServices, ServiceSettings, Token};
 use counterstep_kernel::ports::{Method, Outside, OutsideAnswer, OutsideError, OutsideRequest};
 use counterstep_testkit::services::{Services, Trouble};
 use serde_json::Value;
@@ -43,7 +43,7 @@ async fn a_request_is_sent_as_it_is_with_the_secrets_of_files_which_may_change()
     std::fs::write(&other, "first-secret").unwrap();
     let services = open(|given| {
         given.url = server.url("echo") + "/";
-        given.token_file = Some(server.token_file());
+        given.token = Some(Token::File(server.token_file()));
         given.header_files = BTreeMap::from([("X-Api-Key".to_owned(), other.clone())]);
     });
     assert!(services.knows("echo") && !services.knows("bank"));

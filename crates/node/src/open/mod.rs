@@ -166,12 +166,12 @@ pub(crate) fn missing_services(settings: &Settings, registry: &Registry) -> Vec<
 
 #[cfg(feature = "http")]
 fn services(settings: &Settings) -> Result<Arc<dyn Outside>, Exit> {
-    use counterstep_adapters::http::{HttpServices, ServiceSettings};
+    use counterstep_adapters::http::{HttpServices, ServiceSettings, Token};
     let given = settings.services.iter().map(|(name, service)| {
         let service = service.clone();
         let given = ServiceSettings {
             url: service.url,
-            token_file: service.token_file,
+            token: service.token.map(Token::Text).or(service.token_file.map(Token::File)),
             header_files: service.header_files,
             ca_file: service.ca_file,
             allow_plaintext: service.allow_plaintext || settings.allow_plaintext,

@@ -248,7 +248,7 @@ impl SettingsArgs {
             queues: file.queues,
             every: file.every.map(|text| duration("every", &text)).transpose()?,
             overrides: Overrides { policies: file.policies, breakers: file.breakers, auto_disable: file.auto_disable },
-            services: file.services,
+            services: services::with_tokens(file.services, std::env::vars_os())?,
         })
     }
 

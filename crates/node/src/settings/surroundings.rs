@@ -1,7 +1,7 @@
 //! What a process finds before it reads its own flags: its arguments and its variables. Must not read a value that it
 //! does not need.
 
-use super::{SettingsArgs, arguments};
+use super::{SettingsArgs, arguments, services};
 use crate::exit::Exit;
 use std::collections::BTreeSet;
 
@@ -35,11 +35,12 @@ fn refuse_unknown(variables: impl Iterator<Item = (String, String)>) -> Result<(
     let known = known();
     for (name, value) in variables {
         let Some(key) = name.strip_prefix("COUNTERSTEP_") else { continue };
-        if !known.contains(&name) && !is_service_link(key, &value) {
+        if !known.contains(&name) && !services::is_token(&name) && !is_service_link(key, &value) {
             let known: Vec<_> = known.into_iter().collect();
             return Err(Exit::config(format_args!(
-                "the variable `{name}` is no setting: known are {}",
-                known.join(", ")
+                "the variable `{name}` is no setting: known are {}, and {}",
+                known.join(", "),
+                services::VARIABLES
             )));
         }
     }
@@ -82,6 +83,9 @@ mod tests {
     #[test]
     fn unknown_variables_are_errors() {
         assert!(!refused("PATH", "/bin") && !refused("COUNTERSTEP_LEASE", "3s"));
+        assert!(!refused("COUNTERSTEP_SERVICES_BANK_TOKEN", "x"));
+        assert!(!refused("COUNTERSTEP_SERVICES_BANK_TOKEN_FILE", "x"));
+        assert!(refused("COUNTERSTEP_SERVICES_TOKEN", "x") && refused("COUNTERSTEP_SERVICES_BANK_URL", "x"));
         for unknown in ["COUNTERSTEP_LEESE", "COUNTERSTEP_PORT", "COUNTERSTEP_LISTEN_PORT", "COUNTERSTEP_PORT_80"] {
             assert!(refused(unknown, "8080"), "{unknown}");
         }

@@ -7,7 +7,7 @@ mod server;
 pub use books::Trouble;
 
 use books::Books;
-use counterstep_adapters::http::{HttpServices, ServiceSettings};
+use counterstep_adapters::http::{HttpServices, ServiceSettings, Token};
 use counterstep_contracts::TaskId;
 use counterstep_kernel::ports::Outside;
 use std::collections::BTreeMap;
@@ -81,8 +81,8 @@ impl Services {
     #[must_use]
     pub fn outside(&self) -> Arc<dyn Outside> {
         let service = |name: &str| {
-            let token_file = Some(self.token_file());
-            (name.to_owned(), ServiceSettings { url: self.url(name), token_file, ..ServiceSettings::default() })
+            let token = Some(Token::File(self.token_file()));
+            (name.to_owned(), ServiceSettings { url: self.url(name), token, ..ServiceSettings::default() })
         };
         let settings: BTreeMap<_, _> = ["inventory", "bank", "shipping", "echo"].map(service).into();
         Arc::new(HttpServices::open(&settings).expect("the services can be called"))
