@@ -9,10 +9,13 @@ use counterstep_kernel::{StepContext, StepError, StepResult};
 use counterstep_macros::distributed_task;
 use counterstep_testkit::servers::Proxy;
 use counterstep_testkit::{Form, harness};
+use futures::future::{Either, select};
 use serde::{Deserialize, Serialize};
+use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
+use tokio::sync::Notify;
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct Nothing {}
@@ -54,12 +57,41 @@ impl Watch {
     }
 }
 
+/// Opened by the test once the first attempt may end.
+static HELD: Notify = Notify::const_new();
+static HOLDS: Mutex<bool> = Mutex::new(false);
+
+struct Hold;
+
+#[distributed_task(name = "Hold", queue = "holds", lease = "6s")]
+impl Hold {
+    type Request = Nothing;
+    type Response = u32;
+
+    #[step(1, host = "worker", no_undo = "it only waits")]
+    async fn keep(ctx: &StepContext) -> StepResult<u32> {
+        set(&HOLDS, true);
+        match select(pin!(ctx.cancel().cancelled()), pin!(HELD.notified())).await {
+            Either::Left(_) => Err(StepError::cancelled()),
+            Either::Right(_) => Ok(ctx.attempt().0.unsigned_abs()),
+        }
+    }
+
+    fn respond(keep: &u32) -> u32 {
+        *keep
+    }
+}
+
 async fn engine(url: &str) -> (Engine, TempDir) {
+    engine_with(url, Registry::new().with::<Watch>()).await
+}
+
+async fn engine_with(url: &str, registry: Registry) -> (Engine, TempDir) {
     let embedded = crate::embedded::fixture().await;
     let store = postgres::open(url, postgres::options()).await;
     let ports = counterstep_kernel::ports::Ports { store, ..embedded.ports };
     let settings = EngineSettings { lease: Duration::from_secs(2), ..EngineSettings::default() };
-    (Engine::new(ports, Arc::new(Registry::new().with::<Watch>()), settings, "worker"), embedded.folder)
+    (Engine::new(ports, Arc::new(registry), settings, "worker"), embedded.folder)
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -90,4 +122,30 @@ async fn a_worker_that_alone_is_cut_off_stops_when_its_lease_is_over() {
     proxy.heal();
     let end = tokio::time::timeout(LIMIT, doomed).await.expect("its turn ends").expect("no panic");
     assert!(matches!(end, TurnEnd::Lost | TurnEnd::StoreDown), "{end:?}");
+}
+
+/// A firewall has forgotten the connections: nothing says so, and only new ones reach the server.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_heartbeat_over_a_dead_connection_is_followed_by_one_over_another_connection() {
+    let url = postgres::database().await;
+    let port = url.rsplit(['/', ':']).nth(1).and_then(|port| port.parse().ok()).expect("a port");
+    let proxy = Proxy::to(port);
+    let (worker, _one) = engine_with(&proxy.url(&url), Registry::new().with::<Hold>()).await;
+    let (observer, _other) = engine_with(&url, Registry::new().with::<Hold>()).await;
+    let task = harness::submit(&observer, Form::new()).await;
+    let running = tokio::spawn(async move { turn(&worker, Host::Worker, task, &CancelToken::new()).await });
+    eventually("the attempt", || async { get(&HOLDS).then_some(()) }).await;
+    let lease = || async {
+        let record = observer.ports.store.load(task).await.expect("an answer").expect("the task");
+        record.task.lease_expires_at.expect("a lease")
+    };
+    proxy.silence_open();
+
+    let first = lease().await;
+    eventually("a heartbeat that prolongs the lease", || async { (lease().await > first).then_some(()) }).await;
+    HELD.notify_one();
+    let end = tokio::time::timeout(LIMIT, running).await.expect("its turn ends").expect("no panic");
+    assert_eq!(end, TurnEnd::Rests(TaskStatus::Completed));
+    let record = observer.ports.store.load(task).await.expect("an answer").expect("the task");
+    assert_eq!((record.task.recovery_attempts, record.steps[0].attempts.0), (0, 1));
 }

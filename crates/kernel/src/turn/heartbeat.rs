@@ -107,21 +107,27 @@ async fn keep_alive(engine: &Engine, kept: Kept<'_>, tokens: &Tokens, wakes: Wak
         }
         let sent = clock.monotonic();
         let left = ttl.saturating_sub(sent.saturating_sub(confirmed));
-        match beat(engine, kept, left).await {
-            Some(Ok(Heartbeat::Held { cancel_requested })) => {
+        // A heartbeat of a lease that is over is not even sent: it would prolong the lease of a turn that stops.
+        let answer = if left.is_zero() { Beat::Over } else { beat(engine, kept, left.min(ttl / 3)).await };
+        match answer {
+            Beat::Answered(Ok(Heartbeat::Held { cancel_requested })) => {
                 confirmed = sent;
                 if cancel_requested {
                     tokens.cancel(CancelReason::Requested);
                 }
                 continue;
             }
-            Some(Err(error)) => {
+            Beat::Answered(Err(error)) => {
                 tracing::warn!(%task, %error, "a heartbeat failed");
                 continue;
             }
-            Some(Ok(Heartbeat::Lost)) => tracing::warn!(%task, %epoch, "the lease is lost: stopping"),
+            Beat::Unanswered => {
+                tracing::warn!(%task, "a heartbeat got no answer in time");
+                continue;
+            }
+            Beat::Answered(Ok(Heartbeat::Lost)) => tracing::warn!(%task, %epoch, "the lease is lost: stopping"),
             // The database may answer every other host, and give the task to one of them.
-            None => tracing::warn!(%task, %epoch, "the lease is over and no heartbeat got through: stopping"),
+            Beat::Over => tracing::warn!(%task, %epoch, "the lease is over and no heartbeat got through: stopping"),
         }
         tokens.cancel(CancelReason::LeaseLost);
         wakes.done.notified().await;
@@ -129,16 +135,23 @@ async fn keep_alive(engine: &Engine, kept: Kept<'_>, tokens: &Tokens, wakes: Wak
     }
 }
 
-/// One heartbeat, which takes at most the time that is left of the lease; `None`: the lease is over.
-async fn beat(engine: &Engine, kept: Kept<'_>, left: Duration) -> Option<Result<Heartbeat, StoreError>> {
-    // Not even sent: it would prolong the lease of a turn that stops.
-    if left.is_zero() {
-        return None;
-    }
+/// What came of a heartbeat.
+enum Beat {
+    /// The store answered.
+    Answered(Result<Heartbeat, StoreError>),
+    /// The store did not answer in time.
+    Unanswered,
+    /// The lease ended before it was sent.
+    Over,
+}
+
+/// One heartbeat, which takes at most `limit`: a part of what is left of the lease, since a connection may be dead without
+/// a sign of it, and the next heartbeat goes over another one.
+async fn beat(engine: &Engine, kept: Kept<'_>, limit: Duration) -> Beat {
     let heartbeat = engine.ports.store.heartbeat(kept.task, kept.epoch, kept.ttl);
-    match select(Box::pin(join(heartbeat, kept.lock.extend())), engine.ports.clock.sleep(left)).await {
-        Either::Left(((answer, ()), _)) => Some(answer),
-        Either::Right(_) => None,
+    match select(Box::pin(join(heartbeat, kept.lock.extend())), engine.ports.clock.sleep(limit)).await {
+        Either::Left(((answer, ()), _)) => Beat::Answered(answer),
+        Either::Right(_) => Beat::Unanswered,
     }
 }
 

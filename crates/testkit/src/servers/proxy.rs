@@ -41,6 +41,8 @@ struct State {
     /// By a number of their own, so that a connection that has ended keeps no descriptor.
     open: Mutex<BTreeMap<u64, [TcpStream; 2]>>,
     next: AtomicU64,
+    /// Connections with a smaller number forward nothing more.
+    silent_below: AtomicU64,
     ended: AtomicBool,
     upstream: u16,
 }
@@ -72,6 +74,7 @@ impl Proxy {
             lost: AtomicU64::new(0),
             open: Mutex::default(),
             next: AtomicU64::new(0),
+            silent_below: AtomicU64::new(0),
             ended: AtomicBool::new(false),
             upstream,
         });
@@ -109,10 +112,15 @@ impl Proxy {
         *lock(&self.state.network) = Network::Silent;
     }
 
+    /// The same for the connections that are open now; new ones are forwarded. So a firewall forgets a connection.
+    pub fn silence_open(&self) {
+        self.state.silent_below.store(self.state.next.load(Ordering::SeqCst), Ordering::SeqCst);
+    }
+
     /// Forwards everything again.
     pub fn heal(&self) {
         let before = std::mem::replace(&mut *lock(&self.state.network), Network::Up);
-        if matches!(before, Network::Silent) {
+        if matches!(before, Network::Silent) || self.state.silent_below.swap(0, Ordering::SeqCst) > 0 {
             self.state.cut_all();
         }
     }
@@ -166,16 +174,16 @@ impl State {
         }
     }
 
-    /// Waits while the network is silent. `false`: it is down, or the proxy has ended.
-    fn lets_through(&self) -> bool {
+    /// Waits while the network is silent for the connection of this number. `false`: it is down, or the proxy has ended.
+    fn lets_through(&self, number: u64) -> bool {
         loop {
             if self.ended.load(Ordering::SeqCst) {
                 return false;
             }
             match &*lock(&self.network) {
-                Network::Up => return true,
+                Network::Up if number >= self.silent_below.load(Ordering::SeqCst) => return true,
                 Network::Down => return false,
-                Network::Silent => {}
+                Network::Up | Network::Silent => {}
             }
             std::thread::sleep(PAUSE);
         }
@@ -206,24 +214,24 @@ fn accept(listener: &TcpListener, state: &Arc<State>) {
 }
 
 /// What both directions of a connection know.
-#[derive(Default)]
 struct Shared {
+    number: u64,
     /// The reply to what was sent last is to be lost.
     loses: AtomicBool,
 }
 
 fn serve(client: TcpStream, state: &Arc<State>) -> std::io::Result<()> {
     // A silent network accepts nothing; the kernel has accepted for us, so the client waits here.
-    if !state.lets_through() {
+    let number = state.next.fetch_add(1, Ordering::SeqCst);
+    if !state.lets_through(number) {
         return client.shutdown(Shutdown::Both);
     }
     let server = TcpStream::connect(("127.0.0.1", state.upstream))?;
     client.set_nodelay(true)?;
     server.set_nodelay(true)?;
     let pair = [client.try_clone()?, server.try_clone()?];
-    let number = state.next.fetch_add(1, Ordering::SeqCst);
     lock(&state.open).insert(number, [client.try_clone()?, server.try_clone()?]);
-    let shared = Arc::new(Shared::default());
+    let shared = Arc::new(Shared { number, loses: AtomicBool::new(false) });
     let (back, back_shared) = (state.clone(), shared.clone());
     let (from_server, to_client) = (server.try_clone()?, client.try_clone()?);
     start("proxy replies", move || {
@@ -285,7 +293,7 @@ fn requests(
         if selected {
             shared.loses.store(true, Ordering::SeqCst);
         }
-        if !state.lets_through() {
+        if !state.lets_through(shared.number) {
             return Ok(());
         }
         server.write_all(&frame)?;
@@ -318,7 +326,7 @@ fn replies(
             }
             continue;
         }
-        if !state.lets_through() {
+        if !state.lets_through(shared.number) {
             return Ok(());
         }
         client.write_all(&frame)?;
