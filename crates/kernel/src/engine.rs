@@ -6,7 +6,7 @@ use crate::draft::{As, Draft, after_commit};
 use crate::faults::Fault;
 use crate::isolation::Isolation;
 use crate::orphans::OrphanSettings;
-use crate::outbox::Marks;
+use crate::outbox::{Marks, Stall};
 use crate::output_limit::OutputLimit;
 use crate::policies::Policies;
 use crate::ports::{CommitError, Ports, StoreError};
@@ -105,6 +105,8 @@ pub struct Engine {
     pub id: Arc<str>,
     /// What was published and is not marked yet.
     pub(crate) marks: Arc<Marks>,
+    /// Whether the queue left a brief announcement without an answer.
+    pub(crate) stall: Arc<Stall>,
     /// Which task types were disabled a moment ago.
     pub(crate) gate: Arc<Gate>,
     /// What it says of itself.
@@ -177,6 +179,7 @@ impl Engine {
             settings: Arc::new(settings),
             id: id.into(),
             marks: Arc::default(),
+            stall: Arc::default(),
             gate: Arc::default(),
             presence: Arc::default(),
             isolation: Arc::default(),

@@ -10,9 +10,13 @@ use counterstep_contracts::ChangeId;
 use futures::future::try_join_all;
 use serde_json::Value;
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 /// As many marks as one write of the store takes.
 const TOGETHER: usize = 64;
+
+/// A queue that did not answer a brief announcement gets no other one for so long.
+const STALL: Duration = Duration::from_secs(5);
 
 /// Changes whose messages are published and not marked yet. Lost with the process, they are published once more, and the
 /// queue drops what it has seen.
@@ -32,10 +36,53 @@ impl Marks {
     }
 }
 
+/// When the queue last left a brief announcement without an answer.
+#[derive(Debug, Default)]
+pub(crate) struct Stall(Mutex<Option<Duration>>);
+
+impl Stall {
+    fn begins(&self, now: Duration) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(now);
+    }
+
+    fn lasts(&self, now: Duration) -> bool {
+        let since = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        since.is_some_and(|since| now.saturating_sub(since) < STALL)
+    }
+}
+
+fn has_messages(transition: &Transition) -> bool {
+    !transition.outbox.is_empty() || !transition.events.is_empty()
+}
+
 impl Engine {
     /// Tells the others of a change that was committed at `at`: whoever waits for the task, and the queue by its outbox
     /// messages.
     pub(crate) async fn announce(&self, transition: &Transition, at: DbTime) {
+        self.tell(transition).await;
+        if has_messages(transition) {
+            let published = self.publish(transition, at).await;
+            self.published(transition, published).await;
+        }
+    }
+
+    /// The same for work that waits for the database alone: a queue whose server hangs holds it up once in a while, and
+    /// leaves the messages to the relay.
+    pub(crate) async fn announce_briefly(&self, transition: &Transition, at: DbTime) {
+        self.tell(transition).await;
+        if !has_messages(transition) || self.stall.lasts(self.ports.clock.monotonic()) {
+            return;
+        }
+        match self.advised(self.publish(transition, at)).await {
+            Some(published) => self.published(transition, published).await,
+            None => {
+                self.stall.begins(self.ports.clock.monotonic());
+                tracing::warn!(task = %transition.task_id, "the queue does not answer; the relay publishes");
+            }
+        }
+    }
+
+    async fn tell(&self, transition: &Transition) {
         if let Some(entry) = transition.audit.iter().find(|entry| is_alert(entry)) {
             alert(transition, &entry.details);
         }
@@ -43,10 +90,10 @@ impl Engine {
         let signal = if rests { Signal::Rests } else { Signal::Changed };
         self.ports.signals.send(signal(transition.task_id));
         self.weigh_failure(transition).await;
-        if transition.outbox.is_empty() && transition.events.is_empty() {
-            return;
-        }
-        if let Err(error) = self.publish(transition, at).await {
+    }
+
+    async fn published(&self, transition: &Transition, published: Result<(), QueueError>) {
+        if let Err(error) = published {
             tracing::warn!(task = %transition.task_id, %error, "publishing failed; the relay will");
             return;
         }

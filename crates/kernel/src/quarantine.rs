@@ -79,7 +79,7 @@ impl Engine {
                 Ok(committed) => {
                     let unreadable: Vec<_> = unreadable.iter().map(|column| column.what.as_str()).collect();
                     tracing::error!(%task, %status, ?unreadable, "a task cannot be read: parked for a person to decide");
-                    self.announce(&transition, committed.now).await;
+                    self.announce_briefly(&transition, committed.now).await;
                     return Ok(Quarantine::Parked(status));
                 }
                 Err(CommitError::Stale | CommitError::Moved | CommitError::Store(StoreError::Unknown(_))) => {}

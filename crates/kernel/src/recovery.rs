@@ -1,6 +1,7 @@
 //! Recovery of tasks whose host was lost, as a plan and its execution. Only a lease that has run out says "lost",
 //! never the age of anything.
 
+use crate::cancel::CancelToken;
 use crate::draft::As;
 use crate::engine::{ChangeError, Engine};
 use crate::losses::{self, Loss};
@@ -82,6 +83,11 @@ impl Engine {
     /// Executes a plan. Each task is a change of its own; of several reconcilers with the same plan, each takes back
     /// others.
     pub fn recover(&self, plan: Vec<Recover>) -> BoxFuture<'_, Recovered> {
+        Box::pin(async move { self.recover_until(plan, &CancelToken::new()).await })
+    }
+
+    /// The same, until `shutdown`: the tasks that are kept from other reconcilers by then are still taken back.
+    pub fn recover_until<'a>(&'a self, plan: Vec<Recover>, shutdown: &'a CancelToken) -> BoxFuture<'a, Recovered> {
         Box::pin(async move {
             let mut done = Recovered::default();
             let mut lost = Vec::with_capacity(plan.len());
@@ -92,6 +98,9 @@ impl Engine {
                 }
             }
             for some in lost.chunks(HELD) {
+                if shutdown.is_cancelled() {
+                    break;
+                }
                 let held = match self.ports.store.hold(some, HOLD).await {
                     Ok(held) => held,
                     Err(error) => {
@@ -133,7 +142,7 @@ impl Engine {
             return self.park(task).await;
         }
         let losses = self.earlier_losses(&task_type, &record).await;
-        let changed = self.change(&task_type, record, As::Anyone, |draft| {
+        let changed = self.change_untold(&self.id, &task_type, record, As::Anyone, |draft| {
             // Its owner came back to life, or another sweep was faster.
             if !draft.record().lease_has_expired() {
                 return Ok(TakeBack::MovedOn);
@@ -142,7 +151,11 @@ impl Engine {
             draft.take_back()?;
             Ok(TakeBack::Taken)
         });
-        let taken = changed.await?.answer;
+        let (changed, written) = changed.await?;
+        if let Some(transition) = written {
+            self.announce_briefly(&transition, changed.record.task.updated_at).await;
+        }
+        let taken = changed.answer;
         if taken == TakeBack::Taken {
             tracing::info!(%task, "took a task back from a lost host");
         }

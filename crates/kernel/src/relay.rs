@@ -1,22 +1,29 @@
 //! The relay: publishes outbox rows that the fast path left over. Order does not matter and a repetition does no
 //! harm, so it takes whatever is old enough, never "everything after number n".
 
+use crate::cancel::CancelToken;
 use crate::engine::Engine;
 use crate::ports::{OutboxOp, OutboxRow, Outgoing, QueueError, StoreError};
 use futures::StreamExt;
-use futures::future::BoxFuture;
+use futures::future::{BoxFuture, Either, select};
 use futures::stream;
+use std::pin::pin;
 use std::time::Duration;
 
 /// Messages that the relay publishes at a time.
 const IN_FLIGHT: usize = 64;
 
 impl Engine {
-    /// Publishes at most `limit` messages older than `older_than`. Returns how many.
+    /// Publishes at most `limit` messages older than `older_than`, or until `shutdown`. Returns how many.
     ///
     /// # Errors
     /// When the store does not answer.
-    pub fn relay(&self, older_than: Duration, limit: u32) -> BoxFuture<'_, Result<u64, StoreError>> {
+    pub fn relay<'a>(
+        &'a self,
+        older_than: Duration,
+        limit: u32,
+        shutdown: &'a CancelToken,
+    ) -> BoxFuture<'a, Result<u64, StoreError>> {
         Box::pin(async move {
             if self.ports.queue.reads_the_outbox() {
                 return Ok(0);
@@ -27,7 +34,8 @@ impl Engine {
             let mut published = Vec::with_capacity(rows.len());
             // Many in flight: one by one, a backlog would take a round trip each.
             let mut publishing = stream::iter(rows).map(|row| self.publish_row(row)).buffered(IN_FLIGHT);
-            while let Some(result) = publishing.next().await {
+            // What is published and not marked is published once more, and the queue drops what it has seen.
+            while let Either::Left((Some(result), _)) = select(publishing.next(), pin!(shutdown.cancelled())).await {
                 match result {
                     Ok(id) => published.push(id),
                     Err(error) => {

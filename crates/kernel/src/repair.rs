@@ -4,6 +4,7 @@
 //! Whether a stream has lost a message cannot be known, and a long queue looks the same. So a task is offered again after
 //! a while, and then less and less often; a message too many finds a task that is leased or at rest.
 
+use crate::cancel::CancelToken;
 use crate::draft::{As, Draft};
 use crate::engine::{ChangeError, Engine};
 use crate::ports::{Due, DueTask, QueueRepair, StoreError, Unanswered};
@@ -88,7 +89,13 @@ impl Engine {
     }
 
     /// Executes a plan. Each task is a change of its own; of several reconcilers with the same plan, one offers it.
-    pub fn repair(&self, plan: RepairPlan, after: Duration) -> BoxFuture<'_, Repaired> {
+    /// Ends early on `shutdown`.
+    pub fn repair<'a>(
+        &'a self,
+        plan: RepairPlan,
+        after: Duration,
+        shutdown: &'a CancelToken,
+    ) -> BoxFuture<'a, Repaired> {
         Box::pin(async move {
             let mut done = Repaired::default();
             done.failed.extend(plan.silent.map(|why| (None, why)));
@@ -99,10 +106,13 @@ impl Engine {
                     Err(error) => done.failed.push((None, error.to_string())),
                 }
             }
-            let offers =
-                plan.offer.into_iter().map(|task| async move { (task.task, self.offer(task.task, after).await) });
+            let offers = plan.offer.into_iter().map(|task| async move {
+                // Looked at before each one, and never in the middle of a change.
+                if shutdown.is_cancelled() { None } else { Some((task.task, self.offer(task.task, after).await)) }
+            });
             let mut offers = stream::iter(offers).buffer_unordered(AT_ONCE);
-            while let Some((task, offered)) = offers.next().await {
+            while let Some(offered) = offers.next().await {
+                let Some((task, offered)) = offered else { continue };
                 match offered {
                     Ok(true) => done.offered.push(task),
                     Ok(false) => done.moved_on.push(task),

@@ -9,9 +9,9 @@ use std::fmt;
 /// A part of a pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Beat {
-    /// Schedules: the only part with times that people watch.
+    /// Schedules: the only part with times that people watch. Waits for the database, and briefly for the queue.
     Schedules,
-    /// Tasks of lost hosts, and task types that failures disable. Waits for the database alone.
+    /// Tasks of lost hosts, and task types that failures disable. Waits for the database, and briefly for the queue.
     Recovery,
     /// Messages that were not published, and tasks that no host has come for. Waits for the queue's server.
     Relay,
@@ -35,8 +35,8 @@ impl Beat {
     ) -> Result<Report, StoreError> {
         match self {
             Self::Schedules => schedules(engine, settings, shutdown).await,
-            Self::Recovery => recovery(engine, settings).await,
-            Self::Relay => relay(engine, settings).await,
+            Self::Recovery => recovery(engine, settings, shutdown).await,
+            Self::Relay => relay(engine, settings, shutdown).await,
             Self::Upkeep => upkeep(engine, settings, shutdown).await,
         }
     }
@@ -71,11 +71,15 @@ async fn schedules(
     })
 }
 
-async fn recovery(engine: &Engine, settings: &ReconcilerSettings) -> Result<Report, StoreError> {
+async fn recovery(
+    engine: &Engine,
+    settings: &ReconcilerSettings,
+    shutdown: &CancelToken,
+) -> Result<Report, StoreError> {
     let mut failed = Vec::new();
     let mut of = Unreadable(&mut failed);
     let lost = of.area("lost tasks", engine.plan_recovery_of(settings.lost.clone(), settings.limit).await)?;
-    let recovered = engine.recover(lost).await;
+    let recovered = engine.recover_until(lost, shutdown).await;
     let types = of.area("task types", engine.plan_types().await)?;
     let switched = engine.run_types(types).await;
     let unseen = of.area("processes", engine.plan_forget().await)?;
@@ -94,12 +98,12 @@ async fn recovery(engine: &Engine, settings: &ReconcilerSettings) -> Result<Repo
     })
 }
 
-async fn relay(engine: &Engine, settings: &ReconcilerSettings) -> Result<Report, StoreError> {
+async fn relay(engine: &Engine, settings: &ReconcilerSettings, shutdown: &CancelToken) -> Result<Report, StoreError> {
     let mut failed = Vec::new();
     let mut of = Unreadable(&mut failed);
-    let relayed = of.area("messages", engine.relay(settings.relay_after, settings.limit).await)?;
+    let relayed = of.area("messages", engine.relay(settings.relay_after, settings.limit, shutdown).await)?;
     let plan = of.area("repair", engine.plan_repair(settings.offer_after, settings.limit).await)?;
-    let repaired = engine.repair(plan, settings.offer_after).await;
+    let repaired = engine.repair(plan, settings.offer_after, shutdown).await;
     failed.extend(repaired.failed.into_iter().map(|(task, why)| match task {
         Some(task) => format!("task {task}: {why}"),
         None => format!("queue: {why}"),

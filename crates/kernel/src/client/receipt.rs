@@ -388,7 +388,14 @@ impl Receipt {
                     }
                 }
             };
-            futures::join!(known::remember(&self.engine, &self.submission), self.engine.announce(&transition, at));
+            let announce = async {
+                // Schedules go on where the queue hangs; a client's task is not left to the relay as easily.
+                match self.firing {
+                    Some(_) => self.engine.announce_briefly(&transition, at).await,
+                    None => self.engine.announce(&transition, at).await,
+                }
+            };
+            futures::join!(known::remember(&self.engine, &self.submission), announce);
             Ok(Submitted { answer, replayed: false })
         })
     }

@@ -1,10 +1,11 @@
-//! An object store that takes connections and never answers: what need not wait for it goes on, and a shutdown does not
-//! wait for it either.
+//! An object store or a queue that takes requests and never answers: what need not wait for it goes on, and a shutdown
+//! does not wait for it either.
 
 use crate::place::{Kind, Place, Row};
+use async_trait::async_trait;
 use counterstep_adapters::s3::{Credentials, S3Objects, S3Settings};
-use counterstep_contracts::{Host, ScheduleSpec, TaskId, TaskStatus, Tenant};
-use counterstep_kernel::ports::{ScheduleChange, ScheduleWrite};
+use counterstep_contracts::{Host, QueueName, ScheduleSpec, TaskId, TaskStatus, Tenant, WorkerMessage};
+use counterstep_kernel::ports::{Delivery, DeliveryTag, Queue, QueueError, ScheduleChange, ScheduleWrite, Settle};
 use counterstep_kernel::record::TaskRow;
 use counterstep_kernel::turn::turn;
 use counterstep_kernel::{CancelReason, CancelToken, Engine, Registry, StepContext, StepResult};
@@ -116,4 +117,50 @@ async fn a_listing_that_hangs_holds_up_neither_recovery_nor_schedules_nor_a_shut
 #[tokio::test(flavor = "multi_thread")]
 async fn a_sweep_that_hangs_holds_up_neither_recovery_nor_schedules_nor_a_shutdown() {
     goes_on_while_upkeep_hangs(true).await;
+}
+
+/// A queue whose server is connected and never answers.
+#[derive(Debug)]
+struct SilentQueue;
+
+#[async_trait]
+impl Queue for SilentQueue {
+    async fn publish(&self, _: &QueueName, _: &WorkerMessage) -> Result<(), QueueError> {
+        std::future::pending().await
+    }
+
+    async fn fetch(&self, _: &[QueueName], _: usize, _: Duration) -> Result<Vec<Delivery>, QueueError> {
+        std::future::pending().await
+    }
+
+    async fn settle(&self, _: &DeliveryTag, _: Settle) -> Result<(), QueueError> {
+        std::future::pending().await
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_queue_that_hangs_holds_up_neither_recovery_nor_schedules_nor_a_shutdown() {
+    let place = Place::new(Registry::new().with::<Stuck>(), |_| {}).await;
+    let (mut engine, stop) = (place.another(), CancelToken::new());
+    engine.ports.queue = Arc::new(SilentQueue);
+    let every = Duration::from_millis(50);
+    let settings = ReconcilerSettings { every, relay_after: Duration::ZERO, ..ReconcilerSettings::default() };
+    let serving = tokio::spawn(serve(engine, settings, stop.clone()));
+
+    // Each of the second round comes behind a message that nobody takes.
+    for name in ["one", "two"] {
+        make_due(&place.engine, name).await;
+        let lost = lose_a_host(&place.engine).await;
+        found("the schedule fires", async || {
+            place.engine.schedule(&Tenant::default(), name).await.expect("the schedule").row.last_task
+        })
+        .await;
+        found("the lost task is taken back", async || {
+            (row(&place.engine, lost).await.status == TaskStatus::Dispatched).then_some(())
+        })
+        .await;
+    }
+
+    stop.cancel(CancelReason::Shutdown);
+    tokio::time::timeout(LIMIT, serving).await.expect("it stops").expect("no panic");
 }

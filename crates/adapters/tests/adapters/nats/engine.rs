@@ -120,7 +120,7 @@ async fn every_change_is_told_to_a_plain_subscriber() {
 
     // All of it is marked, and the relay has nothing to say twice.
     assert_eq!(count(&fixture, "SELECT count(*) AS n FROM outbox WHERE published_at IS NULL"), 0);
-    assert_eq!(engine.relay(Duration::ZERO, 100).await.unwrap(), 0);
+    assert_eq!(engine.relay(Duration::ZERO, 100, &CancelToken::new()).await.unwrap(), 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -147,12 +147,16 @@ async fn what_could_not_be_published_the_relay_publishes() {
     let engine = engine(&fixture);
     server.stop();
     let task = harness::submit(&engine, Form::new().field("secret", "x")).await;
-    assert_eq!(engine.relay(Duration::ZERO, 100).await.unwrap(), 0);
+    assert_eq!(engine.relay(Duration::ZERO, 100, &CancelToken::new()).await.unwrap(), 0);
     server.begin();
     eventually("health", || async { fixture.nats.healthy().await.ok() }).await;
     // A relay that failed has hidden the rows for a while: nobody else is to try meanwhile.
     diesel_execute(&fixture, "UPDATE outbox SET visible_at = 0");
-    assert_eq!(engine.relay(Duration::ZERO, 100).await.unwrap(), 2, "a message and a row of events");
+    assert_eq!(
+        engine.relay(Duration::ZERO, 100, &CancelToken::new()).await.unwrap(),
+        2,
+        "a message and a row of events"
+    );
     served(&engine, completed(&engine, task)).await;
 }
 

@@ -4,6 +4,7 @@ use super::Stage;
 use crate::site::eventually;
 use counterstep_contracts::http::{AuditTrail, TaskView};
 use counterstep_contracts::{Host, StepStatus, TaskStatus};
+use counterstep_kernel::CancelToken;
 use std::time::Duration;
 
 pub(super) async fn undone_when_lost(stage: &mut Stage) {
@@ -42,7 +43,7 @@ pub(super) async fn unanswered(stage: &mut Stage) {
     for task in [submitted, dispatched, waits, undone] {
         eventually("it is offered again", || async {
             let plan = engine.plan_repair(AFTER, 100).await.expect("a plan");
-            engine.repair(plan, AFTER).await;
+            engine.repair(plan, AFTER, &CancelToken::new()).await;
             let record = engine.ports.store.load(task).await.expect("an answer").expect("the task");
             if record.task.dispatch_seq > 1 { Ok(()) } else { Err(record.task.status) }
         })
