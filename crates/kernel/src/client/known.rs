@@ -61,16 +61,21 @@ async fn is_gone(engine: &Engine, owner: &str) -> Result<bool, SubmitError> {
 async fn free(engine: &Engine, submission: &Submission, key: &str, task: TaskId) -> Result<(), SubmitError> {
     tracing::info!(%task, "the process that received a request is gone: its Idempotency-Key is free again");
     let abandon = IdempotencyWrite::Abandon { tenant: submission.tenant.clone(), key: key.to_owned() };
-    write(engine, task, Vec::new(), Some(abandon)).await
+    match write(engine, task, Vec::new(), Some(abandon)).await.0 {
+        // Stale: its task is there by now, and the key has its answer.
+        Ok(()) | Err(CommitError::Stale) => Ok(()),
+        Err(error) => Err(from_commit(error)),
+    }
 }
 
-/// A change that concerns no task yet.
+/// A change that concerns no task yet; refused as stale where there is one. The flag is set where an answer was lost on the
+/// way: the refusal may come from an earlier try.
 pub(super) async fn write(
     engine: &Engine,
     task_id: TaskId,
     attempts: Vec<AttemptWrite>,
     idempotency: Option<IdempotencyWrite>,
-) -> Result<(), SubmitError> {
+) -> (Result<(), CommitError>, bool) {
     let transition = Transition {
         change_id: engine.new_change_id(),
         task_id,
@@ -84,11 +89,8 @@ pub(super) async fn write(
         schedule: None,
         sql: Vec::new(),
     };
-    match engine.commit_new(&transition).await {
-        // Only one receipt starts attempts of this id: the refusal comes from its own first try.
-        (Ok(_), _) | (Err(CommitError::Stale), true) => Ok(()),
-        (Err(error), _) => Err(from_commit(error)),
-    }
+    let (written, lost) = engine.commit_new(&transition).await;
+    (written.map(drop), lost)
 }
 
 /// Lets a repetition ask the row first.

@@ -100,16 +100,16 @@ impl Tick {
 }
 
 /// An engine behind a proxy, and the database as it is.
-struct Stage {
-    engine: Engine,
-    direct: Arc<dyn Store>,
-    url: String,
-    proxy: Proxy,
+pub(super) struct Stage {
+    pub(super) engine: Engine,
+    pub(super) direct: Arc<dyn Store>,
+    pub(super) url: String,
+    pub(super) proxy: Proxy,
     _folder: TempDir,
 }
 
 impl Stage {
-    async fn of(registry: Registry) -> Self {
+    pub(super) async fn of(registry: Registry) -> Self {
         let url = database().await;
         raw(&url).await.batch_execute("CREATE TABLE ledger (entry TEXT PRIMARY KEY)").await.expect("a table");
         let proxy = Proxy::to(shared_postgres().port());
@@ -121,7 +121,7 @@ impl Stage {
     }
 
     /// Loses the reply to this commit from now on, counted from 1. Gives the counter.
-    fn lose(&self, nth: u32) -> Arc<AtomicU32> {
+    pub(super) fn lose(&self, nth: u32) -> Arc<AtomicU32> {
         let seen = Arc::new(AtomicU32::new(0));
         let counter = seen.clone();
         self.proxy.lose_replies(1, move |text| is_commit(text) && counter.fetch_add(1, Ordering::SeqCst) + 1 == nth);
@@ -133,7 +133,7 @@ impl Stage {
     }
 
     /// Turns until the task rests, or waits for its signal.
-    async fn drive(&self, task: TaskId) -> TaskStatus {
+    pub(super) async fn drive(&self, task: TaskId) -> TaskStatus {
         loop {
             let record = self.record(task).await;
             let (row, is_due) = (&record.task, record.due_in().is_zero());
@@ -145,7 +145,7 @@ impl Stage {
         }
     }
 
-    async fn tasks(&self) -> usize {
+    pub(super) async fn tasks(&self) -> usize {
         let query = TaskQuery { limit: 1000, ..TaskQuery::default() };
         self.direct.list(&query).await.expect("an answer").len()
     }

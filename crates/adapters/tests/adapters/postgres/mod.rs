@@ -7,6 +7,7 @@ mod plans;
 mod pooler;
 mod races;
 mod reads;
+mod requests;
 mod schema;
 
 use crate::embedded;

@@ -1,0 +1,106 @@
+//! Requests that come to nothing, or that are repeated while the process that received them sleeps: what is stored goes
+//! with them and only with them.
+
+use super::lost_replies::{Parcel, Stage};
+use super::{open, options, raw, waiting};
+use counterstep_contracts::workers::WorkerState;
+use counterstep_contracts::{FileName, TaskStatus, Tenant};
+use counterstep_kernel::client::{Receipt, Submission};
+use counterstep_kernel::ports::Ports;
+use counterstep_kernel::presence::Part;
+use counterstep_kernel::{Engine, EngineSettings, Registry};
+use futures::{StreamExt, TryStreamExt};
+use serde_json::json;
+use std::time::Duration;
+
+async fn stage() -> Stage {
+    Stage::of(Registry::new().with::<Parcel>()).await
+}
+
+/// A request whose file is stored.
+async fn received(engine: &Engine, key: Option<&str>) -> Receipt {
+    let task_type = *engine.registry.iter().next().expect("a task type");
+    let submission = Submission { tenant: Tenant::default(), key: key.map(str::to_owned), traceparent: None };
+    let mut receipt = Receipt::begin(engine, task_type, submission).await.expect("it begins");
+    receipt.field("fate", json!("arrives")).expect("a field");
+    let body = futures::stream::iter([Ok(b"abc".to_vec().into())]).boxed();
+    let name = FileName::parse("a.txt").expect("a name");
+    receipt.file("files", name, "text/plain", body).await.expect("a file");
+    receipt
+}
+
+async fn stored(engine: &Engine) -> usize {
+    let all: Vec<_> = engine.ports.objects.list("").try_collect().await.expect("they are listed");
+    all.len()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_that_is_abandoned_over_a_lost_reply_leaves_no_file() {
+    let stage = stage().await;
+    let receipt = received(&stage.engine, Some("k")).await;
+    assert_eq!(stored(&stage.engine).await, 1);
+    stage.lose(1);
+    receipt.abandon("its client went away").await;
+    assert_eq!(stage.proxy.lost(), 1);
+    assert_eq!(stored(&stage.engine).await, 0);
+    let mut again = received(&stage.engine, Some("k")).await;
+    assert!(!again.submit().await.expect("its key is free").replayed);
+}
+
+/// The submission landed and its answer never came: whoever gives the request up must not take the task's files along.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_task_keeps_its_files_when_its_request_is_abandoned_over_a_lost_reply() {
+    let stage = stage().await;
+    let mut receipt = received(&stage.engine, None).await;
+    let task = receipt.submit().await.expect("it is accepted").answer.task_id;
+    stage.lose(1);
+    receipt.abandon("the store did not answer").await;
+    assert_eq!(stage.proxy.lost(), 1);
+    assert_eq!(stored(&stage.engine).await, 1);
+    assert_eq!(stage.drive(task).await, TaskStatus::Waiting);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_repetition_gets_the_answer_of_a_paused_process_that_goes_on_beside_it() {
+    let stage = stage().await;
+    let engine = |id: &str, lost_after| {
+        let settings = EngineSettings { lost_after, ..EngineSettings::default() };
+        Engine::new(stage.engine.ports.clone(), stage.engine.registry.clone(), settings, id)
+    };
+    let paused = engine("paused", Duration::from_millis(1));
+    let (present, id) = (paused.clone(), paused.id.to_string());
+    let present = tokio::spawn(async move {
+        present.present(Part::default(), Box::pin(std::future::pending::<()>())).await;
+    });
+    crate::suite::eventually("a process that is registered", || async {
+        let workers = stage.direct.workers().await.expect("an answer");
+        workers.rows.iter().any(|seen| seen.row.id == id).then_some(())
+    })
+    .await;
+    present.abort();
+    let _ = present.await;
+    crate::suite::eventually("a process that counts as lost", || async {
+        let workers = stage.direct.workers().await.expect("an answer");
+        let seen = workers.rows.iter().find(|seen| seen.row.id == id).expect("its row");
+        (seen.state(workers.now) == WorkerState::Lost).then_some(())
+    })
+    .await;
+    let mut first = received(&paused, Some("k")).await;
+
+    // The repetition has read the key, and asks whether its process is gone.
+    let other = raw(&stage.url).await;
+    other.batch_execute("BEGIN; LOCK TABLE workers IN ACCESS EXCLUSIVE MODE").await.expect("a lock");
+    let ports = Ports { store: open(&stage.url, options()).await, ..stage.engine.ports.clone() };
+    let repeating = Engine::new(ports, stage.engine.registry.clone(), EngineSettings::default(), "api");
+    let repetition = tokio::spawn(async move {
+        let mut receipt = received(&repeating, Some("k")).await;
+        receipt.submit().await
+    });
+    waiting(&other).await;
+    let accepted = first.submit().await.expect("it is only paused");
+    other.batch_execute("ROLLBACK").await.expect("no lock");
+
+    let repeated = repetition.await.expect("no panic").expect("the first answer");
+    assert_eq!((repeated.answer, repeated.replayed), (accepted.answer, true));
+    assert_eq!(stage.tasks().await, 1);
+}
