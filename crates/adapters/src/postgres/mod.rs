@@ -64,7 +64,8 @@ const MOST_TO_LIST: usize = 4;
 #[derive(Debug, Clone)]
 pub struct PostgresStore {
     database: Database,
-    /// For lists, counts and what else people look at: however many ask, those who change a task have connections left.
+    /// For lists and counts, which people ask for and which may take long: however many ask, those who change a task have
+    /// connections left. What the engine itself waits for is never read here.
     lists: Database,
     together: Together,
     /// Of both.
@@ -181,7 +182,7 @@ impl Store for PostgresStore {
     }
 
     async fn workers(&self) -> Result<Workers, StoreError> {
-        let rows: Vec<workers::Read> = self.lists.read(workers::all()).await?;
+        let rows: Vec<workers::Read> = self.database.read(workers::all()).await?;
         let now = rows.first().map_or(DbTime(0), |(first, ..)| time(first.0));
         let rows = rows.into_iter().filter(|(first, ..)| first.1.is_some()).collect();
         Ok(Workers { now, rows: readable(rows, "a process", workers::decode) })
@@ -198,7 +199,7 @@ impl Store for PostgresStore {
     }
 
     async fn history(&self, task: TaskId) -> Result<History, StoreError> {
-        let lent = self.lists.lend().await?;
+        let lent = self.database.lend().await?;
         let read = rows_of_history(&lent, task).await;
         let (audit, attempts) = lent.settle(read).map_err(Fault::of_a_read)?;
         Ok(History {

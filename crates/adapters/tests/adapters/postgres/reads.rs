@@ -195,7 +195,7 @@ async fn reads_among_a_million_tasks() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn lists_do_not_hold_up_a_submission() {
+async fn lists_hold_up_neither_a_submission_nor_what_the_engine_reads() {
     let url = database().await;
     let long = Duration::from_secs(300);
     let options =
@@ -207,11 +207,16 @@ async fn lists_do_not_hold_up_a_submission() {
     let lists: Vec<_> = (0..48)
         .map(|_| {
             let store = store.clone();
-            tokio::spawn(async move { store.workers().await })
+            tokio::spawn(async move {
+                let page = ScheduleQuery::Page { tenant: Tenant::default(), after: None, limit: PAGE };
+                store.schedules(&page).await
+            })
         })
         .collect();
     super::waiting(&other).await;
-    crate::suite::within_limit("a submission", submitted(&*store, row(new_task()))).await;
+    let record = crate::suite::within_limit("a submission", submitted(&*store, row(new_task()))).await;
+    crate::suite::within_limit("a history", store.history(record.task.id)).await.unwrap();
+    crate::suite::within_limit("processes", store.workers()).await.unwrap();
     other.batch_execute("ROLLBACK").await.unwrap();
     for list in join_all(lists).await {
         list.unwrap().unwrap();
@@ -219,4 +224,4 @@ async fn lists_do_not_hold_up_a_submission() {
 }
 
 /// A lock on a table that people's reads alone need.
-const HOLD_LISTS: &str = "BEGIN; LOCK TABLE workers IN ACCESS EXCLUSIVE MODE";
+const HOLD_LISTS: &str = "BEGIN; LOCK TABLE schedules IN ACCESS EXCLUSIVE MODE";
