@@ -5,30 +5,23 @@
 use super::schema::{clock, tasks};
 use diesel::SqliteConnection;
 use diesel::prelude::*;
+use rustix::time::{ClockId, clock_gettime};
 use std::fmt::Debug;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// The machine's clocks.
 pub trait MachineClock: Debug + Send + Sync {
     /// Since 1970 UTC. It may be set forward and back.
     fn calendar(&self) -> Duration;
 
-    /// Since some fixed point of this process. It is never set.
+    /// Since a fixed point that all processes share until the machine restarts. It is never set.
     fn monotonic(&self) -> Duration;
 }
 
 /// Those of the operating system.
-#[derive(Debug, Clone, Copy)]
-pub struct SystemClocks {
-    started: Instant,
-}
-
-impl Default for SystemClocks {
-    fn default() -> Self {
-        Self { started: Instant::now() }
-    }
-}
+#[derive(Debug, Clone, Copy, Default)]
+pub struct SystemClocks;
 
 impl MachineClock for SystemClocks {
     fn calendar(&self) -> Duration {
@@ -36,7 +29,8 @@ impl MachineClock for SystemClocks {
     }
 
     fn monotonic(&self) -> Duration {
-        self.started.elapsed()
+        // Not `Instant`: it cannot be compared with that of another process.
+        Duration::try_from(clock_gettime(ClockId::Monotonic)).unwrap_or_default()
     }
 }
 
@@ -56,6 +50,8 @@ struct Known {
     written: i64,
     /// The last time that this process has used, and the monotonic time that has passed since.
     own: Option<i64>,
+    /// The same of the file's last write, where no restart of the machine lies between.
+    file: Option<i64>,
 }
 
 /// A time, and how far the calendar was set forward since the time before it.
@@ -68,9 +64,11 @@ struct Reading {
 impl Known {
     fn reading(self) -> Reading {
         let at_least = self.own.map_or(self.written, |own| own.max(self.written));
-        let ahead = self.calendar - at_least;
-        // Without a time of its own the process has just started, and the time that has passed is no setting.
-        let set_forward = if self.own.is_some() && ahead > SET_FORWARD { ahead } else { 0 };
+        // Without a time of its own the process has just started. The file's only tells how much time has passed since, and
+        // never sets the time: a file that was copied from another machine brings a monotonic time that means nothing here.
+        let expected = self.own.map(|_| at_least).or(self.file);
+        let ahead = expected.map_or(0, |expected| self.calendar - expected);
+        let set_forward = if ahead > SET_FORWARD { ahead } else { 0 };
         Reading { now: at_least.max(self.calendar), set_forward }
     }
 }
@@ -97,7 +95,9 @@ impl FileClock {
     /// Notices a calendar that was set forward, before a write, and moves the leases along: their holders are not late.
     // A transaction of its own, since the write that follows may be refused and roll back.
     pub(super) fn follow(&self, connection: &mut SqliteConnection) -> QueryResult<()> {
-        if self.known(0).reading().set_forward == 0 {
+        let known = self.known(Written::default());
+        // A process without a time of its own has to look at the file's.
+        if known.own.is_some() && known.reading().set_forward == 0 {
             return Ok(());
         }
         connection.immediate_transaction(|connection| {
@@ -110,15 +110,20 @@ impl FileClock {
             let leased = tasks::table.filter(tasks::lease_owner.is_not_null());
             let moved = tasks::lease_expires_at.eq(tasks::lease_expires_at + set_forward);
             diesel::update(leased).set(moved).execute(connection)?;
-            diesel::update(clock::table.find(1)).set(clock::at.eq(now)).execute(connection).map(drop)
+            self.put(connection, now)
         })
     }
 
     /// The time of a transaction that writes.
     pub(super) fn write(&self, connection: &mut SqliteConnection) -> QueryResult<i64> {
         let now = self.read(connection)?;
-        diesel::update(clock::table.find(1)).set(clock::at.eq(now)).execute(connection)?;
+        self.put(connection, now)?;
         Ok(now)
+    }
+
+    fn put(&self, connection: &mut SqliteConnection, now: i64) -> QueryResult<()> {
+        let times = (clock::at.eq(now), clock::monotonic.eq(micros(self.machine.monotonic())));
+        diesel::update(clock::table.find(1)).set(times).execute(connection).map(drop)
     }
 
     /// The time of a transaction that only reads.
@@ -142,11 +147,13 @@ impl FileClock {
         Ok(now)
     }
 
-    fn known(&self, written: i64) -> Known {
+    fn known(&self, Written { at, monotonic }: Written) -> Known {
         let calendar = whole_millis(self.machine.calendar());
         let used = self.last().used;
-        let passed = |then| whole_millis(self.machine.monotonic().saturating_sub(then));
-        Known { calendar, written, own: used.map(|(then, at)| at + passed(then)) }
+        let now = self.machine.monotonic();
+        let own = used.map(|(then, at)| at + whole_millis(now.saturating_sub(then)));
+        let file = monotonic.map(|then| micros(now) - then).filter(|passed| *passed >= 0).map(|passed| at + passed);
+        Known { calendar, written: at, own, file }
     }
 
     fn last(&self) -> MutexGuard<'_, Last> {
@@ -154,10 +161,20 @@ impl FileClock {
     }
 }
 
-fn written(connection: &mut SqliteConnection) -> QueryResult<i64> {
-    match clock::table.find(1).select(clock::at).first(connection) {
+/// What the last write of the file has left.
+#[derive(Debug, Clone, Copy, Default, Queryable)]
+struct Written {
+    at: i64,
+    /// The machine's monotonic time then; `None`: an older program wrote it.
+    monotonic: Option<i64>,
+}
+
+fn written(connection: &mut SqliteConnection) -> QueryResult<Written> {
+    match clock::table.find(1).select((clock::at, clock::monotonic)).first(connection) {
         // A file of an older program that is only looked at.
-        Err(diesel::result::Error::DatabaseError(_, error)) if error.message().contains("no such table") => Ok(0),
+        Err(diesel::result::Error::DatabaseError(_, error)) if error.message().contains("no such ") => {
+            Ok(Written::default())
+        }
         found => found,
     }
 }
@@ -179,19 +196,23 @@ mod tests {
     fn time_never_runs_backwards_and_a_calendar_that_was_set_is_told_from_time_that_has_passed() {
         let second = 1_000_000;
         let table = [
-            ("a new file", (100, 0, None), (100, 0)),
-            ("a start after a night", (100, 10, None), (100, 0)),
-            ("a start with a clock that was set back", (50, 90, None), (90, 0)),
-            ("as ever", (100, 99, Some(100)), (100, 0)),
-            ("set back while it runs", (40, 99, Some(101)), (101, 0)),
-            ("set back, and another process is ahead", (40, 105, Some(101)), (105, 0)),
-            ("corrected a little", (102, 99, Some(101)), (102, 0)),
-            ("set forward while it runs", (400, 99, Some(101)), (400, 299)),
-            ("set forward, and another process has seen it", (400, 399, Some(101)), (400, 0)),
+            ("a new file", (100, 0, None, None), (100, 0)),
+            ("a start after a night", (100, 10, None, Some(100)), (100, 0)),
+            ("a start after the machine's", (100, 10, None, None), (100, 0)),
+            ("a start with a clock that was set back", (50, 90, None, Some(91)), (90, 0)),
+            ("a start with a clock that was set forward", (400, 99, None, Some(101)), (400, 299)),
+            ("a start with a file of a machine that ran longer", (100, 90, None, Some(9_000)), (100, 0)),
+            ("as ever", (100, 99, Some(100), Some(100)), (100, 0)),
+            ("set back while it runs", (40, 99, Some(101), Some(101)), (101, 0)),
+            ("set back, and another process is ahead", (40, 105, Some(101), Some(106)), (105, 0)),
+            ("corrected a little", (102, 99, Some(101), Some(101)), (102, 0)),
+            ("set forward while it runs", (400, 99, Some(101), Some(101)), (400, 299)),
+            ("set forward, and another process has seen it", (400, 399, Some(101), Some(400)), (400, 0)),
         ];
-        for (case, (calendar, written, own), (now, set_forward)) in table {
+        for (case, (calendar, written, own, file), (now, set_forward)) in table {
+            let some = |at: Option<i64>| at.map(|at| at * second);
             let known =
-                Known { calendar: calendar * second, written: written * second, own: own.map(|at| at * second) };
+                Known { calendar: calendar * second, written: written * second, own: some(own), file: some(file) };
             let expected = Reading { now: now * second, set_forward: set_forward * second };
             assert_eq!(known.reading(), expected, "{case}");
         }

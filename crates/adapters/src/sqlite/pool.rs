@@ -34,7 +34,7 @@ impl Default for SqliteOptions {
             readers: 3,
             wait: Duration::from_secs(10),
             busy_timeout: Duration::from_secs(5),
-            clock: Arc::new(SystemClocks::default()),
+            clock: Arc::new(SystemClocks),
         }
     }
 }

@@ -4,6 +4,7 @@ diesel::table! {
     clock (id) {
         id -> Integer,
         at -> BigInt,
+        monotonic -> Nullable<BigInt>,
     }
 }
 

@@ -11,21 +11,30 @@ use counterstep_kernel::record::TaskRecord;
 use counterstep_kernel::transition::{LeaseChange, Time};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
 const HOUR: i64 = 3600;
 
-/// The machine's clocks, with a calendar that a test sets.
+/// The machine's clocks, with a calendar that a test sets, and with time that a test lets pass.
 #[derive(Debug, Default)]
 struct Settable {
     machine: SystemClocks,
     seconds: AtomicI64,
+    passed: AtomicU64,
 }
 
 impl Settable {
     fn set(&self, seconds: i64) {
         self.seconds.store(seconds, Ordering::SeqCst);
+    }
+
+    fn pass(&self, seconds: u64) {
+        self.passed.fetch_add(seconds, Ordering::SeqCst);
+    }
+
+    fn passed(&self) -> Duration {
+        Duration::from_secs(self.passed.load(Ordering::SeqCst))
     }
 }
 
@@ -33,12 +42,12 @@ impl MachineClock for Settable {
     fn calendar(&self) -> Duration {
         let seconds = self.seconds.load(Ordering::SeqCst);
         let by = Duration::from_secs(seconds.unsigned_abs());
-        let calendar = self.machine.calendar();
+        let calendar = self.machine.calendar() + self.passed();
         if seconds < 0 { calendar.saturating_sub(by) } else { calendar + by }
     }
 
     fn monotonic(&self) -> Duration {
-        self.machine.monotonic()
+        self.machine.monotonic() + self.passed()
     }
 }
 
@@ -118,4 +127,39 @@ async fn a_clock_that_is_set_forward_takes_no_lease_away() {
     }
     let beat = one.heartbeat(held.task.id, held.task.epoch, MINUTE).await.expect("an answer");
     assert_eq!(beat, Heartbeat::Held { cancel_requested: false });
+}
+
+#[tokio::test]
+async fn a_process_that_starts_after_the_clock_was_set_forward_ends_no_lease() {
+    let (folder, clock) = (tempfile::tempdir().expect("a folder"), Arc::new(Settable::default()));
+    let worker = started(folder.path(), &clock).await.store;
+    let held = leased_for(&*worker, MINUTE).await;
+    clock.set(HOUR);
+    // One that reads first, and one that writes first.
+    let reader = started(folder.path(), &clock).await.store;
+    assert!(!lost(&*reader, &held).await, "its holder is not late");
+    let writer = started(folder.path(), &clock).await.store;
+    leased_for(&*writer, MINUTE).await;
+    for store in [&reader, &writer, &worker] {
+        let record = load(&**store, held.task.id).await;
+        assert!(record.lease_is_live() && !lost(&**store, &record).await, "its holder is not late");
+        let until = record.task.lease_expires_at.expect("a lease");
+        assert!(until.after(record.now) <= MINUTE, "and it holds no longer than it did");
+    }
+}
+
+#[tokio::test]
+async fn a_lease_ends_in_its_time_however_often_processes_start() {
+    let (folder, clock) = (tempfile::tempdir().expect("a folder"), Arc::new(Settable::default()));
+    let killed = leased_for(&*started(folder.path(), &clock).await.store, MINUTE).await;
+    clock.set(HOUR);
+    for _ in 0..5 {
+        clock.pass(10);
+        let store = started(folder.path(), &clock).await.store;
+        // A write, as each pass of a reconciler has some.
+        submitted(&*store, row(new_task())).await;
+        assert!(store.due(&Due::Lost(Lost::default()), 10).await.is_ok());
+    }
+    clock.pass(20);
+    assert!(lost(&*started(folder.path(), &clock).await.store, &killed).await, "its host died a lease ago");
 }
