@@ -5,7 +5,7 @@ use crate::place::Place;
 use crate::wait::{LATER, PAUSE};
 use counterstep_adapters::embedded::{self, EmbeddedOptions, EmbeddedPaths};
 use counterstep_adapters::postgres::{PostgresOptions, PostgresStore};
-use counterstep_adapters::s3::{S3Objects, S3Settings};
+use counterstep_adapters::s3::{self, S3Settings};
 use counterstep_contracts::{Direction, Outcome, StepStatus, TaskId, TaskStatus};
 use counterstep_kernel::TaskType;
 use counterstep_kernel::keys::ObjectKey;
@@ -129,7 +129,7 @@ impl Rows {
         let store =
             PostgresStore::open(&cluster.database, PostgresOptions::default()).await.expect("the database opens");
         let settings = S3Settings::from_url(&cluster.objects).expect("settings of the object store");
-        let objects = S3Objects::open(&settings).expect("the object store opens");
+        let objects = s3::open(&settings).expect("the object store opens");
         Self { ports: Ports { store: Arc::new(store), objects: Arc::new(objects), ..ports } }
     }
 

@@ -1,6 +1,6 @@
 //! What the tests need from the machine besides Rust: looked for, and on Debian installed when we may.
 
-use crate::command;
+use crate::{command, tree};
 use std::path::{Path, PathBuf};
 
 /// Where servers are besides `PATH`.
@@ -9,6 +9,9 @@ const FOLDERS: &[&str] = &["/usr/sbin", "/usr/local/sbin", "/sbin"];
 const POSTGRESQL: &str = "/usr/lib/postgresql";
 /// Debian asks this program, where there is one, before a package starts a service.
 const POLICY: &str = "/usr/sbin/policy-rc.d";
+
+/// The emulator of Azure Blob Storage, from npm. Later versions need a Node.js that Debian does not have yet.
+const AZURITE: &str = "3.35.0";
 
 /// What tests start besides, and what is on every machine or comes with the rest.
 const ALSO_STARTED: &[&str] = &["initdb", "git", "sh", "cp", "kill"];
@@ -37,6 +40,8 @@ const NEEDS: &[Need] = &[
     need("pgbench", &["postgresql"], "the benchmark's baseline is measured with it"),
     need("redis-server", &["redis-server"], "tests start a private Redis").starts("redis-server"),
     need("nats-server", &["nats-server"], "tests start a private NATS").starts("nats-server"),
+    need("node", &["nodejs"], "Azurite, which stands in for Azure, runs on it"),
+    need("npm", &["npm"], "Azurite is installed with it"),
 ];
 
 const fn need(program: &'static str, packages: &'static [&'static str], why: &'static str) -> Need {
@@ -51,6 +56,44 @@ impl Need {
 
 /// Sees to it that all of it is there.
 pub(crate) fn prepare() -> Result<(), String> {
+    programs()?;
+    azurite()
+}
+
+/// Installs Azurite into the target folder, where the tests look for it.
+fn azurite() -> Result<(), String> {
+    if std::fs::read_to_string(azurite_package())
+        .is_ok_and(|text| text.contains(&format!("\"version\": \"{AZURITE}\"")))
+    {
+        return Ok(());
+    }
+    let folder = azurite_folder();
+    println!("xtask: installing azurite {AZURITE} into {}", folder.display());
+    // An installation that breaks off must not look like one that is complete.
+    let half = folder.with_extension("half");
+    let wrong = |error: std::io::Error| format!("{} cannot be replaced: {error}", folder.display());
+    for old in [&half, &folder] {
+        match std::fs::remove_dir_all(old) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(wrong(error)),
+            Ok(()) | Err(_) => {}
+        }
+    }
+    std::fs::create_dir_all(&half).map_err(wrong)?;
+    let mut npm = command::at_top("npm");
+    npm.args(["install", "--no-audit", "--no-fund", "--ignore-scripts", "--omit=dev", "--loglevel=error", "--prefix"]);
+    command::run(npm.arg(&half).arg(format!("azurite@{AZURITE}")))?;
+    std::fs::rename(&half, &folder).map_err(wrong)
+}
+
+fn azurite_folder() -> PathBuf {
+    tree::target().join("tools").join("azurite")
+}
+
+fn azurite_package() -> PathBuf {
+    azurite_folder().join("node_modules").join("azurite").join("package.json")
+}
+
+fn programs() -> Result<(), String> {
     let missing: Vec<&Need> = NEEDS.iter().filter(|need| !is_there(need.program)).collect();
     if missing.is_empty() {
         return Ok(());
@@ -103,7 +146,8 @@ fn found(program: &str) -> Vec<PathBuf> {
 pub(crate) fn files() -> Vec<PathBuf> {
     let needed = NEEDS.iter().map(|need| need.program);
     let mut files: Vec<PathBuf> = needed.chain(ALSO_STARTED.iter().copied()).flat_map(found).collect();
-    files.extend(PACKAGES.iter().map(PathBuf::from).filter(|file| file.is_file()));
+    let others = PACKAGES.iter().map(PathBuf::from).chain([azurite_package()]);
+    files.extend(others.filter(|file| file.is_file()));
     files.sort();
     files.dedup();
     files

@@ -3,6 +3,10 @@
 //! An adapter writes, reads and waits; it decides nothing. Which state follows which, who may retry, what is undone:
 //! all of that has been decided before it gets here. [`embedded`] puts the set together that needs no server.
 
+#[cfg(feature = "azure")]
+pub mod azure;
+#[cfg(feature = "buckets")]
+pub mod buckets;
 pub mod client_certificate;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 mod columns;
@@ -15,7 +19,7 @@ pub mod finding;
 pub mod folder;
 #[cfg(feature = "http")]
 pub mod http;
-#[cfg(any(feature = "folder", feature = "s3"))]
+#[cfg(any(feature = "folder", feature = "buckets"))]
 mod keys;
 #[cfg(feature = "system")]
 pub mod local;

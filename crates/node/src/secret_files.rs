@@ -41,7 +41,7 @@ pub(crate) fn open_to_others(settings: &Settings) -> Vec<OpenSecret> {
         add("redis_password_file", redis.server.secret_file.as_ref());
         add("redis_key_file", key(&redis.server.certificate).as_ref());
     }
-    if let ObjectPlace::S3 { url: _, credentials_file } = &settings.objects {
+    if let ObjectPlace::Server { url: _, credentials_file } = &settings.objects {
         add("objects_credentials_file", credentials_file.as_ref());
     }
     for (name, service) in &settings.services {

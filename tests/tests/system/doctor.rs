@@ -1,6 +1,9 @@
 //! `counterstep doctor` names what the configured servers cannot keep.
 
+use counterstep_testkit::servers::Azurite;
 use counterstep_tests::cluster::Cluster;
+use counterstep_tests::command::{counterstep, run, to_its_end};
+use counterstep_tests::place::Place;
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
@@ -82,4 +85,37 @@ fn each_wrong_setting_is_named() {
     cluster.objects = cluster.objects.replace("s3://store", "s3://nowhere");
     let (now, text) = findings(&cluster, &[]);
     assert!(now.contains("objects_unreachable") && text.contains("nowhere"), "{text}");
+}
+
+#[test]
+fn a_container_of_azure_is_looked_at() {
+    let (server, place) = (Azurite::start(), Place::new());
+    server.make_container("results");
+    let examined = |container: &str| {
+        let (account, endpoint) = (server.account(), server.endpoint());
+        let url = format!("az://{container}/prod?account={account}&endpoint={endpoint}&retry_for_s=5");
+        let mut doctor = counterstep();
+        doctor.args(["doctor", "--json", "--objects", &url]).env("AZURE_STORAGE_ACCOUNT_KEY", server.key());
+        to_its_end(place.path(), doctor)
+    };
+    let found = examined("results").stdout;
+    assert!(!found.contains("objects_unreachable"), "{found}");
+    let found = examined("nowhere").assert_code(1).stdout.clone();
+    assert!(found.contains("objects_unreachable") && found.contains("there is no bucket `nowhere`"), "{found}");
+}
+
+#[test]
+fn a_wrong_url_of_azure_is_refused_with_what_is_expected() {
+    let place = Place::new();
+    for (url, expected) in [
+        ("azure://results", "expected file://… or s3://… or az://…"),
+        ("az://", "az://CONTAINER/PREFIX?account=NAME"),
+        ("az://results@example.blob.core.windows.net", "az://CONTAINER/PREFIX?account=NAME"),
+        ("az://results", "account=NAME"),
+        ("az://results?account=example&sig=open-sesame", "a password stands in the command line"),
+    ] {
+        let ended = run(place.path(), &["doctor", "--objects", url]);
+        ended.assert_code(78).assert_says(expected);
+        assert!(!format!("{ended:?}").contains("open-sesame"), "{ended:?}");
+    }
 }

@@ -1,12 +1,13 @@
-//! Keys from a file in the form of `~/.aws/credentials`. Must not repeat what it reads in an error.
+//! Keys of an S3 server from a file. Must not repeat what it reads in an error.
 
+use crate::buckets::credentials;
 use async_trait::async_trait;
 use object_store::CredentialProvider;
 use object_store::aws::AwsCredential;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Reads its file whenever a request is signed: it is small, and a replaced key counts at once.
+/// Reads its file whenever a request is signed.
 #[derive(Debug)]
 pub(super) struct FileCredentials(pub(super) PathBuf);
 
@@ -15,31 +16,27 @@ impl CredentialProvider for FileCredentials {
     type Credential = AwsCredential;
 
     async fn get_credential(&self) -> object_store::Result<Arc<AwsCredential>> {
-        let shown = self.0.display();
-        let wrong = |why: String| object_store::Error::Generic { store: "S3", source: why.into() };
-        let text = tokio::fs::read_to_string(&self.0).await;
-        let text = text.map_err(|error| wrong(format!("the credentials in {shown} cannot be read: {error}")))?;
-        parse(&text).map(Arc::new).ok_or_else(|| {
-            wrong(format!(
-                "{shown} lacks `aws_access_key_id = …` and `aws_secret_access_key = …` in its [default] section"
-            ))
+        let text = credentials::read("S3", &self.0).await?;
+        parse(&text).map(Arc::new).ok_or_else(|| object_store::Error::Generic {
+            store: "S3",
+            source: format!(
+                "{} lacks `aws_access_key_id = …` and `aws_secret_access_key = …` in its [default] section",
+                self.0.display()
+            )
+            .into(),
         })
     }
 }
 
 fn parse(text: &str) -> Option<AwsCredential> {
-    let (mut key_id, mut secret_key, mut token, mut ours) = (None, None, None, true);
-    for line in text.lines().map(str::trim) {
-        if line.starts_with('[') {
-            ours = line == "[default]";
-        } else if let (true, Some((name, value))) = (ours && !line.starts_with('#'), line.split_once('=')) {
-            let value = Some(value.trim().to_owned()).filter(|value| !value.is_empty());
-            match name.trim() {
-                "aws_access_key_id" => key_id = value,
-                "aws_secret_access_key" => secret_key = value,
-                "aws_session_token" => token = value,
-                _ => {}
-            }
+    let (mut key_id, mut secret_key, mut token) = (None, None, None);
+    for (name, value) in credentials::entries(text) {
+        let value = Some(value.to_owned());
+        match name.as_str() {
+            "aws_access_key_id" => key_id = value,
+            "aws_secret_access_key" => secret_key = value,
+            "aws_session_token" => token = value,
+            _ => {}
         }
     }
     Some(AwsCredential { key_id: key_id?, secret_key: secret_key?, token })

@@ -1,241 +1,132 @@
-//! Objects in S3-compatible buckets.
-//!
-//! Must not rest on what only some such servers can do: nothing here is a conditional write, and nothing is ever read
-//! before it is written. Correctness comes from keys that no two attempts share.
+//! Objects in S3-compatible buckets: what only such servers do. The rest is in `buckets`.
 
 mod credentials;
-mod pages;
-mod places;
 mod requests;
 mod settings;
-mod upload;
 
-pub use settings::{Credentials, Place, S3Settings};
+pub use settings::S3Settings;
 
-use crate::keys;
+use crate::buckets::BucketObjects;
+use crate::buckets::client::{Client, ObjectsFound, Uploads, has_code};
+use crate::buckets::connection::Connection;
+use crate::buckets::places::Places;
+use crate::buckets::settings::{Credentials, Place, refused};
 use crate::tls::install_provider;
 use async_trait::async_trait;
-use counterstep_kernel::ports::{ByteStream, Listed, ObjectError, ObjectInfo, ObjectPage, Objects};
-use futures::future::BoxFuture;
-use futures::stream::{self, BoxStream};
-use futures::{FutureExt, StreamExt, TryStreamExt};
+use counterstep_kernel::ports::ObjectError;
+use credentials::FileCredentials;
+use object_store::ObjectStore;
+use object_store::aws::{AmazonS3, AmazonS3Builder, AmazonS3ConfigKey};
+use object_store::client::{HttpClient, HttpConnector, ReqwestConnector};
+use object_store::multipart::MultipartStore;
 use object_store::path::Path;
-use object_store::{GetOptions, ObjectStore, ObjectStoreExt};
-use places::{Location, Places};
-use requests::OpenUpload;
-use std::io;
-use std::ops::Range;
 use std::sync::Arc;
-
-/// Objects in the buckets of an S3-compatible server.
-#[derive(Debug, Clone)]
-pub struct S3Objects {
-    places: Arc<Places>,
-    part_bytes: usize,
-}
-
-impl S3Objects {
-    /// Makes the clients. Talks to nobody: see [`S3Objects::check`].
-    ///
-    /// # Errors
-    /// Settings that cannot work, each with what to do about it.
-    pub fn open(settings: &S3Settings) -> Result<Self, ObjectError> {
-        install_provider();
-        Ok(Self { places: Arc::new(Places::open(settings)?), part_bytes: settings.part_bytes })
-    }
-
-    /// Whether every bucket answers: lists one key of each.
-    ///
-    /// # Errors
-    /// [`ObjectError::Unavailable`], naming the bucket and what is wrong with it.
-    pub fn check(&self) -> BoxFuture<'static, Result<(), ObjectError>> {
-        let places = self.places.clone();
-        async move {
-            let checks = places.all().map(requests::check);
-            futures::future::try_join_all(checks).await.map(drop)
-        }
-        .boxed()
-    }
-
-    async fn read(&self, bucket: &str, key: &str, options: GetOptions) -> Result<ByteStream, ObjectError> {
-        let (place, path) = self.places.locate(bucket, key)?;
-        let found = place.store.get_opts(&path, options).await.map_err(|error| match error {
-            // A bucket that is missing may come back; an object that is missing does not.
-            object_store::Error::NotFound { .. } if !is_no_bucket(&error) => {
-                ObjectError::NotFound(format!("{bucket}/{key}"))
-            }
-            error => place.unavailable(error),
-        })?;
-        Ok(found.into_stream().map_err(io::Error::other).boxed())
-    }
-}
-
-#[async_trait]
-impl Objects for S3Objects {
-    async fn check(&self) -> Result<(), ObjectError> {
-        Self::check(self).await
-    }
-
-    async fn put(&self, bucket: &str, key: &str, body: ByteStream) -> Result<u64, ObjectError> {
-        let (place, path) = self.places.locate(bucket, key)?;
-        upload::put(place, &path, body, self.part_bytes).await
-    }
-
-    async fn get(&self, bucket: &str, key: &str) -> Result<ByteStream, ObjectError> {
-        self.read(bucket, key, GetOptions::default()).await
-    }
-
-    async fn get_range(&self, bucket: &str, key: &str, range: Range<u64>) -> Result<ByteStream, ObjectError> {
-        self.read(bucket, key, GetOptions { range: Some(range.into()), ..GetOptions::default() }).await
-    }
-
-    async fn delete_prefix(&self, prefix: &str) -> Result<u64, ObjectError> {
-        let folder = keys::deletable_prefix(prefix)?;
-        let deletes = self.places.all().map(|place| delete_below(place, folder));
-        let deleted = futures::future::try_join_all(deletes).await?;
-        Ok(deleted.iter().sum())
-    }
-
-    fn list(&self, prefix: &str) -> BoxStream<'static, Result<ObjectInfo, ObjectError>> {
-        let folder = match keys::listable_prefix(prefix) {
-            // Every key of ours lies below it; what others keep in the bucket is not ours to list.
-            Ok("") => "t".to_owned(),
-            Ok(folder) => folder.to_owned(),
-            Err(error) => return stream::iter([Err(error)]).boxed(),
-        };
-        let places: Vec<Arc<Location>> = self.places.all().cloned().collect();
-        stream::iter(places).flat_map(move |place| list_below(&place, &folder)).boxed()
-    }
-
-    async fn page(&self, prefix: &str, after: Option<&str>, limit: usize) -> Result<ObjectPage, ObjectError> {
-        let folder = match keys::listable_prefix(prefix)? {
-            "" => "t",
-            folder => folder,
-        };
-        pages::read(&self.places, folder, after, limit.clamp(1, 1000)).await
-    }
-
-    async fn remove(&self, listed: &[Listed]) -> Result<u64, ObjectError> {
-        let mut objects: Vec<(&Arc<Location>, Vec<Path>)> = Vec::new();
-        let mut removed = 0;
-        for one in listed {
-            let (place, path) = self.places.locate(&one.bucket, &one.key)?;
-            match &one.upload {
-                Some(id) => {
-                    let upload = OpenUpload { key: path.to_string(), upload_id: id.clone(), initiated: None };
-                    requests::abort_upload(place, &upload).await?;
-                    removed += 1;
-                }
-                None => match objects.iter_mut().find(|(known, _)| Arc::ptr_eq(known, place)) {
-                    Some((_, paths)) => paths.push(path),
-                    None => objects.push((place, vec![path])),
-                },
-            }
-        }
-        for (place, paths) in objects {
-            removed += delete_all(place, stream::iter(paths.into_iter().map(Ok)).boxed()).await?;
-        }
-        Ok(removed)
-    }
-
-    async fn put_aside(&self, bucket: &str, name: &str, body: ByteStream) -> Result<u64, ObjectError> {
-        let (place, path) = self.places.archived(bucket, &keys::archive_name(name)?)?;
-        upload::put(place, &path, body, self.part_bytes).await
-    }
-
-    async fn set_aside(&self, listed: &Listed, prefix: &str) -> Result<(), ObjectError> {
-        if listed.upload.is_some() {
-            return Err(ObjectError::Refused(format!("`{}` is a half-done upload and cannot be moved", listed.key)));
-        }
-        let (place, from) = self.places.locate(&listed.bucket, &listed.key)?;
-        let (_, to) = self.places.archived(&listed.bucket, &keys::archive_key(prefix, &listed.key)?)?;
-        if listed.size_bytes <= LARGEST_COPY {
-            match place.store.copy(&from, &to).await {
-                // Somebody else was faster, and has it in its new place.
-                Err(object_store::Error::NotFound { .. }) if place.store.head(&to).await.is_ok() => return Ok(()),
-                copied => copied.map_err(|error| place.unavailable(error))?,
-            }
-        } else {
-            let found = place.store.get(&from).await.map_err(|error| place.unavailable(error))?;
-            let body = found.into_stream().map_err(io::Error::other).boxed();
-            upload::put(place, &to, body, self.part_bytes).await?;
-        }
-        delete_all(place, stream::iter([Ok(from)]).boxed()).await.map(drop)
-    }
-}
+use std::time::Duration;
 
 /// The largest object that a server copies with one request.
 const LARGEST_COPY: u64 = 5 << 30;
 
-/// Objects below a folder of a place, and then its open uploads.
-fn list_below(place: &Arc<Location>, folder: &str) -> BoxStream<'static, Result<ObjectInfo, ObjectError>> {
-    let root = match place.path(folder) {
-        Ok(root) => root,
-        Err(error) => return stream::iter([Err(error)]).boxed(),
-    };
-    let whole = {
-        let place = place.clone();
-        place.store.list(Some(&root)).map(move |found| {
-            let found = found.map_err(|error| place.unavailable(error))?;
-            Ok((place.declared(found.location.as_ref()), found.size))
-        })
-    };
-    let open = {
-        let place = place.clone();
-        requests::open_uploads(place.clone(), root).and_then(move |upload| {
-            let place = place.clone();
-            async move {
-                let size_bytes = requests::size_of_upload(&place, &upload).await?;
-                Ok((place.declared(&upload.key), size_bytes))
-            }
-        })
-    };
-    whole
-        .chain(open)
-        .try_filter_map(|(named, size_bytes)| async move {
-            // A key that does not lead back to a declared bucket was put there by somebody else.
-            Ok(named.map(|(bucket, key)| ObjectInfo { bucket, key, size_bytes }))
-        })
-        .boxed()
+/// Makes the clients. Talks to nobody: see [`BucketObjects::check`].
+///
+/// # Errors
+/// Settings that cannot work, each with what to do about it.
+pub fn open(settings: &S3Settings) -> Result<BucketObjects, ObjectError> {
+    install_provider();
+    Ok(BucketObjects::of(places(settings)?, settings.common.part_bytes))
 }
 
-async fn delete_below(place: &Arc<Location>, folder: &str) -> Result<u64, ObjectError> {
-    let root = place.path(folder)?;
-    // Uploads first: one that completes meanwhile is among the objects, the other way round it would be in neither.
-    let aborted = requests::open_uploads(place.clone(), root.clone())
-        .map_ok(|upload| async move { requests::abort_upload(place, &upload).await })
-        .try_buffer_unordered(8)
-        .try_fold(0, |aborted, was_there| async move { Ok(aborted + u64::from(was_there)) })
-        .await?;
-    let found = place.store.list(Some(&root)).map_ok(|found| found.location).boxed();
-    Ok(aborted + delete_all(place, found).await?)
+pub(crate) fn places(settings: &S3Settings) -> Result<Places, ObjectError> {
+    let environment = AmazonS3Builder::from_env();
+    let usual = [AmazonS3ConfigKey::S3Endpoint, AmazonS3ConfigKey::Endpoint];
+    let usual = usual.iter().find_map(|key| environment.get_config_value(key));
+    let connection = Connection::of(&settings.common, usual)?;
+    Places::open(&settings.common, |place| {
+        Ok(Box::new(S3Client::open(settings, &connection, environment.clone(), place)?))
+    })
 }
 
-/// Deletes objects, a thousand a request where the server can. Returns how many there were.
-async fn delete_all(
-    place: &Arc<Location>,
-    paths: BoxStream<'static, object_store::Result<Path>>,
-) -> Result<u64, ObjectError> {
-    place
-        .store
-        .delete_stream(paths)
-        .map(|deleted| match deleted {
-            // Somebody else was faster.
-            Ok(_) | Err(object_store::Error::NotFound { .. }) => Ok(1),
-            Err(error) => Err(place.unavailable(error)),
-        })
-        .try_fold(0, |sum, one| async move { Ok(sum + one) })
-        .await
+/// A client for one bucket.
+#[derive(Debug)]
+struct S3Client {
+    bucket: String,
+    store: AmazonS3,
+    /// For the requests that `object_store` does not know.
+    http: HttpClient,
+    request_timeout: Duration,
+    retry_for: Duration,
 }
 
-/// Whether a server says that the bucket, and not only the object, is missing.
-fn is_no_bucket(error: &object_store::Error) -> bool {
-    let mut at: Option<&dyn std::error::Error> = Some(error);
-    while let Some(error) = at {
-        if error.to_string().contains("NoSuchBucket") {
-            return true;
+impl S3Client {
+    fn open(
+        settings: &S3Settings,
+        connection: &Connection,
+        builder: AmazonS3Builder,
+        place: &Place,
+    ) -> Result<Self, ObjectError> {
+        let path_style = settings.path_style.unwrap_or(connection.endpoint.is_some());
+        let mut builder = builder
+            .with_bucket_name(&place.bucket)
+            .with_virtual_hosted_style_request(!path_style)
+            .with_client_options(connection.client.clone())
+            .with_disable_bulk_delete(!settings.bulk_delete)
+            .with_retry(connection.retry.clone());
+        if let Some(region) = &settings.region {
+            builder = builder.with_region(region);
         }
-        at = error.source();
+        if let Some(endpoint) = &connection.endpoint {
+            let mut endpoint = endpoint.clone();
+            if !path_style {
+                let host = endpoint.host_str().unwrap_or_default();
+                let host = format!("{}.{host}", place.bucket);
+                endpoint.set_host(Some(&host)).map_err(|error| refused(format!("{host} is no host: {error}")))?;
+            }
+            builder = builder.with_config(AmazonS3ConfigKey::S3Endpoint, endpoint.as_str().trim_end_matches('/'));
+        }
+        if let Credentials::File(file) = &settings.common.credentials {
+            builder = builder.with_credentials(Arc::new(FileCredentials(file.clone())));
+        }
+        let wrong = |error: object_store::Error| refused(format!("bucket `{}`: {error}", place.bucket));
+        Ok(Self {
+            bucket: place.bucket.clone(),
+            store: builder.build().map_err(wrong)?,
+            http: ReqwestConnector::default().connect(&connection.client).map_err(wrong)?,
+            request_timeout: settings.common.request_timeout,
+            retry_for: settings.common.retry_for,
+        })
     }
-    false
+}
+
+#[async_trait]
+impl Client for S3Client {
+    fn store(&self) -> &dyn ObjectStore {
+        &self.store
+    }
+
+    fn parts(&self) -> &dyn MultipartStore {
+        &self.store
+    }
+
+    fn uploads(&self) -> Option<&dyn Uploads> {
+        Some(self)
+    }
+
+    async fn check(&self) -> Result<(), ObjectError> {
+        requests::check(self).await
+    }
+
+    async fn objects(&self, folder: &Path, after: &str, limit: usize) -> Result<ObjectsFound, ObjectError> {
+        requests::objects_page(self, folder, after, limit).await
+    }
+
+    fn is_no_bucket(&self, error: &object_store::Error) -> bool {
+        has_code(error, "NoSuchBucket")
+    }
+
+    fn largest_copy(&self) -> Option<u64> {
+        Some(LARGEST_COPY)
+    }
+
+    fn cursor(&self) -> &'static str {
+        "o"
+    }
 }

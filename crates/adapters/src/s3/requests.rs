@@ -1,17 +1,19 @@
 //! The requests that `object_store` does not know: open uploads, their parts, and a listing of one key. It signs them
 //! and sends them; what is here is their parameters and their answers.
 
-use super::places::Location;
+use super::S3Client;
+use crate::buckets::client::{Found, ObjectsFound, OpenUpload, Uploads, UploadsFound, clock, unavailable};
+use crate::buckets::connection::retry_pause;
+use async_trait::async_trait;
 use counterstep_kernel::ports::ObjectError;
+use counterstep_kernel::times::read_rfc3339;
 use futures::StreamExt;
-use futures::stream::{self, BoxStream};
 use object_store::client::{HttpRequest, HttpRequestBody};
 use object_store::multipart::MultipartStore;
 use object_store::path::Path;
 use object_store::signer::{Method, SignedUrlOptions, Signer};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use std::sync::Arc;
 use std::time::Duration;
 
 /// For how long a signature is good: as long as clocks may differ.
@@ -19,51 +21,44 @@ const SIGNED_FOR: Duration = Duration::from_secs(300);
 /// No answer to a listing is longer than this.
 const MAX_ANSWER: usize = 16 << 20;
 
-/// An upload that was neither completed nor aborted.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+/// An open upload in a listing.
+#[derive(Debug, Deserialize)]
 #[serde(rename_all = "PascalCase")]
-pub(super) struct OpenUpload {
-    pub(super) key: String,
-    pub(super) upload_id: String,
+struct OneUpload {
+    key: String,
+    upload_id: String,
     /// RFC 3339.
     #[serde(default)]
-    pub(super) initiated: Option<String>,
+    initiated: Option<String>,
 }
 
 /// An object in a listing.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Deserialize)]
 #[serde(rename_all = "PascalCase")]
-pub(super) struct OneObject {
-    pub(super) key: String,
+struct OneObject {
+    key: String,
     #[serde(default)]
-    pub(super) size: u64,
+    size: u64,
     /// RFC 3339.
     #[serde(default)]
-    pub(super) last_modified: String,
+    last_modified: String,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "PascalCase")]
-pub(super) struct ObjectsPage {
+struct ObjectsPage {
     #[serde(default)]
-    pub(super) is_truncated: bool,
+    is_truncated: bool,
     #[serde(default)]
-    pub(super) contents: Vec<OneObject>,
+    contents: Vec<OneObject>,
 }
 
 /// An answer, and the server's clock in it.
 #[derive(Debug)]
-pub(super) struct Dated<T> {
-    pub(super) page: T,
-    /// As in HTTP; empty where the server does not say.
-    pub(super) date: String,
-}
-
-/// Open uploads, and the key and the upload that the next page begins behind.
-#[derive(Debug)]
-pub(super) struct Uploads {
-    pub(super) uploads: Vec<OpenUpload>,
-    pub(super) next: Option<(String, String)>,
+struct Dated<T> {
+    page: T,
+    /// As in HTTP; empty where the answer has none.
+    date: String,
 }
 
 #[derive(Debug, Deserialize)]
@@ -74,7 +69,7 @@ struct UploadsPage {
     next_key_marker: Option<String>,
     next_upload_id_marker: Option<String>,
     #[serde(default)]
-    upload: Vec<OpenUpload>,
+    upload: Vec<OneUpload>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -101,96 +96,94 @@ struct Refusal {
     message: Option<String>,
 }
 
-/// Open uploads below a folder, page by page.
-pub(super) fn open_uploads(place: Arc<Location>, folder: Path) -> BoxStream<'static, Result<OpenUpload, ObjectError>> {
-    let first = Some(None);
-    stream::unfold((place, folder, first), |(place, folder, marker)| async move {
-        match uploads_page(&place, &folder, marker?, None).await {
-            Ok(Dated { page: Uploads { uploads, next }, .. }) => {
-                Some((uploads.into_iter().map(Ok).collect(), (place, folder, next.map(Some))))
-            }
-            Err(error) => Some((vec![Err(error)], (place, folder, None))),
-        }
-    })
-    .flat_map(stream::iter)
-    .boxed()
-}
-
-/// One page of the open uploads below a folder, behind a key and an upload of it.
-// MinIO answers with those of exactly this key, so none; it drops uploads itself after a day. `deploy/README.md` tells
-// operators to have their server do the same.
-pub(super) async fn uploads_page(
-    place: &Location,
-    folder: &Path,
-    after: Option<(String, String)>,
-    limit: Option<usize>,
-) -> Result<Dated<Uploads>, ObjectError> {
-    let mut query = vec![("uploads", String::new()), ("prefix", format!("{folder}/"))];
-    query.extend(limit.map(|limit| ("max-uploads", limit.to_string())));
-    if let Some((key, upload)) = after {
-        query.push(("key-marker", key));
-        query.extend((!upload.is_empty()).then_some(("upload-id-marker", upload)));
-    }
-    let Dated { page, date } = ask(place, &Path::default(), query).await.map_err(|error| error.told(place))?;
-    let UploadsPage { is_truncated, next_key_marker, next_upload_id_marker, upload } = page;
-    let next = next_key_marker.filter(|_| is_truncated).map(|key| (key, next_upload_id_marker.unwrap_or_default()));
-    Ok(Dated { page: Uploads { uploads: upload, next }, date })
-}
-
-/// One page of the objects below a folder, behind a key. `object_store` has such a request too, but does not say what the
-/// server's clock was.
+/// One page of the objects below a folder, behind a key. `object_store` has such a request too, without the server's clock
+/// in its answer.
 pub(super) async fn objects_page(
-    place: &Location,
+    client: &S3Client,
     folder: &Path,
     after: &str,
     limit: usize,
-) -> Result<Dated<ObjectsPage>, ObjectError> {
+) -> Result<ObjectsFound, ObjectError> {
     let mut query =
         vec![("list-type", "2".to_owned()), ("max-keys", limit.to_string()), ("prefix", format!("{folder}/"))];
     query.extend((!after.is_empty()).then(|| ("start-after", after.to_owned())));
-    ask(place, &Path::default(), query).await.map_err(|error| error.told(place))
+    let Dated { page, date } = ask(client, &Path::default(), query).await.map_err(|error| error.told(client))?;
+    let ObjectsPage { is_truncated, contents } = page;
+    let next = contents.last().filter(|_| is_truncated).map(|last| last.key.clone());
+    let objects = contents.into_iter().map(|OneObject { key, size, last_modified }| Found {
+        key,
+        size_bytes: size,
+        stored_at: read_rfc3339(&last_modified),
+    });
+    Ok(ObjectsFound { objects: objects.collect(), now: clock(&date), next })
 }
 
-/// Bytes that an open upload has received so far; none when it is gone by now.
-pub(super) async fn size_of_upload(place: &Location, upload: &OpenUpload) -> Result<u64, ObjectError> {
-    let path = parsed(place, upload)?;
-    let (mut size_bytes, mut marker) = (0, None);
-    loop {
-        let mut query = vec![("uploadId", upload.upload_id.clone())];
-        query.extend(marker.map(|number| ("part-number-marker", number)));
-        let page: PartsPage = match ask(place, &path, query).await {
-            Ok(answer) => answer.page,
-            Err(Failed::Refused { status: 404, .. }) => return Ok(0),
-            Err(error) => return Err(error.told(place)),
-        };
-        size_bytes += page.part.iter().map(|part| part.size).sum::<u64>();
-        match page.next_part_number_marker.filter(|_| page.is_truncated) {
-            Some(next) => marker = Some(next),
-            None => return Ok(size_bytes),
+#[async_trait]
+impl Uploads for S3Client {
+    // MinIO answers with those of exactly this key, so none; it drops uploads itself after a day. `deploy/README.md` tells
+    // operators to have their server do the same.
+    async fn page(
+        &self,
+        folder: &Path,
+        after: Option<(String, String)>,
+        limit: Option<usize>,
+    ) -> Result<UploadsFound, ObjectError> {
+        let mut query = vec![("uploads", String::new()), ("prefix", format!("{folder}/"))];
+        query.extend(limit.map(|limit| ("max-uploads", limit.to_string())));
+        if let Some((key, upload)) = after {
+            query.push(("key-marker", key));
+            query.extend((!upload.is_empty()).then_some(("upload-id-marker", upload)));
+        }
+        let Dated { page, date } = ask(self, &Path::default(), query).await.map_err(|error| error.told(self))?;
+        let UploadsPage { is_truncated, next_key_marker, next_upload_id_marker, upload } = page;
+        let next = next_key_marker.filter(|_| is_truncated).map(|key| (key, next_upload_id_marker.unwrap_or_default()));
+        let uploads = upload.into_iter().map(|OneUpload { key, upload_id, initiated }| OpenUpload {
+            key,
+            id: upload_id,
+            begun_at: initiated.as_deref().and_then(read_rfc3339),
+        });
+        Ok(UploadsFound { uploads: uploads.collect(), now: clock(&date), next })
+    }
+
+    async fn size(&self, upload: &OpenUpload) -> Result<u64, ObjectError> {
+        let path = parsed(self, upload)?;
+        let (mut size_bytes, mut marker) = (0, None);
+        loop {
+            let mut query = vec![("uploadId", upload.id.clone())];
+            query.extend(marker.map(|number| ("part-number-marker", number)));
+            let page: PartsPage = match ask(self, &path, query).await {
+                Ok(answer) => answer.page,
+                Err(Failed::Refused { status: 404, .. }) => return Ok(0),
+                Err(error) => return Err(error.told(self)),
+            };
+            size_bytes += page.part.iter().map(|part| part.size).sum::<u64>();
+            match page.next_part_number_marker.filter(|_| page.is_truncated) {
+                Some(next) => marker = Some(next),
+                None => return Ok(size_bytes),
+            }
+        }
+    }
+
+    async fn abort(&self, upload: &OpenUpload) -> Result<bool, ObjectError> {
+        let path = parsed(self, upload)?;
+        match self.store.abort_multipart(&path, &upload.id).await {
+            Ok(()) => Ok(true),
+            Err(object_store::Error::NotFound { .. }) => Ok(false),
+            Err(error) => Err(unavailable(&self.bucket, error)),
         }
     }
 }
 
-/// Aborts an open upload. Returns whether it was still there.
-pub(super) async fn abort_upload(place: &Location, upload: &OpenUpload) -> Result<bool, ObjectError> {
-    let path = parsed(place, upload)?;
-    match place.store.abort_multipart(&path, &upload.upload_id).await {
-        Ok(()) => Ok(true),
-        Err(object_store::Error::NotFound { .. }) => Ok(false),
-        Err(error) => Err(place.unavailable(error)),
-    }
-}
-
-fn parsed(place: &Location, upload: &OpenUpload) -> Result<Path, ObjectError> {
-    Path::parse(&upload.key).map_err(|error| place.unavailable(error))
+fn parsed(client: &S3Client, upload: &OpenUpload) -> Result<Path, ObjectError> {
+    Path::parse(&upload.key).map_err(|error| unavailable(&client.bucket, error))
 }
 
 /// Lists one key of a bucket.
-pub(super) async fn check(place: &Arc<Location>) -> Result<(), ObjectError> {
+pub(super) async fn check(client: &S3Client) -> Result<(), ObjectError> {
     #[derive(Deserialize)]
     struct Page {}
     let query = vec![("list-type", "2".to_owned()), ("max-keys", "1".to_owned())];
-    let Dated { page: Page {}, .. } = ask(place, &Path::default(), query).await.map_err(|error| error.told(place))?;
+    let Dated { page: Page {}, .. } = ask(client, &Path::default(), query).await.map_err(|error| error.told(client))?;
     Ok(())
 }
 
@@ -203,8 +196,8 @@ enum Failed {
 }
 
 impl Failed {
-    fn told(self, place: &Location) -> ObjectError {
-        let bucket = &place.place.bucket;
+    fn told(self, client: &S3Client) -> ObjectError {
+        let bucket = &client.bucket;
         match self {
             Self::Refused { status: 404, why } if why.contains("NoSuchBucket") => {
                 ObjectError::Unavailable(format!("there is no bucket `{bucket}`: make it, or map another one ({why})"))
@@ -212,8 +205,8 @@ impl Failed {
             Self::Refused { status: 401 | 403, why } => ObjectError::Unavailable(format!(
                 "bucket `{bucket}`: the credentials are not accepted, or may not list it ({why})"
             )),
-            Self::Refused { status, why } => place.unavailable(format!("status {status}: {why}")),
-            Self::Unanswered(why) => place.unavailable(why),
+            Self::Refused { status, why } => unavailable(bucket, format_args!("status {status}: {why}")),
+            Self::Unanswered(why) => unavailable(bucket, why),
         }
     }
 
@@ -227,7 +220,7 @@ impl Failed {
 
 /// A signed GET, repeated while the server cannot answer it, and its answer.
 async fn ask<T: DeserializeOwned>(
-    place: &Location,
+    client: &S3Client,
     path: &Path,
     query: Vec<(&'static str, String)>,
 ) -> Result<Dated<T>, Failed> {
@@ -235,8 +228,8 @@ async fn ask<T: DeserializeOwned>(
     let begun = tokio::time::Instant::now();
     let mut tried = 0;
     loop {
-        let once = tokio::time::timeout(place.request_timeout, ask_once(place, path, &options));
-        let late = || Failed::Unanswered(format!("no answer within {:?}", place.request_timeout));
+        let once = tokio::time::timeout(client.request_timeout, ask_once(client, path, &options));
+        let late = || Failed::Unanswered(format!("no answer within {:?}", client.request_timeout));
         let failed = match once.await.unwrap_or_else(|_| Err(late())) {
             Ok((body, date)) => {
                 let text = String::from_utf8_lossy(&body);
@@ -247,7 +240,7 @@ async fn ask<T: DeserializeOwned>(
             Err(failed) => failed,
         };
         let pause = retry_pause(tried);
-        if !failed.may_pass() || begun.elapsed() + pause > place.retry_for {
+        if !failed.may_pass() || begun.elapsed() + pause > client.retry_for {
             return Err(failed);
         }
         tokio::time::sleep(pause).await;
@@ -255,13 +248,13 @@ async fn ask<T: DeserializeOwned>(
     }
 }
 
-async fn ask_once(place: &Location, path: &Path, options: &SignedUrlOptions) -> Result<(Vec<u8>, String), Failed> {
+async fn ask_once(client: &S3Client, path: &Path, options: &SignedUrlOptions) -> Result<(Vec<u8>, String), Failed> {
     let unanswered = |error: &dyn std::fmt::Display| Failed::Unanswered(error.to_string());
-    let url = place.store.signed_url_opts(Method::GET, path, SIGNED_FOR, options).await;
+    let url = client.store.signed_url_opts(Method::GET, path, SIGNED_FOR, options).await;
     let url = url.map_err(|error| unanswered(&error))?;
     let mut request = HttpRequest::new(HttpRequestBody::empty());
     *request.uri_mut() = url.as_str().parse().map_err(|_| Failed::Unanswered("its URL is none".to_owned()))?;
-    let answer = place.http.execute(request).await.map_err(|error| unanswered(&error))?;
+    let answer = client.http.execute(request).await.map_err(|error| unanswered(&error))?;
     let status = answer.status();
     let date = answer.headers().get("date").and_then(|date| date.to_str().ok()).unwrap_or_default().to_owned();
     let mut chunks = answer.into_body().bytes_stream();
@@ -280,9 +273,4 @@ async fn ask_once(place: &Location, path: &Path, options: &SignedUrlOptions) -> 
         Err(_) => status.canonical_reason().unwrap_or("no reason given").to_owned(),
     };
     Err(Failed::Refused { status: status.as_u16(), why })
-}
-
-/// How long to wait before the next try.
-pub(super) fn retry_pause(tried: u32) -> Duration {
-    Duration::from_millis(100 << tried.min(4))
 }

@@ -1,6 +1,8 @@
 //! Every adapter against the contract of its port. The cases in `suite` are functions over the ports and know no
 //! technology: an adapter joins with one line. What only one technology can be asked lies beside it.
 
+#[cfg(feature = "azure")]
+mod azure;
 #[cfg(all(feature = "postgres", feature = "nats"))]
 mod cancels;
 mod clock;
@@ -210,11 +212,9 @@ macro_rules! object_cases {
                 an_object_that_is_not_there_is_not_found,
                 a_prefix_is_listed_and_deleted_in_every_bucket,
                 deleting_nothing_is_success,
-                a_half_done_upload_is_listed_and_deleted,
                 keys_and_buckets_that_could_lead_elsewhere_are_refused,
                 puts_beside_deletes_lose_nothing,
                 pages_show_everything_once_and_in_order,
-                a_page_shows_half_done_uploads_as_such,
                 only_what_was_listed_is_removed,
                 an_object_that_is_set_aside_is_in_no_page,
                 what_is_put_aside_is_in_no_page_and_whole_or_not_at_all;
@@ -222,6 +222,18 @@ macro_rules! object_cases {
     };
 }
 pub(crate) use object_cases;
+
+/// The cases of an object store that shows uploads before they are complete.
+macro_rules! open_upload_cases {
+    ($open:path) => {
+        crate::conformance! { $open;
+            open_uploads:
+                a_half_done_upload_is_listed_and_deleted,
+                a_page_shows_half_done_uploads_as_such;
+        }
+    };
+}
+pub(crate) use open_upload_cases;
 
 /// The cases of local files.
 macro_rules! scratch_cases {
@@ -274,6 +286,7 @@ macro_rules! every_case {
         crate::store_cases!($open);
         crate::queue_cases!($open);
         crate::object_cases!($open);
+        crate::open_upload_cases!($open);
         crate::scratch_cases!($open);
         crate::lock_cases!($open);
     };

@@ -2,7 +2,9 @@
 
 use crate::suite::{eventually, within_limit};
 use bytes::Bytes;
-use counterstep_adapters::s3::{Credentials, Place, S3Objects, S3Settings};
+use counterstep_adapters::buckets::BucketObjects;
+use counterstep_adapters::buckets::settings::{BucketSettings, Credentials, Place};
+use counterstep_adapters::s3::{self, S3Settings};
 use counterstep_kernel::ports::{ByteStream, ObjectError, ObjectInfo, Objects, Ports};
 use counterstep_testkit::servers::S3;
 use futures::{StreamExt, TryStreamExt, stream};
@@ -19,7 +21,7 @@ const MIB: usize = 1 << 20;
 /// that with a prefix, and all others lie in the base.
 struct Fixture {
     ports: Ports,
-    objects: S3Objects,
+    objects: BucketObjects,
     server: S3,
     settings: S3Settings,
     _rest: crate::embedded::Fixture,
@@ -33,20 +35,22 @@ async fn fixture() -> Fixture {
     let text = format!("[default]\naws_access_key_id = {id}\naws_secret_access_key = {secret}\n");
     std::fs::write(&credentials, text).unwrap();
     let place = |text: &str| Place::parse(text).unwrap();
-    let settings = S3Settings {
+    let common = BucketSettings {
         endpoint: Some(server.endpoint()),
         credentials: Credentials::File(credentials),
         base: Some(place("objects/base")),
         buckets: [("incoming".to_owned(), place("uploads")), ("processed".to_owned(), place("uploads/out"))].into(),
         part_bytes: 5 * MIB,
-        ..S3Settings::default()
+        ..BucketSettings::default()
     };
-    let objects = S3Objects::open(&settings).unwrap();
+    let settings = S3Settings { common, ..S3Settings::default() };
+    let objects = s3::open(&settings).unwrap();
     let ports = Ports { objects: Arc::new(objects.clone()), ..rest.ports.clone() };
     Fixture { ports, objects, server, settings, _rest: rest }
 }
 
 crate::object_cases!(crate::s3::fixture);
+crate::open_upload_cases!(crate::s3::fixture);
 
 /// Bytes that the server has of uploads that are not complete.
 fn received(folder: &Path) -> usize {
@@ -58,7 +62,7 @@ fn received(folder: &Path) -> usize {
     ours.map(|entry| entry.metadata().map_or(0, |file| file.len() as usize)).sum()
 }
 
-async fn list(objects: &S3Objects) -> Vec<ObjectInfo> {
+async fn list(objects: &BucketObjects) -> Vec<ObjectInfo> {
     objects.list("").try_collect().await.unwrap()
 }
 
@@ -182,8 +186,9 @@ async fn a_short_outage_is_waited_out_and_a_long_one_is_reported_in_time() {
     assert_eq!(list(&fixture.objects).await.len(), 1);
     assert!(fixture.server.refused() >= 2);
 
-    let hasty = S3Settings { retry_for: Duration::from_secs(1), ..fixture.settings.clone() };
-    let hasty = S3Objects::open(&hasty).unwrap();
+    let mut hasty = fixture.settings.clone();
+    hasty.common.retry_for = Duration::from_secs(1);
+    let hasty = s3::open(&hasty).unwrap();
     fixture.server.answer_503_for(Duration::from_secs(600));
     let errors = within_limit("calls during an outage that lasts", async {
         let mut errors = vec![hasty.put("files", KEY, mebibytes(1)).await.unwrap_err()];
@@ -208,7 +213,9 @@ async fn a_check_names_what_is_missing() {
     for result in [fixture.objects.get("incoming", KEY).await.err(), list_error(&fixture.objects).await] {
         assert!(matches!(&result, Some(ObjectError::Unavailable(why)) if why.contains("`uploads`")), "{result:?}");
     }
-    let Credentials::File(file) = &fixture.settings.credentials else { unreachable!("the fixture names a file") };
+    let Credentials::File(file) = &fixture.settings.common.credentials else {
+        unreachable!("the fixture names a file")
+    };
     std::fs::write(file, "aws_access_key_id = somebody\naws_secret_access_key = else\n").unwrap();
     let error = fixture.objects.check().await.unwrap_err().to_string();
     assert!(error.contains("credentials are not accepted"), "{error}");
@@ -216,10 +223,12 @@ async fn a_check_names_what_is_missing() {
     let error = fixture.objects.check().await.unwrap_err().to_string();
     assert!(error.contains("cannot be read"), "{error}");
     drop(fixture.server);
-    let error = S3Objects::open(&S3Settings { retry_for: Duration::from_secs(1), ..fixture.settings }).unwrap();
+    let mut hasty = fixture.settings;
+    hasty.common.retry_for = Duration::from_secs(1);
+    let error = s3::open(&hasty).unwrap();
     assert!(matches!(error.check().await, Err(ObjectError::Unavailable(_))));
 }
 
-async fn list_error(objects: &S3Objects) -> Option<ObjectError> {
+async fn list_error(objects: &BucketObjects) -> Option<ObjectError> {
     objects.list("").try_collect::<Vec<_>>().await.err()
 }

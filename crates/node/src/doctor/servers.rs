@@ -7,7 +7,6 @@ use crate::settings::{Database, ObjectPlace, Settings};
 use counterstep_adapters::nats::Nats;
 use counterstep_adapters::postgres::PostgresStore;
 use counterstep_adapters::redis;
-use counterstep_adapters::s3::S3Objects;
 use counterstep_kernel::error::chain;
 
 fn away(code: &'static str, error: impl std::fmt::Display) -> Finding {
@@ -46,9 +45,8 @@ pub(super) async fn examine(
         let options = servers::redis_options(settings, server);
         found.extend(redis::findings(&options).await.map_err(|error| Exit::config(chain(&error)))?);
     }
-    if let ObjectPlace::S3 { url, credentials_file } = &settings.objects {
-        let objects = S3Objects::open(&servers::s3_settings(settings, url, credentials_file.as_deref())?)
-            .map_err(Exit::config)?;
+    if let ObjectPlace::Server { url, credentials_file } = &settings.objects {
+        let objects = servers::objects(settings, url, credentials_file.as_deref())?;
         if let Err(error) = objects.check().await {
             found.push(away("objects_unreachable", error));
         }

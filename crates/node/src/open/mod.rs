@@ -200,7 +200,7 @@ fn objects(settings: &Settings) -> Result<Arc<dyn Objects>, Exit> {
                 Exit::config(format_args!("the folder `{}` cannot be used: {error}", folder.display()))
             })?))
         }
-        ObjectPlace::S3 { url, credentials_file } => servers::objects(settings, url, credentials_file.as_deref()),
+        ObjectPlace::Server { url, credentials_file } => servers::objects(settings, url, credentials_file.as_deref()),
     }
 }
 

@@ -3,10 +3,12 @@
 use super::{Advisers, Truth};
 use crate::exit::Exit;
 use crate::settings::{NatsLogin, NatsPlace, RedisPlace, SecretUrl, Server, Settings};
+use counterstep_adapters::azure::{self, AzureSettings};
+use counterstep_adapters::buckets::settings::{BucketSettings, Credentials};
 use counterstep_adapters::nats::{Events, Hears, Nats, NatsAuth, NatsOptions};
 use counterstep_adapters::postgres::{self, PostgresOptions, PostgresStore};
 use counterstep_adapters::redis::{self, RedisOptions};
-use counterstep_adapters::s3::{Credentials, S3Objects, S3Settings};
+use counterstep_adapters::s3::{self, S3Settings};
 pub use counterstep_adapters::tls::install_provider;
 use counterstep_contracts::Host;
 use counterstep_kernel::Registry;
@@ -44,12 +46,22 @@ pub(super) async fn advisers(settings: &Settings, server: &RedisPlace) -> Result
     Ok((redis.locks.clone(), redis.hints.clone()))
 }
 
-pub(super) fn objects(
+pub(crate) fn objects(
     settings: &Settings,
     url: &SecretUrl,
     credentials_file: Option<&Path>,
 ) -> Result<Arc<dyn Objects>, Exit> {
-    Ok(Arc::new(S3Objects::open(&s3_settings(settings, url, credentials_file)?).map_err(Exit::config)?))
+    let url = url.expose();
+    let opened = if url.starts_with("az://") {
+        let mut azure = AzureSettings::from_url(url).map_err(Exit::config)?;
+        complete(&mut azure.common, settings, credentials_file)?;
+        azure::open(&azure)
+    } else {
+        let mut s3 = S3Settings::from_url(url).map_err(Exit::config)?;
+        complete(&mut s3.common, settings, credentials_file)?;
+        s3::open(&s3)
+    };
+    Ok(Arc::new(opened.map_err(Exit::config)?))
 }
 
 pub(crate) fn postgres_options(settings: &Settings, server: &Server, role: &str) -> PostgresOptions {
@@ -120,16 +132,12 @@ pub(crate) fn redis_options(settings: &Settings, redis: &RedisPlace) -> RedisOpt
     }
 }
 
-pub(crate) fn s3_settings(
-    settings: &Settings,
-    url: &SecretUrl,
-    credentials_file: Option<&Path>,
-) -> Result<S3Settings, Exit> {
-    let mut s3 = S3Settings::from_url(url.expose()).map_err(Exit::config)?;
-    s3.allow_http |= settings.allow_plaintext;
-    match (credentials_file, &s3.credentials) {
+/// What other settings add to the URL of the object store.
+fn complete(buckets: &mut BucketSettings, settings: &Settings, credentials_file: Option<&Path>) -> Result<(), Exit> {
+    buckets.allow_http |= settings.allow_plaintext;
+    match (credentials_file, &buckets.credentials) {
         (None, _) => {}
-        (Some(path), Credentials::Environment) => s3.credentials = Credentials::File(path.to_owned()),
+        (Some(path), Credentials::Environment) => buckets.credentials = Credentials::File(path.to_owned()),
         (Some(_), Credentials::File(_)) => {
             return Err(Exit::config(
                 "setting `objects_credentials_file`: the URL of `objects` names a `credentials_file` too; expected one of \
@@ -137,7 +145,7 @@ pub(crate) fn s3_settings(
             ));
         }
     }
-    Ok(s3)
+    Ok(())
 }
 
 fn separate(urls: &SecretUrl) -> Vec<String> {

@@ -43,7 +43,7 @@ pub(crate) fn no_servers(settings: &Settings) -> Result<(), Exit> {
     match settings {
         Settings { database: Database::Postgres(_), .. } => Err(lacking("database")),
         Settings { redis: Some(_), .. } => Err(lacking("redis")),
-        Settings { objects: ObjectPlace::S3 { .. }, .. } => Err(lacking("objects")),
+        Settings { objects: ObjectPlace::Server { .. }, .. } => Err(lacking("objects")),
         _ => Ok(()),
     }
 }

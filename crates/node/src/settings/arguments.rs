@@ -3,7 +3,8 @@
 use crate::exit::Exit;
 
 /// Parameters of URLs that hold a secret, by a part of their names.
-const SECRET_PARAMETERS: [&str; 5] = ["password", "passwd", "pwd", "secret", "token"];
+const SECRET_PARAMETERS: [&str; 9] =
+    ["password", "passwd", "pwd", "secret", "token", "account_key", "access_key", "sas", "sig"];
 
 /// Refuses URLs with a password among the arguments: as `scheme://user:password@…`, as a parameter, and in each URL of a
 /// list.
@@ -63,6 +64,9 @@ mod tests {
             "x --nats nats://hunter2@a:4222",
             "x --objects s3://bucket?endpoint=http://me:hunter2@localhost",
             "x --objects s3://bucket?secret_access_key=hunter2",
+            "x --objects az://container?account=files&account_key=hunter2",
+            "x --objects az://container?account=files&sas_token=hunter2",
+            "x --objects az://container?endpoint=https://files.example.org/?sv=2025-01-05&sig=hunter2",
         ] {
             let refused = refuse_secrets(words(secret)).expect_err(secret);
             assert!(!refused.message.contains("hunter2"), "{refused}");
@@ -73,6 +77,7 @@ mod tests {
             "x --listen [::1]:80",
             "x --nats nats://a:4222,nats://b:4222",
             "x --objects s3://bucket/prefix?endpoint=http://localhost:9000&region=eu",
+            "x --objects az://container/prefix?account=files&credentials_file=/run/secrets/azure",
             "x tasks --url http://localhost:8080 list",
         ] {
             assert!(refuse_secrets(words(fine)).is_ok(), "{fine}");

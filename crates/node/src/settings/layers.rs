@@ -45,9 +45,9 @@ impl Places {
         });
         let objects = match either(&first.objects, &file.objects) {
             None => ObjectPlace::Folder(data_dir.join("objects")),
-            Some(url) => match scheme("objects", &url, &["file", "s3"])? {
+            Some(url) => match scheme("objects", &url, &["file", "s3", "az"])? {
                 "file" => ObjectPlace::Folder(path("objects", &url)?),
-                _ => ObjectPlace::S3 {
+                _ => ObjectPlace::Server {
                     url: SecretUrl::new(url),
                     credentials_file: either(&first.objects_credentials_file, &file.objects_credentials_file),
                 },
@@ -225,7 +225,9 @@ fn each(urls: &str, check: impl Fn(&str) -> Result<(), Exit>) -> Result<(), Exit
 /// The URL's scheme, one of those that are known. The value is not repeated: it may hold a password.
 fn scheme<'a>(name: &str, url: &'a str, known: &[&str]) -> Result<&'a str, Exit> {
     match url.split_once("://") {
-        Some((scheme, rest)) if known.contains(&scheme) && (scheme == "s3" || !rest.is_empty()) => Ok(scheme),
+        Some((scheme, rest)) if known.contains(&scheme) && (matches!(scheme, "s3" | "az") || !rest.is_empty()) => {
+            Ok(scheme)
+        }
         _ => {
             let known: Vec<_> = known.iter().map(|scheme| format!("{scheme}://…")).collect();
             Err(Exit::config(format_args!(

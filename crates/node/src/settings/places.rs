@@ -156,11 +156,12 @@ impl fmt::Display for Database {
 pub enum ObjectPlace {
     /// A folder of this machine.
     Folder(PathBuf),
-    /// Buckets of an S3 server.
-    S3 {
-        /// `s3://BUCKET/PREFIX?…`
+    /// Buckets of a server.
+    Server {
+        /// `s3://BUCKET/PREFIX?…` or `az://CONTAINER/PREFIX?…`
         url: SecretUrl,
-        /// File with the keys; without it, and without one in the URL, they come from the usual `AWS_*` variables.
+        /// File with the keys; without it, and without one in the URL, they come from the variables that are usual for
+        /// the server.
         credentials_file: Option<PathBuf>,
     },
 }

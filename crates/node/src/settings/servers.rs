@@ -91,7 +91,8 @@ pub struct ServerArgs {
     /// PEM file with the key of that certificate
     #[arg(long, env = "COUNTERSTEP_REDIS_KEY_FILE", global = true, hide_short_help = true)]
     pub redis_key_file: Option<PathBuf>,
-    /// Object store: file://PATH, s3://BUCKET?endpoint=URL [default: a folder in the data folder]
+    /// Object store: file://PATH, s3://BUCKET?endpoint=URL, az://CONTAINER?account=NAME [default: a folder in the data
+    /// folder]
     #[arg(long, env = "COUNTERSTEP_OBJECTS", global = true)]
     pub objects: Option<String>,
     /// File with the keys of the object store, in the form of ~/.aws/credentials

@@ -3,7 +3,8 @@
 
 use crate::place::{Kind, Place, Row};
 use async_trait::async_trait;
-use counterstep_adapters::s3::{Credentials, S3Objects, S3Settings};
+use counterstep_adapters::buckets::settings::Credentials;
+use counterstep_adapters::s3::{self, S3Settings};
 use counterstep_contracts::{Host, QueueName, ScheduleSpec, TaskId, TaskStatus, Tenant, WorkerMessage};
 use counterstep_kernel::ports::{Delivery, DeliveryTag, Queue, QueueError, ScheduleChange, ScheduleWrite, Settle};
 use counterstep_kernel::record::TaskRow;
@@ -86,8 +87,9 @@ async fn goes_on_while_upkeep_hangs(overdue: bool) {
     let file = place.folder().join("credentials");
     std::fs::write(&file, "aws_access_key_id = id\naws_secret_access_key = secret\n").expect("a file");
     let url = format!("s3://objects?endpoint=http://{endpoint}&allow_http=true&request_timeout_s=600&retry_for_s=600");
-    let settings = S3Settings { credentials: Credentials::File(file), ..S3Settings::from_url(&url).expect("settings") };
-    place.engine.ports.objects = Arc::new(S3Objects::open(&settings).expect("the adapter opens"));
+    let mut settings = S3Settings::from_url(&url).expect("settings");
+    settings.common.credentials = Credentials::File(file);
+    place.engine.ports.objects = Arc::new(s3::open(&settings).expect("the adapter opens"));
 
     let (engine, stop) = (place.another(), CancelToken::new());
     let settings = ReconcilerSettings { every: Duration::from_millis(50), ..ReconcilerSettings::default() };

@@ -1,8 +1,9 @@
 //! A database and objects as files, written the way the engine and its crashes leave them. Rows go through the store's
 //! one door; objects are put where their adapter would put them, because their age has to be chosen.
 
+use counterstep_adapters::buckets::settings::Credentials;
 use counterstep_adapters::embedded::{self, EmbeddedOptions, EmbeddedPaths};
-use counterstep_adapters::s3::{Credentials, S3Objects, S3Settings};
+use counterstep_adapters::s3::{self, S3Settings};
 use counterstep_contracts::overrides::OrphanOverride;
 use counterstep_contracts::{
     Attempt, AuditSeq, ChangeId, Direction, Epoch, Host, Outcome, Rev, StepNo, TaskId, TaskStatus, Tenant,
@@ -110,9 +111,9 @@ impl<'a> Place<'a> {
         let file = place.folder.path().join("credentials");
         let (id, secret) = (server.access_key(), server.secret_key());
         std::fs::write(&file, format!("aws_access_key_id = {id}\naws_secret_access_key = {secret}\n")).expect("a file");
-        let settings = S3Settings::from_url(url).expect("the settings");
-        let settings = S3Settings { credentials: Credentials::File(file), ..settings };
-        place.engine.ports.objects = Arc::new(S3Objects::open(&settings).expect("the adapter opens"));
+        let mut settings = S3Settings::from_url(url).expect("the settings");
+        settings.common.credentials = Credentials::File(file);
+        place.engine.ports.objects = Arc::new(s3::open(&settings).expect("the adapter opens"));
         place.bucket = server.folder().join(bucket);
         place.server = Some((server, bucket));
         place

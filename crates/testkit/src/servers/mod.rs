@@ -1,5 +1,5 @@
-//! Real servers for tests, private to the process that starts them: PostgreSQL, NATS with JetStream and Redis as
-//! processes of their own on free ports of the loopback address, and an S3 server in this process over real HTTP.
+//! Real servers for tests, private to the process that starts them: PostgreSQL, NATS with JetStream, Redis and
+//! Azurite as processes of their own on free ports of the loopback address, and an S3 server in this process over real HTTP.
 //!
 //! Starting blocks and takes well under a second each. Dropping stops for certain; and whatever way the test process
 //! ends, also by a kill, its servers end with it and their files are removed. A server that is not installed is a
@@ -7,6 +7,7 @@
 //!
 //! Nothing in here may listen beyond the loopback address, or touch a server that it has not started.
 
+mod azurite;
 #[cfg(feature = "s3-server")]
 mod bucket_files;
 mod nats;
@@ -20,6 +21,7 @@ mod rows;
 #[cfg(feature = "s3-server")]
 mod s3;
 
+pub use azurite::Azurite;
 pub use nats::Nats;
 pub use pgbouncer::PgBouncer;
 pub use postgres::Postgres;
@@ -97,6 +99,12 @@ pub fn shared_nats() -> &'static Nats {
 /// The one Redis of this test binary, started on first use. Tests keep apart by the prefix of their keys.
 pub fn shared_redis() -> &'static Redis {
     static SHARED: LazyLock<Redis> = LazyLock::new(Redis::start);
+    &SHARED
+}
+
+/// The one Azurite of this test binary, started on first use, without a container: see [`Azurite::make_container`].
+pub fn shared_azurite() -> &'static Azurite {
+    static SHARED: LazyLock<Azurite> = LazyLock::new(Azurite::start);
     &SHARED
 }
 

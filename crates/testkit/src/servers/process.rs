@@ -162,7 +162,7 @@ impl Process {
     }
 
     /// The file that takes what the process writes.
-    fn log(&self) -> PathBuf {
+    pub(super) fn log(&self) -> PathBuf {
         self.folder.path().join("log")
     }
 

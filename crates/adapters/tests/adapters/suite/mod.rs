@@ -11,6 +11,7 @@ pub(crate) mod hints;
 pub(crate) mod idempotency;
 pub(crate) mod locks;
 pub(crate) mod objects;
+pub(crate) mod open_uploads;
 pub(crate) mod own_tables;
 pub(crate) mod queue;
 pub(crate) mod schedules;

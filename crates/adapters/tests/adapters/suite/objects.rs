@@ -1,6 +1,5 @@
 //! Objects: whole or not at all, found by prefix, gone by prefix.
 
-use super::eventually;
 use bytes::Bytes;
 use counterstep_kernel::ports::{ByteStream, Listed, ObjectError, ObjectInfo, Objects, Ports};
 use futures::{StreamExt, TryStreamExt, stream};
@@ -15,16 +14,16 @@ fn text(text: &'static str) -> ByteStream {
     body([Bytes::from_static(text.as_bytes())])
 }
 
-async fn put(objects: &dyn Objects, bucket: &str, key: &str, content: &'static str) {
+pub(super) async fn put(objects: &dyn Objects, bucket: &str, key: &str, content: &'static str) {
     assert_eq!(objects.put(bucket, key, text(content)).await.unwrap(), content.len() as u64);
 }
 
-async fn get(objects: &dyn Objects, bucket: &str, key: &str) -> Result<Vec<u8>, ObjectError> {
+pub(super) async fn get(objects: &dyn Objects, bucket: &str, key: &str) -> Result<Vec<u8>, ObjectError> {
     let chunks: Vec<Bytes> = objects.get(bucket, key).await?.try_collect().await.unwrap();
     Ok(chunks.concat())
 }
 
-async fn list(objects: &dyn Objects, prefix: &str) -> Vec<ObjectInfo> {
+pub(super) async fn list(objects: &dyn Objects, prefix: &str) -> Vec<ObjectInfo> {
     let mut found: Vec<_> = objects.list(prefix).try_collect().await.unwrap();
     found.sort_by(|a: &ObjectInfo, b| (&a.bucket, &a.key).cmp(&(&b.bucket, &b.key)));
     found
@@ -34,7 +33,7 @@ fn object(bucket: &str, key: &str, size_bytes: u64) -> ObjectInfo {
     ObjectInfo { bucket: bucket.to_owned(), key: key.to_owned(), size_bytes }
 }
 
-const KEY: &str = "t/default/0193/zip/e1.1/0";
+pub(super) const KEY: &str = "t/default/0193/zip/e1.1/0";
 
 pub(crate) async fn an_object_comes_back_as_it_was_put(ports: &Ports) {
     let objects = &*ports.objects;
@@ -136,24 +135,6 @@ pub(crate) async fn deleting_nothing_is_success(ports: &Ports) {
     assert_eq!(list(&*ports.objects, "").await.len(), 1);
 }
 
-pub(crate) async fn a_half_done_upload_is_listed_and_deleted(ports: &Ports) {
-    let objects = ports.objects.clone();
-    // More than a part of any store: one that sends larger parts has sent nothing before it has gathered the first.
-    let begun = stream::iter((0..12).map(|n| Ok(Bytes::from(vec![n; 1 << 20])))).chain(stream::pending()).boxed();
-    let hanging = tokio::spawn(async move { objects.put("files", KEY, begun).await });
-    let objects = &*ports.objects;
-    let half = eventually("a half-done upload in the list", || async {
-        list(objects, "t/default/0193/").await.into_iter().find(|half| half.size_bytes > 0)
-    });
-    assert_eq!(half.await.bucket, "files");
-    let not_there = get(objects, "files", KEY).await;
-    assert!(matches!(not_there, Err(ObjectError::NotFound(_))), "{not_there:?}");
-    assert_eq!(objects.delete_prefix("t/default/0193/").await.unwrap(), 1);
-    assert_eq!(list(objects, "").await, []);
-    hanging.abort();
-    assert!(hanging.await.unwrap_err().is_cancelled());
-}
-
 pub(crate) async fn keys_and_buckets_that_could_lead_elsewhere_are_refused(ports: &Ports) {
     let objects = &*ports.objects;
     for (bucket, key) in [
@@ -205,7 +186,7 @@ pub(crate) async fn puts_beside_deletes_lose_nothing(ports: &Ports) {
 }
 
 /// All pages of this many entries.
-async fn pages(objects: &dyn Objects, prefix: &str, limit: usize) -> Vec<Listed> {
+pub(crate) async fn pages(objects: &dyn Objects, prefix: &str, limit: usize) -> Vec<Listed> {
     let (mut all, mut after) = (Vec::new(), None::<String>);
     loop {
         let page = objects.page(prefix, after.as_deref(), limit).await.unwrap();
@@ -268,26 +249,6 @@ pub(crate) async fn pages_show_everything_once_and_in_order(ports: &Ports) {
         let refused = objects.page("t/", Some(cursor), 10).await;
         assert!(matches!(refused, Err(ObjectError::Refused(_))), "{cursor} {refused:?}");
     }
-}
-
-pub(crate) async fn a_page_shows_half_done_uploads_as_such(ports: &Ports) {
-    let objects = ports.objects.clone();
-    let begun = stream::iter((0..12).map(|n| Ok(Bytes::from(vec![n; 1 << 20])))).chain(stream::pending()).boxed();
-    let hanging = tokio::spawn(async move { objects.put("files", KEY, begun).await });
-    let objects = &*ports.objects;
-    put(objects, "files", "t/default/0193/zip/e1.1/1", "whole").await;
-    let half = eventually("a half-done upload in a page", || async {
-        pages(objects, "t/", 10).await.into_iter().find(|listed| listed.upload.is_some())
-    });
-    let half = half.await;
-    assert_eq!((half.bucket.as_str(), half.key.as_str()), ("files", KEY));
-    let moved = objects.set_aside(&half, "orphans").await;
-    assert!(matches!(moved, Err(ObjectError::Refused(_))), "{moved:?}");
-    assert_eq!(objects.remove(&[half]).await.unwrap(), 1);
-    let left: Vec<_> = pages(objects, "t/", 10).await.into_iter().map(|listed| listed.key).collect();
-    assert_eq!(left, ["t/default/0193/zip/e1.1/1"]);
-    hanging.abort();
-    assert!(hanging.await.unwrap_err().is_cancelled());
 }
 
 pub(crate) async fn only_what_was_listed_is_removed(ports: &Ports) {

@@ -1,11 +1,12 @@
 //! Streaming an object to its place, in bounded memory. Must not leave an open upload behind, however the future ends.
 
+use super::client::has_code;
+use super::connection::retry_pause;
 use super::places::Location;
-use super::requests::retry_pause;
 use bytes::{Bytes, BytesMut};
 use counterstep_kernel::ports::{ByteStream, ObjectError};
 use futures::StreamExt;
-use object_store::multipart::{MultipartStore, PartId};
+use object_store::multipart::PartId;
 use object_store::path::Path;
 use object_store::{MultipartId, ObjectStoreExt, PutPayload};
 use std::sync::Arc;
@@ -29,10 +30,10 @@ pub(super) async fn put(
     let first = source.part().await?;
     if first.len() < part_bytes {
         let size_bytes = first.len() as u64;
-        place.store.put(path, first.into()).await.map_err(|error| place.unavailable(error))?;
+        place.client.store().put(path, first.into()).await.map_err(|error| place.unavailable(error))?;
         return Ok(size_bytes);
     }
-    let id = place.store.create_multipart(path).await.map_err(|error| place.unavailable(error))?;
+    let id = place.client.parts().create_multipart(path).await.map_err(|error| place.unavailable(error))?;
     let mut upload = Upload { place: place.clone(), path: path.clone(), id, open: true };
     let stored = match upload.send(first, &mut source).await {
         Ok(parts) => upload.complete(parts, source.size_bytes).await,
@@ -112,7 +113,7 @@ impl Upload {
             let (place, path, id, number) = (self.place.clone(), self.path.clone(), self.id.clone(), receipts.len());
             receipts.push(None);
             let payload = PutPayload::from_bytes(part);
-            on_the_way.spawn(async move { (number, place.store.put_part(&path, &id, number, payload).await) });
+            on_the_way.spawn(async move { (number, place.client.parts().put_part(&path, &id, number, payload).await) });
             if !whole {
                 break;
             }
@@ -142,29 +143,23 @@ impl Upload {
     }
 
     async fn complete(&self, parts: Vec<PartId>, size_bytes: u64) -> Result<(), ObjectError> {
-        let error = match self.place.store.complete_multipart(&self.path, &self.id, parts).await {
+        let error = match self.place.client.parts().complete_multipart(&self.path, &self.id, parts).await {
             Ok(_) => return Ok(()),
             Err(error) => error,
         };
         // The answer to a first try may have been lost, and the server no longer knows an upload that is complete. No
         // other attempt writes to this key, so an object of this size is the one.
-        match self.place.store.head(&self.path).await {
+        match self.place.client.store().head(&self.path).await {
             Ok(found) if found.size == size_bytes && is_not_found(&error) => Ok(()),
             Ok(_) | Err(_) => Err(self.place.unavailable(error)),
         }
     }
 }
 
-/// Whether the server says that there is no such upload.
+/// Whether the server says that there is no such upload. Azure, which knows parts alone, has none left to complete.
 fn is_not_found(error: &object_store::Error) -> bool {
-    let mut at: Option<&dyn std::error::Error> = Some(error);
-    while let Some(error) = at {
-        if error.to_string().contains("NoSuchUpload") {
-            return true;
-        }
-        at = error.source();
-    }
-    matches!(error, object_store::Error::NotFound { .. })
+    let codes = ["NoSuchUpload", "InvalidBlockList"];
+    codes.iter().any(|code| has_code(error, code)) || matches!(error, object_store::Error::NotFound { .. })
 }
 
 impl Drop for Upload {
@@ -182,7 +177,7 @@ impl Drop for Upload {
 
 async fn abort(place: &Location, path: &Path, id: &MultipartId) {
     for tried in 0..ABORT_TRIES {
-        match place.store.abort_multipart(path, id).await {
+        match place.client.parts().abort_multipart(path, id).await {
             Ok(()) => return,
             Err(error) if is_not_found(&error) => return,
             Err(error) => tracing::debug!(%error, %path, "an upload could not be aborted"),

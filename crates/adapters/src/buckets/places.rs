@@ -1,21 +1,12 @@
 //! Where a declared bucket and a key lie in real buckets, and back. Talks to nobody.
 
-use super::credentials::FileCredentials;
-use super::settings::{Credentials, Place, S3Settings, refused};
+use super::client::{Client, unavailable};
+use super::settings::{BucketSettings, Place, refused};
 use crate::keys;
 use counterstep_kernel::ports::ObjectError;
-use object_store::aws::{AmazonS3, AmazonS3Builder, AmazonS3ConfigKey};
-use object_store::client::{HttpClient, HttpConnector, ReqwestConnector};
 use object_store::path::Path;
-use object_store::signer::Url;
-use object_store::{BackoffConfig, Certificate, ClientOptions, RetryConfig};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
-
-/// Longest wait between two tries of a request.
-const LONGEST_BACKOFF: Duration = Duration::from_secs(2);
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A folder of a real bucket, and the client for it.
 #[derive(Debug)]
@@ -23,11 +14,7 @@ pub(super) struct Location {
     pub(super) place: Place,
     /// The declared bucket that lies here; `None`: all that have no place of their own.
     declared: Option<String>,
-    pub(super) store: AmazonS3,
-    /// For the requests that `object_store` does not know.
-    pub(super) http: HttpClient,
-    pub(super) request_timeout: Duration,
-    pub(super) retry_for: Duration,
+    pub(super) client: Box<dyn Client>,
 }
 
 impl Location {
@@ -57,23 +44,27 @@ impl Location {
 
     /// What went wrong, and with which bucket.
     pub(super) fn unavailable(&self, error: impl std::fmt::Display) -> ObjectError {
-        ObjectError::Unavailable(format!("bucket `{}`: {error}", self.place.bucket))
+        unavailable(&self.place.bucket, error)
     }
 }
 
 /// All places that the settings know.
 #[derive(Debug)]
-pub(super) struct Places {
+pub(crate) struct Places {
     base: Option<Arc<Location>>,
     mapped: BTreeMap<String, Arc<Location>>,
 }
 
 impl Places {
-    pub(super) fn open(settings: &S3Settings) -> Result<Self, ObjectError> {
-        let environment = AmazonS3Builder::from_env();
-        let server = Server::of(settings, &environment)?;
-        let open =
-            |declared: Option<&String>, place: &Place| server.open(environment.clone(), declared, place).map(Arc::new);
+    /// Makes the client of each with `client`.
+    pub(crate) fn open(
+        settings: &BucketSettings,
+        client: impl Fn(&Place) -> Result<Box<dyn Client>, ObjectError>,
+    ) -> Result<Self, ObjectError> {
+        let open = |declared: Option<&String>, place: &Place| {
+            let client = client(place)?;
+            Ok(Arc::new(Location { place: place.clone(), declared: declared.cloned(), client }))
+        };
         let mut mapped = BTreeMap::new();
         for (declared, place) in &settings.buckets {
             keys::bucket(declared)?;
@@ -134,119 +125,13 @@ impl Places {
     }
 }
 
-/// What all buckets have in common.
-struct Server<'a> {
-    settings: &'a S3Settings,
-    endpoint: Option<Url>,
-    path_style: bool,
-    client: ClientOptions,
-}
-
-impl<'a> Server<'a> {
-    fn of(settings: &'a S3Settings, environment: &AmazonS3Builder) -> Result<Self, ObjectError> {
-        let usual = || {
-            let keys = [AmazonS3ConfigKey::S3Endpoint, AmazonS3ConfigKey::Endpoint];
-            keys.iter().find_map(|key| environment.get_config_value(key))
-        };
-        let endpoint = settings.endpoint.clone().or_else(usual).filter(|text| !text.is_empty());
-        let endpoint = endpoint.as_deref().map(parse_endpoint).transpose()?;
-        let plain = endpoint.as_ref().is_some_and(|url| url.scheme() == "http");
-        if let (true, false, Some(url)) = (plain, settings.allow_http, &endpoint)
-            && !is_loopback(url)
-        {
-            return Err(refused(format!(
-                "the object store's endpoint {url} is not encrypted: use https, or say allow_http=true if the way there \
-                 is safe"
-            )));
-        }
-        let mut client = ClientOptions::new()
-            .with_allow_http(plain)
-            .with_connect_timeout(CONNECT_TIMEOUT)
-            // Not a limit of the whole answer: a large download may take as long as it moves.
-            .with_timeout_disabled()
-            .with_read_timeout(settings.request_timeout);
-        if let Some(file) = &settings.ca_file {
-            let pem = std::fs::read(file);
-            let pem = pem.map_err(|error| refused(format!("{} cannot be read: {error}", file.display())))?;
-            let authorities = Certificate::from_pem_bundle(&pem).ok().filter(|all| !all.is_empty());
-            let authorities =
-                authorities.ok_or_else(|| refused(format!("{} has no certificate in PEM form", file.display())))?;
-            client = authorities.into_iter().fold(client, ClientOptions::with_root_certificate);
-        }
-        let path_style = settings.path_style.unwrap_or(endpoint.is_some());
-        Ok(Self { settings, endpoint, path_style, client })
-    }
-
-    fn open(
-        &self,
-        builder: AmazonS3Builder,
-        declared: Option<&String>,
-        place: &Place,
-    ) -> Result<Location, ObjectError> {
-        let settings = self.settings;
-        let retry = RetryConfig {
-            backoff: BackoffConfig {
-                init_backoff: Duration::from_millis(100),
-                max_backoff: LONGEST_BACKOFF,
-                base: 2.0,
-            },
-            // The time is the limit that counts.
-            max_retries: 50,
-            retry_timeout: settings.retry_for,
-        };
-        let mut builder = builder
-            .with_bucket_name(&place.bucket)
-            .with_virtual_hosted_style_request(!self.path_style)
-            .with_client_options(self.client.clone())
-            .with_disable_bulk_delete(!settings.bulk_delete)
-            .with_retry(retry);
-        if let Some(region) = &settings.region {
-            builder = builder.with_region(region);
-        }
-        if let Some(endpoint) = &self.endpoint {
-            let mut endpoint = endpoint.clone();
-            if !self.path_style {
-                let host = endpoint.host_str().unwrap_or_default();
-                let host = format!("{}.{host}", place.bucket);
-                endpoint.set_host(Some(&host)).map_err(|error| refused(format!("{host} is no host: {error}")))?;
-            }
-            builder = builder.with_config(AmazonS3ConfigKey::S3Endpoint, endpoint.as_str().trim_end_matches('/'));
-        }
-        if let Credentials::File(file) = &settings.credentials {
-            builder = builder.with_credentials(Arc::new(FileCredentials(file.clone())));
-        }
-        let wrong = |error: object_store::Error| refused(format!("bucket `{}`: {error}", place.bucket));
-        Ok(Location {
-            place: place.clone(),
-            declared: declared.cloned(),
-            store: builder.build().map_err(wrong)?,
-            http: ReqwestConnector::default().connect(&self.client).map_err(wrong)?,
-            request_timeout: settings.request_timeout,
-            retry_for: settings.retry_for,
-        })
-    }
-}
-
-fn parse_endpoint(text: &str) -> Result<Url, ObjectError> {
-    let url = Url::parse(text).ok().filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
-    let url = url.ok_or_else(|| refused(format!("`{text}` is no endpoint: write it as https://HOST")))?;
-    if url.username().is_empty() && url.password().is_none() && url.query().is_none() {
-        return Ok(url);
-    }
-    Err(refused("the object store's endpoint has a scheme, a host and a port, and nothing secret".to_owned()))
-}
-
-fn is_loopback(url: &Url) -> bool {
-    crate::tls::is_this_machine(url.host_str().unwrap_or_default())
-}
-
-#[cfg(test)]
+#[cfg(all(test, feature = "s3"))]
 mod tests {
     use super::*;
 
     fn open(url: &str) -> Result<Places, ObjectError> {
         crate::tls::install_provider();
-        Places::open(&S3Settings::from_url(url)?)
+        crate::s3::places(&crate::s3::S3Settings::from_url(url)?)
     }
 
     #[test]

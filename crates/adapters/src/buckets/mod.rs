@@ -1,0 +1,256 @@
+//! Objects in the buckets of a server, whatever kind it is: what `s3` and `azure` have in common.
+//!
+//! Must not rest on what only some such servers can do: nothing here is a conditional write, and nothing is ever read
+//! before it is written. Correctness comes from keys that no two attempts share.
+
+pub(crate) mod client;
+pub(crate) mod connection;
+pub(crate) mod credentials;
+mod pages;
+pub(crate) mod places;
+pub mod settings;
+mod upload;
+
+use crate::keys;
+use async_trait::async_trait;
+use client::{OpenUpload, UploadsFound};
+use counterstep_kernel::ports::{ByteStream, Listed, ObjectError, ObjectInfo, ObjectPage, Objects};
+use futures::future::BoxFuture;
+use futures::stream::{self, BoxStream};
+use futures::{FutureExt, StreamExt, TryStreamExt};
+use object_store::path::Path;
+use object_store::{GetOptions, ObjectStoreExt};
+use places::{Location, Places};
+use std::io;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Objects in the buckets of a server.
+#[derive(Debug, Clone)]
+pub struct BucketObjects {
+    places: Arc<Places>,
+    part_bytes: usize,
+}
+
+impl BucketObjects {
+    pub(crate) fn of(places: Places, part_bytes: usize) -> Self {
+        Self { places: Arc::new(places), part_bytes }
+    }
+
+    /// Whether every bucket answers: lists one key of each.
+    ///
+    /// # Errors
+    /// [`ObjectError::Unavailable`], naming the bucket and what is wrong with it.
+    pub fn check(&self) -> BoxFuture<'static, Result<(), ObjectError>> {
+        let places = self.places.clone();
+        async move {
+            let checks = places.all().map(|place| place.client.check());
+            futures::future::try_join_all(checks).await.map(drop)
+        }
+        .boxed()
+    }
+
+    async fn read(&self, bucket: &str, key: &str, options: GetOptions) -> Result<ByteStream, ObjectError> {
+        let (place, path) = self.places.locate(bucket, key)?;
+        let found = place.client.store().get_opts(&path, options).await.map_err(|error| match error {
+            // A bucket that is missing may come back; an object that is missing does not.
+            object_store::Error::NotFound { .. } if !place.client.is_no_bucket(&error) => {
+                ObjectError::NotFound(format!("{bucket}/{key}"))
+            }
+            error => place.unavailable(error),
+        })?;
+        Ok(found.into_stream().map_err(io::Error::other).boxed())
+    }
+}
+
+#[async_trait]
+impl Objects for BucketObjects {
+    async fn check(&self) -> Result<(), ObjectError> {
+        Self::check(self).await
+    }
+
+    async fn put(&self, bucket: &str, key: &str, body: ByteStream) -> Result<u64, ObjectError> {
+        let (place, path) = self.places.locate(bucket, key)?;
+        upload::put(place, &path, body, self.part_bytes).await
+    }
+
+    async fn get(&self, bucket: &str, key: &str) -> Result<ByteStream, ObjectError> {
+        self.read(bucket, key, GetOptions::default()).await
+    }
+
+    async fn get_range(&self, bucket: &str, key: &str, range: Range<u64>) -> Result<ByteStream, ObjectError> {
+        self.read(bucket, key, GetOptions { range: Some(range.into()), ..GetOptions::default() }).await
+    }
+
+    async fn delete_prefix(&self, prefix: &str) -> Result<u64, ObjectError> {
+        let folder = keys::deletable_prefix(prefix)?;
+        let deletes = self.places.all().map(|place| delete_below(place, folder));
+        let deleted = futures::future::try_join_all(deletes).await?;
+        Ok(deleted.iter().sum())
+    }
+
+    fn list(&self, prefix: &str) -> BoxStream<'static, Result<ObjectInfo, ObjectError>> {
+        let folder = match keys::listable_prefix(prefix) {
+            // Every key of ours lies below it; what others keep in the bucket is not ours to list.
+            Ok("") => "t".to_owned(),
+            Ok(folder) => folder.to_owned(),
+            Err(error) => return stream::iter([Err(error)]).boxed(),
+        };
+        let places: Vec<Arc<Location>> = self.places.all().cloned().collect();
+        stream::iter(places).flat_map(move |place| list_below(&place, &folder)).boxed()
+    }
+
+    async fn page(&self, prefix: &str, after: Option<&str>, limit: usize) -> Result<ObjectPage, ObjectError> {
+        let folder = match keys::listable_prefix(prefix)? {
+            "" => "t",
+            folder => folder,
+        };
+        pages::read(&self.places, folder, after, limit.clamp(1, 1000)).await
+    }
+
+    async fn remove(&self, listed: &[Listed]) -> Result<u64, ObjectError> {
+        let mut objects: Vec<(&Arc<Location>, Vec<Path>)> = Vec::new();
+        let mut removed = 0;
+        for one in listed {
+            let (place, path) = self.places.locate(&one.bucket, &one.key)?;
+            match &one.upload {
+                Some(id) => {
+                    let upload = OpenUpload { key: path.to_string(), id: id.clone(), begun_at: None };
+                    // A server that shows no open uploads has not listed this one, and keeps it from nothing.
+                    if let Some(uploads) = place.client.uploads() {
+                        uploads.abort(&upload).await?;
+                        removed += 1;
+                    }
+                }
+                None => match objects.iter_mut().find(|(known, _)| Arc::ptr_eq(known, place)) {
+                    Some((_, paths)) => paths.push(path),
+                    None => objects.push((place, vec![path])),
+                },
+            }
+        }
+        for (place, paths) in objects {
+            removed += delete_all(place, stream::iter(paths.into_iter().map(Ok)).boxed()).await?;
+        }
+        Ok(removed)
+    }
+
+    async fn put_aside(&self, bucket: &str, name: &str, body: ByteStream) -> Result<u64, ObjectError> {
+        let (place, path) = self.places.archived(bucket, &keys::archive_name(name)?)?;
+        upload::put(place, &path, body, self.part_bytes).await
+    }
+
+    async fn set_aside(&self, listed: &Listed, prefix: &str) -> Result<(), ObjectError> {
+        if listed.upload.is_some() {
+            return Err(ObjectError::Refused(format!("`{}` is a half-done upload and cannot be moved", listed.key)));
+        }
+        let (place, from) = self.places.locate(&listed.bucket, &listed.key)?;
+        let (_, to) = self.places.archived(&listed.bucket, &keys::archive_key(prefix, &listed.key)?)?;
+        let gone = match place.client.largest_copy() {
+            Some(largest) if listed.size_bytes <= largest => match place.client.store().copy(&from, &to).await {
+                Err(error @ object_store::Error::NotFound { .. }) => Some(error),
+                copied => copied.map(|()| None).map_err(|error| place.unavailable(error))?,
+            },
+            Some(_) | None => match place.client.store().get(&from).await {
+                Err(error @ object_store::Error::NotFound { .. }) => Some(error),
+                found => {
+                    let found = found.map_err(|error| place.unavailable(error))?;
+                    let body = found.into_stream().map_err(io::Error::other).boxed();
+                    upload::put(place, &to, body, self.part_bytes).await?;
+                    None
+                }
+            },
+        };
+        match gone {
+            // Another sweep was faster, and the object is in its new place.
+            Some(_) if place.client.store().head(&to).await.is_ok() => Ok(()),
+            Some(error) => Err(place.unavailable(error)),
+            None => delete_all(place, stream::iter([Ok(from)]).boxed()).await.map(drop),
+        }
+    }
+}
+
+/// Objects below a folder of a place, and then its open uploads.
+fn list_below(place: &Arc<Location>, folder: &str) -> BoxStream<'static, Result<ObjectInfo, ObjectError>> {
+    let root = match place.path(folder) {
+        Ok(root) => root,
+        Err(error) => return stream::iter([Err(error)]).boxed(),
+    };
+    let whole = {
+        let place = place.clone();
+        place.client.store().list(Some(&root)).map(move |found| {
+            let found = found.map_err(|error| place.unavailable(error))?;
+            Ok((place.declared(found.location.as_ref()), found.size))
+        })
+    };
+    let open = {
+        let place = place.clone();
+        open_uploads(place.clone(), root).and_then(move |upload| {
+            let place = place.clone();
+            async move {
+                let size_bytes = match place.client.uploads() {
+                    Some(uploads) => uploads.size(&upload).await?,
+                    None => 0,
+                };
+                Ok((place.declared(&upload.key), size_bytes))
+            }
+        })
+    };
+    whole
+        .chain(open)
+        .try_filter_map(|(named, size_bytes)| async move {
+            // A key that does not lead back to a declared bucket was put there by somebody else.
+            Ok(named.map(|(bucket, key)| ObjectInfo { bucket, key, size_bytes }))
+        })
+        .boxed()
+}
+
+/// Open uploads below a folder, page by page; none where the server does not show them.
+fn open_uploads(place: Arc<Location>, folder: Path) -> BoxStream<'static, Result<OpenUpload, ObjectError>> {
+    let first = Some(None);
+    stream::unfold((place, folder, first), |(place, folder, marker)| async move {
+        let found = place.client.uploads()?.page(&folder, marker?, None).await;
+        match found {
+            Ok(UploadsFound { uploads, now: _, next }) => {
+                Some((uploads.into_iter().map(Ok).collect(), (place, folder, next.map(Some))))
+            }
+            Err(error) => Some((vec![Err(error)], (place, folder, None))),
+        }
+    })
+    .flat_map(stream::iter)
+    .boxed()
+}
+
+async fn delete_below(place: &Arc<Location>, folder: &str) -> Result<u64, ObjectError> {
+    let root = place.path(folder)?;
+    // Uploads first: one that completes meanwhile is among the objects, the other way round it would be in neither.
+    let aborted = open_uploads(place.clone(), root.clone())
+        .map_ok(|upload| async move {
+            match place.client.uploads() {
+                Some(uploads) => uploads.abort(&upload).await,
+                None => Ok(false),
+            }
+        })
+        .try_buffer_unordered(8)
+        .try_fold(0, |aborted, was_there| async move { Ok(aborted + u64::from(was_there)) })
+        .await?;
+    let found = place.client.store().list(Some(&root)).map_ok(|found| found.location).boxed();
+    Ok(aborted + delete_all(place, found).await?)
+}
+
+/// Deletes objects, a thousand a request where the server can. Returns how many there were.
+async fn delete_all(
+    place: &Arc<Location>,
+    paths: BoxStream<'static, object_store::Result<Path>>,
+) -> Result<u64, ObjectError> {
+    place
+        .client
+        .store()
+        .delete_stream(paths)
+        .map(|deleted| match deleted {
+            // Somebody else was faster.
+            Ok(_) | Err(object_store::Error::NotFound { .. }) => Ok(1),
+            Err(error) => Err(place.unavailable(error)),
+        })
+        .try_fold(0, |sum, one| async move { Ok(sum + one) })
+        .await
+}
