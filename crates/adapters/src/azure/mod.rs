@@ -26,7 +26,7 @@ use object_store::multipart::MultipartStore;
 use object_store::path::Path;
 use std::sync::Arc;
 
-/// Makes the clients. Talks to nobody: see [`BucketObjects::check`].
+/// Makes the clients. Makes no connection: see [`BucketObjects::check`].
 ///
 /// # Errors
 /// Settings that cannot work, each with what to do about it.

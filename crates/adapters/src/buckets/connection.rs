@@ -1,4 +1,4 @@
-//! How requests reach a server: where it is, how long they may take, whom to trust. Talks to nobody.
+//! How requests reach a server: where it is, how long they may take, whom to trust. Must not connect.
 
 use super::settings::{BucketSettings, refused};
 use counterstep_kernel::ports::ObjectError;

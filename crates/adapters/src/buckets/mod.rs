@@ -198,7 +198,7 @@ fn list_below(place: &Arc<Location>, folder: &str) -> BoxStream<'static, Result<
     whole
         .chain(open)
         .try_filter_map(|(named, size_bytes)| async move {
-            // A key that does not lead back to a declared bucket was put there by somebody else.
+            // A key that does not lead back to a declared bucket is of another program.
             Ok(named.map(|(bucket, key)| ObjectInfo { bucket, key, size_bytes }))
         })
         .boxed()
@@ -247,7 +247,7 @@ async fn delete_all(
         .store()
         .delete_stream(paths)
         .map(|deleted| match deleted {
-            // Somebody else was faster.
+            // Another sweep was faster.
             Ok(_) | Err(object_store::Error::NotFound { .. }) => Ok(1),
             Err(error) => Err(place.unavailable(error)),
         })

@@ -1,4 +1,4 @@
-//! Where a declared bucket and a key lie in real buckets, and back. Talks to nobody.
+//! Where a declared bucket and a key lie in real buckets, and back. Must not connect.
 
 use super::client::{Client, unavailable};
 use super::settings::{BucketSettings, Place, refused};

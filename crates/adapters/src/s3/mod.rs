@@ -26,7 +26,7 @@ use std::time::Duration;
 /// The largest object that a server copies with one request.
 const LARGEST_COPY: u64 = 5 << 30;
 
-/// Makes the clients. Talks to nobody: see [`BucketObjects::check`].
+/// Makes the clients. Makes no connection: see [`BucketObjects::check`].
 ///
 /// # Errors
 /// Settings that cannot work, each with what to do about it.

@@ -10,7 +10,7 @@ const ACCOUNT: &str = "counterstep";
 /// Base64 of a sentence that says what it is.
 const KEY: &str = "Y291bnRlcnN0ZXAtdGVzdHM6IHRoZSBrZXkgb2YgYW4gZW11bGF0b3IsIHdoaWNoIGlzIG5vdCBhIHNlY3JldA==";
 /// A signature of the account by that key, over the rights, the end and the version that stand before it. It is written out
-/// because whoever makes a container must sign the request, and signing takes libraries that nothing else here needs.
+/// because the request that makes a container is signed, and signing takes libraries that nothing else here needs.
 const SIGNATURE: &str = "sv=2020-08-04&ss=b&srt=sco&sp=rwdlac&se=2099-12-31T00:00:00Z&\
                          sig=rQXou0WbS4CWpqL5LuTD2BG0j6fVt6El2%2B0ECs%2Fg2hc%3D";
 /// Where `cargo xtask test` puts it, below the build's target folder.
