@@ -116,19 +116,24 @@ async fn more_than_a_batch_is_deleted() {
 #[tokio::test]
 async fn a_shared_access_signature_lets_it_in_and_is_read_anew_for_each_request() {
     let fixture = fixture().await;
+    let (container, signature) = shared_azurite().make_signed_container();
+    let mut settings = fixture.settings.clone();
+    settings.common.base = Some(Place { bucket: container.to_owned(), prefix: String::new() });
+    settings.common.buckets.clear();
+    let objects = azure::open(&settings).unwrap();
     let token = |token: &str| {
         std::fs::write(fixture.credentials(), format!("azure_storage_sas_token = {token}\n")).unwrap();
     };
-    token(shared_azurite().signature());
-    fixture.objects.check().await.unwrap();
-    fixture.objects.put("incoming", KEY, mebibytes(6)).await.unwrap();
-    let listed = pages(&fixture.objects, "t/", 10).await;
-    fixture.objects.set_aside(&listed[0], "orphans").await.unwrap();
-    assert_eq!(list(&fixture.objects).await, []);
-    token(&shared_azurite().signature().replace("sig=r", "sig=x"));
-    let error = fixture.objects.check().await.unwrap_err().to_string();
+    token(signature);
+    objects.check().await.unwrap();
+    objects.put("files", KEY, mebibytes(6)).await.unwrap();
+    let listed = pages(&objects, "t/", 10).await;
+    objects.set_aside(&listed[0], "orphans").await.unwrap();
+    assert_eq!(list(&objects).await, []);
+    token(&signature.replace("sig=3", "sig=x"));
+    let error = objects.check().await.unwrap_err().to_string();
     assert!(error.contains("credentials are not accepted"), "{error}");
-    let refused = fixture.objects.put("incoming", KEY, mebibytes(1)).await.unwrap_err();
+    let refused = objects.put("files", KEY, mebibytes(1)).await.unwrap_err();
     assert!(matches!(&refused, ObjectError::Unavailable(why) if !why.contains("sig=")), "{refused:?}");
 }
 

@@ -13,6 +13,12 @@ const KEY: &str = "Y291bnRlcnN0ZXAtdGVzdHM6IHRoZSBrZXkgb2YgYW4gZW11bGF0b3IsIHdoa
 /// because the request that makes a container is signed, and signing takes libraries that nothing else here needs.
 const SIGNATURE: &str = "sv=2020-08-04&ss=b&srt=sco&sp=rwdlac&se=2099-12-31T00:00:00Z&\
                          sig=rQXou0WbS4CWpqL5LuTD2BG0j6fVt6El2%2B0ECs%2Fg2hc%3D";
+/// The container of [`Azurite::make_signed_container`], and a signature for it alone. Azurite takes none of an account for the
+/// requests that delete several blobs; Azure does.
+const SIGNED: (&str, &str) = (
+    "signed",
+    "sv=2020-08-04&sr=c&sp=racwdl&se=2099-12-31T00:00:00Z&sig=3V8tKRTGczqyhuN9oGcq8E28JU3rOudQXodYd84dhk0%3D",
+);
 /// Where `cargo xtask test` puts it, below the build's target folder.
 const PROGRAM: &str = "tools/azurite/node_modules/azurite/dist/src/blob/main.js";
 
@@ -87,10 +93,15 @@ impl Azurite {
         KEY
     }
 
-    /// A shared access signature of the account with every right that objects need.
+    /// Makes a container for which there is a shared access signature. Returns its name and the signature, which has every
+    /// right that objects need.
+    ///
+    /// # Panics
+    /// When it cannot be made.
     #[must_use]
-    pub const fn signature(&self) -> &'static str {
-        SIGNATURE
+    pub fn make_signed_container(&self) -> (&'static str, &'static str) {
+        self.make_container(SIGNED.0);
+        SIGNED
     }
 
     /// Stops it; everything in it is lost.
