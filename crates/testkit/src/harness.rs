@@ -17,8 +17,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// A task that has not come to rest after this long never will. Longer than the objects of a heavy step in a group are kept
-/// for an attempt that may still wait for room.
+/// A task that has not come to rest after this long never will.
 const LIMIT: Duration = Duration::from_secs(60);
 
 const DATABASE: &str = "counterstep.db";

@@ -40,6 +40,11 @@ pub(super) async fn run(
         let outputs: BTreeMap<_, _> =
             received.iter().map(|done| (task_type.decl.steps[done.at].name.to_owned(), done.output.clone())).collect();
         let left = until.saturating_sub(engine.ports.clock.monotonic());
+        // The request does not wait for room; the task does, once it is accepted.
+        let room = if step.heavy { engine.heavy.free_room() } else { None };
+        if step.heavy && room.is_none() {
+            return;
+        }
         let order = Order {
             at,
             execution: Execution {
@@ -61,7 +66,7 @@ pub(super) async fn run(
             traceparent: traceparent.map(str::to_owned),
             // Nobody can ask for a task that is not accepted yet.
             meter: Meter::default(),
-            room: None,
+            room,
         };
         match execute(&engine, task_type, order).await.result {
             // The host that will read a scratch file may be another one.

@@ -2,7 +2,6 @@
 //! Decides nothing about what follows.
 
 use super::code::{self, NotDone};
-use super::heavy;
 use crate::builtin::{FileSource, Upload, Work};
 use crate::call::ReadOnly;
 use crate::cancel::{CancelReason, CancelToken};
@@ -38,7 +37,7 @@ pub(crate) struct Order {
     pub(crate) traceparent: Option<String>,
     /// For what it says of its progress.
     pub(crate) meter: Meter,
-    /// Room for a heavy step; `None`: it waits for some.
+    /// Room for a heavy step.
     pub(crate) room: Option<OwnedSemaphorePermit>,
 }
 
@@ -106,11 +105,7 @@ pub(crate) async fn execute(engine: &Engine, task_type: &TaskType, order: Order)
         }
         .instrument(span)
     };
-    let is_heavy = direction == Direction::Forward && task_type.decl.steps[at].heavy;
     let run = async {
-        // Its limit does not run while it waits.
-        let patience = heavy::longest_wait(task_type, at, limit);
-        let room = if is_heavy { room_for(engine, room, &cancel, patience).await? } else { None };
         let body = async move {
             let result = body.await;
             // Held for as long as the code is there, also when nothing waits for it any more.
@@ -141,26 +136,6 @@ pub(crate) async fn execute(engine: &Engine, task_type: &TaskType, order: Order)
     let is_call = direction == Direction::Forward && matches!(code.run, Run::BuiltIn(_));
     let unsent = is_call && result.is_err() && context.is_unsent();
     Ended { at, result, in_doubt, unsent, stored: context.objects().written(), sql: context.take_sql() }
-}
-
-/// The room of a heavy step, unless it is told to stop before there is any.
-async fn room_for(
-    engine: &Engine,
-    room: Option<OwnedSemaphorePermit>,
-    cancel: &CancelToken,
-    patience: Duration,
-) -> Result<Option<OwnedSemaphorePermit>, NotDone<StepError>> {
-    if room.is_some() {
-        return Ok(room);
-    }
-    let over = select(engine.ports.clock.sleep(patience), Box::pin(cancel.cancelled()));
-    match select(Box::pin(engine.heavy.room()), over).await {
-        Either::Left((room, _)) => Ok(room),
-        Either::Right((Either::Left(_), _)) => {
-            Err(NotDone::Late(StepError::transient("no room for another heavy step on this host in time")))
-        }
-        Either::Right((Either::Right(_), _)) => Err(NotDone::Late(StepError::cancelled())),
-    }
 }
 
 /// What a run of code is called in the log.

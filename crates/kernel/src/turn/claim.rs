@@ -293,6 +293,7 @@ async fn claim<'a>(
         tokens,
         lock,
         reserved,
+        waits_for_room: false,
         under_way: FuturesUnordered::new(),
         delayed: BTreeMap::new(),
         tickets,

@@ -34,6 +34,9 @@ impl<'a> ForwardTurn<'a> {
             if matches!(next, Next::Run(_) | Next::Delay(..) | Next::Hold) {
                 self.arm();
             }
+            if !matches!(next, Next::Run(_) | Next::Probe(_)) {
+                self.0.reserved.give_back();
+            }
             match next {
                 Next::Run(starts) => self.0.begin(starts, Direction::Forward),
                 Next::Delay(at, delay) => {
@@ -49,6 +52,7 @@ impl<'a> ForwardTurn<'a> {
                     // No attempt is under way when an undo begins, and what its steps waited for is of no use any more.
                     self.0.delayed.clear();
                     self.0.under_way.clear();
+                    self.0.waits_for_room = false;
                     return UndoTurn(self.0).run(Next::Undo).await;
                 }
             }
@@ -62,6 +66,10 @@ impl<'a> ForwardTurn<'a> {
                     self.0.told(at, found);
                     self.go_on().await?
                 }
+                Some(Happened::Room(room)) => {
+                    self.0.has_room(room);
+                    self.go_on().await?
+                }
                 // Nothing is under way and nothing was started: the next decision finds out why.
                 None => self.go_on().await?,
             };
@@ -72,6 +80,7 @@ impl<'a> ForwardTurn<'a> {
     /// that a step beside them has given up.
     fn arm(&mut self) {
         let turn = &mut self.0;
+        turn.wait_for_room();
         let token = turn.tokens.forward.clone();
         if turn.record.steps.iter().any(|row| row.status == StepStatus::Failed) {
             token.cancel(CancelReason::Sibling);
@@ -83,6 +92,10 @@ impl<'a> ForwardTurn<'a> {
         let now = turn.now();
         for at in 0..turn.record.steps.len() {
             let row = &turn.record.steps[at];
+            // A heavy step may be due and lack room only: then room wakes the turn, and no delay of no time, again and again.
+            if turn.waits_for_room && turn.task_type.decl.steps[at].heavy {
+                continue;
+            }
             if let (StepStatus::Waiting, Some(due)) = (row.status, row.due_at)
                 && !turn.delayed.contains_key(&at)
             {
@@ -184,7 +197,8 @@ impl<'a> ForwardTurn<'a> {
 
     /// The process is shutting down and the step has stopped.
     async fn interrupted(&mut self, at: usize) -> Result<Next, ChangeError> {
-        let (host, alone) = (self.0.host, self.0.under_way.len() == self.0.delayed.len());
+        let not_running = self.0.delayed.len() + usize::from(self.0.waits_for_room);
+        let (host, alone) = (self.0.host, self.0.under_way.len() == not_running);
         self.0
             .change(|draft| {
                 if draft.step(at).status == StepStatus::Running {
@@ -310,6 +324,7 @@ impl<'a> Ahead<'a> {
 
     /// Decides what comes next, and writes its start into the draft.
     pub(super) fn next(&self, draft: &mut Draft) -> Result<Next, Illegal> {
+        self.reserved.wants_enough();
         loop {
             if draft.status().is_at_rest() {
                 return Ok(Next::End);
@@ -456,32 +471,18 @@ impl<'a> Ahead<'a> {
             draft.give_up(failure(&draft.step(at).name.clone(), &error), draft.decl().steps[at].on_exhausted)?;
             return Ok(None);
         }
-        if let Some(mut lost) = self.lost_input(draft, &stage) {
-            // It is made again once the siblings have ended: what they have read stays as it is until then.
-            if running {
-                return Ok(Some(Next::Hold));
-            }
-            // What it was made of may be lost as well: the first link of the chain comes first.
-            while let Some(inner) = self.lost_input(draft, &[lost]) {
-                lost = inner;
-            }
-            if self.passes.must_wait(lost) {
-                return self.wait_for_breakers(draft, &[lost]).map(Some);
-            }
-            if plan::has_completed_reader(draft.decl(), &draft.record().steps, lost) {
-                let (limit, sweep_after) = limits(self.engine, &self.task_type, lost, Direction::Forward);
-                let execution = draft.start_rebuild(lost, sweep_after)?;
-                return Ok(Some(Next::Run(vec![Start { at: lost, execution, limit, first: false }])));
-            }
-            draft.scratch_lost(lost)?;
-            return Ok(None);
+        if let Some(lost) = self.lost_input(draft, &stage) {
+            return self.make_again(draft, &stage, lost, running);
         }
         if let Some(decided) = self.probes.settle(&self.task_type, draft, &stage)? {
             return Ok(decided);
         }
-        if !running && self.lacks_room(draft, &stage) {
-            draft.hand_over(self.host, "its next step is heavy, and this process runs as many as it may")?;
-            return Ok(Some(Next::End));
+        let readers = stage.clone();
+        let Some(stage) = self.with_room(draft, stage, &readers, running) else {
+            return self.leave_for_room(draft).map(Some);
+        };
+        if stage.is_empty() {
+            return Ok(Some(Next::Hold));
         }
         let mut starts = Vec::with_capacity(stage.len());
         for at in stage {

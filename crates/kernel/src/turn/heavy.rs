@@ -11,7 +11,7 @@ use crate::record::TaskRecord;
 use crate::task::TaskType;
 use counterstep_contracts::TaskStatus;
 use futures::future::{Either, select};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
@@ -49,6 +49,11 @@ impl Heavy {
         self.room.clone().acquire_owned().await.ok()
     }
 
+    /// Room that is free now.
+    pub(crate) fn free_room(&self) -> Option<OwnedSemaphorePermit> {
+        self.room.clone().try_acquire_owned().ok()
+    }
+
     /// When to look again at a task for which there was none.
     fn look_again(&self, now: Duration) -> Duration {
         let mut next = self.next_look.lock().unwrap_or_else(PoisonError::into_inner);
@@ -57,23 +62,61 @@ impl Heavy {
     }
 }
 
-/// The room that a turn has taken and not handed to a step yet. Clones share it.
+/// The room that a turn has taken and not handed to its steps yet. Clones share it.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Reserved(Arc<Mutex<Option<OwnedSemaphorePermit>>>);
+pub(super) struct Reserved(Arc<Mutex<Reservation>>);
+
+#[derive(Debug, Default)]
+struct Reservation {
+    rooms: Vec<OwnedSemaphorePermit>,
+    /// The last decision left steps that only lack room.
+    wants_more: bool,
+}
 
 impl Reserved {
-    /// Takes room, unless there is none.
-    pub(super) fn reserve(&self, engine: &Engine) -> bool {
-        let mut reserved = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if reserved.is_none() {
-            *reserved = engine.heavy.room.clone().try_acquire_owned().ok();
-        }
-        reserved.is_some()
+    fn reservation(&self) -> MutexGuard<'_, Reservation> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// For a step; or to give it back.
+    /// Takes room for so many steps, or as much as there is. Returns for how many.
+    pub(super) fn reserve(&self, engine: &Engine, steps: usize) -> usize {
+        let rooms = &mut self.reservation().rooms;
+        while rooms.len() < steps
+            && let Some(room) = engine.heavy.free_room()
+        {
+            rooms.push(room);
+        }
+        rooms.len().min(steps)
+    }
+
+    /// For a step.
     pub(super) fn take(&self) -> Option<OwnedSemaphorePermit> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+        self.reservation().rooms.pop()
+    }
+
+    /// For a step that waited for it.
+    pub(super) fn put(&self, room: OwnedSemaphorePermit) {
+        self.reservation().rooms.push(room);
+    }
+
+    /// What no step has taken is for others.
+    pub(super) fn give_back(&self) {
+        self.reservation().rooms.clear();
+    }
+
+    /// Whether the last decision left steps that only lack room.
+    pub(super) fn wants_more(&self) -> bool {
+        self.reservation().wants_more
+    }
+
+    /// A decision begins, which may leave such steps.
+    pub(super) fn wants_enough(&self) {
+        self.reservation().wants_more = false;
+    }
+
+    /// It leaves some.
+    pub(super) fn want_more(&self) {
+        self.reservation().wants_more = true;
     }
 }
 
@@ -97,7 +140,7 @@ impl Reserved {
         record: &TaskRecord,
         shutdown: &CancelToken,
     ) -> Room {
-        if !starts_heavy(task_type, record) || self.reserve(engine) {
+        if !starts_heavy(task_type, record) || self.reserve(engine, 1) == 1 {
             return Room::Enough;
         }
         let heavy = &engine.heavy;
@@ -108,22 +151,12 @@ impl Reserved {
         let over = select(clock.sleep(IN_LINE_FOR), Box::pin(shutdown.cancelled()));
         match select(Box::pin(heavy.room()), over).await {
             Either::Left((room, _)) => {
-                *self.0.lock().unwrap_or_else(PoisonError::into_inner) = room;
+                self.reservation().rooms.extend(room);
                 Room::Waited
             }
             Either::Right(_) => Room::LookAgain(LOOK_AGAIN),
         }
     }
-}
-
-/// How long a started step waits for room at most, given the limit of an attempt: as long as its siblings may take one after
-/// the other. Its objects must not count as orphans meanwhile.
-pub(super) fn longest_wait(task_type: &TaskType, at: usize, limit: Duration) -> Duration {
-    if !task_type.decl.steps[at].heavy {
-        return Duration::ZERO;
-    }
-    let siblings = u32::try_from(plan::stage_of(task_type.decl, at).len()).unwrap_or(u32::MAX);
-    limit.saturating_mul(siblings)
 }
 
 /// Whether a step that would start now is heavy. Conditions and probes may still decide otherwise.

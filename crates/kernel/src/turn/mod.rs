@@ -46,6 +46,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::OwnedSemaphorePermit;
 
 /// How a turn ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -108,6 +109,8 @@ enum Happened {
     Probed(usize, Option<Probe<Value>>),
     /// A short delay is over.
     Due(usize),
+    /// There is room for a heavy step; `None`: that is of no use any more.
+    Room(Option<OwnedSemaphorePermit>),
 }
 
 /// What both directions share: the task as last committed, and what is under way.
@@ -122,8 +125,10 @@ struct Turn<'a> {
     leased_at: Duration,
     tokens: Tokens,
     lock: Arc<TaskLock>,
-    /// Room for a heavy step.
+    /// Room for heavy steps.
     reserved: Reserved,
+    /// It is woken when there is room for another heavy step.
+    waits_for_room: bool,
     under_way: FuturesUnordered<BoxFuture<'a, Happened>>,
     /// Steps between two attempts, waited for with the lease held, and when each is due by this host's timer.
     delayed: BTreeMap<usize, Duration>,
@@ -185,7 +190,7 @@ impl<'a> Turn<'a> {
             }));
         }
         // A step that was to be heavy was skipped, or settled by its probe.
-        drop(self.reserved.take());
+        self.reserved.give_back();
     }
 
     /// For code whose output is stored.
@@ -248,11 +253,7 @@ pub(crate) fn limits(engine: &Engine, task_type: &TaskType, at: usize, direction
     let declared = engine.settings.policies.attempt_timeout(step, direction);
     let limit = declared.unwrap_or(engine.settings.step_timeout);
     let limit = engine.settings.longest_attempt.map_or(limit, |longest| limit.min(longest));
-    let in_line = match direction {
-        Direction::Forward => heavy::longest_wait(task_type, at, limit),
-        Direction::Undo => Duration::ZERO,
-    };
-    (limit, in_line + limit + engine.settings.cancel_grace + engine.lease_of(task_type))
+    (limit, limit + engine.settings.cancel_grace + engine.lease_of(task_type))
 }
 
 fn end_of(error: &ChangeError, task: counterstep_contracts::TaskId) -> TurnEnd {

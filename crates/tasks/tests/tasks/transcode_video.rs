@@ -123,7 +123,8 @@ async fn a_4k_video_has_4k_and_an_upright_one_is_measured_by_its_shorter_side() 
 
 #[tokio::test(flavor = "multi_thread")]
 async fn renditions_run_side_by_side() {
-    let task = Harness::embedded(transcoding()).submit(in_720p()).await;
+    let harness = Harness::embedded(transcoding()).settings(|settings| settings.heavy = 3);
+    let task = harness.submit(in_720p()).await;
     completed(&task).await;
     let (record, history) = (task.record().await, task.history().await);
     let of = |name: &str| {
@@ -140,7 +141,9 @@ async fn renditions_run_side_by_side() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn one_rendition_that_fails_undoes_all_and_leaves_no_object() {
-    let task = Harness::embedded(transcoding()).fail_at("render_720p").submit(in_720p()).await;
+    // Room for all of the group: what has not started is not undone.
+    let harness = Harness::embedded(transcoding()).settings(|settings| settings.heavy = 3);
+    let task = harness.fail_at("render_720p").submit(in_720p()).await;
     assert_eq!(task.run_to_rest().await, TaskStatus::Failed);
     task.assert_invariants().await;
     task.assert_no_orphans().await;

@@ -2,12 +2,13 @@
 
 use counterstep_contracts::{StepStatus, TaskId, TaskStatus, Tenant};
 use counterstep_kernel::client::{Receipt, Submission};
-use counterstep_kernel::{Registry, StepContext, StepResult};
+use counterstep_kernel::{Classify, Registry, RetryPolicy, ScratchFile, StepContext, StepError, StepResult};
 use counterstep_macros::distributed_task;
-use counterstep_testkit::Harness;
 use counterstep_testkit::site::{Site, eventually};
+use counterstep_testkit::{Form, Harness};
 use serde_json::json;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 use tokio::sync::Semaphore;
 
 /// Heavy steps that one process runs side by side in these tests.
@@ -124,4 +125,112 @@ async fn few_heavy_steps_run_side_by_side_and_light_tasks_go_past_those_that_wai
     }
     site.assert_invariants(&[heavy, later, light].concat()).await;
     site.stop().await;
+}
+
+/// Longer than the limit of an attempt of each of its siblings, and than all of those limits together.
+const LONG: Duration = Duration::from_millis(1500);
+
+const NEVER: RetryPolicy = RetryPolicy::NONE;
+
+struct Develop;
+
+#[distributed_task(name = "Develop", queue = "film")]
+impl Develop {
+    type Request = serde_json::Value;
+    type Response = u32;
+
+    #[step(1, host = "worker", no_undo = "writes scratch only")]
+    async fn shoot(ctx: &StepContext) -> StepResult<ScratchFile> {
+        let draft = ctx.scratch("film").await?;
+        std::fs::write(draft.path(), "film").transient("writing")?;
+        draft.seal().await
+    }
+
+    #[step(2, host = "worker", heavy, group = "prints", retry = NEVER, no_undo = "does nothing")]
+    async fn poster(_ctx: &StepContext, shoot: &ScratchFile) -> StepResult<u32> {
+        tokio::time::sleep(LONG).await;
+        Ok(u32::from(shoot.size_bytes == 4))
+    }
+
+    #[step(3, host = "worker", heavy, group = "prints", timeout = "400ms", retry = NEVER, no_undo = "does nothing")]
+    async fn thumbnail(_ctx: &StepContext, shoot: &ScratchFile) -> StepResult<u32> {
+        Ok(u32::from(shoot.size_bytes == 4))
+    }
+
+    #[step(4, host = "worker", group = "prints", timeout = "400ms", retry = NEVER, no_undo = "does nothing")]
+    async fn label(_ctx: &StepContext, shoot: &ScratchFile) -> StepResult<u32> {
+        Ok(u32::from(shoot.size_bytes == 4))
+    }
+
+    fn respond(poster: &u32, thumbnail: &u32, label: &u32) -> u32 {
+        poster + thumbnail + label
+    }
+}
+
+#[tokio::test]
+async fn a_heavy_step_of_a_group_starts_once_it_has_room_however_long_that_takes() {
+    let registry = Registry::new().with::<Develop>();
+    let mut site = Harness::embedded(registry).settings(|settings| settings.heavy = 1).start().await;
+    site.serve(4);
+    let task = site.submit(Form::new()).await;
+    // A light sibling waits for no room.
+    let others_go_on = |record: &counterstep_kernel::record::TaskRecord| {
+        record.steps[1].status == StepStatus::Running && record.steps[3].status == StepStatus::Completed
+    };
+    let record = site.all("at its poster", &[task], others_go_on).await.remove(0);
+    assert_eq!((record.steps[2].status, record.steps[2].attempts.0), (StepStatus::Pending, 0), "it has no room");
+
+    let record = site.all_are(TaskStatus::Completed, &[task]).await.remove(0);
+    assert_eq!(record.task.response, Some(json!(3)));
+    for row in &record.steps {
+        assert_eq!((row.attempts.0, row.retries_used), (1, 0), "{row:?}");
+    }
+    site.assert_invariants(&[task]).await;
+    site.stop().await;
+}
+
+#[tokio::test]
+async fn a_cancel_reaches_a_task_that_waits_for_room() {
+    let registry = Registry::new().with::<Print>();
+    let mut site = Harness::embedded(registry).settings(|settings| settings.heavy = 1).start().await;
+    site.serve(4);
+    let first = site.submit(Form::new()).await;
+    let prints = |record: &counterstep_kernel::record::TaskRecord| record.steps[1].status == StepStatus::Running;
+    site.all("printing", &[first], prints).await;
+    let second = site.submit(Form::new()).await;
+    let waits = |record: &counterstep_kernel::record::TaskRecord| record.steps[0].status == StepStatus::Completed;
+    site.all("shot", &[second], waits).await;
+    site.engine.cancel(second).await.expect("it is accepted");
+    let record = site.all_are(TaskStatus::Cancelled, &[second]).await.remove(0);
+    assert_eq!(record.steps[1].attempts.0, 0, "it never had room");
+    PRINTED.add_permits(1);
+    site.all_are(TaskStatus::Completed, &[first]).await;
+    site.assert_invariants(&[first, second]).await;
+    site.stop().await;
+}
+
+/// A permit for each print that may come out.
+static PRINTED: Semaphore = Semaphore::const_new(0);
+
+struct Print;
+
+#[distributed_task(name = "Print", queue = "film", cancellable)]
+impl Print {
+    type Request = serde_json::Value;
+    type Response = ();
+
+    #[step(1, host = "worker", no_undo = "writes scratch only")]
+    async fn shoot(ctx: &StepContext) -> StepResult<ScratchFile> {
+        let draft = ctx.scratch("film").await?;
+        std::fs::write(draft.path(), "film").transient("writing")?;
+        draft.seal().await
+    }
+
+    #[step(2, host = "worker", heavy, no_undo = "does nothing")]
+    async fn print(_ctx: &StepContext, shoot: &ScratchFile) -> StepResult<u64> {
+        PRINTED.acquire().await.map_err(StepError::transient)?.forget();
+        Ok(shoot.size_bytes)
+    }
+
+    fn respond() {}
 }

@@ -3,15 +3,54 @@
 use super::Ahead;
 use crate::draft::Draft;
 use crate::record::StepRow;
+use crate::saga::Illegal;
 use crate::scratch::scratch_files_in;
+use crate::turn::{Happened, Next, Turn};
+use futures::future::{Either, pending, select};
 use std::time::Duration;
+use tokio::sync::OwnedSemaphorePermit;
 
 impl Ahead<'_> {
-    /// Whether another host should run this stage: a step of it is heavy, and this process has no room. A stage that reads
-    /// files of this host waits for room here instead: elsewhere they would have to be made again.
-    pub(super) fn lacks_room(&self, draft: &Draft, stage: &[usize]) -> bool {
-        let is_heavy = stage.iter().any(|&at| draft.decl().steps[at].heavy);
-        is_heavy && !reads_scratch(draft, stage) && !self.reserved.reserve(self.engine)
+    /// Which of these steps may start now: all light ones, and as many heavy ones as there is room for. The others are
+    /// not started before there is room, or their limits and the grace of their objects would run while they wait.
+    /// `None`: another host should run the stage. One that reads files of this host waits here instead, for as long as
+    /// it takes: elsewhere the files would have to be made again. `readers`: the stage that it is for.
+    pub(super) fn with_room(
+        &self,
+        draft: &Draft,
+        mut steps: Vec<usize>,
+        readers: &[usize],
+        running: bool,
+    ) -> Option<Vec<usize>> {
+        let is_heavy = |at: usize| draft.decl().steps[at].heavy;
+        let heavy = steps.iter().filter(|&&at| is_heavy(at)).count();
+        let mut rooms = self.reserved.reserve(self.engine, heavy);
+        if rooms == heavy {
+            return Some(steps);
+        }
+        // Where the turn is told to stop, the rows know why, and the commit finds out.
+        let waits = self.interrupted.is_none();
+        if rooms == 0 && !running && !(waits && reads_scratch(draft, readers)) {
+            return None;
+        }
+        if waits {
+            self.reserved.want_more();
+        }
+        steps.retain(|&at| {
+            if !is_heavy(at) {
+                return true;
+            }
+            let fits = rooms > 0;
+            rooms = rooms.saturating_sub(1);
+            fits
+        });
+        Some(steps)
+    }
+
+    /// Leaves the task to a host that has room.
+    pub(super) fn leave_for_room(&self, draft: &mut Draft) -> Result<Next, Illegal> {
+        draft.hand_over(self.host, "its next step is heavy, and this process runs as many as it may")?;
+        Ok(Next::End)
     }
 
     /// The limit of an attempt, cut short where the deadline of the task comes first.
@@ -27,4 +66,38 @@ fn reads_scratch(draft: &Draft, stage: &[usize]) -> bool {
     makers
         .map(|(maker, _)| maker.name)
         .any(|maker| stage.iter().any(|&at| draft.inputs_of_step(at).iter().any(|input| input.source == maker)))
+}
+
+impl Turn<'_> {
+    /// Has the turn woken when there is room for a step that only lacks room: or when its tokens tell it to stop, or its
+    /// deadline has come.
+    pub(super) fn wait_for_room(&mut self) {
+        if self.waits_for_room || !self.reserved.wants_more() {
+            return;
+        }
+        self.waits_for_room = true;
+        let (engine, cancel) = (self.engine, self.tokens.forward.clone());
+        let left = self.record.task.deadline_at.map(|deadline| deadline.after(self.now()));
+        self.under_way.push(Box::pin(async move {
+            let deadline = async {
+                match left {
+                    Some(left) => engine.ports.clock.sleep(left).await,
+                    None => pending().await,
+                }
+            };
+            let over = select(Box::pin(deadline), Box::pin(cancel.cancelled()));
+            match select(Box::pin(engine.heavy.room()), over).await {
+                Either::Left((room, _)) => Happened::Room(room),
+                Either::Right(_) => Happened::Room(None),
+            }
+        }));
+    }
+
+    /// The wait is over.
+    pub(super) fn has_room(&mut self, room: Option<OwnedSemaphorePermit>) {
+        self.waits_for_room = false;
+        if let Some(room) = room {
+            self.reserved.put(room);
+        }
+    }
 }
