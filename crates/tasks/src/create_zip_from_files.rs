@@ -7,6 +7,7 @@ use counterstep_kernel::{Classify, FileName, RetryPolicy, ScratchFile, StepConte
 use counterstep_kernel::{StoredFile, StoredFiles, UploadMany, UploadOne, UploadedFile};
 use counterstep_macros::distributed_task;
 use serde::{Deserialize, Serialize};
+use std::sync::{Arc, Weak};
 use std::{fs::File, io};
 use tokio_util::io::{InspectReader, SyncIoBridge};
 use zip::{ZipWriter, write::SimpleFileOptions};
@@ -65,6 +66,8 @@ impl CreateZipFromFiles {
     async fn create_zip_archive(ctx: &StepContext, sources: &StoredFiles) -> StepResult<ZipArchive> {
         let draft = ctx.scratch("archive.zip").await?;
         let mut zip = ZipWriter::new(ArchiveFile::new(File::create(draft.path()).transient("opening the archive")?));
+        // Gone when the step is dropped, at its time limit or on a cancel.
+        let awaited = Arc::new(());
         let (total, mut done) = (sources.iter().map(|file| file.size_bytes).sum(), 0);
         for (file, name) in sources.iter().zip(sources.distinct_names()) {
             ctx.go_on()?;
@@ -74,7 +77,7 @@ impl CreateZipFromFiles {
                 meter.tell(read, total);
             });
             done += file.size_bytes;
-            let mut source = SyncIoBridge::new(watched);
+            let mut source = WhileAwaited { inner: SyncIoBridge::new(watched), step: Arc::downgrade(&awaited) };
             let options = SimpleFileOptions::default().large_file(file.size_bytes >= u64::from(u32::MAX));
             zip = tokio::task::spawn_blocking(move || {
                 zip.start_file(name, options).map_err(io::Error::other)?;
@@ -95,5 +98,36 @@ impl CreateZipFromFiles {
 
     fn respond(archive: &ZipArchive, upload_zip: &StoredFile) -> CreateZipResponse {
         CreateZipResponse { zip: upload_zip.clone(), file_count: archive.file_count }
+    }
+}
+
+/// A source for a blocking thread, which is not stopped when its step is dropped: it ends with an error then, or the thread
+/// would compress to the end of the file beside the next heavy step.
+struct WhileAwaited<R> {
+    inner: R,
+    step: Weak<()>,
+}
+
+impl<R: io::Read> io::Read for WhileAwaited<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.step.strong_count() == 0 {
+            return Err(io::Error::other("its step has stopped"));
+        }
+        self.inner.read(buffer)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Read;
+
+    #[test]
+    fn a_source_ends_with_an_error_once_its_step_is_gone() {
+        let awaited = Arc::new(());
+        let mut source = WhileAwaited { inner: io::repeat(7), step: Arc::downgrade(&awaited) };
+        source.read_exact(&mut [0; 4]).expect("its step is there");
+        drop(awaited);
+        source.read_exact(&mut [0; 4]).expect_err("its step is gone");
     }
 }
