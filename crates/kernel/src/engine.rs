@@ -17,7 +17,7 @@ use crate::saga::Illegal;
 use crate::sql::SqlRefused;
 use crate::task::{Registry, TaskType};
 use crate::transition::{Guard, Transition};
-use crate::turn::{Abandoned, Heavy};
+use crate::turn::Heavy;
 use counterstep_contracts::{ChangeId, Rev, TaskId};
 use futures::future::{Either, select};
 use std::future::Future;
@@ -113,8 +113,6 @@ pub struct Engine {
     pub(crate) presence: Arc<Presence>,
     /// Which turns may run beside each other.
     pub(crate) isolation: Arc<Isolation>,
-    /// Code of steps that it does not wait for any more.
-    pub(crate) abandoned: Arc<Abandoned>,
     /// Its room for heavy steps.
     pub(crate) heavy: Arc<Heavy>,
 }
@@ -183,7 +181,6 @@ impl Engine {
             gate: Arc::default(),
             presence: Arc::default(),
             isolation: Arc::default(),
-            abandoned: Arc::default(),
             heavy,
         }
     }

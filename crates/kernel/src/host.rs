@@ -91,7 +91,7 @@ async fn take_deliveries(
         // Never more than there are free slots: what waits here could run elsewhere. The slot itself is not held while
         // waiting for messages, or a host of one slot could never look for due tasks.
         let Some(free) = slot(slots, shutdown).await else { return };
-        let unoccupied = (slots.available_permits() + 1).saturating_sub(engine.abandoned.count());
+        let unoccupied = (slots.available_permits() + 1).saturating_sub(engine.isolation.abandoned());
         let max = unoccupied.min(engine.isolation.room());
         drop(free);
         // A task that was lost with its hosts runs among few: what is fetched now would only be given back. Or all free
@@ -204,7 +204,7 @@ async fn take_due(
             return;
         }
         pause = settings.poll;
-        let unoccupied = slots.available_permits().saturating_sub(engine.abandoned.count());
+        let unoccupied = slots.available_permits().saturating_sub(engine.isolation.abandoned());
         let free = unoccupied.min(engine.isolation.room());
         if free == 0 {
             pause = settings.poll / 10;

@@ -14,18 +14,29 @@ use tokio::sync::Notify;
 /// at a time.
 ///
 /// Every loss is counted for all tasks of the lost host, so that a task that kills its hosts is among the tasks with the
-/// most losses. The first loss is an ordinary one. From the second on the number of neighbours is halved with each loss,
-/// which parts the guilty task from the others in few crashes. The run after which a loss would be one too many is always
-/// alone, so that no task is given up for what a neighbour did.
+/// most losses. The first loss is an ordinary one. From the second on few run together, and with each loss half as many,
+/// which parts the guilty task from the others in few crashes: slots are many, and a half of them would part no group that
+/// is smaller. The run after which a loss would be one too many is always alone, so that no task is given up for what a
+/// neighbour did; and the one before it has so few tasks that few have to run alone.
 #[must_use]
 pub fn most_tasks(losses: u32, allowed: u32, concurrency: usize) -> Option<usize> {
     match losses {
         0 => None,
         losses if losses >= allowed => Some(1),
         1 => None,
-        losses => Some(concurrency.checked_shr(losses - 1).unwrap_or(0).max(1)),
+        losses => {
+            let first = if losses + 1 == allowed { LAST_GROUP } else { FIRST_GROUP };
+            let halved = (concurrency / 2).min(FIRST_GROUP).checked_shr(losses - 2).unwrap_or(0);
+            Some(halved.clamp(1, first))
+        }
     }
 }
+
+/// Tasks that run together after the second loss, at most.
+const FIRST_GROUP: usize = 16;
+
+/// Tasks that run together in the last run before the one alone, at most.
+const LAST_GROUP: usize = 4;
 
 /// The turns of this process, each with the most tasks that may run while it does.
 #[derive(Debug, Default)]
@@ -38,6 +49,8 @@ pub(crate) struct Isolation {
 struct Turns {
     running: BTreeMap<u64, (TaskId, usize)>,
     entered: u64,
+    /// Tasks of code that is not waited for any more and still occupies its thread: it can end the process yet.
+    abandoned: Vec<TaskId>,
     /// The task for which this process starts no other turn, until it fits.
     waiting: Option<TaskId>,
 }
@@ -47,7 +60,12 @@ impl Turns {
     /// behind, is not its neighbour.
     fn fits(&self, task: TaskId, most: usize) -> bool {
         let others = || self.running.values().filter(|(other, _)| *other != task);
-        others().count() < others().map(|(_, limit)| *limit).min().unwrap_or(usize::MAX).min(most)
+        let beside = others().count() + self.abandoned_beside(task);
+        beside < others().map(|(_, limit)| *limit).min().unwrap_or(usize::MAX).min(most)
+    }
+
+    fn abandoned_beside(&self, task: TaskId) -> usize {
+        self.abandoned.iter().filter(|other| **other != task).count()
     }
 
     fn room(&self) -> usize {
@@ -55,7 +73,7 @@ impl Turns {
             return 0;
         }
         let most = self.running.values().map(|(_, limit)| *limit).min().unwrap_or(usize::MAX);
-        most.saturating_sub(self.running.len())
+        most.saturating_sub(self.running.len() + self.abandoned.len())
     }
 }
 
@@ -126,6 +144,10 @@ impl Isolation {
             drop(turns);
             return Entry::In(Running { number, of: self.clone() });
         }
+        // A process may wait for abandoned code as long as it lives: the task is left to another one.
+        if turns.abandoned_beside(task) >= most_tasks {
+            return Entry::Full;
+        }
         if let Some(waiting) = waiting {
             return Entry::Next(waiting);
         }
@@ -134,6 +156,31 @@ impl Isolation {
         }
         turns.waiting = Some(task);
         Entry::Next(Waiting(self.clone()))
+    }
+
+    /// Whether no other turn starts here until a task fits.
+    pub(crate) fn drains(&self) -> bool {
+        self.turns().waiting.is_some()
+    }
+
+    /// Code of a task is not waited for any more, and still occupies its thread.
+    pub(crate) fn abandon(&self, task: TaskId) {
+        self.turns().abandoned.push(task);
+    }
+
+    /// Abandoned code of a task has returned.
+    pub(crate) fn returned(&self, task: TaskId) {
+        let mut turns = self.turns();
+        if let Some(at) = turns.abandoned.iter().position(|other| *other == task) {
+            turns.abandoned.swap_remove(at);
+        }
+        drop(turns);
+        self.ended.notify_waiters();
+    }
+
+    /// Runs of code that are not waited for any more and still occupy their threads.
+    pub(crate) fn abandoned(&self) -> usize {
+        self.turns().abandoned.len()
     }
 
     /// Waits until a turn ends.
@@ -156,14 +203,17 @@ mod tests {
     #[test]
     fn the_first_loss_changes_nothing_and_the_last_run_is_alone() {
         // Allowed losses, concurrency, and the most tasks after 0, 1, 2 … losses; 0 stands for "as many as ever".
-        let table: [(u32, usize, &[usize]); 7] = [
-            (3, 16, &[0, 0, 8, 1, 1]),
+        let table: [(u32, usize, &[usize]); 10] = [
+            (3, 16, &[0, 0, 4, 1, 1]),
+            (3, 256, &[0, 0, 4, 1, 1]),
+            (4, 256, &[0, 0, 16, 4, 1, 1]),
+            (10, 256, &[0, 0, 16, 8, 4, 2, 1, 1, 1, 1, 1, 1]),
             (10, 16, &[0, 0, 8, 4, 2, 1, 1, 1, 1, 1, 1, 1]),
             (10, 5, &[0, 0, 2, 1, 1, 1, 1, 1, 1, 1, 1]),
             (10, 1, &[0, 0, 1, 1]),
             (1, 16, &[0, 1, 1]),
             (0, 16, &[0, 1]),
-            (200, 64, &[0, 0, 32, 16, 8, 4, 2, 1]),
+            (200, 64, &[0, 0, 16, 8, 4, 2, 1, 1]),
         ];
         for (allowed, concurrency, expected) in table {
             for (losses, most) in (0u32..).zip(expected) {
@@ -209,6 +259,36 @@ mod tests {
         let Entry::In(_second) = isolation.enter(task(2), Some(2), WhenFull::Leave, None) else { panic!("two fit") };
         assert_eq!(isolation.room(), 0);
         assert!(matches!(isolation.enter(task(3), None, WhenFull::Leave, None), Entry::Full));
+    }
+
+    #[test]
+    fn code_that_was_abandoned_is_a_neighbour_until_it_returns() {
+        let isolation = Arc::new(Isolation::default());
+        isolation.abandon(task(1));
+        let enter = |number, most, full| isolation.enter(task(number), most, full, None);
+        assert!(matches!(enter(2, Some(1), WhenFull::Leave), Entry::Full), "it could end the process yet");
+        assert!(matches!(enter(2, Some(1), WhenFull::Drain), Entry::Full), "it may never return");
+        assert!(matches!(enter(1, Some(1), WhenFull::Leave), Entry::In(_)), "it is the task's own");
+        let Entry::In(two) = enter(2, Some(2), WhenFull::Leave) else { panic!("two fit") };
+        assert_eq!(isolation.room(), 0);
+        drop(two);
+        isolation.returned(task(1));
+        assert_eq!(isolation.abandoned(), 0);
+        assert!(matches!(enter(2, Some(1), WhenFull::Leave), Entry::In(_)));
+    }
+
+    #[test]
+    fn a_process_that_drains_stops_that_for_code_that_was_abandoned_meanwhile() {
+        let isolation = Arc::new(Isolation::default());
+        let Entry::In(first) = isolation.enter(task(1), None, WhenFull::Drain, None) else { panic!("it is empty") };
+        let Entry::Next(suspect) = isolation.enter(task(2), Some(1), WhenFull::Drain, None) else {
+            panic!("another task runs")
+        };
+        isolation.abandon(task(1));
+        drop(first);
+        assert!(matches!(isolation.enter(task(2), Some(1), WhenFull::Drain, Some(suspect)), Entry::Full));
+        assert!(!isolation.drains());
+        assert!(matches!(isolation.enter(task(3), None, WhenFull::Drain, None), Entry::In(_)));
     }
 
     #[test]

@@ -4,7 +4,7 @@ use super::breakers::Seen;
 use super::forward::{Ahead, ForwardTurn};
 use super::heartbeat::{Kept, Tokens, beside};
 use super::heavy::{Reserved, Room};
-use super::lock::{LOOK_AGAIN, TaskLock};
+use super::lock::{LOOK_AGAIN, TaskLock, Unlocked};
 use super::offer::{Offer, OfferVerdict};
 use super::probe::Probes;
 use super::undo::{Back, UndoTurn};
@@ -35,8 +35,11 @@ enum Claimed<'a> {
 /// A turn that does not fit beside the tasks that run here is tried again after so long.
 const NO_ROOM: Duration = Duration::from_secs(1);
 
-/// A due task that has to run among few, and that fitted nowhere for so long, is drained for like a delivered one.
+/// For a due task that has to run among few, and that fitted nowhere for so long, one process drains as for a delivered one.
 const FITS_NOWHERE: Duration = Duration::from_secs(30);
+
+/// A process that drains holds the task's lock for so long at least, from one look to the next but few.
+const DRAINS_FOR: Duration = Duration::from_secs(10);
 
 /// Runs a task as far as this host can take it.
 pub fn turn<'a>(engine: &'a Engine, host: Host, task: TaskId, shutdown: &'a CancelToken) -> BoxFuture<'a, TurnEnd> {
@@ -75,7 +78,24 @@ struct Wanted<'a> {
 }
 
 async fn take_turn(engine: &Engine, host: Host, wanted: Wanted<'_>, shutdown: &CancelToken) -> TurnEnd {
-    let Admitted { task_type, record, running: _running } = match admit(engine, host, wanted, shutdown).await {
+    let mut drained = None;
+    let end = take_turn_with(engine, host, wanted, shutdown, &mut drained).await;
+    if let Some(lock) = drained {
+        lock.release().await;
+    }
+    end
+}
+
+/// `drained`: the lock that the process held while it drained for the task, unless the turn has used it.
+async fn take_turn_with(
+    engine: &Engine,
+    host: Host,
+    wanted: Wanted<'_>,
+    shutdown: &CancelToken,
+    drained: &mut Option<TaskLock>,
+) -> TurnEnd {
+    let admitted = admit(engine, host, wanted, shutdown, drained).await;
+    let Admitted { task_type, record, running: _running } = match admitted {
         Ok(admitted) => admitted,
         Err(end) => return end,
     };
@@ -91,7 +111,13 @@ async fn take_turn(engine: &Engine, host: Host, wanted: Wanted<'_>, shutdown: &C
         },
     };
     let ttl = engine.lease_of(&task_type);
-    let Some(lock) = TaskLock::take(engine, &record, ttl).await else { return TurnEnd::Busy(LOOK_AGAIN) };
+    let lock = match drained.take() {
+        Some(lock) => lock,
+        None => match TaskLock::take(engine, &record, ttl).await {
+            Some(lock) => lock,
+            None => return TurnEnd::Busy(LOOK_AGAIN),
+        },
+    };
     let with = (Tokens::default(), Arc::new(lock), reserved);
     let end = match claim(engine, task_type, host, record, with.clone()).await {
         Ok(claimed) => run(engine, claimed, ttl, with.clone(), shutdown).await,
@@ -111,7 +137,13 @@ struct Admitted {
 }
 
 /// Reads a task, and waits until it fits beside those that run in this process.
-async fn admit(engine: &Engine, host: Host, wanted: Wanted<'_>, shutdown: &CancelToken) -> Result<Admitted, TurnEnd> {
+async fn admit(
+    engine: &Engine,
+    host: Host,
+    wanted: Wanted<'_>,
+    shutdown: &CancelToken,
+    drained: &mut Option<TaskLock>,
+) -> Result<Admitted, TurnEnd> {
     let Wanted { task, full, .. } = wanted;
     let mut waiting = None;
     loop {
@@ -119,11 +151,24 @@ async fn admit(engine: &Engine, host: Host, wanted: Wanted<'_>, shutdown: &Cance
         // A loss that the claim will count is counted here, too.
         let losses = record.task.recovery_attempts + u32::from(record.lease_has_expired());
         let most = most_tasks(losses, task_type.decl.max_recoveries, engine.presence.concurrency());
-        let full = if ready_for(&record) > FITS_NOWHERE { WhenFull::Drain } else { full };
-        match engine.isolation.enter(task, most, full, waiting.take()) {
+        let mut entry = engine.isolation.enter(task, most, full, waiting.take());
+        let waited = ready_for(&record);
+        if matches!(entry, Entry::Full) && most.is_some() && waited > FITS_NOWHERE && !engine.isolation.drains() {
+            let ttl = engine.lease_of(&task_type).max(DRAINS_FOR);
+            // Without locks the processes begin one after the other.
+            let unlocked = Unlocked::after(engine, waited.as_millis() / FITS_NOWHERE.as_millis());
+            *drained = TaskLock::to_drain(engine, task, ttl, unlocked).await;
+            if drained.is_some() {
+                entry = engine.isolation.enter(task, most, WhenFull::Drain, None);
+            }
+        }
+        match entry {
             Entry::In(running) => return Ok(Admitted { task_type, record, running }),
-            Entry::Full => return Err(TurnEnd::Busy(NO_ROOM)),
+            Entry::Full => return Err(TurnEnd::NoRoom(NO_ROOM)),
             Entry::Next(next) => waiting = Some(next),
+        }
+        if let Some(lock) = drained.as_ref() {
+            lock.extend().await;
         }
         tracing::debug!(%task, losses, ?most, "waits until fewer tasks run here");
         // Another process may have claimed it meanwhile.

@@ -3,12 +3,12 @@
 
 use crate::engine::Engine;
 use crate::error::panic_message;
+use crate::isolation::Isolation;
 use crate::ports::CodeLabel;
 use futures::FutureExt;
 use futures::future::{Either, select};
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::{Notify, oneshot};
@@ -16,17 +16,6 @@ use tokio::sync::{Notify, oneshot};
 /// Code that waits is dropped at once when its time is up; code that computes or blocks may take so long to get to a
 /// point where it can be.
 const LETS_GO_WITHIN: Duration = Duration::from_millis(250);
-
-/// Runs of code that were given up and still occupy their threads.
-#[derive(Debug, Default)]
-pub(crate) struct Abandoned(AtomicUsize);
-
-impl Abandoned {
-    /// How many.
-    pub(crate) fn count(&self) -> usize {
-        self.0.load(Ordering::Relaxed)
-    }
-}
 
 /// Code that did not come to its end.
 #[derive(Debug)]
@@ -62,15 +51,15 @@ impl Run {
 /// Goes away together with the code.
 struct Occupied {
     run: Arc<Run>,
-    abandoned: Arc<Abandoned>,
+    isolation: Arc<Isolation>,
     label: CodeLabel,
 }
 
 impl Drop for Occupied {
     fn drop(&mut self) {
         if self.run.become_(RunState::Gone) == RunState::Abandoned {
-            self.abandoned.0.fetch_sub(1, Ordering::Relaxed);
             let CodeLabel { task, step, part } = &self.label;
+            self.isolation.returned(*task);
             tracing::warn!(%task, step, part, "abandoned code has let go of its thread; its slot is free again");
         }
     }
@@ -99,7 +88,7 @@ where
     let run = Arc::new(Run::default());
     let _ends = EndsWith(run.clone());
     let (to, from) = oneshot::channel();
-    let occupied = Occupied { run: run.clone(), abandoned: engine.abandoned.clone(), label: label.clone() };
+    let occupied = Occupied { run: run.clone(), isolation: engine.isolation.clone(), label: label.clone() };
     let stopped = run.clone();
     let guarded = async move {
         // Declared first, so dropped last: after the code.
@@ -126,8 +115,8 @@ where
     let mut state = run.state.lock().unwrap_or_else(PoisonError::into_inner);
     if *state == RunState::Running {
         *state = RunState::Abandoned;
-        engine.abandoned.0.fetch_add(1, Ordering::Relaxed);
         let CodeLabel { task, step, part } = &label;
+        engine.isolation.abandon(*task);
         tracing::error!(
             %task,
             step,

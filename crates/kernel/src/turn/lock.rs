@@ -48,6 +48,19 @@ impl TaskLock {
         Some(Self { engine: engine.clone(), task, ttl, tag: Mutex::new(tag) })
     }
 
+    /// Takes the lock of a task for which this process is to drain, so that few processes drain for one task. `None`:
+    /// another one does. Where the service does not answer, the process drains if it is `due` without a lock.
+    pub(super) async fn to_drain(engine: &Engine, task: TaskId, ttl: Duration, due: Unlocked) -> Option<Self> {
+        let tag = match engine.advised(engine.ports.locks.acquire(task, ttl)).await {
+            Some(Ok(Acquired::Held(tag))) => Some(tag),
+            Some(Ok(Acquired::Elsewhere)) => return None,
+            Some(Err(_)) | None if due == Unlocked::Due => None,
+            Some(Err(_)) | None => return None,
+        };
+        tracing::info!(%task, "this process drains for a task that has to run among few");
+        Some(Self { engine: engine.clone(), task, ttl, tag: Mutex::new(tag) })
+    }
+
     /// Prolongs it, beside a heartbeat. A lock that is lost is no reason to stop: the lease is what counts, and the
     /// heartbeat beside this asks for it.
     pub(super) async fn extend(&self) {
@@ -77,6 +90,24 @@ impl TaskLock {
 
     fn held(&self) -> std::sync::MutexGuard<'_, Option<LockTag>> {
         self.tag.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Whether a process may drain for a task without its lock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Unlocked {
+    /// It has waited long enough for that.
+    Due,
+    /// Others are to begin.
+    NotYet,
+}
+
+impl Unlocked {
+    /// Processes without locks begin one after the other, by the last digit of their random ids: a task that has waited
+    /// for so many `steps` of patience is due in those with a smaller one.
+    pub(super) fn after(engine: &Engine, steps: u128) -> Self {
+        let place = engine.id.chars().next_back().and_then(|digit| digit.to_digit(16)).unwrap_or_default();
+        if steps > u128::from(place) { Self::Due } else { Self::NotYet }
     }
 }
 

@@ -33,7 +33,6 @@ use crate::saga::Illegal;
 use crate::task::{Inputs, Probe, TaskType};
 use attempt::Ended;
 pub(crate) use attempt::{Order, execute};
-pub(crate) use code::Abandoned;
 use counterstep_contracts::{Direction, Host, TaskStatus};
 use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
@@ -67,7 +66,8 @@ pub enum TurnEnd {
     UnknownType,
     /// The lease was lost on the way, or another host was faster.
     Lost,
-    /// Its next step is heavy, and this process has no room for another one: look again after so long.
+    /// It does not fit beside what this process runs: its next step is heavy and there is no room for another one, or
+    /// it has to run among few. Look again after so long.
     NoRoom(Duration),
     /// The store did not answer.
     StoreDown,

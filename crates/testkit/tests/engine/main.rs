@@ -5,6 +5,7 @@ mod ahead;
 mod blocking;
 mod breaker;
 mod cancel;
+mod drains;
 mod elsewhere;
 mod errand;
 mod fallback;
