@@ -4,10 +4,11 @@
 use super::submission::{Submission, SubmitError, from_commit};
 use crate::context::hex;
 use crate::engine::Engine;
-use crate::ports::CommitError;
+use crate::ports::{CommitError, StoreError};
+use crate::record::AttemptRow;
 use crate::transition::{AttemptWrite, IdempotencyWrite, Transition};
-use counterstep_contracts::TaskId;
 use counterstep_contracts::workers::WorkerState;
+use counterstep_contracts::{Outcome, TaskId};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
@@ -91,6 +92,25 @@ pub(super) async fn write(
     };
     let (written, lost) = engine.commit_new(&transition).await;
     (written.map(drop), lost)
+}
+
+/// Ends the attempts of a request that came to nothing. An end that was written and whose reply was lost is refused the
+/// second time: it counts as written where none of them can succeed any more.
+pub(super) async fn end(
+    engine: &Engine,
+    task: TaskId,
+    attempts: Vec<AttemptWrite>,
+    release: Option<IdempotencyWrite>,
+) -> Result<(), CommitError> {
+    let written = write(engine, task, attempts, release).await.0;
+    if matches!(written, Err(CommitError::Store(StoreError::Corrupt(_)))) {
+        let over = |row: &AttemptRow| row.outcome.is_some_and(|outcome| outcome != Outcome::Succeeded);
+        let history = engine.ports.store.history(task).await;
+        if history.is_ok_and(|history| history.attempts.iter().all(over)) {
+            return Ok(());
+        }
+    }
+    written
 }
 
 /// Lets a repetition ask the row first.

@@ -12,12 +12,12 @@ use crate::draft::{As, Draft, NewTask, Received, abandoned_attempt, receive_atte
 use crate::engine::Engine;
 use crate::error::StepError;
 use crate::keys;
-use crate::ports::{ByteStream, CommitError, ScheduleWrite, StoreError, TypeRow};
-use crate::record::{AttemptRow, TaskRecord};
+use crate::ports::{ByteStream, CommitError, ScheduleWrite, TypeRow};
+use crate::record::TaskRecord;
 use crate::task::{Inputs, RequestError, TaskType, guarded};
 use crate::transition::IdempotencyWrite;
 use counterstep_contracts::http::Accepted;
-use counterstep_contracts::{Attempt, Epoch, FileName, Outcome, StoredFile, StoredFiles, TaskId, UploadedFile};
+use counterstep_contracts::{Attempt, Epoch, FileName, StoredFile, StoredFiles, TaskId, UploadedFile};
 use futures::future::BoxFuture;
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -480,9 +480,7 @@ impl Receipt {
             }
             // The ends first: a submission whose answer was lost may still be on its way into the database. Either it finds
             // its attempts ended and fails, or these find them succeeded and fail; the files go in the first case only.
-            if let Err(error) = known::write(&self.engine, self.id, ends, release).await.0
-                && !(matches!(error, CommitError::Store(StoreError::Corrupt(_))) && self.has_ended().await)
-            {
+            if let Err(error) = known::end(&self.engine, self.id, ends, release).await {
                 tracing::warn!(task = %self.id, %error, "a request came to nothing; its files are left to the sweep");
                 return;
             }
@@ -491,14 +489,6 @@ impl Receipt {
                 tracing::warn!(task = %self.id, %error, "deleting a request's files failed; the sweep will");
             }
         })
-    }
-
-    /// Whether no attempt of it can succeed any more. An end that was written and whose reply was lost is refused the
-    /// second time.
-    async fn has_ended(&self) -> bool {
-        let history = self.engine.ports.store.history(self.id).await;
-        let over = |row: &AttemptRow| row.outcome.is_some_and(|outcome| outcome != Outcome::Succeeded);
-        history.is_ok_and(|history| history.attempts.iter().all(over))
     }
 
     /// The id that the task will have.
