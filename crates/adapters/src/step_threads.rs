@@ -192,9 +192,11 @@ impl Pool {
         }
     }
 
-    /// Looks after the threads: gives the line others where they are blocked, and names who blocks them.
+    /// Looks after the threads: gives the line others where they are blocked, and names the code that blocks them.
+    // Lines of the log are written without the lock, which every step that wakes up takes: the log's reader may be slow.
     fn watch(self: Arc<Self>) {
         let mut state = self.lock();
+        let mut has_too_few = false;
         while !state.closed {
             if state.at.is_empty() {
                 state = self.busy.wait(state).unwrap_or_else(PoisonError::into_inner);
@@ -203,20 +205,26 @@ impl Pool {
             let waited = self.busy.wait_timeout_while(state, BLOCKED_AFTER, |state| !state.closed);
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
             let blocked = state.at.values().filter(|at| at.since.elapsed() >= BLOCKED_AFTER).count();
+            let mut failed = None;
             if !state.line.is_empty() && state.idle == 0 {
                 // Twice as many while they run out: a line of steps that block must not grow by a few threads a look.
                 let wanted = (blocked + self.free_threads).max(blocked * 2).min(blocked + state.line.len());
                 for _ in state.threads..wanted {
                     if let Err(error) = self.add_thread(&mut state) {
-                        tracing::error!(%error, threads = state.threads, "no more threads for steps: others have to wait");
+                        failed = Some((error, state.threads));
                         break;
                     }
                 }
             }
-            for At { label: CodeLabel { task, step, part }, named, .. } in
-                state.at.values_mut().filter(|at| !at.named && at.since.elapsed() >= NAMED_AFTER)
-            {
-                *named = true;
+            let late = state.at.values_mut().filter(|at| !at.named && at.since.elapsed() >= NAMED_AFTER);
+            let blocking: Vec<CodeLabel> = late
+                .map(|at| {
+                    at.named = true;
+                    at.label.clone()
+                })
+                .collect();
+            drop(state);
+            for CodeLabel { task, step, part } in blocking {
                 tracing::warn!(
                     %task,
                     step,
@@ -224,6 +232,12 @@ impl Pool {
                     "a step blocks its thread: await what it waits for, and compute in `spawn_blocking`"
                 );
             }
+            // Once, and not at every look.
+            if let Some((error, threads)) = failed.as_ref().filter(|_| !has_too_few) {
+                tracing::error!(%error, threads, "no more threads for steps: others have to wait");
+            }
+            has_too_few = failed.is_some();
+            state = self.lock();
         }
     }
 }

@@ -15,6 +15,7 @@ mod last_word;
 mod origins;
 mod problem;
 mod query;
+mod readiness;
 mod request_id;
 mod routes;
 mod server;

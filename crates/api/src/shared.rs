@@ -2,6 +2,7 @@
 
 use crate::gauges::Gauges;
 use crate::problem::Refused;
+use crate::readiness::Readiness;
 use crate::settings::ApiSettings;
 use crate::waiting::Waiting;
 use counterstep_contracts::Tenant;
@@ -19,6 +20,7 @@ pub(crate) struct Api {
     pub(crate) shutdown: CancelToken,
     pub(crate) waiting: Waiting,
     pub(crate) gauges: Gauges,
+    pub(crate) readiness: Readiness,
     runtime: Handle,
     work: TaskTracker,
 }
@@ -27,8 +29,9 @@ impl Api {
     /// On the runtime of the caller.
     pub(crate) fn new(engine: Engine, settings: ApiSettings, shutdown: CancelToken) -> Self {
         let waiting = Waiting::start(engine.ports.signals.as_ref());
-        let (gauges, runtime, work) = (Gauges::default(), Handle::current(), TaskTracker::new());
-        Self { engine, settings, shutdown, waiting, gauges, runtime, work }
+        let (gauges, readiness) = (Gauges::default(), Readiness::default());
+        let (runtime, work) = (Handle::current(), TaskTracker::new());
+        Self { engine, settings, shutdown, waiting, gauges, readiness, runtime, work }
     }
 
     /// Whose requests these are.

@@ -9,10 +9,11 @@ const MOST: u64 = 256;
 /// A worker of any size does something else while one task waits.
 const FEWEST: u64 = 4;
 
-/// Memory set aside for a task: its rows, its messages, the buffers of its connections, and a part of an upload.
-const TASK_BYTES: u64 = 8 << 20;
+/// Memory set aside for a task: an upload to an object store has two parts on their way and gathers a third, each of 8 MiB
+/// unless `part_mib` says otherwise. All else that the engine keeps of a task is small beside it.
+const TASK_BYTES: u64 = 24 << 20;
 
-/// Tasks at a time for a process without a setting: half of the memory that it may use, at 8 MiB a task, from 4 to 256.
+/// Tasks at a time for a process without a setting: half of the memory that it may use, at 24 MiB a task, from 4 to 256.
 #[must_use]
 pub fn tasks_at_a_time() -> usize {
     let read = |path: &Path| std::fs::read_to_string(path).ok();
@@ -53,8 +54,8 @@ mod tests {
     fn half_of_the_memory_is_for_tasks() {
         assert_eq!(tasks_within(None), 256);
         assert_eq!(tasks_within(Some(64 << 30)), 256);
-        assert_eq!(tasks_within(Some(2 << 30)), 128);
-        assert_eq!(tasks_within(Some(100 << 20)), 6);
+        assert_eq!(tasks_within(Some(2 << 30)), 42);
+        assert_eq!(tasks_within(Some(256 << 20)), 5);
         assert_eq!(tasks_within(Some(1)), 4);
     }
 

@@ -1,6 +1,6 @@
 //! A process from its settings to its end.
 
-use crate::exit::Exit;
+use crate::exit::{Exit, ExitKind};
 use crate::logging;
 use crate::settings::Settings;
 use counterstep_kernel::host::Spawn;
@@ -36,9 +36,10 @@ const LAST_WRITES: Duration = Duration::from_secs(5);
 /// The log must not hold up the end: its reader may have stopped.
 const LAST_LOG_LINE: Duration = Duration::from_millis(200);
 
-/// A token that is cancelled by the first SIGINT or SIGTERM. The process ends by itself then, with 0 and at the latest
-/// after `drain`, `cancel_grace` and five seconds, whatever runs or does not answer: all that counts is in the database,
-/// and a lease that could not be given back runs out. A second signal ends it at once, with 130.
+/// A token that is cancelled by the first SIGINT or SIGTERM. The process ends by itself then, with 0 where all that ran has
+/// ended or was handed over. At the latest after `drain`, `cancel_grace` and five seconds it ends with 1, whatever runs or
+/// does not answer: all that counts is in the database, but a lease that could not be given back runs out and counts as a
+/// lost host. A second signal ends it at once, with 130.
 ///
 /// # Errors
 /// When the signals cannot be listened to.
@@ -80,7 +81,7 @@ fn end_within(limit: Duration) {
             let _ = logged.send(());
         });
         let _ = wait.recv_timeout(LAST_LOG_LINE);
-        std::process::exit(0);
+        std::process::exit(ExitKind::Failed.code().into());
     });
     if let Err(error) = ends {
         tracing::warn!(%error, "no thread for the end of the process: it ends when everything in it has");

@@ -22,9 +22,11 @@ pub(crate) fn open_to_others(settings: &Settings) -> Vec<OpenSecret> {
     let mut files: Vec<(String, PathBuf)> = Vec::new();
     let mut add =
         |setting: &str, file: Option<&PathBuf>| files.extend(file.map(|file| (setting.to_owned(), file.clone())));
+    add("config", settings.secret_config.as_ref());
     let key = |certificate: &'_ Option<ClientCertificate>| certificate.as_ref().map(|both| both.key_file.clone());
     if let Database::Postgres(server) = &settings.database {
         add("database_password_file", server.secret_file.as_ref());
+        add("database_file", server.url_file.as_ref());
         add("database_key_file", key(&server.certificate).as_ref());
     }
     if let Some(nats) = &settings.nats {
@@ -39,6 +41,7 @@ pub(crate) fn open_to_others(settings: &Settings) -> Vec<OpenSecret> {
     }
     if let Some(redis) = &settings.redis {
         add("redis_password_file", redis.server.secret_file.as_ref());
+        add("redis_file", redis.server.url_file.as_ref());
         add("redis_key_file", key(&redis.server.certificate).as_ref());
     }
     if let ObjectPlace::Server { url: _, credentials_file } = &settings.objects {
@@ -56,4 +59,32 @@ pub(crate) fn open_to_others(settings: &Settings) -> Vec<OpenSecret> {
         (mode & 0o007 != 0).then_some(found)
     };
     files.into_iter().filter_map(open).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::SettingsArgs;
+    use std::fs::Permissions;
+    use std::path::Path;
+
+    fn open_file(folder: &Path, name: &str, text: &str) -> PathBuf {
+        let file = folder.join(name);
+        std::fs::write(&file, text).unwrap();
+        std::fs::set_permissions(&file, Permissions::from_mode(0o644)).unwrap();
+        file
+    }
+
+    #[test]
+    fn files_with_whole_urls_count_where_a_password_is_in_them() {
+        let folder = tempfile::tempdir().unwrap();
+        let url = |name: &str, text: &str| open_file(folder.path(), name, text).display().to_string();
+        let (secret, plain) = (url("secret", "postgres://me:pw@db/x"), url("plain", "redis://cache:6379"));
+        let text = format!("database_file = {secret:?}\nnats = \"nats://me:pw@bus:4222\"\nredis_file = {plain:?}\n");
+        let config = open_file(folder.path(), "settings.toml", &text);
+        let settings = SettingsArgs { config: Some(config), ..SettingsArgs::default() }.resolve().unwrap();
+        let found = open_to_others(&settings);
+        let named: Vec<_> = found.iter().map(|one| (one.setting.as_str(), one.mode.as_str())).collect();
+        assert_eq!(named, [("config", "0644"), ("database_file", "0644")]);
+    }
 }

@@ -1,6 +1,6 @@
 //! The reconciler's part of a command line.
 
-use crate::{PassPlan, ReconcilerSettings, pass, plan, plan_listing, serve};
+use crate::{PassPlan, ReconcilerSettings, pass_until, plan, plan_listing, serve};
 use counterstep_kernel::Registry;
 use counterstep_node::settings::duration;
 use counterstep_node::{Exit, SettingsArgs, open, run, shutdown_on_signals};
@@ -86,9 +86,12 @@ pub fn main(registry: Registry, settings: &SettingsArgs, args: &ReconcilerArgs) 
                 serve(engine, reconciler, shutdown).await;
                 return Ok(());
             }
-            let report = pass(&engine, &reconciler).await.map_err(Exit::unavailable)?;
-            engine.passed_once(report.counts()).await;
+            let report = pass_until(&engine, &reconciler, &shutdown).await.map_err(Exit::unavailable)?;
             println!("{report}");
+            if shutdown.is_cancelled() {
+                return Err(Exit::failed("the pass was stopped by a signal before its end: the next one goes on"));
+            }
+            engine.passed_once(report.counts()).await;
             if report.failed.is_empty() { Ok(()) } else { Err(Exit::failed(report.failed.join("\n"))) }
         }),
     )

@@ -54,11 +54,25 @@ impl Default for ReconcilerSettings {
 /// # Errors
 /// When the store does not answer.
 pub fn pass<'a>(engine: &'a Engine, settings: &'a ReconcilerSettings) -> BoxFuture<'a, Result<Report, StoreError>> {
+    Box::pin(async move { pass_until(engine, settings, &CancelToken::new()).await })
+}
+
+/// One pass that ends early on `shutdown`, with what was done until then.
+///
+/// # Errors
+/// When the store does not answer.
+pub fn pass_until<'a>(
+    engine: &'a Engine,
+    settings: &'a ReconcilerSettings,
+    shutdown: &'a CancelToken,
+) -> BoxFuture<'a, Result<Report, StoreError>> {
     Box::pin(async move {
-        let never = CancelToken::new();
         let mut report = Report::default();
         for beat in Beat::ALL {
-            report.add(beat.run(engine, settings, &never).await?);
+            if shutdown.is_cancelled() {
+                break;
+            }
+            report.add(beat.run(engine, settings, shutdown).await?);
         }
         Ok(report)
     })

@@ -109,7 +109,8 @@ async fn a_worker_whose_database_takes_no_writes_ends_all_the_same() {
     let told = Instant::now();
     worker.signal(Signal::Terminate);
     let ended = worker.ended();
-    assert_eq!(ended.code(), Some(0), "{ended}");
+    // Its lease could not be given back, which counts as a lost host later.
+    assert_eq!(ended.code(), Some(1), "{ended}");
     assert!(told.elapsed() < END, "{:?}", told.elapsed());
     writer.batch_execute("ROLLBACK").expect("the lock is given back");
     assert!(served.process.stop().success());

@@ -10,6 +10,7 @@ use futures::stream::BoxStream;
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 #[tokio::test(flavor = "multi_thread")]
@@ -228,17 +229,27 @@ async fn health_and_readiness_are_told() {
 async fn a_store_of_objects_that_takes_no_writes_is_not_ready() {
     let site = Site::start().await;
     let mut ports = site.engine.ports.clone();
-    ports.objects = Arc::new(FullDisk(ports.objects.clone()));
+    let disk = Arc::new(FullDisk { objects: ports.objects.clone(), asked: AtomicU32::new(0) });
+    ports.objects = disk.clone();
     let full = Site::beside(ports);
     // Everything that there is can still be listed and read.
     assert_eq!(full.get("/api/tasks").await.status, 200);
     let problem = full.get("/readyz").await.problem(503, "unavailable");
     assert_eq!(problem["detail"], "does not answer: objects");
+    // The question writes, and any page can ask it in a loop.
+    for _ in 0..50 {
+        full.get("/readyz").await.problem(503, "unavailable");
+    }
+    assert!(disk.asked.load(Ordering::Relaxed) < 51);
 }
 
 /// Objects on a disk that is full.
 #[derive(Debug)]
-struct FullDisk(Arc<dyn Objects>);
+struct FullDisk {
+    objects: Arc<dyn Objects>,
+    /// How often.
+    asked: AtomicU32,
+}
 
 #[async_trait]
 impl Objects for FullDisk {
@@ -247,19 +258,20 @@ impl Objects for FullDisk {
     }
 
     async fn get(&self, bucket: &str, key: &str) -> Result<ByteStream, ObjectError> {
-        self.0.get(bucket, key).await
+        self.objects.get(bucket, key).await
     }
 
     async fn check(&self) -> Result<(), ObjectError> {
+        self.asked.fetch_add(1, Ordering::Relaxed);
         Err(ObjectError::Unavailable("no space left on device".to_owned()))
     }
 
     async fn delete_prefix(&self, prefix: &str) -> Result<u64, ObjectError> {
-        self.0.delete_prefix(prefix).await
+        self.objects.delete_prefix(prefix).await
     }
 
     fn list(&self, prefix: &str) -> BoxStream<'static, Result<ObjectInfo, ObjectError>> {
-        self.0.list(prefix)
+        self.objects.list(prefix)
     }
 }
 

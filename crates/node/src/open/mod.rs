@@ -17,9 +17,7 @@ use counterstep_adapters::sqlite::{SqliteOptions, SqliteStore};
 use counterstep_adapters::step_threads::StepThreads;
 use counterstep_adapters::system::{SystemClock, SystemRandom};
 use counterstep_kernel::error::chain;
-use counterstep_kernel::ports::{
-    Hints, InTheTurn, Locks, NoServices, Objects, Outside, Ports, Queue, Signals, StepRunner, Store,
-};
+use counterstep_kernel::ports::{Hints, Locks, NoServices, Objects, Outside, Ports, Queue, Signals, StepRunner, Store};
 use counterstep_kernel::{Engine, EngineSettings, Registry, progress};
 use futures::future::BoxFuture;
 use std::path::{Path, PathBuf};
@@ -66,14 +64,11 @@ pub fn open<'a>(settings: &'a Settings, registry: Arc<Registry>, role: &'a str) 
     })
 }
 
-/// Threads for the code of steps: one for each core, besides those that it blocks.
+/// Threads for the code of steps: one for each core, besides those that it blocks. A reconciler runs only the pure steps at
+/// the head of what a schedule submits, one at a time.
 fn steps(role: &str) -> Result<Arc<dyn StepRunner>, Exit> {
-    if role == "reconciler" {
-        // It runs neither steps nor undos.
-        return Ok(Arc::new(InTheTurn));
-    }
     let cores = std::thread::available_parallelism().map_or(2, std::num::NonZero::get);
-    let threads = StepThreads::start(cores);
+    let threads = StepThreads::start(if role == "reconciler" { 1 } else { cores });
     Ok(Arc::new(threads.map_err(|error| Exit::failed(format_args!("the threads for steps cannot start: {error}")))?))
 }
 

@@ -25,6 +25,7 @@ impl Places {
                 "sqlite" => Database::Sqlite(path("database", &url.text)?),
                 _ => Database::Postgres(Server {
                     secret_file: url.password_file(&first.database_password_file, &file.database_password_file),
+                    url_file: url.secret_file(),
                     url: SecretUrl::new(url.text),
                     ca_file: either(&first.database_ca_file, &file.database_ca_file),
                     certificate: certificate("database", [&first, &file], |it| {
@@ -37,6 +38,7 @@ impl Places {
             each(&url.text, |url| scheme("redis", url, &["redis", "rediss"]).map(|_| ()))?;
             let server = Server {
                 secret_file: url.password_file(&first.redis_password_file, &file.redis_password_file),
+                url_file: url.secret_file(),
                 url: SecretUrl::new(url.text),
                 ca_file: either(&first.redis_ca_file, &file.redis_ca_file),
                 certificate: certificate("redis", [&first, &file], |it| (&it.redis_cert_file, &it.redis_key_file))?,
@@ -133,6 +135,8 @@ fn login(first: &ServerArgs, file: &ServerArgs) -> Result<NatsLogin, Exit> {
 struct Url {
     text: String,
     is_first: bool,
+    /// Which file held it.
+    file: Option<PathBuf>,
 }
 
 impl Url {
@@ -145,7 +149,7 @@ impl Url {
         for (layer, is_first) in layers.into_iter().zip([true, false]) {
             match of(layer) {
                 (None, None) => {}
-                (Some(text), None) => return Ok(Some(Self { text: text.clone(), is_first })),
+                (Some(text), None) => return Ok(Some(Self { text: text.clone(), is_first, file: None })),
                 (None, Some(path)) => {
                     let text = std::fs::read_to_string(path).map_err(|error| {
                         Exit::config(format_args!(
@@ -153,7 +157,7 @@ impl Url {
                             path.display()
                         ))
                     })?;
-                    return Ok(Some(Self { text: text.trim().to_owned(), is_first }));
+                    return Ok(Some(Self { text: text.trim().to_owned(), is_first, file: Some(path.clone()) }));
                 }
                 (Some(_), Some(_)) => {
                     return Err(Exit::config(format_args!(
@@ -171,6 +175,16 @@ impl Url {
         let has_its_own = self.is_first && has_password(&self.text);
         first.clone().or_else(|| file.clone().filter(|_| !has_its_own))
     }
+
+    /// The file that held it, where a password is in it.
+    fn secret_file(&self) -> Option<PathBuf> {
+        self.file.clone().filter(|_| has_password(&self.text))
+    }
+}
+
+/// Whether any URL of a settings file holds a password, which makes the file itself a secret.
+pub(super) fn is_secret(file: &ServerArgs) -> bool {
+    [&file.database, &file.redis, &file.nats].into_iter().flatten().any(|url| has_password(url))
 }
 
 /// Whether a URL, or one of several with commas between them, holds a password.

@@ -142,6 +142,8 @@ pub struct Settings {
     pub overrides: Overrides,
     /// From the file: services that steps call, by name.
     pub services: BTreeMap<String, Service>,
+    /// The settings file itself, where a URL in it holds a password.
+    pub secret_config: Option<PathBuf>,
 }
 
 impl Settings {
@@ -166,6 +168,7 @@ impl Settings {
             every: None,
             overrides: Overrides::default(),
             services: BTreeMap::new(),
+            secret_config: None,
         }
     }
 }
@@ -180,7 +183,9 @@ impl SettingsArgs {
         let mut file = self.config.as_deref().map_or_else(|| Ok(File::default()), read_file)?;
         let data = self.data_dir.clone().or(file.data_dir.take()).unwrap_or_else(|| PathBuf::from("counterstep-data"));
         let database_use = self.database_use.check(&file)?;
-        let places = layers::Places::of(self.servers.clone(), file.take_servers(), &data)?;
+        let servers = file.take_servers();
+        let secret_config = self.config.clone().filter(|_| layers::is_secret(&servers));
+        let places = layers::Places::of(self.servers.clone(), servers, &data)?;
         let layers::Places { database, nats, redis, objects } = places;
         let defaults = EngineSettings::default();
         let time = |name: &str, flag: &Option<String>, file: Option<String>, default: Duration| {
@@ -217,7 +222,7 @@ impl SettingsArgs {
                 )?,
                 drain: time("drain", &self.drain, file.drain, defaults.drain)?,
                 lost_after: time("lost_after", &self.lost_after, file.lost_after, defaults.lost_after)?,
-                output_limit: self.output_limit.or(file.output_limit).map_or(defaults.output_limit, OutputLimit),
+                output_limit: output_limit(self.output_limit.or(file.output_limit), defaults.output_limit)?,
                 events,
                 heavy: heavy(self.heavy.or(file.heavy))?,
                 machine: machine(),
@@ -240,8 +245,10 @@ impl SettingsArgs {
             listen: file.listen,
             allowed_hosts: file.allowed_hosts,
             concurrency: match file.concurrency {
-                Some(0) => {
-                    return Err(Exit::config("setting `concurrency`: a worker runs at least one task at a time"));
+                Some(tasks @ (0 | 4097..)) => {
+                    return Err(Exit::config(format_args!(
+                        "invalid setting `concurrency`: {tasks} tasks at a time; expected 1 to 4096"
+                    )));
                 }
                 tasks => tasks,
             },
@@ -249,6 +256,7 @@ impl SettingsArgs {
             every: file.every.map(|text| duration("every", &text)).transpose()?,
             overrides: Overrides { policies: file.policies, breakers: file.breakers, auto_disable: file.auto_disable },
             services: services::with_tokens(file.services, std::env::vars_os())?,
+            secret_config,
         })
     }
 
@@ -273,6 +281,19 @@ fn heavy(set: Option<u16>) -> Result<usize, Exit> {
         None => Ok(std::thread::available_parallelism().map_or(2, std::num::NonZero::get)),
     }
 }
+
+fn output_limit(set: Option<usize>, default: OutputLimit) -> Result<OutputLimit, Exit> {
+    match set {
+        Some(bytes) if bytes < SMALLEST_OUTPUT_LIMIT => Err(Exit::config(format_args!(
+            "invalid setting `output_limit`: {bytes} bytes would fail steps that have done their work; expected \
+             {SMALLEST_OUTPUT_LIMIT} or more"
+        ))),
+        set => Ok(set.map_or(default, OutputLimit)),
+    }
+}
+
+/// The reference to a stored file is an output too, and has a name of up to 255 bytes and a key of more.
+const SMALLEST_OUTPUT_LIMIT: usize = 4096;
 
 /// Changes to policies, checked against the task types of this process.
 pub(crate) fn in_effect(registry: &Registry, overrides: Overrides) -> Result<Policies, Exit> {
@@ -312,5 +333,18 @@ mod tests {
         assert_eq!(of(&file), Duration::from_secs(3 * 86_400));
         assert_eq!(of(&SettingsArgs { idempotency_ttl: Some("1h".into()), ..file }), Duration::from_secs(3600));
         std::fs::remove_file(path).unwrap();
+    }
+
+    #[test]
+    fn values_that_cannot_work_are_refused() {
+        for (text, expected) in
+            [("output_limit = 0", "expected 4096 or more"), ("concurrency = 4097", "expected 1 to 4096")]
+        {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("settings.toml");
+            std::fs::write(&path, text).unwrap();
+            let refused = SettingsArgs { config: Some(path), ..SettingsArgs::default() }.resolve().unwrap_err();
+            assert!(refused.message.contains(expected), "{refused}");
+        }
     }
 }

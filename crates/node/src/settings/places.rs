@@ -50,13 +50,15 @@ pub struct Server {
     pub certificate: Option<ClientCertificate>,
     /// File with the password.
     pub secret_file: Option<PathBuf>,
+    /// File with the whole URL, where that holds a password.
+    pub url_file: Option<PathBuf>,
 }
 
 impl Server {
     /// One that asks for nothing.
     #[must_use]
     pub const fn at(url: String) -> Self {
-        Self { url: SecretUrl::new(url), ca_file: None, certificate: None, secret_file: None }
+        Self { url: SecretUrl::new(url), ca_file: None, certificate: None, secret_file: None, url_file: None }
     }
 }
 
