@@ -142,7 +142,10 @@ impl From<SubmitError> for Refused {
                 "this Idempotency-Key belongs to a request with another body: repeat that body, or use a new key",
             )
             .at("Idempotency-Key"),
-            SubmitError::TooSlow => slow("the request took longer to arrive than its files are kept for"),
+            SubmitError::TooSlow => {
+                Self::new(ProblemCode::Unavailable, "the request's files were not stored in time: send it again")
+                    .retry_after(1)
+            }
             // The reconciler fires schedules; a request has none.
             SubmitError::Disabled(refusal) => {
                 let refused = Self::new(ProblemCode::TypeDisabled, refusal.to_string());

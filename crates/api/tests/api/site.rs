@@ -52,7 +52,11 @@ impl Site {
 
     /// Another server on these ports.
     pub(crate) fn beside(ports: Ports) -> Self {
-        let engine = Engine::new(ports, Arc::new(types::all()), EngineSettings::default(), "api");
+        Self::beside_with(ports, EngineSettings::default())
+    }
+
+    pub(crate) fn beside_with(ports: Ports, settings: EngineSettings) -> Self {
+        let engine = Engine::new(ports, Arc::new(types::all()), settings, "api");
         let api = ApiSettings { workers: 1, ..ApiSettings::default() };
         Self::serving(engine, api, tempfile::tempdir().expect("a folder"))
     }

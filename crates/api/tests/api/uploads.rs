@@ -2,7 +2,12 @@
 
 use crate::reply::Reply;
 use crate::site::{Site, eventually, file_head, text_part};
+use async_trait::async_trait;
 use counterstep_contracts::http::{Accepted, TaskView};
+use counterstep_kernel::EngineSettings;
+use counterstep_kernel::ports::{ByteStream, IntentOp, ObjectError, ObjectInfo, Objects, Store};
+use futures::stream::BoxStream;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::AsyncWriteExt;
 
@@ -261,6 +266,57 @@ async fn a_slow_upload_is_408_and_leaves_nothing() {
     let request = head(begun.len() + 1000) + &begun;
     site.raw(request.as_bytes()).await.problem(408, "slow-body");
     site.until_nothing_is_left().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_upload_that_the_stores_hold_up_until_it_is_swept_is_503() {
+    let site = Site::start().await;
+    let mut ports = site.engine.ports.clone();
+    ports.objects = Arc::new(Stalling { objects: ports.objects.clone(), store: ports.store.clone() });
+    let settings = EngineSettings { upload_timeout: Duration::from_secs(1), ..EngineSettings::default() };
+    let stalled = Site::beside_with(ports, settings);
+    let reply = stalled.form(KEEP, whole(&file("filename=\"a\"", "abc"))).await;
+    assert_eq!(reply.header("retry-after"), Some("1"));
+    reply.problem(503, "unavailable");
+    assert_eq!(site.tasks().await, 0);
+    site.until_nothing_is_left().await;
+}
+
+/// Objects that are stored, and told of only once a sweep has condemned them.
+#[derive(Debug)]
+struct Stalling {
+    objects: Arc<dyn Objects>,
+    store: Arc<dyn Store>,
+}
+
+#[async_trait]
+impl Objects for Stalling {
+    async fn put(&self, bucket: &str, key: &str, body: ByteStream) -> Result<u64, ObjectError> {
+        let stored = self.objects.put(bucket, key, body).await;
+        eventually("an overdue intent", || async {
+            let overdue = self.store.intents(IntentOp::Overdue { limit: 10 }).await.expect("the store answers");
+            let condemned = self.store.intents(IntentOp::Condemn(overdue)).await.expect("the store answers");
+            if condemned.is_empty() { Err("no intent is overdue yet") } else { Ok(()) }
+        })
+        .await;
+        stored
+    }
+
+    async fn get(&self, bucket: &str, key: &str) -> Result<ByteStream, ObjectError> {
+        self.objects.get(bucket, key).await
+    }
+
+    async fn check(&self) -> Result<(), ObjectError> {
+        self.objects.check().await
+    }
+
+    async fn delete_prefix(&self, prefix: &str) -> Result<u64, ObjectError> {
+        self.objects.delete_prefix(prefix).await
+    }
+
+    fn list(&self, prefix: &str) -> BoxStream<'static, Result<ObjectInfo, ObjectError>> {
+        self.objects.list(prefix)
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

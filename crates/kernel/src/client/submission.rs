@@ -43,8 +43,9 @@ pub enum SubmitError {
     /// The declaration's own code fails on this request.
     #[error("the declaration fails on this request: {0}")]
     Declaration(StepError),
-    /// It arrived more slowly than its files were kept for.
-    #[error("the request took longer to arrive than its files are kept for")]
+    /// Its files were swept before it was committed: the stores took so long. A body that arrives slowly ends earlier, by
+    /// the limit on its arrival, which is half of what files are kept for.
+    #[error("the request's files were not stored in time, and are deleted")]
     TooSlow,
     /// The schedule that submits it has moved on.
     #[error("the schedule has moved on meanwhile")]
