@@ -22,9 +22,12 @@ const GRACE: Duration = Duration::from_secs(5);
 /// Those that take longest start first; the others follow in the order of their names.
 const LONGEST: &[&str] = &["system", "macros", "tasks", "adapters"];
 
-/// The tests over real processes wait for leases and sweeps for most of their time: more of them than there are cores
-/// run at a time.
-const WAITS: &str = "system";
+/// The tests over real processes and those of the engine wait for leases and due times for most of their time: more of
+/// them than there are cores run at a time.
+const WAITS: [&str; 2] = [SYSTEM, "engine"];
+
+/// The tests over real processes.
+const SYSTEM: &str = "system";
 const WAITING_THREADS: &str = "4";
 
 /// Which tests are asked for.
@@ -77,7 +80,7 @@ fn build() -> Result<Vec<Program>, String> {
     let mut programs = artifacts::read(&command::messages(tests.arg("--no-run").args(MESSAGES))?)?;
     let mut program = command::cargo();
     // The selection of `tests/src/program.rs`, which builds it when those tests are started by hand.
-    program.args(["build", "--quiet", "--workspace", "--all-features", "--bin", "counterstep", "--test", WAITS]);
+    program.args(["build", "--quiet", "--workspace", "--all-features", "--bin", "counterstep", "--test", SYSTEM]);
     programs.extend(artifacts::read(&command::messages(program.args(MESSAGES))?)?);
     programs.sort_by(|one, other| one.path.cmp(&other.path));
     programs.dedup();
@@ -140,7 +143,7 @@ fn runs(names: &[String], which: Which<'_>, programs: &[Program]) -> VecDeque<Ru
     };
     let tests = names.iter().map(|name| {
         let mut run = run(name, &["--test", name], &|program| program.kind == "test" && program.name == *name);
-        if name == WAITS {
+        if WAITS.contains(&name.as_str()) {
             run.cargo.env("RUST_TEST_THREADS", WAITING_THREADS);
         }
         run

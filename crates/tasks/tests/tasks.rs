@@ -76,7 +76,7 @@ async fn a_worker_lost_while_undoing_is_replaced_and_the_undo_runs_again() {
 async fn scratch_that_is_gone_is_made_again_before_it_is_read() {
     // The upload fails for now, often enough to sleep; meanwhile the worker's disk is wiped.
     let fault = |n| Fault::at("upload_zip", FaultKind::FailTransiently).on_attempt(n);
-    let harness = (1..=4).fold(Harness::embedded(tasks()), |harness, n| harness.fault(fault(n)));
+    let harness = (1..=4).fold(Harness::embedded(tasks()).loses_hosts(), |harness, n| harness.fault(fault(n)));
     let task = harness.submit(two_files()).await;
     let engine = task.engine.clone();
     let id = task.id;
@@ -87,6 +87,7 @@ async fn scratch_that_is_gone_is_made_again_before_it_is_read() {
                 engine.ports.scratch.remove(id).await.expect("the scratch goes");
                 return;
             }
+            assert!(!record.task.status.is_at_rest(), "it never slept: {}", record.task.status);
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     };

@@ -3,6 +3,7 @@
 
 use counterstep_contracts::http::Accepted;
 use counterstep_contracts::{ProblemCode, TaskId, TaskStatus};
+use counterstep_testkit::seed::seed;
 use counterstep_tests::api::{Answer, Api};
 use counterstep_tests::place::Place;
 use counterstep_tests::rows::Rows;
@@ -15,20 +16,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 /// No more than the hosts in a row that the type may lose: however they strike, nothing may be given up.
 const KILLS: usize = 10;
 const CLIENTS: u64 = 5;
-
-/// Of the moments at which it is killed. A failure shows it; the variable `SEED` repeats it.
-fn seed() -> u64 {
-    let clock = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).expect("a clock after 1970");
-    let given = std::env::var("SEED").ok().map(|text| text.parse().expect("SEED is a number"));
-    let seed = given.unwrap_or_else(|| u64::from(clock.subsec_nanos()));
-    println!("SEED={seed}");
-    seed
-}
 
 /// What the clients remember.
 #[derive(Debug, Default)]
@@ -65,6 +57,7 @@ async fn submit_until_over(api: Api, load: Arc<Load>, client: u64) -> BTreeMap<T
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_accepted_completes_once_whenever_dev_is_killed() {
+    // Of the moments at which it is killed.
     let mut chance = Chance::new(seed());
     let place = Place::new();
     let address = SocketAddr::from(([127, 0, 0, 1], services::free_port()));

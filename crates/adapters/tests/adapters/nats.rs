@@ -314,25 +314,38 @@ async fn hints_go_from_process_to_process_and_once_to_each() {
         })
         .await;
     }
-    tokio::time::sleep(2 * SHORT).await;
+    // What the looks above have sent is still on its way: this comes behind all of it.
+    let behind = Signal::CancelRequested(new_task());
+    here.signals().send(behind.clone());
     for stream in &mut heard {
-        while stream.next().now_or_never().is_some() {}
+        within_limit("the last of the looks", async { while stream.next().await.as_ref() != Some(&behind) {} }).await;
     }
     // A change that is no rest stays in its process.
     let changed = Signal::Changed(new_task());
     let progress = Signal::Progress(Arc::new(progress()));
-    for signal in [&changed, &progress, &rests, &cancelled] {
+    // Whatever is heard twice is heard before the last one.
+    let last = Signal::CancelRequested(new_task());
+    for signal in [&changed, &progress, &rests, &cancelled, &last] {
         here.signals().send(signal.clone());
     }
-    let expected = [&[&changed, &progress, &rests, &cancelled][..], &[&progress, &rests, &cancelled], &[&cancelled]];
+    let expected = [
+        &[&changed, &progress, &rests, &cancelled, &last][..],
+        &[&progress, &rests, &cancelled, &last],
+        &[&cancelled, &last],
+    ];
     for (stream, expected) in heard.iter_mut().zip(expected) {
         for signal in expected {
             let next = tokio::time::timeout(LIMIT, stream.next()).await.expect("a hint");
             assert_eq!(next.as_ref(), Some(*signal));
         }
     }
-    tokio::time::sleep(2 * SHORT).await;
-    assert!(heard.iter_mut().all(|stream| stream.next().now_or_never().is_none()), "heard twice");
+    // The server passes this on behind what it may bring back to the process that sent it.
+    let answer = Signal::CancelRequested(new_task());
+    there.signals().send(answer.clone());
+    for stream in &mut heard {
+        let next = tokio::time::timeout(LIMIT, stream.next()).await.expect("a hint");
+        assert_eq!(next.as_ref(), Some(&answer), "heard twice");
+    }
 }
 
 #[tokio::test]

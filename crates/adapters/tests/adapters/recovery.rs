@@ -47,7 +47,7 @@ async fn engine(url: &str, role: &str) -> (Engine, TempDir) {
     let embedded = crate::embedded::fixture().await;
     let store = postgres::open(url, postgres::options()).await;
     let ports = counterstep_kernel::ports::Ports { store, ..embedded.ports };
-    let settings = EngineSettings { lease: Duration::from_millis(100), ..EngineSettings::default() };
+    let settings = EngineSettings { lease: Duration::from_secs(1), ..EngineSettings::default() };
     (Engine::new(ports, Arc::new(Registry::new().with::<Lasts>()), settings, role), embedded.folder)
 }
 
@@ -96,7 +96,9 @@ async fn lost(engine: &Engine, count: i64) -> TaskId {
         ),
     ];
     execute(engine, template, statements).await;
-    tokio::time::sleep(Duration::from_millis(150)).await;
+    // All have the lease of the one that they were copied from.
+    eventually("lost tasks", || async { (!engine.plan_recovery(1).await.expect("a plan").is_empty()).then_some(()) })
+        .await;
     template
 }
 

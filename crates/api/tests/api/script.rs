@@ -18,7 +18,7 @@ pub(crate) enum Act {
     Busy,
     /// Fails for good.
     Broken,
-    /// Takes a second, and fails for now.
+    /// Takes a few seconds, and fails for now.
     Slow,
     /// Goes on until it is told to stop.
     Hang,
@@ -45,7 +45,7 @@ async fn act(ctx: &StepContext, script: &[Act]) -> StepResult<()> {
         Act::Busy => Err(StepError::transient("busy")),
         Act::Broken => Err(StepError::permanent("broken")),
         Act::Slow => {
-            tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+            tokio::time::sleep(std::time::Duration::from_secs(3)).await;
             Err(StepError::transient("slow"))
         }
         Act::Hang => {
@@ -62,7 +62,7 @@ pub(crate) struct Made(u32);
 pub(crate) struct Finished(u32);
 
 /// Long enough to be slept through, short enough to wait for.
-pub(crate) const SOON: RetryPolicy = RetryPolicy::constant("1200ms").max_retries(1).jitter(false);
+pub(crate) const SOON: RetryPolicy = RetryPolicy::constant("2500ms").max_retries(1).jitter(false);
 pub(crate) const AT_ONCE: RetryPolicy = RetryPolicy::constant("10ms").max_retries(1).jitter(false);
 
 pub(crate) fn types(registry: Registry) -> Registry {

@@ -7,6 +7,7 @@ use counterstep_kernel::keys::task_prefix;
 use counterstep_kernel::ports::{Leaving, RetireOp, TaskQuery};
 use counterstep_reconciler::{ReconcilerSettings, Report, pass, plan};
 use counterstep_tasks::CreateZipFromFiles;
+use counterstep_testkit::seed::seeded;
 use rand::Rng;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -232,14 +233,16 @@ async fn wherever_a_reconciler_dies_no_task_is_lost_to_the_archive() {
         objects.push(place.old(task, 1, "0"));
         tasks.push(task.to_string());
     }
-    let mut patience = 40;
+    // Each may live longer than the ones before it, so that in the end one lives long enough on any machine.
+    let (mut chance, mut longest) = (seeded(), 40);
     while !there(&place).await.is_empty() || !tombstones(&place).await.is_empty() {
         let engine = place.another();
         let dying = tokio::spawn(async move { pass(&engine, &ReconcilerSettings::default()).await });
-        tokio::time::sleep(Duration::from_millis(rand::rng().random_range(0..patience))).await;
+        tokio::time::sleep(Duration::from_millis(chance.random_range(0..longest))).await;
         dying.abort();
         let _ = dying.await;
-        patience += 40;
+        longest += 40;
+        assert!(longest < 10_000, "reconcilers that live for seconds leave tasks: {:?}", there(&place).await);
     }
     assert_eq!(place.missing(&objects).len(), objects.len());
     let archived = archived(&place);

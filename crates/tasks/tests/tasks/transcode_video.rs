@@ -158,7 +158,7 @@ async fn one_rendition_that_fails_undoes_all_and_leaves_no_object() {
 async fn a_source_that_is_gone_is_fetched_again_beside_renditions_that_have_read_it() {
     let fault = |n| Fault::at("render_720p", FaultKind::FailTransiently).on_attempt(n);
     // Often enough to sleep, when the others have completed.
-    let harness = (1..=3).fold(Harness::embedded(transcoding()), |harness, n| harness.fault(fault(n)));
+    let harness = (1..=3).fold(Harness::embedded(transcoding()).loses_hosts(), |harness, n| harness.fault(fault(n)));
     // What a failed attempt has stored is swept when no writer can be alive: hours later, with the limits as declared.
     let harness = harness.settings(|settings| settings.longest_attempt = Some(Duration::from_secs(4)));
     let task = harness.submit(in_720p()).await;
@@ -181,7 +181,7 @@ async fn a_source_that_is_gone_is_fetched_again_beside_renditions_that_have_read
 
 #[tokio::test(flavor = "multi_thread")]
 async fn another_worker_that_takes_over_in_the_middle_fetches_the_source_again_and_renders_only_what_is_missing() {
-    let task = Harness::embedded(transcoding()).submit(in_720p()).await;
+    let task = Harness::embedded(transcoding()).loses_hosts().submit(in_720p()).await;
     let mut settings = (*task.engine.settings).clone();
     settings.faults.push(Fault::at("render_720p", FaultKind::Hang));
     let doomed = Engine::new(task.engine.ports.clone(), task.engine.registry.clone(), settings, "doomed");

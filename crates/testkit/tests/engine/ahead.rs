@@ -38,7 +38,7 @@ impl Trip {
     type Request = QuoteRequest;
     type Response = u32;
 
-    #[step(1, host = "api", retry = ONCE_MORE, timeout = "5s")]
+    #[step(1, host = "api", retry = ONCE_MORE, timeout = "60s")]
     #[pure]
     async fn quote(ctx: &StepContext, req: &QuoteRequest) -> StepResult<Quote> {
         RUNS[req.counter].fetch_add(1, Ordering::Relaxed);
@@ -87,7 +87,7 @@ async fn a_pure_step_is_part_of_the_submission_and_a_task_of_three_steps_takes_f
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_pure_step_that_takes_its_time_runs_under_its_lease_instead() {
-    let (task, _) = submitted(Form::new().field("takes", 1_200).field("counter", 1)).await;
+    let (task, _) = submitted(Form::new().field("takes", 3_000).field("counter", 1)).await;
     assert_eq!(task.record().await.steps[0].status, StepStatus::Pending);
     assert_eq!(task.run_to_rest().await, TaskStatus::Completed);
     task.assert_trail("quote ok, book ok, tell ok, completed").await;

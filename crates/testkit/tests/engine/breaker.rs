@@ -263,7 +263,7 @@ async fn a_task_waits_for_a_breaker_no_longer_than_its_deadline() {
 
 struct Hurry;
 
-#[distributed_task(name = "Hurry", queue = "hurries", timeout = "1s")]
+#[distributed_task(name = "Hurry", queue = "hurries", timeout = "3s")]
 impl Hurry {
     type Request = Order;
     type Response = u32;

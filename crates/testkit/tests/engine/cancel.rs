@@ -5,6 +5,7 @@ use counterstep_contracts::http::CancelOutcome;
 use counterstep_contracts::{StepStatus, TaskId, TaskStatus};
 use counterstep_kernel::client::Refusal;
 use counterstep_kernel::ports::{Signal, Signals};
+use counterstep_testkit::site::eventually;
 use counterstep_testkit::{Form, Harness, TestTask};
 use futures::StreamExt;
 use futures::stream::{self, BoxStream};
@@ -12,14 +13,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+/// What has not happened after this long never will.
+const LIMIT: Duration = Duration::from_secs(60);
+
 pub(crate) async fn until(task: &TestTask, reached: impl Fn(&counterstep_kernel::record::TaskRecord) -> bool) {
-    for _ in 0..1000 {
-        if reached(&task.record().await) {
-            return;
-        }
+    let until = Instant::now() + LIMIT;
+    while !reached(&task.record().await) {
+        assert!(Instant::now() < until, "not reached: {}", task.trail().await);
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    panic!("not reached: {}", task.trail().await);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -91,13 +93,17 @@ async fn too_late_and_not_allowed_are_told_apart() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_hint_that_the_row_does_not_confirm_cancels_nothing() {
-    let task = Harness::embedded(only::<Errand>()).submit(Form::new().field("pick_ms", 500)).await;
+    let harness = Harness::embedded(only::<Errand>()).settings(|settings| settings.step_timeout = LIMIT);
+    let task = harness.submit(Form::new().field("pick_ms", 3_000)).await;
     let forge = async {
         until(&task, |record| record.steps[1].status == StepStatus::Running).await;
-        for _ in 0..10 {
+        let first = task.record().await.task.lease_expires_at;
+        // Until a heartbeat has looked at the row.
+        eventually("a heartbeat", || async {
             task.engine.ports.signals.send(Signal::CancelRequested(task.id));
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
+            (task.record().await.task.lease_expires_at > first).then_some(())
+        })
+        .await;
     };
     let (status, ()) = futures::join!(task.run_to_rest(), forge);
     assert_eq!(status, TaskStatus::Completed);

@@ -110,7 +110,7 @@ impl Errand {
 /// Two steps with other policies: one leaves what it did, one asks a person.
 pub(crate) struct Stubborn;
 
-#[distributed_task(name = "Stubborn", queue = "stubborn", timeout = "1s", on_undo_failure = "continue")]
+#[distributed_task(name = "Stubborn", queue = "stubborn", on_undo_failure = "continue")]
 impl Stubborn {
     type Request = ErrandRequest;
     type Response = u32;
@@ -148,6 +148,39 @@ impl Stubborn {
     }
 
     async fn undo_four(_ctx: &StepContext, _out: Option<bool>) -> UndoResult {
+        Ok(())
+    }
+
+    fn respond(one: &u32) -> u32 {
+        *one
+    }
+}
+
+const HOURLY: RetryPolicy = RetryPolicy::constant("1h").max_retries(2);
+
+/// In a hurry: long enough for a busy machine to come to its last step, short enough to wait for.
+pub(crate) struct Hasty;
+
+#[distributed_task(name = "Hasty", queue = "hasty", timeout = "4s")]
+impl Hasty {
+    type Request = ErrandRequest;
+    type Response = u32;
+
+    #[step(1, host = "worker", on_exhausted = "dead_letter", undo = undo_one)]
+    async fn one(_ctx: &StepContext) -> StepResult<u32> {
+        Ok(1)
+    }
+
+    async fn undo_one(_ctx: &StepContext, _out: Option<u32>) -> UndoResult {
+        Ok(())
+    }
+
+    #[step(2, host = "worker", retry = HOURLY, undo = undo_two)]
+    async fn two(_ctx: &StepContext) -> StepResult<bool> {
+        Ok(true)
+    }
+
+    async fn undo_two(_ctx: &StepContext, _out: Option<bool>) -> UndoResult {
         Ok(())
     }
 

@@ -146,7 +146,7 @@ async fn a_panic_and_a_time_out_lead_to_the_fallback_too() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_host_that_is_lost_in_a_fallback_leads_to_the_fallback_again() {
-    let task = Harness::embedded(only::<Shop>()).submit(form("permanent", "once")).await;
+    let task = Harness::embedded(only::<Shop>()).loses_hosts().submit(form("permanent", "once")).await;
     let (engine, id) = (task.engine.clone(), task.id);
     let doomed = tokio::spawn(async move { turn(&engine, Host::Worker, id, &CancelToken::new()).await });
     until(&task, |record| record.steps[1].attempts.0 == 2 && record.steps[1].attempt_open).await;

@@ -2,6 +2,7 @@
 
 use crate::cancel::until;
 use crate::errand::{QUICK, SLOW, only};
+use crate::policies;
 use counterstep_contracts::{Host, StepStatus, TaskStatus, WaitReason};
 use counterstep_kernel::turn::turn;
 use counterstep_kernel::{AwaitSignal, CancelToken, RetryPolicy, StepContext, StepError, StepResult, UndoResult};
@@ -120,7 +121,8 @@ impl Crew {
 }
 
 async fn crew(form: Form) -> TestTask {
-    Harness::embedded(only::<Crew>()).submit(form).await
+    let long = Duration::from_secs(60);
+    Harness::embedded(only::<Crew>()).settings(|settings| settings.step_timeout = long).submit(form).await
 }
 
 /// Places of these words in the trail, which must all be there.
@@ -145,7 +147,7 @@ async fn changes(task: &TestTask, event: &str, steps: &[i32]) -> Vec<counterstep
 
 #[tokio::test(flavor = "multi_thread")]
 async fn one_step_retries_while_its_sibling_runs() {
-    let task = crew(Form::new().field("smith_ms", 1500).field("baker_fails", 2)).await;
+    let task = crew(Form::new().field("smith_ms", 3000).field("baker_fails", 2)).await;
     assert_eq!(task.run_to_rest().await, TaskStatus::Completed);
     in_order(&task, &["baker retries", "baker retries", "baker ok", "smith ok", "feast ok, completed"]).await;
     task.assert_invariants().await;
@@ -154,7 +156,10 @@ async fn one_step_retries_while_its_sibling_runs() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_task_sleeps_only_once_no_sibling_runs_any_more() {
-    let task = crew(Form::new().field("smith_ms", 400).field("miller_fails", 1)).await;
+    // The miller's delay is still long when the smith is done, on a slow machine too.
+    let delay = Some(Duration::from_secs(4));
+    let harness = policies::with("SLOW", only::<Crew>(), |set| (set.base, set.cap) = (delay, delay));
+    let task = harness.submit(Form::new().field("smith_ms", 400).field("miller_fails", 1)).await;
     assert_eq!(task.run_to_rest().await, TaskStatus::Completed);
     in_order(&task, &["miller retries", "smith ok", "miller ok", "feast ok, completed"]).await;
     task.assert_invariants().await;
@@ -210,7 +215,7 @@ async fn a_sibling_that_waits_for_its_retry_does_not_start_again_once_another_ga
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_signal_that_comes_while_a_sibling_runs_is_used_without_a_sleep() {
-    let task = crew(Form::new().field("smith_ms", 700).field("asks", true)).await;
+    let task = crew(Form::new().field("smith_ms", 2500).field("asks", true)).await;
     let answer = async {
         until(&task, |record| record.steps[4].status == StepStatus::Waiting).await;
         assert_eq!(task.record().await.task.status, TaskStatus::Running, "the smith still works");

@@ -95,7 +95,10 @@ async fn submit(site: &Site, name: &str, tasks: usize) -> Vec<TaskId> {
 #[tokio::test]
 async fn few_heavy_steps_run_side_by_side_and_light_tasks_go_past_those_that_wait() {
     let registry = Registry::new().with::<Grind>().with::<LookThenGrind>().with::<Light>();
-    let mut site = Harness::embedded(registry).settings(|settings| settings.heavy = ROOM).start().await;
+    let mut site = Harness::embedded(registry)
+        .settings(|settings| (settings.heavy, settings.step_timeout) = (ROOM, Duration::from_secs(60)))
+        .start()
+        .await;
     let heavy = submit(&site, "Grind", 6).await;
     site.serve(8);
     eventually("heavy steps in all of the room", || async { (INSIDE.load(Ordering::SeqCst) == ROOM).then_some(()) })

@@ -1,11 +1,11 @@
 //! Objects of an attempt that did not end well, and that are an output after all: its probe has found them.
 
 use crate::errand::only;
-use counterstep_contracts::{Attempt, Direction, Host, StepNo, TaskStatus};
+use crate::lost::lost_at;
+use counterstep_contracts::{Attempt, Direction, StepNo, TaskStatus};
 use counterstep_kernel::contracts::FileName;
 use counterstep_kernel::ports::{Intent, IntentOp};
-use counterstep_kernel::turn::turn;
-use counterstep_kernel::{CancelToken, Probe, StepContext, StepResult, StoredFile, UndoResult};
+use counterstep_kernel::{Probe, StepContext, StepResult, StoredFile, UndoResult};
 use counterstep_macros::distributed_task;
 use counterstep_testkit::{Form, Harness, TestTask};
 use futures::StreamExt;
@@ -59,12 +59,11 @@ async fn condemned(task: &TestTask) -> usize {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_probe_has_found_is_kept_from_the_sweep() {
     // The attempt must outlast the host, however busy the machine is.
-    let harness =
-        Harness::embedded(only::<Filing>()).settings(|settings| settings.step_timeout = Duration::from_secs(60));
+    let harness = Harness::embedded(only::<Filing>())
+        .loses_hosts()
+        .settings(|settings| settings.step_timeout = Duration::from_secs(60));
     let task = harness.submit(Form::new()).await;
-    let token = CancelToken::new();
-    let lost = tokio::time::timeout(Duration::from_secs(2), turn(&task.engine, Host::Worker, task.id, &token));
-    lost.await.expect_err("it hangs, and is dropped like a process that dies");
+    lost_at(&task.engine, task.id, || FILED.lock().expect("nobody panics").is_some()).await;
     assert_eq!(task.run_to_rest().await, TaskStatus::Completed);
     assert_eq!(task.record().await.steps[0].attempts, Attempt(1), "it did not run again");
     assert_eq!(condemned(&task).await, 0, "the output of a completed step");

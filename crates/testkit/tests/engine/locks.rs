@@ -10,6 +10,7 @@ use counterstep_kernel::turn::{TurnEnd, turn};
 use counterstep_kernel::{CancelReason, Engine};
 use counterstep_testkit::{Form, Harness, TestTask, invariants};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 const LONG: Duration = Duration::from_secs(60);
@@ -77,6 +78,30 @@ async fn claims(task: &TestTask) -> usize {
     task.history().await.audit.iter().filter(|row| row.entry.event == "claimed").count()
 }
 
+/// Counts how often a lock was elsewhere.
+#[derive(Debug)]
+struct Counted {
+    locks: Arc<dyn Locks>,
+    elsewhere: Arc<AtomicUsize>,
+}
+
+#[async_trait]
+impl Locks for Counted {
+    async fn acquire(&self, task: TaskId, ttl: Duration) -> Result<Acquired, LockError> {
+        let answer = self.locks.acquire(task, ttl).await?;
+        self.elsewhere.fetch_add(usize::from(answer == Acquired::Elsewhere), Ordering::SeqCst);
+        Ok(answer)
+    }
+
+    async fn extend(&self, task: TaskId, tag: &LockTag, ttl: Duration) -> Result<bool, LockError> {
+        self.locks.extend(task, tag, ttl).await
+    }
+
+    async fn release(&self, task: TaskId, tag: &LockTag) -> Result<(), LockError> {
+        self.locks.release(task, tag).await
+    }
+}
+
 /// Until something is so; a test that passes never waits for long.
 async fn until(what: &str, mut so: impl AsyncFnMut() -> bool) {
     let looks = async {
@@ -89,7 +114,7 @@ async fn until(what: &str, mut so: impl AsyncFnMut() -> bool) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_turn_holds_the_lock_and_lets_it_go_with_the_lease() {
-    let task = for_a_worker(Form::new().field("pick_ms", 3000), Duration::from_millis(1500)).await;
+    let task = for_a_worker(Form::new().field("pick_ms", 4500), Duration::from_secs(2)).await;
     // The api host has let go of it: its turn is over.
     let tag = hold(&task.engine, task.id).await;
     task.engine.ports.locks.release(task.id, &tag).await.expect("released");
@@ -124,8 +149,11 @@ async fn a_turn_that_fails_lets_the_lock_go() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_delivered_task_whose_lock_is_elsewhere_comes_again_and_completes() {
-    let task = for_a_worker(Form::new(), LONG).await;
+    let mut task = for_a_worker(Form::new(), LONG).await;
     let tag = hold(&task.engine, task.id).await;
+    let elsewhere = Arc::new(AtomicUsize::new(0));
+    let locks = task.engine.ports.locks.clone();
+    task.engine.ports.locks = Arc::new(Counted { locks, elsewhere: elsewhere.clone() });
     let end = turn(&task.engine, Host::Worker, task.id, &CancelToken::new()).await;
     assert!(matches!(end, TurnEnd::Busy(left) if left < Duration::from_secs(1)), "{end:?}");
     assert_eq!(claims(&task).await, 1, "it was not claimed by a worker");
@@ -138,7 +166,8 @@ async fn a_delivered_task_whose_lock_is_elsewhere_comes_again_and_completes() {
         tokio::spawn(work);
     });
     let host = tokio::spawn(serve(task.engine.clone(), settings, shutdown.clone(), spawn));
-    tokio::time::sleep(Duration::from_millis(600)).await;
+    // Once in the turn above, and then as a delivery that comes again.
+    until("a second delivery", async || elsewhere.load(Ordering::SeqCst) >= 3).await;
     assert_eq!(claims(&task).await, 1, "each time that it came, the lock was elsewhere");
     task.engine.ports.locks.release(task.id, &tag).await.expect("released");
     until("completion", async || task.record().await.task.status == TaskStatus::Completed).await;
@@ -151,19 +180,24 @@ async fn a_delivered_task_whose_lock_is_elsewhere_comes_again_and_completes() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_expired_lease_beats_a_held_lock() {
     let task = for_a_worker(Form::new().field("pick_ms", 60_000), Duration::from_secs(1)).await;
-    let mut lost = Box::pin(async { turn(&task.engine, Host::Worker, task.id, &CancelToken::new()).await });
-    let _ = tokio::time::timeout(Duration::from_millis(200), &mut lost).await.expect_err("it runs");
-    drop(lost);
+    let run = || {
+        let (engine, id) = (task.engine.clone(), task.id);
+        tokio::spawn(async move { turn(&engine, Host::Worker, id, &CancelToken::new()).await })
+    };
+    let lost = run();
+    until("a claim", async || claims(&task).await == 2).await;
+    lost.abort();
+    let _ = lost.await;
     // Whoever has the lock from now on does nothing with it.
     until("the end of the dead host's lock", async || {
         matches!(task.engine.ports.locks.acquire(task.id, LONG).await, Ok(Acquired::Held(_)))
     })
     .await;
     until("the end of the lease", async || task.record().await.lease_has_expired()).await;
-    let token = CancelToken::new();
-    let claimed = turn(&task.engine, Host::Worker, task.id, &token);
-    let _ = tokio::time::timeout(Duration::from_millis(300), claimed).await.expect_err("it was claimed and runs");
-    assert_eq!(claims(&task).await, 3);
+    let claimed = run();
+    until("another claim", async || claims(&task).await == 3).await;
+    assert!(!claimed.is_finished(), "it runs");
+    claimed.abort();
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -177,7 +211,7 @@ async fn a_stale_lock_does_not_starve_a_task_that_nobody_claims() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lock_service_that_hangs_costs_its_limit_and_no_lease() {
-    let mut task = with(Form::new().field("pick_ms", 1500), Duration::from_secs(1)).await;
+    let mut task = with(Form::new().field("pick_ms", 3000), Duration::from_secs(2)).await;
     task.engine.ports.locks = Arc::new(Hanging);
     assert_eq!(task.run_to_rest().await, TaskStatus::Completed);
     assert_eq!(claims(&task).await, 2);
@@ -187,7 +221,7 @@ async fn a_lock_service_that_hangs_costs_its_limit_and_no_lease() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn without_locks_worth_the_name_the_epoch_still_picks_one_of_ten_hosts() {
-    let mut task = for_a_worker(Form::new().field("pick_ms", 500), Duration::from_secs(1)).await;
+    let mut task = for_a_worker(Form::new().field("pick_ms", 500), LONG).await;
     task.engine.ports.locks = Arc::new(Generous);
     let token = CancelToken::new();
     let ends = futures::future::join_all((0..10).map(|_| turn(&task.engine, Host::Worker, task.id, &token))).await;
@@ -205,7 +239,7 @@ async fn a_flush_of_redis_and_its_end_in_the_middle_of_a_turn_change_nothing() {
     // Not to be taken for away when the machine is busy.
     let options = RedisOptions { limit: Duration::from_secs(2), ..RedisOptions::at(&server.url()) };
     let redis = open(options).await.expect("it opens");
-    let mut task = with(Form::new().field("pick_ms", 2000), Duration::from_secs(1)).await;
+    let mut task = with(Form::new().field("pick_ms", 5000), Duration::from_secs(2)).await;
     (task.engine.ports.locks, task.engine.ports.hints) = (redis.locks, redis.hints);
     turn(&task.engine, Host::Api, task.id, &CancelToken::new()).await;
     let (engine, id) = (task.engine.clone(), task.id);
@@ -216,7 +250,9 @@ async fn a_flush_of_redis_and_its_end_in_the_middle_of_a_turn_change_nothing() {
     // Everyone may now have the lock. The lease is live, and nobody gets the task.
     let end = turn(&task.engine, Host::Worker, task.id, &CancelToken::new()).await;
     assert!(matches!(end, TurnEnd::Busy(_)), "{end:?}");
-    tokio::time::sleep(Duration::from_millis(500)).await;
+    // A heartbeat goes through that finds its lock forgotten.
+    let first = task.record().await.task.lease_expires_at;
+    until("a heartbeat", async || task.record().await.task.lease_expires_at > first).await;
     server.stop();
     let end = turn(&task.engine, Host::Worker, task.id, &CancelToken::new()).await;
     assert!(matches!(end, TurnEnd::Busy(_)), "{end:?}");

@@ -16,6 +16,7 @@ mod heavy;
 mod hints;
 mod kept;
 mod locks;
+mod lost;
 mod manual;
 mod operator;
 mod overrides;

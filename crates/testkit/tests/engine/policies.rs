@@ -123,7 +123,7 @@ impl Scripted {
 
 struct Limited;
 
-#[distributed_task(name = "Limited", queue = "limited", timeout = "2s")]
+#[distributed_task(name = "Limited", queue = "limited")]
 impl Limited {
     type Request = Script;
     type Response = u32;
@@ -133,14 +133,39 @@ impl Limited {
         Ok(true)
     }
 
-    async fn unmark(script: &Script, _out: Option<bool>) -> UndoResult {
-        tokio::time::sleep(Duration::from_millis(script.undo_ms)).await;
+    async fn unmark(_out: Option<bool>) -> UndoResult {
         Ok(())
     }
 
     #[step(2, host = "worker", retry = LIMITED, no_undo = "test")]
     async fn say(ctx: &counterstep_kernel::StepContext, script: &Script) -> StepResult<u32> {
         answer(ctx.attempt().0, script).await
+    }
+
+    fn respond(said: &u32) -> u32 {
+        *said
+    }
+}
+
+/// Longer than the whole of a `Brief` may take, in milliseconds.
+const SLOW_UNDO: u64 = 3_200;
+
+/// Long enough for a busy machine to start it, short enough to wait for.
+struct Brief;
+
+#[distributed_task(name = "Brief", queue = "brief", timeout = "3s")]
+impl Brief {
+    type Request = Script;
+    type Response = u32;
+
+    #[step(1, host = "worker", retry = HOURLY, undo = unsay)]
+    async fn say(ctx: &counterstep_kernel::StepContext, script: &Script) -> StepResult<u32> {
+        answer(ctx.attempt().0, script).await
+    }
+
+    async fn unsay(script: &Script, _out: Option<u32>) -> UndoResult {
+        tokio::time::sleep(Duration::from_millis(script.undo_ms)).await;
+        Ok(())
     }
 
     fn respond(said: &u32) -> u32 {
@@ -242,30 +267,30 @@ async fn a_permanent_error_is_never_retried() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_deadline_outlives_the_process_counts_waits_and_not_the_undo() {
-    let slow = Policies::checked(
-        &only::<Limited>(),
-        override_of("LIMITED", |set| (set.base, set.cap) = (Some(Duration::from_secs(3600)), None)),
-    );
-    let harness = Harness::embedded(only::<Limited>()).settings(|settings| {
-        settings.policies = Arc::new(slow.unwrap());
-        settings.step_timeout = Duration::from_secs(10);
-    });
-    let mut site = harness.start().await;
+    let mut site = Harness::embedded(only::<Brief>())
+        .settings(|settings| settings.step_timeout = Duration::from_millis(2 * SLOW_UNDO))
+        .start()
+        .await;
     site.serve(1);
-    let tasks = submit(&site, &script(&["busy"]).field("undo_ms", 2500), 1).await;
+    let tasks = submit(&site, &script(&["busy"]).field("undo_ms", SLOW_UNDO), 1).await;
     let before = site.all("waiting for a retry", &tasks, waits_for_a_retry).await.remove(0).task;
     site.restart().await;
     assert_eq!(site.record(tasks[0]).await.task.deadline_at, before.deadline_at);
     site.serve(1);
     let record = site.all_are(TaskStatus::Failed, &tasks).await.remove(0);
     assert_eq!(record.task.failure.as_ref().map(|failure| failure.class.as_str()), Some("deadline"));
-    assert_eq!(record.steps[1].attempts.0, 1, "it slept until its deadline, and no attempt started after it");
+    assert_eq!(record.steps[0].attempts.0, 1, "it slept until its deadline, and no attempt started after it");
     assert_eq!(record.steps[0].undo_attempts.0, 1, "an undo that takes longer than the whole task may is let be");
     site.assert_invariants(&tasks).await;
     site.stop().await;
 }
 
-fn with(name: &str, registry: counterstep_kernel::Registry, set: impl FnOnce(&mut RetryOverride)) -> Harness {
+/// With one of the policies changed.
+pub(crate) fn with(
+    name: &str,
+    registry: counterstep_kernel::Registry,
+    set: impl FnOnce(&mut RetryOverride),
+) -> Harness {
     let policies = Policies::checked(&registry, override_of(name, set)).expect("they can be");
     Harness::embedded(registry).settings(|settings| settings.policies = Arc::new(policies))
 }
@@ -307,7 +332,7 @@ async fn exhausted_retries_undo_fail_or_park_as_declared() {
         ("two", TaskStatus::Failed, "two failed, failed"),
         ("three", TaskStatus::DeadLettered, "three failed, dead_lettered"),
     ] {
-        // Of one try, so that the deadline of the type does not come first.
+        // Of one try: what follows the last one is the same.
         let harness = with("SLOW", only::<Stubborn>(), |set| set.max_retries = Some(0));
         let task = harness.fault(Fault::at(step, FaultKind::FailTransiently)).submit(Form::new()).await;
         assert_eq!(task.run_to_rest().await, status, "{step}");

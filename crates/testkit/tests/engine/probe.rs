@@ -1,10 +1,10 @@
 //! Steps in doubt whose probe finds out what became of them, and undos: fresh tokens, limits, crashes at any point.
 
 use crate::errand::{Errand, only};
-use counterstep_contracts::{Direction, Host, StepStatus, TaskStatus};
+use crate::lost::lost_in;
+use counterstep_contracts::{Direction, StepStatus, TaskStatus};
 use counterstep_kernel::faults::{Fault, FaultKind};
-use counterstep_kernel::turn::turn;
-use counterstep_kernel::{CancelToken, Probe, RetryPolicy, StepContext, StepError, StepResult, UndoResult};
+use counterstep_kernel::{Probe, RetryPolicy, StepContext, StepError, StepResult, UndoResult};
 use counterstep_macros::distributed_task;
 use counterstep_testkit::{Form, Harness, TestTask};
 use serde::{Deserialize, Serialize};
@@ -105,10 +105,8 @@ async fn a_step_that_had_not_or_of_which_nobody_knows_runs_again() {
 /// A task that lost its host in the middle of `charge` and was then cancelled.
 async fn cancelled_in_doubt(bank_says: &str) -> TestTask {
     let fault = Fault::at("charge", FaultKind::Hang).on_attempt(1);
-    let task = Harness::embedded(only::<Till>()).fault(fault).submit(sale(bank_says)).await;
-    let token = CancelToken::new();
-    let doomed = tokio::time::timeout(Duration::from_millis(500), turn(&task.engine, Host::Worker, task.id, &token));
-    doomed.await.expect_err("it hangs, and is dropped like a process that dies");
+    let task = Harness::embedded(only::<Till>()).loses_hosts().fault(fault.clone()).submit(sale(bank_says)).await;
+    lost_in(&task.engine, task.id, &fault).await;
     assert_eq!(task.record().await.steps[1].status, StepStatus::Running);
     task.engine.cancel(task.id).await.expect("accepted");
     assert_eq!(task.run_to_rest().await, TaskStatus::Cancelled);

@@ -5,12 +5,15 @@ use counterstep_contracts::{Direction, Host, StepStatus, TaskStatus};
 use counterstep_kernel::faults::{Fault, FaultKind};
 use counterstep_kernel::turn::{TurnEnd, turn};
 use counterstep_kernel::{CancelReason, CancelToken};
+use counterstep_testkit::site::eventually;
 use counterstep_testkit::{Form, Harness, invariants};
+use futures::future::{Either, select};
+use std::pin::pin;
 use std::time::Duration;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_paused_worker_cannot_commit_after_takeover() {
-    let task = Harness::embedded(only::<Errand>()).submit(Form::new().field("pick_ms", 1_000)).await;
+    let task = Harness::embedded(only::<Errand>()).loses_hosts().submit(Form::new().field("pick_ms", 1_000)).await;
     let token = CancelToken::new();
     turn(&task.engine, Host::Api, task.id, &token).await;
     let mut paused = Box::pin(turn(&task.engine, Host::Worker, task.id, &token));
@@ -27,25 +30,28 @@ async fn a_paused_worker_cannot_commit_after_takeover() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_task_that_loses_host_after_host_is_undone() {
     // It hangs and ignores its token; each turn on it is dropped, as if its process had died.
+    let hangs = Fault::at("deliver", FaultKind::Hang);
     let harness = Harness::embedded(only::<Errand>())
+        .loses_hosts()
         .settings(|settings| settings.step_timeout = Duration::from_secs(60))
-        .fault(Fault::at("deliver", FaultKind::Hang));
+        .fault(hangs.clone());
     let task = harness.submit(Form::new()).await;
     let token = CancelToken::new();
     turn(&task.engine, Host::Api, task.id, &token).await;
     // Until the engine has had enough of it: by a take-back, or by a claim after the lease has run out.
-    while task.record().await.task.status != TaskStatus::Compensating {
-        let dropped = turn(&task.engine, Host::Worker, task.id, &token);
-        if tokio::time::timeout(Duration::from_millis(300), dropped)
-            .await
-            .is_ok_and(|end| end == TurnEnd::Rests(TaskStatus::Failed))
-        {
-            break;
+    let (task, hangs, token) = (&task, &hangs, &token);
+    eventually("the end of its recoveries", || async move {
+        let before = hangs.struck();
+        let lost = eventually("its work in `deliver`", || async move { (hangs.struck() > before).then_some(()) });
+        let dropped = turn(&task.engine, Host::Worker, task.id, token);
+        if let Either::Right((TurnEnd::Rests(TaskStatus::Failed), _)) = select(pin!(lost), pin!(dropped)).await {
+            return Some(());
         }
         let plan = task.engine.plan_recovery(10).await.expect("the plan");
         task.engine.recover(plan).await;
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+        (task.record().await.task.status == TaskStatus::Compensating).then_some(())
+    })
+    .await;
     assert_eq!(task.run_to_rest().await, TaskStatus::Failed);
     let trail = task.trail().await;
     assert_eq!(
@@ -62,14 +68,15 @@ async fn a_task_that_loses_host_after_host_is_undone() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_shutdown_hands_the_task_over_and_uses_up_no_retry() {
+    let hangs = Fault::at("deliver", FaultKind::Hang).on_attempt(1);
     let harness = Harness::embedded(only::<Errand>())
         .settings(|settings| settings.drain = Duration::from_millis(50))
-        .fault(Fault::at("deliver", FaultKind::Hang).on_attempt(1));
+        .fault(hangs.clone());
     let task = harness.submit(Form::new()).await;
     let token = CancelToken::new();
     turn(&task.engine, Host::Api, task.id, &token).await;
     let shutdown = async {
-        tokio::time::sleep(Duration::from_millis(300)).await;
+        eventually("its work in `deliver`", || async { (hangs.struck() > 0).then_some(()) }).await;
         token.cancel(CancelReason::Shutdown);
     };
     let (end, ()) = futures::join!(turn(&task.engine, Host::Worker, task.id, &token), shutdown);

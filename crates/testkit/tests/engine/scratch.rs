@@ -11,7 +11,7 @@ use counterstep_testkit::{Form, Harness, TestTask};
 use futures::StreamExt;
 use serde::{Deserialize, Serialize};
 
-const SLEEPY: RetryPolicy = RetryPolicy::constant("1200ms").max_retries(1).jitter(false);
+const SLEEPY: RetryPolicy = RetryPolicy::constant("2s").max_retries(1).jitter(false);
 const QUICK: RetryPolicy = RetryPolicy::constant("10ms").max_retries(2);
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -100,7 +100,7 @@ fn sleeps_at(step: &str) -> Fault {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_chain_of_lost_files_is_made_again_from_its_first_link() {
-    let task = Harness::embedded(only::<Chain>()).fault(sleeps_at("third")).submit(Form::new()).await;
+    let task = Harness::embedded(only::<Chain>()).loses_hosts().fault(sleeps_at("third")).submit(Form::new()).await;
     assert_eq!(run_and_wipe_in_its_sleep(&task).await, TaskStatus::Completed);
     task.assert_trail(
         "first ok, second ok, third retries, first rebuilt, second scratch lost, second ok, third ok, fourth ok, \
@@ -126,7 +126,7 @@ async fn when_a_link_cannot_be_made_again_everything_is_undone() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn after_a_reader_the_same_bytes_are_made_again_and_the_committed_output_stands() {
-    let task = Harness::embedded(only::<Chain>()).fault(sleeps_at("fourth")).submit(Form::new()).await;
+    let task = Harness::embedded(only::<Chain>()).loses_hosts().fault(sleeps_at("fourth")).submit(Form::new()).await;
     assert_eq!(run_and_wipe_in_its_sleep(&task).await, TaskStatus::Completed);
     task.assert_invariants().await;
     let trail = task.trail().await;
@@ -142,7 +142,7 @@ async fn after_a_reader_the_same_bytes_are_made_again_and_the_committed_output_s
 #[tokio::test(flavor = "multi_thread")]
 async fn after_a_reader_other_bytes_are_refused() {
     let form = Form::new().field("fickle", true);
-    let task = Harness::embedded(only::<Chain>()).fault(sleeps_at("fourth")).submit(form).await;
+    let task = Harness::embedded(only::<Chain>()).loses_hosts().fault(sleeps_at("fourth")).submit(form).await;
     assert_eq!(run_and_wipe_in_its_sleep(&task).await, TaskStatus::Failed);
     let record = task.record().await;
     let failure = record.task.failure.expect("a failure");

@@ -293,7 +293,7 @@ impl Patient {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_redriven_wait_begins_anew() {
-    let task = Harness::embedded(only::<Patient>()).submit(form(1, "1500ms")).await;
+    let task = Harness::embedded(only::<Patient>()).submit(form(1, "4s")).await;
     assert_eq!(task.run_to_rest().await, TaskStatus::DeadLettered);
     let first = task.record().await.steps[0].due_at;
     let (actor, note) = ("operator:kim".to_owned(), "anna was away".to_owned());

@@ -50,7 +50,7 @@ impl Napper {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_timer_sleeps_in_the_database_and_another_process_goes_on() {
-    let task = Harness::embedded(only::<Napper>()).submit(Form::new().field("rest", "1200ms")).await;
+    let task = Harness::embedded(only::<Napper>()).submit(Form::new().field("rest", "3s")).await;
     assert_eq!(turn(&task.engine, Host::Worker, task.id, &CancelToken::new()).await, TurnEnd::GivenBack);
     let asleep = task.record().await;
     assert_eq!((asleep.task.status, asleep.task.waiting), (TaskStatus::Waiting, Some(WaitReason::Timer)));

@@ -1,10 +1,14 @@
 //! Several versions of a type beside each other, and hosts that must not run a task of another one.
 
+use crate::cancel::until;
 use crate::errand::ErrandRequest;
+use crate::lost::lost_in;
 use counterstep_contracts::operator::WhyCode;
 use counterstep_contracts::{Host, TaskStatus, WaitReason};
+use counterstep_kernel::faults::{Fault, FaultKind};
 use counterstep_kernel::operator::why;
 use counterstep_kernel::ports::Due;
+use counterstep_kernel::record::TaskRecord;
 use counterstep_kernel::turn::{TurnEnd, turn};
 use counterstep_kernel::{CancelToken, DistributedTask, Engine, Registry, StepResult};
 use counterstep_macros::distributed_task;
@@ -76,7 +80,7 @@ fn with<T: DistributedTask>() -> Arc<Registry> {
 }
 
 async fn submitted() -> TestTask {
-    Harness::embedded(Registry::new().with::<Old>()).submit(Form::new()).await
+    Harness::embedded(Registry::new().with::<Old>()).loses_hosts().submit(Form::new()).await
 }
 
 fn other(task: &TestTask, registry: Arc<Registry>) -> Engine {
@@ -137,16 +141,12 @@ async fn a_host_of_another_version_or_definition_leaves_a_task_to_those_that_kno
 async fn a_lost_task_is_not_taken_back_by_a_program_with_another_definition() {
     let task = submitted().await;
     let stranger = other(&task, with::<Changed>());
+    let hangs = Fault::at("greet", FaultKind::Hang);
     let mut settings = (*task.engine.settings).clone();
-    settings.lease = Duration::from_millis(200);
-    settings.faults = vec![counterstep_kernel::faults::Fault::at("greet", counterstep_kernel::faults::FaultKind::Hang)];
+    settings.faults = vec![hangs.clone()];
     let doomed = Engine::new(task.engine.ports.clone(), task.engine.registry.clone(), settings, "doomed");
-    let token = CancelToken::new();
-    let lost = tokio::time::timeout(Duration::from_millis(300), turn(&doomed, Host::Worker, task.id, &token));
-    lost.await.expect_err("it hangs, and is dropped like a process that dies");
-    while !task.record().await.lease_has_expired() {
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    lost_in(&doomed, task.id, &hangs).await;
+    until(&task, TaskRecord::lease_has_expired).await;
     let plan = stranger.plan_recovery(10).await.expect("a plan");
     let done = stranger.recover(plan).await;
     assert_eq!((done.unknown, done.taken_back), (vec![task.id], vec![]));

@@ -125,7 +125,8 @@ async fn a_consumer_that_was_deleted_is_made_again() {
     // Once under a waiting fetch, once between two.
     let waiting = async { nats.queue().fetch(&files(), 1, LIMIT).await.unwrap() };
     let (found, ()) = futures::join!(waiting, async {
-        tokio::time::sleep(SHORT).await;
+        let waits = || async { (stream.consumer_info("files").await.ok()?.num_waiting > 0).then_some(()) };
+        eventually("a fetch that waits", waits).await;
         stream.delete_consumer("files").await.unwrap();
     });
     assert_eq!(task_of(&found[0]), unsettled, "what nobody has acked is there for the new consumer");

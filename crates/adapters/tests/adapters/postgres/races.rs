@@ -13,7 +13,10 @@ async fn a_success_and_a_sweep_never_both_get_the_objects() {
     let fixture = fixture().await;
     let store = &*fixture.ports.store;
     let (mut kept, mut condemned) = (0, 0);
-    for round in 0..120 {
+    // How much later the sweep is asked for; less than nothing: how much sooner. It comes sooner after it was too late and
+    // later after it was first, so that both stay close together on a fast machine and on a busy one.
+    let mut behind: i64 = 0;
+    for _ in 0..120 {
         let record = claimed(store, Duration::ZERO).await;
         let mut change = after(&record);
         change.attempts = vec![start(1, Epoch(1), Duration::ZERO)];
@@ -30,22 +33,30 @@ async fn a_success_and_a_sweep_never_both_get_the_objects() {
             prefix: String::new(),
             overdue: Duration::ZERO,
         };
+        let wait = |micros: i64| tokio::time::sleep(Duration::from_micros(u64::try_from(micros).unwrap_or(0)));
         let sweep = async {
-            // Now earlier, now later than the commit.
-            tokio::time::sleep(Duration::from_micros(50 * (round % 24))).await;
+            wait(behind).await;
             store.intents(IntentOp::Condemn(vec![intent.clone()])).await
         };
-        let (succeeded, swept) = futures::join!(commit(store, leased(&record), &success), sweep);
+        let success = async {
+            wait(-behind).await;
+            commit(store, leased(&record), &success).await
+        };
+        let (succeeded, swept) = futures::join!(success, sweep);
         match (succeeded, swept.unwrap().len()) {
-            (Ok(_), 0) => kept += 1,
+            (Ok(_), 0) => {
+                kept += 1;
+                behind -= 300;
+            }
             (Err(CommitError::Condemned), 1) => {
                 condemned += 1;
+                behind += 300;
                 assert_eq!(load(store, record.task.id).await.task, record.task);
             }
             both => panic!("{both:?}"),
         }
     }
-    println!("{kept} kept, {condemned} condemned");
+    assert!(kept > 0 && condemned > 0, "there was no race: {kept} kept, {condemned} condemned");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

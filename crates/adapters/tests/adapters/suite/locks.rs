@@ -9,6 +9,8 @@ use std::time::Duration;
 
 const LONG: Duration = Duration::from_secs(60);
 const SHORT: Duration = Duration::from_millis(150);
+/// Short to wait for, and long enough to do something before it ends.
+const TERM: Duration = Duration::from_secs(2);
 
 /// What the service says once it has an opinion: on a busy machine a short lock may be over before it is granted, and a
 /// service may fail to answer at any time.
@@ -38,6 +40,13 @@ async fn take_after_the_end(locks: &dyn Locks, task: TaskId) -> LockTag {
     .await
 }
 
+/// Waits until a lock that was taken for so long before this call would have ended: one that is taken now has ended.
+async fn until_over(locks: &dyn Locks, term: Duration) {
+    let other = new_task();
+    take(locks, other, term).await;
+    take_after_the_end(locks, other).await;
+}
+
 pub(crate) async fn a_held_lock_is_elsewhere_for_everyone_until_it_is_released(ports: &Ports) {
     let (locks, task) = (&*ports.locks, new_task());
     let tag = take(locks, task, LONG).await;
@@ -58,9 +67,9 @@ pub(crate) async fn a_lock_ends_by_itself(ports: &Ports) {
 
 pub(crate) async fn an_extension_puts_the_end_off(ports: &Ports) {
     let (locks, task) = (&*ports.locks, new_task());
-    let tag = take(locks, task, 10 * SHORT).await;
+    let tag = take(locks, task, TERM).await;
     assert!(locks.extend(task, &tag, LONG).await.unwrap());
-    tokio::time::sleep(12 * SHORT).await;
+    until_over(locks, TERM).await;
     assert!(is_taken(locks, task).await);
     // It may also come sooner.
     assert!(locks.extend(task, &tag, SHORT).await.unwrap());
@@ -74,7 +83,7 @@ pub(crate) async fn only_its_holder_extends_a_lock(ports: &Ports) {
     let tag = take(locks, task, LONG).await;
     assert!(!locks.extend(task, &old, SHORT).await.unwrap());
     assert!(!locks.extend(new_task(), &tag, LONG).await.unwrap());
-    tokio::time::sleep(2 * SHORT).await;
+    until_over(locks, SHORT).await;
     assert!(is_taken(locks, task).await, "a stranger's extension has not shortened it");
     assert!(locks.extend(task, &tag, LONG).await.unwrap(), "nor ended it");
 }
