@@ -21,8 +21,9 @@ pub struct AutoDisable {
     pub after_failures: u32,
     /// ... in the time before now of this length. A task that completes begins a new row.
     pub within: Duration,
-    /// Disabled for so long. Then a single task is taken as a probe, and what becomes of it decides.
-    pub cooldown: Duration,
+    /// Disabled for so long. Then a single task is taken as a probe, and what becomes of it decides. `None`: disabled until a
+    /// person enables it, without a probe.
+    pub cooldown: Option<Duration>,
 }
 
 /// What is impossible about the policy.
@@ -41,7 +42,7 @@ impl AutoDisable {
     #[must_use]
     pub const fn after_failures(failures: u32) -> Self {
         assert!(failures > 0, "a type is disabled after 1 failure or more");
-        Self { after_failures: failures, within: Duration::from_secs(600), cooldown: Duration::from_secs(300) }
+        Self { after_failures: failures, within: Duration::from_secs(600), cooldown: Some(Duration::from_secs(300)) }
     }
 
     /// The length of the window in which failures are counted, as in `"10m"`.
@@ -54,7 +55,14 @@ impl AutoDisable {
     /// How long the type is disabled before a probe, as in `"5m"`.
     #[must_use]
     pub const fn cooldown(mut self, time: &str) -> Self {
-        self.cooldown = positive(time);
+        self.cooldown = Some(positive(time));
+        self
+    }
+
+    /// The type stays disabled until a person enables it: no cooldown, no probe.
+    #[must_use]
+    pub const fn until_enabled(mut self) -> Self {
+        self.cooldown = None;
         self
     }
 
@@ -65,10 +73,11 @@ impl AutoDisable {
             Some(AutoDisableFault::NoFailures)
         } else if self.within.is_zero() {
             Some(AutoDisableFault::NoWindow)
-        } else if self.cooldown.is_zero() {
-            Some(AutoDisableFault::NoCooldown)
         } else {
-            None
+            match self.cooldown {
+                Some(cooldown) if cooldown.is_zero() => Some(AutoDisableFault::NoCooldown),
+                Some(_) | None => None,
+            }
         }
     }
 }
@@ -98,7 +107,7 @@ pub struct SwitchView {
     /// Who disabled it, or enabled it last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
-    /// When the next submission is taken as a probe; missing: a person has to enable the type.
+    /// When the next submission is taken as a probe; missing on a disabled type: a person has to enable it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub probe_from: Option<String>,
     /// The probe that is under way.
@@ -113,12 +122,12 @@ mod tests {
     #[test]
     fn what_the_constructors_refuse_is_a_fault() {
         const FINE: AutoDisable = AutoDisable::after_failures(1).within("1ms").cooldown("7d");
-        assert_eq!(FINE.fault(), None);
+        assert_eq!((FINE.fault(), FINE.until_enabled().fault()), (None, None));
         let zero = Duration::ZERO;
         for (policy, fault) in [
             (AutoDisable { after_failures: 0, ..FINE }, AutoDisableFault::NoFailures),
             (AutoDisable { within: zero, ..FINE }, AutoDisableFault::NoWindow),
-            (AutoDisable { cooldown: zero, ..FINE }, AutoDisableFault::NoCooldown),
+            (AutoDisable { cooldown: Some(zero), ..FINE }, AutoDisableFault::NoCooldown),
         ] {
             assert_eq!(policy.fault(), Some(fault));
         }

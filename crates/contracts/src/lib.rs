@@ -31,7 +31,7 @@ pub use event::{CloudEvent, StatusChange, StepChange, TaskEvent};
 pub use file::{FileName, FileNameError, StoredFile, StoredFiles, UploadedFile};
 pub use ids::{Attempt, AuditSeq, ChangeId, Epoch, QueueName, Rev, StepNo, TaskId, Tenant};
 pub use message::WorkerMessage;
-pub use overrides::{AutoDisableOverride, BreakerOverride, OrphanOverride, Overrides, RetryOverride};
+pub use overrides::{AutoDisableOverride, BreakerOverride, CooldownOverride, OrphanOverride, Overrides, RetryOverride};
 pub use problem::{Problem, ProblemCode};
 pub use progress::{AttemptProgress, TaskProgress};
 pub use retention::{Keep, Retention};

@@ -66,6 +66,31 @@ pub struct OrphanOverride {
     pub grace: Option<Duration>,
 }
 
+/// How long a task type stays disabled, as the settings say it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CooldownOverride {
+    /// For so long, above 0; then a probe decides.
+    For(Duration),
+    /// Until a person enables it.
+    UntilEnabled,
+}
+
+impl<'de> Deserialize<'de> for CooldownOverride {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        if text == "until_enabled" {
+            return Ok(Self::UntilEnabled);
+        }
+        let duration = parse_duration(&text).filter(|duration| !duration.is_zero());
+        duration.map(Self::For).ok_or_else(|| {
+            serde::de::Error::custom(format_args!(
+                "`{}` is no duration above 0: write a whole number and a unit, as 500ms, 30s, 10m, 1h, or `until_enabled`",
+                text.escape_debug()
+            ))
+        })
+    }
+}
+
 /// Changes to when a task type is disabled; what is left out stays as declared. Of a type that declares nothing it says
 /// that the type is disabled at all.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
@@ -76,9 +101,8 @@ pub struct AutoDisableOverride {
     /// As `"10m"`.
     #[serde(deserialize_with = "readable")]
     pub within: Option<Duration>,
-    /// As `"5m"`.
-    #[serde(deserialize_with = "readable")]
-    pub cooldown: Option<Duration>,
+    /// As `"5m"` or `"until_enabled"`.
+    pub cooldown: Option<CooldownOverride>,
     /// `true`: never.
     pub off: bool,
 }
@@ -93,7 +117,11 @@ impl AutoDisableOverride {
         let policy = AutoDisable {
             after_failures: self.after_failures.unwrap_or(declared.after_failures),
             within: self.within.unwrap_or(declared.within),
-            cooldown: self.cooldown.unwrap_or(declared.cooldown),
+            cooldown: match self.cooldown {
+                Some(CooldownOverride::For(time)) => Some(time),
+                Some(CooldownOverride::UntilEnabled) => None,
+                None => declared.cooldown,
+            },
         };
         policy.fault().map_or(Ok((!self.off).then_some(policy)), Err)
     }

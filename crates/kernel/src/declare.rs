@@ -388,7 +388,7 @@ pub const fn auto_disable(policy: AutoDisable) -> AutoDisable {
         ),
         Some(AutoDisableFault::NoCooldown) => panic!(
             "CS0059: impossible auto_disable: the type would be enabled at once; say with cooldown(\"5m\") for how long \
-             it is disabled"
+             it is disabled, or with until_enabled() that a person enables it"
         ),
     }
 }

@@ -73,6 +73,25 @@ impl Strict {
     }
 }
 
+pub(crate) const FOR_GOOD: AutoDisable = AutoDisable::after_failures(2).within("1h").until_enabled();
+
+pub(crate) struct Guarded;
+
+#[distributed_task(name = "Guarded", queue = "guarded", auto_disable = FOR_GOOD)]
+impl Guarded {
+    type Request = Ask;
+    type Response = Done;
+
+    #[step(1, host = "worker", no_undo = "it does nothing")]
+    async fn make(ctx: &StepContext, req: &Ask) -> StepResult<Done> {
+        meet(ctx, req.fate).await
+    }
+
+    fn respond() -> Done {
+        Done
+    }
+}
+
 pub(crate) struct Lenient;
 
 #[distributed_task(name = "Lenient", queue = "lenient", cancellable, auto_disable = SHORTLY)]
@@ -113,7 +132,7 @@ impl Shelf {
 }
 
 pub(crate) fn types(registry: Registry) -> Registry {
-    registry.with::<Strict>().with::<Lenient>().with::<Shelf>()
+    registry.with::<Strict>().with::<Guarded>().with::<Lenient>().with::<Shelf>()
 }
 
 async fn ask(site: &Site, route: &str, fate: &str) -> Reply {
@@ -142,8 +161,8 @@ async fn disable_by_failures(site: &Site, route: &str) {
     }
     // The count comes after the task's own end: whoever sees that may be faster.
     eventually("the type is disabled", || async {
-        let name = if route == "strict" { "Strict" } else { "Lenient" };
-        let view = shown(site, name).await;
+        let name = route[..1].to_uppercase() + &route[1..];
+        let view = shown(site, &name).await;
         if view.disabled_since.is_some() { Ok(()) } else { Err(format!("{view:?}")) }
     })
     .await;
@@ -259,6 +278,23 @@ async fn after_the_cooldown_one_probe_decides() {
     assert_eq!(view.disabled_since, None);
     assert!(view.reason.expect("a reason").contains(&completed.to_string()));
     assert_eq!(site.engine.plan_types().await.expect("a plan"), []);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_type_without_a_cooldown_stays_disabled_until_a_person_enables_it() {
+    let site = Site::start().await;
+    site.run_worker();
+    disable_by_failures(&site, "guarded").await;
+    let view = shown(&site, "Guarded").await;
+    assert_eq!((view.by.as_deref(), view.probe_from, view.probe), (Some("counterstep"), None, None));
+    let refused = ask(&site, "guarded", "works").await;
+    let problem = refused.problem(409, "type-disabled");
+    let detail = problem["detail"].as_str().expect("a detail");
+    assert!(detail.ends_with("it takes tasks again once an operator enables it"), "{detail}");
+    assert_eq!(refused.header("retry-after"), None);
+    assert_eq!(site.engine.plan_types().await.expect("a plan"), [], "no pass takes a probe");
+    switch(&site, "guarded", "enable").await.json::<SwitchView>(200);
+    ends(&site, "guarded", "works", TaskStatus::Completed).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -63,9 +63,12 @@ fn text(decl: &TaskDecl, set: &Policies) -> String {
     let _ = writeln!(out, "  cancel      {}", if decl.cancellable { "by its client" } else { "not possible" });
     let _ = writeln!(out, "  undo fails  {}", decl.on_undo_failure);
     if let Some(policy) = set.auto_disable_of(decl) {
-        let (within, cooldown) = (format_duration(policy.within), format_duration(policy.cooldown));
-        let failures = policy.after_failures;
-        let _ = writeln!(out, "  disabled    after {failures} failures in a row within {within}, for {cooldown}");
+        let (within, failures) = (format_duration(policy.within), policy.after_failures);
+        let ends = policy.cooldown.map_or_else(
+            || "until an operator enables it".to_owned(),
+            |cooldown| format!("for {}", format_duration(cooldown)),
+        );
+        let _ = writeln!(out, "  disabled    after {failures} failures in a row within {within}, {ends}");
     }
     let _ = writeln!(out, "  definition  {}", decl.definition_hash());
     for step in decl.steps {

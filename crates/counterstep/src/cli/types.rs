@@ -100,7 +100,9 @@ fn list(page: &Page<Value>) -> Result<String, Exit> {
         let view: SwitchView = serde_json::from_value(switch).map_err(|error| {
             Exit::failed(format_args!("the API's answer cannot be read ({error}): is it of another version?"))
         })?;
-        let probe = view.probe.map(|task| task.to_string()).or(view.probe_from.map(|from| format!("from {from}")));
+        let by_hand = || view.disabled_since.as_ref().map(|_| "none: `types enable` enables it".to_owned());
+        let from = view.probe_from.map(|from| format!("from {from}"));
+        let probe = view.probe.map(|task| task.to_string()).or(from).or_else(by_hand);
         table.add_row([
             view.task_type,
             item.get("version").map(Value::to_string).unwrap_or_default(),

@@ -78,7 +78,7 @@ impl fmt::Display for Refusal {
         match self {
             Self { probing: true, .. } => write!(f, "; a probe is under way: what becomes of it decides"),
             Self { retry_after: Some(_), .. } => write!(f, "; after its cooldown one task is taken as a probe"),
-            Self { retry_after: None, .. } => write!(f, "; it takes tasks again when somebody enables it"),
+            Self { retry_after: None, .. } => write!(f, "; it takes tasks again once an operator enables it"),
         }
     }
 }

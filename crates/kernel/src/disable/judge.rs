@@ -100,7 +100,7 @@ pub fn weigh(name: &str, row: Option<&TypeRow>, policy: AutoDisable, failures: u
     }
     let row = TypeRow {
         name: name.to_owned(),
-        disabled: Some(Disabled { since: now, probe_from: Some(later(now, policy.cooldown)), probe: None }),
+        disabled: Some(Disabled { since: now, probe_from: policy.cooldown.map(|time| later(now, time)), probe: None }),
         reason: format!(
             "{} or more tasks in a row failed within {}",
             policy.after_failures,
@@ -113,13 +113,14 @@ pub fn weigh(name: &str, row: Option<&TypeRow>, policy: AutoDisable, failures: u
     Some(TypeStep { row, verdict: TypeVerdict::Disabled })
 }
 
-/// What follows from the state of a disabled type's probe: `None` where its task is not there. It has `arrives_within` to
-/// arrive; then another submission may be the probe, as after one that failed for a reason that does not count.
+/// What follows from the state of a disabled type's probe; without a `cooldown`, one that failed leaves the type to a person.
+/// `None` where its task is not there. It has `arrives_within` to arrive; then another submission may be the probe, as after
+/// one that failed for a reason that does not count.
 #[must_use]
 pub fn settle(
     row: &TypeRow,
     probe: Option<&ProbeState>,
-    (cooldown, arrives_within): (Duration, Duration),
+    (cooldown, arrives_within): (Option<Duration>, Duration),
     now: DbTime,
 ) -> Option<TypeStep> {
     let disabled = row.disabled?;
@@ -148,7 +149,7 @@ pub fn settle(
             TypeVerdict::ProbeGone
         }
         Some(TaskStatus::Failed | TaskStatus::CompensationFailed | TaskStatus::DeadLettered | TaskStatus::Resolved) => {
-            after.disabled = Some(Disabled { probe_from: Some(later(now, cooldown)), ..without_probe });
+            after.disabled = Some(Disabled { probe_from: cooldown.map(|time| later(now, time)), ..without_probe });
             after.reason = format!("its probe, task {task}, failed like those before it");
             after.by = "counterstep".to_owned();
             TypeVerdict::StaysDisabled
@@ -170,7 +171,7 @@ mod tests {
     use uuid::Uuid;
 
     const POLICY: AutoDisable = AutoDisable::after_failures(3).within("10m").cooldown("5m");
-    const TIMES: (Duration, Duration) = (POLICY.cooldown, Duration::from_secs(30 * 60));
+    const TIMES: (Option<Duration>, Duration) = (POLICY.cooldown, Duration::from_secs(30 * 60));
     const NOW: DbTime = DbTime(1_000_000_000);
 
     fn disabled() -> TypeRow {
@@ -211,6 +212,18 @@ mod tests {
         row.disabled = Some(Disabled { since: NOW, probe_from: None, probe: None });
         let closed = Admission::Closed { retry_after: None, probing: false };
         assert_eq!(admit(&row, TaskId(Uuid::from_u128(8)), after("7d")), closed);
+    }
+
+    #[test]
+    fn without_a_cooldown_only_a_person_enables_a_type_that_failures_disabled() {
+        let row = weigh("Zip", None, POLICY.until_enabled(), 3, NOW).expect("disabled").row;
+        let closed = Admission::Closed { retry_after: None, probing: false };
+        assert_eq!(admit(&row, TaskId(Uuid::from_u128(8)), after("7d")), closed);
+        // The settings may say so while a probe is under way that an earlier policy has let go.
+        let failed = ProbeState { status: TaskStatus::Failed, class: Some("transient".to_owned()) };
+        let step = settle(&probed(), Some(&failed), (None, TIMES.1), after("6m")).expect("a step");
+        assert_eq!(step.verdict, TypeVerdict::StaysDisabled);
+        assert_eq!(admit(&step.row, TaskId(Uuid::from_u128(9)), after("7d")), closed);
     }
 
     #[test]

@@ -113,7 +113,7 @@ impl Engine {
         };
         let task_type = newest(&self.registry, &row.name);
         let policy = task_type.as_ref().and_then(|known| self.settings.policies.auto_disable_of(known.decl));
-        let cooldown = policy.map_or(COOLDOWN, |policy| policy.cooldown);
+        let cooldown = policy.map_or(Some(COOLDOWN), |policy| policy.cooldown);
         let uploads = |step: &StepDecl| step.kind == StepKind::BuiltIn && step.host == Host::Api;
         let has_files = task_type.is_none_or(|known| known.decl.steps.iter().any(uploads));
         // As long as the intents of its files.

@@ -107,6 +107,7 @@ pub(super) fn read_file(path: &Path) -> Result<File, Exit> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use counterstep_contracts::CooldownOverride;
     use std::time::Duration;
 
     #[test]
@@ -120,16 +121,19 @@ mod tests {
     fn policies_are_read_by_name_and_what_is_impossible_or_unknown_in_them_is_an_error() {
         let file = "[policies.ZIP_RETRY]\nmax_retries = 5\nbackoff = \"linear\"\nbase = \"1s\"\ncap = \"1m\"\n\
                     jitter = false\nattempt_timeout = \"2m\"\n[breakers.payments]\nopen_for = \"1m\"\n\
-                    [auto_disable.Zip]\ncooldown = \"9m\"\n";
+                    [auto_disable.Zip]\ncooldown = \"9m\"\n[auto_disable.Mail]\ncooldown = \"until_enabled\"\n";
         let read = toml::from_str::<File>(file).unwrap();
         assert_eq!(read.policies["ZIP_RETRY"].max_retries, Some(5));
         assert_eq!(read.breakers["payments"].open_for, Some(Duration::from_secs(60)));
-        assert_eq!(read.auto_disable["Zip"].cooldown, Some(Duration::from_secs(540)));
+        let cooldown = |type_name: &str| read.auto_disable[type_name].cooldown;
+        assert_eq!(cooldown("Zip"), Some(CooldownOverride::For(Duration::from_secs(540))));
+        assert_eq!(cooldown("Mail"), Some(CooldownOverride::UntilEnabled));
         for (wrong, said) in [
             ("[policies.X]\nretries = 5", "max_retries"),
             ("[policies.X]\nbackoff = \"cubic\"", "exponential"),
             ("[policies.X]\nbase = \"soon\"", "no duration above 0"),
             ("[breakers.x]\nopen_for = \"0s\"", "no duration above 0"),
+            ("[auto_disable.X]\ncooldown = \"never\"", "or `until_enabled`"),
             ("[services.bank]\nuri = \"http://localhost\"", "expected one of `url`"),
             ("[services.bank]\n", "missing field `url`"),
             ("[orphans.Zip]\nevery = \"often\"", "no duration above 0"),

@@ -3,7 +3,7 @@
 use crate::errand::only;
 use counterstep_contracts::declaration::NamedPolicy;
 use counterstep_contracts::{
-    AutoDisable, AutoDisableOverride, BreakerOverride, Direction, Overrides, RetryOverride, StepDecl,
+    AutoDisable, AutoDisableOverride, BreakerOverride, CooldownOverride, Direction, Overrides, RetryOverride, StepDecl,
 };
 use counterstep_kernel::policies::{Policies, PolicyError};
 use counterstep_kernel::{BreakerPolicy, DistributedTask, Registry, RetryPolicy, StepResult, UndoResult};
@@ -154,6 +154,10 @@ fn when_a_type_is_disabled_is_set_by_its_name() {
     let policies = set(name, three).expect("policies");
     assert_eq!(policies.auto_disable_of(decl), Some(AutoDisable::after_failures(3)));
     assert_eq!(policies.shown(decl).expect("JSON")["auto_disable"]["declared"], serde_json::Value::Null);
+    let by_hand = AutoDisableOverride { cooldown: Some(CooldownOverride::UntilEnabled), ..three };
+    let policies = set(name, by_hand).expect("policies");
+    assert_eq!(policies.auto_disable_of(decl), Some(AutoDisable::after_failures(3).until_enabled()));
+    assert_eq!(policies.shown(decl).expect("JSON")["auto_disable"]["effective"]["cooldown"], serde_json::Value::Null);
     let off = AutoDisableOverride { off: true, ..three };
     assert_eq!(set(name, off).expect("policies").auto_disable_of(decl), None);
     let error = set("Nothing", three).unwrap_err().to_string();

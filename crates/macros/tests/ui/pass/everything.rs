@@ -34,7 +34,9 @@ type Undone = UndoResult;
 
 pub struct PlaceOrder;
 
-#[distributed_task(on_undo_failure = "continue", lease = "3s")]
+pub const BY_HAND: counterstep_kernel::AutoDisable = counterstep_kernel::AutoDisable::after_failures(3).until_enabled();
+
+#[distributed_task(on_undo_failure = "continue", lease = "3s", auto_disable = BY_HAND)]
 impl PlaceOrder {
     type Request = shop::Order;
     type Response = Vec<u32>;
