@@ -9,7 +9,7 @@ use counterstep_contracts::{Host, TaskId, TaskStatus, Tenant, WaitReason};
 use counterstep_kernel::client::SubmitError;
 use counterstep_kernel::faults::{Fault, FaultKind};
 use counterstep_kernel::operator::Resolution;
-use counterstep_kernel::ports::{Ports, Store, StoreError, TaskQuery};
+use counterstep_kernel::ports::{Clock, Ports, Store, StoreError, TaskQuery};
 use counterstep_kernel::record::TaskRecord;
 use counterstep_kernel::schedule::ScheduleError;
 use counterstep_kernel::turn::{TurnEnd, turn};
@@ -20,12 +20,14 @@ use counterstep_kernel::{
 use counterstep_macros::distributed_task;
 use counterstep_testkit::servers::{Proxy, is_commit, shared_postgres};
 use counterstep_testkit::{Form, harness, invariants};
+use futures::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 use tempfile::TempDir;
+use tokio::sync::watch;
 
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Order {
@@ -316,4 +318,70 @@ async fn a_change_is_recognised_below_a_later_one() {
         assert_eq!(stage.drive(task).await, TaskStatus::Cancelled);
         stage.past(task).await;
     }
+}
+
+/// A clock whose waits do not end while its process is paused.
+#[derive(Debug)]
+struct Pausable {
+    clock: Arc<dyn Clock>,
+    paused: watch::Receiver<bool>,
+}
+
+impl Clock for Pausable {
+    fn monotonic(&self) -> Duration {
+        self.clock.monotonic()
+    }
+
+    fn unix_millis(&self) -> u64 {
+        self.clock.unix_millis()
+    }
+
+    fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
+        let (sleep, mut paused) = (self.clock.sleep(duration), self.paused.clone());
+        Box::pin(async move {
+            sleep.await;
+            let _ = paused.wait_for(|paused| !paused).await;
+        })
+    }
+}
+
+/// The change lands, its reply is lost, and its author looks only when the lease is over and the task taken back.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_owner_that_recognises_its_change_behind_a_take_back_goes_no_further() {
+    let stage = Stage::of(Registry::new().with::<Parcel>()).await;
+    let form = Form::new().field("fate", "arrives").file("files", "a.txt", "abc");
+    let task = harness::submit(&stage.engine, form).await;
+    assert_eq!(stage.drive(task).await, TaskStatus::Waiting);
+    stage.engine.signal(task, "approval", json!("anna"), "client").await.expect("accepted");
+
+    let (pause, paused) = watch::channel(false);
+    let pause = Arc::new(pause);
+    let clock = Arc::new(Pausable { clock: stage.engine.ports.clock.clone(), paused });
+    let ports = Ports { clock, ..stage.engine.ports.clone() };
+    let settings = EngineSettings { lease: Duration::from_secs(1), ..EngineSettings::default() };
+    let owner = Engine::new(ports, stage.engine.registry.clone(), settings, "owner");
+    // Behind the claim: the failure of a step that is tried again under the same lease.
+    let (commits, pauses) = (AtomicU32::new(0), pause.clone());
+    stage.proxy.lose_replies(1, move |text| {
+        let is_it = is_commit(text) && commits.fetch_add(1, Ordering::SeqCst) == 1;
+        if is_it {
+            pauses.send_replace(true);
+        }
+        is_it
+    });
+    let id = owner.id.clone();
+    let running = tokio::spawn(async move { turn(&owner, Host::Worker, task, &CancelToken::new()).await });
+    eventually("a take-back", || async {
+        let plan = stage.engine.plan_recovery(10).await.expect("a plan");
+        stage.engine.recover(plan).await.taken_back.contains(&task).then_some(())
+    })
+    .await;
+    assert_eq!(stage.proxy.lost(), 1);
+    pause.send_replace(false);
+    let end = tokio::time::timeout(LIMIT, running).await.expect("an end").expect("no panic");
+    assert_eq!(end, TurnEnd::Lost);
+    let audit = stage.direct.history(task).await.expect("an answer").audit;
+    let back = audit.iter().position(|row| row.entry.event == "taken_back").expect("the take-back");
+    assert!(audit[back..].iter().all(|row| *row.entry.actor != *id), "it wrote under another one's lease");
+    assert_eq!(stage.drive(task).await, TaskStatus::Completed);
 }
