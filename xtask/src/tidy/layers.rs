@@ -43,9 +43,9 @@ const LAYERS: &[Layer] = &[
     Layer { name: "reconciler", below: &["contracts", "kernel", "node"], optional: &["tasks"], tests: &["adapters", "macros", "testkit"] },
     // What a user's own crate looks like.
     Layer { name: "tasks", below: &["kernel", "macros"], optional: &[], tests: &["testkit"] },
-    // Its benchmark measures on the private servers of the testkit, which therefore stays below it.
-    Layer { name: "counterstep", below: PARTS, optional: &["testkit"], tests: &[] },
+    Layer { name: "counterstep", below: PARTS, optional: &[], tests: &[] },
     Layer { name: "testkit", below: &["contracts", "kernel", "adapters"], optional: &[], tests: &["macros"] },
+    Layer { name: "bench", below: EVERYTHING, optional: &[], tests: &[] },
     Layer { name: "tests", below: EVERYTHING, optional: &[], tests: &[] },
     Layer { name: "xtask", below: &[], optional: &[], tests: &[] },
 ];

@@ -1,8 +1,6 @@
 //! The command line: every role and every operator's command in one program.
 
 mod audit;
-#[cfg(feature = "bench")]
-mod bench;
 mod check_deploy;
 mod demo;
 mod describe;
@@ -68,15 +66,6 @@ enum Command {
     CheckDeploy(check_deploy::CheckDeployArgs),
     /// Checks the chain of every task's audit, and prints the ends of the chains
     Audit(audit::AuditArgs),
-    /// Measures tasks a second on this machine, beside what the database itself can do
-    #[cfg(feature = "bench")]
-    Bench(bench::BenchArgs),
-    /// Measures tasks a second; not in this build
-    #[cfg(not(feature = "bench"))]
-    Bench {
-        #[arg(hide = true, trailing_var_arg = true, allow_hyphen_values = true)]
-        ignored: Vec<std::ffi::OsString>,
-    },
     /// Prints the declared task types: steps, hosts, inputs, policies, undo, and a diagram
     Describe(describe::DescribeArgs),
     /// Looks at tasks, cancels them, and settles those that wait for a person, over the HTTP API
@@ -116,13 +105,6 @@ pub fn main(registry: Registry) -> ExitCode {
         Command::CheckDeploy(args) => check_deploy::main(&registry, &cli.settings, args),
         Command::Audit(args) => audit::main(&cli.settings, args),
         Command::Migrate => migrate(&cli.settings),
-        #[cfg(feature = "bench")]
-        Command::Bench(args) => bench::main(&cli.settings, args),
-        #[cfg(not(feature = "bench"))]
-        Command::Bench { ignored: _ } => Err(Exit::config(
-            "this program was built without the benchmark and the servers that it measures: cargo run --profile \
-             production --features bench -- bench",
-        )),
         Command::Describe(args) => {
             cli.settings.policies(&registry).and_then(|set| describe::main(&registry, &set, args))
         }

@@ -1,6 +1,6 @@
 //! The baseline: what PostgreSQL itself does in one statement with the same three writes.
 
-use super::Failed;
+use crate::Failed;
 use counterstep_testkit::servers::Postgres;
 use std::process::Command;
 use std::time::Duration;
@@ -27,15 +27,15 @@ INSERT INTO base_audit (task, event, details, at) SELECT id, 'step_succeeded', '
 "#;
 
 /// Statements a second, each a transaction of its own, from 32 clients.
-pub(super) fn statements_per_second(postgres: &Postgres, duration: Duration) -> Result<f64, Failed> {
+pub(crate) fn statements_per_second(postgres: &Postgres, duration: Duration) -> Result<f64, Failed> {
     let url = postgres.database();
     // One by one: VACUUM refuses to run inside the transaction that several statements make.
     for statement in TABLES.split(';').map(str::trim).filter(|statement| !statement.is_empty()) {
         postgres.run_sql(&url, statement).map_err(Failed)?;
     }
-    let folder = tempfile::tempdir().map_err(|error| Failed(error.to_string()))?;
+    let folder = tempfile::tempdir().map_err(Failed::of)?;
     let script = folder.path().join("baseline.sql");
-    std::fs::write(&script, STATEMENT).map_err(|error| Failed(error.to_string()))?;
+    std::fs::write(&script, STATEMENT).map_err(Failed::of)?;
     let program = pgbench()?;
     let output = Command::new(program)
         .args(["--no-vacuum", "--protocol", "prepared", "--jobs", "2", "--client", &CLIENTS.to_string()])

@@ -1,19 +1,19 @@
 //! Closed loops of clients, and what they saw.
 
-use crate::cli::bench::Failed;
+use crate::Failed;
 use futures::future::BoxFuture;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Submits one task and returns when it has completed.
-pub(super) type Client = Arc<dyn Fn() -> BoxFuture<'static, Result<(), Failed>> + Send + Sync>;
+pub(crate) type Client = Arc<dyn Fn() -> BoxFuture<'static, Result<(), Failed>> + Send + Sync>;
 
 /// Until pools are filled, statements prepared and caches warm.
 const WARM_UP: Duration = Duration::from_secs(2);
 
 /// What a run of clients saw.
 #[derive(Debug, Clone)]
-pub(super) struct Seen {
+pub(crate) struct Seen {
     elapsed: Duration,
     /// From submission to completion, sorted: one for each task that completed within the measured time.
     latencies: Vec<Duration>,
@@ -21,16 +21,16 @@ pub(super) struct Seen {
 
 impl Seen {
     /// Tasks that completed.
-    pub(super) fn tasks(&self) -> usize {
+    pub(crate) fn tasks(&self) -> usize {
         self.latencies.len()
     }
 
-    pub(super) fn per_second(&self) -> f64 {
+    pub(crate) fn per_second(&self) -> f64 {
         self.tasks() as f64 / self.elapsed.as_secs_f64()
     }
 
     /// The latency that `percent` of the tasks did not exceed.
-    pub(super) fn percentile(&self, percent: usize) -> Duration {
+    pub(crate) fn percentile(&self, percent: usize) -> Duration {
         let last = self.latencies.len().saturating_sub(1);
         self.latencies.get((self.latencies.len() * percent / 100).min(last)).copied().unwrap_or_default()
     }
@@ -38,7 +38,7 @@ impl Seen {
 
 /// Keeps `in_flight` tasks going for so long, after a warm-up. `mark` is called at the beginning and at the end of
 /// the measured time.
-pub(super) async fn run(
+pub(crate) async fn run(
     client: Client,
     in_flight: usize,
     duration: Duration,
@@ -69,7 +69,7 @@ pub(super) async fn run(
     mark();
     let mut latencies = Vec::new();
     for client in clients {
-        latencies.extend(client.await.map_err(|error| Failed(error.to_string()))??);
+        latencies.extend(client.await.map_err(Failed::of)??);
     }
     latencies.sort_unstable();
     if latencies.is_empty() {

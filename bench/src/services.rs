@@ -1,7 +1,7 @@
 //! The three services as processes of their own, and a client that speaks HTTP with them.
 
-use super::load::Client;
-use super::{Failed, work};
+use crate::load::Client;
+use crate::{Failed, work};
 use counterstep_contracts::TaskStatus;
 use counterstep_contracts::http::{Accepted, TaskView};
 use counterstep_testkit::servers::{Nats, Redis};
@@ -11,18 +11,18 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// The services; they end with this value.
-pub(super) struct Services {
-    pub(super) api: Service,
-    pub(super) worker: Service,
-    pub(super) reconciler: Service,
+pub(crate) struct Services {
+    pub(crate) api: Service,
+    pub(crate) worker: Service,
+    pub(crate) reconciler: Service,
     address: SocketAddr,
 }
 
 /// One process.
-pub(super) struct Service(Child);
+pub(crate) struct Service(Child);
 
 impl Service {
-    pub(super) fn pid(&self) -> u32 {
+    pub(crate) fn pid(&self) -> u32 {
         self.0.id()
     }
 }
@@ -35,10 +35,10 @@ impl Drop for Service {
 }
 
 /// Starts the three on a migrated database, and waits until the API is ready.
-pub(super) async fn start(database: &str, nats: &Nats, redis: &Redis) -> Result<Services, Failed> {
+pub(crate) async fn start(database: &str, nats: &Nats, redis: &Redis) -> Result<Services, Failed> {
     let address = free_address()?;
     let start = |role: &str| -> Result<Service, Failed> {
-        let program = std::env::current_exe().map_err(|error| Failed(error.to_string()))?;
+        let program = std::env::current_exe().map_err(Failed::of)?;
         let mut command = Command::new(program);
         for (name, _) in std::env::vars_os() {
             if name.to_string_lossy().starts_with("COUNTERSTEP_") {
@@ -47,7 +47,7 @@ pub(super) async fn start(database: &str, nats: &Nats, redis: &Redis) -> Result<
         }
         let data = std::env::temp_dir().join(format!("counterstep-bench-{}-{role}", std::process::id()));
         command
-            .args(["bench", "--role", role, "--log", "error"])
+            .args(["--role", role, "--log", "error"])
             .env("COUNTERSTEP_DATABASE", database)
             .env("COUNTERSTEP_NATS", nats.url())
             .env("COUNTERSTEP_REDIS", redis.url())
@@ -62,8 +62,8 @@ pub(super) async fn start(database: &str, nats: &Nats, redis: &Redis) -> Result<
 }
 
 fn free_address() -> Result<SocketAddr, Failed> {
-    let listener = TcpListener::bind("127.0.0.1:0").map_err(|error| Failed(error.to_string()))?;
-    listener.local_addr().map_err(|error| Failed(error.to_string()))
+    let listener = TcpListener::bind("127.0.0.1:0").map_err(Failed::of)?;
+    listener.local_addr().map_err(Failed::of)
 }
 
 impl Services {
@@ -85,7 +85,7 @@ impl Services {
     }
 
     /// A client that submits over HTTP and asks for the outcome with a long poll.
-    pub(super) fn client(&self) -> Client {
+    pub(crate) fn client(&self) -> Client {
         let http = reqwest::Client::new();
         let base = format!("http://{}/api/tasks", self.address);
         Arc::new(move || {

@@ -1,8 +1,8 @@
 //! The engine in this process, without HTTP: submissions and a worker around one store, counted at the store.
 
-use super::Failed;
-use super::load::Client;
-use super::work;
+use crate::Failed;
+use crate::load::Client;
+use crate::work;
 use async_trait::async_trait;
 use counterstep_contracts::{Epoch, QueueName, TaskId, Tenant, WorkerMessage};
 use counterstep_kernel::client::{Receipt, Submission};
@@ -25,7 +25,7 @@ use tokio::sync::{Notify, oneshot};
 
 /// A store that counts what it is asked, and knows who waits for which task.
 #[derive(Debug)]
-pub(super) struct Counted {
+pub(crate) struct Counted {
     store: Arc<dyn Store>,
     commits: AtomicU64,
     others: AtomicU64,
@@ -35,13 +35,13 @@ pub(super) struct Counted {
 
 /// Questions to a store.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Asked {
-    pub(super) commits: u64,
-    pub(super) others: u64,
+pub(crate) struct Asked {
+    pub(crate) commits: u64,
+    pub(crate) others: u64,
 }
 
 impl Counted {
-    pub(super) fn around(store: Arc<dyn Store>) -> Arc<Self> {
+    pub(crate) fn around(store: Arc<dyn Store>) -> Arc<Self> {
         Arc::new(Self {
             store,
             commits: AtomicU64::new(0),
@@ -51,7 +51,7 @@ impl Counted {
         })
     }
 
-    pub(super) fn asked(&self) -> Asked {
+    pub(crate) fn asked(&self) -> Asked {
         Asked { commits: self.commits.load(Ordering::Relaxed), others: self.others.load(Ordering::Relaxed) }
     }
 
@@ -195,7 +195,7 @@ impl Upkeep for Counted {
 
 /// A queue in memory: what is measured is the engine and its store.
 #[derive(Debug, Default)]
-pub(super) struct MemoryQueue {
+pub(crate) struct MemoryQueue {
     messages: Mutex<VecDeque<(QueueName, WorkerMessage)>>,
     arrived: Notify,
 }
@@ -244,15 +244,15 @@ impl Queue for MemoryQueue {
 }
 
 /// An engine under measurement, with its worker running.
-pub(super) struct Running {
-    pub(super) client: Client,
-    pub(super) counted: Arc<Counted>,
+pub(crate) struct Running {
+    pub(crate) client: Client,
+    pub(crate) counted: Arc<Counted>,
     shutdown: CancelToken,
     worker: tokio::task::JoinHandle<()>,
 }
 
 /// Starts the worker of an engine whose store is counted from now on.
-pub(super) fn start(mut engine: Engine) -> Running {
+pub(crate) fn start(mut engine: Engine) -> Running {
     let counted = Counted::around(engine.ports.store.clone());
     engine.ports.store = counted.clone();
     let shutdown = CancelToken::new();
@@ -277,7 +277,7 @@ pub(super) fn start(mut engine: Engine) -> Running {
 }
 
 impl Running {
-    pub(super) async fn stop(self) {
+    pub(crate) async fn stop(self) {
         self.shutdown.cancel(CancelReason::Shutdown);
         let _ = self.worker.await;
     }

@@ -8,25 +8,25 @@ use serde::{Deserialize, Serialize};
 const SIZE: usize = 200;
 
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct BenchRequest {
+pub(crate) struct BenchRequest {
     text: String,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct First(String);
+pub(crate) struct First(String);
 
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Second(String);
+pub(crate) struct Second(String);
 
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Third(String);
+pub(crate) struct Third(String);
 
 fn filled(with: &str) -> String {
     with.chars().cycle().take(SIZE).collect()
 }
 
 /// Three trivial steps over both kinds of host.
-pub(super) struct Bench;
+pub(crate) struct Bench;
 
 #[distributed_task(name = "Bench", queue = "bench")]
 impl Bench {
@@ -54,11 +54,11 @@ impl Bench {
     }
 }
 
-pub(super) fn registry() -> Registry {
+pub(crate) fn registry() -> Registry {
     Registry::new().with::<Bench>()
 }
 
 /// A request of it.
-pub(super) fn request() -> serde_json::Value {
+pub(crate) fn request() -> serde_json::Value {
     serde_json::json!({ "text": "counterstep " })
 }

@@ -1,0 +1,114 @@
+//! Tasks a second of this workspace on this machine, beside what the database and the disk themselves can do.
+
+mod baseline;
+mod cost;
+mod engine;
+mod load;
+mod measure;
+mod report;
+mod services;
+mod work;
+
+use clap::Parser;
+use counterstep_api::cli::ApiArgs;
+use counterstep_node::{Exit, Settings, SettingsArgs, exit};
+use counterstep_reconciler::cli::ReconcilerArgs;
+use counterstep_worker::cli::WorkerArgs;
+use serde::Serialize;
+use std::io::Write;
+use std::process::ExitCode;
+
+// As in the programs that are measured.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// Why there is no figure.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct Failed(pub(crate) String);
+
+impl Failed {
+    pub(crate) fn of(error: impl std::fmt::Display) -> Self {
+        Self(error.to_string())
+    }
+}
+/// How the tasks are run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Mode {
+    /// Over HTTP with three services on PostgreSQL, NATS and Redis.
+    Http,
+    /// The engine in this process on PostgreSQL.
+    Engine,
+    /// The engine in this process on a file.
+    Embedded,
+}
+
+/// A service that this program starts as a process of its own.
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+enum Role {
+    Api,
+    Worker,
+    Reconciler,
+}
+
+/// Measure tasks a second, with private servers that are started and stopped for it.
+#[derive(Debug, Clone, Parser)]
+#[command(name = "counterstep-bench")]
+struct Bench {
+    #[command(flatten)]
+    settings: SettingsArgs,
+    /// Tasks in flight, one measurement for each
+    #[arg(long, value_delimiter = ',', default_values_t = [1, 50, 200])]
+    in_flight: Vec<u16>,
+    /// How long each measurement lasts, after two seconds to warm up
+    #[arg(long, default_value = "10s")]
+    duration: String,
+    /// What to measure
+    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Mode::Http, Mode::Engine, Mode::Embedded])]
+    modes: Vec<Mode>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    /// Serve as this service: what this program starts itself
+    #[arg(long, hide = true, value_enum)]
+    role: Option<Role>,
+}
+
+fn main() -> ExitCode {
+    exit::report("counterstep-bench", run(&Bench::parse()))
+}
+
+fn run(bench: &Bench) -> Result<(), Exit> {
+    if let Some(role) = bench.role {
+        let (registry, settings) = (work::registry(), &bench.settings);
+        return match role {
+            Role::Api => counterstep_api::cli::main(registry, settings, &listening()?),
+            Role::Worker => counterstep_worker::cli::main(registry, settings, &WorkerArgs::default()),
+            Role::Reconciler => counterstep_reconciler::cli::main(registry, settings, &ReconcilerArgs::default()),
+        };
+    }
+    let duration = counterstep_node::settings::duration("duration", &bench.duration)?;
+    counterstep_node::install_provider();
+    let folder = tempfile::tempdir().map_err(|error| Exit::failed(format_args!("no temporary folder: {error}")))?;
+    let own = Settings { log: "error".to_owned(), ..Settings::in_folder(folder.path()) };
+    let plan = measure::Plan { modes: bench.modes.clone(), in_flight: bench.in_flight.clone(), duration, own };
+    counterstep_node::run(
+        &plan.own,
+        Box::pin(async {
+            let report = measure::all(&plan).await.map_err(|Failed(why)| Exit::failed(why))?;
+            let text = if bench.json { report.json().map_err(Exit::failed)? } else { report.text() };
+            std::io::stdout().write_all(text.as_bytes()).map_err(Exit::failed)
+        }),
+    )
+}
+
+/// The variables say it: a role is no command of its own, whose parser would read them.
+fn variable<T: std::str::FromStr>(name: &str) -> Result<Option<T>, Exit> {
+    let Ok(text) = std::env::var(name) else { return Ok(None) };
+    text.parse().map(Some).map_err(|_| Exit::config(format_args!("the variable `{name}` cannot be read")))
+}
+
+fn listening() -> Result<ApiArgs, Exit> {
+    Ok(ApiArgs { listen: variable("COUNTERSTEP_LISTEN")?, ..ApiArgs::default() })
+}
