@@ -68,11 +68,32 @@ pub(crate) fn between(
 }
 
 /// What the database counts itself.
-pub(crate) struct Transactions {
+pub(crate) struct Counters {
     client: tokio_postgres::Client,
 }
 
-impl Transactions {
+/// A reading.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Reading {
+    transactions: i64,
+    row_versions: i64,
+    wal_bytes: i64,
+}
+
+/// What a task has cost.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Spent {
+    /// Transactions, those of reads too.
+    pub(crate) transactions: f64,
+    /// Changes of a task.
+    pub(crate) changes: f64,
+    /// Rows that were inserted, updated or deleted.
+    pub(crate) row_versions: f64,
+    /// Bytes of the write-ahead log.
+    pub(crate) wal_bytes: f64,
+}
+
+impl Counters {
     pub(crate) async fn of(database: &str) -> Result<Self, Failed> {
         let connected = tokio_postgres::connect(database, tokio_postgres::NoTls).await;
         let (client, connection) = connected.map_err(Failed::of)?;
@@ -80,22 +101,28 @@ impl Transactions {
         Ok(Self { client })
     }
 
-    async fn number(&self, question: &str) -> Result<i64, Failed> {
+    /// Of this database so far; the log is that of the whole server, which has no other work.
+    pub(crate) async fn read(&self) -> Result<Reading, Failed> {
+        let question = "SELECT xact_commit, tup_inserted + tup_updated + tup_deleted,
+                (pg_current_wal_insert_lsn() - '0/0')::bigint
+            FROM pg_stat_database WHERE datname = current_database()";
         let row = self.client.query_one(question, &[]).await.map_err(Failed::of)?;
-        Ok(row.get(0))
+        Ok(Reading { transactions: row.get(0), row_versions: row.get(1), wal_bytes: row.get(2) })
     }
 
-    /// Committed so far in this database.
-    pub(crate) async fn read(&self) -> Result<i64, Failed> {
-        self.number("SELECT pg_stat_get_db_xact_commit(oid) FROM pg_database WHERE datname = current_database()").await
-    }
-
-    /// Transactions since then, changes of tasks, and tasks. The database learns what a connection has done when it
-    /// ends, or within a moment.
-    pub(crate) async fn since(&self, before: i64) -> Result<(f64, f64, f64), Failed> {
+    /// Since then, for each task that there is. The database learns what a connection has done when it ends, or within a
+    /// moment.
+    pub(crate) async fn since(&self, before: Reading) -> Result<Spent, Failed> {
         tokio::time::sleep(Duration::from_secs(2)).await;
-        let changes = self.number("SELECT count(DISTINCT change_id) FROM audit").await?;
-        let tasks = self.number("SELECT count(*) FROM tasks").await?;
-        Ok(((self.read().await? - before) as f64, changes as f64, tasks as f64))
+        let after = self.read().await?;
+        let counted = "SELECT count(DISTINCT change_id), (SELECT count(*) FROM tasks) FROM audit";
+        let row = self.client.query_one(counted, &[]).await.map_err(Failed::of)?;
+        let (changes, tasks) = (row.get::<_, i64>(0) as f64, row.get::<_, i64>(1) as f64);
+        Ok(Spent {
+            transactions: (after.transactions - before.transactions) as f64 / tasks,
+            changes: changes / tasks,
+            row_versions: (after.row_versions - before.row_versions) as f64 / tasks,
+            wal_bytes: (after.wal_bytes - before.wal_bytes) as f64 / tasks,
+        })
     }
 }

@@ -284,7 +284,8 @@ impl Running {
 }
 
 async fn submit(engine: &Engine) -> Result<TaskId, Failed> {
-    let task_type = *engine.registry.iter().next().ok_or_else(|| Failed("no task type".to_owned()))?;
+    let task_type =
+        *engine.registry.iter().find(|it| it.decl.name == "Bench").ok_or_else(|| Failed("no task type".to_owned()))?;
     let submission = Submission { tenant: Tenant::default(), key: None, traceparent: None };
     let failed = |error: counterstep_kernel::client::SubmitError| Failed(error.to_string());
     let mut receipt = Receipt::begin(engine, task_type, submission).await.map_err(failed)?;

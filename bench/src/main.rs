@@ -1,8 +1,8 @@
 //! Tasks a second of this workspace on this machine, beside what the database and the disk themselves can do.
 
-mod baseline;
 mod cost;
 mod engine;
+mod limits;
 mod load;
 mod measure;
 mod report;
@@ -38,6 +38,8 @@ impl Failed {
 pub(crate) enum Mode {
     /// Over HTTP with three services on PostgreSQL, NATS and Redis.
     Http,
+    /// The same, and the third step fails: the two before it are undone.
+    Failing,
     /// The engine in this process on PostgreSQL.
     Engine,
     /// The engine in this process on a file.
@@ -59,13 +61,13 @@ struct Bench {
     #[command(flatten)]
     settings: SettingsArgs,
     /// Tasks in flight, one measurement for each
-    #[arg(long, value_delimiter = ',', default_values_t = [1, 50, 200])]
+    #[arg(long, value_delimiter = ',', default_values_t = [1, 50, 200, 1000])]
     in_flight: Vec<u16>,
     /// How long each measurement lasts, after two seconds to warm up
     #[arg(long, default_value = "10s")]
     duration: String,
     /// What to measure
-    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Mode::Http, Mode::Engine, Mode::Embedded])]
+    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Mode::Http, Mode::Failing, Mode::Engine, Mode::Embedded])]
     modes: Vec<Mode>,
     /// Print JSON
     #[arg(long)]

@@ -1,11 +1,13 @@
 //! The measurements: which servers, which processes, and what is read before and after.
 
-use crate::cost::{self, Processors, Transactions};
+use crate::cost::{self, Counters, Processors};
+use crate::limits::{self, Limits};
 use crate::load::{self, Seen};
 use crate::report::{Measured, Report};
-use crate::{Failed, Mode, baseline, engine, services, work};
+use crate::{Failed, Mode, engine, services, work};
 use counterstep_adapters::system::LocalSignals;
 use counterstep_kernel::Engine;
+use counterstep_kernel::audit::{self, Finding, Scope};
 use counterstep_node::settings::{Database, NatsPlace, RedisPlace, Server};
 use counterstep_node::{Settings, open};
 use counterstep_testkit::servers::{Nats, Postgres, Redis};
@@ -29,31 +31,30 @@ pub(crate) async fn all(plan: &Plan) -> Result<Report, Failed> {
     let mut measured = Vec::new();
     let on_servers = plan.modes.iter().any(|mode| *mode != Mode::Embedded);
     let servers = on_servers.then(|| (Postgres::durable(), Nats::start(), Redis::start()));
-    let first = match &servers {
-        Some((postgres, ..)) => Some(baseline::statements_per_second(postgres, duration)?),
-        None => None,
+    let limits = |servers: &Option<Servers>| -> Result<Option<Limits>, Failed> {
+        servers.as_ref().map(|(postgres, ..)| limits::measure(postgres, duration)).transpose()
     };
+    let before = limits(&servers)?;
     for mode in &plan.modes {
         for in_flight in &plan.in_flight {
             let one = match (mode, &servers) {
-                (Mode::Http, Some(servers)) => http(servers, *in_flight, duration, own).await?,
+                (Mode::Http | Mode::Failing, Some(servers)) => http(servers, (*mode, *in_flight), plan).await?,
                 (Mode::Engine, Some(servers)) => on_postgres(servers, *in_flight, duration, own).await?,
                 _ => embedded(*in_flight, duration).await?,
             };
             measured.push(one);
         }
     }
-    let baseline = match (first, &servers) {
-        // Once more: the machine may have changed its pace meanwhile.
-        (Some(first), Some((postgres, ..))) => Some([first, baseline::statements_per_second(postgres, duration)?]),
-        _ => None,
-    };
-    if let Some([first, last]) = baseline {
-        for one in &mut measured {
-            one.ratio = (one.mode != Mode::Embedded).then_some(one.tasks_per_second / ((first + last) / 2.0));
+    // Once more: the machine may have changed its pace meanwhile.
+    let after = limits(&servers)?;
+    let both = before.zip(after).map(|(before, after)| [before, after]);
+    if let Some([before, after]) = both {
+        let mean = (before.statements_32 + after.statements_32) / 2.0;
+        for one in measured.iter_mut().filter(|one| one.mode != Mode::Embedded) {
+            one.ratio = Some(one.tasks_per_second / mean);
         }
     }
-    Ok(Report { baseline, measured })
+    Ok(Report { limits: both, measured })
 }
 
 type Servers = (Postgres, Nats, Redis);
@@ -71,8 +72,8 @@ async fn settings_on(servers: &Servers, own: &Settings) -> Result<(Settings, Str
     Ok((settings, database))
 }
 
-async fn http(servers: &Servers, in_flight: u16, duration: Duration, own: &Settings) -> Result<Measured, Failed> {
-    let (_, database) = settings_on(servers, own).await?;
+async fn http(servers: &Servers, (mode, in_flight): (Mode, u16), plan: &Plan) -> Result<Measured, Failed> {
+    let (settings, database) = settings_on(servers, &plan.own).await?;
     let services = services::start(&database, &servers.1, &servers.2).await?;
     let processors = Processors::default()
         .with("client", Some(std::process::id()))
@@ -83,19 +84,39 @@ async fn http(servers: &Servers, in_flight: u16, duration: Duration, own: &Setti
         .with("nats", servers.1.pid())
         .with("redis", servers.2.pid());
     let mut marks = Vec::new();
-    let counter = Transactions::of(&database).await?;
+    let counter = Counters::of(&database).await?;
     let before = counter.read().await?;
-    let seen = load::run(services.client(), in_flight.into(), duration, || marks.push(processors.used())).await?;
+    let client = services.client(mode == Mode::Failing);
+    let seen = load::run(client, in_flight.into(), plan.duration, || marks.push(processors.used())).await?;
     // Statistics arrive with a delay; over the whole run, warm-up included, they are exact.
     drop(services);
-    let (transactions, changes, tasks) = counter.since(before).await?;
-    let mut one = measured(Mode::Http, in_flight, &seen, &marks);
-    one.commits_per_task = Some(changes / tasks);
-    one.round_trips_per_task = transactions / tasks;
+    let spent = counter.since(before).await?;
+    verify(&settings).await?;
+    let mut one = measured(mode, in_flight, &seen, &marks);
+    one.commits_per_task = Some(spent.changes);
+    one.round_trips_per_task = spent.transactions;
+    one.row_versions_per_task = Some(spent.row_versions);
+    one.wal_bytes_per_task = Some(spent.wal_bytes);
     // The clients are this process, and so are all others its children.
     let children: f64 = one.cpu_ms_per_task.iter().filter(|(name, _)| **name != "client").map(|(_, ms)| ms).sum();
     one.cpu_ms_per_task.entry("client").and_modify(|ms| *ms -= children);
     Ok(one)
+}
+
+/// Every task has ended, and its audit is whole: a figure for wrong work is none.
+async fn verify(settings: &Settings) -> Result<(), Failed> {
+    let store = counterstep_node::look(settings, "bench").map_err(|exit| Failed(exit.message))?;
+    let open = store.in_flight().await.map_err(Failed::of)?;
+    if !open.is_empty() {
+        return Err(Failed(format!("tasks have not ended: {open:?}")));
+    }
+    let mut findings = Vec::new();
+    let mut found = |finding: Finding| findings.push(finding.to_string());
+    audit::verify(store.as_ref(), &Scope::default(), &mut found).await.map_err(Failed::of)?;
+    match findings.first() {
+        None => Ok(()),
+        Some(first) => Err(Failed(format!("the audit has {} findings, the first: {first}", findings.len()))),
+    }
 }
 
 async fn on_postgres(
@@ -164,6 +185,8 @@ fn measured(mode: Mode, in_flight: u16, seen: &Seen, marks: &[BTreeMap<&'static 
         p99_ms: ms(seen.percentile(99)),
         commits_per_task: None,
         round_trips_per_task: f64::NAN,
+        row_versions_per_task: None,
+        wal_bytes_per_task: None,
         cpu_ms_per_task: cpu.into_iter().map(|(name, used)| (name, ms(used) / seen.tasks() as f64)).collect(),
         ratio: None,
     }

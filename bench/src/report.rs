@@ -1,6 +1,7 @@
 //! What was measured, for people and for programs.
 
 use crate::Mode;
+use crate::limits::Limits;
 use comfy_table::presets::UTF8_BORDERS_ONLY;
 use comfy_table::{ContentArrangement, Table};
 use serde::Serialize;
@@ -18,6 +19,10 @@ pub(crate) struct Measured {
     pub(crate) commits_per_task: Option<f64>,
     /// Round trips to the store, commits included.
     pub(crate) round_trips_per_task: f64,
+    /// Rows that were inserted, updated or deleted; none where no server counts them.
+    pub(crate) row_versions_per_task: Option<f64>,
+    /// Bytes of the write-ahead log; none where no server counts them.
+    pub(crate) wal_bytes_per_task: Option<f64>,
     /// Processor milliseconds a task, by process.
     pub(crate) cpu_ms_per_task: BTreeMap<&'static str, f64>,
     /// Tasks per statement of the baseline.
@@ -27,8 +32,8 @@ pub(crate) struct Measured {
 /// All measurements.
 #[derive(Debug, Serialize)]
 pub(crate) struct Report {
-    /// The database's own statements a second, before and after; none where only files were measured.
-    pub(crate) baseline: Option<[f64; 2]>,
+    /// What the database and the disk themselves did, before and after; none where only files were measured.
+    pub(crate) limits: Option<[Limits; 2]>,
     pub(crate) measured: Vec<Measured>,
 }
 
@@ -38,30 +43,52 @@ impl Report {
     }
 
     pub(crate) fn text(&self) -> String {
-        let head = ["mode", "in flight", "tasks/s", "p50 ms", "p99 ms", "commits", "round trips", "CPU ms", "ratio"];
         let mut rows = Table::new();
-        rows.load_style(UTF8_BORDERS_ONLY).set_content_arrangement(ContentArrangement::Dynamic).set_header(head);
+        rows.load_style(UTF8_BORDERS_ONLY).set_content_arrangement(ContentArrangement::Dynamic).set_header([
+            "mode",
+            "in flight",
+            "tasks/s",
+            "p50 ms",
+            "p99 ms",
+            "commits",
+            "round trips",
+            "rows",
+            "WAL bytes",
+            "CPU ms",
+            "ratio",
+        ]);
+        let counted =
+            |figure: Option<f64>, digits: usize| figure.map_or_else(String::new, |it| format!("{it:.digits$}"));
         for one in &self.measured {
-            let cpu: Vec<_> = one.cpu_ms_per_task.iter().map(|(name, ms)| format!("{name} {ms:.2}")).collect();
+            let whole: f64 = one.cpu_ms_per_task.values().sum();
+            let parts: Vec<_> = one.cpu_ms_per_task.iter().map(|(name, ms)| format!("{name} {ms:.2}")).collect();
             rows.add_row([
                 format!("{:?}", one.mode).to_lowercase(),
                 one.in_flight.to_string(),
                 format!("{:.0}", one.tasks_per_second),
                 format!("{:.1}", one.p50_ms),
                 format!("{:.1}", one.p99_ms),
-                one.commits_per_task.map_or_else(String::new, |commits| format!("{commits:.2}")),
+                counted(one.commits_per_task, 2),
                 format!("{:.2}", one.round_trips_per_task),
-                cpu.join(", "),
-                one.ratio.map_or_else(String::new, |ratio| format!("{ratio:.3}")),
+                counted(one.row_versions_per_task, 1),
+                counted(one.wal_bytes_per_task, 0),
+                format!("{whole:.2}: {}", parts.join(", ")),
+                counted(one.ratio, 3),
             ]);
         }
         let mut text = String::new();
-        if let Some([first, last]) = self.baseline {
+        for (when, limits) in ["Before", "After"].into_iter().zip(self.limits.iter().flatten()) {
             text += &format!(
-                "Baseline, one statement with the same three writes from 32 clients: {first:.0}/s before, {last:.0}/s after\n"
+                "{when}: statements with the same three writes {:.0}/s from 1 client, {:.0}/s from 8, {:.0}/s from 32; \
+                 {:.0} rows/s appended in batches of 100; {:.0} flushes/s of the disk\n",
+                limits.statements_1,
+                limits.statements_8,
+                limits.statements_32,
+                limits.appended_rows,
+                limits.disk_flushes
             );
         }
-        text + "Commits, round trips and CPU are for one task; the ratio is tasks per statement of the baseline\n"
+        text + "Commits to CPU are for one task; the ratio is tasks per statement from 32 clients\n"
             + &format!("{rows}\n")
     }
 }

@@ -84,15 +84,17 @@ impl Services {
         }
     }
 
-    /// A client that submits over HTTP and asks for the outcome with a long poll.
-    pub(crate) fn client(&self) -> Client {
+    /// A client that submits over HTTP and asks for the outcome with a long poll. `fails`: tasks that are to fail.
+    pub(crate) fn client(&self, fails: bool) -> Client {
         let http = reqwest::Client::new();
         let base = format!("http://{}/api/tasks", self.address);
+        let (task, expected) =
+            if fails { ("bench-fails", TaskStatus::Failed) } else { ("bench", TaskStatus::Completed) };
         Arc::new(move || {
             let (http, base) = (http.clone(), base.clone());
             Box::pin(async move {
                 let failed = |error: reqwest::Error| Failed(error.to_string());
-                let answer = http.post(format!("{base}/bench")).json(&work::request()).send().await.map_err(failed)?;
+                let answer = http.post(format!("{base}/{task}")).json(&work::request()).send().await.map_err(failed)?;
                 let status = answer.status();
                 if status != reqwest::StatusCode::ACCEPTED {
                     let body = answer.text().await.unwrap_or_default();
@@ -103,7 +105,7 @@ impl Services {
                     let answer = http.get(format!("{base}/{task_id}?wait=30s")).send().await.map_err(failed)?;
                     let view: TaskView = answer.json().await.map_err(failed)?;
                     match view.status {
-                        TaskStatus::Completed => return Ok(()),
+                        status if status == expected => return Ok(()),
                         status if status.is_at_rest() => return Err(Failed(format!("a task ended {status}"))),
                         _ => {}
                     }
