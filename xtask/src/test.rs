@@ -16,6 +16,9 @@ use std::time::{Duration, Instant};
 /// Test binaries at a time: many tests wait for leases, so that one binary seldom keeps two cores busy.
 const SIDE_BY_SIDE: usize = 2;
 
+/// The programs that the system tests start: those of `tests/src/program.rs`.
+const PROGRAMS: [&str; 4] = ["counterstep", "counterstep-api", "counterstep-worker", "counterstep-reconciler"];
+
 /// How long the output may stay open after cargo itself has ended.
 const GRACE: Duration = Duration::from_secs(5);
 
@@ -79,8 +82,9 @@ fn build() -> Result<Vec<Program>, String> {
     let mut tests = cargo_test();
     let mut programs = artifacts::read(&command::messages(tests.arg("--no-run").args(MESSAGES))?)?;
     let mut program = command::cargo();
-    // The selection of `tests/src/program.rs`, which builds it when those tests are started by hand.
-    program.args(["build", "--quiet", "--workspace", "--all-features", "--bin", "counterstep", "--test", SYSTEM]);
+    // The selection of `tests/src/program.rs`, which builds them when those tests are started by hand.
+    program.args(["build", "--quiet", "--workspace", "--all-features", "--test", SYSTEM]);
+    program.args(PROGRAMS.iter().flat_map(|name| ["--bin", *name]));
     programs.extend(artifacts::read(&command::messages(program.args(MESSAGES))?)?);
     programs.sort_by(|one, other| one.path.cmp(&other.path));
     programs.dedup();
