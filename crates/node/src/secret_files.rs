@@ -44,8 +44,11 @@ pub(crate) fn open_to_others(settings: &Settings) -> Vec<OpenSecret> {
         add("redis_file", redis.server.url_file.as_ref());
         add("redis_key_file", key(&redis.server.certificate).as_ref());
     }
-    if let ObjectPlace::Server { url: _, credentials_file } = &settings.objects {
+    if let ObjectPlace::Server { url, credentials_file } = &settings.objects {
         add("objects_credentials_file", credentials_file.as_ref());
+        let parameters = url.expose().split_once('?').map_or("", |(_, parameters)| parameters).split('&');
+        let named = parameters.filter_map(|one| one.strip_prefix("credentials_file=")).map(PathBuf::from).next();
+        add("objects", named.as_ref());
     }
     for (name, service) in &settings.services {
         add(&format!("services.{name}.token_file"), service.token_file.as_ref());
@@ -80,11 +83,14 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let url = |name: &str, text: &str| open_file(folder.path(), name, text).display().to_string();
         let (secret, plain) = (url("secret", "postgres://me:pw@db/x"), url("plain", "redis://cache:6379"));
-        let text = format!("database_file = {secret:?}\nnats = \"nats://me:pw@bus:4222\"\nredis_file = {plain:?}\n");
+        let keys = url("keys", "azure_storage_account_key = pw");
+        let text = format!(
+            "objects = \"az://container?account=files&credentials_file={keys}\"\ndatabase_file = {secret:?}\nnats = \"nats://me:pw@bus:4222\"\nredis_file = {plain:?}\n"
+        );
         let config = open_file(folder.path(), "settings.toml", &text);
         let settings = SettingsArgs { config: Some(config), ..SettingsArgs::default() }.resolve().unwrap();
         let found = open_to_others(&settings);
         let named: Vec<_> = found.iter().map(|one| (one.setting.as_str(), one.mode.as_str())).collect();
-        assert_eq!(named, [("config", "0644"), ("database_file", "0644")]);
+        assert_eq!(named, [("config", "0644"), ("database_file", "0644"), ("objects", "0644")]);
     }
 }

@@ -16,6 +16,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::time::timeout;
 
+/// A connection that was lent within this time is taken for one that still leads to the server.
+const WARM: Duration = Duration::from_secs(5);
+
 /// What we wait beyond the server's own limit: the way there and back.
 const ON_THE_WAY: Duration = Duration::from_secs(5);
 
@@ -148,8 +151,12 @@ impl Lent {
 
 impl Drop for Lent {
     fn drop(&mut self) {
-        if let Some(object) = self.object.take() {
-            drop(Object::take(object));
+        let Some(object) = self.object.take() else { return };
+        // Where a firewall has forgotten this connection, it has forgotten those that were idle for as long: the caller's
+        // next try must not get one of them.
+        if let Some(pool) = Object::pool(&object) {
+            pool.retain(|_, used| used.last_used() < WARM);
         }
+        drop(Object::take(object));
     }
 }

@@ -17,6 +17,19 @@ pub trait MachineClock: Debug + Send + Sync {
 
     /// Since a fixed point that all processes share until the machine restarts. It is never set.
     fn monotonic(&self) -> Duration;
+
+    /// Names the fixed point of the monotonic time: times of two names cannot be compared. Empty where the machine has no
+    /// name for it, and then it cannot be compared with itself either.
+    fn origin(&self) -> String {
+        origin()
+    }
+}
+
+/// The boot of the machine, and the namespace that may shift its timers for some processes.
+fn origin() -> String {
+    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    let shifted = std::fs::read_link("/proc/self/ns/time").unwrap_or_default();
+    if boot.is_empty() { boot } else { format!("{} {}", boot.trim(), shifted.display()) }
 }
 
 /// Those of the operating system.
@@ -50,7 +63,7 @@ struct Known {
     written: i64,
     /// The last time that this process has used, and the monotonic time that has passed since.
     own: Option<i64>,
-    /// The same of the file's last write, where no restart of the machine lies between.
+    /// The same of the file's last write, where that one's monotonic time has the same origin.
     file: Option<i64>,
 }
 
@@ -77,6 +90,7 @@ impl Known {
 #[derive(Debug)]
 pub(super) struct FileClock {
     machine: Arc<dyn MachineClock>,
+    origin: String,
     last: Mutex<Last>,
 }
 
@@ -89,7 +103,7 @@ struct Last {
 
 impl FileClock {
     pub(super) fn new(machine: Arc<dyn MachineClock>) -> Self {
-        Self { machine, last: Mutex::default() }
+        Self { origin: machine.origin(), machine, last: Mutex::default() }
     }
 
     /// Notices a calendar that was set forward, before a write, and moves the leases along: their holders are not late.
@@ -122,7 +136,8 @@ impl FileClock {
     }
 
     fn put(&self, connection: &mut SqliteConnection, now: i64) -> QueryResult<()> {
-        let times = (clock::at.eq(now), clock::monotonic.eq(micros(self.machine.monotonic())));
+        let monotonic = micros(self.machine.monotonic());
+        let times = (clock::at.eq(now), clock::monotonic.eq(monotonic), clock::origin.eq(&self.origin));
         diesel::update(clock::table.find(1)).set(times).execute(connection).map(drop)
     }
 
@@ -147,12 +162,17 @@ impl FileClock {
         Ok(now)
     }
 
-    fn known(&self, Written { at, monotonic }: Written) -> Known {
+    fn known(&self, Written { at, monotonic, origin }: Written) -> Known {
         let calendar = whole_millis(self.machine.calendar());
         let used = self.last().used;
         let now = self.machine.monotonic();
         let own = used.map(|(then, at)| at + whole_millis(now.saturating_sub(then)));
-        let file = monotonic.map(|then| micros(now) - then).filter(|passed| *passed >= 0).map(|passed| at + passed);
+        let is_ours = !self.origin.is_empty() && origin.as_deref() == Some(&*self.origin);
+        let file = monotonic
+            .filter(|_| is_ours)
+            .map(|then| micros(now) - then)
+            .filter(|passed| *passed >= 0)
+            .map(|passed| at + passed);
         Known { calendar, written: at, own, file }
     }
 
@@ -162,15 +182,17 @@ impl FileClock {
 }
 
 /// What the last write of the file has left.
-#[derive(Debug, Clone, Copy, Default, Queryable)]
+#[derive(Debug, Clone, Default, Queryable)]
 struct Written {
     at: i64,
     /// The machine's monotonic time then; `None`: an older program wrote it.
     monotonic: Option<i64>,
+    /// And what that one counts from.
+    origin: Option<String>,
 }
 
 fn written(connection: &mut SqliteConnection) -> QueryResult<Written> {
-    match clock::table.find(1).select((clock::at, clock::monotonic)).first(connection) {
+    match clock::table.find(1).select((clock::at, clock::monotonic, clock::origin)).first(connection) {
         // A file of an older program that is only looked at.
         Err(diesel::result::Error::DatabaseError(_, error)) if error.message().contains("no such ") => {
             Ok(Written::default())

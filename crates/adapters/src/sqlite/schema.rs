@@ -5,6 +5,7 @@ diesel::table! {
         id -> Integer,
         at -> BigInt,
         monotonic -> Nullable<BigInt>,
+        origin -> Nullable<Text>,
     }
 }
 

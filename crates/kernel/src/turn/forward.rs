@@ -2,6 +2,7 @@
 
 mod room;
 mod scratch;
+mod wake;
 
 use super::breakers::{Passes, Seen};
 use super::heavy::Reserved;
@@ -30,6 +31,7 @@ pub(super) struct ForwardTurn<'a>(pub(super) Turn<'a>);
 impl<'a> ForwardTurn<'a> {
     /// Runs until the task is given back, rests, or has been undone.
     pub(super) async fn run(mut self, mut next: Next) -> Result<TurnEnd, ChangeError> {
+        let mut was_held = false;
         loop {
             if matches!(next, Next::Run(_) | Next::Delay(..) | Next::Hold) {
                 self.arm();
@@ -44,6 +46,12 @@ impl<'a> ForwardTurn<'a> {
                     self.0.delay(at, delay, token);
                 }
                 Next::Probe(steps) => self.0.ask(steps),
+                // Of a change whose reply was lost, what it was decided on may be over: it is decided once more.
+                Next::Hold if self.0.under_way.is_empty() && !was_held => {
+                    was_held = true;
+                    next = self.go_on().await?;
+                    continue;
+                }
                 Next::Hold if self.0.under_way.is_empty() => return Ok(self.0.stuck()),
                 Next::Hold => {}
                 Next::End => return Ok(self.0.end()),
@@ -56,6 +64,7 @@ impl<'a> ForwardTurn<'a> {
                     return UndoTurn(self.0).run(Next::Undo).await;
                 }
             }
+            was_held = false;
             next = match self.0.under_way.next().await {
                 Some(Happened::Ended(ended)) => self.ended(ended).await?,
                 Some(Happened::Due(at)) => {
@@ -73,34 +82,6 @@ impl<'a> ForwardTurn<'a> {
                 // Nothing is under way and nothing was started: the next decision finds out why.
                 None => self.go_on().await?,
             };
-        }
-    }
-
-    /// Follows the rows as they are now: wakes the turn when a step that waits is due, and tells those that still run
-    /// that a step beside them has given up.
-    fn arm(&mut self) {
-        let turn = &mut self.0;
-        turn.wait_for_room();
-        let token = turn.tokens.forward.clone();
-        if turn.record.steps.iter().any(|row| row.status == StepStatus::Failed) {
-            token.cancel(CancelReason::Sibling);
-        }
-        // A cancelled token would end the delay at once, again and again.
-        if token.reason().is_some() {
-            return;
-        }
-        let now = turn.now();
-        for at in 0..turn.record.steps.len() {
-            let row = &turn.record.steps[at];
-            // A heavy step may be due and lack room only: then room wakes the turn, and no delay of no time, again and again.
-            if turn.waits_for_room && turn.task_type.decl.steps[at].heavy {
-                continue;
-            }
-            if let (StepStatus::Waiting, Some(due)) = (row.status, row.due_at)
-                && !turn.delayed.contains_key(&at)
-            {
-                turn.delay(at, due.after(now), token.clone());
-            }
         }
     }
 

@@ -14,13 +14,13 @@ use counterstep_kernel::record::TaskRecord;
 use counterstep_kernel::schedule::ScheduleError;
 use counterstep_kernel::turn::{TurnEnd, turn};
 use counterstep_kernel::{
-    AwaitSignal, CancelToken, Engine, EngineSettings, Registry, RetryPolicy, Sql, StepContext, StepError, StepResult,
-    UndoResult, UploadMany, UploadedFile,
+    AwaitSignal, CancelReason, CancelToken, Engine, EngineSettings, Registry, RetryPolicy, Sql, StepContext, StepError,
+    StepResult, UndoResult, UploadMany, UploadedFile,
 };
 use counterstep_macros::distributed_task;
 use counterstep_testkit::servers::{Proxy, is_commit, shared_postgres};
 use counterstep_testkit::{Form, harness, invariants};
-use futures::future::BoxFuture;
+use futures::future::{BoxFuture, Either};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::sync::Arc;
@@ -377,9 +377,28 @@ async fn an_owner_that_recognises_its_change_behind_a_take_back_goes_no_further(
     })
     .await;
     assert_eq!(stage.proxy.lost(), 1);
-    pause.send_replace(false);
-    let end = tokio::time::timeout(LIMIT, running).await.expect("an end").expect("no panic");
-    assert_eq!(end, TurnEnd::Lost);
+    // Another one has it, in the middle of the same step.
+    let settings = EngineSettings {
+        faults: vec![Fault::at("send", FaultKind::HangBefore)],
+        drain: Duration::ZERO,
+        cancel_grace: Duration::from_millis(100),
+        ..EngineSettings::default()
+    };
+    let other = Engine::new(stage.engine.ports.clone(), stage.engine.registry.clone(), settings, "other");
+    let token = CancelToken::new();
+    let others = turn(&other, Host::Worker, task, &token);
+    let looks = async {
+        eventually("a claim", || async { stage.record(task).await.task.lease_owner.map(drop) }).await;
+        pause.send_replace(false);
+        let end = tokio::time::timeout(LIMIT, running).await.expect("an end").expect("no panic");
+        assert_eq!(end, TurnEnd::Lost);
+        token.cancel(CancelReason::Shutdown);
+        std::future::pending::<()>().await;
+    };
+    match futures::future::select(others, Box::pin(looks)).await {
+        Either::Left((end, _)) => assert_eq!(end, TurnEnd::GivenBack),
+        Either::Right(((), _)) => unreachable!("it waits for the other one"),
+    }
     let audit = stage.direct.history(task).await.expect("an answer").audit;
     let back = audit.iter().position(|row| row.entry.event == "taken_back").expect("the take-back");
     assert!(audit[back..].iter().all(|row| *row.entry.actor != *id), "it wrote under another one's lease");
