@@ -2,6 +2,7 @@
 //! Decides nothing about what follows.
 
 use super::code::{self, NotDone};
+use super::heavy::RoomInCode;
 use crate::builtin::{FileSource, Upload, Work};
 use crate::call::ReadOnly;
 use crate::cancel::{CancelReason, CancelToken};
@@ -105,6 +106,8 @@ pub(crate) async fn execute(engine: &Engine, task_type: &TaskType, order: Order)
         }
         .instrument(span)
     };
+    let room = room.map(|permit| RoomInCode::new(&engine.heavy, permit));
+    let in_code = room.as_ref().map(Arc::downgrade);
     let run = async {
         let body = async move {
             let result = body.await;
@@ -119,7 +122,12 @@ pub(crate) async fn execute(engine: &Engine, task_type: &TaskType, order: Order)
         Err(NotDone::Panicked(panic)) => {
             Err(StepError::new(ErrorClass::Panicked, format_args!("the code panicked: {panic}")))
         }
-        Err(NotDone::Late(late)) => Err(late),
+        Err(NotDone::Late(late)) => {
+            if let Some(room) = in_code.and_then(|room| room.upgrade()) {
+                room.abandon();
+            }
+            Err(late)
+        }
     };
     context.meter().end();
     if let Err(error) = &result {

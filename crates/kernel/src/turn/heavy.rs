@@ -11,9 +11,10 @@ use crate::record::TaskRecord;
 use crate::task::TaskType;
 use counterstep_contracts::TaskStatus;
 use futures::future::{Either, select};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
 /// So long a task stands in line for room, with a slot but without a lease, before it is left to other hosts.
 const IN_LINE_FOR: Duration = Duration::from_secs(5);
@@ -35,13 +36,66 @@ pub(crate) struct Heavy {
     line: Arc<Semaphore>,
     /// When by this process's timer the next task that was left is looked at again.
     next_look: Mutex<Duration>,
+    steps: usize,
+    /// Rooms in abandoned code, which may hold them as long as the process lives.
+    abandoned: AtomicUsize,
+    more_abandoned: Notify,
+}
+
+/// Room that went into a step's code.
+#[derive(Debug)]
+pub(super) struct RoomInCode {
+    heavy: Arc<Heavy>,
+    abandoned: AtomicBool,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl RoomInCode {
+    pub(super) fn new(heavy: &Arc<Heavy>, permit: OwnedSemaphorePermit) -> Arc<Self> {
+        Arc::new(Self { heavy: heavy.clone(), abandoned: AtomicBool::new(false), _permit: permit })
+    }
+
+    /// Nothing waits for the code any more, and the room is still inside it.
+    pub(super) fn abandon(&self) {
+        if !self.abandoned.swap(true, Ordering::SeqCst) {
+            self.heavy.abandoned.fetch_add(1, Ordering::SeqCst);
+            self.heavy.more_abandoned.notify_waiters();
+        }
+    }
+}
+
+impl Drop for RoomInCode {
+    fn drop(&mut self) {
+        if *self.abandoned.get_mut() {
+            self.heavy.abandoned.fetch_sub(1, Ordering::SeqCst);
+        }
+    }
 }
 
 impl Heavy {
     /// For so many steps side by side.
     pub(crate) fn new(steps: usize) -> Self {
-        let room = || Arc::new(Semaphore::new(steps.max(1)));
-        Self { room: room(), line: room(), next_look: Mutex::default() }
+        let steps = steps.max(1);
+        let room = || Arc::new(Semaphore::new(steps));
+        let (abandoned, more_abandoned) = (AtomicUsize::new(0), Notify::new());
+        Self { room: room(), line: room(), next_look: Mutex::default(), steps, abandoned, more_abandoned }
+    }
+
+    /// Whether all of the room is in abandoned code, so that waiting for it may take as long as the process lives.
+    pub(super) fn is_stuck(&self) -> bool {
+        self.abandoned.load(Ordering::SeqCst) >= self.steps
+    }
+
+    /// Waits until all of the room is in abandoned code.
+    pub(super) async fn stuck(&self) {
+        loop {
+            // Before the look: what is abandoned after it ends this wait.
+            let more = self.more_abandoned.notified();
+            if self.is_stuck() {
+                return;
+            }
+            more.await;
+        }
     }
 
     /// Waits for room, for as long as it takes.

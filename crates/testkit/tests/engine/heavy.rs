@@ -1,5 +1,6 @@
 //! Heavy steps: few run side by side, and light tasks of the same queue go past those that wait for room.
 
+use counterstep_adapters::step_threads::StepThreads;
 use counterstep_contracts::{StepStatus, TaskId, TaskStatus, Tenant};
 use counterstep_kernel::client::{Receipt, Submission};
 use counterstep_kernel::{Classify, Registry, RetryPolicy, ScratchFile, StepContext, StepError, StepResult};
@@ -8,6 +9,7 @@ use counterstep_testkit::site::{Site, eventually};
 use counterstep_testkit::{Form, Harness};
 use serde_json::json;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 use tokio::sync::Semaphore;
 
@@ -236,4 +238,69 @@ impl Print {
     }
 
     fn respond() {}
+}
+
+/// Whether code that blocks its thread may let go of it.
+static LET_GO: (Mutex<bool>, Condvar) = (Mutex::new(false), Condvar::new());
+
+struct Jam;
+
+#[distributed_task(name = "Jam", queue = "film")]
+impl Jam {
+    type Request = serde_json::Value;
+    type Response = ();
+
+    #[step(1, host = "worker", heavy, timeout = "1s", retry = NEVER, no_undo = "does nothing")]
+    async fn block(_ctx: &StepContext) -> StepResult<u32> {
+        drop(LET_GO.1.wait_while(LET_GO.0.lock().expect("a flag"), |free| !*free).expect("a flag"));
+        Ok(1)
+    }
+
+    fn respond() {}
+}
+
+struct Proof;
+
+#[distributed_task(name = "Proof", queue = "film")]
+impl Proof {
+    type Request = serde_json::Value;
+    type Response = ();
+
+    #[step(1, host = "worker", no_undo = "writes scratch only")]
+    async fn shoot(ctx: &StepContext) -> StepResult<ScratchFile> {
+        let draft = ctx.scratch("film").await?;
+        std::fs::write(draft.path(), "film").transient("writing")?;
+        draft.seal().await
+    }
+
+    #[step(2, host = "worker", heavy, no_undo = "does nothing")]
+    async fn print(_ctx: &StepContext, shoot: &ScratchFile) -> StepResult<u64> {
+        Ok(shoot.size_bytes)
+    }
+
+    fn respond() {}
+}
+
+#[tokio::test]
+async fn a_task_whose_heavy_step_reads_scratch_is_given_back_when_all_room_is_in_abandoned_code() {
+    let registry = Registry::new().with::<Jam>().with::<Proof>();
+    let mut site = Harness::embedded(registry).settings(|settings| settings.heavy = 1).start().await;
+    site.engine.ports.steps = Arc::new(StepThreads::start(2).expect("threads"));
+    site.serve(4);
+    let jam = submit(&site, "Jam", 1).await;
+    let runs = |record: &counterstep_kernel::record::TaskRecord| record.steps[0].status == StepStatus::Running;
+    site.all("in the heavy step", &jam, runs).await;
+    // It gets to its own heavy step while the other one has the room, or finds the room abandoned already.
+    let proof = submit(&site, "Proof", 1).await;
+    let given_back = |record: &counterstep_kernel::record::TaskRecord| {
+        record.steps[0].status == StepStatus::Completed && record.task.lease_owner.is_none()
+    };
+    site.all("given back before its heavy step", &proof, given_back).await;
+    site.all_are(TaskStatus::Failed, &jam).await;
+
+    *LET_GO.0.lock().expect("a flag") = true;
+    LET_GO.1.notify_all();
+    site.all_are(TaskStatus::Completed, &proof).await;
+    site.assert_invariants(&[jam, proof].concat()).await;
+    site.stop().await;
 }

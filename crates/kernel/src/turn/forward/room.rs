@@ -2,7 +2,7 @@
 
 use super::Ahead;
 use crate::draft::Draft;
-use crate::record::StepRow;
+use crate::record::{DbTime, StepRow};
 use crate::saga::Illegal;
 use crate::scratch::scratch_files_in;
 use crate::turn::{Happened, Next, Turn};
@@ -14,7 +14,8 @@ impl Ahead<'_> {
     /// Which of these steps may start now: all light ones, and as many heavy ones as there is room for. The others are
     /// not started before there is room, or their limits and the grace of their objects would run while they wait.
     /// `None`: another host should run the stage. One that reads files of this host waits here instead, for as long as
-    /// it takes: elsewhere the files would have to be made again. `readers`: the stage that it is for.
+    /// it takes: elsewhere the files would have to be made again. They are where all of the room is in abandoned code,
+    /// which may never return. `readers`: the stage that it is for.
     pub(super) fn with_room(
         &self,
         draft: &Draft,
@@ -29,7 +30,7 @@ impl Ahead<'_> {
             return Some(steps);
         }
         // Where the turn is told to stop, the rows know why, and the commit finds out.
-        let waits = self.interrupted.is_none();
+        let waits = self.interrupted.is_none() && !self.engine.heavy.is_stuck();
         if rooms == 0 && !running && !(waits && reads_scratch(draft, readers)) {
             return None;
         }
@@ -69,8 +70,8 @@ fn reads_scratch(draft: &Draft, stage: &[usize]) -> bool {
 }
 
 impl Turn<'_> {
-    /// Has the turn woken when there is room for a step that only lacks room: or when its tokens tell it to stop, or its
-    /// deadline has come.
+    /// Has the turn woken when there is room for a step that only lacks room: or when its tokens tell it to stop, its
+    /// deadline has come, or all of the room is in abandoned code.
     pub(super) fn wait_for_room(&mut self) {
         if self.waits_for_room || !self.reserved.wants_more() {
             return;
@@ -86,11 +87,19 @@ impl Turn<'_> {
                 }
             };
             let over = select(Box::pin(deadline), Box::pin(cancel.cancelled()));
+            let over = select(over, Box::pin(engine.heavy.stuck()));
             match select(Box::pin(engine.heavy.room()), over).await {
                 Either::Left((room, _)) => Happened::Room(room),
                 Either::Right(_) => Happened::Room(None),
             }
         }));
+    }
+
+    /// Whether a step is not due before there is room: the turn waits for that, or, where all of it is in abandoned code,
+    /// for the end of the siblings, after which the task is given back.
+    pub(super) fn lacks_room(&self, at: usize, now: DbTime) -> bool {
+        let is_due = self.record.steps[at].due_at.is_none_or(|due| due <= now);
+        self.task_type.decl.steps[at].heavy && (self.waits_for_room || is_due && self.engine.heavy.is_stuck())
     }
 
     /// The wait is over.

@@ -21,8 +21,8 @@ impl ForwardTurn<'_> {
         let now = turn.now();
         for at in 0..turn.record.steps.len() {
             let row = &turn.record.steps[at];
-            // A heavy step may be due and lack room only: then room wakes the turn, and no delay of no time, again and again.
-            if turn.waits_for_room && turn.task_type.decl.steps[at].heavy {
+            // What ends a wait for room wakes the turn, and no delay of no time, again and again.
+            if turn.lacks_room(at, now) {
                 continue;
             }
             if let (StepStatus::Waiting, Some(due)) = (row.status, row.due_at)
