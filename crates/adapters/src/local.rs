@@ -63,6 +63,10 @@ pub struct LocalLocks {
 
 #[async_trait]
 impl Locks for LocalLocks {
+    fn is_shared(&self) -> bool {
+        false
+    }
+
     async fn acquire(&self, task: TaskId, ttl: Duration) -> Result<Acquired, LockError> {
         let mut held = open(&self.held);
         if held.get(&task).is_some() {

@@ -7,6 +7,7 @@
 use counterstep_contracts::TaskId;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 use tokio::sync::Notify;
 
 /// How many tasks a process may run at most while it runs one that has lost so many hosts in a row, that one included;
@@ -58,10 +59,24 @@ struct Turns {
 impl Turns {
     /// Whether a task may start beside those that run. Another turn of the same task, which a lost lease has left
     /// behind, is not its neighbour.
-    fn fits(&self, task: TaskId, most: usize) -> bool {
-        let others = || self.running.values().filter(|(other, _)| *other != task);
-        let beside = others().count() + self.abandoned_beside(task);
-        beside < others().map(|(_, limit)| *limit).min().unwrap_or(usize::MAX).min(most)
+    fn fits(&self, guest: Guest) -> bool {
+        let others = || self.running.values().filter(|(other, _)| *other != guest.task);
+        let beside = others().count() + self.in_its_way(guest);
+        beside < others().map(|(_, limit)| *limit).min().unwrap_or(usize::MAX).min(guest.most_tasks())
+    }
+
+    /// How many neighbours a task has in abandoned code.
+    fn in_its_way(&self, guest: Guest) -> usize {
+        match guest.abandoned {
+            Abandoned::Neighbours => self.abandoned_beside(guest.task),
+            Abandoned::Tolerated => 0,
+        }
+    }
+
+    /// Whether waiting for turns to end can make room for a task, and this process waits for no other one.
+    fn can_drain(&self, guest: Guest) -> bool {
+        // A process may wait for abandoned code as long as it lives: the task is left to another one.
+        guest.most.is_some() && self.waiting.is_none() && self.in_its_way(guest) < guest.most_tasks()
     }
 
     fn abandoned_beside(&self, task: TaskId) -> usize {
@@ -77,10 +92,45 @@ impl Turns {
     }
 }
 
+/// A task that wants to start.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Guest {
+    pub(crate) task: TaskId,
+    /// How many tasks it allows in its process, itself included; `None`: any number.
+    pub(crate) most: Option<usize>,
+    pub(crate) abandoned: Abandoned,
+}
+
+impl Guest {
+    fn most_tasks(&self) -> usize {
+        self.most.unwrap_or(usize::MAX)
+    }
+}
+
+/// What abandoned code is to a task that has to run among few.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Abandoned {
+    /// It counts as a task that runs: it can end the process yet.
+    Neighbours,
+    /// It does not count. It may never return, and a task that waits for that never runs where there is no other process.
+    Tolerated,
+}
+
+impl Abandoned {
+    /// For a task that has been ready for so long.
+    pub(crate) fn beside_one_ready_for(ready: Duration) -> Self {
+        if ready > TOLERATED_AFTER { Self::Tolerated } else { Self::Neighbours }
+    }
+}
+
+/// A process without abandoned code would have taken a ready task by then: it takes one that fits at once, and drains for
+/// one that does not after half a minute.
+const TOLERATED_AFTER: Duration = Duration::from_secs(180);
+
 /// What to do with a task that has to run among few.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WhenFull {
-    /// Start no other turn until it fits. One process does so for a message, since a queue delivers it to one.
+    /// Start no other turn until it fits.
     Drain,
     /// Leave it to a process where it fits. Every process finds a due task, and all of them must not drain for one.
     Leave,
@@ -126,41 +176,38 @@ impl Isolation {
         self.turns.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Asks for a turn of a task that allows at most so many tasks in its process. `waiting`: from an earlier call.
-    pub(crate) fn enter(
-        self: &Arc<Self>,
-        task: TaskId,
-        most: Option<usize>,
-        full: WhenFull,
-        waiting: Option<Waiting>,
-    ) -> Entry {
+    /// Asks for a turn of a task. `waiting`: from an earlier call.
+    pub(crate) fn enter(self: &Arc<Self>, guest: Guest, full: WhenFull, waiting: Option<Waiting>) -> Entry {
         let mut turns = self.turns();
         let is_next = waiting.is_some();
-        let most_tasks = most.unwrap_or(usize::MAX);
-        if (is_next || turns.waiting.is_none()) && turns.fits(task, most_tasks) {
+        if (is_next || turns.waiting.is_none()) && turns.fits(guest) {
             turns.entered += 1;
             let number = turns.entered;
-            turns.running.insert(number, (task, most_tasks));
+            turns.running.insert(number, (guest.task, guest.most_tasks()));
             drop(turns);
             return Entry::In(Running { number, of: self.clone() });
         }
-        // A process may wait for abandoned code as long as it lives: the task is left to another one.
-        if turns.abandoned_beside(task) >= most_tasks {
-            return Entry::Full;
-        }
         if let Some(waiting) = waiting {
-            return Entry::Next(waiting);
+            // Code may have been abandoned meanwhile. The guard takes this lock when it is dropped.
+            let goes_on = turns.in_its_way(guest) < guest.most_tasks();
+            drop(turns);
+            return if goes_on { Entry::Next(waiting) } else { Entry::Full };
         }
-        if most.is_none() || full == WhenFull::Leave || turns.waiting.is_some() {
+        if full == WhenFull::Leave || !turns.can_drain(guest) {
             return Entry::Full;
         }
-        turns.waiting = Some(task);
+        turns.waiting = Some(guest.task);
         Entry::Next(Waiting(self.clone()))
     }
 
-    /// Whether no other turn starts here until a task fits.
-    pub(crate) fn drains(&self) -> bool {
-        self.turns().waiting.is_some()
+    /// Whether a task that does not fit would, once turns of this process have ended, and this process may wait for that.
+    pub(crate) fn can_drain(&self, guest: Guest) -> bool {
+        self.turns().can_drain(guest)
+    }
+
+    /// Runs of abandoned code of other tasks.
+    pub(crate) fn abandoned_beside(&self, task: TaskId) -> usize {
+        self.turns().abandoned_beside(task)
     }
 
     /// Code of a task is not waited for any more, and still occupies its thread.
@@ -196,9 +243,10 @@ impl Isolation {
 
 #[cfg(test)]
 mod tests {
-    use super::{Entry, Isolation, WhenFull, most_tasks};
+    use super::{Abandoned, Entry, Guest, Isolation, TOLERATED_AFTER, WhenFull, most_tasks};
     use counterstep_contracts::TaskId;
     use std::sync::Arc;
+    use std::time::Duration;
 
     #[test]
     fn the_first_loss_changes_nothing_and_the_last_run_is_alone() {
@@ -228,44 +276,66 @@ mod tests {
         TaskId(uuid::Uuid::from_u128(number))
     }
 
+    fn guest(number: u128, most: Option<usize>) -> Guest {
+        Guest { task: task(number), most, abandoned: Abandoned::Neighbours }
+    }
+
+    #[test]
+    fn a_suspect_that_was_ready_for_long_drains_beside_abandoned_code_and_runs_beside_no_task() {
+        let isolation = Arc::new(Isolation::default());
+        let Entry::In(first) = isolation.enter(guest(1, None), WhenFull::Drain, None) else { panic!("it is empty") };
+        isolation.abandon(task(2));
+        let ready_for = |time| Guest { abandoned: Abandoned::beside_one_ready_for(time), ..guest(3, Some(1)) };
+        let (fresh, old) = (ready_for(TOLERATED_AFTER), ready_for(TOLERATED_AFTER + Duration::from_secs(1)));
+        assert!(!isolation.can_drain(fresh), "the code may never return");
+        assert!(matches!(isolation.enter(fresh, WhenFull::Drain, None), Entry::Full));
+        assert!(isolation.can_drain(old));
+        let Entry::Next(waiting) = isolation.enter(old, WhenFull::Drain, None) else { panic!("a task runs") };
+        assert!(!isolation.can_drain(old), "one at a time");
+        drop(first);
+        let Entry::In(_alone) = isolation.enter(old, WhenFull::Drain, Some(waiting)) else { panic!("no task runs") };
+        assert_eq!(isolation.room(), 0);
+        assert!(matches!(isolation.enter(guest(4, None), WhenFull::Leave, None), Entry::Full), "it runs alone");
+    }
+
     #[test]
     fn a_task_that_has_to_run_alone_drains_the_process_and_keeps_others_out() {
         let isolation = Arc::new(Isolation::default());
-        let Entry::In(first) = isolation.enter(task(1), None, WhenFull::Drain, None) else { panic!("it is empty") };
-        let Entry::Next(suspect) = isolation.enter(task(2), Some(1), WhenFull::Drain, None) else {
+        let Entry::In(first) = isolation.enter(guest(1, None), WhenFull::Drain, None) else { panic!("it is empty") };
+        let Entry::Next(suspect) = isolation.enter(guest(2, Some(1)), WhenFull::Drain, None) else {
             panic!("another task runs")
         };
         assert_eq!(isolation.room(), 0);
-        assert!(matches!(isolation.enter(task(3), None, WhenFull::Drain, None), Entry::Full), "it would never drain");
-        assert!(matches!(isolation.enter(task(4), Some(1), WhenFull::Drain, None), Entry::Full), "one at a time");
-        let Entry::Next(suspect) = isolation.enter(task(2), Some(1), WhenFull::Drain, Some(suspect)) else {
+        assert!(matches!(isolation.enter(guest(3, None), WhenFull::Drain, None), Entry::Full), "it would never drain");
+        assert!(matches!(isolation.enter(guest(4, Some(1)), WhenFull::Drain, None), Entry::Full), "one at a time");
+        let Entry::Next(suspect) = isolation.enter(guest(2, Some(1)), WhenFull::Drain, Some(suspect)) else {
             panic!("the first one still runs")
         };
         drop(first);
-        let Entry::In(suspect) = isolation.enter(task(2), Some(1), WhenFull::Drain, Some(suspect)) else {
+        let Entry::In(suspect) = isolation.enter(guest(2, Some(1)), WhenFull::Drain, Some(suspect)) else {
             panic!("it has drained")
         };
         assert_eq!(isolation.room(), 0);
-        assert!(matches!(isolation.enter(task(3), None, WhenFull::Drain, None), Entry::Full), "it runs alone");
+        assert!(matches!(isolation.enter(guest(3, None), WhenFull::Drain, None), Entry::Full), "it runs alone");
         drop(suspect);
-        assert!(matches!(isolation.enter(task(3), None, WhenFull::Drain, None), Entry::In(_)));
+        assert!(matches!(isolation.enter(guest(3, None), WhenFull::Drain, None), Entry::In(_)));
     }
 
     #[test]
     fn a_suspect_that_was_found_and_not_delivered_drains_nothing() {
         let isolation = Arc::new(Isolation::default());
-        let Entry::In(_first) = isolation.enter(task(1), None, WhenFull::Leave, None) else { panic!("it is empty") };
-        assert!(matches!(isolation.enter(task(2), Some(1), WhenFull::Leave, None), Entry::Full));
-        let Entry::In(_second) = isolation.enter(task(2), Some(2), WhenFull::Leave, None) else { panic!("two fit") };
+        let Entry::In(_first) = isolation.enter(guest(1, None), WhenFull::Leave, None) else { panic!("it is empty") };
+        assert!(matches!(isolation.enter(guest(2, Some(1)), WhenFull::Leave, None), Entry::Full));
+        let Entry::In(_second) = isolation.enter(guest(2, Some(2)), WhenFull::Leave, None) else { panic!("two fit") };
         assert_eq!(isolation.room(), 0);
-        assert!(matches!(isolation.enter(task(3), None, WhenFull::Leave, None), Entry::Full));
+        assert!(matches!(isolation.enter(guest(3, None), WhenFull::Leave, None), Entry::Full));
     }
 
     #[test]
     fn code_that_was_abandoned_is_a_neighbour_until_it_returns() {
         let isolation = Arc::new(Isolation::default());
         isolation.abandon(task(1));
-        let enter = |number, most, full| isolation.enter(task(number), most, full, None);
+        let enter = |number, most, full| isolation.enter(guest(number, most), full, None);
         assert!(matches!(enter(2, Some(1), WhenFull::Leave), Entry::Full), "it could end the process yet");
         assert!(matches!(enter(2, Some(1), WhenFull::Drain), Entry::Full), "it may never return");
         assert!(matches!(enter(1, Some(1), WhenFull::Leave), Entry::In(_)), "it is the task's own");
@@ -280,21 +350,20 @@ mod tests {
     #[test]
     fn a_process_that_drains_stops_that_for_code_that_was_abandoned_meanwhile() {
         let isolation = Arc::new(Isolation::default());
-        let Entry::In(first) = isolation.enter(task(1), None, WhenFull::Drain, None) else { panic!("it is empty") };
-        let Entry::Next(suspect) = isolation.enter(task(2), Some(1), WhenFull::Drain, None) else {
+        let Entry::In(first) = isolation.enter(guest(1, None), WhenFull::Drain, None) else { panic!("it is empty") };
+        let Entry::Next(suspect) = isolation.enter(guest(2, Some(1)), WhenFull::Drain, None) else {
             panic!("another task runs")
         };
         isolation.abandon(task(1));
         drop(first);
-        assert!(matches!(isolation.enter(task(2), Some(1), WhenFull::Drain, Some(suspect)), Entry::Full));
-        assert!(!isolation.drains());
-        assert!(matches!(isolation.enter(task(3), None, WhenFull::Drain, None), Entry::In(_)));
+        assert!(matches!(isolation.enter(guest(2, Some(1)), WhenFull::Drain, Some(suspect)), Entry::Full));
+        assert!(matches!(isolation.enter(guest(3, None), WhenFull::Drain, None), Entry::In(_)));
     }
 
     #[test]
     fn a_turn_that_a_lost_lease_has_left_behind_is_no_neighbour_of_its_own_task() {
         let isolation = Arc::new(Isolation::default());
-        let Entry::In(_old) = isolation.enter(task(1), None, WhenFull::Leave, None) else { panic!("it is empty") };
-        assert!(matches!(isolation.enter(task(1), Some(1), WhenFull::Leave, None), Entry::In(_)));
+        let Entry::In(_old) = isolation.enter(guest(1, None), WhenFull::Leave, None) else { panic!("it is empty") };
+        assert!(matches!(isolation.enter(guest(1, Some(1)), WhenFull::Leave, None), Entry::In(_)));
     }
 }

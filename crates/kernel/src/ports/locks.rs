@@ -30,6 +30,12 @@ pub enum Acquired {
 /// own time limit, whatever becomes of the service.
 #[async_trait]
 pub trait Locks: Send + Sync + Debug {
+    /// Whether all processes of the installation ask the same service. Where each has its own, a lock that is held says
+    /// nothing about the others.
+    fn is_shared(&self) -> bool {
+        true
+    }
+
     /// Takes the lock of a task for `ttl`, if nobody has it.
     async fn acquire(&self, task: TaskId, ttl: Duration) -> Result<Acquired, LockError>;
 

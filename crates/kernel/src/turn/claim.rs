@@ -12,7 +12,7 @@ use super::{Next, Turn, TurnEnd, end_of, version};
 use crate::cancel::CancelToken;
 use crate::draft::As;
 use crate::engine::{ChangeError, Changed, Engine};
-use crate::isolation::{Entry, Running, WhenFull, most_tasks};
+use crate::isolation::{Abandoned, Entry, Guest, Running, WhenFull, most_tasks};
 use crate::ports::StoreError;
 use crate::progress::Board;
 use crate::quarantine::{Quarantine, fits};
@@ -35,8 +35,9 @@ enum Claimed<'a> {
 /// A turn that does not fit beside the tasks that run here is tried again after so long.
 const NO_ROOM: Duration = Duration::from_secs(1);
 
-/// For a due task that has to run among few, and that fitted nowhere for so long, one process drains as for a delivered one.
-const FITS_NOWHERE: Duration = Duration::from_secs(30);
+/// For a due task that has to run among few and was ready for so long, a process where it does not fit drains as for a
+/// delivered one: elsewhere it would have been claimed by then.
+const NOT_CLAIMED: Duration = Duration::from_secs(30);
 
 /// A process that drains holds the task's lock for so long at least, from one look to the next but few.
 const DRAINS_FOR: Duration = Duration::from_secs(10);
@@ -151,19 +152,32 @@ async fn admit(
         // A loss that the claim will count is counted here, too.
         let losses = record.task.recovery_attempts + u32::from(record.lease_has_expired());
         let most = most_tasks(losses, task_type.decl.max_recoveries, engine.presence.concurrency());
-        let mut entry = engine.isolation.enter(task, most, full, waiting.take());
-        let waited = ready_for(&record);
-        if matches!(entry, Entry::Full) && most.is_some() && waited > FITS_NOWHERE && !engine.isolation.drains() {
-            let ttl = engine.lease_of(&task_type).max(DRAINS_FOR);
-            // Without locks the processes begin one after the other.
-            let unlocked = Unlocked::after(engine, waited.as_millis() / FITS_NOWHERE.as_millis());
-            *drained = TaskLock::to_drain(engine, task, ttl, unlocked).await;
+        let guest = Guest { task, most, abandoned: Abandoned::beside_one_ready_for(ready_for(&record)) };
+        let is_next = waiting.is_some();
+        let mut entry = engine.isolation.enter(guest, WhenFull::Leave, waiting.take());
+        if !is_next && matches!(entry, Entry::Full) && engine.isolation.can_drain(guest) {
+            *drained = lock_to_drain(engine, &task_type, &record, full).await;
             if drained.is_some() {
-                entry = engine.isolation.enter(task, most, WhenFull::Drain, None);
+                entry = engine.isolation.enter(guest, WhenFull::Drain, None);
+            }
+            if matches!(entry, Entry::Next(_)) {
+                tracing::info!(%task, ?most, "this process drains for a task that has to run among few");
             }
         }
         match entry {
-            Entry::In(running) => return Ok(Admitted { task_type, record, running }),
+            Entry::In(running) => {
+                let abandoned = engine.isolation.abandoned_beside(task);
+                if most.is_some() && guest.abandoned == Abandoned::Tolerated && abandoned > 0 {
+                    tracing::warn!(
+                        %task,
+                        losses,
+                        abandoned,
+                        "a task that has to run among few starts beside abandoned code, which can end the process yet: \
+                         no other process has taken it; a restart would end that code"
+                    );
+                }
+                return Ok(Admitted { task_type, record, running });
+            }
             Entry::Full => return Err(TurnEnd::NoRoom(NO_ROOM)),
             Entry::Next(next) => waiting = Some(next),
         }
@@ -179,10 +193,27 @@ async fn admit(
     }
 }
 
-/// How long a task that may be claimed has been waiting for that.
+/// The lock with which this process drains for a task, if it is to do so.
+async fn lock_to_drain(engine: &Engine, task_type: &TaskType, record: &TaskRecord, full: WhenFull) -> Option<TaskLock> {
+    let (row, ready) = (&record.task, ready_for(record));
+    if full == WhenFull::Leave && ready <= NOT_CLAIMED {
+        return None;
+    }
+    // The first message comes to one process. While that one drains, the task is offered again, and to others.
+    let offered_again = row.due_at.is_some_and(|due| due <= row.updated_at);
+    let due = match full {
+        WhenFull::Drain if !offered_again => Unlocked::Due,
+        // Without locks the processes begin one after the other.
+        WhenFull::Drain | WhenFull::Leave => Unlocked::after(engine, ready.as_millis() / NOT_CLAIMED.as_millis()),
+    };
+    TaskLock::to_drain(engine, row.id, engine.lease_of(task_type).max(DRAINS_FOR), due).await
+}
+
+/// How long a task that may be claimed has been waiting for that, however often it was offered meanwhile.
 fn ready_for(record: &TaskRecord) -> Duration {
     let row = &record.task;
-    record.now.after(row.due_at.map_or(row.updated_at, |due| due.max(row.updated_at)))
+    let since = row.due_at.unwrap_or(row.updated_at);
+    record.now.after(row.lease_expires_at.map_or(since, |lease| lease.max(since)))
 }
 
 /// Reads a task that this host may claim; an error is the end of its turn.

@@ -49,15 +49,19 @@ impl TaskLock {
     }
 
     /// Takes the lock of a task for which this process is to drain, so that few processes drain for one task. `None`:
-    /// another one does. Where the service does not answer, the process drains if it is `due` without a lock.
+    /// another one does. Where processes share no lock, or the service does not answer, the process drains if it is `due`
+    /// without one.
     pub(super) async fn to_drain(engine: &Engine, task: TaskId, ttl: Duration, due: Unlocked) -> Option<Self> {
-        let tag = match engine.advised(engine.ports.locks.acquire(task, ttl)).await {
+        let locks = &engine.ports.locks;
+        if !locks.is_shared() && due == Unlocked::NotYet {
+            return None;
+        }
+        let tag = match engine.advised(locks.acquire(task, ttl)).await {
             Some(Ok(Acquired::Held(tag))) => Some(tag),
             Some(Ok(Acquired::Elsewhere)) => return None,
             Some(Err(_)) | None if due == Unlocked::Due => None,
             Some(Err(_)) | None => return None,
         };
-        tracing::info!(%task, "this process drains for a task that has to run among few");
         Some(Self { engine: engine.clone(), task, ttl, tag: Mutex::new(tag) })
     }
 
@@ -93,7 +97,7 @@ impl TaskLock {
     }
 }
 
-/// Whether a process may drain for a task without its lock.
+/// Whether a process may drain for a task without a lock that the others see.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Unlocked {
     /// It has waited long enough for that.

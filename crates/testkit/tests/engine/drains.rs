@@ -1,21 +1,27 @@
-//! A task that has to run among few and fits nowhere: one process makes room for it, and the others work on.
+//! A task that has to run among few and fits nowhere: one process makes room for it, and the others work on, whether
+//! processes share a lock service or not. And one that fits nowhere because of abandoned code.
 
-use crate::errand::only;
 use async_trait::async_trait;
 use counterstep_adapters::embedded::{self, EmbeddedOptions, EmbeddedPaths};
+use counterstep_adapters::local::LocalLocks;
 use counterstep_adapters::sqlite::{MachineClock, SqliteOptions, SystemClocks};
-use counterstep_contracts::{Host, QueueName, StepStatus, TaskId, TaskStatus, WorkerMessage};
+use counterstep_adapters::step_threads::StepThreads;
+use counterstep_contracts::{Host, QueueName, StepStatus, TaskId, TaskStatus, Tenant, WorkerMessage};
+use counterstep_kernel::client::{Receipt, Submission};
 use counterstep_kernel::host::{HostSettings, serve};
-use counterstep_kernel::ports::{Delivery, DeliveryTag, Queue, QueueError, Settle};
+use counterstep_kernel::ports::{Acquired, Delivery, DeliveryTag, LockError, LockTag, Locks, Ports};
+use counterstep_kernel::ports::{Queue, QueueError, Settle};
 use counterstep_kernel::record::TaskRecord;
-use counterstep_kernel::turn::turn;
-use counterstep_kernel::{CancelReason, CancelToken, Engine, EngineSettings, StepContext, StepResult};
+use counterstep_kernel::turn::{TurnEnd, turn};
+use counterstep_kernel::{
+    CancelReason, CancelToken, Engine, EngineSettings, Registry, RetryPolicy, StepContext, StepResult,
+};
 use counterstep_macros::distributed_task;
 use counterstep_testkit::site::eventually;
-use counterstep_testkit::{Form, harness};
+use futures::future::select_all;
 use serde::{Deserialize, Serialize};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 use tokio::sync::Semaphore;
 
@@ -63,12 +69,32 @@ impl Queue for Silent {
     }
 }
 
-/// A permit for each rest that may end.
-static RESTED: Semaphore = Semaphore::const_new(0);
+/// A lock service of all processes.
+#[derive(Debug, Default)]
+struct Shared(LocalLocks);
+
+#[async_trait]
+impl Locks for Shared {
+    async fn acquire(&self, task: TaskId, ttl: Duration) -> Result<Acquired, LockError> {
+        self.0.acquire(task, ttl).await
+    }
+
+    async fn extend(&self, task: TaskId, tag: &LockTag, ttl: Duration) -> Result<bool, LockError> {
+        self.0.extend(task, tag, ttl).await
+    }
+
+    async fn release(&self, task: TaskId, tag: &LockTag) -> Result<(), LockError> {
+        self.0.release(task, tag).await
+    }
+}
+
+/// A permit for each rest of a test that may end.
+static RESTED: [Semaphore; 4] = [const { Semaphore::const_new(0) }; 4];
 
 #[derive(Debug, Serialize, Deserialize)]
 struct Guest {
-    rests: bool,
+    /// A place in `RESTED`; `None`: it does not rest.
+    rests: Option<usize>,
 }
 
 struct Stay;
@@ -80,13 +106,100 @@ impl Stay {
 
     #[step(1, host = "worker", no_undo = "does nothing")]
     async fn rest(_ctx: &StepContext, guest: &Guest) -> StepResult<u32> {
-        if guest.rests {
-            RESTED.acquire().await.expect("it stays open").forget();
+        if let Some(test) = guest.rests {
+            RESTED[test].acquire().await.expect("it stays open").forget();
         }
         Ok(1)
     }
 
     fn respond() {}
+}
+
+/// Whether code that blocks its thread may let go of it.
+static LET_GO: (Mutex<bool>, Condvar) = (Mutex::new(false), Condvar::new());
+
+const NEVER: RetryPolicy = RetryPolicy::NONE;
+
+struct Jam;
+
+#[distributed_task(name = "Jam", queue = "jams")]
+impl Jam {
+    type Request = serde_json::Value;
+    type Response = ();
+
+    #[step(1, host = "worker", timeout = "200ms", retry = NEVER, no_undo = "does nothing")]
+    async fn block(_ctx: &StepContext) -> StepResult<u32> {
+        drop(LET_GO.1.wait_while(LET_GO.0.lock().expect("a flag"), |free| !*free).expect("a flag"));
+        Ok(1)
+    }
+
+    fn respond() {}
+}
+
+/// Files of an installation whose processes find each task by looking for due ones.
+struct Installation {
+    _folder: tempfile::TempDir,
+    clock: Arc<Ages>,
+    ports: Ports,
+    registry: Arc<Registry>,
+}
+
+impl Installation {
+    async fn new() -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let paths = EmbeddedPaths {
+            database: folder.path().join("counterstep.db"),
+            objects: folder.path().join("objects"),
+            scratch: folder.path().join("scratch"),
+        };
+        let clock = Arc::new(Ages::default());
+        let sqlite = SqliteOptions { clock: clock.clone(), ..SqliteOptions::default() };
+        let mut ports =
+            embedded::open(paths, EmbeddedOptions { sqlite, ..EmbeddedOptions::default() }).await.expect("it opens");
+        ports.queue = Arc::new(Silent);
+        let registry = Arc::new(Registry::new().with::<Stay>().with::<Jam>());
+        Self { _folder: folder, clock, ports, registry }
+    }
+
+    fn engine(&self) -> Engine {
+        Engine::new(self.ports.clone(), self.registry.clone(), EngineSettings::default(), "worker")
+    }
+
+    async fn submitted(&self, rests: Option<usize>) -> TaskId {
+        self.submit("Stay", serde_json::json!({ "rests": rests })).await
+    }
+
+    async fn submit(&self, name: &str, body: serde_json::Value) -> TaskId {
+        let task_type = self.registry.get(name, 1).expect("the type");
+        let submission = Submission { tenant: Tenant::default(), key: None, traceparent: None };
+        let engine = self.engine();
+        let mut receipt = Receipt::begin(&engine, task_type, submission).await.expect("the receipt begins");
+        receipt.body(body).expect("the body is accepted");
+        receipt.submit().await.expect("the request is accepted").answer.task_id
+    }
+
+    /// A task that has lost as many hosts as it may.
+    async fn suspect(&self, test: usize) -> TaskId {
+        let suspect = self.submitted(Some(test)).await;
+        let doomed = self.engine();
+        let lost = tokio::spawn(async move { turn(&doomed, Host::Worker, suspect, &CancelToken::new()).await });
+        is(&self.engine(), "a turn that gets lost", suspect, runs).await;
+        lost.abort();
+        self.clock.by(10);
+        let plan = self.engine().plan_recovery(10).await.expect("a plan");
+        self.engine().recover(plan).await;
+        is(&self.engine(), "a loss", suspect, |record| record.task.recovery_attempts == 1).await;
+        suspect
+    }
+
+    /// A task that rests in a process.
+    async fn busy(&self, process: &Engine, test: usize) -> tokio::task::JoinHandle<TurnEnd> {
+        let busy = self.submitted(Some(test)).await;
+        let running = process.clone();
+        let turn = tokio::spawn(async move { turn(&running, Host::Worker, busy, &CancelToken::new()).await });
+        is(process, "a busy process", busy, runs).await;
+        turn
+    }
 }
 
 async fn is(engine: &Engine, what: &str, task: TaskId, wanted: impl Fn(&TaskRecord) -> bool) {
@@ -101,62 +214,94 @@ fn runs(record: &TaskRecord) -> bool {
     record.steps[0].status == StepStatus::Running
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn one_process_drains_for_a_task_that_fits_nowhere_and_the_others_work_on() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let paths = EmbeddedPaths {
-        database: folder.path().join("counterstep.db"),
-        objects: folder.path().join("objects"),
-        scratch: folder.path().join("scratch"),
-    };
-    let clock = Arc::new(Ages::default());
-    let sqlite = SqliteOptions { clock: clock.clone(), ..SqliteOptions::default() };
-    let mut ports =
-        embedded::open(paths, EmbeddedOptions { sqlite, ..EmbeddedOptions::default() }).await.expect("it opens");
-    ports.queue = Arc::new(Silent);
-    let registry = Arc::new(only::<Stay>());
-    let engine = || Engine::new(ports.clone(), registry.clone(), EngineSettings::default(), "worker");
-    let submitted = async |rests: bool| harness::submit(&engine(), Form::new().field("rests", rests)).await;
+/// What tells processes that share no lock apart: one of them is due after half a minute, the others after minutes.
+const IDS: [&str; 3] = ["worker:0", "worker:8", "worker:f"];
 
-    // A task that has lost as many hosts as it may, and has been ready for a minute since.
-    let suspect = submitted(true).await;
-    let doomed = engine();
-    let lost = tokio::spawn(async move { turn(&doomed, Host::Worker, suspect, &CancelToken::new()).await });
-    is(&engine(), "a turn that gets lost", suspect, runs).await;
-    lost.abort();
-    clock.by(10);
-    let plan = engine().plan_recovery(10).await.expect("a plan");
-    engine().recover(plan).await;
-    is(&engine(), "a loss", suspect, |record| record.task.recovery_attempts == 1).await;
+async fn one_of_three_drains(test: usize, locks: impl Fn() -> Arc<dyn Locks>) {
+    let here = Installation::new().await;
+    let (engine, clock, registry) = (here.engine(), &here.clock, &here.registry);
+    let suspect = here.suspect(test).await;
     clock.by(60);
 
     let spawn: counterstep_kernel::host::Spawn = Arc::new(|future| drop(tokio::spawn(future)));
     let shutdown = CancelToken::new();
-    let mut serving = Vec::new();
-    for _ in 0..3 {
+    let (mut busy, mut serving) = (Vec::new(), Vec::new());
+    for id in IDS {
         // Each has a task that goes on while others would have to wait for its end.
-        let process = engine();
-        let busy = submitted(true).await;
-        let running = process.clone();
-        serving.push(tokio::spawn(async move {
-            turn(&running, Host::Worker, busy, &CancelToken::new()).await;
-        }));
-        is(&process, "a busy process", busy, runs).await;
+        let mut process = here.engine();
+        process.id = id.into();
+        process.ports.locks = locks();
+        busy.push(here.busy(&process, test).await);
         // One slot: a look for one task that always finds the suspect, as the oldest, would find no other.
-        let mut settings = HostSettings::for_all(&registry, Host::Worker, 1);
+        let mut settings = HostSettings::for_all(registry, Host::Worker, 1);
         (settings.poll, settings.unclaimed_for) = (Duration::from_millis(50), Duration::ZERO);
         serving.push(tokio::spawn(serve(process, settings, shutdown.clone(), spawn.clone())));
     }
     // Each process has looked at the suspect many times once so many have gone past it one after the other.
     for _ in 0..20 {
-        let other = submitted(false).await;
-        is(&engine(), "a task beside one that drains", other, |record| record.task.status == TaskStatus::Completed)
-            .await;
+        let other = here.submitted(None).await;
+        is(&engine, "a task beside one that drains", other, |record| record.task.status == TaskStatus::Completed).await;
     }
-    RESTED.add_permits(4);
-    is(&engine(), "the suspect", suspect, |record| record.task.status == TaskStatus::Completed).await;
+    RESTED[test].add_permits(4);
+    is(&engine, "the suspect", suspect, |record| record.task.status == TaskStatus::Completed).await;
     shutdown.cancel(CancelReason::Shutdown);
     for ended in serving {
         ended.await.expect("it ends");
     }
+    for ended in busy {
+        ended.await.expect("it ends");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_process_drains_for_a_task_that_fits_nowhere_and_the_others_work_on() {
+    let shared: Arc<dyn Locks> = Arc::new(Shared::default());
+    one_of_three_drains(0, || shared.clone()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_process_drains_where_each_has_locks_of_its_own() {
+    one_of_three_drains(1, || Arc::new(LocalLocks::default())).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_two_processes_that_are_offered_a_task_that_fits_nowhere_one_drains() {
+    const TEST: usize = 2;
+    let mut here = Installation::new().await;
+    let suspect = here.suspect(TEST).await;
+    // Not the ones of the turn that was lost, which are held for a while yet.
+    here.ports.locks = Arc::new(Shared::default());
+    let (mut busy, mut offered) = (Vec::new(), Vec::new());
+    for _ in 0..2 {
+        let process = here.engine();
+        busy.push(here.busy(&process, TEST).await);
+        offered.push(tokio::spawn(async move { turn(&process, Host::Worker, suspect, &CancelToken::new()).await }));
+    }
+    let first = tokio::time::timeout(Duration::from_secs(60), select_all(offered)).await;
+    let (end, _, mut drains) = first.expect("one of them leaves it to the other");
+    assert!(matches!(end.expect("it ends"), TurnEnd::NoRoom(_)));
+    RESTED[TEST].add_permits(3);
+    let end = drains.remove(0).await.expect("it ends");
+    assert_eq!(end, TurnEnd::Rests(TaskStatus::Completed));
+    for ended in busy {
+        assert_eq!(ended.await.expect("it ends"), TurnEnd::Rests(TaskStatus::Completed));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_task_that_has_to_be_alone_starts_beside_abandoned_code_once_no_other_process_has_taken_it() {
+    const TEST: usize = 3;
+    let here = Installation::new().await;
+    let suspect = here.suspect(TEST).await;
+    let mut process = here.engine();
+    process.ports.steps = Arc::new(StepThreads::start(2).expect("threads"));
+    let jam = here.submit("Jam", serde_json::json!({})).await;
+    let runs = async |task| turn(&process, Host::Worker, task, &CancelToken::new()).await;
+    assert_eq!(runs(jam).await, TurnEnd::Rests(TaskStatus::Failed));
+    assert!(matches!(runs(suspect).await, TurnEnd::NoRoom(_)), "the code can end the process yet");
+    here.clock.by(240);
+    RESTED[TEST].add_permits(1);
+    assert_eq!(runs(suspect).await, TurnEnd::Rests(TaskStatus::Completed));
+    *LET_GO.0.lock().expect("a flag") = true;
+    LET_GO.1.notify_all();
 }

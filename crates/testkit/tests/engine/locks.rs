@@ -87,6 +87,10 @@ struct Counted {
 
 #[async_trait]
 impl Locks for Counted {
+    fn is_shared(&self) -> bool {
+        self.locks.is_shared()
+    }
+
     async fn acquire(&self, task: TaskId, ttl: Duration) -> Result<Acquired, LockError> {
         let answer = self.locks.acquire(task, ttl).await?;
         self.elsewhere.fetch_add(usize::from(answer == Acquired::Elsewhere), Ordering::SeqCst);
