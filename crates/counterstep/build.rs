@@ -10,7 +10,9 @@ fn main() {
     let is_release = std::env::var("PROFILE").is_ok_and(|profile| profile == "release");
     let asked = || if is_release { from_git() } else { None };
     let commit = given.map(|commit| commit.trim().to_owned()).or_else(asked);
-    println!("cargo:rustc-env=COUNTERSTEP_BUILT_FROM={}", commit.as_deref().unwrap_or("unknown commit"));
+    // Without the prefix of the settings: `cargo run` gives it to the program too, which refuses settings that it does not
+    // know.
+    println!("cargo:rustc-env=BUILT_FROM_COMMIT={}", commit.as_deref().unwrap_or("unknown commit"));
 }
 
 fn from_git() -> Option<String> {

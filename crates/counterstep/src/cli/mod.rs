@@ -28,7 +28,7 @@ use std::process::ExitCode;
 const USUAL_URL: &str = "http://127.0.0.1:8080";
 
 /// The release, and the commit that it was built from as far as the build knows it.
-const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("COUNTERSTEP_BUILT_FROM"), ")");
+const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("BUILT_FROM_COMMIT"), ")");
 
 #[derive(Debug, Parser)]
 #[command(name = "counterstep", version = VERSION, about = "Distributed tasks that finish or are undone", max_term_width = 100)]

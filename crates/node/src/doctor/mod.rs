@@ -47,7 +47,10 @@ pub fn examine<'a>(
         #[cfg(feature = "servers")]
         servers::examine(settings, processes, &mut found).await?;
         #[cfg(not(feature = "servers"))]
-        crate::open::servers::no_servers(settings).inspect(|()| drop(processes))?;
+        {
+            let _ = processes;
+            crate::open::servers::no_servers(settings)?;
+        }
         Ok(found)
     })
 }

@@ -5,10 +5,10 @@ use super::{SettingsArgs, arguments, services};
 use crate::exit::Exit;
 use std::collections::BTreeSet;
 
-/// Variables of single services, beside those of [`SettingsArgs`]. Another one with our prefix is a mistake that would
-/// otherwise go unnoticed.
+/// Variables of single services, of tests and of builds, beside those of [`SettingsArgs`]. Another one with our prefix is a
+/// mistake that would otherwise go unnoticed.
 const VARIABLES: &[&str] =
-    &["OFFER_AFTER", "LISTEN", "ALLOWED_HOSTS", "CONCURRENCY", "QUEUES", "EVERY", "URL", "BLESS"];
+    &["COMMIT", "OFFER_AFTER", "LISTEN", "ALLOWED_HOSTS", "CONCURRENCY", "QUEUES", "EVERY", "URL", "BLESS"];
 
 /// Checks what a process finds before it reads its own flags: a secret among the arguments, which the parser might
 /// repeat, and unknown variables, which a command that takes no settings would pass over.
