@@ -149,7 +149,7 @@ async fn a_queue_that_hangs_holds_up_neither_recovery_nor_schedules_nor_a_shutdo
     let settings = ReconcilerSettings { every, relay_after: Duration::ZERO, ..ReconcilerSettings::default() };
     let serving = tokio::spawn(serve(engine, settings, stop.clone()));
 
-    // Each of the second round comes behind a message that nobody takes.
+    // Each of the second round comes behind a message that no client takes.
     for name in ["one", "two"] {
         make_due(&place.engine, name).await;
         let lost = lose_a_host(&place.engine).await;

@@ -31,12 +31,12 @@ impl Filing {
         let body = futures::stream::once(async { Ok("minutes".into()) }).boxed();
         let name = FileName::parse("minutes").expect("a name");
         let stored = ctx.objects().put("files", &name, "text/plain", body).await?;
-        *FILED.lock().expect("nobody panics") = Some(stored);
+        *FILED.lock().expect("no holder of the lock panics") = Some(stored);
         std::future::pending().await
     }
 
     async fn look() -> StepResult<Probe<StoredFile>> {
-        let filed = FILED.lock().expect("nobody panics").clone();
+        let filed = FILED.lock().expect("no holder of the lock panics").clone();
         Ok(filed.map_or(Probe::NothingHappened, Probe::Done))
     }
 
@@ -63,7 +63,7 @@ async fn what_a_probe_has_found_is_kept_from_the_sweep() {
         .loses_hosts()
         .settings(|settings| settings.step_timeout = Duration::from_secs(60));
     let task = harness.submit(Form::new()).await;
-    lost_at(&task.engine, task.id, || FILED.lock().expect("nobody panics").is_some()).await;
+    lost_at(&task.engine, task.id, || FILED.lock().expect("no holder of the lock panics").is_some()).await;
     assert_eq!(task.run_to_rest().await, TaskStatus::Completed);
     assert_eq!(task.record().await.steps[0].attempts, Attempt(1), "it did not run again");
     assert_eq!(condemned(&task).await, 0, "the output of a completed step");

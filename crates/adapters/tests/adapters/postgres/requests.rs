@@ -47,7 +47,7 @@ async fn a_request_that_is_abandoned_over_a_lost_reply_leaves_no_file() {
     assert!(!again.submit().await.expect("its key is free").replayed);
 }
 
-/// The submission landed and its answer never came: whoever gives the request up must not take the task's files along.
+/// The submission landed and its answer never came: an abandoned request must not delete the files of the task.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_task_keeps_its_files_when_its_request_is_abandoned_over_a_lost_reply() {
     let stage = stage().await;
