@@ -345,9 +345,9 @@ impl Clock for Pausable {
     }
 }
 
-/// The change lands, its reply is lost, and its author looks only when the lease is over and the task taken back.
+/// The change lands, its reply is lost, and its author looks only when another host runs the task: the fence holds.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_owner_that_recognises_its_change_behind_a_take_back_goes_no_further() {
+async fn an_owner_whose_change_stands_behind_a_take_back_writes_nothing_more() {
     let stage = Stage::of(Registry::new().with::<Parcel>()).await;
     let form = Form::new().field("fate", "arrives").file("files", "a.txt", "abc");
     let task = harness::submit(&stage.engine, form).await;
