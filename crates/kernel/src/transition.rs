@@ -81,7 +81,8 @@ pub struct TaskWrite {
 }
 
 /// What becomes of the objects of an attempt that ends.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Kept {
     /// They are now an output. Only a success keeps any.
     Output,

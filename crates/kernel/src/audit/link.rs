@@ -101,10 +101,10 @@ impl<'a> From<&'a SealedEntry> for Facts<'a> {
 
 /// Each part with its length before it, so that no two entries are the same bytes; one that is not there differs from an
 /// empty one.
-struct Parts(Sha256);
+pub(crate) struct Parts(pub(crate) Sha256);
 
 impl Parts {
-    fn some(&mut self, part: Option<&[u8]>) {
+    pub(crate) fn some(&mut self, part: Option<&[u8]>) {
         match part {
             None => self.0.update([0]),
             Some(part) => {
@@ -115,7 +115,7 @@ impl Parts {
         }
     }
 
-    fn text(&mut self, part: &str) {
+    pub(crate) fn text(&mut self, part: &str) {
         self.some(Some(part.as_bytes()));
     }
 
@@ -123,7 +123,7 @@ impl Parts {
         self.some(part.map(str::as_bytes));
     }
 
-    fn number(&mut self, part: i64) {
+    pub(crate) fn number(&mut self, part: i64) {
         self.some(Some(&part.to_be_bytes()));
     }
 

@@ -9,6 +9,7 @@ mod walk;
 
 pub use damage::diagnose;
 pub use finding::{Damage, Finding, one_line};
+pub(crate) use link::Parts;
 pub use link::{Facts, Link, Seal, chain, link, origin, seal};
 pub use verify::{Copied, Scope, Verified, verify};
 pub use walk::Walk;

@@ -1,0 +1,166 @@
+//! The two texts of a row in the journal, as they are written and read: form 1. Must not interpret what they say.
+
+use super::patch::{Shift, StepPatch, TaskPatch, some};
+use crate::record::SignalRow;
+use crate::transition::Kept;
+use counterstep_contracts::{Attempt, AuditSeq, Direction, Epoch, Outcome, StepNo, StepStatus, TaskStatus};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// What happened.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub(super) struct Body {
+    /// In order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) events: Vec<EventBody>,
+    /// In order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) attempts: Vec<AttemptBody>,
+    /// Fields of the task that neither events nor attempts imply.
+    #[serde(default, skip_serializing_if = "TaskPatch::is_empty")]
+    pub(super) task: TaskPatch,
+    /// Fields of steps that neither events nor attempts imply.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) steps: Vec<StepBody>,
+    /// The lease; absent: it stays. `null`: released.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "some")]
+    pub(super) lease: Option<Option<LeaseBody>>,
+    /// When it goes on.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "some")]
+    pub(super) due: Shift,
+    /// After this no forward step starts.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "some")]
+    pub(super) deadline: Shift,
+    /// A cancel was accepted; counts once.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "some")]
+    pub(super) cancel_requested: Shift,
+    /// It came to a terminal state.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "some")]
+    pub(super) finished: Shift,
+    /// Lower-case hexadecimal SHA-256 of the row's `data`; absent: there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) data: Option<String>,
+}
+
+/// What one event did. The state before is that after the event before it, and the actor and the epoch are those of the
+/// row, unless it says otherwise.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct EventBody {
+    pub(super) event: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) seq: Option<AuditSeq>,
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "some")]
+    pub(super) from: Option<Option<TaskStatus>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) to: Option<TaskStatus>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) step: Option<StepNo>,
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "some")]
+    pub(super) step_from: Option<Option<StepStatus>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) step_to: Option<StepStatus>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) attempt: Option<Attempt>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) epoch: Option<Epoch>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) actor: Option<String>,
+    #[serde(default, skip_serializing_if = "Value::is_null")]
+    pub(super) details: Value,
+}
+
+/// Who holds the task, and for how many microseconds without a heartbeat.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct LeaseBody {
+    pub(super) owner: String,
+    pub(super) ttl: u64,
+}
+
+/// Which attempt of which step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Which {
+    pub(super) step: StepNo,
+    pub(super) attempt: Attempt,
+    #[serde(default = "forward", skip_serializing_if = "is_forward")]
+    pub(super) direction: Direction,
+}
+
+const fn forward() -> Direction {
+    Direction::Forward
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference")]
+const fn is_forward(direction: &Direction) -> bool {
+    matches!(direction, Direction::Forward)
+}
+
+/// What became of an attempt.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum AttemptBody {
+    /// It started: the intent of its objects.
+    Start {
+        #[serde(flatten)]
+        which: Which,
+        /// Microseconds after the time of the row; from then on a sweep may condemn what no success has kept.
+        sweep_after: u64,
+        /// Absent: that of the row.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        epoch: Option<Epoch>,
+        /// Absent: the one that tenant, task, step, epoch and attempt make.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        prefix: Option<String>,
+    },
+    /// It ended.
+    End {
+        #[serde(flatten)]
+        which: Which,
+        outcome: Outcome,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        error: Option<String>,
+        kept: Kept,
+    },
+    /// Its objects are an output after all.
+    Keep(Which),
+    /// What the attempts of a step kept is open to the sweep again.
+    Release {
+        step: StepNo,
+    },
+    /// No success can keep its objects any more.
+    Condemn(Which),
+    /// Its prefix is empty.
+    Swept(Which),
+}
+
+/// Fields of a step.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct StepBody {
+    pub(super) no: StepNo,
+    #[serde(flatten)]
+    pub(super) patch: StepPatch,
+    /// Its output does not count any more.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) output_gone: bool,
+    /// Its signal does not count any more.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) signal_gone: bool,
+}
+
+/// What clients and steps handed in.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub(super) struct Data {
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "some")]
+    pub(super) request: Option<Value>,
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "some")]
+    pub(super) response: Option<Value>,
+    /// By step.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(super) outputs: BTreeMap<StepNo, Value>,
+    /// By step.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(super) signals: BTreeMap<StepNo, SignalRow>,
+    /// Details of the events at these places of the row, which say what was handed in.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(super) details: BTreeMap<usize, Value>,
+}

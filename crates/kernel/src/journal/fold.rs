@@ -1,0 +1,399 @@
+//! Rows of a journal, read back: the task, its steps, its attempts, its past. Applies what the rows record; must not ask
+//! the judge.
+
+use super::FORM;
+use super::body::{AttemptBody, Body, Data, EventBody, LeaseBody, StepBody, Which};
+use super::patch::{shifted, unknown_step};
+use crate::audit::{Link, Seal};
+use crate::context::Execution;
+use crate::record::{AttemptRow, AuditRow, DbTime, History, StepRow, TaskRecord, TaskRow};
+use crate::transition::{AuditEntry, Kept};
+use counterstep_contracts::{
+    Attempt, AuditSeq, ChangeId, Direction, Epoch, Host, Outcome, Rev, StepNo, TaskId, TaskStatus, Tenant,
+};
+use serde_json::Value;
+use std::time::Duration;
+use uuid::Uuid;
+
+/// A row of a journal.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JournalRow {
+    /// Its place, from 1, without gaps: the revision that the change made.
+    pub rev: Rev,
+    /// The task's epoch after the change.
+    pub epoch: Epoch,
+    /// When, by the database's clock.
+    pub at: DbTime,
+    /// The change.
+    pub change_id: ChangeId,
+    /// Who caused it.
+    pub actor: String,
+    /// The form of the two texts.
+    pub form: i16,
+    /// What happened, as JSON.
+    pub entries: String,
+    /// What was handed in, as JSON; `None`: nothing, or it was erased.
+    pub data: Option<String>,
+    /// Binds the row to all rows before it.
+    pub link: Link,
+    /// Binds its time too.
+    pub seal: Seal,
+}
+
+/// A journal could not be read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum JournalError {
+    /// A newer program wrote it: to be left alone.
+    #[error("row {rev} of the journal has form {form}; expected at most {FORM}: a newer program wrote it")]
+    Newer {
+        /// Its place.
+        rev: Rev,
+        /// Its form.
+        form: i16,
+    },
+    /// A row is missing.
+    #[error("row {expected} of the journal is missing; the next one is {found}")]
+    Gap {
+        /// The place that is empty.
+        expected: Rev,
+        /// The place of the row that was read instead.
+        found: Rev,
+    },
+    /// A row says nothing that can be understood.
+    #[error("row {rev} of the journal cannot be read: {why}")]
+    Broken {
+        /// Its place.
+        rev: Rev,
+        /// Why, without what it holds.
+        why: String,
+    },
+}
+
+/// Whose the objects of an attempt are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Intention {
+    /// A success may keep them; once their time is over, a sweep may condemn them.
+    Open,
+    /// They are an output.
+    Kept,
+    /// No success can keep them any more; a sweep deletes them.
+    Condemned,
+    /// There are none.
+    Swept,
+}
+
+/// An attempt, and what becomes of its objects.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AttemptState {
+    /// The attempt.
+    pub row: AttemptRow,
+    /// Whose its objects are.
+    pub intent: Intention,
+    /// From then on a sweep may condemn them, while they are open.
+    pub sweep_at: DbTime,
+}
+
+/// A journal on the way to being read: rows go in, in order.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Fold {
+    record: TaskRecord,
+    attempts: Vec<AttemptState>,
+    audit: Option<Vec<AuditRow>>,
+}
+
+impl Fold {
+    /// Of a task without rows, for its state only.
+    #[must_use]
+    pub fn new(task: TaskId) -> Self {
+        let record = TaskRecord { task: blank(task), steps: Vec::new(), now: DbTime(0) };
+        Self { record, attempts: Vec::new(), audit: None }
+    }
+
+    /// The same, for its past too.
+    #[must_use]
+    pub fn with_history(task: TaskId) -> Self {
+        Self { audit: Some(Vec::new()), ..Self::new(task) }
+    }
+
+    /// Applies the next row.
+    ///
+    /// # Errors
+    /// [`JournalError`]; the fold is of no use then.
+    pub fn push(&mut self, row: &JournalRow) -> Result<(), JournalError> {
+        let expected = self.record.task.rev.next();
+        if row.form > FORM {
+            return Err(JournalError::Newer { rev: row.rev, form: row.form });
+        }
+        if row.rev != expected {
+            return Err(JournalError::Gap { expected, found: row.rev });
+        }
+        let broken = |why: String| JournalError::Broken { rev: row.rev, why };
+        let body: Body = serde_json::from_str(&row.entries).map_err(|error| broken(format!("`entries`: {error}")))?;
+        let data: Option<Data> = row.data.as_deref().map(serde_json::from_str).transpose().map_err(
+            // The error itself could tell what the data is.
+            |error: serde_json::Error| broken(format!("`data` is no JSON of form {FORM} at column {}", error.column())),
+        )?;
+        self.apply(row, body, data.unwrap_or_default());
+        Ok(())
+    }
+
+    /// The task as the rows so far have it, its lease as the last claim has it: heartbeats leave no row.
+    #[must_use]
+    pub const fn record(&self) -> &TaskRecord {
+        &self.record
+    }
+
+    /// The attempts so far, in the order of their start.
+    #[must_use]
+    pub fn attempts(&self) -> &[AttemptState] {
+        &self.attempts
+    }
+
+    /// The task as [`record`](Self::record) has it, seen at `now`.
+    #[must_use]
+    pub fn into_record(mut self, now: DbTime) -> TaskRecord {
+        self.record.now = now;
+        self.record
+    }
+
+    /// The past; without audit entries where the fold was not asked for them.
+    #[must_use]
+    pub fn into_history(self) -> History {
+        let attempts = self.attempts.into_iter().map(|attempt| attempt.row).collect();
+        History { audit: self.audit.unwrap_or_default(), attempts }
+    }
+
+    fn apply(&mut self, row: &JournalRow, body: Body, mut data: Data) {
+        let Body { events, attempts, task: patch, steps, lease, due, deadline, cancel_requested, finished, .. } = body;
+        for (place, event) in events.into_iter().enumerate() {
+            let details = data.details.remove(&place);
+            self.event(row, event, details);
+        }
+        let task = &mut self.record.task;
+        // The task's tenant is part of every prefix.
+        patch.apply(task);
+        (task.rev, task.epoch, task.change_id, task.updated_at) = (row.rev, row.epoch, row.change_id, row.at);
+        task.audit_seal = Some(row.seal.clone());
+        if row.rev == Rev(1) {
+            task.created_at = row.at;
+        }
+        task.due_at = shifted(task.due_at, due, row.at);
+        task.deadline_at = shifted(task.deadline_at, deadline, row.at);
+        task.cancel_requested_at = task.cancel_requested_at.or(shifted(None, cancel_requested, row.at));
+        task.finished_at = shifted(task.finished_at, finished, row.at);
+        if let Some(lease) = lease {
+            let (owner, until) = match lease {
+                Some(LeaseBody { owner, ttl }) => (Some(owner), Some(row.at.later(Duration::from_micros(ttl)))),
+                None => (None, None),
+            };
+            (task.lease_owner, task.lease_expires_at) = (owner, until);
+        }
+        if let Some(request) = data.request {
+            task.request = request;
+        }
+        if data.response.is_some() {
+            task.response = data.response;
+        }
+        // The names of steps are part of prefixes too, and an attempt that starts implies fields of its step.
+        for step in &steps {
+            let place = self.place(step.no);
+            if let Some(name) = &step.patch.name {
+                self.record.steps[place].name.clone_from(name);
+            }
+        }
+        for attempt in attempts {
+            self.attempt(row, attempt);
+        }
+        for StepBody { no, patch, output_gone, signal_gone } in steps {
+            let step = self.step(no);
+            patch.apply(step);
+            if output_gone {
+                step.output = None;
+            }
+            if signal_gone {
+                step.signal = None;
+            }
+        }
+        for (no, output) in data.outputs {
+            self.step(no).output = Some(output);
+        }
+        for (no, signal) in data.signals {
+            self.step(no).signal = Some(signal);
+        }
+    }
+
+    fn event(&mut self, row: &JournalRow, event: EventBody, handed_in: Option<Value>) {
+        let task = &mut self.record.task;
+        let seq = event.seq.unwrap_or(task.audit_seq.next());
+        let before = (row.rev != Rev(1) || task.audit_seq != AuditSeq(0)).then_some(task.status);
+        let to = event.to.unwrap_or(task.status);
+        (task.audit_seq, task.status) = (seq, to);
+        let step_before = event.step.zip(event.step_to).map(|(no, to)| {
+            let step = self.step(no);
+            std::mem::replace(&mut step.status, to)
+        });
+        let Some(audit) = &mut self.audit else { return };
+        audit.push(AuditRow {
+            seq,
+            change_id: row.change_id,
+            at: row.at,
+            seal: Some(row.seal.clone()),
+            entry: AuditEntry {
+                seq,
+                event: event.event,
+                from: event.from.unwrap_or(before),
+                to,
+                step: event.step,
+                step_from: event.step_from.unwrap_or(step_before),
+                step_to: event.step_to,
+                attempt: event.attempt,
+                epoch: event.epoch.unwrap_or(row.epoch),
+                actor: event.actor.unwrap_or_else(|| row.actor.clone()),
+                details: handed_in.unwrap_or(event.details),
+                link: None,
+            },
+        });
+    }
+
+    fn attempt(&mut self, row: &JournalRow, attempt: AttemptBody) {
+        match attempt {
+            AttemptBody::Start { which, sweep_after, epoch, prefix } => {
+                let epoch = epoch.unwrap_or(row.epoch);
+                let prefix = prefix.unwrap_or_else(|| self.prefix(which, epoch));
+                let sweep_at = row.at.later(Duration::from_micros(sweep_after));
+                self.start(row, which, epoch, prefix, sweep_at);
+            }
+            AttemptBody::End { which, outcome, error, kept } => {
+                if self.find(which).is_none() {
+                    // An upload: it was received before there was a journal.
+                    let prefix = self.prefix(which, Epoch(0));
+                    self.start(row, which, Epoch(0), prefix, row.at);
+                }
+                ends(self.step(which.step), error.as_deref());
+                let Some(found) = self.find(which) else { return };
+                (found.row.outcome, found.row.error, found.row.ended_at) = (Some(outcome), error, Some(row.at));
+                if outcome == Outcome::Succeeded {
+                    match kept {
+                        Kept::Output => found.intent = Intention::Kept,
+                        Kept::None => found.intent = Intention::Swept,
+                        Kept::Nothing => {}
+                    }
+                }
+            }
+            AttemptBody::Keep(which) => self.intend(which, Intention::Kept),
+            AttemptBody::Release { step } => {
+                for found in self.attempts.iter_mut().filter(|found| found.row.step == step) {
+                    if found.intent == Intention::Kept {
+                        (found.intent, found.sweep_at) = (Intention::Open, row.at);
+                    }
+                }
+            }
+            AttemptBody::Condemn(which) => self.intend(which, Intention::Condemned),
+            AttemptBody::Swept(which) => self.intend(which, Intention::Swept),
+        }
+    }
+
+    fn start(&mut self, row: &JournalRow, which: Which, epoch: Epoch, prefix: String, sweep_at: DbTime) {
+        let Which { step, attempt, direction } = which;
+        starts(self.step(step), direction, attempt);
+        let row = AttemptRow {
+            step,
+            direction,
+            attempt,
+            epoch,
+            prefix,
+            outcome: None,
+            error: None,
+            started_at: row.at,
+            ended_at: None,
+            change_id: row.change_id,
+        };
+        self.attempts.push(AttemptState { row, intent: Intention::Open, sweep_at });
+    }
+
+    fn prefix(&mut self, which: Which, epoch: Epoch) -> String {
+        let Which { step, attempt, direction } = which;
+        let step = self.step(step).name.clone();
+        let (tenant, task) = (self.record.task.tenant.clone(), self.record.task.id);
+        Execution { tenant, task, step, direction, attempt, epoch }.prefix()
+    }
+
+    fn find(&mut self, which: Which) -> Option<&mut AttemptState> {
+        let Which { step, attempt, direction } = which;
+        let is = |row: &AttemptRow| (row.step, row.direction, row.attempt) == (step, direction, attempt);
+        self.attempts.iter_mut().rfind(|found| is(&found.row))
+    }
+
+    fn intend(&mut self, which: Which, intent: Intention) {
+        if let Some(found) = self.find(which) {
+            found.intent = intent;
+        }
+    }
+
+    fn place(&mut self, no: StepNo) -> usize {
+        let steps = &mut self.record.steps;
+        match steps.binary_search_by_key(&no, |step| step.no) {
+            Ok(place) => place,
+            Err(place) => {
+                steps.insert(place, unknown_step(no));
+                place
+            }
+        }
+    }
+
+    fn step(&mut self, no: StepNo) -> &mut StepRow {
+        let place = self.place(no);
+        &mut self.record.steps[place]
+    }
+}
+
+/// The row of a task before its first change. Fields of a first change that are these are not written.
+pub(super) fn blank(task: TaskId) -> TaskRow {
+    TaskRow {
+        id: task,
+        tenant: Tenant::default(),
+        task_type: String::new(),
+        version: 1,
+        definition_hash: String::new(),
+        status: TaskStatus::Submitted,
+        waiting: None,
+        host: Host::Worker,
+        queue: String::new(),
+        rev: Rev(0),
+        epoch: Epoch(0),
+        lease_owner: None,
+        lease_expires_at: None,
+        due_at: None,
+        deadline_at: None,
+        cancel_requested_at: None,
+        goal: None,
+        recovery_attempts: 0,
+        dispatch_seq: 0,
+        audit_seq: AuditSeq(0),
+        audit_seal: None,
+        request: Value::Null,
+        response: None,
+        failure: None,
+        residue: false,
+        traceparent: None,
+        created_at: DbTime(0),
+        updated_at: DbTime(0),
+        finished_at: None,
+        change_id: ChangeId(Uuid::nil()),
+    }
+}
+
+/// What the start of an attempt implies of its step.
+pub(super) const fn starts(step: &mut StepRow, direction: Direction, attempt: Attempt) {
+    match direction {
+        Direction::Forward => step.attempts = attempt,
+        Direction::Undo => step.undo_attempts = attempt,
+    }
+    step.attempt_open = true;
+}
+
+/// What the end of an attempt implies of its step.
+pub(super) fn ends(step: &mut StepRow, error: Option<&str>) {
+    step.attempt_open = false;
+    step.error = error.map(ToOwned::to_owned);
+}

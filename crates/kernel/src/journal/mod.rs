@@ -1,0 +1,22 @@
+//! The journal of a task: one row for each of its changes, append-only. Writes a change as a row ([`write`]) and reads rows
+//! back as the state and the past of the task ([`Fold`]). Must not judge: a row that was written counts, whatever the
+//! rules of today say of it.
+//!
+//! A row has two texts. `entries` says what happened: the events with the states before and after, the attempts that
+//! started and ended, and the fields that changed otherwise. `data` holds what clients and steps handed in: the request,
+//! outputs, signals, the response. `entries` holds the SHA-256 of `data` and the link of the row binds `entries`, so `data`
+//! can be erased and the chain still verifies.
+
+mod body;
+mod fold;
+mod link;
+mod patch;
+mod write;
+
+pub use fold::{AttemptState, Fold, Intention, JournalError, JournalRow};
+pub use link::{RowFacts, row_link};
+pub use write::{Written, write};
+
+/// The form of the rows that this program writes. A row of a newer form is left alone.
+pub const FORM: i16 = 1;
+

@@ -1,0 +1,223 @@
+//! A change as its row in the journal. Must not decide what a change does.
+
+use super::body::{AttemptBody, Body, Data, EventBody, LeaseBody, StepBody, Which};
+use super::fold::{blank, ends, starts};
+use super::patch::{StepPatch, TaskPatch, shift, unknown_step};
+use crate::context::{Execution, hex};
+use crate::record::{StepRow, TaskRecord, TaskRow};
+use crate::transition::{AttemptWrite, AuditEntry, LeaseChange, TaskWrite, Transition};
+use counterstep_contracts::{Rev, TaskStatus};
+use sha2::{Digest, Sha256};
+use std::time::Duration;
+
+/// The texts of a row in the journal.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Written {
+    /// Who caused the change.
+    pub actor: String,
+    /// What happened, as JSON.
+    pub entries: String,
+    /// What was handed in, as JSON; `None`: nothing.
+    pub data: Option<String>,
+}
+
+/// Events whose details say what a client, a step or an operator handed in: they go with the data.
+const HANDED_IN: [&str; 3] = ["signal_received", "step_supplied", "step_scratch_lost"];
+
+/// The row of a change; `before`: the task on which it was decided, `None` where there was none. `None` of a change that
+/// concerns no task yet: that leaves no row.
+#[must_use]
+pub fn write(before: Option<&TaskRecord>, change: &Transition) -> Option<Written> {
+    let to = change.task.as_ref()?;
+    let mut base = Base::of(before, &to.row);
+    let actor = change.audit.first().map_or_else(String::new, |entry| entry.actor.clone());
+    let mut body = Body::default();
+    let mut data = Data::default();
+    for (place, entry) in change.audit.iter().enumerate() {
+        body.events.push(base.event(&actor, entry));
+        if HANDED_IN.contains(&entry.event.as_str()) && !entry.details.is_null() {
+            if let Some(event) = body.events.last_mut() {
+                data.details.insert(place, std::mem::take(&mut event.details));
+            }
+        }
+    }
+    for attempt in &change.attempts {
+        body.attempts.push(base.attempt(&to.row, &change.steps, attempt));
+    }
+    body.task = TaskPatch::between(&base.task, &to.row);
+    for step in &change.steps {
+        let (base, before) = (base.step(step), before_of(before, step));
+        let patch = StepPatch::between(base, step);
+        let output = before.and_then(|before| before.output.as_ref());
+        let signal = before.and_then(|before| before.signal.as_ref());
+        let (output_gone, signal_gone) =
+            (output.is_some() && step.output.is_none(), signal.is_some() && step.signal.is_none());
+        if let Some(new) = step.output.as_ref().filter(|new| output != Some(new)) {
+            data.outputs.insert(step.no, new.clone());
+        }
+        if let Some(new) = step.signal.as_ref().filter(|new| signal != Some(new)) {
+            data.signals.insert(step.no, new.clone());
+        }
+        // A new task's steps are all there, also those of which nothing is to be said but their name.
+        if before.is_none() || !patch.is_empty() || output_gone || signal_gone {
+            body.steps.push(StepBody { no: step.no, patch, output_gone, signal_gone });
+        }
+    }
+    times(&mut body, to);
+    if before.is_none() && !to.row.request.is_null() {
+        data.request = Some(to.row.request.clone());
+    }
+    let response = before.and_then(|before| before.task.response.as_ref());
+    data.response = to.row.response.clone().filter(|new| response != Some(new));
+    let data = (data != Data::default()).then(|| text(&data));
+    body.data = data.as_ref().map(|data| hex(&Sha256::digest(data)));
+    Some(Written { actor, entries: text(&body), data })
+}
+
+fn before_of<'a>(before: Option<&'a TaskRecord>, step: &StepRow) -> Option<&'a StepRow> {
+    before?.steps.iter().find(|before| before.no == step.no)
+}
+
+fn times(body: &mut Body, to: &TaskWrite) {
+    body.lease = match &to.lease {
+        LeaseChange::Keep => None,
+        LeaseChange::Release => Some(None),
+        LeaseChange::Take { owner, ttl } => Some(Some(LeaseBody { owner: owner.clone(), ttl: micros(*ttl) })),
+    };
+    body.due = shift(to.due);
+    body.deadline = shift(to.deadline);
+    body.cancel_requested = shift(to.cancel_requested);
+    body.finished = shift(to.finished);
+}
+
+fn micros(duration: Duration) -> u64 {
+    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
+}
+
+/// JSON of what has text keys only: it cannot fail.
+fn text(value: &impl serde::Serialize) -> String {
+    serde_json::to_string(value).unwrap_or_default()
+}
+
+/// What the task is once events and attempts were applied, as [`Fold`](super::Fold) applies them: what it is besides has
+/// to be said. Without the values that clients and steps handed in.
+struct Base {
+    is_new: bool,
+    task: TaskRow,
+    steps: Vec<StepRow>,
+}
+
+impl Base {
+    fn of(before: Option<&TaskRecord>, to: &TaskRow) -> Self {
+        let Some(before) = before else {
+            return Self { is_new: true, task: TaskRow { rev: Rev(0), ..blank(to.id) }, steps: Vec::new() };
+        };
+        let from = &before.task;
+        let task = TaskRow {
+            tenant: from.tenant.clone(),
+            task_type: from.task_type.clone(),
+            version: from.version,
+            definition_hash: from.definition_hash.clone(),
+            traceparent: from.traceparent.clone(),
+            status: from.status,
+            waiting: from.waiting,
+            host: from.host,
+            queue: from.queue.clone(),
+            goal: from.goal,
+            recovery_attempts: from.recovery_attempts,
+            dispatch_seq: from.dispatch_seq,
+            audit_seq: from.audit_seq,
+            failure: from.failure.clone(),
+            residue: from.residue,
+            rev: from.rev,
+            ..blank(to.id)
+        };
+        let light = |step: &StepRow| StepRow {
+            name: step.name.clone(),
+            error: step.error.clone(),
+            output: None,
+            signal: None,
+            ..*step
+        };
+        Self { is_new: false, task, steps: before.steps.iter().map(light).collect() }
+    }
+
+    fn step(&mut self, step: &StepRow) -> &mut StepRow {
+        let place = match self.steps.binary_search_by_key(&step.no, |step| step.no) {
+            Ok(place) => place,
+            Err(place) => {
+                self.steps.insert(place, unknown_step(step.no));
+                place
+            }
+        };
+        &mut self.steps[place]
+    }
+
+    fn event(&mut self, actor: &str, entry: &AuditEntry) -> EventBody {
+        let before = (!self.is_new || self.task.audit_seq.0 != 0).then_some(self.task.status);
+        let seq = self.task.audit_seq.next();
+        let to: TaskStatus = entry.to;
+        let mut body = EventBody {
+            event: entry.event.clone(),
+            seq: (entry.seq != seq).then_some(entry.seq),
+            from: (entry.from != before).then_some(entry.from),
+            to: (to != self.task.status).then_some(to),
+            step: entry.step,
+            step_from: None,
+            step_to: entry.step_to,
+            attempt: entry.attempt,
+            epoch: None,
+            actor: (entry.actor != actor).then(|| entry.actor.clone()),
+            details: entry.details.clone(),
+        };
+        (self.task.audit_seq, self.task.status) = (entry.seq, to);
+        let step_before = entry.step.zip(entry.step_to).map(|(no, to)| {
+            let step = self.step(&unknown_step(no));
+            std::mem::replace(&mut step.status, to)
+        });
+        body.step_from = (entry.step_from != step_before).then_some(entry.step_from);
+        body
+    }
+
+    fn attempt(&mut self, to: &TaskRow, steps: &[StepRow], write: &AttemptWrite) -> AttemptBody {
+        match write {
+            AttemptWrite::Start { step, direction, attempt, epoch, prefix, sweep_after } => {
+                let which = Which { step: *step, attempt: *attempt, direction: *direction };
+                let known = self.step(&unknown_step(*step));
+                starts(known, *direction, *attempt);
+                let new = steps.iter().find(|row| row.no == *step).map(|row| row.name.clone());
+                let made = Execution {
+                    tenant: to.tenant.clone(),
+                    task: to.id,
+                    step: new.unwrap_or_else(|| known.name.clone()),
+                    direction: *direction,
+                    attempt: *attempt,
+                    epoch: *epoch,
+                };
+                AttemptBody::Start {
+                    which,
+                    sweep_after: micros(*sweep_after),
+                    epoch: (*epoch != to.epoch).then_some(*epoch),
+                    prefix: (made.prefix() != *prefix).then(|| prefix.clone()),
+                }
+            }
+            AttemptWrite::End { step, direction, attempt, outcome, error, kept } => {
+                let which = Which { step: *step, attempt: *attempt, direction: *direction };
+                let known = self.step(&unknown_step(*step));
+                if known.last_attempt(*direction) < *attempt {
+                    // An upload: it was received before there was a journal.
+                    starts(known, *direction, *attempt);
+                }
+                ends(known, error.as_deref());
+                AttemptBody::End { which, outcome: *outcome, error: error.clone(), kept: *kept }
+            }
+            AttemptWrite::Keep { step, attempt } => AttemptBody::Keep(Which {
+                step: *step,
+                attempt: *attempt,
+                direction: counterstep_contracts::Direction::Forward,
+            }),
+            AttemptWrite::Release { step } => AttemptBody::Release { step: *step },
+        }
+    }
+}
+
