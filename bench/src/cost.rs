@@ -115,7 +115,7 @@ impl Counters {
     pub(crate) async fn since(&self, before: Reading) -> Result<Spent, Failed> {
         tokio::time::sleep(Duration::from_secs(2)).await;
         let after = self.read().await?;
-        let counted = "SELECT count(DISTINCT change_id), (SELECT count(*) FROM tasks) FROM audit";
+        let counted = "SELECT count(*), (SELECT count(*) FROM tasks) FROM journal";
         let row = self.client.query_one(counted, &[]).await.map_err(Failed::of)?;
         let (changes, tasks) = (row.get::<_, i64>(0) as f64, row.get::<_, i64>(1) as f64);
         Ok(Spent {

@@ -9,7 +9,7 @@ use counterstep_kernel::client::{Receipt, Submission};
 use counterstep_kernel::ports::{
     AttemptRef, AuditHead, CommitError, Committed, Delivery, DeliveryTag, Due, DueTask, FailureQuery, Gauges,
     Heartbeat, IdempotencyRow, InFlight, Intent, IntentOp, Leaving, ListingOp, ListingTurn, MessageSource, OutboxOp,
-    OutboxRow, Queue, QueueError, RetireOp, Salvaged, ScheduleChange, ScheduleQuery, Schedules, SealedEntry,
+    OutboxRow, Queue, QueueError, RetireOp, Salvaged, ScheduleChange, ScheduleQuery, Schedules, SealedRow,
     SealedPage, Settle, Standings, Store, StoreError, TaskLine, TaskQuery, TypeRow, TypeRows, Upkeep, WorkerChange,
     Workers,
 };
@@ -137,7 +137,7 @@ impl Store for Counted {
         self.count().history(task).await
     }
 
-    async fn sealed(&self, page: &SealedPage) -> Result<Vec<SealedEntry>, StoreError> {
+    async fn sealed(&self, page: &SealedPage) -> Result<Vec<SealedRow>, StoreError> {
         self.count().sealed(page).await
     }
 

@@ -63,15 +63,15 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON idempotency TO counterstep_service;
 GRANT SELECT, INSERT, UPDATE, DELETE ON schedules, workers TO counterstep_service;
 GRANT SELECT, INSERT, UPDATE ON task_types TO counterstep_service;
 -- What was written there stays.
-GRANT SELECT, INSERT ON audit, poison TO counterstep_service;
+GRANT SELECT, INSERT ON journal, poison TO counterstep_service;
 -- What a sweep finds there is being deleted.
 GRANT SELECT ON tombstones TO counterstep_service;
 -- Tasks whose time is over, and what is left of them until their objects are gone.
-GRANT DELETE ON tasks, steps, attempts, audit, outbox, idempotency TO counterstep_reconciler;
+GRANT DELETE ON tasks, steps, attempts, journal, outbox, idempotency TO counterstep_reconciler;
 GRANT INSERT, DELETE ON tombstones TO counterstep_reconciler;
 -- Whether the schema fits the program is looked up when it starts.
 GRANT SELECT ON __diesel_schema_migrations TO counterstep_service;
-GRANT SELECT ON tasks, steps, attempts, outbox, idempotency, schedules, task_types, workers, audit, poison, listings,
+GRANT SELECT ON tasks, steps, attempts, outbox, idempotency, schedules, task_types, workers, journal, poison, listings,
     tombstones,
     __diesel_schema_migrations
     TO counterstep_operator;

@@ -1,8 +1,10 @@
 //! The way of values between the columns of a table and the kernel's types, the same for every database with tables.
 //! Knows no database; must not repair what it cannot read.
 
+use counterstep_contracts::TaskId;
+use counterstep_kernel::journal::{Fold, JournalRow};
 use counterstep_kernel::ports::Unread;
-use counterstep_kernel::record::UndoGoal;
+use counterstep_kernel::record::{AuditRow, UndoGoal};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::fmt::Display;
@@ -102,6 +104,15 @@ pub(crate) fn failure_class(class: &str) -> String {
 /// A value for its JSON column.
 pub(crate) fn write_json<T: Serialize>(value: &T) -> Result<String, Unreadable> {
     serde_json::to_string(value).map_err(|error| Unreadable(error.to_string(), String::new()))
+}
+
+/// The audit that stands in the rows of a journal.
+pub(crate) fn audit_of(task: TaskId, journal: Vec<JournalRow>) -> Result<Vec<AuditRow>, Unreadable> {
+    let mut fold = Fold::with_history(task);
+    for row in journal {
+        fold.push(&row).map_err(|error| Unreadable::of("journal", error, &row.entries))?;
+    }
+    Ok(fold.into_history().audit)
 }
 
 /// Microseconds. A duration beyond what fits means "never", and so does its greatest value.

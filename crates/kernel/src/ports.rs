@@ -21,7 +21,7 @@ pub use hints::{HintError, Hints};
 pub use locks::{Acquired, LockError, LockTag, Locks};
 pub use outside::{Method, NoServices, Outside, OutsideAnswer, OutsideError, OutsideRequest};
 pub use schedules::{DueSchedule, ScheduleChange, ScheduleQuery, ScheduleRow, ScheduleWrite, Schedules};
-pub use sealed::{AuditHead, SealedEntry, SealedPage};
+pub use sealed::{AuditHead, SealedPage, SealedRow};
 pub use steps::{CodeLabel, InTheTurn, StepRunner};
 pub use store::{
     CommitError, Committed, Heartbeat, IdempotencyRow, Intent, IntentOp, OutboxOp, OutboxRow, Outgoing, Salvaged,

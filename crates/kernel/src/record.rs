@@ -109,7 +109,7 @@ pub struct TaskRow {
     pub dispatch_seq: i64,
     /// Sequence number of the last audit entry.
     pub audit_seq: AuditSeq,
-    /// Seal of the last audit entry; `None`: there is none, or a program that made no chains wrote it.
+    /// Seal of the last row of its journal; `None` before the first.
     pub audit_seal: Option<Seal>,
     /// The checked request.
     pub request: Value,
@@ -281,8 +281,8 @@ pub struct AuditRow {
     pub change_id: ChangeId,
     /// When.
     pub at: DbTime,
-    /// Binds it and its time to all that came before it; `None`: a program that made no chains wrote it.
-    pub seal: Option<Seal>,
+    /// The seal of its row in the journal: binds it and its time to all that came before it.
+    pub seal: Seal,
     /// What happened and to what.
     pub entry: crate::transition::AuditEntry,
 }

@@ -1,9 +1,9 @@
 //! A durable change as data. Deciding made it (see `draft`); a store writes it in one transaction and decides
 //! nothing. Times in it are relative: the store adds them to the database's own `now`.
 
-use crate::audit::Link;
+use crate::journal::{self, Written};
 use crate::ports::ScheduleWrite;
-use crate::record::{StepRow, TaskRow};
+use crate::record::{StepRow, TaskRecord, TaskRow};
 use crate::sql::Sql;
 use counterstep_contracts::{
     Attempt, AuditSeq, ChangeId, Direction, Epoch, Outcome, QueueName, Rev, StepNo, StepStatus, TaskEvent, TaskId,
@@ -64,7 +64,7 @@ pub enum LeaseChange {
 #[derive(Debug, Clone, PartialEq)]
 pub struct TaskWrite {
     /// The new row, `rev` already incremented; its times and its lease columns are ignored in favour of those below,
-    /// and its seal in favour of that of the change's last audit entry.
+    /// and its seal in favour of that of the change's row in the journal.
     pub row: TaskRow,
     /// The lease.
     pub lease: LeaseChange,
@@ -174,10 +174,6 @@ pub struct AuditEntry {
     pub actor: String,
     /// More, by event; `Null` where there is no more.
     pub details: Value,
-    /// Binds it to all that came before it. The store seals it with the time, and keeps the last one's seal in the task's
-    /// row. `None`: a program that made no chains wrote it.
-    #[serde(skip)]
-    pub link: Option<Link>,
 }
 
 /// A message that is to be published once the change is durable.
@@ -242,6 +238,8 @@ pub struct Transition {
     pub attempts: Vec<AttemptWrite>,
     /// Audit, in order.
     pub audit: Vec<AuditEntry>,
+    /// The change's row in the journal, in which the audit stands; `None` exactly where there is no task row.
+    pub journal: Option<Written>,
     /// Messages.
     pub outbox: Vec<OutboxWrite>,
     /// What other services are told: one outbox row with all of them; none where there are none.
@@ -254,4 +252,13 @@ pub struct Transition {
     pub schedule: Option<Box<ScheduleWrite>>,
     /// Statements for tables of the user's own, in order, after all the rest. A change that has some is written alone.
     pub sql: Vec<Sql>,
+}
+
+impl Transition {
+    /// With its row in the journal; `before`: the task on which it was decided, `None` where there was none. To be called
+    /// last: the row says what the change is by then.
+    pub fn with_journal(mut self, before: Option<&TaskRecord>) -> Self {
+        self.journal = journal::write(before, &self);
+        self
+    }
 }

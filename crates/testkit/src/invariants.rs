@@ -3,8 +3,9 @@
 
 use counterstep_contracts::{Attempt, Direction, Outcome, StepStatus, TaskDecl, TaskId, TaskStatus};
 use counterstep_kernel::audit::{Scope, verify};
-use counterstep_kernel::ports::Store;
-use counterstep_kernel::record::{History, TaskRecord};
+use counterstep_kernel::journal::Fold;
+use counterstep_kernel::ports::{SealedPage, SealedRow, Store};
+use counterstep_kernel::record::{AttemptRow, History, TaskRecord};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,7 +23,8 @@ pub fn broken(decl: &TaskDecl, record: &TaskRecord, history: &History) -> Vec<St
     broken
 }
 
-/// 6: each audit entry of a task is bound to the one before it, and the row to the last one. In words what is not.
+/// 6: each row of a task's journal is bound to the one before it, and the task's row to the last one; and the journal folds
+/// to the task. In words what is not.
 ///
 /// # Panics
 /// When the store does not answer.
@@ -30,11 +32,47 @@ pub async fn broken_chain(store: &dyn Store, task: TaskId) -> Vec<String> {
     let mut broken = Vec::new();
     let scope = Scope { task: Some(task), ..Scope::default() };
     let verified = verify(store, &scope, &mut |finding| broken.push(format!("6: {finding}"))).await;
-    let verified = verified.expect("the store answers");
-    if verified.unsealed > 0 {
-        broken.push(format!("6: {} audit entries are bound to nothing", verified.unsealed));
-    }
+    verified.expect("the store answers");
+    broken.extend(unfolded(store, task).await);
     broken
+}
+
+/// What the journal of a task says otherwise than its other rows.
+async fn unfolded(store: &dyn Store, task: TaskId) -> Option<String> {
+    loop {
+        let before = store.load(task).await.expect("the store answers")?;
+        let page = SealedPage { task: Some(task.to_string()), after: None, limit: 10_000 };
+        let rows = store.sealed(&page).await.expect("the store answers");
+        let history = store.history(task).await.expect("the store answers");
+        let after = store.load(task).await.expect("the store answers")?;
+        // Read in one state, or again.
+        if before.task.rev == after.task.rev {
+            return compare(&rows, after, &history).err();
+        }
+    }
+}
+
+fn compare(rows: &[SealedRow], mut record: TaskRecord, history: &History) -> Result<(), String> {
+    let mut fold = Fold::new(record.task.id);
+    for row in rows {
+        let row = row.journal_row().ok_or("6: a row of the journal is none")?;
+        fold.push(&row).map_err(|error| format!("6: {error}"))?;
+    }
+    let key = |row: &AttemptRow| (row.step, row.direction.as_str(), row.attempt, row.epoch);
+    let end = |row: &AttemptRow| (key(row), row.prefix.clone(), row.outcome, row.error.clone());
+    let mut attempts: Vec<_> = fold.attempts().iter().map(|attempt| end(&attempt.row)).collect();
+    let mut stored: Vec<_> = history.attempts.iter().map(end).collect();
+    attempts.sort_by_key(|attempt| attempt.0);
+    stored.sort_by_key(|attempt| attempt.0);
+    let mut folded = fold.into_record(record.now);
+    // Heartbeats leave no row.
+    (folded.task.lease_expires_at, record.task.lease_expires_at) = (None, None);
+    match folded == record && attempts == stored {
+        true => Ok(()),
+        false => Err(format!(
+            "6: the journal folds to {folded:?} with {attempts:?}; the rows say {record:?} with {stored:?}"
+        )),
+    }
 }
 
 /// 6: gapless, each `to` the next `from`, and the last one is the row's.

@@ -11,7 +11,7 @@
 use super::fault::Fault;
 use super::pool::Lent;
 use super::statement::{Statement, time, values};
-use super::{attempts, audit, idempotency, outbox, own, steps, tasks};
+use super::{attempts, idempotency, journal, outbox, own, steps, tasks};
 use counterstep_contracts::{Epoch, Rev};
 use counterstep_kernel::ports::{CommitError, Committed};
 use counterstep_kernel::transition::{Guard, TaskWrite, Transition};
@@ -145,6 +145,7 @@ fn misfit(guard: Guard, transition: &Transition) -> Option<&'static str> {
         Some(write) if write.row.id != transition.task_id || write.row.rev != rev.next() => {
             Some("the new row is not the guarded one with the next revision")
         }
+        Some(_) if transition.journal.is_none() => Some("a change of a task comes with its row in the journal"),
         // Without its row a task's revision stays where it is, so such a change may only come before the task.
         None if guard != NEW => Some("only a receive may leave the task's row alone"),
         Some(_) | None => None,
@@ -156,7 +157,7 @@ fn assemble<'a>(
     guards: &[Guard],
     changes: &[&'a Transition],
 ) -> Result<Statement<'a, Answer>, Fault> {
-    let link = |change: &Transition| change.audit.last().and_then(|entry| Some(entry.link.as_ref()?.0.clone()));
+    let link = |change: &Transition| change.journal.as_ref().map(|row| row.link.0.clone());
     // Rows of tasks and changes are the same ones, where there are rows.
     let ids = changes.iter().map(|change| (change.change_id.0, link(change))).unzip();
     let writes: Vec<&TaskWrite> = changes.iter().filter_map(|change| change.task.as_ref()).collect();
@@ -169,7 +170,7 @@ fn assemble<'a>(
     }
     steps::put(&mut statement, changes)?;
     let (to_end, to_keep) = attempts::put(&mut statement, changes)?;
-    audit::insert(&mut statement, changes)?;
+    journal::insert(&mut statement, changes)?;
     outbox::insert(&mut statement, changes)?;
     let keys = idempotency::put(&mut statement, changes)?;
     statement.push(" SELECT now(), TRUE", values![]);

@@ -18,7 +18,6 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("20261122000016", include_str!("../../migrations/postgres/2026-11-22-000016_step_waits/up.sql")),
     ("20261122120000", include_str!("../../migrations/postgres/2026-11-22-120000_recovery_holds/up.sql")),
     ("20261123000000", include_str!("../../migrations/postgres/2026-11-23-000000_schedules/up.sql")),
-    ("20261124000000", include_str!("../../migrations/postgres/2026-11-24-000000_audit_chain/up.sql")),
     ("20261125000000", include_str!("../../migrations/postgres/2026-11-25-000000_listings/up.sql")),
     ("20261125000001", include_str!("../../migrations/postgres/2026-11-25-000001_retention/up.sql")),
     ("20261126000000", include_str!("../../migrations/postgres/2026-11-26-000000_workers/up.sql")),

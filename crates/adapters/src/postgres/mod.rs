@@ -4,7 +4,6 @@
 //! each table. Must not decide anything about a task.
 
 mod attempts;
-mod audit;
 mod commit;
 mod connection;
 pub mod doctor;
@@ -14,6 +13,7 @@ mod gate;
 mod gauges;
 mod idempotency;
 mod intents;
+mod journal;
 mod migrate;
 mod options;
 mod outbox;
@@ -34,10 +34,11 @@ mod workers;
 pub use options::{OpenError, PostgresOptions};
 
 use async_trait::async_trait;
+use crate::columns::audit_of;
 use counterstep_contracts::{Epoch, TaskId, Tenant};
 use counterstep_kernel::ports::{
     AuditHead, CommitError, Committed, Due, DueTask, FailureQuery, Gauges, Heartbeat, IdempotencyRow, InFlight, Intent,
-    IntentOp, OutboxOp, OutboxRow, Salvaged, ScheduleChange, ScheduleQuery, Schedules, SealedEntry, SealedPage, Store,
+    IntentOp, OutboxOp, OutboxRow, Salvaged, ScheduleChange, ScheduleQuery, Schedules, SealedPage, SealedRow, Store,
     StoreError, TaskLine, TaskQuery, TypeRow, TypeRows, WorkerChange, Workers,
 };
 use counterstep_kernel::record::{DbTime, History, TaskRecord};
@@ -201,15 +202,16 @@ impl Store for PostgresStore {
     async fn history(&self, task: TaskId) -> Result<History, StoreError> {
         let lent = self.database.lend().await?;
         let read = rows_of_history(&lent, task).await;
-        let (audit, attempts) = lent.settle(read).map_err(Fault::of_a_read)?;
+        let (journal, attempts) = lent.settle(read).map_err(Fault::of_a_read)?;
+        let journal = journal.into_iter().map(journal::decode).collect();
         Ok(History {
-            audit: audit.into_iter().map(audit::decode).collect::<Result<_, _>>()?,
+            audit: audit_of(task, journal).map_err(Fault::from)?,
             attempts: attempts.into_iter().map(attempts::decode).collect::<Result<_, _>>()?,
         })
     }
 
-    async fn sealed(&self, page: &SealedPage) -> Result<Vec<SealedEntry>, StoreError> {
-        let rows: Vec<sealed::Read> = self.lists.read(sealed::entries(page)?).await?;
+    async fn sealed(&self, page: &SealedPage) -> Result<Vec<SealedRow>, StoreError> {
+        let rows: Vec<sealed::Read> = self.lists.read(sealed::rows(page)?).await?;
         Ok(rows.into_iter().map(sealed::decode).collect())
     }
 
@@ -304,12 +306,12 @@ impl Store for PostgresStore {
 }
 
 /// In one snapshot.
-async fn rows_of_history(lent: &Lent, task: TaskId) -> Result<(Vec<audit::Read>, Vec<attempts::Read>), Fault> {
+async fn rows_of_history(lent: &Lent, task: TaskId) -> Result<(Vec<journal::Read>, Vec<attempts::Read>), Fault> {
     lent.run("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY").await?;
     let read = async {
-        let (audit, attempts) = (lent.rows(audit::of(task)).await?, lent.rows(attempts::of(task)).await?);
+        let (journal, attempts) = (lent.rows(journal::of(task)).await?, lent.rows(attempts::of(task)).await?);
         lent.run("COMMIT").await?;
-        Ok((audit, attempts))
+        Ok((journal, attempts))
     };
     // A failed statement leaves a transaction open that nobody can use, nor the connection.
     read.await.map_err(|fault: Fault| Fault::Lost(StoreError::from(fault).to_string()))

@@ -1,5 +1,5 @@
 //! Deleting tasks that have ended: all their rows in one statement, and a tombstone that stays for their objects. The one
-//! place that deletes a task or an audit entry.
+//! place that deletes a task or a row of a journal.
 
 use super::LONGEST_LOOK_BACK;
 use super::fault::{Fault, name};
@@ -73,7 +73,7 @@ pub(super) fn bury(tasks: &[Leaving]) -> Statement<'static, Types> {
          gone AS (DELETE FROM tasks USING asked WHERE tasks.id = asked.id RETURNING tasks.id, tasks.tenant, tasks.rev),
          gone_steps AS (DELETE FROM steps USING gone WHERE steps.task = gone.id),
          gone_attempts AS (DELETE FROM attempts USING gone WHERE attempts.task = gone.id),
-         gone_audit AS (DELETE FROM audit USING gone WHERE audit.task = gone.id),
+         gone_journal AS (DELETE FROM journal USING gone WHERE journal.task = gone.id),
          gone_outbox AS (DELETE FROM outbox USING gone WHERE outbox.task = gone.id),
          gone_keys AS (DELETE FROM idempotency USING gone WHERE idempotency.task = gone.id),
          graves AS (INSERT INTO tombstones (task, tenant, at) SELECT id, tenant, now() FROM gone)

@@ -120,7 +120,7 @@ fn each_or<'a, T, R>(rows: &[&'a T], get: impl FnMut(&'a T) -> Result<R, Fault>)
     rows.iter().copied().map(get).collect()
 }
 
-/// The ids of changes, and the link of the last audit entry of each.
+/// The ids of changes, and the link of the row in the journal of each.
 pub(super) type Chained = (Vec<Uuid>, Vec<Option<Vec<u8>>>);
 
 type Lease<'a> = (bool, Option<Str<'a>>, Option<PgInterval>);

@@ -2,7 +2,7 @@
 //! be written; must not find out what ought to happen.
 
 use super::fault::{Fault, micros, write_json};
-use super::{attempts, audit, idempotency, outbox, own, schedules, steps, tasks};
+use super::{attempts, idempotency, journal, outbox, own, schedules, steps, tasks};
 use counterstep_contracts::{Direction, Epoch, Outcome, TaskId};
 use counterstep_kernel::ports::CommitError;
 use counterstep_kernel::transition::{
@@ -34,9 +34,6 @@ pub(super) fn write(
     }
     for attempt in &transition.attempts {
         write_attempt(connection, now, transition, attempt)?;
-    }
-    for entry in &transition.audit {
-        audit::insert(connection, task_id, change_id, now, entry)?;
     }
     for message in &transition.outbox {
         outbox::insert(connection, task_id, change_id, now, message)?;
@@ -79,6 +76,9 @@ fn write_task(
     if write.row.id != transition.task_id || write.row.rev != rev.next() {
         return Err(Fault::Corrupt("the new row is not the guarded one with the next revision".to_owned()));
     }
+    let Some(row) = &transition.journal else {
+        return Err(Fault::Corrupt("a change of a task comes with its row in the journal".to_owned()));
+    };
     let owned = head.is_some_and(|head| head.lease_owner.is_some());
     let live = owned && head.and_then(|head| head.lease_expires_at).is_some_and(|until| until > now);
     if write.needs_expired_lease && (!owned || live) {
@@ -94,7 +94,7 @@ fn write_task(
         LeaseChange::Take { owner, ttl } => (Some(owner.clone()), Some(now + micros(*ttl))),
     };
     let cancelled = head.and_then(|head| head.cancel_requested_at);
-    let row = tasks::Columns {
+    let columns = tasks::Columns {
         lease_owner,
         lease_expires_at,
         due_at: at(write.due, now, head.and_then(|head| head.due_at)),
@@ -102,22 +102,17 @@ fn write_task(
         // Once set it stays: nobody takes back that a client was told "cancelling".
         cancel_requested_at: cancelled.or_else(|| at(write.cancel_requested, now, None)),
         finished_at: at(write.finished, now, head.and_then(|head| head.finished_at)),
-        // Of a change without an entry the one before it stays the last.
-        audit_seal: transition
-            .audit
-            .last()
-            .and_then(|entry| audit::seal(entry, now))
-            .or_else(|| head.and_then(|head| head.audit_seal.clone())),
+        audit_seal: Some(journal::seal(row, now)),
         created_at: head.map_or(now, |head| head.created_at),
         updated_at: now,
         change_id: transition.change_id.to_string(),
         ..tasks::Columns::encode(&write.row)?
     };
     match head {
-        Some(_) => tasks::update(connection, &row)?,
-        None => tasks::insert(connection, &row)?,
+        Some(_) => tasks::update(connection, &columns)?,
+        None => tasks::insert(connection, &columns)?,
     }
-    Ok(())
+    Ok(journal::insert(connection, &write.row, now, row)?)
 }
 
 fn at(time: Time, now: i64, before: Option<i64>) -> Option<i64> {

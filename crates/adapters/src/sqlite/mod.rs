@@ -4,7 +4,6 @@
 //! table. Must not decide anything about a task.
 
 mod attempts;
-mod audit;
 mod clock;
 mod commit;
 #[cfg(feature = "local-queue")]
@@ -12,6 +11,7 @@ pub(crate) mod deliveries;
 pub(crate) mod fault;
 mod gauges;
 mod idempotency;
+mod journal;
 mod migrate;
 mod outbox;
 mod own;
@@ -31,11 +31,12 @@ mod workers;
 pub use clock::{MachineClock, SystemClocks};
 pub use pool::{Database, OpenError, SqliteOptions};
 
+use crate::columns::audit_of;
 use async_trait::async_trait;
 use counterstep_contracts::{Epoch, TaskId, Tenant};
 use counterstep_kernel::ports::{
     AuditHead, CommitError, Committed, Due, DueTask, FailureQuery, Gauges, Heartbeat, IdempotencyRow, InFlight, Intent,
-    IntentOp, OutboxOp, OutboxRow, Salvaged, ScheduleChange, ScheduleQuery, Schedules, SealedEntry, SealedPage, Store,
+    IntentOp, OutboxOp, OutboxRow, Salvaged, ScheduleChange, ScheduleQuery, Schedules, SealedPage, SealedRow, Store,
     StoreError, TaskLine, TaskQuery, TypeRow, TypeRows, WorkerChange, Workers,
 };
 use counterstep_kernel::record::{DbTime, History, TaskRecord};
@@ -176,14 +177,15 @@ impl Store for SqliteStore {
 
     async fn history(&self, task: TaskId) -> Result<History, StoreError> {
         let load = move |connection: &mut SqliteConnection| {
-            Ok(History { audit: audit::of(connection, task)?, attempts: attempts::of(connection, task)? })
+            let audit = audit_of(task, journal::of(connection, task)?)?;
+            Ok(History { audit, attempts: attempts::of(connection, task)? })
         };
         Ok(self.database.read(load).await?)
     }
 
-    async fn sealed(&self, page: &SealedPage) -> Result<Vec<SealedEntry>, StoreError> {
+    async fn sealed(&self, page: &SealedPage) -> Result<Vec<SealedRow>, StoreError> {
         let page = page.clone();
-        Ok(self.database.read(move |connection| Ok(sealed::entries(connection, &page)?)).await?)
+        Ok(self.database.read(move |connection| Ok(sealed::rows(connection, &page)?)).await?)
     }
 
     async fn heads(&self, page: &SealedPage) -> Result<Vec<AuditHead>, StoreError> {

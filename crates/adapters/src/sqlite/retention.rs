@@ -1,5 +1,5 @@
 //! Deleting tasks that have ended: all their rows in one transaction, and a tombstone that stays for their objects. The one
-//! place that deletes a task or an audit entry.
+//! place that deletes a task or a row of a journal.
 
 use super::fault::{Fault, parse};
 use counterstep_contracts::{Rev, TaskId, TaskStatus, Tenant};
@@ -81,11 +81,11 @@ pub(super) fn bury(connection: &mut SqliteConnection, task: &Leaving, now: i64) 
     if buried == 0 {
         return Ok(false);
     }
-    // The task last: steps and audit refer to it.
+    // The task last: steps and journal refer to it.
     for text in [
         "DELETE FROM steps WHERE task = ?",
         "DELETE FROM attempts WHERE task = ?",
-        "DELETE FROM audit WHERE task = ?",
+        "DELETE FROM journal WHERE task = ?",
         "DELETE FROM outbox WHERE task = ?",
         "DELETE FROM idempotency WHERE task = ?",
         "DELETE FROM tasks WHERE id = ?",

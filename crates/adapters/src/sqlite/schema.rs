@@ -85,23 +85,18 @@ diesel::table! {
 }
 
 diesel::table! {
-    audit (task, seq) {
+    journal (task, rev) {
         task -> Text,
-        seq -> BigInt,
-        at -> BigInt,
-        event -> Text,
-        from_status -> Nullable<Text>,
-        to_status -> Text,
-        step -> Nullable<Integer>,
-        step_from -> Nullable<Text>,
-        step_to -> Nullable<Text>,
-        attempt -> Nullable<Integer>,
+        rev -> BigInt,
         epoch -> BigInt,
-        actor -> Text,
-        details -> Text,
+        at -> BigInt,
         change_id -> Text,
-        link -> Nullable<Binary>,
-        seal -> Nullable<Binary>,
+        actor -> Text,
+        form -> Integer,
+        entries -> Text,
+        data -> Nullable<Text>,
+        link -> Binary,
+        seal -> Binary,
     }
 }
 

@@ -1,7 +1,7 @@
-//! Audit entries as they lie in their rows, for checking them. Must not make anything of what it reads: a column may hold
+//! Rows of journals as they lie there, for checking them. Must not make anything of what it reads: a column may hold
 //! a value of another type than it should, and that must not end the check.
 
-use counterstep_kernel::ports::{AuditHead, SealedEntry, SealedPage};
+use counterstep_kernel::ports::{AuditHead, SealedPage, SealedRow};
 use counterstep_kernel::record::DbTime;
 use diesel::SqliteConnection;
 use diesel::prelude::*;
@@ -17,35 +17,25 @@ fn text(bytes: Vec<u8>) -> String {
 }
 
 #[derive(Debug, QueryableByName)]
-struct Entry {
+struct Row {
     #[diesel(sql_type = Binary)]
     task: Vec<u8>,
     #[diesel(sql_type = BigInt)]
-    seq: i64,
+    rev: i64,
     #[diesel(sql_type = BigInt)]
     at: i64,
     #[diesel(sql_type = Binary)]
     change_id: Vec<u8>,
-    #[diesel(sql_type = Binary)]
-    event: Vec<u8>,
-    #[diesel(sql_type = Nullable<Binary>)]
-    from_status: Option<Vec<u8>>,
-    #[diesel(sql_type = Binary)]
-    to_status: Vec<u8>,
-    #[diesel(sql_type = Nullable<BigInt>)]
-    step: Option<i64>,
-    #[diesel(sql_type = Nullable<Binary>)]
-    step_from: Option<Vec<u8>>,
-    #[diesel(sql_type = Nullable<Binary>)]
-    step_to: Option<Vec<u8>>,
-    #[diesel(sql_type = Nullable<BigInt>)]
-    attempt: Option<i64>,
     #[diesel(sql_type = BigInt)]
     epoch: i64,
     #[diesel(sql_type = Binary)]
     actor: Vec<u8>,
+    #[diesel(sql_type = BigInt)]
+    form: i64,
     #[diesel(sql_type = Binary)]
-    details: Vec<u8>,
+    entries: Vec<u8>,
+    #[diesel(sql_type = Nullable<Binary>)]
+    data: Option<Vec<u8>>,
     #[diesel(sql_type = Nullable<Binary>)]
     link: Option<Vec<u8>>,
     #[diesel(sql_type = Nullable<Binary>)]
@@ -53,61 +43,57 @@ struct Entry {
     #[diesel(sql_type = Nullable<Binary>)]
     head_status: Option<Vec<u8>>,
     #[diesel(sql_type = Nullable<BigInt>)]
-    head_seq: Option<i64>,
+    head_rev: Option<i64>,
     #[diesel(sql_type = Nullable<Binary>)]
     head_seal: Option<Vec<u8>>,
 }
 
-const ENTRY: &str = "SELECT CAST(a.task AS BLOB) AS task, CAST(a.seq AS INTEGER) AS seq, CAST(a.at AS INTEGER) AS at,
-    CAST(a.change_id AS BLOB) AS change_id, CAST(a.event AS BLOB) AS event,
-    CAST(a.from_status AS BLOB) AS from_status, CAST(a.to_status AS BLOB) AS to_status,
-    CAST(a.step AS INTEGER) AS step, CAST(a.step_from AS BLOB) AS step_from, CAST(a.step_to AS BLOB) AS step_to,
-    CAST(a.attempt AS INTEGER) AS attempt, CAST(a.epoch AS INTEGER) AS epoch, CAST(a.actor AS BLOB) AS actor,
-    CAST(a.details AS BLOB) AS details, CAST(a.link AS BLOB) AS link, CAST(a.seal AS BLOB) AS seal,
-    CAST(t.status AS BLOB) AS head_status, CAST(t.audit_seq AS INTEGER) AS head_seq,
-    CAST(t.audit_seal AS BLOB) AS head_seal
-  FROM audit a LEFT JOIN tasks t ON t.id = a.task";
+const ROW: &str = "SELECT CAST(j.task AS BLOB) AS task, CAST(j.rev AS INTEGER) AS rev, CAST(j.at AS INTEGER) AS at,
+    CAST(j.change_id AS BLOB) AS change_id, CAST(j.epoch AS INTEGER) AS epoch, CAST(j.actor AS BLOB) AS actor,
+    CAST(j.form AS INTEGER) AS form, CAST(j.entries AS BLOB) AS entries, CAST(j.data AS BLOB) AS data,
+    CAST(j.link AS BLOB) AS link, CAST(j.seal AS BLOB) AS seal,
+    CAST(t.status AS BLOB) AS head_status, CAST(t.rev AS INTEGER) AS head_rev, CAST(t.audit_seal AS BLOB) AS head_seal
+  FROM journal j LEFT JOIN tasks t ON t.id = j.task";
 
-/// A page of entries, each with its task's row of the same moment.
-pub(super) fn entries(connection: &mut SqliteConnection, page: &SealedPage) -> QueryResult<Vec<SealedEntry>> {
-    let (after, seq) = page.after.clone().unwrap_or((String::new(), i64::MIN));
+/// A page of rows, each with its task's row of the same moment.
+pub(super) fn rows(connection: &mut SqliteConnection, page: &SealedPage) -> QueryResult<Vec<SealedRow>> {
+    let (after, rev) = page.after.clone().unwrap_or((String::new(), i64::MIN));
     let limit = i64::from(page.limit);
-    let rows: Vec<Entry> = match &page.task {
-        None => diesel::sql_query(format!("{ENTRY} WHERE (a.task, a.seq) > (?, ?) ORDER BY a.task, a.seq LIMIT ?"))
+    let rows: Vec<Row> = match &page.task {
+        None => diesel::sql_query(format!("{ROW} WHERE (j.task, j.rev) > (?, ?) ORDER BY j.task, j.rev LIMIT ?"))
             .bind::<Text, _>(after)
-            .bind::<BigInt, _>(seq)
+            .bind::<BigInt, _>(rev)
             .bind::<BigInt, _>(limit)
             .load(connection)?,
-        Some(task) => diesel::sql_query(format!("{ENTRY} WHERE a.task = ? AND a.seq > ? ORDER BY a.seq LIMIT ?"))
+        Some(task) => diesel::sql_query(format!("{ROW} WHERE j.task = ? AND j.rev > ? ORDER BY j.rev LIMIT ?"))
             .bind::<Text, _>(task)
-            .bind::<BigInt, _>(seq)
+            .bind::<BigInt, _>(rev)
             .bind::<BigInt, _>(limit)
             .load(connection)?,
     };
     Ok(rows.into_iter().map(decode).collect())
 }
 
-fn decode(row: Entry) -> SealedEntry {
+fn decode(row: Row) -> SealedRow {
     let task = text(row.task);
-    let (status, seal) = (row.head_status.map(text), row.head_seal);
-    let head = status.zip(row.head_seq);
-    let head = head.map(|(status, seq)| AuditHead { task: task.clone(), status, seq, seal, has_entries: true });
-    SealedEntry {
-        seq: row.seq,
+    let head = row.head_status.map(text).zip(row.head_rev).map(|(status, rev)| AuditHead {
+        task: task.clone(),
+        status,
+        rev,
+        seal: row.head_seal.unwrap_or_default(),
+        has_rows: true,
+    });
+    SealedRow {
+        rev: row.rev,
         at: DbTime(row.at),
         change_id: text(row.change_id),
-        event: text(row.event),
-        from: row.from_status.map(text),
-        to: text(row.to_status),
-        step: row.step,
-        step_from: row.step_from.map(text),
-        step_to: row.step_to.map(text),
-        attempt: row.attempt,
         epoch: row.epoch,
         actor: text(row.actor),
-        details: text(row.details),
-        link: row.link,
-        seal: row.seal,
+        form: row.form,
+        entries: text(row.entries),
+        data: row.data.map(text),
+        link: row.link.unwrap_or_default(),
+        seal: row.seal.unwrap_or_default(),
         head,
         task,
     }
@@ -120,18 +106,18 @@ struct Head {
     #[diesel(sql_type = Binary)]
     status: Vec<u8>,
     #[diesel(sql_type = BigInt)]
-    seq: i64,
+    rev: i64,
     #[diesel(sql_type = Nullable<Binary>)]
     seal: Option<Vec<u8>>,
     #[diesel(sql_type = Bool)]
-    has_entries: bool,
+    has_rows: bool,
 }
 
 const HEAD: &str = "SELECT CAST(t.id AS BLOB) AS id, CAST(t.status AS BLOB) AS status,
-    CAST(t.audit_seq AS INTEGER) AS seq, CAST(t.audit_seal AS BLOB) AS seal,
-    EXISTS (SELECT 1 FROM audit WHERE audit.task = t.id) AS has_entries FROM tasks t";
+    CAST(t.rev AS INTEGER) AS rev, CAST(t.audit_seal AS BLOB) AS seal,
+    EXISTS (SELECT 1 FROM journal WHERE journal.task = t.id) AS has_rows FROM tasks t";
 
-/// A page of what tasks' rows say of their audit.
+/// A page of what tasks' rows say of their journal.
 pub(super) fn heads(connection: &mut SqliteConnection, page: &SealedPage) -> QueryResult<Vec<AuditHead>> {
     let after = page.after.as_ref().map_or("", |(task, _)| task.as_str());
     let limit = i64::from(page.limit);
@@ -150,9 +136,9 @@ pub(super) fn heads(connection: &mut SqliteConnection, page: &SealedPage) -> Que
     let head = |row: Head| AuditHead {
         task: text(row.id),
         status: text(row.status),
-        seq: row.seq,
-        seal: row.seal,
-        has_entries: row.has_entries,
+        rev: row.rev,
+        seal: row.seal.unwrap_or_default(),
+        has_rows: row.has_rows,
     };
     Ok(rows.into_iter().map(head).collect())
 }

@@ -136,7 +136,6 @@ pub(super) struct Head {
     pub(super) due_at: Option<i64>,
     pub(super) deadline_at: Option<i64>,
     pub(super) cancel_requested_at: Option<i64>,
-    pub(super) audit_seal: Option<Vec<u8>>,
     pub(super) created_at: i64,
     pub(super) finished_at: Option<i64>,
 }

@@ -1,10 +1,10 @@
-//! Ten thousand audit entries, and every kind of damage done to them by statements beside the store, one after the other:
-//! each is found, and named by the entry that it was done to; and nothing else is.
+//! Two thousand rows of journals, and every kind of damage done to them by statements beside the store, one after the
+//! other: each is found, and named by the row that it was done to; and nothing else is.
 
 use crate::suite::chain::{chained, check};
 use crate::{embedded, sqlite};
 use counterstep_kernel::audit::{Damage, Scope};
-use counterstep_kernel::ports::{SealedEntry, SealedPage, Store};
+use counterstep_kernel::ports::{SealedPage, SealedRow, Store};
 use diesel::connection::SimpleConnection;
 use futures::FutureExt;
 use futures::future::{BoxFuture, join_all, ready};
@@ -31,10 +31,10 @@ impl Dialect<'_> {
     }
 }
 
-/// 20 tasks of 500 entries, in changes of one and of many.
+/// 20 tasks of 100 changes, of five entries each.
 const TASKS: usize = 20;
-const ENTRIES: i64 = 500;
-const CHANGES: [i64; 4] = [1, 2, 10, 37];
+const ROWS: usize = 100;
+const ENTRIES: i64 = 5;
 
 type Expected = (usize, Option<i64>, Damage);
 
@@ -51,138 +51,117 @@ fn flipped(bytes: &[u8], at: usize) -> Vec<u8> {
 }
 
 #[expect(clippy::too_many_lines, reason = "a table of damages")]
-fn cases(dialect: &Dialect<'_>, number: usize, task: &str, rows: &[SealedEntry]) -> Vec<Case> {
+fn cases(dialect: &Dialect<'_>, number: usize, task: &str, rows: &[SealedRow]) -> Vec<Case> {
     use Damage::{
-        Changed, CutOff, HeadChanged, Inserted, LinkChanged, Missing, Moved, NoTask, SealChanged, StatusDiffers,
-        TimeChanged, Unsealed,
+        Changed, CutOff, DataChanged, HeadChanged, Inserted, LinkChanged, Missing, Moved, NoTask, SealChanged,
+        StatusDiffers, TimeChanged, Unsealed,
     };
-    let row = |seq: i64| &rows[usize::try_from(seq).unwrap() - 1];
-    let set = |what: &str, seq: i64| format!("UPDATE audit SET {what} WHERE task = '{task}' AND seq = {seq}");
-    let link = |seq: i64| dialect.bytes(&flipped(row(seq).link.as_ref().unwrap(), 20));
-    let seal = |seq: i64| dialect.bytes(&flipped(row(seq).seal.as_ref().unwrap(), 31));
-    let one = |name, sql: String, seq, damage| Case { name, sql: vec![sql], expected: vec![(number, seq, damage)] };
+    let row = |rev: i64| &rows[usize::try_from(rev).unwrap() - 1];
+    let set = |what: &str, rev: i64| format!("UPDATE journal SET {what} WHERE task = '{task}' AND rev = {rev}");
+    let link = |rev: i64| dialect.bytes(&flipped(&row(rev).link, 20));
+    let seal = |rev: i64| dialect.bytes(&flipped(&row(rev).seal, 31));
+    let none = dialect.bytes(&[]);
+    let one = |name, sql: String, rev, damage| Case { name, sql: vec![sql], expected: vec![(number, rev, damage)] };
     let copy = |from: i64, to: i64| {
         format!(
-            "INSERT INTO audit (task, seq, at, event, from_status, to_status, step, step_from, step_to, attempt, epoch,
-                actor, details, change_id, link, seal)
-             SELECT task, {to}, at, event, from_status, to_status, step, step_from, step_to, attempt, epoch, actor,
-                details, change_id, link, seal FROM audit WHERE task = '{task}' AND seq = {from}"
+            "INSERT INTO journal (task, rev, epoch, at, change_id, actor, form, entries, data, link, seal)
+             SELECT task, {to}, epoch, at, change_id, actor, form, entries, data, link, seal
+             FROM journal WHERE task = '{task}' AND rev = {from}"
         )
     };
     let renumber = |condition: &str, by: i64| {
         [
-            format!("UPDATE audit SET seq = -(seq + {by}) WHERE task = '{task}' AND {condition}"),
-            format!("UPDATE audit SET seq = -seq WHERE task = '{task}' AND seq < 0"),
+            format!("UPDATE journal SET rev = -(rev + {by}) WHERE task = '{task}' AND {condition}"),
+            format!("UPDATE journal SET rev = -rev WHERE task = '{task}' AND rev < 0"),
         ]
     };
-    let swap = |a: i64, b: i64| vec![set("seq = -1", a), set(&format!("seq = {a}"), b), set(&format!("seq = {b}"), -1)];
-    let delete = |condition: &str| format!("DELETE FROM audit WHERE task = '{task}' AND {condition}");
-    // 40 is in the middle of a change of many, 50 the last of one, 51 a change of its own, 1 the first, 500 the last.
+    let swap = |a: i64, b: i64| vec![set("rev = -1", a), set(&format!("rev = {a}"), b), set(&format!("rev = {b}"), -1)];
+    let delete = |condition: &str| format!("DELETE FROM journal WHERE task = '{task}' AND {condition}");
+    // 1 is the first, 100 the last.
     let mut cases = Vec::new();
-    for seq in [1, 40, 50, 51, 500] {
-        let details = row(seq).details.replace("because", "becausE");
-        let at = |damage| vec![(number, Some(seq), damage)];
-        let mut add = |name, what: String, damage| {
-            cases.push(Case { name, sql: vec![set(&what, seq)], expected: at(damage) });
+    for rev in [1, 8, 50, 51, 100] {
+        let entries = &row(rev).entries;
+        let changed = |from: &str, to: &str| {
+            let changed = entries.replacen(from, to, 1);
+            assert_ne!(changed, *entries, "{from} is not there");
+            format!("entries = '{changed}'")
         };
-        add("a byte of the details", format!("details = '{details}'"), Changed);
-        add("spaces in the details", format!("details = '{} '", row(seq).details), Changed);
+        let at = |damage| vec![(number, Some(rev), damage)];
+        let mut add = |name, what: String, damage| {
+            cases.push(Case { name, sql: vec![set(&what, rev)], expected: at(damage) });
+        };
+        add("a byte of the details", changed("because", "becausE"), Changed);
+        add("spaces in the entries", format!("entries = '{entries} '"), Changed);
         add("the actor", "actor = 'Test'".into(), Changed);
-        add("the event", "event = 'step_starteD'".into(), Changed);
-        add("the state before", "from_status = 'running'".into(), Changed);
-        add("the state after", "to_status = 'running'".into(), Changed);
-        add("the state after is none", "to_status = 'levitating'".into(), Changed);
-        add("the step", "step = 3".into(), Changed);
-        add("the step's state", "step_to = 'failed'".into(), Changed);
-        add("the attempt", "attempt = 3".into(), Changed);
+        add("the event", changed("step_started", "step_starteD"), Changed);
+        add("the attempt", changed("\"attempt\":2", "\"attempt\":3"), Changed);
+        add("entries that are none", "entries = 'levitating'".into(), Changed);
         add("the epoch", "epoch = epoch + 1".into(), Changed);
+        add("the form", "form = 0".into(), Changed);
         add("the change", "change_id = '00000000-0000-7000-8000-000000000000'".into(), Changed);
         add("the time", format!("at = {}", dialect.later), TimeChanged);
-        add("the link", format!("link = {}", link(seq)), LinkChanged);
-        add("the seal", format!("seal = {}", seal(seq)), SealChanged);
-        add("no seal", "seal = NULL".into(), Unsealed);
-        if seq > 1 {
-            add("no link", "link = NULL".into(), Unsealed);
-            add("neither link nor seal", "link = NULL, seal = NULL".into(), Unsealed);
-        }
-        let (lost, gone) = if seq == 500 { (CutOff, seq) } else { (Missing, seq) };
-        cases.push(one("deleted", delete(&format!("seq = {seq}")), Some(gone), lost));
+        add("the link", format!("link = {}", link(rev)), LinkChanged);
+        add("the seal", format!("seal = {}", seal(rev)), SealChanged);
+        add("no seal", format!("seal = {none}"), Unsealed);
+        add("no link", format!("link = {none}"), Unsealed);
+        add("neither link nor seal", format!("link = {none}, seal = {none}"), Unsealed);
+        add("the data", "data = '{\"outputs\":{\"1\":0}}'".into(), DataChanged);
+        let (lost, gone) = if rev == 100 { (CutOff, rev) } else { (Missing, rev) };
+        cases.push(one("deleted", delete(&format!("rev = {rev}")), Some(gone), lost));
     }
     let task_row = |what: &str| format!("UPDATE tasks SET {what} WHERE id = '{task}'");
-    let head = dialect.bytes(&flipped(row(500).seal.as_ref().unwrap(), 0));
-    let everything = format!("UPDATE audit SET link = NULL, seal = NULL WHERE task = '{task}'");
-    let mut put_in = renumber("seq >= 250", 1).to_vec();
-    put_in.push(copy(100, 250));
-    let mut taken_out = vec![delete("seq = 250")];
-    taken_out.extend(renumber("seq > 250", -1));
+    let head = dialect.bytes(&flipped(&row(100).seal, 0));
+    let mut put_in = renumber("rev >= 60", 1).to_vec();
+    put_in.push(copy(20, 60));
+    let mut taken_out = vec![delete("rev = 60")];
+    taken_out.extend(renumber("rev > 60", -1));
+    let moved = |a, b| vec![(number, Some(a), Moved), (number, Some(b), Moved)];
     cases.extend([
-        one("the first link is gone", set("link = NULL", 1), Some(1), Unsealed),
-        one("the first link and seal are gone", set("link = NULL, seal = NULL", 1), Some(1), Unsealed),
-        one("all links are gone", everything, Some(500), Unsealed),
-        one("three deleted in the middle", delete("seq BETWEEN 44 AND 46"), Some(44), Missing),
-        one("the first three deleted", delete("seq < 4"), Some(1), Missing),
-        one("the last three deleted", delete("seq > 497"), Some(498), CutOff),
-        one("all deleted", delete("seq > 0"), Some(1), CutOff),
-        one("one put behind the end", copy(500, 501), Some(501), Inserted),
-        one("one put far behind the end", copy(100, 900), Some(900), Inserted),
+        one("three deleted in the middle", delete("rev BETWEEN 44 AND 46"), Some(44), Missing),
+        one("the first three deleted", delete("rev < 4"), Some(1), Missing),
+        one("the last three deleted", delete("rev > 97"), Some(98), CutOff),
+        one("all deleted", delete("rev > 0"), Some(1), CutOff),
+        one("one put behind the end", copy(100, 101), Some(101), Inserted),
+        one("one put far behind the end", copy(20, 900), Some(900), Inserted),
         one("one put before the start", copy(1, 0), Some(0), Inserted),
         one("the end of the chain", task_row(&format!("audit_seal = {head}")), None, HeadChanged),
         one("no end of the chain", task_row("audit_seal = NULL"), None, HeadChanged),
-        one("the number of the end", task_row("audit_seq = 499"), None, HeadChanged),
-        one("a number beyond the end", task_row("audit_seq = 501"), None, HeadChanged),
+        one("the number of the end", task_row("rev = 99"), None, HeadChanged),
+        one("a number beyond the end", task_row("rev = 101"), None, HeadChanged),
         one("the state of the task", task_row("status = 'running'"), None, StatusDiffers),
         one("no task", format!("DELETE FROM tasks WHERE id = '{task}'"), Some(1), NoTask),
-        Case { name: "one put between", sql: put_in, expected: vec![(number, Some(250), Inserted)] },
-        Case { name: "one taken out, and closed up", sql: taken_out, expected: vec![(number, Some(250), Missing)] },
-        Case {
-            name: "two neighbours swapped",
-            sql: swap(250, 251),
-            expected: vec![(number, Some(250), Moved), (number, Some(251), Moved)],
-        },
-        Case {
-            name: "two neighbours of one change swapped",
-            sql: swap(40, 41),
-            expected: vec![(number, Some(40), Moved), (number, Some(41), Moved)],
-        },
-        Case {
-            name: "the last two swapped",
-            sql: swap(499, 500),
-            expected: vec![(number, Some(499), Moved), (number, Some(500), Moved)],
-        },
-        Case {
-            name: "two far apart swapped",
-            sql: swap(20, 480),
-            expected: vec![(number, Some(20), Moved), (number, Some(480), Moved)],
-        },
+        Case { name: "one put between", sql: put_in, expected: vec![(number, Some(60), Inserted)] },
+        Case { name: "one taken out, and closed up", sql: taken_out, expected: vec![(number, Some(60), Missing)] },
+        Case { name: "two neighbours swapped", sql: swap(60, 61), expected: moved(60, 61) },
+        Case { name: "the last two swapped", sql: swap(99, 100), expected: moved(99, 100) },
+        Case { name: "two far apart swapped", sql: swap(20, 80), expected: moved(20, 80) },
         Case {
             name: "another one in its place",
-            sql: vec![delete("seq = 250"), copy(100, 250)],
-            expected: vec![(number, Some(250), Changed)],
+            sql: vec![delete("rev = 60"), copy(20, 60)],
+            expected: vec![(number, Some(60), Changed)],
         },
     ]);
     cases
 }
 
 async fn every_damage_is_named(store: &dyn Store, dialect: &Dialect<'_>) {
-    let per_round: i64 = CHANGES.iter().sum();
-    let changes: Vec<i64> =
-        CHANGES.into_iter().cycle().take(4 * usize::try_from(ENTRIES / per_round).unwrap()).collect();
+    let changes = [ENTRIES; ROWS];
     let details = json!({"why": "because", "numbers": [1, 2.5]});
     let made = join_all((0..TASKS).map(|_| chained(store, &changes, &details))).await;
     let mut tasks: Vec<String> = made.iter().map(|record| record.task.id.to_string()).collect();
     tasks.sort();
     let (verified, found) = check(store, &Scope::default()).await;
-    assert_eq!((verified.tasks, verified.entries, verified.unsealed), (20, 10_000, 0));
+    assert_eq!((verified.tasks, verified.rows, verified.erased), (20, 2_000, 0));
     assert_eq!(found, []);
     let mut each = Vec::new();
     for (number, task) in tasks.iter().enumerate() {
         let page = SealedPage { task: Some(task.clone()), after: None, limit: 500 };
         each.push(cases(dialect, number, task, &store.sealed(&page).await.unwrap()));
     }
-    dialect.run("CREATE TABLE kept_audit AS SELECT * FROM audit").await;
+    dialect.run("CREATE TABLE kept_journal AS SELECT * FROM journal").await;
     dialect.run("CREATE TABLE kept_tasks AS SELECT * FROM tasks").await;
 
-    // One byte of one entry.
+    // One byte of one row.
     try_out(store, dialect, &tasks, &[&each[7][1]]).await;
     // Then every damage, each to another task, as many at a time as there are tasks.
     let count = each[0].len();
@@ -193,29 +172,32 @@ async fn every_damage_is_named(store: &dyn Store, dialect: &Dialect<'_>) {
         try_out(store, dialect, &tasks, &these).await;
     }
     // And several to one, and from one to another.
-    let on = |task: usize, set: &str, seq: i64| {
-        format!("UPDATE audit SET {set} WHERE task = '{}' AND seq = {seq}", tasks[task])
+    let on = |task: usize, set: &str, rev: i64| {
+        format!("UPDATE journal SET {set} WHERE task = '{}' AND rev = {rev}", tasks[task])
     };
     let several = Case {
         name: "several at once",
         sql: vec![
             on(7, "actor = 'a'", 10),
-            on(7, &format!("at = {}", dialect.later), 300),
-            format!("DELETE FROM audit WHERE task = '{}' AND seq = 400", tasks[7]),
+            on(7, &format!("at = {}", dialect.later), 30),
+            format!("DELETE FROM journal WHERE task = '{}' AND rev = 40", tasks[7]),
         ],
         expected: vec![
             (7, Some(10), Damage::Changed),
-            (7, Some(300), Damage::TimeChanged),
-            (7, Some(400), Damage::Missing),
+            (7, Some(30), Damage::TimeChanged),
+            (7, Some(40), Damage::Missing),
         ],
     };
     let given = Case {
         name: "given to another task",
-        sql: vec![on(9, &format!("task = '{}', seq = 501", tasks[3]), 250)],
-        expected: vec![(3, Some(501), Damage::Inserted), (9, Some(250), Damage::Missing)],
+        sql: vec![on(9, &format!("task = '{}', rev = 101", tasks[3]), 50)],
+        expected: vec![(3, Some(101), Damage::Inserted), (9, Some(50), Damage::Missing)],
     };
     try_out(store, dialect, &tasks, &[&several, &given]).await;
-    assert_eq!(check(store, &Scope::default()).await.1, []);
+    // What was handed in may be erased: the chain holds without it.
+    dialect.run(format!("UPDATE journal SET data = NULL WHERE task = '{}'", tasks[5])).await;
+    let (verified, found) = check(store, &Scope::default()).await;
+    assert_eq!((verified.erased, found), (ROWS as u64, vec![]));
 }
 
 /// Does all of this damage, looks at what is found, and makes it good.
@@ -230,7 +212,7 @@ async fn try_out(store: &dyn Store, dialect: &Dialect<'_>, tasks: &[String], cas
         let of = |expected: &&Expected| expected.0 == number;
         let expected: Vec<_> = cases.iter().flat_map(|case| case.expected.iter().filter(of)).copied().collect();
         let named: Vec<_> = found.iter().filter(|finding| finding.task == *task).collect();
-        let short: Vec<_> = named.iter().map(|finding| (number, finding.seq, finding.damage)).collect();
+        let short: Vec<_> = named.iter().map(|finding| (number, finding.rev, finding.damage)).collect();
         let names: Vec<_> = cases.iter().filter(|case| case.expected.iter().any(|one| one.0 == number)).collect();
         let names: Vec<_> = names.iter().map(|case| case.name).collect();
         assert_eq!(short, expected, "{names:?}: {named:#?}");
@@ -238,8 +220,8 @@ async fn try_out(store: &dyn Store, dialect: &Dialect<'_>, tasks: &[String], cas
     let expected: usize = cases.iter().map(|case| case.expected.len()).sum();
     assert_eq!(found.len(), expected, "in no task: {found:#?}");
     for repair in [
-        "DELETE FROM audit",
-        "INSERT INTO audit SELECT * FROM kept_audit",
+        "DELETE FROM journal",
+        "INSERT INTO journal SELECT * FROM kept_journal",
         "DELETE FROM tasks",
         "INSERT INTO tasks SELECT * FROM kept_tasks",
     ] {
@@ -248,7 +230,7 @@ async fn try_out(store: &dyn Store, dialect: &Dialect<'_>, tasks: &[String], cas
 }
 
 #[tokio::test]
-async fn every_damage_to_ten_thousand_entries_is_named_in_sqlite() {
+async fn every_damage_to_two_thousand_rows_is_named_in_sqlite() {
     let fixture = embedded::fixture().await;
     let connection = Mutex::new(sqlite::raw(&sqlite::file(&fixture)));
     let run = |sql: String| {
@@ -256,7 +238,6 @@ async fn every_damage_to_ten_thousand_entries_is_named_in_sqlite() {
         connection.batch_execute(&sql).unwrap_or_else(|error| panic!("{sql}: {error}"));
         ready(()).boxed()
     };
-    // Whoever does damage does not mind them.
     run("PRAGMA foreign_keys = OFF".to_owned()).await;
     let dialect = Dialect { run: &run, bytes: ("x'", "'"), later: "at + 1" };
     every_damage_is_named(&*fixture.ports.store, &dialect).await;
@@ -264,7 +245,7 @@ async fn every_damage_to_ten_thousand_entries_is_named_in_sqlite() {
 
 #[cfg(feature = "postgres")]
 #[tokio::test]
-async fn every_damage_to_ten_thousand_entries_is_named_in_postgres() {
+async fn every_damage_to_two_thousand_rows_is_named_in_postgres() {
     let fixture = crate::postgres::fixture().await;
     let client = crate::postgres::raw(&fixture.url).await;
     let client = &client;

@@ -117,10 +117,10 @@ macro_rules! row_cases {
                 a_chain_holds_over_changes_of_one_and_of_many_entries,
                 a_link_survives_the_way_through_the_columns,
                 of_many_chains_at_once_each_goes_on_from_its_own_end,
-                a_change_without_an_entry_leaves_the_end_of_the_chain,
-                entries_from_before_there_were_links_are_counted_and_no_finding,
+                a_change_without_an_entry_is_a_row_too,
+                a_change_of_a_task_without_its_row_is_refused,
                 a_copy_of_the_ends_tells_whether_they_are_still_there,
-                entries_and_heads_page_in_order;
+                rows_and_heads_page_in_order;
             attempts:
                 an_attempt_starts_once,
                 only_an_open_attempt_can_end,

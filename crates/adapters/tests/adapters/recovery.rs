@@ -5,6 +5,7 @@ use crate::suite::chain::check;
 use crate::suite::{LIMIT, eventually};
 use counterstep_contracts::{Host, StepStatus, TaskId, TaskStatus};
 use counterstep_kernel::audit::{Damage, Scope};
+use counterstep_kernel::ports::SealedPage;
 use counterstep_kernel::recovery::Recovered;
 use counterstep_kernel::turn::turn;
 use counterstep_kernel::{CancelToken, Engine, EngineSettings, Registry, Sql, StepContext, StepError, StepResult};
@@ -56,6 +57,7 @@ async fn execute(engine: &Engine, task: TaskId, statements: Vec<Sql>) {
     let record = engine.ports.store.load(task).await.unwrap().unwrap();
     let mut change = crate::suite::changes::after(&record);
     change.sql = statements;
+    let change = change.with_journal(Some(&record));
     engine.ports.store.commit(crate::suite::changes::free(&record), &change).await.unwrap();
 }
 
@@ -89,6 +91,11 @@ async fn lost(engine: &Engine, count: i64) -> TaskId {
             "INSERT INTO attempts (task, step, direction, attempt, epoch, prefix, started_at, sweep_after, intent, change_id) \
              SELECT t.id, a.step, a.direction, a.attempt, a.epoch, a.prefix, a.started_at, a.sweep_after, a.intent, \
              a.change_id FROM attempts a, tasks t WHERE a.task = $1::uuid AND t.id <> a.task",
+        ),
+        copied(
+            "INSERT INTO journal (task, rev, epoch, at, change_id, actor, form, entries, data, link, seal) \
+             SELECT t.id, j.rev, j.epoch, j.at, j.change_id, j.actor, j.form, j.entries, j.data, j.link, j.seal \
+             FROM journal j, tasks t WHERE j.task = $1::uuid AND t.id <> j.task",
         ),
         // Out of the way.
         copied(
@@ -141,7 +148,7 @@ async fn assert_each_once(first: &Engine, template: TaskId, all: &[Recovered], c
     );
     let rows = u64::try_from(count).expect("a count");
     let once = "UPDATE tasks SET residue = residue WHERE status = 'dispatched' AND recovery_attempts = 1 AND epoch = 2";
-    let written = "UPDATE audit SET actor = actor WHERE event = 'taken_back'";
+    let written = r#"UPDATE journal SET actor = actor WHERE entries LIKE '%"event":"taken_back"%'"#;
     execute(first, template, vec![Sql::new(once).rows(rows), Sql::new(written).rows(rows)]).await;
 }
 
@@ -214,9 +221,11 @@ async fn the_audit_of_a_task_that_cannot_be_read_goes_on_from_what_stands_in_its
         assert_eq!((last.event.as_str(), last.to), ("quarantined", TaskStatus::DeadLettered));
         let scope = Scope { task: Some(task), ..Scope::default() };
         let found = check(store, &scope).await.1;
-        // Whoever spoiled the end of the chain is told by the entry that had to go on from it.
-        let expected: Vec<_> = is_found.then_some((Some(last.seq.0), Damage::Changed)).into_iter().collect();
-        assert_eq!(found.iter().map(|one| (one.seq, one.damage)).collect::<Vec<_>>(), expected, "{found:#?}");
+        // A spoiled end of the chain shows at the row that had to go on from it.
+        let page = SealedPage { task: Some(task.to_string()), after: None, limit: 9 };
+        let rev = store.sealed(&page).await.unwrap().pop().expect("a row").rev;
+        let expected: Vec<_> = is_found.then_some((Some(rev), Damage::Changed)).into_iter().collect();
+        assert_eq!(found.iter().map(|one| (one.rev, one.damage)).collect::<Vec<_>>(), expected, "{found:#?}");
     }
 }
 

@@ -60,7 +60,7 @@ crate::burial_cases!(crate::roles::reconciler);
 async fn a_reconciler_may_delete_tasks_and_rewrite_none() {
     let (_folder, ports, url) = with_the_role("counterstep_reconciler").await;
     suite_of_commits::a_record_comes_back_as_it_was_written(&ports).await;
-    for statement in ["UPDATE audit SET task = task", "TRUNCATE audit", "DROP TABLE audit", "DELETE FROM poison"] {
+    for statement in ["UPDATE journal SET task = task", "TRUNCATE journal", "DROP TABLE journal", "DELETE FROM poison"] {
         let error = shared_postgres().run_sql(&url, statement).expect_err(statement);
         assert!(error.contains("permission denied") || error.contains("must be"), "{statement}: {error}");
     }
@@ -71,15 +71,15 @@ async fn a_service_can_neither_rewrite_the_audit_nor_change_the_schema() {
     let (_folder, ports, service) = as_a_service().await;
     suite_of_commits::a_record_comes_back_as_it_was_written(&ports).await;
     let try_it = |statement: &str| shared_postgres().run_sql(&service, statement);
-    try_it("SELECT * FROM audit").unwrap();
+    try_it("SELECT * FROM journal").unwrap();
     for statement in [
-        "UPDATE audit SET task = task",
-        "DELETE FROM audit",
+        "UPDATE journal SET task = task",
+        "DELETE FROM journal",
         "DELETE FROM tasks",
-        "TRUNCATE audit",
+        "TRUNCATE journal",
         "TRUNCATE tasks",
-        "ALTER TABLE audit DISABLE TRIGGER ALL",
-        "DROP TABLE audit",
+        "ALTER TABLE journal DISABLE TRIGGER ALL",
+        "DROP TABLE journal",
         "CREATE TABLE mine ()",
         "DELETE FROM __diesel_schema_migrations",
         "CREATE ROLE more SUPERUSER",
@@ -96,9 +96,9 @@ async fn whoever_may_only_read_can_check_the_audit() {
     let operator = service.replacen("counterstep_service@", "counterstep_operator@", 1);
     let store = PostgresStore::look(&operator, &postgres::options()).expect("a store");
     let (verified, found) = suite_of_chains::check(&store, &Scope::default()).await;
-    assert_eq!((verified.tasks, verified.entries, found), (1, 5, vec![]));
+    assert_eq!((verified.tasks, verified.rows, found), (1, 2, vec![]));
     for statement in
-        [&format!("UPDATE audit SET actor = 'x' WHERE task = '{task}'"), "INSERT INTO audit SELECT * FROM audit"]
+        [&format!("UPDATE journal SET actor = 'x' WHERE task = '{task}'"), "INSERT INTO journal SELECT * FROM journal"]
     {
         let error = shared_postgres().run_sql(&operator, statement).expect_err(statement);
         assert!(error.contains("permission denied"), "{statement}: {error}");

@@ -18,7 +18,7 @@ pub(super) struct AuditArgs {
 
 #[derive(Debug, Clone, clap::Subcommand)]
 enum AuditCommand {
-    /// Finds entries that were changed, removed, put in or moved; exits 1 where there are any
+    /// Find rows of the journal that were changed, removed, put in or moved; exit with 1 where there are any
     Verify {
         /// Of this task only
         #[arg(long, value_name = "ID")]
@@ -30,7 +30,7 @@ enum AuditCommand {
         #[arg(long, value_enum, default_value = "text")]
         format: Format,
     },
-    /// Prints the end of each chain, a line a task: its id, the number of its last entry, and that one's seal
+    /// Print the end of each chain, a line a task: its id, the number of its last row, and the seal of that row
     Heads,
 }
 
@@ -86,7 +86,7 @@ async fn check(store: &dyn Store, scope: &Scope, format: Format) -> Result<(), E
     };
     let verified = verify(store, scope, &mut found).await.map_err(unread)?;
     printed?;
-    if let (Some(task), 0) = (scope.task, verified.tasks + verified.entries) {
+    if let (Some(task), 0) = (scope.task, verified.tasks + verified.rows) {
         return Err(Exit::failed(format_args!("there is no task {task}, and no audit of one")));
     }
     print(&match format {
@@ -101,17 +101,15 @@ async fn check(store: &dyn Store, scope: &Scope, format: Format) -> Result<(), E
 }
 
 fn summary(verified: &Verified) -> String {
-    let Verified { tasks, entries, unsealed, findings } = verified;
-    let mut text = format!("checked {entries} entries of {tasks} tasks: ");
+    let Verified { tasks, rows, erased, findings } = verified;
+    let mut text = format!("checked {rows} rows of {tasks} tasks: ");
     text.push_str(&match findings {
         0 => "nothing was found\n".to_owned(),
         1 => "1 finding\n".to_owned(),
         count => format!("{count} findings\n"),
     });
-    if *unsealed > 0 {
-        text.push_str(&format!(
-            "{unsealed} of them are not sealed: they were written before there were seals, and nothing can be said of them\n"
-        ));
+    if *erased > 0 {
+        text.push_str(&format!("the data of {erased} rows was erased; their digests are in the chain\n"));
     }
     text
 }

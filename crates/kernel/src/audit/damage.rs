@@ -1,203 +1,162 @@
-//! What is wrong with the chain of one task that is not whole. Each entry is bound to the one before it, so whoever stands
-//! next to a damaged entry tells what has become of it: this reads their evidence.
+//! What is wrong with the chain of one task that is not whole. Each row is bound to the one before it, so the rows around a
+//! damaged one tell what has become of it: this reads their evidence.
 
+use super::walk::data_is_whole;
 use super::{Damage, Facts, Finding, link, origin, seal};
-use crate::ports::{AuditHead, SealedEntry};
+use crate::journal::named;
+use crate::ports::{AuditHead, SealedRow};
+use counterstep_contracts::TaskStatus;
 
-/// Of so many entries that do not follow, at most, it is tried whether they stand at each other's places.
+/// Of so many rows that do not follow, at most, it is tried whether they stand at each other's places.
 const MOST_MOVED: usize = 16;
 
-/// Everything that is wrong with the chain of one task, in the order of its entries; what its row says comes last.
-/// `rows`: all its entries, in the order of their places, read in one moment with `head`, the task's row (`None`: there is
+/// Everything that is wrong with the chain of one task, in the order of its rows; what the task's own row says comes last.
+/// `rows`: its whole journal, in the order of the places, read in one moment with `head`, the task's row (`None`: there is
 /// none).
 #[must_use]
-pub fn diagnose(task: &str, head: Option<&AuditHead>, rows: &[SealedEntry]) -> Vec<Finding> {
+pub fn diagnose(task: &str, head: Option<&AuditHead>, rows: &[SealedRow]) -> Vec<Finding> {
     let mut look = Look { task, rows, found: Vec::new() };
     match head {
         None => {
             if let (Some(first), count) = (rows.first(), rows.len()) {
-                look.add(Some(first.seq), Damage::NoTask, format!("{count} entries, and no row of a task for them"));
+                look.add(Some(first.rev), Damage::NoTask, format!("{count} rows, and no task for them"));
             }
         }
         Some(head) => {
             let mut standing = look.walk(head);
             look.find_moved(&mut standing);
             look.judge(head, &standing);
-            look.states(&standing);
+            look.data();
             look.end(head, &standing);
         }
     }
-    look.found.sort_by_key(|finding| (finding.seq.unwrap_or(i64::MAX), finding.damage));
+    look.found.sort_by_key(|finding| (finding.rev.unwrap_or(i64::MAX), finding.damage));
     look.found
 }
 
-/// How an entry stands to the one before it.
+/// How a row stands to the one before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Standing {
-    /// Its link is that of what it says over the entry before it.
+    /// Its link is that of what it says over the row before it.
     Follows,
-    /// Written before there were links.
-    Early,
-    /// The entry before it is gone: nobody knows.
+    /// The row before it is gone: its link cannot be compared.
     AfterGap,
     /// Its link is not.
     Odd,
-    /// It follows another entry, at another place; it was at this one.
+    /// It follows another row, at another place; it was at this one.
     Moved(i64),
-    /// Nobody wrote it.
+    /// It was not written as a part of the chain.
     Inserted,
 }
 
 struct Walked {
     standing: Vec<Standing>,
-    /// Number in the row, minus the one it was written under, at the end.
+    /// The place in the row, minus the one it was written at, at the end.
     shift: i64,
 }
 
 struct Look<'a> {
     task: &'a str,
-    rows: &'a [SealedEntry],
+    rows: &'a [SealedRow],
     found: Vec<Finding>,
 }
 
 impl Look<'_> {
-    fn add(&mut self, seq: Option<i64>, damage: Damage, says: String) {
-        self.found.push(Finding { task: self.task.to_owned(), seq, damage, says });
+    fn add(&mut self, rev: Option<i64>, damage: Damage, says: String) {
+        self.found.push(Finding { task: self.task.to_owned(), rev, damage, says });
     }
 
-    /// What an entry that follows this one may be bound to: what stands in the row, and what should.
+    /// What a row that follows this one may be bound to: what stands in the row, and what should.
     fn tails(&self, at: usize) -> Vec<Vec<u8>> {
         let row = &self.rows[at];
-        let mut tails: Vec<Vec<u8>> = row.seal.iter().chain(&row.link).cloned().collect();
-        tails.extend(row.link.as_ref().map(|link| seal(link, row.at).0));
-        // As what it says and the entry before it make it, whatever stands in its own columns.
-        let before = match at.checked_sub(1) {
-            None => vec![origin(&row.task, row.seq - 1).0],
-            Some(before) => {
-                let row = &self.rows[before];
-                let mut tails: Vec<_> = row.seal.iter().chain(&row.link).cloned().collect();
-                if tails.is_empty() {
-                    tails.push(origin(&row.task, row.seq).0);
-                }
-                tails
-            }
-        };
-        for before in before {
-            let link = link(&before, &Facts::from(row)).0;
-            tails.push(seal(&link, row.at).0);
-            tails.push(link);
-        }
-        // As the first of a chain whose entries before it are of the time before there were links.
-        tails.push(origin(&row.task, row.seq).0);
-        tails
+        let before = at.checked_sub(1).map_or_else(|| origin(&row.task).0, |before| self.rows[before].seal.clone());
+        // The last one is as what it says and the row before it make it, whatever stands in its own columns.
+        vec![row.seal.clone(), seal(&row.link, row.at).0, seal(&link(&before, &row.facts()).0, row.at).0]
     }
 
-    /// Whether the entry at `at` was written as number `seq`, behind the entry at `before` (`None`: as the first).
-    fn follows(&self, at: usize, before: Option<usize>, seq: i64) -> bool {
-        let Some(own) = &self.rows[at].link else { return false };
-        let facts = Facts { seq, ..Facts::from(&self.rows[at]) };
-        let fits = |tail: &Vec<u8>| link(tail, &facts).0 == *own;
-        match before {
-            None => fits(&origin(facts.task, seq - 1).0),
-            Some(before) => {
-                // The origin is a tail of unsealed rows only; a number under which it was written is part of it.
-                self.tails(before).iter().any(fits)
-            }
-        }
-    }
-
-    /// Whether an entry was written as the first one with a link.
-    fn is_first(&self, at: usize) -> bool {
+    /// Whether the row at `at` was written as number `rev`, behind the row at `before` (`None`: as the first).
+    fn follows(&self, at: usize, before: Option<usize>, rev: i64) -> bool {
         let row = &self.rows[at];
-        row.link.as_ref() == Some(&link(&origin(&row.task, row.seq - 1).0, &Facts::from(row)).0)
+        let facts = Facts { rev, ..row.facts() };
+        let fits = |tail: &Vec<u8>| link(tail, &facts).0 == row.link;
+        match before {
+            None => rev == 1 && fits(&origin(&row.task).0),
+            Some(before) => self.tails(before).iter().any(fits),
+        }
     }
 
-    fn is_early(&self, at: usize) -> bool {
-        self.rows[at].link.is_none() && self.rows[at].seal.is_none()
-    }
-
-    /// How each entry stands to its neighbours. Finds gaps, and entries that were put in or taken out with all later ones
+    /// How each row stands to its neighbours. Finds gaps, and rows that were put in or taken out with all later ones
     /// renumbered.
     fn walk(&mut self, head: &AuditHead) -> Walked {
-        let mut standing = Vec::with_capacity(self.rows.len());
+        let mut standing: Vec<Standing> = Vec::with_capacity(self.rows.len());
         let mut shift = 0;
         let ends = self.ends_at(head);
         let mut next = 1;
-        let mut linked = false;
         for at in 0..self.rows.len() {
             let row = &self.rows[at];
-            let before = at.checked_sub(1).filter(|&before| self.rows[before].seq > 0);
-            let gap = row.seq > next;
+            let before = at.checked_sub(1).filter(|&before| self.rows[before].rev > 0);
+            let gap = row.rev > next;
             // Behind the end of a chain nothing is missing.
-            if gap && !(ends && next > head.seq) {
-                let (last, seq) = (row.seq - 1, row.seq);
-                let which =
-                    if last == next { format!("entry {last} is") } else { format!("entries {next} to {last} are") };
-                self.add(Some(next), Damage::Missing, format!("{which} not there; entry {seq} is the next one"));
+            if gap && !(ends && next > head.rev) {
+                let (last, rev) = (row.rev - 1, row.rev);
+                let which = if last == next { format!("row {last} is") } else { format!("rows {next} to {last} are") };
+                self.add(Some(next), Damage::Missing, format!("{which} not there; row {rev} is the next one"));
             }
-            let true_seq = row.seq - shift;
-            let stands = if row.seq < 1 {
+            let true_rev = row.rev - shift;
+            let was_odd = standing.last() == Some(&Standing::Odd);
+            let stands = if row.rev < 1 {
                 Standing::Inserted
-            } else if self.is_early(at) && !linked {
-                Standing::Early
-            } else if self.follows(at, before, true_seq) {
-                // The first one with a link is bound to the start of a chain; else the one before it had a link, too.
-                if let Some(before) = before.filter(|&before| standing[before] == Standing::Early)
-                    && !self.is_first(at)
-                {
-                    standing[before] = Standing::Odd;
-                }
+            } else if self.follows(at, before, true_rev) {
                 Standing::Follows
             } else if gap {
                 Standing::AfterGap
-            } else if standing.last() == Some(&Standing::Odd) && self.was_inserted_before(at, true_seq) {
+            } else if was_odd && self.was_inserted_before(at, true_rev) {
                 shift += 1;
                 standing[at - 1] = Standing::Inserted;
                 Standing::Follows
-            } else if standing.last() == Some(&Standing::Odd) && self.one_is_gone_before(at, true_seq) {
+            } else if was_odd && self.one_is_gone_before(at, true_rev) {
                 shift -= 1;
-                let seq = self.rows[at - 1].seq;
+                let rev = self.rows[at - 1].rev;
                 let says = "it is not there, and all behind it carry numbers less by one than they were written under";
-                self.add(Some(seq), Damage::Missing, says.to_owned());
+                self.add(Some(rev), Damage::Missing, says.to_owned());
                 standing[at - 1] = Standing::AfterGap;
                 Standing::Follows
-            } else if standing.last() == Some(&Standing::Odd) && self.copied_from(at - 1).is_some() {
-                // Another entry was put over the one before it, link and seal and all.
+            } else if was_odd && self.copied_from(at - 1).is_some() {
+                // Another row was put over the one before it, link and seal and all.
                 Standing::AfterGap
             } else {
                 Standing::Odd
             };
-            linked |= self.rows[at].link.is_some();
             standing.push(stands);
-            next = self.rows[at].seq.max(0) + 1;
+            next = self.rows[at].rev.max(0) + 1;
         }
         Walked { standing, shift }
     }
 
-    /// The number of the entry that this one is a copy of.
+    /// The place of the row that this one is a copy of.
     fn copied_from(&self, at: usize) -> Option<i64> {
-        let own = self.rows[at].link.as_ref()?;
-        let other = |(other, row): &(usize, &SealedEntry)| *other != at && row.link.as_ref() == Some(own);
-        self.rows.iter().enumerate().find(other).map(|(_, row)| row.seq)
+        let own = &self.rows[at].link;
+        let other = |(other, row): &(usize, &SealedRow)| *other != at && !own.is_empty() && row.link == *own;
+        self.rows.iter().enumerate().find(other).map(|(_, row)| row.rev)
     }
 
-    /// The entry before this one was put in, and this and all later ones renumbered: then this one follows the entry
-    /// before that, and so does the next one it.
-    fn was_inserted_before(&self, at: usize, seq: i64) -> bool {
+    /// The row before this one was put in, and this and all later ones renumbered: then this one follows the row before
+    /// that, and so does the next one it.
+    fn was_inserted_before(&self, at: usize, rev: i64) -> bool {
         let Some(put_in) = at.checked_sub(1) else { return false };
-        self.follows(at, put_in.checked_sub(1), seq - 1)
+        self.follows(at, put_in.checked_sub(1), rev - 1)
             // They might only have changed places.
-            && !self.follows(put_in, Some(at), seq)
-            && self.next_fits(at, seq - 1)
+            && !self.follows(put_in, Some(at), rev)
+            && self.next_fits(at, rev - 1)
     }
 
-    /// One entry was taken out before the one before this one, and all later ones were renumbered.
-    fn one_is_gone_before(&self, at: usize, seq: i64) -> bool {
-        at > 0 && self.follows(at, Some(at - 1), seq + 1) && self.next_fits(at, seq + 1)
+    /// One row was taken out before the one before this one, and all later ones were renumbered.
+    fn one_is_gone_before(&self, at: usize, rev: i64) -> bool {
+        at > 0 && self.follows(at, Some(at - 1), rev + 1) && self.next_fits(at, rev + 1)
     }
 
-    fn next_fits(&self, at: usize, seq: i64) -> bool {
-        self.rows.len() <= at + 1 || self.follows(at + 1, Some(at), seq + 1)
+    fn next_fits(&self, at: usize, rev: i64) -> bool {
+        self.rows.len() <= at + 1 || self.follows(at + 1, Some(at), rev + 1)
     }
 
     /// Tries whether the odd ones stand at each other's places.
@@ -210,35 +169,33 @@ impl Look<'_> {
         before.push(None);
         before.dedup();
         for &at in &odd {
-            let own = self.rows[at].seq;
-            let places = std::iter::once(own).chain(odd.iter().map(|&other| self.rows[other].seq));
-            let other = |seq: &i64| before.iter().any(|&before| before != Some(at) && self.follows(at, before, *seq));
-            if let Some(seq) = places.into_iter().find(other) {
+            let own = self.rows[at].rev;
+            let places = std::iter::once(own).chain(odd.iter().map(|&other| self.rows[other].rev));
+            let other = |rev: &i64| before.iter().any(|&before| before != Some(at) && self.follows(at, before, *rev));
+            if let Some(rev) = places.into_iter().find(other) {
                 // At its own place it stands behind one that has moved.
-                walked.standing[at] = if seq == own { Standing::Follows } else { Standing::Moved(seq) };
+                walked.standing[at] = if rev == own { Standing::Follows } else { Standing::Moved(rev) };
             }
         }
     }
 
-    /// What has become of each entry that is not as it was written.
+    /// What has become of each row that is not as it was written.
     fn judge(&mut self, head: &AuditHead, walked: &Walked) {
         for at in 0..self.rows.len() {
-            let row = &self.rows[at];
-            let seq = row.seq;
-            let behind = seq - walked.shift > head.seq && head.seq > 0 && self.ends_at(head);
+            let rev = self.rows[at].rev;
+            let behind = rev - walked.shift > head.rev && head.rev > 0 && self.ends_at(head);
             match walked.standing[at] {
-                Standing::Early => {}
                 Standing::Moved(was) => {
-                    self.add(Some(seq), Damage::Moved, format!("it is the entry that was written as number {was}"));
+                    self.add(Some(rev), Damage::Moved, format!("it is the row that was written as number {was}"));
                 }
                 Standing::Follows if behind => {}
                 Standing::Inserted | Standing::Odd | Standing::AfterGap if behind => {
-                    let says = format!("the task's row ends at entry {}, and nothing binds this one to it", head.seq);
-                    self.add(Some(seq), Damage::Inserted, says);
+                    let says = format!("the task's row ends at row {}, and nothing binds this one to it", head.rev);
+                    self.add(Some(rev), Damage::Inserted, says);
                 }
                 Standing::Inserted => {
-                    let says = "the entries on both sides of it are bound to each other and not to it".to_owned();
-                    self.add(Some(seq), Damage::Inserted, says);
+                    let says = "the rows on both sides of it are bound to each other and not to it".to_owned();
+                    self.add(Some(rev), Damage::Inserted, says);
                 }
                 Standing::Odd => self.judge_odd(at),
                 Standing::Follows | Standing::AfterGap => self.judge_seal(at, head),
@@ -246,105 +203,80 @@ impl Look<'_> {
         }
     }
 
-    /// Whether the entry at which the task's row ends is there, with that seal.
+    /// Whether the row at which the task's row ends is there, with that seal.
     fn ends_at(&self, head: &AuditHead) -> bool {
-        self.rows.iter().any(|row| row.seq == head.seq && row.seal == head.seal)
+        self.rows.iter().any(|row| row.rev == head.rev && row.seal == head.seal)
     }
 
     fn judge_odd(&mut self, at: usize) {
         let row = &self.rows[at];
-        let seq = row.seq;
-        let next = (at + 1 < self.rows.len()).then(|| &self.rows[at + 1]);
-        let (Some(_), Some(sealed)) = (&row.link, &row.seal) else {
-            let what = if row.link.is_some() { "seal" } else { "link" };
-            let says = format!("it has no {what}, and entries before it have theirs");
-            return self.add(Some(seq), Damage::Unsealed, says);
-        };
+        let rev = row.rev;
+        if let Some(what) = unsealed(row) {
+            return self.add(Some(rev), Damage::Unsealed, format!("it has no {what}"));
+        }
         if let Some(other) = self.copied_from(at) {
-            let says = format!("what stands there has the link of entry {other}, of which it is a copy");
-            return self.add(Some(seq), Damage::Changed, says);
+            let says = format!("what stands there has the link of row {other}, of which it is a copy");
+            return self.add(Some(rev), Damage::Changed, says);
         }
         // The link that it should have, and whether its seal is one of that.
-        let whole = at.checked_sub(1).map_or_else(|| vec![origin(&row.task, seq - 1).0], |before| self.tails(before));
-        let own = whole.iter().any(|tail| seal(&link(tail, &Facts::from(row)).0, row.at).0 == *sealed);
-        if own {
+        let whole = at.checked_sub(1).map_or_else(|| vec![origin(&row.task).0], |before| self.tails(before));
+        if whole.iter().any(|tail| seal(&link(tail, &row.facts()).0, row.at).0 == row.seal) {
             let says = "its seal is that of what it says, and its link is not".to_owned();
-            return self.add(Some(seq), Damage::LinkChanged, says);
+            return self.add(Some(rev), Damage::LinkChanged, says);
         }
-        let sealed = row.link.as_ref().is_some_and(|link| seal(link, row.at).0 == *sealed);
-        let goes_on = next.is_some_and(|next| self.follows(at + 1, Some(at), next.seq));
+        let sealed = seal(&row.link, row.at).0 == row.seal;
+        let goes_on = at + 1 < self.rows.len() && self.follows(at + 1, Some(at), self.rows[at + 1].rev);
+        let (last, next) = (rev - 1, rev + 1);
         let says = match (sealed, goes_on) {
             (true, true) => format!(
-                "what it says is not what its link binds to entry {}; its seal is that of its link, and entry {} is bound to it",
-                seq - 1,
-                seq + 1
+                "what it says is not what its link binds to row {last}; its seal is that of its link, and row {next} is bound to it"
             ),
             (true, false) => {
-                format!("what it says is not what its link binds to entry {}; its seal is that of its link", seq - 1)
+                format!("what it says is not what its link binds to row {last}; its seal is that of its link")
             }
-            (false, _) => format!(
-                "neither is its link that of what it says behind entry {}, nor its seal that of its link",
-                seq - 1
-            ),
+            (false, _) => {
+                format!("neither is its link that of what it says behind row {last}, nor its seal that of its link")
+            }
         };
-        self.add(Some(seq), Damage::Changed, says);
+        self.add(Some(rev), Damage::Changed, says);
     }
 
-    /// Of an entry that says what it said: whether its time and its seal are those that were written.
+    /// Of a row that says what it said: whether its time and its seal are those that were written.
     fn judge_seal(&mut self, at: usize, head: &AuditHead) {
         let row = &self.rows[at];
-        let seq = row.seq;
-        let (Some(own), Some(stands)) = (&row.link, &row.seal) else {
-            let what = if row.link.is_some() { "seal" } else { "link" };
-            return self.add(
-                Some(seq),
-                Damage::Unsealed,
-                format!("it has no {what}, and entries around it have theirs"),
-            );
-        };
-        let made = seal(own, row.at).0;
-        if made == *stands {
+        let rev = row.rev;
+        if let Some(what) = unsealed(row) {
+            return self.add(Some(rev), Damage::Unsealed, format!("it has no {what}"));
+        }
+        let made = seal(&row.link, row.at).0;
+        if made == row.seal {
             return;
         }
         let next = self.rows.get(at + 1);
         let bound_to = |seal: &[u8]| match next {
-            Some(next) => next.link.as_ref().is_some_and(|own| *own == link(seal, &Facts::from(next)).0),
-            None => head.seal.as_deref() == Some(seal),
+            Some(next) => next.link == link(seal, &next.facts()).0,
+            None => head.seal == seal,
         };
-        let who = next.map_or_else(|| "the task's row".to_owned(), |next| format!("entry {}", next.seq));
-        // Entries of one change have one time.
-        let same =
-            |other: Option<&SealedEntry>| other.filter(|other| other.change_id == row.change_id).map(|other| other.at);
-        let beside = same(next).or_else(|| at.checked_sub(1).and_then(|before| same(self.rows.get(before))));
-        if bound_to(&made) || (!bound_to(stands) && beside == Some(row.at)) {
+        let who = next.map_or_else(|| "the task's row".to_owned(), |next| format!("row {}", next.rev));
+        if bound_to(&made) {
             let says = format!("it is not the seal of its link and its time; {who} is bound to that one");
-            self.add(Some(seq), Damage::SealChanged, says);
+            self.add(Some(rev), Damage::SealChanged, says);
         } else {
-            let says = if bound_to(stands) {
+            let says = if bound_to(&row.seal) {
                 format!("its seal is that of another time, and {who} is bound to it")
             } else {
                 "its seal is that of another time".to_owned()
             };
-            self.add(Some(seq), Damage::TimeChanged, says);
+            self.add(Some(rev), Damage::TimeChanged, says);
         }
     }
 
-    /// Entries that were written as they stand, and do not go on from each other: no damage, but a fault of whoever
-    /// wrote them.
-    fn states(&mut self, walked: &Walked) {
-        let sound = |standing| matches!(standing, Standing::Follows | Standing::Early);
-        for at in 0..self.rows.len() {
-            let row = &self.rows[at];
-            let before = at.checked_sub(1).map(|before| (&self.rows[before], walked.standing[before]));
-            let (was, before_sound) =
-                before.map_or((None, row.seq == 1), |(row, standing)| (Some(row.to.as_str()), sound(standing)));
-            if before_sound && sound(walked.standing[at]) && row.from.as_deref() != was {
-                let says = format!(
-                    "it begins in {}, and the entry before it ends in {}",
-                    row.from.as_deref().unwrap_or("nothing"),
-                    was.unwrap_or("nothing")
-                );
-                self.add(Some(row.seq), Damage::DoesNotFollow, says);
+    /// Whether what was handed in is what was handed in. It stands beside the chain, which binds its digest.
+    fn data(&mut self) {
+        for row in self.rows {
+            if !data_is_whole(row, &named(&row.entries)) {
+                let says = "its data has not the digest that stands in its entries".to_owned();
+                self.add(Some(row.rev), Damage::DataChanged, says);
             }
         }
     }
@@ -352,42 +284,53 @@ impl Look<'_> {
     /// What the task's row says of the end.
     fn end(&mut self, head: &AuditHead, walked: &Walked) {
         let (Some(last), Some(standing)) = (self.rows.last(), walked.standing.last()) else {
-            if head.seq > 0 {
-                let says = format!("the task's row knows of {} entries, and there are none", head.seq);
+            if head.rev > 0 {
+                let says = format!("the task's row knows of {} rows, and there are none", head.rev);
                 self.add(Some(1), Damage::CutOff, says);
             }
             return;
         };
-        let (last_seq, sealed_same) = (last.seq, head.seal == last.seal);
-        let sound = matches!(standing, Standing::Follows | Standing::Early);
-        let true_end = last_seq - walked.shift;
-        if head.seq > last_seq.max(true_end) && (!sealed_same || head.seal.is_none()) {
-            let says = format!("the task's row knows of {} entries, and the last one there is {last_seq}", head.seq);
-            self.add(Some(last_seq + 1), Damage::CutOff, says);
-        } else if head.seq != last_seq && head.seq != true_end {
-            // Entries behind the end have been named one by one; unless they are bound to what is before them.
+        let (last_rev, sealed_same) = (last.rev, head.seal == last.seal);
+        let sound = *standing == Standing::Follows;
+        let true_end = last_rev - walked.shift;
+        if head.rev > last_rev.max(true_end) && (!sealed_same || head.seal.is_empty()) {
+            let says = format!("the task's row knows of {} rows, and the last one there is {last_rev}", head.rev);
+            self.add(Some(last_rev + 1), Damage::CutOff, says);
+        } else if head.rev != last_rev && head.rev != true_end {
+            // Rows behind the end have been named one by one; unless they are bound to what is before them.
             if sound {
                 let says = format!(
-                    "it ends the audit at entry {}, and the entries go on to {last_seq}, each bound to the one before it",
-                    head.seq
+                    "it ends the journal at row {}, and the rows go on to {last_rev}, each bound to the one before it",
+                    head.rev
                 );
                 self.add(None, Damage::HeadChanged, says);
             }
         } else if !sealed_same {
-            let made = last.link.as_ref().map(|link| seal(link, last.at).0);
-            if *standing == Standing::Early {
-                let says = "it has no seal, and the task's row keeps one".to_owned();
-                return self.add(Some(last_seq), Damage::Unsealed, says);
-            }
-            // Else the seal of the last entry is the one that was changed, or all of it was.
+            // Else the seal of the last row is the one that was changed, or all of it was.
+            let made = seal(&last.link, last.at).0;
             if made == last.seal && (sound || *standing == Standing::AfterGap) {
-                let says = format!("the seal that it keeps is not that of entry {last_seq}, its last");
+                let says = format!("the seal that it keeps is not that of row {last_rev}, its last");
                 self.add(None, Damage::HeadChanged, says);
             }
         }
-        if sound && head.status != last.to && (head.seq == last_seq || head.seq == true_end) {
-            let says = format!("it is {}, and its last audit entry, {last_seq}, ends in {}", head.status, last.to);
+        let ends_in = self.ends_in();
+        if sound && head.status != ends_in && (head.rev == last_rev || head.rev == true_end) {
+            let says = format!("it is {}, and its journal ends in {ends_in} at row {last_rev}", head.status);
             self.add(None, Damage::StatusDiffers, says);
         }
+    }
+
+    /// The state in which the rows leave the task.
+    fn ends_in(&self) -> String {
+        let stated = self.rows.iter().rev().find_map(|row| named(&row.entries).status);
+        stated.unwrap_or_else(|| TaskStatus::Submitted.as_str().to_owned())
+    }
+}
+
+fn unsealed(row: &SealedRow) -> Option<&'static str> {
+    match (row.link.is_empty(), row.seal.is_empty()) {
+        (true, _) => Some("link"),
+        (false, true) => Some("seal"),
+        (false, false) => None,
     }
 }

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use std::fmt;
 
-/// What has become of an entry, or of what its task's row says.
+/// What has become of a row of the journal, or of what its task's row says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Damage {
@@ -15,25 +15,25 @@ pub enum Damage {
     LinkChanged,
     /// What it says is whole, and the seal beside it is not its own.
     SealChanged,
-    /// Its link or its seal is gone, while there were links already when it was written.
+    /// Its link or its seal is gone.
     Unsealed,
-    /// One or more entries before it are gone.
+    /// What was handed in is not what its digest in the row says.
+    DataChanged,
+    /// One or more rows before it are gone.
     Missing,
-    /// The entries from this place on are gone: the task's row knows of more.
+    /// The rows from this place on are gone: the task's row knows of more.
     CutOff,
-    /// Nobody wrote it as a part of this chain.
+    /// It was not written as a part of this chain.
     Inserted,
-    /// It is an entry of this chain, at another place than its own.
+    /// It is a row of this chain, at another place than its own.
     Moved,
-    /// It does not begin in the state in which the one before it ends.
-    DoesNotFollow,
-    /// What the task's row says of its last entry is not that of any.
+    /// What the task's row says of its last row in the journal is not that of any.
     HeadChanged,
-    /// The task's row is in another state than its audit.
+    /// The task's row is in another state than its journal.
     StatusDiffers,
     /// There is no such task.
     NoTask,
-    /// It is not the entry, or not the seal, that was copied.
+    /// It is not the row, or not the seal, that was copied.
     NotAsCopied,
     /// The chain does not hold, and nothing says more precisely why.
     Unexplained,
@@ -49,11 +49,11 @@ impl Damage {
             Self::LinkChanged => "link changed",
             Self::SealChanged => "seal changed",
             Self::Unsealed => "unsealed",
+            Self::DataChanged => "data changed",
             Self::Missing => "missing",
             Self::CutOff => "cut off",
             Self::Inserted => "inserted",
             Self::Moved => "moved",
-            Self::DoesNotFollow => "does not follow",
             Self::HeadChanged => "head changed",
             Self::StatusDiffers => "status differs",
             Self::NoTask => "no task",
@@ -74,9 +74,9 @@ impl fmt::Display for Damage {
 pub struct Finding {
     /// The task.
     pub task: String,
-    /// The place of the entry concerned, as its row has it; of a gap the first that is missing. `None`: it is the task's
-    /// row that is concerned.
-    pub seq: Option<i64>,
+    /// The place of the row of the journal concerned; of a gap the first that is missing. `None`: the task's own row is
+    /// concerned.
+    pub rev: Option<i64>,
     /// What is wrong.
     pub damage: Damage,
     /// How that shows: what the rows around it say.
@@ -85,10 +85,10 @@ pub struct Finding {
 
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Rows in which somebody has written anything at all must not write on the terminal of whoever checks them.
+        // A damaged row may hold anything, and must not write control characters to a terminal.
         let (task, says) = (self.task.escape_debug(), one_line(&self.says));
-        match self.seq {
-            Some(seq) => write!(f, "task {task} entry {seq}: {}: {says}", self.damage),
+        match self.rev {
+            Some(rev) => write!(f, "task {task} row {rev}: {}: {says}", self.damage),
             None => write!(f, "task {task}: {}: {says}", self.damage),
         }
     }
@@ -113,8 +113,8 @@ mod tests {
 
     #[test]
     fn a_finding_is_one_line_whatever_the_rows_say() {
-        let says = "it is \u{1b}[2J\nchecked 1 entries of 1 tasks: nothing was found".to_owned();
-        let finding = Finding { task: "x\ny".to_owned(), seq: None, damage: Damage::StatusDiffers, says };
+        let says = "it is \u{1b}[2J\nchecked 1 rows of 1 tasks: nothing was found".to_owned();
+        let finding = Finding { task: "x\ny".to_owned(), rev: None, damage: Damage::StatusDiffers, says };
         let shown = finding.to_string();
         assert!(!shown.chars().any(char::is_control), "{shown:?}");
         assert!(shown.contains("\\u{1b}[2J\\nchecked"), "{shown:?}");

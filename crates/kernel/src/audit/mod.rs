@@ -1,5 +1,5 @@
-//! The chain of a task's audit entries: how each is bound to all that came before it, whether a chain is whole, and what
-//! is wrong with one that is not. Pure but for [`verify`](verify()), which reads the rows page by page. Must not repair anything.
+//! The chain of a task's journal: how each row is bound to all that came before it, whether a chain is whole, and what is
+//! wrong with one that is not. Pure but for [`verify`](verify()), which reads the rows page by page. Must not repair anything.
 
 mod damage;
 mod finding;
@@ -9,7 +9,6 @@ mod walk;
 
 pub use damage::diagnose;
 pub use finding::{Damage, Finding, one_line};
-pub(crate) use link::Parts;
-pub use link::{Facts, Link, Seal, chain, link, origin, seal};
+pub use link::{Facts, Link, Seal, link, origin, seal};
 pub use verify::{Copied, Scope, Verified, verify};
 pub use walk::Walk;

@@ -1,8 +1,8 @@
-//! The check of a whole database, page by page: what is kept is one entry of a task, and all entries only of a task whose
+//! The check of a whole database, page by page: what is kept is one row of a task, and all rows only of a task whose
 //! chain is not whole. Reads beside those who write.
 
 use super::{Damage, Finding, Seal, Walk, diagnose};
-use crate::ports::{AuditHead, SealedEntry, SealedPage, Store, StoreError};
+use crate::ports::{AuditHead, SealedPage, SealedRow, Store, StoreError};
 use counterstep_contracts::TaskId;
 use futures::future::BoxFuture;
 use serde::Serialize;
@@ -17,7 +17,7 @@ pub struct Scope {
     pub copied: Copied,
 }
 
-/// The ends of chains as they were at some time: of each task the place and the seal of its last entry.
+/// The ends of chains as they were at some time: of each task the place and the seal of its last row.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Copied(BTreeMap<String, (i64, String)>);
 
@@ -33,14 +33,14 @@ impl Copied {
             let mut words = line.split_whitespace();
             let read = (|| {
                 let task: TaskId = words.next()?.parse().ok()?;
-                let seq: i64 = words.next()?.parse().ok()?;
+                let rev: i64 = words.next()?.parse().ok()?;
                 let seal =
                     words.next().filter(|seal| seal.len() == 64 && seal.bytes().all(|b| b.is_ascii_hexdigit()))?;
-                words.next().is_none().then(|| (task.to_string(), (seq, seal.to_ascii_lowercase())))
+                words.next().is_none().then(|| (task.to_string(), (rev, seal.to_ascii_lowercase())))
             })();
             let (task, end) = read.ok_or_else(|| {
                 format!(
-                    "line {}: `{line}` is not a task's id, an entry's number and a seal of 64 hexadecimal digits",
+                    "line {}: `{line}` is not a task's id, a row's number and a seal of 64 hexadecimal digits",
                     at + 1
                 )
             })?;
@@ -52,23 +52,23 @@ impl Copied {
     /// The line of a chain's end; `None`: there is no seal to copy.
     #[must_use]
     pub fn line(head: &AuditHead) -> Option<String> {
-        Some(format!("{} {} {}", head.task, head.seq, Seal(head.seal.clone()?)))
+        (!head.seal.is_empty()).then(|| format!("{} {} {}", head.task, head.rev, Seal(head.seal.clone())))
     }
 
-    /// Looks at an entry, where it is the one that was copied.
-    fn look(&mut self, entry: &SealedEntry) -> Option<Finding> {
-        if self.0.get(&entry.task)?.0 != entry.seq {
+    /// Looks at a row, where it is the one that was copied.
+    fn look(&mut self, row: &SealedRow) -> Option<Finding> {
+        if self.0.get(&row.task)?.0 != row.rev {
             return None;
         }
-        let (seq, seal) = self.0.remove(&entry.task)?;
-        let stands = entry.seal.clone().map(|seal| Seal(seal).to_string());
-        (stands.as_ref() != Some(&seal)).then(|| Finding {
-            task: entry.task.clone(),
-            seq: Some(seq),
+        let (rev, seal) = self.0.remove(&row.task)?;
+        let stands = Seal(row.seal.clone()).to_string();
+        (stands != seal).then(|| Finding {
+            task: row.task.clone(),
+            rev: Some(rev),
             damage: Damage::NotAsCopied,
             says: format!(
-                "its seal is {}, and the copy says {seal}: this entry, or one before it, was written anew",
-                stands.unwrap_or_else(|| "gone".to_owned())
+                "its seal is {}, and the copy says {seal}: this row, or one before it, was written anew",
+                if stands.is_empty() { "gone" } else { &stands }
             ),
         })
     }
@@ -76,9 +76,9 @@ impl Copied {
     fn left(self, scope: Option<&str>) -> impl Iterator<Item = Finding> {
         let scope = scope.map(str::to_owned);
         self.0.into_iter().filter(move |(task, _)| scope.as_ref().is_none_or(|scope| scope == task)).map(
-            |(task, (seq, _))| Finding {
+            |(task, (rev, _))| Finding {
                 task,
-                seq: Some(seq),
+                rev: Some(rev),
                 damage: Damage::NotAsCopied,
                 says: "the copy knows of it, and it is not there".to_owned(),
             },
@@ -91,18 +91,18 @@ impl Copied {
 pub struct Verified {
     /// Rows of tasks.
     pub tasks: u64,
-    /// Entries.
-    pub entries: u64,
-    /// Entries that a program wrote which made no chains: nothing can be said of what is in them.
-    pub unsealed: u64,
+    /// Rows of journals.
+    pub rows: u64,
+    /// Rows of which the data was erased: their digests stand.
+    pub erased: u64,
     /// Findings.
     pub findings: u64,
 }
 
-/// Entries, or tasks, to a page.
+/// Rows, or tasks, to a page.
 const PAGE: u32 = 500;
 
-/// Checks every entry, or those of one task, and hands over what is wrong as it is found, task by task.
+/// Checks every row, or those of one task, and hands over what is wrong as it is found, task by task.
 ///
 /// # Errors
 /// When the store does not answer.
@@ -115,7 +115,7 @@ pub fn verify<'a>(
         let task = scope.task.map(|task| task.to_string());
         let mut check = Check { store, verified: Verified::default(), found };
         let mut copied = scope.copied.clone();
-        check.entries(task.as_deref(), &mut copied).await?;
+        check.rows(task.as_deref(), &mut copied).await?;
         check.heads(task.as_deref()).await?;
         copied.left(task.as_deref()).for_each(|finding| check.report(finding));
         Ok(check.verified)
@@ -134,27 +134,27 @@ impl Check<'_> {
         (self.found)(finding);
     }
 
-    async fn entries(&mut self, scope: Option<&str>, copied: &mut Copied) -> Result<(), StoreError> {
+    async fn rows(&mut self, scope: Option<&str>, copied: &mut Copied) -> Result<(), StoreError> {
         let (mut task, mut walk) = (String::new(), Walk::default());
         let mut pages = Pages::of(scope);
         while let Some(page) = pages.next(self.store).await? {
-            for entry in page {
-                if entry.task != task {
+            for row in page {
+                if row.task != task {
                     self.end(&task, &walk).await?;
-                    (task, walk) = (entry.task.clone(), Walk::default());
+                    (task, walk) = (row.task.clone(), Walk::default());
                 }
-                if let Some(finding) = copied.look(&entry) {
+                if let Some(finding) = copied.look(&row) {
                     self.report(finding);
                 }
-                walk.step(entry);
+                walk.step(row);
             }
         }
         self.end(&task, &walk).await
     }
 
     async fn end(&mut self, task: &str, walk: &Walk) -> Result<(), StoreError> {
-        self.verified.entries += walk.entries();
-        self.verified.unsealed += walk.unsealed();
+        self.verified.rows += walk.rows();
+        self.verified.erased += walk.erased();
         if walk.is_whole() {
             return Ok(());
         }
@@ -162,9 +162,9 @@ impl Check<'_> {
         let (mut rows, mut again) = (Vec::new(), Walk::default());
         let mut pages = Pages::of(Some(task));
         while let Some(page) = pages.next(self.store).await? {
-            for entry in page {
-                again.step(entry.clone());
-                rows.push(entry);
+            for row in page {
+                again.step(row.clone());
+                rows.push(row);
             }
         }
         if again.is_whole() {
@@ -173,14 +173,14 @@ impl Check<'_> {
         let head = rows.last().and_then(|row| row.head.clone());
         let mut findings = diagnose(task, head.as_ref(), &rows);
         if findings.is_empty() {
-            let says = "no single cause explains how its entries stand to each other".to_owned();
-            findings.push(Finding { task: task.to_owned(), seq: None, damage: Damage::Unexplained, says });
+            let says = "no single cause explains how its rows stand to each other".to_owned();
+            findings.push(Finding { task: task.to_owned(), rev: None, damage: Damage::Unexplained, says });
         }
         findings.into_iter().for_each(|finding| self.report(finding));
         Ok(())
     }
 
-    /// Counts tasks, and finds those of whose audit nothing is left.
+    /// Counts tasks, and finds those of whose journal nothing is left.
     async fn heads(&mut self, scope: Option<&str>) -> Result<(), StoreError> {
         let mut after = None;
         loop {
@@ -188,7 +188,7 @@ impl Check<'_> {
             let heads = self.store.heads(&page).await?;
             for head in &heads {
                 self.verified.tasks += 1;
-                if !head.has_entries {
+                if !head.has_rows {
                     diagnose(&head.task, Some(head), &[]).into_iter().for_each(|finding| self.report(finding));
                 }
             }
@@ -200,7 +200,7 @@ impl Check<'_> {
     }
 }
 
-/// The entries of all tasks, or of one, page by page.
+/// The rows of all tasks, or of one, page by page.
 struct Pages<'a> {
     task: Option<&'a str>,
     after: Option<(String, i64)>,
@@ -211,11 +211,11 @@ impl<'a> Pages<'a> {
         Self { task, after: None }
     }
 
-    async fn next(&mut self, store: &dyn Store) -> Result<Option<Vec<SealedEntry>>, StoreError> {
+    async fn next(&mut self, store: &dyn Store) -> Result<Option<Vec<SealedRow>>, StoreError> {
         let page = SealedPage { task: self.task.map(str::to_owned), after: self.after.take(), limit: PAGE };
-        let entries = store.sealed(&page).await?;
-        let Some(last) = entries.last() else { return Ok(None) };
-        self.after = Some((last.task.clone(), last.seq));
-        Ok(Some(entries))
+        let rows = store.sealed(&page).await?;
+        let Some(last) = rows.last() else { return Ok(None) };
+        self.after = Some((last.task.clone(), last.rev));
+        Ok(Some(rows))
     }
 }

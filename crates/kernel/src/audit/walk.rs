@@ -1,93 +1,78 @@
-//! Whether the chain of one task is whole: a walk along its entries that remembers one of them. Says yes or no; what is
-//! wrong with a chain that is not whole is for [`diagnose`](super::diagnose()), which looks at all of it.
+//! Whether the chain of one task is whole: a walk along the rows of its journal that remembers one of them. Says yes or no;
+//! what is wrong with a chain that is not whole is for [`diagnose`](super::diagnose()), which looks at all of it.
 
-use super::{Facts, link, origin, seal};
-use crate::ports::{AuditHead, SealedEntry};
-use crate::record::DbTime;
+use super::{link, origin, seal};
+use crate::context::hex;
+use crate::journal::{Named, named};
+use crate::ports::{AuditHead, SealedRow};
+use counterstep_contracts::TaskStatus;
+use sha2::{Digest, Sha256};
 
-/// What the next entry is compared with.
-#[derive(Debug, Clone)]
-struct Last {
-    seq: i64,
-    to: String,
-    at: DbTime,
-    change_id: String,
-    link: Option<Vec<u8>>,
-    seal: Option<Vec<u8>>,
-}
-
-/// A walk along the entries of one task, in the order of their places.
+/// A walk along the rows of one task, in the order of their places.
 #[derive(Debug, Clone)]
 pub struct Walk {
     whole: bool,
-    entries: u64,
-    unsealed: u64,
+    rows: u64,
+    erased: u64,
+    status: String,
     head: Option<AuditHead>,
-    last: Option<Last>,
+    last: Option<(i64, Vec<u8>)>,
 }
 
 impl Default for Walk {
     fn default() -> Self {
-        Self { whole: true, entries: 0, unsealed: 0, head: None, last: None }
+        let status = TaskStatus::Submitted.as_str().to_owned();
+        Self { whole: true, rows: 0, erased: 0, status, head: None, last: None }
     }
 }
 
 impl Walk {
-    /// Takes the next entry.
-    pub fn step(&mut self, entry: SealedEntry) {
-        self.entries += 1;
-        self.whole &= follows(self.last.as_ref(), &entry);
-        if entry.link.is_none() && entry.seal.is_none() {
-            self.unsealed += 1;
+    /// Takes the next row.
+    pub fn step(&mut self, row: SealedRow) {
+        self.rows += 1;
+        let named = named(&row.entries);
+        self.whole &= follows(self.last.as_ref(), &row) && data_is_whole(&row, &named);
+        if row.data.is_none() && named.data.is_some() {
+            self.erased += 1;
         }
-        let SealedEntry { seq, to, at, change_id, link, seal, head, .. } = entry;
-        self.last = Some(Last { seq, to, at, change_id, link, seal });
-        self.head = head;
+        self.status = named.status.unwrap_or_else(|| std::mem::take(&mut self.status));
+        self.last = Some((row.rev, row.seal));
+        self.head = row.head;
     }
 
-    /// Entries so far.
+    /// Rows so far.
     #[must_use]
-    pub const fn entries(&self) -> u64 {
-        self.entries
+    pub const fn rows(&self) -> u64 {
+        self.rows
     }
 
-    /// How many of them have neither link nor seal.
+    /// How many of them have lost what was handed in: its digest stands, and the data does not.
     #[must_use]
-    pub const fn unsealed(&self) -> u64 {
-        self.unsealed
+    pub const fn erased(&self) -> u64 {
+        self.erased
     }
 
     /// Whether all is as it was written, now that there are no more.
     #[must_use]
     pub fn is_whole(&self) -> bool {
-        let (Some(head), Some(last)) = (&self.head, &self.last) else { return self.last.is_none() };
-        self.whole && head.seq == last.seq && head.status == last.to && head.seal == last.seal
+        let (Some(head), Some((rev, seal))) = (&self.head, &self.last) else { return self.last.is_none() };
+        self.whole && head.rev == *rev && head.seal == *seal && head.status == self.status
     }
 }
 
-fn follows(before: Option<&Last>, entry: &SealedEntry) -> bool {
-    let (seq, to) = before.map_or((0, None), |last| (last.seq, Some(last.to.as_str())));
-    if entry.seq != seq + 1 || entry.from.as_deref() != to {
-        return false;
+/// Whether what was handed in is what its digest says. Erased data is no damage.
+pub(super) fn data_is_whole(row: &SealedRow, named: &Named) -> bool {
+    match (&row.data, &named.data) {
+        (None, _) => true,
+        (Some(data), Some(digest)) => hex(&Sha256::digest(data)) == *digest,
+        (Some(_), None) => false,
     }
-    let linked = before.and_then(|last| Some((last, last.link.as_ref()?, last.seal.as_ref()?)));
-    match (&entry.link, &entry.seal, linked) {
-        // Written before there were links, as all those before it.
-        (None, None, None) => before.is_none_or(|last| last.link.is_none() && last.seal.is_none()),
-        (Some(own), Some(sealed), linked) => {
-            let before = match linked {
-                None => origin(&entry.task, seq).0,
-                Some((last, link, _)) if last.change_id == entry.change_id => {
-                    // One change, one time.
-                    if last.at != entry.at {
-                        return false;
-                    }
-                    link.clone()
-                }
-                Some((_, _, seal)) => seal.clone(),
-            };
-            *own == link(&before, &Facts::from(entry)).0 && *sealed == seal(own, entry.at).0
-        }
-        (None, _, _) | (_, None, _) => false,
-    }
+}
+
+fn follows(before: Option<&(i64, Vec<u8>)>, row: &SealedRow) -> bool {
+    let (rev, tip) = match before {
+        None => (0, origin(&row.task).0),
+        Some((rev, seal)) => (*rev, seal.clone()),
+    };
+    row.rev == rev + 1 && row.link == link(&tip, &row.facts()).0 && row.seal == seal(&row.link, row.at).0
 }

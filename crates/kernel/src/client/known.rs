@@ -84,6 +84,7 @@ pub(super) async fn write(
         steps: Vec::new(),
         attempts,
         audit: Vec::new(),
+        journal: None,
         outbox: Vec::new(),
         events: Vec::new(),
         idempotency,

@@ -38,6 +38,7 @@ pub enum As {
 #[derive(Debug, Clone)]
 pub struct Draft {
     decl: &'static TaskDecl,
+    before: Option<TaskRecord>,
     record: TaskRecord,
     exists: bool,
     base: (Epoch, Rev),
@@ -100,6 +101,7 @@ impl Draft {
     fn make(decl: &'static TaskDecl, record: TaskRecord, actor: String, exists: bool, base: (Epoch, Rev)) -> Self {
         Self {
             decl,
+            before: exists.then(|| record.clone()),
             record,
             exists,
             base,
@@ -182,7 +184,6 @@ impl Draft {
             epoch: task.epoch,
             actor: self.actor.clone(),
             details: note.details,
-            link: None,
         };
         self.exists = true;
         if task.status != ruling.task || status.is_none() {
@@ -311,8 +312,6 @@ impl Draft {
         let task = &mut self.record.task;
         task.rev = rev.next();
         task.change_id = change_id;
-        // Now that nothing is added to an entry any more.
-        audit::chain(task.id, change_id, task.audit_seal.as_ref(), &mut self.audit);
         let steps = if rev == Rev(0) {
             self.record.steps.clone()
         } else {
@@ -334,13 +333,14 @@ impl Draft {
             steps,
             attempts: self.attempts,
             audit: self.audit,
+            journal: None,
             outbox: self.outbox,
             events: Vec::new(),
             idempotency: self.idempotency,
             schedule: self.schedule,
             sql: self.sql,
         };
-        (guard, transition)
+        (guard, transition.with_journal(self.before.as_ref()))
     }
 }
 
@@ -359,8 +359,8 @@ pub fn after_commit(before: &TaskRecord, transition: &Transition, now: DbTime) -
         let task = &mut record.task;
         task.created_at = old.created_at;
         task.updated_at = now;
-        if let Some(link) = transition.audit.last().and_then(|entry| entry.link.as_ref()) {
-            task.audit_seal = Some(audit::seal(&link.0, now));
+        if let Some(row) = &transition.journal {
+            task.audit_seal = Some(audit::seal(&row.link.0, now));
         }
         task.due_at = time(write.due, old.due_at);
         task.deadline_at = time(write.deadline, old.deadline_at);

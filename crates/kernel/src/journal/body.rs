@@ -164,3 +164,21 @@ pub(super) struct Data {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(super) details: BTreeMap<usize, Value>,
 }
+
+/// What a check of the chain needs of the entries.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Named {
+    /// The state in which the row leaves the task; `None`: as the row before it.
+    pub status: Option<String>,
+    /// The digest of its data.
+    pub data: Option<String>,
+}
+
+/// Reads what a check of the chain needs; nothing where the entries cannot be read.
+#[must_use]
+pub fn named(entries: &str) -> Named {
+    let Ok(body) = serde_json::from_str::<Body>(entries) else { return Named::default() };
+    let last = body.events.iter().rev().find_map(|event| event.to);
+    let status = body.task.status.or(last).map(|status| status.as_str().to_owned());
+    Named { status, data: body.data }
+}

@@ -237,7 +237,7 @@ impl Fold {
             seq,
             change_id: row.change_id,
             at: row.at,
-            seal: Some(row.seal.clone()),
+            seal: row.seal.clone(),
             entry: AuditEntry {
                 seq,
                 event: event.event,
@@ -250,7 +250,6 @@ impl Fold {
                 epoch: event.epoch.unwrap_or(row.epoch),
                 actor: event.actor.unwrap_or_else(|| row.actor.clone()),
                 details: handed_in.unwrap_or(event.details),
-                link: None,
             },
         });
     }

@@ -9,12 +9,11 @@
 
 mod body;
 mod fold;
-mod link;
 mod patch;
 mod write;
 
+pub use body::{Named, named};
 pub use fold::{AttemptState, Fold, Intention, JournalError, JournalRow};
-pub use link::{RowFacts, row_link};
 pub use write::{Written, write};
 
 /// The form of the rows that this program writes. A row of a newer form is left alone.

@@ -3,22 +3,28 @@
 use super::body::{AttemptBody, Body, Data, EventBody, LeaseBody, StepBody, Which};
 use super::fold::{blank, ends, starts};
 use super::patch::{StepPatch, TaskPatch, shift, unknown_step};
+use super::FORM;
+use crate::audit::{self, Facts, Link};
 use crate::context::{Execution, hex};
 use crate::record::{StepRow, TaskRecord, TaskRow};
 use crate::transition::{AttemptWrite, AuditEntry, LeaseChange, TaskWrite, Transition};
-use counterstep_contracts::{Rev, TaskStatus};
+use counterstep_contracts::{Epoch, Rev, TaskStatus};
 use sha2::{Digest, Sha256};
 use std::time::Duration;
 
-/// The texts of a row in the journal.
+/// A row of the journal, but for what only the database knows: its time, and the seal that binds it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Written {
     /// Who caused the change.
     pub actor: String,
+    /// The form of the two texts.
+    pub form: i16,
     /// What happened, as JSON.
     pub entries: String,
     /// What was handed in, as JSON; `None`: nothing.
     pub data: Option<String>,
+    /// Binds it to the rows before it.
+    pub link: Link,
 }
 
 /// Events whose details say what a client, a step or an operator handed in: they go with the data.
@@ -71,7 +77,20 @@ pub fn write(before: Option<&TaskRecord>, change: &Transition) -> Option<Written
     data.response = to.row.response.clone().filter(|new| response != Some(new));
     let data = (data != Data::default()).then(|| text(&data));
     body.data = data.as_ref().map(|data| hex(&Sha256::digest(data)));
-    Some(Written { actor, entries: text(&body), data })
+    let entries = text(&body);
+    let (task, change_id) = (change.task_id.to_string(), change.change_id.to_string());
+    let tip = before.and_then(|before| before.task.audit_seal.clone()).unwrap_or_else(|| audit::origin(&task));
+    let facts = Facts {
+        task: &task,
+        rev: to.row.rev.0,
+        change_id: &change_id,
+        epoch: to.row.epoch.0,
+        actor: &actor,
+        form: FORM.into(),
+        entries: &entries,
+    };
+    let link = audit::link(&tip.0, &facts);
+    Some(Written { actor, form: FORM, entries, data, link })
 }
 
 fn before_of<'a>(before: Option<&'a TaskRecord>, step: &StepRow) -> Option<&'a StepRow> {
@@ -103,6 +122,7 @@ fn text(value: &impl serde::Serialize) -> String {
 /// to be said. Without the values that clients and steps handed in.
 struct Base {
     is_new: bool,
+    epoch: Epoch,
     task: TaskRow,
     steps: Vec<StepRow>,
 }
@@ -110,7 +130,7 @@ struct Base {
 impl Base {
     fn of(before: Option<&TaskRecord>, to: &TaskRow) -> Self {
         let Some(before) = before else {
-            return Self { is_new: true, task: TaskRow { rev: Rev(0), ..blank(to.id) }, steps: Vec::new() };
+            return Self { is_new: true, epoch: to.epoch, task: TaskRow { rev: Rev(0), ..blank(to.id) }, steps: Vec::new() };
         };
         let from = &before.task;
         let task = TaskRow {
@@ -139,7 +159,7 @@ impl Base {
             signal: None,
             ..*step
         };
-        Self { is_new: false, task, steps: before.steps.iter().map(light).collect() }
+        Self { is_new: false, epoch: to.epoch, task, steps: before.steps.iter().map(light).collect() }
     }
 
     fn step(&mut self, step: &StepRow) -> &mut StepRow {
@@ -166,7 +186,7 @@ impl Base {
             step_from: None,
             step_to: entry.step_to,
             attempt: entry.attempt,
-            epoch: None,
+            epoch: (entry.epoch != self.epoch).then_some(entry.epoch),
             actor: (entry.actor != actor).then(|| entry.actor.clone()),
             details: entry.details.clone(),
         };

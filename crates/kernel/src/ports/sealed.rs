@@ -1,67 +1,93 @@
-//! Audit entries as they lie in their rows, for checking them: nothing in them is taken to be what a program wrote.
+//! Rows of journals as they lie in the database, for checking them: nothing in them is taken to be what a program wrote.
 
+use crate::audit::{Facts, Link, Seal};
+use crate::journal::JournalRow;
 use crate::record::DbTime;
+use counterstep_contracts::{Epoch, Rev};
 
-/// An entry, and what its task's row said of the chain in the same moment.
+/// A row, and what its task's row said of the chain in the same moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SealedEntry {
+pub struct SealedRow {
     /// Its task's id.
     pub task: String,
     /// Its place.
-    pub seq: i64,
+    pub rev: i64,
     /// When.
     pub at: DbTime,
     /// The id of its change.
     pub change_id: String,
-    /// The event's name.
-    pub event: String,
-    /// The task's state before.
-    pub from: Option<String>,
-    /// The task's state after.
-    pub to: String,
-    /// The step concerned.
-    pub step: Option<i64>,
-    /// Its state before.
-    pub step_from: Option<String>,
-    /// Its state after.
-    pub step_to: Option<String>,
-    /// The attempt concerned.
-    pub attempt: Option<i64>,
-    /// The epoch after the event.
+    /// The task's epoch after the change.
     pub epoch: i64,
     /// Who caused it.
     pub actor: String,
-    /// More, as the JSON text in the row.
-    pub details: String,
-    /// Its link; `None`: a program that made no chains wrote it.
-    pub link: Option<Vec<u8>>,
-    /// Its seal.
-    pub seal: Option<Vec<u8>>,
+    /// The form of its texts.
+    pub form: i64,
+    /// What happened, as the JSON text in the row.
+    pub entries: String,
+    /// What was handed in, as the JSON text in the row; `None`: nothing, or it was erased.
+    pub data: Option<String>,
+    /// Its link; of a row in which none stands, empty.
+    pub link: Vec<u8>,
+    /// Its seal; of a row in which none stands, empty.
+    pub seal: Vec<u8>,
     /// What its task's row says; `None`: there is no such task.
     pub head: Option<AuditHead>,
 }
 
-/// What a task's row says of its audit.
+impl SealedRow {
+    /// What its link binds.
+    #[must_use]
+    pub fn facts(&self) -> Facts<'_> {
+        Facts {
+            task: &self.task,
+            rev: self.rev,
+            change_id: &self.change_id,
+            epoch: self.epoch,
+            actor: &self.actor,
+            form: self.form,
+            entries: &self.entries,
+        }
+    }
+
+    /// The row as a fold takes it; `None`: it is not in the form of one.
+    #[must_use]
+    pub fn journal_row(&self) -> Option<JournalRow> {
+        Some(JournalRow {
+            rev: Rev(self.rev),
+            epoch: Epoch(self.epoch),
+            at: self.at,
+            change_id: self.change_id.parse().ok()?,
+            actor: self.actor.clone(),
+            form: i16::try_from(self.form).ok()?,
+            entries: self.entries.clone(),
+            data: self.data.clone(),
+            link: Link(self.link.clone()),
+            seal: Seal(self.seal.clone()),
+        })
+    }
+}
+
+/// What a task's row says of its journal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AuditHead {
     /// The task's id.
     pub task: String,
     /// Its state.
     pub status: String,
-    /// The place of its last entry.
-    pub seq: i64,
-    /// The seal of its last entry.
-    pub seal: Option<Vec<u8>>,
-    /// Whether it has any entry at all. Always true of an entry's own head.
-    pub has_entries: bool,
+    /// The place of its last row.
+    pub rev: i64,
+    /// The seal of its last row; of a task's row in which none stands, empty.
+    pub seal: Vec<u8>,
+    /// Whether it has any row at all. Always true of a row's own head.
+    pub has_rows: bool,
 }
 
-/// Which entries, or heads, to read: a page in the order of task and place.
+/// Which rows, or heads, to read: a page in the order of task and place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SealedPage {
     /// Of this task only.
     pub task: Option<String>,
-    /// Behind this entry: its task and its place. Heads: behind this task.
+    /// Behind this row: its task and its place. Heads: behind this task.
     pub after: Option<(String, i64)>,
     /// At most so many.
     pub limit: u32,

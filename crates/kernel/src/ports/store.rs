@@ -2,7 +2,7 @@
 
 use super::finding::{Due, DueTask, InFlight, TaskLine, TaskQuery};
 use super::schedules::{ScheduleChange, ScheduleQuery, Schedules};
-use super::sealed::{AuditHead, SealedEntry, SealedPage};
+use super::sealed::{AuditHead, SealedPage, SealedRow};
 use super::types::{FailureQuery, TypeRow, TypeRows};
 use super::upkeep::Upkeep;
 use super::workers::{Gauges, WorkerChange, Workers};
@@ -227,11 +227,11 @@ pub trait Store: Upkeep + Send + Sync + Debug {
     /// Audit entries and attempts of a task.
     async fn history(&self, task: TaskId) -> Result<History, StoreError>;
 
-    /// A page of audit entries as they lie in their rows, in the order of task and place, each with what its task's row
-    /// says of them in the same moment. Also entries of tasks that are not there, and what no other method could read.
-    async fn sealed(&self, page: &SealedPage) -> Result<Vec<SealedEntry>, StoreError>;
+    /// A page of rows of journals as they lie there, in the order of task and place, each with what its task's row says of
+    /// them in the same moment. Also rows of tasks that are not there, and what no other method could read.
+    async fn sealed(&self, page: &SealedPage) -> Result<Vec<SealedRow>, StoreError>;
 
-    /// A page of what tasks' rows say of their audit, by task.
+    /// A page of what tasks' rows say of their journal, by task.
     async fn heads(&self, page: &SealedPage) -> Result<Vec<AuditHead>, StoreError>;
 
     /// Takes or marks messages, or keeps poison. Only a take returns any.

@@ -11,8 +11,7 @@ pub(super) fn told(record: &TaskRecord, history: &History) -> Value {
         .audit
         .iter()
         .map(|row| {
-            let seal = row.seal.as_ref().map(ToString::to_string);
-            json!({"at": rfc3339(row.at), "change_id": row.change_id, "seal": seal, "entry": row.entry})
+            json!({"at": rfc3339(row.at), "change_id": row.change_id, "seal": row.seal.to_string(), "entry": row.entry})
         })
         .collect();
     json!({

@@ -177,6 +177,7 @@ impl<'a> Place<'a> {
             steps: Vec::new(),
             attempts: attempts.iter().flat_map(|row| attempt(id, *row)).collect(),
             audit: Vec::new(),
+            journal: None,
             outbox: Vec::new(),
             events: Vec::new(),
             idempotency: None,
@@ -184,7 +185,7 @@ impl<'a> Place<'a> {
             sql: Vec::new(),
         };
         let store: &dyn Store = &*self.engine.ports.store;
-        store.commit(Guard::Free { rev: Rev(0) }, &change).await.expect("the rows are written");
+        store.commit(Guard::Free { rev: Rev(0) }, &change.with_journal(None)).await.expect("the rows are written");
         id
     }
 

@@ -37,8 +37,8 @@ b AS (
     SELECT ('01800000-0000-7000-8000-' || lpad(to_hex(n), 12, '0'))::uuid, tenant, at FROM n WHERE n % 10 = 0
 ),
 e AS (
-    INSERT INTO audit (task, seq, at, event, to_status, epoch, actor, details, change_id)
-    SELECT id, 1, at, 'submitted', status, 1, 'api:1', '{}', id FROM n
+    INSERT INTO journal (task, rev, epoch, at, change_id, actor, form, entries, link, seal)
+    SELECT id, 1, 1, at, id, 'api:1', 1, '{"events":[{"event":"submitted"}]}', '\x00', '\x00' FROM n
 ),
 k AS (
     INSERT INTO idempotency (tenant, key, task, expires_at, change_id)

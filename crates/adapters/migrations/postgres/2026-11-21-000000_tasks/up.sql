@@ -30,6 +30,8 @@ CREATE TABLE tasks (
     recovery_attempts   BIGINT      NOT NULL,
     dispatch_seq        BIGINT      NOT NULL,
     audit_seq           BIGINT      NOT NULL,
+    -- The seal of the last row of the journal, so that a tail that is cut off is missed.
+    audit_seal          BYTEA,
     request             TEXT        NOT NULL,
     response            TEXT,
     failure             TEXT,
@@ -95,22 +97,21 @@ CREATE TABLE attempts (
 
 CREATE INDEX attempts_to_sweep ON attempts (sweep_after) WHERE intent IN ('open', 'condemned');
 
-CREATE TABLE audit (
-    task        UUID        NOT NULL,
-    seq         BIGINT      NOT NULL,
-    at          TIMESTAMPTZ NOT NULL,
-    event       TEXT        NOT NULL,
-    from_status TEXT,
-    to_status   TEXT        NOT NULL,
-    step        INTEGER,
-    step_from   TEXT,
-    step_to     TEXT,
-    attempt     INTEGER,
-    epoch       BIGINT      NOT NULL,
-    actor       TEXT        NOT NULL,
-    details     TEXT        NOT NULL,
-    change_id   UUID        NOT NULL,
-    PRIMARY KEY (task, seq)
+-- What each change of a task did, one row a change, only ever added. `entries` says what happened, `data` what clients and
+-- steps handed in. `link` binds `entries`, which hold the digest of `data`, to all rows before; `seal` binds the time too.
+CREATE TABLE journal (
+    task      UUID        NOT NULL,
+    rev       BIGINT      NOT NULL,
+    epoch     BIGINT      NOT NULL,
+    at        TIMESTAMPTZ NOT NULL,
+    change_id UUID        NOT NULL,
+    actor     TEXT        NOT NULL,
+    form      INTEGER     NOT NULL,
+    entries   TEXT        NOT NULL,
+    data      TEXT,
+    link      BYTEA       NOT NULL,
+    seal      BYTEA       NOT NULL,
+    PRIMARY KEY (task, rev)
 );
 
 CREATE TABLE outbox (

@@ -23,6 +23,8 @@ CREATE TABLE tasks (
     recovery_attempts   INTEGER NOT NULL,
     dispatch_seq        INTEGER NOT NULL,
     audit_seq           INTEGER NOT NULL,
+    -- The seal of the last row of the journal, so that a tail that is cut off is missed.
+    audit_seal          BLOB,
     request             TEXT    NOT NULL,
     response            TEXT,
     failure             TEXT,
@@ -87,22 +89,21 @@ CREATE TABLE attempts (
 
 CREATE INDEX attempts_to_sweep ON attempts (sweep_after) WHERE intent IN ('open', 'condemned');
 
-CREATE TABLE audit (
+-- What each change of a task did, one row a change, only ever added. `entries` says what happened, `data` what clients and
+-- steps handed in. `link` binds `entries`, which hold the digest of `data`, to all rows before; `seal` binds the time too.
+CREATE TABLE journal (
     task      TEXT    NOT NULL REFERENCES tasks (id),
-    seq       INTEGER NOT NULL,
-    at        INTEGER NOT NULL,
-    event     TEXT    NOT NULL,
-    from_status TEXT,
-    to_status TEXT    NOT NULL,
-    step      INTEGER,
-    step_from TEXT,
-    step_to   TEXT,
-    attempt   INTEGER,
+    rev       INTEGER NOT NULL,
     epoch     INTEGER NOT NULL,
-    actor     TEXT    NOT NULL,
-    details   TEXT    NOT NULL,
+    at        INTEGER NOT NULL,
     change_id TEXT    NOT NULL,
-    PRIMARY KEY (task, seq)
+    actor     TEXT    NOT NULL,
+    form      INTEGER NOT NULL,
+    entries   TEXT    NOT NULL,
+    data      TEXT,
+    link      BLOB    NOT NULL,
+    seal      BLOB    NOT NULL,
+    PRIMARY KEY (task, rev)
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE outbox (

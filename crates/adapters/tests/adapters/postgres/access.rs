@@ -174,12 +174,12 @@ async fn the_service_role_can_commit_and_cannot_touch_the_audit() {
 
     let service = raw(&as_role("service")).await;
     for forbidden in [
-        "UPDATE audit SET actor = 'x'",
-        "DELETE FROM audit",
-        "TRUNCATE audit",
+        "UPDATE journal SET actor = 'x'",
+        "DELETE FROM journal",
+        "TRUNCATE journal",
         "DELETE FROM tasks",
         "DELETE FROM attempts",
-        "DROP TABLE audit",
+        "DROP TABLE journal",
         "CREATE TABLE x ()",
         "UPDATE __diesel_schema_migrations SET version = 'x'",
     ] {
@@ -187,7 +187,7 @@ async fn the_service_role_can_commit_and_cannot_touch_the_audit() {
         assert_eq!(error.code().map(|code| code.code()), Some("42501"), "{forbidden}: {error}");
     }
     let operator = raw(&as_role("operator")).await;
-    assert!(number(&operator, "SELECT count(*) FROM audit").await > 0);
+    assert!(number(&operator, "SELECT count(*) FROM journal").await > 0);
     assert!(operator.batch_execute("UPDATE tasks SET rev = 0").await.is_err());
     // A schema is not theirs to change, nor to bring up to date.
     raw(&url).await.batch_execute("DELETE FROM __diesel_schema_migrations").await.unwrap();

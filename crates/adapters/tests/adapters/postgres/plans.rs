@@ -46,7 +46,8 @@ fn typical(record: &TaskRecord) -> Transition {
 
 async fn next(store: &dyn Store, record: &mut TaskRecord) {
     let change = typical(record);
-    let now = commit(store, leased(record), &change).await.unwrap().now;
+    let change = change.with_journal(Some(record));
+    let now = store.commit(leased(record), &change).await.unwrap().now;
     record.task = change.task.unwrap().row;
     record.task.updated_at = now;
 }

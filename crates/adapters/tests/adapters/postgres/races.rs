@@ -122,6 +122,6 @@ async fn of_many_equal_starts_and_of_many_equal_tasks_one_is_written() {
         assert!(results.iter().all(|result| matches!(result, Ok(_) | Err(CommitError::Stale))), "{results:?}");
     }
     let raw = raw(&fixture.url).await;
-    assert_eq!(number(&raw, "SELECT count(*) FROM audit").await, 1);
+    assert_eq!(number(&raw, "SELECT count(*) FROM journal").await, 1);
     assert_eq!(number(&raw, "SELECT count(*) FROM attempts").await, 1);
 }

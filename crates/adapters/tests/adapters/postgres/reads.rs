@@ -79,13 +79,13 @@ fn reads() -> Vec<(String, Read)> {
         ("standing", read!(store => store.standing(&[AttemptRef { task: task(50), prefix: "t/x/".to_owned() }]))),
         ("tombstones", read!(store => store.retire(&RetireOp::Buried { limit: PAGE }))),
         (
-            "entries of one",
+            "rows of one",
             read!(store => store.sealed(&SealedPage {
                 task: Some(task(50).to_string()), after: None, limit: PAGE,
             })),
         ),
         (
-            "entries",
+            "rows",
             read!(store => store.sealed(&SealedPage {
                 task: None, after: Some((task(5_000).to_string(), 1)), limit: PAGE,
             })),

@@ -104,7 +104,6 @@ pub(crate) fn audit(row: &TaskRow, event: &str) -> AuditEntry {
         epoch: row.epoch,
         actor: "test".to_owned(),
         details: Value::Null,
-        link: None,
     }
 }
 
@@ -117,6 +116,7 @@ pub(crate) fn nothing(task: TaskId) -> Transition {
         steps: Vec::new(),
         attempts: Vec::new(),
         audit: Vec::new(),
+        journal: None,
         outbox: Vec::new(),
         events: Vec::new(),
         idempotency: None,
@@ -210,8 +210,13 @@ pub(crate) async fn load(store: &dyn Store, task: TaskId) -> TaskRecord {
     store.load(task).await.expect("a store that answers").expect("a task that is there")
 }
 
+/// Writes a change with its row in the journal, which it may have already.
 pub(crate) async fn commit(store: &dyn Store, guard: Guard, change: &Transition) -> Result<Committed, CommitError> {
-    store.commit(guard, change).await
+    if change.journal.is_some() {
+        return store.commit(guard, change).await;
+    }
+    let before = if guard == NEW { None } else { store.load(change.task_id).await.unwrap_or_default() };
+    store.commit(guard, &change.clone().with_journal(before.as_ref())).await
 }
 
 /// Writes a new row, and reads it back.

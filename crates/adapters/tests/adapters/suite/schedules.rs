@@ -155,7 +155,7 @@ fn firing(row: &ScheduleRow, task: TaskId) -> Transition {
 }
 
 async fn fire(store: &dyn Store, row: &ScheduleRow, task: TaskId) -> Result<(), CommitError> {
-    store.commit(Guard::Free { rev: Rev(0) }, &firing(row, task)).await.map(drop)
+    super::changes::commit(store, Guard::Free { rev: Rev(0) }, &firing(row, task)).await.map(drop)
 }
 
 pub(crate) async fn a_due_time_and_its_task_are_written_together_or_not_at_all(ports: &Ports) {

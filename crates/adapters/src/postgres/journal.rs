@@ -1,0 +1,98 @@
+//! The table `journal`. Rows are only ever added.
+
+use super::fault::{Fault, name};
+use super::statement::{Statement, Str, rows_of, time, values};
+use counterstep_contracts::{ChangeId, Epoch, Rev, TaskId};
+use counterstep_kernel::audit::{Link, Seal};
+use counterstep_kernel::journal::JournalRow;
+use counterstep_kernel::transition::Transition;
+use diesel::pg::data_types::PgTimestamp;
+use diesel::prelude::Queryable;
+use diesel::sql_types as sql;
+use uuid::Uuid;
+
+// The time is the server's own, so the seal is made where it is known.
+const INSERT: &str = ", journal_added AS (INSERT INTO journal
+    (task, rev, epoch, at, change_id, actor, form, entries, data, link, seal)
+  SELECT u.task, u.rev, u.epoch, now(), u.change_id, u.actor, u.form, u.entries, u.data, u.link,
+     sha256(u.link || timestamptz_send(now()))
+  FROM ok, ";
+
+const AS: &str = " AS u (task, change_id, rev, epoch, actor, form, entries, data, link) WHERE ok.every)";
+
+/// Adds the row of each change that has one.
+pub(super) fn insert<'a, Row>(statement: &mut Statement<'a, Row>, changes: &[&'a Transition]) -> Result<(), Fault> {
+    let ((tasks, changes), rows) =
+        rows_of(changes, |change| change.task.iter().zip(&change.journal).map(|(write, journal)| (&write.row, journal)));
+    if rows.is_empty() {
+        return Ok(());
+    }
+    let actors = rows.iter().map(|(_, journal)| name("journal.actor", &journal.actor)).collect::<Result<Vec<_>, _>>()?;
+    let binds = values![
+        tasks,
+        changes,
+        rows.iter().map(|(row, _)| row.rev.0).collect::<Vec<_>>(),
+        rows.iter().map(|(row, _)| row.epoch.0).collect::<Vec<_>>(),
+        actors,
+        rows.iter().map(|(_, journal)| i32::from(journal.form)).collect::<Vec<_>>(),
+        rows.iter().map(|(_, journal)| Str::Borrowed(&*journal.entries)).collect::<Vec<_>>(),
+        rows.iter().map(|(_, journal)| journal.data.as_deref().map(Str::Borrowed)).collect::<Vec<_>>(),
+        rows.iter().map(|(_, journal)| Some(journal.link.0.clone())).collect::<Vec<_>>(),
+    ];
+    statement.push_table(INSERT, rows.len(), binds, AS);
+    Ok(())
+}
+
+/// The columns of [`Read`].
+pub(super) type Types = (
+    sql::BigInt,
+    sql::BigInt,
+    sql::Timestamptz,
+    sql::Uuid,
+    sql::Text,
+    sql::Integer,
+    sql::Text,
+    sql::Nullable<sql::Text>,
+    sql::Binary,
+    sql::Binary,
+);
+
+/// A row, column by column.
+#[derive(Debug, Queryable)]
+pub(super) struct Read {
+    rev: i64,
+    epoch: i64,
+    at: PgTimestamp,
+    change_id: Uuid,
+    actor: String,
+    form: i32,
+    entries: String,
+    data: Option<String>,
+    link: Vec<u8>,
+    seal: Vec<u8>,
+}
+
+/// The rows of a task, in order.
+pub(super) fn of(task: TaskId) -> Statement<'static, Types> {
+    Statement::of(
+        "SELECT rev, epoch, at, change_id, actor, form, entries, data, link, seal
+         FROM journal WHERE task = ? ORDER BY rev",
+        values![task.0],
+    )
+}
+
+/// What [`of`] has read.
+pub(super) fn decode(read: Read) -> JournalRow {
+    JournalRow {
+        rev: Rev(read.rev),
+        epoch: Epoch(read.epoch),
+        at: time(read.at),
+        change_id: ChangeId(read.change_id),
+        actor: read.actor,
+        form: i16::try_from(read.form).unwrap_or(i16::MAX),
+        entries: read.entries,
+        data: read.data,
+        link: Link(read.link),
+        seal: Seal(read.seal),
+    }
+}

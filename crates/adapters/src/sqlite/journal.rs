@@ -1,0 +1,72 @@
+//! Queries on the table `journal`. Rows are only ever added.
+
+use super::fault::{Fault, parse};
+use super::schema::journal;
+use counterstep_contracts::{Epoch, Rev, TaskId};
+use counterstep_kernel::audit::{self, Link, Seal};
+use counterstep_kernel::journal::{JournalRow, Written};
+use counterstep_kernel::record::{DbTime, TaskRow};
+use diesel::SqliteConnection;
+use diesel::prelude::*;
+
+#[derive(Debug, Queryable, Selectable, Insertable)]
+#[diesel(table_name = journal, check_for_backend(diesel::sqlite::Sqlite))]
+struct Columns {
+    task: String,
+    rev: i64,
+    epoch: i64,
+    at: i64,
+    change_id: String,
+    actor: String,
+    form: i32,
+    entries: String,
+    data: Option<String>,
+    link: Vec<u8>,
+    seal: Vec<u8>,
+}
+
+impl Columns {
+    fn decode(self) -> Result<JournalRow, Fault> {
+        Ok(JournalRow {
+            rev: Rev(self.rev),
+            epoch: Epoch(self.epoch),
+            at: DbTime(self.at),
+            change_id: parse("journal.change_id", &self.change_id)?,
+            actor: self.actor,
+            form: i16::try_from(self.form).unwrap_or(i16::MAX),
+            entries: self.entries,
+            data: self.data,
+            link: Link(self.link),
+            seal: Seal(self.seal),
+        })
+    }
+}
+
+/// The seal of a row that is written at this time.
+pub(super) fn seal(row: &Written, at: i64) -> Vec<u8> {
+    audit::seal(&row.link.0, DbTime(at)).0
+}
+
+/// Adds the row of the change that made `task`.
+pub(super) fn insert(connection: &mut SqliteConnection, task: &TaskRow, at: i64, row: &Written) -> QueryResult<()> {
+    let columns = Columns {
+        task: task.id.to_string(),
+        rev: task.rev.0,
+        epoch: task.epoch.0,
+        at,
+        change_id: task.change_id.to_string(),
+        actor: row.actor.clone(),
+        form: row.form.into(),
+        entries: row.entries.clone(),
+        data: row.data.clone(),
+        link: row.link.0.clone(),
+        seal: seal(row, at),
+    };
+    diesel::insert_into(journal::table).values(&columns).execute(connection).map(drop)
+}
+
+/// The rows of a task, in order.
+pub(super) fn of(connection: &mut SqliteConnection, task: TaskId) -> Result<Vec<JournalRow>, Fault> {
+    let rows = journal::table.filter(journal::task.eq(task.to_string())).order(journal::rev);
+    rows.select(Columns::as_select()).load(connection)?.into_iter().map(Columns::decode).collect()
+}
