@@ -9,9 +9,8 @@ use counterstep_kernel::client::{Receipt, Submission};
 use counterstep_kernel::ports::{
     AttemptRef, AuditHead, CommitError, Committed, Delivery, DeliveryTag, Due, DueTask, FailureQuery, Gauges,
     Heartbeat, IdempotencyRow, InFlight, Intent, IntentOp, Leaving, ListingOp, ListingTurn, MessageSource, OutboxOp,
-    OutboxRow, Queue, QueueError, RetireOp, Salvaged, ScheduleChange, ScheduleQuery, Schedules, SealedRow,
-    SealedPage, Settle, Standings, Store, StoreError, TaskLine, TaskQuery, TypeRow, TypeRows, Upkeep, WorkerChange,
-    Workers,
+    OutboxRow, Queue, QueueError, RetireOp, Salvaged, ScheduleChange, ScheduleQuery, Schedules, SealedPage, SealedRow,
+    Settle, Standings, Store, StoreError, TaskLine, TaskQuery, TypeRow, TypeRows, Upkeep, WorkerChange, Workers,
 };
 use counterstep_kernel::record::{History, TaskRecord};
 use counterstep_kernel::transition::{Guard, Transition};

@@ -22,12 +22,14 @@ const AS: &str = " AS u (task, change_id, rev, epoch, actor, form, entries, data
 
 /// Adds the row of each change that has one.
 pub(super) fn insert<'a, Row>(statement: &mut Statement<'a, Row>, changes: &[&'a Transition]) -> Result<(), Fault> {
-    let ((tasks, changes), rows) =
-        rows_of(changes, |change| change.task.iter().zip(&change.journal).map(|(write, journal)| (&write.row, journal)));
+    let ((tasks, changes), rows) = rows_of(changes, |change| {
+        change.task.iter().zip(&change.journal).map(|(write, journal)| (&write.row, journal))
+    });
     if rows.is_empty() {
         return Ok(());
     }
-    let actors = rows.iter().map(|(_, journal)| name("journal.actor", &journal.actor)).collect::<Result<Vec<_>, _>>()?;
+    let actors =
+        rows.iter().map(|(_, journal)| name("journal.actor", &journal.actor)).collect::<Result<Vec<_>, _>>()?;
     let binds = values![
         tasks,
         changes,

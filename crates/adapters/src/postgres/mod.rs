@@ -33,8 +33,8 @@ mod workers;
 
 pub use options::{OpenError, PostgresOptions};
 
-use async_trait::async_trait;
 use crate::columns::audit_of;
+use async_trait::async_trait;
 use counterstep_contracts::{Epoch, TaskId, Tenant};
 use counterstep_kernel::ports::{
     AuditHead, CommitError, Committed, Due, DueTask, FailureQuery, Gauges, Heartbeat, IdempotencyRow, InFlight, Intent,

@@ -112,7 +112,7 @@ fn write_task(
         Some(_) => tasks::update(connection, &columns)?,
         None => tasks::insert(connection, &columns)?,
     }
-    Ok(journal::insert(connection, &write.row, now, row)?)
+    Ok(journal::insert(connection, transition.change_id, &write.row, now, row)?)
 }
 
 fn at(time: Time, now: i64, before: Option<i64>) -> Option<i64> {

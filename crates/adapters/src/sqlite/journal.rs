@@ -2,7 +2,7 @@
 
 use super::fault::{Fault, parse};
 use super::schema::journal;
-use counterstep_contracts::{Epoch, Rev, TaskId};
+use counterstep_contracts::{ChangeId, Epoch, Rev, TaskId};
 use counterstep_kernel::audit::{self, Link, Seal};
 use counterstep_kernel::journal::{JournalRow, Written};
 use counterstep_kernel::record::{DbTime, TaskRow};
@@ -47,14 +47,20 @@ pub(super) fn seal(row: &Written, at: i64) -> Vec<u8> {
     audit::seal(&row.link.0, DbTime(at)).0
 }
 
-/// Adds the row of the change that made `task`.
-pub(super) fn insert(connection: &mut SqliteConnection, task: &TaskRow, at: i64, row: &Written) -> QueryResult<()> {
+/// Adds the row of a change that made `task`.
+pub(super) fn insert(
+    connection: &mut SqliteConnection,
+    change: ChangeId,
+    task: &TaskRow,
+    at: i64,
+    row: &Written,
+) -> QueryResult<()> {
     let columns = Columns {
         task: task.id.to_string(),
         rev: task.rev.0,
         epoch: task.epoch.0,
         at,
-        change_id: task.change_id.to_string(),
+        change_id: change.to_string(),
         actor: row.actor.clone(),
         form: row.form.into(),
         entries: row.entries.clone(),

@@ -60,7 +60,8 @@ crate::burial_cases!(crate::roles::reconciler);
 async fn a_reconciler_may_delete_tasks_and_rewrite_none() {
     let (_folder, ports, url) = with_the_role("counterstep_reconciler").await;
     suite_of_commits::a_record_comes_back_as_it_was_written(&ports).await;
-    for statement in ["UPDATE journal SET task = task", "TRUNCATE journal", "DROP TABLE journal", "DELETE FROM poison"] {
+    for statement in ["UPDATE journal SET task = task", "TRUNCATE journal", "DROP TABLE journal", "DELETE FROM poison"]
+    {
         let error = shared_postgres().run_sql(&url, statement).expect_err(statement);
         assert!(error.contains("permission denied") || error.contains("must be"), "{statement}: {error}");
     }

@@ -274,7 +274,8 @@ impl Look<'_> {
     /// Whether what was handed in is what was handed in. It stands beside the chain, which binds its digest.
     fn data(&mut self) {
         for row in self.rows {
-            if !data_is_whole(row, &named(&row.entries)) {
+            // Entries that cannot be read have no digest to compare with; that they changed is said already.
+            if named(&row.entries).is_some_and(|named| !data_is_whole(row, &named)) {
                 let says = "its data has not the digest that stands in its entries".to_owned();
                 self.add(Some(row.rev), Damage::DataChanged, says);
             }
@@ -313,17 +314,21 @@ impl Look<'_> {
                 self.add(None, Damage::HeadChanged, says);
             }
         }
-        let ends_in = self.ends_in();
+        let Some(ends_in) = self.ends_in() else { return };
         if sound && head.status != ends_in && (head.rev == last_rev || head.rev == true_end) {
             let says = format!("it is {}, and its journal ends in {ends_in} at row {last_rev}", head.status);
             self.add(None, Damage::StatusDiffers, says);
         }
     }
 
-    /// The state in which the rows leave the task.
-    fn ends_in(&self) -> String {
-        let stated = self.rows.iter().rev().find_map(|row| named(&row.entries).status);
-        stated.unwrap_or_else(|| TaskStatus::Submitted.as_str().to_owned())
+    /// The state in which the rows leave the task; `None`: one that may have said it cannot be read.
+    fn ends_in(&self) -> Option<String> {
+        for row in self.rows.iter().rev() {
+            if let Some(status) = named(&row.entries)?.status {
+                return Some(status);
+            }
+        }
+        Some(TaskStatus::Submitted.as_str().to_owned())
     }
 }
 

@@ -30,7 +30,10 @@ impl Walk {
     /// Takes the next row.
     pub fn step(&mut self, row: SealedRow) {
         self.rows += 1;
-        let named = named(&row.entries);
+        let named = named(&row.entries).unwrap_or_else(|| {
+            self.whole = false;
+            Named::default()
+        });
         self.whole &= follows(self.last.as_ref(), &row) && data_is_whole(&row, &named);
         if row.data.is_none() && named.data.is_some() {
             self.erased += 1;

@@ -124,9 +124,7 @@ pub(super) enum AttemptBody {
     /// Its objects are an output after all.
     Keep(Which),
     /// What the attempts of a step kept is open to the sweep again.
-    Release {
-        step: StepNo,
-    },
+    Release { step: StepNo },
     /// No success can keep its objects any more.
     Condemn(Which),
     /// Its prefix is empty.
@@ -174,11 +172,11 @@ pub struct Named {
     pub data: Option<String>,
 }
 
-/// Reads what a check of the chain needs; nothing where the entries cannot be read.
+/// Reads what a check of the chain needs; `None`: the entries cannot be read.
 #[must_use]
-pub fn named(entries: &str) -> Named {
-    let Ok(body) = serde_json::from_str::<Body>(entries) else { return Named::default() };
+pub fn named(entries: &str) -> Option<Named> {
+    let body: Body = serde_json::from_str(entries).ok()?;
     let last = body.events.iter().rev().find_map(|event| event.to);
     let status = body.task.status.or(last).map(|status| status.as_str().to_owned());
-    Named { status, data: body.data }
+    Some(Named { status, data: body.data })
 }

@@ -18,4 +18,3 @@ pub use write::{Written, write};
 
 /// The form of the rows that this program writes. A row of a newer form is left alone.
 pub const FORM: i16 = 1;
-

@@ -1,9 +1,9 @@
 //! A change as its row in the journal. Must not decide what a change does.
 
+use super::FORM;
 use super::body::{AttemptBody, Body, Data, EventBody, LeaseBody, StepBody, Which};
 use super::fold::{blank, ends, starts};
 use super::patch::{StepPatch, TaskPatch, shift, unknown_step};
-use super::FORM;
 use crate::audit::{self, Facts, Link};
 use crate::context::{Execution, hex};
 use crate::record::{StepRow, TaskRecord, TaskRow};
@@ -130,7 +130,12 @@ struct Base {
 impl Base {
     fn of(before: Option<&TaskRecord>, to: &TaskRow) -> Self {
         let Some(before) = before else {
-            return Self { is_new: true, epoch: to.epoch, task: TaskRow { rev: Rev(0), ..blank(to.id) }, steps: Vec::new() };
+            return Self {
+                is_new: true,
+                epoch: to.epoch,
+                task: TaskRow { rev: Rev(0), ..blank(to.id) },
+                steps: Vec::new(),
+            };
         };
         let from = &before.task;
         let task = TaskRow {
@@ -240,4 +245,3 @@ impl Base {
         }
     }
 }
-

@@ -36,8 +36,18 @@ impl Story {
         self.record = Some(counterstep_kernel::draft::after_commit(&before, &change, now));
         let sealed = seal(&link.0, now);
         let (rev, epoch) = (write.row.rev, write.row.epoch);
-        let row =
-            JournalRow { rev, epoch, at: now, change_id: change.change_id, actor, form, entries, data, link, seal: sealed };
+        let row = JournalRow {
+            rev,
+            epoch,
+            at: now,
+            change_id: change.change_id,
+            actor,
+            form,
+            entries,
+            data,
+            link,
+            seal: sealed,
+        };
         self.rows.push(row);
         self.rows.last().expect("it was pushed")
     }
@@ -224,9 +234,12 @@ fn the_form_of_a_row_is_fixed() {
         r#"{"events":[{"event":"claimed","to":"running"},{"event":"step_started","step":1,"step_to":"running","attempt":1}],"attempts":[{"start":{"step":1,"attempt":1,"sweep_after":60000000}}],"steps":[{"no":1,"started_seq":4}],"lease":{"owner":"worker:1","ttl":60000000}}"#
     );
     assert_eq!(story.rows[1].data, None);
-    assert_eq!(story.rows[2].data.as_deref(), Some(
-        r#"{"signals":{"2":{"body":{"secret":"yes"},"actor":"client","at":3000000}},"details":{"0":{"body":{"secret":"yes"}}}}"#
-    ));
+    assert_eq!(
+        story.rows[2].data.as_deref(),
+        Some(
+            r#"{"signals":{"2":{"body":{"secret":"yes"},"actor":"client","at":3000000}},"details":{"0":{"body":{"secret":"yes"}}}}"#
+        )
+    );
     assert_eq!(
         story.rows[3].entries,
         format!(

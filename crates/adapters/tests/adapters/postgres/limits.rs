@@ -14,7 +14,8 @@ async fn a_commit_whose_connection_dies_is_unknown() {
     let record = submitted(&*fixture.ports.store, row(new_task())).await;
     let other = raw(&fixture.url).await;
     lock(&other, record.task.id).await;
-    let (store, guard, change) = (fixture.ports.store.clone(), free(&record), claim(&record, "one", MINUTE));
+    let (store, guard, change) =
+        (fixture.ports.store.clone(), free(&record), claim(&record, "one", MINUTE).with_journal(Some(&record)));
     let committing = tokio::spawn(async move { store.commit(guard, &change).await });
     let pid = waiting(&other).await;
     other.execute("SELECT pg_terminate_backend($1)", &[&pid]).await.unwrap();
@@ -64,7 +65,8 @@ async fn a_connection_whose_caller_left_is_not_used_again() {
     let record = submitted(&*store, row(new_task())).await;
     let other = raw(&url).await;
     lock(&other, record.task.id).await;
-    let (committing, guard, change) = (store.clone(), free(&record), claim(&record, "one", MINUTE));
+    let (committing, guard, change) =
+        (store.clone(), free(&record), claim(&record, "one", MINUTE).with_journal(Some(&record)));
     let committing = tokio::spawn(async move { committing.commit(guard, &change).await });
     waiting(&other).await;
     committing.abort();
@@ -82,7 +84,8 @@ async fn a_call_waits_for_a_connection_only_so_long() {
     let record = submitted(&*store, row(new_task())).await;
     let other = raw(&url).await;
     lock(&other, record.task.id).await;
-    let (committing, guard, change) = (store.clone(), free(&record), claim(&record, "one", MINUTE));
+    let (committing, guard, change) =
+        (store.clone(), free(&record), claim(&record, "one", MINUTE).with_journal(Some(&record)));
     let committing = tokio::spawn(async move { committing.commit(guard, &change).await });
     waiting(&other).await;
     assert!(matches!(store.load(record.task.id).await, Err(StoreError::Unavailable(_))));

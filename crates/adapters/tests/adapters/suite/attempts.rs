@@ -218,16 +218,16 @@ pub(crate) async fn history_comes_back_in_order(ports: &Ports) {
     let mut change = after(&record);
     let write = write_of(&mut change);
     write.row.audit_seq = AuditSeq(3);
-    let first = audit(&write.row, "step-started");
-    let mut second = first.clone();
-    second.seq = AuditSeq(2);
-    second.event = "claimed".to_owned();
-    second.from = Some(counterstep_contracts::TaskStatus::Dispatched);
-    second.step = Some(StepNo(1));
-    second.step_from = Some(StepStatus::Pending);
-    second.step_to = Some(StepStatus::Running);
-    second.attempt = Some(Attempt(2));
-    second.details = json!({"why": ["x"]});
+    let second = audit(&write.row, "step-started");
+    let mut first = second.clone();
+    first.seq = AuditSeq(2);
+    first.event = "claimed".to_owned();
+    first.from = Some(counterstep_contracts::TaskStatus::Dispatched);
+    first.step = Some(StepNo(1));
+    first.step_from = Some(StepStatus::Pending);
+    first.step_to = Some(StepStatus::Running);
+    first.attempt = Some(Attempt(2));
+    first.details = json!({"why": ["x"]});
     change.audit = vec![first.clone(), second.clone()];
     // Higher numbers first: the order is that of the start, in one change too.
     change.attempts = vec![start(2, Epoch(1), MINUTE), start(1, Epoch(1), MINUTE), end(2, Outcome::Failed, false)];
@@ -235,7 +235,7 @@ pub(crate) async fn history_comes_back_in_order(ports: &Ports) {
 
     let history = store.history(task).await.unwrap();
     assert_eq!(history.audit.iter().map(|row| row.seq.0).collect::<Vec<_>>(), [1, 2, 3]);
-    assert_eq!((&history.audit[1].entry, &history.audit[2].entry), (&second, &first));
+    assert_eq!((&history.audit[1].entry, &history.audit[2].entry), (&first, &second));
     assert_eq!((history.audit[2].change_id, history.audit[2].at), (change.change_id, now));
     let [two, one] = &history.attempts[..] else { panic!("{:?}", history.attempts) };
     assert_eq!((two.attempt, two.outcome, two.error.as_deref()), (Attempt(2), Some(Outcome::Failed), Some("it broke")));
