@@ -314,18 +314,21 @@ impl Look<'_> {
                 self.add(None, Damage::HeadChanged, says);
             }
         }
-        let Some(ends_in) = self.ends_in() else { return };
+        let Some(ends_in) = self.ends_in(walked) else { return };
         if sound && head.status != ends_in && (head.rev == last_rev || head.rev == true_end) {
             let says = format!("it is {}, and its journal ends in {ends_in} at row {last_rev}", head.status);
             self.add(None, Damage::StatusDiffers, says);
         }
     }
 
-    /// The state in which the rows leave the task; `None`: one that may have said it cannot be read.
-    fn ends_in(&self) -> Option<String> {
-        for row in self.rows.iter().rev() {
+    /// The state in which the rows leave the task; `None`: a row that may have said it is gone, or cannot be read.
+    fn ends_in(&self, walked: &Walked) -> Option<String> {
+        for (row, standing) in self.rows.iter().zip(&walked.standing).rev() {
             if let Some(status) = named(&row.entries)?.status {
                 return Some(status);
+            }
+            if *standing != Standing::Follows {
+                return None;
             }
         }
         Some(TaskStatus::Submitted.as_str().to_owned())
