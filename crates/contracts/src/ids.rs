@@ -31,7 +31,7 @@ uuid_id!(
     TaskId
 );
 uuid_id!(
-    /// Names one durable change: the state, audit, attempt and outbox rows it wrote all carry it.
+    /// Names one durable change: the rows of the task, its steps, its attempts, its journal and the outbox that it wrote all carry it.
     /// It is ours and not the database's transaction id, because SQLite has none.
     ChangeId
 );

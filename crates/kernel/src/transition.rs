@@ -255,10 +255,10 @@ pub struct Transition {
 }
 
 impl Transition {
-    /// With its row in the journal; `before`: the task on which it was decided, `None` where there was none. To be called
-    /// last: the row says what the change is by then.
-    pub fn with_journal(mut self, before: Option<&TaskRecord>) -> Self {
-        self.journal = journal::write(before, &self);
+    /// With its row in the journal, as caused by `actor`; `before`: the task on which it was decided, `None` where there was
+    /// none. To be called last: the row says what the change is by then.
+    pub fn with_journal(mut self, before: Option<&TaskRecord>, actor: &str) -> Self {
+        self.journal = journal::write(before, actor, &self);
         self
     }
 }

@@ -1,14 +1,15 @@
 //! Two thousand rows of journals, and every kind of damage done to them by statements beside the store, one after the
 //! other: each is found, and named by the row that it was done to; and nothing else is.
 
-use crate::suite::chain::{chained, check};
+use crate::suite::chain::{chained, check, entries};
+use crate::suite::changes::{after, commit, free, load};
 use crate::{embedded, sqlite};
 use counterstep_kernel::audit::{Damage, Scope};
 use counterstep_kernel::ports::{SealedPage, SealedRow, Store};
 use diesel::connection::SimpleConnection;
 use futures::FutureExt;
 use futures::future::{BoxFuture, join_all, ready};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::sync::Mutex;
 
 /// How one database writes what the other writes otherwise.
@@ -50,7 +51,6 @@ fn flipped(bytes: &[u8], at: usize) -> Vec<u8> {
     bytes
 }
 
-#[expect(clippy::too_many_lines, reason = "a table of damages")]
 fn cases(dialect: &Dialect<'_>, number: usize, task: &str, rows: &[SealedRow]) -> Vec<Case> {
     use Damage::{
         Changed, CutOff, DataChanged, HeadChanged, Inserted, LinkChanged, Missing, Moved, NoTask, SealChanged,
@@ -129,6 +129,12 @@ fn cases(dialect: &Dialect<'_>, number: usize, task: &str, rows: &[SealedRow]) -
         one("the number of the end", task_row("rev = 99"), None, HeadChanged),
         one("a number beyond the end", task_row("rev = 101"), None, HeadChanged),
         one("the state of the task", task_row("status = 'running'"), None, StatusDiffers),
+        one(
+            "all deleted, and the number of the end",
+            format!("{}; {}", delete("rev > 0"), task_row("rev = 0")),
+            Some(1),
+            CutOff,
+        ),
         one("no task", format!("DELETE FROM tasks WHERE id = '{task}'"), Some(1), NoTask),
         Case { name: "one put between", sql: put_in, expected: vec![(number, Some(60), Inserted)] },
         Case { name: "one taken out, and closed up", sql: taken_out, expected: vec![(number, Some(60), Missing)] },
@@ -198,6 +204,17 @@ async fn every_damage_is_named(store: &dyn Store, dialect: &Dialect<'_>) {
     dialect.run(format!("UPDATE journal SET data = NULL WHERE task = '{}'", tasks[5])).await;
     let (verified, found) = check(store, &Scope::default()).await;
     assert_eq!((verified.erased, found), (ROWS as u64, vec![]));
+
+    // A task that was changed by hand, and went on from there.
+    dialect.run(format!("UPDATE tasks SET status = 'dead_lettered' WHERE id = '{}'", tasks[11])).await;
+    let record = load(store, tasks[11].parse().unwrap()).await;
+    let mut change = after(&record);
+    entries(&mut change, 1, &Value::Null);
+    change.audit[0].from = Some(record.task.status);
+    commit(store, free(&record), &change).await.unwrap();
+    let found = check(store, &Scope::default()).await.1;
+    let named: Vec<_> = found.iter().map(|one| (one.task.as_str(), one.rev, one.damage)).collect();
+    assert_eq!(named, [(tasks[11].as_str(), Some(101), Damage::DoesNotFollow)], "{found:#?}");
 }
 
 /// Does all of this damage, looks at what is found, and makes it good.

@@ -57,7 +57,7 @@ async fn execute(engine: &Engine, task: TaskId, statements: Vec<Sql>) {
     let record = engine.ports.store.load(task).await.unwrap().unwrap();
     let mut change = crate::suite::changes::after(&record);
     change.sql = statements;
-    let change = change.with_journal(Some(&record));
+    let change = change.with_journal(Some(&record), "test");
     engine.ports.store.commit(crate::suite::changes::free(&record), &change).await.unwrap();
 }
 

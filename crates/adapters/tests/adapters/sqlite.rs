@@ -145,7 +145,7 @@ async fn a_commit_whose_caller_goes_away_leaves_no_transaction_open() {
     let fixture = fixture().await;
     let store = &*fixture.ports.store;
     for _ in 0..20 {
-        let change = submit(row(new_task())).with_journal(None);
+        let change = submit(row(new_task())).with_journal(None, "test");
         // Polled until the closure runs, or not yet; then dropped.
         let _ = store.commit(NEW, &change).now_or_never();
         let record = submitted(store, row(new_task())).await;

@@ -1,11 +1,9 @@
 //! What is wrong with the chain of one task that is not whole. Each row is bound to the one before it, so the rows around a
 //! damaged one tell what has become of it: this reads their evidence.
 
-use super::walk::data_is_whole;
+use super::walk::{Ends, Read, data_is_whole, read};
 use super::{Damage, Facts, Finding, link, origin, seal};
-use crate::journal::named;
 use crate::ports::{AuditHead, SealedRow};
-use counterstep_contracts::TaskStatus;
 
 /// Of so many rows that do not follow, at most, it is tried whether they stand at each other's places.
 const MOST_MOVED: usize = 16;
@@ -27,7 +25,8 @@ pub fn diagnose(task: &str, head: Option<&AuditHead>, rows: &[SealedRow]) -> Vec
             look.find_moved(&mut standing);
             look.judge(head, &standing);
             look.data();
-            look.end(head, &standing);
+            let ends = look.sequence(&standing);
+            look.end(head, &standing, &ends);
         }
     }
     look.found.sort_by_key(|finding| (finding.rev.unwrap_or(i64::MAX), finding.damage));
@@ -275,20 +274,53 @@ impl Look<'_> {
     fn data(&mut self) {
         for row in self.rows {
             // Entries that cannot be read have no digest to compare with; that they changed is said already.
-            if named(&row.entries).is_some_and(|named| !data_is_whole(row, &named)) {
+            if matches!(read(row), Read::Named(named) if !data_is_whole(row, &named)) {
                 let says = "its data has not the digest that stands in its entries".to_owned();
                 self.add(Some(row.rev), Damage::DataChanged, says);
             }
         }
     }
 
-    /// What the task's row says of the end.
-    fn end(&mut self, head: &AuditHead, walked: &Walked) {
-        let (Some(last), Some(standing)) = (self.rows.last(), walked.standing.last()) else {
-            if head.rev > 0 {
-                let says = format!("the task's row knows of {} rows, and there are none", head.rev);
-                self.add(Some(1), Damage::CutOff, says);
+    /// Whether each row begins where the one before it ends, as far as both are what was written; and where the last ends.
+    fn sequence(&mut self, walked: &Walked) -> Ends {
+        let mut ends = Ends::default();
+        for (row, standing) in self.rows.iter().zip(&walked.standing) {
+            let Read::Named(named) = read(row) else {
+                ends = Ends::Unknown;
+                continue;
+            };
+            match standing {
+                Standing::Follows => {
+                    if !ends.are_before(&named)
+                        && let (Ends::In(seq, status), Some((first, from))) = (&ends, &named.first)
+                    {
+                        let word = |status: &Option<String>| status.clone().unwrap_or_else(|| "nothing".to_owned());
+                        let says = format!(
+                            "it begins with event {first}, in {}; the rows before it end with event {seq}, in {}",
+                            word(from),
+                            word(status)
+                        );
+                        self.add(Some(row.rev), Damage::DoesNotFollow, says);
+                    }
+                    ends.take(&named);
+                }
+                // What it says is what was written: only the row before it is not there.
+                Standing::AfterGap => {
+                    ends = Ends::Unknown;
+                    ends.take(&named);
+                }
+                Standing::Odd | Standing::Moved(_) | Standing::Inserted => ends = Ends::Unknown,
             }
+        }
+        ends
+    }
+
+    /// What the task's row says of the end.
+    fn end(&mut self, head: &AuditHead, walked: &Walked, ends: &Ends) {
+        let (Some(last), Some(standing)) = (self.rows.last(), walked.standing.last()) else {
+            // Whatever number it says: no task is without a row.
+            let says = format!("the task's row knows of {} rows, and there are none", head.rev);
+            self.add(Some(1), Damage::CutOff, says);
             return;
         };
         let (last_rev, sealed_same) = (last.rev, head.seal == last.seal);
@@ -314,24 +346,12 @@ impl Look<'_> {
                 self.add(None, Damage::HeadChanged, says);
             }
         }
-        let Some(ends_in) = self.ends_in(walked) else { return };
-        if sound && head.status != ends_in && (head.rev == last_rev || head.rev == true_end) {
+        let Ends::In(_, ends_in) = ends else { return };
+        if sound && !ends.are(&head.status) && (head.rev == last_rev || head.rev == true_end) {
+            let ends_in = ends_in.as_deref().unwrap_or("no event");
             let says = format!("it is {}, and its journal ends in {ends_in} at row {last_rev}", head.status);
             self.add(None, Damage::StatusDiffers, says);
         }
-    }
-
-    /// The state in which the rows leave the task; `None`: a row that may have said it is gone, or cannot be read.
-    fn ends_in(&self, walked: &Walked) -> Option<String> {
-        for (row, standing) in self.rows.iter().zip(&walked.standing).rev() {
-            if let Some(status) = named(&row.entries)?.status {
-                return Some(status);
-            }
-            if *standing != Standing::Follows {
-                return None;
-            }
-        }
-        Some(TaskStatus::Submitted.as_str().to_owned())
     }
 }
 

@@ -19,6 +19,9 @@ pub enum Damage {
     Unsealed,
     /// What was handed in is not what its digest in the row says.
     DataChanged,
+    /// It is as it was written, and begins in another state, or with another event, than the row before it ends: the
+    /// task's row was changed in between.
+    DoesNotFollow,
     /// One or more rows before it are gone.
     Missing,
     /// The rows from this place on are gone: the task's row knows of more.
@@ -50,6 +53,7 @@ impl Damage {
             Self::SealChanged => "seal changed",
             Self::Unsealed => "unsealed",
             Self::DataChanged => "data changed",
+            Self::DoesNotFollow => "does not follow",
             Self::Missing => "missing",
             Self::CutOff => "cut off",
             Self::Inserted => "inserted",

@@ -99,8 +99,8 @@ pub struct Verified {
     pub findings: u64,
 }
 
-/// Rows, or tasks, to a page.
-const PAGE: u32 = 500;
+/// Rows, or tasks, to a page. Of rows a few: each has the data that was handed in.
+const PAGE: u32 = 100;
 
 /// Checks every row, or those of one task, and hands over what is wrong as it is found, task by task.
 ///

@@ -3,7 +3,7 @@
 
 use super::{link, origin, seal};
 use crate::context::hex;
-use crate::journal::{Named, named};
+use crate::journal::{FORM, Named, named};
 use crate::ports::{AuditHead, SealedRow};
 use counterstep_contracts::TaskStatus;
 use sha2::{Digest, Sha256};
@@ -14,15 +14,14 @@ pub struct Walk {
     whole: bool,
     rows: u64,
     erased: u64,
-    status: String,
+    ends: Ends,
     head: Option<AuditHead>,
     last: Option<(i64, Vec<u8>)>,
 }
 
 impl Default for Walk {
     fn default() -> Self {
-        let status = TaskStatus::Submitted.as_str().to_owned();
-        Self { whole: true, rows: 0, erased: 0, status, head: None, last: None }
+        Self { whole: true, rows: 0, erased: 0, ends: Ends::default(), head: None, last: None }
     }
 }
 
@@ -30,15 +29,16 @@ impl Walk {
     /// Takes the next row.
     pub fn step(&mut self, row: SealedRow) {
         self.rows += 1;
-        let named = named(&row.entries).unwrap_or_else(|| {
-            self.whole = false;
-            Named::default()
-        });
-        self.whole &= follows(self.last.as_ref(), &row) && data_is_whole(&row, &named);
-        if row.data.is_none() && named.data.is_some() {
-            self.erased += 1;
+        self.whole &= follows(self.last.as_ref(), &row);
+        match read(&row) {
+            Read::Named(named) => {
+                self.whole &= data_is_whole(&row, &named) && self.ends.are_before(&named);
+                self.erased += u64::from(row.data.is_none() && named.data.is_some());
+                self.ends.take(&named);
+            }
+            Read::Newer => self.ends = Ends::Unknown,
+            Read::Unreadable => self.whole = false,
         }
-        self.status = named.status.unwrap_or_else(|| std::mem::take(&mut self.status));
         self.last = Some((row.rev, row.seal));
         self.head = row.head;
     }
@@ -59,7 +59,68 @@ impl Walk {
     #[must_use]
     pub fn is_whole(&self) -> bool {
         let (Some(head), Some((rev, seal))) = (&self.head, &self.last) else { return self.last.is_none() };
-        self.whole && head.rev == *rev && head.seal == *seal && head.status == self.status
+        self.whole && head.rev == *rev && head.seal == *seal && self.ends.are(&head.status)
+    }
+}
+
+/// What can be read of a row's entries.
+pub(super) enum Read {
+    /// All that a check needs.
+    Named(Named),
+    /// Nothing, by this program: a newer one wrote it. Its link and its seal can be checked all the same.
+    Newer,
+    /// Nothing.
+    Unreadable,
+}
+
+pub(super) fn read(row: &SealedRow) -> Read {
+    if row.form > FORM.into() {
+        return Read::Newer;
+    }
+    named(&row.entries).map_or(Read::Unreadable, Read::Named)
+}
+
+/// Where the rows so far leave the task.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Ends {
+    /// In this state, after the event of this number. No state: there was no event.
+    In(i64, Option<String>),
+    /// A row that may say it is gone, damaged, or of a newer program.
+    Unknown,
+}
+
+impl Default for Ends {
+    fn default() -> Self {
+        Self::In(0, None)
+    }
+}
+
+impl Ends {
+    /// Whether a row begins here.
+    pub(super) fn are_before(&self, row: &Named) -> bool {
+        match (self, &row.first) {
+            (Self::In(seq, status), Some((first, from))) => *first == seq.saturating_add(1) && from == status,
+            (Self::Unknown, _) | (_, None) => true,
+        }
+    }
+
+    /// Goes on behind a row.
+    pub(super) fn take(&mut self, row: &Named) {
+        *self = match (&*self, &row.first) {
+            (_, Some((first, from))) => {
+                Self::In(row.last.unwrap_or(*first), row.status.clone().or_else(|| from.clone()))
+            }
+            (Self::In(seq, status), None) => Self::In(*seq, row.status.clone().or_else(|| status.clone())),
+            (Self::Unknown, None) => Self::Unknown,
+        };
+    }
+
+    /// Whether this is where the task is, as far as is known.
+    pub(super) fn are(&self, status: &str) -> bool {
+        match self {
+            Self::In(_, ends) => ends.as_deref().unwrap_or(TaskStatus::Submitted.as_str()) == status,
+            Self::Unknown => true,
+        }
     }
 }
 

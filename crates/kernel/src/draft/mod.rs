@@ -340,7 +340,7 @@ impl Draft {
             schedule: self.schedule,
             sql: self.sql,
         };
-        (guard, transition.with_journal(self.before.as_ref()))
+        (guard, transition.with_journal(self.before.as_ref(), &self.actor))
     }
 }
 

@@ -43,8 +43,8 @@ pub(super) struct Body {
     pub(super) data: Option<String>,
 }
 
-/// What one event did. The state before is that after the event before it, and the actor and the epoch are those of the
-/// row, unless it says otherwise.
+/// What one event did. The first of a row says its number and the state before it; of the others these follow from the
+/// event before, and actor and epoch are those of the row, unless one says otherwise.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct EventBody {
     pub(super) event: String,
@@ -166,7 +166,11 @@ pub(super) struct Data {
 /// What a check of the chain needs of the entries.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Named {
-    /// The state in which the row leaves the task; `None`: as the row before it.
+    /// The number of its first event, and the state before that; `None`: there is no event.
+    pub first: Option<(i64, Option<String>)>,
+    /// The number of its last event.
+    pub last: Option<i64>,
+    /// The state in which the row leaves the task; `None`: as it was before it.
     pub status: Option<String>,
     /// The digest of its data.
     pub data: Option<String>,
@@ -177,6 +181,15 @@ pub struct Named {
 pub fn named(entries: &str) -> Option<Named> {
     let body: Body = serde_json::from_str(entries).ok()?;
     let last = body.events.iter().rev().find_map(|event| event.to);
-    let status = body.task.status.or(last).map(|status| status.as_str().to_owned());
-    Some(Named { status, data: body.data })
+    let word = |status: TaskStatus| status.as_str().to_owned();
+    let status = body.task.status.or(last).map(word);
+    let (mut number, mut first) = (None, None);
+    for event in &body.events {
+        let seq = event.seq.map(|seq| seq.0).or(number.map(|before: i64| before.saturating_add(1)))?;
+        number = Some(seq);
+        if first.is_none() {
+            first = Some((seq, event.from?.map(word)));
+        }
+    }
+    Some(Named { first, last: number, status, data: body.data })
 }

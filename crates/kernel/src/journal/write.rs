@@ -28,23 +28,23 @@ pub struct Written {
 }
 
 /// Events whose details say what a client, a step or an operator handed in: they go with the data.
-const HANDED_IN: [&str; 3] = ["signal_received", "step_supplied", "step_scratch_lost"];
+const HANDED_IN: [&str; 4] = ["signal_received", "step_supplied", "step_scratch_lost", "quarantined"];
 
-/// The row of a change; `before`: the task on which it was decided, `None` where there was none. `None` of a change that
-/// concerns no task yet: that leaves no row.
+/// The row of a change that `actor` caused; `before`: the task on which it was decided, `None` where there was none. `None`
+/// of a change that concerns no task yet: that leaves no row.
 #[must_use]
-pub fn write(before: Option<&TaskRecord>, change: &Transition) -> Option<Written> {
+pub fn write(before: Option<&TaskRecord>, actor: &str, change: &Transition) -> Option<Written> {
     let to = change.task.as_ref()?;
     let mut base = Base::of(before, &to.row);
-    let actor = change.audit.first().map_or_else(String::new, |entry| entry.actor.clone());
     let mut body = Body::default();
     let mut data = Data::default();
     for (place, entry) in change.audit.iter().enumerate() {
-        body.events.push(base.event(&actor, entry));
-        if HANDED_IN.contains(&entry.event.as_str()) && !entry.details.is_null() {
-            if let Some(event) = body.events.last_mut() {
-                data.details.insert(place, std::mem::take(&mut event.details));
-            }
+        body.events.push(base.event(actor, entry, place == 0));
+        if HANDED_IN.contains(&entry.event.as_str())
+            && !entry.details.is_null()
+            && let Some(event) = body.events.last_mut()
+        {
+            data.details.insert(place, std::mem::take(&mut event.details));
         }
     }
     for attempt in &change.attempts {
@@ -85,12 +85,12 @@ pub fn write(before: Option<&TaskRecord>, change: &Transition) -> Option<Written
         rev: to.row.rev.0,
         change_id: &change_id,
         epoch: to.row.epoch.0,
-        actor: &actor,
+        actor,
         form: FORM.into(),
         entries: &entries,
     };
     let link = audit::link(&tip.0, &facts);
-    Some(Written { actor, form: FORM, entries, data, link })
+    Some(Written { actor: actor.to_owned(), form: FORM, entries, data, link })
 }
 
 fn before_of<'a>(before: Option<&'a TaskRecord>, step: &StepRow) -> Option<&'a StepRow> {
@@ -178,14 +178,15 @@ impl Base {
         &mut self.steps[place]
     }
 
-    fn event(&mut self, actor: &str, entry: &AuditEntry) -> EventBody {
+    /// The first event of a row says where it begins, so that a check sees a task that was changed in between.
+    fn event(&mut self, actor: &str, entry: &AuditEntry, first: bool) -> EventBody {
         let before = (!self.is_new || self.task.audit_seq.0 != 0).then_some(self.task.status);
         let seq = self.task.audit_seq.next();
         let to: TaskStatus = entry.to;
         let mut body = EventBody {
             event: entry.event.clone(),
-            seq: (entry.seq != seq).then_some(entry.seq),
-            from: (entry.from != before).then_some(entry.from),
+            seq: (first || entry.seq != seq).then_some(entry.seq),
+            from: (first || entry.from != before).then_some(entry.from),
             to: (to != self.task.status).then_some(to),
             step: entry.step,
             step_from: None,

@@ -23,7 +23,7 @@ struct Story {
 impl Story {
     /// Writes a change at a second, and says what a store would keep of it.
     fn write(&mut self, at: i64, change: Transition) -> &JournalRow {
-        let change = change.with_journal(self.record.as_ref());
+        let change = change.with_journal(self.record.as_ref(), "worker:1");
         let now = DbTime(at * 1_000_000);
         let Written { actor, form, entries, data, link } = change.journal.clone().expect("a row");
         let write = change.task.as_ref().expect("a task");
@@ -231,7 +231,7 @@ fn the_form_of_a_row_is_fixed() {
     assert_eq!(FORM, 1);
     assert_eq!(
         story.rows[1].entries,
-        r#"{"events":[{"event":"claimed","to":"running"},{"event":"step_started","step":1,"step_to":"running","attempt":1}],"attempts":[{"start":{"step":1,"attempt":1,"sweep_after":60000000}}],"steps":[{"no":1,"started_seq":4}],"lease":{"owner":"worker:1","ttl":60000000}}"#
+        r#"{"events":[{"event":"claimed","seq":3,"from":"dispatched","to":"running"},{"event":"step_started","step":1,"step_to":"running","attempt":1}],"attempts":[{"start":{"step":1,"attempt":1,"sweep_after":60000000}}],"steps":[{"no":1,"started_seq":4}],"lease":{"owner":"worker:1","ttl":60000000}}"#
     );
     assert_eq!(story.rows[1].data, None);
     assert_eq!(
@@ -243,7 +243,7 @@ fn the_form_of_a_row_is_fixed() {
     assert_eq!(
         story.rows[3].entries,
         format!(
-            r#"{{"events":[{{"event":"step_succeeded","step":1,"step_to":"completed","attempt":1}}],"attempts":[{{"end":{{"step":1,"attempt":1,"outcome":"succeeded","kept":"output"}}}}],"task":{{"goal":"failed"}},"lease":null,"finished":0,"data":"{}"}}"#,
+            r#"{{"events":[{{"event":"step_succeeded","seq":6,"from":"running","step":1,"step_to":"completed","attempt":1}}],"attempts":[{{"end":{{"step":1,"attempt":1,"outcome":"succeeded","kept":"output"}}}}],"task":{{"goal":"failed"}},"lease":null,"finished":0,"data":"{}"}}"#,
             // SHA-256 of the data below.
             "bd2362595d73bd8b484f7f671bf9d279c364febe2793639d4b94f4dfc905d0a8"
         )
@@ -308,9 +308,9 @@ fn a_row_is_bound_to_the_one_before_it() {
     let record = other.record.as_mut().expect("a task");
     record.task.audit_seal = Some(Seal(vec![0]));
     let next = change(TaskRow { ..record.task.clone() }, 5);
-    let (here, there) = (next.clone().with_journal(Some(record)), {
+    let (here, there) = (next.clone().with_journal(Some(record), "test"), {
         record.task.audit_seal = Some(Seal(vec![1]));
-        next.with_journal(Some(record))
+        next.with_journal(Some(record), "test")
     });
     assert_ne!(here.journal, there.journal);
 }

@@ -185,7 +185,10 @@ impl<'a> Place<'a> {
             sql: Vec::new(),
         };
         let store: &dyn Store = &*self.engine.ports.store;
-        store.commit(Guard::Free { rev: Rev(0) }, &change.with_journal(None)).await.expect("the rows are written");
+        store
+            .commit(Guard::Free { rev: Rev(0) }, &change.with_journal(None, "test"))
+            .await
+            .expect("the rows are written");
         id
     }
 

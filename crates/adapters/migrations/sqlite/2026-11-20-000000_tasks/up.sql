@@ -91,6 +91,7 @@ CREATE INDEX attempts_to_sweep ON attempts (sweep_after) WHERE intent IN ('open'
 
 -- What each change of a task did, one row a change, only ever added. `entries` says what happened, `data` what clients and
 -- steps handed in. `link` binds `entries`, which hold the digest of `data`, to all rows before; `seal` binds the time too.
+-- With a rowid: `data` may be large, and would fill the pages of the index.
 CREATE TABLE journal (
     task      TEXT    NOT NULL REFERENCES tasks (id),
     rev       INTEGER NOT NULL,
@@ -104,7 +105,7 @@ CREATE TABLE journal (
     link      BLOB    NOT NULL,
     seal      BLOB    NOT NULL,
     PRIMARY KEY (task, rev)
-) STRICT, WITHOUT ROWID;
+) STRICT;
 
 CREATE TABLE outbox (
     id           INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT,

@@ -15,7 +15,7 @@ async fn a_commit_whose_connection_dies_is_unknown() {
     let other = raw(&fixture.url).await;
     lock(&other, record.task.id).await;
     let (store, guard, change) =
-        (fixture.ports.store.clone(), free(&record), claim(&record, "one", MINUTE).with_journal(Some(&record)));
+        (fixture.ports.store.clone(), free(&record), claim(&record, "one", MINUTE).with_journal(Some(&record), "test"));
     let committing = tokio::spawn(async move { store.commit(guard, &change).await });
     let pid = waiting(&other).await;
     other.execute("SELECT pg_terminate_backend($1)", &[&pid]).await.unwrap();
@@ -66,7 +66,7 @@ async fn a_connection_whose_caller_left_is_not_used_again() {
     let other = raw(&url).await;
     lock(&other, record.task.id).await;
     let (committing, guard, change) =
-        (store.clone(), free(&record), claim(&record, "one", MINUTE).with_journal(Some(&record)));
+        (store.clone(), free(&record), claim(&record, "one", MINUTE).with_journal(Some(&record), "test"));
     let committing = tokio::spawn(async move { committing.commit(guard, &change).await });
     waiting(&other).await;
     committing.abort();
@@ -85,7 +85,7 @@ async fn a_call_waits_for_a_connection_only_so_long() {
     let other = raw(&url).await;
     lock(&other, record.task.id).await;
     let (committing, guard, change) =
-        (store.clone(), free(&record), claim(&record, "one", MINUTE).with_journal(Some(&record)));
+        (store.clone(), free(&record), claim(&record, "one", MINUTE).with_journal(Some(&record), "test"));
     let committing = tokio::spawn(async move { committing.commit(guard, &change).await });
     waiting(&other).await;
     assert!(matches!(store.load(record.task.id).await, Err(StoreError::Unavailable(_))));

@@ -46,7 +46,7 @@ fn typical(record: &TaskRecord) -> Transition {
 
 async fn next(store: &dyn Store, record: &mut TaskRecord) {
     let change = typical(record);
-    let change = change.with_journal(Some(record));
+    let change = change.with_journal(Some(record), "test");
     let now = store.commit(leased(record), &change).await.unwrap().now;
     record.task = change.task.unwrap().row;
     record.task.updated_at = now;

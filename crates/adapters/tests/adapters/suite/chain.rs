@@ -43,7 +43,7 @@ pub(crate) async fn chained(store: &dyn Store, changes: &[i64], details: &Value)
             Some(record) => (free(record), after(record)),
         };
         entries(&mut change, *count, details);
-        let change = change.with_journal(record.as_ref());
+        let change = change.with_journal(record.as_ref(), "test");
         let committed = commit(store, guard, &change).await.expect("a change");
         record = Some(match record {
             None => load(store, change.task_id).await,
@@ -115,14 +115,14 @@ pub(crate) async fn of_many_chains_at_once_each_goes_on_from_its_own_end(ports: 
 pub(crate) async fn a_change_without_an_entry_is_a_row_too(ports: &Ports) {
     let store = &*ports.store;
     let record = chained(store, &[2, 1], &Value::Null).await;
-    let plain = after(&record).with_journal(Some(&record));
+    let plain = after(&record).with_journal(Some(&record), "test");
     let committed = commit(store, free(&record), &plain).await.unwrap();
     let left = after_commit(&record, &plain, committed.now);
     assert_eq!(load(store, record.task.id).await.task.audit_seal, left.task.audit_seal);
     assert_ne!(left.task.audit_seal, record.task.audit_seal);
     let mut more = after(&left);
     entries(&mut more, 2, &Value::Null);
-    commit(store, free(&left), &more.with_journal(Some(&left))).await.unwrap();
+    commit(store, free(&left), &more.with_journal(Some(&left), "test")).await.unwrap();
     let (verified, found) = check(store, &Scope::default()).await;
     assert_eq!((verified.rows, found), (4, vec![]));
 }

@@ -216,7 +216,7 @@ pub(crate) async fn commit(store: &dyn Store, guard: Guard, change: &Transition)
         return store.commit(guard, change).await;
     }
     let before = if guard == NEW { None } else { store.load(change.task_id).await.unwrap_or_default() };
-    store.commit(guard, &change.clone().with_journal(before.as_ref())).await
+    store.commit(guard, &change.clone().with_journal(before.as_ref(), "test")).await
 }
 
 /// Writes a new row, and reads it back.
