@@ -5,8 +5,22 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// `cargo`, the one that runs us: the toolchain file of the repository has chosen it.
+///
+/// What it tells us of our own package is not for it: build scripts that ask for such variables (ring's does) would run
+/// again, and a third of the dependencies with them, whenever cargo is called from another package.
 pub(crate) fn cargo() -> Command {
-    at_top(std::env::var_os("CARGO").map_or_else(|| PathBuf::from("cargo"), PathBuf::from))
+    let mut cargo = at_top(std::env::var_os("CARGO").map_or_else(|| PathBuf::from("cargo"), PathBuf::from));
+    for (name, _) in std::env::vars_os() {
+        if name.to_str().is_some_and(is_of_a_package) {
+            cargo.env_remove(name);
+        }
+    }
+    cargo
+}
+
+/// Whether cargo gives such a variable to what it runs, of the package that it runs.
+fn is_of_a_package(variable: &str) -> bool {
+    variable == "OUT_DIR" || ["CARGO_PKG_", "CARGO_MANIFEST_"].iter().any(|start| variable.starts_with(start))
 }
 
 /// Any program, from the repository's top.

@@ -108,7 +108,9 @@ impl Ends {
     pub(super) fn take(&mut self, row: &Named) {
         *self = match (&*self, &row.first) {
             (_, Some((first, from))) => {
-                Self::In(row.last.unwrap_or(*first), row.status.clone().or_else(|| from.clone()))
+                // A task's first event leads to the state in which every task begins, which is not written.
+                let begins = || from.clone().unwrap_or_else(|| TaskStatus::Submitted.as_str().to_owned());
+                Self::In(row.last.unwrap_or(*first), Some(row.status.clone().unwrap_or_else(begins)))
             }
             (Self::In(seq, status), None) => Self::In(*seq, row.status.clone().or_else(|| status.clone())),
             (Self::Unknown, None) => Self::Unknown,
