@@ -216,7 +216,8 @@ pub(crate) async fn commit(store: &dyn Store, guard: Guard, change: &Transition)
         return store.commit(guard, change).await;
     }
     let before = if guard == NEW { None } else { store.load(change.task_id).await.unwrap_or_default() };
-    store.commit(guard, &change.clone().with_journal(before.as_ref(), "test")).await
+    let actor = change.audit.first().map_or("test", |entry| &entry.actor);
+    store.commit(guard, &change.clone().with_journal(before.as_ref(), actor)).await
 }
 
 /// Writes a new row, and reads it back.
