@@ -1,12 +1,13 @@
 //! The way of values between the columns of a table and the kernel's types, the same for every database with tables.
 //! Knows no database; must not repair what it cannot read.
 
-use counterstep_contracts::TaskId;
-use counterstep_kernel::journal::{Fold, JournalRow};
+use counterstep_contracts::{Rev, TaskId};
+use counterstep_kernel::journal::{Fold, JournalError, JournalRow};
 use counterstep_kernel::ports::Unread;
-use counterstep_kernel::record::{AuditRow, UndoGoal};
+use counterstep_kernel::record::{AuditRow, DbTime, StepRow, UndoGoal};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 use std::fmt::Display;
 use std::str::FromStr;
 use std::time::Duration;
@@ -106,11 +107,60 @@ pub(crate) fn write_json<T: Serialize>(value: &T) -> Result<String, Unreadable> 
     serde_json::to_string(value).map_err(|error| Unreadable(error.to_string(), String::new()))
 }
 
-/// The audit that stands in the rows of a journal.
-pub(crate) fn audit_of(task: TaskId, journal: Vec<JournalRow>) -> Result<Vec<AuditRow>, Unreadable> {
+/// What a task's journal says that its row does not.
+pub(crate) struct Content {
+    /// What the client handed in; `Null`: it was erased.
+    pub(crate) request: Value,
+    /// The answer, once there is one.
+    pub(crate) response: Option<Value>,
+    /// By number.
+    pub(crate) steps: Vec<StepRow>,
+}
+
+/// Why a journal was not read.
+#[derive(Debug)]
+pub(crate) enum NotRead {
+    /// A newer program wrote it, in words.
+    Newer(String),
+    /// It is damaged.
+    Damaged(Unreadable),
+}
+
+/// Reads the journal of a task that is at this revision. `journal`: in order.
+pub(crate) fn content(task: TaskId, rev: Rev, journal: &[JournalRow], care: &mut Care) -> Result<Content, NotRead> {
+    let mut fold = Fold::new(task);
+    for row in journal {
+        let pushed = match care {
+            Care::Strict => fold.push(row),
+            Care::Salvage(_) => fold.push_damaged(row),
+        };
+        let read = match pushed {
+            Err(error @ JournalError::Newer { .. }) => return Err(NotRead::Newer(error.to_string())),
+            pushed => pushed.map_err(|error| {
+                let of_data = matches!(error, JournalError::Broken { text: "data", .. });
+                let held = if of_data { row.data.as_deref() } else { Some(&*row.entries) };
+                Unreadable::of("journal", error, held.unwrap_or_default())
+            }),
+        };
+        care.or(read, ()).map_err(NotRead::Damaged)?;
+    }
+    let ends = fold.record().task.rev;
+    let whole = (ends == rev).then_some(());
+    let whole = whole.ok_or_else(|| Unreadable(format!("journal: it ends at row {ends}; expected {rev}"), String::new()));
+    care.or(whole, ()).map_err(NotRead::Damaged)?;
+    let record = fold.into_record(DbTime(0));
+    Ok(Content { request: record.task.request, response: record.task.response, steps: record.steps })
+}
+
+/// The audit that stands in the rows of a journal, as far as they can be read: one that is damaged hides no other.
+pub(crate) fn audit_of(task: TaskId, journal: Vec<JournalRow>) -> Result<Vec<AuditRow>, NotRead> {
     let mut fold = Fold::with_history(task);
     for row in journal {
-        fold.push(&row).map_err(|error| Unreadable::of("journal", error, &row.entries))?;
+        match fold.push_damaged(&row) {
+            Err(error @ JournalError::Newer { .. }) => return Err(NotRead::Newer(error.to_string())),
+            Err(error) => tracing::warn!(%task, %error, "a journal is damaged"),
+            Ok(()) => {}
+        }
     }
     Ok(fold.into_history().audit)
 }

@@ -109,6 +109,8 @@ impl From<StoreError> for Refused {
     fn from(error: StoreError) -> Self {
         match error {
             StoreError::Unavailable(_) | StoreError::Unknown(_) => unavailable("the database", &error),
+            // A process of the newer program answers for it.
+            StoreError::Newer(_) => unavailable("a newer program's task", &error),
             StoreError::Corrupt(_) => Self::internal("reading a row", &error),
         }
     }

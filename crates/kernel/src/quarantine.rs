@@ -119,7 +119,7 @@ fn complete(task_type: &TaskType, record: &mut TaskRecord) {
         .steps
         .iter()
         .map(|step| match rows.iter().position(|row| row.no == step.no) {
-            Some(at) => rows.swap_remove(at),
+            Some(at) => StepRow { name: step.name.to_owned(), ..rows.swap_remove(at) },
             None => StepRow::pending(step.no, step.name),
         })
         .collect();

@@ -11,7 +11,7 @@
 use super::fault::Fault;
 use super::pool::Lent;
 use super::statement::{Statement, time, values};
-use super::{attempts, idempotency, journal, outbox, own, steps, tasks};
+use super::{attempts, idempotency, journal, outbox, own, tasks};
 use counterstep_contracts::{Epoch, Rev};
 use counterstep_kernel::ports::{CommitError, Committed};
 use counterstep_kernel::transition::{Guard, TaskWrite, Transition};
@@ -168,7 +168,6 @@ fn assemble<'a>(
     } else {
         tasks::update(&mut statement, ids, guards, &writes)?;
     }
-    steps::put(&mut statement, changes)?;
     let (to_end, to_keep) = attempts::put(&mut statement, changes)?;
     journal::insert(&mut statement, changes)?;
     outbox::insert(&mut statement, changes)?;

@@ -2,8 +2,8 @@
 //! to try again.
 
 use super::statement::Str;
-use crate::columns::{self, Unreadable};
-pub(super) use crate::columns::{Care, count, goal, likely_goal, micros, parse, parse_some, read_json, read_some_json};
+use crate::columns::{self, NotRead, Unreadable};
+pub(super) use crate::columns::{Care, Content, content, count, goal, likely_goal, micros, parse, parse_some, read_json, read_some_json};
 use counterstep_kernel::error::chain;
 use counterstep_kernel::ports::{CommitError, StoreError};
 use serde::Serialize;
@@ -23,6 +23,8 @@ pub(super) enum Fault {
     },
     /// A row cannot be understood, or a change does not fit the rows.
     Corrupt(String),
+    /// A newer program has written to the task.
+    Newer(String),
     /// A guard or a claim did not hold.
     Refused(CommitError),
     /// No connection, or the server gave up: a time limit, a deadlock, no room. Nothing was written.
@@ -49,6 +51,15 @@ impl From<Unreadable> for Fault {
     }
 }
 
+impl From<NotRead> for Fault {
+    fn from(why: NotRead) -> Self {
+        match why {
+            NotRead::Newer(text) => Self::Newer(text),
+            NotRead::Damaged(unreadable) => unreadable.into(),
+        }
+    }
+}
+
 impl From<CommitError> for Fault {
     fn from(error: CommitError) -> Self {
         Self::Refused(error)
@@ -59,6 +70,7 @@ impl From<Fault> for StoreError {
     fn from(fault: Fault) -> Self {
         match fault {
             Fault::Violated { text, .. } | Fault::Corrupt(text) => Self::Corrupt(text),
+            Fault::Newer(text) => Self::Newer(text),
             Fault::Refused(CommitError::Store(error)) => error,
             Fault::Refused(refusal) => Self::Corrupt(refusal.to_string()),
             Fault::Unavailable(text) | Fault::Locked(text) => Self::Unavailable(text),

@@ -74,6 +74,51 @@ pub(super) struct Read {
     seal: Vec<u8>,
 }
 
+/// The columns of [`SomeRead`].
+pub(super) type SomeTypes = (
+    sql::Nullable<sql::BigInt>,
+    sql::Nullable<sql::BigInt>,
+    sql::Nullable<sql::Timestamptz>,
+    sql::Nullable<sql::Uuid>,
+    sql::Nullable<sql::Text>,
+    sql::Nullable<sql::Integer>,
+    sql::Nullable<sql::Text>,
+    sql::Nullable<sql::Text>,
+    sql::Nullable<sql::Binary>,
+    sql::Nullable<sql::Binary>,
+);
+
+/// A row, column by column; nothing in all of them but `data` where the row is a task's.
+#[derive(Debug, Queryable)]
+pub(super) struct SomeRead {
+    rev: Option<i64>,
+    epoch: Option<i64>,
+    at: Option<PgTimestamp>,
+    change_id: Option<Uuid>,
+    actor: Option<String>,
+    form: Option<i32>,
+    entries: Option<String>,
+    data: Option<String>,
+    link: Option<Vec<u8>>,
+    seal: Option<Vec<u8>>,
+}
+
+/// The row of the journal; `None`: it is a task's.
+pub(super) fn decode_some(read: SomeRead) -> Option<JournalRow> {
+    Some(decode(Read {
+        rev: read.rev?,
+        epoch: read.epoch?,
+        at: read.at?,
+        change_id: read.change_id?,
+        actor: read.actor?,
+        form: read.form?,
+        entries: read.entries?,
+        data: read.data,
+        link: read.link?,
+        seal: read.seal?,
+    }))
+}
+
 /// The rows of a task, in order.
 pub(super) fn of(task: TaskId) -> Statement<'static, Types> {
     Statement::of(

@@ -15,7 +15,6 @@ use diesel::sql_types::{Bool, Text};
 /// Version and text of each migration, the oldest first. A migration that was ever released never changes.
 const MIGRATIONS: &[(&str, &str)] = &[
     ("20261121000000", include_str!("../../migrations/postgres/2026-11-21-000000_tasks/up.sql")),
-    ("20261122000016", include_str!("../../migrations/postgres/2026-11-22-000016_step_waits/up.sql")),
     ("20261122120000", include_str!("../../migrations/postgres/2026-11-22-120000_recovery_holds/up.sql")),
     ("20261123000000", include_str!("../../migrations/postgres/2026-11-23-000000_schedules/up.sql")),
     ("20261125000000", include_str!("../../migrations/postgres/2026-11-25-000000_listings/up.sql")),

@@ -24,7 +24,6 @@ mod row;
 mod schedules;
 mod sealed;
 mod statement;
-mod steps;
 mod tasks;
 mod together;
 mod types;

@@ -85,7 +85,7 @@ async fn execute_all(lent: &Lent, transition: &Transition) -> Result<(), Fault> 
             // which in a way that holds in every language, and the retry policy bounds what comes of it.
             Fault::Unavailable(text) | Fault::Locked(text) => refused(words(text), true),
             Fault::Lost(text) => Fault::Unavailable(text),
-            Fault::Refused(refusal) => Fault::Refused(refusal),
+            other @ (Fault::Refused(_) | Fault::Newer(_)) => other,
         })?;
         sql.check(changed as u64).map_err(CommitError::Sql)?;
     }

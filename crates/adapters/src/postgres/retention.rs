@@ -71,7 +71,6 @@ pub(super) fn bury(tasks: &[Leaving]) -> Statement<'static, Types> {
             "
            ORDER BY k.id FOR UPDATE OF k SKIP LOCKED),
          gone AS (DELETE FROM tasks USING asked WHERE tasks.id = asked.id RETURNING tasks.id, tasks.tenant, tasks.rev),
-         gone_steps AS (DELETE FROM steps USING gone WHERE steps.task = gone.id),
          gone_attempts AS (DELETE FROM attempts USING gone WHERE attempts.task = gone.id),
          gone_journal AS (DELETE FROM journal USING gone WHERE journal.task = gone.id),
          gone_outbox AS (DELETE FROM outbox USING gone WHERE outbox.task = gone.id),

@@ -1,18 +1,18 @@
 //! Statements on the table `tasks`, and what they read. Must not judge a change: what it is handed is written.
 
 use super::fault::{
-    Care, Fault, count, goal, likely_goal, name, parse, parse_some, read_json, read_some_json, words, write_json,
+    Care, Content, Fault, content, count, goal, likely_goal, name, parse, parse_some, read_some_json, words, write_json,
 };
+use super::journal;
 use super::statement::{Statement, Str, interval, some_time, time, values};
-use super::steps;
 use counterstep_contracts::{AuditSeq, ChangeId, Epoch, Rev, TaskId, TaskStatus, Tenant};
 use counterstep_kernel::audit::Seal;
+use counterstep_kernel::journal::JournalRow;
 use counterstep_kernel::record::{TaskRecord, TaskRow};
 use counterstep_kernel::transition::{Guard, LeaseChange, TaskWrite, Time};
 use diesel::pg::data_types::{PgInterval, PgTimestamp};
 use diesel::prelude::Queryable;
 use diesel::sql_types as sql;
-use serde_json::Value;
 use std::collections::HashMap;
 use std::time::Duration;
 use uuid::Uuid;
@@ -34,15 +34,15 @@ const UPDATE: &str = ", t AS (UPDATE tasks SET
     finished_at = CASE WHEN u.finished_stays THEN tasks.finished_at ELSE now() + u.finished END,
     goal = u.goal, recovery_attempts = u.recovery_attempts, dispatch_seq = u.dispatch_seq, audit_seq = u.audit_seq,
     audit_seal = coalesce(sha256(u.audit_link || timestamptz_send(now())), tasks.audit_seal),
-    response = u.response, failure = u.failure, residue = u.residue,
+    failure = u.failure, residue = u.residue,
     unclaimed_since = CASE WHEN u.claimable AND (NOT u.lease_stays OR tasks.lease_owner IS NULL)
       AND (NOT u.undo_due_stays OR tasks.due_at IS NULL) THEN now() END
   FROM limits, ";
 
-// What never changes after the submission is not written again: a large request would be stored anew with each commit.
+// What never changes after the submission is not written again.
 const UPDATE_AS: &str = " AS u (id, guard_rev, guard_epoch, must_be_free, must_be_expired,
     change_id, rev, status, waiting, host, queue, epoch, lease_stays, lease_owner, ttl, due_stays, due, deadline_stays,
-    deadline, cancel, finished_stays, finished, goal, recovery_attempts, dispatch_seq, audit_seq, response, failure,
+    deadline, cancel, finished_stays, finished, goal, recovery_attempts, dispatch_seq, audit_seq, failure,
     residue, claimable, audit_link, undo_due_stays)
   WHERE limits.lock IS NOT NULL AND tasks.id = u.id AND tasks.rev = u.guard_rev AND tasks.epoch = coalesce(u.guard_epoch, tasks.epoch)
     AND (NOT u.must_be_free OR tasks.lease_owner IS NULL OR tasks.lease_expires_at <= now())
@@ -51,21 +51,20 @@ const UPDATE_AS: &str = " AS u (id, guard_rev, guard_epoch, must_be_free, must_b
 
 /// The same for tasks that have no row yet.
 const INSERT: &str = ", t AS (INSERT INTO tasks (
-    id, tenant, task_type, version, definition_hash, request, traceparent,
+    id, tenant, task_type, version, definition_hash, traceparent,
     change_id, created_at, updated_at, rev, status, waiting, host, queue, epoch, lease_owner, lease_expires_at,
     due_at, deadline_at, cancel_requested_at, finished_at, goal, recovery_attempts, dispatch_seq, audit_seq,
-    response, failure, residue, unclaimed_since, audit_seal)
-  SELECT u.id, u.tenant, u.task_type, u.version, u.definition_hash, u.request, u.traceparent,
+    failure, residue, unclaimed_since, audit_seal)
+  SELECT u.id, u.tenant, u.task_type, u.version, u.definition_hash, u.traceparent,
     u.change_id, now(), now(), u.rev, u.status, u.waiting, u.host, u.queue, u.epoch, u.lease_owner, now() + u.ttl,
     now() + u.due, now() + u.deadline, now() + u.cancel, now() + u.finished, u.goal, u.recovery_attempts,
-    u.dispatch_seq, u.audit_seq, u.response, u.failure, u.residue, CASE WHEN u.claimable THEN now() END,
+    u.dispatch_seq, u.audit_seq, u.failure, u.residue, CASE WHEN u.claimable THEN now() END,
     sha256(u.audit_link || timestamptz_send(now()))
   FROM limits, ";
 
-const INSERT_AS: &str = " AS u (id, tenant, task_type, version, definition_hash, request, traceparent,
+const INSERT_AS: &str = " AS u (id, tenant, task_type, version, definition_hash, traceparent,
     change_id, rev, status, waiting, host, queue, epoch, lease_owner, ttl, due, deadline, cancel, finished, goal,
-    recovery_attempts, dispatch_seq, audit_seq, response, failure, residue, claimable,
-    audit_link)
+    recovery_attempts, dispatch_seq, audit_seq, failure, residue, claimable, audit_link)
   WHERE limits.lock IS NOT NULL
   ON CONFLICT (id) DO NOTHING
   RETURNING 1)";
@@ -144,7 +143,6 @@ struct Columns<'a> {
     recovery_attempts: Vec<i64>,
     dispatch_seqs: Vec<i64>,
     audit_seqs: Vec<i64>,
-    responses: Vec<Option<Str<'a>>>,
     failures: Vec<Option<Str<'a>>>,
     residues: Vec<bool>,
     claimable: Vec<bool>,
@@ -172,7 +170,6 @@ impl<'a> Columns<'a> {
             recovery_attempts: each(writes, |write| i64::from(write.row.recovery_attempts)),
             dispatch_seqs: each(writes, |write| write.row.dispatch_seq),
             audit_seqs: each(writes, |write| write.row.audit_seq.0),
-            responses: each_or(writes, |write| write.row.response.as_ref().map(write_json).transpose())?,
             failures: each_or(writes, |write| write.row.failure.as_ref().map(write_json).transpose())?,
             residues: each(writes, |write| write.row.residue),
             claimable: each(writes, may_be_claimed),
@@ -232,7 +229,6 @@ pub(super) fn update<'a, Row>(
         columns.recovery_attempts,
         columns.dispatch_seqs,
         columns.audit_seqs,
-        columns.responses,
         columns.failures,
         columns.residues,
         columns.claimable,
@@ -263,7 +259,6 @@ pub(super) fn insert<'a, Row>(
         each_or(writes, |write| name("tasks.task_type", &write.row.task_type))?,
         each(writes, |write| i64::from(write.row.version)),
         each_or(writes, |write| name("tasks.definition_hash", &write.row.definition_hash))?,
-        each_or(writes, |write| write_json(&write.row.request))?,
         each(writes, |write| write.row.traceparent.as_deref().map(words)),
         columns.changes,
         columns.revs,
@@ -282,7 +277,6 @@ pub(super) fn insert<'a, Row>(
         columns.recovery_attempts,
         columns.dispatch_seqs,
         columns.audit_seqs,
-        columns.responses,
         columns.failures,
         columns.residues,
         columns.claimable,
@@ -326,13 +320,13 @@ type SomeBytes = sql::Nullable<sql::Binary>;
 pub(super) type Types = (
     (sql::Uuid, SomeText, SomeText, SomeBig, SomeText, SomeText, SomeText, SomeText, SomeText, SomeBig),
     (SomeBig, SomeText, SomeTime, SomeTime, SomeTime, SomeTime, SomeText, SomeBig, SomeBig, SomeBig, SomeBytes),
-    (SomeText, SomeText, SomeText, SomeBool, SomeText, SomeTime, SomeTime, SomeTime, SomeUuid, SomeTime),
-    steps::Types,
+    (SomeText, SomeBool, SomeText, SomeTime, SomeTime, SomeTime, SomeUuid, SomeTime),
+    journal::SomeTypes,
 );
 
-/// A row as [`load`] reads it: a task's, or a step's, which has the task's id and nothing else of it. In four parts because
-/// a tuple has its limits.
-pub(super) type Read = (Identity, Progress, Content, steps::Read);
+/// A row as [`load`] reads it: a task's, or one of its journal, which has the task's id and nothing else of it. In four
+/// parts because a tuple has its limits.
+pub(super) type Read = (Identity, Progress, End, journal::SomeRead);
 
 #[derive(Debug, Queryable)]
 pub(super) struct Identity {
@@ -364,9 +358,7 @@ pub(super) struct Progress {
 }
 
 #[derive(Debug, Queryable)]
-pub(super) struct Content {
-    request: Option<String>,
-    response: Option<String>,
+pub(super) struct End {
     failure: Option<String>,
     residue: Option<bool>,
     traceparent: Option<String>,
@@ -377,40 +369,43 @@ pub(super) struct Content {
     now: Option<PgTimestamp>,
 }
 
-/// Tasks and their steps, in one query: two would see a task before a commit and its steps after it. In no order; one
+/// Tasks and their journals, in one query: two would see a task before a commit and its journal after it. In no order; one
 /// that is not there has no row.
-// Not a join, which would send a large request once more with each step; and an array for each column of the steps costs
-// more than all else in this query.
+// Not a join, which would send the task once more with each row; and an array for each column of the journal costs more
+// than all else in this query.
 pub(super) fn load(tasks: Vec<Uuid>) -> Statement<'static, Types> {
     Statement::of(
         "SELECT id, tenant, task_type, version, definition_hash, status, waiting, host, queue, rev,
             epoch, lease_owner, lease_expires_at, due_at, deadline_at, cancel_requested_at, goal, recovery_attempts,
             dispatch_seq, audit_seq, audit_seal,
-            request, response, failure, residue, traceparent, created_at, updated_at, finished_at, change_id, now(),
-            NULL::integer, NULL, NULL, NULL, NULL::integer, NULL::bigint, NULL::integer, NULL::bigint,
-            NULL::boolean, NULL::bigint, NULL, NULL::timestamptz, NULL, NULL::boolean
+            failure, residue, traceparent, created_at, updated_at, finished_at, change_id, now(),
+            NULL::bigint, NULL::bigint, NULL::timestamptz, NULL::uuid, NULL, NULL::integer, NULL, NULL, NULL::bytea,
+            NULL::bytea
          FROM tasks WHERE id = ANY(?)
          UNION ALL
          SELECT task, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
             NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
-            NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
-            no, name, status, output, attempts, retries_used, undo_attempts, undo_retries_used, attempt_open,
-            started_seq, error, due_at, signal, in_fallback
-         FROM steps WHERE task = ANY(?)",
+            NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+            rev, epoch, at, change_id, actor, form, entries, data, link, seal
+         FROM journal WHERE task = ANY(?)",
         values![tasks.clone(), tasks],
     )
 }
 
 /// What [`load`] has read, task by task. One that cannot be read is no trouble of the others.
 pub(super) fn decode(rows: Vec<Read>, care: &mut Care) -> HashMap<TaskId, Result<TaskRecord, Fault>> {
-    let (tasks, steps): (Vec<_>, Vec<_>) = rows.into_iter().partition(|(.., step)| step.is_none());
-    let mut of_tasks: HashMap<Uuid, Vec<steps::Read>> = HashMap::with_capacity(tasks.len());
-    for (identity, .., step) in steps {
-        of_tasks.entry(identity.id).or_default().push(step);
+    let mut tasks = Vec::new();
+    let mut journals: HashMap<Uuid, Vec<JournalRow>> = HashMap::new();
+    for (identity, progress, end, row) in rows {
+        match journal::decode_some(row) {
+            Some(row) => journals.entry(identity.id).or_default().push(row),
+            None => tasks.push((identity, progress, end)),
+        }
     }
-    let one = |(identity, progress, content, _): Read| {
-        let steps = of_tasks.remove(&identity.id).unwrap_or_default();
-        (TaskId(identity.id), record(identity, progress, content, steps, care))
+    let one = |(identity, progress, end): (Identity, Progress, End)| {
+        let mut journal = journals.remove(&identity.id).unwrap_or_default();
+        journal.sort_unstable_by_key(|row| row.rev);
+        (TaskId(identity.id), record(identity, progress, end, &journal, care))
     };
     tasks.into_iter().map(one).collect()
 }
@@ -423,12 +418,14 @@ fn there<T>(column: &str, value: Option<T>) -> Result<T, Fault> {
 fn record(
     identity: Identity,
     progress: Progress,
-    content: Content,
-    steps: Vec<steps::Read>,
+    end: End,
+    journal: &[JournalRow],
     care: &mut Care,
 ) -> Result<TaskRecord, Fault> {
+    let (id, rev) = (TaskId(identity.id), Rev(there("rev", identity.rev)?));
+    let Content { request, response, steps } = content(id, rev, journal, care)?;
     let task = TaskRow {
-        id: TaskId(identity.id),
+        id,
         tenant: Tenant(there("tenant", identity.tenant)?),
         task_type: there("task_type", identity.task_type)?,
         version: count("version", there("version", identity.version)?)?,
@@ -437,7 +434,7 @@ fn record(
         waiting: care.or(parse_some("waiting", identity.waiting.as_deref()), None)?,
         host: parse("host", &there("host", identity.host)?)?,
         queue: there("queue", identity.queue)?,
-        rev: Rev(there("rev", identity.rev)?),
+        rev,
         epoch: Epoch(there("epoch", progress.epoch)?),
         lease_owner: progress.lease_owner,
         lease_expires_at: some_time(progress.lease_expires_at),
@@ -449,15 +446,15 @@ fn record(
         dispatch_seq: there("dispatch_seq", progress.dispatch_seq)?,
         audit_seq: AuditSeq(there("audit_seq", progress.audit_seq)?),
         audit_seal: progress.audit_seal.map(Seal),
-        request: care.or(read_json("request", &there("request", content.request)?), Value::Null)?,
-        response: care.or(read_some_json("response", content.response.as_deref()), None)?,
-        failure: care.or(read_some_json("failure", content.failure.as_deref()), None)?,
-        residue: there("residue", content.residue)?,
-        traceparent: content.traceparent,
-        created_at: time(there("created_at", content.created_at)?),
-        updated_at: time(there("updated_at", content.updated_at)?),
-        finished_at: some_time(content.finished_at),
-        change_id: ChangeId(there("change_id", content.change_id)?),
+        request,
+        response,
+        failure: care.or(read_some_json("failure", end.failure.as_deref()), None)?,
+        residue: there("residue", end.residue)?,
+        traceparent: end.traceparent,
+        created_at: time(there("created_at", end.created_at)?),
+        updated_at: time(there("updated_at", end.updated_at)?),
+        finished_at: some_time(end.finished_at),
+        change_id: ChangeId(there("change_id", end.change_id)?),
     };
-    Ok(TaskRecord { task, steps: steps::decode(steps, care)?, now: time(there("now", content.now)?) })
+    Ok(TaskRecord { task, steps, now: time(there("now", end.now)?) })
 }

@@ -2,7 +2,7 @@
 //! be written; must not find out what ought to happen.
 
 use super::fault::{Fault, micros, write_json};
-use super::{attempts, idempotency, journal, outbox, own, schedules, steps, tasks};
+use super::{attempts, idempotency, journal, outbox, own, schedules, tasks};
 use counterstep_contracts::{Direction, Epoch, Outcome, TaskId};
 use counterstep_kernel::ports::CommitError;
 use counterstep_kernel::transition::{
@@ -28,9 +28,6 @@ pub(super) fn write(
             return Err(Fault::Corrupt("only a receive may leave the task's row alone".to_owned()));
         }
         None => {}
-    }
-    for step in &transition.steps {
-        steps::put(connection, task_id, change_id, step)?;
     }
     for attempt in &transition.attempts {
         write_attempt(connection, now, transition, attempt)?;

@@ -1,8 +1,8 @@
 //! What goes wrong inside a store call, and what the ports call it. Must not decide whether to try again.
 
-use crate::columns::Unreadable;
+use crate::columns::{NotRead, Unreadable};
 pub(crate) use crate::columns::{
-    Care, count, goal, likely_goal, micros, parse, parse_some, read_json, read_some_json, write_json,
+    Care, Content, content, count, goal, likely_goal, micros, parse, parse_some, read_json, read_some_json, write_json,
 };
 use counterstep_kernel::ports::{CommitError, StoreError};
 use diesel::result::{DatabaseErrorKind, Error as DieselError};
@@ -14,6 +14,8 @@ pub(crate) enum Fault {
     Sql(DieselError),
     /// A row cannot be understood, or a change does not fit the rows.
     Corrupt(String),
+    /// A newer program has written to the task.
+    Newer(String),
     /// A guard or a claim did not hold.
     Refused(CommitError),
     /// No connection, or no thread.
@@ -34,6 +36,15 @@ impl From<Unreadable> for Fault {
     }
 }
 
+impl From<NotRead> for Fault {
+    fn from(why: NotRead) -> Self {
+        match why {
+            NotRead::Newer(text) => Self::Newer(text),
+            NotRead::Damaged(unreadable) => unreadable.into(),
+        }
+    }
+}
+
 impl From<CommitError> for Fault {
     fn from(error: CommitError) -> Self {
         Self::Refused(error)
@@ -45,6 +56,7 @@ impl From<Fault> for StoreError {
         match fault {
             Fault::Sql(error) => from_sql(&error),
             Fault::Corrupt(text) => Self::Corrupt(text),
+            Fault::Newer(text) => Self::Newer(text),
             Fault::Refused(CommitError::Store(error)) => error,
             Fault::Refused(refusal) => Self::Corrupt(refusal.to_string()),
             Fault::Unavailable(text) => Self::Unavailable(text),

@@ -21,7 +21,6 @@ mod retention;
 mod schedules;
 mod schema;
 mod sealed;
-mod steps;
 mod tasks;
 mod types;
 mod unanswered;
@@ -39,10 +38,10 @@ use counterstep_kernel::ports::{
     IntentOp, OutboxOp, OutboxRow, Salvaged, ScheduleChange, ScheduleQuery, Schedules, SealedPage, SealedRow, Store,
     StoreError, TaskLine, TaskQuery, TypeRow, TypeRows, WorkerChange, Workers,
 };
-use counterstep_kernel::record::{DbTime, History, TaskRecord};
+use counterstep_kernel::record::{DbTime, History, TaskRecord, TaskRow};
 use counterstep_kernel::transition::{Guard, Transition};
 use diesel::SqliteConnection;
-use fault::{Care, Fault, micros};
+use fault::{Care, Content, Fault, content, micros};
 use pool::Durability;
 use std::path::Path;
 use std::time::Duration;
@@ -91,7 +90,8 @@ fn read_task(
     care: &mut Care,
 ) -> Result<Option<TaskRecord>, Fault> {
     let Some(row) = tasks::load(connection, task, care)? else { return Ok(None) };
-    Ok(Some(TaskRecord { task: row, steps: steps::of(connection, task, care)?, now: DbTime(now) }))
+    let Content { request, response, steps } = content(task, row.rev, &journal::of(connection, task)?, care)?;
+    Ok(Some(TaskRecord { task: TaskRow { request, response, ..row }, steps, now: DbTime(now) }))
 }
 
 #[async_trait]

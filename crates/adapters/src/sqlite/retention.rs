@@ -83,7 +83,6 @@ pub(super) fn bury(connection: &mut SqliteConnection, task: &Leaving, now: i64) 
     }
     // The task last: steps and journal refer to it.
     for text in [
-        "DELETE FROM steps WHERE task = ?",
         "DELETE FROM attempts WHERE task = ?",
         "DELETE FROM journal WHERE task = ?",
         "DELETE FROM outbox WHERE task = ?",

@@ -32,8 +32,6 @@ diesel::table! {
         dispatch_seq -> BigInt,
         audit_seq -> BigInt,
         audit_seal -> Nullable<Binary>,
-        request -> Text,
-        response -> Nullable<Text>,
         failure -> Nullable<Text>,
         residue -> Bool,
         traceparent -> Nullable<Text>,
@@ -41,27 +39,6 @@ diesel::table! {
         updated_at -> BigInt,
         finished_at -> Nullable<BigInt>,
         change_id -> Text,
-    }
-}
-
-diesel::table! {
-    steps (task, no) {
-        task -> Text,
-        no -> Integer,
-        name -> Text,
-        status -> Text,
-        output -> Nullable<Text>,
-        attempts -> Integer,
-        retries_used -> BigInt,
-        undo_attempts -> Integer,
-        undo_retries_used -> BigInt,
-        attempt_open -> Bool,
-        started_seq -> Nullable<BigInt>,
-        error -> Nullable<Text>,
-        change_id -> Text,
-        due_at -> Nullable<BigInt>,
-        signal -> Nullable<Text>,
-        in_fallback -> Bool,
     }
 }
 

@@ -39,8 +39,6 @@ pub(super) struct Columns {
     pub(super) dispatch_seq: i64,
     pub(super) audit_seq: i64,
     pub(super) audit_seal: Option<Vec<u8>>,
-    pub(super) request: String,
-    pub(super) response: Option<String>,
     pub(super) failure: Option<String>,
     pub(super) residue: bool,
     pub(super) traceparent: Option<String>,
@@ -76,8 +74,6 @@ impl Columns {
             dispatch_seq: row.dispatch_seq,
             audit_seq: row.audit_seq.0,
             audit_seal: row.audit_seal.as_ref().map(|seal| seal.0.clone()),
-            request: write_json(&row.request)?,
-            response: row.response.as_ref().map(write_json).transpose()?,
             failure: row.failure.as_ref().map(write_json).transpose()?,
             residue: row.residue,
             traceparent: row.traceparent.clone(),
@@ -88,8 +84,8 @@ impl Columns {
         })
     }
 
-    /// The row that the columns say.
-    pub(super) fn decode(self, care: &mut Care) -> Result<TaskRow, Fault> {
+    /// The row that the columns say, without what its journal alone says.
+    fn decode(self, care: &mut Care) -> Result<TaskRow, Fault> {
         Ok(TaskRow {
             id: parse("id", &self.id)?,
             tenant: Tenant(self.tenant),
@@ -112,8 +108,8 @@ impl Columns {
             dispatch_seq: self.dispatch_seq,
             audit_seq: AuditSeq(self.audit_seq),
             audit_seal: self.audit_seal.map(Seal),
-            request: care.or(read_json("request", &self.request), Value::Null)?,
-            response: care.or(read_some_json("response", self.response.as_deref()), None)?,
+            request: Value::Null,
+            response: None,
             failure: care.or(read_some_json("failure", self.failure.as_deref()), None)?,
             residue: self.residue,
             traceparent: self.traceparent,
@@ -144,6 +140,7 @@ pub(super) fn head(connection: &mut SqliteConnection, task: TaskId) -> QueryResu
     tasks::table.find(task.to_string()).select(Head::as_select()).first(connection).optional()
 }
 
+/// A task's row, without what its journal alone says.
 pub(super) fn load(connection: &mut SqliteConnection, task: TaskId, care: &mut Care) -> Result<Option<TaskRow>, Fault> {
     let found = tasks::table.find(task.to_string()).select(Columns::as_select()).first(connection).optional()?;
     found.map(|columns| columns.decode(care)).transpose()
@@ -165,8 +162,8 @@ pub(super) fn update(connection: &mut SqliteConnection, row: &Columns) -> QueryR
         (tasks::cancel_requested_at.eq(row.cancel_requested_at), tasks::goal.eq(&row.goal)),
         (tasks::recovery_attempts.eq(row.recovery_attempts), tasks::dispatch_seq.eq(row.dispatch_seq)),
         (tasks::audit_seq.eq(row.audit_seq), tasks::audit_seal.eq(&row.audit_seal)),
-        (tasks::response.eq(&row.response), tasks::failure.eq(&row.failure)),
-        (tasks::updated_at.eq(row.updated_at), tasks::finished_at.eq(row.finished_at)),
+        (tasks::failure.eq(&row.failure), tasks::updated_at.eq(row.updated_at)),
+        tasks::finished_at.eq(row.finished_at),
         (tasks::residue.eq(row.residue), tasks::change_id.eq(&row.change_id)),
     );
     diesel::update(tasks::table.find(&row.id)).set(changes).execute(connection).map(drop)

@@ -51,6 +51,7 @@ macro_rules! store_cases {
         crate::row_cases!($open);
         crate::own_table_cases!($open);
         crate::burial_cases!($open);
+        crate::salvage_cases!($open);
     };
 }
 pub(crate) use store_cases;
@@ -86,6 +87,17 @@ macro_rules! burial_cases {
 }
 pub(crate) use burial_cases;
 
+/// The cases of tasks that were damaged, which takes more rights than a service has.
+macro_rules! salvage_cases {
+    ($open:path) => {
+        crate::conformance! { $open;
+            salvage:
+                a_task_of_which_not_all_can_be_read_is_salvaged
+        }
+    };
+}
+pub(crate) use salvage_cases;
+
 /// The cases of the store's own tables.
 macro_rules! row_cases {
     ($open:path) => {
@@ -105,8 +117,7 @@ macro_rules! row_cases {
                 a_receive_leaves_a_task_that_exists_alone,
                 a_row_that_skips_a_revision_is_refused,
                 a_heartbeat_prolongs_and_tells_of_a_cancel,
-                of_fifty_racing_claims_one_wins_each_task,
-                a_task_of_which_not_all_can_be_read_is_salvaged;
+                of_fifty_racing_claims_one_wins_each_task;
             together:
                 of_many_submissions_at_once_each_gets_its_own_answer,
                 of_many_changes_at_once_each_gets_its_own_answer,

@@ -84,10 +84,6 @@ async fn lost(engine: &Engine, count: i64) -> TaskId {
         )
         .bind(count),
         copied(
-            "INSERT INTO steps SELECT (jsonb_populate_record(s, jsonb_build_object('task', t.id))).* \
-             FROM steps s, tasks t WHERE s.task = $1::uuid AND t.id <> s.task",
-        ),
-        copied(
             "INSERT INTO attempts (task, step, direction, attempt, epoch, prefix, started_at, sweep_after, intent, change_id) \
              SELECT t.id, a.step, a.direction, a.attempt, a.epoch, a.prefix, a.started_at, a.sweep_after, a.intent, \
              a.change_id FROM attempts a, tasks t WHERE a.task = $1::uuid AND t.id <> a.task",
@@ -173,7 +169,7 @@ async fn one_unreadable_task_among_a_thousand_stops_nobody() {
     let template = lost(&first, COUNT as i64).await;
     let victim = first.plan_recovery(1).await.expect("a plan");
     let [counterstep_kernel::recovery::Recover::TakeBack(victim)] = victim[..] else { panic!("{victim:?}") };
-    let spoil = Sql::new("UPDATE tasks SET request = '{' WHERE id = $1::uuid").bind(victim.to_string()).rows(1);
+    let spoil = Sql::new("UPDATE journal SET data = '{' WHERE task = $1::uuid AND rev = 1").bind(victim.to_string()).rows(1);
     execute(&first, template, vec![spoil]).await;
 
     let (all, _) = reconcile_all(&url).await;
@@ -184,7 +180,7 @@ async fn one_unreadable_task_among_a_thousand_stops_nobody() {
     assert_eq!(record.task.status, TaskStatus::DeadLettered);
     let failure = record.task.failure.expect("a failure");
     assert_eq!(failure.class, "unreadable");
-    assert!(failure.message.contains("request: "), "{failure:?}");
+    assert!(failure.message.contains("row 1 of the journal"), "{failure:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -194,8 +190,11 @@ async fn a_task_whose_steps_are_not_the_declared_ones_is_parked_and_shown_with_t
     let template = lost(&first, 1).await;
     let plan = first.plan_recovery(1).await.expect("a plan");
     let [counterstep_kernel::recovery::Recover::TakeBack(task)] = plan[..] else { panic!("{plan:?}") };
-    let spoil =
-        Sql::new("UPDATE steps SET no = 7, name = 'other' WHERE task = $1::uuid").bind(task.to_string()).rows(1);
+    let spoil = Sql::new(
+        "UPDATE journal SET entries = replace(replace(entries, '\"no\":1', '\"no\":7'), '\"name\":\"wait\"', '\"name\":\"other\"')
+         WHERE task = $1::uuid AND rev = 1",
+    );
+    let spoil = spoil.bind(task.to_string()).rows(1);
     execute(&first, template, vec![spoil]).await;
     assert_eq!(first.recover(plan).await.quarantined, [task]);
     let record = first.read(task).await.unwrap().expect("it is shown");
@@ -211,8 +210,8 @@ async fn the_audit_of_a_task_that_cannot_be_read_goes_on_from_what_stands_in_its
     let (engine, _folder) = engine(&url, "worker").await;
     let store = engine.ports.store.as_ref();
     for (spoil, is_found) in [
-        ("UPDATE tasks SET request = '{' WHERE id = $1::uuid", false),
-        (r"UPDATE tasks SET request = '{', audit_seal = '\x00' WHERE id = $1::uuid", true),
+        ("UPDATE tasks SET waiting = 'for godot' WHERE id = $1::uuid", false),
+        (r"UPDATE tasks SET waiting = 'for godot', audit_seal = '\x00' WHERE id = $1::uuid", true),
     ] {
         let task = harness::submit(&engine, Form::new()).await;
         execute(&engine, task, vec![Sql::new(spoil).bind(task.to_string()).rows(1)]).await;

@@ -135,7 +135,7 @@ async fn one_row_that_nobody_understands_does_not_hide_the_others() {
     let page = store.list(&TaskQuery { limit: 2, ..TaskQuery::default() }).await.unwrap();
     assert_eq!(page.into_iter().map(|line| line.task).collect::<Vec<_>>(), [rows[2], rows[0]]);
 
-    raw(&file(&fixture)).batch_execute(&format!("UPDATE tasks SET request = '{{' WHERE id = '{}'", rows[0])).unwrap();
+    raw(&file(&fixture)).batch_execute(&format!("UPDATE journal SET data = '{{' WHERE task = '{}'", rows[0])).unwrap();
     assert!(matches!(store.load(rows[0]).await, Err(StoreError::Corrupt(_))));
     assert_eq!(store.due(&due, 10).await.unwrap().len(), 2);
 }

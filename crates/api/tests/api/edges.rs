@@ -306,7 +306,7 @@ async fn unreadable(stage: &mut Stage) {
     stage.until(dispatched, TaskStatus::DeadLettered).await;
     let view: TaskView = stage.site.get(&format!("/api/tasks/{dispatched}")).await.json(200);
     let failure = view.failure.expect("a failure");
-    assert!(failure.class == "unreadable" && failure.message.contains("request: "), "{failure:?}");
+    assert!(failure.class == "unreadable" && failure.message.contains("row 1 of the journal"), "{failure:?}");
 
     let lost = stage.submit("plain", r#"{"make":["hang"]}"#).await;
     stage.lose_host_at(lost, "make", StepStatus::Running).await;

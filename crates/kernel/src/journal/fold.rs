@@ -9,7 +9,7 @@ use crate::context::Execution;
 use crate::record::{AttemptRow, AuditRow, DbTime, History, StepRow, TaskRecord, TaskRow};
 use crate::transition::{AuditEntry, Kept};
 use counterstep_contracts::{
-    Attempt, AuditSeq, ChangeId, Direction, Epoch, Host, Outcome, Rev, StepNo, TaskId, TaskStatus, Tenant,
+    Attempt, AuditSeq, ChangeId, Direction, Epoch, Host, Outcome, Rev, StepNo, StepStatus, TaskId, TaskStatus, Tenant,
 };
 use serde_json::Value;
 use std::time::Duration;
@@ -60,10 +60,12 @@ pub enum JournalError {
         found: Rev,
     },
     /// A row says nothing that can be understood.
-    #[error("row {rev} of the journal cannot be read: {why}")]
+    #[error("row {rev} of the journal cannot be read: `{text}` {why}")]
     Broken {
         /// Its place.
         rev: Rev,
+        /// Which of its two texts: `entries` or `data`.
+        text: &'static str,
         /// Why, without what it holds.
         why: String,
     },
@@ -127,14 +129,51 @@ impl Fold {
         if row.rev != expected {
             return Err(JournalError::Gap { expected, found: row.rev });
         }
-        let broken = |why: String| JournalError::Broken { rev: row.rev, why };
-        let body: Body = serde_json::from_str(&row.entries).map_err(|error| broken(format!("`entries`: {error}")))?;
-        let data: Option<Data> = row.data.as_deref().map(serde_json::from_str).transpose().map_err(
-            // The error itself could tell what the data is.
-            |error: serde_json::Error| broken(format!("`data` is no JSON of form {FORM} at column {}", error.column())),
-        )?;
+        // The error itself could tell what the data is.
+        let broken = |text, error: &serde_json::Error| {
+            let why = format!("is no JSON of form {FORM}, at column {}", error.column());
+            JournalError::Broken { rev: row.rev, text, why }
+        };
+        let body: Body = serde_json::from_str(&row.entries).map_err(|error| broken("entries", &error))?;
+        let data = row.data.as_deref().map(serde_json::from_str::<Data>).transpose();
+        let data = data.map_err(|error| broken("data", &error))?;
         self.apply(row, body, data.unwrap_or_default());
         Ok(())
+    }
+
+    /// Applies what can be of a row, for looking at a task that is damaged. Where it is not said what became of a step that
+    /// was running, the step is in doubt, unless a later row says it.
+    ///
+    /// # Errors
+    /// What is wrong with the row; the fold can go on.
+    pub fn push_damaged(&mut self, row: &JournalRow) -> Result<(), JournalError> {
+        let Err(error) = self.push(row) else { return Ok(()) };
+        match &error {
+            JournalError::Broken { text: "data", .. } => {
+                let _ = self.push(&JournalRow { data: None, ..row.clone() });
+                return Err(error);
+            }
+            JournalError::Gap { .. } => {
+                self.doubt();
+                self.record.task.rev = Rev(row.rev.0 - 1);
+                if self.push_damaged(row).is_ok() {
+                    return Err(error);
+                }
+            }
+            JournalError::Broken { .. } | JournalError::Newer { .. } => self.doubt(),
+        }
+        let task = &mut self.record.task;
+        (task.rev, task.epoch, task.change_id, task.updated_at) = (row.rev, row.epoch, row.change_id, row.at);
+        task.audit_seal = Some(row.seal.clone());
+        Err(error)
+    }
+
+    fn doubt(&mut self) {
+        for step in &mut self.record.steps {
+            if step.status == StepStatus::Running {
+                step.status = StepStatus::InDoubt;
+            }
+        }
     }
 
     /// The task as the rows so far have it, its lease as the last claim has it: heartbeats leave no row.

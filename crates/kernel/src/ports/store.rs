@@ -28,6 +28,9 @@ pub enum StoreError {
     /// A row cannot be understood.
     #[error("a row cannot be read: {0}")]
     Corrupt(String),
+    /// A newer program has written to the task: it is whole, and to be left to programs that know its form.
+    #[error("the task is one for a newer program: {0}")]
+    Newer(String),
 }
 
 /// A change was not written.
@@ -170,15 +173,15 @@ pub struct IdempotencyRow {
 /// A task of which not everything can be read.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Salvaged {
-    /// What can be: its state, and that of its steps. In place of a value that is none stands `Null` or nothing; a step
-    /// whose state is unreadable is in doubt, and an undo whose goal is unreadable ends as cancelled where a cancel was
-    /// accepted.
+    /// What can be: its state, and what the readable rows of its journal say of its steps. In place of a value that is none
+    /// stands `Null` or nothing; a step that runs where a row cannot be read is in doubt, and an undo whose goal is
+    /// unreadable ends as cancelled where a cancel was accepted.
     pub record: TaskRecord,
     /// What cannot be. Nothing: it is whole.
     pub unreadable: Vec<Unread>,
 }
 
-/// A column that cannot be read.
+/// A column, or a row of the journal, that cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct Unread {
     /// Which, and why, without what it holds.

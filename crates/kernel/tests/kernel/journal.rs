@@ -292,7 +292,7 @@ fn a_row_of_a_newer_form_a_missing_one_and_a_broken_one_are_told_apart() {
     assert_eq!(gap.fold().unwrap_err(), JournalError::Gap { expected: Rev(2), found: Rev(3) });
     let mut broken = story();
     broken.rows[3].entries.push('}');
-    assert!(matches!(broken.fold(), Err(JournalError::Broken { rev: Rev(4), .. })));
+    assert!(matches!(broken.fold(), Err(JournalError::Broken { rev: Rev(4), text: "entries", .. })));
     let mut broken = story();
     broken.rows[3].data = Some("secret".to_owned());
     let told = broken.fold().unwrap_err().to_string();

@@ -15,15 +15,10 @@ WITH n AS (
 ),
 t AS (
     INSERT INTO tasks (id, tenant, task_type, version, definition_hash, status, host, queue, rev, epoch,
-        recovery_attempts, dispatch_seq, audit_seq, request, residue, created_at, updated_at, finished_at, change_id)
-    SELECT id, tenant, task_type, 1, 'digest', status, 'worker', 'files', 5, 1, 0, 1, 1, '{}', FALSE, at, at,
+        recovery_attempts, dispatch_seq, audit_seq, residue, created_at, updated_at, finished_at, change_id)
+    SELECT id, tenant, task_type, 1, 'digest', status, 'worker', 'files', 1, 1, 0, 1, 1, FALSE, at, at,
         CASE WHEN n BETWEEN 20 AND 59 THEN NULL ELSE at END, id
     FROM n
-),
-s AS (
-    INSERT INTO steps (task, no, name, status, attempts, retries_used, undo_attempts, undo_retries_used, attempt_open,
-        change_id)
-    SELECT id, 1, 'one', 'completed', 1, 0, 0, 0, FALSE, id FROM n
 ),
 a AS (
     INSERT INTO attempts (task, step, direction, attempt, epoch, prefix, outcome, started_at, ended_at, sweep_after,
@@ -38,7 +33,8 @@ b AS (
 ),
 e AS (
     INSERT INTO journal (task, rev, epoch, at, change_id, actor, form, entries, link, seal)
-    SELECT id, 1, 1, at, id, 'api:1', 1, '{"events":[{"event":"submitted"}]}', '\x00', '\x00' FROM n
+    SELECT id, 1, 1, at, id, 'api:1', 1, '{"events":[{"event":"submitted","seq":1,"from":null}],'
+        || '"steps":[{"no":1,"name":"one","status":"completed","attempts":1}]}', '\x00', '\x00' FROM n
 ),
 k AS (
     INSERT INTO idempotency (tenant, key, task, expires_at, change_id)

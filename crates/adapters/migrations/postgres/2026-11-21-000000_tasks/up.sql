@@ -1,7 +1,7 @@
 -- Times are TIMESTAMPTZ: eight bytes with microseconds, as a BIGINT would be, and a person who looks with psql reads a
 -- date. Ids are UUID: sixteen bytes, and version 7 sorts by age. JSON is TEXT: what was written comes back to the byte,
 -- where JSONB would make 1e17 another number, and a NUL inside a text stays the six characters \u0000 that JSON writes
--- for it; JSONB refuses it, and the change with it. For a look inside, cast: `request::jsonb -> 'files'`.
+-- for it; JSONB refuses it, and the change with it. For a look inside, cast: `data::jsonb -> 'request'`.
 -- Keys and enums compare as bytes (COLLATE "C"): faster, and no library update can put an index out of order.
 --
 -- No foreign keys: every row is written by the statement that writes its task's row and takes the task from there, so
@@ -32,8 +32,6 @@ CREATE TABLE tasks (
     audit_seq           BIGINT      NOT NULL,
     -- The seal of the last row of the journal, so that a tail that is cut off is missed.
     audit_seal          BYTEA,
-    request             TEXT        NOT NULL,
-    response            TEXT,
     failure             TEXT,
     residue             BOOLEAN     NOT NULL,
     traceparent         TEXT,
@@ -56,23 +54,6 @@ CREATE INDEX tasks_leased ON tasks (lease_expires_at) WHERE lease_owner IS NOT N
 CREATE INDEX tasks_by_status ON tasks (status, id);
 CREATE INDEX tasks_by_type ON tasks (task_type, id);
 CREATE INDEX tasks_by_tenant ON tasks (tenant, id);
-
-CREATE TABLE steps (
-    task              UUID    NOT NULL,
-    no                INTEGER NOT NULL,
-    name              TEXT    NOT NULL,
-    status            TEXT    NOT NULL,
-    output            TEXT,
-    attempts          INTEGER NOT NULL,
-    retries_used      BIGINT  NOT NULL,
-    undo_attempts     INTEGER NOT NULL,
-    undo_retries_used BIGINT  NOT NULL,
-    attempt_open      BOOLEAN NOT NULL,
-    started_seq       BIGINT,
-    error             TEXT,
-    change_id         UUID    NOT NULL,
-    PRIMARY KEY (task, no)
-) WITH (fillfactor = 60);
 
 CREATE TABLE attempts (
     task        UUID        NOT NULL,

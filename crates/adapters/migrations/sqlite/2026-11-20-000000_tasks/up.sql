@@ -25,8 +25,6 @@ CREATE TABLE tasks (
     audit_seq           INTEGER NOT NULL,
     -- The seal of the last row of the journal, so that a tail that is cut off is missed.
     audit_seal          BLOB,
-    request             TEXT    NOT NULL,
-    response            TEXT,
     failure             TEXT,
     residue             INTEGER NOT NULL,
     traceparent         TEXT,
@@ -48,23 +46,6 @@ CREATE INDEX tasks_leased ON tasks (lease_expires_at) WHERE lease_owner IS NOT N
 CREATE INDEX tasks_by_status ON tasks (status, id);
 CREATE INDEX tasks_by_type ON tasks (task_type, id);
 CREATE INDEX tasks_by_tenant ON tasks (tenant, id);
-
-CREATE TABLE steps (
-    task              TEXT    NOT NULL REFERENCES tasks (id),
-    no                INTEGER NOT NULL,
-    name              TEXT    NOT NULL,
-    status            TEXT    NOT NULL,
-    output            TEXT,
-    attempts          INTEGER NOT NULL,
-    retries_used      INTEGER NOT NULL,
-    undo_attempts     INTEGER NOT NULL,
-    undo_retries_used INTEGER NOT NULL,
-    attempt_open      INTEGER NOT NULL,
-    started_seq       INTEGER,
-    error             TEXT,
-    change_id         TEXT    NOT NULL,
-    PRIMARY KEY (task, no)
-) STRICT, WITHOUT ROWID;
 
 -- No foreign key to tasks: the attempt of an upload starts before its task is accepted, and stays for the sweep where
 -- the task never is. A table with rowids, because their order is the order of the starts.

@@ -157,14 +157,13 @@ pub(crate) async fn a_record_comes_back_as_it_was_written(ports: &Ports) {
     let write = write_of(&mut next);
     write.row.failure = None;
     write.row.waiting = None;
-    write.row.response = None;
     let mut step = read.steps[1].clone();
     step.error = None;
     step.output = None;
     next.steps = vec![step.clone()];
     commit(store, free(&read), &next).await.unwrap();
     let read = load(store, read.task.id).await;
-    assert_eq!((read.task.failure, read.task.waiting, read.task.response), (None, None, None));
+    assert_eq!((read.task.failure, read.task.waiting), (None, None));
     assert_eq!(read.steps[1], step);
 }
 
@@ -305,47 +304,5 @@ pub(crate) async fn of_fifty_racing_claims_one_wins_each_task(ports: &Ports) {
         let results = join_all(claims.iter().map(|claim| commit(store, free(&record), claim))).await;
         assert_eq!(results.iter().filter(|result| result.is_ok()).count(), 1);
         assert!(results.iter().all(|result| matches!(result, Ok(_) | Err(CommitError::Stale))), "{results:?}");
-    }
-}
-
-pub(crate) async fn a_task_of_which_not_all_can_be_read_is_salvaged(ports: &Ports) {
-    use counterstep_kernel::Sql;
-    let store = &*ports.store;
-    let whole = claimed(store, MINUTE).await;
-    let salvaged = store.salvage(whole.task.id).await.unwrap().expect("it is there");
-    assert_eq!((&salvaged.record.task, &salvaged.record.steps), (&whole.task, &whole.steps));
-    assert_eq!(salvaged.unreadable, []);
-    assert_eq!(store.salvage(new_task()).await.unwrap(), None);
-
-    let mut change = after(&whole);
-    let id = || whole.task.id.to_string();
-    change.sql = vec![
-        Sql::new("UPDATE tasks SET request = '{', waiting = 'for godot' WHERE CAST(id AS TEXT) = $1")
-            .bind(id())
-            .rows(1),
-        Sql::new("UPDATE steps SET output = 'nul', status = 'lost' WHERE CAST(task AS TEXT) = $1").bind(id()).rows(1),
-    ];
-    commit(store, leased(&whole), &change).await.unwrap();
-    let refused = store.load(whole.task.id).await;
-    assert!(matches!(refused, Err(StoreError::Corrupt(_))), "{refused:?}");
-    let salvaged = store.salvage(whole.task.id).await.unwrap().expect("it is there");
-    assert_eq!(salvaged.record.task.request, serde_json::Value::Null);
-    assert_eq!(salvaged.record.steps[0].status, StepStatus::InDoubt, "nobody knows");
-    assert_eq!((salvaged.record.task.status, salvaged.record.task.epoch), (whole.task.status, whole.task.epoch));
-    for (column, held) in
-        [("request", "{"), ("waiting", "for godot"), ("steps.status", "lost"), ("steps.output", "nul")]
-    {
-        let found = salvaged.unreadable.iter().find(|text| text.what.starts_with(column));
-        assert_eq!(found.map(|found| found.held.as_str()), Some(held), "{column}: {salvaged:?}");
-    }
-    // What can be read is written on, and what is no state stays as it is.
-    let mut next = after(&salvaged.record);
-    write_of(&mut next).row.recovery_attempts = 7;
-    commit(store, leased(&salvaged.record), &next).await.unwrap();
-    let again = store.salvage(whole.task.id).await.unwrap().expect("it is there");
-    assert_eq!(again.record.task.recovery_attempts, 7);
-    for column in ["request", "steps.status", "steps.output"] {
-        let stays = again.unreadable.iter().any(|text| text.what.starts_with(column));
-        assert!(stays, "{column} was written over: {again:?}");
     }
 }

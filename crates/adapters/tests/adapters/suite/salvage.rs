@@ -1,0 +1,52 @@
+//! What a store can still read of a task that was damaged beside it. Only the owner of its tables can do such damage.
+
+use super::changes::*;
+use counterstep_contracts::StepStatus;
+use counterstep_kernel::Sql;
+use counterstep_kernel::ports::{Ports, StoreError};
+use counterstep_kernel::record::StepRow;
+
+pub(crate) async fn a_task_of_which_not_all_can_be_read_is_salvaged(ports: &Ports) {
+    let store = &*ports.store;
+    let whole = claimed(store, MINUTE).await;
+    let salvaged = store.salvage(whole.task.id).await.unwrap().expect("it is there");
+    assert_eq!((&salvaged.record.task, &salvaged.record.steps), (&whole.task, &whole.steps));
+    assert_eq!(salvaged.unreadable, []);
+    assert_eq!(store.salvage(new_task()).await.unwrap(), None);
+
+    let mut change = after(&whole);
+    let step = StepRow { status: StepStatus::Running, ..whole.steps[0].clone() };
+    change.steps = vec![step];
+    commit(store, leased(&whole), &change).await.unwrap();
+    let running = load(store, whole.task.id).await;
+    let mut change = after(&running);
+    let id = || whole.task.id.to_string();
+    change.sql = vec![
+        Sql::new("UPDATE tasks SET waiting = 'for godot' WHERE CAST(id AS TEXT) = $1").bind(id()).rows(1),
+        Sql::new("UPDATE journal SET data = '{' WHERE CAST(task AS TEXT) = $1 AND rev = 1").bind(id()).rows(1),
+        Sql::new("UPDATE journal SET entries = 'nul' WHERE CAST(task AS TEXT) = $1 AND rev = 4").bind(id()).rows(1),
+    ];
+    commit(store, leased(&running), &change).await.unwrap();
+    let refused = store.load(whole.task.id).await;
+    assert!(matches!(refused, Err(StoreError::Corrupt(_))), "{refused:?}");
+    let salvaged = store.salvage(whole.task.id).await.unwrap().expect("it is there");
+    assert_eq!(salvaged.record.task.request, serde_json::Value::Null);
+    assert_eq!(salvaged.record.steps[0].status, StepStatus::InDoubt, "nobody knows");
+    assert_eq!((salvaged.record.task.status, salvaged.record.task.epoch), (whole.task.status, whole.task.epoch));
+    for (column, held) in
+        [("journal: row 1 ", "{"), ("waiting", "for godot"), ("journal: row 4 ", "nul")]
+    {
+        let found = salvaged.unreadable.iter().find(|text| text.what.starts_with(column));
+        assert_eq!(found.map(|found| found.held.as_str()), Some(held), "{column}: {salvaged:?}");
+    }
+    // What can be read is written on, and what is no state stays as it is.
+    let mut next = after(&salvaged.record);
+    write_of(&mut next).row.recovery_attempts = 7;
+    commit(store, leased(&salvaged.record), &next).await.unwrap();
+    let again = store.salvage(whole.task.id).await.unwrap().expect("it is there");
+    assert_eq!(again.record.task.recovery_attempts, 7);
+    for column in ["journal: row 1 ", "journal: row 4 "] {
+        let stays = again.unreadable.iter().any(|text| text.what.starts_with(column));
+        assert!(stays, "{column} was written over: {again:?}");
+    }
+}
