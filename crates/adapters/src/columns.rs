@@ -146,7 +146,8 @@ pub(crate) fn content(task: TaskId, rev: Rev, journal: &[JournalRow], care: &mut
     }
     let ends = fold.record().task.rev;
     let whole = (ends == rev).then_some(());
-    let whole = whole.ok_or_else(|| Unreadable(format!("journal: it ends at row {ends}; expected {rev}"), String::new()));
+    let whole =
+        whole.ok_or_else(|| Unreadable(format!("journal: it ends at row {ends}; expected {rev}"), String::new()));
     care.or(whole, ()).map_err(NotRead::Damaged)?;
     let record = fold.into_record(DbTime(0));
     Ok(Content { request: record.task.request, response: record.task.response, steps: record.steps })

@@ -1,9 +1,9 @@
 //! What goes wrong inside a store call, and what the ports call it. Must not decide whether to try again.
 
-use crate::columns::{NotRead, Unreadable};
 pub(crate) use crate::columns::{
     Care, Content, content, count, goal, likely_goal, micros, parse, parse_some, read_json, read_some_json, write_json,
 };
+use crate::columns::{NotRead, Unreadable};
 use counterstep_kernel::ports::{CommitError, StoreError};
 use diesel::result::{DatabaseErrorKind, Error as DieselError};
 

@@ -169,7 +169,8 @@ async fn one_unreadable_task_among_a_thousand_stops_nobody() {
     let template = lost(&first, COUNT as i64).await;
     let victim = first.plan_recovery(1).await.expect("a plan");
     let [counterstep_kernel::recovery::Recover::TakeBack(victim)] = victim[..] else { panic!("{victim:?}") };
-    let spoil = Sql::new("UPDATE journal SET data = '{' WHERE task = $1::uuid AND rev = 1").bind(victim.to_string()).rows(1);
+    let spoil =
+        Sql::new("UPDATE journal SET data = '{' WHERE task = $1::uuid AND rev = 1").bind(victim.to_string()).rows(1);
     execute(&first, template, vec![spoil]).await;
 
     let (all, _) = reconcile_all(&url).await;

@@ -438,7 +438,9 @@ impl Spoils {
 
     #[step(1, host = "worker", no_undo = "nobody can")]
     async fn spoil(ctx: &StepContext, req: &Script) -> StepResult<Made> {
-        ctx.in_transaction(Sql::new("UPDATE journal SET data = '{' WHERE task = $1 AND rev = 1").bind(req.victim.as_str()).rows(1));
+        ctx.in_transaction(
+            Sql::new("UPDATE journal SET data = '{' WHERE task = $1 AND rev = 1").bind(req.victim.as_str()).rows(1),
+        );
         Ok(Made(1))
     }
 

@@ -33,9 +33,7 @@ pub(crate) async fn a_task_of_which_not_all_can_be_read_is_salvaged(ports: &Port
     assert_eq!(salvaged.record.task.request, serde_json::Value::Null);
     assert_eq!(salvaged.record.steps[0].status, StepStatus::InDoubt, "nobody knows");
     assert_eq!((salvaged.record.task.status, salvaged.record.task.epoch), (whole.task.status, whole.task.epoch));
-    for (column, held) in
-        [("journal: row 1 ", "{"), ("waiting", "for godot"), ("journal: row 4 ", "nul")]
-    {
+    for (column, held) in [("journal: row 1 ", "{"), ("waiting", "for godot"), ("journal: row 4 ", "nul")] {
         let found = salvaged.unreadable.iter().find(|text| text.what.starts_with(column));
         assert_eq!(found.map(|found| found.held.as_str()), Some(held), "{column}: {salvaged:?}");
     }
