@@ -160,7 +160,8 @@ impl Process {
     }
 
     fn tail(&self) -> String {
-        let log = self.log();
+        // While it panics: the folder of the logs may be gone already.
+        let log = String::from_utf8_lossy(&std::fs::read(&self.stderr).unwrap_or_default()).into_owned();
         let lines: Vec<_> = log.lines().collect();
         let tail = lines[lines.len().saturating_sub(TAIL)..].join("\n");
         format!("--- the end of {} ---\n{tail}\n---", self.stderr.file_name().unwrap_or_default().display())

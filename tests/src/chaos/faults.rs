@@ -111,11 +111,13 @@ pub(super) struct Faults {
     shifted: u32,
     /// Workers that had a task when they were paused.
     paused_with_tasks: u32,
+    /// Workers that were asked to stop and said that they ran out of time.
+    pub(super) cut_short: u32,
 }
 
 impl Faults {
     pub(super) fn new(disk: Option<Disk>) -> Self {
-        Self { deck: Vec::new(), struck: BTreeMap::new(), disk, shifted: 0, paused_with_tasks: 0 }
+        Self { deck: Vec::new(), struck: BTreeMap::new(), disk, shifted: 0, paused_with_tasks: 0, cut_short: 0 }
     }
 
     /// The next fault of a deck that holds each kind once and is shuffled again when it is empty.
@@ -150,8 +152,13 @@ impl Faults {
             }
             STOP_WORKER => {
                 let at = fleet.pick(Role::is_worker, chance);
-                let status = fleet.take(at).stop();
-                assert!(status.success(), "a worker that is asked to stop ended with {status}");
+                let mut worker = fleet.take(at);
+                worker.signal(Signal::Terminate);
+                let status = worker.ended();
+                // Another fault may still hold its tasks up. Then it says so, and their leases run out.
+                let cut_short = status.code() == Some(1) && worker.log().contains("not everything has ended in time");
+                assert!(status.success() || cut_short, "a worker that is asked to stop ended with {status}");
+                self.cut_short += u32::from(cut_short);
                 fleet.begin_again(at, 0);
             }
             PAUSE_WORKER => {

@@ -12,8 +12,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 pub(super) async fn of(mut fleet: Fleet, faults: Faults, submitted: Vec<Submitted>) -> Report {
-    let mut report =
-        Report { faults: faults.struck.iter().map(|(kind, count)| (*kind, *count)).collect(), ..Report::default() };
+    let mut report = Report {
+        faults: faults.struck.iter().map(|(kind, count)| (*kind, *count)).collect(),
+        cut_short: faults.cut_short,
+        ..Report::default()
+    };
     for kind in faults.left_out() {
         println!("left out: {kind}; this machine does not allow it");
     }
