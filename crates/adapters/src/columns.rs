@@ -4,7 +4,7 @@
 use counterstep_contracts::{Rev, TaskId};
 use counterstep_kernel::journal::{Fold, JournalError, JournalRow};
 use counterstep_kernel::ports::Unread;
-use counterstep_kernel::record::{AuditRow, DbTime, StepRow, UndoGoal};
+use counterstep_kernel::record::{DbTime, History, StepRow, UndoGoal};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -153,8 +153,8 @@ pub(crate) fn content(task: TaskId, rev: Rev, journal: &[JournalRow], care: &mut
     Ok(Content { request: record.task.request, response: record.task.response, steps: record.steps })
 }
 
-/// The audit that stands in the rows of a journal, as far as they can be read: one that is damaged hides no other.
-pub(crate) fn audit_of(task: TaskId, journal: Vec<JournalRow>) -> Result<Vec<AuditRow>, NotRead> {
+/// The past that stands in the rows of a journal, as far as they can be read: one that is damaged hides no other.
+pub(crate) fn past_of(task: TaskId, journal: Vec<JournalRow>) -> Result<History, NotRead> {
     let mut fold = Fold::with_history(task);
     for row in journal {
         match fold.push_damaged(&row) {
@@ -163,7 +163,7 @@ pub(crate) fn audit_of(task: TaskId, journal: Vec<JournalRow>) -> Result<Vec<Aud
             Ok(()) => {}
         }
     }
-    Ok(fold.into_history().audit)
+    Ok(fold.into_history())
 }
 
 /// Microseconds. A duration beyond what fits means "never", and so does its greatest value.

@@ -1,9 +1,10 @@
 //! Commits whose answer was lost. Whether one was written is read from the rows: the last change of a task bears its id,
-//! and an earlier one is in the history below it. Decides nothing about the task.
+//! and an earlier one is a row of its journal. Decides nothing about the task.
 
 use crate::draft::As;
 use crate::record::{History, TaskRecord};
-use crate::transition::{AttemptWrite, LeaseChange, Transition};
+use crate::transition::{LeaseChange, Transition};
+use counterstep_contracts::Rev;
 use std::time::Duration;
 
 /// A caller that holds no lease looks for so long whether its change was written: a client waits for the answer.
@@ -66,20 +67,10 @@ pub(crate) fn has_lost_its_lease(by: As, transition: &Transition, record: &TaskR
     holds && write.row.epoch != record.task.epoch
 }
 
-fn written_rev(transition: &Transition) -> Option<counterstep_contracts::Rev> {
+fn written_rev(transition: &Transition) -> Option<Rev> {
     transition.task.as_ref().map(|write| write.row.rev)
 }
 
 fn is_in(transition: &Transition, history: &History) -> bool {
-    if !transition.audit.is_empty() {
-        return history.audit.iter().any(|row| row.change_id == transition.change_id);
-    }
-    // A rebuild of lost scratch that ends is no event. Only the owner of its epoch ends an attempt, and only once.
-    let ended = |write: &AttemptWrite| match write {
-        AttemptWrite::End { step, direction, attempt, outcome, .. } => history.attempts.iter().any(|row| {
-            (row.step, row.direction, row.attempt, row.outcome) == (*step, *direction, *attempt, Some(*outcome))
-        }),
-        AttemptWrite::Start { .. } | AttemptWrite::Keep { .. } | AttemptWrite::Release { .. } => false,
-    };
-    !transition.attempts.is_empty() && transition.attempts.iter().all(ended)
+    written_rev(transition).is_some_and(|rev| history.changes.contains(&(rev, transition.change_id)))
 }

@@ -294,4 +294,6 @@ pub struct History {
     pub audit: Vec<AuditRow>,
     /// In the order of their start.
     pub attempts: Vec<AttemptRow>,
+    /// Each change that was written, with the revision that it made, in order.
+    pub changes: Vec<(Rev, ChangeId)>,
 }

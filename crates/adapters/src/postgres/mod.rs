@@ -32,7 +32,7 @@ mod workers;
 
 pub use options::{OpenError, PostgresOptions};
 
-use crate::columns::audit_of;
+use crate::columns::past_of;
 use async_trait::async_trait;
 use counterstep_contracts::{Epoch, TaskId, Tenant};
 use counterstep_kernel::ports::{
@@ -203,10 +203,8 @@ impl Store for PostgresStore {
         let read = rows_of_history(&lent, task).await;
         let (journal, attempts) = lent.settle(read).map_err(Fault::of_a_read)?;
         let journal = journal.into_iter().map(journal::decode).collect();
-        Ok(History {
-            audit: audit_of(task, journal).map_err(Fault::from)?,
-            attempts: attempts.into_iter().map(attempts::decode).collect::<Result<_, _>>()?,
-        })
+        let attempts = attempts.into_iter().map(attempts::decode).collect::<Result<_, _>>()?;
+        Ok(History { attempts, ..past_of(task, journal).map_err(Fault::from)? })
     }
 
     async fn sealed(&self, page: &SealedPage) -> Result<Vec<SealedRow>, StoreError> {

@@ -30,7 +30,7 @@ mod workers;
 pub use clock::{MachineClock, SystemClocks};
 pub use pool::{Database, OpenError, SqliteOptions};
 
-use crate::columns::audit_of;
+use crate::columns::past_of;
 use async_trait::async_trait;
 use counterstep_contracts::{Epoch, TaskId, Tenant};
 use counterstep_kernel::ports::{
@@ -177,8 +177,8 @@ impl Store for SqliteStore {
 
     async fn history(&self, task: TaskId) -> Result<History, StoreError> {
         let load = move |connection: &mut SqliteConnection| {
-            let audit = audit_of(task, journal::of(connection, task)?)?;
-            Ok(History { audit, attempts: attempts::of(connection, task)? })
+            let past = past_of(task, journal::of(connection, task)?)?;
+            Ok(History { attempts: attempts::of(connection, task)?, ..past })
         };
         Ok(self.database.read(load).await?)
     }

@@ -95,12 +95,19 @@ pub struct AttemptState {
     pub sweep_at: DbTime,
 }
 
+/// What is asked for besides the state.
+#[derive(Debug, Clone, PartialEq, Default)]
+struct Past {
+    audit: Vec<AuditRow>,
+    changes: Vec<(Rev, ChangeId)>,
+}
+
 /// A journal on the way to being read: rows go in, in order.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Fold {
     record: TaskRecord,
     attempts: Vec<AttemptState>,
-    audit: Option<Vec<AuditRow>>,
+    past: Option<Past>,
 }
 
 impl Fold {
@@ -108,13 +115,13 @@ impl Fold {
     #[must_use]
     pub fn new(task: TaskId) -> Self {
         let record = TaskRecord { task: blank(task), steps: Vec::new(), now: DbTime(0) };
-        Self { record, attempts: Vec::new(), audit: None }
+        Self { record, attempts: Vec::new(), past: None }
     }
 
     /// The same, for its past too.
     #[must_use]
     pub fn with_history(task: TaskId) -> Self {
-        Self { audit: Some(Vec::new()), ..Self::new(task) }
+        Self { past: Some(Past::default()), ..Self::new(task) }
     }
 
     /// Applies the next row.
@@ -162,10 +169,17 @@ impl Fold {
             }
             JournalError::Broken { .. } | JournalError::Newer { .. } => self.doubt(),
         }
+        self.goes_on_from(row);
+        Err(error)
+    }
+
+    fn goes_on_from(&mut self, row: &JournalRow) {
         let task = &mut self.record.task;
         (task.rev, task.epoch, task.change_id, task.updated_at) = (row.rev, row.epoch, row.change_id, row.at);
         task.audit_seal = Some(row.seal.clone());
-        Err(error)
+        if let Some(past) = &mut self.past {
+            past.changes.push((row.rev, row.change_id));
+        }
     }
 
     fn doubt(&mut self) {
@@ -195,11 +209,12 @@ impl Fold {
         self.record
     }
 
-    /// The past; without audit entries where the fold was not asked for them.
+    /// The past; without audit entries and changes where the fold was not asked for them.
     #[must_use]
     pub fn into_history(self) -> History {
         let attempts = self.attempts.into_iter().map(|attempt| attempt.row).collect();
-        History { audit: self.audit.unwrap_or_default(), attempts }
+        let Past { audit, changes } = self.past.unwrap_or_default();
+        History { audit, attempts, changes }
     }
 
     fn apply(&mut self, row: &JournalRow, body: Body, mut data: Data) {
@@ -211,8 +226,8 @@ impl Fold {
         let task = &mut self.record.task;
         // The task's tenant is part of every prefix.
         patch.apply(task);
-        (task.rev, task.epoch, task.change_id, task.updated_at) = (row.rev, row.epoch, row.change_id, row.at);
-        task.audit_seal = Some(row.seal.clone());
+        self.goes_on_from(row);
+        let task = &mut self.record.task;
         if row.rev == Rev(1) {
             task.created_at = row.at;
         }
@@ -271,8 +286,8 @@ impl Fold {
             let step = self.step(no);
             std::mem::replace(&mut step.status, to)
         });
-        let Some(audit) = &mut self.audit else { return };
-        audit.push(AuditRow {
+        let Some(past) = &mut self.past else { return };
+        past.audit.push(AuditRow {
             seq,
             change_id: row.change_id,
             at: row.at,
