@@ -113,11 +113,21 @@ pub(super) struct Faults {
     paused_with_tasks: u32,
     /// Workers that were asked to stop and said that they ran out of time.
     pub(super) cut_short: u32,
+    /// Troubles that were planted in the HTTP services.
+    troubles: usize,
 }
 
 impl Faults {
     pub(super) fn new(disk: Option<Disk>) -> Self {
-        Self { deck: Vec::new(), struck: BTreeMap::new(), disk, shifted: 0, paused_with_tasks: 0, cut_short: 0 }
+        Self {
+            deck: Vec::new(),
+            struck: BTreeMap::new(),
+            disk,
+            shifted: 0,
+            paused_with_tasks: 0,
+            cut_short: 0,
+            troubles: 0,
+        }
     }
 
     /// The next fault of a deck that holds each kind once and is shuffled again when it is empty.
@@ -206,7 +216,7 @@ impl Faults {
                 servers.s3.answer_503_for(lasts);
                 tokio::time::sleep(lasts).await;
             }
-            BREAK_SERVICES => break_services(fleet, chance),
+            BREAK_SERVICES => self.troubles += break_services(fleet, chance),
             FULL_DISK => {
                 let disk = self.disk.as_mut().expect("drawn only where there is one");
                 disk.fill_for(lasts);
@@ -238,7 +248,8 @@ impl Faults {
             FLUSH_REDIS => marks(&["the lock was gone"]),
             STOP_REDIS => marks(&["going on without"]),
             REFUSE_OBJECTS => fleet.cluster.servers.s3.refused() > 0,
-            BREAK_SERVICES => fleet.services.planted() == 0,
+            // Some of the last ones may wait for a request that no task makes any more.
+            BREAK_SERVICES => self.troubles > fleet.services.planted(),
             WRONG_CLOCK => self.shifted > 0,
             FULL_DISK => self.disk.as_ref().is_some_and(|disk| disk.refused > 0),
             // A process that was not there any more would have ended the run.
@@ -257,11 +268,15 @@ fn replace(fleet: &mut Fleet, of: fn(Role) -> bool, chance: &mut Chance, skew: i
 }
 
 /// One trouble for each request. No more: an undo that is refused as often as it may be tried is parked, and rightly.
-fn break_services(fleet: &Fleet, chance: &mut Chance) {
-    if fleet.services.planted() > 0 {
-        return;
-    }
+/// Returns how many.
+fn break_services(fleet: &Fleet, chance: &mut Chance) -> usize {
+    let mut planted = 0;
     for request in REQUESTS {
+        // A trouble that waits for an undo holds up none of the others.
+        if fleet.services.planted_at(request) > 0 {
+            continue;
+        }
+        planted += 1;
         let trouble = match chance.within(0, 4) {
             0 => Trouble::CutBefore,
             1 => Trouble::CutAfter,
@@ -270,4 +285,5 @@ fn break_services(fleet: &Fleet, chance: &mut Chance) {
         };
         fleet.services.plant(request, trouble);
     }
+    planted
 }

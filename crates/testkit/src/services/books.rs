@@ -78,6 +78,10 @@ impl Books {
         self.troubles.entry((request.to_owned(), of)).or_default().push_back(trouble);
     }
 
+    pub(super) fn planted_at(&self, request: &str) -> usize {
+        self.troubles.get(&(request.to_owned(), None)).map_or(0, VecDeque::len)
+    }
+
     pub(super) fn planted(&self) -> usize {
         self.troubles.values().map(VecDeque::len).sum()
     }

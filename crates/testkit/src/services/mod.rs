@@ -105,6 +105,12 @@ impl Services {
         self.books().planted_for(request, task)
     }
 
+    /// How many troubles that were planted for this request, of whichever task, have not struck yet.
+    #[must_use]
+    pub fn planted_at(&self, request: &str) -> usize {
+        self.books().planted_at(request)
+    }
+
     /// How many planted troubles have not struck yet.
     #[must_use]
     pub fn planted(&self) -> usize {
