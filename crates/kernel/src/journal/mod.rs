@@ -1,4 +1,4 @@
-//! The journal of a task: one row for each of its changes, append-only. Writes a change as a row ([`write`]) and reads rows
+//! The journal of a task: one row for each of its changes, append-only. Writes a change as a row ([`write()`]) and reads rows
 //! back as the state and the past of the task ([`Fold`]). Must not judge: a row that was written counts, whatever the
 //! rules of today say of it.
 //!
