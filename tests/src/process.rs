@@ -159,7 +159,9 @@ impl Process {
         kib * 1024
     }
 
-    fn tail(&self) -> String {
+    /// The end of its log.
+    #[must_use]
+    pub fn tail(&self) -> String {
         // While it panics: the folder of the logs may be gone already.
         let log = String::from_utf8_lossy(&std::fs::read(&self.stderr).unwrap_or_default()).into_owned();
         let lines: Vec<_> = log.lines().collect();

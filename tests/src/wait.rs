@@ -10,7 +10,7 @@ pub(crate) const PAUSE: Duration = Duration::from_millis(20);
 pub const SOON: Duration = Duration::from_secs(30);
 
 /// For what has to wait for leases and sweeps, on a machine that has other things to do.
-pub const LATER: Duration = Duration::from_secs(240);
+pub const LATER: Duration = Duration::from_secs(90);
 
 /// Looks until there is something.
 ///

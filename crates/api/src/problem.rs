@@ -109,8 +109,12 @@ impl From<StoreError> for Refused {
     fn from(error: StoreError) -> Self {
         match error {
             StoreError::Unavailable(_) | StoreError::Unknown(_) => unavailable("the database", &error),
-            // A process of the newer program answers for it.
-            StoreError::Newer(_) => unavailable("a newer program's task", &error),
+            StoreError::Newer(_) => {
+                tracing::warn!(%error, "a request was for a task that only a newer program can read");
+                let detail = "this process is older than the program that has written the task, and cannot read it: \
+                              try again, another process may be newer";
+                Self::new(ProblemCode::Unavailable, detail).retry_after(1)
+            }
             StoreError::Corrupt(_) => Self::internal("reading a row", &error),
         }
     }

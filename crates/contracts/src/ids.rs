@@ -31,8 +31,8 @@ uuid_id!(
     TaskId
 );
 uuid_id!(
-    /// Names one durable change: the rows of the task, its steps, its attempts, its journal and the outbox that it wrote all carry it.
-    /// It is ours and not the database's transaction id, because SQLite has none.
+    /// Names one durable change: the task's row, its row in the journal, and the attempts and outbox rows that it wrote
+    /// all carry it. It is ours and not the database's transaction id, because SQLite has none.
     ChangeId
 );
 

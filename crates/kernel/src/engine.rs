@@ -373,7 +373,9 @@ impl<'a> Patience<'a> {
     }
 
     async fn wait(&mut self, error: StoreError) -> Result<(), StoreError> {
-        if matches!(error, StoreError::Corrupt(_)) || self.engine.ports.clock.monotonic() >= self.until {
+        if matches!(error, StoreError::Corrupt(_) | StoreError::Newer(_))
+            || self.engine.ports.clock.monotonic() >= self.until
+        {
             return Err(error);
         }
         tracing::warn!(%error, "the store did not take a change; trying again");

@@ -19,7 +19,7 @@ pub(crate) enum Quarantine {
     Parked(TaskStatus),
     /// It can be read again, it is leased to somebody, or it is gone.
     MovedOn,
-    /// This process does not know its type: what looks broken here may make sense to another one.
+    /// This process does not know its type, or the form of its rows: another one may be able to read it.
     Unknown,
 }
 
@@ -54,8 +54,11 @@ impl Engine {
     /// Parks a task that `load` cannot read, or whose steps are not those of its type.
     pub(crate) async fn quarantine(&self, task: TaskId) -> Result<Quarantine, ChangeError> {
         for _ in 0..TRIES {
-            let Some(Salvaged { mut record, mut unreadable }) = self.ports.store.salvage(task).await? else {
-                return Ok(Quarantine::MovedOn);
+            let Salvaged { mut record, mut unreadable } = match self.ports.store.salvage(task).await {
+                Ok(Some(salvaged)) => salvaged,
+                Ok(None) => return Ok(Quarantine::MovedOn),
+                Err(StoreError::Newer(_)) => return Ok(Quarantine::Unknown),
+                Err(error) => return Err(error.into()),
             };
             // Who has it in memory knows more than the rows say.
             if record.lease_is_live() {

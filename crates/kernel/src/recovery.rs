@@ -134,6 +134,7 @@ impl Engine {
             Ok(Some(record)) => record,
             Ok(None) => return Ok(TakeBack::MovedOn),
             Err(StoreError::Corrupt(_)) => return self.park(task).await,
+            Err(StoreError::Newer(_)) => return Ok(TakeBack::Unknown),
             Err(error) => return Err(error.into()),
         };
         // Its definition may be another one than that of the type known here.

@@ -285,7 +285,7 @@ impl Engine {
                 }
                 // Somebody else was faster with it.
                 Ok(None) => {}
-                Err(StoreError::Corrupt(why)) => archived.unreadable.push((leaving.task, why)),
+                Err(StoreError::Corrupt(why) | StoreError::Newer(why)) => archived.unreadable.push((leaving.task, why)),
                 Err(error) => return Err(ObjectError::Source(error.to_string())),
             }
         };
@@ -306,7 +306,7 @@ impl Engine {
                             Ok(Some(bytes::Bytes::from(line)))
                         }
                         Ok(None) => Ok(None),
-                        Err(StoreError::Corrupt(why)) => {
+                        Err(StoreError::Corrupt(why) | StoreError::Newer(why)) => {
                             noted.unreadable.push((leaving.task, why));
                             Ok(None)
                         }

@@ -145,7 +145,7 @@ pub(crate) struct Unreadable<'a>(pub(crate) &'a mut Vec<String>);
 impl Unreadable<'_> {
     pub(crate) fn area<T: Default>(&mut self, what: &str, result: Result<T, StoreError>) -> Result<T, StoreError> {
         match result {
-            Err(StoreError::Corrupt(why)) => {
+            Err(StoreError::Corrupt(why) | StoreError::Newer(why)) => {
                 tracing::error!(what, why, "an area of the pass is left out: a row cannot be read");
                 self.0.push(format!("{what}: a row cannot be read: {why}"));
                 Ok(T::default())

@@ -37,8 +37,6 @@ pub struct Report {
     pub ended: Vec<(String, usize)>,
     /// How many tasks lost the process that ran them.
     pub in_doubt: usize,
-    /// How many workers that were asked to stop ran out of time for it.
-    pub cut_short: u32,
     /// What contradicts a promise. Empty: the run has found nothing.
     pub anomalies: Vec<String>,
     /// Kinds of faults without evidence. Not empty: the run proves nothing.
@@ -50,9 +48,6 @@ impl std::fmt::Display for Report {
         let sum: u32 = self.faults.iter().map(|(_, count)| count).sum();
         let tasks: usize = self.ended.iter().map(|(_, count)| count).sum();
         writeln!(f, "{tasks} tasks, {sum} faults, {} tasks lost their process", self.in_doubt)?;
-        if self.cut_short > 0 {
-            writeln!(f, "{} workers ran out of time while they stopped", self.cut_short)?;
-        }
         for (fault, count) in &self.faults {
             writeln!(f, "  fault  {fault}: {count}")?;
         }

@@ -14,7 +14,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 pub(super) async fn of(mut fleet: Fleet, faults: Faults, submitted: Vec<Submitted>) -> Report {
     let mut report = Report {
         faults: faults.struck.iter().map(|(kind, count)| (*kind, *count)).collect(),
-        cut_short: faults.cut_short,
+        anomalies: faults.anomalies.clone(),
         ..Report::default()
     };
     for kind in faults.left_out() {

@@ -45,7 +45,7 @@ async fn a_changed_entry_is_named_and_a_copy_of_the_ends_tells_of_an_audit_that_
     let mut rows = SqliteConnection::establish(file.to_str().expect("UTF-8")).expect("the database opens");
     let mut run_sql =
         |sql: &str| rows.batch_execute(&format!("PRAGMA busy_timeout = 5000; {sql}")).expect("it is changed");
-    run_sql(&format!("UPDATE journal SET actor = 'somebody' WHERE task = '{id}' AND rev = 2"));
+    run_sql(&format!("UPDATE journal SET actor = 'another' WHERE task = '{id}' AND rev = 2"));
     let found = audit(&place, &["verify", "--format", "json"]);
     let found = lines(found.assert_code(1).assert_says("1 finding"));
     assert_eq!(found.len(), 2);
@@ -54,8 +54,8 @@ async fn a_changed_entry_is_named_and_a_copy_of_the_ends_tells_of_an_audit_that_
     let text = audit(&place, &["verify", "--task", &task.to_string()]);
     assert!(text.assert_code(1).stdout.contains("row 2: changed: "), "{text:#?}");
     audit(&place, &["verify", "--task", &other.to_string()]).assert_code(0);
-    let nobody = "00000000-0000-7000-8000-000000000000";
-    audit(&place, &["verify", "--task", nobody]).assert_code(1).assert_says("there is no task");
+    let missing = "00000000-0000-7000-8000-000000000000";
+    audit(&place, &["verify", "--task", missing]).assert_code(1).assert_says("there is no task");
 
     // A writer of every table can also cut the end of a chain off and move the task's row back to it; not in the copy.
     run_sql(&format!(

@@ -47,35 +47,6 @@ pub(super) fn insert<'a, Row>(statement: &mut Statement<'a, Row>, changes: &[&'a
 
 /// The columns of [`Read`].
 pub(super) type Types = (
-    sql::BigInt,
-    sql::BigInt,
-    sql::Timestamptz,
-    sql::Uuid,
-    sql::Text,
-    sql::Integer,
-    sql::Text,
-    sql::Nullable<sql::Text>,
-    sql::Binary,
-    sql::Binary,
-);
-
-/// A row, column by column.
-#[derive(Debug, Queryable)]
-pub(super) struct Read {
-    rev: i64,
-    epoch: i64,
-    at: PgTimestamp,
-    change_id: Uuid,
-    actor: String,
-    form: i32,
-    entries: String,
-    data: Option<String>,
-    link: Vec<u8>,
-    seal: Vec<u8>,
-}
-
-/// The columns of [`SomeRead`].
-pub(super) type SomeTypes = (
     sql::Nullable<sql::BigInt>,
     sql::Nullable<sql::BigInt>,
     sql::Nullable<sql::Timestamptz>,
@@ -88,9 +59,9 @@ pub(super) type SomeTypes = (
     sql::Nullable<sql::Binary>,
 );
 
-/// A row, column by column; nothing in all of them but `data` where the row is a task's.
+/// A row, column by column. Where it is a task's, in the query that reads both, all of them are NULL.
 #[derive(Debug, Queryable)]
-pub(super) struct SomeRead {
+pub(super) struct Read {
     rev: Option<i64>,
     epoch: Option<i64>,
     at: Option<PgTimestamp>,
@@ -104,19 +75,19 @@ pub(super) struct SomeRead {
 }
 
 /// The row of the journal; `None`: it is a task's.
-pub(super) fn decode_some(read: SomeRead) -> Option<JournalRow> {
-    Some(decode(Read {
-        rev: read.rev?,
-        epoch: read.epoch?,
-        at: read.at?,
-        change_id: read.change_id?,
+pub(super) fn decode(read: Read) -> Option<JournalRow> {
+    Some(JournalRow {
+        rev: Rev(read.rev?),
+        epoch: Epoch(read.epoch?),
+        at: time(read.at?),
+        change_id: ChangeId(read.change_id?),
         actor: read.actor?,
-        form: read.form?,
+        form: i16::try_from(read.form?).unwrap_or(i16::MAX),
         entries: read.entries?,
         data: read.data,
-        link: read.link?,
-        seal: read.seal?,
-    }))
+        link: Link(read.link?),
+        seal: Seal(read.seal?),
+    })
 }
 
 /// The rows of a task, in order.
@@ -126,20 +97,4 @@ pub(super) fn of(task: TaskId) -> Statement<'static, Types> {
          FROM journal WHERE task = ? ORDER BY rev",
         values![task.0],
     )
-}
-
-/// What [`of`] has read.
-pub(super) fn decode(read: Read) -> JournalRow {
-    JournalRow {
-        rev: Rev(read.rev),
-        epoch: Epoch(read.epoch),
-        at: time(read.at),
-        change_id: ChangeId(read.change_id),
-        actor: read.actor,
-        form: i16::try_from(read.form).unwrap_or(i16::MAX),
-        entries: read.entries,
-        data: read.data,
-        link: Link(read.link),
-        seal: Seal(read.seal),
-    }
 }

@@ -202,7 +202,7 @@ impl Store for PostgresStore {
         let lent = self.database.lend().await?;
         let read = rows_of_history(&lent, task).await;
         let (journal, attempts) = lent.settle(read).map_err(Fault::of_a_read)?;
-        let journal = journal.into_iter().map(journal::decode).collect();
+        let journal = journal.into_iter().filter_map(journal::decode).collect();
         let attempts = attempts.into_iter().map(attempts::decode).collect::<Result<_, _>>()?;
         Ok(History { attempts, ..past_of(task, journal).map_err(Fault::from)? })
     }

@@ -321,12 +321,12 @@ pub(super) type Types = (
     (sql::Uuid, SomeText, SomeText, SomeBig, SomeText, SomeText, SomeText, SomeText, SomeText, SomeBig),
     (SomeBig, SomeText, SomeTime, SomeTime, SomeTime, SomeTime, SomeText, SomeBig, SomeBig, SomeBig, SomeBytes),
     (SomeText, SomeBool, SomeText, SomeTime, SomeTime, SomeTime, SomeUuid, SomeTime),
-    journal::SomeTypes,
+    journal::Types,
 );
 
 /// A row as [`load`] reads it: a task's, or one of its journal, which has the task's id and nothing else of it. In four
 /// parts because a tuple has its limits.
-pub(super) type Read = (Identity, Progress, End, journal::SomeRead);
+pub(super) type Read = (Identity, Progress, End, journal::Read);
 
 #[derive(Debug, Queryable)]
 pub(super) struct Identity {
@@ -397,7 +397,7 @@ pub(super) fn decode(rows: Vec<Read>, care: &mut Care) -> HashMap<TaskId, Result
     let mut tasks = Vec::new();
     let mut journals: HashMap<Uuid, Vec<JournalRow>> = HashMap::new();
     for (identity, progress, end, row) in rows {
-        match journal::decode_some(row) {
+        match journal::decode(row) {
             Some(row) => journals.entry(identity.id).or_default().push(row),
             None => tasks.push((identity, progress, end)),
         }

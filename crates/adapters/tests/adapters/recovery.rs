@@ -5,9 +5,9 @@ use crate::suite::chain::check;
 use crate::suite::{LIMIT, eventually};
 use counterstep_contracts::{Host, StepStatus, TaskId, TaskStatus};
 use counterstep_kernel::audit::{Damage, Scope};
-use counterstep_kernel::ports::SealedPage;
+use counterstep_kernel::ports::{SealedPage, StoreError};
 use counterstep_kernel::recovery::Recovered;
-use counterstep_kernel::turn::turn;
+use counterstep_kernel::turn::{TurnEnd, turn};
 use counterstep_kernel::{CancelToken, Engine, EngineSettings, Registry, Sql, StepContext, StepError, StepResult};
 use counterstep_macros::distributed_task;
 use counterstep_testkit::{Form, harness};
@@ -227,6 +227,35 @@ async fn the_audit_of_a_task_that_cannot_be_read_goes_on_from_what_stands_in_its
         let expected: Vec<_> = is_found.then_some((Some(rev), Damage::Changed)).into_iter().collect();
         assert_eq!(found.iter().map(|one| (one.rev, one.damage)).collect::<Vec<_>>(), expected, "{found:#?}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_task_of_a_newer_program_is_neither_run_nor_parked_and_is_run_again_by_one_that_can_read_it() {
+    let url = postgres::database().await;
+    let (engine, _folder) = engine(&url, "worker").await;
+    let template = lost(&engine, 1).await;
+    let plan = engine.plan_recovery(1).await.expect("a plan");
+    let [counterstep_kernel::recovery::Recover::TakeBack(taken)] = plan[..] else { panic!("{plan:?}") };
+    let fresh = harness::submit(&engine, Form::new()).await;
+    let newer_by = |forms: i64| {
+        let text = "UPDATE journal SET form = (form + $3)::integer WHERE task IN ($1::uuid, $2::uuid) AND rev = 1";
+        vec![Sql::new(text).bind(taken.to_string()).bind(fresh.to_string()).bind(forms).rows(2)]
+    };
+    execute(&engine, template, newer_by(1)).await;
+    let run = async |task| turn(&engine, Host::Worker, task, &CancelToken::new()).await;
+    assert_eq!(run(fresh).await, TurnEnd::UnknownType);
+    let recovered = engine.recover(plan.clone()).await;
+    assert_eq!(recovered, Recovered { unknown: vec![taken], ..Recovered::default() });
+    for task in [taken, fresh] {
+        let read = engine.read(task).await;
+        assert!(matches!(read, Err(StoreError::Newer(_))), "{read:?}");
+    }
+
+    execute(&engine, template, newer_by(-1)).await;
+    assert_eq!(engine.read(fresh).await.unwrap().unwrap().task.status, TaskStatus::Dispatched);
+    // A hold keeps the task from other reconcilers for a while; this one asks without it.
+    let record = engine.read(taken).await.unwrap().unwrap();
+    assert!(record.lease_has_expired() && record.task.status == TaskStatus::Running, "{record:?}");
 }
 
 /// Not a test of anything:

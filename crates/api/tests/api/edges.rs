@@ -98,7 +98,12 @@ impl Stage {
 
     /// Somebody's hand in the database.
     async fn spoil(&mut self, victim: TaskId) {
-        let spoils = self.submit("spoils", &format!(r#"{{"victim":"{victim}"}}"#)).await;
+        self.damage(&format!(r#"{{"victim":"{victim}"}}"#)).await;
+    }
+
+    /// Has a task of its own write to another task's rows.
+    async fn damage(&mut self, script: &str) {
+        let spoils = self.submit("spoils", script).await;
         eventually("it is spoiled", || async {
             turn(&self.site.engine, Host::Worker, spoils, &CancelToken::new()).await;
             let view: TaskView = self.site.get(&format!("/api/tasks/{spoils}")).await.json(200);
@@ -307,6 +312,12 @@ async fn unreadable(stage: &mut Stage) {
     let view: TaskView = stage.site.get(&format!("/api/tasks/{dispatched}")).await.json(200);
     let failure = view.failure.expect("a failure");
     assert!(failure.class == "unreadable" && failure.message.contains("row 1 of the journal"), "{failure:?}");
+
+    let newer = stage.submit("plain", "{}").await;
+    stage.damage(&format!(r#"{{"victim":"{newer}","make":["newer"]}}"#)).await;
+    stage.turn(newer).await;
+    stage.site.get(&format!("/api/tasks/{newer}")).await.problem(503, "unavailable");
+    stage.tasks.retain(|task| *task != newer);
 
     let lost = stage.submit("plain", r#"{"make":["hang"]}"#).await;
     stage.lose_host_at(lost, "make", StepStatus::Running).await;

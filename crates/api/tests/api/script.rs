@@ -428,7 +428,8 @@ impl Scratches {
     }
 }
 
-/// Spoils the request of another task, as a bug or a hand in the database would.
+/// Spoils the request of another task, as a bug or a hand in the database would; with anything to make, it gives the row a
+/// form of a newer program instead.
 pub(crate) struct Spoils;
 
 #[distributed_task(name = "Spoils", queue = "spoils")]
@@ -438,9 +439,12 @@ impl Spoils {
 
     #[step(1, host = "worker", no_undo = "nobody can")]
     async fn spoil(ctx: &StepContext, req: &Script) -> StepResult<Made> {
-        ctx.in_transaction(
-            Sql::new("UPDATE journal SET data = '{' WHERE task = $1 AND rev = 1").bind(req.victim.as_str()).rows(1),
-        );
+        let what = if req.make.is_empty() {
+            "UPDATE journal SET data = '{' WHERE task = $1 AND rev = 1"
+        } else {
+            "UPDATE journal SET form = form + 1 WHERE task = $1 AND rev = 1"
+        };
+        ctx.in_transaction(Sql::new(what).bind(req.victim.as_str()).rows(1));
         Ok(Made(1))
     }
 

@@ -107,8 +107,11 @@ impl Engine {
                 Err(StoreError::Corrupt(_)) => {
                     Some(ProbeState { status: TaskStatus::DeadLettered, class: Some(LOST.to_owned()) })
                 }
+                // A newer program's task, which a program that can read it settles.
+                Err(StoreError::Newer(_)) => return Ok(None),
                 salvaged => salvaged?.map(|salvaged| state(salvaged.record.task)),
             },
+            Err(StoreError::Newer(_)) => return Ok(None),
             record => record?.map(|record| state(record.task)),
         };
         let task_type = newest(&self.registry, &row.name);

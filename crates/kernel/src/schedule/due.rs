@@ -111,7 +111,7 @@ impl Engine {
                         ScheduleStep::Move { row, moves, now: due.now }
                     }
                     // Not a row of its own, and no reason to leave the others.
-                    Err(StoreError::Corrupt(why)) => {
+                    Err(StoreError::Corrupt(why) | StoreError::Newer(why)) => {
                         let why = format!("its last task cannot be read: {why}");
                         ScheduleStep::Broken { name: row.name, why }
                     }

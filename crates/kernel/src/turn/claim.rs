@@ -230,6 +230,10 @@ async fn claimable(
             return Err(TurnEnd::Gone);
         }
         Err(StoreError::Corrupt(_)) => return Err(quarantined(engine, task).await),
+        Err(StoreError::Newer(why)) => {
+            tracing::warn!(%task, why, "the task is left to programs of a newer version");
+            return Err(TurnEnd::UnknownType);
+        }
         Err(error) => {
             tracing::warn!(%task, %error, "the task could not be read");
             return Err(TurnEnd::StoreDown);

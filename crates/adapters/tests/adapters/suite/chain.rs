@@ -120,7 +120,7 @@ pub(crate) async fn a_change_without_an_entry_is_a_row_too(ports: &Ports) {
     let left = after_commit(&record, &plain, committed.now);
     assert_eq!(load(store, record.task.id).await.task.audit_seal, left.task.audit_seal);
     assert_ne!(left.task.audit_seal, record.task.audit_seal);
-    // Whoever has lost the answer to it finds it there.
+    // A process that lost the answer to the change finds it there.
     let changes = store.history(record.task.id).await.unwrap().changes;
     assert_eq!((changes.len(), changes.last()), (3, Some(&(left.task.rev, plain.change_id))));
     let mut more = after(&left);
