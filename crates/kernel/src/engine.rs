@@ -9,7 +9,7 @@ use crate::orphans::OrphanSettings;
 use crate::outbox::{Marks, Stall};
 use crate::output_limit::OutputLimit;
 use crate::policies::Policies;
-use crate::ports::{CommitError, Ports, StoreError};
+use crate::ports::{CommitError, Ports, QueueError, StoreError};
 use crate::presence::Presence;
 use crate::record::{DbTime, TaskRecord};
 use crate::retention::RetentionSettings;
@@ -28,6 +28,10 @@ use uuid::Uuid;
 
 /// A service that decides nothing may take so long to answer, whatever its adapter's own limit is.
 const ADVICE_LIMIT: Duration = Duration::from_millis(250);
+
+/// So long a turn or a request waits for the queue. What it says is durable by then, or comes again; and a process that is
+/// to stop has little time for it.
+const QUEUE_LIMIT: Duration = Duration::from_secs(1);
 
 /// What a process may set.
 #[derive(Debug, Clone)]
@@ -333,6 +337,17 @@ impl Engine {
         match select(pin!(answer), self.ports.clock.sleep(ADVICE_LIMIT)).await {
             Either::Left((answer, _)) => Some(answer),
             Either::Right(_) => None,
+        }
+    }
+
+    /// The queue's answer, or that there was none in time.
+    pub(crate) async fn patiently(
+        &self,
+        answer: impl Future<Output = Result<(), QueueError>>,
+    ) -> Result<(), QueueError> {
+        match select(pin!(answer), self.ports.clock.sleep(QUEUE_LIMIT)).await {
+            Either::Left((answer, _)) => answer,
+            Either::Right(_) => Err(QueueError(format!("no answer within {QUEUE_LIMIT:?}"))),
         }
     }
 }

@@ -163,7 +163,7 @@ async fn run_delivery(
         TurnEnd::UnknownType => Settle::Nak(Duration::from_secs(10)),
         TurnEnd::StoreDown => Settle::Nak(Duration::from_secs(1)),
     };
-    if let Err(error) = engine.ports.queue.settle(&tag, settle).await {
+    if let Err(error) = engine.patiently(engine.ports.queue.settle(&tag, settle)).await {
         tracing::warn!(%task, %error, "settling a delivery failed; it will come again and find nothing to do");
     }
     drop(permit);
@@ -180,7 +180,7 @@ async fn bury(engine: &Engine, tag: &DeliveryTag, queue: QueueName, poison: Pois
             Settle::Nak(Duration::from_secs(10))
         }
     };
-    if let Err(error) = engine.ports.queue.settle(tag, settle).await {
+    if let Err(error) = engine.patiently(engine.ports.queue.settle(tag, settle)).await {
         tracing::warn!(%source, %error, "settling poison failed; it will come again");
     }
 }

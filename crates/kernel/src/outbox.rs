@@ -61,7 +61,7 @@ impl Engine {
     pub(crate) async fn announce(&self, transition: &Transition, at: DbTime) {
         self.tell(transition).await;
         if has_messages(transition) {
-            let published = self.publish(transition, at).await;
+            let published = self.patiently(self.publish(transition, at)).await;
             self.published(transition, published).await;
         }
     }

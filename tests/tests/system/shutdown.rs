@@ -1,6 +1,7 @@
 //! SIGTERM: a worker gives back what it cannot finish, and ends by itself.
 
 use counterstep_contracts::{Outcome, StepStatus, TaskStatus};
+use counterstep_tests::cluster::Cluster;
 use counterstep_tests::place::Place;
 use counterstep_tests::process::Signal;
 use counterstep_tests::rows::Rows;
@@ -9,6 +10,7 @@ use counterstep_tests::services::{self, QUICK};
 use counterstep_tests::wait::{SOON, until};
 use diesel::connection::SimpleConnection;
 use diesel::{Connection, SqliteConnection};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 /// A lease longer than any test waits.
@@ -114,6 +116,33 @@ async fn a_worker_whose_database_takes_no_writes_ends_all_the_same() {
     assert!(told.elapsed() < END, "{:?}", told.elapsed());
     writer.batch_execute("ROLLBACK").expect("the lock is given back");
     assert!(served.process.stop().success());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_whose_queue_does_not_answer_hands_its_task_over_and_ends() {
+    let cluster = Cluster::start(PATIENT);
+    let served = cluster.api();
+    let mut worker = cluster.process(&["worker", "--plant-fault", "create_zip_archive=hang@1"]);
+    let task = served.api.submit(&Sample::pair(8, 50_000)).await;
+    until("the step that hangs", SOON, || async {
+        let view = served.api.task(task).await;
+        (view.steps[1].status == StepStatus::Running).then_some(())
+    })
+    .await;
+    // It takes what is sent and answers nothing.
+    let nats = cluster.servers.nats.pid().expect("it runs").to_string();
+    let tell = |signal: &str| {
+        assert!(Command::new("kill").args([signal, nats.as_str()]).status().expect("`kill` starts").success())
+    };
+    tell("-STOP");
+    worker.signal(Signal::Terminate);
+    let ended = worker.ended();
+    tell("-CONT");
+    assert_eq!(ended.code(), Some(0), "{ended}\n{}", worker.tail());
+    let left = Rows::of_cluster(&cluster).await.task(task).await;
+    assert_eq!((left.record.task.status, &left.record.task.lease_owner), (TaskStatus::Dispatched, &None));
+    assert_eq!(left.record.task.recovery_attempts, 0);
+    left.assert_sound();
 }
 
 #[tokio::test(flavor = "multi_thread")]
