@@ -314,7 +314,7 @@ async fn unreadable(stage: &mut Stage) {
     assert!(failure.class == "unreadable" && failure.message.contains("row 1 of the journal"), "{failure:?}");
 
     let newer = stage.submit("plain", "{}").await;
-    stage.damage(&format!(r#"{{"victim":"{newer}","make":["newer"]}}"#)).await;
+    stage.damage(&format!(r#"{{"victim":"{newer}","make":["broken"]}}"#)).await;
     stage.turn(newer).await;
     stage.site.get(&format!("/api/tasks/{newer}")).await.problem(503, "unavailable");
     stage.tasks.retain(|task| *task != newer);
