@@ -114,12 +114,11 @@ impl Engine {
                 }
             };
             let (done, ()) = join(work, speaking).await;
-            let last = if self.presence.leave(number) {
-                WorkerChange::Seen(Box::new(self.as_it_is()))
-            } else {
-                WorkerChange::Stopped { id: self.id.to_string() }
-            };
-            self.say(last).await;
+            // Where others are left, their next word says it. One of this part could arrive after their last, and the process
+            // would be listed as alive once more.
+            if !self.presence.leave(number) {
+                self.say(WorkerChange::Stopped { id: self.id.to_string() }).await;
+            }
             done
         })
     }
