@@ -56,9 +56,9 @@ GRANT counterstep_service TO counterstep_reconciler;
 -- What is not named below, a later table say, stays out of reach until somebody has thought about it.
 REVOKE ALL ON ALL TABLES IN SCHEMA public
     FROM counterstep_service, counterstep_reconciler, counterstep_operator;
-GRANT SELECT, INSERT, UPDATE ON tasks, attempts, outbox, listings TO counterstep_service;
--- The key of a request that came to nothing is free again.
-GRANT SELECT, INSERT, UPDATE, DELETE ON idempotency TO counterstep_service;
+GRANT SELECT, INSERT, UPDATE ON tasks, attempts, listings TO counterstep_service;
+-- The key of a request that came to nothing is free again; events that are published leave the outbox.
+GRANT SELECT, INSERT, UPDATE, DELETE ON idempotency, outbox TO counterstep_service;
 -- Schedules are deleted by people, and processes are forgotten a day after they were seen last.
 GRANT SELECT, INSERT, UPDATE, DELETE ON schedules, workers TO counterstep_service;
 GRANT SELECT, INSERT, UPDATE ON task_types TO counterstep_service;
@@ -67,7 +67,7 @@ GRANT SELECT, INSERT ON journal, poison TO counterstep_service;
 -- What a sweep finds there is being deleted.
 GRANT SELECT ON tombstones TO counterstep_service;
 -- Tasks whose time is over, and what is left of them until their objects are gone.
-GRANT DELETE ON tasks, attempts, journal, outbox, idempotency TO counterstep_reconciler;
+GRANT DELETE ON tasks, attempts, journal TO counterstep_reconciler;
 GRANT INSERT, DELETE ON tombstones TO counterstep_reconciler;
 -- Whether the schema fits the program is looked up when it starts.
 GRANT SELECT ON __diesel_schema_migrations TO counterstep_service;

@@ -30,7 +30,7 @@ pub struct EmbeddedPaths {
 pub struct EmbeddedOptions {
     /// The database file.
     pub sqlite: SqliteOptions,
-    /// The queue on its outbox rows.
+    /// The queue on its tasks.
     pub queue: QueueOptions,
 }
 

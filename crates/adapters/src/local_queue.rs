@@ -1,41 +1,39 @@
-//! A queue on the outbox rows of the database file, with a doorbell.
+//! A queue on the tasks of the database file, with a doorbell.
 //!
-//! Owns deliveries and their redelivery. Must not know what a message is about, nor write any other table. Nothing is
-//! copied: the row that a commit wrote is the message, so there is no relay between them and no second truth. Several
-//! processes may fetch from one file; each delivery goes to one of them.
+//! Owns deliveries and their redelivery, in memory. Writes nothing: the row of a task that waits for a host is its message,
+//! so there is no copy that could be lost or could disagree. Several processes may fetch from one file and may be given the
+//! same task; the claim decides between them, as between two deliveries of a broker.
 
 use crate::sqlite::Database;
-use crate::sqlite::deliveries::{self, Deliverable};
-use crate::sqlite::fault::{Fault, micros, read_json};
-use crate::sqlite::pool::Durability;
+use crate::sqlite::fault::{Fault, micros};
+use crate::sqlite::waiting::{self, Waiting};
 use async_trait::async_trait;
-use counterstep_contracts::{QueueName, WorkerMessage};
+use counterstep_contracts::{QueueName, Rev, TaskId, WorkerMessage};
 use counterstep_kernel::ports::{Delivery, DeliveryTag, MessageSource, Queue, QueueError, Settle, StoreError};
 use diesel::SqliteConnection;
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::Notify;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, timeout};
 
 /// How the queue waits.
 #[derive(Debug, Clone)]
 pub struct QueueOptions {
-    /// After this long without a settlement a message is delivered again.
+    /// After this long without a settlement a message is delivered again, as is that of a task whose lease ran out so long
+    /// ago.
     pub ack_wait: Duration,
-    /// How often an idle fetch looks for messages of other processes, and for those whose time has come.
+    /// How often an idle fetch looks for tasks of other processes, and for those whose time has come.
     pub poll: Duration,
-    /// For so long settlements are gathered, where no fetch writes them earlier: each write costs the file's lock.
-    pub gather: Duration,
 }
 
 impl Default for QueueOptions {
     fn default() -> Self {
-        Self { ack_wait: Duration::from_secs(30), poll: Duration::from_millis(200), gather: Duration::from_millis(50) }
+        Self { ack_wait: Duration::from_secs(30), poll: Duration::from_millis(200) }
     }
 }
 
-/// The queue on the outbox rows of a database file. Clones share the doorbell and what is to be settled.
+/// The queue on the tasks of a database file. Clones share the doorbell and what is delivered.
 #[derive(Debug, Clone)]
 pub struct LocalQueue {
     inner: Arc<Inner>,
@@ -47,32 +45,43 @@ struct Inner {
     options: QueueOptions,
     /// Rings at a publish of this process; the others poll.
     doorbell: Notify,
-    /// The last settlement of each delivery that is not written yet.
-    pending: Mutex<HashMap<(i64, i64), Settle>>,
+    delivered: Mutex<Delivered>,
+}
+
+/// A task at a revision: a message.
+type Key = (TaskId, Rev);
+
+/// What this process was given, for as long as the database may show it as waiting.
+#[derive(Debug, Default)]
+struct Delivered {
+    deliveries: u64,
+    messages: HashMap<Key, Last>,
+}
+
+/// The last delivery of a message.
+#[derive(Debug)]
+struct Last {
+    delivery: u64,
+    queue: QueueName,
+    /// Its place in the order of the queue; `None`: its host was lost, and it stands in another order.
+    since: Option<i64>,
+    /// Not delivered again before. `None`: settled for good.
+    until: Option<Instant>,
 }
 
 impl LocalQueue {
     /// On the same connections as the store.
     #[must_use]
     pub fn new(database: Database, options: QueueOptions) -> Self {
-        let (doorbell, pending) = (Notify::new(), Mutex::default());
-        Self { inner: Arc::new(Inner { database, options, doorbell, pending }) }
-    }
-
-    /// Writes the settlements that were gathered, for a shutdown that wants to wait for them. Those that are lost
-    /// only mean redeliveries.
-    ///
-    /// # Errors
-    /// When the database does not answer; they are kept for the next try.
-    pub async fn flush(&self) -> Result<(), QueueError> {
-        self.inner.flush().await
+        let (doorbell, delivered) = (Notify::new(), Mutex::default());
+        Self { inner: Arc::new(Inner { database, options, doorbell, delivered }) }
     }
 }
 
 #[async_trait]
 impl Queue for LocalQueue {
     async fn publish(&self, _queue: &QueueName, _message: &WorkerMessage) -> Result<(), QueueError> {
-        // The row is there already: its commit wrote it.
+        // The task is there already: its commit wrote it.
         self.inner.doorbell.notify_waiters();
         Ok(())
     }
@@ -93,121 +102,130 @@ impl Queue for LocalQueue {
     }
 
     async fn settle(&self, tag: &DeliveryTag, settle: Settle) -> Result<(), QueueError> {
-        let delivery = tag.0.split_once('.').and_then(|(id, n)| Some((id.parse().ok()?, n.parse().ok()?)));
-        let delivery = delivery.ok_or_else(|| QueueError(format!("`{}` is no delivery of this queue", tag.0)))?;
-        let first = {
-            let mut pending = self.inner.pending();
-            let first = pending.is_empty();
-            pending.insert(delivery, settle);
-            first
+        let (key, delivery) =
+            read(&tag.0).ok_or_else(|| QueueError(format!("`{}` is no delivery of this queue", tag.0)))?;
+        let mut delivered = self.inner.delivered();
+        // What is not there any more, no look can find as waiting.
+        let Some(last) = delivered.messages.get_mut(&key).filter(|last| last.delivery == delivery) else {
+            return Ok(());
         };
-        if first {
-            // Whoever makes it non-empty starts this, and it lives until it finds it empty: nothing waits for ever.
-            // It holds the queue's connections a moment longer than the queue itself, so that a last ack is written.
-            let inner = self.inner.clone();
-            tokio::spawn(async move {
-                while !inner.pending().is_empty() {
-                    sleep(inner.options.gather).await;
-                    if let Err(error) = inner.flush().await {
-                        tracing::warn!(%error, "settlements wait for the database");
-                    }
-                }
-            });
+        // One that is settled stays so.
+        if last.until.is_some() {
+            let now = Instant::now();
+            last.until = match settle {
+                Settle::Ack | Settle::Term(_) => None,
+                Settle::Nak(delay) => Some(now + delay),
+                Settle::Progress => Some(now + self.inner.options.ack_wait),
+            };
         }
         Ok(())
     }
 
-    fn reads_the_outbox(&self) -> bool {
-        true
+    fn publishes_events(&self) -> bool {
+        false
     }
+}
+
+/// What a look has found on one queue.
+struct Found {
+    queue: QueueName,
+    unclaimed: Vec<Waiting>,
+    lost: Vec<Waiting>,
 }
 
 impl Inner {
-    fn pending(&self) -> std::sync::MutexGuard<'_, HashMap<(i64, i64), Settle>> {
-        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
+    fn delivered(&self) -> MutexGuard<'_, Delivered> {
+        self.delivered.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Up to `max` deliveries, and whatever is to be settled in the same transaction.
-    async fn take(self: &Arc<Self>, queues: &[QueueName], max: usize) -> Result<Vec<Delivery>, QueueError> {
-        let max = i64::try_from(max).unwrap_or(i64::MAX);
-        if self.pending().is_empty() {
-            let queues = queues.to_vec();
-            // Idle hosts look all the time, so the look takes no lock and writes nothing.
-            let look = move |connection: &mut SqliteConnection, now| {
-                Ok(visible(connection, &queues, now, max.min(1))?.is_empty())
-            };
-            if self.database.read_at(look).await.map_err(failed)? {
-                return Ok(Vec::new());
-            }
+    /// Up to `max` deliveries.
+    async fn take(&self, queues: &[QueueName], max: usize) -> Result<Vec<Delivery>, QueueError> {
+        if max == 0 || queues.is_empty() {
+            return Ok(Vec::new());
         }
+        let (limit, known_at) = {
+            let delivered = self.delivered();
+            // What is delivered and not claimed yet stands before the others.
+            (max.saturating_add(delivered.messages.len()), delivered.deliveries)
+        };
         let (queues, ack_wait) = (queues.to_vec(), micros(self.options.ack_wait));
-        self.write(move |connection, now| {
-            let mut taken = Vec::new();
-            // Looked for once more: another process may have had them since.
-            for row in visible(connection, &queues, now, max)? {
-                deliveries::deliver(connection, row.id, now + ack_wait)?;
-                let delivery = (row.id, row.deliveries + 1);
-                let message = read_json("outbox.message", &row.message);
-                let place = format!("outbox/{}", row.id);
-                let source = MessageSource { name: place.clone(), subject: place, payload: row.message.into() };
-                let message =
-                    message.map_err(|unreadable| source.poison(StoreError::from(Fault::from(unreadable)).to_string()));
-                let tag = DeliveryTag(format!("{}.{}", delivery.0, delivery.1));
-                taken.push(Delivery { tag, queue: QueueName(row.queue), source, message });
-            }
-            Ok(taken)
-        })
-        .await
-    }
-
-    async fn flush(self: &Arc<Self>) -> Result<(), QueueError> {
-        if self.pending().is_empty() {
-            return Ok(());
-        }
-        self.write(|_, _| Ok(())).await
-    }
-
-    /// Writes what is to be settled, and `more` with it.
-    // Relaxed: after a power cut nobody works on a delivery any more, and a lost ack is a redelivery.
-    async fn write<T: Send + 'static>(
-        self: &Arc<Self>,
-        more: impl FnOnce(&mut SqliteConnection, i64) -> Result<T, Fault> + Send + 'static,
-    ) -> Result<T, QueueError> {
-        let (inner, ack_wait) = (self.clone(), micros(self.options.ack_wait));
-        let written = self.database.write(Durability::Relaxed, move |connection, now| {
-            // A copy: what is pending stays so until it is written for certain. To settle twice changes nothing.
-            let settled = inner.pending().clone();
-            for (&delivery, settle) in &settled {
-                match settle {
-                    Settle::Ack => deliveries::settle(connection, delivery, now, None)?,
-                    Settle::Term(reason) => deliveries::settle(connection, delivery, now, Some(reason))?,
-                    Settle::Nak(delay) => deliveries::postpone(connection, delivery, now + micros(*delay))?,
-                    Settle::Progress => deliveries::postpone(connection, delivery, now + ack_wait)?,
-                }
-            }
-            Ok((more(connection, now)?, settled))
-        });
-        let (done, settled) = written.await.map_err(failed)?;
-        // Except where a later settlement of the same delivery has come meanwhile.
-        self.pending().retain(|delivery, settle| settled.get(delivery) != Some(settle));
-        Ok(done)
+        let rows = i64::try_from(limit).unwrap_or(i64::MAX);
+        // It takes no lock and writes nothing: idle hosts look all the time.
+        let look = move |connection: &mut SqliteConnection, now| {
+            let look_at = |queue: QueueName| {
+                let unclaimed = waiting::unclaimed(connection, &queue, rows)?;
+                let lost = waiting::lost(connection, &queue, (now - ack_wait, now), rows)?;
+                Ok(Found { queue, unclaimed, lost })
+            };
+            queues.into_iter().map(look_at).collect::<Result<Vec<_>, Fault>>()
+        };
+        let found = self.database.read_at(look).await.map_err(failed)?;
+        Ok(self.delivered().deliver(found, (limit, max), (known_at, self.options.ack_wait)))
     }
 }
 
-/// The oldest visible messages of these queues.
-fn visible(
-    connection: &mut SqliteConnection,
-    queues: &[QueueName],
-    now: i64,
-    max: i64,
-) -> Result<Vec<Deliverable>, Fault> {
-    let mut rows = Vec::new();
-    for queue in queues {
-        rows.extend(deliveries::to_deliver(connection, queue, now, max)?);
+impl Delivered {
+    /// Forgets what does not wait any more, and delivers what is not delivered yet, the longest waiting first.
+    fn deliver(
+        &mut self,
+        found: Vec<Found>,
+        (limit, max): (usize, usize),
+        (known_at, ack_wait): (u64, Duration),
+    ) -> Vec<Delivery> {
+        let now = Instant::now();
+        let mut waiting = Vec::new();
+        for Found { queue, unclaimed, lost } in found {
+            // A look that did not reach its limit has seen all.
+            let reached = (unclaimed.len() >= limit).then(|| unclaimed.last().map(|row| row.since)).flatten();
+            let from = waiting.len();
+            for (row, is_lost) in
+                unclaimed.into_iter().map(|row| (row, false)).chain(lost.into_iter().map(|row| (row, true)))
+            {
+                let since = row.since;
+                match row.decode() {
+                    Ok((message, rev)) => waiting.push((since, queue.clone(), message, rev, is_lost)),
+                    Err(fault) => tracing::warn!(?fault, "a task that waits cannot be read"),
+                }
+            }
+            let seen: HashSet<Key> = waiting[from..].iter().map(|(_, _, message, rev, _)| (message.task, *rev)).collect();
+            self.messages.retain(|key, last| {
+                let is_over = match last.since {
+                    Some(since) => reached.is_none_or(|reached| since < reached),
+                    None => last.until.is_none_or(|until| until <= now),
+                };
+                // Those of later deliveries may be newer than what was seen.
+                last.queue != queue || last.delivery > known_at || seen.contains(key) || !is_over
+            });
+        }
+        waiting.sort_by_key(|(since, ..)| *since);
+        let mut deliveries = Vec::new();
+        for (since, queue, message, rev, is_lost) in waiting {
+            if deliveries.len() == max {
+                break;
+            }
+            let key = (message.task, rev);
+            if self.messages.get(&key).is_some_and(|last| last.until.is_none_or(|until| until > now)) {
+                continue;
+            }
+            self.deliveries += 1;
+            let delivery = self.deliveries;
+            let since = (!is_lost).then_some(since);
+            self.messages.insert(key, Last { delivery, queue: queue.clone(), since, until: Some(now + ack_wait) });
+            let place = format!("tasks/{}", message.task);
+            let payload = serde_json::to_vec(&message).unwrap_or_default();
+            let source = MessageSource { name: place.clone(), subject: place, payload: payload.into() };
+            let tag = DeliveryTag(format!("{}.{}.{delivery}", message.task, rev.0));
+            deliveries.push(Delivery { tag, queue, source, message: Ok(message) });
+        }
+        deliveries
     }
-    rows.sort_by_key(|row| row.id);
-    rows.truncate(usize::try_from(max).unwrap_or(usize::MAX));
-    Ok(rows)
+}
+
+/// A message and the number of its delivery, from a tag.
+fn read(tag: &str) -> Option<(Key, u64)> {
+    let mut parts = tag.split('.');
+    let (task, rev, delivery) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
+    parts.next().is_none().then_some(((task, Rev(rev)), delivery))
 }
 
 fn failed(fault: Fault) -> QueueError {

@@ -6,7 +6,7 @@ use crate::draft::{As, Draft, after_commit};
 use crate::faults::Fault;
 use crate::isolation::Isolation;
 use crate::orphans::OrphanSettings;
-use crate::outbox::{Marks, Stall};
+use crate::outbox::{Published, Stall};
 use crate::output_limit::OutputLimit;
 use crate::policies::Policies;
 use crate::ports::{CommitError, Ports, QueueError, StoreError};
@@ -107,8 +107,8 @@ pub struct Engine {
     pub settings: Arc<EngineSettings>,
     /// Names this start of this process in leases and audit entries.
     pub id: Arc<str>,
-    /// What was published and is not marked yet.
-    pub(crate) marks: Arc<Marks>,
+    /// Whose events were published and still stand in the outbox.
+    pub(crate) published: Arc<Published>,
     /// Whether the queue left a brief announcement without an answer.
     pub(crate) stall: Arc<Stall>,
     /// Which task types were disabled a moment ago.
@@ -180,7 +180,7 @@ impl Engine {
             registry,
             settings: Arc::new(settings),
             id: id.into(),
-            marks: Arc::default(),
+            published: Arc::default(),
             stall: Arc::default(),
             gate: Arc::default(),
             presence: Arc::default(),

@@ -8,8 +8,7 @@ use counterstep_contracts::{StatusChange, StepChange, TaskDecl, TaskEvent, TaskS
 impl Engine {
     /// Adds a change's events to it, where this process is to publish any.
     pub(crate) fn add_events(&self, decl: &TaskDecl, transition: &mut Transition) {
-        // Where the outbox rows are themselves the queue, nobody could subscribe to anything.
-        if !self.settings.events || self.ports.queue.reads_the_outbox() {
+        if !self.settings.events || !self.ports.queue.publishes_events() {
             return;
         }
         transition.events = events_of(decl, transition);

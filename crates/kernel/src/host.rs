@@ -62,21 +62,21 @@ async fn take(engine: &Engine, settings: &HostSettings, shutdown: &CancelToken, 
         futures::join!(
             take_deliveries(engine, settings, &slots, shutdown, spawn),
             take_due(engine, settings, &slots, shutdown, spawn),
-            mark_published(engine, shutdown)
+            clear_outbox(engine, shutdown)
         );
     };
     // The loops end by themselves on shutdown; a fetch in flight is given up, its messages come again.
     taking.await;
     let all = u32::try_from(settings.concurrency).unwrap_or(u32::MAX);
     let _all = slots.acquire_many(all).await;
-    engine.flush_marks().await;
+    engine.clear_outbox().await;
 }
 
-/// Sees to it that no mark waits for the next ones for long.
-async fn mark_published(engine: &Engine, shutdown: &CancelToken) {
+/// Sees to it that no published event stands in the outbox for long.
+async fn clear_outbox(engine: &Engine, shutdown: &CancelToken) {
     let pause = Duration::from_millis(100);
     while let Either::Left(_) = select(engine.ports.clock.sleep(pause), Box::pin(shutdown.cancelled())).await {
-        engine.flush_marks().await;
+        engine.clear_outbox().await;
     }
 }
 

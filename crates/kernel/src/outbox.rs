@@ -1,5 +1,6 @@
-//! The fast path of the outbox: whoever committed a change publishes its messages at once, and marks the rows of many
-//! changes together. What gets lost here, the relay publishes.
+//! A change that was committed is told to others at once: to hosts by work messages, to other services by its events. A
+//! work message that is lost here costs time only, because hosts look for tasks that wait for them. Events stand in the
+//! outbox until they are published; what is lost here, the relay publishes.
 
 use crate::engine::Engine;
 use crate::events::is_alert;
@@ -12,23 +13,23 @@ use serde_json::Value;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// As many marks as one write of the store takes.
+/// As many changes as one write of the store takes.
 const TOGETHER: usize = 64;
 
 /// A queue that did not answer a brief announcement gets no other one for so long.
 const STALL: Duration = Duration::from_secs(5);
 
-/// Changes whose messages are published and not marked yet. Lost with the process, they are published once more, and the
-/// queue drops what it has seen.
+/// Changes whose events are published and still stand in the outbox. Lost with the process, they are published once more,
+/// and the queue drops what it has seen.
 #[derive(Debug, Default)]
-pub(crate) struct Marks(Mutex<Vec<ChangeId>>);
+pub(crate) struct Published(Mutex<Vec<ChangeId>>);
 
-impl Marks {
+impl Published {
     /// Adds one; hands out all of them once there are enough for a write.
     fn add(&self, change: ChangeId) -> Vec<ChangeId> {
-        let mut marks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        marks.push(change);
-        if marks.len() < TOGETHER { Vec::new() } else { std::mem::take(&mut *marks) }
+        let mut changes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        changes.push(change);
+        if changes.len() < TOGETHER { Vec::new() } else { std::mem::take(&mut *changes) }
     }
 
     fn take(&self) -> Vec<ChangeId> {
@@ -52,32 +53,30 @@ impl Stall {
 }
 
 fn has_messages(transition: &Transition) -> bool {
-    !transition.outbox.is_empty() || !transition.events.is_empty()
+    !transition.work.is_empty() || !transition.events.is_empty()
 }
 
 impl Engine {
-    /// Tells the others of a change that was committed at `at`: whoever waits for the task, and the queue by its outbox
-    /// messages.
+    /// Tells the others of a change that was committed at `at`: whoever waits for the task, and the queue by its messages.
     pub(crate) async fn announce(&self, transition: &Transition, at: DbTime) {
         self.tell(transition).await;
         if has_messages(transition) {
             let published = self.patiently(self.publish(transition, at)).await;
-            self.published(transition, published).await;
+            self.after_publishing(transition, published).await;
         }
     }
 
-    /// The same for work that waits for the database alone: a queue whose server hangs holds it up once in a while, and
-    /// leaves the messages to the relay.
+    /// The same for work that waits for the database alone: a queue whose server hangs holds it up once in a while.
     pub(crate) async fn announce_briefly(&self, transition: &Transition, at: DbTime) {
         self.tell(transition).await;
         if !has_messages(transition) || self.stall.lasts(self.ports.clock.monotonic()) {
             return;
         }
         match self.advised(self.publish(transition, at)).await {
-            Some(published) => self.published(transition, published).await,
+            Some(published) => self.after_publishing(transition, published).await,
             None => {
                 self.stall.begins(self.ports.clock.monotonic());
-                tracing::warn!(task = %transition.task_id, "the queue does not answer; the relay publishes");
+                tracing::warn!(task = %transition.task_id, "the queue does not answer: hosts look for the task themselves");
             }
         }
     }
@@ -92,39 +91,37 @@ impl Engine {
         self.weigh_failure(transition).await;
     }
 
-    async fn published(&self, transition: &Transition, published: Result<(), QueueError>) {
+    async fn after_publishing(&self, transition: &Transition, published: Result<(), QueueError>) {
         if let Err(error) = published {
-            tracing::warn!(task = %transition.task_id, %error, "publishing failed; the relay will");
-            return;
-        }
-        if !self.ports.queue.reads_the_outbox() {
-            // A transaction for each mark would cost as much as the change itself.
-            self.mark(self.marks.add(transition.change_id)).await;
+            tracing::warn!(task = %transition.task_id, %error, "publishing failed: hosts look for the task themselves");
+        } else if !transition.events.is_empty() {
+            // A transaction for each of them would cost as much as the change itself.
+            self.clear_outbox_of(self.published.add(transition.change_id)).await;
         }
     }
 
     /// All at once: together they wait for the queue once.
     async fn publish(&self, transition: &Transition, at: DbTime) -> Result<(), QueueError> {
         let queue = &self.ports.queue;
-        let work = try_join_all(transition.outbox.iter().map(|row| queue.publish(&row.queue, &row.message)));
+        let work = try_join_all(transition.work.iter().map(|row| queue.publish(&row.queue, &row.message)));
         let events = async {
             if transition.events.is_empty() { Ok(()) } else { queue.publish_events(at, &transition.events).await }
         };
         futures::try_join!(work, events).map(drop)
     }
 
-    /// Marks what was published so far. Whoever serves calls it every moment; a mark that is lost is a publication more.
-    pub(crate) async fn flush_marks(&self) {
-        self.mark(self.marks.take()).await;
+    /// Deletes what was published so far from the outbox. Whoever serves calls it every moment.
+    pub(crate) async fn clear_outbox(&self) {
+        self.clear_outbox_of(self.published.take()).await;
     }
 
-    async fn mark(&self, changes: Vec<ChangeId>) {
+    async fn clear_outbox_of(&self, changes: Vec<ChangeId>) {
         if changes.is_empty() {
             return;
         }
         let count = changes.len();
-        if let Err(error) = self.ports.store.outbox(OutboxOp::MarkChanges(changes)).await {
-            tracing::warn!(count, %error, "marking messages as published failed; the relay will publish them again");
+        if let Err(error) = self.ports.store.outbox(OutboxOp::PublishedOf(changes)).await {
+            tracing::warn!(count, %error, "events stay in the outbox; the relay will publish them again");
         }
     }
 }

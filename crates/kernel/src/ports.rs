@@ -24,7 +24,7 @@ pub use schedules::{DueSchedule, ScheduleChange, ScheduleQuery, ScheduleRow, Sch
 pub use sealed::{AuditHead, SealedPage, SealedRow};
 pub use steps::{CodeLabel, InTheTurn, StepRunner};
 pub use store::{
-    CommitError, Committed, Heartbeat, IdempotencyRow, Intent, IntentOp, OutboxOp, OutboxRow, Outgoing, Salvaged,
+    CommitError, Committed, Heartbeat, IdempotencyRow, Intent, IntentOp, OutboxOp, OutboxRow, Salvaged,
     Store, StoreError, Unread,
 };
 pub use types::{Disabled, FailureQuery, TypeRow, TypeRows};
@@ -102,7 +102,7 @@ pub trait Queue: Send + Sync + Debug {
     async fn fetch(&self, queues: &[QueueName], max: usize, wait: Duration) -> Result<Vec<Delivery>, QueueError>;
 
     /// Publishes what a change that was committed at `at` tells other services; returns once whoever keeps events for
-    /// them has all. Only called where [`reads_the_outbox`](Self::reads_the_outbox) says no.
+    /// them has all. Only called where it [`publishes_events`](Self::publishes_events).
     async fn publish_events(&self, at: DbTime, events: &[TaskEvent]) -> Result<(), QueueError> {
         let _ = (at, events);
         Err(QueueError("this queue publishes no events: set `events` to false".to_owned()))
@@ -122,10 +122,9 @@ pub trait Queue: Send + Sync + Debug {
         Ok(())
     }
 
-    /// Whether the queue itself keeps the outbox rows it has delivered apart from the others, so that neither the fast
-    /// path nor the relay has anything to mark.
-    fn reads_the_outbox(&self) -> bool {
-        false
+    /// Whether other services can subscribe to anything here.
+    fn publishes_events(&self) -> bool {
+        true
     }
 }
 

@@ -1,7 +1,7 @@
 //! What is under way, counted, and who is there: what metrics and operators are shown. Decides nothing.
 
 use crate::engine::Engine;
-use crate::ports::{Gauges, StoreError, TaskCount, WorkerSeen, Workers};
+use crate::ports::{StoreError, TaskCount, WorkerSeen, Workers};
 use crate::times::rfc3339;
 use counterstep_contracts::workers::{
     PassView, StatusView, TaskCountView, WorkerState, WorkerType, WorkerView, WorkersView,
@@ -18,13 +18,12 @@ impl Engine {
         Box::pin(async move {
             let gauges = self.ports.store.gauges().await?;
             let found = self.ports.store.workers().await?;
-            let unpublished = self.unpublished(&gauges);
             let count = |state| found.rows.iter().filter(|seen| seen.state(found.now) == state).count() as u64;
             let status = StatusView {
                 tasks: gauges.tasks.into_iter().map(tasks).collect(),
                 oldest_running_seconds: gauges.oldest_running.map(|age| age.as_secs()),
                 oldest_due_seconds: gauges.oldest_due.map(|age| age.as_secs()),
-                oldest_unpublished_seconds: unpublished.map(|age| age.as_secs()),
+                oldest_unpublished_seconds: gauges.oldest_unpublished.map(|age| age.as_secs()),
                 workers_alive: count(WorkerState::Alive),
                 workers_lost: count(WorkerState::Lost),
             };
@@ -32,23 +31,18 @@ impl Engine {
         })
     }
 
-    /// The age of the oldest message that is not published.
+    /// The age of the oldest event that is not published.
     ///
     /// # Errors
     /// When the store does not answer.
     pub fn oldest_unpublished(&self) -> BoxFuture<'_, Result<Option<Duration>, StoreError>> {
         Box::pin(async move {
-            // Asked for nothing else it would cost a walk over all tasks for nothing.
-            if self.ports.queue.reads_the_outbox() {
+            // Asked for nothing else it would cost a walk over all open tasks for nothing.
+            if !self.ports.queue.publishes_events() {
                 return Ok(None);
             }
             Ok(self.ports.store.gauges().await?.oldest_unpublished)
         })
-    }
-
-    /// Where the rows are themselves the queue, one that is delivered is not published either.
-    fn unpublished(&self, gauges: &Gauges) -> Option<Duration> {
-        if self.ports.queue.reads_the_outbox() { None } else { gauges.oldest_unpublished }
     }
 }
 

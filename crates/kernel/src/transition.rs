@@ -176,10 +176,10 @@ pub struct AuditEntry {
     pub details: Value,
 }
 
-/// A message that is to be published once the change is durable.
-// The outbox row goes in this transaction: published first, a host could claim a task whose row still rolls back.
+/// A message that is published once the change is durable. It is not written: the task's row says that it waits for a host,
+/// and hosts look for such rows where no message came.
 #[derive(Debug, Clone, PartialEq)]
-pub struct OutboxWrite {
+pub struct Work {
     /// Where to.
     pub queue: QueueName,
     /// What.
@@ -240,8 +240,8 @@ pub struct Transition {
     pub audit: Vec<AuditEntry>,
     /// The change's row in the journal, in which the audit stands; `None` exactly where there is no task row.
     pub journal: Option<Written>,
-    /// Messages.
-    pub outbox: Vec<OutboxWrite>,
+    /// Messages for hosts.
+    pub work: Vec<Work>,
     /// What other services are told: one outbox row with all of them; none where there are none.
     pub events: Vec<TaskEvent>,
     /// The client's key.

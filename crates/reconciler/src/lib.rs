@@ -26,7 +26,7 @@ pub struct ReconcilerSettings {
     pub limit: u32,
     /// Which lost tasks to take back.
     pub lost: Lost,
-    /// A message that nobody has published for this long is relayed.
+    /// Events that were not published for this long are relayed.
     pub relay_after: Duration,
     /// A task that was offered, or is due, and that nobody has come for in so long is offered again.
     pub offer_after: Duration,

@@ -25,7 +25,7 @@ pub struct PassPlan {
     pub sweep: SweepPlan,
     /// What nobody came for, and what the queue has lost.
     pub repair: RepairPlan,
-    /// Since when the oldest message waits to be relayed, where it waits for long enough.
+    /// Since when the oldest event waits to be relayed, where it waits for long enough.
     pub unpublished: Option<Duration>,
     /// Processes that were not seen for a day.
     pub forget: Vec<String>,
@@ -78,7 +78,7 @@ impl fmt::Display for PassPlan {
             writeln!(f, "{what} task type {}: {}", step.row.name, step.row.reason)?;
         }
         if let Some(age) = self.unpublished {
-            writeln!(f, "relay messages: the oldest has waited for {age:?}")?;
+            writeln!(f, "relay events: the oldest has waited for {age:?}")?;
         }
         for missing in &self.repair.queue {
             writeln!(f, "make again {missing}: the queue's server does not have it")?;

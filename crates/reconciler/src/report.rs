@@ -12,7 +12,7 @@ pub struct Report {
     pub unknown: usize,
     /// Lost tasks that cannot be read: parked for a person.
     pub quarantined: usize,
-    /// Messages relayed.
+    /// Changes whose events were relayed.
     pub relayed: u64,
     /// Tasks that nobody came for, offered again.
     pub offered: usize,
@@ -58,7 +58,7 @@ impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{} tasks taken back, {} messages relayed, {} orphans deleted under {} prefixes, {} failures",
+            "{} tasks taken back, events of {} changes relayed, {} orphans deleted under {} prefixes, {} failures",
             self.taken_back,
             self.relayed,
             self.objects,

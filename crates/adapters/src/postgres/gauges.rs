@@ -1,4 +1,4 @@
-//! What is under way, counted: one walk over the tasks that have not ended, and a look at the oldest message.
+//! What is under way, counted: one walk over the tasks that have not ended, and a look at the oldest event.
 
 use super::fault::{Fault, parse};
 use super::finding;
@@ -20,14 +20,14 @@ type Types = (
 
 type At = Option<PgTimestamp>;
 
-/// The clock and the oldest message, and a state of a queue with its tasks; where there are none, the first two alone.
+/// The clock and the oldest event, and a state of a queue with its tasks; where there are none, the first two alone.
 pub(super) type Read = (PgTimestamp, At, Option<String>, Option<String>, Option<i64>, At, At);
 
-// Rows are never deleted from the outbox, and `id` is their order: the oldest is the first of its index.
+// `id` is the order of the outbox: its oldest row is the first of the index.
 const READ: &str = concat!(
     "SELECT now(), o.created_at, t.status, t.queue, t.tasks, t.running_since, t.due_since
     FROM (SELECT 1) clock
-    LEFT JOIN LATERAL (SELECT created_at FROM outbox WHERE published_at IS NULL AND id > 0 ORDER BY id LIMIT 1) o ON TRUE
+    LEFT JOIN LATERAL (SELECT created_at FROM outbox WHERE id > 0 ORDER BY id LIMIT 1) o ON TRUE
     LEFT JOIN LATERAL (
       SELECT t.status, queue, count(*) AS tasks, min(updated_at) FILTER (WHERE t.status = 'running') AS running_since,
         -- One that is offered again and again has the time of its first new offer, and not of the last.

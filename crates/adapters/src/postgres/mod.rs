@@ -220,17 +220,17 @@ impl Store for PostgresStore {
     async fn outbox(&self, op: OutboxOp) -> Result<Vec<OutboxRow>, StoreError> {
         let rows = match op {
             OutboxOp::Take { older_than, limit } => {
-                let mut rows: Vec<outbox::Message> =
+                let mut rows: Vec<outbox::Read> =
                     self.database.rows(outbox::take(older_than, RELAY_HOLD, limit)).await?;
                 rows.sort_unstable_by_key(|(id, ..)| *id);
                 rows
             }
-            OutboxOp::Mark(ids) => {
-                self.database.rows::<_, i64>(outbox::mark(ids)).await?;
+            OutboxOp::Published(ids) => {
+                self.database.rows::<_, i64>(outbox::delete(ids)).await?;
                 Vec::new()
             }
-            OutboxOp::MarkChanges(changes) => {
-                self.database.rows::<_, i64>(outbox::mark_changes(&changes)).await?;
+            OutboxOp::PublishedOf(changes) => {
+                self.database.rows::<_, i64>(outbox::delete_of(&changes)).await?;
                 Vec::new()
             }
             OutboxOp::Poison(row) => {
@@ -238,7 +238,7 @@ impl Store for PostgresStore {
                 Vec::new()
             }
         };
-        Ok(readable(rows, "a message", outbox::decode))
+        Ok(readable(rows, "a row of the outbox", outbox::decode))
     }
 
     async fn intents(&self, op: IntentOp) -> Result<Vec<Intent>, StoreError> {

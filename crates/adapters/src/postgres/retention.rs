@@ -24,7 +24,7 @@ pub(super) fn decode((task, tenant, rev): Read) -> Leaving {
 // Of a `NOT EXISTS` the server may make a table of all its rows first; with a limit it looks task by task.
 macro_rules! free_to_go {
     () => {
-        "(SELECT 1 FROM outbox o WHERE o.task = k.id AND o.kind = 'events' AND o.published_at IS NULL LIMIT 1) IS NULL
+        "(SELECT 1 FROM outbox o WHERE o.task = k.id LIMIT 1) IS NULL
            AND (SELECT 1 FROM idempotency i WHERE i.task = k.id AND i.expires_at > now() LIMIT 1) IS NULL"
     };
 }

@@ -32,11 +32,8 @@ pub(super) fn write(
     for attempt in &transition.attempts {
         write_attempt(connection, now, transition, attempt)?;
     }
-    for message in &transition.outbox {
-        outbox::insert(connection, task_id, change_id, now, message)?;
-    }
     if !transition.events.is_empty() {
-        outbox::insert_events(connection, task_id, change_id, now, &transition.events)?;
+        outbox::insert(connection, task_id, change_id, now, &transition.events)?;
     }
     if let Some(write) = &transition.idempotency {
         write_idempotency(connection, now, transition, write)?;

@@ -1,4 +1,4 @@
-//! What is under way, counted: one walk over the tasks that have not ended, and a look at the oldest message.
+//! What is under way, counted: one walk over the tasks that have not ended, and a look at the oldest event.
 
 use super::fault::{Fault, parse};
 use counterstep_contracts::TaskStatus;
@@ -47,7 +47,7 @@ pub(super) fn read(connection: &mut SqliteConnection, now: i64) -> Result<Gauges
     .bind::<Text, _>(serde_json::json!(open).to_string())
     .load(connection)?;
     let oldest: Vec<Oldest> = diesel::sql_query(
-        "SELECT created_at FROM outbox INDEXED BY outbox_to_relay WHERE published_at IS NULL ORDER BY id LIMIT 1",
+        "SELECT created_at FROM outbox ORDER BY id LIMIT 1",
     )
     .load(connection)?;
     let age = |since: Option<i64>| since.map(|since| DbTime(now).after(DbTime(since)));

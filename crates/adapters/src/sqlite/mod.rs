@@ -6,8 +6,6 @@
 mod attempts;
 mod clock;
 mod commit;
-#[cfg(feature = "local-queue")]
-pub(crate) mod deliveries;
 pub(crate) mod fault;
 mod gauges;
 mod idempotency;
@@ -25,6 +23,8 @@ mod tasks;
 mod types;
 mod unanswered;
 mod upkeep;
+#[cfg(feature = "local-queue")]
+pub(crate) mod waiting;
 mod workers;
 
 pub use clock::{MachineClock, SystemClocks};
@@ -46,7 +46,7 @@ use pool::Durability;
 use std::path::Path;
 use std::time::Duration;
 
-/// For so long a message that one relay has taken is not given to another.
+/// For so long events that one relay has taken are not given to another.
 const RELAY_HOLD: Duration = Duration::from_secs(15);
 
 /// The store on one SQLite file. Cheap to clone.
@@ -197,8 +197,8 @@ impl Store for SqliteStore {
         let durability = match op {
             // Its message is ended next, and then this row is all that is left of it.
             OutboxOp::Poison(_) => Durability::Full,
-            // A mark that is lost in a power cut means one more publication of the same message.
-            OutboxOp::Take { .. } | OutboxOp::Mark(_) | OutboxOp::MarkChanges(_) => Durability::Relaxed,
+            // A deletion that is lost in a power cut means one more publication of the same events.
+            OutboxOp::Take { .. } | OutboxOp::Published(_) | OutboxOp::PublishedOf(_) => Durability::Relaxed,
         };
         let work = move |connection: &mut SqliteConnection, now| work_outbox(connection, now, &op);
         Ok(self.database.write(durability, work).await?)
@@ -307,18 +307,18 @@ fn work_outbox(connection: &mut SqliteConnection, now: i64, op: &OutboxOp) -> Re
                 outbox::hide(connection, id, now + micros(RELAY_HOLD))?;
                 match row.decode() {
                     Ok(row) => taken.push(row),
-                    Err(fault) => tracing::warn!(row = id, ?fault, "a message cannot be read"),
+                    Err(fault) => tracing::warn!(row = id, ?fault, "events cannot be read"),
                 }
             }
         }
-        OutboxOp::Mark(ids) => {
+        OutboxOp::Published(ids) => {
             for id in ids {
-                outbox::mark(connection, *id, now)?;
+                outbox::delete(connection, *id)?;
             }
         }
-        OutboxOp::MarkChanges(changes) => {
+        OutboxOp::PublishedOf(changes) => {
             for change in changes {
-                outbox::mark_change(connection, *change, now)?;
+                outbox::delete_of(connection, *change)?;
             }
         }
         OutboxOp::Poison(row) => poison::insert(connection, row, now)?,

@@ -33,7 +33,7 @@ fn decoded(lines: Vec<Line>) -> Vec<Leaving> {
 /// of its request would become a second task.
 macro_rules! free_to_go {
     () => {
-        "NOT EXISTS (SELECT 1 FROM outbox o WHERE o.task = tasks.id AND o.kind = 'events' AND o.published_at IS NULL)
+        "NOT EXISTS (SELECT 1 FROM outbox o WHERE o.task = tasks.id)
            AND NOT EXISTS (SELECT 1 FROM idempotency i WHERE i.task = tasks.id AND i.expires_at > ?1)"
     };
 }

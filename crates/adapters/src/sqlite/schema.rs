@@ -81,16 +81,10 @@ diesel::table! {
     outbox (id) {
         id -> BigInt,
         task -> Text,
-        queue -> Text,
-        kind -> Text,
-        dispatch_seq -> BigInt,
-        message -> Text,
+        events -> Text,
         change_id -> Text,
         created_at -> BigInt,
-        published_at -> Nullable<BigInt>,
         visible_at -> BigInt,
-        deliveries -> BigInt,
-        note -> Nullable<Text>,
     }
 }
 

@@ -15,7 +15,7 @@ pub(crate) struct Fixture {
 }
 
 pub(crate) fn options() -> EmbeddedOptions {
-    let queue = QueueOptions { ack_wait: ACK_WAIT, poll: Duration::from_millis(20), gather: Duration::from_millis(10) };
+    let queue = QueueOptions { ack_wait: ACK_WAIT, poll: Duration::from_millis(20) };
     EmbeddedOptions { queue, ..EmbeddedOptions::default() }
 }
 

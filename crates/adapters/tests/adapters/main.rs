@@ -184,9 +184,8 @@ macro_rules! row_cases {
                 a_lost_task_is_held_by_one_caller_until_it_is_taken_back,
                 a_list_pages_from_the_newest_and_filters,
                 tasks_in_flight_are_counted_by_what_they_were_submitted_under,
-                a_relay_takes_each_message_once_until_it_is_marked,
-                a_mark_of_a_change_marks_all_its_messages,
-                the_events_of_a_change_are_one_row_of_its_own_kind,
+                a_relay_takes_the_events_of_each_change_once_until_they_are_published,
+                what_is_published_of_a_change_leaves_the_others_in_the_outbox,
                 poison_may_be_kept_twice_and_is_no_message;
         }
     };

@@ -62,7 +62,7 @@ fn status(status: &StatusView) -> String {
     for (what, age) in [
         ("running without a change", status.oldest_running_seconds),
         ("waiting for a host", status.oldest_due_seconds),
-        ("message unpublished", status.oldest_unpublished_seconds),
+        ("event unpublished", status.oldest_unpublished_seconds),
     ] {
         if let Some(age) = age {
             text.push_str(&format!("longest {what}: {}\n", format_duration(Duration::from_secs(age))));

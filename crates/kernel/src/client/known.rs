@@ -85,7 +85,7 @@ pub(super) async fn write(
         attempts,
         audit: Vec::new(),
         journal: None,
-        outbox: Vec::new(),
+        work: Vec::new(),
         events: Vec::new(),
         idempotency,
         schedule: None,

@@ -392,7 +392,7 @@ impl Receipt {
                 }
             };
             let announce = async {
-                // Schedules go on where the queue hangs; a client's task is not left to the relay as easily.
+                // Schedules go on where the queue hangs; a client's task is not left to the hosts' polls as easily.
                 match self.firing {
                     Some(_) => self.engine.announce_briefly(&transition, at).await,
                     None => self.engine.announce(&transition, at).await,

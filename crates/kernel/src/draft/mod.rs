@@ -19,7 +19,7 @@ use crate::record::{DbTime, StepRow, TaskRecord};
 use crate::saga::{self, Event, Illegal, State};
 use crate::sql::Sql;
 use crate::transition::{
-    AttemptWrite, AuditEntry, Guard, IdempotencyWrite, LeaseChange, OutboxWrite, TaskWrite, Time, Transition,
+    AttemptWrite, AuditEntry, Guard, IdempotencyWrite, LeaseChange, TaskWrite, Time, Transition, Work,
 };
 use counterstep_contracts::{Attempt, ChangeId, Epoch, Host, Rev, TaskDecl, TaskStatus, WorkerMessage};
 use serde_json::Value;
@@ -52,7 +52,7 @@ pub struct Draft {
     finished: Time,
     attempts: Vec<AttemptWrite>,
     audit: Vec<AuditEntry>,
-    outbox: Vec<OutboxWrite>,
+    work: Vec<Work>,
     idempotency: Option<IdempotencyWrite>,
     schedule: Option<Box<ScheduleWrite>>,
     submitted: Value,
@@ -115,7 +115,7 @@ impl Draft {
             finished: Time::Keep,
             attempts: Vec::new(),
             audit: Vec::new(),
-            outbox: Vec::new(),
+            work: Vec::new(),
             idempotency: None,
             schedule: None,
             submitted: Value::Null,
@@ -286,7 +286,7 @@ impl Draft {
             traceparent: task.traceparent.clone(),
             outputs,
         };
-        self.outbox.push(OutboxWrite { queue, message });
+        self.work.push(Work { queue, message });
     }
 
     fn outputs_so_far(&self) -> serde_json::Map<String, Value> {
@@ -334,7 +334,7 @@ impl Draft {
             attempts: self.attempts,
             audit: self.audit,
             journal: None,
-            outbox: self.outbox,
+            work: self.work,
             events: Vec::new(),
             idempotency: self.idempotency,
             schedule: self.schedule,

@@ -11,7 +11,7 @@ use crate::record::{DbTime, History, TaskRecord};
 use crate::sql::SqlRefused;
 use crate::transition::{Guard, Transition};
 use async_trait::async_trait;
-use counterstep_contracts::{Attempt, Epoch, QueueName, StepNo, TaskEvent, TaskId, Tenant, WorkerMessage};
+use counterstep_contracts::{Attempt, Epoch, StepNo, TaskEvent, TaskId, Tenant};
 use serde_json::Value;
 use std::fmt::Debug;
 use std::time::Duration;
@@ -81,48 +81,31 @@ pub enum Heartbeat {
     Lost,
 }
 
-/// A row of the outbox.
+/// A row of the outbox: what one change tells other services.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OutboxRow {
     /// Its id.
     pub id: i64,
-    /// What is to be published.
-    pub content: Outgoing,
-}
-
-/// What a row of the outbox holds.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Outgoing {
-    /// A message for hosts.
-    Work {
-        /// Where to.
-        queue: QueueName,
-        /// What.
-        message: WorkerMessage,
-    },
-    /// What one change tells other services.
-    Events {
-        /// When it was committed.
-        at: DbTime,
-        /// In order.
-        events: Vec<TaskEvent>,
-    },
+    /// When the change was committed.
+    pub at: DbTime,
+    /// In order.
+    pub events: Vec<TaskEvent>,
 }
 
 /// Work on the outbox.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum OutboxOp {
-    /// The oldest messages that nobody has published for this long; another relay does not get them meanwhile.
+    /// The oldest rows that were not published for this long; another relay does not get them meanwhile.
     Take {
         /// Age.
         older_than: Duration,
         /// At most so many.
         limit: u32,
     },
-    /// These are published.
-    Mark(Vec<i64>),
-    /// All messages of these changes are published.
-    MarkChanges(Vec<counterstep_contracts::ChangeId>),
+    /// These are published: they are deleted.
+    Published(Vec<i64>),
+    /// The events of these changes are published: their rows are deleted.
+    PublishedOf(Vec<counterstep_contracts::ChangeId>),
     /// Keeps a message that nobody understands; durable when it returns. One row for each
     /// [`Poison::source`](crate::poison::Poison::source): a repetition is success and changes nothing.
     Poison(PoisonRow),
@@ -237,7 +220,7 @@ pub trait Store: Upkeep + Send + Sync + Debug {
     /// A page of what tasks' rows say of their journal, by task.
     async fn heads(&self, page: &SealedPage) -> Result<Vec<AuditHead>, StoreError>;
 
-    /// Takes or marks messages, or keeps poison. Only a take returns any.
+    /// Takes or deletes events, or keeps poison. Only a take returns any.
     async fn outbox(&self, op: OutboxOp) -> Result<Vec<OutboxRow>, StoreError>;
 
     /// Finds, condemns or closes intents.

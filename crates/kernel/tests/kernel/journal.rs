@@ -82,7 +82,7 @@ fn change(row: TaskRow, rev: i64) -> Transition {
         attempts: Vec::new(),
         audit: Vec::new(),
         journal: None,
-        outbox: Vec::new(),
+        work: Vec::new(),
         events: Vec::new(),
         idempotency: None,
         schedule: None,

@@ -178,7 +178,7 @@ impl<'a> Place<'a> {
             attempts: attempts.iter().flat_map(|row| attempt(id, *row)).collect(),
             audit: Vec::new(),
             journal: None,
-            outbox: Vec::new(),
+            work: Vec::new(),
             events: Vec::new(),
             idempotency: None,
             schedule: None,

@@ -40,5 +40,5 @@ k AS (
     INSERT INTO idempotency (tenant, key, task, expires_at, change_id)
     SELECT tenant, 'key-' || n, id, at, id FROM n WHERE n % 10 = 0
 )
-INSERT INTO outbox (task, kind, queue, dispatch_seq, message, change_id, created_at, published_at, visible_at)
-SELECT id, 'work', 'files', 1, '{}', id, at, at, at FROM n;
+INSERT INTO outbox (task, events, change_id, created_at, visible_at)
+SELECT id, '[]', id, at, at FROM n WHERE n BETWEEN 60 AND 79;

@@ -41,8 +41,8 @@ impl Queue for Watched {
         self.queue.settle(tag, settle).await
     }
 
-    fn reads_the_outbox(&self) -> bool {
-        self.queue.reads_the_outbox()
+    fn publishes_events(&self) -> bool {
+        self.queue.publishes_events()
     }
 }
 

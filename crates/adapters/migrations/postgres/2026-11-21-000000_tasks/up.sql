@@ -95,27 +95,22 @@ CREATE TABLE journal (
     PRIMARY KEY (task, rev)
 );
 
+-- What other services are told of a change, one row a change, deleted when it is published. Messages for hosts are not
+-- written: a task that waits for a host says so in its own row.
 CREATE TABLE outbox (
-    id           BIGINT      GENERATED ALWAYS AS IDENTITY,
-    task         UUID        NOT NULL,
-    -- work: a message for hosts on its queue. events: all that a change tells other services; its queue is empty.
-    kind         TEXT        NOT NULL,
-    queue        TEXT        NOT NULL,
-    dispatch_seq BIGINT      NOT NULL,
-    message      TEXT        NOT NULL,
-    change_id    UUID        NOT NULL,
-    created_at   TIMESTAMPTZ NOT NULL,
-    published_at TIMESTAMPTZ,
+    id         BIGINT      GENERATED ALWAYS AS IDENTITY,
+    task       UUID        NOT NULL,
+    events     TEXT        NOT NULL,
+    change_id  UUID        NOT NULL,
+    created_at TIMESTAMPTZ NOT NULL,
     -- Until then a relay has it.
-    visible_at   TIMESTAMPTZ NOT NULL
+    visible_at TIMESTAMPTZ NOT NULL
 );
 
--- Of the unpublished ones only: a published row is in no index, so that a mark changes none. Nobody looks for one again
--- but a person. The second half of each condition is always true and stands in the queries that the index is for: without
--- it the server could read the other index from end to end instead, and on an empty table it does, and keeps the plan.
-CREATE UNIQUE INDEX outbox_to_relay ON outbox (id) WHERE published_at IS NULL AND id > 0;
-CREATE INDEX outbox_by_change ON outbox (change_id)
-    WHERE published_at IS NULL AND change_id > '00000000-0000-0000-0000-000000000000';
+-- The condition of each index is always true and stands in the queries that the index is for: without it the server could
+-- read the other index from end to end instead, and on an empty table it does, and keeps the plan.
+CREATE UNIQUE INDEX outbox_to_relay ON outbox (id) WHERE id > 0;
+CREATE INDEX outbox_by_change ON outbox (change_id) WHERE change_id > '00000000-0000-0000-0000-000000000000';
 
 -- Messages that nobody understands, for a person to look at. One row for each, however often it was delivered.
 CREATE TABLE poison (

@@ -9,7 +9,7 @@ DROP INDEX tasks_by_status, tasks_by_type, tasks_by_tenant;
 DROP INDEX tasks_ended;
 CREATE INDEX tasks_ended ON tasks (task_type, status, finished_at, id) WHERE finished_at IS NOT NULL;
 
--- Without a key of its own a table cannot be published: a publication for all tables would refuse every mark. The task
+-- Without a key of its own a table cannot be published: a publication for all tables would refuse every deletion. The task
 -- comes first: so its rows are found with it when it is deleted, and the relay, who goes by id, does not take this index
 -- for its own.
 ALTER TABLE outbox ADD PRIMARY KEY (task, id);

@@ -88,26 +88,19 @@ CREATE TABLE journal (
     PRIMARY KEY (task, rev)
 ) STRICT;
 
+-- What other services are told of a change, one row a change, deleted when it is published. Messages for hosts are not
+-- written: a task that waits for a host says so in its own row.
 CREATE TABLE outbox (
-    id           INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT,
-    task         TEXT    NOT NULL,
-    queue        TEXT    NOT NULL,
-    dispatch_seq INTEGER NOT NULL,
-    message      TEXT    NOT NULL,
-    change_id    TEXT    NOT NULL,
-    created_at   INTEGER NOT NULL,
-    published_at INTEGER,
-    -- Until then a relay, or a delivery of the local queue, has it.
-    visible_at   INTEGER NOT NULL,
-    -- Grows with each delivery, so that a settlement of an earlier one is known as such.
-    deliveries   INTEGER NOT NULL DEFAULT 0,
-    -- Why it was ended without being worked on.
-    note         TEXT
+    id         INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT,
+    task       TEXT    NOT NULL,
+    events     TEXT    NOT NULL,
+    change_id  TEXT    NOT NULL,
+    created_at INTEGER NOT NULL,
+    -- Until then a relay has it.
+    visible_at INTEGER NOT NULL
 ) STRICT;
 
-CREATE INDEX outbox_unpublished ON outbox (queue, id) WHERE published_at IS NULL;
-CREATE INDEX outbox_to_relay ON outbox (id) WHERE published_at IS NULL;
-CREATE INDEX outbox_by_change ON outbox (change_id) WHERE published_at IS NULL;
+CREATE INDEX outbox_by_change ON outbox (change_id);
 
 CREATE TABLE idempotency (
     tenant      TEXT    NOT NULL,

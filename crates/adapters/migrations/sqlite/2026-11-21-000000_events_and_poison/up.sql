@@ -1,6 +1,3 @@
--- work: a message for hosts on its queue. events: all that a change tells other services; its queue is empty.
-ALTER TABLE outbox ADD COLUMN kind TEXT NOT NULL DEFAULT 'work' CHECK (kind IN ('work', 'events'));
-
 -- Messages that nobody understands. One row for each message, however often it was delivered.
 CREATE TABLE poison (
     id         INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT,

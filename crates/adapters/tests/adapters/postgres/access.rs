@@ -163,12 +163,14 @@ async fn the_service_role_can_commit_and_cannot_touch_the_audit() {
     let record = load(&*store, record.task.id).await;
     let mut change = after(&record);
     change.attempts = vec![end(1, Outcome::Succeeded, true)];
+    change.events = vec![event(record.task.id, 1)];
     commit(&*store, leased(&record), &change).await.unwrap();
     let overdue = store.intents(IntentOp::Overdue { limit: 9 }).await.unwrap();
     assert_eq!(store.intents(IntentOp::Condemn(overdue.clone())).await.unwrap().len(), 1);
     store.intents(IntentOp::Swept(overdue)).await.unwrap();
     let taken = store.outbox(OutboxOp::Take { older_than: Duration::ZERO, limit: 9 }).await.unwrap();
-    store.outbox(OutboxOp::Mark(taken.iter().map(|row| row.id).collect())).await.unwrap();
+    assert_eq!(taken.len(), 1);
+    store.outbox(OutboxOp::Published(taken.iter().map(|row| row.id).collect())).await.unwrap();
     store.heartbeat(record.task.id, record.task.epoch, MINUTE).await.unwrap();
     store.history(record.task.id).await.unwrap();
 

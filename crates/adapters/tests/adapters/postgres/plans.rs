@@ -145,9 +145,9 @@ async fn no_statement_reads_a_whole_table() {
     store.workers().await.unwrap();
     store.list(&TaskQuery { limit: 9, ..TaskQuery::default() }).await.unwrap();
     store.in_flight().await.unwrap();
-    store.outbox(OutboxOp::MarkChanges(vec![new_change()])).await.unwrap();
+    store.outbox(OutboxOp::PublishedOf(vec![new_change()])).await.unwrap();
     let taken = store.outbox(OutboxOp::Take { older_than: Duration::ZERO, limit: 9 }).await.unwrap();
-    store.outbox(OutboxOp::Mark(taken.iter().map(|row| row.id).collect())).await.unwrap();
+    store.outbox(OutboxOp::Published(taken.iter().map(|row| row.id).collect())).await.unwrap();
     let overdue = store.intents(IntentOp::Overdue { limit: 9 }).await.unwrap();
     store.intents(IntentOp::Condemn(overdue)).await.unwrap();
     let object = AttemptRef { task: record.task.id, prefix: "t/x/".to_owned() };

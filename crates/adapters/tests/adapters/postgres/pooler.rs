@@ -19,7 +19,9 @@ const LEFT: &str = "SELECT 'prepared: ' || statement FROM pg_prepared_statements
 async fn works(store: &dyn Store) {
     let mut record = claimed(store, MINUTE).await;
     for _ in 0..5 {
-        commit(store, leased(&record), &after(&record)).await.unwrap();
+        let mut change = after(&record);
+        change.events = vec![event(record.task.id, 1)];
+        commit(store, leased(&record), &change).await.unwrap();
         record = load(store, record.task.id).await;
         let beat = store.heartbeat(record.task.id, record.task.epoch, MINUTE).await.unwrap();
         assert!(matches!(beat, Heartbeat::Held { .. }));
@@ -27,7 +29,7 @@ async fn works(store: &dyn Store) {
         store.list(&TaskQuery { limit: 9, ..TaskQuery::default() }).await.unwrap();
         store.gauges().await.unwrap();
         let taken = store.outbox(OutboxOp::Take { older_than: Duration::ZERO, limit: 9 }).await.unwrap();
-        store.outbox(OutboxOp::Mark(taken.iter().map(|row| row.id).collect())).await.unwrap();
+        store.outbox(OutboxOp::Published(taken.iter().map(|row| row.id).collect())).await.unwrap();
     }
 }
 

@@ -74,8 +74,8 @@ fn reads() -> Vec<(String, Read)> {
         ("lost", read!(store => store.due(&Due::Lost(Lost::default()), PAGE))),
         ("overdue intents", read!(store => store.intents(IntentOp::Overdue { limit: PAGE }))),
         ("relay", read!(store => store.outbox(OutboxOp::Take { older_than: Duration::ZERO, limit: PAGE }))),
-        ("mark", read!(store => store.outbox(OutboxOp::Mark(vec![1, 2, 3])))),
-        ("mark changes", read!(store => store.outbox(OutboxOp::MarkChanges(vec![new_change()])))),
+        ("published", read!(store => store.outbox(OutboxOp::Published(vec![1, 2, 3])))),
+        ("published of changes", read!(store => store.outbox(OutboxOp::PublishedOf(vec![new_change()])))),
         ("standing", read!(store => store.standing(&[AttemptRef { task: task(50), prefix: "t/x/".to_owned() }]))),
         ("tombstones", read!(store => store.retire(&RetireOp::Buried { limit: PAGE }))),
         (

@@ -109,7 +109,7 @@ pub(crate) async fn a_task_is_not_buried_before_others_were_told_of_its_end(port
     let (zip, completed) = (record.task.task_type.clone(), TaskStatus::Completed);
     assert_eq!(store.retire(&RetireOp::Bury(vec![leaving(&record)])).await.unwrap(), []);
     assert_eq!(find_ended(store, &zip, completed, Duration::ZERO).await, [], "nor is it archived in vain");
-    store.outbox(OutboxOp::MarkChanges(vec![change.change_id])).await.unwrap();
+    store.outbox(OutboxOp::PublishedOf(vec![change.change_id])).await.unwrap();
     assert_eq!(find_ended(store, &zip, completed, Duration::ZERO).await, [leaving(&record)]);
     assert_eq!(store.retire(&RetireOp::Bury(vec![leaving(&record)])).await.unwrap(), [leaving(&record)]);
 }

@@ -7,7 +7,7 @@ use counterstep_contracts::{
 use counterstep_kernel::ports::{CommitError, Committed, KnownType, Store};
 use counterstep_kernel::record::{DbTime, StepRow, TaskRecord, TaskRow};
 use counterstep_kernel::transition::{
-    AttemptWrite, AuditEntry, Guard, Kept, LeaseChange, OutboxWrite, TaskWrite, Time, Transition,
+    AttemptWrite, AuditEntry, Guard, Kept, LeaseChange, TaskWrite, Time, Transition, Work,
 };
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -117,7 +117,7 @@ pub(crate) fn nothing(task: TaskId) -> Transition {
         attempts: Vec::new(),
         audit: Vec::new(),
         journal: None,
-        outbox: Vec::new(),
+        work: Vec::new(),
         events: Vec::new(),
         idempotency: None,
         schedule: None,
@@ -145,7 +145,7 @@ pub(crate) fn submit(row: TaskRow) -> Transition {
     change.steps = vec![StepRow::pending(StepNo(1), "zip")];
     change.audit = vec![audit(&row, "submitted")];
     let queue = QueueName(row.queue.clone());
-    change.outbox = vec![OutboxWrite { queue, message: message(row.id, row.dispatch_seq) }];
+    change.work = vec![Work { queue, message: message(row.id, row.dispatch_seq) }];
     change
 }
 

@@ -1,10 +1,10 @@
 //! The one door: guards, leases, times, and all or nothing.
 
 use super::changes::*;
-use counterstep_contracts::{AuditSeq, Epoch, QueueName, Rev, StepNo, StepStatus, TaskStatus, Tenant, WaitReason};
-use counterstep_kernel::ports::{CommitError, Heartbeat, OutboxOp, Outgoing, Ports, StoreError};
+use counterstep_contracts::{AuditSeq, Epoch, Rev, StepNo, StepStatus, TaskStatus, Tenant, WaitReason};
+use counterstep_kernel::ports::{CommitError, Heartbeat, OutboxOp, Ports, StoreError};
 use counterstep_kernel::record::{DbTime, Failure, History, SignalRow, StepRow, UndoGoal};
-use counterstep_kernel::transition::{Guard, IdempotencyWrite, LeaseChange, OutboxWrite, Time};
+use counterstep_kernel::transition::{Guard, IdempotencyWrite, LeaseChange, Time};
 use futures::future::join_all;
 use serde_json::json;
 use std::time::Duration;
@@ -231,17 +231,15 @@ pub(crate) async fn a_change_whose_last_part_fails_leaves_nothing(ports: &Ports)
     change.audit = vec![audit(&row.clone(), "claimed")];
     change.steps = vec![StepRow { status: StepStatus::Running, ..record.steps[0].clone() }];
     change.attempts = vec![start(1, Epoch(1), MINUTE)];
-    change.outbox = vec![OutboxWrite { queue: QueueName("files".into()), message: message(record.task.id, 2) }];
+    change.events = vec![event(record.task.id, 2)];
     change.idempotency = begin(record.task.id).idempotency;
     let refused = commit(store, free(&record), &change).await;
     assert!(matches!(refused, Err(CommitError::KeyTaken)), "{refused:?}");
 
     let now = load(store, record.task.id).await;
     assert_eq!((now.task, now.steps, store.history(record.task.id).await.unwrap()), before);
-    let messages = store.outbox(OutboxOp::Take { older_than: Duration::ZERO, limit: 10 }).await.unwrap();
-    assert!(
-        matches!(&messages[..], [only] if matches!(&only.content, Outgoing::Work { message, .. } if message.dispatch_seq == 1))
-    );
+    let events = store.outbox(OutboxOp::Take { older_than: Duration::ZERO, limit: 10 }).await.unwrap();
+    assert_eq!(events, []);
 
     // A new task that fails is not there at all.
     let mut change = submit(super::changes::row(new_task()));

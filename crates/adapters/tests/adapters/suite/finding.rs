@@ -1,12 +1,12 @@
-//! What finds tasks and messages: due, list, outbox.
+//! What finds tasks and events: due, list, outbox.
 
 use super::changes::*;
 use counterstep_contracts::{QueueName, TaskId, TaskStatus, Tenant, WaitReason};
 use counterstep_kernel::ports::{
-    Due, InFlight, KnownType, Lost, LostOf, OutboxOp, OutboxRow, Outgoing, Poison, PoisonRow, Ports, Store, TaskQuery,
+    Due, InFlight, KnownType, Lost, LostOf, OutboxOp, OutboxRow, Poison, PoisonRow, Ports, Store, TaskQuery,
 };
-use counterstep_kernel::record::{TaskRecord, TaskRow};
-use counterstep_kernel::transition::{LeaseChange, OutboxWrite, Time};
+use counterstep_kernel::record::{DbTime, TaskRecord, TaskRow};
+use counterstep_kernel::transition::{LeaseChange, Time, Transition};
 use futures::future::join_all;
 use std::time::Duration;
 
@@ -224,60 +224,39 @@ async fn take(store: &dyn Store, older_than: Duration) -> Vec<OutboxRow> {
     store.outbox(OutboxOp::Take { older_than, limit: 10 }).await.unwrap()
 }
 
-/// Of messages for hosts.
-fn tasks(rows: &[OutboxRow]) -> Vec<TaskId> {
-    let task = |row: &OutboxRow| match &row.content {
-        Outgoing::Work { message, .. } => Some(message.task),
-        Outgoing::Events { .. } => None,
-    };
-    rows.iter().filter_map(task).collect()
+/// A new task, the submission of which is told to others.
+async fn told(store: &dyn Store) -> (Transition, DbTime) {
+    let mut change = submit(row(new_task()));
+    change.events = (1..=3).map(|seq| event(change.task_id, seq)).collect();
+    let at = commit(store, NEW, &change).await.unwrap().now;
+    (change, at)
 }
 
-pub(crate) async fn a_relay_takes_each_message_once_until_it_is_marked(ports: &Ports) {
+pub(crate) async fn a_relay_takes_the_events_of_each_change_once_until_they_are_published(ports: &Ports) {
     let store = &*ports.store;
-    let first = submitted(store, row(new_task())).await;
-    let second = submitted(store, row(new_task())).await;
+    let ((first, at), (second, _)) = (told(store).await, told(store).await);
+    // Messages for hosts stand in no outbox.
+    submitted(store, row(new_task())).await;
     assert_eq!(take(store, MINUTE).await, []);
     let one = store.outbox(OutboxOp::Take { older_than: Duration::ZERO, limit: 1 }).await.unwrap();
-    let sent = Outgoing::Work { queue: QueueName("files".into()), message: message(first.task.id, 1) };
-    assert_eq!(one[0].content, sent);
+    assert_eq!((one[0].at, &one[0].events), (at, &first.events));
     // The first is hidden from other relays for a while.
     let two = take(store, Duration::ZERO).await;
-    assert_eq!(tasks(&two), [second.task.id]);
+    assert_eq!(two.iter().map(|row| &row.events).collect::<Vec<_>>(), [&second.events]);
     assert_eq!(take(store, Duration::ZERO).await, []);
+    assert!(store.gauges().await.unwrap().oldest_unpublished.is_some());
     let ids = vec![one[0].id, two[0].id];
-    assert_eq!(store.outbox(OutboxOp::Mark(ids.clone())).await.unwrap(), []);
-    assert_eq!(store.outbox(OutboxOp::Mark(ids)).await.unwrap(), []);
+    assert_eq!(store.outbox(OutboxOp::Published(ids.clone())).await.unwrap(), []);
+    assert_eq!(store.outbox(OutboxOp::Published(ids)).await.unwrap(), []);
+    assert_eq!(store.gauges().await.unwrap().oldest_unpublished, None);
 }
 
-pub(crate) async fn a_mark_of_a_change_marks_all_its_messages(ports: &Ports) {
+pub(crate) async fn what_is_published_of_a_change_leaves_the_others_in_the_outbox(ports: &Ports) {
     let store = &*ports.store;
-    let mut change = submit(row(new_task()));
-    change.outbox.push(OutboxWrite { queue: QueueName("files".into()), message: message(change.task_id, 2) });
-    commit(store, NEW, &change).await.unwrap();
-    let other = submitted(store, row(new_task())).await;
-    assert_eq!(store.outbox(OutboxOp::MarkChanges(vec![change.change_id, new_change()])).await.unwrap(), []);
+    let ((change, _), (other, _)) = (told(store).await, told(store).await);
+    assert_eq!(store.outbox(OutboxOp::PublishedOf(vec![change.change_id, new_change()])).await.unwrap(), []);
     let left = take(store, Duration::ZERO).await;
-    assert_eq!(tasks(&left), [other.task.id]);
-}
-
-pub(crate) async fn the_events_of_a_change_are_one_row_of_its_own_kind(ports: &Ports) {
-    let store = &*ports.store;
-    let mut change = submit(row(new_task()));
-    let events: Vec<_> = (1..=3).map(|seq| event(change.task_id, seq)).collect();
-    change.events = events.clone();
-    let at = commit(store, NEW, &change).await.unwrap().now;
-    let taken = take(store, Duration::ZERO).await;
-    assert_eq!(tasks(&taken), [change.task_id]);
-    let told: Vec<_> =
-        taken.into_iter().map(|row| row.content).filter(|it| matches!(it, Outgoing::Events { .. })).collect();
-    assert_eq!(told, [Outgoing::Events { at, events }]);
-
-    let mut marked = submit(row(new_task()));
-    marked.events = vec![event(marked.task_id, 1)];
-    commit(store, NEW, &marked).await.unwrap();
-    store.outbox(OutboxOp::MarkChanges(vec![marked.change_id])).await.unwrap();
-    assert_eq!(take(store, Duration::ZERO).await, []);
+    assert_eq!(left.iter().map(|row| &row.events).collect::<Vec<_>>(), [&other.events]);
 }
 
 pub(crate) async fn poison_may_be_kept_twice_and_is_no_message(ports: &Ports) {

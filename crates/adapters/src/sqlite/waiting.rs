@@ -1,0 +1,83 @@
+//! What the local queue looks for in the table `tasks`: tasks that wait for a host. Reads only.
+
+use super::fault::{Fault, count, parse};
+use counterstep_contracts::{QueueName, Rev, WorkerMessage};
+use diesel::SqliteConnection;
+use diesel::prelude::*;
+use diesel::sql_types::{BigInt, Nullable, Text};
+
+/// A task that waits for a host.
+#[derive(Debug, QueryableByName)]
+pub(crate) struct Waiting {
+    #[diesel(sql_type = Text)]
+    id: String,
+    #[diesel(sql_type = Text)]
+    task_type: String,
+    #[diesel(sql_type = BigInt)]
+    version: i64,
+    #[diesel(sql_type = BigInt)]
+    dispatch_seq: i64,
+    #[diesel(sql_type = Nullable<Text>)]
+    traceparent: Option<String>,
+    #[diesel(sql_type = BigInt)]
+    rev: i64,
+    /// The order: since when it has been waiting.
+    #[diesel(sql_type = BigInt)]
+    pub(crate) since: i64,
+}
+
+impl Waiting {
+    /// The message that says so, and the revision of the task.
+    pub(crate) fn decode(self) -> Result<(WorkerMessage, Rev), Fault> {
+        let message = WorkerMessage {
+            task: parse("id", &self.id)?,
+            task_type: self.task_type,
+            version: count("version", self.version)?,
+            dispatch_seq: self.dispatch_seq,
+            traceparent: self.traceparent,
+            outputs: serde_json::Map::new(),
+        };
+        Ok((message, Rev(self.rev)))
+    }
+}
+
+/// Tasks of a queue that no host has, the longest waiting first.
+// The conditions are literally those of the index, as in the other queries for due tasks.
+pub(crate) fn unclaimed(
+    connection: &mut SqliteConnection,
+    queue: &QueueName,
+    limit: i64,
+) -> QueryResult<Vec<Waiting>> {
+    diesel::sql_query(
+        "SELECT id, task_type, version, dispatch_seq, traceparent, rev, updated_at AS since
+         FROM tasks INDEXED BY tasks_unclaimed
+         WHERE lease_owner IS NULL
+           AND (status IN ('submitted', 'dispatched') OR (status = 'compensating' AND due_at IS NULL))
+           AND queue = ?
+         ORDER BY updated_at LIMIT ?",
+    )
+    .bind::<Text, _>(&queue.0)
+    .bind::<BigInt, _>(limit)
+    .load(connection)
+}
+
+/// Tasks of a queue whose host is lost, and that no reconciler has taken in hand since its lease ran out.
+pub(crate) fn lost(
+    connection: &mut SqliteConnection,
+    queue: &QueueName,
+    (before, now): (i64, i64),
+    limit: i64,
+) -> QueryResult<Vec<Waiting>> {
+    diesel::sql_query(
+        "SELECT id, task_type, version, dispatch_seq, traceparent, rev, lease_expires_at AS since
+         FROM tasks INDEXED BY tasks_leased
+         WHERE lease_owner IS NOT NULL AND lease_expires_at <= ? AND queue = ?
+           AND (held_until IS NULL OR held_until <= ? OR held_epoch <> epoch)
+         ORDER BY lease_expires_at LIMIT ?",
+    )
+    .bind::<BigInt, _>(before)
+    .bind::<Text, _>(&queue.0)
+    .bind::<BigInt, _>(now)
+    .bind::<BigInt, _>(limit)
+    .load(connection)
+}
