@@ -183,11 +183,12 @@ impl Delivered {
             {
                 let since = row.since;
                 match row.decode() {
-                    Ok((message, rev)) => waiting.push((since, queue.clone(), message, rev, is_lost)),
+                    Ok(message) => waiting.push((since, queue.clone(), message, is_lost)),
                     Err(fault) => tracing::warn!(?fault, "a task that waits cannot be read"),
                 }
             }
-            let seen: HashSet<Key> = waiting[from..].iter().map(|(_, _, message, rev, _)| (message.task, *rev)).collect();
+            let seen: HashSet<Key> =
+                waiting[from..].iter().map(|(_, _, message, _)| (message.task, message.rev)).collect();
             self.messages.retain(|key, last| {
                 let is_over = match last.since {
                     Some(since) => reached.is_none_or(|reached| since < reached),
@@ -199,11 +200,11 @@ impl Delivered {
         }
         waiting.sort_by_key(|(since, ..)| *since);
         let mut deliveries = Vec::new();
-        for (since, queue, message, rev, is_lost) in waiting {
+        for (since, queue, message, is_lost) in waiting {
             if deliveries.len() == max {
                 break;
             }
-            let key = (message.task, rev);
+            let key = (message.task, message.rev);
             if self.messages.get(&key).is_some_and(|last| last.until.is_none_or(|until| until > now)) {
                 continue;
             }
@@ -214,7 +215,7 @@ impl Delivered {
             let place = format!("tasks/{}", message.task);
             let payload = serde_json::to_vec(&message).unwrap_or_default();
             let source = MessageSource { name: place.clone(), subject: place, payload: payload.into() };
-            let tag = DeliveryTag(format!("{}.{}.{delivery}", message.task, rev.0));
+            let tag = DeliveryTag(format!("{}.{}.{delivery}", message.task, message.rev));
             deliveries.push(Delivery { tag, queue, source, message: Ok(message) });
         }
         deliveries

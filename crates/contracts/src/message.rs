@@ -1,6 +1,6 @@
 //! What travels on the queue. Ids and hints only: the row is the truth, and a host reads it before it acts.
 
-use crate::ids::TaskId;
+use crate::ids::{Rev, TaskId};
 use serde::{Deserialize, Serialize};
 
 /// Tells a host that a task is ready to be claimed.
@@ -12,8 +12,8 @@ pub struct WorkerMessage {
     pub task_type: String,
     /// Its type's version.
     pub version: u32,
-    /// Grows with every intentional dispatch of the task; `{task}:{dispatch_seq}` identifies the message.
-    pub dispatch_seq: i64,
+    /// The revision of the task that it tells of; `{task}:{rev}` identifies the message.
+    pub rev: Rev,
     /// W3C `traceparent` of the request that submitted the task.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub traceparent: Option<String>,
@@ -24,9 +24,9 @@ pub struct WorkerMessage {
 }
 
 impl WorkerMessage {
-    /// `{task}:{dispatch_seq}`: the same for a redelivery, another one for each intentional dispatch.
+    /// `{task}:{rev}`: the same for a redelivery, another one for each dispatch.
     #[must_use]
     pub fn id(&self) -> String {
-        format!("{}:{}", self.task, self.dispatch_seq)
+        format!("{}:{}", self.task, self.rev)
     }
 }

@@ -24,8 +24,8 @@ pub use schedules::{DueSchedule, ScheduleChange, ScheduleQuery, ScheduleRow, Sch
 pub use sealed::{AuditHead, SealedPage, SealedRow};
 pub use steps::{CodeLabel, InTheTurn, StepRunner};
 pub use store::{
-    CommitError, Committed, Heartbeat, IdempotencyRow, Intent, IntentOp, OutboxOp, OutboxRow, Salvaged,
-    Store, StoreError, Unread,
+    CommitError, Committed, Heartbeat, IdempotencyRow, Intent, IntentOp, OutboxOp, OutboxRow, Salvaged, Store,
+    StoreError, Unread,
 };
 pub use types::{Disabled, FailureQuery, TypeRow, TypeRows};
 pub use upkeep::{AttemptRef, IntentState, Leaving, ListingOp, ListingTurn, RetireOp, Standing, Standings, Upkeep};

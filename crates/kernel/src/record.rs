@@ -105,8 +105,6 @@ pub struct TaskRow {
     pub goal: Option<UndoGoal>,
     /// Times a host was lost since the task last made progress.
     pub recovery_attempts: u32,
-    /// Intentional dispatches so far.
-    pub dispatch_seq: i64,
     /// Sequence number of the last audit entry.
     pub audit_seq: AuditSeq,
     /// Seal of the last row of its journal; `None` before the first.

@@ -32,7 +32,7 @@ const UPDATE: &str = ", t AS (UPDATE tasks SET
     deadline_at = CASE WHEN u.deadline_stays THEN tasks.deadline_at ELSE now() + u.deadline END,
     cancel_requested_at = coalesce(tasks.cancel_requested_at, now() + u.cancel),
     finished_at = CASE WHEN u.finished_stays THEN tasks.finished_at ELSE now() + u.finished END,
-    goal = u.goal, recovery_attempts = u.recovery_attempts, dispatch_seq = u.dispatch_seq, audit_seq = u.audit_seq,
+    goal = u.goal, recovery_attempts = u.recovery_attempts, audit_seq = u.audit_seq,
     audit_seal = coalesce(sha256(u.audit_link || timestamptz_send(now())), tasks.audit_seal),
     failure = u.failure, residue = u.residue,
     unclaimed_since = CASE WHEN u.claimable AND (NOT u.lease_stays OR tasks.lease_owner IS NULL)
@@ -42,7 +42,7 @@ const UPDATE: &str = ", t AS (UPDATE tasks SET
 // What never changes after the submission is not written again.
 const UPDATE_AS: &str = " AS u (id, guard_rev, guard_epoch, must_be_free, must_be_expired,
     change_id, rev, status, waiting, host, queue, epoch, lease_stays, lease_owner, ttl, due_stays, due, deadline_stays,
-    deadline, cancel, finished_stays, finished, goal, recovery_attempts, dispatch_seq, audit_seq, failure,
+    deadline, cancel, finished_stays, finished, goal, recovery_attempts, audit_seq, failure,
     residue, claimable, audit_link, undo_due_stays)
   WHERE limits.lock IS NOT NULL AND tasks.id = u.id AND tasks.rev = u.guard_rev AND tasks.epoch = coalesce(u.guard_epoch, tasks.epoch)
     AND (NOT u.must_be_free OR tasks.lease_owner IS NULL OR tasks.lease_expires_at <= now())
@@ -53,18 +53,18 @@ const UPDATE_AS: &str = " AS u (id, guard_rev, guard_epoch, must_be_free, must_b
 const INSERT: &str = ", t AS (INSERT INTO tasks (
     id, tenant, task_type, version, definition_hash, traceparent,
     change_id, created_at, updated_at, rev, status, waiting, host, queue, epoch, lease_owner, lease_expires_at,
-    due_at, deadline_at, cancel_requested_at, finished_at, goal, recovery_attempts, dispatch_seq, audit_seq,
+    due_at, deadline_at, cancel_requested_at, finished_at, goal, recovery_attempts, audit_seq,
     failure, residue, unclaimed_since, audit_seal)
   SELECT u.id, u.tenant, u.task_type, u.version, u.definition_hash, u.traceparent,
     u.change_id, now(), now(), u.rev, u.status, u.waiting, u.host, u.queue, u.epoch, u.lease_owner, now() + u.ttl,
     now() + u.due, now() + u.deadline, now() + u.cancel, now() + u.finished, u.goal, u.recovery_attempts,
-    u.dispatch_seq, u.audit_seq, u.failure, u.residue, CASE WHEN u.claimable THEN now() END,
+    u.audit_seq, u.failure, u.residue, CASE WHEN u.claimable THEN now() END,
     sha256(u.audit_link || timestamptz_send(now()))
   FROM limits, ";
 
 const INSERT_AS: &str = " AS u (id, tenant, task_type, version, definition_hash, traceparent,
     change_id, rev, status, waiting, host, queue, epoch, lease_owner, ttl, due, deadline, cancel, finished, goal,
-    recovery_attempts, dispatch_seq, audit_seq, failure, residue, claimable, audit_link)
+    recovery_attempts, audit_seq, failure, residue, claimable, audit_link)
   WHERE limits.lock IS NOT NULL
   ON CONFLICT (id) DO NOTHING
   RETURNING 1)";
@@ -141,7 +141,6 @@ struct Columns<'a> {
     finished: Vec<Option<PgInterval>>,
     goals: Vec<Option<Str<'a>>>,
     recovery_attempts: Vec<i64>,
-    dispatch_seqs: Vec<i64>,
     audit_seqs: Vec<i64>,
     failures: Vec<Option<Str<'a>>>,
     residues: Vec<bool>,
@@ -168,7 +167,6 @@ impl<'a> Columns<'a> {
             finished: each(writes, |write| relative(write.finished).1),
             goals: each(writes, |write| write.row.goal.map(|goal| goal.status().as_str().into())),
             recovery_attempts: each(writes, |write| i64::from(write.row.recovery_attempts)),
-            dispatch_seqs: each(writes, |write| write.row.dispatch_seq),
             audit_seqs: each(writes, |write| write.row.audit_seq.0),
             failures: each_or(writes, |write| write.row.failure.as_ref().map(write_json).transpose())?,
             residues: each(writes, |write| write.row.residue),
@@ -227,7 +225,6 @@ pub(super) fn update<'a, Row>(
         columns.finished,
         columns.goals,
         columns.recovery_attempts,
-        columns.dispatch_seqs,
         columns.audit_seqs,
         columns.failures,
         columns.residues,
@@ -275,7 +272,6 @@ pub(super) fn insert<'a, Row>(
         columns.finished,
         columns.goals,
         columns.recovery_attempts,
-        columns.dispatch_seqs,
         columns.audit_seqs,
         columns.failures,
         columns.residues,
@@ -319,7 +315,7 @@ type SomeBytes = sql::Nullable<sql::Binary>;
 /// The columns of a row as [`load`] selects them.
 pub(super) type Types = (
     (sql::Uuid, SomeText, SomeText, SomeBig, SomeText, SomeText, SomeText, SomeText, SomeText, SomeBig),
-    (SomeBig, SomeText, SomeTime, SomeTime, SomeTime, SomeTime, SomeText, SomeBig, SomeBig, SomeBig, SomeBytes),
+    (SomeBig, SomeText, SomeTime, SomeTime, SomeTime, SomeTime, SomeText, SomeBig, SomeBig, SomeBytes),
     (SomeText, SomeBool, SomeText, SomeTime, SomeTime, SomeTime, SomeUuid, SomeTime),
     journal::Types,
 );
@@ -352,7 +348,6 @@ pub(super) struct Progress {
     cancel_requested_at: Option<PgTimestamp>,
     goal: Option<String>,
     recovery_attempts: Option<i64>,
-    dispatch_seq: Option<i64>,
     audit_seq: Option<i64>,
     audit_seal: Option<Vec<u8>>,
 }
@@ -377,14 +372,14 @@ pub(super) fn load(tasks: Vec<Uuid>) -> Statement<'static, Types> {
     Statement::of(
         "SELECT id, tenant, task_type, version, definition_hash, status, waiting, host, queue, rev,
             epoch, lease_owner, lease_expires_at, due_at, deadline_at, cancel_requested_at, goal, recovery_attempts,
-            dispatch_seq, audit_seq, audit_seal,
+            audit_seq, audit_seal,
             failure, residue, traceparent, created_at, updated_at, finished_at, change_id, now(),
             NULL::bigint, NULL::bigint, NULL::timestamptz, NULL::uuid, NULL, NULL::integer, NULL, NULL, NULL::bytea,
             NULL::bytea
          FROM tasks WHERE id = ANY(?)
          UNION ALL
          SELECT task, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
-            NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+            NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
             NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
             rev, epoch, at, change_id, actor, form, entries, data, link, seal
          FROM journal WHERE task = ANY(?)",
@@ -443,7 +438,6 @@ fn record(
         cancel_requested_at: some_time(progress.cancel_requested_at),
         goal: care.or(goal(progress.goal.as_deref()), likely_goal(progress.cancel_requested_at.is_some()))?,
         recovery_attempts: count("recovery_attempts", there("recovery_attempts", progress.recovery_attempts)?)?,
-        dispatch_seq: there("dispatch_seq", progress.dispatch_seq)?,
         audit_seq: AuditSeq(there("audit_seq", progress.audit_seq)?),
         audit_seal: progress.audit_seal.map(Seal),
         request,

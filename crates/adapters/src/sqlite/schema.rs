@@ -29,7 +29,6 @@ diesel::table! {
         cancel_requested_at -> Nullable<BigInt>,
         goal -> Nullable<Text>,
         recovery_attempts -> BigInt,
-        dispatch_seq -> BigInt,
         audit_seq -> BigInt,
         audit_seal -> Nullable<Binary>,
         failure -> Nullable<Text>,

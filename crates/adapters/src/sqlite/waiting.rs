@@ -15,8 +15,6 @@ pub(crate) struct Waiting {
     task_type: String,
     #[diesel(sql_type = BigInt)]
     version: i64,
-    #[diesel(sql_type = BigInt)]
-    dispatch_seq: i64,
     #[diesel(sql_type = Nullable<Text>)]
     traceparent: Option<String>,
     #[diesel(sql_type = BigInt)]
@@ -27,29 +25,24 @@ pub(crate) struct Waiting {
 }
 
 impl Waiting {
-    /// The message that says so, and the revision of the task.
-    pub(crate) fn decode(self) -> Result<(WorkerMessage, Rev), Fault> {
-        let message = WorkerMessage {
+    /// The message that says so.
+    pub(crate) fn decode(self) -> Result<WorkerMessage, Fault> {
+        Ok(WorkerMessage {
             task: parse("id", &self.id)?,
             task_type: self.task_type,
             version: count("version", self.version)?,
-            dispatch_seq: self.dispatch_seq,
+            rev: Rev(self.rev),
             traceparent: self.traceparent,
             outputs: serde_json::Map::new(),
-        };
-        Ok((message, Rev(self.rev)))
+        })
     }
 }
 
 /// Tasks of a queue that no host has, the longest waiting first.
 // The conditions are literally those of the index, as in the other queries for due tasks.
-pub(crate) fn unclaimed(
-    connection: &mut SqliteConnection,
-    queue: &QueueName,
-    limit: i64,
-) -> QueryResult<Vec<Waiting>> {
+pub(crate) fn unclaimed(connection: &mut SqliteConnection, queue: &QueueName, limit: i64) -> QueryResult<Vec<Waiting>> {
     diesel::sql_query(
-        "SELECT id, task_type, version, dispatch_seq, traceparent, rev, updated_at AS since
+        "SELECT id, task_type, version, traceparent, rev, updated_at AS since
          FROM tasks INDEXED BY tasks_unclaimed
          WHERE lease_owner IS NULL
            AND (status IN ('submitted', 'dispatched') OR (status = 'compensating' AND due_at IS NULL))
@@ -69,7 +62,7 @@ pub(crate) fn lost(
     limit: i64,
 ) -> QueryResult<Vec<Waiting>> {
     diesel::sql_query(
-        "SELECT id, task_type, version, dispatch_seq, traceparent, rev, lease_expires_at AS since
+        "SELECT id, task_type, version, traceparent, rev, lease_expires_at AS since
          FROM tasks INDEXED BY tasks_leased
          WHERE lease_owner IS NOT NULL AND lease_expires_at <= ? AND queue = ?
            AND (held_until IS NULL OR held_until <= ? OR held_epoch <> epoch)

@@ -59,7 +59,6 @@ impl Draft {
             cancel_requested_at: None,
             goal: None,
             recovery_attempts: 0,
-            dispatch_seq: 0,
             audit_seq: AuditSeq(0),
             audit_seal: None,
             request: new.request,

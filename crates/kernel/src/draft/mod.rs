@@ -277,12 +277,11 @@ impl Draft {
         let task = &mut self.record.task;
         task.host = host;
         task.queue.clone_from(&queue.0);
-        task.dispatch_seq += 1;
         let message = WorkerMessage {
             task: task.id,
             task_type: task.task_type.clone(),
             version: task.version,
-            dispatch_seq: task.dispatch_seq,
+            rev: self.base.1.next(),
             traceparent: task.traceparent.clone(),
             outputs,
         };

@@ -421,7 +421,6 @@ pub(super) fn blank(task: TaskId) -> TaskRow {
         cancel_requested_at: None,
         goal: None,
         recovery_attempts: 0,
-        dispatch_seq: 0,
         audit_seq: AuditSeq(0),
         audit_seal: None,
         request: Value::Null,

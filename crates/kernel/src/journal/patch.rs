@@ -56,7 +56,6 @@ patch! {
         queue: String,
         goal: Option<UndoGoal>,
         recovery_attempts: u32,
-        dispatch_seq: i64,
         audit_seq: AuditSeq,
         failure: Option<Failure>,
         residue: bool,

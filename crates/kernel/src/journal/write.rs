@@ -150,7 +150,6 @@ impl Base {
             queue: from.queue.clone(),
             goal: from.goal,
             recovery_attempts: from.recovery_attempts,
-            dispatch_seq: from.dispatch_seq,
             audit_seq: from.audit_seq,
             failure: from.failure.clone(),
             residue: from.residue,

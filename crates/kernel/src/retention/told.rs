@@ -47,7 +47,6 @@ fn told_task(row: &TaskRow) -> Value {
         "cancel_requested_at": at(row.cancel_requested_at),
         "goal": row.goal,
         "recovery_attempts": row.recovery_attempts,
-        "dispatch_seq": row.dispatch_seq,
         "audit_seq": row.audit_seq,
         "request": row.request,
         "response": row.response,

@@ -41,7 +41,7 @@ impl Offer<'_> {
             return OfferVerdict::Agrees;
         }
         // A redelivery from before the task went from one kind of host to the other is no fault of its publisher.
-        if message.dispatch_seq < row.dispatch_seq && declared(&queue.0) == declared(&row.queue) {
+        if message.rev < row.rev && declared(&queue.0) == declared(&row.queue) {
             return OfferVerdict::Outdated;
         }
         contradicts("queue", &queue.0, &row.queue)

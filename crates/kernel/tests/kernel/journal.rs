@@ -131,7 +131,6 @@ fn submitted() -> TaskRow {
         cancel_requested_at: None,
         goal: None,
         recovery_attempts: 0,
-        dispatch_seq: 1,
         audit_seq: AuditSeq(2),
         audit_seal: None,
         request: json!({"files": 2}),

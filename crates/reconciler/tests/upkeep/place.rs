@@ -298,7 +298,6 @@ fn row(id: TaskId, status: TaskStatus, change_id: ChangeId) -> TaskRow {
         cancel_requested_at: None,
         goal: None,
         recovery_attempts: 0,
-        dispatch_seq: 1,
         audit_seq: AuditSeq(0),
         audit_seal: None,
         request: serde_json::json!({"files": 2}),

@@ -15,8 +15,8 @@ WITH n AS (
 ),
 t AS (
     INSERT INTO tasks (id, tenant, task_type, version, definition_hash, status, host, queue, rev, epoch,
-        recovery_attempts, dispatch_seq, audit_seq, residue, created_at, updated_at, finished_at, change_id)
-    SELECT id, tenant, task_type, 1, 'digest', status, 'worker', 'files', 1, 1, 0, 1, 1, FALSE, at, at,
+        recovery_attempts, audit_seq, residue, created_at, updated_at, finished_at, change_id)
+    SELECT id, tenant, task_type, 1, 'digest', status, 'worker', 'files', 1, 1, 0, 1, FALSE, at, at,
         CASE WHEN n BETWEEN 20 AND 59 THEN NULL ELSE at END, id
     FROM n
 ),

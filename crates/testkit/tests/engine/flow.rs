@@ -1,7 +1,7 @@
 //! Forward: groups, conditions, hosts, retries, deadlines, and what giving up leads to.
 
 use crate::errand::{Done, Errand, Hasty, Stubborn, only};
-use counterstep_contracts::{Host, QueueName, StepStatus, TaskStatus, WorkerMessage};
+use counterstep_contracts::{Host, QueueName, Rev, StepStatus, TaskStatus, WorkerMessage};
 use counterstep_kernel::CancelToken;
 use counterstep_kernel::faults::{Fault, FaultKind};
 use counterstep_kernel::output_limit::OutputLimit;
@@ -116,16 +116,16 @@ async fn past_its_deadline_a_task_is_undone_instead_of_tried_again() {
 async fn a_redelivery_from_before_a_change_of_hosts_is_done_with_and_what_was_never_dispatched_is_not_believed() {
     let task = Harness::embedded(only::<Errand>()).submit(Form::new()).await;
     let submitted = task.record().await.task;
-    let message = |dispatch_seq| WorkerMessage {
+    let message = |rev| WorkerMessage {
         task: task.id,
         task_type: "Errand".to_owned(),
         version: submitted.version,
-        dispatch_seq,
+        rev: Rev(rev),
         traceparent: None,
         outputs: serde_json::Map::new(),
     };
-    let offer = async |host: Host, queue: &str, dispatch_seq| {
-        let (message, queue) = (message(dispatch_seq), QueueName(queue.to_owned()));
+    let offer = async |host: Host, queue: &str, rev| {
+        let (message, queue) = (message(rev), QueueName(queue.to_owned()));
         turn_for(&task.engine, host, Offer { message: &message, queue: &queue }, &CancelToken::new()).await
     };
     let never = "its queue is `errands`, and its task's `errands.api`";
@@ -134,9 +134,9 @@ async fn a_redelivery_from_before_a_change_of_hosts_is_done_with_and_what_was_ne
     let handed_over = task.record().await;
     assert_eq!(offer(Host::Api, "errands.api", 1).await, TurnEnd::NotNow);
     assert!(matches!(offer(Host::Api, "others.api", 1).await, TurnEnd::Contradicted(_)));
-    assert!(matches!(offer(Host::Api, "errands.api", 2).await, TurnEnd::Contradicted(_)));
+    assert!(matches!(offer(Host::Api, "errands.api", handed_over.task.rev.0).await, TurnEnd::Contradicted(_)));
     assert_eq!(task.record().await.task, handed_over.task);
-    assert_eq!(offer(Host::Worker, "errands", 2).await, TurnEnd::Rests(TaskStatus::Completed));
+    assert_eq!(offer(Host::Worker, "errands", handed_over.task.rev.0).await, TurnEnd::Rests(TaskStatus::Completed));
 }
 
 #[derive(Debug, Serialize, Deserialize)]

@@ -28,7 +28,6 @@ CREATE TABLE tasks (
     cancel_requested_at TIMESTAMPTZ,
     goal                TEXT,
     recovery_attempts   BIGINT      NOT NULL,
-    dispatch_seq        BIGINT      NOT NULL,
     audit_seq           BIGINT      NOT NULL,
     -- The seal of the last row of the journal, so that a tail that is cut off is missed.
     audit_seal          BYTEA,

@@ -21,7 +21,6 @@ CREATE TABLE tasks (
     cancel_requested_at INTEGER,
     goal                TEXT,
     recovery_attempts   INTEGER NOT NULL,
-    dispatch_seq        INTEGER NOT NULL,
     audit_seq           INTEGER NOT NULL,
     -- The seal of the last row of the journal, so that a tail that is cut off is missed.
     audit_seal          BLOB,

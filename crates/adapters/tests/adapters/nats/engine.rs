@@ -1,7 +1,7 @@
 //! The engine on NATS: poison that becomes a row, events that other services hear, the relay.
 
 use super::*;
-use counterstep_contracts::{Host, TaskStatus};
+use counterstep_contracts::{Host, Rev, TaskStatus};
 use counterstep_kernel::host::{HostSettings, serve};
 use counterstep_kernel::ports::OutboxOp;
 use counterstep_kernel::record::DbTime;
@@ -222,13 +222,13 @@ async fn a_message_that_contradicts_the_row_of_its_task_is_kept_as_poison_and_mo
     // A host that could run the task, and that does not serve its queue.
     let registry = Arc::new(Registry::new().with::<Wink>().with::<Greet>());
     let host = Engine::new(fixture.ports.clone(), registry, EngineSettings::default(), "worker");
-    let honest = WorkerMessage { task_type: "Greet".into(), ..message(task, before.dispatch_seq) };
+    let honest = WorkerMessage { task_type: "Greet".into(), ..message(task, before.rev.0) };
     let hostile = [
         ("winks", honest.clone()),
         ("winks", WorkerMessage { task_type: "Wink".into(), ..honest.clone() }),
         ("winks", WorkerMessage { task_type: "\u{1b}[2J\n".repeat(1000), ..honest.clone() }),
-        ("winks", WorkerMessage { dispatch_seq: i64::MIN, ..honest.clone() }),
-        ("winks", WorkerMessage { dispatch_seq: i64::MAX, ..honest.clone() }),
+        ("winks", WorkerMessage { rev: Rev(i64::MIN), ..honest.clone() }),
+        ("winks", WorkerMessage { rev: Rev(i64::MAX), ..honest.clone() }),
         ("files", WorkerMessage { version: 2, ..honest.clone() }),
         ("files", WorkerMessage { version: u32::MAX, task_type: "Wink".into(), ..honest.clone() }),
         // Of no task: there is no row to hold it against, and nothing to do.
@@ -262,7 +262,7 @@ async fn a_message_that_contradicts_the_row_of_its_task_is_kept_as_poison_and_mo
     let long = "SELECT count(*) AS n FROM poison WHERE length(reason) > 200 OR reason LIKE '%' || char(27) || '%'";
     assert_eq!(count(&fixture, long), 0, "a client's text goes into a log");
     // The message of a commit still brings the task.
-    let honest = WorkerMessage { task_type: "Greet".into(), ..message(task, before.dispatch_seq) };
+    let honest = WorkerMessage { task_type: "Greet".into(), ..message(task, before.rev.0) };
     let body = serde_json::to_vec(&honest).unwrap();
     plain.publish(subject("files"), body.into()).await.unwrap().await.unwrap();
     served(&host, completed(&host, task)).await;

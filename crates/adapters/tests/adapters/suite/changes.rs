@@ -28,12 +28,12 @@ pub(crate) fn new_change() -> ChangeId {
     ChangeId(Uuid::now_v7())
 }
 
-pub(crate) fn message(task: TaskId, dispatch_seq: i64) -> WorkerMessage {
+pub(crate) fn message(task: TaskId, rev: i64) -> WorkerMessage {
     WorkerMessage {
         task,
         task_type: "Zip".to_owned(),
         version: 1,
-        dispatch_seq,
+        rev: Rev(rev),
         traceparent: None,
         outputs: serde_json::Map::new(),
     }
@@ -76,7 +76,6 @@ pub(crate) fn row(id: TaskId) -> TaskRow {
         cancel_requested_at: None,
         goal: None,
         recovery_attempts: 0,
-        dispatch_seq: 1,
         audit_seq: AuditSeq(1),
         audit_seal: None,
         request: json!({"files": 2}),
@@ -145,7 +144,7 @@ pub(crate) fn submit(row: TaskRow) -> Transition {
     change.steps = vec![StepRow::pending(StepNo(1), "zip")];
     change.audit = vec![audit(&row, "submitted")];
     let queue = QueueName(row.queue.clone());
-    change.work = vec![Work { queue, message: message(row.id, row.dispatch_seq) }];
+    change.work = vec![Work { queue, message: message(row.id, row.rev.0) }];
     change
 }
 

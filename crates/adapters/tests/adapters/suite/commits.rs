@@ -112,7 +112,6 @@ pub(crate) async fn a_record_comes_back_as_it_was_written(ports: &Ports) {
     written.waiting = Some(WaitReason::Breaker);
     written.goal = Some(UndoGoal::Cancelled);
     written.recovery_attempts = 3;
-    written.dispatch_seq = i64::MAX;
     written.audit_seq = AuditSeq(8);
     written.request = json!({"text": "'ä\u{1F980}\"\\", "deep": [[1.5, null, true, -9_007_199_254_740_993_i64]]});
     written.response = Some(json!([]));

@@ -41,11 +41,12 @@ pub(super) async fn unanswered(stage: &mut Stage) {
     stage.until(undone, TaskStatus::Compensating).await;
     let engine = &stage.site.engine;
     for task in [submitted, dispatched, waits, undone] {
+        let before = engine.ports.store.load(task).await.expect("an answer").expect("the task").task.rev;
         eventually("it is offered again", || async {
             let plan = engine.plan_repair(AFTER, 100).await.expect("a plan");
             engine.repair(plan, AFTER, &CancelToken::new()).await;
             let record = engine.ports.store.load(task).await.expect("an answer").expect("the task");
-            if record.task.dispatch_seq > 1 { Ok(()) } else { Err(record.task.status) }
+            if record.task.rev > before { Ok(()) } else { Err(record.task.status) }
         })
         .await;
     }

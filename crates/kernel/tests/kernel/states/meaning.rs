@@ -5,7 +5,9 @@ use counterstep_contracts::{StepStatus, TaskStatus};
 pub(super) const fn of_a_task(status: TaskStatus) -> &'static str {
     match status {
         TaskStatus::Submitted => "Accepted. The next step is to run in an API process.",
-        TaskStatus::Dispatched => "It waits for a host of its queue. A message wakes one up; one that is lost is made up for by hosts that look.",
+        TaskStatus::Dispatched => {
+            "It waits for a host of its queue. A message wakes one up; one that is lost is made up for by hosts that look."
+        }
         TaskStatus::Running => "A host holds the lease and runs forward steps.",
         TaskStatus::Waiting => {
             "Waits by itself: for a retry, a breaker, a timer, a signal, or a worker of its version."
