@@ -56,6 +56,8 @@ type Key = (TaskId, Rev);
 struct Delivered {
     deliveries: u64,
     messages: HashMap<Key, Last>,
+    /// Rows of the last look that could not be read. They stand before the others for good.
+    unreadable: usize,
 }
 
 /// The last delivery of a message.
@@ -63,7 +65,7 @@ struct Delivered {
 struct Last {
     delivery: u64,
     queue: QueueName,
-    /// Its place in the order of the queue; `None`: its host was lost, and it stands in another order.
+    /// Its place in the order of the unclaimed tasks; `None`: it is due, or its host was lost, and it has another order.
     since: Option<i64>,
     /// Not delivered again before. `None`: settled for good.
     until: Option<Instant>,
@@ -130,7 +132,8 @@ impl Queue for LocalQueue {
 struct Found {
     queue: QueueName,
     unclaimed: Vec<Waiting>,
-    lost: Vec<Waiting>,
+    /// Due, or of a lost host.
+    others: Vec<Waiting>,
 }
 
 impl Inner {
@@ -146,7 +149,7 @@ impl Inner {
         let (limit, known_at) = {
             let delivered = self.delivered();
             // What is delivered and not claimed yet stands before the others.
-            (max.saturating_add(delivered.messages.len()), delivered.deliveries)
+            (max + delivered.messages.len() + delivered.unreadable, delivered.deliveries)
         };
         let (queues, ack_wait) = (queues.to_vec(), micros(self.options.ack_wait));
         let rows = i64::try_from(limit).unwrap_or(i64::MAX);
@@ -154,8 +157,9 @@ impl Inner {
         let look = move |connection: &mut SqliteConnection, now| {
             let look_at = |queue: QueueName| {
                 let unclaimed = waiting::unclaimed(connection, &queue, rows)?;
-                let lost = waiting::lost(connection, &queue, (now - ack_wait, now), rows)?;
-                Ok(Found { queue, unclaimed, lost })
+                let mut others = waiting::due(connection, &queue, now, rows)?;
+                others.extend(waiting::lost(connection, &queue, (now - ack_wait, now), rows)?);
+                Ok(Found { queue, unclaimed, others })
             };
             queues.into_iter().map(look_at).collect::<Result<Vec<_>, Fault>>()
         };
@@ -174,17 +178,21 @@ impl Delivered {
     ) -> Vec<Delivery> {
         let now = Instant::now();
         let mut waiting = Vec::new();
-        for Found { queue, unclaimed, lost } in found {
+        self.unreadable = 0;
+        for Found { queue, unclaimed, others } in found {
             // A look that did not reach its limit has seen all.
             let reached = (unclaimed.len() >= limit).then(|| unclaimed.last().map(|row| row.since)).flatten();
             let from = waiting.len();
-            for (row, is_lost) in
-                unclaimed.into_iter().map(|row| (row, false)).chain(lost.into_iter().map(|row| (row, true)))
+            for (row, is_unclaimed) in
+                unclaimed.into_iter().map(|row| (row, true)).chain(others.into_iter().map(|row| (row, false)))
             {
                 let since = row.since;
                 match row.decode() {
-                    Ok(message) => waiting.push((since, queue.clone(), message, is_lost)),
-                    Err(fault) => tracing::warn!(?fault, "a task that waits cannot be read"),
+                    Ok(message) => waiting.push((since, queue.clone(), message, is_unclaimed)),
+                    Err(fault) => {
+                        self.unreadable += 1;
+                        tracing::warn!(?fault, "a task that waits cannot be read");
+                    }
                 }
             }
             let seen: HashSet<Key> =
@@ -200,7 +208,7 @@ impl Delivered {
         }
         waiting.sort_by_key(|(since, ..)| *since);
         let mut deliveries = Vec::new();
-        for (since, queue, message, is_lost) in waiting {
+        for (since, queue, message, is_unclaimed) in waiting {
             if deliveries.len() == max {
                 break;
             }
@@ -210,7 +218,7 @@ impl Delivered {
             }
             self.deliveries += 1;
             let delivery = self.deliveries;
-            let since = (!is_lost).then_some(since);
+            let since = is_unclaimed.then_some(since);
             self.messages.insert(key, Last { delivery, queue: queue.clone(), since, until: Some(now + ack_wait) });
             let place = format!("tasks/{}", message.task);
             let payload = serde_json::to_vec(&message).unwrap_or_default();

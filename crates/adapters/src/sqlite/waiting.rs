@@ -54,6 +54,27 @@ pub(crate) fn unclaimed(connection: &mut SqliteConnection, queue: &QueueName, li
     .load(connection)
 }
 
+/// Tasks of a queue that no host has and whose due time has come, the longest due first. Not those that wait for another
+/// version of a host.
+pub(crate) fn due(
+    connection: &mut SqliteConnection,
+    queue: &QueueName,
+    now: i64,
+    limit: i64,
+) -> QueryResult<Vec<Waiting>> {
+    diesel::sql_query(
+        "SELECT id, task_type, version, traceparent, rev, due_at AS since
+         FROM tasks INDEXED BY tasks_due
+         WHERE lease_owner IS NULL AND due_at IS NOT NULL AND status IN ('waiting', 'compensating')
+           AND waiting IS NOT 'version' AND queue = ? AND due_at <= ?
+         ORDER BY due_at LIMIT ?",
+    )
+    .bind::<Text, _>(&queue.0)
+    .bind::<BigInt, _>(now)
+    .bind::<BigInt, _>(limit)
+    .load(connection)
+}
+
 /// Tasks of a queue whose host is lost, and that no reconciler has taken in hand since its lease ran out.
 pub(crate) fn lost(
     connection: &mut SqliteConnection,
@@ -65,6 +86,7 @@ pub(crate) fn lost(
         "SELECT id, task_type, version, traceparent, rev, lease_expires_at AS since
          FROM tasks INDEXED BY tasks_leased
          WHERE lease_owner IS NOT NULL AND lease_expires_at <= ? AND queue = ?
+           AND status IN ('running', 'compensating')
            AND (held_until IS NULL OR held_until <= ? OR held_epoch <> epoch)
          ORDER BY lease_expires_at LIMIT ?",
     )

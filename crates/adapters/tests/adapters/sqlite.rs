@@ -9,11 +9,13 @@ use crate::suite::{LIMIT, eventually};
 use counterstep_adapters::embedded::EmbeddedOptions;
 use counterstep_adapters::local_queue::QueueOptions;
 use counterstep_adapters::sqlite::{OpenError, SqliteOptions, SqliteStore};
-use counterstep_contracts::{Epoch, Outcome, QueueName, TaskId};
+use counterstep_contracts::{Epoch, Outcome, QueueName, TaskId, TaskStatus, WaitReason};
 use counterstep_kernel::ports::{
     CommitError, Due, Lost, OutboxOp, Poison, PoisonRow, Settle, Store, StoreError, TaskQuery,
 };
 use counterstep_kernel::presence::Part;
+use counterstep_kernel::record::TaskRow;
+use counterstep_kernel::transition::Time;
 use counterstep_kernel::{Engine, EngineSettings, Registry};
 use diesel::connection::SimpleConnection;
 use diesel::prelude::*;
@@ -247,6 +249,30 @@ async fn what_is_claimed_is_not_delivered_and_makes_room_for_what_waits_behind_i
         }
     }
     assert_eq!(queue.fetch(&queues, 50, 2 * ACK_WAIT).await.unwrap(), []);
+}
+
+#[tokio::test]
+async fn a_task_that_is_due_is_delivered_before_what_waits_for_a_shorter_time() {
+    let fixture = fixture().await;
+    let (store, queue) = (&*fixture.ports.store, &*fixture.ports.queue);
+    let queues = [QueueName("files".into())];
+    let waits = async |due| {
+        let mut change =
+            submit(TaskRow { status: TaskStatus::Waiting, waiting: Some(WaitReason::Retry), ..row(new_task()) });
+        write_of(&mut change).due = Time::In(due);
+        commit(store, NEW, &change).await.unwrap();
+        change.task_id
+    };
+    let due = waits(Duration::ZERO).await;
+    waits(MINUTE).await;
+    let unreadable = submitted(store, row(new_task())).await.task.id;
+    raw(&file(&fixture)).batch_execute(&format!("UPDATE tasks SET version = -1 WHERE id = '{unreadable}'")).unwrap();
+    let behind = submitted(store, row(new_task())).await.task.id;
+    for expected in [due, behind] {
+        let found = queue.fetch(&queues, 1, LIMIT).await.unwrap();
+        assert_eq!(found.iter().map(|one| one.message.as_ref().unwrap().task).collect::<Vec<_>>(), [expected]);
+    }
+    assert_eq!(queue.fetch(&queues, 5, Duration::ZERO).await.unwrap(), []);
 }
 
 #[tokio::test]
