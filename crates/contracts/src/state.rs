@@ -56,7 +56,7 @@ text_enum!(
     TaskStatus {
         /// Accepted; the next step is to run in an API process.
         Submitted = "submitted",
-        /// An outbox row tells the workers to claim it.
+        /// It waits for a worker of its queue.
         Dispatched = "dispatched",
         /// A host holds the lease and runs forward steps.
         Running = "running",

@@ -93,7 +93,7 @@ pub struct StatusView {
     /// Of the task that could be claimed for the longest time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub oldest_due_seconds: Option<u64>,
-    /// Of the oldest message that is not published; missing also where messages are read from the database itself.
+    /// Of the oldest event that is not published.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub oldest_unpublished_seconds: Option<u64>,
     /// Processes that were seen lately.

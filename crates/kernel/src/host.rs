@@ -160,7 +160,7 @@ async fn run_delivery(
         // The lease may run out instead of being released: look again then.
         TurnEnd::Busy(left) => Settle::Nak(left + Duration::from_millis(100)),
         TurnEnd::NoRoom(left) => Settle::Nak(left),
-        TurnEnd::UnknownType => Settle::Nak(Duration::from_secs(10)),
+        TurnEnd::UnknownType => Settle::Nak(UNKNOWN_FOR),
         TurnEnd::StoreDown => Settle::Nak(Duration::from_secs(1)),
     };
     if let Err(error) = engine.patiently(engine.ports.queue.settle(&tag, settle)).await {
@@ -229,7 +229,12 @@ async fn take_due(
             let (engine, left, shutdown) = (engine.clone(), left.clone(), shutdown.clone());
             let host = settings.host;
             spawn(Box::pin(async move {
-                if let TurnEnd::NoRoom(time) = run_due(&engine, host, task.task, &shutdown).await {
+                let again = match run_due(&engine, host, task.task, &shutdown).await {
+                    TurnEnd::NoRoom(time) => Some(time),
+                    TurnEnd::UnknownType => Some(UNKNOWN_FOR),
+                    _ => None,
+                };
+                if let Some(time) = again {
                     let until = engine.ports.clock.monotonic() + time;
                     left.lock().unwrap_or_else(PoisonError::into_inner).insert(task.task, until);
                 }
@@ -239,7 +244,10 @@ async fn take_due(
     }
 }
 
-/// Due tasks for which there was no room, and until when they are passed over.
+/// A task that another program is meant for is looked at again after this long.
+const UNKNOWN_FOR: Duration = Duration::from_secs(10);
+
+/// Due tasks for which there was no room, or that this program cannot read, and until when they are passed over.
 type Left = Arc<Mutex<HashMap<TaskId, Duration>>>;
 
 /// Due tasks of one look.

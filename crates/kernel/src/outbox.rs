@@ -76,7 +76,7 @@ impl Engine {
             Some(published) => self.after_publishing(transition, published).await,
             None => {
                 self.stall.begins(self.ports.clock.monotonic());
-                tracing::warn!(task = %transition.task_id, "the queue does not answer: hosts look for the task themselves");
+                tracing::warn!(task = %transition.task_id, "the queue does not answer: hosts look for the task, and the relay publishes its events");
             }
         }
     }
@@ -93,7 +93,7 @@ impl Engine {
 
     async fn after_publishing(&self, transition: &Transition, published: Result<(), QueueError>) {
         if let Err(error) = published {
-            tracing::warn!(task = %transition.task_id, %error, "publishing failed: hosts look for the task themselves");
+            tracing::warn!(task = %transition.task_id, %error, "publishing failed: hosts look for the task, and the relay publishes its events");
         } else if !transition.events.is_empty() {
             // A transaction for each of them would cost as much as the change itself.
             self.clear_outbox_of(self.published.add(transition.change_id)).await;
@@ -107,7 +107,9 @@ impl Engine {
         let events = async {
             if transition.events.is_empty() { Ok(()) } else { queue.publish_events(at, &transition.events).await }
         };
-        futures::try_join!(work, events).map(drop)
+        // Each to its end: what is lost of the one is no reason to lose the other.
+        let (work, events) = futures::join!(work, events);
+        work.map(drop).and(events)
     }
 
     /// Deletes what was published so far from the outbox. Whoever serves calls it every moment.

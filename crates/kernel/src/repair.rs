@@ -128,7 +128,12 @@ impl Engine {
 
     /// Whether it was.
     async fn offer(&self, task: TaskId, after: Duration) -> Result<bool, ChangeError> {
-        let Some(record) = self.ports.store.load(task).await? else { return Ok(false) };
+        let record = match self.ports.store.load(task).await {
+            Ok(Some(record)) => record,
+            // A newer program's task, which a reconciler of that version offers again.
+            Ok(None) | Err(StoreError::Newer(_)) => return Ok(false),
+            Err(error) => return Err(error.into()),
+        };
         let Some(task_type) = self.registry.of(&record.task) else { return Ok(false) };
         let changed = self.change(&task_type, record, As::Anyone, |draft: &mut Draft| {
             if !is_unanswered(draft.record(), after) {

@@ -51,7 +51,7 @@ use std::time::Duration;
 use together::Together;
 use uuid::Uuid;
 
-/// For so long a message that one relay has taken is not given to another.
+/// For so long events that one relay has taken are not given to another.
 const RELAY_HOLD: Duration = Duration::from_secs(15);
 
 /// An age beyond which nothing is older; further back than PostgreSQL's calendar it would be an error.

@@ -68,7 +68,7 @@ pub(crate) enum Durability {
     /// It is on the disk when the call returns.
     Full,
     /// It survives the end of the process, and reaches the disk with the next full write. For what only says who is at
-    /// work, which nobody is after a power cut: heartbeats and deliveries.
+    /// work, which no process is after a power cut: heartbeats.
     Relaxed,
 }
 

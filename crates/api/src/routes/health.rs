@@ -25,7 +25,7 @@ pub(super) async fn ready(api: web::Data<Api>) -> Answer {
         let detail = format!("does not answer: {}", silent.join(", "));
         return Err(Refused::new(ProblemCode::Unavailable, detail).retry_after(1));
     }
-    // Requests are accepted without these two: messages wait in the outbox, and hints only spare work. To take every
+    // Requests are accepted without these two: tasks wait in the database, and hints only spare work. To take every
     // API out of service for them would turn a delay into an outage.
     let parts = [("store", true), ("objects", true), ("queue", queue), ("hints", hints)]
         .map(|(part, ok)| (part.to_owned(), if ok { "ok" } else { "does not answer" }.to_owned()))

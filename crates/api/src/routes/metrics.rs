@@ -75,11 +75,7 @@ fn add_status(registry: &mut Registry, status: &StatusView) {
             status.oldest_running_seconds,
         ),
         ("oldest_due_seconds", "Of the task that could be claimed for the longest time", status.oldest_due_seconds),
-        (
-            "oldest_unpublished_seconds",
-            "Of the oldest message that is not published",
-            status.oldest_unpublished_seconds,
-        ),
+        ("oldest_unpublished_seconds", "Of the oldest event that is not published", status.oldest_unpublished_seconds),
     ] {
         // Nothing is as old as nothing: an alarm on an age must not go off, or vanish, because all is done.
         one(registry, name, help, age.unwrap_or_default());

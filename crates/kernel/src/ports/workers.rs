@@ -147,6 +147,6 @@ pub struct Gauges {
     pub oldest_running: Option<Duration>,
     /// Of the task that could be claimed for the longest time.
     pub oldest_due: Option<Duration>,
-    /// Of the oldest message that is not published.
+    /// Of the oldest event that is not published.
     pub oldest_unpublished: Option<Duration>,
 }
