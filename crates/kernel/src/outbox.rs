@@ -57,7 +57,8 @@ fn has_messages(transition: &Transition) -> bool {
 }
 
 impl Engine {
-    /// Tells the others of a change that was committed at `at`: whoever waits for the task, and the queue by its messages.
+    /// Announces a change that was committed at `at`: a signal to clients that wait for the task, messages and events to the
+    /// queue.
     pub(crate) async fn announce(&self, transition: &Transition, at: DbTime) {
         self.tell(transition).await;
         if has_messages(transition) {
@@ -112,7 +113,7 @@ impl Engine {
         work.map(drop).and(events)
     }
 
-    /// Deletes what was published so far from the outbox. Whoever serves calls it every moment.
+    /// Deletes what was published so far from the outbox. The loop of a host calls it every 100 ms.
     pub(crate) async fn clear_outbox(&self) {
         self.clear_outbox_of(self.published.take()).await;
     }

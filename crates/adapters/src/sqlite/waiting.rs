@@ -25,7 +25,7 @@ pub(crate) struct Waiting {
 }
 
 impl Waiting {
-    /// The message that says so.
+    /// The message for its host.
     pub(crate) fn decode(self) -> Result<WorkerMessage, Fault> {
         Ok(WorkerMessage {
             task: parse("id", &self.id)?,
