@@ -15,7 +15,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::Notify;
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 /// How the queue waits.
 #[derive(Debug, Clone)]
@@ -32,6 +32,9 @@ impl Default for QueueOptions {
         Self { ack_wait: Duration::from_secs(30), poll: Duration::from_millis(200) }
     }
 }
+
+/// After a look that has found nothing, so many times as long passes before the next.
+const REST: u32 = 4;
 
 /// The queue on the tasks of a database file. Clones share the doorbell and what is delivered.
 #[derive(Debug, Clone)]
@@ -93,11 +96,15 @@ impl Queue for LocalQueue {
         loop {
             // Made before the look: a doorbell that rings between the look and the wait is heard.
             let rung = self.inner.doorbell.notified();
+            let begun = Instant::now();
             let found = self.inner.take(queues, max).await?;
             let left = until.saturating_duration_since(Instant::now());
             if !found.is_empty() || left.is_zero() {
                 return Ok(found);
             }
+            // A look reads what is delivered already, too. Where that is much, it is not read at every ring.
+            sleep(left.min(begun.elapsed() * REST)).await;
+            let left = until.saturating_duration_since(Instant::now());
             // An end of the wait is no news, only the time to look again.
             let _ = timeout(left.min(self.inner.options.poll), rung).await;
         }
@@ -123,8 +130,8 @@ impl Queue for LocalQueue {
         Ok(())
     }
 
-    fn publishes_events(&self) -> bool {
-        false
+    fn hands_out_tasks(&self) -> bool {
+        true
     }
 }
 

@@ -258,7 +258,7 @@ impl Engine {
             }
             let (guard, mut transition) = draft.finish(self.new_change_id(), by);
             self.add_events(task_type.decl, &mut transition);
-            let refused = match self.ports.store.commit(guard, &transition).await {
+            match self.ports.store.commit(guard, &transition).await {
                 Ok(committed) => {
                     let record = after_commit(&record, &transition, committed.now);
                     return Ok((Changed { answer, record }, Some(transition)));
@@ -269,17 +269,12 @@ impl Engine {
                     }
                     doubts.add(answer, transition);
                     patience.wait(error).await?;
-                    None
                 }
-                Err(CommitError::Store(error @ StoreError::Unavailable(_))) => {
-                    patience.wait(error).await?;
-                    None
-                }
-                Err(CommitError::Stale) => None,
-                Err(error) if doubts.is_empty() => return Err(error.into()),
-                // Refused perhaps because an earlier try was written.
-                Err(error) => Some(ChangeError::from(error)),
-            };
+                Err(CommitError::Store(error @ StoreError::Unavailable(_))) => patience.wait(error).await?,
+                // An earlier try that was written has moved the revision, which is looked at first.
+                Err(CommitError::Stale) => {}
+                Err(error) => return Err(error.into()),
+            }
             let rev = record.task.rev;
             record = self.reload(record.task.id, &mut patience).await?;
             let history = if doubts.need_history(&record) {
@@ -292,9 +287,6 @@ impl Engine {
                     return Err(ChangeError::Fenced);
                 }
                 return Ok((Changed { answer, record }, Some(transition)));
-            }
-            if let Some(refused) = refused {
-                return Err(refused);
             }
             // Refused though nothing has changed: a lease that the draft took for over is live. To try at once again
             // would only spin.

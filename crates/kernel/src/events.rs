@@ -8,7 +8,7 @@ use counterstep_contracts::{StatusChange, StepChange, TaskDecl, TaskEvent, TaskS
 impl Engine {
     /// Adds a change's events to it, where this process is to publish any.
     pub(crate) fn add_events(&self, decl: &TaskDecl, transition: &mut Transition) {
-        if !self.settings.events || !self.ports.queue.publishes_events() {
+        if !self.settings.events || self.ports.queue.hands_out_tasks() {
             return;
         }
         transition.events = events_of(decl, transition);

@@ -102,7 +102,7 @@ pub trait Queue: Send + Sync + Debug {
     async fn fetch(&self, queues: &[QueueName], max: usize, wait: Duration) -> Result<Vec<Delivery>, QueueError>;
 
     /// Publishes what a change that was committed at `at` tells other services; returns once whoever keeps events for
-    /// them has all. Only called where it [`publishes_events`](Self::publishes_events).
+    /// them has all. Not called where it [hands out tasks](Self::hands_out_tasks).
     async fn publish_events(&self, at: DbTime, events: &[TaskEvent]) -> Result<(), QueueError> {
         let _ = (at, events);
         Err(QueueError("this queue publishes no events: set `events` to false".to_owned()))
@@ -122,9 +122,10 @@ pub trait Queue: Send + Sync + Debug {
         Ok(())
     }
 
-    /// Whether other services can subscribe to anything here.
-    fn publishes_events(&self) -> bool {
-        true
+    /// Whether it has no messages of its own and hands out the tasks that wait in the store: then there is none that could
+    /// be lost and would have to be sent again, and no other service can subscribe to anything here.
+    fn hands_out_tasks(&self) -> bool {
+        false
     }
 }
 

@@ -25,7 +25,7 @@ impl Engine {
         shutdown: &'a CancelToken,
     ) -> BoxFuture<'a, Result<u64, StoreError>> {
         Box::pin(async move {
-            if !self.ports.queue.publishes_events() {
+            if self.ports.queue.hands_out_tasks() {
                 return Ok(0);
             }
             // What this process has published itself need not be published again.
@@ -46,8 +46,10 @@ impl Engine {
             }
             drop(publishing);
             let count = published.len() as u64;
-            if count > 0 {
-                self.ports.store.outbox(OutboxOp::Published(published)).await?;
+            if count > 0
+                && let Err(error) = self.ports.store.outbox(OutboxOp::Published(published)).await
+            {
+                tracing::warn!(count, %error, "events that are published stay in the outbox; they will be published again");
             }
             Ok(count)
         })

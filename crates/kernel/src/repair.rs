@@ -81,6 +81,10 @@ impl Engine {
                 Ok(queue) => queue,
                 Err(error) => return Ok(RepairPlan { silent: Some(error.to_string()), ..RepairPlan::default() }),
             };
+            // What reads the tasks themselves has lost none. An offer would only put the task behind younger ones.
+            if self.ports.queue.hands_out_tasks() {
+                return Ok(RepairPlan { queue, ..RepairPlan::default() });
+            }
             let known = self.registry.known();
             let which = Unanswered { queues, known, for_at_least: after, at_most: after.saturating_mul(AT_MOST) };
             let offer = self.ports.store.due(&Due::Unanswered(which), limit).await?;

@@ -38,7 +38,7 @@ impl Engine {
     pub fn oldest_unpublished(&self) -> BoxFuture<'_, Result<Option<Duration>, StoreError>> {
         Box::pin(async move {
             // Asked for nothing else it would cost a walk over all open tasks for nothing.
-            if !self.ports.queue.publishes_events() {
+            if self.ports.queue.hands_out_tasks() {
                 return Ok(None);
             }
             Ok(self.ports.store.gauges().await?.oldest_unpublished)

@@ -6,6 +6,7 @@
 pub mod form;
 pub mod harness;
 pub mod invariants;
+pub mod lossy_queue;
 pub mod races;
 pub mod seed;
 #[cfg(feature = "servers")]
@@ -18,4 +19,5 @@ pub mod trail;
 
 pub use form::{Form, two_files};
 pub use harness::{Harness, TestTask};
+pub use lossy_queue::LossyQueue;
 pub use site::Site;

@@ -6,17 +6,17 @@ use counterstep_adapters::embedded::{self, EmbeddedOptions, EmbeddedPaths};
 use counterstep_adapters::local::LocalLocks;
 use counterstep_adapters::sqlite::{MachineClock, SqliteOptions, SystemClocks};
 use counterstep_adapters::step_threads::StepThreads;
-use counterstep_contracts::{Host, QueueName, StepStatus, TaskId, TaskStatus, Tenant, WorkerMessage};
+use counterstep_contracts::{Host, StepStatus, TaskId, TaskStatus, Tenant};
 use counterstep_kernel::client::{Receipt, Submission};
 use counterstep_kernel::host::{HostSettings, serve};
-use counterstep_kernel::ports::{Acquired, Delivery, DeliveryTag, LockError, LockTag, Locks, Ports};
-use counterstep_kernel::ports::{Queue, QueueError, Settle};
+use counterstep_kernel::ports::{Acquired, LockError, LockTag, Locks, Ports};
 use counterstep_kernel::record::TaskRecord;
 use counterstep_kernel::turn::{TurnEnd, turn};
 use counterstep_kernel::{
     CancelReason, CancelToken, Engine, EngineSettings, Registry, RetryPolicy, StepContext, StepResult,
 };
 use counterstep_macros::distributed_task;
+use counterstep_testkit::LossyQueue;
 use counterstep_testkit::site::eventually;
 use futures::future::select_all;
 use serde::{Deserialize, Serialize};
@@ -46,26 +46,6 @@ impl MachineClock for Ages {
 
     fn monotonic(&self) -> Duration {
         self.0.monotonic() + self.age()
-    }
-}
-
-/// Loses all messages: each task is found by a look for due ones.
-#[derive(Debug)]
-struct Silent;
-
-#[async_trait]
-impl Queue for Silent {
-    async fn publish(&self, _: &QueueName, _: &WorkerMessage) -> Result<(), QueueError> {
-        Ok(())
-    }
-
-    async fn fetch(&self, _: &[QueueName], _: usize, wait: Duration) -> Result<Vec<Delivery>, QueueError> {
-        tokio::time::sleep(wait).await;
-        Ok(Vec::new())
-    }
-
-    async fn settle(&self, _: &DeliveryTag, _: Settle) -> Result<(), QueueError> {
-        Ok(())
     }
 }
 
@@ -156,7 +136,7 @@ impl Installation {
         let sqlite = SqliteOptions { clock: clock.clone(), ..SqliteOptions::default() };
         let mut ports =
             embedded::open(paths, EmbeddedOptions { sqlite, ..EmbeddedOptions::default() }).await.expect("it opens");
-        ports.queue = Arc::new(Silent);
+        ports.queue = Arc::<LossyQueue>::default();
         let registry = Arc::new(Registry::new().with::<Stay>().with::<Jam>());
         Self { _folder: folder, clock, ports, registry }
     }

@@ -41,8 +41,8 @@ impl Queue for Watched {
         self.queue.settle(tag, settle).await
     }
 
-    fn publishes_events(&self) -> bool {
-        self.queue.publishes_events()
+    fn hands_out_tasks(&self) -> bool {
+        self.queue.hands_out_tasks()
     }
 }
 

@@ -12,7 +12,7 @@ use counterstep_kernel::{
     AwaitSignal, CancelReason, CancelToken, Engine, MaybeSignal, StepContext, StepResult, UndoResult,
 };
 use counterstep_macros::distributed_task;
-use counterstep_testkit::{Form, Harness, TestTask, harness};
+use counterstep_testkit::{Form, Harness, LossyQueue, TestTask, harness};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -84,6 +84,17 @@ async fn waiting(within: &str) -> TestTask {
 
 async fn approve(task: &TestTask, body: Value) -> Result<String, SignalRefusal> {
     task.engine.signal(task.id, "approval", body, "client:anna").await.map(|answer| answer.received_at)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_change_that_a_signal_makes_wakes_a_host() {
+    let mut task = waiting("1h").await;
+    let queue = LossyQueue::default();
+    task.engine.ports.queue = Arc::new(queue.clone());
+    approve(&task, json!({"by": "anna"})).await.expect("accepted");
+    let row = task.engine.ports.store.load(task.id).await.expect("an answer").expect("the task").task;
+    let sent: Vec<_> = queue.lost().into_iter().map(|(queue, message)| (queue.0, message.task, message.rev)).collect();
+    assert_eq!(sent, [("purchases".to_owned(), task.id, row.rev)]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

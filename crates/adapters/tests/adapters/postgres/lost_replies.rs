@@ -2,7 +2,7 @@
 //! no lease
 //! is left without a worker. Every commit of every story below loses its reply once.
 
-use super::{NoQueue, database, number, open, options, raw};
+use super::{database, number, open, options, raw};
 use crate::suite::{LIMIT, eventually};
 use counterstep_contracts::operator::SettledAs;
 use counterstep_contracts::{Host, TaskId, TaskStatus, Tenant, WaitReason};
@@ -19,7 +19,7 @@ use counterstep_kernel::{
 };
 use counterstep_macros::distributed_task;
 use counterstep_testkit::servers::{Proxy, is_commit, shared_postgres};
-use counterstep_testkit::{Form, harness, invariants};
+use counterstep_testkit::{Form, LossyQueue, harness, invariants};
 use futures::future::{BoxFuture, Either};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -117,7 +117,7 @@ impl Stage {
         let proxy = Proxy::to(shared_postgres().port());
         let (store, direct) = (open(&proxy.url(&url), options()).await, open(&url, options()).await);
         let embedded = crate::embedded::fixture().await;
-        let ports = Ports { store, queue: Arc::new(NoQueue), ..embedded.ports };
+        let ports = Ports { store, queue: Arc::<LossyQueue>::default(), ..embedded.ports };
         let engine = Engine::new(ports, Arc::new(registry), EngineSettings::default(), "test");
         Self { engine, direct, url, proxy, _folder: embedded.folder }
     }
@@ -345,25 +345,19 @@ impl Clock for Pausable {
     }
 }
 
-/// The change lands, its reply is lost, and its author looks only when another host runs the task: the fence holds.
-#[tokio::test(flavor = "multi_thread")]
-async fn an_owner_whose_change_stands_behind_a_take_back_writes_nothing_more() {
-    let stage = Stage::of(Registry::new().with::<Parcel>()).await;
-    let form = Form::new().field("fate", "arrives").file("files", "a.txt", "abc");
-    let task = harness::submit(&stage.engine, form).await;
-    assert_eq!(stage.drive(task).await, TaskStatus::Waiting);
-    stage.engine.signal(task, "approval", json!("anna"), "client").await.expect("accepted");
-
+/// A change lands, its reply is lost, and its author looks only when another host runs the task: in the turn of a worker
+/// the commit after `before` others, while the other host stands in front of `step`. How the author's turn ended, and
+/// the author's name.
+async fn overtaken(stage: &Stage, task: TaskId, before: u32, step: &'static str) -> (TurnEnd, Arc<str>) {
     let (pause, paused) = watch::channel(false);
     let pause = Arc::new(pause);
     let clock = Arc::new(Pausable { clock: stage.engine.ports.clock.clone(), paused });
     let ports = Ports { clock, ..stage.engine.ports.clone() };
     let settings = EngineSettings { lease: Duration::from_secs(1), ..EngineSettings::default() };
     let owner = Engine::new(ports, stage.engine.registry.clone(), settings, "owner");
-    // Behind the claim: the failure of a step that is tried again under the same lease.
     let (commits, pauses) = (AtomicU32::new(0), pause.clone());
     stage.proxy.lose_replies(1, move |text| {
-        let is_it = is_commit(text) && commits.fetch_add(1, Ordering::SeqCst) == 1;
+        let is_it = is_commit(text) && commits.fetch_add(1, Ordering::SeqCst) == before;
         if is_it {
             pauses.send_replace(true);
         }
@@ -377,9 +371,8 @@ async fn an_owner_whose_change_stands_behind_a_take_back_writes_nothing_more() {
     })
     .await;
     assert_eq!(stage.proxy.lost(), 1);
-    // Another one has it, in the middle of the same step.
     let settings = EngineSettings {
-        faults: vec![Fault::at("send", FaultKind::HangBefore)],
+        faults: vec![Fault::at(step, FaultKind::HangBefore)],
         drain: Duration::ZERO,
         cancel_grace: Duration::from_millis(100),
         ..EngineSettings::default()
@@ -387,11 +380,11 @@ async fn an_owner_whose_change_stands_behind_a_take_back_writes_nothing_more() {
     let other = Engine::new(stage.engine.ports.clone(), stage.engine.registry.clone(), settings, "other");
     let token = CancelToken::new();
     let others = turn(&other, Host::Worker, task, &token);
+    let mut ended = None;
     let looks = async {
         eventually("a claim", || async { stage.record(task).await.task.lease_owner.map(drop) }).await;
         pause.send_replace(false);
-        let end = tokio::time::timeout(LIMIT, running).await.expect("an end").expect("no panic");
-        assert_eq!(end, TurnEnd::Lost);
+        ended = Some(tokio::time::timeout(LIMIT, running).await.expect("an end").expect("no panic"));
         token.cancel(CancelReason::Shutdown);
         std::future::pending::<()>().await;
     };
@@ -399,8 +392,52 @@ async fn an_owner_whose_change_stands_behind_a_take_back_writes_nothing_more() {
         Either::Left((end, _)) => assert_eq!(end, TurnEnd::GivenBack),
         Either::Right(((), _)) => unreachable!("it waits for the other one"),
     }
+    (ended.expect("it has ended before the other one"), id)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_owner_whose_change_stands_behind_a_take_back_writes_nothing_more() {
+    let stage = Stage::of(Registry::new().with::<Parcel>()).await;
+    let form = Form::new().field("fate", "arrives").file("files", "a.txt", "abc");
+    let task = harness::submit(&stage.engine, form).await;
+    assert_eq!(stage.drive(task).await, TaskStatus::Waiting);
+    stage.engine.signal(task, "approval", json!("anna"), "client").await.expect("accepted");
+
+    // Behind the claim: the failure of a step that is tried again under the same lease.
+    let (end, id) = overtaken(&stage, task, 1, "send").await;
+    assert_eq!(end, TurnEnd::Lost);
     let audit = stage.direct.history(task).await.expect("an answer").audit;
     let back = audit.iter().position(|row| row.entry.event == "taken_back").expect("the take-back");
     assert!(audit[back..].iter().all(|row| *row.entry.actor != *id), "it wrote under another one's lease");
     assert_eq!(stage.drive(task).await, TaskStatus::Completed);
+}
+
+/// How often [`Bell`] rang.
+static RUNG: AtomicU32 = AtomicU32::new(0);
+
+struct Bell;
+
+#[distributed_task(name = "Bell", queue = "bells")]
+impl Bell {
+    type Request = Nothing;
+    type Response = u32;
+
+    #[step(1, host = "worker", no_undo = "it was heard")]
+    async fn ring() -> StepResult<u32> {
+        Ok(RUNG.fetch_add(1, Ordering::SeqCst) + 1)
+    }
+
+    fn respond(ring: &u32) -> u32 {
+        *ring
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_claim_that_stands_behind_a_take_back_runs_no_step() {
+    let stage = Stage::of(Registry::new().with::<Bell>()).await;
+    let task = harness::submit(&stage.engine, Form::new()).await;
+    overtaken(&stage, task, 0, "ring").await;
+    assert_eq!(RUNG.load(Ordering::SeqCst), 0, "its host ran the step while another one had the task");
+    assert_eq!(stage.drive(task).await, TaskStatus::Completed);
+    assert_eq!(RUNG.load(Ordering::SeqCst), 1);
 }

@@ -11,35 +11,15 @@ mod requests;
 mod schema;
 
 use crate::embedded;
-use async_trait::async_trait;
 use counterstep_adapters::postgres::{PostgresOptions, PostgresStore};
-use counterstep_contracts::{QueueName, TaskId};
-use counterstep_kernel::ports::{Delivery, DeliveryTag, Ports, Queue, QueueError, Settle};
+use counterstep_contracts::TaskId;
+use counterstep_kernel::ports::Ports;
+use counterstep_testkit::LossyQueue;
 use counterstep_testkit::servers::shared_postgres;
 use std::sync::Arc;
 use std::time::Duration;
 use tempfile::TempDir;
 use tokio_postgres::{Client, NoTls};
-
-/// Nobody is told anything: the store is asked, not the queue beside it.
-#[derive(Debug)]
-struct NoQueue;
-
-#[async_trait]
-impl Queue for NoQueue {
-    async fn publish(&self, _: &QueueName, _: &counterstep_contracts::WorkerMessage) -> Result<(), QueueError> {
-        Ok(())
-    }
-
-    async fn fetch(&self, _: &[QueueName], _: usize, wait: Duration) -> Result<Vec<Delivery>, QueueError> {
-        tokio::time::sleep(wait).await;
-        Ok(Vec::new())
-    }
-
-    async fn settle(&self, _: &DeliveryTag, _: Settle) -> Result<(), QueueError> {
-        Ok(())
-    }
-}
 
 /// A database of its own with the schema in it, and the embedded ports around its store.
 pub(crate) struct Fixture {
@@ -67,7 +47,7 @@ pub(crate) async fn fixture() -> Fixture {
     let url = database().await;
     let store = open(&url, options()).await;
     let embedded = embedded::fixture().await;
-    let ports = Ports { store, queue: Arc::new(NoQueue), ..embedded.ports };
+    let ports = Ports { store, queue: Arc::<LossyQueue>::default(), ..embedded.ports };
     Fixture { ports, url, _folder: embedded.folder }
 }
 

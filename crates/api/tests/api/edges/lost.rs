@@ -5,6 +5,8 @@ use crate::site::eventually;
 use counterstep_contracts::http::{AuditTrail, TaskView};
 use counterstep_contracts::{Host, StepStatus, TaskStatus};
 use counterstep_kernel::CancelToken;
+use counterstep_testkit::LossyQueue;
+use std::sync::Arc;
 use std::time::Duration;
 
 pub(super) async fn undone_when_lost(stage: &mut Stage) {
@@ -39,7 +41,11 @@ pub(super) async fn unanswered(stage: &mut Stage) {
     let undone = stage.submit("plain", r#"{"make":["broken"],"unmake":["busy"]}"#).await;
     stage.turn(undone).await;
     stage.until(undone, TaskStatus::Compensating).await;
-    let engine = &stage.site.engine;
+    // Beside a queue that could have lost something.
+    let mut engine = stage.site.engine.clone();
+    let none = engine.plan_repair(AFTER, 100).await.expect("a plan").offer;
+    assert_eq!(none, Vec::new(), "this queue hands out the tasks themselves");
+    engine.ports.queue = Arc::<LossyQueue>::default();
     for task in [submitted, dispatched, waits, undone] {
         let before = engine.ports.store.load(task).await.expect("an answer").expect("the task").task.rev;
         eventually("it is offered again", || async {

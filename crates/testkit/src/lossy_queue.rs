@@ -1,0 +1,36 @@
+//! A queue that loses every message: what goes on without one, and what was sent?
+
+use async_trait::async_trait;
+use counterstep_contracts::{QueueName, WorkerMessage};
+use counterstep_kernel::ports::{Delivery, DeliveryTag, Queue, QueueError, Settle};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// Takes each message and delivers none: a task is found by those who look for it. Clones share what was taken.
+#[derive(Debug, Clone, Default)]
+pub struct LossyQueue(Arc<Mutex<Vec<(QueueName, WorkerMessage)>>>);
+
+impl LossyQueue {
+    /// What was published so far, in order.
+    #[must_use]
+    pub fn lost(&self) -> Vec<(QueueName, WorkerMessage)> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+#[async_trait]
+impl Queue for LossyQueue {
+    async fn publish(&self, queue: &QueueName, message: &WorkerMessage) -> Result<(), QueueError> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push((queue.clone(), message.clone()));
+        Ok(())
+    }
+
+    async fn fetch(&self, _: &[QueueName], _: usize, wait: Duration) -> Result<Vec<Delivery>, QueueError> {
+        tokio::time::sleep(wait).await;
+        Ok(Vec::new())
+    }
+
+    async fn settle(&self, _: &DeliveryTag, _: Settle) -> Result<(), QueueError> {
+        Ok(())
+    }
+}
