@@ -7,10 +7,10 @@ use async_trait::async_trait;
 use counterstep_contracts::{Epoch, QueueName, TaskId, Tenant, WorkerMessage};
 use counterstep_kernel::client::{Receipt, Submission};
 use counterstep_kernel::ports::{
-    AttemptRef, AuditHead, CommitError, Committed, Delivery, DeliveryTag, Due, DueTask, FailureQuery, Gauges,
-    Heartbeat, IdempotencyRow, InFlight, Intent, IntentOp, Leaving, ListingOp, ListingTurn, MessageSource, OutboxOp,
-    OutboxRow, Queue, QueueError, RetireOp, Salvaged, ScheduleChange, ScheduleQuery, Schedules, SealedPage, SealedRow,
-    Settle, Standings, Store, StoreError, TaskLine, TaskQuery, TypeRow, TypeRows, Upkeep, WorkerChange, Workers,
+    AuditHead, CommitError, Committed, Delivery, DeliveryTag, Due, DueTask, FailureQuery, Gauges, Heartbeat,
+    IdempotencyRow, InFlight, Leaving, ListingOp, ListingTurn, MessageSource, OutboxOp, OutboxRow, Queue, QueueError,
+    ReceiveOp, Receives, RetireOp, Salvaged, ScheduleChange, ScheduleQuery, Schedules, SealedPage, SealedRow, Settle,
+    Store, StoreError, SweepOp, TaskLine, TaskQuery, TypeRow, TypeRows, Upkeep, WorkerChange, Workers,
 };
 use counterstep_kernel::record::{History, TaskRecord};
 use counterstep_kernel::transition::{Guard, Transition};
@@ -148,10 +148,6 @@ impl Store for Counted {
         self.count().outbox(op).await
     }
 
-    async fn intents(&self, op: IntentOp) -> Result<Vec<Intent>, StoreError> {
-        self.count().intents(op).await
-    }
-
     async fn idempotency(&self, tenant: &Tenant, key: &str) -> Result<Option<IdempotencyRow>, StoreError> {
         self.count().idempotency(tenant, key).await
     }
@@ -179,8 +175,16 @@ impl Store for Counted {
 
 #[async_trait]
 impl Upkeep for Counted {
-    async fn standing(&self, attempts: &[AttemptRef]) -> Result<Standings, StoreError> {
-        self.count().standing(attempts).await
+    async fn records(&self, tasks: &[TaskId]) -> Result<Vec<(TaskId, Result<TaskRecord, StoreError>)>, StoreError> {
+        self.count().records(tasks).await
+    }
+
+    async fn sweeps(&self, op: &SweepOp) -> Result<Vec<TaskId>, StoreError> {
+        self.count().sweeps(op).await
+    }
+
+    async fn receives(&self, op: &ReceiveOp) -> Result<Receives, StoreError> {
+        self.count().receives(op).await
     }
 
     async fn listing(&self, op: &ListingOp) -> Result<Option<ListingTurn>, StoreError> {

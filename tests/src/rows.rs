@@ -8,8 +8,9 @@ use counterstep_adapters::postgres::{PostgresOptions, PostgresStore};
 use counterstep_adapters::s3::{self, S3Settings};
 use counterstep_contracts::{Direction, Outcome, StepStatus, TaskId, TaskStatus};
 use counterstep_kernel::TaskType;
+use counterstep_kernel::intents;
 use counterstep_kernel::keys::ObjectKey;
-use counterstep_kernel::ports::{AttemptRef, ObjectInfo, Ports, TaskQuery};
+use counterstep_kernel::ports::{ObjectInfo, Ports, ReceiveOp, TaskQuery};
 use counterstep_kernel::record::{History, TaskRecord};
 use counterstep_testkit::{invariants, trail};
 use diesel::connection::SimpleConnection;
@@ -211,7 +212,7 @@ impl Rows {
         assert!(missing.is_empty(), "outputs without their object: {missing:?}");
     }
 
-    /// Orphans with what the rows say of their attempts, in words.
+    /// Orphans with what the rows say of them, in words.
     async fn of_orphans(&self, orphans: &[&ObjectInfo]) -> String {
         let mut said = String::new();
         for object in orphans {
@@ -219,11 +220,13 @@ impl Rows {
                 _ = write!(said, "\n{object:?}, which is no key of a task");
                 continue;
             };
-            let asked = AttemptRef { task: key.task, prefix: key.prefix };
-            let standing = self.ports.store.standing(&[asked]).await.expect("the store answers");
+            let receives = self.ports.store.receives(&ReceiveOp::Of(vec![key.task])).await.expect("the store answers");
             let history = self.ports.store.history(key.task).await.expect("the store answers");
-            _ = write!(said, "\n{object:?}\n  its attempt: {standing:?}\n  all of its task: {:?}", history.attempts);
+            _ = write!(said, "\n{object:?}\n  its request: {:?}", receives.rows);
             if let Some(record) = self.ports.store.load(key.task).await.expect("the store answers") {
+                let (marks, sweep_at) = (&record.marks, record.task.sweep_at);
+                _ = write!(said, "\n  attempts of its task: {marks:?}; a sweep is to look at {sweep_at:?}");
+                _ = write!(said, " and may take {:?}", intents::overdue(&record));
                 _ = write!(said, "\n  {}", trail::of(&record, &history));
             }
         }

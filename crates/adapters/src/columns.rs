@@ -4,7 +4,7 @@
 use counterstep_contracts::{Rev, TaskId};
 use counterstep_kernel::journal::{Fold, JournalError, JournalRow};
 use counterstep_kernel::ports::Unread;
-use counterstep_kernel::record::{DbTime, History, StepRow, UndoGoal};
+use counterstep_kernel::record::{AttemptMark, DbTime, History, StepRow, TaskRecord, UndoGoal};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -115,6 +115,8 @@ pub(crate) struct Content {
     pub(crate) response: Option<Value>,
     /// By number.
     pub(crate) steps: Vec<StepRow>,
+    /// What is known of its attempts' objects, in the order of their start.
+    pub(crate) marks: Vec<AttemptMark>,
 }
 
 /// Why a journal was not read.
@@ -149,8 +151,8 @@ pub(crate) fn content(task: TaskId, rev: Rev, journal: &[JournalRow], care: &mut
     let whole =
         whole.ok_or_else(|| Unreadable(format!("journal: it ends at row {ends}; expected {rev}"), String::new()));
     care.or(whole, ()).map_err(NotRead::Damaged)?;
-    let record = fold.into_record(DbTime(0));
-    Ok(Content { request: record.task.request, response: record.task.response, steps: record.steps })
+    let TaskRecord { task: row, steps, marks, .. } = fold.into_record(DbTime(0));
+    Ok(Content { request: row.request, response: row.response, steps, marks })
 }
 
 /// The past that stands in the rows of a journal, as far as they can be read: one that is damaged hides no other.

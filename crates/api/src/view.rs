@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 
 /// A task, and what its running attempts have said of their progress.
 pub(crate) fn task(record: TaskRecord, mut said: BTreeMap<String, AttemptProgress>) -> TaskView {
-    let TaskRecord { task, steps, now: _ } = record;
+    let TaskRecord { task, steps, marks: _, now: _ } = record;
     let is_done = |status: StepStatus| matches!(status, StepStatus::Completed | StepStatus::Skipped);
     let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
     // One that was offered twice keeps a time there, too, which is the repair's own.

@@ -36,7 +36,7 @@ pub struct Execution {
 }
 
 impl Execution {
-    /// The prefix of the objects it may store: what its attempt row says.
+    /// The prefix of the objects it may store.
     #[must_use]
     pub fn prefix(&self) -> String {
         // An undo may store objects too (a receipt, say). Its numbers run apart from the step's, so its name differs.

@@ -256,6 +256,9 @@ impl Engine {
             if draft.is_empty() {
                 return Ok((Changed { answer, record }, None));
             }
+            if draft.keeps_condemned() {
+                return Err(ChangeError::Condemned);
+            }
             let (guard, mut transition) = draft.finish(self.new_change_id(), by);
             self.add_events(task_type.decl, &mut transition);
             match self.ports.store.commit(guard, &transition).await {

@@ -22,6 +22,7 @@ pub mod error;
 pub mod events;
 pub mod faults;
 pub mod host;
+pub mod intents;
 pub mod isolation;
 pub mod journal;
 pub mod keys;

@@ -1,8 +1,9 @@
-//! Objects that no committed row references, as a plan and its execution: the intent rows say where to look, so an
-//! orphan is a query first. An intent is condemned in a transaction before anything is deleted: no success can then
-//! claim what is about to go. What no row names any more is found by listing, in `listing`; what becomes of an orphan
+//! Objects that no committed row references, as a plan and its execution: the records of tasks say where to look, so an
+//! orphan is a query first. An intent is condemned by a change of its task before anything is deleted, unless the task has ended:
+//! no success can then keep what is about to go. What no journal names any more is found by listing, in `listing`; what becomes of an orphan
 //! is the user's decision, in `policy`.
 
+mod intents;
 mod listing;
 mod policy;
 mod rules;
@@ -13,27 +14,44 @@ pub use rules::{OTHERS, OrphanSettings};
 
 use crate::cancel::CancelToken;
 use crate::engine::Engine;
+use crate::intents::Intent;
 use crate::keys::ObjectKey;
-use crate::ports::{AttemptRef, Intent, IntentOp, IntentState, ObjectError, StoreError};
+use crate::ports::{ObjectError, StoreError, SweepOp};
 use crate::record::DbTime;
+use counterstep_contracts::TaskId;
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt, stream};
+use intents::Look;
 use policy::decided;
 use rules::Rules;
-use std::collections::BTreeMap;
+use std::time::Duration;
 
 /// Prefixes that a sweep empties at a time: each takes several requests, one after the other.
 const AT_A_TIME: usize = 16;
 
-fn attempt(intent: &Intent) -> AttemptRef {
-    AttemptRef { task: intent.task, prefix: intent.prefix.clone() }
-}
+/// A task whose record cannot be read is looked at again after so long.
+const UNREADABLE_FOR: Duration = Duration::from_secs(3600);
+
+/// A task of a newer program is looked at again after so long.
+const NEWER_FOR: Duration = Duration::from_secs(60);
 
 /// What a sweep is going to do.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SweepPlan {
-    /// Attempts whose prefixes are to be emptied, the longest overdue first.
+    /// Attempts and receives whose prefixes are to be emptied, the longest overdue first.
     pub condemn: Vec<Intent>,
+    /// Tasks that cannot be read, and why: nothing of them is touched, and they are looked at again later.
+    pub unreadable: Vec<(TaskId, String)>,
+    /// Tasks of newer programs, which programs of that version sweep.
+    newer: Vec<TaskId>,
+    /// The database's clock before they were read.
+    now: DbTime,
+}
+
+impl Default for SweepPlan {
+    fn default() -> Self {
+        Self { condemn: Vec::new(), unreadable: Vec::new(), newer: Vec::new(), now: DbTime(0) }
+    }
 }
 
 /// What became of a plan.
@@ -49,7 +67,7 @@ pub struct Swept {
     pub reported: u64,
     /// Objects under them that stay because the grace of their type, longer than is needed, is not over.
     pub young: u64,
-    /// Prefixes that could not be emptied, with the reason; the next sweep tries again.
+    /// Prefixes that could not be emptied, and tasks that could not be read, with the reason; a later sweep tries again.
     pub failed: Vec<(String, String)>,
 }
 
@@ -59,7 +77,10 @@ impl Engine {
     /// # Errors
     /// When the store does not answer.
     pub fn plan_sweep(&self, limit: u32) -> BoxFuture<'_, Result<SweepPlan, StoreError>> {
-        Box::pin(async move { Ok(SweepPlan { condemn: self.ports.store.intents(IntentOp::Overdue { limit }).await? }) })
+        Box::pin(async move {
+            let Look { now, intents, unreadable, newer } = self.overdue(limit).await?;
+            Ok(SweepPlan { condemn: intents, unreadable, newer, now })
+        })
     }
 
     /// Executes a plan; on `shutdown` as far as it has come.
@@ -69,22 +90,22 @@ impl Engine {
     pub fn sweep<'a>(&'a self, plan: SweepPlan, shutdown: &'a CancelToken) -> BoxFuture<'a, Result<Swept, StoreError>> {
         Box::pin(async move {
             let mut swept = Swept::default();
-            if plan.condemn.is_empty() {
+            let SweepPlan { condemn, unreadable, newer, now } = plan;
+            self.put_off(unreadable.iter().map(|(task, _)| *task).collect(), UNREADABLE_FOR).await;
+            self.put_off(newer, NEWER_FOR).await;
+            swept.failed.extend(unreadable.into_iter().map(|(task, why)| (task.to_string(), why)));
+            if condemn.is_empty() {
                 return Ok(swept);
             }
             let rules = Rules::of(self);
-            // Before anything is condemned: what cannot be read stays as it is.
-            let (now, types) = self.types_of(&plan.condemn, &mut swept).await?;
-            let known = plan.condemn.into_iter().filter(|intent| types.contains_key(&attempt(intent))).collect();
             // Only what this returns is ours to delete: an attempt may have succeeded since the plan was made.
-            let condemned = self.ports.store.intents(IntentOp::Condemn(known)).await?;
+            let condemned = self.condemn(condemn).await?;
             let mut empty = Vec::with_capacity(condemned.len());
             let each = condemned.into_iter().map(|intent| {
-                let task_type = types.get(&attempt(&intent)).cloned().flatten();
                 let rules = &rules;
                 async move {
                     let mut one = Swept::default();
-                    let emptied = self.empty(&intent, task_type.as_deref(), rules, now, &mut one).await;
+                    let emptied = self.empty(&intent, rules, now, &mut one).await;
                     (intent, one, emptied)
                 }
                 .boxed()
@@ -112,47 +133,26 @@ impl Engine {
                 }
             }
             drop(each);
-            self.ports.store.intents(IntentOp::Swept(empty)).await?;
+            self.have_swept(&empty).await?;
             Ok(swept)
         })
     }
 
-    /// The declared types of the intents' tasks, where any policy or grace asks for them, and the database's time. Without
-    /// those whose rows cannot be read.
-    async fn types_of(
-        &self,
-        intents: &[Intent],
-        swept: &mut Swept,
-    ) -> Result<(DbTime, BTreeMap<AttemptRef, Option<String>>), StoreError> {
-        let asked: Vec<_> = intents.iter().map(attempt).collect();
-        let nothing_declared = self.registry.orphans.is_empty() && self.registry.other_orphans.is_none();
-        if nothing_declared && self.settings.orphans.types.is_empty() {
-            return Ok((DbTime(0), asked.into_iter().map(|one| (one, None)).collect()));
+    /// Or they would stand before the others in the next look.
+    async fn put_off(&self, tasks: Vec<TaskId>, by: Duration) {
+        let count = tasks.len();
+        if count == 0 {
+            return;
         }
-        let said = self.ports.store.standing(&asked).await?;
-        let mut types = BTreeMap::new();
-        for (one, standing) in asked.into_iter().zip(said.of) {
-            match standing.intent {
-                IntentState::Unreadable(why) => {
-                    swept.failed.push((one.prefix, format!("its row cannot be read: {why}")))
-                }
-                _ => drop(types.insert(one, standing.task_type)),
-            }
+        if let Err(error) = self.ports.store.sweeps(&SweepOp::PutOff { tasks, by }).await {
+            tracing::warn!(count, %error, "tasks that cannot be swept were not put off");
         }
-        Ok((said.now, types))
     }
 
     /// Does with what an attempt has stored as its type's policy says. What is only reported, or within a grace that was
     /// asked for, stays, and the listings come by it.
-    async fn empty(
-        &self,
-        intent: &Intent,
-        task_type: Option<&str>,
-        rules: &Rules,
-        now: DbTime,
-        swept: &mut Swept,
-    ) -> Result<(), ObjectError> {
-        let objects = &self.ports.objects;
+    async fn empty(&self, intent: &Intent, rules: &Rules, now: DbTime, swept: &mut Swept) -> Result<(), ObjectError> {
+        let (objects, task_type) = (&self.ports.objects, intent.task_type.as_deref());
         if rules.always_deletes(&self.registry, task_type) {
             swept.objects += objects.delete_prefix(&intent.prefix).await?;
             return Ok(());

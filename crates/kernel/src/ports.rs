@@ -24,11 +24,10 @@ pub use schedules::{DueSchedule, ScheduleChange, ScheduleQuery, ScheduleRow, Sch
 pub use sealed::{AuditHead, SealedPage, SealedRow};
 pub use steps::{CodeLabel, InTheTurn, StepRunner};
 pub use store::{
-    CommitError, Committed, Heartbeat, IdempotencyRow, Intent, IntentOp, OutboxOp, OutboxRow, Salvaged, Store,
-    StoreError, Unread,
+    CommitError, Committed, Heartbeat, IdempotencyRow, OutboxOp, OutboxRow, Salvaged, Store, StoreError, Unread,
 };
 pub use types::{Disabled, FailureQuery, TypeRow, TypeRows};
-pub use upkeep::{AttemptRef, IntentState, Leaving, ListingOp, ListingTurn, RetireOp, Standing, Standings, Upkeep};
+pub use upkeep::{Leaving, ListingOp, ListingTurn, Receive, ReceiveOp, Receives, RetireOp, SweepOp, Upkeep};
 pub use workers::{Gauges, Passed, TaskCount, WORKERS_READ, WorkerChange, WorkerRow, WorkerSeen, Workers};
 pub(crate) use workers::{REFRESH_TAKES, refreshed_every};
 

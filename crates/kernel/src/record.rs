@@ -25,7 +25,9 @@ impl DbTime {
     /// This long after it.
     #[must_use]
     pub fn later(self, by: Duration) -> Self {
-        Self(self.0.saturating_add(i64::try_from(by.as_micros()).unwrap_or(i64::MAX)))
+        // At most a quarter of the range, which is as good as never, and a time that every database knows.
+        let by = i64::try_from(by.as_micros()).unwrap_or(i64::MAX).min(i64::MAX / 4);
+        Self(self.0.saturating_add(by))
     }
 }
 
@@ -121,10 +123,13 @@ pub struct TaskRow {
     pub traceparent: Option<String>,
     /// Submitted.
     pub created_at: DbTime,
-    /// Last change, heartbeats excepted.
+    /// Last change in which something happened to it: no heartbeat, and no sweep of its attempts.
     pub updated_at: DbTime,
     /// Came to a terminal state.
     pub finished_at: Option<DbTime>,
+    /// When a sweep is to look at what its attempts have stored; `None`: there is nothing for it, or the task is leased,
+    /// and its host or its recovery comes first.
+    pub sweep_at: Option<DbTime>,
     /// The last change. An unknown commit is settled by comparing it.
     pub change_id: ChangeId,
 }
@@ -214,6 +219,38 @@ impl StepRow {
     }
 }
 
+/// Whose the objects of an attempt are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Intention {
+    /// A success may keep them; once their time is over, a sweep may condemn them.
+    Open,
+    /// They are an output.
+    Kept,
+    /// No success can keep them any more; a sweep deletes them.
+    Condemned,
+    /// There are none.
+    Swept,
+}
+
+/// An attempt, and whose its objects are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AttemptMark {
+    /// The step's number.
+    pub step: StepNo,
+    /// Which way.
+    pub direction: Direction,
+    /// From 1 in each direction.
+    pub attempt: Attempt,
+    /// The epoch it ran under; 0 of an upload that came with the request.
+    pub epoch: Epoch,
+    /// It has not ended.
+    pub runs: bool,
+    /// Whose its objects are.
+    pub objects: Intention,
+    /// From then on a sweep may condemn them, while they are open.
+    pub sweep_at: DbTime,
+}
+
 /// A task with its steps and the time at which they were read.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TaskRecord {
@@ -221,6 +258,8 @@ pub struct TaskRecord {
     pub task: TaskRow,
     /// Its steps, by number.
     pub steps: Vec<StepRow>,
+    /// Its attempts, in the order of their start.
+    pub marks: Vec<AttemptMark>,
     /// The database's clock in the same query.
     pub now: DbTime,
 }

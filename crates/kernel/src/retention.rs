@@ -1,7 +1,8 @@
 //! How long tasks that have ended stay, as a plan and its execution: what the policy says of a type and an end, the
 //! archive, the burial of the rows, and the objects after them. Only the database's clock says how long ago an end was.
 //!
-//! Not a change of a task: a task that has ended never changes again, and its burial needs the revision that was archived.
+//! Not a change of a task: nothing happens to a task that has ended, and its burial needs the revision that was archived. Where
+//! a sweep has raised that meanwhile, the next pass archives and buries it.
 
 use crate::cancel::CancelToken;
 use crate::engine::Engine;

@@ -100,10 +100,27 @@ impl Kept {
     }
 }
 
-/// A change to an attempt row.
+/// What becomes of the row of a receive, which stands for the files of a request until they have a task.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ReceiveWrite {
+    /// Before the first file is stored. Comes without a task.
+    Begun {
+        /// Whose request it is.
+        tenant: Tenant,
+        /// From then on a sweep may condemn it.
+        sweep_after: Duration,
+    },
+    /// Its files belong to the task that is submitted now: the row goes. Where a sweep has condemned it, the store refuses
+    /// the whole change with [`CommitError::Condemned`](crate::ports::CommitError::Condemned).
+    Taken,
+    /// The request came to nothing: it is condemned, and a sweep looks at its time once more. Comes without a task.
+    Abandoned,
+}
+
+/// What happens to an attempt, and to what it has stored. It stands in the row of the journal alone.
 #[derive(Debug, Clone, PartialEq)]
 pub enum AttemptWrite {
-    /// The attempt starts; the row claims (task, step, direction, attempt) and is the intent of its objects.
+    /// The attempt starts: from here on it may store objects.
     Start {
         /// The step.
         step: StepNo,
@@ -113,13 +130,10 @@ pub enum AttemptWrite {
         attempt: Attempt,
         /// The epoch it runs under.
         epoch: Epoch,
-        /// The prefix under which it may store objects.
-        prefix: String,
         /// From then on a sweep may condemn what a success has not kept.
         sweep_after: Duration,
     },
-    /// The attempt ends. A success needs its intent open: where a sweep has condemned it, the store refuses the whole
-    /// change with [`CommitError::Condemned`](crate::ports::CommitError::Condemned).
+    /// The attempt ends. A success keeps what is open; what a sweep has condemned, no change can keep.
     End {
         /// The step.
         step: StepNo,
@@ -134,8 +148,8 @@ pub enum AttemptWrite {
         /// What becomes of its objects.
         kept: Kept,
     },
-    /// What an attempt has stored, which did not end well, is an output after all: somebody has found it, or says so. Its
-    /// intent must not have been condemned; the store refuses the whole change then, as for a success.
+    /// What an attempt has stored, which did not end well, is an output after all: it was found, or a person says so. Not
+    /// what a sweep has condemned.
     Keep {
         /// The step; forward.
         step: StepNo,
@@ -146,6 +160,24 @@ pub enum AttemptWrite {
     Release {
         /// The step.
         step: StepNo,
+    },
+    /// A sweep is about to delete what the attempt has stored: no success can keep it any more.
+    Condemn {
+        /// The step.
+        step: StepNo,
+        /// Which way.
+        direction: Direction,
+        /// The attempt's number.
+        attempt: Attempt,
+    },
+    /// A sweep has deleted what the attempt had stored.
+    Swept {
+        /// The step.
+        step: StepNo,
+        /// Which way.
+        direction: Direction,
+        /// The attempt's number.
+        attempt: Attempt,
     },
 }
 
@@ -236,6 +268,8 @@ pub struct Transition {
     pub steps: Vec<StepRow>,
     /// Attempts, in order.
     pub attempts: Vec<AttemptWrite>,
+    /// The row of a receive.
+    pub receive: Option<ReceiveWrite>,
     /// Audit, in order.
     pub audit: Vec<AuditEntry>,
     /// The change's row in the journal, in which the audit stands; `None` exactly where there is no task row.
@@ -255,6 +289,13 @@ pub struct Transition {
 }
 
 impl Transition {
+    /// Whether it has no event: a sweep of the task's attempts, or the end of one that made scratch again. It leaves the task as
+    /// long unchanged, and as long unclaimed, as it was.
+    #[must_use]
+    pub const fn is_quiet(&self) -> bool {
+        self.audit.is_empty()
+    }
+
     /// With its row in the journal, as caused by `actor`; `before`: the task on which it was decided, `None` where there was
     /// none. To be called last: the row says what the change is by then.
     pub fn with_journal(mut self, before: Option<&TaskRecord>, actor: &str) -> Self {

@@ -2,6 +2,7 @@
 //! one delays no other. What a part does is the kernel's; this puts parts together and counts.
 
 use crate::{ReconcilerSettings, Report};
+use counterstep_kernel::orphans::Swept;
 use counterstep_kernel::ports::StoreError;
 use counterstep_kernel::{CancelToken, Engine};
 use std::fmt;
@@ -114,13 +115,15 @@ async fn relay(engine: &Engine, settings: &ReconcilerSettings, shutdown: &Cancel
 async fn upkeep(engine: &Engine, settings: &ReconcilerSettings, shutdown: &CancelToken) -> Result<Report, StoreError> {
     let mut failed = Vec::new();
     let mut of = Unreadable(&mut failed);
-    let intents = of.area("intents", engine.plan_sweep(settings.limit).await)?;
-    let swept = of.area("intents", engine.sweep(intents, shutdown).await)?;
+    let swept = match of.area("intents", engine.plan_sweep(settings.limit).await.map(Some))? {
+        Some(intents) => of.area("intents", engine.sweep(intents, shutdown).await)?,
+        None => Swept::default(),
+    };
     let over = of.area("retention", engine.plan_retention(settings.limit).await)?;
     let retired = of.area("retention", engine.retire(over, shutdown).await)?;
     let listed = of.area("objects", engine.sweep_listing(settings.pages, shutdown).await)?;
     let scratch = engine.sweep_scratch(shutdown).await;
-    failed.extend(swept.failed.into_iter().map(|(prefix, why)| format!("prefix {prefix}: {why}")));
+    failed.extend(swept.failed.into_iter().map(|(of, why)| format!("objects of {of}: {why}")));
     failed.extend(listed.failed);
     failed.extend(retired.failed);
     Ok(Report {

@@ -2,10 +2,11 @@
 
 use crate::ReconcilerSettings;
 use crate::beat::Unreadable;
-use counterstep_contracts::Keep;
+use counterstep_contracts::{Keep, TaskId};
 use counterstep_kernel::Engine;
 use counterstep_kernel::disable::{TypeStep, TypeVerdict};
-use counterstep_kernel::orphans::{Found, OrphanAction, SweepPlan};
+use counterstep_kernel::intents::Intent;
+use counterstep_kernel::orphans::{Found, OrphanAction};
 use counterstep_kernel::ports::{Leaving, StoreError};
 use counterstep_kernel::recovery::Recover;
 use counterstep_kernel::repair::RepairPlan;
@@ -21,8 +22,10 @@ use std::time::Duration;
 pub struct PassPlan {
     /// Lost tasks.
     pub recover: Vec<Recover>,
-    /// Overdue intents.
-    pub sweep: SweepPlan,
+    /// Attempts and receives whose prefixes are to be emptied.
+    pub sweep: Vec<Intent>,
+    /// Tasks that a sweep cannot read, and why.
+    pub unswept: Vec<(TaskId, String)>,
     /// What nobody came for, and what the queue has lost.
     pub repair: RepairPlan,
     /// Since when the oldest event waits to be relayed, where it waits for long enough.
@@ -53,8 +56,11 @@ impl fmt::Display for PassPlan {
                 }
             }
         }
-        for intent in &self.sweep.condemn {
+        for intent in &self.sweep {
             writeln!(f, "sweep {}: overdue for {:?}", intent.prefix, intent.overdue)?;
+        }
+        for (task, why) in &self.unswept {
+            writeln!(f, "leave what the attempts of task {task} have stored: {why}")?;
         }
         for step in &self.schedules {
             write_schedule(f, step)?;
@@ -143,7 +149,8 @@ pub fn plan<'a>(engine: &'a Engine, settings: &'a ReconcilerSettings) -> BoxFutu
         let limit = settings.limit;
         let mut of = Unreadable(&mut failed);
         let recover = of.area("lost tasks", engine.plan_recovery_of(settings.lost.clone(), limit).await)?;
-        let sweep = of.area("intents", engine.plan_sweep(limit).await)?;
+        let sweep = of.area("intents", engine.plan_sweep(limit).await.map(Some))?;
+        let (sweep, unswept) = sweep.map(|sweep| (sweep.condemn, sweep.unreadable)).unwrap_or_default();
         let schedules = of.area("schedules", engine.plan_schedules(limit).await)?;
         let retire = of.area("retention", engine.plan_retention(limit).await)?;
         let types = of.area("task types", engine.plan_types().await)?;
@@ -151,7 +158,7 @@ pub fn plan<'a>(engine: &'a Engine, settings: &'a ReconcilerSettings) -> BoxFutu
         let unpublished = of.area("messages", engine.oldest_unpublished().await)?;
         let unpublished = unpublished.filter(|age| *age >= settings.relay_after);
         let forget = of.area("processes", engine.plan_forget().await)?;
-        Ok(PassPlan { recover, sweep, repair, unpublished, forget, schedules, retire, types, failed })
+        Ok(PassPlan { recover, sweep, unswept, repair, unpublished, forget, schedules, retire, types, failed })
     })
 }
 

@@ -60,14 +60,16 @@ fn compare(rows: &[SealedRow], mut record: TaskRecord, history: &History) -> Res
     }
     let key = |row: &AttemptRow| (row.step, row.direction.as_str(), row.attempt, row.epoch);
     let end = |row: &AttemptRow| (key(row), row.prefix.clone(), row.outcome, row.error.clone());
-    let mut attempts: Vec<_> = fold.attempts().iter().map(|attempt| end(&attempt.row)).collect();
+    let mut attempts: Vec<_> = fold.attempts().iter().map(end).collect();
     let mut stored: Vec<_> = history.attempts.iter().map(end).collect();
     attempts.sort_by_key(|attempt| attempt.0);
     stored.sort_by_key(|attempt| attempt.0);
     let mut folded = fold.into_record(record.now);
     // Heartbeats leave no row.
     (folded.task.lease_expires_at, record.task.lease_expires_at) = (None, None);
-    match folded == record && attempts == stored {
+    // The row's is computed from the time at which the task was read.
+    let is_swept_alike = folded.task.sweep_at.take().is_some() == record.task.sweep_at.take().is_some();
+    match folded == record && attempts == stored && is_swept_alike {
         true => Ok(()),
         false => Err(format!(
             "6: the journal folds to {folded:?} with {attempts:?}; the rows say {record:?} with {stored:?}"

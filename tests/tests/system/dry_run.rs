@@ -82,10 +82,12 @@ async fn a_dry_run_changes_nothing_and_a_pass_then_does_what_it_said() {
     let rows = Rows::of(&place).await;
     let (before, objects) = (rows.task(task).await, rows.objects().await);
 
-    let plan = until("a plan to take back the task and to sweep both prefixes", LATER, || async {
+    // What the lost attempt has stored is a sweep's once its task is taken back. Its time is over by then: the request began
+    // later, and may take longer.
+    let plan = until("a plan to take back the task and to sweep the request's files", LATER, || async {
         let plan = reconciler(&place, "--dry-run").assert_code(0).stdout.clone();
         let sweeps = plan.lines().filter(|line| line.starts_with("sweep t/")).count();
-        (plan.contains(&format!("take back task {task}")) && sweeps == 2).then_some(plan)
+        (plan.contains(&format!("take back task {task}")) && sweeps == 1).then_some(plan)
     })
     .await;
     let mut after = rows.task(task).await;

@@ -11,7 +11,7 @@
 use super::fault::Fault;
 use super::pool::Lent;
 use super::statement::{Statement, time, values};
-use super::{attempts, idempotency, journal, outbox, own, tasks};
+use super::{idempotency, journal, outbox, own, receives, tasks};
 use counterstep_contracts::{Epoch, Rev};
 use counterstep_kernel::ports::{CommitError, Committed};
 use counterstep_kernel::transition::{Guard, TaskWrite, Transition};
@@ -83,15 +83,7 @@ pub(super) async fn judge(
         },
         Err(Fault::Violated { constraint, text }) => Err(match constraint.as_str() {
             idempotency::TAKEN => CommitError::KeyTaken.into(),
-            // Somebody has claimed this execution: whoever decided on it did not know.
-            attempts::STARTED => CommitError::Stale.into(),
-            attempts::NOT_OPEN => match lent.rows(attempts::states(transition.task_id)).await {
-                Ok(states) => {
-                    attempts::why_not(&transition.attempts, &states).unwrap_or_else(|| CommitError::Stale.into())
-                }
-                // The commit itself was refused: nothing about it is unknown.
-                Err(fault) => fault.of_a_read(),
-            },
+            receives::NOT_THERE => CommitError::Condemned.into(),
             _ => Fault::Violated { constraint, text },
         }),
         Err(fault) => Err(fault),
@@ -166,19 +158,17 @@ fn assemble<'a>(
     } else if guards.contains(&NEW) {
         tasks::insert(&mut statement, ids, &writes)?;
     } else {
-        tasks::update(&mut statement, ids, guards, &writes)?;
+        let quiet = changes.iter().map(|change| change.is_quiet()).collect();
+        tasks::update(&mut statement, ids, quiet, guards, &writes)?;
     }
-    let (to_end, to_keep) = attempts::put(&mut statement, changes)?;
+    let to_take = receives::put(&mut statement, changes)?;
     journal::insert(&mut statement, changes)?;
     outbox::insert(&mut statement, changes)?;
     let keys = idempotency::put(&mut statement, changes)?;
     statement.push(" SELECT now(), TRUE", values![]);
     // Columns of the answer, so that they are looked at before the statement can end well.
-    if let Some(number) = to_end {
-        statement.push(attempts::END_OR_REFUSE, values![number]);
-    }
-    if let Some(number) = to_keep {
-        statement.push(attempts::KEEP_OR_REFUSE, values![number]);
+    if let Some(number) = to_take {
+        statement.push(receives::TAKE_OR_REFUSE, values![number]);
     }
     if let Some(number) = keys {
         statement.push(idempotency::PUT_OR_REFUSE, values![number]);

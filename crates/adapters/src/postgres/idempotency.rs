@@ -21,7 +21,7 @@ const PUT: &str = ", key_put AS (INSERT INTO idempotency AS i
 const PUT_AS: &str = " AS u (task, change_id, tenant, key, fingerprint, answer, expires_in, owner) WHERE ok.every
   ON CONFLICT (tenant, key) DO UPDATE SET task = excluded.task, fingerprint = excluded.fingerprint,
      answer = excluded.answer, expires_at = excluded.expires_at, change_id = excluded.change_id, owner = excluded.owner
-  WHERE i.task = excluded.task OR i.expires_at <= now()
+  WHERE (i.task = excluded.task AND i.answer IS NULL) OR i.expires_at <= now()
   RETURNING 1)";
 
 /// A column of the commit's answer, behind [`PUT`].

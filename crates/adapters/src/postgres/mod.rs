@@ -3,7 +3,6 @@
 //! Owns the way from a port's call to one statement, which is a transaction of its own; the statements lie in a file for
 //! each table. Must not decide anything about a task.
 
-mod attempts;
 mod commit;
 mod connection;
 pub mod doctor;
@@ -12,13 +11,13 @@ mod finding;
 mod gate;
 mod gauges;
 mod idempotency;
-mod intents;
 mod journal;
 mod migrate;
 mod options;
 mod outbox;
 mod own;
 mod pool;
+mod receives;
 mod retention;
 mod row;
 mod schedules;
@@ -36,16 +35,16 @@ use crate::columns::past_of;
 use async_trait::async_trait;
 use counterstep_contracts::{Epoch, TaskId, Tenant};
 use counterstep_kernel::ports::{
-    AuditHead, CommitError, Committed, Due, DueTask, FailureQuery, Gauges, Heartbeat, IdempotencyRow, InFlight, Intent,
-    IntentOp, OutboxOp, OutboxRow, Salvaged, ScheduleChange, ScheduleQuery, Schedules, SealedPage, SealedRow, Store,
-    StoreError, TaskLine, TaskQuery, TypeRow, TypeRows, WorkerChange, Workers,
+    AuditHead, CommitError, Committed, Due, DueTask, FailureQuery, Gauges, Heartbeat, IdempotencyRow, InFlight,
+    OutboxOp, OutboxRow, Salvaged, ScheduleChange, ScheduleQuery, Schedules, SealedPage, SealedRow, Store, StoreError,
+    TaskLine, TaskQuery, TypeRow, TypeRows, WorkerChange, Workers,
 };
 use counterstep_kernel::record::{DbTime, History, TaskRecord};
 use counterstep_kernel::transition::{Guard, Transition};
 use fault::{Fault, name};
 use futures::future::BoxFuture;
 use options::Target;
-use pool::{Database, Lent};
+use pool::Database;
 use statement::time;
 use std::time::Duration;
 use together::Together;
@@ -199,12 +198,9 @@ impl Store for PostgresStore {
     }
 
     async fn history(&self, task: TaskId) -> Result<History, StoreError> {
-        let lent = self.database.lend().await?;
-        let read = rows_of_history(&lent, task).await;
-        let (journal, attempts) = lent.settle(read).map_err(Fault::of_a_read)?;
-        let journal = journal.into_iter().filter_map(journal::decode).collect();
-        let attempts = attempts.into_iter().map(attempts::decode).collect::<Result<_, _>>()?;
-        Ok(History { attempts, ..past_of(task, journal).map_err(Fault::from)? })
+        let rows: Vec<journal::Read> = self.database.read(journal::of(task)).await?;
+        let journal = rows.into_iter().filter_map(journal::decode).collect();
+        Ok(past_of(task, journal).map_err(Fault::from)?)
     }
 
     async fn sealed(&self, page: &SealedPage) -> Result<Vec<SealedRow>, StoreError> {
@@ -239,23 +235,6 @@ impl Store for PostgresStore {
             }
         };
         Ok(readable(rows, "a row of the outbox", outbox::decode))
-    }
-
-    async fn intents(&self, op: IntentOp) -> Result<Vec<Intent>, StoreError> {
-        Ok(match op {
-            IntentOp::Overdue { limit } => {
-                let rows: Vec<intents::Read> = self.database.read(intents::overdue(limit)).await?;
-                readable(rows, "an intent", intents::decode)
-            }
-            IntentOp::Condemn(list) => {
-                let keys: Vec<intents::Key> = self.database.rows(intents::condemn(&list)).await?;
-                intents::changed(list, &keys)
-            }
-            IntentOp::Swept(list) => {
-                self.database.rows::<_, intents::Key>(intents::swept(&list)).await?;
-                Vec::new()
-            }
-        })
     }
 
     async fn idempotency(&self, tenant: &Tenant, key: &str) -> Result<Option<IdempotencyRow>, StoreError> {
@@ -300,16 +279,4 @@ impl Store for PostgresStore {
         let counted: Vec<i64> = self.database.read(types::failures(query)?).await?;
         Ok(counted.first().map_or(0, |count| u32::try_from(*count).unwrap_or(u32::MAX)))
     }
-}
-
-/// In one snapshot.
-async fn rows_of_history(lent: &Lent, task: TaskId) -> Result<(Vec<journal::Read>, Vec<attempts::Read>), Fault> {
-    lent.run("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY").await?;
-    let read = async {
-        let (journal, attempts) = (lent.rows(journal::of(task)).await?, lent.rows(attempts::of(task)).await?);
-        lent.run("COMMIT").await?;
-        Ok((journal, attempts))
-    };
-    // A failed statement leaves a transaction open that nobody can use, nor the connection.
-    read.await.map_err(|fault: Fault| Fault::Lost(StoreError::from(fault).to_string()))
 }

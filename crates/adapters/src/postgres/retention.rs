@@ -71,7 +71,7 @@ pub(super) fn bury(tasks: &[Leaving]) -> Statement<'static, Types> {
             "
            ORDER BY k.id FOR UPDATE OF k SKIP LOCKED),
          gone AS (DELETE FROM tasks USING asked WHERE tasks.id = asked.id RETURNING tasks.id, tasks.tenant, tasks.rev),
-         gone_attempts AS (DELETE FROM attempts USING gone WHERE attempts.task = gone.id),
+         gone_receives AS (DELETE FROM receives USING gone WHERE receives.task = gone.id),
          gone_journal AS (DELETE FROM journal USING gone WHERE journal.task = gone.id),
          gone_outbox AS (DELETE FROM outbox USING gone WHERE outbox.task = gone.id),
          gone_keys AS (DELETE FROM idempotency USING gone WHERE idempotency.task = gone.id),
@@ -85,6 +85,12 @@ pub(super) fn bury(tasks: &[Leaving]) -> Statement<'static, Types> {
 /// The oldest tombstones.
 pub(super) fn buried(limit: u32) -> Statement<'static, Types> {
     Statement::of("SELECT task, tenant, 0::bigint FROM tombstones ORDER BY at, task LIMIT ?", values![i64::from(limit)])
+}
+
+/// Those of these tasks that have one.
+pub(super) fn graves(tasks: &[TaskId]) -> Statement<'static, Types> {
+    let ids: Vec<Uuid> = tasks.iter().map(|task| task.0).collect();
+    Statement::of("SELECT task, tenant, 0::bigint FROM tombstones WHERE task = ANY(?)", values![ids])
 }
 
 /// Removes tombstones.

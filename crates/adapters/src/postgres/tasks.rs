@@ -4,7 +4,7 @@ use super::fault::{
     Care, Content, Fault, content, count, goal, likely_goal, name, parse, parse_some, read_some_json, words, write_json,
 };
 use super::journal;
-use super::statement::{Statement, Str, interval, some_time, time, values};
+use super::statement::{Statement, Str, interval, some_time, time, values, written};
 use counterstep_contracts::{AuditSeq, ChangeId, Epoch, Rev, TaskId, TaskStatus, Tenant};
 use counterstep_kernel::audit::Seal;
 use counterstep_kernel::journal::JournalRow;
@@ -24,7 +24,7 @@ const LIMITS: &str = "WITH limits AS MATERIALIZED (SELECT set_config('lock_timeo
 /// Second piece: the guarded rows. Two writers of one task stand in line at its row, and the second one's
 /// condition is looked at again on what the first one wrote.
 const UPDATE: &str = ", t AS (UPDATE tasks SET
-    change_id = u.change_id, updated_at = now(), rev = u.rev, status = u.status, waiting = u.waiting, host = u.host,
+    change_id = u.change_id, updated_at = CASE WHEN u.is_quiet THEN tasks.updated_at ELSE now() END, rev = u.rev, status = u.status, waiting = u.waiting, host = u.host,
     queue = u.queue, epoch = u.epoch,
     lease_owner = CASE WHEN u.lease_stays THEN tasks.lease_owner ELSE u.lease_owner END,
     lease_expires_at = CASE WHEN u.lease_stays THEN tasks.lease_expires_at ELSE now() + u.ttl END,
@@ -34,8 +34,8 @@ const UPDATE: &str = ", t AS (UPDATE tasks SET
     finished_at = CASE WHEN u.finished_stays THEN tasks.finished_at ELSE now() + u.finished END,
     goal = u.goal, recovery_attempts = u.recovery_attempts, audit_seq = u.audit_seq,
     audit_seal = coalesce(sha256(u.audit_link || timestamptz_send(now())), tasks.audit_seal),
-    failure = u.failure, residue = u.residue,
-    unclaimed_since = CASE WHEN u.claimable AND (NOT u.lease_stays OR tasks.lease_owner IS NULL)
+    failure = u.failure, residue = u.residue, sweep_at = u.sweep_at,
+    unclaimed_since = CASE WHEN u.is_quiet THEN tasks.unclaimed_since WHEN u.claimable AND (NOT u.lease_stays OR tasks.lease_owner IS NULL)
       AND (NOT u.undo_due_stays OR tasks.due_at IS NULL) THEN now() END
   FROM limits, ";
 
@@ -43,7 +43,7 @@ const UPDATE: &str = ", t AS (UPDATE tasks SET
 const UPDATE_AS: &str = " AS u (id, guard_rev, guard_epoch, must_be_free, must_be_expired,
     change_id, rev, status, waiting, host, queue, epoch, lease_stays, lease_owner, ttl, due_stays, due, deadline_stays,
     deadline, cancel, finished_stays, finished, goal, recovery_attempts, audit_seq, failure,
-    residue, claimable, audit_link, undo_due_stays)
+    residue, claimable, audit_link, undo_due_stays, sweep_at, is_quiet)
   WHERE limits.lock IS NOT NULL AND tasks.id = u.id AND tasks.rev = u.guard_rev AND tasks.epoch = coalesce(u.guard_epoch, tasks.epoch)
     AND (NOT u.must_be_free OR tasks.lease_owner IS NULL OR tasks.lease_expires_at <= now())
     AND (NOT u.must_be_expired OR tasks.lease_expires_at <= now())
@@ -54,22 +54,22 @@ const INSERT: &str = ", t AS (INSERT INTO tasks (
     id, tenant, task_type, version, definition_hash, traceparent,
     change_id, created_at, updated_at, rev, status, waiting, host, queue, epoch, lease_owner, lease_expires_at,
     due_at, deadline_at, cancel_requested_at, finished_at, goal, recovery_attempts, audit_seq,
-    failure, residue, unclaimed_since, audit_seal)
+    failure, residue, unclaimed_since, audit_seal, sweep_at)
   SELECT u.id, u.tenant, u.task_type, u.version, u.definition_hash, u.traceparent,
     u.change_id, now(), now(), u.rev, u.status, u.waiting, u.host, u.queue, u.epoch, u.lease_owner, now() + u.ttl,
     now() + u.due, now() + u.deadline, now() + u.cancel, now() + u.finished, u.goal, u.recovery_attempts,
     u.audit_seq, u.failure, u.residue, CASE WHEN u.claimable THEN now() END,
-    sha256(u.audit_link || timestamptz_send(now()))
+    sha256(u.audit_link || timestamptz_send(now())), u.sweep_at
   FROM limits, ";
 
 const INSERT_AS: &str = " AS u (id, tenant, task_type, version, definition_hash, traceparent,
     change_id, rev, status, waiting, host, queue, epoch, lease_owner, ttl, due, deadline, cancel, finished, goal,
-    recovery_attempts, audit_seq, failure, residue, claimable, audit_link)
+    recovery_attempts, audit_seq, failure, residue, claimable, audit_link, sweep_at)
   WHERE limits.lock IS NOT NULL
   ON CONFLICT (id) DO NOTHING
   RETURNING 1)";
 
-/// The same for receives, which come before the task. They need not lock anything: whoever submits has received before.
+/// The same for receives, which come before the task. They need not lock anything: a submission has received before.
 const RECEIVE: &str = ", t AS (SELECT 1 FROM limits, ";
 
 const RECEIVE_AS: &str = " AS u (id) WHERE limits.lock IS NOT NULL
@@ -145,6 +145,7 @@ struct Columns<'a> {
     failures: Vec<Option<Str<'a>>>,
     residues: Vec<bool>,
     claimable: Vec<bool>,
+    sweeps: Vec<Option<PgTimestamp>>,
     audit_links: Vec<Option<Vec<u8>>>,
 }
 
@@ -171,6 +172,7 @@ impl<'a> Columns<'a> {
             failures: each_or(writes, |write| write.row.failure.as_ref().map(write_json).transpose())?,
             residues: each(writes, |write| write.row.residue),
             claimable: each(writes, may_be_claimed),
+            sweeps: each(writes, |write| write.row.sweep_at.map(written)),
         })
     }
 }
@@ -179,6 +181,7 @@ impl<'a> Columns<'a> {
 pub(super) fn update<'a, Row>(
     statement: &mut Statement<'a, Row>,
     changes: Chained,
+    quiet: Vec<bool>,
     guards: &[Guard],
     writes: &[&'a TaskWrite],
 ) -> Result<(), Fault> {
@@ -231,6 +234,8 @@ pub(super) fn update<'a, Row>(
         columns.claimable,
         columns.audit_links,
         each(writes, undo_due_stays),
+        columns.sweeps,
+        quiet,
     ];
     statement.push_table(UPDATE, writes.len(), binds, UPDATE_AS);
     every(statement, writes.len());
@@ -277,6 +282,7 @@ pub(super) fn insert<'a, Row>(
         columns.residues,
         columns.claimable,
         columns.audit_links,
+        columns.sweeps,
     ];
     statement.push_table(INSERT, writes.len(), binds, INSERT_AS);
     every(statement, writes.len());
@@ -316,7 +322,7 @@ type SomeBytes = sql::Nullable<sql::Binary>;
 pub(super) type Types = (
     (sql::Uuid, SomeText, SomeText, SomeBig, SomeText, SomeText, SomeText, SomeText, SomeText, SomeBig),
     (SomeBig, SomeText, SomeTime, SomeTime, SomeTime, SomeTime, SomeText, SomeBig, SomeBig, SomeBytes),
-    (SomeText, SomeBool, SomeText, SomeTime, SomeTime, SomeTime, SomeUuid, SomeTime),
+    (SomeText, SomeBool, SomeText, SomeTime, SomeTime, SomeTime, SomeTime, SomeUuid, SomeTime),
     journal::Types,
 );
 
@@ -360,6 +366,7 @@ pub(super) struct End {
     created_at: Option<PgTimestamp>,
     updated_at: Option<PgTimestamp>,
     finished_at: Option<PgTimestamp>,
+    sweep_at: Option<PgTimestamp>,
     change_id: Option<Uuid>,
     now: Option<PgTimestamp>,
 }
@@ -368,23 +375,35 @@ pub(super) struct End {
 /// that is not there has no row.
 // Not a join, which would send the task once more with each row; and an array for each column of the journal costs more
 // than all else in this query.
-pub(super) fn load(tasks: Vec<Uuid>) -> Statement<'static, Types> {
-    Statement::of(
-        "SELECT id, tenant, task_type, version, definition_hash, status, waiting, host, queue, rev,
+macro_rules! load {
+    ($data:literal) => {
+        concat!(
+            "SELECT id, tenant, task_type, version, definition_hash, status, waiting, host, queue, rev,
             epoch, lease_owner, lease_expires_at, due_at, deadline_at, cancel_requested_at, goal, recovery_attempts,
             audit_seq, audit_seal,
-            failure, residue, traceparent, created_at, updated_at, finished_at, change_id, now(),
+            failure, residue, traceparent, created_at, updated_at, finished_at, sweep_at, change_id, now(),
             NULL::bigint, NULL::bigint, NULL::timestamptz, NULL::uuid, NULL, NULL::integer, NULL, NULL, NULL::bytea,
             NULL::bytea
          FROM tasks WHERE id = ANY(?)
          UNION ALL
          SELECT task, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
             NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
-            NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
-            rev, epoch, at, change_id, actor, form, entries, data, link, seal
-         FROM journal WHERE task = ANY(?)",
-        values![tasks.clone(), tasks],
-    )
+            NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+            rev, epoch, at, change_id, actor, form, entries, ",
+            $data,
+            ", link, seal
+         FROM journal WHERE task = ANY(?)"
+        )
+    };
+}
+
+pub(super) fn load(tasks: Vec<Uuid>) -> Statement<'static, Types> {
+    Statement::of(load!("data"), values![tasks.clone(), tasks])
+}
+
+/// The same without what was handed in.
+pub(super) fn load_without_data(tasks: Vec<Uuid>) -> Statement<'static, Types> {
+    Statement::of(load!("NULL"), values![tasks.clone(), tasks])
 }
 
 /// What [`load`] has read, task by task. One that cannot be read is no trouble of the others.
@@ -418,7 +437,7 @@ fn record(
     care: &mut Care,
 ) -> Result<TaskRecord, Fault> {
     let (id, rev) = (TaskId(identity.id), Rev(there("rev", identity.rev)?));
-    let Content { request, response, steps } = content(id, rev, journal, care)?;
+    let Content { request, response, steps, marks } = content(id, rev, journal, care)?;
     let task = TaskRow {
         id,
         tenant: Tenant(there("tenant", identity.tenant)?),
@@ -448,7 +467,8 @@ fn record(
         created_at: time(there("created_at", end.created_at)?),
         updated_at: time(there("updated_at", end.updated_at)?),
         finished_at: some_time(end.finished_at),
+        sweep_at: some_time(end.sweep_at),
         change_id: ChangeId(there("change_id", end.change_id)?),
     };
-    Ok(TaskRecord { task, steps, now: time(there("now", end.now)?) })
+    Ok(TaskRecord { task, steps, marks, now: time(there("now", end.now)?) })
 }

@@ -1,92 +1,36 @@
-//! What sweeps ask: the rows of attempts that a listing has shown, and the table `listings`.
+//! What sweeps ask: tasks to look at, and the table `listings`.
 
-use super::PostgresStore;
-use super::fault::{Fault, micros, name, parse};
-use super::intents::sweepable;
-use super::retention;
-use super::statement::{Statement, Str, interval, time, values};
-use crate::columns::Unreadable;
+use super::fault::{Fault, micros, name};
+use super::statement::{Statement, interval, values};
+use super::{PostgresStore, receives, retention, tasks};
+use crate::columns::Care;
 use async_trait::async_trait;
-use counterstep_contracts::{Attempt, StepNo};
+use counterstep_contracts::TaskId;
 use counterstep_kernel::ports::{
-    AttemptRef, Intent, IntentState, Leaving, ListingOp, ListingTurn, RetireOp, Standing, Standings, StoreError, Upkeep,
+    Leaving, ListingOp, ListingTurn, ReceiveOp, Receives, RetireOp, StoreError, SweepOp, Upkeep,
 };
-use counterstep_kernel::record::DbTime;
-use diesel::pg::data_types::PgTimestamp;
+use counterstep_kernel::record::TaskRecord;
 use diesel::sql_types as sql;
+use std::time::Duration;
+use uuid::Uuid;
 
 type SomeText = sql::Nullable<sql::Text>;
-type SomeInteger = sql::Nullable<sql::Integer>;
-type Types = (
-    sql::Timestamptz,
-    sql::Integer,
-    sql::Bool,
-    SomeText,
-    SomeText,
-    SomeInteger,
-    SomeText,
-    SomeInteger,
-    sql::Nullable<sql::Timestamptz>,
-    sql::Nullable<sql::Bool>,
-);
-/// The clock, which of the asked-for ones, whether its task has a tombstone, the type of its task, and the row's intent, key and time, and whether a sweep
-/// may take it.
-type Read = (
-    PgTimestamp,
-    i32,
-    bool,
-    Option<String>,
-    Option<String>,
-    Option<i32>,
-    Option<String>,
-    Option<i32>,
-    Option<PgTimestamp>,
-    Option<bool>,
-);
 
-fn standing(asked: &[AttemptRef]) -> Result<Statement<'_, Types>, Fault> {
-    let numbers: Vec<i32> = (0..).take(asked.len()).collect();
-    let tasks: Vec<_> = asked.iter().map(|one| one.task.0).collect();
-    let prefixes: Vec<Str<'_>> =
-        asked.iter().map(|one| name("attempts.prefix", &one.prefix)).collect::<Result<_, _>>()?;
-    // By the key's first column: a task has few attempts, and an index on prefixes would be written with each start.
-    let text = concat!(
-        "SELECT now(), u.n, (SELECT TRUE FROM tombstones b WHERE b.task = u.task LIMIT 1) IS NOT NULL, k.task_type, a.intent, a.step, a.direction, a.attempt, a.sweep_after, (",
-        sweepable!(),
-        ") FROM unnest(?, ?, ?) AS u (n, task, prefix)
-         LEFT JOIN tasks k ON k.id = u.task
-         LEFT JOIN attempts a ON a.task = u.task AND a.prefix = u.prefix"
-    );
-    Ok(Statement::of(text, values![numbers, tasks, prefixes]))
+/// Tasks that a sweep is to look at, the longest due first.
+fn due(limit: u32) -> Statement<'static, sql::Uuid> {
+    Statement::of("SELECT id FROM tasks WHERE sweep_at <= now() ORDER BY sweep_at LIMIT ?", values![i64::from(limit)])
 }
 
-fn decode(asked: &[AttemptRef], read: Read) -> Result<(usize, Standing), Fault> {
-    let (now, n, buried, task_type, intent, step, direction, attempt, sweep_after, may) = read;
-    let at = usize::try_from(n).unwrap_or(usize::MAX);
-    let one = asked.get(at).ok_or_else(|| Fault::Corrupt(format!("an attempt that nobody asked for: {n}")))?;
-    let intent = match (intent.as_deref(), step, direction, attempt) {
-        (None, ..) if buried => IntentState::Live,
-        (None, ..) => IntentState::Missing,
-        (Some("kept"), ..) => IntentState::Kept,
-        (Some("swept"), ..) => IntentState::Swept,
-        (Some("open" | "condemned"), Some(step), Some(direction), Some(attempt)) if may == Some(true) => {
-            match parse("attempts.direction", &direction) {
-                Ok(direction) => IntentState::Overdue(Intent {
-                    task: one.task,
-                    step: StepNo(step),
-                    direction,
-                    attempt: Attempt(attempt),
-                    prefix: one.prefix.clone(),
-                    overdue: time(now).after(sweep_after.map_or(DbTime(i64::MAX), time)),
-                }),
-                // One row that cannot be read must not keep a listing from what it has shown besides.
-                Err(Unreadable(why, _)) => IntentState::Unreadable(why),
-            }
-        }
-        // Also what this program does not understand: nothing of it is touched.
-        (Some(_), ..) => IntentState::Live,
-    };
-    Ok((at, Standing { task_type, intent }))
+/// Moves the time of tasks for a sweep, where they have one. Leaves their revision alone.
+fn put_off(tasks: &[TaskId], by: Duration) -> Statement<'static, sql::Uuid> {
+    let mut ids: Vec<Uuid> = tasks.iter().map(|task| task.0).collect();
+    ids.sort_unstable();
+    Statement::of(
+        "WITH asked AS MATERIALIZED (
+           SELECT id FROM tasks WHERE id = ANY(?) AND sweep_at IS NOT NULL ORDER BY id FOR UPDATE SKIP LOCKED)
+         UPDATE tasks t SET sweep_at = now() + ? FROM asked WHERE t.id = asked.id RETURNING t.id",
+        values![ids, interval(by)],
+    )
 }
 
 const CLAIM: &str = "INSERT INTO listings AS l (every_us, started_at, cursor, held_by, held_until)
@@ -115,16 +59,27 @@ fn listing(op: &ListingOp) -> Result<Statement<'_, SomeText>, Fault> {
 
 #[async_trait]
 impl Upkeep for PostgresStore {
-    async fn standing(&self, attempts: &[AttemptRef]) -> Result<Standings, StoreError> {
-        let rows: Vec<Read> = self.database.read(standing(attempts)?).await?;
-        let now = rows.first().map_or(DbTime(0), |row| time(row.0));
-        let missing = Standing { task_type: None, intent: IntentState::Missing };
-        let mut of = vec![missing; attempts.len()];
-        for row in rows {
-            let (at, standing) = decode(attempts, row)?;
-            of[at] = standing;
-        }
-        Ok(Standings { now, of })
+    async fn records(&self, tasks: &[TaskId]) -> Result<Vec<(TaskId, Result<TaskRecord, StoreError>)>, StoreError> {
+        let ids = tasks.iter().map(|task| task.0).collect();
+        let rows: Vec<tasks::Read> = self.database.read(tasks::load_without_data(ids)).await?;
+        let records = tasks::decode(rows, &mut Care::Strict).into_iter();
+        Ok(records.map(|(task, record)| (task, record.map_err(StoreError::from))).collect())
+    }
+
+    async fn sweeps(&self, op: &SweepOp) -> Result<Vec<TaskId>, StoreError> {
+        let ids: Vec<Uuid> = match op {
+            SweepOp::Due { limit } => self.database.read(due(*limit)).await?,
+            SweepOp::PutOff { tasks, by } => self.database.rows(put_off(tasks, *by)).await?,
+        };
+        Ok(ids.into_iter().map(TaskId).collect())
+    }
+
+    async fn receives(&self, op: &ReceiveOp) -> Result<Receives, StoreError> {
+        let rows: Vec<receives::Read> = match op {
+            ReceiveOp::Overdue { .. } | ReceiveOp::Of(_) => self.database.read(receives::work(op)).await?,
+            ReceiveOp::Condemn(_) | ReceiveOp::Swept(_) => self.database.rows(receives::work(op)).await?,
+        };
+        Ok(receives::decode(rows))
     }
 
     async fn listing(&self, op: &ListingOp) -> Result<Option<ListingTurn>, StoreError> {
@@ -138,6 +93,7 @@ impl Upkeep for PostgresStore {
                 self.database.read(retention::ended((task_type, *status), *before, *after, *limit)?).await?
             }
             RetireOp::Buried { limit } => self.database.read(retention::buried(*limit)).await?,
+            RetireOp::Tombstones(tasks) => self.database.read(retention::graves(tasks)).await?,
             RetireOp::Bury(tasks) => self.database.rows(retention::bury(tasks)).await?,
             RetireOp::Forget(tasks) => self.database.rows(retention::forget(tasks)).await?,
         };

@@ -2,14 +2,11 @@
 //! be written; must not find out what ought to happen.
 
 use super::fault::{Fault, micros, write_json};
-use super::{attempts, idempotency, journal, outbox, own, schedules, tasks};
-use counterstep_contracts::{Direction, Epoch, Outcome, TaskId};
+use super::{idempotency, journal, outbox, own, receives, schedules, tasks};
+use counterstep_contracts::{Epoch, TaskId};
 use counterstep_kernel::ports::CommitError;
-use counterstep_kernel::transition::{
-    AttemptWrite, Guard, IdempotencyWrite, Kept, LeaseChange, TaskWrite, Time, Transition,
-};
+use counterstep_kernel::transition::{Guard, IdempotencyWrite, LeaseChange, ReceiveWrite, TaskWrite, Time, Transition};
 use diesel::SqliteConnection;
-use diesel::result::{DatabaseErrorKind, Error as DieselError};
 
 /// Writes everything, or says why nothing was.
 pub(super) fn write(
@@ -29,8 +26,8 @@ pub(super) fn write(
         }
         None => {}
     }
-    for attempt in &transition.attempts {
-        write_attempt(connection, now, transition, attempt)?;
+    if let Some(write) = &transition.receive {
+        write_receive(connection, now, task_id, write)?;
     }
     if !transition.events.is_empty() {
         outbox::insert(connection, task_id, change_id, now, &transition.events)?;
@@ -98,7 +95,7 @@ fn write_task(
         finished_at: at(write.finished, now, head.and_then(|head| head.finished_at)),
         audit_seal: Some(journal::seal(row, now)),
         created_at: head.map_or(now, |head| head.created_at),
-        updated_at: now,
+        updated_at: if head.is_some() && transition.is_quiet() { write.row.updated_at.0 } else { now },
         change_id: transition.change_id.to_string(),
         ..tasks::Columns::encode(&write.row)?
     };
@@ -117,57 +114,16 @@ fn at(time: Time, now: i64, before: Option<i64>) -> Option<i64> {
     }
 }
 
-fn write_attempt(
-    connection: &mut SqliteConnection,
-    now: i64,
-    transition: &Transition,
-    write: &AttemptWrite,
-) -> Result<(), Fault> {
-    let Transition { change_id: change, task_id: task, .. } = *transition;
+fn write_receive(connection: &mut SqliteConnection, now: i64, task: TaskId, write: &ReceiveWrite) -> Result<(), Fault> {
     match write {
-        AttemptWrite::Start { step, direction, attempt, epoch, prefix, sweep_after } => {
-            let key = attempts::Key { task, step: *step, direction: *direction, attempt: *attempt };
-            let sweep_after = now + micros(*sweep_after);
-            let start = attempts::Start { key, epoch: *epoch, prefix, started_at: now, sweep_after, change };
-            attempts::insert(connection, &start).map_err(|error| match error {
-                // Somebody has claimed this execution: whoever decided on it did not know.
-                DieselError::DatabaseError(DatabaseErrorKind::UniqueViolation, _) => CommitError::Stale.into(),
-                other => Fault::Sql(other),
-            })
+        ReceiveWrite::Begun { tenant, sweep_after } => {
+            receives::insert(connection, task, tenant, now + micros(*sweep_after))?;
         }
-        AttemptWrite::End { step, direction, attempt, outcome, error, kept } => {
-            let key = attempts::Key { task, step: *step, direction: *direction, attempt: *attempt };
-            let (ended, intent) = attempts::state(connection, key)?
-                .ok_or_else(|| Fault::Corrupt(format!("an attempt that never started cannot end: {key:?}")))?;
-            if ended.is_some() {
-                return Err(Fault::Corrupt(format!("an attempt cannot end twice: {key:?}")));
-            }
-            let end = attempts::End { key, outcome: *outcome, error: error.as_deref(), ended_at: now, change };
-            attempts::end(connection, &end)?;
-            match (outcome, intent.as_str()) {
-                (Outcome::Succeeded, "open") => match kept {
-                    Kept::Output => attempts::close(connection, key, "kept")?,
-                    Kept::None => attempts::close(connection, key, "swept")?,
-                    Kept::Nothing => {}
-                },
-                (Outcome::Succeeded, _) => return Err(CommitError::Condemned.into()),
-                // What it may have stored stays open to the sweep.
-                (Outcome::Failed | Outcome::InDoubt | Outcome::Cancelled, _) => {}
-            }
-            Ok(())
-        }
-        AttemptWrite::Keep { step, attempt } => {
-            let key = attempts::Key { task, step: *step, direction: Direction::Forward, attempt: *attempt };
-            match attempts::state(connection, key)? {
-                Some((_, intent)) if matches!(intent.as_str(), "open" | "kept") => {
-                    Ok(attempts::close(connection, key, "kept")?)
-                }
-                Some(_) => Err(CommitError::Condemned.into()),
-                None => Err(Fault::Corrupt(format!("an attempt that never started keeps nothing: {key:?}"))),
-            }
-        }
-        AttemptWrite::Release { step } => Ok(attempts::release(connection, task, *step, now)?),
+        ReceiveWrite::Taken if receives::take(connection, task)? => {}
+        ReceiveWrite::Taken => return Err(CommitError::Condemned.into()),
+        ReceiveWrite::Abandoned => receives::abandon(connection, task)?,
     }
+    Ok(())
 }
 
 fn write_idempotency(

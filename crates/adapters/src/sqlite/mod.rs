@@ -3,7 +3,6 @@
 //! Owns the way from a port's call to one closure with a whole transaction in it; the queries lie in a file for each
 //! table. Must not decide anything about a task.
 
-mod attempts;
 mod clock;
 mod commit;
 pub(crate) mod fault;
@@ -15,6 +14,7 @@ mod outbox;
 mod own;
 mod poison;
 pub(crate) mod pool;
+mod receives;
 mod retention;
 mod schedules;
 mod schema;
@@ -34,9 +34,9 @@ use crate::columns::past_of;
 use async_trait::async_trait;
 use counterstep_contracts::{Epoch, TaskId, Tenant};
 use counterstep_kernel::ports::{
-    AuditHead, CommitError, Committed, Due, DueTask, FailureQuery, Gauges, Heartbeat, IdempotencyRow, InFlight, Intent,
-    IntentOp, OutboxOp, OutboxRow, Salvaged, ScheduleChange, ScheduleQuery, Schedules, SealedPage, SealedRow, Store,
-    StoreError, TaskLine, TaskQuery, TypeRow, TypeRows, WorkerChange, Workers,
+    AuditHead, CommitError, Committed, Due, DueTask, FailureQuery, Gauges, Heartbeat, IdempotencyRow, InFlight,
+    OutboxOp, OutboxRow, Salvaged, ScheduleChange, ScheduleQuery, Schedules, SealedPage, SealedRow, Store, StoreError,
+    TaskLine, TaskQuery, TypeRow, TypeRows, WorkerChange, Workers,
 };
 use counterstep_kernel::record::{DbTime, History, TaskRecord, TaskRow};
 use counterstep_kernel::transition::{Guard, Transition};
@@ -90,8 +90,8 @@ fn read_task(
     care: &mut Care,
 ) -> Result<Option<TaskRecord>, Fault> {
     let Some(row) = tasks::load(connection, task, care)? else { return Ok(None) };
-    let Content { request, response, steps } = content(task, row.rev, &journal::of(connection, task)?, care)?;
-    Ok(Some(TaskRecord { task: TaskRow { request, response, ..row }, steps, now: DbTime(now) }))
+    let Content { request, response, steps, marks } = content(task, row.rev, &journal::of(connection, task)?, care)?;
+    Ok(Some(TaskRecord { task: TaskRow { request, response, ..row }, steps, marks, now: DbTime(now) }))
 }
 
 #[async_trait]
@@ -176,10 +176,7 @@ impl Store for SqliteStore {
     }
 
     async fn history(&self, task: TaskId) -> Result<History, StoreError> {
-        let load = move |connection: &mut SqliteConnection| {
-            let past = past_of(task, journal::of(connection, task)?)?;
-            Ok(History { attempts: attempts::of(connection, task)?, ..past })
-        };
+        let load = move |connection: &mut SqliteConnection| Ok(past_of(task, journal::of(connection, task)?)?);
         Ok(self.database.read(load).await?)
     }
 
@@ -202,31 +199,6 @@ impl Store for SqliteStore {
         };
         let work = move |connection: &mut SqliteConnection, now| work_outbox(connection, now, &op);
         Ok(self.database.write(durability, work).await?)
-    }
-
-    async fn intents(&self, op: IntentOp) -> Result<Vec<Intent>, StoreError> {
-        let (condemn, list) = match op {
-            IntentOp::Overdue { limit } => {
-                let find = move |connection: &mut SqliteConnection, now| Ok(attempts::overdue(connection, now, limit)?);
-                return Ok(self.database.read_at(find).await?);
-            }
-            IntentOp::Condemn(list) => (true, list),
-            IntentOp::Swept(list) => (false, list),
-        };
-        let close = move |connection: &mut SqliteConnection, now| {
-            let mut condemned = Vec::new();
-            for intent in list {
-                let key = attempts::Key::from(&intent);
-                if !condemn {
-                    attempts::swept(connection, key)?;
-                } else if attempts::condemn(connection, key, now)? {
-                    condemned.push(intent);
-                }
-            }
-            Ok(condemned)
-        };
-        // On the disk before anything is deleted: else a success could keep, after a power cut, what is gone.
-        Ok(self.database.write(Durability::Full, close).await?)
     }
 
     async fn idempotency(&self, tenant: &Tenant, key: &str) -> Result<Option<IdempotencyRow>, StoreError> {

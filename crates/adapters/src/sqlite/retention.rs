@@ -2,6 +2,7 @@
 //! place that deletes a task or a row of a journal.
 
 use super::fault::{Fault, parse};
+use super::tasks::id_list;
 use counterstep_contracts::{Rev, TaskId, TaskStatus, Tenant};
 use counterstep_kernel::ports::Leaving;
 use diesel::SqliteConnection;
@@ -81,9 +82,8 @@ pub(super) fn bury(connection: &mut SqliteConnection, task: &Leaving, now: i64) 
     if buried == 0 {
         return Ok(false);
     }
-    // The task last: steps and journal refer to it.
+    // The task last: its journal refers to it.
     for text in [
-        "DELETE FROM attempts WHERE task = ?",
         "DELETE FROM journal WHERE task = ?",
         "DELETE FROM outbox WHERE task = ?",
         "DELETE FROM idempotency WHERE task = ?",
@@ -99,6 +99,16 @@ pub(super) fn buried(connection: &mut SqliteConnection, limit: u32) -> Result<Ve
     let lines = diesel::sql_query("SELECT task, tenant, 0 AS rev FROM tombstones ORDER BY at, task LIMIT ?")
         .bind::<BigInt, _>(i64::from(limit))
         .load(connection)?;
+    Ok(decoded(lines))
+}
+
+/// The tombstones of these tasks.
+pub(super) fn graves(connection: &mut SqliteConnection, tasks: &[TaskId]) -> Result<Vec<Leaving>, Fault> {
+    let lines = diesel::sql_query(
+        "SELECT task, tenant, 0 AS rev FROM tombstones WHERE task IN (SELECT value FROM json_each(?))",
+    )
+    .bind::<Text, _>(id_list(tasks))
+    .load(connection)?;
     Ok(decoded(lines))
 }
 

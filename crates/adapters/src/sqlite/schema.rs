@@ -37,26 +37,17 @@ diesel::table! {
         created_at -> BigInt,
         updated_at -> BigInt,
         finished_at -> Nullable<BigInt>,
+        sweep_at -> Nullable<BigInt>,
         change_id -> Text,
     }
 }
 
 diesel::table! {
-    attempts (task, step, direction, attempt) {
+    receives (task) {
         task -> Text,
-        step -> Integer,
-        direction -> Text,
-        attempt -> Integer,
-        epoch -> BigInt,
-        prefix -> Text,
-        outcome -> Nullable<Text>,
-        error -> Nullable<Text>,
-        started_at -> BigInt,
-        ended_at -> Nullable<BigInt>,
-        sweep_after -> BigInt,
-        intent -> Text,
-        change_id -> Text,
-        ended_by -> Nullable<Text>,
+        tenant -> Text,
+        is_condemned -> Bool,
+        sweep_at -> BigInt,
     }
 }
 

@@ -44,6 +44,7 @@ pub(super) struct Columns {
     pub(super) created_at: i64,
     pub(super) updated_at: i64,
     pub(super) finished_at: Option<i64>,
+    pub(super) sweep_at: Option<i64>,
     pub(super) change_id: String,
 }
 
@@ -78,6 +79,7 @@ impl Columns {
             created_at: row.created_at.0,
             updated_at: row.updated_at.0,
             finished_at: micros(row.finished_at),
+            sweep_at: micros(row.sweep_at),
             change_id: row.change_id.to_string(),
         })
     }
@@ -113,6 +115,7 @@ impl Columns {
             created_at: DbTime(self.created_at),
             updated_at: DbTime(self.updated_at),
             finished_at: self.finished_at.map(DbTime),
+            sweep_at: self.sweep_at.map(DbTime),
             change_id: parse("change_id", &self.change_id)?,
         })
     }
@@ -160,7 +163,7 @@ pub(super) fn update(connection: &mut SqliteConnection, row: &Columns) -> QueryR
         tasks::recovery_attempts.eq(row.recovery_attempts),
         (tasks::audit_seq.eq(row.audit_seq), tasks::audit_seal.eq(&row.audit_seal)),
         (tasks::failure.eq(&row.failure), tasks::updated_at.eq(row.updated_at)),
-        tasks::finished_at.eq(row.finished_at),
+        (tasks::finished_at.eq(row.finished_at), tasks::sweep_at.eq(row.sweep_at)),
         (tasks::residue.eq(row.residue), tasks::change_id.eq(&row.change_id)),
     );
     diesel::update(tasks::table.find(&row.id)).set(changes).execute(connection).map(drop)
@@ -302,6 +305,52 @@ pub(super) fn hold(connection: &mut SqliteConnection, task: TaskId, now: i64, un
     .bind::<BigInt, _>(now)
     .execute(connection)
     .map(|held| held > 0)
+}
+
+#[derive(Debug, QueryableByName)]
+struct IdLine {
+    #[diesel(sql_type = Text)]
+    id: String,
+}
+
+/// Those that can be read. One that cannot must not keep the others from being swept.
+fn ids(lines: Vec<IdLine>) -> Vec<TaskId> {
+    let decode = |line: IdLine| -> Result<TaskId, Fault> { Ok(parse("id", &line.id)?) };
+    let readable = lines.into_iter().filter_map(|line| {
+        decode(line).inspect_err(|fault| tracing::warn!(?fault, "a task that is to be swept cannot be read")).ok()
+    });
+    readable.collect()
+}
+
+/// Those that a sweep is to look at, the longest due first.
+pub(super) fn to_sweep(connection: &mut SqliteConnection, now: i64, limit: u32) -> Result<Vec<TaskId>, Fault> {
+    let lines = diesel::sql_query(
+        "SELECT id FROM tasks INDEXED BY tasks_to_sweep
+         WHERE sweep_at IS NOT NULL AND sweep_at <= ? ORDER BY sweep_at LIMIT ?",
+    )
+    .bind::<BigInt, _>(now)
+    .bind::<BigInt, _>(i64::from(limit))
+    .load(connection)?;
+    Ok(ids(lines))
+}
+
+/// Sets the time at which a sweep looks at tasks, where one is to look at all. Their revision stays, as with a heartbeat:
+/// nothing happens to them.
+pub(super) fn put_off(connection: &mut SqliteConnection, tasks: &[TaskId], until: i64) -> Result<Vec<TaskId>, Fault> {
+    let lines = diesel::sql_query(
+        "UPDATE tasks SET sweep_at = ?
+         WHERE id IN (SELECT value FROM json_each(?)) AND sweep_at IS NOT NULL RETURNING id",
+    )
+    .bind::<BigInt, _>(until)
+    .bind::<Text, _>(id_list(tasks))
+    .load(connection)?;
+    Ok(ids(lines))
+}
+
+/// Ids, as queries compare them: a JSON list.
+pub(super) fn id_list(tasks: &[TaskId]) -> String {
+    let texts: Vec<String> = tasks.iter().map(TaskId::to_string).collect();
+    serde_json::json!(texts).to_string()
 }
 
 type Line = (String, String, i64, String, Option<String>, i64, i64);

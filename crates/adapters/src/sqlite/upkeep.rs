@@ -1,86 +1,21 @@
-//! What sweeps ask: the rows of attempts that a listing has shown, and the table `listings`.
+//! What sweeps ask: which tasks and receives to look at, whose turn it is to list (the table `listings`), and which tasks
+//! may go.
 
 use super::SqliteStore;
-use super::attempts::sweepable;
-use super::fault::{Fault, micros, parse};
+use super::fault::Care;
+use super::fault::{Fault, micros};
 use super::pool::Durability;
-use super::retention;
-use crate::columns::Unreadable;
+use super::{read_task, receives, retention, tasks};
 use async_trait::async_trait;
-use counterstep_contracts::{Attempt, StepNo};
+use counterstep_contracts::TaskId;
 use counterstep_kernel::ports::{
-    AttemptRef, Intent, IntentState, Leaving, ListingOp, ListingTurn, RetireOp, Standing, Standings, StoreError, Upkeep,
+    Leaving, ListingOp, ListingTurn, ReceiveOp, Receives, RetireOp, StoreError, SweepOp, Upkeep,
 };
 use counterstep_kernel::record::DbTime;
+use counterstep_kernel::record::TaskRecord;
 use diesel::SqliteConnection;
 use diesel::prelude::*;
-use diesel::sql_types::{BigInt, Bool, Integer, Nullable, Text};
-use std::time::Duration;
-
-#[derive(Debug, QueryableByName)]
-struct StandingLine {
-    #[diesel(sql_type = Bool)]
-    buried: bool,
-    #[diesel(sql_type = Nullable<Text>)]
-    task_type: Option<String>,
-    #[diesel(sql_type = Nullable<Text>)]
-    intent: Option<String>,
-    #[diesel(sql_type = Nullable<Integer>)]
-    step: Option<i32>,
-    #[diesel(sql_type = Nullable<Text>)]
-    direction: Option<String>,
-    #[diesel(sql_type = Nullable<Integer>)]
-    attempt: Option<i32>,
-    #[diesel(sql_type = Nullable<BigInt>)]
-    sweep_after: Option<i64>,
-    #[diesel(sql_type = Nullable<Bool>)]
-    may: Option<bool>,
-}
-
-fn standing(connection: &mut SqliteConnection, asked: &AttemptRef, now: i64) -> Result<Standing, Fault> {
-    let line: QueryResult<StandingLine> = diesel::sql_query(concat!(
-        "SELECT EXISTS (SELECT 1 FROM tombstones WHERE tombstones.task = ?2) AS buried, kept.task_type, attempts.intent, attempts.step, attempts.direction, attempts.attempt,
-             attempts.sweep_after, (",
-        sweepable!(),
-        ") AS may
-         FROM (SELECT 1) LEFT JOIN tasks kept ON kept.id = ?2
-         LEFT JOIN attempts ON attempts.task = ?2 AND attempts.prefix = ?3"
-    ))
-    .bind::<BigInt, _>(now)
-    .bind::<Text, _>(asked.task.to_string())
-    .bind::<Text, _>(&asked.prefix)
-    .get_result(connection);
-    let line = match line {
-        // One row that cannot be read must not keep a listing from what it has shown besides.
-        Err(diesel::result::Error::DeserializationError(error)) => {
-            let intent = IntentState::Unreadable(error.to_string());
-            return Ok(Standing { task_type: None, intent });
-        }
-        line => line?,
-    };
-    let intent = match (line.intent.as_deref(), line.step, line.direction, line.attempt) {
-        (None, ..) if line.buried => IntentState::Live,
-        (None, ..) => IntentState::Missing,
-        (Some("kept"), ..) => IntentState::Kept,
-        (Some("swept"), ..) => IntentState::Swept,
-        (Some("open" | "condemned"), Some(step), Some(direction), Some(attempt)) if line.may == Some(true) => {
-            match parse("attempts.direction", &direction) {
-                Ok(direction) => IntentState::Overdue(Intent {
-                    task: asked.task,
-                    step: StepNo(step),
-                    direction,
-                    attempt: Attempt(attempt),
-                    prefix: asked.prefix.clone(),
-                    overdue: Duration::from_micros(u64::try_from(now - line.sweep_after.unwrap_or(now)).unwrap_or(0)),
-                }),
-                Err(Unreadable(why, _)) => IntentState::Unreadable(why),
-            }
-        }
-        // Also what this program does not understand: nothing of it is touched.
-        (Some(_), ..) => IntentState::Live,
-    };
-    Ok(Standing { task_type: line.task_type, intent })
-}
+use diesel::sql_types::{BigInt, Nullable, Text};
 
 #[derive(Debug, QueryableByName)]
 struct CursorLine {
@@ -121,13 +56,48 @@ fn work_listing(connection: &mut SqliteConnection, op: &ListingOp, now: i64) -> 
 
 #[async_trait]
 impl Upkeep for SqliteStore {
-    async fn standing(&self, attempts: &[AttemptRef]) -> Result<Standings, StoreError> {
-        let asked = attempts.to_vec();
-        let look = move |connection: &mut SqliteConnection, now| {
-            let of = asked.iter().map(|one| standing(connection, one, now)).collect::<Result<_, _>>()?;
-            Ok(Standings { now: DbTime(now), of })
+    async fn records(&self, tasks: &[TaskId]) -> Result<Vec<(TaskId, Result<TaskRecord, StoreError>)>, StoreError> {
+        let tasks = tasks.to_vec();
+        let read = move |connection: &mut SqliteConnection, now| {
+            let one =
+                |task| read_task(connection, now, task, &mut Care::Strict).transpose().map(|record| (task, record));
+            Ok(tasks.into_iter().filter_map(one).collect::<Vec<_>>())
         };
-        Ok(self.database.read_at(look).await?)
+        let records = self.database.read_at(read).await?.into_iter();
+        Ok(records.map(|(task, record)| (task, record.map_err(StoreError::from))).collect())
+    }
+
+    async fn sweeps(&self, op: &SweepOp) -> Result<Vec<TaskId>, StoreError> {
+        Ok(match op.clone() {
+            SweepOp::Due { limit } => {
+                let find = move |connection: &mut SqliteConnection, now| tasks::to_sweep(connection, now, limit);
+                self.database.read_at(find).await?
+            }
+            SweepOp::PutOff { tasks, by } => {
+                let put_off =
+                    move |connection: &mut SqliteConnection, now| tasks::put_off(connection, &tasks, now + micros(by));
+                // One that is lost in a power cut means that a sweep looks once more.
+                self.database.write(Durability::Relaxed, put_off).await?
+            }
+        })
+    }
+
+    async fn receives(&self, op: &ReceiveOp) -> Result<Receives, StoreError> {
+        let durability = match op {
+            ReceiveOp::Overdue { .. } | ReceiveOp::Of(_) => None,
+            // On the disk before anything is deleted: else a submission could take, after a power cut, what is gone.
+            ReceiveOp::Condemn(_) => Some(Durability::Full),
+            // One that is lost in a power cut means that a sweep finds nothing to delete.
+            ReceiveOp::Swept(_) => Some(Durability::Relaxed),
+        };
+        let op = op.clone();
+        let work = move |connection: &mut SqliteConnection, now| {
+            Ok(Receives { now: DbTime(now), rows: receives::work(connection, &op, now)? })
+        };
+        Ok(match durability {
+            None => self.database.read_at(work).await?,
+            Some(durability) => self.database.write(durability, work).await?,
+        })
     }
 
     async fn listing(&self, op: &ListingOp) -> Result<Option<ListingTurn>, StoreError> {
@@ -148,6 +118,9 @@ impl Upkeep for SqliteStore {
             }
             RetireOp::Buried { limit } => {
                 self.database.read(move |connection| retention::buried(connection, limit)).await?
+            }
+            RetireOp::Tombstones(tasks) => {
+                self.database.read(move |connection| retention::graves(connection, &tasks)).await?
             }
             RetireOp::Bury(tasks) => {
                 let bury = move |connection: &mut SqliteConnection, now| {

@@ -66,7 +66,6 @@ macro_rules! own_table_cases {
                 a_statement_that_is_refused_takes_all_of_the_change_along,
                 a_constraint_that_is_looked_at_last_is_a_refusal_too,
                 values_of_every_type_arrive,
-                a_condemned_attempt_writes_to_no_table,
                 of_many_takers_only_as_many_succeed_as_there_is
         }
     };
@@ -81,7 +80,8 @@ macro_rules! burial_cases {
                 tasks_that_ended_are_found_by_type_state_and_age,
                 a_buried_task_leaves_a_tombstone_and_no_row,
                 a_task_is_not_buried_before_others_were_told_of_its_end,
-                a_task_stays_while_its_key_lives;
+                a_task_stays_while_its_key_lives,
+                tombstones_are_found_by_their_tasks;
         }
     };
 }
@@ -134,16 +134,22 @@ macro_rules! row_cases {
                 a_copy_of_the_ends_tells_whether_they_are_still_there,
                 rows_and_heads_page_in_order;
             attempts:
-                an_attempt_starts_once,
-                only_an_open_attempt_can_end,
-                a_condemned_attempt_cannot_succeed,
+                an_attempt_comes_back_as_it_was_written,
+                what_a_sweep_says_of_an_attempt_stands_in_the_record,
                 what_did_not_end_well_is_kept_when_somebody_says_so,
                 what_a_success_kept_is_swept_after_its_release,
                 what_failed_is_swept_and_what_kept_nothing_is_not,
-                an_attempt_under_a_live_lease_is_never_condemned,
-                an_upload_that_never_became_a_task_is_swept,
-                the_oldest_intents_come_first,
+                an_attempt_under_a_live_lease_is_left_alone,
                 history_comes_back_in_order;
+            receives:
+                a_receive_comes_back_as_it_was_begun,
+                a_begin_that_is_written_twice_changes_nothing,
+                a_submission_takes_its_receive,
+                a_submission_of_what_a_sweep_has_condemned_writes_nothing,
+                only_a_receive_whose_time_has_come_is_condemned,
+                an_abandoned_receive_becomes_no_task_and_is_swept_when_its_time_comes,
+                a_receive_beside_a_task_that_exists_is_stale,
+                the_oldest_receives_come_first;
             idempotency:
                 a_key_in_progress_belongs_to_its_first_task,
                 a_finished_key_gives_its_answer,
@@ -159,7 +165,10 @@ macro_rules! row_cases {
                 a_due_time_and_its_task_are_written_together_or_not_at_all,
                 of_fifty_racing_firings_one_happens;
             upkeep:
-                rows_say_what_becomes_of_the_objects_of_an_attempt,
+                a_task_is_due_for_a_sweep_once_its_time_has_come_and_not_while_it_is_leased,
+                tasks_are_due_for_a_sweep_in_the_order_of_their_time,
+                a_task_that_is_put_off_is_due_later_and_keeps_its_revision,
+                a_sweep_leaves_a_task_as_long_unchanged_and_unclaimed_as_it_was,
                 a_listing_is_one_callers_until_it_is_due_again,
                 a_listing_whose_holder_died_goes_on_where_it_was,
                 of_fifty_racing_callers_one_gets_the_listing;

@@ -84,11 +84,6 @@ async fn lost(engine: &Engine, count: i64) -> TaskId {
         )
         .bind(count),
         copied(
-            "INSERT INTO attempts (task, step, direction, attempt, epoch, prefix, started_at, sweep_after, intent, change_id) \
-             SELECT t.id, a.step, a.direction, a.attempt, a.epoch, a.prefix, a.started_at, a.sweep_after, a.intent, \
-             a.change_id FROM attempts a, tasks t WHERE a.task = $1::uuid AND t.id <> a.task",
-        ),
-        copied(
             "INSERT INTO journal (task, rev, epoch, at, change_id, actor, form, entries, data, link, seal) \
              SELECT t.id, j.rev, j.epoch, j.at, j.change_id, j.actor, j.form, j.entries, j.data, j.link, j.seal \
              FROM journal j, tasks t WHERE j.task = $1::uuid AND t.id <> j.task",

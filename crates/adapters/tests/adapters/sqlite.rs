@@ -4,19 +4,18 @@
 use crate::embedded::{Fixture, fixture, open_in, options};
 use crate::suite::changes::*;
 use crate::suite::queue::ACK_WAIT;
-use crate::suite::upkeep::{asked, states};
 use crate::suite::{LIMIT, eventually};
 use counterstep_adapters::embedded::EmbeddedOptions;
 use counterstep_adapters::local_queue::QueueOptions;
 use counterstep_adapters::sqlite::{OpenError, SqliteOptions, SqliteStore};
 use counterstep_contracts::{Epoch, Outcome, QueueName, TaskId, TaskStatus, WaitReason};
 use counterstep_kernel::ports::{
-    CommitError, Due, Lost, OutboxOp, Poison, PoisonRow, Settle, Store, StoreError, TaskQuery,
+    CommitError, Due, Lost, OutboxOp, Poison, PoisonRow, Settle, Store, StoreError, SweepOp, TaskQuery,
 };
 use counterstep_kernel::presence::Part;
-use counterstep_kernel::record::TaskRow;
-use counterstep_kernel::transition::Time;
-use counterstep_kernel::{Engine, EngineSettings, Registry};
+use counterstep_kernel::record::{Intention, TaskRow};
+use counterstep_kernel::transition::{LeaseChange, Time};
+use counterstep_kernel::{CancelToken, Engine, EngineSettings, Registry};
 use diesel::connection::SimpleConnection;
 use diesel::prelude::*;
 use diesel::sql_types::BigInt;
@@ -387,16 +386,31 @@ async fn commits_per_second_of_a_typical_transition() {
 }
 
 #[tokio::test]
-async fn an_attempt_that_cannot_be_read_is_told_of_and_the_others_are_answered_for() {
+async fn a_task_that_cannot_be_read_is_put_off_and_the_others_are_swept() {
     let fixture = fixture().await;
     let store = &*fixture.ports.store;
-    let record = claimed(store, MINUTE).await;
-    let (task, none) = (record.task.id, Duration::ZERO);
-    let mut change = after(&record);
-    change.attempts =
-        [1, 2].into_iter().flat_map(|n| [start(n, Epoch(1), none), end(n, Outcome::Failed, false)]).collect();
-    commit(store, leased(&record), &change).await.unwrap();
-    raw(&file(&fixture)).batch_execute("UPDATE attempts SET direction = 'sideways' WHERE attempt = 1").unwrap();
-    let said = states(store, &[asked(task, 1), asked(task, 2), asked(task, 3)]).await;
-    assert_eq!(said.into_iter().map(|(_, intent)| intent).collect::<Vec<_>>(), ["unreadable", "overdue", "missing"]);
+    let mut tasks = Vec::new();
+    for _ in 0..2 {
+        let record = claimed(store, MINUTE).await;
+        let mut change = after(&record);
+        change.attempts = vec![start(1, Epoch(1), Duration::ZERO), end(1, Outcome::Failed, false)];
+        write_of(&mut change).lease = LeaseChange::Release;
+        commit(store, leased(&record), &change).await.unwrap();
+        tasks.push(record.task.id);
+    }
+    let [broken, other] = tasks[..] else { panic!("{tasks:?}") };
+    let spoil = |entries: &str| format!("UPDATE journal SET entries = '{entries}' WHERE task = '{broken}' AND rev = 2");
+    raw(&file(&fixture)).batch_execute(&spoil("{")).unwrap();
+    let engine = Engine::new(fixture.ports.clone(), Arc::new(Registry::new()), EngineSettings::default(), "test");
+    let plan = engine.plan_sweep(9).await.unwrap();
+    assert_eq!(plan.condemn.iter().map(|intent| intent.task).collect::<Vec<_>>(), [other]);
+    assert!(matches!(&plan.unreadable[..], [(task, _)] if *task == broken), "{plan:?}");
+    let swept = engine.sweep(plan, &CancelToken::new()).await.unwrap();
+    assert!(matches!(&swept.failed[..], [(what, _)] if *what == broken.to_string()), "{swept:?}");
+    assert_eq!(swept.prefixes, 1);
+    assert_eq!(load(store, other).await.marks[0].objects, Intention::Swept);
+    // Not at each pass, but it is looked at again.
+    assert_eq!(store.sweeps(&SweepOp::Due { limit: 9 }).await.unwrap(), []);
+    let later = "SELECT count(*) AS n FROM tasks WHERE sweep_at IS NOT NULL";
+    assert_eq!(number(&mut raw(&file(&fixture)), later), 1);
 }

@@ -5,7 +5,7 @@ use crate::site::{Site, eventually, file_head, text_part};
 use async_trait::async_trait;
 use counterstep_contracts::http::{Accepted, TaskView};
 use counterstep_kernel::EngineSettings;
-use counterstep_kernel::ports::{ByteStream, IntentOp, ObjectError, ObjectInfo, Objects, Store};
+use counterstep_kernel::ports::{ByteStream, ObjectError, ObjectInfo, Objects, ReceiveOp, Store};
 use futures::stream::BoxStream;
 use std::sync::Arc;
 use std::time::Duration;
@@ -293,10 +293,11 @@ struct Stalling {
 impl Objects for Stalling {
     async fn put(&self, bucket: &str, key: &str, body: ByteStream) -> Result<u64, ObjectError> {
         let stored = self.objects.put(bucket, key, body).await;
-        eventually("an overdue intent", || async {
-            let overdue = self.store.intents(IntentOp::Overdue { limit: 10 }).await.expect("the store answers");
-            let condemned = self.store.intents(IntentOp::Condemn(overdue)).await.expect("the store answers");
-            if condemned.is_empty() { Err("no intent is overdue yet") } else { Ok(()) }
+        eventually("an overdue receive", || async {
+            let overdue = self.store.receives(&ReceiveOp::Overdue { limit: 10 }).await.expect("the store answers");
+            let tasks = overdue.rows.iter().map(|row| row.task).collect();
+            let condemned = self.store.receives(&ReceiveOp::Condemn(tasks)).await.expect("the store answers");
+            if condemned.rows.is_empty() { Err("no receive is overdue yet") } else { Ok(()) }
         })
         .await;
         stored

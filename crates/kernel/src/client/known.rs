@@ -4,11 +4,10 @@
 use super::submission::{Submission, SubmitError, from_commit};
 use crate::context::hex;
 use crate::engine::Engine;
-use crate::ports::{CommitError, StoreError};
-use crate::record::AttemptRow;
-use crate::transition::{AttemptWrite, IdempotencyWrite, Transition};
+use crate::ports::CommitError;
+use crate::transition::{IdempotencyWrite, ReceiveWrite, Transition};
+use counterstep_contracts::TaskId;
 use counterstep_contracts::workers::WorkerState;
-use counterstep_contracts::{Outcome, TaskId};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
@@ -62,27 +61,27 @@ async fn is_gone(engine: &Engine, owner: &str) -> Result<bool, SubmitError> {
 async fn free(engine: &Engine, submission: &Submission, key: &str, task: TaskId) -> Result<(), SubmitError> {
     tracing::info!(%task, "the process that received a request is gone: its Idempotency-Key is free again");
     let abandon = IdempotencyWrite::Abandon { tenant: submission.tenant.clone(), key: key.to_owned() };
-    match write(engine, task, Vec::new(), Some(abandon)).await.0 {
+    match write(engine, task, None, Some(abandon)).await {
         // Stale: its task is there by now, and the key has its answer.
         Ok(()) | Err(CommitError::Stale) => Ok(()),
         Err(error) => Err(from_commit(error)),
     }
 }
 
-/// A change that concerns no task yet; refused as stale where there is one. The flag is set where an answer was lost on the
-/// way: the refusal may come from an earlier try.
+/// A change that concerns no task yet; refused as stale where there is one. Written a second time it changes nothing.
 pub(super) async fn write(
     engine: &Engine,
     task_id: TaskId,
-    attempts: Vec<AttemptWrite>,
+    receive: Option<ReceiveWrite>,
     idempotency: Option<IdempotencyWrite>,
-) -> (Result<(), CommitError>, bool) {
+) -> Result<(), CommitError> {
     let transition = Transition {
         change_id: engine.new_change_id(),
         task_id,
         task: None,
         steps: Vec::new(),
-        attempts,
+        attempts: Vec::new(),
+        receive,
         audit: Vec::new(),
         journal: None,
         work: Vec::new(),
@@ -91,27 +90,7 @@ pub(super) async fn write(
         schedule: None,
         sql: Vec::new(),
     };
-    let (written, lost) = engine.commit_new(&transition).await;
-    (written.map(drop), lost)
-}
-
-/// Ends the attempts of a request that came to nothing. An end that was written and whose reply was lost is refused the
-/// second time: it counts as written where none of them can succeed any more.
-pub(super) async fn end(
-    engine: &Engine,
-    task: TaskId,
-    attempts: Vec<AttemptWrite>,
-    release: Option<IdempotencyWrite>,
-) -> Result<(), CommitError> {
-    let written = write(engine, task, attempts, release).await.0;
-    if matches!(written, Err(CommitError::Store(StoreError::Corrupt(_)))) {
-        let over = |row: &AttemptRow| row.outcome.is_some_and(|outcome| outcome != Outcome::Succeeded);
-        let history = engine.ports.store.history(task).await;
-        if history.is_ok_and(|history| history.attempts.iter().all(over)) {
-            return Ok(());
-        }
-    }
-    written
+    engine.commit_new(&transition).await.0.map(drop)
 }
 
 /// Lets a repetition ask the row first.

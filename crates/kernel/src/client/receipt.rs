@@ -8,14 +8,14 @@ use super::texts::Fields;
 use super::{known, request_uploads};
 use crate::builtin::{FileSource, Upload};
 use crate::context::measured;
-use crate::draft::{As, Draft, NewTask, Received, abandoned_attempt, receive_attempt};
+use crate::draft::{As, Draft, NewTask, Received};
 use crate::engine::Engine;
 use crate::error::StepError;
 use crate::keys;
 use crate::ports::{ByteStream, CommitError, ScheduleWrite, TypeRow};
 use crate::record::TaskRecord;
 use crate::task::{Inputs, RequestError, TaskType, guarded};
-use crate::transition::IdempotencyWrite;
+use crate::transition::{IdempotencyWrite, ReceiveWrite};
 use counterstep_contracts::http::Accepted;
 use counterstep_contracts::{Attempt, Epoch, FileName, StoredFile, StoredFiles, TaskId, UploadedFile};
 use futures::future::BoxFuture;
@@ -32,6 +32,8 @@ pub struct Firing {
     /// Who fires it.
     pub actor: String,
 }
+
+const MOVED: &str = "the form's later fields changed where its files belong: send text fields first";
 
 /// A file before its first byte.
 fn arriving(field: &str, name: FileName, content_type: &str) -> UploadedFile {
@@ -276,37 +278,42 @@ impl Receipt {
         keys::attempt_prefix(&self.submission.tenant, self.id, step, Epoch(0), Attempt(1))
     }
 
-    /// Commits the intent of a step before its first file, and returns the file's number; `None`: the key turned out to
-    /// be used, so this request repeats another one.
+    /// The number of a file among those of its step. Commits the receive before the first file of the request; `None`: the
+    /// key turned out to be used, so this request repeats another one.
     async fn open(&mut self, at: usize) -> Result<Option<u32>, SubmitError> {
-        if let Some(count) = self.received.get_mut(&at) {
-            *count += 1;
-            return Ok(Some(*count - 1));
+        if self.received.is_empty() && !self.begin_receive().await? {
+            return Ok(None);
         }
+        let count = self.received.entry(at).or_default();
+        *count += 1;
+        Ok(Some(*count - 1))
+    }
+
+    /// `false`: the key turned out to be used.
+    async fn begin_receive(&mut self) -> Result<bool, SubmitError> {
         let sweep_after = self.engine.settings.upload_timeout * 2;
-        let begin = self.submission.key.clone().filter(|_| !self.key_begun).map(|key| IdempotencyWrite::Begin {
-            tenant: self.submission.tenant.clone(),
+        let tenant = self.submission.tenant.clone();
+        let begin = self.submission.key.clone().map(|key| IdempotencyWrite::Begin {
+            tenant: tenant.clone(),
             key,
             owner: self.engine.id.to_string(),
             expires_in: sweep_after,
         });
-        let attempt = receive_attempt(self.task_type.decl, at, self.prefix(at), sweep_after);
+        let receive = ReceiveWrite::Begun { tenant, sweep_after };
         loop {
-            match known::write(&self.engine, self.id, vec![attempt.clone()], begin.clone()).await {
-                // Only this receipt starts attempts of this id: the refusal comes from its own first try.
-                (Ok(()), _) | (Err(CommitError::Stale), true) => break,
-                (Err(CommitError::KeyTaken), _) => {}
-                (Err(error), _) => return Err(from_commit(error)),
+            match known::write(&self.engine, self.id, Some(receive.clone()), begin.clone()).await {
+                Ok(()) => break,
+                Err(CommitError::KeyTaken) => {}
+                Err(error) => return Err(from_commit(error)),
             }
             // Free by now: its process is gone, or it was refused.
             let Some(first) = known::read(&self.engine, &self.submission).await? else { continue };
             self.replay = Some(first);
             known::remember(&self.engine, &self.submission).await;
-            return Ok(None);
+            return Ok(false);
         }
         self.key_begun = true;
-        self.received.insert(at, 1);
-        Ok(Some(0))
+        Ok(true)
     }
 
     /// The request has arrived whole: checks it and makes the task.
@@ -325,6 +332,9 @@ impl Receipt {
                 let answer = replayed(answer);
                 self.is_no_probe().await;
                 return answer;
+            }
+            if self.received.keys().any(|received| !uploads.iter().any(|(at, _)| at == received)) {
+                return Err(invalid(".", MOVED).into());
             }
             if !self.received.is_empty() {
                 let probe = self.probe.take();
@@ -439,11 +449,7 @@ impl Receipt {
                 return Err(invalid(&file.field, "send a file as a part of a multipart/form-data request").into());
             }
             if file.bucket != upload.bucket {
-                return Err(invalid(
-                    ".",
-                    "the form's later fields changed where its files belong: send text fields first",
-                )
-                .into());
+                return Err(invalid(".", MOVED).into());
             }
             files.push(StoredFile {
                 name: name.as_ref().unwrap_or(&file.name).clone(),
@@ -467,22 +473,29 @@ impl Receipt {
     pub fn abandon<'a>(mut self, why: &'a str) -> BoxFuture<'a, ()> {
         Box::pin(async move {
             self.is_no_probe().await;
-            let ends =
-                self.received.keys().map(|&at| abandoned_attempt(self.task_type.decl, at, why)).collect::<Vec<_>>();
+            let receive = (!self.received.is_empty()).then_some(ReceiveWrite::Abandoned);
             let release = self
                 .submission
                 .key
                 .clone()
                 .filter(|_| self.key_begun)
                 .map(|key| IdempotencyWrite::Abandon { tenant: self.submission.tenant.clone(), key });
-            if ends.is_empty() && release.is_none() {
+            if receive.is_none() && release.is_none() {
                 return;
             }
-            // The ends first: a submission whose answer was lost may still be on its way into the database. Either it finds
-            // its attempts ended and fails, or these find them succeeded and fail; the files go in the first case only.
-            if let Err(error) = known::end(&self.engine, self.id, ends, release).await {
-                tracing::warn!(task = %self.id, %error, "a request came to nothing; its files are left to the sweep");
+            // This first: a submission whose answer was lost may still be on its way into the database. It finds its receive
+            // condemned and fails, or this has waited for it and then finds the task; the files go in the first case only.
+            if let Err(error) = known::write(&self.engine, self.id, receive, release).await {
+                tracing::warn!(task = %self.id, why, %error, "a request came to nothing; its files are left to the sweep");
                 return;
+            }
+            match self.engine.ports.store.load(self.id).await {
+                Ok(None) => {}
+                Ok(Some(_)) => return,
+                Err(error) => {
+                    tracing::warn!(task = %self.id, why, %error, "a request came to nothing; its files are left to the sweep");
+                    return;
+                }
             }
             let prefix = keys::task_prefix(&self.submission.tenant, self.id);
             if let Err(error) = self.engine.ports.objects.delete_prefix(&prefix).await {

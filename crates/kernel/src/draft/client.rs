@@ -4,9 +4,9 @@ use super::{Draft, Note};
 use crate::plan::{self, Forward};
 use crate::record::{DbTime, StepRow, TaskRecord, TaskRow, UndoGoal};
 use crate::saga::{Event, Illegal};
-use crate::transition::{AttemptWrite, Kept, Time};
+use crate::transition::Time;
 use counterstep_contracts::{
-    Attempt, AuditSeq, ChangeId, Direction, Epoch, Host, Outcome, Rev, TaskDecl, TaskId, TaskStatus, Tenant,
+    Attempt, AuditSeq, ChangeId, Direction, Epoch, Host, Rev, TaskDecl, TaskId, TaskStatus, Tenant,
 };
 use serde_json::Value;
 use std::time::Duration;
@@ -31,7 +31,7 @@ pub struct Received {
     pub at: usize,
     /// Its output.
     pub output: Value,
-    /// A receive wrote its attempt row already; `false`: it had no bytes to receive.
+    /// It has bytes that a receive stands for; `false`: it had none to receive.
     pub has_intent: bool,
 }
 
@@ -69,10 +69,11 @@ impl Draft {
             created_at: never,
             updated_at: never,
             finished_at: None,
+            sweep_at: None,
             change_id: ChangeId(uuid::Uuid::nil()),
         };
         let steps = decl.steps.iter().map(|step| StepRow::pending(step.no, step.name)).collect();
-        let mut draft = Self::of_new(decl, TaskRecord { task, steps, now: never }, actor);
+        let mut draft = Self::of_new(decl, TaskRecord { task, steps, marks: Vec::new(), now: never }, actor);
         if let Some(timeout) = decl.timeout {
             draft.deadline = Time::In(timeout);
         }
@@ -116,6 +117,7 @@ impl Draft {
         let attempt = Attempt(1);
         self.apply(Event::StepStarted(at), Note::attempt(attempt))?;
         if has_intent {
+            self.takes_receive = true;
             let row = self.step_mut(at);
             row.attempts = attempt;
         } else {
@@ -150,32 +152,6 @@ impl Draft {
             | TaskStatus::DeadLettered
             | TaskStatus::Resolved => Ok(false),
         }
-    }
-}
-
-/// The intent of an upload step, before there is a task: what a receive writes.
-#[must_use]
-pub fn receive_attempt(decl: &TaskDecl, at: usize, prefix: String, sweep_after: Duration) -> AttemptWrite {
-    AttemptWrite::Start {
-        step: decl.steps[at].no,
-        direction: Direction::Forward,
-        attempt: Attempt(1),
-        epoch: Epoch(0),
-        prefix,
-        sweep_after,
-    }
-}
-
-/// The end of an upload that came to nothing: its prefix was emptied, or is left to the sweep.
-#[must_use]
-pub fn abandoned_attempt(decl: &TaskDecl, at: usize, error: &str) -> AttemptWrite {
-    AttemptWrite::End {
-        step: decl.steps[at].no,
-        direction: Direction::Forward,
-        attempt: Attempt(1),
-        outcome: Outcome::Failed,
-        error: Some(error.to_owned()),
-        kept: Kept::Nothing,
     }
 }
 

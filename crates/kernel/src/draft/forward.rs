@@ -68,8 +68,8 @@ impl Draft {
         row.attempt_open = true;
         let step = row.no;
         let execution = self.execution(at, direction, attempt);
-        let (epoch, prefix) = (execution.epoch, execution.prefix());
-        self.push_attempt(AttemptWrite::Start { step, direction, attempt, epoch, prefix, sweep_after });
+        let epoch = execution.epoch;
+        self.push_attempt(AttemptWrite::Start { step, direction, attempt, epoch, sweep_after });
         execution
     }
 

@@ -5,13 +5,16 @@ mod client;
 mod forward;
 mod operator;
 mod recovery;
+mod sweep;
 mod undo;
 mod waits;
 
-pub use client::{NewTask, Received, abandoned_attempt, receive_attempt, will_undo};
+pub use client::{NewTask, Received, will_undo};
 pub use operator::Decision;
+pub(crate) use sweep::sweep;
 
 use crate::audit;
+use crate::intents;
 use crate::losses::Loss;
 use crate::plan;
 use crate::ports::ScheduleWrite;
@@ -19,7 +22,7 @@ use crate::record::{DbTime, StepRow, TaskRecord};
 use crate::saga::{self, Event, Illegal, State};
 use crate::sql::Sql;
 use crate::transition::{
-    AttemptWrite, AuditEntry, Guard, IdempotencyWrite, LeaseChange, TaskWrite, Time, Transition, Work,
+    AttemptWrite, AuditEntry, Guard, IdempotencyWrite, LeaseChange, ReceiveWrite, TaskWrite, Time, Transition, Work,
 };
 use counterstep_contracts::{Attempt, ChangeId, Epoch, Host, Rev, TaskDecl, TaskStatus, WorkerMessage};
 use serde_json::Value;
@@ -51,6 +54,8 @@ pub struct Draft {
     cancel_requested: Time,
     finished: Time,
     attempts: Vec<AttemptWrite>,
+    keeps_condemned: bool,
+    takes_receive: bool,
     audit: Vec<AuditEntry>,
     work: Vec<Work>,
     idempotency: Option<IdempotencyWrite>,
@@ -114,6 +119,8 @@ impl Draft {
             cancel_requested: Time::Keep,
             finished: Time::Keep,
             attempts: Vec::new(),
+            keeps_condemned: false,
+            takes_receive: false,
             audit: Vec::new(),
             work: Vec::new(),
             idempotency: None,
@@ -241,7 +248,14 @@ impl Draft {
     }
 
     pub(crate) fn push_attempt(&mut self, attempt: AttemptWrite) {
+        self.keeps_condemned |= intents::keeps_condemned(&self.record.marks, &attempt);
+        intents::apply(&mut self.record.marks, &attempt, self.record.now);
         self.attempts.push(attempt);
+    }
+
+    /// Whether it would keep what a sweep has condemned. It must not be committed then.
+    pub(crate) const fn keeps_condemned(&self) -> bool {
+        self.keeps_condemned
     }
 
     pub(crate) fn set_idempotency(&mut self, write: IdempotencyWrite) {
@@ -311,6 +325,13 @@ impl Draft {
         let task = &mut self.record.task;
         task.rev = rev.next();
         task.change_id = change_id;
+        let leased = match self.lease {
+            LeaseChange::Keep => task.lease_owner.is_some(),
+            LeaseChange::Take { .. } => true,
+            LeaseChange::Release => false,
+        };
+        // By the time at which the task was read, and so a little early.
+        task.sweep_at = if leased { None } else { intents::sweep_at(&self.record.marks) };
         let steps = if rev == Rev(0) {
             self.record.steps.clone()
         } else {
@@ -331,6 +352,7 @@ impl Draft {
             task: Some(write),
             steps,
             attempts: self.attempts,
+            receive: self.takes_receive.then_some(ReceiveWrite::Taken),
             audit: self.audit,
             journal: None,
             work: self.work,
@@ -357,7 +379,7 @@ pub fn after_commit(before: &TaskRecord, transition: &Transition, now: DbTime) -
         };
         let task = &mut record.task;
         task.created_at = old.created_at;
-        task.updated_at = now;
+        task.updated_at = if transition.is_quiet() { old.updated_at } else { now };
         if let Some(row) = &transition.journal {
             task.audit_seal = Some(audit::seal(&row.link.0, now));
         }
@@ -370,6 +392,9 @@ pub fn after_commit(before: &TaskRecord, transition: &Transition, now: DbTime) -
             LeaseChange::Take { owner, ttl } => (Some(owner.clone()), Some(now.later(*ttl))),
             LeaseChange::Release => (None, None),
         };
+    }
+    for write in &transition.attempts {
+        intents::apply(&mut record.marks, write, now);
     }
     for step in &transition.steps {
         if let Some(row) = record.steps.iter_mut().find(|row| row.no == step.no) {

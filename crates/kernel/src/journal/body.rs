@@ -2,11 +2,12 @@
 
 use super::patch::{Shift, StepPatch, TaskPatch, some};
 use crate::record::SignalRow;
-use crate::transition::Kept;
+use crate::transition::{AttemptWrite, Kept};
 use counterstep_contracts::{Attempt, AuditSeq, Direction, Epoch, Outcome, StepNo, StepStatus, TaskStatus};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 /// What happened.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -108,9 +109,6 @@ pub(super) enum AttemptBody {
         /// Absent: that of the row.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         epoch: Option<Epoch>,
-        /// Absent: the one that tenant, task, step, epoch and attempt make.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        prefix: Option<String>,
     },
     /// It ended.
     End {
@@ -129,6 +127,25 @@ pub(super) enum AttemptBody {
     Condemn(Which),
     /// Its prefix is empty.
     Swept(Which),
+}
+
+impl AttemptBody {
+    /// The write that it records, in a row of this epoch.
+    pub(super) fn write(self, row: Epoch) -> AttemptWrite {
+        match self {
+            Self::Start { which: Which { step, attempt, direction }, sweep_after, epoch } => {
+                let (epoch, sweep_after) = (epoch.unwrap_or(row), Duration::from_micros(sweep_after));
+                AttemptWrite::Start { step, direction, attempt, epoch, sweep_after }
+            }
+            Self::End { which: Which { step, attempt, direction }, outcome, error, kept } => {
+                AttemptWrite::End { step, direction, attempt, outcome, error, kept }
+            }
+            Self::Keep(Which { step, attempt, .. }) => AttemptWrite::Keep { step, attempt },
+            Self::Release { step } => AttemptWrite::Release { step },
+            Self::Condemn(Which { step, attempt, direction }) => AttemptWrite::Condemn { step, direction, attempt },
+            Self::Swept(Which { step, attempt, direction }) => AttemptWrite::Swept { step, direction, attempt },
+        }
+    }
 }
 
 /// Fields of a step.

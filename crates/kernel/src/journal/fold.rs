@@ -6,10 +6,11 @@ use super::body::{AttemptBody, Body, Data, EventBody, LeaseBody, StepBody, Which
 use super::patch::{shifted, unknown_step};
 use crate::audit::{Link, Seal};
 use crate::context::Execution;
+use crate::intents;
 use crate::record::{AttemptRow, AuditRow, DbTime, History, StepRow, TaskRecord, TaskRow};
-use crate::transition::{AuditEntry, Kept};
+use crate::transition::{AttemptWrite, AuditEntry};
 use counterstep_contracts::{
-    Attempt, AuditSeq, ChangeId, Direction, Epoch, Host, Outcome, Rev, StepNo, StepStatus, TaskId, TaskStatus, Tenant,
+    Attempt, AuditSeq, ChangeId, Direction, Epoch, Host, Rev, StepNo, StepStatus, TaskId, TaskStatus, Tenant,
 };
 use serde_json::Value;
 use std::time::Duration;
@@ -71,30 +72,6 @@ pub enum JournalError {
     },
 }
 
-/// Whose the objects of an attempt are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Intention {
-    /// A success may keep them; once their time is over, a sweep may condemn them.
-    Open,
-    /// They are an output.
-    Kept,
-    /// No success can keep them any more; a sweep deletes them.
-    Condemned,
-    /// There are none.
-    Swept,
-}
-
-/// An attempt, and what becomes of its objects.
-#[derive(Debug, Clone, PartialEq)]
-pub struct AttemptState {
-    /// The attempt.
-    pub row: AttemptRow,
-    /// Whose its objects are.
-    pub intent: Intention,
-    /// From then on a sweep may condemn them, while they are open.
-    pub sweep_at: DbTime,
-}
-
 /// What is asked for besides the state.
 #[derive(Debug, Clone, PartialEq, Default)]
 struct Past {
@@ -106,7 +83,7 @@ struct Past {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Fold {
     record: TaskRecord,
-    attempts: Vec<AttemptState>,
+    attempts: Vec<AttemptRow>,
     past: Option<Past>,
 }
 
@@ -114,7 +91,7 @@ impl Fold {
     /// Of a task without rows, for its state only.
     #[must_use]
     pub fn new(task: TaskId) -> Self {
-        let record = TaskRecord { task: blank(task), steps: Vec::new(), now: DbTime(0) };
+        let record = TaskRecord { task: blank(task), steps: Vec::new(), marks: Vec::new(), now: DbTime(0) };
         Self { record, attempts: Vec::new(), past: None }
     }
 
@@ -198,7 +175,7 @@ impl Fold {
 
     /// The attempts so far, in the order of their start.
     #[must_use]
-    pub fn attempts(&self) -> &[AttemptState] {
+    pub fn attempts(&self) -> &[AttemptRow] {
         &self.attempts
     }
 
@@ -212,13 +189,13 @@ impl Fold {
     /// The past; without audit entries and changes where the fold was not asked for them.
     #[must_use]
     pub fn into_history(self) -> History {
-        let attempts = self.attempts.into_iter().map(|attempt| attempt.row).collect();
         let Past { audit, changes } = self.past.unwrap_or_default();
-        History { audit, attempts, changes }
+        History { audit, attempts: self.attempts, changes }
     }
 
     fn apply(&mut self, row: &JournalRow, body: Body, mut data: Data) {
         let Body { events, attempts, task: patch, steps, lease, due, deadline, cancel_requested, finished, .. } = body;
+        let is_quiet = events.is_empty();
         for (place, event) in events.into_iter().enumerate() {
             let details = data.details.remove(&place);
             self.event(row, event, details);
@@ -226,8 +203,12 @@ impl Fold {
         let task = &mut self.record.task;
         // The task's tenant is part of every prefix.
         patch.apply(task);
+        let was_updated = task.updated_at;
         self.goes_on_from(row);
         let task = &mut self.record.task;
+        if is_quiet {
+            task.updated_at = was_updated;
+        }
         if row.rev == Rev(1) {
             task.created_at = row.at;
         }
@@ -258,6 +239,8 @@ impl Fold {
         for attempt in attempts {
             self.attempt(row, attempt);
         }
+        let task = &mut self.record.task;
+        task.sweep_at = if task.lease_owner.is_some() { None } else { intents::sweep_at(&self.record.marks) };
         for StepBody { no, patch, output_gone, signal_gone } in steps {
             let step = self.step(no);
             patch.apply(step);
@@ -309,47 +292,36 @@ impl Fold {
     }
 
     fn attempt(&mut self, row: &JournalRow, attempt: AttemptBody) {
-        match attempt {
-            AttemptBody::Start { which, sweep_after, epoch, prefix } => {
-                let epoch = epoch.unwrap_or(row.epoch);
-                let prefix = prefix.unwrap_or_else(|| self.prefix(which, epoch));
-                let sweep_at = row.at.later(Duration::from_micros(sweep_after));
-                self.start(row, which, epoch, prefix, sweep_at);
+        let write = attempt.write(row.epoch);
+        intents::apply(&mut self.record.marks, &write, row.at);
+        match write {
+            AttemptWrite::Start { step, direction, attempt, epoch, .. } => {
+                self.start(row, Which { step, attempt, direction }, epoch);
             }
-            AttemptBody::End { which, outcome, error, kept } => {
+            AttemptWrite::End { step, direction, attempt, outcome, error, .. } => {
+                let which = Which { step, attempt, direction };
                 if self.find(which).is_none() {
                     // An upload: it was received before there was a journal.
-                    let prefix = self.prefix(which, Epoch(0));
-                    self.start(row, which, Epoch(0), prefix, row.at);
+                    self.start(row, which, Epoch(0));
                 }
-                ends(self.step(which.step), error.as_deref());
+                ends(self.step(step), error.as_deref());
                 let Some(found) = self.find(which) else { return };
-                (found.row.outcome, found.row.error, found.row.ended_at) = (Some(outcome), error, Some(row.at));
-                if outcome == Outcome::Succeeded {
-                    match kept {
-                        Kept::Output => found.intent = Intention::Kept,
-                        Kept::None => found.intent = Intention::Swept,
-                        Kept::Nothing => {}
-                    }
-                }
+                (found.outcome, found.error, found.ended_at) = (Some(outcome), error, Some(row.at));
             }
-            AttemptBody::Keep(which) => self.intend(which, Intention::Kept),
-            AttemptBody::Release { step } => {
-                for found in self.attempts.iter_mut().filter(|found| found.row.step == step) {
-                    if found.intent == Intention::Kept {
-                        (found.intent, found.sweep_at) = (Intention::Open, row.at);
-                    }
-                }
-            }
-            AttemptBody::Condemn(which) => self.intend(which, Intention::Condemned),
-            AttemptBody::Swept(which) => self.intend(which, Intention::Swept),
+            AttemptWrite::Keep { .. }
+            | AttemptWrite::Release { .. }
+            | AttemptWrite::Condemn { .. }
+            | AttemptWrite::Swept { .. } => {}
         }
     }
 
-    fn start(&mut self, row: &JournalRow, which: Which, epoch: Epoch, prefix: String, sweep_at: DbTime) {
+    fn start(&mut self, row: &JournalRow, which: Which, epoch: Epoch) {
         let Which { step, attempt, direction } = which;
         starts(self.step(step), direction, attempt);
-        let row = AttemptRow {
+        let name = self.step(step).name.clone();
+        let (tenant, task) = (self.record.task.tenant.clone(), self.record.task.id);
+        let prefix = Execution { tenant, task, step: name, direction, attempt, epoch }.prefix();
+        self.attempts.push(AttemptRow {
             step,
             direction,
             attempt,
@@ -360,27 +332,13 @@ impl Fold {
             started_at: row.at,
             ended_at: None,
             change_id: row.change_id,
-        };
-        self.attempts.push(AttemptState { row, intent: Intention::Open, sweep_at });
+        });
     }
 
-    fn prefix(&mut self, which: Which, epoch: Epoch) -> String {
+    fn find(&mut self, which: Which) -> Option<&mut AttemptRow> {
         let Which { step, attempt, direction } = which;
-        let step = self.step(step).name.clone();
-        let (tenant, task) = (self.record.task.tenant.clone(), self.record.task.id);
-        Execution { tenant, task, step, direction, attempt, epoch }.prefix()
-    }
-
-    fn find(&mut self, which: Which) -> Option<&mut AttemptState> {
-        let Which { step, attempt, direction } = which;
-        let is = |row: &AttemptRow| (row.step, row.direction, row.attempt) == (step, direction, attempt);
-        self.attempts.iter_mut().rfind(|found| is(&found.row))
-    }
-
-    fn intend(&mut self, which: Which, intent: Intention) {
-        if let Some(found) = self.find(which) {
-            found.intent = intent;
-        }
+        let is = |row: &&mut AttemptRow| (row.step, row.direction, row.attempt) == (step, direction, attempt);
+        self.attempts.iter_mut().rfind(is)
     }
 
     fn place(&mut self, no: StepNo) -> usize {
@@ -431,6 +389,7 @@ pub(super) fn blank(task: TaskId) -> TaskRow {
         created_at: DbTime(0),
         updated_at: DbTime(0),
         finished_at: None,
+        sweep_at: None,
         change_id: ChangeId(Uuid::nil()),
     }
 }

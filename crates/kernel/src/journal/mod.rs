@@ -13,7 +13,7 @@ mod patch;
 mod write;
 
 pub use body::{Named, named};
-pub use fold::{AttemptState, Fold, Intention, JournalError, JournalRow};
+pub use fold::{Fold, JournalError, JournalRow};
 pub use write::{Written, write};
 
 /// The form of the rows that this program writes. A row of a newer form is left alone.

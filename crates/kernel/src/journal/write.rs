@@ -5,10 +5,10 @@ use super::body::{AttemptBody, Body, Data, EventBody, LeaseBody, StepBody, Which
 use super::fold::{blank, ends, starts};
 use super::patch::{StepPatch, TaskPatch, shift, unknown_step};
 use crate::audit::{self, Facts, Link};
-use crate::context::{Execution, hex};
+use crate::context::hex;
 use crate::record::{StepRow, TaskRecord, TaskRow};
 use crate::transition::{AttemptWrite, AuditEntry, LeaseChange, TaskWrite, Transition};
-use counterstep_contracts::{Epoch, Rev, TaskStatus};
+use counterstep_contracts::{Direction, Epoch, Rev, TaskStatus};
 use sha2::{Digest, Sha256};
 use std::time::Duration;
 
@@ -48,7 +48,7 @@ pub fn write(before: Option<&TaskRecord>, actor: &str, change: &Transition) -> O
         }
     }
     for attempt in &change.attempts {
-        body.attempts.push(base.attempt(&to.row, &change.steps, attempt));
+        body.attempts.push(base.attempt(&to.row, attempt));
     }
     body.task = TaskPatch::between(&base.task, &to.row);
     for step in &change.steps {
@@ -204,26 +204,14 @@ impl Base {
         body
     }
 
-    fn attempt(&mut self, to: &TaskRow, steps: &[StepRow], write: &AttemptWrite) -> AttemptBody {
+    fn attempt(&mut self, to: &TaskRow, write: &AttemptWrite) -> AttemptBody {
         match write {
-            AttemptWrite::Start { step, direction, attempt, epoch, prefix, sweep_after } => {
-                let which = Which { step: *step, attempt: *attempt, direction: *direction };
-                let known = self.step(&unknown_step(*step));
-                starts(known, *direction, *attempt);
-                let new = steps.iter().find(|row| row.no == *step).map(|row| row.name.clone());
-                let made = Execution {
-                    tenant: to.tenant.clone(),
-                    task: to.id,
-                    step: new.unwrap_or_else(|| known.name.clone()),
-                    direction: *direction,
-                    attempt: *attempt,
-                    epoch: *epoch,
-                };
+            AttemptWrite::Start { step, direction, attempt, epoch, sweep_after } => {
+                starts(self.step(&unknown_step(*step)), *direction, *attempt);
                 AttemptBody::Start {
-                    which,
+                    which: Which { step: *step, attempt: *attempt, direction: *direction },
                     sweep_after: micros(*sweep_after),
                     epoch: (*epoch != to.epoch).then_some(*epoch),
-                    prefix: (made.prefix() != *prefix).then(|| prefix.clone()),
                 }
             }
             AttemptWrite::End { step, direction, attempt, outcome, error, kept } => {
@@ -236,12 +224,16 @@ impl Base {
                 ends(known, error.as_deref());
                 AttemptBody::End { which, outcome: *outcome, error: error.clone(), kept: *kept }
             }
-            AttemptWrite::Keep { step, attempt } => AttemptBody::Keep(Which {
-                step: *step,
-                attempt: *attempt,
-                direction: counterstep_contracts::Direction::Forward,
-            }),
+            AttemptWrite::Keep { step, attempt } => {
+                AttemptBody::Keep(Which { step: *step, attempt: *attempt, direction: Direction::Forward })
+            }
             AttemptWrite::Release { step } => AttemptBody::Release { step: *step },
+            AttemptWrite::Condemn { step, direction, attempt } => {
+                AttemptBody::Condemn(Which { step: *step, attempt: *attempt, direction: *direction })
+            }
+            AttemptWrite::Swept { step, direction, attempt } => {
+                AttemptBody::Swept(Which { step: *step, attempt: *attempt, direction: *direction })
+            }
         }
     }
 }

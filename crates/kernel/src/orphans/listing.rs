@@ -1,4 +1,4 @@
-//! Orphans that no row names: what a writer stored that had stood still until its attempt was swept, and what is left of
+//! Orphans that no journal names: what a writer stored that had stood still until its attempt was swept, and what is left of
 //! tasks without rows. Found by listing all objects, page by page, from a cursor in the store; never more than a page is
 //! in memory. What a page leads to is a plan, a value, and so is what is done with it.
 
@@ -6,10 +6,9 @@ use super::policy::{Orphan, OrphanAction, Why, decided};
 use super::rules::Rules;
 use crate::cancel::CancelToken;
 use crate::engine::Engine;
+use crate::intents::{AttemptRef, Intent, IntentState, Standings};
 use crate::keys::ObjectKey;
-use crate::ports::{
-    AttemptRef, Intent, IntentOp, IntentState, Listed, ListingOp, ObjectError, ObjectPage, Standings, StoreError,
-};
+use crate::ports::{Listed, ListingOp, ObjectError, ObjectPage, StoreError};
 use crate::record::DbTime;
 use counterstep_contracts::TaskId;
 use futures::future::BoxFuture;
@@ -73,7 +72,7 @@ pub struct PagePlan {
     pub young: u64,
     /// Objects of a task or an attempt that this database does not know, whatever their age.
     pub strange: Strange,
-    /// Attempts whose rows cannot be read, and why. Their objects are kept.
+    /// Attempts of tasks that cannot be read, and why. Their objects are kept.
     pub unreadable: BTreeSet<String>,
     /// Objects of types that another listing is for.
     pub others: u64,
@@ -151,7 +150,8 @@ fn plan(page: &ObjectPage, asked: &[AttemptRef], said: &Standings, rules: &Rules
             }
             (IntentState::Unreadable(error), _) => {
                 plan.kept += 1;
-                plan.unreadable.insert(format!("attempt {}: its row cannot be read: {error}", key.prefix));
+                plan.unreadable
+                    .insert(format!("attempt {}: the record of its task cannot be read: {error}", key.prefix));
                 continue;
             }
             (IntentState::Overdue(intent), _) => (Why::Unkept, Some(intent.clone())),
@@ -227,7 +227,7 @@ impl Engine {
         let asked = attempts(&read(page));
         let said = match asked.is_empty() {
             true => Standings { now: DbTime(0), of: Vec::new() },
-            false => self.ports.store.standing(&asked).await?,
+            false => self.standing(&asked).await?,
         };
         Ok(plan(page, &asked, &said, rules, every))
     }
@@ -354,7 +354,7 @@ impl Engine {
             true => BTreeSet::new(),
             // Only what this returns is ours: an attempt may have succeeded since the plan was made.
             false => {
-                let condemned = self.ports.store.intents(IntentOp::Condemn(condemn)).await?;
+                let condemned = self.condemn(condemn).await?;
                 condemned.into_iter().map(|intent| (intent.task, intent.prefix)).collect()
             }
         };

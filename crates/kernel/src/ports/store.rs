@@ -11,7 +11,7 @@ use crate::record::{DbTime, History, TaskRecord};
 use crate::sql::SqlRefused;
 use crate::transition::{Guard, Transition};
 use async_trait::async_trait;
-use counterstep_contracts::{Attempt, Epoch, StepNo, TaskEvent, TaskId, Tenant};
+use counterstep_contracts::{Epoch, TaskEvent, TaskId, Tenant};
 use serde_json::Value;
 use std::fmt::Debug;
 use std::time::Duration;
@@ -48,8 +48,8 @@ pub enum CommitError {
     /// The idempotency key belongs to another task: read its row.
     #[error("the idempotency key is taken")]
     KeyTaken,
-    /// A sweep has condemned the objects of the attempt that was to succeed.
-    #[error("condemned: the attempt took longer than its objects were kept for")]
+    /// A sweep has condemned the files of the request that was to become a task.
+    #[error("condemned: the request took longer than its files were kept for")]
     Condemned,
     /// The schedule that the change fires has moved on: somebody else has fired it, or changed it.
     #[error("the schedule has moved on meanwhile")]
@@ -111,37 +111,6 @@ pub enum OutboxOp {
     Poison(PoisonRow),
 }
 
-/// An attempt whose objects no success has kept.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Intent {
-    /// Its task; there may be no row of it, when a request never finished arriving.
-    pub task: TaskId,
-    /// Its step.
-    pub step: StepNo,
-    /// Which way.
-    pub direction: counterstep_contracts::Direction,
-    /// Its number.
-    pub attempt: Attempt,
-    /// Where its objects lie.
-    pub prefix: String,
-    /// For how long a sweep might have taken them already.
-    pub overdue: Duration,
-}
-
-/// Work on intents.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum IntentOp {
-    /// The oldest open intents whose time to be swept has come, and condemned ones that were not yet swept. Reads only.
-    Overdue {
-        /// At most so many.
-        limit: u32,
-    },
-    /// From now on no success can keep them. Returns those that were open or condemned: only they may be deleted.
-    Condemn(Vec<Intent>),
-    /// Their prefixes are empty.
-    Swept(Vec<Intent>),
-}
-
 /// The row of a client's idempotency key.
 #[derive(Debug, Clone, PartialEq)]
 pub struct IdempotencyRow {
@@ -173,7 +142,7 @@ pub struct Unread {
     pub held: String,
 }
 
-/// The durable truth. Twenty-two methods, each atomic; what only sweeps ask is [`Upkeep`].
+/// The durable truth. Twenty-one methods, each atomic; what only sweeps ask is [`Upkeep`].
 #[async_trait]
 pub trait Store: Upkeep + Send + Sync + Debug {
     /// A task with its steps; `None`: there is none.
@@ -222,9 +191,6 @@ pub trait Store: Upkeep + Send + Sync + Debug {
 
     /// Takes or deletes events, or keeps poison. Only a take returns any.
     async fn outbox(&self, op: OutboxOp) -> Result<Vec<OutboxRow>, StoreError>;
-
-    /// Finds, condemns or closes intents.
-    async fn intents(&self, op: IntentOp) -> Result<Vec<Intent>, StoreError>;
 
     /// The unexpired row of a client's key.
     async fn idempotency(&self, tenant: &Tenant, key: &str) -> Result<Option<IdempotencyRow>, StoreError>;

@@ -1,55 +1,49 @@
-//! What sweeps ask of the store beyond the tasks themselves: what the rows say of objects that a listing has shown, and
-//! whose turn it is to list.
+//! What sweeps ask of the store beyond the tasks themselves: which of them to look at, the files of requests that have no
+//! task, and whose turn it is to list.
 
-use super::store::{Intent, StoreError};
-use crate::record::DbTime;
+use super::store::StoreError;
+use crate::record::{DbTime, TaskRecord};
 use async_trait::async_trait;
 use counterstep_contracts::{Rev, TaskId, TaskStatus, Tenant};
 use std::time::Duration;
 
-/// An attempt as the keys of its objects name it.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct AttemptRef {
-    /// Its task.
+/// A receive: files of a request that has no task yet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Receive {
+    /// The id that its task will have.
     pub task: TaskId,
-    /// What its objects' keys begin with.
-    pub prefix: String,
+    /// Whose.
+    pub tenant: Tenant,
+    /// A sweep has condemned it, or its request came to nothing: it never becomes a task.
+    pub is_condemned: bool,
+    /// From then on a sweep may condemn it.
+    pub sweep_at: DbTime,
 }
 
-/// What the rows say of one attempt.
+/// Receives, and the time at which they were read.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Standing {
-    /// Declared name of its task's type; `None`: there is no row of the task.
-    pub task_type: Option<String>,
-    /// What its own row says.
-    pub intent: IntentState,
-}
-
-/// What the row of an attempt says of its objects.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum IntentState {
-    /// They are an output, and neither undone nor resolved.
-    Kept,
-    /// They may become one: the attempt's time has not run out, or it is open under a live lease. Or their task has a
-    /// tombstone, and whoever deletes it comes by.
-    Live,
-    /// No success has kept them in time, or they were released: a sweep may condemn them.
-    Overdue(Intent),
-    /// A sweep has been there. Whatever lies there was stored later, or left there on purpose.
-    Swept,
-    /// There is no such row.
-    Missing,
-    /// Its row cannot be read, and why. Nothing of it is touched, and the other attempts are answered for.
-    Unreadable(String),
-}
-
-/// What the rows say of several attempts.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Standings {
+pub struct Receives {
     /// The database's clock in the same query.
     pub now: DbTime,
-    /// One for each attempt that was asked for, in that order.
-    pub of: Vec<Standing>,
+    /// In the order of their time.
+    pub rows: Vec<Receive>,
+}
+
+/// Work on the rows of receives. A receive that became a task has none.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ReceiveOp {
+    /// The oldest whose time has come. Reads only.
+    Overdue {
+        /// At most so many.
+        limit: u32,
+    },
+    /// Those of these tasks, whatever their time. Reads only.
+    Of(Vec<TaskId>),
+    /// Those of these whose time has come: none of them can become a task from now on. Returns them: only their files may be
+    /// deleted.
+    Condemn(Vec<TaskId>),
+    /// The files of these condemned ones are deleted: their rows go.
+    Swept(Vec<TaskId>),
 }
 
 /// Work on the row that says whose turn it is to list all objects. There is one row for each interval.
@@ -91,7 +85,7 @@ pub struct Leaving {
     pub task: TaskId,
     /// Whose.
     pub tenant: Tenant,
-    /// At this revision, which it keeps once it has ended; 0 of a tombstone.
+    /// At this revision; 0 of a tombstone.
     pub rev: Rev,
 }
 
@@ -121,15 +115,41 @@ pub enum RetireOp {
         /// At most so many.
         limit: u32,
     },
+    /// Those of these tasks that have a tombstone. Reads only.
+    Tombstones(Vec<TaskId>),
     /// Nothing is left of these: their tombstones go.
     Forget(Vec<TaskId>),
 }
 
-/// Questions of sweeps. Each atomic, and none changes a task; a burial removes one.
+/// Work on the time at which a sweep looks at a task.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SweepOp {
+    /// Tasks whose time has come, the longest due first. Reads only.
+    Due {
+        /// At most so many.
+        limit: u32,
+    },
+    /// Looked at again so long from now, as far as they can be locked at once: no sweep can read them. Their revision stays.
+    PutOff {
+        /// Which.
+        tasks: Vec<TaskId>,
+        /// For how long.
+        by: Duration,
+    },
+}
+
+/// Questions of sweeps. Each atomic, and none changes what a task is; a burial removes one.
 #[async_trait]
 pub trait Upkeep {
-    /// What the rows say of these attempts, in one snapshot.
-    async fn standing(&self, attempts: &[AttemptRef]) -> Result<Standings, StoreError>;
+    /// Tasks without what was handed in: no request, no outputs, no signals, no response. Those that are not there are left
+    /// out; one that cannot be read is no trouble of the others.
+    async fn records(&self, tasks: &[TaskId]) -> Result<Vec<(TaskId, Result<TaskRecord, StoreError>)>, StoreError>;
+
+    /// Finds tasks for a sweep, or puts them off. Returns them.
+    async fn sweeps(&self, op: &SweepOp) -> Result<Vec<TaskId>, StoreError>;
+
+    /// Finds, condemns or removes receives.
+    async fn receives(&self, op: &ReceiveOp) -> Result<Receives, StoreError>;
 
     /// Takes or keeps the turn to list; `None`: it is not the caller's.
     async fn listing(&self, op: &ListingOp) -> Result<Option<ListingTurn>, StoreError>;

@@ -38,6 +38,22 @@ async fn what_crashed_attempts_left_goes_and_what_may_still_be_written_stays() {
 }
 
 #[tokio::test]
+async fn files_of_a_request_that_never_became_a_task_go_when_its_time_is_over_and_not_before() {
+    let place = Place::new(types(), at_each_pass_with_unknown).await;
+    let (arrives, never) = (place.receive(Duration::from_secs(3600)).await, place.receive(Duration::ZERO).await);
+    // However old: a request may take its time.
+    let stays = [place.old(arrives, 1, "0"), place.half(arrives, 1, "1")];
+    let go = [place.old(never, 1, "0"), place.old(never, 2, "0"), place.half(never, 1, "1")];
+    let report = one_pass(&place).await;
+    assert_eq!((report.prefixes, report.objects, report.strange), (1, 3, 0));
+    assert_eq!((place.missing(&go).len(), place.missing(&stays)), (3, Vec::new()));
+    // Its row is gone too: what is stored there later belongs to a task that is not known.
+    place.new_object(never, 1, "2");
+    let again = one_pass(&place).await;
+    assert_eq!((again.prefixes, again.objects, again.strange), (0, 0, 1));
+}
+
+#[tokio::test]
 async fn what_a_paused_writer_stored_after_the_sweep_goes_once_it_is_old() {
     let place = Place::new(types(), at_each_pass).await;
     let task = place.task(TaskStatus::Completed, &[Row::of(1, Kind::Swept), Row::of(2, Kind::Kept)]).await;

@@ -11,8 +11,10 @@ use counterstep_contracts::{
 use counterstep_kernel::keys::attempt_prefix;
 use counterstep_kernel::orphans::OTHERS;
 use counterstep_kernel::ports::Store;
-use counterstep_kernel::record::{DbTime, TaskRow};
-use counterstep_kernel::transition::{AttemptWrite, Guard, Kept, LeaseChange, TaskWrite, Time, Transition};
+use counterstep_kernel::record::{DbTime, StepRow, TaskRow};
+use counterstep_kernel::transition::{
+    AttemptWrite, Guard, Kept, LeaseChange, ReceiveWrite, TaskWrite, Time, Transition,
+};
 use counterstep_kernel::{Engine, EngineSettings, Registry};
 use counterstep_reconciler::{ReconcilerSettings, Report, pass};
 use counterstep_tasks::CreateZipFromFiles;
@@ -54,7 +56,7 @@ pub(crate) fn at_each_pass_with_unknown(settings: &mut EngineSettings) {
     settings.orphans.without_task = Some(Duration::from_secs(60));
 }
 
-/// What the row of an attempt says.
+/// What the record of its task says of an attempt.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Kind {
     /// It succeeded, and its objects are an output.
@@ -161,6 +163,7 @@ impl<'a> Place<'a> {
     ) -> TaskId {
         let id = self.new_task();
         let mut row = row(id, status, self.engine.new_change_id());
+        row.sweep_at = self.sweep_at(attempts);
         change(&mut row);
         let change = Transition {
             change_id: self.engine.new_change_id(),
@@ -174,8 +177,9 @@ impl<'a> Place<'a> {
                 cancel_requested: Time::Keep,
                 finished: if status.is_at_rest() { Time::In(Duration::ZERO) } else { Time::Keep },
             }),
-            steps: Vec::new(),
-            attempts: attempts.iter().flat_map(|row| attempt(id, *row)).collect(),
+            steps: vec![StepRow::pending(StepNo(1), STEP)],
+            attempts: attempts.iter().flat_map(|row| attempt(*row)).collect(),
+            receive: None,
             audit: Vec::new(),
             journal: None,
             work: Vec::new(),
@@ -190,6 +194,40 @@ impl<'a> Place<'a> {
             .await
             .expect("the rows are written");
         id
+    }
+
+    /// Begins a request with files, which a sweep may take from then on. There is no task of its id.
+    pub(crate) async fn receive(&self, sweep_after: Duration) -> TaskId {
+        let id = self.new_task();
+        let change = Transition {
+            change_id: self.engine.new_change_id(),
+            task_id: id,
+            task: None,
+            steps: Vec::new(),
+            attempts: Vec::new(),
+            receive: Some(ReceiveWrite::Begun { tenant: Tenant::default(), sweep_after }),
+            audit: Vec::new(),
+            journal: None,
+            work: Vec::new(),
+            events: Vec::new(),
+            idempotency: None,
+            schedule: None,
+            sql: Vec::new(),
+        };
+        self.engine.ports.store.commit(Guard::Free { rev: Rev(0) }, &change).await.expect("the row is written");
+        id
+    }
+
+    /// When a sweep is to look at a task with these attempts: as an engine works it out, a little early.
+    fn sweep_at(&self, attempts: &[Row]) -> Option<DbTime> {
+        let millis = i64::try_from(self.engine.ports.clock.unix_millis()).expect("a time of today");
+        let now = DbTime(millis * 1000);
+        let at = |Row(_, kind): &Row| match kind {
+            Kind::Overdue => Some(now),
+            Kind::Live => Some(now.later(OLD)),
+            Kind::Kept | Kind::Swept => None,
+        };
+        attempts.iter().filter_map(at).min()
     }
 
     /// Writes an object of an attempt that is old; its key.
@@ -264,11 +302,10 @@ fn prefix(task: TaskId, attempt: i32) -> String {
     attempt_prefix(&Tenant::default(), task, STEP, Epoch(1), Attempt(attempt))
 }
 
-fn attempt(task: TaskId, Row(number, kind): Row) -> Vec<AttemptWrite> {
+fn attempt(Row(number, kind): Row) -> Vec<AttemptWrite> {
     let sweep_after = if matches!(kind, Kind::Live) { OLD } else { Duration::ZERO };
     let (step, direction, attempt) = (StepNo(1), Direction::Forward, Attempt(number));
-    let start =
-        AttemptWrite::Start { step, direction, attempt, epoch: Epoch(1), prefix: prefix(task, number), sweep_after };
+    let start = AttemptWrite::Start { step, direction, attempt, epoch: Epoch(1), sweep_after };
     let outcome = Outcome::Succeeded;
     let end = |kept| AttemptWrite::End { step, direction, attempt, outcome, error: None, kept };
     match kind {
@@ -308,6 +345,7 @@ fn row(id: TaskId, status: TaskStatus, change_id: ChangeId) -> TaskRow {
         created_at: DbTime(0),
         updated_at: DbTime(0),
         finished_at: None,
+        sweep_at: None,
         change_id,
     }
 }

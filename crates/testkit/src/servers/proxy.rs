@@ -147,12 +147,13 @@ impl Drop for Proxy {
     }
 }
 
-/// Whether a statement is a change of the database's rows that carries the id of a change, or the end of a transaction.
+/// Whether a statement is a commit of the store, another change that carries the id of a change, or the end of a transaction.
 #[must_use]
 pub fn is_commit(text: &str) -> bool {
     let text = text.to_ascii_uppercase();
     let writes = text.contains("INSERT INTO") || text.contains("UPDATE ");
-    text.trim_end_matches([';', ' ', '\n']) == "COMMIT" || (writes && text.contains("CHANGE_ID"))
+    text.trim_end_matches([';', ' ', '\n']) == "COMMIT"
+        || (writes && (text.contains("WITH LIMITS") || text.contains("CHANGE_ID")))
 }
 
 impl State {

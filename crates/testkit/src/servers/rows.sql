@@ -15,17 +15,17 @@ WITH n AS (
 ),
 t AS (
     INSERT INTO tasks (id, tenant, task_type, version, definition_hash, status, host, queue, rev, epoch,
-        recovery_attempts, audit_seq, residue, created_at, updated_at, finished_at, change_id)
+        recovery_attempts, audit_seq, residue, created_at, updated_at, finished_at, sweep_at, change_id)
     SELECT id, tenant, task_type, 1, 'digest', status, 'worker', 'files', 1, 1, 0, 1, FALSE, at, at,
-        CASE WHEN n BETWEEN 20 AND 59 THEN NULL ELSE at END, id
+        CASE WHEN n BETWEEN 20 AND 59 THEN NULL ELSE at END, CASE WHEN n < 5 THEN at END, id
     FROM n
 ),
-a AS (
-    INSERT INTO attempts (task, step, direction, attempt, epoch, prefix, outcome, started_at, ended_at, sweep_after,
-        intent, change_id)
-    SELECT id, 1, 'forward', 1, 1, 't/default/' || id || '/one/e1.1/', CASE WHEN n >= 5 THEN 'succeeded' END, at,
-        CASE WHEN n >= 5 THEN at END, at, CASE WHEN n < 5 THEN 'open' ELSE 'kept' END, id
-    FROM n
+r AS (
+    INSERT INTO receives (task, tenant, is_condemned, sweep_at)
+    SELECT ('01a00000-0000-7000-8000-' || lpad(to_hex(n), 12, '0'))::uuid, tenant, FALSE,
+        -- The first five are overdue; the others still arrive.
+        CASE WHEN n < 5 THEN at ELSE now() + interval '1 day' END
+    FROM n WHERE n < 5 OR n % 10 = 0
 ),
 b AS (
     INSERT INTO tombstones (task, tenant, at)
@@ -34,7 +34,10 @@ b AS (
 e AS (
     INSERT INTO journal (task, rev, epoch, at, change_id, actor, form, entries, link, seal)
     SELECT id, 1, 1, at, id, 'api:1', 1, '{"events":[{"event":"submitted","seq":1,"from":null}],'
-        || '"steps":[{"no":1,"name":"one","status":"completed","attempts":1}]}', '\x00', '\x00' FROM n
+        -- The first five have something for a sweep.
+        || '"attempts":[{"start":{"step":1,"attempt":1,"sweep_after":0}}'
+        || CASE WHEN n < 5 THEN '' ELSE ',{"end":{"step":1,"attempt":1,"outcome":"succeeded","kept":"output"}}' END
+        || '],"steps":[{"no":1,"name":"one","status":"completed","attempts":1}]}', '\x00', '\x00' FROM n
 ),
 k AS (
     INSERT INTO idempotency (tenant, key, task, expires_at, change_id)

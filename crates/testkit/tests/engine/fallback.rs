@@ -103,7 +103,7 @@ async fn a_step_that_fails_for_good_completes_by_its_fallback() {
     assert!(record.steps[1].in_fallback && record.steps[1].error.is_none());
     let history = task.history().await;
     let outcomes: Vec<_> = history.attempts.iter().filter(|row| row.step.0 == 2).map(|row| row.outcome).collect();
-    assert_eq!(outcomes, [Some(Outcome::Failed), Some(Outcome::Succeeded)], "its own attempt row");
+    assert_eq!(outcomes, [Some(Outcome::Failed), Some(Outcome::Succeeded)], "its own attempt");
     let fell = history.audit.iter().find(|row| row.entry.event == "step_falls_back").expect("an entry");
     assert_eq!(fell.entry.details["error"], "card refused");
 }

@@ -79,7 +79,12 @@ async fn a_sweep_leaves_an_attempt_alone_while_its_writer_may_be_alive() {
         });
         let task = harness.submit(Form::new()).await;
         lost_in(&task.engine, task.id, &fault).await;
-        let planned = || async { task.engine.plan_sweep(10).await.expect("the plan").condemn };
+        // A sweep looks at a task once it is taken back.
+        let planned = || async {
+            let lost = task.engine.plan_recovery(10).await.expect("the plan");
+            task.engine.recover(lost).await;
+            task.engine.plan_sweep(10).await.expect("the plan").condemn
+        };
         if [limit, grace, lease].contains(&LONG) {
             // Longer than the short parts together. The database's clock counts them, and the long one is far away: no
             // machine is too slow for this.

@@ -41,41 +41,33 @@ CREATE TABLE tasks (
     -- Since when nobody has come for it; NULL while it is leased, waits, or has ended. A column of its own because an
     -- index on updated_at would change with every commit: as it is, the commits between a claim and the end change no
     -- index at all (a "HOT" update).
-    unclaimed_since     TIMESTAMPTZ
+    unclaimed_since     TIMESTAMPTZ,
+    -- When a sweep is to look at what its attempts have stored; NULL while it is leased, or there is nothing to look at.
+    sweep_at            TIMESTAMPTZ
 ) WITH (fillfactor = 60);  -- Room for the next versions of a row on its own page.
 
 -- The three ways in which a task is due; each index holds only the rows that its query may return.
 CREATE INDEX tasks_unclaimed ON tasks (queue, unclaimed_since) WHERE unclaimed_since IS NOT NULL;
 CREATE INDEX tasks_due ON tasks (queue, due_at)
     WHERE lease_owner IS NULL AND due_at IS NOT NULL AND status IN ('waiting', 'compensating');
+CREATE INDEX tasks_to_sweep ON tasks (sweep_at) WHERE sweep_at IS NOT NULL;
 CREATE INDEX tasks_leased ON tasks (lease_expires_at) WHERE lease_owner IS NOT NULL;
 -- Lists, newest first.
 CREATE INDEX tasks_by_status ON tasks (status, id);
 CREATE INDEX tasks_by_type ON tasks (task_type, id);
 CREATE INDEX tasks_by_tenant ON tasks (tenant, id);
 
-CREATE TABLE attempts (
-    task        UUID        NOT NULL,
-    step        INTEGER     NOT NULL,
-    direction   TEXT        NOT NULL COLLATE "C",
-    attempt     INTEGER     NOT NULL,
-    epoch       BIGINT      NOT NULL,
-    prefix      TEXT        NOT NULL,
-    outcome     TEXT        COLLATE "C",
-    error       TEXT,
-    started_at  TIMESTAMPTZ NOT NULL,
-    ended_at    TIMESTAMPTZ,
-    sweep_after TIMESTAMPTZ NOT NULL,
-    -- open: its objects may become an output. kept: they are one. condemned: they never will be. swept: there are none.
-    intent      TEXT        NOT NULL COLLATE "C",
-    change_id   UUID        NOT NULL,
-    ended_by    UUID,
-    -- The order of the starts. The clock would not do: it may be set back.
-    started_no  BIGINT      GENERATED ALWAYS AS IDENTITY,
-    PRIMARY KEY (task, step, direction, attempt)
+-- Files of requests that have no task yet: the submission removes the row, or a sweep does with the files.
+CREATE TABLE receives (
+    task         UUID        NOT NULL PRIMARY KEY,
+    tenant       TEXT        NOT NULL COLLATE "C",
+    -- It never becomes a task.
+    is_condemned BOOLEAN     NOT NULL,
+    -- From then on a sweep may condemn it.
+    sweep_at     TIMESTAMPTZ NOT NULL
 );
 
-CREATE INDEX attempts_to_sweep ON attempts (sweep_after) WHERE intent IN ('open', 'condemned');
+CREATE INDEX receives_to_sweep ON receives (sweep_at);
 
 -- What each change of a task did, one row a change, only ever added. `entries` says what happened, `data` what clients and
 -- steps handed in. `link` binds `entries`, which hold the digest of `data`, to all rows before; `seal` binds the time too.

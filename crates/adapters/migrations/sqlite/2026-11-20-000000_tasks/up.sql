@@ -30,6 +30,8 @@ CREATE TABLE tasks (
     created_at          INTEGER NOT NULL,
     updated_at          INTEGER NOT NULL,
     finished_at         INTEGER,
+    -- When a sweep looks at what its attempts have stored; NULL: there is nothing for it, or the task is leased.
+    sweep_at            INTEGER,
     change_id           TEXT    NOT NULL,
     CHECK ((lease_owner IS NULL) = (lease_expires_at IS NULL))
 ) STRICT;
@@ -41,33 +43,25 @@ CREATE INDEX tasks_unclaimed ON tasks (queue, updated_at)
 CREATE INDEX tasks_due ON tasks (queue, due_at)
     WHERE lease_owner IS NULL AND due_at IS NOT NULL AND status IN ('waiting', 'compensating');
 CREATE INDEX tasks_leased ON tasks (lease_expires_at) WHERE lease_owner IS NOT NULL;
+CREATE INDEX tasks_to_sweep ON tasks (sweep_at) WHERE sweep_at IS NOT NULL;
 -- Lists, newest first.
 CREATE INDEX tasks_by_status ON tasks (status, id);
 CREATE INDEX tasks_by_type ON tasks (task_type, id);
 CREATE INDEX tasks_by_tenant ON tasks (tenant, id);
 
--- No foreign key to tasks: the attempt of an upload starts before its task is accepted, and stays for the sweep where
--- the task never is. A table with rowids, because their order is the order of the starts.
-CREATE TABLE attempts (
-    task        TEXT    NOT NULL,
-    step        INTEGER NOT NULL,
-    direction   TEXT    NOT NULL,
-    attempt     INTEGER NOT NULL,
-    epoch       INTEGER NOT NULL,
-    prefix      TEXT    NOT NULL,
-    outcome     TEXT,
-    error       TEXT,
-    started_at  INTEGER NOT NULL,
-    ended_at    INTEGER,
-    sweep_after INTEGER NOT NULL,
-    -- open: its objects may become an output. kept: they are one. condemned: they never will be. swept: there are none.
-    intent      TEXT    NOT NULL CHECK (intent IN ('open', 'kept', 'condemned', 'swept')),
-    change_id   TEXT    NOT NULL,
-    ended_by    TEXT,
-    PRIMARY KEY (task, step, direction, attempt)
-) STRICT;
+-- The files of requests that have no task yet; the row goes when the request becomes one. No foreign key to tasks for that
+-- reason.
+CREATE TABLE receives (
+    -- The id that its task will have.
+    task         TEXT    NOT NULL PRIMARY KEY,
+    tenant       TEXT    NOT NULL,
+    -- It never becomes a task: a sweep may delete its files.
+    is_condemned INTEGER NOT NULL,
+    -- From then on a sweep may condemn it.
+    sweep_at     INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
 
-CREATE INDEX attempts_to_sweep ON attempts (sweep_after) WHERE intent IN ('open', 'condemned');
+CREATE INDEX receives_to_sweep ON receives (sweep_at);
 
 -- What each change of a task did, one row a change, only ever added. `entries` says what happened, `data` what clients and
 -- steps handed in. `link` binds `entries`, which hold the digest of `data`, to all rows before; `seal` binds the time too.

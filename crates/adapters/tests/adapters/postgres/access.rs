@@ -5,7 +5,8 @@ use crate::suite::changes::*;
 use counterstep_adapters::client_certificate::ClientCertificate;
 use counterstep_adapters::postgres::{OpenError, PostgresOptions, PostgresStore};
 use counterstep_contracts::{Epoch, Outcome};
-use counterstep_kernel::ports::{IntentOp, OutboxOp, Store};
+use counterstep_kernel::ports::{OutboxOp, ReceiveOp, RetireOp, Store, SweepOp, Upkeep};
+use counterstep_kernel::transition::LeaseChange;
 use counterstep_testkit::servers::{Postgres, shared_postgres};
 use std::os::unix::fs::{MetadataExt, chown};
 use std::path::Path;
@@ -164,10 +165,22 @@ async fn the_service_role_can_commit_and_cannot_touch_the_audit() {
     let mut change = after(&record);
     change.attempts = vec![end(1, Outcome::Succeeded, true)];
     change.events = vec![event(record.task.id, 1)];
+    write_of(&mut change).lease = LeaseChange::Release;
     commit(&*store, leased(&record), &change).await.unwrap();
-    let overdue = store.intents(IntentOp::Overdue { limit: 9 }).await.unwrap();
-    assert_eq!(store.intents(IntentOp::Condemn(overdue.clone())).await.unwrap().len(), 1);
-    store.intents(IntentOp::Swept(overdue)).await.unwrap();
+    assert_eq!(store.sweeps(&SweepOp::Due { limit: 9 }).await.unwrap(), [record.task.id]);
+    sweep(&*store, record.task.id, vec![condemn(2)]).await;
+    let tasks = vec![record.task.id];
+    store.sweeps(&SweepOp::PutOff { tasks, by: MINUTE }).await.unwrap();
+    let receives = [new_task(), new_task()];
+    for task in receives {
+        commit(&*store, NEW, &begin(task, Duration::ZERO)).await.unwrap();
+    }
+    commit(&*store, NEW, &submit_received(receives[0])).await.unwrap();
+    assert_eq!(store.receives(&ReceiveOp::Overdue { limit: 9 }).await.unwrap().rows.len(), 1);
+    store.receives(&ReceiveOp::Condemn(receives.to_vec())).await.unwrap();
+    store.receives(&ReceiveOp::Swept(receives.to_vec())).await.unwrap();
+    assert_eq!(store.receives(&ReceiveOp::Of(receives.to_vec())).await.unwrap().rows, []);
+    store.retire(&RetireOp::Tombstones(receives.to_vec())).await.unwrap();
     let taken = store.outbox(OutboxOp::Take { older_than: Duration::ZERO, limit: 9 }).await.unwrap();
     assert_eq!(taken.len(), 1);
     store.outbox(OutboxOp::Published(taken.iter().map(|row| row.id).collect())).await.unwrap();
@@ -180,7 +193,6 @@ async fn the_service_role_can_commit_and_cannot_touch_the_audit() {
         "DELETE FROM journal",
         "TRUNCATE journal",
         "DELETE FROM tasks",
-        "DELETE FROM attempts",
         "DROP TABLE journal",
         "CREATE TABLE x ()",
         "UPDATE __diesel_schema_migrations SET version = 'x'",

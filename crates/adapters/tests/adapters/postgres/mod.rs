@@ -17,7 +17,6 @@ use counterstep_kernel::ports::Ports;
 use counterstep_testkit::LossyQueue;
 use counterstep_testkit::servers::shared_postgres;
 use std::sync::Arc;
-use std::time::Duration;
 use tempfile::TempDir;
 use tokio_postgres::{Client, NoTls};
 

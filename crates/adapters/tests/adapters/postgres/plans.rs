@@ -5,11 +5,11 @@ use crate::suite::changes::*;
 use counterstep_adapters::postgres::{PostgresOptions, PostgresStore};
 use counterstep_contracts::{Attempt, AuditSeq, Direction, Epoch, Outcome, StepNo, TaskStatus};
 use counterstep_kernel::ports::{
-    AttemptRef, Due, IntentOp, Leaving, ListingOp, Lost, OutboxOp, RetireOp, Store, TaskQuery, Unanswered, Upkeep,
+    Due, Leaving, ListingOp, Lost, OutboxOp, ReceiveOp, RetireOp, Store, SweepOp, TaskQuery, Unanswered, Upkeep,
     WorkerChange,
 };
 use counterstep_kernel::record::{StepRow, TaskRecord, TaskRow};
-use counterstep_kernel::transition::{AttemptWrite, Transition};
+use counterstep_kernel::transition::{AttemptWrite, ReceiveWrite, Transition};
 use counterstep_testkit::servers::Postgres;
 use futures::future::join_all;
 use std::sync::Arc;
@@ -35,7 +35,6 @@ fn typical(record: &TaskRecord) -> Transition {
         direction: Direction::Forward,
         attempt: Attempt(number),
         epoch: Epoch(1),
-        prefix: format!("t/default/{}/one/e1.{number}/", row.id),
         sweep_after: 60 * MINUTE,
     }];
     if number > 3 {
@@ -148,10 +147,19 @@ async fn no_statement_reads_a_whole_table() {
     store.outbox(OutboxOp::PublishedOf(vec![new_change()])).await.unwrap();
     let taken = store.outbox(OutboxOp::Take { older_than: Duration::ZERO, limit: 9 }).await.unwrap();
     store.outbox(OutboxOp::Published(taken.iter().map(|row| row.id).collect())).await.unwrap();
-    let overdue = store.intents(IntentOp::Overdue { limit: 9 }).await.unwrap();
-    store.intents(IntentOp::Condemn(overdue)).await.unwrap();
-    let object = AttemptRef { task: record.task.id, prefix: "t/x/".to_owned() };
-    store.standing(&[object]).await.unwrap();
+    store.sweeps(&SweepOp::Due { limit: 9 }).await.unwrap();
+    store.sweeps(&SweepOp::PutOff { tasks: vec![record.task.id], by: MINUTE }).await.unwrap();
+    let receives = [new_task(), new_task()];
+    for task in receives {
+        commit(&*store, NEW, &begin(task, Duration::ZERO)).await.unwrap();
+    }
+    commit(&*store, NEW, &submit_received(receives[0])).await.unwrap();
+    let abandon = Transition { receive: Some(ReceiveWrite::Abandoned), ..nothing(receives[1]) };
+    commit(&*store, NEW, &abandon).await.unwrap();
+    store.receives(&ReceiveOp::Of(receives.to_vec())).await.unwrap();
+    assert_eq!(store.receives(&ReceiveOp::Overdue { limit: 9 }).await.unwrap().rows.len(), 1);
+    store.receives(&ReceiveOp::Condemn(receives.to_vec())).await.unwrap();
+    store.receives(&ReceiveOp::Swept(receives.to_vec())).await.unwrap();
     let (every, by) = (MINUTE, "one".to_owned());
     store.listing(&ListingOp::Claim { every, by: by.clone(), hold: MINUTE }).await.unwrap();
     store.listing(&ListingOp::Keep { every, by, cursor: None, hold: MINUTE }).await.unwrap();
@@ -164,6 +172,7 @@ async fn no_statement_reads_a_whole_table() {
     let leaving = Leaving { task: ended.id, tenant: ended.tenant, rev: ended.rev };
     assert_eq!(store.retire(&RetireOp::Bury(vec![leaving])).await.unwrap().len(), 1);
     store.retire(&RetireOp::Buried { limit: 9 }).await.unwrap();
+    store.retire(&RetireOp::Tombstones(vec![ended.id])).await.unwrap();
     store.retire(&RetireOp::Forget(vec![ended.id])).await.unwrap();
     drop(store);
     alone(&raw).await;

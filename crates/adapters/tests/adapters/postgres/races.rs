@@ -2,17 +2,21 @@
 
 use super::{fixture, number, raw};
 use crate::suite::changes::*;
-use counterstep_contracts::{Attempt, Direction, Epoch, Outcome, StepNo, Tenant};
-use counterstep_kernel::ports::{CommitError, Intent, IntentOp};
+use counterstep_contracts::{Epoch, Outcome, Tenant};
+use counterstep_kernel::ports::CommitError;
+use counterstep_kernel::record::Intention;
 use counterstep_kernel::transition::IdempotencyWrite;
+use counterstep_kernel::{CancelToken, Engine, EngineSettings, intents};
 use futures::future::join_all;
+use std::sync::Arc;
 use std::time::Duration;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_success_and_a_sweep_never_both_get_the_objects() {
     let fixture = fixture().await;
     let store = &*fixture.ports.store;
-    let (mut kept, mut condemned) = (0, 0);
+    let reconciler = Engine::new(fixture.ports.clone(), Arc::default(), EngineSettings::default(), "reconciler");
+    let (mut kept, mut swept) = (0, 0);
     // How much later the sweep is asked for; less than nothing: how much sooner. It comes sooner after it was too late and
     // later after it was first, so that both stay close together on a fast machine and on a busy one.
     let mut behind: i64 = 0;
@@ -25,60 +29,56 @@ async fn a_success_and_a_sweep_never_both_get_the_objects() {
         let mut success = after(&record);
         success.attempts = vec![end(1, Outcome::Succeeded, true)];
         success.steps = record.steps.clone();
-        let intent = Intent {
-            task: record.task.id,
-            step: StepNo(1),
-            direction: Direction::Forward,
-            attempt: Attempt(1),
-            prefix: String::new(),
-            overdue: Duration::ZERO,
-        };
+        let success = whole(Some(&record), success);
+        // Of a task whose lease has run out, as a listing finds it.
+        let mut plan = reconciler.plan_sweep(9).await.unwrap();
+        plan.condemn = intents::overdue(&record);
         let wait = |micros: i64| tokio::time::sleep(Duration::from_micros(u64::try_from(micros).unwrap_or(0)));
         let sweep = async {
             wait(behind).await;
-            store.intents(IntentOp::Condemn(vec![intent.clone()])).await
+            reconciler.sweep(plan, &CancelToken::new()).await
         };
         let success = async {
             wait(-behind).await;
-            commit(store, leased(&record), &success).await
+            store.commit(leased(&record), &success).await
         };
-        let (succeeded, swept) = futures::join!(success, sweep);
-        match (succeeded, swept.unwrap().len()) {
-            (Ok(_), 0) => {
+        let (succeeded, sweep) = futures::join!(success, sweep);
+        let now = load(store, record.task.id).await;
+        match (succeeded, sweep.unwrap().prefixes, now.marks[0].objects) {
+            (Ok(_), 0, Intention::Kept) => {
                 kept += 1;
                 behind -= 300;
+                assert_eq!(now.task.rev, record.task.rev.next());
             }
-            (Err(CommitError::Condemned), 1) => {
-                condemned += 1;
+            // It is decided again on what stands there now, and the engine keeps nothing that is condemned.
+            (Err(CommitError::Stale), 1, Intention::Swept) => {
+                swept += 1;
                 behind += 300;
-                assert_eq!(load(store, record.task.id).await.task, record.task);
+                assert_eq!((now.task.status, &now.steps), (record.task.status, &record.steps));
+                assert!(now.marks[0].runs, "it has not ended");
             }
             both => panic!("{both:?}"),
         }
     }
-    assert!(kept > 0 && condemned > 0, "there was no race: {kept} kept, {condemned} condemned");
+    assert!(kept > 0 && swept > 0, "there was no race: {kept} kept, {swept} swept");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_sweep_between_the_commits_view_and_its_lock_condemns_it() {
+async fn a_sweep_between_a_submissions_view_and_its_lock_condemns_its_files() {
     let fixture = fixture().await;
     let store = &*fixture.ports.store;
-    let record = claimed(store, MINUTE).await;
-    let mut change = after(&record);
-    change.attempts = vec![start(1, Epoch(1), Duration::ZERO)];
-    commit(store, leased(&record), &change).await.unwrap();
-    let record = load(store, record.task.id).await;
+    let task = new_task();
+    commit(store, NEW, &begin(task, Duration::ZERO)).await.unwrap();
     let other = raw(&fixture.url).await;
-    other.batch_execute("BEGIN; UPDATE attempts SET intent = 'condemned'").await.unwrap();
-    let mut success = after(&record);
-    success.attempts = vec![end(1, Outcome::Succeeded, true)];
+    other.batch_execute("BEGIN; UPDATE receives SET is_condemned = TRUE").await.unwrap();
     let sweep = async {
         super::waiting(&other).await;
         other.batch_execute("COMMIT").await.unwrap();
     };
-    let (late, ()) = futures::join!(commit(store, leased(&record), &success), sweep);
+    let submission = submit_received(task);
+    let (late, ()) = futures::join!(commit(store, NEW, &submission), sweep);
     assert!(matches!(late, Err(CommitError::Condemned)), "{late:?}");
-    assert_eq!(load(store, record.task.id).await.task, record.task);
+    assert_eq!(store.load(task).await.unwrap(), None);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -104,24 +104,20 @@ async fn of_many_first_requests_with_a_key_one_gets_it() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn of_many_equal_starts_and_of_many_equal_tasks_one_is_written() {
+async fn of_many_equal_begins_and_of_many_equal_tasks_one_is_written() {
     let fixture = fixture().await;
     let store = &*fixture.ports.store;
     let task = new_task();
-    let submits: Vec<_> = (0..12).map(|_| submit(row(task))).collect();
-    let receives: Vec<_> = (0..12)
-        .map(|_| {
-            let mut receive = nothing(task);
-            receive.attempts = vec![start(1, Epoch(0), MINUTE)];
-            receive
-        })
-        .collect();
-    for changes in [receives, submits] {
-        let results = join_all(changes.iter().map(|change| commit(store, NEW, change))).await;
-        assert_eq!(results.iter().filter(|result| result.is_ok()).count(), 1);
-        assert!(results.iter().all(|result| matches!(result, Ok(_) | Err(CommitError::Stale))), "{results:?}");
-    }
     let raw = raw(&fixture.url).await;
+    let begins: Vec<_> = (0..12).map(|_| begin(task, MINUTE)).collect();
+    let results = join_all(begins.iter().map(|change| commit(store, NEW, change))).await;
+    assert!(results.iter().all(Result::is_ok), "a repetition changes nothing: {results:?}");
+    assert_eq!(number(&raw, "SELECT count(*) FROM receives").await, 1);
+
+    let submits: Vec<_> = (0..12).map(|_| submit_received(task)).collect();
+    let results = join_all(submits.iter().map(|change| commit(store, NEW, change))).await;
+    assert_eq!(results.iter().filter(|result| result.is_ok()).count(), 1);
+    assert!(results.iter().all(|result| matches!(result, Ok(_) | Err(CommitError::Stale))), "{results:?}");
     assert_eq!(number(&raw, "SELECT count(*) FROM journal").await, 1);
-    assert_eq!(number(&raw, "SELECT count(*) FROM attempts").await, 1);
+    assert_eq!(number(&raw, "SELECT count(*) FROM receives").await, 0);
 }

@@ -6,7 +6,7 @@ use crate::suite::changes::*;
 use counterstep_adapters::postgres::{PostgresOptions, PostgresStore};
 use counterstep_contracts::{QueueName, TaskId, TaskStatus, Tenant};
 use counterstep_kernel::ports::{
-    AttemptRef, Due, FailureQuery, IntentOp, Lost, OutboxOp, RetireOp, ScheduleQuery, SealedPage, Store, TaskQuery,
+    Due, FailureQuery, Lost, OutboxOp, ReceiveOp, RetireOp, ScheduleQuery, SealedPage, Store, SweepOp, TaskQuery,
     Unanswered, Upkeep,
 };
 use counterstep_testkit::servers::{ROWS_READ, shared_postgres};
@@ -46,6 +46,7 @@ fn queues() -> Vec<QueueName> {
 fn reads() -> Vec<(String, Read)> {
     let mut reads: Vec<(&str, Read)> = vec![
         ("load", read!(store => store.load(task(50)))),
+        ("records", read!(store => store.records(&[task(50), task(51)]))),
         ("history", read!(store => store.history(task(50)))),
         ("in flight", read!(store => store.in_flight())),
         ("gauges", read!(store => store.gauges())),
@@ -72,12 +73,14 @@ fn reads() -> Vec<(String, Read)> {
             })),
         ),
         ("lost", read!(store => store.due(&Due::Lost(Lost::default()), PAGE))),
-        ("overdue intents", read!(store => store.intents(IntentOp::Overdue { limit: PAGE }))),
+        ("tasks to sweep", read!(store => store.sweeps(&SweepOp::Due { limit: PAGE }))),
+        ("overdue receives", read!(store => store.receives(&ReceiveOp::Overdue { limit: PAGE }))),
+        ("receives", read!(store => store.receives(&ReceiveOp::Of(vec![task(50), task(60)])))),
         ("relay", read!(store => store.outbox(OutboxOp::Take { older_than: Duration::ZERO, limit: PAGE }))),
         ("published", read!(store => store.outbox(OutboxOp::Published(vec![1, 2, 3])))),
         ("published of changes", read!(store => store.outbox(OutboxOp::PublishedOf(vec![new_change()])))),
-        ("standing", read!(store => store.standing(&[AttemptRef { task: task(50), prefix: "t/x/".to_owned() }]))),
         ("tombstones", read!(store => store.retire(&RetireOp::Buried { limit: PAGE }))),
+        ("tombstones of tasks", read!(store => store.retire(&RetireOp::Tombstones(vec![task(50), task(60)])))),
         (
             "rows of one",
             read!(store => store.sealed(&SealedPage {

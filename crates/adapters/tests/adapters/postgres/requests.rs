@@ -60,6 +60,36 @@ async fn a_task_keeps_its_files_when_its_request_is_abandoned_over_a_lost_reply(
     assert_eq!(stage.drive(task).await, TaskStatus::Waiting);
 }
 
+/// Longer than a statement among others waits.
+const WAIT_PATIENTLY: &str = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'
+    AND datname = current_database() AND clock_timestamp() - query_start > interval '300 ms'";
+
+/// The submission is still under way in the database, its client gone, when its request is abandoned, and it lands first.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_task_keeps_its_files_when_its_submission_lands_beside_the_end_of_its_request() {
+    let stage = stage().await;
+    let mut receipt = received(&stage.engine, Some("k")).await;
+    let task = receipt.task_id();
+    let (other, looks) = (raw(&stage.url).await, raw(&stage.url).await);
+    let wait = async |count: i64| {
+        crate::suite::eventually("statements that wait", || async {
+            (super::number(&looks, WAIT_PATIENTLY).await >= count).then_some(())
+        })
+        .await;
+    };
+    // The submission has taken its receive by the time that it waits for the key.
+    other.batch_execute("BEGIN; SELECT FROM idempotency FOR UPDATE").await.expect("a lock");
+    let (submission, seen) = (receipt.submit(), Box::pin(wait(1)));
+    assert!(matches!(futures::future::select(submission, seen).await, futures::future::Either::Right(_)));
+    let abandoned = tokio::spawn(async move { receipt.abandon("its connection broke").await });
+    wait(2).await;
+    other.batch_execute("COMMIT").await.expect("no lock");
+    abandoned.await.expect("no panic");
+    crate::suite::eventually("the task", || async { stage.direct.load(task).await.expect("an answer") }).await;
+    assert_eq!(stored(&stage.engine).await, 1);
+    assert_eq!(stage.drive(task).await, TaskStatus::Waiting);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_repetition_gets_the_answer_of_a_paused_process_that_goes_on_beside_it() {
     let stage = stage().await;

@@ -74,7 +74,7 @@ async fn a_nul_in_json_comes_back_and_one_in_an_error_does_not_stop_its_task() {
     assert_eq!(read.steps[0].output, step.output);
     assert_eq!(read.steps[0].error, step.error);
     let history = store.history(record.task.id).await.unwrap();
-    assert_eq!(history.attempts[0].error.as_deref(), Some("it\u{2400}broke"));
+    assert_eq!(history.attempts[0].error.as_deref(), Some("it\0broke"));
 
     // In a name it would be another name.
     let mut change = after(&read);

@@ -1,9 +1,8 @@
 //! Tasks that have ended, and how they leave the database. Not for a role that may not delete.
 
 use super::changes::*;
-use super::upkeep::states;
-use counterstep_contracts::{AuditSeq, Epoch, Outcome, Rev, TaskStatus};
-use counterstep_kernel::ports::{AttemptRef, CommitError, Leaving, OutboxOp, Ports, RetireOp, Store};
+use counterstep_contracts::{Epoch, Outcome, Rev, TaskStatus};
+use counterstep_kernel::ports::{CommitError, Leaving, OutboxOp, Ports, RetireOp, Store};
 use counterstep_kernel::record::{History, TaskRecord};
 use counterstep_kernel::transition::{IdempotencyWrite, LeaseChange, Time};
 use std::time::Duration;
@@ -19,7 +18,7 @@ async fn ended_with(store: &dyn Store, status: TaskStatus, key: &str, expires_in
     let mut change = after(&record);
     let write = write_of(&mut change);
     write.row.status = status;
-    write.row.audit_seq = AuditSeq(2);
+    write.row.audit_seq = write.row.audit_seq.next();
     write.lease = LeaseChange::Release;
     write.finished = Time::In(Duration::ZERO);
     change.audit = vec![audit(&write.row, "ended")];
@@ -80,19 +79,15 @@ pub(crate) async fn a_buried_task_leaves_a_tombstone_and_no_row(ports: &Ports) {
     assert_eq!(load(store, other.task.id).await.task, other.task);
     assert_eq!(load(store, running.task.id).await.task, running.task);
     assert!(store.idempotency(tenant, "two").await.unwrap().is_some());
-    assert_eq!(store.history(other.task.id).await.unwrap().audit.len(), 2);
+    assert_eq!(store.history(other.task.id).await.unwrap().audit.len(), 3);
     // Whoever decides on it still is told that it is gone.
     let late = commit(store, free(&one), &after(&one)).await;
     assert!(matches!(late, Err(CommitError::Stale | CommitError::Fenced { .. })), "{late:?}");
-    // Its objects are nobody's to sweep before the tombstone is gone.
-    let object = AttemptRef { task: id, prefix: "t/default/x/zip/e1.1/".to_owned() };
-    assert_eq!(states(store, std::slice::from_ref(&object)).await, [(None, "live")]);
     let graves = store.retire(&RetireOp::Buried { limit: 10 }).await.unwrap();
     assert_eq!(graves, [Leaving { rev: Rev(0), ..leaving(&one) }]);
     assert_eq!(store.retire(&RetireOp::Bury(asked)).await.unwrap(), [], "it is buried once");
     store.retire(&RetireOp::Forget(vec![id])).await.unwrap();
     assert_eq!(store.retire(&RetireOp::Buried { limit: 10 }).await.unwrap(), []);
-    assert_eq!(states(store, &[object]).await, [(None, "missing")]);
 }
 
 pub(crate) async fn a_task_is_not_buried_before_others_were_told_of_its_end(ports: &Ports) {
@@ -123,4 +118,28 @@ pub(crate) async fn a_task_stays_while_its_key_lives(ports: &Ports) {
     assert_eq!(store.retire(&both).await.unwrap(), [leaving(&over)]);
     let row = store.idempotency(&lives.task.tenant, "lives").await.unwrap().expect("its key");
     assert_eq!(row.task, lives.task.id);
+}
+
+pub(crate) async fn tombstones_are_found_by_their_tasks(ports: &Ports) {
+    let store = &*ports.store;
+    let mut gone = Vec::new();
+    for key in ["one", "two", "three"] {
+        gone.push(ended(store, TaskStatus::Completed, key).await);
+    }
+    let stays = ended(store, TaskStatus::Completed, "four").await;
+    let bury = RetireOp::Bury(gone.iter().map(leaving).collect());
+    assert_eq!(store.retire(&bury).await.unwrap().len(), 3);
+    let graves = async |tasks: &[&TaskRecord]| {
+        let tasks = tasks.iter().map(|record| record.task.id).collect();
+        let mut found = store.retire(&RetireOp::Tombstones(tasks)).await.unwrap();
+        found.sort_unstable_by_key(|grave| grave.task);
+        found
+    };
+    let mut expected = [&gone[0], &gone[1]].map(|record| Leaving { rev: Rev(0), ..leaving(record) });
+    expected.sort_unstable_by_key(|grave| grave.task);
+    assert_eq!(graves(&[&gone[1], &stays, &gone[0]]).await, expected);
+    assert_eq!(graves(&[&stays]).await, []);
+    assert_eq!(graves(&[]).await, []);
+    store.retire(&RetireOp::Forget(vec![gone[0].task.id])).await.unwrap();
+    assert_eq!(graves(&[&gone[0], &gone[1]]).await, [Leaving { rev: Rev(0), ..leaving(&gone[1]) }]);
 }

@@ -4,10 +4,12 @@ use counterstep_contracts::{
     Attempt, AuditSeq, ChangeId, Direction, Epoch, Host, Outcome, QueueName, Rev, StatusChange, StepNo, TaskEvent,
     TaskId, TaskStatus, Tenant, WorkerMessage,
 };
+use counterstep_kernel::draft::after_commit;
+use counterstep_kernel::intents;
 use counterstep_kernel::ports::{CommitError, Committed, KnownType, Store};
 use counterstep_kernel::record::{DbTime, StepRow, TaskRecord, TaskRow};
 use counterstep_kernel::transition::{
-    AttemptWrite, AuditEntry, Guard, Kept, LeaseChange, TaskWrite, Time, Transition, Work,
+    AttemptWrite, AuditEntry, Guard, Kept, LeaseChange, ReceiveWrite, TaskWrite, Time, Transition, Work,
 };
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -86,6 +88,7 @@ pub(crate) fn row(id: TaskId) -> TaskRow {
         created_at: DbTime(0),
         updated_at: DbTime(0),
         finished_at: None,
+        sweep_at: None,
         change_id: new_change(),
     }
 }
@@ -114,6 +117,7 @@ pub(crate) fn nothing(task: TaskId) -> Transition {
         task: None,
         steps: Vec::new(),
         attempts: Vec::new(),
+        receive: None,
         audit: Vec::new(),
         journal: None,
         work: Vec::new(),
@@ -122,6 +126,12 @@ pub(crate) fn nothing(task: TaskId) -> Transition {
         schedule: None,
         sql: Vec::new(),
     }
+}
+
+/// The begin of a request with files, which a sweep may take from then on.
+pub(crate) fn begin(task: TaskId, sweep_after: Duration) -> Transition {
+    let tenant = Tenant::default();
+    Transition { receive: Some(ReceiveWrite::Begun { tenant, sweep_after }), ..nothing(task) }
 }
 
 /// That writes this row, and nothing else.
@@ -146,6 +156,11 @@ pub(crate) fn submit(row: TaskRow) -> Transition {
     let queue = QueueName(row.queue.clone());
     change.work = vec![Work { queue, message: message(row.id, row.rev.0) }];
     change
+}
+
+/// The same, of a request with files.
+pub(crate) fn submit_received(task: TaskId) -> Transition {
+    Transition { receive: Some(ReceiveWrite::Taken), ..submit(row(task)) }
 }
 
 /// The next change of a task, with the revision that it must have.
@@ -179,7 +194,6 @@ pub(crate) fn start(attempt: i32, epoch: Epoch, sweep_after: Duration) -> Attemp
         direction: Direction::Forward,
         attempt: Attempt(attempt),
         epoch,
-        prefix: format!("t/default/x/zip/e{epoch}.{attempt}/"),
         sweep_after,
     }
 }
@@ -193,6 +207,14 @@ pub(crate) fn end(attempt: i32, outcome: Outcome, keeps_objects: bool) -> Attemp
         error: (outcome != Outcome::Succeeded).then(|| "it broke".to_owned()),
         kept: Kept::when(keeps_objects),
     }
+}
+
+pub(crate) fn condemn(attempt: i32) -> AttemptWrite {
+    AttemptWrite::Condemn { step: StepNo(1), direction: Direction::Forward, attempt: Attempt(attempt) }
+}
+
+pub(crate) fn swept(attempt: i32) -> AttemptWrite {
+    AttemptWrite::Swept { step: StepNo(1), direction: Direction::Forward, attempt: Attempt(attempt) }
 }
 
 pub(crate) const NEW: Guard = Guard::Free { rev: Rev(0) };
@@ -209,14 +231,43 @@ pub(crate) async fn load(store: &dyn Store, task: TaskId) -> TaskRecord {
     store.load(task).await.expect("a store that answers").expect("a task that is there")
 }
 
-/// Writes a change with its row in the journal, which it may have already.
+/// With what the engine gives each change: the time at which a sweep is to look at the task, and its row in the journal.
+pub(crate) fn whole(before: Option<&TaskRecord>, mut change: Transition) -> Transition {
+    let actor = change.audit.first().map_or_else(|| "test".to_owned(), |entry| entry.actor.clone());
+    if let Some(write) = &change.task {
+        let (task, steps) = (write.row.clone(), change.steps.clone());
+        let blank = TaskRecord { task, steps, marks: Vec::new(), now: DbTime(0) };
+        let before = before.unwrap_or(&blank);
+        let after = after_commit(before, &change, before.now);
+        let is_leased = after.task.lease_owner.is_some();
+        write_of(&mut change).row.sweep_at = if is_leased { None } else { intents::sweep_at(&after.marks) };
+    }
+    change.with_journal(before, &actor)
+}
+
+/// Writes a change as the engine does, or as it is where it has its row in the journal already. One of a task that is there
+/// gets an entry of the audit where it has none: without one it would be a sweep's.
 pub(crate) async fn commit(store: &dyn Store, guard: Guard, change: &Transition) -> Result<Committed, CommitError> {
     if change.journal.is_some() {
         return store.commit(guard, change).await;
     }
     let before = if guard == NEW { None } else { store.load(change.task_id).await.unwrap_or_default() };
-    let actor = change.audit.first().map_or("test", |entry| &entry.actor);
-    store.commit(guard, &change.clone().with_journal(before.as_ref(), actor)).await
+    let mut change = change.clone();
+    if change.audit.is_empty()
+        && let (Some(write), Some(before)) = (&mut change.task, &before)
+    {
+        write.row.audit_seq = write.row.audit_seq.next();
+        change.audit = vec![AuditEntry { from: Some(before.task.status), ..audit(&write.row, "changed") }];
+    }
+    store.commit(guard, &whole(before.as_ref(), change)).await
+}
+
+/// Writes what a sweep says of attempts, and nothing else.
+pub(crate) async fn sweep(store: &dyn Store, task: TaskId, attempts: Vec<AttemptWrite>) -> TaskRecord {
+    let record = load(store, task).await;
+    let change = Transition { attempts, ..after(&record) };
+    store.commit(free(&record), &whole(Some(&record), change)).await.expect("a sweep");
+    load(store, task).await
 }
 
 /// Writes a new row, and reads it back.

@@ -117,6 +117,7 @@ pub(crate) async fn a_record_comes_back_as_it_was_written(ports: &Ports) {
     written.response = Some(json!([]));
     written.failure = Some(Failure { step: Some("zip".into()), class: "permanent".into(), message: "no".into() });
     written.residue = true;
+    written.sweep_at = Some(DbTime(1_795_000_000_654_321));
     written.traceparent = Some("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01".to_owned());
     let mut step = StepRow::pending(StepNo(2), "upload");
     step.status = StepStatus::InDoubt;

@@ -14,6 +14,7 @@ pub(crate) mod objects;
 pub(crate) mod open_uploads;
 pub(crate) mod own_tables;
 pub(crate) mod queue;
+pub(crate) mod receives;
 pub(crate) mod salvage;
 pub(crate) mod schedules;
 pub(crate) mod scratch;

@@ -1,7 +1,7 @@
 //! Statements of steps for tables of the user's own: with the change that they belong to, or not at all.
 
 use super::changes::*;
-use counterstep_contracts::{Epoch, Outcome};
+use counterstep_contracts::Epoch;
 use counterstep_kernel::ports::{CommitError, Ports, Store};
 use counterstep_kernel::record::TaskRecord;
 use counterstep_kernel::transition::{Guard, Transition};
@@ -132,24 +132,6 @@ pub(crate) async fn values_of_every_type_arrive(ports: &Ports) {
     .bind(true)
     .rows(1);
     write(store, [all, found]).await.unwrap();
-}
-
-pub(crate) async fn a_condemned_attempt_writes_to_no_table(ports: &Ports) {
-    use counterstep_kernel::ports::IntentOp;
-    let store = &*ports.store;
-    begin(store).await;
-    let record = claimed(store, std::time::Duration::ZERO).await;
-    let mut change = after(&record);
-    change.attempts = vec![start(1, Epoch(1), std::time::Duration::ZERO)];
-    commit(store, leased(&record), &change).await.unwrap();
-    let overdue = store.intents(IntentOp::Overdue { limit: 100 }).await.unwrap();
-    store.intents(IntentOp::Condemn(overdue)).await.unwrap();
-    let record = load(store, record.task.id).await;
-    let mut change = with(&record, [insert("late", 1)]);
-    change.attempts = vec![end(1, Outcome::Succeeded, true)];
-    let late = commit(store, leased(&record), &change).await;
-    assert!(matches!(late, Err(CommitError::Condemned)), "{late:?}");
-    assert!(!has(store, "late", 1).await);
 }
 
 pub(crate) async fn of_many_takers_only_as_many_succeed_as_there_is(ports: &Ports) {

@@ -1,83 +1,108 @@
-//! What sweeps ask: what the rows say of attempts, and whose turn it is to list.
+//! What sweeps ask: which tasks to look at, and whose turn it is to list.
 
 use super::changes::*;
 use super::eventually;
-use counterstep_contracts::{Direction, Epoch, Outcome, StepNo};
-use counterstep_kernel::ports::{AttemptRef, IntentOp, IntentState, ListingOp, ListingTurn, Ports, Store};
-use counterstep_kernel::record::DbTime;
-use counterstep_kernel::transition::AttemptWrite;
+use counterstep_contracts::{Epoch, Outcome, QueueName, TaskId};
+use counterstep_kernel::ports::{Due, ListingOp, ListingTurn, Ports, Store, SweepOp};
+use counterstep_kernel::record::TaskRecord;
+use counterstep_kernel::transition::LeaseChange;
 use std::time::Duration;
 
-pub(crate) fn asked(task: counterstep_contracts::TaskId, attempt: i32) -> AttemptRef {
-    AttemptRef { task, prefix: format!("t/default/x/zip/e1.{attempt}/") }
+async fn due(store: &dyn Store) -> Vec<TaskId> {
+    store.sweeps(&SweepOp::Due { limit: 100 }).await.unwrap()
 }
 
-pub(crate) async fn states(store: &dyn Store, asked: &[AttemptRef]) -> Vec<(Option<String>, &'static str)> {
-    let said = store.standing(asked).await.unwrap();
-    assert!(said.now > DbTime(0));
-    let word = |intent: IntentState| match intent {
-        IntentState::Kept => "kept",
-        IntentState::Live => "live",
-        IntentState::Overdue(_) => "overdue",
-        IntentState::Swept => "swept",
-        IntentState::Missing => "missing",
-        IntentState::Unreadable(_) => "unreadable",
-    };
-    said.of.into_iter().map(|one| (one.task_type, word(one.intent))).collect()
-}
-
-pub(crate) async fn rows_say_what_becomes_of_the_objects_of_an_attempt(ports: &Ports) {
-    let store = &*ports.store;
+/// A task without a lease, an attempt of which came to nothing: a sweep may take what it stored so long after its
+/// start.
+async fn left(store: &dyn Store, sweep_after: Duration) -> TaskRecord {
     let record = claimed(store, MINUTE).await;
-    let task = record.task.id;
-    let none = Duration::ZERO;
     let mut change = after(&record);
-    let e1 = Epoch(1);
-    change.attempts = vec![
-        start(1, e1, none),
-        end(1, Outcome::Succeeded, true),
-        start(2, e1, none),
-        end(2, Outcome::Failed, false),
-        start(3, e1, MINUTE),
-        end(3, Outcome::Failed, false),
-        start(4, e1, none),
-        start(5, e1, none),
-        end(5, Outcome::Succeeded, false),
-    ];
+    change.attempts = vec![start(1, Epoch(1), sweep_after), end(1, Outcome::Failed, false)];
+    write_of(&mut change).lease = LeaseChange::Release;
     commit(store, leased(&record), &change).await.unwrap();
-    let mut receive = nothing(new_task());
-    receive.attempts = vec![start(1, Epoch(0), none)];
-    commit(store, NEW, &receive).await.unwrap();
+    load(store, record.task.id).await
+}
 
-    let received = AttemptRef { task: receive.task_id, prefix: "t/default/x/zip/e0.1/".to_owned() };
-    let nobody = new_task();
-    let all: Vec<_> = (1..=6).map(|n| asked(task, n)).chain([received, asked(nobody, 1)]).collect();
-    let of = Some(record.task.task_type.clone());
-    let expected = ["kept", "overdue", "live", "live", "swept", "missing"].map(|word| (of.clone(), word));
-    let expected = [&expected[..], &[(None, "overdue"), (None, "missing")]].concat();
-    assert_eq!(states(store, &all).await, expected);
-    // In the order that was asked for, and each as often.
-    assert_eq!(
-        states(store, &[asked(task, 3), asked(task, 1), asked(task, 3)]).await,
-        [(of.clone(), "live"), (of.clone(), "kept"), (of.clone(), "live")]
-    );
+pub(crate) async fn a_task_is_due_for_a_sweep_once_its_time_has_come_and_not_while_it_is_leased(ports: &Ports) {
+    let store = &*ports.store;
+    let task = left(store, Duration::ZERO).await.task.id;
+    left(store, MINUTE).await;
+    submitted(store, row(new_task())).await;
+    assert_eq!(due(store).await, [task]);
 
-    // What is overdue comes with its intent, and can be condemned.
-    let said = store.standing(&[asked(task, 2)]).await.unwrap();
-    let IntentState::Overdue(intent) = said.of[0].intent.clone() else { panic!("{said:?}") };
-    assert_eq!(
-        (intent.task, intent.step, intent.direction, intent.attempt.0),
-        (task, StepNo(1), Direction::Forward, 2)
-    );
-    assert_eq!(store.intents(IntentOp::Condemn(vec![intent.clone()])).await.unwrap().len(), 1);
-    assert_eq!(states(store, &[asked(task, 2)]).await, [(of.clone(), "overdue")]);
-    store.intents(IntentOp::Swept(vec![intent])).await.unwrap();
-    assert_eq!(states(store, &[asked(task, 2)]).await, [(of.clone(), "swept")]);
+    // Claimed once more, and its host is lost at once: until it is taken back, that comes first.
+    let record = load(store, task).await;
+    commit(store, free(&record), &claim(&record, "two", Duration::ZERO)).await.unwrap();
+    let leased = load(store, task).await;
+    assert_eq!((due(store).await, leased.task.sweep_at), (vec![], None));
+    let mut take_back = after(&leased);
+    let write = write_of(&mut take_back);
+    (write.lease, write.needs_expired_lease) = (LeaseChange::Release, true);
+    commit(store, free(&leased), &take_back).await.unwrap();
+    assert_eq!(due(store).await, [task]);
+
+    sweep(store, task, vec![condemn(1)]).await;
+    assert_eq!(due(store).await, [task], "a sweep that died here comes back to it");
+    assert_eq!(sweep(store, task, vec![swept(1)]).await.task.sweep_at, None);
+    assert_eq!(due(store).await, []);
+}
+
+pub(crate) async fn tasks_are_due_for_a_sweep_in_the_order_of_their_time(ports: &Ports) {
+    let store = &*ports.store;
+    let mut expected = Vec::new();
+    for micros in [30_003, 10_001, 20_002] {
+        let record = left(store, Duration::from_micros(micros)).await;
+        expected.push((record.task.sweep_at.expect("a time"), record.task.id));
+    }
+    expected.sort_unstable();
+    let all = eventually("three tasks that are due", || async { Some(due(store).await).filter(|all| all.len() == 3) });
+    assert_eq!(all.await, expected.iter().map(|(_, task)| *task).collect::<Vec<_>>());
+    assert_eq!(store.sweeps(&SweepOp::Due { limit: 1 }).await.unwrap(), [expected[0].1]);
+}
+
+pub(crate) async fn a_task_that_is_put_off_is_due_later_and_keeps_its_revision(ports: &Ports) {
+    let store = &*ports.store;
+    let (task, other) = (left(store, Duration::ZERO).await, left(store, Duration::ZERO).await);
+    let nothing_left = submitted(store, row(new_task())).await;
+    let running = claimed(store, MINUTE).await;
+    let asked = [&task, &nothing_left, &running].map(|record| record.task.id).to_vec();
+    let put_off = async |tasks, by| store.sweeps(&SweepOp::PutOff { tasks, by }).await.unwrap();
+    put_off([asked, vec![new_task()]].concat(), MINUTE).await;
+    assert_eq!(due(store).await, [other.task.id]);
+    let after = load(store, task.task.id).await;
+    assert_eq!((after.task.rev, after.task.change_id), (task.task.rev, task.task.change_id));
+    assert_eq!((after.task.updated_at, &after.marks), (task.task.updated_at, &task.marks));
+    assert!(after.task.sweep_at >= Some(task.now.later(MINUTE)), "{after:?}");
+    for record in [nothing_left, running] {
+        let after = load(store, record.task.id).await;
+        assert_eq!((after.task, after.steps), (record.task, record.steps), "there is nothing to put off");
+    }
+    put_off(vec![task.task.id], Duration::ZERO).await;
+    let mut both = [task.task.id, other.task.id];
+    let mut found = due(store).await;
+    both.sort_unstable();
+    found.sort_unstable();
+    assert_eq!(found, both);
+}
+
+pub(crate) async fn a_sweep_leaves_a_task_as_long_unchanged_and_unclaimed_as_it_was(ports: &Ports) {
+    let store = &*ports.store;
+    let task = left(store, Duration::ZERO).await.task.id;
     let record = load(store, task).await;
     let mut change = after(&record);
-    change.attempts = vec![AttemptWrite::Release { step: StepNo(1) }];
-    commit(store, leased(&record), &change).await.unwrap();
-    assert_eq!(states(store, &[asked(task, 1)]).await, [(of, "overdue")]);
+    write_of(&mut change).row.status = counterstep_contracts::TaskStatus::Dispatched;
+    commit(store, free(&record), &change).await.unwrap();
+    let dispatched = load(store, task).await;
+    // The clock of a database may have milliseconds only.
+    tokio::time::sleep(Duration::from_millis(5)).await;
+    let younger = submitted(store, row(new_task())).await.task.id;
+    sweep(store, task, vec![condemn(1)]).await;
+    let swept = sweep(store, task, vec![swept(1)]).await;
+    assert_eq!(swept.task.updated_at, dispatched.task.updated_at);
+    let queues = vec![QueueName("files".into())];
+    let claimable = Due::Claimable { queues, known: known(), unclaimed_for: Duration::ZERO };
+    let found: Vec<_> = store.due(&claimable, 100).await.unwrap().into_iter().map(|due| due.task).collect();
+    assert_eq!((found.first(), found.contains(&younger)), (Some(&task), true), "it keeps its place");
 }
 
 fn claim_listing(every: Duration, by: &str, hold: Duration) -> ListingOp {

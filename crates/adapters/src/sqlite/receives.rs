@@ -1,0 +1,109 @@
+//! Queries on the table `receives`: files of requests that have no task yet. A receive that became a task has no row.
+
+use super::fault::{Fault, parse};
+use super::schema::receives;
+use super::tasks::id_list;
+use counterstep_contracts::{TaskId, Tenant};
+use counterstep_kernel::ports::{Receive, ReceiveOp};
+use counterstep_kernel::record::DbTime;
+use diesel::SqliteConnection;
+use diesel::dsl::sql;
+use diesel::prelude::*;
+use diesel::sql_types::{Bool, Text};
+use diesel::sqlite::Sqlite;
+
+/// A row, column by column.
+#[derive(Debug, Queryable, Selectable, Insertable)]
+#[diesel(table_name = receives, check_for_backend(diesel::sqlite::Sqlite))]
+struct Columns {
+    task: String,
+    tenant: String,
+    is_condemned: bool,
+    sweep_at: i64,
+}
+
+impl Columns {
+    fn decode(self) -> Result<Receive, Fault> {
+        Ok(Receive {
+            task: parse("receives.task", &self.task)?,
+            tenant: Tenant(self.tenant),
+            is_condemned: self.is_condemned,
+            sweep_at: DbTime(self.sweep_at),
+        })
+    }
+}
+
+/// Those that can be read, in the order of their time. One that cannot must not keep the others from being swept.
+fn decoded(rows: Vec<Columns>) -> Vec<Receive> {
+    let readable = rows
+        .into_iter()
+        .filter_map(|row| row.decode().inspect_err(|fault| tracing::warn!(?fault, "a receive cannot be read")).ok());
+    let mut readable: Vec<Receive> = readable.collect();
+    readable.sort_by_key(|receive| (receive.sweep_at, receive.task));
+    readable
+}
+
+/// Adds one, unless it is there: a repetition changes nothing.
+pub(super) fn insert(
+    connection: &mut SqliteConnection,
+    task: TaskId,
+    tenant: &Tenant,
+    sweep_at: i64,
+) -> QueryResult<()> {
+    let row = Columns { task: task.to_string(), tenant: tenant.0.clone(), is_condemned: false, sweep_at };
+    diesel::insert_into(receives::table)
+        .values(&row)
+        .on_conflict(receives::task)
+        .do_nothing()
+        .execute(connection)
+        .map(drop)
+}
+
+/// Removes one whose task is written in the same transaction. Whether it was there, and not condemned.
+pub(super) fn take(connection: &mut SqliteConnection, task: TaskId) -> QueryResult<bool> {
+    let open = receives::table.find(task.to_string()).filter(receives::is_condemned.eq(false));
+    diesel::delete(open).execute(connection).map(|taken| taken > 0)
+}
+
+/// Condemns one whose time need not have come. Its time stays: what still arrives at the object store is found then.
+pub(super) fn abandon(connection: &mut SqliteConnection, task: TaskId) -> QueryResult<()> {
+    diesel::update(receives::table.find(task.to_string()))
+        .set(receives::is_condemned.eq(true))
+        .execute(connection)
+        .map(drop)
+}
+
+/// Does what a sweep asks, at `now`.
+pub(super) fn work(connection: &mut SqliteConnection, op: &ReceiveOp, now: i64) -> QueryResult<Vec<Receive>> {
+    let may_go = receives::sweep_at.le(now);
+    let rows = match op {
+        ReceiveOp::Overdue { limit } => {
+            let overdue = receives::table.filter(may_go).order(receives::sweep_at).limit((*limit).into());
+            overdue.select(Columns::as_select()).load(connection)?
+        }
+        ReceiveOp::Of(tasks) => {
+            let of = receives::table.filter(among(tasks));
+            of.select(Columns::as_select()).load(connection)?
+        }
+        ReceiveOp::Condemn(tasks) => {
+            let overdue = receives::table.filter(among(tasks)).filter(may_go);
+            diesel::update(overdue)
+                .set(receives::is_condemned.eq(true))
+                .returning(Columns::as_returning())
+                .load(connection)?
+        }
+        ReceiveOp::Swept(tasks) => {
+            let condemned = receives::table.filter(among(tasks));
+            diesel::delete(condemned.filter(receives::is_condemned.eq(true)))
+                .returning(Columns::as_returning())
+                .load(connection)?
+        }
+    };
+    Ok(decoded(rows))
+}
+
+/// One list, however many there are: SQLite takes only so many values.
+fn among(tasks: &[TaskId]) -> Box<dyn BoxableExpression<receives::table, Sqlite, SqlType = Bool>> {
+    let list = sql::<Bool>("task IN (SELECT value FROM json_each(").bind::<Text, _>(id_list(tasks));
+    Box::new(list.sql("))"))
+}

@@ -1,0 +1,48 @@
+//! What sweeps cause: a change that says whose objects are, and nothing else. It needs no declaration, so that a task whose
+//! type this process does not know is swept too.
+
+use crate::intents;
+use crate::record::TaskRecord;
+use crate::transition::{AttemptWrite, Guard, LeaseChange, TaskWrite, Time, Transition};
+use counterstep_contracts::ChangeId;
+
+/// The change of a task as it was read, and the guard for it.
+pub(crate) fn sweep(
+    record: &TaskRecord,
+    attempts: Vec<AttemptWrite>,
+    change_id: ChangeId,
+    actor: &str,
+) -> (Guard, Transition) {
+    let mut marks = record.marks.clone();
+    for write in &attempts {
+        intents::apply(&mut marks, write, record.now);
+    }
+    let mut row = record.task.clone();
+    (row.rev, row.change_id) = (row.rev.next(), change_id);
+    row.sweep_at = if row.lease_owner.is_some() { None } else { intents::sweep_at(&marks) };
+    let write = TaskWrite {
+        row,
+        lease: LeaseChange::Keep,
+        needs_expired_lease: false,
+        due: Time::Keep,
+        deadline: Time::Keep,
+        cancel_requested: Time::Keep,
+        finished: Time::Keep,
+    };
+    let transition = Transition {
+        change_id,
+        task_id: record.task.id,
+        task: Some(write),
+        steps: Vec::new(),
+        attempts,
+        receive: None,
+        audit: Vec::new(),
+        journal: None,
+        work: Vec::new(),
+        events: Vec::new(),
+        idempotency: None,
+        schedule: None,
+        sql: Vec::new(),
+    };
+    (Guard::Free { rev: record.task.rev }, transition.with_journal(Some(record), actor))
+}
