@@ -69,14 +69,19 @@ async fn take(engine: &Engine, settings: &HostSettings, shutdown: &CancelToken, 
     taking.await;
     let all = u32::try_from(settings.concurrency).unwrap_or(u32::MAX);
     let _all = slots.acquire_many(all).await;
-    engine.clear_outbox().await;
+    // What it leaves there is published once more, by the relay.
+    let clearing = Box::pin(engine.clear_outbox());
+    select(clearing, engine.ports.clock.sleep(LAST_CLEARING)).await;
 }
+
+/// So long a process that ends waits for its events to leave the outbox.
+const LAST_CLEARING: Duration = Duration::from_secs(1);
 
 /// Sees to it that no published event stands in the outbox for long.
 async fn clear_outbox(engine: &Engine, shutdown: &CancelToken) {
     let pause = Duration::from_millis(100);
     while let Either::Left(_) = select(engine.ports.clock.sleep(pause), Box::pin(shutdown.cancelled())).await {
-        engine.clear_outbox().await;
+        select(Box::pin(engine.clear_outbox()), Box::pin(shutdown.cancelled())).await;
     }
 }
 
@@ -212,12 +217,15 @@ async fn take_due(
         }
         // Those that were left stand among the due ones, and must not hide the others.
         let limit = free.saturating_add(still_left(&left, engine.ports.clock.monotonic())).min(MAX_LOOKED_AT);
-        let mut tasks = match engine.ports.store.due(&due, u32::try_from(limit).unwrap_or(u32::MAX)).await {
-            Ok(tasks) => tasks,
-            Err(error) => {
+        // Reads only, and is given up on shutdown: a connection that died in silence would hold up the end.
+        let look = engine.ports.store.due(&due, u32::try_from(limit).unwrap_or(u32::MAX));
+        let mut tasks = match select(look, Box::pin(shutdown.cancelled())).await {
+            Either::Left((Ok(tasks), _)) => tasks,
+            Either::Left((Err(error), _)) => {
                 tracing::warn!(%error, "looking for due tasks failed");
                 continue;
             }
+            Either::Right(_) => return,
         };
         tasks.retain(|task| !left.lock().unwrap_or_else(PoisonError::into_inner).contains_key(&task.task));
         // As many as were asked for: there are likely to be more, and slots that are free again in a moment.

@@ -3,7 +3,10 @@
 use super::{database, fixture, hold, lock, number, open, options, raw, waiting};
 use crate::suite::changes::*;
 use counterstep_adapters::postgres::{PostgresOptions, PostgresStore};
+use counterstep_contracts::{Host, QueueName};
+use counterstep_kernel::host::{HostSettings, Spawn, serve};
 use counterstep_kernel::ports::{CommitError, Store, StoreError};
+use counterstep_kernel::{CancelReason, CancelToken, Engine, EngineSettings};
 use counterstep_testkit::servers::Postgres;
 use std::sync::Arc;
 use std::time::Duration;
@@ -151,4 +154,28 @@ async fn changes_of_locked_tasks_do_not_hold_up_the_others() {
     let results = futures::future::join_all(changes).await;
     let written = results.iter().filter(|result| matches!(result, Ok(Ok(_)))).count();
     assert_eq!(written, 4, "of the changes that build on one revision one is written: {results:?}");
+}
+
+/// What it looks for is read only, and comes to nothing: it is told to stop.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_host_that_is_told_to_stop_waits_for_no_look_at_the_database() {
+    let long = Duration::from_secs(600);
+    let url = database().await;
+    let fixture = fixture().await;
+    let store =
+        open(&url, PostgresOptions { wait: long, lock_timeout: long, statement_timeout: long, ..options() }).await;
+    let ports = counterstep_kernel::ports::Ports { store, ..fixture.ports.clone() };
+    let engine = Engine::new(ports, Arc::default(), EngineSettings::default(), "worker");
+    let other = raw(&url).await;
+    other.batch_execute("BEGIN; LOCK TABLE tasks IN ACCESS EXCLUSIVE MODE").await.unwrap();
+    let queues = vec![QueueName("files".into())];
+    let poll = Duration::from_millis(1);
+    let settings = HostSettings { host: Host::Worker, queues, concurrency: 1, poll, unclaimed_for: Duration::ZERO };
+    let shutdown = CancelToken::new();
+    let spawn: Spawn = Arc::new(|future| drop(tokio::spawn(future)));
+    let serving = tokio::spawn(serve(engine, settings, shutdown.clone(), spawn));
+    waiting(&other).await;
+    shutdown.cancel(CancelReason::Shutdown);
+    crate::suite::within_limit("an end", serving).await.unwrap();
+    other.batch_execute("ROLLBACK").await.unwrap();
 }
