@@ -235,8 +235,12 @@ fn serve(client: TcpStream, state: &Arc<State>) -> std::io::Result<()> {
     let shared = Arc::new(Shared { number, loses: AtomicBool::new(false) });
     let (back, back_shared) = (state.clone(), shared.clone());
     let (from_server, to_client) = (server.try_clone()?, client.try_clone()?);
+    let closing = [server.try_clone()?, client.try_clone()?];
     start("proxy replies", move || {
         let _ = replies(from_server, to_client, &back, &back_shared);
+        // A client learns at once of a server that has closed its connection, where the network forwards at all.
+        back.lets_through(back_shared.number);
+        cut(&closing);
     });
     let ended = requests(client, server, state, &shared);
     cut(&pair);

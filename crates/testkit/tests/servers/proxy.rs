@@ -1,6 +1,9 @@
 //! The proxy in front of PostgreSQL: what it forwards, what it loses, and what it cuts.
 
 use counterstep_testkit::servers::{Proxy, is_commit, shared_postgres};
+use std::io::Read;
+use std::net::{TcpListener, TcpStream};
+use std::time::Duration;
 
 #[test]
 fn a_lost_reply_belongs_to_a_statement_that_the_server_has_executed() {
@@ -44,6 +47,17 @@ fn a_silent_network_answers_when_it_heals() {
         let _ = asked.join().expect("the client ends");
     });
     postgres.run_sql(&url, "SELECT 1").unwrap();
+}
+
+/// Without this a client's next statement waits until its own limit, as on no network but a silent one.
+#[test]
+fn a_connection_that_the_server_closes_is_closed_for_its_client() {
+    let server = TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
+    let proxy = Proxy::to(server.local_addr().expect("a bound address").port());
+    let mut client = TcpStream::connect(("127.0.0.1", proxy.port())).expect("the proxy accepts");
+    client.set_read_timeout(Some(Duration::from_secs(20))).expect("a limit");
+    drop(server.accept().expect("the proxy's connection"));
+    assert_eq!(client.read(&mut [0]).expect("an end before the limit"), 0);
 }
 
 #[test]
