@@ -289,6 +289,25 @@ pub struct Transition {
 }
 
 impl Transition {
+    /// A change that writes nothing yet.
+    pub const fn new(change_id: ChangeId, task_id: TaskId) -> Self {
+        Self {
+            change_id,
+            task_id,
+            task: None,
+            steps: Vec::new(),
+            attempts: Vec::new(),
+            receive: None,
+            audit: Vec::new(),
+            journal: None,
+            work: Vec::new(),
+            events: Vec::new(),
+            idempotency: None,
+            schedule: None,
+            sql: Vec::new(),
+        }
+    }
+
     /// Whether it has no event: a sweep of the task's attempts, or the end of one that made scratch again. It leaves the task as
     /// long unchanged, and as long unclaimed, as it was.
     #[must_use]

@@ -75,21 +75,7 @@ pub(super) async fn write(
     receive: Option<ReceiveWrite>,
     idempotency: Option<IdempotencyWrite>,
 ) -> Result<(), CommitError> {
-    let transition = Transition {
-        change_id: engine.new_change_id(),
-        task_id,
-        task: None,
-        steps: Vec::new(),
-        attempts: Vec::new(),
-        receive,
-        audit: Vec::new(),
-        journal: None,
-        work: Vec::new(),
-        events: Vec::new(),
-        idempotency,
-        schedule: None,
-        sql: Vec::new(),
-    };
+    let transition = Transition { receive, idempotency, ..Transition::new(engine.new_change_id(), task_id) };
     engine.commit_new(&transition).await.0.map(drop)
 }
 

@@ -347,19 +347,16 @@ impl Draft {
             finished: self.finished,
         };
         let transition = Transition {
-            change_id,
-            task_id: self.record.task.id,
             task: Some(write),
             steps,
             attempts: self.attempts,
             receive: self.takes_receive.then_some(ReceiveWrite::Taken),
             audit: self.audit,
-            journal: None,
             work: self.work,
-            events: Vec::new(),
             idempotency: self.idempotency,
             schedule: self.schedule,
             sql: self.sql,
+            ..Transition::new(change_id, self.record.task.id)
         };
         (guard, transition.with_journal(self.before.as_ref(), &self.actor))
     }

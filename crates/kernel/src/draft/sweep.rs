@@ -29,20 +29,6 @@ pub(crate) fn sweep(
         cancel_requested: Time::Keep,
         finished: Time::Keep,
     };
-    let transition = Transition {
-        change_id,
-        task_id: record.task.id,
-        task: Some(write),
-        steps: Vec::new(),
-        attempts,
-        receive: None,
-        audit: Vec::new(),
-        journal: None,
-        work: Vec::new(),
-        events: Vec::new(),
-        idempotency: None,
-        schedule: None,
-        sql: Vec::new(),
-    };
+    let transition = Transition { task: Some(write), attempts, ..Transition::new(change_id, record.task.id) };
     (Guard::Free { rev: record.task.rev }, transition.with_journal(Some(record), actor))
 }

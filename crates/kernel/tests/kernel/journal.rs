@@ -76,21 +76,7 @@ fn change(row: TaskRow, rev: i64) -> Transition {
         cancel_requested: Time::Keep,
         finished: Time::Keep,
     };
-    Transition {
-        change_id,
-        task_id: TASK,
-        task: Some(write),
-        steps: Vec::new(),
-        attempts: Vec::new(),
-        receive: None,
-        audit: Vec::new(),
-        journal: None,
-        work: Vec::new(),
-        events: Vec::new(),
-        idempotency: None,
-        schedule: None,
-        sql: Vec::new(),
-    }
+    Transition { task: Some(write), ..Transition::new(change_id, TASK) }
 }
 
 fn entry(seq: i64, event: &str, from: Option<TaskStatus>, to: TaskStatus) -> AuditEntry {

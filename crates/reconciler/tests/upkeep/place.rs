@@ -149,7 +149,7 @@ impl<'a> Place<'a> {
         self.engine.new_task_id()
     }
 
-    /// Writes a task in this state with these attempts. Nobody has its lease.
+    /// Writes a task in this state with these attempts. It has no lease.
     pub(crate) async fn task(&self, status: TaskStatus, attempts: &[Row]) -> TaskId {
         self.task_with(status, attempts, |_| {}).await
     }
@@ -165,28 +165,20 @@ impl<'a> Place<'a> {
         let mut row = row(id, status, self.engine.new_change_id());
         row.sweep_at = self.sweep_at(attempts);
         change(&mut row);
+        let task = TaskWrite {
+            row,
+            lease: LeaseChange::Keep,
+            needs_expired_lease: false,
+            due: Time::Keep,
+            deadline: Time::Keep,
+            cancel_requested: Time::Keep,
+            finished: if status.is_at_rest() { Time::In(Duration::ZERO) } else { Time::Keep },
+        };
         let change = Transition {
-            change_id: self.engine.new_change_id(),
-            task_id: id,
-            task: Some(TaskWrite {
-                row,
-                lease: LeaseChange::Keep,
-                needs_expired_lease: false,
-                due: Time::Keep,
-                deadline: Time::Keep,
-                cancel_requested: Time::Keep,
-                finished: if status.is_at_rest() { Time::In(Duration::ZERO) } else { Time::Keep },
-            }),
+            task: Some(task),
             steps: vec![StepRow::pending(StepNo(1), STEP)],
             attempts: attempts.iter().flat_map(|row| attempt(*row)).collect(),
-            receive: None,
-            audit: Vec::new(),
-            journal: None,
-            work: Vec::new(),
-            events: Vec::new(),
-            idempotency: None,
-            schedule: None,
-            sql: Vec::new(),
+            ..Transition::new(self.engine.new_change_id(), id)
         };
         let store: &dyn Store = &*self.engine.ports.store;
         store
@@ -200,19 +192,8 @@ impl<'a> Place<'a> {
     pub(crate) async fn receive(&self, sweep_after: Duration) -> TaskId {
         let id = self.new_task();
         let change = Transition {
-            change_id: self.engine.new_change_id(),
-            task_id: id,
-            task: None,
-            steps: Vec::new(),
-            attempts: Vec::new(),
             receive: Some(ReceiveWrite::Begun { tenant: Tenant::default(), sweep_after }),
-            audit: Vec::new(),
-            journal: None,
-            work: Vec::new(),
-            events: Vec::new(),
-            idempotency: None,
-            schedule: None,
-            sql: Vec::new(),
+            ..Transition::new(self.engine.new_change_id(), id)
         };
         self.engine.ports.store.commit(Guard::Free { rev: Rev(0) }, &change).await.expect("the row is written");
         id

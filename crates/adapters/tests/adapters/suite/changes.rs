@@ -111,21 +111,7 @@ pub(crate) fn audit(row: &TaskRow, event: &str) -> AuditEntry {
 
 /// Of no task yet.
 pub(crate) fn nothing(task: TaskId) -> Transition {
-    Transition {
-        change_id: new_change(),
-        task_id: task,
-        task: None,
-        steps: Vec::new(),
-        attempts: Vec::new(),
-        receive: None,
-        audit: Vec::new(),
-        journal: None,
-        work: Vec::new(),
-        events: Vec::new(),
-        idempotency: None,
-        schedule: None,
-        sql: Vec::new(),
-    }
+    Transition::new(new_change(), task)
 }
 
 /// The begin of a request with files, which a sweep may take from then on.

@@ -83,7 +83,7 @@ pub(crate) async fn of_many_changes_at_once_each_gets_its_own_answer(ports: &Por
         match n {
             0..5 => guard = Guard::Lease { epoch, rev: Rev(record.task.rev.0 - 1) },
             5..10 => guard = Guard::Lease { epoch: Epoch(epoch.0 - 1), rev: record.task.rev },
-            10..15 => change = claim(record, "somebody else", MINUTE),
+            10..15 => change = claim(record, "another host", MINUTE),
             _ => change.attempts = vec![start(1, epoch, MINUTE)],
         }
         if (10..15).contains(&n) {
