@@ -7,7 +7,8 @@ use crate::report::{Measured, Report};
 use crate::{Failed, Mode, engine, services, work};
 use counterstep_adapters::system::LocalSignals;
 use counterstep_kernel::Engine;
-use counterstep_kernel::audit::{self, Finding, Scope};
+use counterstep_kernel::audit::{Finding, Scope};
+use counterstep_kernel::fsck::fsck;
 use counterstep_node::settings::{Database, NatsPlace, RedisPlace, Server};
 use counterstep_node::{Settings, open};
 use counterstep_testkit::servers::{Nats, Postgres, Redis};
@@ -103,7 +104,7 @@ async fn http(servers: &Servers, (mode, in_flight): (Mode, u16), plan: &Plan) ->
     Ok(one)
 }
 
-/// Every task has ended, and its audit is whole: a figure for wrong work is none.
+/// Every task has ended, and its journal, its chain and its row agree: a figure for wrong work is none.
 async fn verify(settings: &Settings) -> Result<(), Failed> {
     let store = counterstep_node::look(settings, "bench").map_err(|exit| Failed(exit.message))?;
     let open = store.in_flight().await.map_err(Failed::of)?;
@@ -112,10 +113,10 @@ async fn verify(settings: &Settings) -> Result<(), Failed> {
     }
     let mut findings = Vec::new();
     let mut found = |finding: Finding| findings.push(finding.to_string());
-    audit::verify(store.as_ref(), &Scope::default(), &mut found).await.map_err(Failed::of)?;
+    fsck(store.as_ref(), &work::registry(), None, &Scope::default(), &mut found).await.map_err(Failed::of)?;
     match findings.first() {
         None => Ok(()),
-        Some(first) => Err(Failed(format!("the audit has {} findings, the first: {first}", findings.len()))),
+        Some(first) => Err(Failed(format!("fsck has {} findings, the first: {first}", findings.len()))),
     }
 }
 

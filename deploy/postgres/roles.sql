@@ -7,7 +7,7 @@
 -- counterstep_service: api, worker, and a reconciler without retention. No right to change the schema, and none to change
 -- or delete what the audit says. counterstep_reconciler: a reconciler with retention; it may also delete tasks, with all that
 -- the audit says of them, and rewrite none of it. counterstep_operator: reads, which is what `counterstep audit`
--- needs.
+-- and `counterstep fsck` need.
 
 BEGIN;
 

@@ -7,11 +7,12 @@ use counterstep_adapters::embedded::{self, EmbeddedOptions, EmbeddedPaths};
 use counterstep_adapters::postgres::{PostgresOptions, PostgresStore};
 use counterstep_adapters::s3::{self, S3Settings};
 use counterstep_contracts::{Direction, Outcome, StepStatus, TaskId, TaskStatus};
-use counterstep_kernel::TaskType;
+use counterstep_kernel::fsck;
 use counterstep_kernel::intents;
 use counterstep_kernel::keys::ObjectKey;
 use counterstep_kernel::ports::{ObjectInfo, Ports, ReceiveOp, TaskQuery};
 use counterstep_kernel::record::{History, TaskRecord};
+use counterstep_kernel::{Registry, TaskType};
 use counterstep_testkit::{invariants, trail};
 use diesel::connection::SimpleConnection;
 use diesel::{Connection, SqliteConnection};
@@ -28,8 +29,8 @@ pub struct Known {
     pub record: TaskRecord,
     /// Its past.
     pub history: History,
-    /// What is wrong with the chain of its audit, in words.
-    pub broken_chain: Vec<String>,
+    /// What is wrong with its journal, its chain and its row, in words.
+    pub found_by_fsck: Vec<String>,
 }
 
 impl Known {
@@ -46,7 +47,7 @@ impl Known {
             return vec![format!("no task type {} is known", self.record.task.task_type)];
         };
         let mut broken = invariants::broken(task_type.decl, &self.record, &self.history);
-        broken.extend_from_slice(&self.broken_chain);
+        broken.extend_from_slice(&self.found_by_fsck);
         if self.record.task.status.is_at_rest() {
             let open = self.history.attempts.iter().filter(|attempt| attempt.outcome.is_none());
             broken.extend(open.map(|open| format!("at rest with an open attempt: {open:?}")));
@@ -105,6 +106,7 @@ impl Known {
 #[derive(Debug)]
 pub struct Rows {
     ports: Ports,
+    registry: Registry,
 }
 
 impl Rows {
@@ -118,7 +120,8 @@ impl Rows {
             objects: place.data().join("objects"),
             scratch: place.data().join("scratch"),
         };
-        Self { ports: embedded::open(paths, EmbeddedOptions::default()).await.expect("the stores open") }
+        let ports = embedded::open(paths, EmbeddedOptions::default()).await.expect("the stores open");
+        Self { ports, registry: counterstep_tasks::tasks() }
     }
 
     /// Opens those of a cluster.
@@ -126,12 +129,12 @@ impl Rows {
     /// # Panics
     /// When they cannot be opened.
     pub async fn of_cluster(cluster: &Cluster) -> Self {
-        let Self { ports } = Self::of(&cluster.place).await;
+        let Self { ports, registry } = Self::of(&cluster.place).await;
         let store =
             PostgresStore::open(&cluster.database, PostgresOptions::default()).await.expect("the database opens");
         let settings = S3Settings::from_url(&cluster.objects).expect("settings of the object store");
         let objects = s3::open(&settings).expect("the object store opens");
-        Self { ports: Ports { store: Arc::new(store), objects: Arc::new(objects), ..ports } }
+        Self { ports: Ports { store: Arc::new(store), objects: Arc::new(objects), ..ports }, registry }
     }
 
     /// A task.
@@ -141,8 +144,8 @@ impl Rows {
     pub async fn task(&self, id: TaskId) -> Known {
         let record = self.ports.store.load(id).await.expect("the store answers").expect("the task exists");
         let history = self.ports.store.history(id).await.expect("the store answers");
-        let broken_chain = invariants::broken_chain(self.ports.store.as_ref(), id).await;
-        Known { record, history, broken_chain }
+        let found_by_fsck = invariants::found_by_fsck(self.ports.store.as_ref(), &self.registry, id).await;
+        Known { record, history, found_by_fsck }
     }
 
     /// All tasks, the newest first.
@@ -195,7 +198,7 @@ impl Rows {
     /// When an orphan stays, or an output has no object.
     pub async fn assert_no_orphans(&self) {
         let kept: BTreeSet<String> =
-            self.tasks().await.iter().flat_map(|known| invariants::referenced_keys(&known.record)).collect();
+            self.tasks().await.iter().flat_map(|known| fsck::referenced_keys(&known.record)).collect();
         let started = Instant::now();
         let there: BTreeSet<String> = loop {
             let objects = self.objects().await;

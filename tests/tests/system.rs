@@ -12,6 +12,7 @@ mod system {
     mod dev;
     mod doctor;
     mod dry_run;
+    mod fsck;
     mod kills;
     mod large;
     mod logs;

@@ -21,6 +21,7 @@ pub mod engine;
 pub mod error;
 pub mod events;
 pub mod faults;
+pub mod fsck;
 pub mod host;
 pub mod intents;
 pub mod isolation;

@@ -14,6 +14,6 @@ pub mod settings;
 pub use capacity::tasks_at_a_time;
 pub use counterstep_adapters::system::TokioRuntime;
 pub use exit::{Exit, ExitKind};
-pub use open::{install_provider, look, migrate, open};
+pub use open::{install_provider, look, look_at_objects, migrate, open};
 pub use process::{run, shutdown_on_signals, spawner};
 pub use settings::{Settings, SettingsArgs};

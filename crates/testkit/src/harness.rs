@@ -10,7 +10,7 @@ use counterstep_kernel::faults::{Fault, FaultKind};
 use counterstep_kernel::ports::{ObjectInfo, Outside, Ports};
 use counterstep_kernel::record::{History, TaskRecord};
 use counterstep_kernel::turn::{TurnEnd, turn};
-use counterstep_kernel::{CancelToken, Engine, EngineSettings, Registry};
+use counterstep_kernel::{CancelToken, Engine, EngineSettings, Registry, fsck};
 use futures::{StreamExt, TryStreamExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -275,7 +275,8 @@ impl TestTask {
     pub async fn assert_invariants(&self) {
         let task_type = self.engine.registry.iter().next().expect("a task type");
         let mut broken = invariants::broken(task_type.decl, &self.record().await, &self.history().await);
-        broken.extend(invariants::broken_chain(self.engine.ports.store.as_ref(), self.id).await);
+        broken
+            .extend(invariants::found_by_fsck(self.engine.ports.store.as_ref(), &self.engine.registry, self.id).await);
         assert!(broken.is_empty(), "broken: {}\nin: {}", broken.join("; "), self.trail().await);
     }
 
@@ -301,7 +302,7 @@ impl TestTask {
     /// When something else stays.
     pub async fn assert_no_orphans(&self) {
         let record = self.record().await;
-        let kept = invariants::referenced_keys(&record);
+        let kept = fsck::referenced_keys(&record);
         let until = Instant::now() + LIMIT;
         loop {
             let plan = self.engine.plan_sweep(1000).await.expect("the plan");

@@ -2,11 +2,11 @@
 //! `docs/invariants.md`.
 
 use counterstep_contracts::{Attempt, Direction, Outcome, StepStatus, TaskDecl, TaskId, TaskStatus};
-use counterstep_kernel::audit::{Scope, verify};
-use counterstep_kernel::journal::Fold;
-use counterstep_kernel::ports::{SealedPage, SealedRow, Store};
-use counterstep_kernel::record::{AttemptRow, History, TaskRecord};
-use serde_json::Value;
+use counterstep_kernel::Registry;
+use counterstep_kernel::audit::Scope;
+use counterstep_kernel::fsck::fsck;
+use counterstep_kernel::ports::Store;
+use counterstep_kernel::record::{History, TaskRecord};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Every broken invariant, in words.
@@ -23,58 +23,16 @@ pub fn broken(decl: &TaskDecl, record: &TaskRecord, history: &History) -> Vec<St
     broken
 }
 
-/// 6: each row of a task's journal is bound to the one before it, and the task's row to the last one; and the journal folds
-/// to the task. In words what is not.
+/// 6: what `fsck` finds in a task, in words: its journal is a chain, folds to its row, and the judge allows its events.
 ///
 /// # Panics
 /// When the store does not answer.
-pub async fn broken_chain(store: &dyn Store, task: TaskId) -> Vec<String> {
+pub async fn found_by_fsck(store: &dyn Store, registry: &Registry, task: TaskId) -> Vec<String> {
     let mut broken = Vec::new();
     let scope = Scope { task: Some(task), ..Scope::default() };
-    let verified = verify(store, &scope, &mut |finding| broken.push(format!("6: {finding}"))).await;
-    verified.expect("the store answers");
-    broken.extend(unfolded(store, task).await);
+    let checked = fsck(store, registry, None, &scope, &mut |finding| broken.push(format!("6: {finding}"))).await;
+    checked.expect("the store answers");
     broken
-}
-
-/// What the journal of a task says otherwise than its other rows.
-async fn unfolded(store: &dyn Store, task: TaskId) -> Option<String> {
-    loop {
-        let before = store.load(task).await.expect("the store answers")?;
-        let page = SealedPage { task: Some(task.to_string()), after: None, limit: 10_000 };
-        let rows = store.sealed(&page).await.expect("the store answers");
-        let history = store.history(task).await.expect("the store answers");
-        let after = store.load(task).await.expect("the store answers")?;
-        // Read in one state, or again.
-        if before.task.rev == after.task.rev {
-            return compare(&rows, after, &history).err();
-        }
-    }
-}
-
-fn compare(rows: &[SealedRow], mut record: TaskRecord, history: &History) -> Result<(), String> {
-    let mut fold = Fold::new(record.task.id);
-    for row in rows {
-        let row = row.journal_row().ok_or("6: a row of the journal is none")?;
-        fold.push(&row).map_err(|error| format!("6: {error}"))?;
-    }
-    let key = |row: &AttemptRow| (row.step, row.direction.as_str(), row.attempt, row.epoch);
-    let end = |row: &AttemptRow| (key(row), row.prefix.clone(), row.outcome, row.error.clone());
-    let mut attempts: Vec<_> = fold.attempts().iter().map(end).collect();
-    let mut stored: Vec<_> = history.attempts.iter().map(end).collect();
-    attempts.sort_by_key(|attempt| attempt.0);
-    stored.sort_by_key(|attempt| attempt.0);
-    let mut folded = fold.into_record(record.now);
-    // Heartbeats leave no row.
-    (folded.task.lease_expires_at, record.task.lease_expires_at) = (None, None);
-    // The row's is computed from the time at which the task was read.
-    let is_swept_alike = folded.task.sweep_at.take().is_some() == record.task.sweep_at.take().is_some();
-    match folded == record && attempts == stored && is_swept_alike {
-        true => Ok(()),
-        false => Err(format!(
-            "6: the journal folds to {folded:?} with {attempts:?}; the rows say {record:?} with {stored:?}"
-        )),
-    }
 }
 
 /// 6: gapless, each `to` the next `from`, and the last one is the row's.
@@ -227,32 +185,6 @@ fn undone_before(history: &History, no: counterstep_contracts::StepNo, seq: coun
                 Some(StepStatus::Compensated | StepStatus::CompensationFailed | StepStatus::Resolved)
             )
     })
-}
-
-/// Keys of objects that committed outputs refer to, of steps that were not undone.
-#[must_use]
-pub fn referenced_keys(record: &TaskRecord) -> BTreeSet<String> {
-    fn walk(value: &Value, keys: &mut BTreeSet<String>) {
-        match value {
-            Value::Object(map) => {
-                match (map.get("bucket"), map.get("key").and_then(Value::as_str)) {
-                    (Some(_), Some(key)) => {
-                        keys.insert(key.to_owned());
-                    }
-                    _ => map.values().for_each(|inner| walk(inner, keys)),
-                };
-            }
-            Value::Array(list) => list.iter().for_each(|inner| walk(inner, keys)),
-            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
-        }
-    }
-    let mut keys = BTreeSet::new();
-    for row in &record.steps {
-        if !matches!(row.status, StepStatus::Compensated | StepStatus::Resolved) {
-            row.output.iter().for_each(|output| walk(output, &mut keys));
-        }
-    }
-    keys
 }
 
 /// Attempts that succeeded, by step and direction.

@@ -133,7 +133,7 @@ impl Site {
             let record = self.record(*task).await;
             let task_type = self.registry.get(&record.task.task_type, record.task.version).expect("a known type");
             let mut broken = invariants::broken(task_type.decl, &record, &self.history(*task).await);
-            broken.extend(invariants::broken_chain(self.engine.ports.store.as_ref(), *task).await);
+            broken.extend(invariants::found_by_fsck(self.engine.ports.store.as_ref(), &self.registry, *task).await);
             assert!(broken.is_empty(), "broken in {task}: {}", broken.join("; "));
         }
     }

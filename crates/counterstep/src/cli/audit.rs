@@ -34,8 +34,9 @@ enum AuditCommand {
     Heads,
 }
 
+/// How findings are printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum Format {
+pub(super) enum Format {
     /// Sentences
     Text,
     /// A JSON object a line: each finding, then a summary
@@ -76,22 +77,35 @@ fn unread(error: StoreError) -> Exit {
 
 async fn check(store: &dyn Store, scope: &Scope, format: Format) -> Result<(), Exit> {
     let mut printed = Ok(());
-    let mut found = |finding: Finding| {
-        if printed.is_ok() {
-            printed = print(&match format {
-                Format::Text => format!("{finding}\n"),
-                Format::Json => format!("{}\n", json!(finding)),
-            });
-        }
-    };
-    let verified = verify(store, scope, &mut found).await.map_err(unread)?;
+    let verified = verify(store, scope, &mut |finding| show(&finding, format, &mut printed)).await.map_err(unread)?;
     printed?;
+    end(scope, &verified, &summary(&verified), &verified, format)
+}
+
+/// Prints a finding, unless an earlier one could not be.
+pub(super) fn show(finding: &Finding, format: Format, printed: &mut Result<(), Exit>) {
+    if printed.is_ok() {
+        *printed = print(&match format {
+            Format::Text => format!("{finding}\n"),
+            Format::Json => format!("{}\n", json!(finding)),
+        });
+    }
+}
+
+/// Prints the summary of a check, as `text` or as what `json` is; an error where anything was found.
+pub(super) fn end(
+    scope: &Scope,
+    verified: &Verified,
+    text: &str,
+    json: &impl serde::Serialize,
+    format: Format,
+) -> Result<(), Exit> {
     if let (Some(task), 0) = (scope.task, verified.tasks + verified.rows) {
         return Err(Exit::failed(format_args!("there is no task {task}, and no audit of one")));
     }
     print(&match format {
-        Format::Text => summary(&verified),
-        Format::Json => format!("{}\n", json!({ "summary": verified })),
+        Format::Text => text.to_owned(),
+        Format::Json => format!("{}\n", json!({ "summary": json })),
     })?;
     match verified.findings {
         0 => Ok(()),
@@ -100,7 +114,8 @@ async fn check(store: &dyn Store, scope: &Scope, format: Format) -> Result<(), E
     }
 }
 
-fn summary(verified: &Verified) -> String {
+/// The counts of a check in words.
+pub(super) fn summary(verified: &Verified) -> String {
     let Verified { tasks, rows, erased, findings } = verified;
     let mut text = format!("checked {rows} rows of {tasks} tasks: ");
     text.push_str(&match findings {

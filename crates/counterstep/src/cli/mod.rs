@@ -5,6 +5,7 @@ mod check_deploy;
 mod demo;
 mod describe;
 mod dev;
+mod fsck;
 mod operator;
 mod proposal;
 mod remote;
@@ -66,6 +67,8 @@ enum Command {
     CheckDeploy(check_deploy::CheckDeployArgs),
     /// Checks the chain of every task's audit, and prints the ends of the chains
     Audit(audit::AuditArgs),
+    /// Checks that the rows of every task agree with its journal, and its events with the rules; exits 1 where they do not
+    Fsck(fsck::FsckArgs),
     /// Prints the declared task types: steps, hosts, inputs, policies, undo, and a diagram
     Describe(describe::DescribeArgs),
     /// Looks at tasks, cancels them, and settles those that wait for a person, over the HTTP API
@@ -104,6 +107,7 @@ pub fn main(registry: Registry) -> ExitCode {
         Command::Doctor { json, processes } => doctor(&registry, &cli.settings, *json, *processes),
         Command::CheckDeploy(args) => check_deploy::main(&registry, &cli.settings, args),
         Command::Audit(args) => audit::main(&cli.settings, args),
+        Command::Fsck(args) => fsck::main(&registry, &cli.settings, args),
         Command::Migrate => migrate(&cli.settings),
         Command::Describe(args) => {
             cli.settings.policies(&registry).and_then(|set| describe::main(&registry, &set, args))

@@ -38,6 +38,14 @@ pub enum Damage {
     NoTask,
     /// It is not the row, or not the seal, that was copied.
     NotAsCopied,
+    /// A row cannot be applied to what the rows before it fold to.
+    Unfolded,
+    /// The judge does not allow what an event of the row leads to.
+    Illegal,
+    /// The task's row is not what its journal folds to.
+    RowDiffers,
+    /// An object to which an output of the task refers is not there.
+    ObjectMissing,
     /// The chain does not hold, and nothing says more precisely why.
     Unexplained,
 }
@@ -62,6 +70,10 @@ impl Damage {
             Self::StatusDiffers => "status differs",
             Self::NoTask => "no task",
             Self::NotAsCopied => "not as copied",
+            Self::Unfolded => "unfolded",
+            Self::Illegal => "illegal",
+            Self::RowDiffers => "row differs",
+            Self::ObjectMissing => "object missing",
             Self::Unexplained => "unexplained",
         }
     }

@@ -10,5 +10,6 @@ mod walk;
 pub use damage::diagnose;
 pub use finding::{Damage, Finding, one_line};
 pub use link::{Facts, Link, Seal, link, origin, seal};
+pub(crate) use verify::Check;
 pub use verify::{Copied, Scope, Verified, verify};
 pub use walk::Walk;

@@ -112,47 +112,74 @@ pub fn verify<'a>(
     found: &'a mut (dyn FnMut(Finding) + Send),
 ) -> BoxFuture<'a, Result<Verified, StoreError>> {
     Box::pin(async move {
-        let task = scope.task.map(|task| task.to_string());
-        let mut check = Check { store, verified: Verified::default(), found };
-        let mut copied = scope.copied.clone();
-        check.rows(task.as_deref(), &mut copied).await?;
-        check.heads(task.as_deref()).await?;
-        copied.left(task.as_deref()).for_each(|finding| check.report(finding));
-        Ok(check.verified)
+        let mut check = Check::of(store, scope, found);
+        while check.page().await?.is_some() {}
+        check.finish().await
     })
 }
 
-struct Check<'a> {
+/// A check on its way.
+pub(crate) struct Check<'a> {
     store: &'a dyn Store,
-    verified: Verified,
     found: &'a mut (dyn FnMut(Finding) + Send),
+    scope: Option<String>,
+    copied: Copied,
+    pages: Pages,
+    /// The task whose rows are being read.
+    task: String,
+    walk: Walk,
+    verified: Verified,
 }
 
-impl Check<'_> {
-    fn report(&mut self, finding: Finding) {
+impl<'a> Check<'a> {
+    pub(crate) fn of(store: &'a dyn Store, scope: &Scope, found: &'a mut (dyn FnMut(Finding) + Send)) -> Self {
+        let task = scope.task.map(|task| task.to_string());
+        Self {
+            store,
+            found,
+            pages: Pages::of(task.clone()),
+            scope: task,
+            copied: scope.copied.clone(),
+            task: String::new(),
+            walk: Walk::default(),
+            verified: Verified::default(),
+        }
+    }
+
+    pub(crate) fn report(&mut self, finding: Finding) {
         self.verified.findings += 1;
         (self.found)(finding);
     }
 
-    async fn rows(&mut self, scope: Option<&str>, copied: &mut Copied) -> Result<(), StoreError> {
-        let (mut task, mut walk) = (String::new(), Walk::default());
-        let mut pages = Pages::of(scope);
-        while let Some(page) = pages.next(self.store).await? {
-            for row in page {
-                if row.task != task {
-                    self.end(&task, &walk).await?;
-                    (task, walk) = (row.task.clone(), Walk::default());
-                }
-                if let Some(finding) = copied.look(&row) {
-                    self.report(finding);
-                }
-                walk.step(row);
+    /// Checks the next page of rows, and returns it; `None`: there are no more.
+    pub(crate) async fn page(&mut self) -> Result<Option<Vec<SealedRow>>, StoreError> {
+        let Some(page) = self.pages.next(self.store).await? else { return Ok(None) };
+        for row in &page {
+            if row.task != self.task {
+                self.end().await?;
+                self.task.clone_from(&row.task);
             }
+            if let Some(finding) = self.copied.look(row) {
+                self.report(finding);
+            }
+            self.walk.step(row);
         }
-        self.end(&task, &walk).await
+        Ok(Some(page))
     }
 
-    async fn end(&mut self, task: &str, walk: &Walk) -> Result<(), StoreError> {
+    /// Checks the last task, tasks that have no rows, and what was copied and is not there.
+    pub(crate) async fn finish(mut self) -> Result<Verified, StoreError> {
+        self.end().await?;
+        self.heads().await?;
+        let scope = self.scope.take();
+        std::mem::take(&mut self.copied).left(scope.as_deref()).for_each(|finding| self.report(finding));
+        Ok(self.verified)
+    }
+
+    /// Says what is wrong with the task whose rows were read.
+    async fn end(&mut self) -> Result<(), StoreError> {
+        let walk = std::mem::take(&mut self.walk);
+        let task = &*std::mem::take(&mut self.task);
         self.verified.rows += walk.rows();
         self.verified.erased += walk.erased();
         if walk.is_whole() {
@@ -160,10 +187,10 @@ impl Check<'_> {
         }
         // Once more, and all of it: a page may have ended between two changes of the task, or before it was deleted.
         let (mut rows, mut again) = (Vec::new(), Walk::default());
-        let mut pages = Pages::of(Some(task));
+        let mut pages = Pages::of(Some(task.to_owned()));
         while let Some(page) = pages.next(self.store).await? {
             for row in page {
-                again.step(row.clone());
+                again.step(&row);
                 rows.push(row);
             }
         }
@@ -181,10 +208,10 @@ impl Check<'_> {
     }
 
     /// Counts tasks, and finds those of whose journal nothing is left.
-    async fn heads(&mut self, scope: Option<&str>) -> Result<(), StoreError> {
+    async fn heads(&mut self) -> Result<(), StoreError> {
         let mut after = None;
         loop {
-            let page = SealedPage { task: scope.map(str::to_owned), after: after.take(), limit: PAGE };
+            let page = SealedPage { task: self.scope.clone(), after: after.take(), limit: PAGE };
             let heads = self.store.heads(&page).await?;
             for head in &heads {
                 self.verified.tasks += 1;
@@ -201,18 +228,18 @@ impl Check<'_> {
 }
 
 /// The rows of all tasks, or of one, page by page.
-struct Pages<'a> {
-    task: Option<&'a str>,
+struct Pages {
+    task: Option<String>,
     after: Option<(String, i64)>,
 }
 
-impl<'a> Pages<'a> {
-    const fn of(task: Option<&'a str>) -> Self {
+impl Pages {
+    const fn of(task: Option<String>) -> Self {
         Self { task, after: None }
     }
 
     async fn next(&mut self, store: &dyn Store) -> Result<Option<Vec<SealedRow>>, StoreError> {
-        let page = SealedPage { task: self.task.map(str::to_owned), after: self.after.take(), limit: PAGE };
+        let page = SealedPage { task: self.task.clone(), after: self.after.take(), limit: PAGE };
         let rows = store.sealed(&page).await?;
         let Some(last) = rows.last() else { return Ok(None) };
         self.after = Some((last.task.clone(), last.rev));

@@ -27,20 +27,20 @@ impl Default for Walk {
 
 impl Walk {
     /// Takes the next row.
-    pub fn step(&mut self, row: SealedRow) {
+    pub fn step(&mut self, row: &SealedRow) {
         self.rows += 1;
-        self.whole &= follows(self.last.as_ref(), &row);
-        match read(&row) {
+        self.whole &= follows(self.last.as_ref(), row);
+        match read(row) {
             Read::Named(named) => {
-                self.whole &= data_is_whole(&row, &named) && self.ends.are_before(&named);
+                self.whole &= data_is_whole(row, &named) && self.ends.are_before(&named);
                 self.erased += u64::from(row.data.is_none() && named.data.is_some());
                 self.ends.take(&named);
             }
             Read::Newer => self.ends = Ends::Unknown,
             Read::Unreadable => self.whole = false,
         }
-        self.last = Some((row.rev, row.seal));
-        self.head = row.head;
+        self.last = Some((row.rev, row.seal.clone()));
+        self.head.clone_from(&row.head);
     }
 
     /// Rows so far.

@@ -167,6 +167,11 @@ impl Fold {
         }
     }
 
+    /// The audit entries so far, which are let go of.
+    pub(crate) fn take_audit(&mut self) -> Vec<AuditRow> {
+        self.past.as_mut().map(|past| std::mem::take(&mut past.audit)).unwrap_or_default()
+    }
+
     /// The task as the rows so far have it, its lease as the last claim has it: heartbeats leave no row.
     #[must_use]
     pub const fn record(&self) -> &TaskRecord {

@@ -213,9 +213,21 @@ impl Event {
         }
     }
 
+    /// Those that stand in the audit under this name, for a step at this position.
+    #[must_use]
+    pub fn named(name: &str, at: usize) -> Vec<Self> {
+        let mut all = Self::samples_at(at);
+        all.retain(|event| event.name() == name);
+        all
+    }
+
     /// One of each, for a step at position 0: for enumerations.
     #[must_use]
     pub fn samples() -> Vec<Self> {
+        Self::samples_at(0)
+    }
+
+    fn samples_at(at: usize) -> Vec<Self> {
         let mut all = vec![
             Self::Submitted,
             Self::Dispatched,
@@ -237,29 +249,29 @@ impl Event {
             Self::Operator(Operator::Redrive),
             Self::Operator(Operator::Undo),
             Self::Operator(Operator::SetRecoveries),
-            Self::StepStarted(0),
-            Self::StepSkipped(0),
-            Self::StepSucceeded(0),
-            Self::StepRetries(0),
-            Self::StepFailed(0),
-            Self::StepFallsBack(0),
-            Self::StepWaits(0),
-            Self::SignalReceived(0),
-            Self::StepInDoubt(0),
-            Self::StepScratchLost(0),
-            Self::StepRebuilt(0),
-            Self::StepSettled(0, true),
-            Self::StepSettled(0, false),
-            Self::StepSupplied(0),
-            Self::StepRedriven(0),
-            Self::UndoStarted(0),
-            Self::UndoRetries(0),
-            Self::UndoInDoubt(0),
-            Self::UndoSucceeded(0),
-            Self::UndoFailed(0),
-            Self::UndoWaived(0),
-            Self::UndoResolved(0),
-            Self::UndoRedriven(0),
+            Self::StepStarted(at),
+            Self::StepSkipped(at),
+            Self::StepSucceeded(at),
+            Self::StepRetries(at),
+            Self::StepFailed(at),
+            Self::StepFallsBack(at),
+            Self::StepWaits(at),
+            Self::SignalReceived(at),
+            Self::StepInDoubt(at),
+            Self::StepScratchLost(at),
+            Self::StepRebuilt(at),
+            Self::StepSettled(at, true),
+            Self::StepSettled(at, false),
+            Self::StepSupplied(at),
+            Self::StepRedriven(at),
+            Self::UndoStarted(at),
+            Self::UndoRetries(at),
+            Self::UndoInDoubt(at),
+            Self::UndoSucceeded(at),
+            Self::UndoFailed(at),
+            Self::UndoWaived(at),
+            Self::UndoResolved(at),
+            Self::UndoRedriven(at),
         ];
         all.extend(WaitReason::ALL.iter().map(|&reason| Self::Waits(reason)));
         all.extend(OnExhausted::ALL.iter().map(|&policy| Self::GaveUp(policy)));

@@ -104,6 +104,21 @@ pub fn look(settings: &Settings, role: &str) -> Result<Arc<dyn Store>, Exit> {
     }
 }
 
+/// The objects of the settings, for looking only.
+///
+/// # Errors
+/// [`Exit`], where the settings cannot be used.
+pub fn look_at_objects(settings: &Settings) -> Result<Arc<dyn Objects>, Exit> {
+    crate::install_provider();
+    if let ObjectPlace::Folder(folder) = &settings.objects
+        && !folder.is_dir()
+    {
+        let folder = folder.display();
+        return Err(Exit::config(format_args!("there is no folder `{folder}`: are --data-dir and --objects right?")));
+    }
+    objects(settings)
+}
+
 type Truth = (Arc<dyn Store>, Arc<dyn Queue>, Arc<dyn Signals>);
 
 async fn truth(settings: &Settings, registry: &Registry, role: &str) -> Result<Truth, Exit> {

@@ -10,6 +10,7 @@ mod elsewhere;
 mod errand;
 mod fallback;
 mod flow;
+mod fsck;
 mod groups;
 mod guards;
 mod heavy;

@@ -159,7 +159,7 @@ impl Stage {
         assert_eq!((row.recovery_attempts, &row.lease_owner), (0, &None));
         let decl = self.engine.registry.of(row).expect("a known type").decl;
         let mut broken = invariants::broken(decl, &record, &history);
-        broken.extend(invariants::broken_chain(&*self.direct, task).await);
+        broken.extend(invariants::found_by_fsck(&*self.direct, &self.engine.registry, task).await);
         assert!(broken.is_empty(), "{}", broken.join("; "));
         history.audit.iter().map(|row| format!("{} {:?}", row.entry.event, row.entry.step)).collect()
     }

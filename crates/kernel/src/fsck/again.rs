@@ -1,0 +1,81 @@
+//! Events that stand in a journal, put before the judge once more. What an event was judged on is read from the rows before
+//! and after its change, so that a rule that has become stricter since shows here and nowhere else.
+
+use crate::record::{AuditRow, TaskRecord};
+use crate::saga::{Event, Ruling, State, StepState, judge};
+use counterstep_contracts::{Rev, StepNo, StepStatus, TaskDecl, TaskStatus};
+
+/// What the judge asks of a task, before a change of it.
+pub(super) struct Before {
+    status: Option<TaskStatus>,
+    is_cancel_requested: bool,
+    steps: Vec<(StepNo, StepStatus, bool)>,
+}
+
+impl Before {
+    pub(super) fn of(record: &TaskRecord) -> Self {
+        Self {
+            status: (record.task.rev != Rev(0)).then_some(record.task.status),
+            is_cancel_requested: record.task.cancel_requested_at.is_some(),
+            steps: steps_of(record),
+        }
+    }
+}
+
+fn steps_of(record: &TaskRecord) -> Vec<(StepNo, StepStatus, bool)> {
+    record.steps.iter().map(|row| (row.no, row.status, row.started_seq.is_some())).collect()
+}
+
+/// What each event of a change is that the judge does not allow, in words.
+pub(super) fn illegal(decl: &TaskDecl, before: &Before, after: &TaskRecord, events: &[AuditRow]) -> Vec<String> {
+    // A change marks a step as started, or not, and a cancel as accepted, before an event of it or behind.
+    let mut started = [states(decl, &before.steps, &before.steps), states(decl, &before.steps, &steps_of(after))];
+    let cancels = [before.is_cancel_requested, after.task.cancel_requested_at.is_some()];
+    let mut status = before.status;
+    let mut found = Vec::new();
+    for entry in events.iter().map(|row| &row.entry) {
+        let place = entry.step.map(|no| decl.steps.iter().position(|step| step.no == no));
+        let at = place.flatten();
+        let ruling = Ruling { task: entry.to, step: at.zip(entry.step_to) };
+        let is_legal = |event: Event| {
+            cancels.iter().any(|&cancel_requested| {
+                started.iter().any(|steps| judge(&State { status, cancel_requested, steps }, event) == Ok(ruling))
+            })
+        };
+        let is_of_decl = place != Some(None);
+        if !(is_of_decl && Event::named(&entry.event, at.unwrap_or_default()).into_iter().any(is_legal)) {
+            let of_step = entry.step.map_or_else(String::new, |no| format!(" of step {no}"));
+            let was = status.map_or("not there", TaskStatus::as_str);
+            let to = entry.step_to.map_or(entry.to.as_str(), StepStatus::as_str);
+            found.push(format!(
+                "event {}, `{}`{of_step}, leads to {to}: not from a task that is {was}",
+                entry.seq, entry.event
+            ));
+        }
+        status = Some(entry.to);
+        if let Some((at, to)) = ruling.step {
+            for steps in &mut started {
+                steps[at].status = to;
+                steps[at].started |= entry.event == Event::StepStarted(at).name();
+            }
+        }
+    }
+    found
+}
+
+/// The steps as they stand in `rows`, with what `marks` says of their start.
+fn states(
+    decl: &TaskDecl,
+    rows: &[(StepNo, StepStatus, bool)],
+    marks: &[(StepNo, StepStatus, bool)],
+) -> Vec<StepState> {
+    let of = |rows: &[(StepNo, StepStatus, bool)], no| rows.iter().find(|row| row.0 == no).copied();
+    decl.steps
+        .iter()
+        .map(|step| StepState {
+            status: of(rows, step.no).map_or(StepStatus::Pending, |row| row.1),
+            effects: step.undo.has_effects(),
+            started: of(marks, step.no).is_some_and(|row| row.2),
+        })
+        .collect()
+}

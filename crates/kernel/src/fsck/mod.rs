@@ -1,0 +1,251 @@
+//! The check of a whole database: each journal is folded, its events are judged again, and the result is compared with the
+//! task's row and, where that is asked for, with the objects that are there. Reads page by page, beside those who write, and
+//! changes nothing.
+
+mod again;
+mod row;
+
+use crate::audit::{Check, Damage, Finding, Scope, Verified};
+use crate::journal::{Fold, JournalError};
+use crate::keys::task_prefix;
+use crate::ports::{ObjectError, Objects, SealedPage, SealedRow, Store, StoreError};
+use crate::record::TaskRecord;
+use crate::task::Registry;
+use counterstep_contracts::{StepStatus, TaskId};
+use futures::StreamExt as _;
+use futures::future::BoxFuture;
+use serde::Serialize;
+use serde_json::Value;
+use std::collections::{BTreeSet, HashMap};
+
+/// What was checked, and how it came out.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Checked {
+    /// The chains, and all findings.
+    #[serde(flatten)]
+    pub verified: Verified,
+    /// Objects that outputs refer to; 0 where they were not looked for.
+    pub objects: u64,
+    /// Tasks to which a newer program has written: only their chains were checked.
+    pub newer: u64,
+    /// Tasks of a type, version or definition that this program does not have: their events were not judged again.
+    pub not_judged: u64,
+}
+
+/// The check could not go on.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum FsckError {
+    /// The database does not answer.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The object store does not answer.
+    #[error("the objects cannot be listed: {0}")]
+    Objects(#[from] ObjectError),
+}
+
+/// Checks every task, or one, and hands over what is wrong as it is found, a page of tasks at a time. `registry`: what events
+/// are judged by. `objects`: where outputs have their objects; `None`: they are not looked for.
+///
+/// # Errors
+/// [`FsckError`]; what was found by then was handed over.
+pub fn fsck<'a>(
+    store: &'a dyn Store,
+    registry: &'a Registry,
+    objects: Option<&'a dyn Objects>,
+    scope: &'a Scope,
+    found: &'a mut (dyn FnMut(Finding) + Send),
+) -> BoxFuture<'a, Result<Checked, FsckError>> {
+    Box::pin(async move {
+        let mut check = Check::of(store, scope, found);
+        let mut fsck = Fsck { store, registry, objects, found: Vec::new(), checked: Checked::default() };
+        let (mut task, mut ended) = (None::<Folded>, Vec::new());
+        while let Some(rows) = check.page().await? {
+            for row in &rows {
+                if task.as_ref().is_none_or(|task| task.name != row.task) {
+                    ended.extend(task.take());
+                    task = Folded::begin(row);
+                }
+                if let Some(task) = &mut task {
+                    fsck.push(task, row);
+                }
+            }
+            fsck.compare(std::mem::take(&mut ended)).await?;
+            fsck.found.drain(..).for_each(|finding| check.report(finding));
+        }
+        fsck.compare(task.into_iter().collect()).await?;
+        fsck.found.drain(..).for_each(|finding| check.report(finding));
+        Ok(Checked { verified: check.finish().await?, ..fsck.checked })
+    })
+}
+
+/// A task whose rows are being read.
+struct Folded {
+    /// Its id, as it stands in its rows.
+    name: String,
+    id: TaskId,
+    fold: Fold,
+    /// A row could not be applied: there is nothing to compare.
+    is_over: bool,
+}
+
+impl Folded {
+    /// `None`: what stands in the row is no id of a task, which the check of the chains says.
+    fn begin(row: &SealedRow) -> Option<Self> {
+        let id = row.task.parse().ok()?;
+        Some(Self { name: row.task.clone(), id, fold: Fold::with_history(id), is_over: false })
+    }
+}
+
+struct Fsck<'a> {
+    store: &'a dyn Store,
+    registry: &'a Registry,
+    objects: Option<&'a dyn Objects>,
+    found: Vec<Finding>,
+    checked: Checked,
+}
+
+impl Fsck<'_> {
+    fn report(&mut self, task: &Folded, rev: Option<i64>, damage: Damage, says: String) {
+        self.found.push(Finding { task: task.name.clone(), rev, damage, says });
+    }
+
+    /// Applies the next row of a task, and judges its events again.
+    fn push(&mut self, task: &mut Folded, row: &SealedRow) {
+        if task.is_over {
+            return;
+        }
+        let Some(row) = row.journal_row() else {
+            task.is_over = true;
+            return self.report(task, Some(row.rev), Damage::Unfolded, "its columns are none of a row".to_owned());
+        };
+        let before = again::Before::of(task.fold.record());
+        match task.fold.push(&row) {
+            Ok(()) => {}
+            Err(JournalError::Newer { .. }) => {
+                (task.is_over, self.checked.newer) = (true, self.checked.newer + 1);
+                return;
+            }
+            Err(error) => {
+                task.is_over = true;
+                return self.report(task, Some(row.rev.0), Damage::Unfolded, error.to_string());
+            }
+        }
+        let events = task.fold.take_audit();
+        if let Some(known) = self.registry.of(&task.fold.record().task) {
+            for says in again::illegal(known.decl, &before, task.fold.record(), &events) {
+                self.report(task, Some(row.rev.0), Damage::Illegal, says);
+            }
+        }
+    }
+
+    /// Compares what tasks' rows were folded to with the rows of these tasks. They may have gone on meanwhile.
+    async fn compare(&mut self, tasks: Vec<Folded>) -> Result<(), FsckError> {
+        let ids: Vec<TaskId> = tasks.iter().filter(|task| !task.is_over).map(|task| task.id).collect();
+        if ids.is_empty() {
+            return Ok(());
+        }
+        let mut rows: HashMap<TaskId, _> = self.store.records(&ids).await?.into_iter().collect();
+        for mut task in tasks.into_iter().filter(|task| !task.is_over) {
+            match rows.remove(&task.id) {
+                // Retention has buried it meanwhile; that no row stands in place of it, the check of the chains has seen.
+                None => {}
+                Some(Err(StoreError::Newer(_))) => self.checked.newer += 1,
+                Some(Err(StoreError::Corrupt(why))) => self.report(&task, None, Damage::RowDiffers, why),
+                Some(Err(error)) => return Err(error.into()),
+                Some(Ok(record)) => {
+                    self.catch_up(&mut task, &record).await?;
+                    if !task.is_over {
+                        self.compare_one(task, record).await?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Applies the rows that were written since, up to where the task's row was read.
+    async fn catch_up(&mut self, task: &mut Folded, record: &TaskRecord) -> Result<(), StoreError> {
+        while !task.is_over && task.fold.record().task.rev < record.task.rev {
+            let after = Some((task.name.clone(), task.fold.record().task.rev.0));
+            let page = SealedPage { task: Some(task.name.clone()), after, limit: 100 };
+            let rows = self.store.sealed(&page).await?;
+            if rows.is_empty() {
+                // Its end is cut off, which the check of the chains says.
+                task.is_over = true;
+            }
+            for row in rows.iter().filter(|row| row.rev <= record.task.rev.0) {
+                self.push(task, row);
+            }
+        }
+        Ok(())
+    }
+
+    async fn compare_one(&mut self, task: Folded, record: TaskRecord) -> Result<(), FsckError> {
+        if self.registry.of(&record.task).is_none() {
+            self.checked.not_judged += 1;
+        }
+        if let Some(objects) = self.objects {
+            self.objects_of(objects, &task).await?;
+        }
+        let Folded { name, fold, .. } = task;
+        let says = row::differences(&record.task, &fold.into_record(record.now).task);
+        if !says.is_empty() {
+            self.found.push(Finding { task: name, rev: None, damage: Damage::RowDiffers, says: says.join("; ") });
+        }
+        Ok(())
+    }
+
+    async fn objects_of(&mut self, objects: &dyn Objects, task: &Folded) -> Result<(), FsckError> {
+        let record = task.fold.record();
+        let kept = referenced_keys(record);
+        if kept.is_empty() {
+            return Ok(());
+        }
+        self.checked.objects += kept.len() as u64;
+        let mut missing = kept;
+        let mut listed = objects.list(&task_prefix(&record.task.tenant, task.id));
+        while let Some(object) = listed.next().await.transpose()? {
+            missing.remove(&object.key);
+        }
+        if missing.is_empty() {
+            return Ok(());
+        }
+        // An undo may have deleted them since, or retention.
+        let now = self.store.records(&[task.id]).await?;
+        let stands = |now: &(TaskId, Result<TaskRecord, StoreError>)| {
+            now.1.as_ref().is_ok_and(|now| now.task.rev == record.task.rev)
+        };
+        if now.first().is_some_and(stands) {
+            for key in missing {
+                self.report(task, None, Damage::ObjectMissing, format!("an output names `{key}`, and it is not there"));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Keys of the objects to which the outputs of a task refer, without those of steps that were undone.
+#[must_use]
+pub fn referenced_keys(record: &TaskRecord) -> BTreeSet<String> {
+    fn walk(value: &Value, keys: &mut BTreeSet<String>) {
+        match value {
+            Value::Object(map) => {
+                match (map.get("bucket"), map.get("key").and_then(Value::as_str)) {
+                    (Some(_), Some(key)) => {
+                        keys.insert(key.to_owned());
+                    }
+                    _ => map.values().for_each(|inner| walk(inner, keys)),
+                };
+            }
+            Value::Array(list) => list.iter().for_each(|inner| walk(inner, keys)),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+        }
+    }
+    let mut keys = BTreeSet::new();
+    for row in &record.steps {
+        if !matches!(row.status, StepStatus::Compensated | StepStatus::Resolved) {
+            row.output.iter().for_each(|output| walk(output, &mut keys));
+        }
+    }
+    keys
+}

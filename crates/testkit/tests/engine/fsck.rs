@@ -1,0 +1,84 @@
+//! What `fsck` finds in rows that agree with each other, and that no engine would have written.
+
+use crate::errand::{Errand, only};
+use counterstep_contracts::TaskStatus;
+use counterstep_kernel::Registry;
+use counterstep_kernel::audit::{Damage, Finding, Scope};
+use counterstep_kernel::fsck::{Checked, fsck};
+use counterstep_kernel::record::TaskRecord;
+use counterstep_kernel::transition::{AuditEntry, Guard, LeaseChange, TaskWrite, Time, Transition};
+use counterstep_testkit::{Form, Harness, TestTask};
+use serde_json::Value;
+
+async fn completed() -> TestTask {
+    let task = Harness::embedded(only::<Errand>()).submit(Form::new()).await;
+    assert_eq!(task.run_to_rest().await, TaskStatus::Completed);
+    task
+}
+
+async fn checked(task: &TestTask, registry: &Registry) -> (Checked, Vec<Finding>) {
+    let mut found = Vec::new();
+    let (store, objects) = (task.engine.ports.store.as_ref(), Some(task.engine.ports.objects.as_ref()));
+    let checked = fsck(store, registry, objects, &Scope::default(), &mut |finding| found.push(finding)).await;
+    (checked.expect("the stores answer"), found)
+}
+
+/// Commits a change of a task that nothing has judged.
+async fn commit(task: &TestTask, before: &TaskRecord, event: &str, to: TaskStatus) {
+    let mut row = before.task.clone();
+    (row.rev, row.audit_seq, row.status) = (row.rev.next(), row.audit_seq.next(), to);
+    row.change_id = task.engine.new_change_id();
+    let entry = AuditEntry {
+        seq: row.audit_seq,
+        event: event.to_owned(),
+        from: Some(before.task.status),
+        to,
+        step: None,
+        step_from: None,
+        step_to: None,
+        attempt: None,
+        epoch: row.epoch,
+        actor: "test".to_owned(),
+        details: Value::Null,
+    };
+    let write = TaskWrite {
+        lease: LeaseChange::Keep,
+        needs_expired_lease: false,
+        due: Time::Keep,
+        deadline: Time::Keep,
+        cancel_requested: Time::Keep,
+        finished: Time::Keep,
+        row,
+    };
+    let change = Transition { audit: vec![entry], ..Transition::new(write.row.change_id, task.id) };
+    let change = Transition { task: Some(write), ..change }.with_journal(Some(before), "test");
+    let guard = Guard::Free { rev: before.task.rev };
+    task.engine.ports.store.commit(guard, &change).await.expect("the change is written");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_event_that_the_judge_does_not_allow_is_found_by_its_row() {
+    let task = completed().await;
+    let (whole, found) = checked(&task, &task.engine.registry).await;
+    assert_eq!((whole.verified.tasks, whole.verified.findings, &*found), (1, 0, &[] as &[Finding]));
+
+    let before = task.record().await;
+    commit(&task, &before, "taken_back", TaskStatus::Dispatched).await;
+    let (after, found) = checked(&task, &task.engine.registry).await;
+    let [finding] = &found[..] else { panic!("one finding: {found:?}") };
+    assert_eq!((finding.damage, finding.rev), (Damage::Illegal, Some(before.task.rev.next().0)));
+    assert!(finding.says.contains("`taken_back`") && finding.says.contains("completed"), "{finding}");
+    assert_eq!((after.verified.findings, after.verified.rows), (1, whole.verified.rows + 1));
+
+    // An event of no name that a program writes is none that the judge allows.
+    commit(&task, &task.record().await, "went_away", TaskStatus::Dispatched).await;
+    assert_eq!(checked(&task, &task.engine.registry).await.1.len(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_events_of_a_type_that_this_program_does_not_have_are_not_judged() {
+    let task = completed().await;
+    commit(&task, &task.record().await, "taken_back", TaskStatus::Dispatched).await;
+    let (checked, found) = checked(&task, &Registry::new()).await;
+    assert_eq!((checked.not_judged, checked.verified.tasks, found), (1, 1, Vec::new()));
+}
