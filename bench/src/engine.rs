@@ -212,7 +212,7 @@ impl MemoryQueue {
             if taken.len() < max && queues.contains(&queue) {
                 let tag = DeliveryTag(String::new());
                 let source = MessageSource::default();
-                taken.push(Delivery { tag, queue, source, message: Ok(message) });
+                taken.push(Delivery { tag, queue, source, is_first: true, message: Ok(message) });
             } else {
                 left.push_back((queue, message));
             }

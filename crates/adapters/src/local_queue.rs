@@ -231,7 +231,8 @@ impl Delivered {
             let payload = serde_json::to_vec(&message).unwrap_or_default();
             let source = MessageSource { name: place.clone(), subject: place, payload: payload.into() };
             let tag = DeliveryTag(format!("{}.{}.{delivery}", message.task, message.rev));
-            deliveries.push(Delivery { tag, queue, source, message: Ok(message) });
+            // Other processes on the file deliver it too.
+            deliveries.push(Delivery { tag, queue, source, is_first: false, message: Ok(message) });
         }
         deliveries
     }

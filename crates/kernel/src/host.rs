@@ -137,14 +137,14 @@ async fn run_delivery(
     shutdown: CancelToken,
     permit: OwnedSemaphorePermit,
 ) {
-    let Delivery { tag, queue, source, message } = delivery;
+    let Delivery { tag, queue, source, is_first, message } = delivery;
     let message = match message {
         Ok(message) => message,
         Err(poison) => return bury(&engine, &tag, queue, poison).await,
     };
     let task = message.task;
     let runs = engine.runs(task);
-    let running = turn_for(&engine, host, Offer { message: &message, queue: &queue }, &shutdown);
+    let running = turn_for(&engine, host, Offer { message: &message, queue: &queue, is_first }, &shutdown);
     let progress = Box::pin(async {
         loop {
             engine.ports.clock.sleep(Duration::from_secs(10)).await;

@@ -65,6 +65,8 @@ pub struct Delivery {
     pub queue: QueueName,
     /// What arrived.
     pub source: MessageSource,
+    /// No host was handed it before. `false` where the queue does not know.
+    pub is_first: bool,
     /// The message.
     pub message: Result<WorkerMessage, Poison>,
 }

@@ -161,10 +161,13 @@ fn read(queue: QueueName, message: Message, max_bytes: usize) -> Delivery {
             .map_err(|error| format!("it is no message of ours: {error}"))
     };
     // Sequences start anew in a stream that was wiped, the time of arrival does not.
-    let name = message.info().map_or_else(
-        |_| message.subject.to_string(),
-        |info| format!("{}/{}@{}", info.stream, info.stream_sequence, info.published.unix_timestamp_nanos()),
+    let (name, is_first) = message.info().map_or_else(
+        |_| (message.subject.to_string(), false),
+        |info| {
+            let name = format!("{}/{}@{}", info.stream, info.stream_sequence, info.published.unix_timestamp_nanos());
+            (name, info.delivered == 1)
+        },
     );
     let source = MessageSource { name, subject: message.subject.to_string(), payload: message.payload.clone() };
-    Delivery { tag, queue, message: read.map_err(|reason| source.poison(reason)), source }
+    Delivery { tag, queue, is_first, message: read.map_err(|reason| source.poison(reason)), source }
 }

@@ -101,6 +101,16 @@ async fn a_message_is_published_once_however_often_it_is_said() {
 }
 
 #[tokio::test]
+async fn the_first_delivery_of_a_message_is_known_for_one() {
+    let nats = open(apart()).await;
+    publish(&nats).await;
+    let first = fetch(&nats, 1, LIMIT).await.remove(0);
+    nats.queue().settle(&first.tag, Settle::Nak(Duration::ZERO)).await.expect("it is settled");
+    let second = fetch(&nats, 1, LIMIT).await.remove(0);
+    assert_eq!((first.is_first, second.is_first), (true, false));
+}
+
+#[tokio::test]
 async fn a_message_is_as_documented() {
     let options = apart();
     let nats = open(options.clone()).await;

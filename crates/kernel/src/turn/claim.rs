@@ -114,6 +114,7 @@ async fn take_turn_with(
     let ttl = engine.lease_of(&task_type);
     let lock = match drained.take() {
         Some(lock) => lock,
+        None if wanted.offer.is_some_and(|offer| offer.is_first) => TaskLock::none(engine, wanted.task, ttl),
         None => match TaskLock::take(engine, &record, ttl).await {
             Some(lock) => lock,
             None => return TurnEnd::Busy(LOOK_AGAIN),

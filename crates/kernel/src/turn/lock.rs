@@ -1,7 +1,8 @@
 //! The lock of a task during a turn: taken before the claim, prolonged with the lease, let go with it.
 //!
 //! It decides nothing. Without it, two hosts that are offered the same task both try to claim it, and the epoch picks
-//! one. With it, the second one mostly does not try.
+//! one. With it, the second one mostly does not try. A message that comes for the first time is offered to one host: its turn
+//! takes none.
 
 use crate::engine::Engine;
 use crate::ports::{Acquired, LockTag};
@@ -46,6 +47,11 @@ impl TaskLock {
             }
         };
         Some(Self { engine: engine.clone(), task, ttl, tag: Mutex::new(tag) })
+    }
+
+    /// No lock: the task was offered to this host alone.
+    pub(super) fn none(engine: &Engine, task: TaskId, ttl: Duration) -> Self {
+        Self { engine: engine.clone(), task, ttl, tag: Mutex::new(None) }
     }
 
     /// Takes the lock of a task for which this process is to drain, so that few processes drain for one task. `None`:

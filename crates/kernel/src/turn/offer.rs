@@ -11,6 +11,8 @@ pub struct Offer<'a> {
     pub message: &'a WorkerMessage,
     /// The queue that delivered it.
     pub queue: &'a QueueName,
+    /// No host was handed it before: then most likely no other one is about to claim the task.
+    pub is_first: bool,
 }
 
 /// What an offer is, by the row of its task.
@@ -27,7 +29,7 @@ pub(super) enum OfferVerdict {
 impl Offer<'_> {
     /// Holds the message against the row.
     pub(super) fn verdict(&self, row: &TaskRow) -> OfferVerdict {
-        let Self { message, queue } = self;
+        let Self { message, queue, .. } = self;
         let contradicts = |what: &str, given: &str, stored: &str| {
             OfferVerdict::Contradicts(format!("its {what} is `{}`, and its task's `{stored}`", short(given)))
         };

@@ -126,7 +126,8 @@ async fn a_redelivery_from_before_a_change_of_hosts_is_done_with_and_what_was_ne
     };
     let offer = async |host: Host, queue: &str, rev| {
         let (message, queue) = (message(rev), QueueName(queue.to_owned()));
-        turn_for(&task.engine, host, Offer { message: &message, queue: &queue }, &CancelToken::new()).await
+        turn_for(&task.engine, host, Offer { message: &message, queue: &queue, is_first: true }, &CancelToken::new())
+            .await
     };
     let never = "its queue is `errands`, and its task's `errands.api`";
     assert_eq!(offer(Host::Worker, "errands", 1).await, TurnEnd::Contradicted(never.to_owned()));

@@ -2,11 +2,11 @@
 
 use crate::errand::{Errand, only};
 use async_trait::async_trait;
-use counterstep_contracts::{Direction, Host, TaskId, TaskStatus};
+use counterstep_contracts::{Direction, Host, QueueName, TaskId, TaskStatus, WorkerMessage};
 use counterstep_kernel::CancelToken;
 use counterstep_kernel::host::{HostSettings, serve};
 use counterstep_kernel::ports::{Acquired, LockError, LockTag, Locks};
-use counterstep_kernel::turn::{TurnEnd, turn};
+use counterstep_kernel::turn::{Offer, TurnEnd, turn, turn_for};
 use counterstep_kernel::{CancelReason, Engine};
 use counterstep_testkit::{Form, Harness, TestTask, invariants};
 use std::sync::Arc;
@@ -178,6 +178,34 @@ async fn a_delivered_task_whose_lock_is_elsewhere_comes_again_and_completes() {
     shutdown.cancel(CancelReason::Shutdown);
     host.await.expect("the host ends");
     assert_eq!(claims(&task).await, 2);
+    task.assert_invariants().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_first_delivery_asks_for_no_lock_and_a_redelivery_does() {
+    let mut task = for_a_worker(Form::new(), LONG).await;
+    hold(&task.engine, task.id).await;
+    let elsewhere = Arc::new(AtomicUsize::new(0));
+    let locks = task.engine.ports.locks.clone();
+    task.engine.ports.locks = Arc::new(Counted { locks, elsewhere: elsewhere.clone() });
+    let row = task.record().await.task;
+    let queue = QueueName(row.queue.clone());
+    let message = WorkerMessage {
+        task: task.id,
+        task_type: row.task_type,
+        version: row.version,
+        rev: row.rev,
+        traceparent: None,
+        outputs: serde_json::Map::new(),
+    };
+    let offer = async |is_first| {
+        let offer = Offer { message: &message, queue: &queue, is_first };
+        turn_for(&task.engine, Host::Worker, offer, &CancelToken::new()).await
+    };
+    assert!(matches!(offer(false).await, TurnEnd::Busy(_)));
+    assert_eq!((elsewhere.load(Ordering::SeqCst), claims(&task).await), (1, 1));
+    assert_eq!(offer(true).await, TurnEnd::Rests(TaskStatus::Completed));
+    assert_eq!((elsewhere.load(Ordering::SeqCst), claims(&task).await), (1, 2));
     task.assert_invariants().await;
 }
 

@@ -90,6 +90,7 @@ pub(crate) async fn a_nak_delays_the_redelivery(ports: &Ports) {
     settle(ports, &delivery, Settle::Nak(3 * ACK_WAIT)).await;
     let again = one(ports).await;
     early.is_over("a redelivery that was to be delayed");
+    assert!(!again.is_first);
     settle(ports, &again, Settle::Nak(Duration::ZERO)).await;
     one(ports).await;
 }
