@@ -3,7 +3,7 @@
 use crate::load::Client;
 use crate::{Failed, work};
 use counterstep_contracts::TaskStatus;
-use counterstep_contracts::http::{Accepted, TaskView};
+use counterstep_contracts::http::TaskView;
 use counterstep_testkit::servers::{Nats, Redis};
 use std::net::{SocketAddr, TcpListener};
 use std::process::{Child, Command, Stdio};
@@ -84,7 +84,7 @@ impl Services {
         }
     }
 
-    /// A client that submits over HTTP and asks for the outcome with a long poll. `fails`: tasks that are to fail.
+    /// A client that submits over HTTP and waits for the outcome in the same request. `fails`: tasks that are to fail.
     pub(crate) fn client(&self, fails: bool) -> Client {
         let http = reqwest::Client::new();
         let base = format!("http://{}/api/tasks", self.address);
@@ -94,21 +94,17 @@ impl Services {
             let (http, base) = (http.clone(), base.clone());
             Box::pin(async move {
                 let failed = |error: reqwest::Error| Failed(error.to_string());
-                let answer = http.post(format!("{base}/{task}")).json(&work::request()).send().await.map_err(failed)?;
+                let request = http.post(format!("{base}/{task}?wait=60s")).json(&work::request());
+                let answer = request.send().await.map_err(failed)?;
                 let status = answer.status();
-                if status != reqwest::StatusCode::ACCEPTED {
+                if status != reqwest::StatusCode::OK {
                     let body = answer.text().await.unwrap_or_default();
                     return Err(Failed(format!("a submission was answered {status}: {body}")));
                 }
-                let Accepted { task_id, .. } = answer.json().await.map_err(failed)?;
-                loop {
-                    let answer = http.get(format!("{base}/{task_id}?wait=30s")).send().await.map_err(failed)?;
-                    let view: TaskView = answer.json().await.map_err(failed)?;
-                    match view.status {
-                        status if status == expected => return Ok(()),
-                        status if status.is_at_rest() => return Err(Failed(format!("a task ended {status}"))),
-                        _ => {}
-                    }
+                let view: TaskView = answer.json().await.map_err(failed)?;
+                match view.status {
+                    status if status == expected => Ok(()),
+                    status => Err(Failed(format!("a task ended {status}"))),
                 }
             })
         })

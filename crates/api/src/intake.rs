@@ -5,6 +5,7 @@
 use crate::form::{Form, Part, PartKind, is_json};
 use crate::json;
 use crate::problem::{Refused, malformed};
+use crate::waiting::{Rests, WaitFor};
 use counterstep_kernel::client::{Receipt, Submission, SubmitError, Submitted};
 use counterstep_kernel::ports::{ByteStream, StoreError};
 use counterstep_kernel::{Engine, TaskType};
@@ -14,16 +15,24 @@ use serde_json::Value;
 use std::sync::Arc;
 use tokio::sync::Mutex;
 
-/// Submits a request that is one JSON value.
+/// A request that was accepted.
+pub(crate) struct Taken {
+    pub(crate) submitted: Submitted,
+    /// The wait for the rest of its task, from before there was one; `None`: the client does not wait.
+    pub(crate) wait: Option<WaitFor>,
+}
+
+/// Submits a request that is one JSON value. `rests`: where a wait for its rest begins, if it is to.
 pub(crate) async fn of_json(
     engine: Engine,
     task_type: TaskType,
     submission: Submission,
     body: Value,
-) -> Result<Submitted, Refused> {
+    rests: Option<Rests>,
+) -> Result<Taken, Refused> {
     let mut receipt = Receipt::begin(&engine, task_type, submission).await?;
     let taken = receipt.body(body).map_err(Refused::from);
-    settle(receipt, taken).await
+    settle(receipt, taken, rests).await
 }
 
 /// Submits a request that is a form, as it arrives.
@@ -32,18 +41,20 @@ pub(crate) async fn of_form(
     task_type: TaskType,
     submission: Submission,
     form: Form,
-) -> Result<Submitted, Refused> {
+    rests: Option<Rests>,
+) -> Result<Taken, Refused> {
     let mut receipt = Receipt::begin(&engine, task_type, submission).await?;
     let taken = take_parts(&mut receipt, form).await;
-    settle(receipt, taken).await
+    settle(receipt, taken, rests).await
 }
 
 /// Makes the task, or takes everything back.
-async fn settle(mut receipt: Receipt, taken: Result<(), Refused>) -> Result<Submitted, Refused> {
+async fn settle(mut receipt: Receipt, taken: Result<(), Refused>, rests: Option<Rests>) -> Result<Taken, Refused> {
+    let wait = rests.map(|rests| rests.of(receipt.task_id()));
     let refused = match taken {
         Err(refused) => refused,
         Ok(()) => match receipt.submit().await {
-            Ok(submitted) => return Ok(submitted),
+            Ok(submitted) => return Ok(Taken { submitted, wait }),
             // Committed or not, nobody knows: the files may be a task's by now. The sweep asks the database first.
             Err(error @ SubmitError::Store(StoreError::Unknown(_))) => return Err(error.into()),
             Err(error) => error.into(),

@@ -5,9 +5,11 @@ use super::task::{self, Wait};
 use crate::body::Arriving;
 use crate::form::{Form, Limits, Sent};
 use crate::headers::{BodyKind, body_kind, content_length, idempotency_key, traceparent};
+use crate::intake::{self, Taken};
+use crate::json;
 use crate::problem::{Refused, too_large, unavailable};
 use crate::shared::Api;
-use crate::{intake, json};
+use crate::waiting::Rests;
 use actix_web::http::header::{CONTENT_LOCATION, HeaderName, HeaderValue, LOCATION, RETRY_AFTER};
 use actix_web::{HttpRequest, HttpResponse, web};
 use counterstep_kernel::TaskType;
@@ -28,11 +30,12 @@ pub(super) async fn post(api: web::Data<Api>, request: HttpRequest, payload: web
     let submission =
         Submission { tenant: api.tenant(), key: idempotency_key(&request)?, traceparent: traceparent(&request) };
     let announced = content_length(&request);
-    let submitted = match body_kind(&request)? {
+    let rests = wait.is_some().then(|| api.waiting.rests().clone());
+    let Taken { submitted, wait: begun } = match body_kind(&request)? {
         BodyKind::Json => {
             let arriving = Arriving::new(&api, payload);
             let body = json::parse(&arriving.whole(announced, api.settings.max_json_bytes).await?)?;
-            let intake = intake::of_json(api.engine.clone(), task_type, submission, body);
+            let intake = intake::of_json(api.engine.clone(), task_type, submission, body, rests);
             api.finish("taking a JSON request", intake).await?
         }
         BodyKind::Form { boundary } => {
@@ -40,11 +43,13 @@ pub(super) async fn post(api: web::Data<Api>, request: HttpRequest, payload: web
             if announced.is_some_and(|length| length > limit) {
                 return Err(form_too_large(limit));
             }
-            upload(&api, payload, task_type, submission, &boundary).await?
+            upload(&api, payload, task_type, submission, &boundary, rests).await?
         }
     };
+    // A task of uploads alone is at rest by now: it is shown at once.
+    let begun = begun.filter(|_| !submitted.answer.status.is_at_rest());
     let at_rest = match wait {
-        Some(wait) => task::at_rest(&api, &request, submitted.answer.task_id, wait).await,
+        Some(wait) => task::at_rest(&api, &request, submitted.answer.task_id, wait, begun).await,
         None => None,
     };
     let is_shown = at_rest.is_some();
@@ -72,10 +77,11 @@ async fn upload(
     task_type: TaskType,
     submission: Submission,
     boundary: &str,
-) -> Result<Submitted, Refused> {
+    rests: Option<Rests>,
+) -> Result<Taken, Refused> {
     let (to, from) = mpsc::channel(CHUNKS);
     let form = Form::new(boundary, from, Limits::of(&api.settings));
-    let intake = intake::of_form(api.engine.clone(), task_type, submission, form);
+    let intake = intake::of_form(api.engine.clone(), task_type, submission, form, rests);
     let intake = api.finish("taking a form", intake);
     let pump = pump(Arriving::new(api, payload), to, api.settings.max_form_bytes);
     // The intake comes first: it starts to run when it is polled. Once it has its answer, nobody waits for the rest of

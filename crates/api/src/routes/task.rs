@@ -6,12 +6,12 @@ use crate::problem::Refused;
 use crate::query::Params;
 use crate::shared::Api;
 use crate::view;
+use crate::waiting::WaitFor;
 use actix_web::http::header::{CACHE_CONTROL, ETAG, RETRY_AFTER};
 use actix_web::{HttpRequest, HttpResponse, HttpResponseBuilder, web};
 use counterstep_contracts::retry::parse_duration;
 use counterstep_contracts::{ProblemCode, TaskId};
 use counterstep_kernel::record::TaskRecord;
-use std::pin::pin;
 use std::time::Duration;
 use tokio::time::{Instant, sleep, sleep_until};
 
@@ -26,7 +26,7 @@ pub(super) async fn get(api: web::Data<Api>, request: HttpRequest) -> Answer {
     let wait = Wait::of(&request)?;
     let record = match &wait {
         None => load(&api, id).await?,
-        Some(wait) => load_at_rest(&api, id, wait.time).await?,
+        Some(wait) => load_at_rest(&api, id, wait.time, None).await?,
     };
     Ok(shown(&api, &request, record, wait).await)
 }
@@ -87,31 +87,41 @@ impl Wait {
     }
 }
 
-/// The answer to a submission whose task has come to rest in time; `None`: it has not, or is gone again.
-pub(super) async fn at_rest(api: &Api, request: &HttpRequest, id: TaskId, wait: Wait) -> Option<HttpResponse> {
+/// The answer to a submission whose task has come to rest in time; `None`: it has not, or is gone again. `begun`: a wait that
+/// began before the submission was committed.
+pub(super) async fn at_rest(
+    api: &Api,
+    request: &HttpRequest,
+    id: TaskId,
+    wait: Wait,
+    begun: Option<WaitFor>,
+) -> Option<HttpResponse> {
+    // Of a request that came before it is another one.
+    let begun = begun.filter(|begun| begun.task() == id);
     // The task is accepted, whatever this look comes to: the client learns more when it asks.
-    let record = load_at_rest(api, id, wait.time).await.ok()?;
+    let record = load_at_rest(api, id, wait.time, begun).await.ok()?;
     if !record.task.status.is_at_rest() {
         return None;
     }
     Some(shown(api, request, record, Some(wait)).await)
 }
 
-/// The task once it is at rest, or as it is when the time is over or the server stops.
-async fn load_at_rest(api: &Api, id: TaskId, wait: Duration) -> Result<TaskRecord, Refused> {
+/// The task once it is at rest, or as it is when the time is over or the server stops. `begun`: a wait that began before the
+/// task was there; without one, the first look comes at once.
+async fn load_at_rest(api: &Api, id: TaskId, wait: Duration, begun: Option<WaitFor>) -> Result<TaskRecord, Refused> {
     let until = Instant::now() + wait;
-    let waiting = api.waiting.for_rest_of(id);
+    let mut is_new = begun.is_some();
+    let mut waiting = begun.unwrap_or_else(|| api.waiting.rests().of(id));
     let mut pause = api.settings.wait_poll;
     loop {
-        // Before the look: a rest between the look and the wait would be missed.
-        let mut rest = pin!(waiting.rest.notified());
-        rest.as_mut().enable();
-        let record = load(api, id).await?;
-        if record.task.status.is_at_rest() || Instant::now() >= until || api.shutdown.is_cancelled() {
-            return Ok(record);
+        if !std::mem::take(&mut is_new) {
+            let record = load(api, id).await?;
+            if record.task.status.is_at_rest() || Instant::now() >= until || api.shutdown.is_cancelled() {
+                return Ok(record);
+            }
         }
         tokio::select! {
-            () = rest => {}
+            () = waiting.rest() => {}
             // Signals may skip, and those of other processes may never come.
             () = sleep(pause) => pause = (pause * 2).min(LONGEST_PAUSE),
             () = sleep_until(until) => {}

@@ -5,7 +5,7 @@ use super::audit::{Format, end, show, summary};
 use counterstep_contracts::TaskId;
 use counterstep_kernel::Registry;
 use counterstep_kernel::audit::Scope;
-use counterstep_kernel::fsck::{Checked, fsck};
+use counterstep_kernel::fsck::{Checked, FsckError, fsck};
 use counterstep_node::{Exit, SettingsArgs};
 
 /// Flags of `fsck`.
@@ -34,7 +34,11 @@ pub(super) fn main(registry: &Registry, settings: &SettingsArgs, args: &FsckArgs
             let mut found = |finding| show(&finding, args.format, &mut printed);
             let checked = fsck(store.as_ref(), registry, objects.as_deref(), &scope, &mut found).await;
             let checked = checked.map_err(|error| {
-                Exit::unavailable(format_args!("fsck cannot go on (is the schema that of this program?): {error}"))
+                let schema = match error {
+                    FsckError::Store(_) => " (is the schema that of this program?)",
+                    FsckError::Objects(_) => "",
+                };
+                Exit::unavailable(format_args!("fsck cannot go on{schema}: {error}"))
             })?;
             printed?;
             end(&scope, &checked.verified, &text(&checked, args.with_objects), &checked, args.format)

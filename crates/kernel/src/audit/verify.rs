@@ -176,7 +176,7 @@ impl<'a> Check<'a> {
         Ok(self.verified)
     }
 
-    /// Says what is wrong with the task whose rows were read.
+    /// Reports what is wrong with the task whose rows were read.
     async fn end(&mut self) -> Result<(), StoreError> {
         let walk = std::mem::take(&mut self.walk);
         let task = &*std::mem::take(&mut self.task);

@@ -471,7 +471,7 @@ impl Receipt {
         Ok(Received { at, output, has_intent })
     }
 
-    /// The id that the task will have.
+    /// The id that the task will have, unless it repeats a request that came before.
     #[must_use]
     pub const fn task_id(&self) -> TaskId {
         self.id

@@ -29,7 +29,8 @@ fn steps_of(record: &TaskRecord) -> Vec<(StepNo, StepStatus, bool)> {
 /// What each event of a change is that the judge does not allow, in words.
 pub(super) fn illegal(decl: &TaskDecl, before: &Before, after: &TaskRecord, events: &[AuditRow]) -> Vec<String> {
     // A change marks a step as started, or not, and a cancel as accepted, before an event of it or behind.
-    let mut started = [states(decl, &before.steps, &before.steps), states(decl, &before.steps, &steps_of(after))];
+    let ends = steps_of(after);
+    let mut started = [states(decl, &before.steps, &before.steps), states(decl, &before.steps, &ends)];
     let cancels = [before.is_cancel_requested, after.task.cancel_requested_at.is_some()];
     let mut status = before.status;
     let mut found = Vec::new();
@@ -60,10 +61,20 @@ pub(super) fn illegal(decl: &TaskDecl, before: &Before, after: &TaskRecord, even
             }
         }
     }
+    // No state changes without an event.
+    if status != Some(after.task.status) {
+        found.push(format!("it leaves the task {} without an event", after.task.status));
+    }
+    for (step, was) in decl.steps.iter().zip(&started[0]) {
+        let is = ends.iter().find(|row| row.0 == step.no).map_or(StepStatus::Pending, |row| row.1);
+        if is != was.status {
+            found.push(format!("it leaves step {} {is} without an event", step.no));
+        }
+    }
     found
 }
 
-/// The steps as they stand in `rows`, with what `marks` says of their start.
+/// The steps with their states in `rows` and their starts in `marks`.
 fn states(
     decl: &TaskDecl,
     rows: &[(StepNo, StepStatus, bool)],

@@ -6,10 +6,11 @@ mod again;
 mod row;
 
 use crate::audit::{Check, Damage, Finding, Scope, Verified};
+use crate::intents::{self, IntentState};
 use crate::journal::{Fold, JournalError};
-use crate::keys::task_prefix;
+use crate::keys::{ObjectKey, task_prefix};
 use crate::ports::{ObjectError, Objects, SealedPage, SealedRow, Store, StoreError};
-use crate::record::TaskRecord;
+use crate::record::{StepRow, TaskRecord};
 use crate::task::Registry;
 use counterstep_contracts::{StepStatus, TaskId};
 use futures::StreamExt as _;
@@ -69,11 +70,13 @@ pub fn fsck<'a>(
                     fsck.push(task, row);
                 }
             }
-            fsck.compare(std::mem::take(&mut ended)).await?;
+            let compared = fsck.compare(std::mem::take(&mut ended)).await;
             fsck.found.drain(..).for_each(|finding| check.report(finding));
+            compared?;
         }
-        fsck.compare(task.into_iter().collect()).await?;
+        let compared = fsck.compare(task.into_iter().collect()).await;
         fsck.found.drain(..).for_each(|finding| check.report(finding));
+        compared?;
         Ok(Checked { verified: check.finish().await?, ..fsck.checked })
     })
 }
@@ -89,7 +92,7 @@ struct Folded {
 }
 
 impl Folded {
-    /// `None`: what stands in the row is no id of a task, which the check of the chains says.
+    /// `None`: what stands in the row is no id of a task, which the check of the chains finds.
     fn begin(row: &SealedRow) -> Option<Self> {
         let id = row.task.parse().ok()?;
         Some(Self { name: row.task.clone(), id, fold: Fold::with_history(id), is_over: false })
@@ -147,7 +150,7 @@ impl Fsck<'_> {
         let mut rows: HashMap<TaskId, _> = self.store.records(&ids).await?.into_iter().collect();
         for mut task in tasks.into_iter().filter(|task| !task.is_over) {
             match rows.remove(&task.id) {
-                // Retention has buried it meanwhile; that no row stands in place of it, the check of the chains has seen.
+                // Retention has removed it meanwhile. Rows of a task that was never there are found with the chains.
                 None => {}
                 Some(Err(StoreError::Newer(_))) => self.checked.newer += 1,
                 Some(Err(StoreError::Corrupt(why))) => self.report(&task, None, Damage::RowDiffers, why),
@@ -170,7 +173,7 @@ impl Fsck<'_> {
             let page = SealedPage { task: Some(task.name.clone()), after, limit: 100 };
             let rows = self.store.sealed(&page).await?;
             if rows.is_empty() {
-                // Its end is cut off, which the check of the chains says.
+                // Its end is cut off, which the check of the chains finds.
                 task.is_over = true;
             }
             for row in rows.iter().filter(|row| row.rev <= record.task.rev.0) {
@@ -197,12 +200,12 @@ impl Fsck<'_> {
 
     async fn objects_of(&mut self, objects: &dyn Objects, task: &Folded) -> Result<(), FsckError> {
         let record = task.fold.record();
-        let kept = referenced_keys(record);
-        if kept.is_empty() {
+        let mut missing = referenced_keys(record);
+        missing.retain(|key| is_to_be_there(record, key));
+        if missing.is_empty() {
             return Ok(());
         }
-        self.checked.objects += kept.len() as u64;
-        let mut missing = kept;
+        self.checked.objects += missing.len() as u64;
         let mut listed = objects.list(&task_prefix(&record.task.tenant, task.id));
         while let Some(object) = listed.next().await.transpose()? {
             missing.remove(&object.key);
@@ -222,6 +225,17 @@ impl Fsck<'_> {
         }
         Ok(())
     }
+}
+
+/// Whether an object of this key was kept by an attempt of the task, and no undo of its step may have deleted it. What an
+/// output says of other places is none of the task's objects.
+fn is_to_be_there(record: &TaskRecord, key: &str) -> bool {
+    let Some(of) = ObjectKey::parse(key).filter(|of| of.task == record.task.id) else { return false };
+    let is_undone = |step: &StepRow| {
+        use StepStatus::{Compensated, Compensating, CompensationFailed, Resolved};
+        step.name == of.step && matches!(step.status, Compensating | Compensated | CompensationFailed | Resolved)
+    };
+    intents::standing(record, &of.prefix) == IntentState::Kept && !record.steps.iter().any(is_undone)
 }
 
 /// Keys of the objects to which the outputs of a task refer, without those of steps that were undone.

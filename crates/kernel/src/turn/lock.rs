@@ -1,8 +1,8 @@
 //! The lock of a task during a turn: taken before the claim, prolonged with the lease, let go with it.
 //!
 //! It decides nothing. Without it, two hosts that are offered the same task both try to claim it, and the epoch picks
-//! one. With it, the second one mostly does not try. A message that comes for the first time is offered to one host: its turn
-//! takes none.
+//! one. With it, the second one mostly does not try. A message that comes for the first time is with one host, and others
+//! rarely come by its task at that moment: its turn takes none.
 
 use crate::engine::Engine;
 use crate::ports::{Acquired, LockTag};
@@ -49,7 +49,7 @@ impl TaskLock {
         Some(Self { engine: engine.clone(), task, ttl, tag: Mutex::new(tag) })
     }
 
-    /// No lock: the task was offered to this host alone.
+    /// No lock: most likely no other host is about to claim the task.
     pub(super) fn none(engine: &Engine, task: TaskId, ttl: Duration) -> Self {
         Self { engine: engine.clone(), task, ttl, tag: Mutex::new(None) }
     }

@@ -2,12 +2,15 @@
 
 use crate::errand::{Errand, only};
 use counterstep_contracts::TaskStatus;
-use counterstep_kernel::Registry;
 use counterstep_kernel::audit::{Damage, Finding, Scope};
 use counterstep_kernel::fsck::{Checked, fsck};
 use counterstep_kernel::record::TaskRecord;
 use counterstep_kernel::transition::{AuditEntry, Guard, LeaseChange, TaskWrite, Time, Transition};
+use counterstep_kernel::{FileName, Registry, StepContext, StepError, StepResult, StoredFile, UndoResult};
+use counterstep_macros::distributed_task;
 use counterstep_testkit::{Form, Harness, TestTask};
+use futures::StreamExt;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 async fn completed() -> TestTask {
@@ -23,10 +26,13 @@ async fn checked(task: &TestTask, registry: &Registry) -> (Checked, Vec<Finding>
     (checked.expect("the stores answer"), found)
 }
 
-/// Commits a change of a task that nothing has judged.
+/// Commits a change of a task that nothing has judged; of no event where it has no name.
 async fn commit(task: &TestTask, before: &TaskRecord, event: &str, to: TaskStatus) {
     let mut row = before.task.clone();
-    (row.rev, row.audit_seq, row.status) = (row.rev.next(), row.audit_seq.next(), to);
+    (row.rev, row.status) = (row.rev.next(), to);
+    if !event.is_empty() {
+        row.audit_seq = row.audit_seq.next();
+    }
     row.change_id = task.engine.new_change_id();
     let entry = AuditEntry {
         seq: row.audit_seq,
@@ -50,7 +56,8 @@ async fn commit(task: &TestTask, before: &TaskRecord, event: &str, to: TaskStatu
         finished: Time::Keep,
         row,
     };
-    let change = Transition { audit: vec![entry], ..Transition::new(write.row.change_id, task.id) };
+    let audit = if event.is_empty() { Vec::new() } else { vec![entry] };
+    let change = Transition { audit, ..Transition::new(write.row.change_id, task.id) };
     let change = Transition { task: Some(write), ..change }.with_journal(Some(before), "test");
     let guard = Guard::Free { rev: before.task.rev };
     task.engine.ports.store.commit(guard, &change).await.expect("the change is written");
@@ -73,6 +80,75 @@ async fn an_event_that_the_judge_does_not_allow_is_found_by_its_row() {
     // An event of no name that a program writes is none that the judge allows.
     commit(&task, &task.record().await, "went_away", TaskStatus::Dispatched).await;
     assert_eq!(checked(&task, &task.engine.registry).await.1.len(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_state_that_changes_without_an_event_is_found() {
+    let task = completed().await;
+    commit(&task, &task.record().await, "", TaskStatus::Failed).await;
+    let found = checked(&task, &task.engine.registry).await.1;
+    let [finding] = &found[..] else { panic!("one finding: {found:?}") };
+    assert_eq!(finding.damage, Damage::Illegal);
+    assert!(finding.says.ends_with("it leaves the task failed without an event"), "{finding}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_task_that_goes_on_between_two_looks_is_no_finding() {
+    let task = Harness::embedded(only::<Errand>()).submit(Form::new().field("pick_ms", 300)).await;
+    let runs = async { task.run_to_rest().await };
+    let mut looks = 0;
+    let look = async {
+        loop {
+            assert_eq!(checked(&task, &task.engine.registry).await.1, []);
+            looks += 1;
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::select! {
+        status = runs => assert_eq!(status, TaskStatus::Completed),
+        () = look => {}
+    }
+    assert!(looks > 1, "{looks}");
+}
+
+/// Its undo deletes what it has stored, and then fails.
+struct Shredding;
+
+#[distributed_task(name = "Shredding", queue = "shredding")]
+impl Shredding {
+    type Request = Paper;
+    type Response = String;
+
+    #[step(1, host = "worker", undo = shred)]
+    async fn store(ctx: &StepContext) -> StepResult<StoredFile> {
+        let body = futures::stream::once(async { Ok("paper".into()) }).boxed();
+        ctx.objects().put("files", &FileName::parse("paper").expect("a name"), "text/plain", body).await
+    }
+
+    async fn shred(ctx: &StepContext) -> UndoResult {
+        ctx.objects().delete_all_of_step().await?;
+        Err(StepError::permanent("it jams"))
+    }
+
+    #[step(2, host = "worker", no_undo = "it never has an effect")]
+    async fn read(_ctx: &StepContext, _stored: &StoredFile) -> StepResult<String> {
+        Err(StepError::permanent("it cannot be read"))
+    }
+
+    fn respond(read: &String) -> String {
+        read.clone()
+    }
+}
+
+#[derive(Serialize, Deserialize)]
+struct Paper {}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_object_that_a_failed_undo_has_deleted_is_not_missed() {
+    let task = Harness::embedded(only::<Shredding>()).submit(Form::new()).await;
+    assert_eq!(task.run_to_rest().await, TaskStatus::CompensationFailed);
+    assert_eq!(task.objects().await, []);
+    assert_eq!(checked(&task, &task.engine.registry).await.1, []);
 }
 
 #[tokio::test(flavor = "multi_thread")]
