@@ -1,9 +1,11 @@
 //! A whole engine in a temporary folder. A test plants its faults, submits, and drives turns until the task rests.
 
+use crate::calendar::Uncorrected;
 use crate::form::Form;
 use crate::site::Site;
 use crate::{invariants, trail};
 use counterstep_adapters::embedded::{self, EmbeddedOptions, EmbeddedPaths};
+use counterstep_adapters::sqlite::SqliteOptions;
 use counterstep_contracts::{FileName, Host, TaskId, TaskStatus, Tenant};
 use counterstep_kernel::client::{Receipt, Submission};
 use counterstep_kernel::faults::{Fault, FaultKind};
@@ -139,7 +141,9 @@ pub(crate) async fn open(folder: &Path) -> Ports {
         objects: folder.join("objects"),
         scratch: folder.join("scratch"),
     };
-    embedded::open(paths, EmbeddedOptions::default()).await.expect("the embedded adapters open")
+    let sqlite = SqliteOptions { clock: Arc::new(Uncorrected), ..SqliteOptions::default() };
+    let options = EmbeddedOptions { sqlite, ..EmbeddedOptions::default() };
+    embedded::open(paths, options).await.expect("the embedded adapters open")
 }
 
 /// Submits a form to the only task type of an engine.

@@ -3,6 +3,7 @@
 //!
 //! There is no fake store: SQLite and folders in a temporary folder are the fake.
 
+mod calendar;
 pub mod form;
 pub mod harness;
 pub mod invariants;

@@ -69,6 +69,11 @@ async fn rows_that_disagree_and_objects_that_are_gone_are_found() {
 
     let all = fsck(&place, &["--with-objects"]);
     assert!(all.assert_code(1).assert_says("4 findings").stdout.contains(" of 3 tasks: 4 findings\n"), "{all:#?}");
+    // What was handed in may be erased: its digests stay.
+    let erased = format!("UPDATE journal SET data = NULL WHERE task = '{object}'");
+    run_sql(&erased);
+    let erased = fsck(&place, &["--task", &object.to_string(), "--with-objects"]);
+    assert!(erased.assert_code(0).stdout.contains(" was erased; "), "{erased:#?}");
     let missing = "00000000-0000-7000-8000-000000000000";
     fsck(&place, &["--task", missing]).assert_code(1).assert_says("there is no task");
 }

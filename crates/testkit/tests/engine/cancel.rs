@@ -112,6 +112,37 @@ async fn a_hint_that_the_row_does_not_confirm_cancels_nothing() {
     task.assert_invariants().await;
 }
 
+/// All signals are lost.
+#[derive(Debug)]
+struct Lossy;
+
+impl Signals for Lossy {
+    fn send(&self, _: Signal) {}
+
+    fn subscribe(&self) -> BoxStream<'static, Signal> {
+        stream::pending().boxed()
+    }
+
+    fn cancels_of(&self, _: TaskId) -> BoxStream<'static, ()> {
+        stream::pending().boxed()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn with_all_signals_lost_a_heartbeat_brings_a_cancel_to_the_running_step() {
+    let harness = Harness::embedded(only::<Errand>())
+        .settings(|settings| (settings.lease, settings.step_timeout) = (Duration::from_secs(3), LIMIT));
+    let mut task = harness.submit(Form::new().field("pick_ms", 60_000)).await;
+    task.engine.ports.signals = Arc::new(Lossy);
+    let cancel = async {
+        until(&task, |record| record.steps[1].status == StepStatus::Running).await;
+        task.engine.cancel(task.id).await.expect("accepted").answer.outcome
+    };
+    let (status, outcome) = futures::join!(task.run_to_rest(), cancel);
+    assert_eq!((status, outcome), (TaskStatus::Cancelled, CancelOutcome::Stopping));
+    task.assert_invariants().await;
+}
+
 /// Hints of a cancel without an end, and how many of them were taken.
 #[derive(Debug, Default)]
 struct Storm(Arc<AtomicU64>);

@@ -56,7 +56,8 @@ async fn a_timer_sleeps_in_the_database_and_another_process_goes_on() {
     assert_eq!((asleep.task.status, asleep.task.waiting), (TaskStatus::Waiting, Some(WaitReason::Timer)));
     assert_eq!(asleep.task.lease_owner, None);
     let due = asleep.steps[1].due_at.expect("the step's own time");
-    assert!(asleep.task.due_at.expect("a due time") >= due, "the task is not woken before its step is due");
+    let woken = asleep.task.due_at.expect("a due time");
+    assert!(woken >= due, "the task is woken at {woken:?}, before its step is due, at {due:?}");
 
     let ports = task.engine.ports.clone();
     let other = Engine::new(ports, task.engine.registry.clone(), (*task.engine.settings).clone(), "other");

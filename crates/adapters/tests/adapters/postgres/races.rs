@@ -1,15 +1,41 @@
 //! What two that come at the same moment may do to each other: never both.
 
-use super::{fixture, number, raw};
+use super::{database, fixture, number, open, options, raw};
 use crate::suite::changes::*;
 use counterstep_contracts::{Epoch, Outcome, Tenant};
 use counterstep_kernel::ports::CommitError;
 use counterstep_kernel::record::Intention;
 use counterstep_kernel::transition::IdempotencyWrite;
-use counterstep_kernel::{CancelToken, Engine, EngineSettings, intents};
+use counterstep_kernel::{CancelToken, Engine, EngineSettings, Registry, intents};
+use counterstep_testkit::invariants;
 use futures::future::join_all;
 use std::sync::Arc;
 use std::time::Duration;
+
+/// As after a failover to a server that had not got the last commit yet.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_change_on_a_base_that_was_lost_is_refused_and_the_task_goes_on_from_what_is_there() {
+    let url = database().await;
+    let store = open(&url, options()).await;
+    let claimed = claimed(&*store, MINUTE).await;
+    commit(&*store, leased(&claimed), &after(&claimed)).await.expect("the change that is lost");
+    let lost = load(&*store, claimed.task.id).await;
+    let (task, rev) = (claimed.task.id, claimed.task.rev.0);
+    raw(&url)
+        .await
+        .batch_execute(&format!(
+            "DELETE FROM journal WHERE task = '{task}' AND rev > {rev};
+             UPDATE tasks SET rev = {rev}, change_id = j.change_id, audit_seal = j.seal, updated_at = j.at
+             FROM journal j WHERE tasks.id = '{task}' AND j.task = tasks.id AND j.rev = {rev}"
+        ))
+        .await
+        .expect("the last change is gone");
+    let refused = commit(&*store, leased(&lost), &after(&lost)).await;
+    assert!(matches!(refused, Err(CommitError::Stale)), "{refused:?}");
+    assert_eq!(load(&*store, task).await.task.rev, claimed.task.rev);
+    commit(&*store, leased(&claimed), &after(&claimed)).await.expect("the owner goes on from what is there");
+    assert_eq!(invariants::found_by_fsck(&*store, &Registry::new(), task).await, [""; 0]);
+}
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_success_and_a_sweep_never_both_get_the_objects() {

@@ -2,7 +2,7 @@
 
 use super::changes::*;
 use counterstep_contracts::{Epoch, Outcome, Rev, TaskStatus};
-use counterstep_kernel::ports::{CommitError, Leaving, OutboxOp, Ports, RetireOp, Store};
+use counterstep_kernel::ports::{CommitError, Leaving, OutboxOp, Ports, RetireOp, SealedPage, Store};
 use counterstep_kernel::record::{History, TaskRecord};
 use counterstep_kernel::transition::{IdempotencyWrite, LeaseChange, Time};
 use std::time::Duration;
@@ -81,8 +81,12 @@ pub(crate) async fn a_buried_task_leaves_a_tombstone_and_no_row(ports: &Ports) {
     assert!(store.idempotency(tenant, "two").await.unwrap().is_some());
     assert_eq!(store.history(other.task.id).await.unwrap().audit.len(), 3);
     // Whoever decides on it still is told that it is gone.
-    let late = commit(store, free(&one), &after(&one)).await;
-    assert!(matches!(late, Err(CommitError::Stale | CommitError::Fenced { .. })), "{late:?}");
+    for guard in [free(&one), leased(&one)] {
+        let late = commit(store, guard, &after(&one)).await;
+        assert!(matches!(late, Err(CommitError::Stale | CommitError::Fenced { .. })), "{late:?}");
+    }
+    let page = SealedPage { task: Some(id.to_string()), after: None, limit: 10 };
+    assert_eq!(store.sealed(&page).await.unwrap(), [], "a frozen owner adds no row");
     let graves = store.retire(&RetireOp::Buried { limit: 10 }).await.unwrap();
     assert_eq!(graves, [Leaving { rev: Rev(0), ..leaving(&one) }]);
     assert_eq!(store.retire(&RetireOp::Bury(asked)).await.unwrap(), [], "it is buried once");
