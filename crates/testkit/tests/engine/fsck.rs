@@ -131,12 +131,12 @@ impl Shredding {
     }
 
     #[step(2, host = "worker", no_undo = "it never has an effect")]
-    async fn read(_ctx: &StepContext, _stored: &StoredFile) -> StepResult<String> {
+    async fn read(_ctx: &StepContext, _stored: &StoredFile) -> StepResult<u32> {
         Err(StepError::permanent("it cannot be read"))
     }
 
-    fn respond(read: &String) -> String {
-        read.clone()
+    fn respond(store: &StoredFile) -> String {
+        store.key.clone()
     }
 }
 
