@@ -14,7 +14,7 @@ use counterstep_node::{Settings, open};
 use counterstep_testkit::servers::{Nats, Postgres, Redis};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// What is to be measured.
 #[derive(Debug)]
@@ -92,8 +92,9 @@ async fn http(servers: &Servers, (mode, in_flight): (Mode, u16), plan: &Plan) ->
     // Statistics arrive with a delay; over the whole run, warm-up included, they are exact.
     drop(services);
     let spent = counter.since(before).await?;
-    verify(&settings).await?;
+    let verified_per_second = verify(&settings).await?;
     let mut one = measured(mode, in_flight, &seen, &marks);
+    one.verified_per_second = Some(verified_per_second);
     one.commits_per_task = Some(spent.changes);
     one.round_trips_per_task = spent.transactions;
     one.row_versions_per_task = Some(spent.row_versions);
@@ -104,8 +105,9 @@ async fn http(servers: &Servers, (mode, in_flight): (Mode, u16), plan: &Plan) ->
     Ok(one)
 }
 
-/// Every task has ended, and its journal, its chain and its row agree: a figure for wrong work is none.
-async fn verify(settings: &Settings) -> Result<(), Failed> {
+/// Every task has ended, and its journal, its chain and its row agree: a figure for wrong work is none. Returns the tasks that
+/// `fsck` has checked a second.
+async fn verify(settings: &Settings) -> Result<f64, Failed> {
     let store = counterstep_node::look(settings, "bench").map_err(|exit| Failed(exit.message))?;
     let open = store.in_flight().await.map_err(Failed::of)?;
     if !open.is_empty() {
@@ -113,9 +115,10 @@ async fn verify(settings: &Settings) -> Result<(), Failed> {
     }
     let mut findings = Vec::new();
     let mut found = |finding: Finding| findings.push(finding.to_string());
-    fsck(store.as_ref(), &work::registry(), None, &Scope::default(), &mut found).await.map_err(Failed::of)?;
+    let (registry, scope, began) = (work::registry(), Scope::default(), Instant::now());
+    let checked = fsck(store.as_ref(), &registry, None, &scope, &mut found).await.map_err(Failed::of)?;
     match findings.first() {
-        None => Ok(()),
+        None => Ok(checked.verified.tasks as f64 / began.elapsed().as_secs_f64()),
         Some(first) => Err(Failed(format!("fsck has {} findings, the first: {first}", findings.len()))),
     }
 }
@@ -188,6 +191,7 @@ fn measured(mode: Mode, in_flight: u16, seen: &Seen, marks: &[BTreeMap<&'static 
         round_trips_per_task: f64::NAN,
         row_versions_per_task: None,
         wal_bytes_per_task: None,
+        verified_per_second: None,
         cpu_ms_per_task: cpu.into_iter().map(|(name, used)| (name, ms(used) / seen.tasks() as f64)).collect(),
         ratio: None,
     }

@@ -25,6 +25,8 @@ pub(crate) struct Measured {
     pub(crate) wal_bytes_per_task: Option<f64>,
     /// Processor milliseconds a task, by process.
     pub(crate) cpu_ms_per_task: BTreeMap<&'static str, f64>,
+    /// Tasks whose rows `fsck` checked a second afterwards, alone; none where no server kept them.
+    pub(crate) verified_per_second: Option<f64>,
     /// Tasks per statement of the baseline.
     pub(crate) ratio: Option<f64>,
 }
@@ -55,6 +57,7 @@ impl Report {
             "rows",
             "WAL bytes",
             "CPU ms",
+            "fsck/s",
             "ratio",
         ]);
         let counted =
@@ -73,6 +76,7 @@ impl Report {
                 counted(one.row_versions_per_task, 1),
                 counted(one.wal_bytes_per_task, 0),
                 format!("{whole:.2}: {}", parts.join(", ")),
+                counted(one.verified_per_second, 0),
                 counted(one.ratio, 3),
             ]);
         }
