@@ -1,6 +1,7 @@
 //! How a process ends, in the codes of `sysexits.h`, so that a supervisor can tell a bad setting from a bad day.
 
 use std::fmt;
+use std::io::Write as _;
 use std::process::ExitCode;
 
 /// Why a process ends.
@@ -69,7 +70,8 @@ pub fn report(program: &str, result: Result<(), Exit>) -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(exit) => {
-            eprintln!("{program}: {}", exit.message);
+            // A reader that went away (`2>&1 | head`) is no error of its own.
+            let _ = writeln!(std::io::stderr(), "{program}: {}", exit.message);
             ExitCode::from(exit.kind.code())
         }
     }

@@ -49,12 +49,14 @@ async fn rows_that_disagree_and_objects_that_are_gone_are_found() {
     let mut rows = SqliteConnection::establish(file.to_str().expect("UTF-8")).expect("the database opens");
     let mut run_sql =
         |sql: &str| rows.batch_execute(&format!("PRAGMA busy_timeout = 5000; {sql}")).expect("it is changed");
-    run_sql(&format!("UPDATE tasks SET queue = 'another', residue = TRUE WHERE id = '{row}'"));
+    run_sql(&format!("UPDATE tasks SET queue = 'another', residue = TRUE, due_at = 0 WHERE id = '{row}'"));
     assert_eq!(damage_of(&place, row, &[]), ["row_differs"]);
     let text = fsck(&place, &["--task", &row.to_string()]);
     let text = &text.assert_code(1).stdout;
     assert!(text.contains(r#"row differs: queue is "another" in the task's row and "#), "{text}");
-    assert!(text.contains("; residue is true in the task's row and false in its journal\n"), "{text}");
+    assert!(text.contains("; residue is true in the task's row and false in its journal; "), "{text}");
+    let due = "due_at is 1970-01-01T00:00:00.000000Z in the task's row and nothing in its journal\n";
+    assert!(text.contains(due), "{text}");
 
     run_sql(&format!("DELETE FROM journal WHERE task = '{journal}' AND rev = 2"));
     assert_eq!(damage_of(&place, journal, &[]), ["unfolded", "missing"]);

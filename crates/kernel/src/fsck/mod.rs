@@ -153,7 +153,10 @@ impl Fsck<'_> {
                 // Retention has removed it meanwhile. Rows of a task that was never there are found with the chains.
                 None => {}
                 Some(Err(StoreError::Newer(_))) => self.checked.newer += 1,
-                Some(Err(StoreError::Corrupt(why))) => self.report(&task, None, Damage::RowDiffers, why),
+                Some(Err(StoreError::Corrupt(why))) => {
+                    let says = format!("its row cannot be read with its journal: {why}");
+                    self.report(&task, None, Damage::RowDiffers, says);
+                }
                 Some(Err(error)) => return Err(error.into()),
                 Some(Ok(record)) => {
                     self.catch_up(&mut task, &record).await?;
