@@ -80,6 +80,22 @@ pub struct TaskWrite {
     pub finished: Time,
 }
 
+impl TaskWrite {
+    /// A row whose lease and times stay.
+    #[must_use]
+    pub const fn new(row: TaskRow) -> Self {
+        Self {
+            row,
+            lease: LeaseChange::Keep,
+            needs_expired_lease: false,
+            due: Time::Keep,
+            deadline: Time::Keep,
+            cancel_requested: Time::Keep,
+            finished: Time::Keep,
+        }
+    }
+}
+
 /// What becomes of the objects of an attempt that ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -12,9 +12,7 @@ use counterstep_kernel::keys::attempt_prefix;
 use counterstep_kernel::orphans::OTHERS;
 use counterstep_kernel::ports::Store;
 use counterstep_kernel::record::{DbTime, StepRow, TaskRow};
-use counterstep_kernel::transition::{
-    AttemptWrite, Guard, Kept, LeaseChange, ReceiveWrite, TaskWrite, Time, Transition,
-};
+use counterstep_kernel::transition::{AttemptWrite, Guard, Kept, ReceiveWrite, TaskWrite, Time, Transition};
 use counterstep_kernel::{Engine, EngineSettings, Registry};
 use counterstep_reconciler::{ReconcilerSettings, Report, pass};
 use counterstep_tasks::CreateZipFromFiles;
@@ -166,13 +164,8 @@ impl<'a> Place<'a> {
         row.sweep_at = self.sweep_at(attempts);
         change(&mut row);
         let task = TaskWrite {
-            row,
-            lease: LeaseChange::Keep,
-            needs_expired_lease: false,
-            due: Time::Keep,
-            deadline: Time::Keep,
-            cancel_requested: Time::Keep,
             finished: if status.is_at_rest() { Time::In(Duration::ZERO) } else { Time::Keep },
+            ..TaskWrite::new(row)
         };
         let change = Transition {
             task: Some(task),

@@ -5,7 +5,7 @@ use counterstep_contracts::TaskStatus;
 use counterstep_kernel::audit::{Damage, Finding, Scope};
 use counterstep_kernel::fsck::{Checked, fsck};
 use counterstep_kernel::record::TaskRecord;
-use counterstep_kernel::transition::{AuditEntry, Guard, LeaseChange, TaskWrite, Time, Transition};
+use counterstep_kernel::transition::{AuditEntry, Guard, TaskWrite, Transition};
 use counterstep_kernel::{FileName, Registry, StepContext, StepError, StepResult, StoredFile, UndoResult};
 use counterstep_macros::distributed_task;
 use counterstep_testkit::{Form, Harness, TestTask};
@@ -47,15 +47,7 @@ async fn commit(task: &TestTask, before: &TaskRecord, event: &str, to: TaskStatu
         actor: "test".to_owned(),
         details: Value::Null,
     };
-    let write = TaskWrite {
-        lease: LeaseChange::Keep,
-        needs_expired_lease: false,
-        due: Time::Keep,
-        deadline: Time::Keep,
-        cancel_requested: Time::Keep,
-        finished: Time::Keep,
-        row,
-    };
+    let write = TaskWrite::new(row);
     let audit = if event.is_empty() { Vec::new() } else { vec![entry] };
     let change = Transition { audit, ..Transition::new(write.row.change_id, task.id) };
     let change = Transition { task: Some(write), ..change }.with_journal(Some(before), "test");
