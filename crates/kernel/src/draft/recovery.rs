@@ -7,7 +7,7 @@ use crate::record::{Failure, LOST, UndoGoal};
 use crate::saga::{Event, Illegal};
 use crate::transition::{Kept, LeaseChange, Time};
 use counterstep_contracts::{Direction, OnLost, Outcome, StepStatus, TaskStatus};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::time::Duration;
 
 impl Draft {
@@ -18,7 +18,9 @@ impl Draft {
     pub fn claim(&mut self, owner: &str, ttl: Duration) -> Result<(), Illegal> {
         let lost_by = self.lost_owner();
         self.task_mut().epoch = self.record().task.epoch.next();
-        self.apply(Event::Claimed, Note::default().with(json!({"owner": owner, "lost_by": lost_by})))?;
+        // The actor of the entry is the owner.
+        let details = lost_by.as_ref().map_or(Value::Null, |lost_by| json!({"lost_by": lost_by}));
+        self.apply(Event::Claimed, Note::default().with(details))?;
         self.lease = LeaseChange::Take { owner: owner.to_owned(), ttl };
         self.due = Time::Clear;
         self.close_older_attempts()?;

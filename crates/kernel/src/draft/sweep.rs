@@ -3,7 +3,7 @@
 
 use crate::intents;
 use crate::record::TaskRecord;
-use crate::transition::{AttemptWrite, Guard, LeaseChange, TaskWrite, Time, Transition};
+use crate::transition::{AttemptWrite, Guard, TaskWrite, Transition};
 use counterstep_contracts::ChangeId;
 
 /// The change of a task as it was read, and the guard for it.
@@ -20,15 +20,7 @@ pub(crate) fn sweep(
     let mut row = record.task.clone();
     (row.rev, row.change_id) = (row.rev.next(), change_id);
     row.sweep_at = if row.lease_owner.is_some() { None } else { intents::sweep_at(&marks) };
-    let write = TaskWrite {
-        row,
-        lease: LeaseChange::Keep,
-        needs_expired_lease: false,
-        due: Time::Keep,
-        deadline: Time::Keep,
-        cancel_requested: Time::Keep,
-        finished: Time::Keep,
-    };
+    let write = TaskWrite::new(row);
     let transition = Transition { task: Some(write), attempts, ..Transition::new(change_id, record.task.id) };
     (Guard::Free { rev: record.task.rev }, transition.with_journal(Some(record), actor))
 }

@@ -1,4 +1,4 @@
-//! The two texts of a row in the journal, as they are written and read: form 1. Must not interpret what they say.
+//! The two texts of a row in the journal, as they are written and read: form 2, and form 1. Must not interpret what they say.
 
 use super::patch::{Shift, StepPatch, TaskPatch, some};
 use crate::record::SignalRow;
@@ -15,7 +15,7 @@ pub(super) struct Body {
     /// In order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) events: Vec<EventBody>,
-    /// In order.
+    /// In order, after those that events say.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) attempts: Vec<AttemptBody>,
     /// Fields of the task that neither events nor attempts imply.
@@ -59,10 +59,19 @@ pub(super) struct EventBody {
     pub(super) step: Option<StepNo>,
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "some")]
     pub(super) step_from: Option<Option<StepStatus>>,
+    /// Absent: as the event's name implies.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "some")]
+    pub(super) step_to: Option<Option<StepStatus>>,
+    /// Absent: as the event's name implies.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "some")]
+    pub(super) attempt: Option<Option<Attempt>>,
+    /// The attempt starts with it, with the intent of its objects: microseconds after the time of the row; from then on a
+    /// sweep may condemn what no success has kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) step_to: Option<StepStatus>,
+    pub(super) sweep_after: Option<u64>,
+    /// The attempt succeeds with it, and what becomes of its objects.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) attempt: Option<Attempt>,
+    pub(super) kept: Option<Kept>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) epoch: Option<Epoch>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -74,7 +83,9 @@ pub(super) struct EventBody {
 /// Who holds the task, and for how many microseconds without a heartbeat.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct LeaseBody {
-    pub(super) owner: String,
+    /// Absent: the actor of the row.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) owner: Option<String>,
     pub(super) ttl: u64,
 }
 
@@ -96,7 +107,7 @@ const fn is_forward(direction: &Direction) -> bool {
     matches!(direction, Direction::Forward)
 }
 
-/// What became of an attempt.
+/// What became of an attempt, where no event of the row says it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum AttemptBody {

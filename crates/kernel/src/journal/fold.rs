@@ -1,16 +1,17 @@
 //! Rows of a journal, read back: the task, its steps, its attempts, its past. Applies what the rows record; must not ask
 //! the judge.
 
-use super::FORM;
-use super::body::{AttemptBody, Body, Data, EventBody, LeaseBody, StepBody, Which};
+use super::body::{Body, Data, EventBody, LeaseBody, StepBody, Which};
+use super::implied::Implied;
 use super::patch::{shifted, unknown_step};
+use super::{FORM, IMPLIES};
 use crate::audit::{Link, Seal};
 use crate::context::Execution;
 use crate::intents;
 use crate::record::{AttemptRow, AuditRow, DbTime, History, StepRow, TaskRecord, TaskRow};
 use crate::transition::{AttemptWrite, AuditEntry};
 use counterstep_contracts::{
-    Attempt, AuditSeq, ChangeId, Direction, Epoch, Host, Rev, StepNo, StepStatus, TaskId, TaskStatus, Tenant,
+    Attempt, AuditSeq, ChangeId, Direction, Epoch, Host, Outcome, Rev, StepNo, StepStatus, TaskId, TaskStatus, Tenant,
 };
 use serde_json::Value;
 use std::time::Duration;
@@ -201,10 +202,12 @@ impl Fold {
     fn apply(&mut self, row: &JournalRow, body: Body, mut data: Data) {
         let Body { events, attempts, task: patch, steps, lease, due, deadline, cancel_requested, finished, .. } = body;
         let is_quiet = events.is_empty();
+        let mut writes = Vec::with_capacity(events.len() + attempts.len());
         for (place, event) in events.into_iter().enumerate() {
             let details = data.details.remove(&place);
-            self.event(row, event, details);
+            writes.extend(self.event(row, event, details));
         }
+        writes.extend(attempts.into_iter().map(|attempt| attempt.write(row.epoch)));
         let task = &mut self.record.task;
         // The task's tenant is part of every prefix.
         patch.apply(task);
@@ -223,7 +226,10 @@ impl Fold {
         task.finished_at = shifted(task.finished_at, finished, row.at);
         if let Some(lease) = lease {
             let (owner, until) = match lease {
-                Some(LeaseBody { owner, ttl }) => (Some(owner), Some(row.at.later(Duration::from_micros(ttl)))),
+                Some(LeaseBody { owner, ttl }) => {
+                    let owner = owner.unwrap_or_else(|| row.actor.clone());
+                    (Some(owner), Some(row.at.later(Duration::from_micros(ttl))))
+                }
                 None => (None, None),
             };
             (task.lease_owner, task.lease_expires_at) = (owner, until);
@@ -241,8 +247,8 @@ impl Fold {
                 self.record.steps[place].name.clone_from(name);
             }
         }
-        for attempt in attempts {
-            self.attempt(row, attempt);
+        for write in writes {
+            self.attempt(row, write);
         }
         let task = &mut self.record.task;
         task.sweep_at = if task.lease_owner.is_some() { None } else { intents::sweep_at(&self.record.marks) };
@@ -264,17 +270,31 @@ impl Fold {
         }
     }
 
-    fn event(&mut self, row: &JournalRow, event: EventBody, handed_in: Option<Value>) {
+    /// Returns what it says of an attempt.
+    fn event(&mut self, row: &JournalRow, event: EventBody, handed_in: Option<Value>) -> Option<AttemptWrite> {
         let task = &mut self.record.task;
         let seq = event.seq.unwrap_or(task.audit_seq.next());
         let before = (row.rev != Rev(1) || task.audit_seq != AuditSeq(0)).then_some(task.status);
         let to = event.to.unwrap_or(task.status);
         (task.audit_seq, task.status) = (seq, to);
-        let step_before = event.step.zip(event.step_to).map(|(no, to)| {
+        let implied = event.step.zip(Implied::by(&event.event)).filter(|_| row.form >= IMPLIES);
+        let attempt = event.attempt.unwrap_or_else(|| implied.map(|(no, implied)| implied.attempt(self.step(no))));
+        let step_to = event.step_to.unwrap_or(implied.map(|(_, implied)| implied.to));
+        let step_before = event.step.zip(step_to).map(|(no, to)| {
             let step = self.step(no);
+            begins(step, &event.event, seq);
             std::mem::replace(&mut step.status, to)
         });
-        let Some(past) = &mut self.past else { return };
+        let epoch = event.epoch.unwrap_or(row.epoch);
+        let write = implied.zip(attempt).and_then(|((step, Implied { direction, starts, .. }), attempt)| {
+            if starts {
+                let sweep_after = Duration::from_micros(event.sweep_after?);
+                return Some(AttemptWrite::Start { step, direction, attempt, epoch, sweep_after });
+            }
+            let (outcome, error, kept) = (Outcome::Succeeded, None, event.kept?);
+            Some(AttemptWrite::End { step, direction, attempt, outcome, error, kept })
+        });
+        let Some(past) = &mut self.past else { return write };
         past.audit.push(AuditRow {
             seq,
             change_id: row.change_id,
@@ -287,17 +307,17 @@ impl Fold {
                 to,
                 step: event.step,
                 step_from: event.step_from.unwrap_or(step_before),
-                step_to: event.step_to,
-                attempt: event.attempt,
-                epoch: event.epoch.unwrap_or(row.epoch),
+                step_to,
+                attempt,
+                epoch,
                 actor: event.actor.unwrap_or_else(|| row.actor.clone()),
                 details: handed_in.unwrap_or(event.details),
             },
         });
+        write
     }
 
-    fn attempt(&mut self, row: &JournalRow, attempt: AttemptBody) {
-        let write = attempt.write(row.epoch);
+    fn attempt(&mut self, row: &JournalRow, write: AttemptWrite) {
         intents::apply(&mut self.record.marks, &write, row.at);
         match write {
             AttemptWrite::Start { step, direction, attempt, epoch, .. } => {
@@ -396,6 +416,13 @@ pub(super) fn blank(task: TaskId) -> TaskRow {
         finished_at: None,
         sweep_at: None,
         change_id: ChangeId(Uuid::nil()),
+    }
+}
+
+/// What an event implies of its step besides the state.
+pub(super) fn begins(step: &mut StepRow, event: &str, seq: AuditSeq) {
+    if event == "step_started" {
+        step.started_seq.get_or_insert(seq);
     }
 }
 

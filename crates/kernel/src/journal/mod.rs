@@ -9,6 +9,7 @@
 
 mod body;
 mod fold;
+mod implied;
 mod patch;
 mod write;
 
@@ -16,5 +17,9 @@ pub use body::{Named, named};
 pub use fold::{Fold, JournalError, JournalRow};
 pub use write::{Written, write};
 
-/// The form of the rows that this program writes. A row of a newer form is left alone.
-pub const FORM: i16 = 1;
+/// The form of the rows that this program writes. A row of a newer form is left alone. In form 1 the name of an event implied
+/// nothing; it is read as ever.
+pub const FORM: i16 = 2;
+
+/// From this form on the name of an event implies what [`implied`] says.
+const IMPLIES: i16 = 2;

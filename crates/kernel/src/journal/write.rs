@@ -2,13 +2,14 @@
 
 use super::FORM;
 use super::body::{AttemptBody, Body, Data, EventBody, LeaseBody, StepBody, Which};
-use super::fold::{blank, ends, starts};
+use super::fold::{begins, blank, ends, starts};
+use super::implied::Implied;
 use super::patch::{StepPatch, TaskPatch, shift, unknown_step};
 use crate::audit::{self, Facts, Link};
 use crate::context::hex;
 use crate::record::{StepRow, TaskRecord, TaskRow};
 use crate::transition::{AttemptWrite, AuditEntry, LeaseChange, TaskWrite, Transition};
-use counterstep_contracts::{Direction, Epoch, Rev, TaskStatus};
+use counterstep_contracts::{Attempt, Direction, Epoch, Outcome, Rev, StepNo, TaskStatus};
 use sha2::{Digest, Sha256};
 use std::time::Duration;
 
@@ -47,9 +48,7 @@ pub fn write(before: Option<&TaskRecord>, actor: &str, change: &Transition) -> O
             data.details.insert(place, std::mem::take(&mut event.details));
         }
     }
-    for attempt in &change.attempts {
-        body.attempts.push(base.attempt(&to.row, attempt));
-    }
+    attempts(&mut body, &mut base, change, to.row.epoch);
     body.task = TaskPatch::between(&base.task, &to.row);
     for step in &change.steps {
         let (base, before) = (base.step(step), before_of(before, step));
@@ -69,7 +68,7 @@ pub fn write(before: Option<&TaskRecord>, actor: &str, change: &Transition) -> O
             body.steps.push(StepBody { no: step.no, patch, output_gone, signal_gone });
         }
     }
-    times(&mut body, to);
+    times(&mut body, actor, to);
     if before.is_none() && !to.row.request.is_null() {
         data.request = Some(to.row.request.clone());
     }
@@ -97,11 +96,49 @@ fn before_of<'a>(before: Option<&'a TaskRecord>, step: &StepRow) -> Option<&'a S
     before?.steps.iter().find(|before| before.no == step.no)
 }
 
-fn times(body: &mut Body, to: &TaskWrite) {
+/// Attempts that start or succeed with an event stand there, as long as they keep their order so.
+fn attempts(body: &mut Body, base: &mut Base, change: &Transition, epoch: Epoch) {
+    let mut from = 0;
+    for write in &change.attempts {
+        let said = base.attempt(epoch, write);
+        let place = (from..change.audit.len()).find(|&at| says(&change.audit[at], write));
+        match place {
+            Some(place) if body.attempts.is_empty() => {
+                let event = &mut body.events[place];
+                match said {
+                    AttemptBody::Start { sweep_after, .. } => event.sweep_after = Some(sweep_after),
+                    AttemptBody::End { kept, .. } => event.kept = Some(kept),
+                    _ => {}
+                }
+                from = place + 1;
+            }
+            _ => body.attempts.push(said),
+        }
+    }
+}
+
+/// Whether an event implies all that is to be said of an attempt, but for its intent and what becomes of its objects.
+fn says(entry: &AuditEntry, write: &AttemptWrite) -> bool {
+    let Some(implied) = Implied::by(&entry.event) else { return false };
+    let of = |step: &StepNo, attempt: &Attempt| (entry.step, entry.attempt) == (Some(*step), Some(*attempt));
+    match write {
+        AttemptWrite::Start { step, direction, attempt, epoch, .. } => {
+            implied.starts && of(step, attempt) && (implied.direction, entry.epoch) == (*direction, *epoch)
+        }
+        AttemptWrite::End { step, direction, attempt, outcome: Outcome::Succeeded, error: None, .. } => {
+            !implied.starts && of(step, attempt) && implied.direction == *direction
+        }
+        _ => false,
+    }
+}
+
+fn times(body: &mut Body, actor: &str, to: &TaskWrite) {
     body.lease = match &to.lease {
         LeaseChange::Keep => None,
         LeaseChange::Release => Some(None),
-        LeaseChange::Take { owner, ttl } => Some(Some(LeaseBody { owner: owner.clone(), ttl: micros(*ttl) })),
+        LeaseChange::Take { owner, ttl } => {
+            Some(Some(LeaseBody { owner: (owner != actor).then(|| owner.clone()), ttl: micros(*ttl) }))
+        }
     };
     body.due = shift(to.due);
     body.deadline = shift(to.deadline);
@@ -189,29 +226,36 @@ impl Base {
             to: (to != self.task.status).then_some(to),
             step: entry.step,
             step_from: None,
-            step_to: entry.step_to,
-            attempt: entry.attempt,
+            step_to: None,
+            attempt: None,
+            sweep_after: None,
+            kept: None,
             epoch: (entry.epoch != self.epoch).then_some(entry.epoch),
             actor: (entry.actor != actor).then(|| entry.actor.clone()),
             details: entry.details.clone(),
         };
         (self.task.audit_seq, self.task.status) = (entry.seq, to);
+        let implied = entry.step.zip(Implied::by(&entry.event));
+        let attempt = implied.map(|(no, implied)| implied.attempt(self.step(&unknown_step(no))));
+        body.attempt = (entry.attempt != attempt).then_some(entry.attempt);
+        body.step_to = (entry.step_to != implied.map(|(_, implied)| implied.to)).then_some(entry.step_to);
         let step_before = entry.step.zip(entry.step_to).map(|(no, to)| {
             let step = self.step(&unknown_step(no));
+            begins(step, &entry.event, entry.seq);
             std::mem::replace(&mut step.status, to)
         });
         body.step_from = (entry.step_from != step_before).then_some(entry.step_from);
         body
     }
 
-    fn attempt(&mut self, to: &TaskRow, write: &AttemptWrite) -> AttemptBody {
+    fn attempt(&mut self, row: Epoch, write: &AttemptWrite) -> AttemptBody {
         match write {
             AttemptWrite::Start { step, direction, attempt, epoch, sweep_after } => {
                 starts(self.step(&unknown_step(*step)), *direction, *attempt);
                 AttemptBody::Start {
                     which: Which { step: *step, attempt: *attempt, direction: *direction },
                     sweep_after: micros(*sweep_after),
-                    epoch: (*epoch != to.epoch).then_some(*epoch),
+                    epoch: (*epoch != row).then_some(*epoch),
                 }
             }
             AttemptWrite::End { step, direction, attempt, outcome, error, kept } => {
