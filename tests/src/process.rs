@@ -12,6 +12,32 @@ use std::sync::OnceLock;
 /// Lines of a log that are shown when a test fails.
 const TAIL: usize = 40;
 
+/// Where Debian's package `libfaketime` keeps the library that shifts a process's clock.
+fn faketime() -> Option<PathBuf> {
+    let folders = std::fs::read_dir("/usr/lib").ok()?.flatten();
+    folders.map(|folder| folder.path().join("faketime/libfaketime.so.1")).find(|file| file.is_file())
+}
+
+/// Whether a process can be given a wrong clock on this machine.
+#[must_use]
+pub fn can_shift_clocks() -> bool {
+    faketime().is_some()
+}
+
+/// The variables with which a process has a clock that is wrong by so many seconds.
+///
+/// # Panics
+/// When [`can_shift_clocks`] says no.
+#[must_use]
+pub fn wrong_clock(seconds: i64) -> Vec<(&'static str, PathBuf)> {
+    vec![
+        ("LD_PRELOAD", faketime().expect("the package `faketime`")),
+        ("FAKETIME", PathBuf::from(format!("{seconds:+}"))),
+        // Leases are measured by the monotonic clock, and that of a machine is never set.
+        ("FAKETIME_DONT_FAKE_MONOTONIC", PathBuf::from("1")),
+    ]
+}
+
 /// What a process can be told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Signal {

@@ -1,9 +1,10 @@
 //! `counterstep doctor` names what the configured servers cannot keep.
 
-use counterstep_testkit::servers::Azurite;
+use counterstep_testkit::servers::{Azurite, S3};
 use counterstep_tests::cluster::Cluster;
 use counterstep_tests::command::{counterstep, run, to_its_end};
 use counterstep_tests::place::Place;
+use counterstep_tests::process::{can_shift_clocks, wrong_clock};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
@@ -87,6 +88,34 @@ fn each_wrong_setting_is_named() {
     cluster.objects = cluster.objects.replace("s3://store", "s3://nowhere");
     let (now, text) = findings(&cluster, &[]);
     assert!(now.contains("objects_unreachable") && text.contains("nowhere"), "{text}");
+}
+
+#[test]
+fn the_object_store_answers_a_host_whose_clock_is_ten_minutes_off() {
+    assert!(can_shift_clocks(), "the package `faketime` is missing");
+    let server = S3::start(&["store"]);
+    let place = Place::new();
+    let credentials = place.path().join("credentials");
+    let (key, secret) = (server.access_key(), server.secret_key());
+    std::fs::write(&credentials, format!("aws_access_key_id = {key}\naws_secret_access_key = {secret}\n"))
+        .expect("a file with credentials");
+    let objects = |bucket: &str| {
+        format!("s3://{bucket}?endpoint={}&credentials_file={}", server.endpoint(), credentials.display())
+    };
+    let examined = |bucket: &str, seconds: i64| {
+        let mut doctor = counterstep();
+        doctor.args(["doctor", "--json", "--objects", &objects(bucket)]).envs(wrong_clock(seconds));
+        to_its_end(place.path(), doctor).stdout
+    };
+    for seconds in [-600, 600] {
+        let found = examined("store", seconds);
+        assert!(!found.contains("objects_unreachable"), "{seconds} s: {found}");
+        // The store was asked, and not only for the other findings.
+        assert!(examined("nowhere", seconds).contains("there is no bucket `nowhere`"), "{seconds} s");
+    }
+    // A clock that no store accepts is named.
+    let found = examined("store", -3_600);
+    assert!(found.contains("objects_unreachable"), "{found}");
 }
 
 #[test]

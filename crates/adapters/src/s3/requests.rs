@@ -16,8 +16,9 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use std::time::Duration;
 
-/// For how long a signature is good: as long as clocks may differ.
-const SIGNED_FOR: Duration = Duration::from_secs(300);
+/// For how long a signature is good. S3 accepts other requests from clocks that differ by up to a quarter of an hour; a
+/// shorter time here would refuse a host whose clock is behind by less than that.
+const SIGNED_FOR: Duration = Duration::from_secs(900);
 /// No answer to a listing is longer than this.
 const MAX_ANSWER: usize = 16 << 20;
 
