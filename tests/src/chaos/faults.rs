@@ -1,7 +1,7 @@
 //! The faults of a chaos run and how each strikes. Every kind is drawn equally often, in an order that the seed decides.
 //! A fault heals before the next one is drawn, except a wrong clock, which lasts until its process is replaced.
 
-use super::fleet::{Fleet, LEASE, Role};
+use super::fleet::{Fleet, LEASE, LOOKS, Role};
 use crate::process::Signal;
 use crate::sample::Chance;
 use crate::wait::{LATER, until_now};
@@ -111,6 +111,8 @@ pub(super) struct Faults {
     shifted: u32,
     /// Workers that had a task when they were paused.
     paused_with_tasks: u32,
+    /// Whether Redis held keys when it lost them.
+    flushed_keys: bool,
     /// What contradicted a promise while a fault struck.
     pub(super) anomalies: Vec<String>,
     /// Troubles that were planted in the HTTP services.
@@ -125,6 +127,7 @@ impl Faults {
             disk,
             shifted: 0,
             paused_with_tasks: 0,
+            flushed_keys: false,
             anomalies: Vec::new(),
             troubles: 0,
         }
@@ -207,7 +210,17 @@ impl Faults {
                 servers.nats.wipe_store();
                 servers.nats.begin();
             }
-            FLUSH_REDIS => servers.redis.flush(),
+            FLUSH_REDIS => {
+                // A first delivery takes no lock: most of the time there is nothing to lose.
+                for _ in 0..LOOKS {
+                    if servers.redis.keys() > 0 {
+                        self.flushed_keys = true;
+                        break;
+                    }
+                    tokio::time::sleep(Duration::from_millis(5)).await;
+                }
+                servers.redis.flush();
+            }
             STOP_REDIS => {
                 servers.redis.stop();
                 tokio::time::sleep(lasts).await;
@@ -246,7 +259,7 @@ impl Faults {
             LOSE_REPLIES => fleet.proxy.lost() > 0,
             CRASH_NATS => marks(&["the connection to NATS was lost"]),
             WIPE_NATS => marks(&["the stream was gone"]),
-            FLUSH_REDIS => marks(&["the lock was gone"]),
+            FLUSH_REDIS => self.flushed_keys || marks(&["the lock was gone"]),
             STOP_REDIS => marks(&["going on without"]),
             REFUSE_OBJECTS => fleet.cluster.servers.s3.refused() > 0,
             // Some of the last ones may wait for a request that no task makes any more.

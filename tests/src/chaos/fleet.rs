@@ -3,7 +3,7 @@
 
 use crate::api::Api;
 use crate::cluster::Cluster;
-use crate::process::{Process, Signal};
+use crate::process::{Process, Signal, can_shift_clocks, wrong_clock};
 use crate::rows::Rows;
 use crate::sample::Chance;
 use crate::services::{after, free_port};
@@ -30,11 +30,8 @@ const TIMES: &[&str] = &[
     "settings.toml",
 ];
 
-/// How often a worker is looked at for a moment when it has a task.
-const LOOKS: u32 = 40;
-
-/// Where Debian's package `libfaketime` keeps the library that shifts a process's clock.
-const FAKETIME: &str = "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1";
+/// How often is looked for a moment when a fault would meet something.
+pub(super) const LOOKS: u32 = 40;
 
 /// What a process does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -107,14 +104,8 @@ impl Fleet {
     }
 
     fn begin(&self, role: Role, skew: i64) -> Process {
-        let (preload, offset) = (PathBuf::from(FAKETIME), PathBuf::from(format!("{skew:+}")));
-        let shifted: &[(&str, &Path)] = &[
-            ("LD_PRELOAD", &preload),
-            ("FAKETIME", &offset),
-            // Leases are measured by the monotonic clock, and that of a machine is never set.
-            ("FAKETIME_DONT_FAKE_MONOTONIC", Path::new("1")),
-        ];
-        let variables = if skew == 0 { &[] } else { shifted };
+        let variables = if skew == 0 { Vec::new() } else { wrong_clock(skew) };
+        let variables: Vec<(&str, &Path)> = variables.iter().map(|(name, value)| (*name, value.as_path())).collect();
         let (command, said) = match role {
             Role::Api(port) => (vec!["api".to_owned(), "--listen".to_owned(), format!("127.0.0.1:{port}")], "address="),
             Role::Worker => (vec!["worker".to_owned()], "worker started worker="),
@@ -124,7 +115,7 @@ impl Fleet {
         };
         let flags = [command, self.cluster.flags()].concat();
         let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
-        let mut process = Process::start_with(&self.cluster.place, &flags, variables);
+        let mut process = Process::start_with(&self.cluster.place, &flags, &variables);
         process.says("that it has started", |log| log.contains(said).then_some(()));
         process
     }
@@ -186,7 +177,7 @@ impl Fleet {
 
     /// Whether clocks can be wrong on this machine.
     pub(super) fn can_shift_clocks() -> bool {
-        Path::new(FAKETIME).is_file()
+        can_shift_clocks()
     }
 
     /// What all processes have logged, also those that are gone.

@@ -52,6 +52,17 @@ impl Redis {
         self.process.pid()
     }
 
+    /// How many keys it holds.
+    ///
+    /// # Panics
+    /// When it does not answer.
+    #[must_use]
+    pub fn keys(&self) -> u64 {
+        let answer = self.ask("DBSIZE");
+        let count = answer.as_ref().ok().and_then(|answer| answer.lines().next()?.strip_prefix(':')?.parse().ok());
+        count.unwrap_or_else(|| panic!("Redis does not say how many keys it holds: {answer:?}"))
+    }
+
     /// Removes every key.
     ///
     /// # Panics

@@ -92,7 +92,9 @@ fn nats_keeps_its_streams_through_a_restart_and_loses_them_with_its_store() {
 #[test]
 fn redis_forgets_when_it_is_flushed_or_stopped() {
     let redis = Redis::start();
+    assert_eq!(redis.keys(), 0);
     assert_eq!(ask_redis(&redis, "SET k v"), "+OK");
+    assert_eq!(redis.keys(), 1);
     redis.flush();
     assert_eq!(ask_redis(&redis, "GET k"), "$-1");
     assert_eq!(ask_redis(&redis, "SET k v"), "+OK");
