@@ -1,10 +1,10 @@
 //! The way of values between the columns of a table and the kernel's types, the same for every database with tables.
 //! Knows no database; must not repair what it cannot read.
 
-use counterstep_contracts::{Rev, TaskId};
+use counterstep_contracts::{Rev, TaskId, WaitReason};
 use counterstep_kernel::journal::{Fold, JournalError, JournalRow};
 use counterstep_kernel::ports::Unread;
-use counterstep_kernel::record::{AttemptMark, DbTime, History, StepRow, TaskRecord, UndoGoal};
+use counterstep_kernel::record::{AttemptMark, DbTime, Failure, History, StepRow, TaskRecord, TaskRow, UndoGoal};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -66,11 +66,6 @@ pub(crate) fn goal(text: Option<&str>) -> Result<Option<UndoGoal>, Unreadable> {
     }
 }
 
-/// What stands in place of a goal that cannot be read.
-pub(crate) fn likely_goal(cancel_requested: bool) -> Option<UndoGoal> {
-    Some(if cancel_requested { UndoGoal::Cancelled } else { UndoGoal::Failed })
-}
-
 /// A value from its JSON column, which may be empty.
 pub(crate) fn read_some_json<T: DeserializeOwned>(column: &str, text: Option<&str>) -> Result<Option<T>, Unreadable> {
     text.map(|text| read_json(column, text)).transpose()
@@ -117,6 +112,28 @@ pub(crate) struct Content {
     pub(crate) steps: Vec<StepRow>,
     /// What is known of its attempts' objects, in the order of their start.
     pub(crate) marks: Vec<AttemptMark>,
+    /// Fields of the row as the journal has them, in place of columns that cannot be read.
+    pub(crate) instead: Instead,
+}
+
+/// What stands in place of columns that cannot be read.
+pub(crate) struct Instead {
+    /// Why it waits.
+    pub(crate) waiting: Option<WaitReason>,
+    /// What its undo is for.
+    goal: Option<UndoGoal>,
+    /// Why it will not complete.
+    pub(crate) failure: Option<Failure>,
+    /// Whether the journal was read whole.
+    is_whole: bool,
+}
+
+impl Instead {
+    /// The goal of the undo; where the journal is damaged too and says none, the likely one.
+    pub(crate) fn goal(&self, cancel_requested: bool) -> Option<UndoGoal> {
+        let likely = if cancel_requested { UndoGoal::Cancelled } else { UndoGoal::Failed };
+        if self.is_whole { self.goal } else { self.goal.or(Some(likely)) }
+    }
 }
 
 /// Why a journal was not read.
@@ -131,6 +148,7 @@ pub(crate) enum NotRead {
 /// Reads the journal of a task that is at this revision. `journal`: in order.
 pub(crate) fn content(task: TaskId, rev: Rev, journal: &[JournalRow], care: &mut Care) -> Result<Content, NotRead> {
     let mut fold = Fold::new(task);
+    let mut is_whole = true;
     for row in journal {
         let pushed = match care {
             Care::Strict => fold.push(row),
@@ -144,15 +162,18 @@ pub(crate) fn content(task: TaskId, rev: Rev, journal: &[JournalRow], care: &mut
                 Unreadable::of("journal", error, held.unwrap_or_default())
             }),
         };
+        is_whole &= read.is_ok();
         care.or(read, ()).map_err(NotRead::Damaged)?;
     }
     let ends = fold.record().task.rev;
     let whole = (ends == rev).then_some(());
     let whole =
         whole.ok_or_else(|| Unreadable(format!("journal: it ends at row {ends}; expected {rev}"), String::new()));
+    is_whole &= whole.is_ok();
     care.or(whole, ()).map_err(NotRead::Damaged)?;
     let TaskRecord { task: row, steps, marks, .. } = fold.into_record(DbTime(0));
-    Ok(Content { request: row.request, response: row.response, steps, marks })
+    let TaskRow { request, response, waiting, goal, failure, .. } = row;
+    Ok(Content { request, response, steps, marks, instead: Instead { waiting, goal, failure, is_whole } })
 }
 
 /// The past that stands in the rows of a journal, as far as they can be read: one that is damaged hides no other.

@@ -17,6 +17,8 @@ pub mod file_signals;
 pub mod finding;
 #[cfg(feature = "folder")]
 pub mod folder;
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+mod gate;
 #[cfg(feature = "http")]
 pub mod http;
 #[cfg(any(feature = "folder", feature = "buckets"))]

@@ -5,8 +5,8 @@
 //! plan for each, work or no work. How many texts that makes is a matter of what the engine does, not of how much: a few
 //! dozen at most, each prepared once on a connection.
 //!
-//! The statement writes all of its changes or none. A guard that does not hold is nothing to wonder about where the
-//! change comes alone; among others it ends the statement, and each of them comes again, alone.
+//! Of changes of tasks that are there it writes those whose guards hold, and says which. Changes with rows beside the
+//! task's, as submissions have them, it writes all or none. Those that were not written come again, alone, and are told why.
 
 use super::fault::Fault;
 use super::pool::Lent;
@@ -16,19 +16,25 @@ use counterstep_contracts::{Epoch, Rev};
 use counterstep_kernel::ports::{CommitError, Committed};
 use counterstep_kernel::transition::{Guard, TaskWrite, Transition};
 use diesel::pg::data_types::PgTimestamp;
-use diesel::sql_types::{Bool, Timestamptz};
+use diesel::sql_types::{Nullable, Timestamptz, Uuid};
+use std::collections::HashSet;
 use std::time::Duration;
 
 const NEW: Guard = Guard::Free { rev: Rev(0) };
 
-type Answer = (Timestamptz, Bool);
+/// The time, and the task whose change was written; `NULL`: all that were asked for.
+type Answer = (Timestamptz, Nullable<Uuid>);
+type Row = (PgTimestamp, Option<uuid::Uuid>);
+
+/// A row for each change that was written.
+const THESE: &str = " SELECT now(), t.id FROM t";
 
 /// No row where nothing was written. Where some of the guards held, their rows have been: then the statement must fail.
 const ALL_OR_NONE: &str =
     " FROM ok WHERE CASE WHEN ok.every THEN TRUE WHEN ok.held = 0 THEN FALSE ELSE counterstep_refuse('guards') END";
 
 /// What the server says to the statement: a row, where it was written.
-pub(super) type Written = Result<Vec<(PgTimestamp, bool)>, Fault>;
+pub(super) type Written = Result<Vec<Row>, Fault>;
 
 /// Writes everything, or says why nothing was. For each of its locks it waits no longer than `lock`.
 pub(super) async fn write(
@@ -66,7 +72,7 @@ pub(super) async fn look(lent: &Lent, guard: Guard, transition: &Transition) -> 
 pub(super) async fn send(lent: &Lent, guard: Guard, transition: &Transition, lock: Duration) -> Written {
     let mut statement = Statement::new();
     tasks::limits(&mut statement, lock);
-    lent.rows::<Answer, (PgTimestamp, bool)>(assemble(statement, &[guard], &[transition])?).await
+    lent.rows::<Answer, Row>(assemble(statement, &[guard], &[transition])?).await
 }
 
 /// What the server's answer means; where nothing was written, it is asked why. Not within a transaction that has failed.
@@ -90,6 +96,11 @@ pub(super) async fn judge(
     }
 }
 
+/// Whether it writes rows beside the task's, whose refusal is the whole statement's.
+fn has_side_rows(transition: &Transition) -> bool {
+    transition.receive.is_some() || transition.idempotency.is_some()
+}
+
 /// Which changes may share a statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
@@ -101,28 +112,37 @@ pub(super) enum Kind {
 
 /// Among which others a change may be written; `None`: it comes alone.
 pub(super) fn kind(guard: Guard, transition: &Transition) -> Option<Kind> {
+    let is_new = guard == NEW;
     let fits = transition.task.is_some()
         && !has_statements(transition)
+        && (is_new || !has_side_rows(transition))
         && misfit(guard, transition).is_none()
         && !cannot_hold(guard, transition);
-    fits.then_some(if guard == NEW { Kind::New } else { Kind::Old })
+    fits.then_some(if is_new { Kind::New } else { Kind::Old })
 }
 
-/// Writes changes of one kind, of different tasks. `None`: not one of them was written, and each should come alone.
+/// Writes changes of one kind, of different tasks. Gives what became of each; those of `None` were not written, and
+/// should come alone.
 pub(super) async fn write_all(
     lent: &Lent,
     changes: &[(Guard, &Transition)],
     lock: Duration,
-) -> Result<Option<Committed>, Fault> {
+) -> Result<Vec<Option<Committed>>, Fault> {
     let (guards, transitions): (Vec<_>, Vec<_>) = changes.iter().copied().unzip();
     let mut statement = Statement::of_many();
     tasks::limits(&mut statement, lock);
-    let statement = assemble(statement, &guards, &transitions)?;
-    match lent.rows::<Answer, (PgTimestamp, bool)>(statement).await {
-        Ok(rows) => Ok(rows.first().map(|(now, _)| Committed { now: time(*now) })),
-        Err(fault @ Fault::Lost(_)) => Err(fault),
-        Err(_) => Ok(None),
-    }
+    // One that cannot be written is told so where it comes alone.
+    let Ok(statement) = assemble(statement, &guards, &transitions) else { return Ok(vec![None; changes.len()]) };
+    let written = match lent.rows::<Answer, Row>(statement).await {
+        Ok(rows) => rows,
+        Err(fault @ Fault::Lost(_)) => return Err(fault),
+        Err(_) => Vec::new(),
+    };
+    let now = written.first().map(|(now, _)| Committed { now: time(*now) });
+    let these: HashSet<uuid::Uuid> = written.iter().filter_map(|(_, task)| *task).collect();
+    let is_all = written.iter().any(|(_, task)| task.is_none());
+    let one = |change: &&Transition| now.filter(|_| is_all || these.contains(&change.task_id.0));
+    Ok(transitions.iter().map(one).collect())
 }
 
 /// A row that is not there has no lease that could have run out.
@@ -153,19 +173,29 @@ fn assemble<'a>(
     // Rows of tasks and changes are the same ones, where there are rows.
     let ids = changes.iter().map(|change| (change.change_id.0, link(change))).unzip();
     let writes: Vec<&TaskWrite> = changes.iter().filter_map(|change| change.task.as_ref()).collect();
+    let is_old = !writes.is_empty() && !guards.contains(&NEW);
     if writes.is_empty() {
         tasks::receive(&mut statement, changes.iter().map(|change| change.task_id.0).collect());
-    } else if guards.contains(&NEW) {
-        tasks::insert(&mut statement, ids, &writes)?;
-    } else {
+    } else if is_old {
         let quiet = changes.iter().map(|change| change.is_quiet()).collect();
-        tasks::update(&mut statement, ids, quiet, guards, &writes)?;
+        let rows = journal::Texts::of(changes.iter().filter_map(|change| change.journal.as_ref()))?;
+        tasks::update(&mut statement, ids, quiet, guards, &writes, rows)?;
+    } else {
+        tasks::insert(&mut statement, ids, &writes)?;
     }
+    if is_old && !changes.iter().any(|change| has_side_rows(change)) {
+        outbox::insert(&mut statement, changes)?;
+        statement.push(THESE, values![]);
+        return Ok(statement);
+    }
+    tasks::every(&mut statement, changes.len());
     let to_take = receives::put(&mut statement, changes)?;
-    journal::insert(&mut statement, changes)?;
+    if !is_old {
+        journal::insert(&mut statement, changes)?;
+    }
     outbox::insert(&mut statement, changes)?;
     let keys = idempotency::put(&mut statement, changes)?;
-    statement.push(" SELECT now(), TRUE", values![]);
+    statement.push(" SELECT now(), NULL::uuid", values![]);
     // Columns of the answer, so that they are looked at before the statement can end well.
     if let Some(number) = to_take {
         statement.push(receives::TAKE_OR_REFUSE, values![number]);
@@ -200,5 +230,93 @@ async fn check_guard(lent: &Lent, guard: Guard, transition: &Transition) -> Resu
         }
         Guard::Lease { rev: ours, .. } | Guard::Free { rev: ours } if ours.0 != rev => Err(CommitError::Stale.into()),
         Guard::Lease { .. } | Guard::Free { .. } => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use counterstep_contracts::{AuditSeq, ChangeId, Host, TaskId, TaskStatus, Tenant};
+    use counterstep_kernel::record::{DbTime, TaskRow};
+    use counterstep_kernel::transition::{LeaseChange, Time};
+    use diesel::pg::Pg;
+    use serde_json::Value;
+    use std::path::Path;
+    use uuid::Uuid;
+
+    fn row(rev: i64) -> TaskRow {
+        TaskRow {
+            id: TaskId(Uuid::nil()),
+            tenant: Tenant::default(),
+            task_type: "Golden".to_owned(),
+            version: 1,
+            definition_hash: String::new(),
+            status: TaskStatus::Running,
+            waiting: None,
+            host: Host::Worker,
+            queue: "golden".to_owned(),
+            rev: Rev(rev),
+            epoch: Epoch(1),
+            lease_owner: None,
+            lease_expires_at: None,
+            due_at: None,
+            deadline_at: None,
+            cancel_requested_at: None,
+            goal: None,
+            recovery_attempts: 0,
+            audit_seq: AuditSeq(rev),
+            audit_seal: None,
+            request: Value::Null,
+            response: None,
+            failure: None,
+            residue: false,
+            traceparent: None,
+            created_at: DbTime(0),
+            updated_at: DbTime(0),
+            finished_at: None,
+            sweep_at: None,
+            change_id: ChangeId(Uuid::nil()),
+        }
+    }
+
+    fn change(write: TaskWrite) -> Transition {
+        let change = Transition::new(write.row.change_id, write.row.id);
+        Transition { task: Some(write), ..change }.with_journal(None, "golden")
+    }
+
+    /// What the server plans. Each text costs it a plan, and the plans are looked at: so a text changes knowingly.
+    #[test]
+    fn the_texts_of_commits_are_those_of_the_golden_files() {
+        let submit = change(TaskWrite::new(row(1)));
+        let lease = LeaseChange::Take { owner: "golden".to_owned(), ttl: Duration::from_secs(30) };
+        let claim = change(TaskWrite { lease, due: Time::Clear, ..TaskWrite::new(row(2)) });
+        let step = change(TaskWrite::new(row(3)));
+        let (free, leased) = (Guard::Free { rev: Rev(1) }, Guard::Lease { epoch: Epoch(1), rev: Rev(2) });
+        for (name, guard, change, many) in [
+            ("submit", NEW, &submit, false),
+            ("submit_many", NEW, &submit, true),
+            ("claim", free, &claim, false),
+            ("step", leased, &step, false),
+            // Claims and steps of many tasks share a statement.
+            ("change_many", leased, &step, true),
+        ] {
+            let mut statement = if many { Statement::of_many() } else { Statement::new() };
+            tasks::limits(&mut statement, Duration::from_millis(100));
+            let statement = assemble(statement, &[guard], &[change]).expect("a statement");
+            let text = diesel::debug_query::<Pg, _>(&statement).to_string();
+            let text = format!("{}\n", text.split(" -- binds:").next().unwrap_or_default());
+            let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/golden/{name}.sql"));
+            if std::env::var_os("COUNTERSTEP_BLESS").is_some() {
+                std::fs::write(&file, text).expect("the golden file is written");
+                continue;
+            }
+            let golden = std::fs::read_to_string(&file).unwrap_or_default();
+            assert!(
+                text == golden,
+                "the statement `{name}` is not that of {}; look at the plan of the new one, then run\n\
+                 COUNTERSTEP_BLESS=1 cargo test -p counterstep-adapters --all-features --lib golden_files\n{text}",
+                file.display()
+            );
+        }
     }
 }

@@ -4,7 +4,7 @@
 use super::statement::Str;
 use crate::columns::{self, NotRead, Unreadable};
 pub(super) use crate::columns::{
-    Care, Content, content, count, goal, likely_goal, micros, parse, parse_some, read_json, read_some_json,
+    Care, Content, content, count, goal, micros, parse, parse_some, read_json, read_some_json,
 };
 use counterstep_kernel::error::chain;
 use counterstep_kernel::ports::{CommitError, StoreError};

@@ -4,7 +4,7 @@ use super::fault::{Fault, name};
 use super::statement::{Statement, Str, rows_of, time, values};
 use counterstep_contracts::{ChangeId, Epoch, Rev, TaskId};
 use counterstep_kernel::audit::{Link, Seal};
-use counterstep_kernel::journal::JournalRow;
+use counterstep_kernel::journal::{JournalRow, Written};
 use counterstep_kernel::transition::Transition;
 use diesel::pg::data_types::PgTimestamp;
 use diesel::prelude::Queryable;
@@ -20,7 +20,26 @@ const INSERT: &str = ", journal_added AS (INSERT INTO journal
 
 const AS: &str = " AS u (task, change_id, rev, epoch, actor, form, entries, data, link) WHERE ok.every)";
 
-/// Adds the row of each change that has one.
+/// What rows say of their own; each change of a task has one.
+pub(super) struct Texts<'a> {
+    pub(super) actors: Vec<Str<'a>>,
+    pub(super) forms: Vec<i32>,
+    pub(super) entries: Vec<Str<'a>>,
+    pub(super) data: Vec<Option<Str<'a>>>,
+}
+
+impl<'a> Texts<'a> {
+    pub(super) fn of(rows: impl Iterator<Item = &'a Written> + Clone) -> Result<Self, Fault> {
+        Ok(Self {
+            actors: rows.clone().map(|row| name("journal.actor", &row.actor)).collect::<Result<_, _>>()?,
+            forms: rows.clone().map(|row| i32::from(row.form)).collect(),
+            entries: rows.clone().map(|row| Str::Borrowed(&*row.entries)).collect(),
+            data: rows.map(|row| row.data.as_deref().map(Str::Borrowed)).collect(),
+        })
+    }
+}
+
+/// Adds the row of each change of a new task.
 pub(super) fn insert<'a, Row>(statement: &mut Statement<'a, Row>, changes: &[&'a Transition]) -> Result<(), Fault> {
     let ((tasks, changes), rows) = rows_of(changes, |change| {
         change.task.iter().zip(&change.journal).map(|(write, journal)| (&write.row, journal))
@@ -28,17 +47,16 @@ pub(super) fn insert<'a, Row>(statement: &mut Statement<'a, Row>, changes: &[&'a
     if rows.is_empty() {
         return Ok(());
     }
-    let actors =
-        rows.iter().map(|(_, journal)| name("journal.actor", &journal.actor)).collect::<Result<Vec<_>, _>>()?;
+    let Texts { actors, forms, entries, data } = Texts::of(rows.iter().map(|(_, journal)| *journal))?;
     let binds = values![
         tasks,
         changes,
         rows.iter().map(|(row, _)| row.rev.0).collect::<Vec<_>>(),
         rows.iter().map(|(row, _)| row.epoch.0).collect::<Vec<_>>(),
         actors,
-        rows.iter().map(|(_, journal)| i32::from(journal.form)).collect::<Vec<_>>(),
-        rows.iter().map(|(_, journal)| Str::Borrowed(&*journal.entries)).collect::<Vec<_>>(),
-        rows.iter().map(|(_, journal)| journal.data.as_deref().map(Str::Borrowed)).collect::<Vec<_>>(),
+        forms,
+        entries,
+        data,
         rows.iter().map(|(_, journal)| Some(journal.link.0.clone())).collect::<Vec<_>>(),
     ];
     statement.push_table(INSERT, rows.len(), binds, AS);

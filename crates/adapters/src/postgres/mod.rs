@@ -8,7 +8,6 @@ mod connection;
 pub mod doctor;
 mod fault;
 mod finding;
-mod gate;
 mod gauges;
 mod idempotency;
 mod journal;

@@ -11,9 +11,9 @@ use std::time::Duration;
 
 const INSERT: &str = ", outbox_added AS (INSERT INTO outbox (task, events, change_id, created_at, visible_at)
   SELECT u.task, u.events, u.change_id, now(), now()
-  FROM ok, ";
+  FROM t, ";
 
-const AS: &str = " AS u (task, change_id, events) WHERE ok.every)";
+const AS: &str = " AS u (task, change_id, events) WHERE u.task = t.id)";
 
 /// Adds the events of each change that has any.
 pub(super) fn insert<'a, Row>(statement: &mut Statement<'a, Row>, changes: &[&'a Transition]) -> Result<(), Fault> {

@@ -1,7 +1,7 @@
 //! Statements on the table `tasks`, and what they read. Must not judge a change: what it is handed is written.
 
 use super::fault::{
-    Care, Content, Fault, content, count, goal, likely_goal, name, parse, parse_some, read_some_json, words, write_json,
+    Care, Content, Fault, content, count, goal, name, parse, parse_some, read_some_json, words, write_json,
 };
 use super::journal;
 use super::statement::{Statement, Str, interval, some_time, time, values, written};
@@ -43,11 +43,17 @@ const UPDATE: &str = ", t AS (UPDATE tasks SET
 const UPDATE_AS: &str = " AS u (id, guard_rev, guard_epoch, must_be_free, must_be_expired,
     change_id, rev, status, waiting, host, queue, epoch, lease_stays, lease_owner, ttl, due_stays, due, deadline_stays,
     deadline, cancel, finished_stays, finished, goal, recovery_attempts, audit_seq, failure,
-    residue, claimable, audit_link, undo_due_stays, sweep_at, is_quiet)
+    residue, claimable, audit_link, undo_due_stays, sweep_at, is_quiet, actor, form, entries, data)
   WHERE limits.lock IS NOT NULL AND tasks.id = u.id AND tasks.rev = u.guard_rev AND tasks.epoch = coalesce(u.guard_epoch, tasks.epoch)
     AND (NOT u.must_be_free OR tasks.lease_owner IS NULL OR tasks.lease_expires_at <= now())
     AND (NOT u.must_be_expired OR tasks.lease_expires_at <= now())
-  RETURNING 1)";
+  RETURNING tasks.id, tasks.rev, tasks.epoch, tasks.change_id, tasks.audit_seal, u.actor, u.form, u.entries, u.data,
+    u.audit_link)";
+
+/// The row in the journal of each change whose guard held, from what the rows became.
+const UPDATE_JOURNAL: &str = ", journal_added AS (INSERT INTO journal
+    (task, rev, epoch, at, change_id, actor, form, entries, data, link, seal)
+  SELECT t.id, t.rev, t.epoch, now(), t.change_id, t.actor, t.form, t.entries, t.data, t.audit_link, t.audit_seal FROM t)";
 
 /// The same for tasks that have no row yet.
 const INSERT: &str = ", t AS (INSERT INTO tasks (
@@ -67,15 +73,15 @@ const INSERT_AS: &str = " AS u (id, tenant, task_type, version, definition_hash,
     recovery_attempts, audit_seq, failure, residue, claimable, audit_link, sweep_at)
   WHERE limits.lock IS NOT NULL
   ON CONFLICT (id) DO NOTHING
-  RETURNING 1)";
+  RETURNING id)";
 
 /// The same for receives, which come before the task. They need not lock anything: a submission has received before.
-const RECEIVE: &str = ", t AS (SELECT 1 FROM limits, ";
+const RECEIVE: &str = ", t AS (SELECT u.id FROM limits, ";
 
 const RECEIVE_AS: &str = " AS u (id) WHERE limits.lock IS NOT NULL
   AND NOT EXISTS (SELECT FROM tasks WHERE tasks.id = u.id))";
 
-/// Third piece: whether all guards held. The pieces behind it write only then.
+/// A third piece, where the changes are written all or none: whether all guards held. The pieces behind it write only then.
 const EVERY: &str = ", ok AS MATERIALIZED (SELECT count(*) AS held, count(*) = ? AS every FROM t)";
 
 /// Whether a time stays, and what else it is from now.
@@ -184,6 +190,7 @@ pub(super) fn update<'a, Row>(
     quiet: Vec<bool>,
     guards: &[Guard],
     writes: &[&'a TaskWrite],
+    rows: journal::Texts<'a>,
 ) -> Result<(), Fault> {
     let columns = Columns::of(changes, writes)?;
     let guarded = |guard: &Guard| match guard {
@@ -236,9 +243,13 @@ pub(super) fn update<'a, Row>(
         each(writes, undo_due_stays),
         columns.sweeps,
         quiet,
+        rows.actors,
+        rows.forms,
+        rows.entries,
+        rows.data,
     ];
     statement.push_table(UPDATE, writes.len(), binds, UPDATE_AS);
-    every(statement, writes.len());
+    statement.push(UPDATE_JOURNAL, values![]);
     Ok(())
 }
 
@@ -285,7 +296,6 @@ pub(super) fn insert<'a, Row>(
         columns.sweeps,
     ];
     statement.push_table(INSERT, writes.len(), binds, INSERT_AS);
-    every(statement, writes.len());
     Ok(())
 }
 
@@ -297,12 +307,11 @@ pub(super) fn limits<Row>(statement: &mut Statement<'_, Row>, lock: Duration) {
 
 /// Adds the places of tasks that have no row yet and get none.
 pub(super) fn receive<Row>(statement: &mut Statement<'_, Row>, tasks: Vec<Uuid>) {
-    let rows = tasks.len();
-    statement.push_table(RECEIVE, rows, values![tasks], RECEIVE_AS);
-    every(statement, rows);
+    statement.push_table(RECEIVE, tasks.len(), values![tasks], RECEIVE_AS);
 }
 
-fn every<Row>(statement: &mut Statement<'_, Row>, rows: usize) {
+/// Adds whether the guards of all these rows held.
+pub(super) fn every<Row>(statement: &mut Statement<'_, Row>, rows: usize) {
     statement.push(EVERY, values![i64::try_from(rows).unwrap_or(i64::MAX)]);
 }
 
@@ -437,7 +446,8 @@ fn record(
     care: &mut Care,
 ) -> Result<TaskRecord, Fault> {
     let (id, rev) = (TaskId(identity.id), Rev(there("rev", identity.rev)?));
-    let Content { request, response, steps, marks } = content(id, rev, journal, care)?;
+    let Content { request, response, steps, marks, instead } = content(id, rev, journal, care)?;
+    let instead_goal = instead.goal(progress.cancel_requested_at.is_some());
     let task = TaskRow {
         id,
         tenant: Tenant(there("tenant", identity.tenant)?),
@@ -445,7 +455,7 @@ fn record(
         version: count("version", there("version", identity.version)?)?,
         definition_hash: there("definition_hash", identity.definition_hash)?,
         status: parse("status", &there("status", identity.status)?)?,
-        waiting: care.or(parse_some("waiting", identity.waiting.as_deref()), None)?,
+        waiting: care.or(parse_some("waiting", identity.waiting.as_deref()), instead.waiting)?,
         host: parse("host", &there("host", identity.host)?)?,
         queue: there("queue", identity.queue)?,
         rev,
@@ -455,13 +465,13 @@ fn record(
         due_at: some_time(progress.due_at),
         deadline_at: some_time(progress.deadline_at),
         cancel_requested_at: some_time(progress.cancel_requested_at),
-        goal: care.or(goal(progress.goal.as_deref()), likely_goal(progress.cancel_requested_at.is_some()))?,
+        goal: care.or(goal(progress.goal.as_deref()), instead_goal)?,
         recovery_attempts: count("recovery_attempts", there("recovery_attempts", progress.recovery_attempts)?)?,
         audit_seq: AuditSeq(there("audit_seq", progress.audit_seq)?),
         audit_seal: progress.audit_seal.map(Seal),
         request,
         response,
-        failure: care.or(read_some_json("failure", end.failure.as_deref()), None)?,
+        failure: care.or(read_some_json("failure", end.failure.as_deref()), instead.failure)?,
         residue: there("residue", end.residue)?,
         traceparent: end.traceparent,
         created_at: time(there("created_at", end.created_at)?),

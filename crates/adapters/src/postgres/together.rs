@@ -3,10 +3,10 @@
 
 use super::commit::{self, Kind};
 use super::fault::{Care, Fault};
-use super::gate::{Carry, Gate, Pass};
 use super::options::PostgresOptions;
 use super::pool::Database;
 use super::tasks;
+use crate::gate::{Carry, Gate, Pass};
 use counterstep_contracts::TaskId;
 use counterstep_kernel::ports::{CommitError, Committed, Salvaged, StoreError};
 use counterstep_kernel::record::TaskRecord;
@@ -167,7 +167,7 @@ impl Together {
         number: u64,
         mut told: oneshot::Receiver<Told<A>>,
     ) -> Result<Told<A>, StoreError> {
-        let place = Place { gate, number };
+        let place = gate.place(move |waiting| waiting.number == number);
         if let Ok(answer) = tokio::time::timeout(LONG, &mut told).await {
             return answer.map_err(|_| stops());
         }
@@ -187,24 +187,6 @@ impl Together {
 /// Whoever carried it is gone, and did not say how far it got.
 fn stops() -> StoreError {
     StoreError::Unknown("the process stops".to_owned())
-}
-
-/// A place in a line, given up with this value.
-struct Place<'a, Q: Send + 'static, A: Send + 'static> {
-    gate: &'a Gate<Waiting<Q, A>>,
-    number: u64,
-}
-
-impl<Q: Send + 'static, A: Send + 'static> Place<'_, Q, A> {
-    fn leave(&self) -> bool {
-        self.gate.leave(|waiting| waiting.number == self.number)
-    }
-}
-
-impl<Q: Send + 'static, A: Send + 'static> Drop for Place<'_, Q, A> {
-    fn drop(&mut self) {
-        self.leave();
-    }
 }
 
 /// The changes that may share a statement with the first one: of one kind, and no two of one task. In the order of their
@@ -233,12 +215,11 @@ async fn write_all(database: Database, writes: Vec<Write>, lock: Duration) {
         let written = commit::write_all(&lent, &changes, lock).await;
         lent.settle(written)
     };
-    let result: Result<Option<Committed>, StoreError> = written.await.map_err(StoreError::from);
-    for Waiting { tell, .. } in writes {
+    let result: Result<Vec<Option<Committed>>, StoreError> = written.await.map_err(StoreError::from);
+    for (at, Waiting { tell, .. }) in writes.into_iter().enumerate() {
         // Nobody may be waiting any more.
         let _ = tell.send(match &result {
-            Ok(Some(committed)) => Told::So(Ok(*committed)),
-            Ok(None) => Told::Alone,
+            Ok(written) => written.get(at).copied().flatten().map_or(Told::Alone, |committed| Told::So(Ok(committed))),
             Err(error) => Told::So(Err(CommitError::Store(error.clone()))),
         });
     }

@@ -2,6 +2,7 @@
 //! and under which a lease lasts as long as it says. Owns the table `clock`; must not know what the time is used for,
 //! leases excepted.
 
+use super::prepared::Statement;
 use super::schema::{clock, tasks};
 use diesel::SqliteConnection;
 use diesel::prelude::*;
@@ -137,8 +138,8 @@ impl FileClock {
 
     fn put(&self, connection: &mut SqliteConnection, now: i64) -> QueryResult<()> {
         let monotonic = micros(self.machine.monotonic());
-        let times = (clock::at.eq(now), clock::monotonic.eq(monotonic), clock::origin.eq(&self.origin));
-        diesel::update(clock::table.find(1)).set(times).execute(connection).map(drop)
+        let text = "UPDATE clock SET at = ?, monotonic = ?, origin = ? WHERE id = 1";
+        Statement { text, values: [now.into(), monotonic.into(), (&self.origin).into()] }.execute(connection).map(drop)
     }
 
     /// The time of a transaction that only reads.

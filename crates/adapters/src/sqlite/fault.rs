@@ -1,7 +1,7 @@
 //! What goes wrong inside a store call, and what the ports call it. Must not decide whether to try again.
 
 pub(crate) use crate::columns::{
-    Care, Content, content, count, goal, likely_goal, micros, parse, parse_some, read_json, read_some_json, write_json,
+    Care, Content, Instead, content, count, goal, micros, parse, parse_some, read_json, read_some_json, write_json,
 };
 use crate::columns::{NotRead, Unreadable};
 use counterstep_kernel::ports::{CommitError, StoreError};
@@ -76,20 +76,27 @@ impl From<Fault> for CommitError {
 
 fn from_sql(error: &DieselError) -> StoreError {
     match error {
-        // Rows that contradict each other: what the constraints are there to keep out.
+        _ if may_pass(error) => StoreError::Unavailable(error.to_string()),
+        DieselError::DatabaseError(_, text) => StoreError::Corrupt(text.message().to_owned()),
+        other => StoreError::Corrupt(other.to_string()),
+    }
+}
+
+/// Locked, busy, full, unreadable: the transaction rolled back and may be tried again. All else are rows that contradict
+/// each other, which the constraints are there to keep out, or that cannot be read.
+pub(super) fn may_pass(error: &DieselError) -> bool {
+    !matches!(
+        error,
         DieselError::DatabaseError(
             DatabaseErrorKind::UniqueViolation
-            | DatabaseErrorKind::ForeignKeyViolation
-            | DatabaseErrorKind::NotNullViolation
-            | DatabaseErrorKind::CheckViolation,
-            text,
-        ) => StoreError::Corrupt(text.message().to_owned()),
-        DieselError::DeserializationError(_) | DieselError::SerializationError(_) | DieselError::NotFound => {
-            StoreError::Corrupt(error.to_string())
-        }
-        // Locked, busy, full, unreadable: the transaction rolled back and may be tried again.
-        other => StoreError::Unavailable(other.to_string()),
-    }
+                | DatabaseErrorKind::ForeignKeyViolation
+                | DatabaseErrorKind::NotNullViolation
+                | DatabaseErrorKind::CheckViolation,
+            _,
+        ) | DieselError::DeserializationError(_)
+            | DieselError::SerializationError(_)
+            | DieselError::NotFound
+    )
 }
 
 /// Whether SQLite waited for a lock in vain. Diesel hands on the message only, not the code.

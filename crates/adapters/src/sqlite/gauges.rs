@@ -1,6 +1,7 @@
 //! What is under way, counted: one walk over the tasks that have not ended, and a look at the oldest event.
 
 use super::fault::{Fault, parse};
+use super::prepared::Prepare;
 use counterstep_contracts::TaskStatus;
 use counterstep_kernel::ports::{Gauges, TaskCount};
 use counterstep_kernel::record::DbTime;
@@ -45,6 +46,7 @@ pub(super) fn read(connection: &mut SqliteConnection, now: i64) -> Result<Gauges
     )
     .bind::<BigInt, _>(now)
     .bind::<Text, _>(serde_json::json!(open).to_string())
+    .prepared()
     .load(connection)?;
     let oldest: Vec<Oldest> =
         diesel::sql_query("SELECT created_at FROM outbox ORDER BY id LIMIT 1").load(connection)?;

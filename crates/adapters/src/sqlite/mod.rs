@@ -9,17 +9,20 @@ pub(crate) mod fault;
 mod gauges;
 mod idempotency;
 mod journal;
+mod looks;
 mod migrate;
 mod outbox;
 mod own;
 mod poison;
 pub(crate) mod pool;
+mod prepared;
 mod receives;
 mod retention;
 mod schedules;
 mod schema;
 mod sealed;
 mod tasks;
+mod together;
 mod types;
 mod unanswered;
 mod upkeep;
@@ -32,7 +35,7 @@ pub use pool::{Database, OpenError, SqliteOptions};
 
 use crate::columns::past_of;
 use async_trait::async_trait;
-use counterstep_contracts::{Epoch, TaskId, Tenant};
+use counterstep_contracts::{Epoch, Rev, TaskId, Tenant};
 use counterstep_kernel::ports::{
     AuditHead, CommitError, Committed, Due, DueTask, FailureQuery, Gauges, Heartbeat, IdempotencyRow, InFlight,
     OutboxOp, OutboxRow, Salvaged, ScheduleChange, ScheduleQuery, Schedules, SealedPage, SealedRow, Store, StoreError,
@@ -42,6 +45,7 @@ use counterstep_kernel::record::{DbTime, History, TaskRecord, TaskRow};
 use counterstep_kernel::transition::{Guard, Transition};
 use diesel::SqliteConnection;
 use fault::{Care, Content, Fault, content, micros};
+use looks::Looks;
 use pool::Durability;
 use std::path::Path;
 use std::time::Duration;
@@ -53,6 +57,7 @@ const RELAY_HOLD: Duration = Duration::from_secs(15);
 #[derive(Debug, Clone)]
 pub struct SqliteStore {
     database: Database,
+    looks: Looks,
 }
 
 impl SqliteStore {
@@ -61,7 +66,7 @@ impl SqliteStore {
     /// # Errors
     /// [`OpenError`]; a file that a newer program has changed is refused and stays as it is.
     pub async fn open(path: &Path, options: SqliteOptions) -> Result<Self, OpenError> {
-        Ok(Self { database: Database::open(path, &options).await? })
+        Ok(Self::on(Database::open(path, &options).await?, &options))
     }
 
     /// A file as it is, for looking only: neither it nor its schema is made or changed. What the schema does not have
@@ -73,7 +78,11 @@ impl SqliteStore {
         if !path.is_file() {
             return Err(OpenError::Path(path.to_owned()));
         }
-        Ok(Self { database: Database::as_it_is(path, options)? })
+        Ok(Self::on(Database::as_it_is(path, options)?, options))
+    }
+
+    fn on(database: Database, options: &SqliteOptions) -> Self {
+        Self { looks: Looks::new(database.clone(), options.wait), database }
     }
 
     /// The connections, for the queue on the same file.
@@ -89,15 +98,17 @@ fn read_task(
     task: TaskId,
     care: &mut Care,
 ) -> Result<Option<TaskRecord>, Fault> {
-    let Some(row) = tasks::load(connection, task, care)? else { return Ok(None) };
-    let Content { request, response, steps, marks } = content(task, row.rev, &journal::of(connection, task)?, care)?;
+    let Some(row) = tasks::load(connection, task)? else { return Ok(None) };
+    let read = content(task, Rev(row.rev), &journal::of(connection, task)?, care)?;
+    let Content { request, response, steps, marks, instead } = read;
+    let row = row.decode(instead, care)?;
     Ok(Some(TaskRecord { task: TaskRow { request, response, ..row }, steps, marks, now: DbTime(now) }))
 }
 
 #[async_trait]
 impl Store for SqliteStore {
     async fn load(&self, task: TaskId) -> Result<Option<TaskRecord>, StoreError> {
-        Ok(self.database.read_at(move |connection, now| read_task(connection, now, task, &mut Care::Strict)).await?)
+        self.looks.load(task).await
     }
 
     async fn salvage(&self, task: TaskId) -> Result<Option<Salvaged>, StoreError> {
@@ -116,8 +127,11 @@ impl Store for SqliteStore {
             commit::write(connection, now, guard, &transition)?;
             Ok(Committed { now: DbTime(now) })
         };
-        let written = self.database.write(Durability::Full, write).await;
-        Ok(written.map_err(|fault| if own { own::of_the_commit(fault) } else { fault })?)
+        if own {
+            let written = self.database.write_alone(Durability::Full, write).await;
+            return Ok(written.map_err(own::of_the_commit)?);
+        }
+        Ok(self.database.write(Durability::Full, write).await?)
     }
 
     async fn heartbeat(&self, task: TaskId, epoch: Epoch, ttl: Duration) -> Result<Heartbeat, StoreError> {
@@ -138,9 +152,9 @@ impl Store for SqliteStore {
         let hold = move |connection: &mut SqliteConnection, now| {
             let until = now + micros(ttl);
             let mut held = Vec::with_capacity(lost.len());
-            for task in lost {
-                if tasks::hold(connection, task, now, until)? {
-                    held.push(task);
+            for task in &lost {
+                if tasks::hold(connection, *task, now, until)? {
+                    held.push(*task);
                 }
             }
             Ok(held)

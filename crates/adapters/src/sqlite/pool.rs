@@ -4,6 +4,7 @@
 use super::clock::{FileClock, MachineClock, SystemClocks};
 use super::fault::{Fault, is_busy};
 use super::migrate;
+use super::together::{How, Writer};
 use deadpool::Runtime;
 use deadpool::managed::{Manager, Metrics, Object, Pool, RecycleError, RecycleResult, Timeouts};
 use diesel::connection::{AnsiTransactionManager, TransactionManager, TransactionManagerStatus};
@@ -73,18 +74,17 @@ pub(crate) enum Durability {
 }
 
 /// The connections to one file, shared by the store and the queue. Cheap to clone.
-// One writer for the process: writers wait in line here, in order, instead of polling for SQLite's file lock, which is
-// left for the other processes on the file.
 #[derive(Clone)]
 pub struct Database {
-    writer: Pool<Connections>,
+    path: Arc<str>,
+    writer: Writer,
     readers: Pool<Connections>,
     clock: Arc<FileClock>,
 }
 
 impl std::fmt::Debug for Database {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Database").field("path", &self.writer.manager().path).finish_non_exhaustive()
+        f.debug_struct("Database").field("path", &self.path).finish_non_exhaustive()
     }
 }
 
@@ -124,7 +124,9 @@ impl Database {
                 .map_err(|error| OpenError::Connection(error.to_string()))
         };
         let (writer, readers) = (pool(Use::Write, 1)?, pool(Use::Read, options.readers)?);
-        Ok(Self { writer, readers, clock: Arc::new(FileClock::new(options.clock.clone())) })
+        let clock = Arc::new(FileClock::new(options.clock.clone()));
+        let writer = Writer::new(writer, clock.clone(), options.wait);
+        Ok(Self { path: text, writer, readers, clock })
     }
 
     /// Reads in one snapshot.
@@ -132,7 +134,7 @@ impl Database {
         &self,
         query: impl FnOnce(&mut SqliteConnection) -> Result<T, Fault> + Send + 'static,
     ) -> Result<T, Fault> {
-        let mut connection = get(&self.readers).await?;
+        let mut connection = get(&self.readers).await.map_err(Fault::Unavailable)?;
         let read = spawn_blocking(move || connection.diesel.transaction(query));
         read.await.map_err(|error| Fault::Unavailable(error.to_string()))?
     }
@@ -150,30 +152,34 @@ impl Database {
         self.read(read).await
     }
 
-    /// Writes whole or not at all. The closure gets the one `now` of its transaction.
+    /// Writes whole or not at all. The closure gets the one `now` of its transaction; it runs again where that one rolled
+    /// back for a neighbour's sake.
     pub(crate) async fn write<T: Send + 'static>(
         &self,
         durability: Durability,
-        change: impl FnOnce(&mut SqliteConnection, i64) -> Result<T, Fault> + Send + 'static,
+        change: impl Fn(&mut SqliteConnection, i64) -> Result<T, Fault> + Send + 'static,
     ) -> Result<T, Fault> {
-        let mut connection = get(&self.writer).await?;
-        // From here on the caller may drop this future: the closure runs to its end all the same, and the connection
-        // goes back to the pool only then, without a transaction on it.
-        let clock = self.clock.clone();
-        let written = spawn_blocking(move || {
-            clock.follow(&mut connection.diesel)?;
-            connection.write(durability, |connection| {
-                let now = clock.write(connection)?;
-                change(connection, now)
-            })
-        });
-        written.await.map_err(|error| Fault::Unknown(error.to_string()))?
+        self.writer.write(How { durability, alone: false }, change).await
+    }
+
+    /// The same, in a transaction of its own.
+    pub(crate) async fn write_alone<T: Send + 'static>(
+        &self,
+        durability: Durability,
+        change: impl Fn(&mut SqliteConnection, i64) -> Result<T, Fault> + Send + 'static,
+    ) -> Result<T, Fault> {
+        self.writer.write(How { durability, alone: true }, change).await
     }
 }
 
-async fn get(pool: &Pool<Connections>) -> Result<Object<Connections>, Fault> {
-    pool.get().await.map_err(|error| Fault::Unavailable(error.to_string()))
+pub(super) async fn get(pool: &Pool<Connections>) -> Result<Object<Connections>, String> {
+    pool.get().await.map_err(|error| error.to_string())
 }
+
+/// Settings of the connection that writes. 16 MiB of pages stay at hand, since no other connection of this process changes
+/// them; and the log goes into the file after 16 MiB instead of 4, so that a page that many changes have written goes once.
+const WRITER: &str = "PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON;
+    PRAGMA cache_size = -16384; PRAGMA wal_autocheckpoint = 4096";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Use {
@@ -181,19 +187,19 @@ enum Use {
     Write,
 }
 
-struct Connections {
+pub(super) struct Connections {
     path: Arc<str>,
     busy_timeout: Duration,
     use_: Use,
 }
 
-struct Pooled {
-    diesel: SqliteConnection,
+pub(super) struct Pooled {
+    pub(super) diesel: SqliteConnection,
     durability: Durability,
 }
 
 impl Pooled {
-    fn write<T>(
+    pub(super) fn write<T>(
         &mut self,
         durability: Durability,
         change: impl FnOnce(&mut SqliteConnection) -> Result<T, Fault>,
@@ -232,7 +238,7 @@ impl Manager for Connections {
             let mut diesel = connect(&path, busy_timeout).map_err(|error| error.to_string())?;
             let settings = match use_ {
                 Use::Read => "PRAGMA query_only = ON",
-                Use::Write => "PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON",
+                Use::Write => WRITER,
             };
             diesel.batch_execute(settings).map_err(|error| error.to_string())?;
             Ok(Pooled { diesel, durability: Durability::Full })

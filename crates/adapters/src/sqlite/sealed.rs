@@ -1,6 +1,7 @@
 //! Rows of journals as they lie there, for checking them. Must not make anything of what it reads: a column may hold
 //! a value of another type than it should, and that must not end the check.
 
+use super::prepared::Prepare;
 use counterstep_kernel::ports::{AuditHead, SealedPage, SealedRow};
 use counterstep_kernel::record::DbTime;
 use diesel::SqliteConnection;
@@ -64,11 +65,13 @@ pub(super) fn rows(connection: &mut SqliteConnection, page: &SealedPage) -> Quer
             .bind::<Text, _>(after)
             .bind::<BigInt, _>(rev)
             .bind::<BigInt, _>(limit)
+            .prepared()
             .load(connection)?,
         Some(task) => diesel::sql_query(format!("{ROW} WHERE j.task = ? AND j.rev > ? ORDER BY j.rev LIMIT ?"))
             .bind::<Text, _>(task)
             .bind::<BigInt, _>(rev)
             .bind::<BigInt, _>(limit)
+            .prepared()
             .load(connection)?,
     };
     Ok(rows.into_iter().map(decode).collect())
@@ -126,11 +129,13 @@ pub(super) fn heads(connection: &mut SqliteConnection, page: &SealedPage) -> Que
         None => diesel::sql_query(format!("{HEAD} WHERE t.id > ? ORDER BY t.id LIMIT ?"))
             .bind::<Text, _>(after)
             .bind::<BigInt, _>(limit)
+            .prepared()
             .load(connection)?,
         Some(task) => diesel::sql_query(format!("{HEAD} WHERE t.id = ? AND t.id > ? LIMIT ?"))
             .bind::<Text, _>(task)
             .bind::<Text, _>(after)
             .bind::<BigInt, _>(limit)
+            .prepared()
             .load(connection)?,
     };
     let head = |row: Head| AuditHead {

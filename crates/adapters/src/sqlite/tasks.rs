@@ -1,8 +1,9 @@
 //! Queries on the table `tasks`. Must not judge a change: what it is handed is written.
 
 use super::fault::{
-    Care, Fault, count, goal, likely_goal, micros, parse, parse_some, read_json, read_some_json, write_json,
+    Care, Fault, Instead, count, goal, micros, parse, parse_some, read_json, read_some_json, write_json,
 };
+use super::prepared::{Prepare, Statement};
 use super::schema::tasks;
 use counterstep_contracts::{AuditSeq, Epoch, QueueName, Rev, TaskId, TaskStatus, Tenant};
 use counterstep_kernel::audit::Seal;
@@ -85,7 +86,8 @@ impl Columns {
     }
 
     /// The row that the columns say, without what its journal alone says.
-    fn decode(self, care: &mut Care) -> Result<TaskRow, Fault> {
+    pub(super) fn decode(self, instead: Instead, care: &mut Care) -> Result<TaskRow, Fault> {
+        let instead_goal = instead.goal(self.cancel_requested_at.is_some());
         Ok(TaskRow {
             id: parse("id", &self.id)?,
             tenant: Tenant(self.tenant),
@@ -93,7 +95,7 @@ impl Columns {
             version: count("version", self.version)?,
             definition_hash: self.definition_hash,
             status: parse("status", &self.status)?,
-            waiting: care.or(parse_some("waiting", self.waiting.as_deref()), None)?,
+            waiting: care.or(parse_some("waiting", self.waiting.as_deref()), instead.waiting)?,
             host: parse("host", &self.host)?,
             queue: self.queue,
             rev: Rev(self.rev),
@@ -103,13 +105,13 @@ impl Columns {
             due_at: self.due_at.map(DbTime),
             deadline_at: self.deadline_at.map(DbTime),
             cancel_requested_at: self.cancel_requested_at.map(DbTime),
-            goal: care.or(goal(self.goal.as_deref()), likely_goal(self.cancel_requested_at.is_some()))?,
+            goal: care.or(goal(self.goal.as_deref()), instead_goal)?,
             recovery_attempts: count("recovery_attempts", self.recovery_attempts)?,
             audit_seq: AuditSeq(self.audit_seq),
             audit_seal: self.audit_seal.map(Seal),
             request: Value::Null,
             response: None,
-            failure: care.or(read_some_json("failure", self.failure.as_deref()), None)?,
+            failure: care.or(read_some_json("failure", self.failure.as_deref()), instead.failure)?,
             residue: self.residue,
             traceparent: self.traceparent,
             created_at: DbTime(self.created_at),
@@ -140,10 +142,9 @@ pub(super) fn head(connection: &mut SqliteConnection, task: TaskId) -> QueryResu
     tasks::table.find(task.to_string()).select(Head::as_select()).first(connection).optional()
 }
 
-/// A task's row, without what its journal alone says.
-pub(super) fn load(connection: &mut SqliteConnection, task: TaskId, care: &mut Care) -> Result<Option<TaskRow>, Fault> {
-    let found = tasks::table.find(task.to_string()).select(Columns::as_select()).first(connection).optional()?;
-    found.map(|columns| columns.decode(care)).transpose()
+/// A task's row.
+pub(super) fn load(connection: &mut SqliteConnection, task: TaskId) -> QueryResult<Option<Columns>> {
+    tasks::table.find(task.to_string()).select(Columns::as_select()).first(connection).optional()
 }
 
 pub(super) fn insert(connection: &mut SqliteConnection, row: &Columns) -> QueryResult<()> {
@@ -153,20 +154,35 @@ pub(super) fn insert(connection: &mut SqliteConnection, row: &Columns) -> QueryR
 /// The guard was checked in the same transaction, which holds the write lock: nobody can have come between. What never
 /// changes after the submission is not written again.
 pub(super) fn update(connection: &mut SqliteConnection, row: &Columns) -> QueryResult<()> {
-    let changes = (
-        (tasks::status.eq(&row.status), tasks::waiting.eq(&row.waiting)),
-        (tasks::host.eq(&row.host), tasks::queue.eq(&row.queue)),
-        (tasks::rev.eq(row.rev), tasks::epoch.eq(row.epoch)),
-        (tasks::lease_owner.eq(&row.lease_owner), tasks::lease_expires_at.eq(row.lease_expires_at)),
-        (tasks::due_at.eq(row.due_at), tasks::deadline_at.eq(row.deadline_at)),
-        (tasks::cancel_requested_at.eq(row.cancel_requested_at), tasks::goal.eq(&row.goal)),
-        tasks::recovery_attempts.eq(row.recovery_attempts),
-        (tasks::audit_seq.eq(row.audit_seq), tasks::audit_seal.eq(&row.audit_seal)),
-        (tasks::failure.eq(&row.failure), tasks::updated_at.eq(row.updated_at)),
-        (tasks::finished_at.eq(row.finished_at), tasks::sweep_at.eq(row.sweep_at)),
-        (tasks::residue.eq(row.residue), tasks::change_id.eq(&row.change_id)),
-    );
-    diesel::update(tasks::table.find(&row.id)).set(changes).execute(connection).map(drop)
+    let text = "UPDATE tasks SET status = ?, waiting = ?, host = ?, queue = ?, rev = ?, epoch = ?, lease_owner = ?,
+        lease_expires_at = ?, due_at = ?, deadline_at = ?, cancel_requested_at = ?, goal = ?, recovery_attempts = ?,
+        audit_seq = ?, audit_seal = ?, failure = ?, updated_at = ?, finished_at = ?, sweep_at = ?, residue = ?,
+        change_id = ? WHERE id = ?";
+    let values = [
+        (&row.status).into(),
+        (&row.waiting).into(),
+        (&row.host).into(),
+        (&row.queue).into(),
+        row.rev.into(),
+        row.epoch.into(),
+        (&row.lease_owner).into(),
+        row.lease_expires_at.into(),
+        row.due_at.into(),
+        row.deadline_at.into(),
+        row.cancel_requested_at.into(),
+        (&row.goal).into(),
+        row.recovery_attempts.into(),
+        row.audit_seq.into(),
+        (&row.audit_seal).into(),
+        (&row.failure).into(),
+        row.updated_at.into(),
+        row.finished_at.into(),
+        row.sweep_at.into(),
+        row.residue.into(),
+        (&row.change_id).into(),
+        (&row.id).into(),
+    ];
+    Statement { text, values }.execute(connection).map(drop)
 }
 
 /// Prolongs a lease; gives `cancel_requested_at` back, or `None` where the epoch has moved on.
@@ -181,6 +197,7 @@ pub(super) fn prolong(
     diesel::update(held)
         .set(tasks::lease_expires_at.eq(until))
         .returning(tasks::cancel_requested_at)
+        .prepared()
         .get_result(connection)
         .optional()
 }
@@ -242,6 +259,7 @@ pub(super) fn unclaimed(
     .bind::<BigInt, _>(before)
     .bind::<Text, _>(known)
     .bind::<BigInt, _>(i64::from(limit))
+    .prepared()
     .load(connection)
 }
 
@@ -263,6 +281,7 @@ pub(super) fn due(
     .bind::<BigInt, _>(now)
     .bind::<Text, _>(known)
     .bind::<BigInt, _>(i64::from(limit))
+    .prepared()
     .load(connection)
 }
 
@@ -290,6 +309,7 @@ pub(super) fn lost(connection: &mut SqliteConnection, which: &Lost, now: i64, li
     .bind::<Nullable<Text>, _>(&which.task_type)
     .bind::<Text, _>(types)
     .bind::<BigInt, _>(i64::from(limit))
+    .prepared()
     .load(connection)
 }
 
@@ -330,6 +350,7 @@ pub(super) fn to_sweep(connection: &mut SqliteConnection, now: i64, limit: u32) 
     )
     .bind::<BigInt, _>(now)
     .bind::<BigInt, _>(i64::from(limit))
+    .prepared()
     .load(connection)?;
     Ok(ids(lines))
 }
@@ -343,6 +364,7 @@ pub(super) fn put_off(connection: &mut SqliteConnection, tasks: &[TaskId], until
     )
     .bind::<BigInt, _>(until)
     .bind::<Text, _>(id_list(tasks))
+    .prepared()
     .load(connection)?;
     Ok(ids(lines))
 }
@@ -436,6 +458,7 @@ pub(super) fn in_flight(connection: &mut SqliteConnection) -> Result<Vec<InFligh
          GROUP BY task_type, version, definition_hash ORDER BY task_type, version, definition_hash",
     )
     .bind::<Text, _>(serde_json::json!(open).to_string())
+    .prepared()
     .load(connection)?;
     groups
         .into_iter()

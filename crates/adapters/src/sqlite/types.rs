@@ -1,6 +1,7 @@
 //! Queries on the table `task_types`, and the count of failures. Must not decide what either leads to.
 
 use super::fault::{Fault, micros, parse_some};
+use super::prepared::Prepare;
 use super::schema::task_types;
 use crate::columns::{failure_class, write_json};
 use counterstep_contracts::Rev;
@@ -104,6 +105,7 @@ pub(super) fn failures(connection: &mut SqliteConnection, query: &FailureQuery, 
         .bind::<BigInt, _>(i64::from(query.at_most))
         .bind::<Text, _>(&query.tenant.0)
         .bind::<Text, _>(write_json(&classes)?)
+        .prepared()
         .get_result(connection)?;
     Ok(u32::try_from(counted.count).unwrap_or(u32::MAX))
 }

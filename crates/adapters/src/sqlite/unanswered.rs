@@ -1,6 +1,7 @@
 //! Tasks that were offered and that nobody has come for: their message may be lost. Must not offer them again.
 
 use super::fault::{Fault, micros};
+use super::prepared::Prepare;
 use super::tasks::{DueLine, known};
 use counterstep_kernel::ports::Unanswered;
 use diesel::SqliteConnection;
@@ -42,6 +43,7 @@ pub(super) fn find(
                 .bind::<BigInt, _>(micros(which.at_most.max(which.for_at_least)))
                 .bind::<Text, _>(&known)
                 .bind::<BigInt, _>(i64::from(limit))
+                .prepared()
                 .load(connection)?;
             lines.extend(found);
         }

@@ -125,9 +125,9 @@ impl Upkeep for SqliteStore {
             RetireOp::Bury(tasks) => {
                 let bury = move |connection: &mut SqliteConnection, now| {
                     let mut buried = Vec::with_capacity(tasks.len());
-                    for task in tasks {
-                        if retention::bury(connection, &task, now)? {
-                            buried.push(task);
+                    for task in &tasks {
+                        if retention::bury(connection, task, now)? {
+                            buried.push(task.clone());
                         }
                     }
                     Ok(buried)
@@ -137,8 +137,8 @@ impl Upkeep for SqliteStore {
             }
             RetireOp::Forget(tasks) => {
                 let forget = move |connection: &mut SqliteConnection, _| {
-                    for task in tasks {
-                        retention::forget(connection, task)?;
+                    for task in &tasks {
+                        retention::forget(connection, *task)?;
                     }
                     Ok(Vec::new())
                 };

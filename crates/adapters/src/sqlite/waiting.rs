@@ -1,6 +1,7 @@
 //! What the local queue looks for in the table `tasks`: tasks that wait for a host. Reads only.
 
 use super::fault::{Fault, count, parse};
+use super::prepared::Prepare;
 use counterstep_contracts::{QueueName, Rev, WorkerMessage};
 use diesel::SqliteConnection;
 use diesel::prelude::*;
@@ -51,6 +52,7 @@ pub(crate) fn unclaimed(connection: &mut SqliteConnection, queue: &QueueName, li
     )
     .bind::<Text, _>(&queue.0)
     .bind::<BigInt, _>(limit)
+    .prepared()
     .load(connection)
 }
 
@@ -72,6 +74,7 @@ pub(crate) fn due(
     .bind::<Text, _>(&queue.0)
     .bind::<BigInt, _>(now)
     .bind::<BigInt, _>(limit)
+    .prepared()
     .load(connection)
 }
 
@@ -94,5 +97,6 @@ pub(crate) fn lost(
     .bind::<Text, _>(&queue.0)
     .bind::<BigInt, _>(now)
     .bind::<BigInt, _>(limit)
+    .prepared()
     .load(connection)
 }

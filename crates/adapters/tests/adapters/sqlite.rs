@@ -13,7 +13,7 @@ use counterstep_kernel::ports::{
     CommitError, Due, Lost, OutboxOp, Poison, PoisonRow, Settle, Store, StoreError, SweepOp, TaskQuery,
 };
 use counterstep_kernel::presence::Part;
-use counterstep_kernel::record::{Intention, TaskRow};
+use counterstep_kernel::record::{Intention, TaskRecord, TaskRow};
 use counterstep_kernel::transition::{LeaseChange, Time};
 use counterstep_kernel::{CancelToken, Engine, EngineSettings, Registry};
 use diesel::connection::SimpleConnection;
@@ -25,6 +25,7 @@ use std::collections::HashSet;
 use std::future::pending;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 pub(crate) fn file(fixture: &Fixture) -> PathBuf {
@@ -179,6 +180,80 @@ async fn a_file_that_another_process_has_locked_is_unavailable() {
     assert_eq!(load(&store, record.task.id).await.task, record.task);
     other.batch_execute("ROLLBACK").unwrap();
     commit(&store, free(&record), &after(&record)).await.unwrap();
+}
+
+/// Commits a change of each task while another process holds the file, which it gives back once they wait.
+async fn commit_after_a_wait(store: &dyn Store, path: &Path, records: &[TaskRecord]) -> Vec<Result<(), CommitError>> {
+    let mut other = raw(path);
+    other.batch_execute("BEGIN IMMEDIATE").unwrap();
+    let changes: Vec<_> = records.iter().map(|record| (free(record), whole(Some(record), after(record)))).collect();
+    let commits = join_all(changes.iter().map(|(guard, change)| store.commit(*guard, change)));
+    let release = async { other.batch_execute("ROLLBACK").unwrap() };
+    let (committed, ()) = tokio::join!(commits, release);
+    committed.into_iter().map(|committed| committed.map(drop)).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn writes_that_wait_share_a_transaction() {
+    let fixture = fixture().await;
+    let (store, path) = (&*fixture.ports.store, file(&fixture));
+    let records = join_all((0..40).map(|_| submitted(store, row(new_task())))).await;
+    // Each transaction that writes notes its time.
+    let count = "CREATE TABLE transactions (n INTEGER);
+        CREATE TRIGGER one AFTER UPDATE ON clock BEGIN INSERT INTO transactions VALUES (1); END";
+    raw(&path).batch_execute(count).unwrap();
+    let committed = commit_after_a_wait(store, &path, &records).await;
+    assert!(committed.iter().all(Result::is_ok), "{committed:?}");
+    // The first one had found nobody at work.
+    assert_eq!(number(&mut raw(&path), "SELECT count(*) AS n FROM transactions"), 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_process_that_writes_without_end_leaves_room_for_another() {
+    let fixture = fixture().await;
+    let other = open_in(fixture.folder.path(), options()).await;
+    let store = &*fixture.ports.store;
+    let is_done = AtomicBool::new(false);
+    let busy = join_all((0..64).map(|_| async {
+        let mut record = submitted(store, row(new_task())).await;
+        while !is_done.load(Ordering::SeqCst) {
+            commit(store, free(&record), &after(&record)).await.unwrap();
+            record = load(store, record.task.id).await;
+        }
+    }));
+    let writes = async {
+        for _ in 0..10 {
+            submitted(&*other.store, row(new_task())).await;
+        }
+        is_done.store(true, Ordering::SeqCst);
+    };
+    tokio::join!(busy, writes);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_write_that_rolls_its_transaction_back_takes_no_neighbour_with_it() {
+    let fixture = fixture().await;
+    let (store, path) = (&*fixture.ports.store, file(&fixture));
+    let records = join_all((0..10).map(|_| submitted(store, row(new_task())))).await;
+    // As a full disk does, in the midst of the others.
+    let bad = records[5].task.id;
+    let refuse = format!(
+        "CREATE TRIGGER refuse BEFORE UPDATE ON tasks WHEN NEW.id = '{bad}'
+         BEGIN SELECT RAISE(ROLLBACK, 'refused by this test'); END"
+    );
+    raw(&path).batch_execute(&refuse).unwrap();
+    let committed = commit_after_a_wait(store, &path, &records).await;
+    for (at, committed) in committed.iter().enumerate() {
+        let as_alone = match committed {
+            Err(error) => at == 5 && matches!(error, CommitError::Store(StoreError::Unavailable(_))),
+            Ok(()) => at != 5,
+        };
+        assert!(as_alone, "{at}: {committed:?}");
+    }
+    for (at, before) in records.iter().enumerate() {
+        let rev = load(store, before.task.id).await.task.rev;
+        assert_eq!(rev, if at == 5 { before.task.rev } else { before.task.rev.next() });
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -5,8 +5,8 @@ use crate::suite::changes::*;
 use counterstep_adapters::postgres::{PostgresOptions, PostgresStore};
 use counterstep_contracts::{Attempt, AuditSeq, Direction, Epoch, Outcome, StepNo, TaskStatus};
 use counterstep_kernel::ports::{
-    Due, Leaving, ListingOp, Lost, OutboxOp, ReceiveOp, RetireOp, Store, SweepOp, TaskQuery, Unanswered, Upkeep,
-    WorkerChange,
+    CommitError, Due, Leaving, ListingOp, Lost, OutboxOp, ReceiveOp, RetireOp, Store, SweepOp, TaskQuery, Unanswered,
+    Upkeep, WorkerChange,
 };
 use counterstep_kernel::record::{StepRow, TaskRecord, TaskRow};
 use counterstep_kernel::transition::{AttemptWrite, ReceiveWrite, Transition};
@@ -114,6 +114,37 @@ async fn a_commit_and_a_load_are_one_round_trip_each() {
 }
 
 #[tokio::test]
+async fn changes_that_are_refused_send_no_neighbour_again() {
+    let url = database().await;
+    let port: u16 = url.rsplit(['/', ':']).nth(1).unwrap().parse().unwrap();
+    let (proxy, turns) = counting_proxy(port).await;
+    let through = url.replace(&format!(":{port}/"), &format!(":{proxy}/"));
+    let store = open(&through, PostgresOptions { connections: 1, ..options() }).await;
+    // The first time each text is prepared, which is a round trip of its own.
+    for _ in 0..2 {
+        let mut changes = Vec::new();
+        for n in 0..20 {
+            let mut record = claimed(&*store, MINUTE).await;
+            if n == 7 || n == 13 {
+                // Somebody else was faster.
+                let stale = record.clone();
+                next(&*store, &mut record).await;
+                record = stale;
+            }
+            changes.push((leased(&record), typical(&record).with_journal(Some(&record), "test")));
+        }
+        turns.store(0, Ordering::SeqCst);
+        let committed = join_all(changes.iter().map(|(guard, change)| store.commit(*guard, change))).await;
+        for (n, committed) in committed.iter().enumerate() {
+            assert_eq!(matches!(committed, Err(CommitError::Stale)), n == 7 || n == 13, "{n}: {committed:?}");
+            assert_eq!(committed.is_ok(), n != 7 && n != 13, "{n}: {committed:?}");
+        }
+    }
+    // The first one, all others, and for each that was refused one more try and a look why.
+    assert_eq!(turns.load(Ordering::SeqCst), 2 + 2 * 2);
+}
+
+#[tokio::test]
 async fn no_statement_reads_a_whole_table() {
     let url = database().await;
     let raw = raw(&url).await;
@@ -199,7 +230,8 @@ async fn typical_commits_per_second() {
     let url = server.database();
     PostgresStore::migrate(&url, &options()).await.unwrap();
     let store = open(&url, PostgresOptions { connections: 32, ..options() }).await;
-    for width in [1, 32] {
+    // Every so many changes come again, as a redelivery does, and are refused.
+    for (width, again) in [(1, 0), (32, 0), (32, 10), (32, 0), (32, 10)] {
         let mut records = Vec::new();
         for _ in 0..width {
             records.push(claimed(&*store, 60 * MINUTE).await);
@@ -210,8 +242,14 @@ async fn typical_commits_per_second() {
             async move {
                 let mut done = 0_u32;
                 while started.elapsed() < Duration::from_secs(5) {
+                    let before = record.clone();
                     next(&*store, &mut record).await;
                     done += 1;
+                    if done.is_multiple_of(again) {
+                        let change = typical(&before).with_journal(Some(&before), "test");
+                        let refused = store.commit(leased(&before), &change).await;
+                        assert!(matches!(refused, Err(CommitError::Stale)), "{refused:?}");
+                    }
                     if done.is_multiple_of(4) {
                         record = claimed(&*store, 60 * MINUTE).await;
                     }
@@ -221,7 +259,7 @@ async fn typical_commits_per_second() {
         });
         let done: u32 = join_all(lanes).await.into_iter().sum();
         println!(
-            "{width} at a time: {:.0} typical commits a second",
+            "{width} at a time, one in {again} refused (0: none): {:.0} typical commits a second",
             f64::from(done) / started.elapsed().as_secs_f64()
         );
     }

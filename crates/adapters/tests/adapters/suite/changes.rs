@@ -122,16 +122,7 @@ pub(crate) fn begin(task: TaskId, sweep_after: Duration) -> Transition {
 
 /// That writes this row, and nothing else.
 pub(crate) fn of(row: TaskRow) -> Transition {
-    let write = TaskWrite {
-        lease: LeaseChange::Keep,
-        needs_expired_lease: false,
-        due: Time::Keep,
-        deadline: Time::Keep,
-        cancel_requested: Time::Keep,
-        finished: Time::Keep,
-        row,
-    };
-    Transition { task: Some(write.clone()), ..nothing(write.row.id) }
+    Transition { task: Some(TaskWrite::new(row.clone())), ..nothing(row.id) }
 }
 
 /// A new task with a step, its first audit entry and its message.

@@ -11,10 +11,10 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Takes some of those who wait, in order, out of the line.
-pub(super) type Pick<T> = fn(&mut VecDeque<T>) -> Vec<T>;
+pub(crate) type Pick<T> = fn(&mut VecDeque<T>) -> Vec<T>;
 
 /// Carries them across. What becomes of each it tells them itself.
-pub(super) type Carry<T> = Box<dyn Fn(Vec<T>) -> BoxFuture<'static, ()> + Send + Sync>;
+pub(crate) type Carry<T> = Box<dyn Fn(Vec<T>) -> BoxFuture<'static, ()> + Send + Sync>;
 
 struct Inner<T> {
     line: Mutex<Line<T>>,
@@ -30,7 +30,7 @@ struct Line<T> {
 }
 
 /// The gate. Cheap to clone.
-pub(super) struct Gate<T>(Arc<Inner<T>>);
+pub(crate) struct Gate<T>(Arc<Inner<T>>);
 
 impl<T> Clone for Gate<T> {
     fn clone(&self) -> Self {
@@ -45,11 +45,11 @@ impl<T> fmt::Debug for Gate<T> {
 }
 
 /// The right to be inside. Its end lets those in who wait.
-pub(super) struct Pass<T: Send + 'static>(Gate<T>);
+pub(crate) struct Pass<T: Send + 'static>(Gate<T>);
 
 impl<T: Send + 'static> Gate<T> {
     /// For `width` crossings at a time at most; `full` of those who wait are worth one of their own.
-    pub(super) fn new(width: usize, full: usize, pick: Pick<T>, carry: Carry<T>) -> Self {
+    pub(crate) fn new(width: usize, full: usize, pick: Pick<T>, carry: Carry<T>) -> Self {
         let line = Mutex::new(Line { inside: 0, waiting: VecDeque::new() });
         Self(Arc::new(Inner { line, width, full, pick, carry }))
     }
@@ -59,7 +59,8 @@ impl<T: Send + 'static> Gate<T> {
     }
 
     /// Goes in, or leaves `who` in the line.
-    pub(super) fn enter(&self, who: impl FnOnce() -> T) -> Option<Pass<T>> {
+    #[cfg(any(test, feature = "postgres"))]
+    pub(crate) fn enter(&self, who: impl FnOnce() -> T) -> Option<Pass<T>> {
         let mut line = self.line();
         if line.inside == 0 {
             line.inside = 1;
@@ -74,8 +75,20 @@ impl<T: Send + 'static> Gate<T> {
         None
     }
 
+    /// Leaves `who` in the line, whose first ones go in at once where nobody is inside, or they are worth a crossing.
+    #[cfg(any(test, feature = "sqlite"))]
+    pub(crate) fn wait(&self, who: T) {
+        let mut line = self.line();
+        line.waiting.push_back(who);
+        let goes = line.inside == 0 || line.waiting.len() >= self.0.full;
+        drop(line);
+        if goes {
+            self.hurry();
+        }
+    }
+
     /// Lets those in who wait, beside those who are inside, where there is room.
-    pub(super) fn hurry(&self) {
+    pub(crate) fn hurry(&self) {
         let mut line = self.line();
         if line.inside >= self.0.width {
             return;
@@ -102,12 +115,36 @@ impl<T: Send + 'static> Gate<T> {
         });
     }
 
+    /// A place in the line of whom `who` knows.
+    pub(crate) fn place<'a>(&'a self, who: impl Fn(&T) -> bool + Send + Sync + 'a) -> Place<'a, T> {
+        Place { gate: self, who: Box::new(who) }
+    }
+
     /// Takes those out of the line who do not want to wait any longer. Whether there were any: if not, they are on their way.
-    pub(super) fn leave(&self, who: impl Fn(&T) -> bool) -> bool {
+    fn leave(&self, who: impl Fn(&T) -> bool) -> bool {
         let mut line = self.line();
         let before = line.waiting.len();
         line.waiting.retain(|waiting| !who(waiting));
         line.waiting.len() < before
+    }
+}
+
+/// A place in the line, given up with this value.
+pub(crate) struct Place<'a, T: Send + 'static> {
+    gate: &'a Gate<T>,
+    who: Box<dyn Fn(&T) -> bool + Send + Sync + 'a>,
+}
+
+impl<T: Send + 'static> Place<'_, T> {
+    /// Gives it up. Whether it was still there: if not, they are on their way.
+    pub(crate) fn leave(&self) -> bool {
+        self.gate.leave(&self.who)
+    }
+}
+
+impl<T: Send + 'static> Drop for Place<'_, T> {
+    fn drop(&mut self) {
+        self.leave();
     }
 }
 
@@ -168,8 +205,9 @@ mod tests {
         let first = gate.enter(|| 1);
         assert!(gate.enter(|| 2).is_none());
         assert!(gate.enter(|| 3).is_none());
-        assert!(gate.leave(|who| *who == 2));
-        assert!(!gate.leave(|who| *who == 2), "it has left");
+        let place = gate.place(|who| *who == 2);
+        assert!(place.leave());
+        assert!(!place.leave(), "it has left");
         drop(first);
         tokio::task::yield_now().await;
         assert_eq!(carried.try_recv().unwrap(), [3]);
@@ -190,6 +228,38 @@ mod tests {
         gate.hurry();
         tokio::task::yield_now().await;
         assert_eq!(carried.try_recv().unwrap(), [5]);
+    }
+
+    #[tokio::test]
+    async fn whoever_waits_for_a_free_gate_goes_in() {
+        let (carry, carried) = telling();
+        let gate = Gate::new(1, usize::MAX, all, carry);
+        gate.wait(1);
+        gate.wait(2);
+        gate.wait(3);
+        for expected in [vec![1], vec![2, 3]] {
+            tokio::task::yield_now().await;
+            assert_eq!(carried.try_recv().unwrap(), expected);
+        }
+        tokio::task::yield_now().await;
+        gate.wait(4);
+        tokio::task::yield_now().await;
+        assert_eq!(carried.try_recv().unwrap(), [4]);
+    }
+
+    #[tokio::test]
+    async fn as_many_as_are_worth_a_crossing_do_not_wait_for_the_one_inside() {
+        let (to, carried) = mpsc::channel();
+        let carry: Carry<u32> = Box::new(move |who| {
+            to.send(who).unwrap();
+            futures::future::pending().boxed()
+        });
+        let gate = Gate::new(2, 2, all, carry);
+        for who in 1..=5 {
+            gate.wait(who);
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(carried.try_iter().collect::<Vec<_>>(), [vec![1], vec![2, 3]]);
     }
 
     #[test]
