@@ -5,6 +5,8 @@
 
 #[cfg(feature = "azure")]
 pub mod azure;
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+mod batch;
 #[cfg(feature = "buckets")]
 pub mod buckets;
 pub mod client_certificate;
@@ -17,8 +19,6 @@ pub mod file_signals;
 pub mod finding;
 #[cfg(feature = "folder")]
 pub mod folder;
-#[cfg(any(feature = "sqlite", feature = "postgres"))]
-mod gate;
 #[cfg(feature = "http")]
 pub mod http;
 #[cfg(any(feature = "folder", feature = "buckets"))]

@@ -236,47 +236,16 @@ async fn check_guard(lent: &Lent, guard: Guard, transition: &Transition) -> Resu
 #[cfg(test)]
 mod tests {
     use super::*;
-    use counterstep_contracts::{AuditSeq, ChangeId, Host, TaskId, TaskStatus, Tenant};
+    use counterstep_contracts::TaskId;
+    use counterstep_kernel::journal::Fold;
     use counterstep_kernel::record::{DbTime, TaskRow};
     use counterstep_kernel::transition::{LeaseChange, Time};
     use diesel::pg::Pg;
-    use serde_json::Value;
     use std::path::Path;
     use uuid::Uuid;
 
     fn row(rev: i64) -> TaskRow {
-        TaskRow {
-            id: TaskId(Uuid::nil()),
-            tenant: Tenant::default(),
-            task_type: "Golden".to_owned(),
-            version: 1,
-            definition_hash: String::new(),
-            status: TaskStatus::Running,
-            waiting: None,
-            host: Host::Worker,
-            queue: "golden".to_owned(),
-            rev: Rev(rev),
-            epoch: Epoch(1),
-            lease_owner: None,
-            lease_expires_at: None,
-            due_at: None,
-            deadline_at: None,
-            cancel_requested_at: None,
-            goal: None,
-            recovery_attempts: 0,
-            audit_seq: AuditSeq(rev),
-            audit_seal: None,
-            request: Value::Null,
-            response: None,
-            failure: None,
-            residue: false,
-            traceparent: None,
-            created_at: DbTime(0),
-            updated_at: DbTime(0),
-            finished_at: None,
-            sweep_at: None,
-            change_id: ChangeId(Uuid::nil()),
-        }
+        TaskRow { rev: Rev(rev), epoch: Epoch(1), ..Fold::new(TaskId(Uuid::nil())).into_record(DbTime(0)).task }
     }
 
     fn change(write: TaskWrite) -> Transition {
@@ -295,9 +264,9 @@ mod tests {
         for (name, guard, change, many) in [
             ("submit", NEW, &submit, false),
             ("submit_many", NEW, &submit, true),
-            ("claim", free, &claim, false),
-            ("step", leased, &step, false),
-            // Claims and steps of many tasks share a statement.
+            // A claim and a step have one text, and share a statement.
+            ("change", free, &claim, false),
+            ("change", leased, &step, false),
             ("change_many", leased, &step, true),
         ] {
             let mut statement = if many { Statement::of_many() } else { Statement::new() };

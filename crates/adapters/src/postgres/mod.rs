@@ -3,6 +3,7 @@
 //! Owns the way from a port's call to one statement, which is a transaction of its own; the statements lie in a file for
 //! each table. Must not decide anything about a task.
 
+mod batches;
 mod commit;
 mod connection;
 pub mod doctor;
@@ -23,7 +24,6 @@ mod schedules;
 mod sealed;
 mod statement;
 mod tasks;
-mod together;
 mod types;
 mod upkeep;
 mod workers;
@@ -32,6 +32,7 @@ pub use options::{OpenError, PostgresOptions};
 
 use crate::columns::past_of;
 use async_trait::async_trait;
+use batches::Batches;
 use counterstep_contracts::{Epoch, TaskId, Tenant};
 use counterstep_kernel::ports::{
     AuditHead, CommitError, Committed, Due, DueTask, FailureQuery, Gauges, Heartbeat, IdempotencyRow, InFlight,
@@ -46,7 +47,6 @@ use options::Target;
 use pool::Database;
 use statement::time;
 use std::time::Duration;
-use together::Together;
 use uuid::Uuid;
 
 /// For so long events that one relay has taken are not given to another.
@@ -65,7 +65,7 @@ pub struct PostgresStore {
     /// For lists and counts, which people ask for and which may take long: however many ask, those who change a task have
     /// connections left. What the engine itself waits for is never read here.
     lists: Database,
-    together: Together,
+    batches: Batches,
     /// Of both.
     connections: usize,
     /// Not behind a pooler, as far as the options say.
@@ -99,7 +99,7 @@ impl PostgresStore {
         };
         let database = Database::new(target.clone(), options, connections - to_list)?;
         let lists = if to_list == 0 { database.clone() } else { Database::new(target, options, to_list)? };
-        Ok(Self { together: Together::new(database.clone(), options), database, lists, connections, direct })
+        Ok(Self { batches: Batches::new(database.clone(), options), database, lists, connections, direct })
     }
 
     /// A database as it is, for looking only: its schema may be older or newer. What it does not have cannot be asked
@@ -132,15 +132,15 @@ fn readable<Row, T>(rows: Vec<Row>, what: &str, decode: impl Fn(Row) -> Result<T
 #[async_trait]
 impl Store for PostgresStore {
     async fn load(&self, task: TaskId) -> Result<Option<TaskRecord>, StoreError> {
-        self.together.load(task).await
+        self.batches.load(task).await
     }
 
     async fn salvage(&self, task: TaskId) -> Result<Option<Salvaged>, StoreError> {
-        self.together.salvage(task).await
+        self.batches.salvage(task).await
     }
 
     async fn commit(&self, guard: Guard, transition: &Transition) -> Result<Committed, CommitError> {
-        self.together.commit(guard, transition).await
+        self.batches.commit(guard, transition).await
     }
 
     async fn heartbeat(&self, task: TaskId, epoch: Epoch, ttl: Duration) -> Result<Heartbeat, StoreError> {

@@ -9,7 +9,7 @@ pub(crate) mod fault;
 mod gauges;
 mod idempotency;
 mod journal;
-mod looks;
+mod loads;
 mod migrate;
 mod outbox;
 mod own;
@@ -22,13 +22,13 @@ mod schedules;
 mod schema;
 mod sealed;
 mod tasks;
-mod together;
 mod types;
 mod unanswered;
 mod upkeep;
 #[cfg(feature = "local-queue")]
 pub(crate) mod waiting;
 mod workers;
+mod writer;
 
 pub use clock::{MachineClock, SystemClocks};
 pub use pool::{Database, OpenError, SqliteOptions};
@@ -45,7 +45,7 @@ use counterstep_kernel::record::{DbTime, History, TaskRecord, TaskRow};
 use counterstep_kernel::transition::{Guard, Transition};
 use diesel::SqliteConnection;
 use fault::{Care, Content, Fault, content, micros};
-use looks::Looks;
+use loads::Loads;
 use pool::Durability;
 use std::path::Path;
 use std::time::Duration;
@@ -57,7 +57,7 @@ const RELAY_HOLD: Duration = Duration::from_secs(15);
 #[derive(Debug, Clone)]
 pub struct SqliteStore {
     database: Database,
-    looks: Looks,
+    loads: Loads,
 }
 
 impl SqliteStore {
@@ -82,7 +82,7 @@ impl SqliteStore {
     }
 
     fn on(database: Database, options: &SqliteOptions) -> Self {
-        Self { looks: Looks::new(database.clone(), options.wait), database }
+        Self { loads: Loads::new(database.clone(), options.wait), database }
     }
 
     /// The connections, for the queue on the same file.
@@ -108,7 +108,7 @@ fn read_task(
 #[async_trait]
 impl Store for SqliteStore {
     async fn load(&self, task: TaskId) -> Result<Option<TaskRecord>, StoreError> {
-        self.looks.load(task).await
+        self.loads.load(task).await
     }
 
     async fn salvage(&self, task: TaskId) -> Result<Option<Salvaged>, StoreError> {

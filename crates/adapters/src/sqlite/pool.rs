@@ -4,7 +4,7 @@
 use super::clock::{FileClock, MachineClock, SystemClocks};
 use super::fault::{Fault, is_busy};
 use super::migrate;
-use super::together::{How, Writer};
+use super::writer::{How, Writer};
 use deadpool::Runtime;
 use deadpool::managed::{Manager, Metrics, Object, Pool, RecycleError, RecycleResult, Timeouts};
 use diesel::connection::{AnsiTransactionManager, TransactionManager, TransactionManagerStatus};

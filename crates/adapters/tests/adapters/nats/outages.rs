@@ -117,7 +117,8 @@ async fn a_process_starts_before_its_server() {
 
 #[tokio::test]
 async fn a_consumer_that_was_deleted_is_made_again() {
-    let options = apart();
+    // Longer than the test: what comes again comes from the new consumer, and not after the wait of the old one.
+    let options = NatsOptions { ack_wait: Duration::from_secs(60), ..apart() };
     let nats = open(options.clone()).await;
     let stream = plain(&shared_nats().url()).await.get_stream(format!("{}-work", prefix(&options))).await.unwrap();
     let unsettled = publish(&nats).await;
@@ -129,7 +130,7 @@ async fn a_consumer_that_was_deleted_is_made_again() {
         eventually("a fetch that waits", waits).await;
         stream.delete_consumer("files").await.unwrap();
     });
-    assert_eq!(task_of(&found[0]), unsettled, "what nobody has acked is there for the new consumer");
+    assert_eq!(task_of(&found[0]), unsettled, "the new consumer delivers what was not acked");
     ack(&nats, &first).await;
     ack(&nats, &found[0]).await;
     stream.delete_consumer("files").await.unwrap();

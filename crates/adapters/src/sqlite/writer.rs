@@ -5,13 +5,12 @@ use super::clock::FileClock;
 use super::fault::{Fault, is_busy, may_pass};
 use super::pool::{Connections, Durability, Pooled, get};
 use super::prepared::Statement;
-use crate::gate::{Carry, Gate};
+use crate::batch::{Batcher, Flush, Limits, NoReply, Queued};
 use deadpool::managed::Pool;
 use diesel::{RunQueryDsl, SqliteConnection};
 use futures::FutureExt;
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 use tokio::task::spawn_blocking;
@@ -31,25 +30,25 @@ pub(super) struct How {
     pub(super) alone: bool,
 }
 
-/// A write of somebody.
-trait Ask: Send {
+/// A write in the queue, whatever it returns.
+trait Write: Send {
     fn how(&self) -> How;
 
     /// Runs it in a transaction and keeps what it returns; again, where that one rolled back.
     fn run(&mut self, connection: &mut SqliteConnection, now: i64) -> Result<(), Fault>;
 
-    /// Says what became of it.
-    fn tell(self: Box<Self>, written: Result<(), Fault>);
+    /// Replies to the caller.
+    fn reply(self: Box<Self>, written: Result<(), Fault>);
 }
 
-struct Asked<T, F> {
+struct Change<T, F> {
     how: How,
     change: F,
     returned: Option<T>,
-    tell: oneshot::Sender<Result<T, Fault>>,
+    reply: oneshot::Sender<Result<T, Fault>>,
 }
 
-impl<T: Send, F: Fn(&mut SqliteConnection, i64) -> Result<T, Fault> + Send> Ask for Asked<T, F> {
+impl<T: Send, F: Fn(&mut SqliteConnection, i64) -> Result<T, Fault> + Send> Write for Change<T, F> {
     fn how(&self) -> How {
         self.how
     }
@@ -59,73 +58,63 @@ impl<T: Send, F: Fn(&mut SqliteConnection, i64) -> Result<T, Fault> + Send> Ask 
         Ok(())
     }
 
-    fn tell(self: Box<Self>, written: Result<(), Fault>) {
-        let Self { returned, tell, .. } = *self;
-        let told = written.and_then(|()| returned.ok_or_else(|| Fault::Unknown("it did not run".to_owned())));
-        // Nobody may be waiting any more.
-        let _ = tell.send(told);
+    fn reply(self: Box<Self>, written: Result<(), Fault>) {
+        let Self { returned, reply, .. } = *self;
+        let answer = written.and_then(|()| returned.ok_or_else(|| Fault::Unknown("it did not run".to_owned())));
+        // An error: the caller is gone.
+        let _ = reply.send(answer);
     }
 }
 
-struct Waiting {
-    number: u64,
-    ask: Box<dyn Ask>,
-}
+type Request = Box<dyn Write>;
 
 /// The one way to write to a file in this process. Cheap to clone.
-// One writer: writers wait in line here, in order, instead of polling for SQLite's file lock, which is left for the other
+// One writer: writes wait in this queue, in order, instead of polling for SQLite's file lock, which is left for the other
 // processes on the file.
 #[derive(Clone)]
 pub(super) struct Writer {
-    gate: Gate<Waiting>,
-    numbers: Arc<AtomicU64>,
+    batcher: Batcher<Request>,
     wait: Duration,
 }
 
 impl Writer {
     /// On a pool of one connection. `wait`: for so long a write waits for its turn.
     pub(super) fn new(connections: Pool<Connections>, clock: Arc<FileClock>, wait: Duration) -> Self {
-        let carry: Carry<Waiting> = Box::new(move |waiting| {
-            let asks = waiting.into_iter().map(|waiting| waiting.ask).collect();
-            carry(connections.clone(), clock.clone(), asks).boxed()
-        });
-        Self { gate: Gate::new(1, usize::MAX, pick, carry), numbers: Arc::default(), wait }
+        let flush: Flush<Request> = Box::new(move |writes| flush(connections.clone(), clock.clone(), writes).boxed());
+        Self { batcher: Batcher::new(Limits { width: 1, full: usize::MAX, wait }, pick, flush), wait }
     }
 
-    /// Writes whole or not at all. The closure gets the one `now` of its transaction.
+    /// Writes whole or not at all. The closure gets the one `now` of its transaction. Once that has begun, the caller may
+    /// drop this future: the write runs to its end all the same.
     pub(super) async fn write<T: Send + 'static>(
         &self,
         how: How,
         change: impl Fn(&mut SqliteConnection, i64) -> Result<T, Fault> + Send + 'static,
     ) -> Result<T, Fault> {
-        let (tell, mut told) = oneshot::channel();
-        let number = self.numbers.fetch_add(1, Ordering::Relaxed);
-        let place = self.gate.place(move |waiting| waiting.number == number);
-        // Once it is on its way the caller may drop this future: it runs to its end all the same.
-        self.gate.wait(Waiting { number, ask: Box::new(Asked { how, change, returned: None, tell }) });
-        let answer = match tokio::time::timeout(self.wait, &mut told).await {
-            Ok(answer) => answer,
-            Err(_) if place.leave() => {
-                let text = format!("no turn at the database file within {:?}: it is slow, or locked", self.wait);
-                return Err(Fault::Unavailable(text));
-            }
-            Err(_) => told.await,
-        };
-        answer.unwrap_or_else(|_| Err(Fault::Unknown("the write did not come to its end".to_owned())))
+        let request = |reply| -> Request { Box::new(Change { how, change, returned: None, reply }) };
+        self.batcher.submit(request).await.unwrap_or_else(|error| {
+            Err(match error {
+                NoReply::TimedOut => {
+                    let text = format!("no turn at the database file within {:?}: it is slow, or locked", self.wait);
+                    Fault::Unavailable(text)
+                }
+                NoReply::Dropped => Fault::Unknown("the write did not come to its end".to_owned()),
+            })
+        })
     }
 }
 
 /// The first one, and those behind it that may share its transaction.
-fn pick(line: &mut VecDeque<Waiting>) -> Vec<Waiting> {
-    let shared = line.iter().take(MOST).take_while(|waiting| !waiting.ask.how().alone).count();
-    line.drain(..shared.max(1).min(line.len())).collect()
+fn pick(queue: &mut VecDeque<Queued<Request>>) -> Vec<Queued<Request>> {
+    let shared = queue.iter().take(MOST).take_while(|queued| !queued.request.how().alone).count();
+    queue.drain(..shared.max(1).min(queue.len())).collect()
 }
 
-async fn carry(connections: Pool<Connections>, clock: Arc<FileClock>, asks: Vec<Box<dyn Ask>>) {
-    let mut left = VecDeque::from(write(&connections, &clock, asks).await.left);
-    while let Some(ask) = left.pop_front() {
-        if let Some(text) = write(&connections, &clock, vec![ask]).await.busy {
-            return tell_all(left, || Fault::Unavailable(text.clone()));
+async fn flush(connections: Pool<Connections>, clock: Arc<FileClock>, writes: Vec<Request>) {
+    let mut left = VecDeque::from(write(&connections, &clock, writes).await.left);
+    while let Some(one) = left.pop_front() {
+        if let Some(text) = write(&connections, &clock, vec![one]).await.busy {
+            return fail_all(left, || Fault::Unavailable(text.clone()));
         }
     }
 }
@@ -133,48 +122,48 @@ async fn carry(connections: Pool<Connections>, clock: Arc<FileClock>, asks: Vec<
 /// What is left to do after a transaction.
 #[derive(Default)]
 struct Rest {
-    /// Of whom nothing was written, and who should go alone.
-    left: Vec<Box<dyn Ask>>,
+    /// Writes of which nothing was written, and which should go alone.
+    left: Vec<Request>,
     /// What SQLite said where another process has the file: each of the others would wait for it in vain.
     busy: Option<String>,
 }
 
-async fn write(connections: &Pool<Connections>, clock: &Arc<FileClock>, asks: Vec<Box<dyn Ask>>) -> Rest {
+async fn write(connections: &Pool<Connections>, clock: &Arc<FileClock>, writes: Vec<Request>) -> Rest {
     let mut connection = match get(connections).await {
         Ok(connection) => connection,
         Err(error) => {
-            tell_all(asks, || Fault::Unavailable(error.clone()));
+            fail_all(writes, || Fault::Unavailable(error.clone()));
             return Rest::default();
         }
     };
     let clock = clock.clone();
-    // The connection goes back to the pool when the closure ends, without a transaction on it. Whoever waits for a
-    // closure that panicked hears that nobody will tell.
-    spawn_blocking(move || write_all(&mut connection, &clock, asks)).await.unwrap_or_default()
+    // The connection goes back to the pool when the closure ends, without a transaction on it. A closure that
+    // panics drops its writes, and their callers get `NoReply::Dropped`.
+    spawn_blocking(move || write_all(&mut connection, &clock, writes)).await.unwrap_or_default()
 }
 
-fn write_all(connection: &mut Pooled, clock: &FileClock, mut asks: Vec<Box<dyn Ask>>) -> Rest {
+fn write_all(connection: &mut Pooled, clock: &FileClock, mut writes: Vec<Request>) -> Rest {
     let began = Instant::now();
-    let is_shared = asks.len() > 1;
+    let is_shared = writes.len() > 1;
     let mut busy = None;
-    match transact(connection, clock, &mut asks) {
+    match transact(connection, clock, &mut writes) {
         Ok(written) => {
-            for (ask, written) in asks.into_iter().zip(written) {
-                ask.tell(written);
+            for (write, written) in writes.into_iter().zip(written) {
+                write.reply(written);
             }
         }
-        Err(fault) if asks.len() == 1 => {
+        Err(fault) if writes.len() == 1 => {
             if let Fault::Sql(error) = &fault
                 && is_busy(error)
             {
                 busy = Some(error.to_string());
             }
-            tell_one(asks.pop(), fault);
+            fail_one(writes.pop(), fault);
         }
-        Err(Fault::Unknown(text)) => tell_all(asks, || Fault::Unknown(text.clone())),
+        Err(Fault::Unknown(text)) => fail_all(writes, || Fault::Unknown(text.clone())),
         // Each of them would wait for the lock in vain.
-        Err(Fault::Sql(error)) if is_busy(&error) => tell_all(asks, || Fault::Unavailable(error.to_string())),
-        Err(_) => return Rest { left: asks, busy },
+        Err(Fault::Sql(error)) if is_busy(&error) => fail_all(writes, || Fault::Unavailable(error.to_string())),
+        Err(_) => return Rest { left: writes, busy },
     }
     // Another process on the file looks for the lock every now and then, and is to find it free.
     if is_shared {
@@ -183,15 +172,15 @@ fn write_all(connection: &mut Pooled, clock: &FileClock, mut asks: Vec<Box<dyn A
     Rest { left: Vec::new(), busy }
 }
 
-fn tell_one(ask: Option<Box<dyn Ask>>, fault: Fault) {
-    if let Some(ask) = ask {
-        ask.tell(Err(fault));
+fn fail_one(write: Option<Request>, fault: Fault) {
+    if let Some(write) = write {
+        write.reply(Err(fault));
     }
 }
 
-fn tell_all(asks: impl IntoIterator<Item = Box<dyn Ask>>, fault: impl Fn() -> Fault) {
-    for ask in asks {
-        ask.tell(Err(fault()));
+fn fail_all(writes: impl IntoIterator<Item = Request>, fault: impl Fn() -> Fault) {
+    for write in writes {
+        write.reply(Err(fault()));
     }
 }
 
@@ -199,21 +188,21 @@ fn tell_all(asks: impl IntoIterator<Item = Box<dyn Ask>>, fault: impl Fn() -> Fa
 fn transact(
     connection: &mut Pooled,
     clock: &FileClock,
-    asks: &mut [Box<dyn Ask>],
+    writes: &mut [Request],
 ) -> Result<Vec<Result<(), Fault>>, Fault> {
     clock.follow(&mut connection.diesel)?;
-    let is_full = asks.iter().any(|ask| ask.how().durability == Durability::Full);
+    let is_full = writes.iter().any(|write| write.how().durability == Durability::Full);
     let durability = if is_full { Durability::Full } else { Durability::Relaxed };
     connection.write(durability, |connection| {
         let now = clock.write(connection)?;
-        if let [ask] = asks {
-            ask.run(connection, now)?;
+        if let [write] = writes {
+            write.run(connection, now)?;
             return Ok(vec![Ok(())]);
         }
-        let mut written = Vec::with_capacity(asks.len());
-        for ask in asks {
+        let mut written = Vec::with_capacity(writes.len());
+        for write in writes {
             execute(connection, "SAVEPOINT one")?;
-            let one = ask.run(connection, now);
+            let one = write.run(connection, now);
             match one {
                 // A full disk and the like: SQLite may have rolled back more than the savepoint.
                 Err(Fault::Sql(error)) if may_pass(&error) => return Err(error.into()),
