@@ -7,12 +7,12 @@ use async_trait::async_trait;
 use counterstep_contracts::{Epoch, QueueName, TaskId, Tenant, WorkerMessage};
 use counterstep_kernel::client::{Receipt, Submission};
 use counterstep_kernel::ports::{
-    AuditHead, CommitError, Committed, Delivery, DeliveryTag, Due, DueTask, FailureQuery, Gauges, Heartbeat,
-    IdempotencyRow, InFlight, Leaving, ListingOp, ListingTurn, MessageSource, OutboxOp, OutboxRow, Queue, QueueError,
-    ReceiveOp, Receives, RetireOp, Salvaged, ScheduleChange, ScheduleQuery, Schedules, SealedPage, SealedRow, Settle,
-    Store, StoreError, SweepOp, TaskLine, TaskQuery, TypeRow, TypeRows, Upkeep, WorkerChange, Workers,
+    AuditHead, CommitError, Committed, Delivery, DeliveryTag, DocumentKind, DocumentQuery, DocumentWrite, Documents,
+    Due, DueTask, FailureQuery, Gauges, Heartbeat, IdempotencyRow, InFlight, Leaving, MessageSource, OutboxOp,
+    OutboxRow, Queue, QueueError, ReceiveOp, Receives, RetireOp, Salvaged, SealedPage, SealedRow, Settle, Store,
+    StoreError, SweepOp, TaskLine, TaskQuery, Upkeep,
 };
-use counterstep_kernel::record::{History, TaskRecord};
+use counterstep_kernel::record::{DbTime, History, TaskRecord};
 use counterstep_kernel::transition::{Guard, Transition};
 use counterstep_kernel::{CancelReason, CancelToken, Engine};
 use counterstep_worker::WorkerSettings;
@@ -123,15 +123,6 @@ impl Store for Counted {
         self.count().gauges().await
     }
 
-    async fn workers(&self) -> Result<Workers, StoreError> {
-        self.count().workers().await
-    }
-
-    async fn change_worker(&self, change: &WorkerChange) -> Result<u64, StoreError> {
-        // A word of the process about itself, every few seconds: no task costs it.
-        self.store.change_worker(change).await
-    }
-
     async fn history(&self, task: TaskId) -> Result<History, StoreError> {
         self.count().history(task).await
     }
@@ -152,24 +143,20 @@ impl Store for Counted {
         self.count().idempotency(tenant, key).await
     }
 
-    async fn types(&self) -> Result<TypeRows, StoreError> {
-        self.count().types().await
-    }
-
-    async fn put_type(&self, row: &TypeRow) -> Result<bool, StoreError> {
-        self.count().put_type(row).await
-    }
-
     async fn failures(&self, query: &FailureQuery) -> Result<u32, StoreError> {
         self.count().failures(query).await
     }
 
-    async fn schedules(&self, query: &ScheduleQuery) -> Result<Schedules, StoreError> {
-        self.count().schedules(query).await
+    async fn documents(&self, query: &DocumentQuery) -> Result<Documents, StoreError> {
+        self.count().documents(query).await
     }
 
-    async fn change_schedule(&self, change: &ScheduleChange) -> Result<bool, StoreError> {
-        self.count().change_schedule(change).await
+    async fn put_document(&self, write: &DocumentWrite) -> Result<Option<DbTime>, StoreError> {
+        // A process writes its row in the worker registry every few seconds: no task costs it.
+        match write.kind {
+            DocumentKind::Worker => self.store.put_document(write).await,
+            _ => self.count().put_document(write).await,
+        }
     }
 }
 
@@ -185,10 +172,6 @@ impl Upkeep for Counted {
 
     async fn receives(&self, op: &ReceiveOp) -> Result<Receives, StoreError> {
         self.count().receives(op).await
-    }
-
-    async fn listing(&self, op: &ListingOp) -> Result<Option<ListingTurn>, StoreError> {
-        self.count().listing(op).await
     }
 
     async fn retire(&self, op: &RetireOp) -> Result<Vec<Leaving>, StoreError> {

@@ -56,14 +56,13 @@ GRANT counterstep_service TO counterstep_reconciler;
 -- What is not named below, a later table say, stays out of reach until somebody has thought about it.
 REVOKE ALL ON ALL TABLES IN SCHEMA public
     FROM counterstep_service, counterstep_reconciler, counterstep_operator;
-GRANT SELECT, INSERT, UPDATE ON tasks, listings TO counterstep_service;
+GRANT SELECT, INSERT, UPDATE ON tasks TO counterstep_service;
 -- A submission takes its files over, or a sweep deletes them.
 GRANT SELECT, INSERT, UPDATE, DELETE ON receives TO counterstep_service;
 -- The key of a request that came to nothing is free again; events that are published leave the outbox.
 GRANT SELECT, INSERT, UPDATE, DELETE ON idempotency, outbox TO counterstep_service;
 -- Schedules are deleted by people, and processes are forgotten a day after they were seen last.
-GRANT SELECT, INSERT, UPDATE, DELETE ON schedules, workers TO counterstep_service;
-GRANT SELECT, INSERT, UPDATE ON task_types TO counterstep_service;
+GRANT SELECT, INSERT, UPDATE, DELETE ON documents TO counterstep_service;
 -- What was written there stays.
 GRANT SELECT, INSERT ON journal, poison TO counterstep_service;
 -- What a sweep finds there is being deleted.
@@ -73,8 +72,7 @@ GRANT DELETE ON tasks, journal TO counterstep_reconciler;
 GRANT INSERT, DELETE ON tombstones TO counterstep_reconciler;
 -- Whether the schema fits the program is looked up when it starts.
 GRANT SELECT ON __diesel_schema_migrations TO counterstep_service;
-GRANT SELECT ON tasks, receives, outbox, idempotency, schedules, task_types, workers, journal, poison, listings,
-    tombstones,
+GRANT SELECT ON tasks, receives, outbox, idempotency, documents, journal, poison, tombstones,
     __diesel_schema_migrations
     TO counterstep_operator;
 -- By default everybody may call a function; this one only ever fails.

@@ -45,5 +45,3 @@ pub mod system;
 mod this_machine;
 #[cfg(feature = "tls")]
 pub mod tls;
-#[cfg(any(feature = "sqlite", feature = "postgres"))]
-mod worker_columns;

@@ -15,6 +15,7 @@ pub mod client;
 pub mod context;
 pub mod declare;
 pub mod disable;
+pub mod documents;
 mod doubt;
 pub mod draft;
 pub mod engine;

@@ -3,6 +3,7 @@
 //! No transaction handle leaks through: a store takes a whole [`Transition`](crate::transition::Transition) and may
 //! write those of many tasks together, each with its own result.
 
+mod documents;
 mod finding;
 mod hints;
 mod locks;
@@ -16,19 +17,20 @@ mod upkeep;
 mod workers;
 
 pub use crate::poison::{MessageSource, POISON_KEPT, Poison, PoisonRow};
+pub use documents::{Document, DocumentChange, DocumentKind, DocumentQuery, DocumentWrite, Documents, DuePlace};
 pub use finding::{Due, DueTask, InFlight, KnownType, Lost, LostOf, TaskLine, TaskQuery, Unanswered};
 pub use hints::{HintError, Hints};
 pub use locks::{Acquired, LockError, LockTag, Locks};
 pub use outside::{Method, NoServices, Outside, OutsideAnswer, OutsideError, OutsideRequest};
-pub use schedules::{DueSchedule, ScheduleChange, ScheduleQuery, ScheduleRow, ScheduleWrite, Schedules};
+pub use schedules::{ScheduleQuery, ScheduleRow, Schedules};
 pub use sealed::{AuditHead, SealedPage, SealedRow};
 pub use steps::{CodeLabel, InTheTurn, StepRunner};
 pub use store::{
     CommitError, Committed, Heartbeat, IdempotencyRow, OutboxOp, OutboxRow, Salvaged, Store, StoreError, Unread,
 };
 pub use types::{Disabled, FailureQuery, TypeRow, TypeRows};
-pub use upkeep::{Leaving, ListingOp, ListingTurn, Receive, ReceiveOp, Receives, RetireOp, SweepOp, Upkeep};
-pub use workers::{Gauges, Passed, TaskCount, WORKERS_READ, WorkerChange, WorkerRow, WorkerSeen, Workers};
+pub use upkeep::{Leaving, Receive, ReceiveOp, Receives, RetireOp, SweepOp, Upkeep};
+pub use workers::{Gauges, Passed, TaskCount, WORKERS_READ, WorkerRow, WorkerSeen, Workers};
 pub(crate) use workers::{REFRESH_TAKES, refreshed_every};
 
 use crate::record::DbTime;

@@ -1,8 +1,10 @@
 //! What a process says of itself to the others: that it is there, what it can run and what it runs. It fails open: a
 //! process whose word does not arrive works on, and nobody takes anything from it for that.
 
+use crate::documents::TypedDocuments;
 use crate::engine::Engine;
-use crate::ports::{Passed, REFRESH_TAKES, StoreError, WorkerChange, WorkerRow, Workers, refreshed_every};
+use crate::ports::{Passed, REFRESH_TAKES, StoreError, WorkerRow, Workers, refreshed_every};
+use crate::record::DbTime;
 use counterstep_contracts::{QueueName, TaskId};
 use futures::channel::oneshot;
 use futures::future::{BoxFuture, Either, join, select};
@@ -40,6 +42,8 @@ struct Known {
     running: BTreeMap<TaskId, u32>,
     /// When by this process's timer, and what.
     passed: Option<(Duration, BTreeMap<String, u64>)>,
+    /// When the first row of this process was written, by the database's clock.
+    started_at: Option<DbTime>,
     unheard: bool,
 }
 
@@ -105,11 +109,11 @@ impl Engine {
                 done
             };
             let speaking = async {
-                self.say(WorkerChange::Seen(Box::new(self.as_it_is()))).await;
+                self.say(self.as_it_is()).await;
                 let pause = refreshed_every(self.settings.lost_after);
                 while let Either::Left(_) = select(self.ports.clock.sleep(pause), &mut ended).await {
                     if self.presence.speaks(number) {
-                        self.say(WorkerChange::Seen(Box::new(self.as_it_is()))).await;
+                        self.say(self.as_it_is()).await;
                     }
                 }
             };
@@ -117,7 +121,7 @@ impl Engine {
             // Where others are left, their next word says it. One of this part could arrive after their last, and the process
             // would be listed as alive once more.
             if !self.presence.leave(number) {
-                self.say(WorkerChange::Stopped { id: self.id.to_string() }).await;
+                self.say(self.stopped()).await;
             }
             done
         })
@@ -133,9 +137,7 @@ impl Engine {
     pub fn passed_once(&self, counts: BTreeMap<String, u64>) -> BoxFuture<'_, ()> {
         Box::pin(async move {
             self.passed(self.ports.clock.monotonic(), counts);
-            let row = WorkerRow { id: ONE_PASS.to_owned(), ..self.as_it_is() };
-            self.say(WorkerChange::Seen(Box::new(row))).await;
-            self.say(WorkerChange::Stopped { id: ONE_PASS.to_owned() }).await;
+            self.say(WorkerRow { id: ONE_PASS.to_owned(), ..self.stopped() }).await;
         })
     }
 
@@ -149,7 +151,7 @@ impl Engine {
             // A task that is nowhere, by the way of every request: lists have connections of their own, which may be busy.
             self.ports.store.load(TaskId(uuid::Uuid::nil())).await?;
             if !self.presence.known().parts.is_empty() {
-                self.ports.store.change_worker(&WorkerChange::Seen(Box::new(self.as_it_is()))).await?;
+                self.ports.store.refresh_worker(&self.as_it_is()).await?;
             }
             Ok(())
         })
@@ -172,7 +174,7 @@ impl Engine {
             if ids.is_empty() {
                 return Ok(0);
             }
-            self.ports.store.change_worker(&WorkerChange::Forget { ids, unseen_for: REMEMBERED }).await
+            self.ports.store.forget_workers(&ids, REMEMBERED).await
         })
     }
 
@@ -200,20 +202,32 @@ impl Engine {
                 .passed
                 .clone()
                 .map(|(at, counts)| Passed { ago: self.ports.clock.monotonic().saturating_sub(at), counts }),
+            started_at: known.started_at,
+            is_stopped: false,
         }
     }
 
-    /// Dropped at its limit: whatever has become of it, the next word says all of it again.
-    async fn say(&self, word: WorkerChange) {
-        let said = select(self.ports.store.change_worker(&word), self.ports.clock.sleep(REFRESH_TAKES)).await;
-        let said = match said {
-            Either::Left((said, _)) => said.map(drop),
+    fn stopped(&self) -> WorkerRow {
+        WorkerRow { running: Vec::new(), running_count: 0, is_stopped: true, ..self.as_it_is() }
+    }
+
+    /// Dropped at its limit: whatever has become of it, the next row says all of it again.
+    async fn say(&self, row: WorkerRow) {
+        let refresh = Box::pin(self.ports.store.refresh_worker(&row));
+        let said = match select(refresh, self.ports.clock.sleep(REFRESH_TAKES)).await {
+            Either::Left((said, _)) => said,
             Either::Right(_) => Err(StoreError::Unavailable(format!("no answer within {REFRESH_TAKES:?}"))),
         };
-        let unheard = std::mem::replace(&mut self.presence.known().unheard, said.is_err());
+        let unheard = {
+            let mut known = self.presence.known();
+            if let Ok(now) = said {
+                known.started_at.get_or_insert(now);
+            }
+            std::mem::replace(&mut known.unheard, said.is_err())
+        };
         match said {
-            Ok(()) if unheard => tracing::info!("the others know again that this process is there"),
-            Ok(()) => {}
+            Ok(_) if unheard => tracing::info!("the others know again that this process is there"),
+            Ok(_) => {}
             // Once; it works on all the same.
             Err(error) if !unheard => {
                 tracing::warn!(%error, "the others may list this process as lost: its word does not arrive");

@@ -1,5 +1,6 @@
 //! What is under way, counted, and who is there: what metrics and operators are shown. Decides nothing.
 
+use crate::documents::TypedDocuments;
 use crate::engine::Engine;
 use crate::ports::{StoreError, TaskCount, WorkerSeen, Workers};
 use crate::times::rfc3339;
@@ -54,7 +55,8 @@ fn views(found: Workers) -> Vec<WorkerView> {
     let now = found.now;
     let view = |seen: WorkerSeen| {
         let (role, state) = (seen.role().to_owned(), seen.state(now));
-        let WorkerSeen { row, started_at, seen_at, stopped_at } = seen;
+        let (started_at, stopped_at) = (seen.started_at(), seen.stopped_at());
+        let WorkerSeen { row, seen_at } = seen;
         WorkerView {
             id: row.id,
             role,

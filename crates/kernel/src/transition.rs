@@ -2,7 +2,7 @@
 //! nothing. Times in it are relative: the store adds them to the database's own `now`.
 
 use crate::journal::{self, Written};
-use crate::ports::ScheduleWrite;
+use crate::ports::DocumentWrite;
 use crate::record::{StepRow, TaskRecord, TaskRow};
 use crate::sql::Sql;
 use counterstep_contracts::{
@@ -296,10 +296,9 @@ pub struct Transition {
     pub events: Vec<TaskEvent>,
     /// The client's key.
     pub idempotency: Option<IdempotencyWrite>,
-    /// The schedule that submits the task, after it has. Where its row is not at the revision before this one, the store
-    /// refuses the whole change with [`CommitError::Moved`](crate::ports::CommitError::Moved). Such a change is written
-    /// alone.
-    pub schedule: Option<Box<ScheduleWrite>>,
+    /// The schedule that submits the task, after it has. Where it is not at the expected revision, the store refuses the
+    /// whole change with [`CommitError::Moved`](crate::ports::CommitError::Moved). Such a change is written alone.
+    pub document: Option<Box<DocumentWrite>>,
     /// Statements for tables of the user's own, in order, after all the rest. A change that has some is written alone.
     pub sql: Vec<Sql>,
 }
@@ -319,7 +318,7 @@ impl Transition {
             work: Vec::new(),
             events: Vec::new(),
             idempotency: None,
-            schedule: None,
+            document: None,
             sql: Vec::new(),
         }
     }

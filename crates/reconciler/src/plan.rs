@@ -110,8 +110,8 @@ impl fmt::Display for PassPlan {
 
 fn write_schedule(f: &mut fmt::Formatter<'_>, step: &ScheduleStep) -> fmt::Result {
     let (row, moves) = match step {
-        ScheduleStep::Declare(write) => {
-            return writeln!(f, "take over schedule {}: the program declares it so", write.row.name);
+        ScheduleStep::Declare(row) => {
+            return writeln!(f, "take over schedule {}: the program declares it so", row.name);
         }
         ScheduleStep::Broken { name, why } => return writeln!(f, "leave schedule {name}: {why}"),
         ScheduleStep::Move { row, moves, now: _ } => (row, moves),

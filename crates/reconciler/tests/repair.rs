@@ -306,7 +306,7 @@ async fn a_reconciler_says_what_its_last_pass_did_and_processes_not_seen_for_a_d
     old.present(Part::default(), Box::pin(async {})).await;
     let young = Engine::new(ports.clone(), registry.clone(), settings_of.clone(), "worker");
     young.present(Part::default(), Box::pin(async {})).await;
-    let age = format!("UPDATE workers SET seen_at = now() - interval '25 hours' WHERE id = '{}'", old.id);
+    let age = format!("UPDATE documents SET seen_at = now() - interval '25 hours' WHERE name = '{}'", old.id);
     server.run_sql(&url, &age).expect("it is old");
 
     let reconciler = Engine::new(ports, registry, settings_of, "reconciler");

@@ -4,7 +4,8 @@
 use counterstep_adapters::embedded::{self, EmbeddedOptions, EmbeddedPaths};
 use counterstep_adapters::postgres::{PostgresOptions, PostgresStore};
 use counterstep_contracts::{Host, Misfire, Overlap, ScheduleSpec, TaskId, TaskStatus, Tenant};
-use counterstep_kernel::ports::{ScheduleChange, ScheduleRow, ScheduleWrite, Store, TaskQuery};
+use counterstep_kernel::documents::TypedDocuments;
+use counterstep_kernel::ports::{ScheduleRow, Store, TaskQuery};
 use counterstep_kernel::record::DbTime;
 use counterstep_kernel::schedule::ScheduleError;
 use counterstep_kernel::times::rfc3339;
@@ -115,8 +116,7 @@ async fn make_due(engine: &Engine, name: &str, seconds: i64) {
     let mut row = kept.row;
     row.next_due_at = Some(DbTime((kept.now.0 / SECOND - seconds) * SECOND));
     row.rev = row.rev.next();
-    let change = ScheduleChange::Put(Box::new(ScheduleWrite { row, fires: false }));
-    assert!(engine.ports.store.change_schedule(&change).await.expect("the store answers"));
+    assert!(engine.ports.store.put_schedule(&row).await.expect("the store answers"));
 }
 
 async fn overdue(engine: &Engine, name: &str, spec: ScheduleSpec, seconds: i64) {
@@ -388,8 +388,7 @@ async fn overdue_and_failing(engine: &Engine, name: &str, seconds: i64) {
     let mut failing = row(engine, name).await;
     failing.spec.request = json!({"txt": "?"});
     failing.rev = failing.rev.next();
-    let change = ScheduleChange::Put(Box::new(ScheduleWrite { row: failing, fires: false }));
-    assert!(engine.ports.store.change_schedule(&change).await.expect("the store answers"));
+    assert!(engine.ports.store.put_schedule(&failing).await.expect("the store answers"));
 }
 
 #[tokio::test(flavor = "multi_thread")]

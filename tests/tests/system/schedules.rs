@@ -34,9 +34,10 @@ async fn an_operator_looks_at_pauses_and_deletes_a_schedule() {
     let file = place.data().join("counterstep.db");
     let mut rows = SqliteConnection::establish(file.to_str().expect("UTF-8")).expect("the database opens");
     rows.batch_execute(
-        r#"PRAGMA busy_timeout = 5000; INSERT INTO schedules VALUES ('default', 'nightly', 'api', 'Report',
-        '{"type":"Report","cron":"0 3 1 1 *","zone":"Europe/Berlin","request":{"days":1}}', 0, 32503687200000000,
-        NULL, NULL, NULL, 1, 0, 0)"#,
+        r#"PRAGMA busy_timeout = 5000; INSERT INTO documents VALUES ('schedule', 'default', 'nightly', 1,
+        '{"origin":"api","spec":{"type":"Report","cron":"0 3 1 1 *","zone":"Europe/Berlin","request":{"days":1}},
+          "paused":false,"next_due_at":32503687200000000,"last_due_at":null,"last_fired_at":null,"last_task":null,"created_at":0}',
+        32503687200000000, 0)"#,
     )
     .expect("it is written");
     let list = ask(&["list"]);

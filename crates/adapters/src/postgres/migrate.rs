@@ -13,17 +13,8 @@ use counterstep_kernel::ports::StoreError;
 use diesel::sql_types::{Bool, Text};
 
 /// Version and text of each migration, the oldest first. A migration that was ever released never changes.
-const MIGRATIONS: &[(&str, &str)] = &[
-    ("20261121000000", include_str!("../../migrations/postgres/2026-11-21-000000_tasks/up.sql")),
-    ("20261122120000", include_str!("../../migrations/postgres/2026-11-22-120000_recovery_holds/up.sql")),
-    ("20261123000000", include_str!("../../migrations/postgres/2026-11-23-000000_schedules/up.sql")),
-    ("20261125000000", include_str!("../../migrations/postgres/2026-11-25-000000_listings/up.sql")),
-    ("20261125000001", include_str!("../../migrations/postgres/2026-11-25-000001_retention/up.sql")),
-    ("20261126000000", include_str!("../../migrations/postgres/2026-11-26-000000_workers/up.sql")),
-    ("20261127000000", include_str!("../../migrations/postgres/2026-11-27-000000_task_types/up.sql")),
-    ("20261128010000", include_str!("../../migrations/postgres/2026-11-28-010000_reads/up.sql")),
-    ("20261128020000", include_str!("../../migrations/postgres/2026-11-28-020000_idempotency_owner/up.sql")),
-];
+const MIGRATIONS: &[(&str, &str)] =
+    &[("20261123000000", include_str!("../../migrations/postgres/2026-11-23-000000_tables/up.sql"))];
 
 /// Of the lock under which migrations run: two programs that start at once would both find an empty database.
 const LOCK: &str = "SELECT pg_advisory_xact_lock(7234018831062117)";

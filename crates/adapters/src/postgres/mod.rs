@@ -7,6 +7,8 @@ mod batches;
 mod commit;
 mod connection;
 pub mod doctor;
+mod documents;
+mod failures;
 mod fault;
 mod finding;
 mod gauges;
@@ -20,13 +22,10 @@ mod pool;
 mod receives;
 mod retention;
 mod row;
-mod schedules;
 mod sealed;
 mod statement;
 mod tasks;
-mod types;
 mod upkeep;
-mod workers;
 
 pub use options::{OpenError, PostgresOptions};
 
@@ -35,12 +34,13 @@ use async_trait::async_trait;
 use batches::Batches;
 use counterstep_contracts::{Epoch, TaskId, Tenant};
 use counterstep_kernel::ports::{
-    AuditHead, CommitError, Committed, Due, DueTask, FailureQuery, Gauges, Heartbeat, IdempotencyRow, InFlight,
-    OutboxOp, OutboxRow, Salvaged, ScheduleChange, ScheduleQuery, Schedules, SealedPage, SealedRow, Store, StoreError,
-    TaskLine, TaskQuery, TypeRow, TypeRows, WorkerChange, Workers,
+    AuditHead, CommitError, Committed, DocumentQuery, DocumentWrite, Documents, Due, DueTask, FailureQuery, Gauges,
+    Heartbeat, IdempotencyRow, InFlight, OutboxOp, OutboxRow, Salvaged, SealedPage, SealedRow, Store, StoreError,
+    TaskLine, TaskQuery,
 };
 use counterstep_kernel::record::{DbTime, History, TaskRecord};
 use counterstep_kernel::transition::{Guard, Transition};
+use diesel::pg::data_types::PgTimestamp;
 use fault::{Fault, name};
 use futures::future::BoxFuture;
 use options::Target;
@@ -179,23 +179,6 @@ impl Store for PostgresStore {
         Ok(gauges::decode(rows)?)
     }
 
-    async fn workers(&self) -> Result<Workers, StoreError> {
-        let rows: Vec<workers::Read> = self.database.read(workers::all()).await?;
-        let now = rows.first().map_or(DbTime(0), |(first, ..)| time(first.0));
-        let rows = rows.into_iter().filter(|(first, ..)| first.1.is_some()).collect();
-        Ok(Workers { now, rows: readable(rows, "a process", workers::decode) })
-    }
-
-    async fn change_worker(&self, change: &WorkerChange) -> Result<u64, StoreError> {
-        let statement = match change {
-            WorkerChange::Seen(row) => workers::seen(row)?,
-            WorkerChange::Stopped { id } => workers::stopped(id),
-            WorkerChange::Forget { ids, unseen_for } => workers::forget(ids, *unseen_for),
-        };
-        let changed: Vec<i64> = self.database.rows(statement).await?;
-        Ok(changed.len() as u64)
-    }
-
     async fn history(&self, task: TaskId) -> Result<History, StoreError> {
         let rows: Vec<journal::Read> = self.database.read(journal::of(task)).await?;
         let journal = rows.into_iter().filter_map(journal::decode).collect();
@@ -243,39 +226,19 @@ impl Store for PostgresStore {
         Ok(rows.into_iter().next().map(idempotency::decode).transpose()?)
     }
 
-    async fn schedules(&self, query: &ScheduleQuery) -> Result<Schedules, StoreError> {
-        let of = if matches!(query, ScheduleQuery::Page { .. }) { &self.lists } else { &self.database };
-        let rows: Vec<schedules::Read> = of.read(schedules::find(query)?).await?;
-        // The clock's row comes last, and comes always.
-        let now = rows.first().map_or(DbTime(0), |row| time(row.0));
-        let rows: Vec<_> = rows.into_iter().filter(|row| row.1.is_some()).collect();
-        let last = schedules::last(query, &rows);
-        Ok(Schedules { now, rows: readable(rows, "a schedule", schedules::decode), last })
+    async fn documents(&self, query: &DocumentQuery) -> Result<Documents, StoreError> {
+        let of = if matches!(query, DocumentQuery::Page { .. }) { &self.lists } else { &self.database };
+        let rows: Vec<documents::Read> = of.read(documents::find(query)?).await?;
+        Ok(documents::decode(rows))
     }
 
-    async fn change_schedule(&self, change: &ScheduleChange) -> Result<bool, StoreError> {
-        let changed: Vec<i64> = match change {
-            ScheduleChange::Put(write) => self.database.rows(schedules::put(write)?).await?,
-            ScheduleChange::Delete { tenant, name, rev } => {
-                self.database.rows(schedules::delete(tenant, name, *rev)).await?
-            }
-        };
-        Ok(!changed.is_empty())
-    }
-
-    async fn types(&self) -> Result<TypeRows, StoreError> {
-        let rows: Vec<types::Read> = self.database.read(types::all()).await?;
-        let now = rows.first().map_or(DbTime(0), |row| time(row.0));
-        Ok(TypeRows { now, rows: rows.into_iter().filter_map(types::decode).collect() })
-    }
-
-    async fn put_type(&self, row: &TypeRow) -> Result<bool, StoreError> {
-        let written: Vec<i64> = self.database.rows(types::put(row)?).await?;
-        Ok(!written.is_empty())
+    async fn put_document(&self, write: &DocumentWrite) -> Result<Option<DbTime>, StoreError> {
+        let written: Vec<PgTimestamp> = self.database.rows(documents::put(write)?).await?;
+        Ok(written.first().copied().map(time))
     }
 
     async fn failures(&self, query: &FailureQuery) -> Result<u32, StoreError> {
-        let counted: Vec<i64> = self.database.read(types::failures(query)?).await?;
+        let counted: Vec<i64> = self.database.read(failures::count(query)?).await?;
         Ok(counted.first().map_or(0, |count| u32::try_from(*count).unwrap_or(u32::MAX)))
     }
 }

@@ -2,14 +2,15 @@
 //! statements of steps for tables that are the user's own. The one place with a transaction of several statements. Must not know what they are for.
 
 use super::commit;
+use super::documents;
 use super::fault::Fault;
 use super::pool::Lent;
-use super::schedules;
 use super::statement::time;
 use counterstep_kernel::ports::{CommitError, Committed};
 use counterstep_kernel::transition::{Guard, Transition};
 use counterstep_kernel::{Sql, SqlRefused, SqlValue};
 use diesel::pg::Pg;
+use diesel::pg::data_types::PgTimestamp;
 use diesel::query_builder::{BoxedSqlQuery, SqlQuery};
 use diesel::sql_types::{BigInt, Binary, Bool, Double, Nullable, Text};
 use std::time::Duration;
@@ -66,8 +67,8 @@ async fn end(lent: &Lent) -> Result<(), Fault> {
 }
 
 async fn execute_all(lent: &Lent, transition: &Transition) -> Result<(), Fault> {
-    if let Some(write) = &transition.schedule {
-        let moved: Vec<i64> = lent.rows(schedules::put(write)?).await.map_err(Fault::of_a_read)?;
+    if let Some(write) = &transition.document {
+        let moved: Vec<PgTimestamp> = lent.rows(documents::put(write)?).await.map_err(Fault::of_a_read)?;
         if moved.is_empty() {
             return Err(CommitError::Moved.into());
         }

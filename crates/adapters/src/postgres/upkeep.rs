@@ -1,20 +1,15 @@
-//! What sweeps ask: tasks to look at, and the table `listings`.
+//! What sweeps ask: tasks to look at.
 
-use super::fault::{Fault, micros, name};
 use super::statement::{Statement, interval, values};
 use super::{PostgresStore, receives, retention, tasks};
 use crate::columns::Care;
 use async_trait::async_trait;
 use counterstep_contracts::TaskId;
-use counterstep_kernel::ports::{
-    Leaving, ListingOp, ListingTurn, ReceiveOp, Receives, RetireOp, StoreError, SweepOp, Upkeep,
-};
+use counterstep_kernel::ports::{Leaving, ReceiveOp, Receives, RetireOp, StoreError, SweepOp, Upkeep};
 use counterstep_kernel::record::TaskRecord;
 use diesel::sql_types as sql;
 use std::time::Duration;
 use uuid::Uuid;
-
-type SomeText = sql::Nullable<sql::Text>;
 
 /// Tasks that a sweep is to look at, the longest due first.
 fn due(limit: u32) -> Statement<'static, sql::Uuid> {
@@ -31,30 +26,6 @@ fn put_off(tasks: &[TaskId], by: Duration) -> Statement<'static, sql::Uuid> {
          UPDATE tasks t SET sweep_at = now() + ? FROM asked WHERE t.id = asked.id RETURNING t.id",
         values![ids, interval(by)],
     )
-}
-
-const CLAIM: &str = "INSERT INTO listings AS l (every_us, started_at, cursor, held_by, held_until)
-    VALUES (?, now(), '', ?, now() + ?)
-    ON CONFLICT (every_us) DO UPDATE SET
-      started_at = CASE WHEN l.cursor IS NULL THEN now() ELSE l.started_at END,
-      cursor = coalesce(l.cursor, ''), held_by = excluded.held_by, held_until = excluded.held_until
-    WHERE l.held_until <= now() AND (l.cursor IS NOT NULL OR l.started_at <= now() - ?)
-    RETURNING cursor";
-
-const KEEP: &str = "UPDATE listings SET cursor = ?, held_until = now() + ? WHERE every_us = ? AND held_by = ?
-    RETURNING cursor";
-
-fn listing(op: &ListingOp) -> Result<Statement<'_, SomeText>, Fault> {
-    Ok(match op {
-        ListingOp::Claim { every, by, hold } => Statement::of(
-            CLAIM,
-            values![micros(*every), name("listings.held_by", by)?, interval(*hold), interval(*every)],
-        ),
-        ListingOp::Keep { every, by, cursor, hold } => {
-            let cursor = cursor.as_deref().map(|cursor| name("listings.cursor", cursor)).transpose()?;
-            Statement::of(KEEP, values![cursor, interval(*hold), micros(*every), name("listings.held_by", by)?])
-        }
-    })
 }
 
 #[async_trait]
@@ -80,11 +51,6 @@ impl Upkeep for PostgresStore {
             ReceiveOp::Condemn(_) | ReceiveOp::Swept(_) => self.database.rows(receives::work(op)).await?,
         };
         Ok(receives::decode(rows))
-    }
-
-    async fn listing(&self, op: &ListingOp) -> Result<Option<ListingTurn>, StoreError> {
-        let rows: Vec<Option<String>> = self.database.rows(listing(op)?).await?;
-        Ok(rows.into_iter().next().map(|cursor| ListingTurn { cursor: cursor.filter(|cursor| !cursor.is_empty()) }))
     }
 
     async fn retire(&self, op: &RetireOp) -> Result<Vec<Leaving>, StoreError> {

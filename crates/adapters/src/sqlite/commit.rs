@@ -2,7 +2,7 @@
 //! be written; must not find out what ought to happen.
 
 use super::fault::{Fault, micros, write_json};
-use super::{idempotency, journal, outbox, own, receives, schedules, tasks};
+use super::{documents, idempotency, journal, outbox, own, receives, tasks};
 use counterstep_contracts::{Epoch, TaskId};
 use counterstep_kernel::ports::CommitError;
 use counterstep_kernel::transition::{Guard, IdempotencyWrite, LeaseChange, ReceiveWrite, TaskWrite, Time, Transition};
@@ -35,8 +35,8 @@ pub(super) fn write(
     if let Some(write) = &transition.idempotency {
         write_idempotency(connection, now, transition, write)?;
     }
-    if let Some(write) = &transition.schedule
-        && !schedules::put(connection, write, now)?
+    if let Some(write) = &transition.document
+        && !documents::put(connection, write, now)?
     {
         return Err(CommitError::Moved.into());
     }

@@ -5,6 +5,8 @@
 
 mod clock;
 mod commit;
+mod documents;
+mod failures;
 pub(crate) mod fault;
 mod gauges;
 mod idempotency;
@@ -18,16 +20,13 @@ pub(crate) mod pool;
 mod prepared;
 mod receives;
 mod retention;
-mod schedules;
 mod schema;
 mod sealed;
 mod tasks;
-mod types;
 mod unanswered;
 mod upkeep;
 #[cfg(feature = "local-queue")]
 pub(crate) mod waiting;
-mod workers;
 mod writer;
 
 pub use clock::{MachineClock, SystemClocks};
@@ -37,9 +36,9 @@ use crate::columns::past_of;
 use async_trait::async_trait;
 use counterstep_contracts::{Epoch, Rev, TaskId, Tenant};
 use counterstep_kernel::ports::{
-    AuditHead, CommitError, Committed, Due, DueTask, FailureQuery, Gauges, Heartbeat, IdempotencyRow, InFlight,
-    OutboxOp, OutboxRow, Salvaged, ScheduleChange, ScheduleQuery, Schedules, SealedPage, SealedRow, Store, StoreError,
-    TaskLine, TaskQuery, TypeRow, TypeRows, WorkerChange, Workers,
+    AuditHead, CommitError, Committed, DocumentQuery, DocumentWrite, Documents, Due, DueTask, FailureQuery, Gauges,
+    Heartbeat, IdempotencyRow, InFlight, OutboxOp, OutboxRow, Salvaged, SealedPage, SealedRow, Store, StoreError,
+    TaskLine, TaskQuery,
 };
 use counterstep_kernel::record::{DbTime, History, TaskRecord, TaskRow};
 use counterstep_kernel::transition::{Guard, Transition};
@@ -176,19 +175,6 @@ impl Store for SqliteStore {
         Ok(self.database.read_at(read).await?)
     }
 
-    async fn workers(&self) -> Result<Workers, StoreError> {
-        let read = |connection: &mut SqliteConnection, now| {
-            Ok(Workers { now: DbTime(now), rows: workers::all(connection, now)? })
-        };
-        Ok(self.database.read_at(read).await?)
-    }
-
-    async fn change_worker(&self, change: &WorkerChange) -> Result<u64, StoreError> {
-        let change = change.clone();
-        let write = move |connection: &mut SqliteConnection, now| workers::change(connection, &change, now);
-        Ok(self.database.write(Durability::Relaxed, write).await?)
-    }
-
     async fn history(&self, task: TaskId) -> Result<History, StoreError> {
         let load = move |connection: &mut SqliteConnection| Ok(past_of(task, journal::of(connection, task)?)?);
         Ok(self.database.read(load).await?)
@@ -221,35 +207,24 @@ impl Store for SqliteStore {
         Ok(self.database.read_at(find).await?)
     }
 
-    async fn schedules(&self, query: &ScheduleQuery) -> Result<Schedules, StoreError> {
+    async fn documents(&self, query: &DocumentQuery) -> Result<Documents, StoreError> {
         let query = query.clone();
-        let find = move |connection: &mut SqliteConnection, now| schedules::find(connection, &query, now);
+        let find = move |connection: &mut SqliteConnection, now| documents::find(connection, &query, now);
         Ok(self.database.read_at(find).await?)
     }
 
-    async fn change_schedule(&self, change: &ScheduleChange) -> Result<bool, StoreError> {
-        let change = change.clone();
-        let write = move |connection: &mut SqliteConnection, now| match &change {
-            ScheduleChange::Put(write) => schedules::put(connection, write, now),
-            ScheduleChange::Delete { tenant, name, rev } => schedules::delete(connection, tenant, name, *rev),
+    async fn put_document(&self, write: &DocumentWrite) -> Result<Option<DbTime>, StoreError> {
+        let write = write.clone();
+        let durability = if write.kind.is_durable() { Durability::Full } else { Durability::Relaxed };
+        let put = move |connection: &mut SqliteConnection, now| {
+            Ok(documents::put(connection, &write, now)?.then_some(DbTime(now)))
         };
-        Ok(self.database.write(Durability::Full, write).await?)
-    }
-
-    async fn types(&self) -> Result<TypeRows, StoreError> {
-        let all =
-            |connection: &mut SqliteConnection, now| Ok(TypeRows { now: DbTime(now), rows: types::all(connection)? });
-        Ok(self.database.read_at(all).await?)
-    }
-
-    async fn put_type(&self, row: &TypeRow) -> Result<bool, StoreError> {
-        let row = row.clone();
-        Ok(self.database.write(Durability::Full, move |connection, _| types::put(connection, &row)).await?)
+        Ok(self.database.write(durability, put).await?)
     }
 
     async fn failures(&self, query: &FailureQuery) -> Result<u32, StoreError> {
         let query = query.clone();
-        let count = move |connection: &mut SqliteConnection, now| types::failures(connection, &query, now);
+        let count = move |connection: &mut SqliteConnection, now| failures::count(connection, &query, now);
         Ok(self.database.read_at(count).await?)
     }
 }

@@ -92,53 +92,14 @@ diesel::table! {
 }
 
 diesel::table! {
-    schedules (tenant, name) {
+    documents (kind, tenant, name) {
+        kind -> Text,
         tenant -> Text,
         name -> Text,
-        origin -> Text,
-        task_type -> Text,
-        spec -> Text,
-        paused -> Bool,
-        next_due_at -> Nullable<BigInt>,
-        last_due_at -> Nullable<BigInt>,
-        last_fired_at -> Nullable<BigInt>,
-        last_task -> Nullable<Text>,
         rev -> BigInt,
-        created_at -> BigInt,
-        updated_at -> BigInt,
-    }
-}
-
-diesel::table! {
-    task_types (name) {
-        name -> Text,
-        disabled_since -> Nullable<BigInt>,
-        probe_from -> Nullable<BigInt>,
-        probe -> Nullable<Text>,
-        probe_since -> Nullable<BigInt>,
-        reason -> Text,
-        by -> Text,
-        counts_from -> Nullable<BigInt>,
-        rev -> BigInt,
-    }
-}
-
-diesel::table! {
-    workers (id) {
-        id -> Text,
-        machine -> Text,
-        program -> Text,
-        queues -> Text,
-        types -> Text,
-        running -> Text,
-        concurrency -> BigInt,
-        running_count -> BigInt,
-        lost_after -> BigInt,
-        passed_at -> Nullable<BigInt>,
-        passed -> Nullable<Text>,
-        started_at -> BigInt,
+        body -> Text,
+        due_at -> Nullable<BigInt>,
         seen_at -> BigInt,
-        stopped_at -> Nullable<BigInt>,
     }
 }
 

@@ -1,58 +1,15 @@
-//! What sweeps ask: which tasks and receives to look at, whose turn it is to list (the table `listings`), and which tasks
-//! may go.
+//! What sweeps ask: which tasks and receives to look at, and which tasks may go.
 
 use super::SqliteStore;
-use super::fault::Care;
-use super::fault::{Fault, micros};
+use super::fault::{Care, micros};
 use super::pool::Durability;
 use super::{read_task, receives, retention, tasks};
 use async_trait::async_trait;
 use counterstep_contracts::TaskId;
-use counterstep_kernel::ports::{
-    Leaving, ListingOp, ListingTurn, ReceiveOp, Receives, RetireOp, StoreError, SweepOp, Upkeep,
-};
+use counterstep_kernel::ports::{Leaving, ReceiveOp, Receives, RetireOp, StoreError, SweepOp, Upkeep};
 use counterstep_kernel::record::DbTime;
 use counterstep_kernel::record::TaskRecord;
 use diesel::SqliteConnection;
-use diesel::prelude::*;
-use diesel::sql_types::{BigInt, Nullable, Text};
-
-#[derive(Debug, QueryableByName)]
-struct CursorLine {
-    #[diesel(sql_type = Nullable<Text>)]
-    cursor: Option<String>,
-}
-
-const CLAIM: &str =
-    "INSERT INTO listings (every_us, started_at, cursor, held_by, held_until) VALUES (?1, ?2, '', ?3, ?4)
-    ON CONFLICT (every_us) DO UPDATE SET
-      started_at = CASE WHEN listings.cursor IS NULL THEN ?2 ELSE listings.started_at END,
-      cursor = coalesce(listings.cursor, ''), held_by = excluded.held_by, held_until = excluded.held_until
-    WHERE listings.held_until <= ?2 AND (listings.cursor IS NOT NULL OR listings.started_at <= ?2 - ?1)
-    RETURNING cursor";
-
-const KEEP: &str =
-    "UPDATE listings SET cursor = ?1, held_until = ?2 WHERE every_us = ?3 AND held_by = ?4 RETURNING cursor";
-
-fn work_listing(connection: &mut SqliteConnection, op: &ListingOp, now: i64) -> Result<Option<ListingTurn>, Fault> {
-    let line: Option<CursorLine> = match op {
-        ListingOp::Claim { every, by, hold } => diesel::sql_query(CLAIM)
-            .bind::<BigInt, _>(micros(*every))
-            .bind::<BigInt, _>(now)
-            .bind::<Text, _>(by)
-            .bind::<BigInt, _>(now + micros(*hold))
-            .get_result(connection)
-            .optional()?,
-        ListingOp::Keep { every, by, cursor, hold } => diesel::sql_query(KEEP)
-            .bind::<Nullable<Text>, _>(cursor)
-            .bind::<BigInt, _>(now + micros(*hold))
-            .bind::<BigInt, _>(micros(*every))
-            .bind::<Text, _>(by)
-            .get_result(connection)
-            .optional()?,
-    };
-    Ok(line.map(|line| ListingTurn { cursor: line.cursor.filter(|cursor| !cursor.is_empty()) }))
-}
 
 #[async_trait]
 impl Upkeep for SqliteStore {
@@ -98,13 +55,6 @@ impl Upkeep for SqliteStore {
             None => self.database.read_at(work).await?,
             Some(durability) => self.database.write(durability, work).await?,
         })
-    }
-
-    async fn listing(&self, op: &ListingOp) -> Result<Option<ListingTurn>, StoreError> {
-        let op = op.clone();
-        let work = move |connection: &mut SqliteConnection, now| work_listing(connection, &op, now);
-        // A note that is lost in a power cut means that some pages are read again.
-        Ok(self.database.write(Durability::Relaxed, work).await?)
     }
 
     async fn retire(&self, op: &RetireOp) -> Result<Vec<Leaving>, StoreError> {

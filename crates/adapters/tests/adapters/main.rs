@@ -103,6 +103,12 @@ pub(crate) use salvage_cases;
 macro_rules! row_cases {
     ($open:path) => {
         crate::conformance! { $open;
+            documents:
+                a_document_comes_back_as_it_was_written,
+                a_document_changes_only_at_the_expected_revision,
+                of_fifty_racing_writers_of_a_document_one_wins,
+                due_documents_come_in_the_order_of_their_times,
+                documents_page_by_name_and_the_last_written_is_the_latest;
             commits:
                 a_wrong_epoch_is_fenced_and_a_wrong_revision_is_stale,
                 a_lease_on_a_task_that_is_not_there_is_fenced,

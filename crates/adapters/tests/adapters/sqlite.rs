@@ -9,6 +9,7 @@ use counterstep_adapters::embedded::EmbeddedOptions;
 use counterstep_adapters::local_queue::QueueOptions;
 use counterstep_adapters::sqlite::{OpenError, SqliteOptions, SqliteStore};
 use counterstep_contracts::{Epoch, Outcome, QueueName, TaskId, TaskStatus, WaitReason};
+use counterstep_kernel::documents::TypedDocuments;
 use counterstep_kernel::ports::{
     CommitError, Due, Lost, OutboxOp, Poison, PoisonRow, Settle, Store, StoreError, SweepOp, TaskQuery,
 };

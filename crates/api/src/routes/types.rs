@@ -14,6 +14,7 @@ use counterstep_contracts::http::Page;
 use counterstep_contracts::retry::format_duration;
 use counterstep_kernel::TaskType;
 use counterstep_kernel::disable::SwitchError;
+use counterstep_kernel::documents::TypedDocuments;
 use serde_json::{Value, json};
 use std::time::Duration;
 

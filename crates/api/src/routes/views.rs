@@ -4,6 +4,7 @@ use super::{Answer, load, task_id, unknown_type};
 use crate::query::Params;
 use crate::shared::Api;
 use actix_web::{HttpRequest, HttpResponse, web};
+use counterstep_kernel::documents::TypedDocuments;
 use counterstep_kernel::operator;
 
 pub(super) async fn plan(api: web::Data<Api>, request: HttpRequest) -> Answer {

@@ -7,6 +7,7 @@ use counterstep_contracts::disable::SwitchView;
 use counterstep_contracts::http::{Accepted, Page, TaskView};
 use counterstep_contracts::schedule::ScheduleView;
 use counterstep_kernel::disable::TypeVerdict;
+use counterstep_kernel::documents::TypedDocuments;
 use counterstep_kernel::schedule::ScheduleReport;
 use counterstep_kernel::times::rfc3339;
 use counterstep_kernel::{

@@ -5,6 +5,7 @@ use crate::site::{Site, eventually, file_head, text_part};
 use counterstep_contracts::http::Accepted;
 use counterstep_contracts::{FileName, Keep, Retention, TaskStatus, Tenant};
 use counterstep_kernel::client::{Receipt, Submission, SubmitError};
+use counterstep_kernel::documents::TypedDocuments;
 use counterstep_kernel::presence::Part;
 use counterstep_kernel::{CancelToken, Engine, EngineSettings};
 use std::time::Duration;

@@ -453,7 +453,7 @@ impl Spoils {
     }
 }
 
-/// Takes the table of processes away.
+/// Makes the worker registry unreadable, and the other documents read-only.
 pub(crate) struct Hides;
 
 #[distributed_task(name = "Hides", queue = "spoils")]
@@ -463,7 +463,11 @@ impl Hides {
 
     #[step(1, host = "worker", no_undo = "nobody can")]
     async fn hide(ctx: &StepContext) -> StepResult<Made> {
-        ctx.in_transaction(Sql::new("ALTER TABLE workers RENAME TO gone"));
+        ctx.in_transaction(Sql::new("ALTER TABLE documents RENAME TO gone"));
+        ctx.in_transaction(Sql::new(
+            "CREATE VIEW documents AS SELECT kind, tenant, name, CASE kind WHEN 'worker' THEN json('no JSON') ELSE rev END AS rev,
+               body, due_at, seen_at FROM gone",
+        ));
         Ok(Made(1))
     }
 

@@ -3,6 +3,7 @@
 
 use super::submission::{Submission, SubmitError, from_commit};
 use crate::context::hex;
+use crate::documents::TypedDocuments;
 use crate::engine::Engine;
 use crate::ports::CommitError;
 use crate::transition::{IdempotencyWrite, ReceiveWrite, Transition};

@@ -14,7 +14,7 @@ use crate::draft::{As, Draft, NewTask, Received};
 use crate::engine::Engine;
 use crate::error::StepError;
 use crate::keys;
-use crate::ports::{ByteStream, CommitError, ScheduleWrite, TypeRow};
+use crate::ports::{ByteStream, CommitError, DocumentWrite, TypeRow};
 use crate::record::TaskRecord;
 use crate::task::{Inputs, RequestError, TaskType, guarded};
 use crate::transition::{IdempotencyWrite, ReceiveWrite};
@@ -27,8 +27,8 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The schedule that submits a request, in place of a client.
 #[derive(Debug, Clone)]
 pub struct Firing {
-    /// Its row afterwards, written with the task.
-    pub write: ScheduleWrite,
+    /// The schedule afterwards, written with the task.
+    pub write: DocumentWrite,
     /// What the audit says of it.
     pub details: Value,
     /// Who fires it.

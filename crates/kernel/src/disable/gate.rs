@@ -3,6 +3,7 @@
 
 use super::judge::{Admission, admit};
 use crate::client::SubmitError;
+use crate::documents::TypedDocuments;
 use crate::engine::Engine;
 use crate::ports::{StoreError, TypeRow};
 use crate::task::TaskType;

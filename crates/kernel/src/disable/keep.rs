@@ -1,6 +1,7 @@
 //! What is written about task types: after a failure, by the reconciler, and when people say so.
 
 use super::judge::{COUNTED, ProbeState, TypeStep, TypeVerdict, settle, weigh};
+use crate::documents::TypedDocuments;
 use crate::engine::Engine;
 use crate::ports::{Disabled, FailureQuery, StoreError, TypeRow, TypeRows};
 use crate::record::{DbTime, LOST, TaskRow};

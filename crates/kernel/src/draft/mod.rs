@@ -17,7 +17,7 @@ use crate::audit;
 use crate::intents;
 use crate::losses::Loss;
 use crate::plan;
-use crate::ports::ScheduleWrite;
+use crate::ports::DocumentWrite;
 use crate::record::{DbTime, StepRow, TaskRecord};
 use crate::saga::{self, Event, Illegal, State};
 use crate::sql::Sql;
@@ -59,7 +59,7 @@ pub struct Draft {
     audit: Vec<AuditEntry>,
     work: Vec<Work>,
     idempotency: Option<IdempotencyWrite>,
-    schedule: Option<Box<ScheduleWrite>>,
+    document: Option<Box<DocumentWrite>>,
     submitted: Value,
     sql: Vec<Sql>,
     earlier_losses: Vec<Loss>,
@@ -124,7 +124,7 @@ impl Draft {
             audit: Vec::new(),
             work: Vec::new(),
             idempotency: None,
-            schedule: None,
+            document: None,
             submitted: Value::Null,
             sql: Vec::new(),
             earlier_losses: Vec::new(),
@@ -263,8 +263,8 @@ impl Draft {
     }
 
     /// A schedule submits the task; `details` go into the first audit entry.
-    pub(crate) fn set_schedule(&mut self, write: ScheduleWrite, details: Value) {
-        self.schedule = Some(Box::new(write));
+    pub(crate) fn set_schedule(&mut self, write: DocumentWrite, details: Value) {
+        self.document = Some(Box::new(write));
         self.submitted = details;
     }
 
@@ -354,7 +354,7 @@ impl Draft {
             audit: self.audit,
             work: self.work,
             idempotency: self.idempotency,
-            schedule: self.schedule,
+            document: self.document,
             sql: self.sql,
             ..Transition::new(change_id, self.record.task.id)
         };

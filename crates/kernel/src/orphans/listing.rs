@@ -5,10 +5,11 @@
 use super::policy::{Orphan, OrphanAction, Why, decided};
 use super::rules::Rules;
 use crate::cancel::CancelToken;
+use crate::documents::{ListingOp, TypedDocuments};
 use crate::engine::Engine;
 use crate::intents::{AttemptRef, Intent, IntentState, Standings};
 use crate::keys::ObjectKey;
-use crate::ports::{Listed, ListingOp, ObjectError, ObjectPage, StoreError};
+use crate::ports::{Listed, ObjectError, ObjectPage, StoreError};
 use crate::record::DbTime;
 use counterstep_contracts::TaskId;
 use futures::future::BoxFuture;

@@ -1,5 +1,6 @@
-//! Schedules as rows, and what the store is asked for and told about them.
+//! Schedules as rows, and the queries for them.
 
+use super::documents::DuePlace;
 use crate::record::DbTime;
 use counterstep_contracts::{Rev, ScheduleOrigin, ScheduleSpec, TaskId, Tenant};
 
@@ -20,15 +21,15 @@ pub struct ScheduleRow {
     pub next_due_at: Option<DbTime>,
     /// The due time that fired last.
     pub last_due_at: Option<DbTime>,
-    /// When it fired last, by a due time or by hand.
+    /// When it fired last, by a due time or by hand: by the database's clock when it was read for that.
     pub last_fired_at: Option<DbTime>,
     /// The task that it submitted last.
     pub last_task: Option<TaskId>,
     /// Grows with each change and each firing.
     pub rev: Rev,
-    /// Made.
+    /// Made: by the database's clock when it was looked for.
     pub created_at: DbTime,
-    /// Last change, or last firing.
+    /// Last change, or last firing; the store writes it.
     pub updated_at: DbTime,
 }
 
@@ -42,7 +43,7 @@ pub enum ScheduleQuery {
         /// Of those from code only these: the others are left to programs that declare them.
         declared: Vec<String>,
         /// Behind this one: a page that begins where another one ended.
-        after: Option<DueSchedule>,
+        after: Option<DuePlace>,
         /// At most so many.
         limit: u32,
     },
@@ -64,17 +65,6 @@ pub enum ScheduleQuery {
     },
 }
 
-/// Where a schedule stands in the order of those that are due.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct DueSchedule {
-    /// Its next due time.
-    pub due: DbTime,
-    /// Whose.
-    pub tenant: Tenant,
-    /// Its name.
-    pub name: String,
-}
-
 /// Schedules as they were read.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Schedules {
@@ -82,33 +72,6 @@ pub struct Schedules {
     pub now: DbTime,
     /// In the order that was asked for.
     pub rows: Vec<ScheduleRow>,
-    /// Of [`ScheduleQuery::Due`]: the last one that was read, also where it is unreadable and not in `rows`, when the
-    /// limit was reached. `None`: there are no more.
-    pub last: Option<DueSchedule>,
-}
-
-/// The row of a schedule after a change.
-#[derive(Debug, Clone, PartialEq)]
-pub struct ScheduleWrite {
-    /// The new row, `rev` already incremented: 1 makes a new one. `created_at`, `updated_at` and `last_fired_at` are
-    /// ignored: the store knows them.
-    pub row: ScheduleRow,
-    /// Whether the change fires it: then `last_fired_at` is the database's now.
-    pub fires: bool,
-}
-
-/// A change to a schedule alone.
-#[derive(Debug, Clone, PartialEq)]
-pub enum ScheduleChange {
-    /// It is so from now on.
-    Put(Box<ScheduleWrite>),
-    /// It is gone.
-    Delete {
-        /// Whose.
-        tenant: Tenant,
-        /// Its name.
-        name: String,
-        /// As it was read at this revision.
-        rev: Rev,
-    },
+    /// Of [`ScheduleQuery::Due`]: the last one that was read, also where it is not in `rows`, when the limit was reached. `None`: there are no more.
+    pub last: Option<DuePlace>,
 }

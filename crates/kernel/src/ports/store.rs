@@ -1,11 +1,11 @@
 //! The port of the durable truth: what a store answers, and what may go wrong.
 
+use super::documents::{DocumentQuery, DocumentWrite, Documents};
 use super::finding::{Due, DueTask, InFlight, TaskLine, TaskQuery};
-use super::schedules::{ScheduleChange, ScheduleQuery, Schedules};
 use super::sealed::{AuditHead, SealedPage, SealedRow};
-use super::types::{FailureQuery, TypeRow, TypeRows};
+use super::types::FailureQuery;
 use super::upkeep::Upkeep;
-use super::workers::{Gauges, WorkerChange, Workers};
+use super::workers::Gauges;
 use crate::poison::PoisonRow;
 use crate::record::{DbTime, History, TaskRecord};
 use crate::sql::SqlRefused;
@@ -142,7 +142,7 @@ pub struct Unread {
     pub held: String,
 }
 
-/// The durable truth. Twenty-one methods, each atomic; what only sweeps ask is [`Upkeep`].
+/// The database. Sixteen methods, each atomic; what only sweeps ask is [`Upkeep`].
 #[async_trait]
 pub trait Store: Upkeep + Send + Sync + Debug {
     /// A task with its steps; `None`: there is none.
@@ -173,12 +173,6 @@ pub trait Store: Upkeep + Send + Sync + Debug {
     /// What is under way, counted. Its cost grows with the tasks that have not ended, never with those that have.
     async fn gauges(&self) -> Result<Gauges, StoreError>;
 
-    /// The processes, as they say of themselves.
-    async fn workers(&self) -> Result<Workers, StoreError>;
-
-    /// Notes what a process says of itself. Returns how many rows were changed.
-    async fn change_worker(&self, change: &WorkerChange) -> Result<u64, StoreError>;
-
     /// Audit entries and attempts of a task.
     async fn history(&self, task: TaskId) -> Result<History, StoreError>;
 
@@ -195,19 +189,12 @@ pub trait Store: Upkeep + Send + Sync + Debug {
     /// The unexpired row of a client's key.
     async fn idempotency(&self, tenant: &Tenant, key: &str) -> Result<Option<IdempotencyRow>, StoreError>;
 
-    /// Schedules, and the time at which they were read.
-    async fn schedules(&self, query: &ScheduleQuery) -> Result<Schedules, StoreError>;
+    /// Documents, and the time at which they were read.
+    async fn documents(&self, query: &DocumentQuery) -> Result<Documents, StoreError>;
 
-    /// Changes a schedule that does nothing else; what fires one is a [`commit`](Self::commit). `false`: it was changed
-    /// meanwhile, or is gone, and nothing was written.
-    async fn change_schedule(&self, change: &ScheduleChange) -> Result<bool, StoreError>;
-
-    /// The task types that were ever disabled, and the time at which they were read.
-    async fn types(&self) -> Result<TypeRows, StoreError>;
-
-    /// Writes the row of a task type that is at the revision before; 1 makes a new one. `false`: it is not, and nothing
-    /// was written.
-    async fn put_type(&self, row: &TypeRow) -> Result<bool, StoreError>;
+    /// Writes or deletes a document; a firing is part of a [`commit`](Self::commit). Returns the database's now; `None`: it
+    /// is not at the expected revision, and nothing was written.
+    async fn put_document(&self, write: &DocumentWrite) -> Result<Option<DbTime>, StoreError>;
 
     /// How many tasks of a type failed in a row.
     async fn failures(&self, query: &FailureQuery) -> Result<u32, StoreError>;

@@ -2,6 +2,7 @@
 
 use crate::record::DbTime;
 use counterstep_contracts::{Rev, TaskId, Tenant};
+use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 /// Whether a task type takes submissions.
@@ -22,7 +23,7 @@ pub struct TypeRow {
 }
 
 /// Since when a task type takes none.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Disabled {
     /// Since when.
     pub since: DbTime,

@@ -1,5 +1,5 @@
 //! What sweeps ask of the store beyond the tasks themselves: which of them to look at, the files of requests that have no
-//! task, and whose turn it is to list.
+//! task, and those that have ended.
 
 use super::store::StoreError;
 use crate::record::{DbTime, TaskRecord};
@@ -44,38 +44,6 @@ pub enum ReceiveOp {
     Condemn(Vec<TaskId>),
     /// The files of these condemned ones are deleted: their rows go.
     Swept(Vec<TaskId>),
-}
-
-/// Work on the row that says whose turn it is to list all objects. There is one row for each interval.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ListingOp {
-    /// Takes the turn where a listing is due or was broken off, and nobody has it.
-    Claim {
-        /// The interval, from start to start.
-        every: Duration,
-        /// Who takes it.
-        by: String,
-        /// Nobody else gets it for so long.
-        hold: Duration,
-    },
-    /// Notes how far it has come. The turn may have gone to somebody else meanwhile.
-    Keep {
-        /// The interval.
-        every: Duration,
-        /// Who has it.
-        by: String,
-        /// Where to go on; `None`: the listing is at its end.
-        cursor: Option<String>,
-        /// Nobody else gets it for so long from now on; zero lets go of it.
-        hold: Duration,
-    },
-}
-
-/// A turn that the caller has.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ListingTurn {
-    /// Where to go on; `None`: from the beginning.
-    pub cursor: Option<String>,
 }
 
 /// A task on its way out of the database.
@@ -150,9 +118,6 @@ pub trait Upkeep {
 
     /// Finds, condemns or removes receives.
     async fn receives(&self, op: &ReceiveOp) -> Result<Receives, StoreError>;
-
-    /// Takes or keeps the turn to list; `None`: it is not the caller's.
-    async fn listing(&self, op: &ListingOp) -> Result<Option<ListingTurn>, StoreError>;
 
     /// Finds tasks that have ended, buries them, finds and removes tombstones.
     async fn retire(&self, op: &RetireOp) -> Result<Vec<Leaving>, StoreError>;

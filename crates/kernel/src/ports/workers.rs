@@ -31,6 +31,10 @@ pub struct WorkerRow {
     pub lost_after: Duration,
     /// Its last sweep, where it is a reconciler that has made one.
     pub passed: Option<Passed>,
+    /// When its first row was written, by the database's clock; `None`: it has not read that yet.
+    pub started_at: Option<DbTime>,
+    /// It stops, and runs nothing any more.
+    pub is_stopped: bool,
 }
 
 /// A pass of a reconciler.
@@ -47,19 +51,27 @@ pub struct Passed {
 pub struct WorkerSeen {
     /// What it said last.
     pub row: WorkerRow,
-    /// When it was seen first.
-    pub started_at: DbTime,
-    /// When it was seen last.
+    /// Its last row was written then.
     pub seen_at: DbTime,
-    /// When it said that it stops.
-    pub stopped_at: Option<DbTime>,
 }
 
 impl WorkerSeen {
+    /// When its first row was written.
+    #[must_use]
+    pub fn started_at(&self) -> DbTime {
+        self.row.started_at.unwrap_or(self.seen_at)
+    }
+
+    /// When it stopped.
+    #[must_use]
+    pub fn stopped_at(&self) -> Option<DbTime> {
+        self.row.is_stopped.then_some(self.seen_at)
+    }
+
     /// What has become of it, at `now` of the database.
     #[must_use]
     pub fn state(&self, now: DbTime) -> WorkerState {
-        if self.stopped_at.is_some() {
+        if self.row.is_stopped {
             WorkerState::Stopped
         } else if now.after(self.seen_at) > self.row.lost_after {
             WorkerState::Lost
@@ -106,25 +118,6 @@ pub struct Workers {
     pub now: DbTime,
     /// The last seen first, at most [`WORKERS_READ`].
     pub rows: Vec<WorkerSeen>,
-}
-
-/// A change to what is known of processes. None of them waits for the disk: after a power cut nobody is there anyway.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum WorkerChange {
-    /// It is there, and says this of itself.
-    Seen(Box<WorkerRow>),
-    /// It stops, and runs nothing any more.
-    Stopped {
-        /// Its id.
-        id: String,
-    },
-    /// These are forgotten, where they have still not been seen for so long.
-    Forget {
-        /// Their ids.
-        ids: Vec<String>,
-        /// At least so long.
-        unseen_for: Duration,
-    },
 }
 
 /// So many tasks of a queue are in a state.

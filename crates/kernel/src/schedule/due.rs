@@ -2,8 +2,9 @@
 
 use super::plan::{Move, plan};
 use super::when;
+use crate::documents::TypedDocuments;
 use crate::engine::Engine;
-use crate::ports::{DueSchedule, ScheduleQuery, ScheduleRow, ScheduleWrite, Schedules, StoreError};
+use crate::ports::{DuePlace, ScheduleQuery, ScheduleRow, Schedules, StoreError};
 use crate::record::DbTime;
 use counterstep_contracts::{ScheduleOrigin, Tenant};
 use futures::future::BoxFuture;
@@ -12,7 +13,7 @@ use futures::future::BoxFuture;
 #[derive(Debug, Clone, PartialEq)]
 pub enum ScheduleStep {
     /// Write down what the program declares: it is new, or has changed.
-    Declare(ScheduleWrite),
+    Declare(ScheduleRow),
     /// Make these moves, one change each.
     Move {
         /// The schedule as it was read.
@@ -43,7 +44,7 @@ impl ScheduleStep {
 
 pub(super) fn names(steps: &[ScheduleStep]) -> Vec<String> {
     let name = |step: &ScheduleStep| match step {
-        ScheduleStep::Declare(write) => Some(write.row.name.clone()),
+        ScheduleStep::Declare(row) => Some(row.name.clone()),
         ScheduleStep::Move { .. } | ScheduleStep::Broken { .. } => None,
     };
     steps.iter().filter_map(name).collect()
@@ -53,7 +54,7 @@ pub(super) fn names(steps: &[ScheduleStep]) -> Vec<String> {
 pub(super) struct DuePage {
     pub(super) steps: Vec<ScheduleStep>,
     /// Where the next page begins.
-    pub(super) last: Option<DueSchedule>,
+    pub(super) last: Option<DuePlace>,
 }
 
 impl Engine {
@@ -92,7 +93,7 @@ impl Engine {
     pub(super) async fn plan_due(
         &self,
         declared: &[String],
-        after: Option<DueSchedule>,
+        after: Option<DuePlace>,
         limit: u32,
     ) -> Result<DuePage, StoreError> {
         let mut types: Vec<String> = self.registry.iter().map(|known| known.decl.name.to_owned()).collect();
@@ -132,13 +133,14 @@ impl Engine {
             }
             // Counts from now on: what would have been due before was not declared then.
             let next_due_at = when::read(&mut spec.clone()).ok().and_then(|when| when.after(found.now));
-            let mut row =
-                row.cloned().unwrap_or_else(|| ScheduleRow::new(Tenant::default(), name.clone(), spec.clone()));
+            let mut row = row
+                .cloned()
+                .unwrap_or_else(|| ScheduleRow::new(Tenant::default(), name.clone(), spec.clone(), found.now));
             row.origin = ScheduleOrigin::Code;
             row.spec = spec.clone();
             row.next_due_at = next_due_at;
             row.rev = row.rev.next();
-            steps.push(ScheduleStep::Declare(ScheduleWrite { row, fires: false }));
+            steps.push(ScheduleStep::Declare(row));
         }
         steps
     }

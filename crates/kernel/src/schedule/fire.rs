@@ -6,8 +6,9 @@ use super::plan::{Move, PassedOver};
 use super::when;
 use crate::cancel::CancelToken;
 use crate::client::{Firing, Receipt, Submission, SubmitError};
+use crate::documents::{TypedDocuments, schedule_write};
 use crate::engine::Engine;
-use crate::ports::{ScheduleChange, ScheduleRow, ScheduleWrite, StoreError};
+use crate::ports::{ScheduleRow, StoreError};
 use crate::record::DbTime;
 use crate::task::newest;
 use crate::times::rfc3339;
@@ -100,9 +101,9 @@ impl Engine {
             for step in plan {
                 match step {
                     ScheduleStep::Broken { name, why } => done.failed.push((name, why)),
-                    ScheduleStep::Declare(write) => {
-                        let name = write.row.name.clone();
-                        match self.ports.store.change_schedule(&ScheduleChange::Put(Box::new(write))).await {
+                    ScheduleStep::Declare(row) => {
+                        let name = row.name.clone();
+                        match self.ports.store.put_schedule(&row).await {
                             Ok(true) => {
                                 tracing::info!(schedule = name, "took over a schedule that the program declares");
                                 done.declared += 1;
@@ -130,7 +131,7 @@ impl Engine {
                     let mut fired = row.clone();
                     fired.next_due_at = next;
                     fired.last_due_at = Some(due);
-                    let answer = self.fire(&mut fired, Some(due), &self.id).await;
+                    let answer = self.fire(&mut fired, Some(due), now, &self.id).await;
                     match answer {
                         Err(SubmitError::Disabled(_)) => {}
                         _ => row = fired,
@@ -190,8 +191,7 @@ impl Engine {
     ) -> Result<bool, String> {
         row.next_due_at = next;
         row.rev = row.rev.next();
-        let change = ScheduleChange::Put(Box::new(ScheduleWrite { row: row.clone(), fires: false }));
-        let written = self.ports.store.change_schedule(&change).await;
+        let written = self.ports.store.put_schedule(row).await;
         if matches!(written, Ok(true)) {
             let why = match why {
                 PassedOver::Missed => "nobody fired it in time",
@@ -204,11 +204,13 @@ impl Engine {
         written.map_err(|error| error.to_string())
     }
 
-    /// Submits a task of a schedule and writes its row, in one change. `due`: `None` by hand.
+    /// Submits a task of a schedule and writes its row, in one change. `due`: `None` by hand; `now`: the database's clock when
+    /// the row was read.
     pub(super) async fn fire(
         &self,
         row: &mut ScheduleRow,
         due: Option<DbTime>,
+        now: DbTime,
         actor: &str,
     ) -> Result<Accepted, SubmitError> {
         let Some(task_type) = newest(&self.registry, &row.spec.task_type) else {
@@ -221,9 +223,10 @@ impl Engine {
             return Err(error);
         }
         row.last_task = Some(receipt.task_id());
+        row.last_fired_at = Some(now);
         row.rev = row.rev.next();
         receipt.fires(Firing {
-            write: ScheduleWrite { row: row.clone(), fires: true },
+            write: schedule_write(row).map_err(SubmitError::Store)?,
             details: json!({ "scheduled": { "schedule": row.name, "due": due.map(rfc3339) } }),
             actor: actor.to_owned(),
         });
@@ -240,7 +243,7 @@ impl Engine {
 impl ScheduleRow {
     /// One that is not written yet.
     #[must_use]
-    pub fn new(tenant: Tenant, name: String, spec: counterstep_contracts::ScheduleSpec) -> Self {
+    pub const fn new(tenant: Tenant, name: String, spec: counterstep_contracts::ScheduleSpec, now: DbTime) -> Self {
         Self {
             tenant,
             name,
@@ -252,8 +255,8 @@ impl ScheduleRow {
             last_fired_at: None,
             last_task: None,
             rev: Rev(0),
-            created_at: DbTime(0),
-            updated_at: DbTime(0),
+            created_at: now,
+            updated_at: now,
         }
     }
 }

@@ -4,8 +4,9 @@
 use super::declared::{NAME, check, is_name};
 use super::when;
 use crate::client::SubmitError;
+use crate::documents::TypedDocuments;
 use crate::engine::Engine;
-use crate::ports::{ScheduleChange, ScheduleQuery, ScheduleRow, ScheduleWrite, StoreError};
+use crate::ports::{ScheduleQuery, ScheduleRow, StoreError};
 use crate::record::DbTime;
 use crate::task::{RequestError, newest};
 use counterstep_contracts::http::Accepted;
@@ -118,7 +119,8 @@ impl Engine {
                     return Err(RequestError { pointer: pointer.to_owned(), message }.into());
                 }
                 let row = found.map(|kept| kept.row);
-                let mut row = row.unwrap_or_else(|| ScheduleRow::new(tenant.clone(), name.to_owned(), spec.clone()));
+                let mut row =
+                    row.unwrap_or_else(|| ScheduleRow::new(tenant.clone(), name.to_owned(), spec.clone(), now));
                 row.origin = ScheduleOrigin::Api;
                 row.spec = spec.clone();
                 row.next_due_at = next;
@@ -142,8 +144,7 @@ impl Engine {
 
     async fn put(&self, row: &mut ScheduleRow) -> Result<bool, StoreError> {
         row.rev = row.rev.next();
-        let change = ScheduleChange::Put(Box::new(ScheduleWrite { row: row.clone(), fires: false }));
-        self.ports.store.change_schedule(&change).await
+        self.ports.store.put_schedule(row).await
     }
 
     /// Deletes a schedule. Its tasks stay.
@@ -160,8 +161,7 @@ impl Engine {
                 let found = self.find(tenant, name).await?.0;
                 self.is_free(name, found.as_ref())?;
                 let Kept { row, .. } = found.ok_or(ScheduleError::Gone)?;
-                let delete = ScheduleChange::Delete { tenant: tenant.clone(), name: name.to_owned(), rev: row.rev };
-                if self.ports.store.change_schedule(&delete).await? {
+                if self.ports.store.delete_schedule(tenant, name, row.rev).await? {
                     return Ok(());
                 }
             }
@@ -211,7 +211,7 @@ impl Engine {
     ) -> BoxFuture<'a, Result<Accepted, ScheduleError>> {
         Box::pin(async move {
             for _ in 0..TRIES {
-                let Kept { mut row, .. } = self.schedule(tenant, name).await?;
+                let Kept { mut row, now, .. } = self.schedule(tenant, name).await?;
                 if newest(&self.registry, &row.spec.task_type).is_none() {
                     return Err(ScheduleError::UnknownType(row.spec.task_type));
                 }
@@ -220,7 +220,7 @@ impl Engine {
                 {
                     return Err(ScheduleError::Busy(task));
                 }
-                match self.fire(&mut row, None, actor).await {
+                match self.fire(&mut row, None, now, actor).await {
                     Ok(accepted) => return Ok(accepted),
                     Err(SubmitError::Moved) => {}
                     Err(error) => return Err(ScheduleError::Submit(error)),

@@ -6,7 +6,8 @@ use async_trait::async_trait;
 use counterstep_adapters::buckets::settings::Credentials;
 use counterstep_adapters::s3::{self, S3Settings};
 use counterstep_contracts::{Host, QueueName, ScheduleSpec, TaskId, TaskStatus, Tenant, WorkerMessage};
-use counterstep_kernel::ports::{Delivery, DeliveryTag, Queue, QueueError, ScheduleChange, ScheduleWrite, Settle};
+use counterstep_kernel::documents::TypedDocuments;
+use counterstep_kernel::ports::{Delivery, DeliveryTag, Queue, QueueError, Settle};
 use counterstep_kernel::record::TaskRow;
 use counterstep_kernel::turn::turn;
 use counterstep_kernel::{CancelReason, CancelToken, Engine, Registry, StepContext, StepResult};
@@ -72,8 +73,7 @@ async fn make_due(engine: &Engine, name: &str) {
     let mut row = set.row;
     row.next_due_at = Some(set.now);
     row.rev = row.rev.next();
-    let change = ScheduleChange::Put(Box::new(ScheduleWrite { row, fires: false }));
-    assert!(engine.ports.store.change_schedule(&change).await.expect("the store answers"));
+    assert!(engine.ports.store.put_schedule(&row).await.expect("the store answers"));
 }
 
 /// While a sweep (where an intent is overdue) or else a listing hangs.

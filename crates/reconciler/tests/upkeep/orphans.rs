@@ -4,8 +4,8 @@ use crate::place::{self, Kind, Place, Row, at_each_pass, at_each_pass_with_unkno
 use counterstep_contracts::TaskStatus;
 use counterstep_contracts::overrides::OrphanOverride;
 use counterstep_kernel::EngineSettings;
+use counterstep_kernel::documents::{ListingOp, TypedDocuments};
 use counterstep_kernel::orphans::{EVERY, Orphan, OrphanAction, OrphanRule, Why};
-use counterstep_kernel::ports::ListingOp;
 use counterstep_reconciler::{ReconcilerSettings, Report, pass, plan_listing};
 use counterstep_tasks::CreateZipFromFiles;
 use std::time::Duration;

@@ -3,12 +3,12 @@
 use super::{database, number, open, options, raw};
 use crate::suite::changes::*;
 use counterstep_adapters::postgres::{PostgresOptions, PostgresStore};
-use counterstep_contracts::{Attempt, AuditSeq, Direction, Epoch, Outcome, StepNo, TaskStatus};
+use counterstep_contracts::{Attempt, AuditSeq, Direction, Epoch, Outcome, Rev, StepNo, TaskStatus, Tenant};
 use counterstep_kernel::ports::{
-    CommitError, Due, Leaving, ListingOp, Lost, OutboxOp, ReceiveOp, RetireOp, Store, SweepOp, TaskQuery, Unanswered,
-    Upkeep, WorkerChange,
+    CommitError, DocumentChange, DocumentKind, DocumentQuery, DocumentWrite, Due, DuePlace, Leaving, Lost, OutboxOp,
+    ReceiveOp, RetireOp, Store, SweepOp, TaskQuery, Unanswered, Upkeep,
 };
-use counterstep_kernel::record::{StepRow, TaskRecord, TaskRow};
+use counterstep_kernel::record::{DbTime, StepRow, TaskRecord, TaskRow};
 use counterstep_kernel::transition::{AttemptWrite, ReceiveWrite, Transition};
 use counterstep_testkit::servers::Postgres;
 use futures::future::join_all;
@@ -169,10 +169,24 @@ async fn no_statement_reads_a_whole_table() {
     let which = Unanswered { queues, known: known(), for_at_least: Duration::ZERO, at_most: MINUTE };
     store.due(&Due::Unanswered(which), 9).await.unwrap();
     store.gauges().await.unwrap();
-    store.change_worker(&WorkerChange::Stopped { id: "worker:1".into() }).await.unwrap();
-    let forget = WorkerChange::Forget { ids: vec!["worker:1".into()], unseen_for: MINUTE };
-    store.change_worker(&forget).await.unwrap();
-    store.workers().await.unwrap();
+    let (kind, tenant) = (DocumentKind::Worker, Tenant::default());
+    let put = || DocumentChange::Put { body: String::new(), due_at: None };
+    for (expected, change) in
+        [(None, put()), (Some(Rev(0)), put()), (Some(Rev(1)), put()), (Some(Rev(2)), DocumentChange::Delete)]
+    {
+        let write = DocumentWrite { kind, tenant: tenant.clone(), name: "worker:1".into(), expected, change };
+        store.put_document(&write).await.unwrap();
+    }
+    let place = DuePlace { due: DbTime(0), tenant: tenant.clone(), name: String::new() };
+    for query in [
+        DocumentQuery::Named { kind, tenant: tenant.clone(), names: vec!["worker:1".into()] },
+        DocumentQuery::Page { kind, tenant, after: None, limit: 9 },
+        DocumentQuery::Due { kind, after: None, limit: 9 },
+        DocumentQuery::Due { kind, after: Some(place), limit: 9 },
+        DocumentQuery::Latest { kind, limit: 9 },
+    ] {
+        store.documents(&query).await.unwrap();
+    }
     store.list(&TaskQuery { limit: 9, ..TaskQuery::default() }).await.unwrap();
     store.in_flight().await.unwrap();
     store.outbox(OutboxOp::PublishedOf(vec![new_change()])).await.unwrap();
@@ -191,9 +205,6 @@ async fn no_statement_reads_a_whole_table() {
     assert_eq!(store.receives(&ReceiveOp::Overdue { limit: 9 }).await.unwrap().rows.len(), 1);
     store.receives(&ReceiveOp::Condemn(receives.to_vec())).await.unwrap();
     store.receives(&ReceiveOp::Swept(receives.to_vec())).await.unwrap();
-    let (every, by) = (MINUTE, "one".to_owned());
-    store.listing(&ListingOp::Claim { every, by: by.clone(), hold: MINUTE }).await.unwrap();
-    store.listing(&ListingOp::Keep { every, by, cursor: None, hold: MINUTE }).await.unwrap();
     let (task_type, status) = ("Zip".to_owned(), TaskStatus::Completed);
     for after in [None, Some(record.task.id)] {
         let task_type = task_type.clone();

@@ -5,6 +5,7 @@ use super::{database, number, open, options, raw};
 use crate::suite::changes::*;
 use counterstep_adapters::postgres::{PostgresOptions, PostgresStore};
 use counterstep_contracts::{QueueName, TaskId, TaskStatus, Tenant};
+use counterstep_kernel::documents::TypedDocuments;
 use counterstep_kernel::ports::{
     Due, FailureQuery, Lost, OutboxOp, ReceiveOp, RetireOp, ScheduleQuery, SealedPage, Store, SweepOp, TaskQuery,
     Unanswered, Upkeep,
@@ -219,12 +220,12 @@ async fn lists_hold_up_neither_a_submission_nor_what_the_engine_reads() {
     super::waiting(&other).await;
     let record = crate::suite::within_limit("a submission", submitted(&*store, row(new_task()))).await;
     crate::suite::within_limit("a history", store.history(record.task.id)).await.unwrap();
-    crate::suite::within_limit("processes", store.workers()).await.unwrap();
+    crate::suite::within_limit("receives", store.receives(&ReceiveOp::Overdue { limit: PAGE })).await.unwrap();
     other.batch_execute("ROLLBACK").await.unwrap();
     for list in join_all(lists).await {
         list.unwrap().unwrap();
     }
 }
 
-/// A lock on a table that people's reads alone need.
-const HOLD_LISTS: &str = "BEGIN; LOCK TABLE schedules IN ACCESS EXCLUSIVE MODE";
+/// A lock on a table that none of the other reads here needs.
+const HOLD_LISTS: &str = "BEGIN; LOCK TABLE documents IN ACCESS EXCLUSIVE MODE";

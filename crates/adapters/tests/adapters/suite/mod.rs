@@ -6,6 +6,7 @@ pub(crate) mod burials;
 pub(crate) mod chain;
 pub(crate) mod changes;
 pub(crate) mod commits;
+pub(crate) mod documents;
 pub(crate) mod finding;
 pub(crate) mod hints;
 pub(crate) mod idempotency;

@@ -2,9 +2,8 @@
 
 use super::changes::*;
 use counterstep_contracts::{Rev, ScheduleOrigin, ScheduleSpec, TaskId, Tenant};
-use counterstep_kernel::ports::{
-    CommitError, Ports, ScheduleChange, ScheduleQuery, ScheduleRow, ScheduleWrite, Store, StoreError,
-};
+use counterstep_kernel::documents::{TypedDocuments, schedule_write};
+use counterstep_kernel::ports::{CommitError, Ports, ScheduleQuery, ScheduleRow, Store, StoreError};
 use counterstep_kernel::record::DbTime;
 use counterstep_kernel::transition::{Guard, Transition};
 use futures::future::join_all;
@@ -13,13 +12,13 @@ const SECOND: i64 = 1_000_000;
 
 fn new(name: &str, due: Option<DbTime>) -> ScheduleRow {
     let spec = ScheduleSpec { cron: Some("* * * * *".to_owned()), ..ScheduleSpec::of("Zip") };
-    let mut row = ScheduleRow::new(Tenant::default(), name.to_owned(), spec);
+    let mut row = ScheduleRow::new(Tenant::default(), name.to_owned(), spec, DbTime(9 * SECOND));
     (row.next_due_at, row.rev) = (due, Rev(1));
     row
 }
 
 async fn change(store: &dyn Store, row: &ScheduleRow) -> Result<bool, StoreError> {
-    store.change_schedule(&ScheduleChange::Put(Box::new(ScheduleWrite { row: row.clone(), fires: false }))).await
+    store.put_schedule(row).await
 }
 
 async fn put(store: &dyn Store, row: &ScheduleRow) {
@@ -50,9 +49,8 @@ pub(crate) async fn a_schedule_comes_back_as_it_was_written(ports: &Ports) {
     row.spec.request = serde_json::json!({"files": ["ä\u{0}"], "deep": {"n": 1e17}});
     put(store, &row).await;
     let read = named(store, "nightly").await.expect("a row");
-    assert!(read.created_at > DbTime(0) && read.created_at == read.updated_at);
-    assert_eq!(read.last_fired_at, None);
-    let same = ScheduleRow { created_at: row.created_at, updated_at: row.updated_at, ..read.clone() };
+    assert!(read.updated_at > row.updated_at, "by the database's clock");
+    let same = ScheduleRow { updated_at: row.updated_at, ..read.clone() };
     assert_eq!(same, row);
 
     let mut next = read.clone();
@@ -73,10 +71,11 @@ pub(crate) async fn a_schedule_changes_only_from_the_revision_that_was_read(port
         assert!(!change(store, &ScheduleRow { rev: Rev(rev), ..row.clone() }).await.unwrap(), "{rev}");
     }
     assert!(!change(store, &ScheduleRow { rev: Rev(2), ..new("another", None) }).await.unwrap(), "there is none");
-    let delete = |rev| ScheduleChange::Delete { tenant: Tenant::default(), name: "nightly".to_owned(), rev: Rev(rev) };
-    assert!(!store.change_schedule(&delete(2)).await.unwrap());
-    assert!(store.change_schedule(&delete(1)).await.unwrap());
-    assert!(!store.change_schedule(&delete(1)).await.unwrap(), "it is gone");
+    let tenant = Tenant::default();
+    let delete = async |rev| store.delete_schedule(&tenant, "nightly", Rev(rev)).await.unwrap();
+    assert!(!delete(2).await);
+    assert!(delete(1).await);
+    assert!(!delete(1).await, "it is gone");
     assert_eq!(named(store, "nightly").await, None);
 }
 
@@ -151,7 +150,8 @@ fn firing(row: &ScheduleRow, task: TaskId) -> Transition {
     row.last_due_at = row.next_due_at;
     row.next_due_at = row.next_due_at.map(|due| DbTime(due.0 + SECOND));
     row.last_task = Some(task);
-    Transition { schedule: Some(Box::new(ScheduleWrite { row, fires: true })), ..submit(super::changes::row(task)) }
+    let write = schedule_write(&row).expect("a schedule can be written");
+    Transition { document: Some(Box::new(write)), ..submit(super::changes::row(task)) }
 }
 
 async fn fire(store: &dyn Store, row: &ScheduleRow, task: TaskId) -> Result<(), CommitError> {
@@ -166,7 +166,6 @@ pub(crate) async fn a_due_time_and_its_task_are_written_together_or_not_at_all(p
     fire(store, &read, task).await.unwrap();
     let fired = named(store, "nightly").await.expect("a row");
     assert_eq!((fired.rev, fired.last_task, fired.last_due_at), (Rev(2), Some(task), read.next_due_at));
-    assert_eq!(fired.last_fired_at, Some(fired.updated_at), "by the database's clock");
     assert!(store.load(task).await.unwrap().is_some());
 
     // From an older reading: nothing of it is written.
@@ -180,8 +179,7 @@ pub(crate) async fn a_due_time_and_its_task_are_written_together_or_not_at_all(p
     assert!(matches!(twice, Err(CommitError::Stale)), "{twice:?}");
     assert_eq!(named(store, "nightly").await, Some(fired.clone()));
     // It is gone.
-    let delete = ScheduleChange::Delete { tenant: Tenant::default(), name: "nightly".to_owned(), rev: fired.rev };
-    assert!(store.change_schedule(&delete).await.unwrap());
+    assert!(store.delete_schedule(&Tenant::default(), "nightly", fired.rev).await.unwrap());
     let gone = fire(store, &fired, late).await;
     assert!(matches!(gone, Err(CommitError::Moved)), "{gone:?}");
     assert_eq!(store.load(late).await.unwrap(), None);

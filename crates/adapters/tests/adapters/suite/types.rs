@@ -3,6 +3,7 @@
 use super::changes::*;
 use counterstep_contracts::{Rev, TaskStatus, Tenant};
 use counterstep_kernel::disable::COUNTED;
+use counterstep_kernel::documents::TypedDocuments;
 use counterstep_kernel::ports::{Disabled, FailureQuery, Ports, Store, TypeRow};
 use counterstep_kernel::record::{DbTime, Failure};
 use counterstep_kernel::transition::Time;

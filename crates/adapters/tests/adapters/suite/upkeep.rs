@@ -3,7 +3,8 @@
 use super::changes::*;
 use super::eventually;
 use counterstep_contracts::{Epoch, Outcome, QueueName, TaskId};
-use counterstep_kernel::ports::{Due, ListingOp, ListingTurn, Ports, Store, SweepOp};
+use counterstep_kernel::documents::{ListingOp, ListingTurn, TypedDocuments};
+use counterstep_kernel::ports::{Due, Ports, Store, SweepOp};
 use counterstep_kernel::record::TaskRecord;
 use counterstep_kernel::transition::LeaseChange;
 use std::time::Duration;

@@ -4,10 +4,9 @@ use super::changes::*;
 use super::eventually;
 use counterstep_contracts::workers::WorkerState;
 use counterstep_contracts::{QueueName, TaskId, TaskStatus, WaitReason};
-use counterstep_kernel::ports::{
-    Due, Passed, Ports, Store, TaskCount, Unanswered, WorkerChange, WorkerRow, WorkerSeen,
-};
-use counterstep_kernel::record::{TaskRecord, TaskRow};
+use counterstep_kernel::documents::TypedDocuments;
+use counterstep_kernel::ports::{Due, Passed, Ports, Store, TaskCount, Unanswered, WorkerRow, WorkerSeen};
+use counterstep_kernel::record::{DbTime, TaskRecord, TaskRow};
 use counterstep_kernel::repair::is_unanswered;
 use counterstep_kernel::transition::{LeaseChange, Time};
 use std::collections::BTreeMap;
@@ -25,11 +24,13 @@ fn process(id: &str, lost_after: Duration) -> WorkerRow {
         running_count: 300,
         lost_after,
         passed: None,
+        started_at: None,
+        is_stopped: false,
     }
 }
 
-async fn say(store: &dyn Store, row: &WorkerRow) {
-    assert_eq!(store.change_worker(&WorkerChange::Seen(Box::new(row.clone()))).await.unwrap(), 1);
+async fn refresh(store: &dyn Store, row: &WorkerRow) -> DbTime {
+    store.refresh_worker(row).await.unwrap()
 }
 
 async fn seen(store: &dyn Store, id: &str) -> Option<(WorkerSeen, WorkerState)> {
@@ -43,43 +44,40 @@ pub(crate) async fn a_process_is_listed_as_it_says_of_itself(ports: &Ports) {
     assert_eq!(store.workers().await.unwrap().rows, []);
     assert!(store.workers().await.unwrap().now.0 > 0, "the clock comes without a process, too");
     let mut row = process("worker:1", MINUTE);
-    say(store, &row).await;
+    let now = refresh(store, &row).await;
     let (first, state) = seen(store, "worker:1").await.expect("a process");
-    assert_eq!((&first.row, state, first.role(), first.stopped_at), (&row, WorkerState::Alive, "worker", None));
-    assert!(first.started_at.0 > 0 && first.started_at == first.seen_at);
+    assert_eq!((&first.row, state, first.role(), first.stopped_at()), (&row, WorkerState::Alive, "worker", None));
+    assert_eq!((first.started_at(), first.seen_at), (now, now));
     assert!(first.serves("files", &known()[0]) && !first.serves("other", &known()[0]));
 
     // Later, whatever the resolution of the database's clock; with a pass that ended a minute before.
     (row.queues, row.running, row.running_count) = (Vec::new(), Vec::new(), 0);
     let counts = BTreeMap::from([("taken_back".to_owned(), 7)]);
+    row.started_at = Some(now);
     row.passed = Some(Passed { ago: MINUTE, counts: counts.clone() });
     let again = eventually("it is seen later", || async {
-        say(store, &row).await;
+        refresh(store, &row).await;
         seen(store, "worker:1").await.map(|(seen, _)| seen).filter(|seen| seen.seen_at > first.seen_at)
     })
     .await;
-    assert_eq!((again.started_at, again.row.queues.len(), again.row.running_count), (first.started_at, 0, 0));
+    assert_eq!((again.started_at(), again.row.queues.len(), again.row.running_count), (now, 0, 0));
     let passed = again.row.passed.expect("a pass");
     assert!(passed.ago >= MINUTE && passed.counts == counts, "{passed:?}");
 
-    say(store, &process("api:2", MINUTE)).await;
-    let stop = WorkerChange::Stopped { id: "api:2".to_owned() };
-    assert_eq!(store.change_worker(&stop).await.unwrap(), 1);
+    refresh(store, &process("api:2", MINUTE)).await;
+    refresh(store, &WorkerRow { is_stopped: true, ..process("api:2", MINUTE) }).await;
     let (stopped, state) = seen(store, "api:2").await.expect("a process");
-    assert_eq!((state, stopped.row.running.len(), stopped.row.running_count), (WorkerState::Stopped, 0, 0));
-    assert_eq!(stopped.stopped_at, Some(stopped.seen_at));
+    assert_eq!((state, stopped.stopped_at()), (WorkerState::Stopped, Some(stopped.seen_at)));
     let order: Vec<_> = store.workers().await.unwrap().rows.into_iter().map(|seen| seen.row.id).collect();
     assert_eq!(order, ["api:2", "worker:1"], "the last seen first");
-    say(store, &process("api:2", MINUTE)).await;
+    refresh(store, &process("api:2", MINUTE)).await;
     assert_eq!(seen(store, "api:2").await.expect("a process").1, WorkerState::Alive);
-    let nobody = WorkerChange::Stopped { id: "api:3".to_owned() };
-    assert_eq!(store.change_worker(&nobody).await.unwrap(), 0);
 }
 
 pub(crate) async fn a_process_that_is_not_seen_for_long_is_lost(ports: &Ports) {
     let store = &*ports.store;
-    say(store, &process("worker:1", Duration::ZERO)).await;
-    say(store, &process("worker:2", MINUTE)).await;
+    refresh(store, &process("worker:1", Duration::ZERO)).await;
+    refresh(store, &process("worker:2", MINUTE)).await;
     eventually("it is lost", || async {
         seen(store, "worker:1").await.filter(|(_, state)| *state == WorkerState::Lost)
     })
@@ -90,15 +88,15 @@ pub(crate) async fn a_process_that_is_not_seen_for_long_is_lost(ports: &Ports) {
 pub(crate) async fn a_process_is_forgotten_where_it_was_not_seen_meanwhile(ports: &Ports) {
     let store = &*ports.store;
     for id in ["worker:1", "worker:2", "worker:3"] {
-        say(store, &process(id, MINUTE)).await;
+        refresh(store, &process(id, MINUTE)).await;
     }
-    let forget = |ids: &[&str], unseen_for| WorkerChange::Forget {
-        ids: ids.iter().map(|id| (*id).to_owned()).collect(),
-        unseen_for,
+    let forget = async |ids: &[&str], unseen_for| {
+        let ids: Vec<_> = ids.iter().map(|id| (*id).to_owned()).collect();
+        store.forget_workers(&ids, unseen_for).await.unwrap()
     };
-    assert_eq!(store.change_worker(&forget(&["worker:1", "worker:2"], MINUTE)).await.unwrap(), 0, "seen meanwhile");
-    assert_eq!(store.change_worker(&forget(&["worker:1", "worker:9"], Duration::ZERO)).await.unwrap(), 1);
-    assert_eq!(store.change_worker(&forget(&[], Duration::ZERO)).await.unwrap(), 0);
+    assert_eq!(forget(&["worker:1", "worker:2"], MINUTE).await, 0, "seen meanwhile");
+    assert_eq!(forget(&["worker:1", "worker:9"], Duration::ZERO).await, 1);
+    assert_eq!(forget(&[], Duration::ZERO).await, 0);
     let left: Vec<_> = store.workers().await.unwrap().rows.into_iter().map(|seen| seen.row.id).collect();
     assert_eq!((left.len(), left.contains(&"worker:1".to_owned())), (2, false));
 }

@@ -43,7 +43,10 @@ CREATE TABLE tasks (
     -- index at all (a "HOT" update).
     unclaimed_since     TIMESTAMPTZ,
     -- When a sweep is to look at what its attempts have stored; NULL while it is leased, or there is nothing to look at.
-    sweep_at            TIMESTAMPTZ
+    sweep_at            TIMESTAMPTZ,
+    -- A reconciler has reserved the lost task until then, at this epoch: others skip it.
+    held_until          TIMESTAMPTZ,
+    held_epoch          BIGINT
 ) WITH (fillfactor = 60);  -- Room for the next versions of a row on its own page.
 
 -- The three ways in which a task is due; each index holds only the rows that its query may return.
@@ -52,10 +55,14 @@ CREATE INDEX tasks_due ON tasks (queue, due_at)
     WHERE lease_owner IS NULL AND due_at IS NOT NULL AND status IN ('waiting', 'compensating');
 CREATE INDEX tasks_to_sweep ON tasks (sweep_at) WHERE sweep_at IS NOT NULL;
 CREATE INDEX tasks_leased ON tasks (lease_expires_at) WHERE lease_owner IS NOT NULL;
--- Lists, newest first.
-CREATE INDEX tasks_by_status ON tasks (status, id);
-CREATE INDEX tasks_by_type ON tasks (task_type, id);
-CREATE INDEX tasks_by_tenant ON tasks (tenant, id);
+-- Lists, of one tenant each: state by state, newest first, with a type or without. NULLS LAST sets their order apart from
+-- that of the key, so that no other index can serve a list.
+CREATE INDEX tasks_of_tenant ON tasks (tenant, status, id DESC NULLS LAST);
+CREATE INDEX tasks_of_type ON tasks (tenant, task_type, status, id DESC NULLS LAST);
+-- Counts: tasks that have ended are in none of them, and are most of the table.
+CREATE INDEX tasks_open ON tasks (status, id) WHERE status NOT IN ('completed', 'failed', 'cancelled', 'resolved');
+-- Tasks that retention takes, in its whole order, and the count of a type's failures.
+CREATE INDEX tasks_ended ON tasks (task_type, status, finished_at, id) WHERE finished_at IS NOT NULL;
 
 -- Files of requests that have no task yet: the submission removes the row, or a sweep does with the files.
 CREATE TABLE receives (
@@ -95,7 +102,11 @@ CREATE TABLE outbox (
     change_id  UUID        NOT NULL,
     created_at TIMESTAMPTZ NOT NULL,
     -- Until then a relay has it.
-    visible_at TIMESTAMPTZ NOT NULL
+    visible_at TIMESTAMPTZ NOT NULL,
+    -- Without a key of its own a table cannot be published: a publication for all tables would refuse every deletion. The
+    -- task comes first: so its rows are found with it when it is deleted, and the relay, which goes by id, does not take
+    -- this index for its own.
+    PRIMARY KEY (task, id)
 );
 
 -- The condition of each index is always true and stands in the queries that the index is for: without it the server could
@@ -124,8 +135,12 @@ CREATE TABLE idempotency (
     answer      TEXT,
     expires_at  TIMESTAMPTZ NOT NULL,
     change_id   UUID        NOT NULL,
+    -- The process that receives the request, while it arrives: once the process is gone, the key is free. NULL: unknown.
+    owner       TEXT,
     PRIMARY KEY (tenant, key)
 );
+
+CREATE INDEX idempotency_by_task ON idempotency (task);
 
 -- Ends the statement that calls it, with everything that it has written. The adapter reads the reason from the field
 -- "constraint" of the error, which no language setting translates.
@@ -134,3 +149,31 @@ BEGIN
     RAISE EXCEPTION 'counterstep refuses the change: %', reason USING ERRCODE = 'CS001', CONSTRAINT = reason;
 END
 $$;
+
+-- A task whose rows are deleted, until nothing is left of its objects either.
+CREATE TABLE tombstones (
+    task   UUID        NOT NULL PRIMARY KEY,
+    tenant TEXT        NOT NULL COLLATE "C",
+    at     TIMESTAMPTZ NOT NULL
+);
+
+CREATE INDEX tombstones_by_age ON tombstones (at, task);
+
+-- Schedules, task types that were disabled, the worker registry and the progress of listings: each a JSON text that the
+-- kernel reads and writes, with what the store has to know beside it.
+CREATE TABLE documents (
+    -- schedule, task_type, worker or listing.
+    kind    TEXT        NOT NULL COLLATE "C",
+    tenant  TEXT        NOT NULL COLLATE "C",
+    name    TEXT        NOT NULL COLLATE "C",
+    -- Grows by one with each write; a write names the one that it was decided on.
+    rev     BIGINT      NOT NULL,
+    body    TEXT        NOT NULL,
+    -- When something is to be done about it.
+    due_at  TIMESTAMPTZ,
+    -- Its last write. In no index: a process writes its row every few seconds.
+    seen_at TIMESTAMPTZ NOT NULL,
+    PRIMARY KEY (kind, tenant, name)
+) WITH (fillfactor = 60);
+
+CREATE INDEX documents_due ON documents (kind, due_at, tenant, name) WHERE due_at IS NOT NULL;

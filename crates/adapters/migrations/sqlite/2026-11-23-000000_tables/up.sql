@@ -33,6 +33,9 @@ CREATE TABLE tasks (
     -- When a sweep looks at what its attempts have stored; NULL: there is nothing for it, or the task is leased.
     sweep_at            INTEGER,
     change_id           TEXT    NOT NULL,
+    -- A reconciler has reserved the lost task until then, at this epoch: others skip it.
+    held_until          INTEGER,
+    held_epoch          INTEGER,
     CHECK ((lease_owner IS NULL) = (lease_expires_at IS NULL))
 ) STRICT;
 
@@ -48,6 +51,9 @@ CREATE INDEX tasks_to_sweep ON tasks (sweep_at) WHERE sweep_at IS NOT NULL;
 CREATE INDEX tasks_by_status ON tasks (status, id);
 CREATE INDEX tasks_by_type ON tasks (task_type, id);
 CREATE INDEX tasks_by_tenant ON tasks (tenant, id);
+CREATE INDEX tasks_by_type_and_status ON tasks (task_type, status, id);
+-- Tasks that retention takes, and the count of a type's failures.
+CREATE INDEX tasks_ended ON tasks (task_type, status, finished_at) WHERE finished_at IS NOT NULL;
 
 -- The files of requests that have no task yet; the row goes when the request becomes one. No foreign key to tasks for that
 -- reason.
@@ -94,6 +100,7 @@ CREATE TABLE outbox (
 ) STRICT;
 
 CREATE INDEX outbox_by_change ON outbox (change_id);
+CREATE INDEX outbox_by_task ON outbox (task);
 
 CREATE TABLE idempotency (
     tenant      TEXT    NOT NULL,
@@ -103,5 +110,62 @@ CREATE TABLE idempotency (
     answer      TEXT,
     expires_at  INTEGER NOT NULL,
     change_id   TEXT    NOT NULL,
+    -- The process that receives the request, while it arrives: once the process is gone, the key is free. NULL: unknown.
+    owner       TEXT,
     PRIMARY KEY (tenant, key)
 ) STRICT, WITHOUT ROWID;
+
+CREATE INDEX idempotency_by_task ON idempotency (task);
+
+-- Messages that nobody understands. One row for each message, however often it was delivered.
+CREATE TABLE poison (
+    id         INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT,
+    source     TEXT    NOT NULL UNIQUE,
+    queue      TEXT    NOT NULL,
+    subject    TEXT    NOT NULL,
+    -- At most the first 64 KiB.
+    payload    BLOB    NOT NULL,
+    size_bytes INTEGER NOT NULL,
+    reason     TEXT    NOT NULL,
+    at         INTEGER NOT NULL
+) STRICT;
+
+-- A task whose rows are deleted, until nothing is left of its objects either.
+CREATE TABLE tombstones (
+    task   TEXT    NOT NULL PRIMARY KEY,
+    tenant TEXT    NOT NULL,
+    at     INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX tombstones_by_age ON tombstones (at, task);
+
+-- Schedules, task types that were disabled, the worker registry and the progress of listings: each a JSON text that the
+-- kernel reads and writes, with what the store has to know beside it.
+CREATE TABLE documents (
+    -- schedule, task_type, worker or listing.
+    kind    TEXT    NOT NULL,
+    tenant  TEXT    NOT NULL,
+    name    TEXT    NOT NULL,
+    -- Grows by one with each write; a write names the one that it was decided on.
+    rev     INTEGER NOT NULL,
+    body    TEXT    NOT NULL,
+    -- When something is to be done about it.
+    due_at  INTEGER,
+    -- Its last write. In no index: a process writes its row every few seconds.
+    seen_at INTEGER NOT NULL,
+    PRIMARY KEY (kind, tenant, name)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX documents_due ON documents (kind, due_at, tenant, name) WHERE due_at IS NOT NULL;
+
+-- The latest time that a write of this database has used: SQLite has no clock of its own, and that of the machine may be
+-- set back.
+CREATE TABLE clock (
+    id INTEGER NOT NULL PRIMARY KEY CHECK (id = 1),
+    at INTEGER NOT NULL,
+    -- The machine's monotonic time at the write that left `at`: a process that starts later can tell time that has passed from
+    -- a calendar that was set. Times of two origins (boots, or namespaces) cannot be compared.
+    monotonic INTEGER,
+    origin TEXT
+) STRICT;
+INSERT INTO clock (id, at) VALUES (1, 0);

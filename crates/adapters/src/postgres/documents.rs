@@ -1,0 +1,118 @@
+//! The table `documents`. Must not read a body.
+
+use super::fault::{Fault, name};
+use super::statement::{Bind, Statement, Str, some_time, time, values, written};
+use counterstep_contracts::{Rev, Tenant};
+use counterstep_kernel::ports::{Document, DocumentChange, DocumentQuery, DocumentWrite, Documents};
+use counterstep_kernel::record::DbTime;
+use diesel::pg::data_types::PgTimestamp;
+use diesel::sql_types as sql;
+
+type SomeText = sql::Nullable<sql::Text>;
+type SomeTime = sql::Nullable<sql::Timestamptz>;
+
+type Types = (sql::Timestamptz, SomeText, SomeText, sql::Nullable<sql::BigInt>, SomeText, SomeTime, SomeTime);
+
+type Text = Option<String>;
+type At = Option<PgTimestamp>;
+
+/// The clock, and a document; where there is none, the clock alone.
+pub(super) type Read = (PgTimestamp, Text, Text, Option<i64>, Text, At, At);
+
+// The clock comes with the rows, so that what is compared with it is what was due by it.
+const FIND: &str = "SELECT now(), d.tenant, d.name, d.rev, d.body, d.due_at, d.seen_at FROM (SELECT 1) clock LEFT JOIN LATERAL \
+    (SELECT * FROM documents WHERE kind = ? AND ";
+
+/// The rows of a query, in its order.
+pub(super) fn find(query: &DocumentQuery) -> Result<Statement<'_, Types>, Fault> {
+    let (DocumentQuery::Named { kind, .. }
+    | DocumentQuery::Page { kind, .. }
+    | DocumentQuery::Due { kind, .. }
+    | DocumentQuery::Latest { kind, .. }) = query;
+    let mut statement = Statement::of(FIND, values![kind.as_str()]);
+    match query {
+        DocumentQuery::Named { tenant, names, .. } => {
+            let names = names.iter().map(|text| name("documents.name", text)).collect::<Result<Vec<Str<'_>>, _>>()?;
+            statement.push(
+                "tenant = ? AND name = ANY(?)) d ON TRUE ORDER BY d.name",
+                values![name("documents.tenant", &tenant.0)?, names],
+            );
+        }
+        DocumentQuery::Page { tenant, after, limit, .. } => {
+            let after = name("documents.name", after.as_deref().unwrap_or_default())?;
+            statement.push(
+                "tenant = ? AND name > ? ORDER BY name LIMIT ?) d ON TRUE ORDER BY d.name",
+                values![name("documents.tenant", &tenant.0)?, after, i64::from(*limit)],
+            );
+        }
+        DocumentQuery::Due { after, limit, .. } => {
+            statement.push("due_at <= now()", values![]);
+            if let Some(after) = after {
+                let due = Bind::Time(Some(written(after.due)));
+                let (tenant, of) = (name("documents.tenant", &after.tenant.0)?, name("documents.name", &after.name)?);
+                statement.push(" AND (due_at, tenant, name) > (?, ?, ?)", values![due, tenant, of]);
+            }
+            statement.push(
+                " ORDER BY due_at, tenant, name LIMIT ?) d ON TRUE ORDER BY d.due_at, d.tenant, d.name",
+                values![i64::from(*limit)],
+            );
+        }
+        DocumentQuery::Latest { limit, .. } => statement.push(
+            "TRUE ORDER BY seen_at DESC, name LIMIT ?) d ON TRUE ORDER BY d.seen_at DESC, d.name",
+            values![i64::from(*limit)],
+        ),
+    }
+    Ok(statement)
+}
+
+/// What [`find`] has read.
+pub(super) fn decode(rows: Vec<Read>) -> Documents {
+    let now = rows.first().map_or(DbTime(0), |row| time(row.0));
+    let document = |(_, tenant, of, rev, body, due_at, seen_at): Read| {
+        Some(Document {
+            tenant: Tenant(tenant?),
+            name: of?,
+            rev: Rev(rev?),
+            body: body?,
+            due_at: some_time(due_at),
+            seen_at: time(seen_at?),
+        })
+    };
+    Documents { now, rows: rows.into_iter().filter_map(document).collect() }
+}
+
+// A write that need not be durable leaves the disk to later ones. The setting ends with the transaction.
+const WITH: &str = "WITH durable AS MATERIALIZED (SELECT set_config('synchronous_commit', \
+    CASE WHEN ? THEN current_setting('synchronous_commit') ELSE 'off' END, true) AS set) ";
+
+const INSERT: &str = "INSERT INTO documents AS d (kind, tenant, name, rev, body, due_at, seen_at) \
+    SELECT ?, ?, ?, 1, ?, ?, now() FROM durable WHERE durable.set IS NOT NULL \
+    ON CONFLICT (kind, tenant, name) DO ";
+
+const UPDATE: &str = "UPDATE SET rev = d.rev + 1, body = excluded.body, due_at = excluded.due_at, seen_at = now() ";
+
+/// Writes a document that is at the expected revision; gives a row with the time where it was.
+pub(super) fn put(write: &DocumentWrite) -> Result<Statement<'_, sql::Timestamptz>, Fault> {
+    let mut statement = Statement::of(WITH, values![write.kind.is_durable()]);
+    let (kind, tenant) = (write.kind.as_str(), name("documents.tenant", &write.tenant.0)?);
+    let of = name("documents.name", &write.name)?;
+    match (&write.change, write.expected) {
+        (DocumentChange::Put { body, due_at }, expected @ (None | Some(Rev(0)))) => {
+            let due_at = Bind::Time(due_at.map(written));
+            statement.push(INSERT, values![kind, tenant, of, body.as_str(), due_at]);
+            statement.push(if expected.is_none() { UPDATE } else { "NOTHING " }, values![]);
+        }
+        (DocumentChange::Put { body, due_at }, Some(rev)) => statement.push(
+            "UPDATE documents SET rev = rev + 1, body = ?, due_at = ?, seen_at = now() FROM durable \
+             WHERE durable.set IS NOT NULL AND kind = ? AND tenant = ? AND name = ? AND rev = ? ",
+            values![body.as_str(), Bind::Time(due_at.map(written)), kind, tenant, of, rev.0],
+        ),
+        (DocumentChange::Delete, rev) => statement.push(
+            "DELETE FROM documents USING durable \
+             WHERE durable.set IS NOT NULL AND kind = ? AND tenant = ? AND name = ? AND rev = coalesce(?, rev) ",
+            values![kind, tenant, of, rev.map(|rev| rev.0)],
+        ),
+    }
+    statement.push("RETURNING now()", values![]);
+    Ok(statement)
+}

@@ -1,0 +1,115 @@
+//! Schedules as documents. The due time of a paused one stands in its body alone.
+
+use super::{read_body, write_body};
+use crate::ports::{
+    Document, DocumentChange, DocumentKind, DocumentQuery, DocumentWrite, Documents, DuePlace, ScheduleQuery,
+    ScheduleRow, Schedules, Store, StoreError,
+};
+use crate::record::DbTime;
+use counterstep_contracts::{Rev, ScheduleOrigin, ScheduleSpec, TaskId};
+use serde::{Deserialize, Serialize};
+
+const KIND: DocumentKind = DocumentKind::Schedule;
+
+#[derive(Serialize, Deserialize)]
+struct Body {
+    origin: ScheduleOrigin,
+    spec: ScheduleSpec,
+    paused: bool,
+    next_due_at: Option<DbTime>,
+    last_due_at: Option<DbTime>,
+    last_fired_at: Option<DbTime>,
+    last_task: Option<TaskId>,
+    created_at: DbTime,
+}
+
+pub(super) async fn find<S: Store + ?Sized>(store: &S, query: &ScheduleQuery) -> Result<Schedules, StoreError> {
+    let query = match query.clone() {
+        ScheduleQuery::Due { types, declared, after, limit } => {
+            let is_ours = |row: &ScheduleRow| {
+                let fires = row.origin == ScheduleOrigin::Api || declared.contains(&row.name);
+                fires && types.contains(&row.spec.task_type)
+            };
+            return due(store, is_ours, after, limit).await;
+        }
+        ScheduleQuery::Named { tenant, names } => DocumentQuery::Named { kind: KIND, tenant, names },
+        ScheduleQuery::Page { tenant, after, limit } => DocumentQuery::Page { kind: KIND, tenant, after, limit },
+    };
+    let documents = store.documents(&query).await?;
+    Ok(Schedules { now: documents.now, rows: documents.rows.into_iter().filter_map(readable).collect(), last: None })
+}
+
+/// Goes on behind a page that has too few of this program's: those of others must not fill its places.
+async fn due<S: Store + ?Sized>(
+    store: &S,
+    is_ours: impl Fn(&ScheduleRow) -> bool + Send,
+    mut after: Option<DuePlace>,
+    limit: u32,
+) -> Result<Schedules, StoreError> {
+    let most = usize::try_from(limit).unwrap_or(usize::MAX);
+    let mut rows = Vec::new();
+    loop {
+        let query = DocumentQuery::Due { kind: KIND, after: after.take(), limit };
+        let Documents { now, rows: page } = store.documents(&query).await?;
+        let is_last = page.len() < most.max(1);
+        for document in page {
+            // Also where it cannot be read: the next page begins behind it.
+            after = document.due_place();
+            rows.extend(readable(document).filter(&is_ours));
+            if rows.len() == most {
+                return Ok(Schedules { now, rows, last: after });
+            }
+        }
+        if is_last {
+            return Ok(Schedules { now, rows, last: None });
+        }
+    }
+}
+
+/// One that a newer program wrote must not stand in the way of the others.
+fn readable(document: Document) -> Option<ScheduleRow> {
+    let name = document.name.clone();
+    read(document).inspect_err(|error| tracing::warn!(schedule = name, %error, "a schedule cannot be read")).ok()
+}
+
+fn read(document: Document) -> Result<ScheduleRow, StoreError> {
+    let body: Body = read_body(KIND, &document.body)?;
+    Ok(ScheduleRow {
+        tenant: document.tenant,
+        name: document.name,
+        origin: body.origin,
+        spec: body.spec,
+        paused: body.paused,
+        next_due_at: body.next_due_at,
+        last_due_at: body.last_due_at,
+        last_fired_at: body.last_fired_at,
+        last_task: body.last_task,
+        rev: document.rev,
+        created_at: body.created_at,
+        updated_at: document.seen_at,
+    })
+}
+
+/// The row as a write over the revision before it.
+///
+/// # Errors
+/// When it cannot be written as JSON.
+pub fn write(row: &ScheduleRow) -> Result<DocumentWrite, StoreError> {
+    let body = Body {
+        origin: row.origin,
+        spec: row.spec.clone(),
+        paused: row.paused,
+        next_due_at: row.next_due_at,
+        last_due_at: row.last_due_at,
+        last_fired_at: row.last_fired_at,
+        last_task: row.last_task,
+        created_at: row.created_at,
+    };
+    Ok(DocumentWrite {
+        kind: KIND,
+        tenant: row.tenant.clone(),
+        name: row.name.clone(),
+        expected: Some(Rev(row.rev.0 - 1)),
+        change: DocumentChange::Put { body: write_body(KIND, &body)?, due_at: row.next_due_at.filter(|_| !row.paused) },
+    })
+}

@@ -1,0 +1,49 @@
+//! Task types as documents: only those that were ever disabled have one.
+
+use super::{read_body, write_body};
+use crate::ports::{
+    Disabled, Document, DocumentChange, DocumentKind, DocumentQuery, DocumentWrite, Store, StoreError, TypeRow,
+    TypeRows,
+};
+use crate::record::DbTime;
+use counterstep_contracts::{Rev, Tenant};
+use serde::{Deserialize, Serialize};
+
+const KIND: DocumentKind = DocumentKind::TaskType;
+
+/// More types than a program declares.
+const LIMIT: u32 = 10_000;
+
+#[derive(Serialize, Deserialize)]
+struct Body {
+    disabled: Option<Disabled>,
+    reason: String,
+    by: String,
+    counts_from: Option<DbTime>,
+}
+
+pub(super) async fn all<S: Store + ?Sized>(store: &S) -> Result<TypeRows, StoreError> {
+    let documents = store.documents(&DocumentQuery::Latest { kind: KIND, limit: LIMIT }).await?;
+    let mut rows = documents.rows.into_iter().map(read).collect::<Result<Vec<_>, _>>()?;
+    rows.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+    Ok(TypeRows { now: documents.now, rows })
+}
+
+// Not left out where it cannot be read: its type may be disabled.
+fn read(document: Document) -> Result<TypeRow, StoreError> {
+    let Body { disabled, reason, by, counts_from } = read_body(KIND, &document.body)?;
+    Ok(TypeRow { name: document.name, disabled, reason, by, counts_from, rev: document.rev })
+}
+
+pub(super) async fn put<S: Store + ?Sized>(store: &S, row: &TypeRow) -> Result<bool, StoreError> {
+    let TypeRow { name, disabled, reason, by, counts_from, rev } = row.clone();
+    let body = write_body(KIND, &Body { disabled, reason, by, counts_from })?;
+    let write = DocumentWrite {
+        kind: KIND,
+        tenant: Tenant::default(),
+        name,
+        expected: Some(Rev(rev.0 - 1)),
+        change: DocumentChange::Put { body, due_at: None },
+    };
+    Ok(store.put_document(&write).await?.is_some())
+}

@@ -1,0 +1,120 @@
+//! The worker registry as documents: each process writes its own row, whatever is there.
+
+use super::{delete, read_body, write_body};
+use crate::ports::{
+    Document, DocumentChange, DocumentKind, DocumentQuery, DocumentWrite, KnownType, Passed, Store, StoreError,
+    WORKERS_READ, WorkerRow, WorkerSeen, Workers,
+};
+use crate::record::DbTime;
+use counterstep_contracts::workers::WorkerType;
+use counterstep_contracts::{QueueName, TaskId, Tenant};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+const KIND: DocumentKind = DocumentKind::Worker;
+
+#[derive(Serialize, Deserialize)]
+struct Body {
+    machine: String,
+    program: String,
+    queues: Vec<QueueName>,
+    types: Vec<WorkerType>,
+    concurrency: u32,
+    running: Vec<TaskId>,
+    running_count: u32,
+    lost_after_us: u64,
+    passed: Option<PassedBody>,
+    /// `None`: this is its first row.
+    started_at: Option<DbTime>,
+    is_stopped: bool,
+}
+
+#[derive(Serialize, Deserialize)]
+struct PassedBody {
+    /// Before the write of this row.
+    ago_us: u64,
+    counts: BTreeMap<String, u64>,
+}
+
+fn micros(time: Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
+}
+
+pub(super) async fn all<S: Store + ?Sized>(store: &S) -> Result<Workers, StoreError> {
+    let documents = store.documents(&DocumentQuery::Latest { kind: KIND, limit: WORKERS_READ }).await?;
+    let now = documents.now;
+    let rows = documents.rows.into_iter().filter_map(|document| {
+        let id = document.name.clone();
+        read(document, now).inspect_err(|error| tracing::warn!(worker = id, %error, "a process cannot be read")).ok()
+    });
+    Ok(Workers { now, rows: rows.collect() })
+}
+
+fn read(document: Document, now: DbTime) -> Result<WorkerSeen, StoreError> {
+    let body: Body = read_body(KIND, &document.body)?;
+    let seen_at = document.seen_at;
+    let since = now.after(seen_at);
+    let known = |of: WorkerType| KnownType { name: of.name, version: of.version, definition: of.definition };
+    let passed =
+        |passed: PassedBody| Passed { ago: since + Duration::from_micros(passed.ago_us), counts: passed.counts };
+    let row = WorkerRow {
+        id: document.name,
+        machine: body.machine,
+        program: body.program,
+        queues: body.queues,
+        types: body.types.into_iter().map(known).collect(),
+        concurrency: body.concurrency,
+        running: body.running,
+        running_count: body.running_count,
+        lost_after: Duration::from_micros(body.lost_after_us),
+        passed: body.passed.map(passed),
+        started_at: body.started_at,
+        is_stopped: body.is_stopped,
+    };
+    Ok(WorkerSeen { row, seen_at })
+}
+
+pub(super) async fn refresh<S: Store + ?Sized>(store: &S, row: &WorkerRow) -> Result<DbTime, StoreError> {
+    let of =
+        |of: &KnownType| WorkerType { name: of.name.clone(), version: of.version, definition: of.definition.clone() };
+    let passed = |passed: &Passed| PassedBody { ago_us: micros(passed.ago), counts: passed.counts.clone() };
+    let body = Body {
+        machine: row.machine.clone(),
+        program: row.program.clone(),
+        queues: row.queues.clone(),
+        types: row.types.iter().map(of).collect(),
+        concurrency: row.concurrency,
+        running: row.running.clone(),
+        running_count: row.running_count,
+        lost_after_us: micros(row.lost_after),
+        passed: row.passed.as_ref().map(passed),
+        started_at: row.started_at,
+        is_stopped: row.is_stopped,
+    };
+    let write = DocumentWrite {
+        kind: KIND,
+        tenant: Tenant::default(),
+        name: row.id.clone(),
+        expected: None,
+        change: DocumentChange::Put { body: write_body(KIND, &body)?, due_at: None },
+    };
+    let written = store.put_document(&write).await?;
+    written.ok_or_else(|| StoreError::Unknown("the row of this process was not written".to_owned()))
+}
+
+pub(super) async fn forget<S: Store + ?Sized>(
+    store: &S,
+    ids: &[String],
+    unseen_for: Duration,
+) -> Result<u64, StoreError> {
+    let query = DocumentQuery::Named { kind: KIND, tenant: Tenant::default(), names: ids.to_vec() };
+    let found = store.documents(&query).await?;
+    let mut forgotten = 0;
+    for row in found.rows.into_iter().filter(|row| found.now.after(row.seen_at) >= unseen_for) {
+        // Under its revision: a process that is there again keeps its row.
+        let deleted = store.put_document(&delete(KIND, row.tenant, row.name, row.rev)).await?;
+        forgotten += u64::from(deleted.is_some());
+    }
+    Ok(forgotten)
+}

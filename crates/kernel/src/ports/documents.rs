@@ -1,0 +1,154 @@
+//! Documents: the small records beside the tasks, each a JSON text under a kind, a tenant and a name. The store keeps them,
+//! counts their revision and finds those that are due; what they say is the kernel's affair
+//! ([`documents`](crate::documents)).
+
+use crate::record::DbTime;
+use counterstep_contracts::{Rev, Tenant};
+
+/// What a document is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum DocumentKind {
+    /// A schedule.
+    Schedule,
+    /// A task type that was disabled once.
+    TaskType,
+    /// A process, in the worker registry.
+    Worker,
+    /// How far a listing of all objects has come.
+    Listing,
+}
+
+impl DocumentKind {
+    /// As it stands in the column `kind`.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Schedule => "schedule",
+            Self::TaskType => "task_type",
+            Self::Worker => "worker",
+            Self::Listing => "listing",
+        }
+    }
+
+    /// Whether a write must be on the disk when the store answers. After a power cut no process runs any more, and a
+    /// listing may read some pages again.
+    #[must_use]
+    pub const fn is_durable(self) -> bool {
+        matches!(self, Self::Schedule | Self::TaskType)
+    }
+}
+
+/// A document as it was read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Document {
+    /// Whose it is.
+    pub tenant: Tenant,
+    /// Its name; unique within its kind and tenant.
+    pub name: String,
+    /// Grows by one with each write.
+    pub rev: Rev,
+    /// JSON.
+    pub body: String,
+    /// When something is to be done about it.
+    pub due_at: Option<DbTime>,
+    /// Its last write, by the database's clock.
+    pub seen_at: DbTime,
+}
+
+impl Document {
+    /// Its place in the order of those that are due.
+    #[must_use]
+    pub fn due_place(&self) -> Option<DuePlace> {
+        Some(DuePlace { due: self.due_at?, tenant: self.tenant.clone(), name: self.name.clone() })
+    }
+}
+
+/// Where a document stands in the order of those that are due.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DuePlace {
+    /// Its due time.
+    pub due: DbTime,
+    /// Whose.
+    pub tenant: Tenant,
+    /// Its name.
+    pub name: String,
+}
+
+/// Which documents to read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum DocumentQuery {
+    /// Those of these names, by name.
+    Named {
+        /// Of this kind.
+        kind: DocumentKind,
+        /// Whose.
+        tenant: Tenant,
+        /// Their names.
+        names: Vec<String>,
+    },
+    /// A page, by name.
+    Page {
+        /// Of this kind.
+        kind: DocumentKind,
+        /// Whose.
+        tenant: Tenant,
+        /// Behind this name.
+        after: Option<String>,
+        /// At most so many.
+        limit: u32,
+    },
+    /// Those that are due, of all tenants: by due time, tenant and name.
+    Due {
+        /// Of this kind.
+        kind: DocumentKind,
+        /// Behind this one.
+        after: Option<DuePlace>,
+        /// At most so many.
+        limit: u32,
+    },
+    /// Of all tenants, the last written first; then by name.
+    Latest {
+        /// Of this kind.
+        kind: DocumentKind,
+        /// At most so many.
+        limit: u32,
+    },
+}
+
+/// Documents, and the time at which they were read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Documents {
+    /// The database's clock in the same snapshot.
+    pub now: DbTime,
+    /// In the order of the query.
+    pub rows: Vec<Document>,
+}
+
+/// A change of one document.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DocumentWrite {
+    /// Of this kind.
+    pub kind: DocumentKind,
+    /// Whose.
+    pub tenant: Tenant,
+    /// Its name.
+    pub name: String,
+    /// Only where it is at this revision; 0: where there is none. `None`: whatever it is.
+    pub expected: Option<Rev>,
+    /// What becomes of it.
+    pub change: DocumentChange,
+}
+
+/// What becomes of a document.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum DocumentChange {
+    /// It has this body and this due time.
+    Put {
+        /// JSON.
+        body: String,
+        /// When something is to be done about it.
+        due_at: Option<DbTime>,
+    },
+    /// It is deleted.
+    Delete,
+}
