@@ -186,13 +186,10 @@ async fn write_all(database: Database, writes: Vec<Write>, lock: Duration) {
         let written = commit::write_all(&lent, &changes, lock).await;
         lent.settle(written)
     };
-    let result: Result<Vec<Option<Committed>>, StoreError> = written.await.map_err(StoreError::from);
+    let result: Result<Vec<commit::Outcome>, StoreError> = written.await.map_err(StoreError::from);
     for (at, Request { reply, .. }) in writes.into_iter().enumerate() {
         let answer = match &result {
-            Ok(written) => match written.get(at).copied().flatten() {
-                Some(committed) => Reply::Answer(Ok(committed)),
-                None => Reply::Alone,
-            },
+            Ok(written) => written.get(at).cloned().flatten().map_or(Reply::Alone, Reply::Answer),
             Err(error) => Reply::Answer(Err(CommitError::Store(error.clone()))),
         };
         // An error: the caller is gone.

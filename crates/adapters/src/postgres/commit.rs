@@ -5,8 +5,9 @@
 //! plan for each, work or no work. How many texts that makes is a matter of what the engine does, not of how much: a few
 //! dozen at most, each prepared once on a connection.
 //!
-//! Of changes of tasks that are there it writes those whose guards hold, and says which. Changes with rows beside the
-//! task's, as submissions have them, it writes all or none. Those that were not written come again, alone, and are told why.
+//! Of changes of tasks that are there it writes those whose guards hold, and returns which; why the others were refused is
+//! read for all of them at once. Changes with rows beside the task's, as submissions have them, it writes all or none; those
+//! that were not written come again, alone.
 
 use super::fault::Fault;
 use super::pool::Lent;
@@ -17,7 +18,7 @@ use counterstep_kernel::ports::{CommitError, Committed};
 use counterstep_kernel::transition::{Guard, TaskWrite, Transition};
 use diesel::pg::data_types::PgTimestamp;
 use diesel::sql_types::{Nullable, Timestamptz, Uuid};
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 const NEW: Guard = Guard::Free { rev: Rev(0) };
@@ -121,13 +122,15 @@ pub(super) fn kind(guard: Guard, transition: &Transition) -> Option<Kind> {
     fits.then_some(if is_new { Kind::New } else { Kind::Old })
 }
 
-/// Writes changes of one kind, of different tasks. Gives what became of each; those of `None` were not written, and
-/// should come alone.
+/// What became of a change among others; `None`: it was not written, and should come alone.
+pub(super) type Outcome = Option<Result<Committed, CommitError>>;
+
+/// Writes changes of one kind, of different tasks. Gives what became of each.
 pub(super) async fn write_all(
     lent: &Lent,
     changes: &[(Guard, &Transition)],
     lock: Duration,
-) -> Result<Vec<Option<Committed>>, Fault> {
+) -> Result<Vec<Outcome>, Fault> {
     let (guards, transitions): (Vec<_>, Vec<_>) = changes.iter().copied().unzip();
     let mut statement = Statement::of_many();
     tasks::limits(&mut statement, lock);
@@ -136,13 +139,44 @@ pub(super) async fn write_all(
     let written = match lent.rows::<Answer, Row>(statement).await {
         Ok(rows) => rows,
         Err(fault @ Fault::Lost(_)) => return Err(fault),
-        Err(_) => Vec::new(),
+        Err(_) => return Ok(vec![None; changes.len()]),
     };
     let now = written.first().map(|(now, _)| Committed { now: time(*now) });
+    if guards.contains(&NEW) {
+        return Ok(vec![now.map(Ok); changes.len()]);
+    }
     let these: HashSet<uuid::Uuid> = written.iter().filter_map(|(_, task)| *task).collect();
-    let is_all = written.iter().any(|(_, task)| task.is_none());
-    let one = |change: &&Transition| now.filter(|_| is_all || these.contains(&change.task_id.0));
-    Ok(transitions.iter().map(one).collect())
+    let refused: Vec<_> = changes.iter().filter(|(_, change)| !these.contains(&change.task_id.0)).collect();
+    let reasons = reasons(lent, &refused).await;
+    let one = |(_, change): &(Guard, &Transition)| {
+        let written = now.filter(|_| these.contains(&change.task_id.0)).map(Ok);
+        written.or_else(|| reasons.get(&change.task_id.0).cloned().map(Err))
+    };
+    Ok(changes.iter().map(one).collect())
+}
+
+/// Why the guards of these changes did not hold, as far as the rows show it.
+async fn reasons(lent: &Lent, refused: &[&(Guard, &Transition)]) -> HashMap<uuid::Uuid, CommitError> {
+    let leased = |(guard, _): &&&(Guard, &Transition)| matches!(guard, Guard::Lease { .. });
+    let ids: Vec<_> = refused.iter().filter(leased).map(|(_, change)| change.task_id.0).collect();
+    let heads: Vec<(uuid::Uuid, i64, i64)> = match ids.is_empty() {
+        true => Vec::new(),
+        false => match lent.rows(tasks::heads(ids)).await {
+            Ok(heads) => heads,
+            // Each finds out alone.
+            Err(_) => return HashMap::new(),
+        },
+    };
+    let heads: HashMap<_, _> = heads.into_iter().map(|(task, rev, epoch)| (task, (rev, epoch))).collect();
+    let reason = |(guard, change): &&(Guard, &Transition)| {
+        let task = change.task_id.0;
+        let reason = match guard {
+            Guard::Free { .. } => Some(CommitError::Stale),
+            Guard::Lease { .. } => broken(*guard, heads.get(&task).copied()),
+        };
+        Some((task, reason?))
+    };
+    refused.iter().filter_map(reason).collect()
 }
 
 /// A row that is not there has no lease that could have run out.
@@ -222,14 +256,18 @@ async fn refused(lent: &Lent, guard: Guard, transition: &Transition) -> Fault {
 
 async fn check_guard(lent: &Lent, guard: Guard, transition: &Transition) -> Result<(), Fault> {
     let head: Vec<(i64, i64)> = lent.rows(tasks::head(transition.task_id)).await.map_err(Fault::of_a_read)?;
-    let found = head.first().copied();
-    let (rev, epoch) = found.unwrap_or((0, 0));
+    broken(guard, head.first().copied()).map_or(Ok(()), |error| Err(error.into()))
+}
+
+/// Why the guard does not hold over a row with this revision and epoch; `None`: it does.
+fn broken(guard: Guard, head: Option<(i64, i64)>) -> Option<CommitError> {
+    let (rev, epoch) = head.unwrap_or((0, 0));
     match guard {
-        Guard::Lease { epoch: ours, .. } if found.is_none() || ours.0 != epoch => {
-            Err(CommitError::Fenced { current: Epoch(epoch) }.into())
+        Guard::Lease { epoch: ours, .. } if head.is_none() || ours.0 != epoch => {
+            Some(CommitError::Fenced { current: Epoch(epoch) })
         }
-        Guard::Lease { rev: ours, .. } | Guard::Free { rev: ours } if ours.0 != rev => Err(CommitError::Stale.into()),
-        Guard::Lease { .. } | Guard::Free { .. } => Ok(()),
+        Guard::Lease { rev: ours, .. } | Guard::Free { rev: ours } if ours.0 != rev => Some(CommitError::Stale),
+        Guard::Lease { .. } | Guard::Free { .. } => None,
     }
 }
 

@@ -320,6 +320,11 @@ pub(super) fn head(task: TaskId) -> Statement<'static, (sql::BigInt, sql::BigInt
     Statement::of("SELECT rev, epoch FROM tasks WHERE id = ?", values![task.0])
 }
 
+/// The same of many tasks.
+pub(super) fn heads(tasks: Vec<Uuid>) -> Statement<'static, (sql::Uuid, sql::BigInt, sql::BigInt)> {
+    Statement::of("SELECT id, rev, epoch FROM tasks WHERE id = ANY(?)", values![tasks])
+}
+
 type SomeBig = sql::Nullable<sql::BigInt>;
 type SomeBool = sql::Nullable<sql::Bool>;
 type SomeUuid = sql::Nullable<sql::Uuid>;

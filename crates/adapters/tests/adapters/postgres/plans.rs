@@ -126,7 +126,7 @@ async fn changes_that_are_refused_send_no_neighbour_again() {
         for n in 0..20 {
             let mut record = claimed(&*store, MINUTE).await;
             if n == 7 || n == 13 {
-                // Somebody else was faster.
+                // Its task has changed since.
                 let stale = record.clone();
                 next(&*store, &mut record).await;
                 record = stale;
@@ -140,8 +140,8 @@ async fn changes_that_are_refused_send_no_neighbour_again() {
             assert_eq!(committed.is_ok(), n != 7 && n != 13, "{n}: {committed:?}");
         }
     }
-    // The first one, all others, and for each that was refused one more try and a look why.
-    assert_eq!(turns.load(Ordering::SeqCst), 2 + 2 * 2);
+    // The first one, all others, and one look why two were refused.
+    assert_eq!(turns.load(Ordering::SeqCst), 2 + 1);
 }
 
 #[tokio::test]
@@ -242,7 +242,8 @@ async fn typical_commits_per_second() {
     PostgresStore::migrate(&url, &options()).await.unwrap();
     let store = open(&url, PostgresOptions { connections: 32, ..options() }).await;
     // Every so many changes come again, as a redelivery does, and are refused.
-    for (width, again) in [(1, 0), (32, 0), (32, 10), (32, 0), (32, 10)] {
+    let mut rates = Vec::new();
+    for (width, again) in [(1, 0)].into_iter().chain([(32, 0), (32, 10)].repeat(5)) {
         let mut records = Vec::new();
         for _ in 0..width {
             records.push(claimed(&*store, 60 * MINUTE).await);
@@ -273,5 +274,9 @@ async fn typical_commits_per_second() {
             "{width} at a time, one in {again} refused (0: none): {:.0} typical commits a second",
             f64::from(done) / started.elapsed().as_secs_f64()
         );
+        rates.push(f64::from(done) / started.elapsed().as_secs_f64());
     }
+    let mut ratios: Vec<f64> = rates[1..].chunks(2).map(|pair| pair[1] / pair[0]).collect();
+    ratios.sort_by(f64::total_cmp);
+    println!("with one in ten refused: {:.2} of the rate without, the median of {ratios:.2?}", ratios[2]);
 }
