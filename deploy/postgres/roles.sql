@@ -7,7 +7,7 @@
 -- counterstep_service: api, worker, and a reconciler without retention. No right to change the schema, and none to change
 -- or delete what the audit says. counterstep_reconciler: a reconciler with retention; it may also delete tasks, with all that
 -- the audit says of them, and rewrite none of it. counterstep_operator: reads, which is what `counterstep audit`
--- and `counterstep fsck` need.
+-- and `counterstep fsck` need. counterstep_eraser: erases what clients and steps handed in, and can change nothing else.
 
 BEGIN;
 
@@ -15,7 +15,7 @@ DO $$
 DECLARE
     role TEXT;
 BEGIN
-    FOREACH role IN ARRAY ARRAY['counterstep_service', 'counterstep_reconciler', 'counterstep_operator'] LOOP
+    FOREACH role IN ARRAY ARRAY['counterstep_service', 'counterstep_reconciler', 'counterstep_operator', 'counterstep_eraser'] LOOP
         -- No password here: set one with `ALTER ROLE … PASSWORD`, or let the server authenticate otherwise.
         BEGIN
             IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = role) THEN
@@ -49,13 +49,13 @@ END
 $$;
 
 REVOKE CREATE ON SCHEMA public FROM PUBLIC;
-GRANT USAGE ON SCHEMA public TO counterstep_service, counterstep_reconciler, counterstep_operator;
+GRANT USAGE ON SCHEMA public TO counterstep_service, counterstep_reconciler, counterstep_operator, counterstep_eraser;
 -- A reconciler may do what the other services may, and what follows below.
 GRANT counterstep_service TO counterstep_reconciler;
 
 -- What is not named below, a later table say, stays out of reach until somebody has thought about it.
 REVOKE ALL ON ALL TABLES IN SCHEMA public
-    FROM counterstep_service, counterstep_reconciler, counterstep_operator;
+    FROM counterstep_service, counterstep_reconciler, counterstep_operator, counterstep_eraser;
 GRANT SELECT, INSERT, UPDATE ON tasks TO counterstep_service;
 -- A submission takes its files over, or a sweep deletes them.
 GRANT SELECT, INSERT, UPDATE, DELETE ON receives TO counterstep_service;
@@ -75,6 +75,9 @@ GRANT SELECT ON __diesel_schema_migrations TO counterstep_service;
 GRANT SELECT ON tasks, receives, outbox, idempotency, documents, journal, poison, tombstones,
     __diesel_schema_migrations
     TO counterstep_operator;
+-- The digests of the data stay in the chain.
+GRANT SELECT ON tasks, journal TO counterstep_eraser;
+GRANT UPDATE (data) ON journal TO counterstep_eraser;
 -- By default everybody may call a function; this one only ever fails.
 REVOKE ALL ON FUNCTION counterstep_refuse(TEXT) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION counterstep_refuse(TEXT) TO counterstep_service;

@@ -5,7 +5,7 @@ use crate::suite::changes::*;
 use counterstep_adapters::client_certificate::ClientCertificate;
 use counterstep_adapters::postgres::{OpenError, PostgresOptions, PostgresStore};
 use counterstep_contracts::{Epoch, Outcome};
-use counterstep_kernel::ports::{OutboxOp, ReceiveOp, RetireOp, Store, SweepOp, Upkeep};
+use counterstep_kernel::ports::{OutboxOp, ReceiveOp, RetireOp, SealedPage, Store, SweepOp, Upkeep};
 use counterstep_kernel::transition::LeaseChange;
 use counterstep_testkit::servers::{Postgres, shared_postgres};
 use std::os::unix::fs::{MetadataExt, chown};
@@ -203,6 +203,16 @@ async fn the_service_role_can_commit_and_cannot_touch_the_audit() {
     let operator = raw(&as_role("operator")).await;
     assert!(number(&operator, "SELECT count(*) FROM journal").await > 0);
     assert!(operator.batch_execute("UPDATE tasks SET rev = 0").await.is_err());
+    let eraser = raw(&as_role("eraser")).await;
+    for forbidden in ["UPDATE journal SET entries = '[]'", "DELETE FROM journal", "UPDATE tasks SET rev = 0"] {
+        let error = eraser.batch_execute(forbidden).await.expect_err(forbidden);
+        assert_eq!(error.code().map(|code| code.code()), Some("42501"), "{forbidden}: {error}");
+    }
+    let erase = format!("UPDATE journal SET data = NULL WHERE task = '{}'", record.task.id);
+    eraser.batch_execute(&erase).await.unwrap();
+    let page = SealedPage { task: Some(record.task.id.to_string()), after: None, limit: 10 };
+    let rows = store.sealed(&page).await.unwrap();
+    assert!(rows.len() > 2 && rows.iter().all(|row| row.data.is_none()), "{rows:?}");
     // A schema is not theirs to change, nor to bring up to date.
     raw(&url).await.batch_execute("DELETE FROM __diesel_schema_migrations").await.unwrap();
     assert!(PostgresStore::migrate(&as_role("service"), &options()).await.is_err());
