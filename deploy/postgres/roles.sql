@@ -7,7 +7,7 @@
 -- counterstep_service: api, worker, and a reconciler without retention. No right to change the schema, and none to change
 -- or delete what the audit says. counterstep_reconciler: a reconciler with retention; it may also delete tasks, with all that
 -- the audit says of them, and rewrite none of it. counterstep_operator: reads, which is what `counterstep audit`
--- and `counterstep fsck` need. counterstep_eraser: erases what clients and steps handed in, and can change nothing else.
+-- and `counterstep fsck` need. counterstep_eraser: calls counterstep_erase, and can write nothing else.
 
 BEGIN;
 
@@ -75,9 +75,19 @@ GRANT SELECT ON __diesel_schema_migrations TO counterstep_service;
 GRANT SELECT ON tasks, receives, outbox, idempotency, documents, journal, poison, tombstones,
     __diesel_schema_migrations
     TO counterstep_operator;
--- The digests of the data stay in the chain.
-GRANT SELECT ON tasks, journal TO counterstep_eraser;
-GRANT UPDATE (data) ON journal TO counterstep_eraser;
+GRANT SELECT ON tasks TO counterstep_eraser;
+-- Erases what clients and steps handed in for a task that has ended; returns the number of rows that had some. The digests of
+-- the data stay in the chain. It runs with the rights of its owner, who is the owner of the tables.
+CREATE OR REPLACE FUNCTION counterstep_erase(task UUID) RETURNS BIGINT
+    LANGUAGE sql SECURITY DEFINER SET search_path = public, pg_temp AS $$
+    WITH erased AS (
+        UPDATE journal SET data = NULL FROM tasks
+        WHERE tasks.id = $1 AND tasks.finished_at IS NOT NULL AND journal.task = $1 AND journal.data IS NOT NULL
+        RETURNING 1)
+    SELECT count(*) FROM erased
+$$;
+REVOKE ALL ON FUNCTION counterstep_erase(UUID) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION counterstep_erase(UUID) TO counterstep_eraser;
 -- By default everybody may call a function; this one only ever fails.
 REVOKE ALL ON FUNCTION counterstep_refuse(TEXT) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION counterstep_refuse(TEXT) TO counterstep_service;

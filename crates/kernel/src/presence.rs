@@ -120,8 +120,10 @@ impl Engine {
             let (done, ()) = join(work, speaking).await;
             // Where others are left, their next word says it. One of this part could arrive after their last, and the process
             // would be listed as alive once more.
+            // With what this part served: its row stays for a day.
+            let stopped = self.stopped();
             if !self.presence.leave(number) {
-                self.say(self.stopped()).await;
+                self.say(stopped).await;
             }
             done
         })
@@ -211,7 +213,7 @@ impl Engine {
         WorkerRow { running: Vec::new(), running_count: 0, is_stopped: true, ..self.as_it_is() }
     }
 
-    /// Dropped at its limit: whatever has become of it, the next row says all of it again.
+    /// Dropped at its limit: whatever has become of it, the next write has all of it.
     async fn say(&self, row: WorkerRow) {
         let refresh = Box::pin(self.ports.store.refresh_worker(&row));
         let said = match select(refresh, self.ports.clock.sleep(REFRESH_TAKES)).await {

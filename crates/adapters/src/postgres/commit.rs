@@ -164,7 +164,10 @@ async fn reasons(lent: &Lent, refused: &[&(Guard, &Transition)]) -> HashMap<uuid
         false => match lent.rows(tasks::heads(ids)).await {
             Ok(heads) => heads,
             // Each finds out alone.
-            Err(_) => return HashMap::new(),
+            Err(fault) => {
+                close_if_lost(lent, &fault);
+                return HashMap::new();
+            }
         },
     };
     let heads: HashMap<_, _> = heads.into_iter().map(|(task, rev, epoch)| (task, (rev, epoch))).collect();
@@ -255,8 +258,18 @@ async fn refused(lent: &Lent, guard: Guard, transition: &Transition) -> Fault {
 }
 
 async fn check_guard(lent: &Lent, guard: Guard, transition: &Transition) -> Result<(), Fault> {
-    let head: Vec<(i64, i64)> = lent.rows(tasks::head(transition.task_id)).await.map_err(Fault::of_a_read)?;
+    let head: Vec<(i64, i64)> = lent.rows(tasks::head(transition.task_id)).await.map_err(|fault| {
+        close_if_lost(lent, &fault);
+        fault.of_a_read()
+    })?;
     broken(guard, head.first().copied()).map_or(Ok(()), |error| Err(error.into()))
+}
+
+/// A connection on which a read still runs is not for the next caller.
+fn close_if_lost(lent: &Lent, fault: &Fault) {
+    if matches!(fault, Fault::Lost(_)) {
+        lent.close_later();
+    }
 }
 
 /// Why the guard does not hold over a row with this revision and epoch; `None`: it does.

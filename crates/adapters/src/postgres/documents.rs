@@ -91,9 +91,10 @@ const INSERT: &str = "INSERT INTO documents AS d (kind, tenant, name, rev, body,
 
 const UPDATE: &str = "UPDATE SET rev = d.rev + 1, body = excluded.body, due_at = excluded.due_at, seen_at = now() ";
 
-/// Writes a document that is at the expected revision; gives a row with the time where it was.
-pub(super) fn put(write: &DocumentWrite) -> Result<Statement<'_, sql::Timestamptz>, Fault> {
-    let mut statement = Statement::of(WITH, values![write.kind.is_durable()]);
+/// Writes a document that is at the expected revision; gives a row with the time where it was. `is_durable`: of the whole
+/// transaction.
+pub(super) fn put(write: &DocumentWrite, is_durable: bool) -> Result<Statement<'_, sql::Timestamptz>, Fault> {
+    let mut statement = Statement::of(WITH, values![is_durable]);
     let (kind, tenant) = (write.kind.as_str(), name("documents.tenant", &write.tenant.0)?);
     let of = name("documents.name", &write.name)?;
     match (&write.change, write.expected) {

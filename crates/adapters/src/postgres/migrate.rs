@@ -14,7 +14,7 @@ use diesel::sql_types::{Bool, Text};
 
 /// Version and text of each migration, the oldest first. A migration that was ever released never changes.
 const MIGRATIONS: &[(&str, &str)] =
-    &[("20261123000000", include_str!("../../migrations/postgres/2026-11-23-000000_tables/up.sql"))];
+    &[("20261129000000", include_str!("../../migrations/postgres/2026-11-29-000000_tables/up.sql"))];
 
 /// Of the lock under which migrations run: two programs that start at once would both find an empty database.
 const LOCK: &str = "SELECT pg_advisory_xact_lock(7234018831062117)";

@@ -233,7 +233,7 @@ impl Store for PostgresStore {
     }
 
     async fn put_document(&self, write: &DocumentWrite) -> Result<Option<DbTime>, StoreError> {
-        let written: Vec<PgTimestamp> = self.database.rows(documents::put(write)?).await?;
+        let written: Vec<PgTimestamp> = self.database.rows(documents::put(write, write.kind.is_durable())?).await?;
         Ok(written.first().copied().map(time))
     }
 

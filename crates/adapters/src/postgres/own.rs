@@ -68,7 +68,7 @@ async fn end(lent: &Lent) -> Result<(), Fault> {
 
 async fn execute_all(lent: &Lent, transition: &Transition) -> Result<(), Fault> {
     if let Some(write) = &transition.document {
-        let moved: Vec<PgTimestamp> = lent.rows(documents::put(write)?).await.map_err(Fault::of_a_read)?;
+        let moved: Vec<PgTimestamp> = lent.rows(documents::put(write, true)?).await.map_err(Fault::of_a_read)?;
         if moved.is_empty() {
             return Err(CommitError::Moved.into());
         }

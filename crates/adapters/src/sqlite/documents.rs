@@ -88,7 +88,7 @@ pub(super) fn put(connection: &mut SqliteConnection, write: &DocumentWrite, now:
                 diesel::insert_into(documents::table).values((key, content)).execute(connection)?;
             }
         }
-        DocumentChange::Delete => drop(diesel::delete(found).execute(connection)?),
+        DocumentChange::Delete => return Ok(diesel::delete(found).execute(connection)? > 0),
     }
     Ok(true)
 }

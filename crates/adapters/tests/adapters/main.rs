@@ -180,6 +180,7 @@ macro_rules! row_cases {
                 of_fifty_racing_callers_one_gets_the_listing;
             types:
                 a_type_comes_back_as_it_was_written,
+                a_type_that_cannot_be_read_counts_as_disabled_and_stops_no_other,
                 a_type_changes_only_from_the_revision_that_was_read,
                 failures_are_counted_since_the_last_success;
             workers:

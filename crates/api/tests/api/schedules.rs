@@ -68,7 +68,9 @@ async fn a_schedule_is_paused_and_runs_by_hand() {
     let resumed: ScheduleView = ask(&site, "nightly", "resume").await.json(200);
     assert!(!resumed.paused && resumed.next_due_at.is_some());
     assert_eq!(resumed.last_task, Some(accepted.task_id));
-    assert!(resumed.last_fired_at.is_some() && resumed.last_due_at.is_none());
+    assert_eq!(resumed.last_due_at, None);
+    let fired = resumed.last_fired_at.expect("it has fired");
+    assert!(fired >= paused.updated_at && fired < resumed.updated_at, "{fired}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

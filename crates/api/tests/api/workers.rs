@@ -65,6 +65,7 @@ async fn a_worker_says_what_it_serves_and_what_it_runs_until_it_stops() {
     let view = seen(&site, &engine.id, "it runs the task", |worker| worker.running == [task]).await;
     assert_eq!((view.role.as_str(), view.machine.as_str(), view.state), ("worker", "rack-7", WorkerState::Alive));
     assert_eq!((view.concurrency, view.running_count, view.stopped_at), (4, 1, None));
+    let started_at = view.started_at;
     assert!(!view.program.is_empty() && view.queues.contains(&"plain".to_owned()));
     assert!(view.task_types.iter().any(|of| of.name == "Plain" && of.version == 1 && of.definition.len() == 16));
     eventually("why says that its owner is alive", || async {
@@ -78,6 +79,8 @@ async fn a_worker_says_what_it_serves_and_what_it_runs_until_it_stops() {
     serving.await.expect("it stops");
     let view = seen(&site, &engine.id, "it says that it stops", |worker| worker.state == WorkerState::Stopped).await;
     assert!(view.stopped_at.is_some() && view.running.is_empty());
+    assert!(view.concurrency == 4 && view.queues.contains(&"plain".to_owned()), "what it served: {view:?}");
+    assert!(view.started_at == started_at && view.seen_at > started_at, "{view:?}");
     let why: Why = site.get(&format!("/api/tasks/{task}/why")).await.json(200);
     assert!(why.because[0].detail.ends_with("no process that takes it is known to be alive"), "{why:?}");
 }

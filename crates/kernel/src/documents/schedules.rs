@@ -11,6 +11,9 @@ use serde::{Deserialize, Serialize};
 
 const KIND: DocumentKind = DocumentKind::Schedule;
 
+/// As many that are due as are read at least at a time.
+const PAGE: u32 = 100;
+
 #[derive(Serialize, Deserialize)]
 struct Body {
     origin: ScheduleOrigin,
@@ -39,31 +42,27 @@ pub(super) async fn find<S: Store + ?Sized>(store: &S, query: &ScheduleQuery) ->
     Ok(Schedules { now: documents.now, rows: documents.rows.into_iter().filter_map(readable).collect(), last: None })
 }
 
-/// Goes on behind a page that has too few of this program's: those of others must not fill its places.
+/// Of a page of all that are due: those of other programs must not fill the places of this one's.
 async fn due<S: Store + ?Sized>(
     store: &S,
     is_ours: impl Fn(&ScheduleRow) -> bool + Send,
-    mut after: Option<DuePlace>,
+    after: Option<DuePlace>,
     limit: u32,
 ) -> Result<Schedules, StoreError> {
-    let most = usize::try_from(limit).unwrap_or(usize::MAX);
-    let mut rows = Vec::new();
-    loop {
-        let query = DocumentQuery::Due { kind: KIND, after: after.take(), limit };
-        let Documents { now, rows: page } = store.documents(&query).await?;
-        let is_last = page.len() < most.max(1);
-        for document in page {
-            // Also where it cannot be read: the next page begins behind it.
-            after = document.due_place();
-            rows.extend(readable(document).filter(&is_ours));
-            if rows.len() == most {
-                return Ok(Schedules { now, rows, last: after });
-            }
-        }
-        if is_last {
-            return Ok(Schedules { now, rows, last: None });
+    let limit_of_page = limit.max(PAGE);
+    let query = DocumentQuery::Due { kind: KIND, after, limit: limit_of_page };
+    let Documents { now, rows: page } = store.documents(&query).await?;
+    let is_last = u32::try_from(page.len()).is_ok_and(|read| read < limit_of_page);
+    let (mut rows, mut last) = (Vec::new(), None);
+    for document in page {
+        // Also where it cannot be read: the next page begins behind it.
+        last = document.due_place();
+        rows.extend(readable(document).filter(&is_ours));
+        if u32::try_from(rows.len()).is_ok_and(|found| found >= limit) {
+            return Ok(Schedules { now, rows, last });
         }
     }
+    Ok(Schedules { now, rows, last: last.filter(|_| !is_last) })
 }
 
 /// One that a newer program wrote must not stand in the way of the others.

@@ -24,15 +24,24 @@ struct Body {
 
 pub(super) async fn all<S: Store + ?Sized>(store: &S) -> Result<TypeRows, StoreError> {
     let documents = store.documents(&DocumentQuery::Latest { kind: KIND, limit: LIMIT }).await?;
-    let mut rows = documents.rows.into_iter().map(read).collect::<Result<Vec<_>, _>>()?;
+    let mut rows: Vec<_> = documents.rows.into_iter().map(read).collect();
     rows.sort_unstable_by(|a, b| a.name.cmp(&b.name));
     Ok(TypeRows { now: documents.now, rows })
 }
 
-// Not left out where it cannot be read: its type may be disabled.
-fn read(document: Document) -> Result<TypeRow, StoreError> {
-    let Body { disabled, reason, by, counts_from } = read_body(KIND, &document.body)?;
-    Ok(TypeRow { name: document.name, disabled, reason, by, counts_from, rev: document.rev })
+/// A type whose document cannot be read may be disabled, and counts as such until a person enables it. The others go on.
+fn read(document: Document) -> TypeRow {
+    let body = read_body(KIND, &document.body).unwrap_or_else(|error| {
+        tracing::error!(task_type = document.name, %error, "a task type counts as disabled: its record cannot be read");
+        Body {
+            disabled: Some(Disabled { since: document.seen_at, probe_from: None, probe: None }),
+            reason: "its record cannot be read; enable it to write a new one".to_owned(),
+            by: "counterstep".to_owned(),
+            counts_from: None,
+        }
+    });
+    let Body { disabled, reason, by, counts_from } = body;
+    TypeRow { name: document.name, disabled, reason, by, counts_from, rev: document.rev }
 }
 
 pub(super) async fn put<S: Store + ?Sized>(store: &S, row: &TypeRow) -> Result<bool, StoreError> {

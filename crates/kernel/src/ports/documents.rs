@@ -1,5 +1,5 @@
 //! Documents: the small records beside the tasks, each a JSON text under a kind, a tenant and a name. The store keeps them,
-//! counts their revision and finds those that are due; what they say is the kernel's affair
+//! counts their revision and finds those that are due; the kernel writes and reads their bodies
 //! ([`documents`](crate::documents)).
 
 use crate::record::DbTime;
@@ -30,8 +30,8 @@ impl DocumentKind {
         }
     }
 
-    /// Whether a write must be on the disk when the store answers. After a power cut no process runs any more, and a
-    /// listing may read some pages again.
+    /// Whether a write must be on the disk when the store answers. Of the others, each process writes its row again with its
+    /// next refresh, and a listing may read some pages again.
     #[must_use]
     pub const fn is_durable(self) -> bool {
         matches!(self, Self::Schedule | Self::TaskType)

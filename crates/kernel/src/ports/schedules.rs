@@ -72,6 +72,6 @@ pub struct Schedules {
     pub now: DbTime,
     /// In the order that was asked for.
     pub rows: Vec<ScheduleRow>,
-    /// Of [`ScheduleQuery::Due`]: the last one that was read, also where it is not in `rows`, when the limit was reached. `None`: there are no more.
+    /// Of [`ScheduleQuery::Due`]: the last one that was read, also where it is not in `rows`, unless there are no more. `None`: there are no more.
     pub last: Option<DuePlace>,
 }

@@ -142,7 +142,7 @@ pub struct Unread {
     pub held: String,
 }
 
-/// The database. Sixteen methods, each atomic; what only sweeps ask is [`Upkeep`].
+/// The database. Seventeen methods, each atomic; what only sweeps ask is [`Upkeep`].
 #[async_trait]
 pub trait Store: Upkeep + Send + Sync + Debug {
     /// A task with its steps; `None`: there is none.

@@ -225,8 +225,15 @@ impl Engine {
         row.last_task = Some(receipt.task_id());
         row.last_fired_at = Some(now);
         row.rev = row.rev.next();
+        let write = match schedule_write(row) {
+            Ok(write) => write,
+            Err(error) => {
+                receipt.abandon("the schedule cannot be written").await;
+                return Err(SubmitError::Store(error));
+            }
+        };
         receipt.fires(Firing {
-            write: schedule_write(row).map_err(SubmitError::Store)?,
+            write,
             details: json!({ "scheduled": { "schedule": row.name, "due": due.map(rfc3339) } }),
             actor: actor.to_owned(),
         });

@@ -120,7 +120,8 @@ async fn a_repetition_gets_the_answer_of_a_paused_process_that_goes_on_beside_it
 
     // The repetition has read the key, and asks whether its process is gone.
     let other = raw(&stage.url).await;
-    other.batch_execute(HOLD_WORKERS).await.expect("a lock");
+    other.batch_execute(WORKERS_TO_HOLD).await.expect("a view");
+    other.batch_execute("BEGIN; SELECT pg_advisory_xact_lock(7)").await.expect("a lock");
     let ports = Ports { store: open(&stage.url, options()).await, ..stage.engine.ports.clone() };
     let repeating = Engine::new(ports, stage.engine.registry.clone(), EngineSettings::default(), "api");
     let repetition = tokio::spawn(async move {
@@ -136,9 +137,8 @@ async fn a_repetition_gets_the_answer_of_a_paused_process_that_goes_on_beside_it
     assert_eq!(stage.tasks().await, 1);
 }
 
-/// Holds every read of the worker registry, and no other read of documents.
-const HOLD_WORKERS: &str = "ALTER TABLE documents RENAME TO held;
+/// Has each read of the worker registry, and no other read of documents, wait for a lock.
+const WORKERS_TO_HOLD: &str = "ALTER TABLE documents RENAME TO held;
     CREATE FUNCTION pass() RETURNS BIGINT LANGUAGE sql VOLATILE AS 'SELECT pg_advisory_xact_lock_shared(7); SELECT 0::bigint';
     CREATE VIEW documents AS SELECT kind, tenant, name, CASE kind WHEN 'worker' THEN rev + pass() ELSE rev END AS rev,
-      body, due_at, seen_at FROM held;
-    BEGIN; SELECT pg_advisory_xact_lock(7)";
+      body, due_at, seen_at FROM held";

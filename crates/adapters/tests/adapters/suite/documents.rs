@@ -1,4 +1,4 @@
-//! Documents, whatever they say: revisions, due times, pages, and that of many writers one wins.
+//! Documents, whatever is in them: revisions, due times, pages, and that of many writers one wins.
 
 use counterstep_contracts::{Rev, Tenant};
 use counterstep_kernel::ports::{
@@ -65,10 +65,12 @@ pub(crate) async fn a_document_changes_only_at_the_expected_revision(ports: &Por
     assert!(write(store, &put("a", None, None)).await && write(store, &put("b", None, None)).await);
     let revisions: Vec<_> = find(store, &named(KIND, &["b", "a"])).await.into_iter().map(|row| row.rev).collect();
     assert_eq!(revisions, [Rev(3), Rev(1)], "by name");
-    let delete = |expected| DocumentWrite { change: DocumentChange::Delete, ..put("a", Some(expected), None) };
-    assert!(!write(store, &delete(2)).await);
-    assert!(write(store, &delete(3)).await);
-    assert!(!write(store, &delete(3)).await, "it is gone");
+    let delete = |expected| DocumentWrite { change: DocumentChange::Delete, ..put("a", expected, None) };
+    assert!(!write(store, &delete(Some(2))).await);
+    assert!(write(store, &delete(Some(3))).await);
+    for expected in [Some(3), Some(0), None] {
+        assert!(!write(store, &delete(expected)).await, "it is gone: {expected:?}");
+    }
     assert!(write(store, &put("a", Some(0), None)).await, "and may be made again");
 }
 

@@ -4,7 +4,9 @@ use super::changes::*;
 use counterstep_contracts::{Rev, TaskStatus, Tenant};
 use counterstep_kernel::disable::COUNTED;
 use counterstep_kernel::documents::TypedDocuments;
-use counterstep_kernel::ports::{Disabled, FailureQuery, Ports, Store, TypeRow};
+use counterstep_kernel::ports::{
+    Disabled, DocumentChange, DocumentKind, DocumentWrite, FailureQuery, Ports, Store, TypeRow,
+};
 use counterstep_kernel::record::{DbTime, Failure};
 use counterstep_kernel::transition::Time;
 use std::time::Duration;
@@ -38,6 +40,26 @@ pub(crate) async fn a_type_comes_back_as_it_was_written(ports: &Ports) {
     let other = TypeRow { name: "Another".to_owned(), ..open() };
     assert!(store.put_type(&other).await.unwrap());
     assert_eq!(store.types().await.unwrap().rows, [other, row], "by name");
+}
+
+pub(crate) async fn a_type_that_cannot_be_read_counts_as_disabled_and_stops_no_other(ports: &Ports) {
+    let store = &*ports.store;
+    let other = TypeRow { name: "Another".to_owned(), ..open() };
+    assert!(store.put_type(&other).await.unwrap());
+    let write = DocumentWrite {
+        kind: DocumentKind::TaskType,
+        tenant: Tenant::default(),
+        name: "Zip".to_owned(),
+        expected: None,
+        change: DocumentChange::Put { body: r#"{"disabled":"of a newer form"}"#.to_owned(), due_at: None },
+    };
+    let now = store.put_document(&write).await.unwrap().expect("it is written");
+    let rows = store.types().await.unwrap().rows;
+    assert_eq!(rows[0], other);
+    assert_eq!(rows[1].disabled, Some(Disabled { since: now, probe_from: None, probe: None }), "{rows:?}");
+    let enabled = TypeRow { rev: rows[1].rev.next(), ..open() };
+    assert!(store.put_type(&enabled).await.unwrap());
+    assert_eq!(store.types().await.unwrap().rows, [other, enabled]);
 }
 
 pub(crate) async fn a_type_changes_only_from_the_revision_that_was_read(ports: &Ports) {

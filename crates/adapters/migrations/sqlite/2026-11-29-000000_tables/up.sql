@@ -117,7 +117,7 @@ CREATE TABLE idempotency (
 
 CREATE INDEX idempotency_by_task ON idempotency (task);
 
--- Messages that nobody understands. One row for each message, however often it was delivered.
+-- Messages that no host could read. One row for each message, however often it was delivered.
 CREATE TABLE poison (
     id         INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT,
     source     TEXT    NOT NULL UNIQUE,
