@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::time::Duration;
 
-/// Ticks of `/proc/PID/stat` in a second: the kernel's constant for user space on all architectures that Rust's Linux
-/// targets have.
+/// Ticks of `/proc/PID/stat` in a second: the kernel's constant for user space on all architectures
+/// that Rust's Linux targets have.
 const TICKS: u64 = 100;
 
 /// Processor time of named processes and of all their descendants.
@@ -29,7 +29,11 @@ impl Processors {
                 if let Some(process) = all.get(&pid) {
                     ticks += process.ticks;
                 }
-                open.extend(all.iter().filter(|(_, process)| process.parent == pid).map(|(pid, _)| *pid));
+                open.extend(
+                    all.iter()
+                        .filter(|(_, process)| process.parent == pid)
+                        .map(|(pid, _)| *pid),
+                );
             }
             Duration::from_millis(ticks * 1000 / TICKS)
         };
@@ -44,7 +48,9 @@ struct Process {
 }
 
 fn all_processes() -> BTreeMap<u32, Process> {
-    let Ok(folder) = fs::read_dir("/proc") else { return BTreeMap::new() };
+    let Ok(folder) = fs::read_dir("/proc") else {
+        return BTreeMap::new();
+    };
     folder
         .filter_map(|entry| {
             let pid: u32 = entry.ok()?.file_name().to_str()?.parse().ok()?;
@@ -53,7 +59,13 @@ fn all_processes() -> BTreeMap<u32, Process> {
             let fields: Vec<&str> = text.rsplit_once(')')?.1.split_whitespace().collect();
             let field = |at: usize| fields.get(at).and_then(|text| text.parse::<u64>().ok());
             let parent = u32::try_from(field(1)?).ok()?;
-            Some((pid, Process { parent, ticks: (11..15).filter_map(field).sum() }))
+            Some((
+                pid,
+                Process {
+                    parent,
+                    ticks: (11..15).filter_map(field).sum(),
+                },
+            ))
         })
         .collect()
 }
@@ -64,7 +76,10 @@ pub(crate) fn between(
     after: &BTreeMap<&'static str, Duration>,
 ) -> BTreeMap<&'static str, Duration> {
     let since = |name: &&'static str| before.get(*name).copied().unwrap_or_default();
-    after.iter().map(|(name, used)| (*name, used.saturating_sub(since(name)))).collect()
+    after
+        .iter()
+        .map(|(name, used)| (*name, used.saturating_sub(since(name))))
+        .collect()
 }
 
 /// What the database counts itself.
@@ -106,17 +121,29 @@ impl Counters {
         let question = "SELECT xact_commit, tup_inserted + tup_updated + tup_deleted,
                 (pg_current_wal_insert_lsn() - '0/0')::bigint
             FROM pg_stat_database WHERE datname = current_database()";
-        let row = self.client.query_one(question, &[]).await.map_err(Failed::of)?;
-        Ok(Reading { transactions: row.get(0), row_versions: row.get(1), wal_bytes: row.get(2) })
+        let row = self
+            .client
+            .query_one(question, &[])
+            .await
+            .map_err(Failed::of)?;
+        Ok(Reading {
+            transactions: row.get(0),
+            row_versions: row.get(1),
+            wal_bytes: row.get(2),
+        })
     }
 
-    /// Since then, for each task that there is. The database learns what a connection has done when it ends, or within a
-    /// moment.
+    /// Since then, for each task that there is. The database learns what a connection has done when
+    /// it ends, or within a moment.
     pub(crate) async fn since(&self, before: Reading) -> Result<Spent, Failed> {
         tokio::time::sleep(Duration::from_secs(2)).await;
         let after = self.read().await?;
         let counted = "SELECT count(*), (SELECT count(*) FROM tasks) FROM journal";
-        let row = self.client.query_one(counted, &[]).await.map_err(Failed::of)?;
+        let row = self
+            .client
+            .query_one(counted, &[])
+            .await
+            .map_err(Failed::of)?;
         let (changes, tasks) = (row.get::<_, i64>(0) as f64, row.get::<_, i64>(1) as f64);
         Ok(Spent {
             transactions: (after.transactions - before.transactions) as f64 / tasks,

@@ -1,4 +1,5 @@
-//! The engine in this process, without HTTP: submissions and a worker around one store, counted at the store.
+//! The engine in this process, without HTTP: submissions and a worker around one store, counted at
+//! the store.
 
 use crate::Failed;
 use crate::load::Client;
@@ -7,10 +8,11 @@ use async_trait::async_trait;
 use counterstep_contracts::{Epoch, QueueName, TaskId, Tenant, WorkerMessage};
 use counterstep_kernel::client::{Receipt, Submission};
 use counterstep_kernel::ports::{
-    AuditHead, CommitError, Committed, Delivery, DeliveryTag, DocumentKind, DocumentQuery, DocumentWrite, Documents,
-    Due, DueTask, FailureQuery, Gauges, Heartbeat, IdempotencyRow, InFlight, Leaving, MessageSource, OutboxOp,
-    OutboxRow, Queue, QueueError, ReceiveOp, Receives, RetireOp, Salvaged, SealedPage, SealedRow, Settle, Store,
-    StoreError, SweepOp, TaskLine, TaskQuery, Upkeep,
+    AuditHead, CommitError, Committed, Delivery, DeliveryTag, DocumentKind, DocumentQuery,
+    DocumentWrite, Documents, Due, DueTask, FailureQuery, Gauges, Heartbeat, IdempotencyRow,
+    InFlight, Leaving, MessageSource, OutboxOp, OutboxRow, Queue, QueueError, ReceiveOp, Receives,
+    RetireOp, Salvaged, SealedPage, SealedRow, Settle, Store, StoreError, SweepOp, TaskLine,
+    TaskQuery, Upkeep,
 };
 use counterstep_kernel::record::{DbTime, History, TaskRecord};
 use counterstep_kernel::transition::{Guard, Transition};
@@ -51,11 +53,14 @@ impl Counted {
     }
 
     pub(crate) fn asked(&self) -> Asked {
-        Asked { commits: self.commits.load(Ordering::Relaxed), others: self.others.load(Ordering::Relaxed) }
+        Asked {
+            commits: self.commits.load(Ordering::Relaxed),
+            others: self.others.load(Ordering::Relaxed),
+        }
     }
 
-    /// Resolves when the task has been committed as at rest. It may have been already: a worker can be faster than the
-    /// answer to a submission.
+    /// Resolves when the task has been committed as at rest. It may have been already: a worker can
+    /// be faster than the answer to a submission.
     fn at_rest(&self, task: TaskId) -> oneshot::Receiver<()> {
         let (to, from) = oneshot::channel();
         // Both locks, in the order in which `commit` takes them.
@@ -65,7 +70,12 @@ impl Counted {
                 done.swap_remove(at);
                 let _ = to.send(());
             }
-            None => drop(self.waiting.lock().unwrap_or_else(PoisonError::into_inner).insert(task, to)),
+            None => drop(
+                self.waiting
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .insert(task, to),
+            ),
         }
         from
     }
@@ -86,12 +96,25 @@ impl Store for Counted {
         self.count().salvage(task).await
     }
 
-    async fn commit(&self, guard: Guard, transition: &Transition) -> Result<Committed, CommitError> {
+    async fn commit(
+        &self,
+        guard: Guard,
+        transition: &Transition,
+    ) -> Result<Committed, CommitError> {
         self.commits.fetch_add(1, Ordering::Relaxed);
         let committed = self.store.commit(guard, transition).await?;
-        if transition.task.as_ref().is_some_and(|task| task.row.status.is_at_rest()) {
+        if transition
+            .task
+            .as_ref()
+            .is_some_and(|task| task.row.status.is_at_rest())
+        {
             let mut done = self.done.lock().unwrap_or_else(PoisonError::into_inner);
-            match self.waiting.lock().unwrap_or_else(PoisonError::into_inner).remove(&transition.task_id) {
+            match self
+                .waiting
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .remove(&transition.task_id)
+            {
                 Some(waiting) => drop(waiting.send(())),
                 None => done.push(transition.task_id),
             }
@@ -99,7 +122,12 @@ impl Store for Counted {
         Ok(committed)
     }
 
-    async fn heartbeat(&self, task: TaskId, epoch: Epoch, ttl: Duration) -> Result<Heartbeat, StoreError> {
+    async fn heartbeat(
+        &self,
+        task: TaskId,
+        epoch: Epoch,
+        ttl: Duration,
+    ) -> Result<Heartbeat, StoreError> {
         self.count().heartbeat(task, epoch, ttl).await
     }
 
@@ -139,7 +167,11 @@ impl Store for Counted {
         self.count().outbox(op).await
     }
 
-    async fn idempotency(&self, tenant: &Tenant, key: &str) -> Result<Option<IdempotencyRow>, StoreError> {
+    async fn idempotency(
+        &self,
+        tenant: &Tenant,
+        key: &str,
+    ) -> Result<Option<IdempotencyRow>, StoreError> {
         self.count().idempotency(tenant, key).await
     }
 
@@ -162,7 +194,10 @@ impl Store for Counted {
 
 #[async_trait]
 impl Upkeep for Counted {
-    async fn records(&self, tasks: &[TaskId]) -> Result<Vec<(TaskId, Result<TaskRecord, StoreError>)>, StoreError> {
+    async fn records(
+        &self,
+        tasks: &[TaskId],
+    ) -> Result<Vec<(TaskId, Result<TaskRecord, StoreError>)>, StoreError> {
         self.count().records(tasks).await
     }
 
@@ -195,7 +230,13 @@ impl MemoryQueue {
             if taken.len() < max && queues.contains(&queue) {
                 let tag = DeliveryTag(String::new());
                 let source = MessageSource::default();
-                taken.push(Delivery { tag, queue, source, is_first: true, message: Ok(message) });
+                taken.push(Delivery {
+                    tag,
+                    queue,
+                    source,
+                    is_first: true,
+                    message: Ok(message),
+                });
             } else {
                 left.push_back((queue, message));
             }
@@ -215,9 +256,18 @@ impl Queue for MemoryQueue {
         Ok(())
     }
 
-    async fn fetch(&self, queues: &[QueueName], max: usize, wait: Duration) -> Result<Vec<Delivery>, QueueError> {
+    async fn fetch(
+        &self,
+        queues: &[QueueName],
+        max: usize,
+        wait: Duration,
+    ) -> Result<Vec<Delivery>, QueueError> {
         let taken = self.take(queues, max);
-        if !taken.is_empty() || tokio::time::timeout(wait, self.arrived.notified()).await.is_err() {
+        if !taken.is_empty()
+            || tokio::time::timeout(wait, self.arrived.notified())
+                .await
+                .is_err()
+        {
             return Ok(taken);
         }
         Ok(self.take(queues, max))
@@ -255,11 +305,19 @@ pub(crate) fn start(mut engine: Engine) -> Running {
             let (engine, counted) = (engine.clone(), counted.clone());
             Box::pin(async move {
                 let task = submit(&engine).await?;
-                counted.at_rest(task).await.map_err(|_| Failed("the engine ended".to_owned()))
+                counted
+                    .at_rest(task)
+                    .await
+                    .map_err(|_| Failed("the engine ended".to_owned()))
             })
         })
     };
-    Running { client, counted, shutdown, worker }
+    Running {
+        client,
+        counted,
+        shutdown,
+        worker,
+    }
 }
 
 impl Running {
@@ -270,11 +328,20 @@ impl Running {
 }
 
 async fn submit(engine: &Engine) -> Result<TaskId, Failed> {
-    let task_type =
-        *engine.registry.iter().find(|it| it.decl.name == "Bench").ok_or_else(|| Failed("no task type".to_owned()))?;
-    let submission = Submission { tenant: Tenant::default(), key: None, traceparent: None };
+    let task_type = *engine
+        .registry
+        .iter()
+        .find(|it| it.decl.name == "Bench")
+        .ok_or_else(|| Failed("no task type".to_owned()))?;
+    let submission = Submission {
+        tenant: Tenant::default(),
+        key: None,
+        traceparent: None,
+    };
     let failed = |error: counterstep_kernel::client::SubmitError| Failed(error.to_string());
-    let mut receipt = Receipt::begin(engine, task_type, submission).await.map_err(failed)?;
+    let mut receipt = Receipt::begin(engine, task_type, submission)
+        .await
+        .map_err(failed)?;
     receipt.body(work::request()).map_err(failed)?;
     Ok(receipt.submit().await.map_err(failed)?.answer.task_id)
 }

@@ -1,4 +1,5 @@
-//! What PostgreSQL and its disk do by themselves, in the same run: the measure of the tasks' figures.
+//! What PostgreSQL and its disk do by themselves, in the same run: the measure of the tasks'
+//! figures.
 
 use crate::Failed;
 use counterstep_testkit::servers::Postgres;
@@ -60,10 +61,15 @@ pub(crate) struct Limits {
 pub(crate) fn measure(postgres: &Postgres, duration: Duration) -> Result<Limits, Failed> {
     let url = postgres.database();
     // One by one: VACUUM refuses to run inside the transaction that several statements make.
-    for statement in TABLES.split(';').map(str::trim).filter(|statement| !statement.is_empty()) {
+    for statement in TABLES
+        .split(';')
+        .map(str::trim)
+        .filter(|statement| !statement.is_empty())
+    {
         postgres.run_sql(&url, statement).map_err(Failed)?;
     }
-    let rate = |script: &str, clients: u32| transactions_per_second(&url, script, clients, duration);
+    let rate =
+        |script: &str, clients: u32| transactions_per_second(&url, script, clients, duration);
     Ok(Limits {
         statements_1: rate(STATEMENT, 1)?,
         statements_8: rate(STATEMENT, 8)?,
@@ -74,13 +80,30 @@ pub(crate) fn measure(postgres: &Postgres, duration: Duration) -> Result<Limits,
 }
 
 /// Transactions a second of a script, as `pgbench` counts them.
-fn transactions_per_second(url: &str, script: &str, clients: u32, duration: Duration) -> Result<f64, Failed> {
+fn transactions_per_second(
+    url: &str,
+    script: &str,
+    clients: u32,
+    duration: Duration,
+) -> Result<f64, Failed> {
     let folder = tempfile::tempdir().map_err(Failed::of)?;
     let file = folder.path().join("script.sql");
     std::fs::write(&file, script).map_err(Failed::of)?;
     let output = Command::new(pgbench()?)
-        .args(["--no-vacuum", "--protocol", "prepared", "--jobs", &clients.min(2).to_string()])
-        .args(["--client", &clients.to_string(), "--time", &duration.as_secs().max(1).to_string(), "--file"])
+        .args([
+            "--no-vacuum",
+            "--protocol",
+            "prepared",
+            "--jobs",
+            &clients.min(2).to_string(),
+        ])
+        .args([
+            "--client",
+            &clients.to_string(),
+            "--time",
+            &duration.as_secs().max(1).to_string(),
+            "--file",
+        ])
         .arg(&file)
         .arg(url)
         .output()
@@ -88,7 +111,12 @@ fn transactions_per_second(url: &str, script: &str, clients: u32, duration: Dura
     let text = String::from_utf8_lossy(&output.stdout);
     text.lines()
         .find_map(|line| line.strip_prefix("tps = ")?.split(' ').next()?.parse().ok())
-        .ok_or_else(|| Failed(format!("pgbench printed no figure: {text}{}", String::from_utf8_lossy(&output.stderr))))
+        .ok_or_else(|| {
+            Failed(format!(
+                "pgbench printed no figure: {text}{}",
+                String::from_utf8_lossy(&output.stderr)
+            ))
+        })
 }
 
 /// In a temporary folder, which is where the servers of a run have theirs.
@@ -97,19 +125,31 @@ fn disk_flushes_per_second(duration: Duration) -> Result<f64, Failed> {
     let mut file = File::create(folder.path().join("flushed")).map_err(Failed::of)?;
     let (begun, mut count) = (Instant::now(), 0_u32);
     while begun.elapsed() < duration {
-        file.write_all(&[b'x'; 4096]).and_then(|()| file.sync_data()).map_err(Failed::of)?;
+        file.write_all(&[b'x'; 4096])
+            .and_then(|()| file.sync_data())
+            .map_err(Failed::of)?;
         count += 1;
     }
     Ok(f64::from(count) / begun.elapsed().as_secs_f64())
 }
 
 fn pgbench() -> Result<std::path::PathBuf, Failed> {
-    let on_path =
-        std::env::var_os("PATH").into_iter().flat_map(|path| std::env::split_paths(&path).collect::<Vec<_>>());
-    let debian = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten().map(|v| v.path().join("bin"));
+    let on_path = std::env::var_os("PATH")
+        .into_iter()
+        .flat_map(|path| std::env::split_paths(&path).collect::<Vec<_>>());
+    let debian = std::fs::read_dir("/usr/lib/postgresql")
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|v| v.path().join("bin"));
     on_path
         .chain(debian)
         .map(|folder| folder.join("pgbench"))
         .find(|program| program.is_file())
-        .ok_or_else(|| Failed("pgbench is not installed: it comes with PostgreSQL (Debian: postgresql)".to_owned()))
+        .ok_or_else(|| {
+            Failed(
+                "pgbench is not installed: it comes with PostgreSQL (Debian: postgresql)"
+                    .to_owned(),
+            )
+        })
 }

@@ -15,7 +15,8 @@ const WARM_UP: Duration = Duration::from_secs(2);
 #[derive(Debug, Clone)]
 pub(crate) struct Seen {
     elapsed: Duration,
-    /// From submission to completion, sorted: one for each task that completed within the measured time.
+    /// From submission to completion, sorted: one for each task that completed within the measured
+    /// time.
     latencies: Vec<Duration>,
 }
 
@@ -32,12 +33,15 @@ impl Seen {
     /// The latency that `percent` of the tasks did not exceed.
     pub(crate) fn percentile(&self, percent: usize) -> Duration {
         let last = self.latencies.len().saturating_sub(1);
-        self.latencies.get((self.latencies.len() * percent / 100).min(last)).copied().unwrap_or_default()
+        self.latencies
+            .get((self.latencies.len() * percent / 100).min(last))
+            .copied()
+            .unwrap_or_default()
     }
 }
 
-/// Keeps `in_flight` tasks going for so long, after a warm-up. `mark` is called at the beginning and at the end of
-/// the measured time.
+/// Keeps `in_flight` tasks going for so long, after a warm-up. `mark` is called at the beginning
+/// and at the end of the measured time.
 pub(crate) async fn run(
     client: Client,
     in_flight: usize,
@@ -75,5 +79,8 @@ pub(crate) async fn run(
     if latencies.is_empty() {
         return Err(Failed(format!("no task completed within {duration:?}")));
     }
-    Ok(Seen { elapsed: duration, latencies })
+    Ok(Seen {
+        elapsed: duration,
+        latencies,
+    })
 }

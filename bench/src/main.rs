@@ -1,4 +1,5 @@
-//! Tasks a second of this workspace on this machine, beside what the database and the disk themselves can do.
+//! Tasks a second of this workspace on this machine, beside what the database and the disk
+//! themselves can do.
 
 mod cost;
 mod engine;
@@ -86,31 +87,59 @@ fn run(bench: &Bench) -> Result<(), Exit> {
         let (registry, settings) = (work::registry(), &bench.settings);
         return match role {
             Role::Api => counterstep_api::cli::main(registry, settings, &listening()?),
-            Role::Worker => counterstep_worker::cli::main(registry, settings, &WorkerArgs::default()),
-            Role::Reconciler => counterstep_reconciler::cli::main(registry, settings, &ReconcilerArgs::default()),
+            Role::Worker => {
+                counterstep_worker::cli::main(registry, settings, &WorkerArgs::default())
+            }
+            Role::Reconciler => {
+                counterstep_reconciler::cli::main(registry, settings, &ReconcilerArgs::default())
+            }
         };
     }
     let duration = counterstep_node::settings::duration("duration", &bench.duration)?;
     counterstep_node::install_provider();
-    let folder = tempfile::tempdir().map_err(|error| Exit::failed(format_args!("no temporary folder: {error}")))?;
-    let own = Settings { log: "error".to_owned(), ..Settings::in_folder(folder.path()) };
-    let plan = measure::Plan { modes: bench.modes.clone(), in_flight: bench.in_flight.clone(), duration, own };
+    let folder = tempfile::tempdir()
+        .map_err(|error| Exit::failed(format_args!("no temporary folder: {error}")))?;
+    let own = Settings {
+        log: "error".to_owned(),
+        ..Settings::in_folder(folder.path())
+    };
+    let plan = measure::Plan {
+        modes: bench.modes.clone(),
+        in_flight: bench.in_flight.clone(),
+        duration,
+        own,
+    };
     counterstep_node::run(
         &plan.own,
         Box::pin(async {
-            let report = measure::all(&plan).await.map_err(|Failed(why)| Exit::failed(why))?;
-            let text = if bench.json { report.json().map_err(Exit::failed)? } else { report.text() };
-            std::io::stdout().write_all(text.as_bytes()).map_err(Exit::failed)
+            let report = measure::all(&plan)
+                .await
+                .map_err(|Failed(why)| Exit::failed(why))?;
+            let text = if bench.json {
+                report.json().map_err(Exit::failed)?
+            } else {
+                report.text()
+            };
+            std::io::stdout()
+                .write_all(text.as_bytes())
+                .map_err(Exit::failed)
         }),
     )
 }
 
 /// The variables say it: a role is no command of its own, whose parser would read them.
 fn variable<T: std::str::FromStr>(name: &str) -> Result<Option<T>, Exit> {
-    let Ok(text) = std::env::var(name) else { return Ok(None) };
-    text.parse().map(Some).map_err(|_| Exit::config(format_args!("the variable `{name}` cannot be read")))
+    let Ok(text) = std::env::var(name) else {
+        return Ok(None);
+    };
+    text.parse()
+        .map(Some)
+        .map_err(|_| Exit::config(format_args!("the variable `{name}` cannot be read")))
 }
 
 fn listening() -> Result<ApiArgs, Exit> {
-    Ok(ApiArgs { listen: variable("COUNTERSTEP_LISTEN")?, ..ApiArgs::default() })
+    Ok(ApiArgs {
+        listen: variable("COUNTERSTEP_LISTEN")?,
+        ..ApiArgs::default()
+    })
 }

@@ -33,14 +33,21 @@ pub(crate) async fn all(plan: &Plan) -> Result<Report, Failed> {
     let on_servers = plan.modes.iter().any(|mode| *mode != Mode::Embedded);
     let servers = on_servers.then(|| (Postgres::durable(), Nats::start(), Redis::start()));
     let limits = |servers: &Option<Servers>| -> Result<Option<Limits>, Failed> {
-        servers.as_ref().map(|(postgres, ..)| limits::measure(postgres, duration)).transpose()
+        servers
+            .as_ref()
+            .map(|(postgres, ..)| limits::measure(postgres, duration))
+            .transpose()
     };
     let before = limits(&servers)?;
     for mode in &plan.modes {
         for in_flight in &plan.in_flight {
             let one = match (mode, &servers) {
-                (Mode::Http | Mode::Failing, Some(servers)) => http(servers, (*mode, *in_flight), plan).await?,
-                (Mode::Engine, Some(servers)) => on_postgres(servers, *in_flight, duration, own).await?,
+                (Mode::Http | Mode::Failing, Some(servers)) => {
+                    http(servers, (*mode, *in_flight), plan).await?
+                }
+                (Mode::Engine, Some(servers)) => {
+                    on_postgres(servers, *in_flight, duration, own).await?
+                }
                 _ => embedded(*in_flight, duration).await?,
             };
             measured.push(one);
@@ -55,7 +62,10 @@ pub(crate) async fn all(plan: &Plan) -> Result<Report, Failed> {
             one.ratio = Some(one.tasks_per_second / mean);
         }
     }
-    Ok(Report { limits: both, measured })
+    Ok(Report {
+        limits: both,
+        measured,
+    })
 }
 
 type Servers = (Postgres, Nats, Redis);
@@ -66,14 +76,23 @@ async fn settings_on(servers: &Servers, own: &Settings) -> Result<(Settings, Str
     let settings = Settings {
         database: Database::Postgres(Server::at(database.clone())),
         nats: Some(NatsPlace::at(servers.1.url())),
-        redis: Some(RedisPlace { server: Server::at(servers.2.url()), prefix: None }),
+        redis: Some(RedisPlace {
+            server: Server::at(servers.2.url()),
+            prefix: None,
+        }),
         ..own.clone()
     };
-    counterstep_node::migrate(&settings).await.map_err(|exit| Failed(exit.message))?;
+    counterstep_node::migrate(&settings)
+        .await
+        .map_err(|exit| Failed(exit.message))?;
     Ok((settings, database))
 }
 
-async fn http(servers: &Servers, (mode, in_flight): (Mode, u16), plan: &Plan) -> Result<Measured, Failed> {
+async fn http(
+    servers: &Servers,
+    (mode, in_flight): (Mode, u16),
+    plan: &Plan,
+) -> Result<Measured, Failed> {
     let (settings, database) = settings_on(servers, &plan.own).await?;
     let services = services::start(&database, &servers.1, &servers.2).await?;
     let processors = Processors::default()
@@ -88,7 +107,10 @@ async fn http(servers: &Servers, (mode, in_flight): (Mode, u16), plan: &Plan) ->
     let counter = Counters::of(&database).await?;
     let before = counter.read().await?;
     let client = services.client(mode == Mode::Failing);
-    let seen = load::run(client, in_flight.into(), plan.duration, || marks.push(processors.used())).await?;
+    let seen = load::run(client, in_flight.into(), plan.duration, || {
+        marks.push(processors.used())
+    })
+    .await?;
     // Statistics arrive with a delay; over the whole run, warm-up included, they are exact.
     drop(services);
     let spent = counter.since(before).await?;
@@ -100,13 +122,20 @@ async fn http(servers: &Servers, (mode, in_flight): (Mode, u16), plan: &Plan) ->
     one.row_versions_per_task = Some(spent.row_versions);
     one.wal_bytes_per_task = Some(spent.wal_bytes);
     // The clients are this process, and so are all others its children.
-    let children: f64 = one.cpu_ms_per_task.iter().filter(|(name, _)| **name != "client").map(|(_, ms)| ms).sum();
-    one.cpu_ms_per_task.entry("client").and_modify(|ms| *ms -= children);
+    let children: f64 = one
+        .cpu_ms_per_task
+        .iter()
+        .filter(|(name, _)| **name != "client")
+        .map(|(_, ms)| ms)
+        .sum();
+    one.cpu_ms_per_task
+        .entry("client")
+        .and_modify(|ms| *ms -= children);
     Ok(one)
 }
 
-/// Every task has ended, and its journal, its chain and its row agree: a figure for wrong work is none. Returns the tasks that
-/// `fsck` has checked a second.
+/// Every task has ended, and its journal, its chain and its row agree: a figure for wrong work is
+/// none. Returns the tasks that `fsck` has checked a second.
 async fn verify(settings: &Settings) -> Result<f64, Failed> {
     let store = counterstep_node::look(settings, "bench").map_err(|exit| Failed(exit.message))?;
     let open = store.in_flight().await.map_err(Failed::of)?;
@@ -116,10 +145,15 @@ async fn verify(settings: &Settings) -> Result<f64, Failed> {
     let mut findings = Vec::new();
     let mut found = |finding: Finding| findings.push(finding.to_string());
     let (registry, scope, began) = (work::registry(), Scope::default(), Instant::now());
-    let checked = fsck(store.as_ref(), &registry, None, &scope, &mut found).await.map_err(Failed::of)?;
+    let checked = fsck(store.as_ref(), &registry, None, &scope, &mut found)
+        .await
+        .map_err(Failed::of)?;
     match findings.first() {
         None => Ok(checked.verified.tasks as f64 / began.elapsed().as_secs_f64()),
-        Some(first) => Err(Failed(format!("fsck has {} findings, the first: {first}", findings.len()))),
+        Some(first) => Err(Failed(format!(
+            "fsck has {} findings, the first: {first}",
+            findings.len()
+        ))),
     }
 }
 
@@ -143,7 +177,9 @@ async fn embedded(in_flight: u16, duration: Duration) -> Result<Measured, Failed
 }
 
 async fn opened(settings: &Settings) -> Result<Engine, Failed> {
-    open(settings, Arc::new(work::registry()), "bench").await.map_err(|exit| Failed(exit.message))
+    open(settings, Arc::new(work::registry()), "bench")
+        .await
+        .map_err(|exit| Failed(exit.message))
 }
 
 async fn in_process(
@@ -154,7 +190,9 @@ async fn in_process(
     postgres: Option<u32>,
 ) -> Result<Measured, Failed> {
     let running = engine::start(engine);
-    let processors = Processors::default().with("engine", Some(std::process::id())).with("postgres", postgres);
+    let processors = Processors::default()
+        .with("engine", Some(std::process::id()))
+        .with("postgres", postgres);
     let (mut marks, mut asked) = (Vec::new(), Vec::new());
     let seen = load::run(running.client.clone(), in_flight.into(), duration, || {
         marks.push(processors.used());
@@ -170,12 +208,23 @@ async fn in_process(
     let commits = between(|asked| asked.commits);
     one.commits_per_task = Some(commits);
     one.round_trips_per_task = commits + between(|asked| asked.others);
-    let postgres = one.cpu_ms_per_task.get("postgres").copied().unwrap_or_default();
-    one.cpu_ms_per_task.entry("engine").and_modify(|ms| *ms -= postgres);
+    let postgres = one
+        .cpu_ms_per_task
+        .get("postgres")
+        .copied()
+        .unwrap_or_default();
+    one.cpu_ms_per_task
+        .entry("engine")
+        .and_modify(|ms| *ms -= postgres);
     Ok(one)
 }
 
-fn measured(mode: Mode, in_flight: u16, seen: &Seen, marks: &[BTreeMap<&'static str, Duration>]) -> Measured {
+fn measured(
+    mode: Mode,
+    in_flight: u16,
+    seen: &Seen,
+    marks: &[BTreeMap<&'static str, Duration>],
+) -> Measured {
     let ms = |duration: Duration| duration.as_secs_f64() * 1000.0;
     let cpu = match marks {
         [before, after] => cost::between(before, after),
@@ -192,7 +241,10 @@ fn measured(mode: Mode, in_flight: u16, seen: &Seen, marks: &[BTreeMap<&'static 
         row_versions_per_task: None,
         wal_bytes_per_task: None,
         verified_per_second: None,
-        cpu_ms_per_task: cpu.into_iter().map(|(name, used)| (name, ms(used) / seen.tasks() as f64)).collect(),
+        cpu_ms_per_task: cpu
+            .into_iter()
+            .map(|(name, used)| (name, ms(used) / seen.tasks() as f64))
+            .collect(),
         ratio: None,
     }
 }

@@ -34,7 +34,8 @@ pub(crate) struct Measured {
 /// All measurements.
 #[derive(Debug, Serialize)]
 pub(crate) struct Report {
-    /// What the database and the disk themselves did, before and after; none where only files were measured.
+    /// What the database and the disk themselves did, before and after; none where only files were
+    /// measured.
     pub(crate) limits: Option<[Limits; 2]>,
     pub(crate) measured: Vec<Measured>,
 }
@@ -46,25 +47,32 @@ impl Report {
 
     pub(crate) fn text(&self) -> String {
         let mut rows = Table::new();
-        rows.load_style(UTF8_BORDERS_ONLY).set_content_arrangement(ContentArrangement::Dynamic).set_header([
-            "mode",
-            "in flight",
-            "tasks/s",
-            "p50 ms",
-            "p99 ms",
-            "commits",
-            "round trips",
-            "rows",
-            "WAL bytes",
-            "CPU ms",
-            "fsck/s",
-            "ratio",
-        ]);
-        let counted =
-            |figure: Option<f64>, digits: usize| figure.map_or_else(String::new, |it| format!("{it:.digits$}"));
+        rows.load_style(UTF8_BORDERS_ONLY)
+            .set_content_arrangement(ContentArrangement::Dynamic)
+            .set_header([
+                "mode",
+                "in flight",
+                "tasks/s",
+                "p50 ms",
+                "p99 ms",
+                "commits",
+                "round trips",
+                "rows",
+                "WAL bytes",
+                "CPU ms",
+                "fsck/s",
+                "ratio",
+            ]);
+        let counted = |figure: Option<f64>, digits: usize| {
+            figure.map_or_else(String::new, |it| format!("{it:.digits$}"))
+        };
         for one in &self.measured {
             let whole: f64 = one.cpu_ms_per_task.values().sum();
-            let parts: Vec<_> = one.cpu_ms_per_task.iter().map(|(name, ms)| format!("{name} {ms:.2}")).collect();
+            let parts: Vec<_> = one
+                .cpu_ms_per_task
+                .iter()
+                .map(|(name, ms)| format!("{name} {ms:.2}"))
+                .collect();
             rows.add_row([
                 format!("{:?}", one.mode).to_lowercase(),
                 one.in_flight.to_string(),
@@ -81,7 +89,10 @@ impl Report {
             ]);
         }
         let mut text = String::new();
-        for (when, limits) in ["Before", "After"].into_iter().zip(self.limits.iter().flatten()) {
+        for (when, limits) in ["Before", "After"]
+            .into_iter()
+            .zip(self.limits.iter().flatten())
+        {
             text += &format!(
                 "{when}: statements with the same three writes {:.0}/s from 1 client, {:.0}/s from 8, {:.0}/s from 32; \
                  {:.0} rows/s appended in batches of 100; {:.0} flushes/s of the disk\n",

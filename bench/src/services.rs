@@ -45,7 +45,8 @@ pub(crate) async fn start(database: &str, nats: &Nats, redis: &Redis) -> Result<
                 command.env_remove(name);
             }
         }
-        let data = std::env::temp_dir().join(format!("counterstep-bench-{}-{role}", std::process::id()));
+        let data =
+            std::env::temp_dir().join(format!("counterstep-bench-{}-{role}", std::process::id()));
         command
             .args(["--role", role, "--log", "error"])
             .env("COUNTERSTEP_DATABASE", database)
@@ -54,9 +55,17 @@ pub(crate) async fn start(database: &str, nats: &Nats, redis: &Redis) -> Result<
             .env("COUNTERSTEP_DATA_DIR", data)
             .env("COUNTERSTEP_LISTEN", address.to_string())
             .stdin(Stdio::null());
-        command.spawn().map(Service).map_err(|error| Failed(format!("the {role} cannot be started: {error}")))
+        command
+            .spawn()
+            .map(Service)
+            .map_err(|error| Failed(format!("the {role} cannot be started: {error}")))
     };
-    let services = Services { api: start("api")?, worker: start("worker")?, reconciler: start("reconciler")?, address };
+    let services = Services {
+        api: start("api")?,
+        worker: start("worker")?,
+        reconciler: start("reconciler")?,
+        address,
+    };
     services.ready().await?;
     Ok(services)
 }
@@ -74,7 +83,11 @@ impl Services {
         loop {
             let last = match http.get(&url).send().await {
                 Ok(answer) if answer.status().is_success() => return Ok(()),
-                Ok(answer) => format!("{}: {}", answer.status(), answer.text().await.unwrap_or_default()),
+                Ok(answer) => format!(
+                    "{}: {}",
+                    answer.status(),
+                    answer.text().await.unwrap_or_default()
+                ),
                 Err(error) => error.to_string(),
             };
             if Instant::now() >= until {
@@ -84,22 +97,30 @@ impl Services {
         }
     }
 
-    /// A client that submits over HTTP and waits for the outcome in the same request. `fails`: tasks that are to fail.
+    /// A client that submits over HTTP and waits for the outcome in the same request. `fails`:
+    /// tasks that are to fail.
     pub(crate) fn client(&self, fails: bool) -> Client {
         let http = reqwest::Client::new();
         let base = format!("http://{}/api/tasks", self.address);
-        let (task, expected) =
-            if fails { ("bench-fails", TaskStatus::Failed) } else { ("bench", TaskStatus::Completed) };
+        let (task, expected) = if fails {
+            ("bench-fails", TaskStatus::Failed)
+        } else {
+            ("bench", TaskStatus::Completed)
+        };
         Arc::new(move || {
             let (http, base) = (http.clone(), base.clone());
             Box::pin(async move {
                 let failed = |error: reqwest::Error| Failed(error.to_string());
-                let request = http.post(format!("{base}/{task}?wait=60s")).json(&work::request());
+                let request = http
+                    .post(format!("{base}/{task}?wait=60s"))
+                    .json(&work::request());
                 let answer = request.send().await.map_err(failed)?;
                 let status = answer.status();
                 if status != reqwest::StatusCode::OK {
                     let body = answer.text().await.unwrap_or_default();
-                    return Err(Failed(format!("a submission was answered {status}: {body}")));
+                    return Err(Failed(format!(
+                        "a submission was answered {status}: {body}"
+                    )));
                 }
                 let view: TaskView = answer.json().await.map_err(failed)?;
                 match view.status {

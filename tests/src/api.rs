@@ -44,8 +44,15 @@ impl Api {
     pub fn at(address: &str) -> Self {
         counterstep_adapters::tls::install_provider();
         // A connection that the API is about to close must not be asked once more.
-        let client = Client::builder().timeout(LIMIT).pool_idle_timeout(IDLE).build().expect("an HTTP client");
-        Self { base: format!("http://{address}"), client }
+        let client = Client::builder()
+            .timeout(LIMIT)
+            .pool_idle_timeout(IDLE)
+            .build()
+            .expect("an HTTP client");
+        Self {
+            base: format!("http://{address}"),
+            client,
+        }
     }
 
     /// Its URL, without a slash at the end.
@@ -64,7 +71,10 @@ impl Api {
         let answer = answer.unwrap_or_else(|error| panic!("{path} is not answered: {error:?}"));
         let status = answer.status();
         if !status.is_success() {
-            panic!("{path}: {status} {}", answer.text().await.unwrap_or_default());
+            panic!(
+                "{path}: {status} {}",
+                answer.text().await.unwrap_or_default()
+            );
         }
         answer
     }
@@ -76,9 +86,16 @@ impl Api {
     ///
     /// # Panics
     /// When an answer is neither a 202 nor a problem document.
-    pub async fn try_submit(&self, samples: &[Sample], key: Option<&str>) -> reqwest::Result<Answer> {
+    pub async fn try_submit(
+        &self,
+        samples: &[Sample],
+        key: Option<&str>,
+    ) -> reqwest::Result<Answer> {
         let form = samples.iter().fold(Form::new(), |form, sample| {
-            form.part("files", Part::stream(sample.bytes.clone()).file_name(sample.name.clone()))
+            form.part(
+                "files",
+                Part::stream(sample.bytes.clone()).file_name(sample.name.clone()),
+            )
         });
         let mut request = self.request(reqwest::Method::POST, ROUTE).multipart(form);
         if let Some(key) = key {
@@ -89,9 +106,12 @@ impl Api {
         let body = answer.bytes().await?;
         let text = || String::from_utf8_lossy(&body).into_owned();
         Ok(if status == StatusCode::ACCEPTED {
-            Answer::Accepted(serde_json::from_slice(&body).unwrap_or_else(|error| panic!("{error}: {}", text())))
+            Answer::Accepted(
+                serde_json::from_slice(&body).unwrap_or_else(|error| panic!("{error}: {}", text())),
+            )
         } else {
-            let problem = serde_json::from_slice(&body).unwrap_or_else(|error| panic!("{error}: {status} {}", text()));
+            let problem = serde_json::from_slice(&body)
+                .unwrap_or_else(|error| panic!("{error}: {status} {}", text()));
             Answer::Refused(status, problem)
         })
     }
@@ -112,7 +132,11 @@ impl Api {
     /// # Panics
     /// When it is not shown.
     pub async fn task(&self, task: TaskId) -> TaskView {
-        self.get(&format!("/api/tasks/{task}")).await.json().await.expect("a task")
+        self.get(&format!("/api/tasks/{task}"))
+            .await
+            .json()
+            .await
+            .expect("a task")
     }
 
     /// A task when it has come to rest.
@@ -141,7 +165,11 @@ impl Api {
     /// # Panics
     /// When it is not shown.
     pub async fn audit(&self, task: TaskId) -> AuditTrail {
-        self.get(&format!("/api/tasks/{task}/audit")).await.json().await.expect("an audit trail")
+        self.get(&format!("/api/tasks/{task}/audit"))
+            .await
+            .json()
+            .await
+            .expect("an audit trail")
     }
 
     /// The newest tasks in a state, up to a page of them.
@@ -149,8 +177,12 @@ impl Api {
     /// # Panics
     /// When they are not listed.
     pub async fn list(&self, status: TaskStatus) -> Vec<TaskSummary> {
-        let page: Page<TaskSummary> =
-            self.get(&format!("/api/tasks?limit=200&status={status}")).await.json().await.expect("a page");
+        let page: Page<TaskSummary> = self
+            .get(&format!("/api/tasks?limit=200&status={status}"))
+            .await
+            .json()
+            .await
+            .expect("a page");
         page.items
     }
 
@@ -167,7 +199,12 @@ impl Api {
     /// # Panics
     /// When it does not.
     pub async fn assert_archive(&self, task: TaskId, samples: &[Sample]) {
-        let archive: Bytes = self.archive(task).await.bytes().await.expect("the archive arrives whole");
+        let archive: Bytes = self
+            .archive(task)
+            .await
+            .bytes()
+            .await
+            .expect("the archive arrives whole");
         archive::assert_holds(&archive, samples);
     }
 }

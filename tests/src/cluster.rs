@@ -1,5 +1,5 @@
-//! The services on real servers, as a deployment has them: several processes of each kind on PostgreSQL, NATS, Redis
-//! and S3.
+//! The services on real servers, as a deployment has them: several processes of each kind on
+//! PostgreSQL, NATS, Redis and S3.
 
 use crate::place::Place;
 use crate::process::Process;
@@ -34,13 +34,25 @@ impl Cluster {
         let place = Place::new();
         let credentials = place.path().join("credentials");
         let (key, secret) = (servers.s3.access_key(), servers.s3.secret_key());
-        std::fs::write(&credentials, format!("aws_access_key_id = {key}\naws_secret_access_key = {secret}\n"))
-            .expect("a file with credentials");
+        std::fs::write(
+            &credentials,
+            format!("aws_access_key_id = {key}\naws_secret_access_key = {secret}\n"),
+        )
+        .expect("a file with credentials");
         let endpoint = servers.s3.endpoint();
-        let objects = format!("s3://{BUCKET}?endpoint={endpoint}&credentials_file={}", credentials.display());
+        let objects = format!(
+            "s3://{BUCKET}?endpoint={endpoint}&credentials_file={}",
+            credentials.display()
+        );
         let database = servers.postgres.database();
         let times = times.iter().map(|&flag| flag.to_owned()).collect();
-        let cluster = Self { servers, place, database, objects, times };
+        let cluster = Self {
+            servers,
+            place,
+            database,
+            objects,
+            times,
+        };
         let status = cluster.process(&["migrate"]).ended();
         assert!(status.success(), "the schema is not made: {status}");
         cluster
@@ -61,13 +73,20 @@ impl Cluster {
             ("--redis", self.servers.redis.url()),
             ("--objects", self.objects.clone()),
         ];
-        flags.extend(places.into_iter().flat_map(|(flag, url)| [flag.to_owned(), url]));
+        flags.extend(
+            places
+                .into_iter()
+                .flat_map(|(flag, url)| [flag.to_owned(), url]),
+        );
         flags
     }
 
     fn with<T>(&self, start: impl FnOnce(&Place, &[&str]) -> T) -> T {
         let flags = self.flags();
-        start(&self.place, &flags.iter().map(String::as_str).collect::<Vec<_>>())
+        start(
+            &self.place,
+            &flags.iter().map(String::as_str).collect::<Vec<_>>(),
+        )
     }
 
     /// A command with the settings of this cluster.

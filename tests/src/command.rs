@@ -1,4 +1,5 @@
-//! One command of the program, from its start to its end. For what goes on until it is told to stop see `process`.
+//! One command of the program, from its start to its end. For what goes on until it is told to stop
+//! see `process`.
 
 use crate::program::program;
 use crate::wait::{LATER, PAUSE};
@@ -36,12 +37,16 @@ impl Ended {
     /// When it has not.
     #[track_caller]
     pub fn assert_says(&self, text: &str) -> &Self {
-        assert!(self.stderr.contains(text), "`{text}` is not in standard error\n{self:#?}");
+        assert!(
+            self.stderr.contains(text),
+            "`{text}` is not in standard error\n{self:#?}"
+        );
         self
     }
 }
 
-/// `counterstep` with nothing of this process's settings: a variable on the developer's machine must not decide a test.
+/// `counterstep` with nothing of this process's settings: a variable on the developer's machine
+/// must not decide a test.
 #[must_use]
 pub fn counterstep() -> Command {
     without_settings(program())
@@ -50,7 +55,9 @@ pub fn counterstep() -> Command {
 /// Any program, likewise.
 pub(crate) fn without_settings(path: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new(path);
-    for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("COUNTERSTEP_")) {
+    for (name, _) in
+        std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("COUNTERSTEP_"))
+    {
         command.env_remove(name);
     }
     command.stdin(Stdio::null());
@@ -76,15 +83,29 @@ pub fn to_its_end(folder: &Path, mut command: Command) -> Ended {
     let outputs = tempfile::tempdir().expect("a temporary folder");
     let [stdout, stderr] = ["stdout", "stderr"].map(|name| outputs.path().join(name));
     let file = |path: &Path| File::create(path).expect("a file for the output");
-    let read = |path: &Path| String::from_utf8_lossy(&std::fs::read(path).expect("the output")).into_owned();
-    let child = command.current_dir(folder).stdout(file(&stdout)).stderr(file(&stderr)).spawn();
+    let read = |path: &Path| {
+        String::from_utf8_lossy(&std::fs::read(path).expect("the output")).into_owned()
+    };
+    let child = command
+        .current_dir(folder)
+        .stdout(file(&stdout))
+        .stderr(file(&stderr))
+        .spawn();
     let mut child = child.unwrap_or_else(|error| panic!("{command:?} does not start: {error}"));
     let ended = exit_of(&mut child, LATER);
     if ended.is_none() {
         let _ = child.kill().and_then(|()| child.wait());
-        panic!("{command:?} does not end; it said\n{}\n{}", read(&stdout), read(&stderr));
+        panic!(
+            "{command:?} does not end; it said\n{}\n{}",
+            read(&stdout),
+            read(&stderr)
+        );
     }
-    Ended { code: ended.and_then(|status| status.code()), stdout: read(&stdout), stderr: read(&stderr) }
+    Ended {
+        code: ended.and_then(|status| status.code()),
+        stdout: read(&stdout),
+        stderr: read(&stderr),
+    }
 }
 
 /// How a child ended; `None`: it runs for longer than the limit.

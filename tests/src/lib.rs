@@ -1,6 +1,6 @@
-//! What the whole-system tests share: the program as a process, clients of its API, and a look at the rows and objects
-//! that it leaves behind. Holds no test, and knows the product only from outside: its program, its HTTP interface, and
-//! the ports of its stores.
+//! What the whole-system tests share: the program as a process, clients of its API, and a look at
+//! the rows and objects that it leaves behind. Holds no test, and knows the product only from
+//! outside: its program, its HTTP interface, and the ports of its stores.
 
 pub mod api;
 pub mod archive;

@@ -1,5 +1,5 @@
-//! What is in `deploy/`, read as a cluster or a supervisor reads it: which programs are started, with which arguments and
-//! variables. Must not start anything.
+//! What is in `deploy/`, read as a cluster or a supervisor reads it: which programs are started,
+//! with which arguments and variables. Must not start anything.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -15,7 +15,8 @@ pub struct Container {
     pub image: String,
     /// Program and arguments.
     pub command: Vec<String>,
-    /// Its variables, as the manifest names them; those of service links included, unless the pod goes without.
+    /// Its variables, as the manifest names them; those of service links included, unless the pod
+    /// goes without.
     pub variables: Vec<(String, String)>,
 }
 
@@ -23,9 +24,17 @@ impl Container {
     /// The queues of a worker.
     #[must_use]
     pub fn queues(&self) -> Vec<&str> {
-        let is_worker = self.command.first().is_some_and(|program| program == "counterstep-worker");
-        let at = self.command.iter().position(|word| word == "--queues").filter(|_| is_worker);
-        at.map(|at| self.command[at + 1].split(',').collect()).unwrap_or_default()
+        let is_worker = self
+            .command
+            .first()
+            .is_some_and(|program| program == "counterstep-worker");
+        let at = self
+            .command
+            .iter()
+            .position(|word| word == "--queues")
+            .filter(|_| is_worker);
+        at.map(|at| self.command[at + 1].split(',').collect())
+            .unwrap_or_default()
     }
 }
 
@@ -51,10 +60,14 @@ pub fn text(path: &str) -> String {
 /// When one of the files is no YAML.
 #[must_use]
 pub fn objects() -> Vec<Value> {
-    let files = std::fs::read_dir(folder().join("kubernetes")).expect("the folder of the manifests");
+    let files =
+        std::fs::read_dir(folder().join("kubernetes")).expect("the folder of the manifests");
     let mut files: Vec<_> = files.map(|file| file.expect("a file").path()).collect();
     files.sort();
-    files.iter().flat_map(|path| documents(&std::fs::read_to_string(path).expect("a manifest"))).collect()
+    files
+        .iter()
+        .flat_map(|path| documents(&std::fs::read_to_string(path).expect("a manifest")))
+        .collect()
 }
 
 /// The documents of a YAML file, with what their merge keys take from elsewhere.
@@ -67,7 +80,9 @@ fn documents(text: &str) -> Vec<Value> {
         }
         serde_json::to_value(document).expect("keys that are texts")
     };
-    serde_yaml_ng::Deserializer::from_str(text).map(read).collect()
+    serde_yaml_ng::Deserializer::from_str(text)
+        .map(read)
+        .collect()
 }
 
 /// Objects of a kind.
@@ -75,7 +90,8 @@ pub fn of_kind<'a>(objects: &'a [Value], kind: &'a str) -> impl Iterator<Item = 
     objects.iter().filter(move |object| object["kind"] == kind)
 }
 
-/// The containers of all pods, in the order of their files; those that run first in a pod come first.
+/// The containers of all pods, in the order of their files; those that run first in a pod come
+/// first.
 #[must_use]
 pub fn containers(objects: &[Value]) -> Vec<Container> {
     let mut found = Vec::new();
@@ -85,15 +101,31 @@ pub fn containers(objects: &[Value]) -> Vec<Container> {
             job => &job["spec"]["template"]["spec"],
         };
         // Kubernetes' own default.
-        let links = if spec["enableServiceLinks"] == false { Vec::new() } else { service_links(objects) };
+        let links = if spec["enableServiceLinks"] == false {
+            Vec::new()
+        } else {
+            service_links(objects)
+        };
         for list in ["initContainers", "containers"] {
             for container in spec[list].as_array().into_iter().flatten() {
                 let mut variables = links.clone();
-                variables.extend(container["env"].as_array().into_iter().flatten().map(|one| variable(one, objects)));
+                variables.extend(
+                    container["env"]
+                        .as_array()
+                        .into_iter()
+                        .flatten()
+                        .map(|one| variable(one, objects)),
+                );
                 found.push(Container {
-                    name: format!("{}/{}", string(&object["metadata"]["name"]), string(&container["name"])),
+                    name: format!(
+                        "{}/{}",
+                        string(&object["metadata"]["name"]),
+                        string(&container["name"])
+                    ),
                     image: string(&container["image"]),
-                    command: strings(&container["command"]).chain(strings(&container["args"])).collect(),
+                    command: strings(&container["command"])
+                        .chain(strings(&container["args"]))
+                        .collect(),
                     variables,
                 });
             }
@@ -108,20 +140,34 @@ pub fn containers(objects: &[Value]) -> Vec<Container> {
 pub fn service_links(objects: &[Value]) -> Vec<(String, String)> {
     let mut links = Vec::new();
     for service in of_kind(objects, "Service") {
-        let name = string(&service["metadata"]["name"]).to_uppercase().replace('-', "_");
-        let mut add = |rest: String, value: &str| links.push((format!("{name}_{rest}"), value.to_owned()));
+        let name = string(&service["metadata"]["name"])
+            .to_uppercase()
+            .replace('-', "_");
+        let mut add =
+            |rest: String, value: &str| links.push((format!("{name}_{rest}"), value.to_owned()));
         add("SERVICE_HOST".to_owned(), "10.96.0.11");
-        for (at, port) in service["spec"]["ports"].as_array().into_iter().flatten().enumerate() {
+        for (at, port) in service["spec"]["ports"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .enumerate()
+        {
             let number = port["port"].to_string();
             let address = format!("tcp://10.96.0.11:{number}");
             if at == 0 {
                 add("SERVICE_PORT".to_owned(), &number);
                 add("PORT".to_owned(), &address);
             }
-            add(format!("SERVICE_PORT_{}", string(&port["name"]).to_uppercase()), &number);
-            for (part, value) in
-                [("", address.as_str()), ("_PROTO", "tcp"), ("_PORT", &number), ("_ADDR", "10.96.0.11")]
-            {
+            add(
+                format!("SERVICE_PORT_{}", string(&port["name"]).to_uppercase()),
+                &number,
+            );
+            for (part, value) in [
+                ("", address.as_str()),
+                ("_PROTO", "tcp"),
+                ("_PORT", &number),
+                ("_ADDR", "10.96.0.11"),
+            ] {
                 add(format!("PORT_{number}_TCP{part}"), value);
             }
         }
@@ -169,17 +215,26 @@ pub fn composed() -> Vec<Container> {
 #[must_use]
 pub fn unit(path: &str, key: &str) -> Vec<String> {
     let lines = text(path);
-    lines.lines().filter_map(|line| Some(line.strip_prefix(key)?.strip_prefix('=')?.to_owned())).collect()
+    lines
+        .lines()
+        .filter_map(|line| Some(line.strip_prefix(key)?.strip_prefix('=')?.to_owned()))
+        .collect()
 }
 
 /// Variables as an `EnvironmentFile` has them.
 #[must_use]
 pub fn environment(text: &str) -> BTreeMap<String, String> {
-    text.lines().filter_map(|line| line.split_once('=')).map(|(name, value)| (name.into(), value.into())).collect()
+    text.lines()
+        .filter_map(|line| line.split_once('='))
+        .map(|(name, value)| (name.into(), value.into()))
+        .collect()
 }
 
 fn string(value: &Value) -> String {
-    value.as_str().unwrap_or_else(|| panic!("a text and not {value}")).to_owned()
+    value
+        .as_str()
+        .unwrap_or_else(|| panic!("a text and not {value}"))
+        .to_owned()
 }
 
 fn strings(value: &Value) -> impl Iterator<Item = String> {

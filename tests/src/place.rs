@@ -1,4 +1,5 @@
-//! A temporary folder for one test: the data that its processes share, their logs, and files of its own.
+//! A temporary folder for one test: the data that its processes share, their logs, and files of its
+//! own.
 
 use crate::sample::Sample;
 use std::path::{Path, PathBuf};
@@ -25,8 +26,14 @@ impl Place {
     /// When it cannot be made.
     #[must_use]
     pub fn new() -> Self {
-        let folder = tempfile::Builder::new().prefix("counterstep-system-").tempdir().expect("a temporary folder");
-        Self { folder, logs: AtomicUsize::new(0) }
+        let folder = tempfile::Builder::new()
+            .prefix("counterstep-system-")
+            .tempdir()
+            .expect("a temporary folder");
+        Self {
+            folder,
+            logs: AtomicUsize::new(0),
+        }
     }
 
     /// The folder itself.
@@ -47,14 +54,16 @@ impl Place {
         self.data().join("counterstep.db")
     }
 
-    /// A new file for a log; the first two letters of its name say in which order processes were started.
+    /// A new file for a log; the first two letters of its name say in which order processes were
+    /// started.
     #[must_use]
     pub fn log(&self, name: &str) -> PathBuf {
         let number = self.logs.fetch_add(1, Ordering::Relaxed);
         self.path().join(format!("{number:02}-{name}.log"))
     }
 
-    /// Writes a sample into a folder of its own, so that two of one name do not meet. Returns its path.
+    /// Writes a sample into a folder of its own, so that two of one name do not meet. Returns its
+    /// path.
     ///
     /// # Panics
     /// When it cannot be written.

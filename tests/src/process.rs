@@ -1,4 +1,5 @@
-//! A process of the program that goes on until it is told to stop. Owns the child: it never outlives its test.
+//! A process of the program that goes on until it is told to stop. Owns the child: it never
+//! outlives its test.
 
 use crate::command::{exit_of, without_settings};
 use crate::place::Place;
@@ -15,7 +16,9 @@ const TAIL: usize = 40;
 /// Where Debian's package `libfaketime` keeps the library that shifts a process's clock.
 fn faketime() -> Option<PathBuf> {
     let folders = std::fs::read_dir("/usr/lib").ok()?.flatten();
-    folders.map(|folder| folder.path().join("faketime/libfaketime.so.1")).find(|file| file.is_file())
+    folders
+        .map(|folder| folder.path().join("faketime/libfaketime.so.1"))
+        .find(|file| file.is_file())
 }
 
 /// Whether a process can be given a wrong clock on this machine.
@@ -49,7 +52,8 @@ pub enum Signal {
     Continue,
 }
 
-/// A running process. Dropped, it is killed; and where the test has failed, the end of its log is shown.
+/// A running process. Dropped, it is killed; and where the test has failed, the end of its log is
+/// shown.
 #[derive(Debug)]
 pub struct Process {
     child: Child,
@@ -58,8 +62,8 @@ pub struct Process {
 }
 
 impl Process {
-    /// Starts `counterstep` with these arguments on the data of a place. Call it on the test's own thread: the child
-    /// dies with the thread that started it.
+    /// Starts `counterstep` with these arguments on the data of a place. Call it on the test's own
+    /// thread: the child dies with the thread that started it.
     ///
     /// # Panics
     /// When it does not start.
@@ -76,7 +80,11 @@ impl Process {
     pub fn start_with(place: &Place, arguments: &[&str], variables: &[(&str, &Path)]) -> Self {
         let name = arguments.first().copied().unwrap_or("nothing");
         let mut command = orphan_dies(program());
-        command.envs(variables.iter().copied()).args(arguments).arg("--data-dir").arg(place.data());
+        command
+            .envs(variables.iter().copied())
+            .args(arguments)
+            .arg("--data-dir")
+            .arg(place.data());
         Self::spawn(place, name, command)
     }
 
@@ -85,10 +93,22 @@ impl Process {
     /// # Panics
     /// When it does not start.
     #[must_use]
-    pub fn start_exactly(place: &Place, path: &Path, arguments: &[String], variables: &[(String, String)]) -> Self {
-        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    pub fn start_exactly(
+        place: &Place,
+        path: &Path,
+        arguments: &[String],
+        variables: &[(String, String)],
+    ) -> Self {
+        let name = path
+            .file_name()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned();
         let mut command = orphan_dies(path);
-        command.env_clear().envs(variables.iter().cloned()).args(arguments);
+        command
+            .env_clear()
+            .envs(variables.iter().cloned())
+            .args(arguments);
         Self::spawn(place, &name, command)
     }
 
@@ -96,8 +116,16 @@ impl Process {
         let (stdout, stderr) = (place.log(&format!("{name}.stdout")), place.log(name));
         let file = |path: &Path| File::create(path).expect("a file for the output");
         command.current_dir(place.path());
-        let child = command.stdout(file(&stdout)).stderr(file(&stderr)).spawn().expect("the process starts");
-        Self { child, stdout, stderr }
+        let child = command
+            .stdout(file(&stdout))
+            .stderr(file(&stderr))
+            .spawn()
+            .expect("the process starts");
+        Self {
+            child,
+            stdout,
+            stderr,
+        }
     }
 
     /// Its id.
@@ -116,7 +144,10 @@ impl Process {
             Signal::Stop => "-STOP",
             Signal::Continue => "-CONT",
         };
-        let told = Command::new("kill").args([name, &self.pid().to_string()]).status().expect("`kill` starts");
+        let told = Command::new("kill")
+            .args([name, &self.pid().to_string()])
+            .status()
+            .expect("`kill` starts");
         assert!(told.success(), "kill {name}: {told}");
     }
 
@@ -126,8 +157,15 @@ impl Process {
     /// When it had ended by itself before.
     pub fn kill(mut self) {
         let before = self.child.try_wait().expect("its state");
-        assert!(before.is_none(), "it ended by itself: {before:?}\n{}", self.tail());
-        self.child.kill().and_then(|()| self.child.wait()).expect("a child can be killed");
+        assert!(
+            before.is_none(),
+            "it ended by itself: {before:?}\n{}",
+            self.tail()
+        );
+        self.child
+            .kill()
+            .and_then(|()| self.child.wait())
+            .expect("a child can be killed");
     }
 
     /// SIGTERM, and its orderly end.
@@ -168,7 +206,11 @@ impl Process {
             // Looked at before its words: what it says last is not missed.
             let ended = self.child.try_wait().expect("its state");
             let said = find(&self.stdout()).or_else(|| find(&self.log()));
-            assert!(said.is_some() || ended.is_none(), "it ended before it said {what}: {ended:?}\n{}", self.tail());
+            assert!(
+                said.is_some() || ended.is_none(),
+                "it ended before it said {what}: {ended:?}\n{}",
+                self.tail()
+            );
             said
         })
     }
@@ -179,9 +221,17 @@ impl Process {
     /// When it is not there any more.
     #[must_use]
     pub fn peak_memory(&self) -> u64 {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid())).expect("its status");
-        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("its peak");
-        let kib: u64 = line.trim().trim_end_matches(" kB").parse().expect("a number of KiB");
+        let status =
+            std::fs::read_to_string(format!("/proc/{}/status", self.pid())).expect("its status");
+        let line = status
+            .lines()
+            .find_map(|line| line.strip_prefix("VmHWM:"))
+            .expect("its peak");
+        let kib: u64 = line
+            .trim()
+            .trim_end_matches(" kB")
+            .parse()
+            .expect("a number of KiB");
         kib * 1024
     }
 
@@ -189,10 +239,14 @@ impl Process {
     #[must_use]
     pub fn tail(&self) -> String {
         // While it panics: the folder of the logs may be gone already.
-        let log = String::from_utf8_lossy(&std::fs::read(&self.stderr).unwrap_or_default()).into_owned();
+        let log =
+            String::from_utf8_lossy(&std::fs::read(&self.stderr).unwrap_or_default()).into_owned();
         let lines: Vec<_> = log.lines().collect();
         let tail = lines[lines.len().saturating_sub(TAIL)..].join("\n");
-        format!("--- the end of {} ---\n{tail}\n---", self.stderr.file_name().unwrap_or_default().display())
+        format!(
+            "--- the end of {} ---\n{tail}\n---",
+            self.stderr.file_name().unwrap_or_default().display()
+        )
     }
 }
 
@@ -201,7 +255,8 @@ impl Drop for Process {
         if std::thread::panicking() {
             eprintln!("{}", self.tail());
         }
-        // Also where it stands still; and it has no effect on one that has ended and been waited for.
+        // Also where it stands still; and it has no effect on one that has ended and been waited
+        // for.
         let _ = self.child.kill().and_then(|()| self.child.wait());
     }
 }
@@ -210,11 +265,17 @@ fn text(path: &Path) -> String {
     String::from_utf8_lossy(&std::fs::read(path).expect("its output")).into_owned()
 }
 
-/// A command whose process is killed when the test that starts it is: a test that is killed drops nothing. By
-/// `setpriv`, which becomes the program: the system call itself would need `unsafe` here.
+/// A command whose process is killed when the test that starts it is: a test that is killed drops
+/// nothing. By `setpriv`, which becomes the program: the system call itself would need `unsafe`
+/// here.
 fn orphan_dies(program: &Path) -> Command {
     static SETPRIV: OnceLock<bool> = OnceLock::new();
-    let works = || Command::new("setpriv").args(["--pdeathsig", "KILL", "true"]).status().is_ok_and(|it| it.success());
+    let works = || {
+        Command::new("setpriv")
+            .args(["--pdeathsig", "KILL", "true"])
+            .status()
+            .is_ok_and(|it| it.success())
+    };
     if !*SETPRIV.get_or_init(works) {
         return without_settings(program);
     }

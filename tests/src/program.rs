@@ -1,4 +1,5 @@
-//! The programs under test, built from the tree as it is. Must not be an older one that happens to lie around.
+//! The programs under test, built from the tree as it is. Must not be an older one that happens to
+//! lie around.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -6,7 +7,12 @@ use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
 /// The programs of a deployment.
-const PROGRAMS: [&str; 4] = ["counterstep", "counterstep-api", "counterstep-worker", "counterstep-reconciler"];
+const PROGRAMS: [&str; 4] = [
+    "counterstep",
+    "counterstep-api",
+    "counterstep-worker",
+    "counterstep-reconciler",
+];
 
 /// What is run in place of the `counterstep` of this tree.
 static CHOSEN: OnceLock<PathBuf> = OnceLock::new();
@@ -16,18 +22,23 @@ static CHOSEN: OnceLock<PathBuf> = OnceLock::new();
 /// # Panics
 /// When it cannot be built.
 pub fn program() -> &'static Path {
-    CHOSEN.get().map_or_else(|| program_called("counterstep"), PathBuf::as_path)
+    CHOSEN
+        .get()
+        .map_or_else(|| program_called("counterstep"), PathBuf::as_path)
 }
 
 /// The path of one of the programs of a deployment, likewise.
 ///
 /// # Panics
 /// When it cannot be built, or is none of them.
-// Cargo tells a test where a program is only within the package of the program, and this is another package.
+// Cargo tells a test where a program is only within the package of the program, and this is another
+// package.
 pub fn program_called(name: &str) -> &'static Path {
     static BUILT: OnceLock<BTreeMap<String, PathBuf>> = OnceLock::new();
     let built = BUILT.get_or_init(build);
-    built.get(name).unwrap_or_else(|| panic!("`{name}` is none of {PROGRAMS:?}"))
+    built
+        .get(name)
+        .unwrap_or_else(|| panic!("`{name}` is none of {PROGRAMS:?}"))
 }
 
 /// Another program than the one that this tree makes, before anything has started one.
@@ -35,42 +46,67 @@ pub fn program_called(name: &str) -> &'static Path {
 /// # Panics
 /// When one has been started.
 pub fn choose(path: PathBuf) {
-    CHOSEN.set(path).expect("the program is chosen before the first process starts");
+    CHOSEN
+        .set(path)
+        .expect("the program is chosen before the first process starts");
 }
 
-/// Builds into the target folder, and with the profile, of the test that calls: what it needs is built already.
+/// Builds into the target folder, and with the profile, of the test that calls: what it needs is
+/// built already.
 fn build() -> BTreeMap<String, PathBuf> {
     // A test is target/{profile}/deps/system-0123456789abcdef, a program target/{profile}/chaos.
     let own = std::env::current_exe().expect("a test knows its own path");
     let folder = own.parent().expect("a program lies in a folder");
-    let folder = if folder.ends_with("deps") { folder.parent().expect("the folder of a profile") } else { folder };
-    let profile = match folder.file_name().and_then(|name| name.to_str()).expect("the folder of a profile") {
+    let folder = if folder.ends_with("deps") {
+        folder.parent().expect("the folder of a profile")
+    } else {
+        folder
+    };
+    let profile = match folder
+        .file_name()
+        .and_then(|name| name.to_str())
+        .expect("the folder of a profile")
+    {
         "debug" => "dev",
         other => other,
     };
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo
         .current_dir(env!("CARGO_MANIFEST_DIR"))
-        // Locked, so that a test never changes the tree; not offline, because cargo asks for nothing it has.
+        // Locked, so that a test never changes the tree; not offline, because cargo asks for
+        // nothing it has.
         .args(["build", "--locked", "--quiet"])
         .args(PROGRAMS.iter().flat_map(|name| ["--bin", *name]))
-        // The selection of `cargo xtask test`, and a test with it: any other one unifies features differently, and would
-        // build half of the dependencies again, now and when the tests are built the next time.
+        // The selection of `cargo xtask test`, and a test with it: any other one unifies features
+        // differently, and would build half of the dependencies again, now and when the tests are
+        // built the next time.
         .args(["--workspace", "--all-features", "--test", "system"])
-        .args(["--message-format", "json-render-diagnostics", "--profile", profile, "--target-dir"])
+        .args([
+            "--message-format",
+            "json-render-diagnostics",
+            "--profile",
+            profile,
+            "--target-dir",
+        ])
         .arg(folder.parent().expect("the target folder"))
         .stdin(Stdio::null())
         .stderr(Stdio::inherit());
-    // What cargo tells a test of its package: build scripts that ask for it (ring's does) would run again, and a third of
-    // the dependencies with them, now and when the tests are built the next time.
+    // What cargo tells a test of its package: build scripts that ask for it (ring's does) would run
+    // again, and a third of the dependencies with them, now and when the tests are built the next
+    // time.
     for (name, _) in std::env::vars_os() {
-        let of_a_package = |name: &str| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_");
+        let of_a_package =
+            |name: &str| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_");
         if name == "OUT_DIR" || name.to_str().is_some_and(of_a_package) {
             cargo.env_remove(name);
         }
     }
     let output = cargo.output().expect("cargo starts");
-    assert!(output.status.success(), "the programs do not build: {}", output.status);
+    assert!(
+        output.status.success(),
+        "the programs do not build: {}",
+        output.status
+    );
     let messages = String::from_utf8(output.stdout).expect("cargo writes UTF-8");
     messages.lines().filter_map(executable).collect()
 }
@@ -78,6 +114,11 @@ fn build() -> BTreeMap<String, PathBuf> {
 /// The name and the path in what cargo says of a program.
 fn executable(message: &str) -> Option<(String, PathBuf)> {
     let message: serde_json::Value = serde_json::from_str(message).ok()?;
-    let name = message["target"]["name"].as_str().filter(|_| message["target"]["kind"][0] == "bin")?;
-    Some((name.to_owned(), PathBuf::from(message["executable"].as_str()?)))
+    let name = message["target"]["name"]
+        .as_str()
+        .filter(|_| message["target"]["kind"][0] == "bin")?;
+    Some((
+        name.to_owned(),
+        PathBuf::from(message["executable"].as_str()?),
+    ))
 }

@@ -1,4 +1,5 @@
-//! The rows and objects that processes leave behind, seen through the adapters' ports. Changes nothing.
+//! The rows and objects that processes leave behind, seen through the adapters' ports. Changes
+//! nothing.
 
 use crate::cluster::Cluster;
 use crate::place::Place;
@@ -44,12 +45,19 @@ impl Known {
     #[must_use]
     pub fn broken(&self) -> Vec<String> {
         let Some(task_type) = type_of(&self.record) else {
-            return vec![format!("no task type {} is known", self.record.task.task_type)];
+            return vec![format!(
+                "no task type {} is known",
+                self.record.task.task_type
+            )];
         };
         let mut broken = invariants::broken(task_type.decl, &self.record, &self.history);
         broken.extend_from_slice(&self.found_by_fsck);
         if self.record.task.status.is_at_rest() {
-            let open = self.history.attempts.iter().filter(|attempt| attempt.outcome.is_none());
+            let open = self
+                .history
+                .attempts
+                .iter()
+                .filter(|attempt| attempt.outcome.is_none());
             broken.extend(open.map(|open| format!("at rest with an open attempt: {open:?}")));
         }
         broken
@@ -61,14 +69,24 @@ impl Known {
     /// When they do not.
     pub fn assert_sound(&self) {
         let broken = self.broken();
-        assert!(broken.is_empty(), "task {}: {}\nin: {}", self.record.task.id, broken.join("; "), self.trail());
+        assert!(
+            broken.is_empty(),
+            "task {}: {}\nin: {}",
+            self.record.task.id,
+            broken.join("; "),
+            self.trail()
+        );
     }
 
     /// Steps that do not have exactly one committed output, in words.
     #[must_use]
     pub fn outputs_not_once(&self) -> Vec<String> {
         let skipped = |status| status == StepStatus::Skipped;
-        let steps = self.record.steps.iter().filter(|step| !skipped(step.status));
+        let steps = self
+            .record
+            .steps
+            .iter()
+            .filter(|step| !skipped(step.status));
         let counted = steps.map(|step| {
             let committed = self.history.attempts.iter().filter(|attempt| {
                 attempt.step == step.no
@@ -78,14 +96,20 @@ impl Known {
             // A rebuild of lost scratch succeeds once more, and its audit entry records it.
             let superseded = self.history.audit.iter().filter(|row| {
                 row.entry.step == Some(step.no)
-                    && matches!(row.entry.event.as_str(), "step_scratch_lost" | "step_rebuilt")
+                    && matches!(
+                        row.entry.event.as_str(),
+                        "step_scratch_lost" | "step_rebuilt"
+                    )
             });
             (step, committed.count(), 1 + superseded.count())
         });
         let wrong = counted.filter(|(_, committed, expected)| committed != expected);
         wrong
             .map(|(step, committed, expected)| {
-                format!("{} has {committed} committed outputs instead of {expected}", step.name)
+                format!(
+                    "{} has {committed} committed outputs instead of {expected}",
+                    step.name
+                )
             })
             .collect()
     }
@@ -98,7 +122,12 @@ impl Known {
         let (id, status) = (self.record.task.id, self.record.task.status);
         assert_eq!(status, TaskStatus::Completed, "task {id}: {}", self.trail());
         let wrong = self.outputs_not_once();
-        assert!(wrong.is_empty(), "task {id}: {}: {}", wrong.join("; "), self.trail());
+        assert!(
+            wrong.is_empty(),
+            "task {id}: {}: {}",
+            wrong.join("; "),
+            self.trail()
+        );
     }
 }
 
@@ -120,8 +149,13 @@ impl Rows {
             objects: place.data().join("objects"),
             scratch: place.data().join("scratch"),
         };
-        let ports = embedded::open(paths, EmbeddedOptions::default()).await.expect("the stores open");
-        Self { ports, registry: counterstep_tasks::tasks() }
+        let ports = embedded::open(paths, EmbeddedOptions::default())
+            .await
+            .expect("the stores open");
+        Self {
+            ports,
+            registry: counterstep_tasks::tasks(),
+        }
     }
 
     /// Opens those of a cluster.
@@ -130,11 +164,20 @@ impl Rows {
     /// When they cannot be opened.
     pub async fn of_cluster(cluster: &Cluster) -> Self {
         let Self { ports, registry } = Self::of(&cluster.place).await;
-        let store =
-            PostgresStore::open(&cluster.database, PostgresOptions::default()).await.expect("the database opens");
-        let settings = S3Settings::from_url(&cluster.objects).expect("settings of the object store");
+        let store = PostgresStore::open(&cluster.database, PostgresOptions::default())
+            .await
+            .expect("the database opens");
+        let settings =
+            S3Settings::from_url(&cluster.objects).expect("settings of the object store");
         let objects = s3::open(&settings).expect("the object store opens");
-        Self { ports: Ports { store: Arc::new(store), objects: Arc::new(objects), ..ports }, registry }
+        Self {
+            ports: Ports {
+                store: Arc::new(store),
+                objects: Arc::new(objects),
+                ..ports
+            },
+            registry,
+        }
     }
 
     /// A task.
@@ -142,10 +185,26 @@ impl Rows {
     /// # Panics
     /// When there is none.
     pub async fn task(&self, id: TaskId) -> Known {
-        let record = self.ports.store.load(id).await.expect("the store answers").expect("the task exists");
-        let history = self.ports.store.history(id).await.expect("the store answers");
-        let found_by_fsck = invariants::found_by_fsck(self.ports.store.as_ref(), &self.registry, id).await;
-        Known { record, history, found_by_fsck }
+        let record = self
+            .ports
+            .store
+            .load(id)
+            .await
+            .expect("the store answers")
+            .expect("the task exists");
+        let history = self
+            .ports
+            .store
+            .history(id)
+            .await
+            .expect("the store answers");
+        let found_by_fsck =
+            invariants::found_by_fsck(self.ports.store.as_ref(), &self.registry, id).await;
+        Known {
+            record,
+            history,
+            found_by_fsck,
+        }
     }
 
     /// All tasks, the newest first.
@@ -156,8 +215,17 @@ impl Rows {
         let mut found: Vec<Known> = Vec::new();
         loop {
             let before = found.last().map(|known| known.record.task.id);
-            let query = TaskQuery { before, limit: 200, ..TaskQuery::default() };
-            let page = self.ports.store.list(&query).await.expect("the store answers");
+            let query = TaskQuery {
+                before,
+                limit: 200,
+                ..TaskQuery::default()
+            };
+            let page = self
+                .ports
+                .store
+                .list(&query)
+                .await
+                .expect("the store answers");
             if page.is_empty() {
                 return found;
             }
@@ -172,9 +240,19 @@ impl Rows {
     /// # Panics
     /// When they cannot be read.
     pub async fn leased_to(&self, host: &str) -> Vec<TaskId> {
-        let query = TaskQuery { status: Some(TaskStatus::Running), limit: 200, ..TaskQuery::default() };
+        let query = TaskQuery {
+            status: Some(TaskStatus::Running),
+            limit: 200,
+            ..TaskQuery::default()
+        };
         let mut leased = Vec::new();
-        for line in self.ports.store.list(&query).await.expect("the store answers") {
+        for line in self
+            .ports
+            .store
+            .list(&query)
+            .await
+            .expect("the store answers")
+        {
             let record = self.task(line.task).await.record;
             if record.task.lease_owner.as_deref() == Some(host) {
                 leased.push(line.task);
@@ -188,31 +266,49 @@ impl Rows {
     /// # Panics
     /// When they cannot be listed.
     pub async fn objects(&self) -> Vec<ObjectInfo> {
-        self.ports.objects.list("").try_collect().await.expect("the objects are listed")
+        self.ports
+            .objects
+            .list("")
+            .try_collect()
+            .await
+            .expect("the objects are listed")
     }
 
-    /// Waits until there is no object that no committed output refers to. Somebody has to sweep meanwhile. Every output
-    /// has its object all the time.
+    /// Waits until there is no object that no committed output refers to. Somebody has to sweep
+    /// meanwhile. Every output has its object all the time.
     ///
     /// # Panics
     /// When an orphan stays, or an output has no object.
     pub async fn assert_no_orphans(&self) {
-        let kept: BTreeSet<String> =
-            self.tasks().await.iter().flat_map(|known| fsck::referenced_keys(&known.record)).collect();
+        let kept: BTreeSet<String> = self
+            .tasks()
+            .await
+            .iter()
+            .flat_map(|known| fsck::referenced_keys(&known.record))
+            .collect();
         let started = Instant::now();
         let there: BTreeSet<String> = loop {
             let objects = self.objects().await;
-            let orphans: Vec<_> = objects.iter().filter(|object| !kept.contains(&object.key)).collect();
+            let orphans: Vec<_> = objects
+                .iter()
+                .filter(|object| !kept.contains(&object.key))
+                .collect();
             if orphans.is_empty() {
                 break objects.into_iter().map(|object| object.key).collect();
             }
             if started.elapsed() >= LATER {
-                panic!("no sweep takes these objects: {}", self.of_orphans(&orphans).await);
+                panic!(
+                    "no sweep takes these objects: {}",
+                    self.of_orphans(&orphans).await
+                );
             }
             tokio::time::sleep(PAUSE).await;
         };
         let missing: Vec<_> = kept.difference(&there).collect();
-        assert!(missing.is_empty(), "outputs without their object: {missing:?}");
+        assert!(
+            missing.is_empty(),
+            "outputs without their object: {missing:?}"
+        );
     }
 
     /// Orphans with what the rows say of them, in words.
@@ -223,12 +319,31 @@ impl Rows {
                 _ = write!(said, "\n{object:?}, which is no key of a task");
                 continue;
             };
-            let receives = self.ports.store.receives(&ReceiveOp::Of(vec![key.task])).await.expect("the store answers");
-            let history = self.ports.store.history(key.task).await.expect("the store answers");
+            let receives = self
+                .ports
+                .store
+                .receives(&ReceiveOp::Of(vec![key.task]))
+                .await
+                .expect("the store answers");
+            let history = self
+                .ports
+                .store
+                .history(key.task)
+                .await
+                .expect("the store answers");
             _ = write!(said, "\n{object:?}\n  its request: {:?}", receives.rows);
-            if let Some(record) = self.ports.store.load(key.task).await.expect("the store answers") {
+            if let Some(record) = self
+                .ports
+                .store
+                .load(key.task)
+                .await
+                .expect("the store answers")
+            {
                 let (marks, sweep_at) = (&record.marks, record.task.sweep_at);
-                _ = write!(said, "\n  attempts of its task: {marks:?}; a sweep is to look at {sweep_at:?}");
+                _ = write!(
+                    said,
+                    "\n  attempts of its task: {marks:?}; a sweep is to look at {sweep_at:?}"
+                );
                 _ = write!(said, " and may take {:?}", intents::overdue(&record));
                 _ = write!(said, "\n  {}", trail::of(&record, &history));
             }
@@ -243,23 +358,30 @@ impl Rows {
 /// When there is none.
 #[must_use]
 pub fn task_type() -> TaskType {
-    *counterstep_tasks::tasks().iter().next().expect("a task type")
+    *counterstep_tasks::tasks()
+        .iter()
+        .next()
+        .expect("a task type")
 }
 
 /// The shipped type of a task.
 fn type_of(record: &TaskRecord) -> Option<TaskType> {
-    counterstep_tasks::tasks().iter().find(|it| it.decl.name == record.task.task_type).copied()
+    counterstep_tasks::tasks()
+        .iter()
+        .find(|it| it.decl.name == record.task.task_type)
+        .copied()
 }
 
-/// Whether some process keeps all others from writing to the database: one that stands still inside of a transaction
-/// holds SQLite's lock until it goes on, and no lease helps against that.
+/// Whether some process keeps all others from writing to the database: one that stands still inside
+/// of a transaction holds SQLite's lock until it goes on, and no lease helps against that.
 ///
 /// # Panics
 /// When the database cannot be opened.
 #[must_use]
 pub fn is_locked(place: &Place) -> bool {
     // Transactions of processes that are alive are over in a moment.
-    let begun = connect(place).batch_execute("PRAGMA busy_timeout = 1000; BEGIN IMMEDIATE; ROLLBACK");
+    let begun =
+        connect(place).batch_execute("PRAGMA busy_timeout = 1000; BEGIN IMMEDIATE; ROLLBACK");
     begun.is_err()
 }
 
@@ -270,7 +392,9 @@ pub fn is_locked(place: &Place) -> bool {
 pub fn make_newer(place: &Place) {
     let newer = "INSERT INTO __diesel_schema_migrations (version) VALUES ('29990101000000');
         PRAGMA wal_checkpoint(TRUNCATE)";
-    connect(place).batch_execute(newer).expect("the migration is noted");
+    connect(place)
+        .batch_execute(newer)
+        .expect("the migration is noted");
 }
 
 fn connect(place: &Place) -> SqliteConnection {

@@ -1,5 +1,5 @@
-//! Bytes to send: pseudo-random, so that nothing compresses them away, and from a seed, so that a failure can be
-//! repeated. Also the seed of what else is random in a test.
+//! Bytes to send: pseudo-random, so that nothing compresses them away, and from a seed, so that a
+//! failure can be repeated. Also the seed of what else is random in a test.
 
 use bytes::Bytes;
 
@@ -53,7 +53,10 @@ impl Sample {
     /// With these bytes.
     #[must_use]
     pub fn new(name: &str, bytes: impl Into<Bytes>) -> Self {
-        Self { name: name.to_owned(), bytes: bytes.into() }
+        Self {
+            name: name.to_owned(),
+            bytes: bytes.into(),
+        }
     }
 
     /// With so many pseudo-random bytes.
@@ -62,14 +65,19 @@ impl Sample {
         Self::new(name, chance.bytes(size))
     }
 
-    /// Two files of one name, of up to `limit` bytes each. The seed is the whole difference between two pairs.
+    /// Two files of one name, of up to `limit` bytes each. The seed is the whole difference between
+    /// two pairs.
     #[must_use]
     pub fn pair(seed: u64, limit: u64) -> Vec<Self> {
         let mut chance = Chance::new(seed);
         (0..2)
             .map(|_| {
                 let size = chance.within(1, limit);
-                Self::random("sample.bin", &mut chance, usize::try_from(size).expect("a small number"))
+                Self::random(
+                    "sample.bin",
+                    &mut chance,
+                    usize::try_from(size).expect("a small number"),
+                )
             })
             .collect()
     }

@@ -1,4 +1,5 @@
-//! The services as a deployment starts them: all in one process, or one process each on the same data.
+//! The services as a deployment starts them: all in one process, or one process each on the same
+//! data.
 
 use crate::api::Api;
 use crate::place::Place;
@@ -6,9 +7,19 @@ use crate::process::Process;
 use std::net::{SocketAddr, TcpListener};
 
 /// Times that let a test wait for leases and sweeps.
-pub const QUICK: &[&str] = &["--lease", "2s", "--step-timeout", "3s", "--cancel-grace", "500ms", "--drain", "500ms"];
+pub const QUICK: &[&str] = &[
+    "--lease",
+    "2s",
+    "--step-timeout",
+    "3s",
+    "--cancel-grace",
+    "500ms",
+    "--drain",
+    "500ms",
+];
 
-/// A limit of uploads after which a test can wait for what broke off to be swept. Not where uploads are large or many.
+/// A limit of uploads after which a test can wait for what broke off to be swept. Not where uploads
+/// are large or many.
 pub const QUICK_UPLOADS: &[&str] = &["--upload-timeout", "2s"];
 
 /// How often a reconciler passes in tests.
@@ -37,8 +48,13 @@ pub fn dev(place: &Place, flags: &[&str]) -> Served {
 pub fn dev_at(place: &Place, address: SocketAddr, flags: &[&str]) -> Served {
     let address = address.to_string();
     let mut process = Process::start(place, &[&["dev", "--listen", &address], flags].concat());
-    let address = process.says("where to submit", |said| after(said, "submit to http://", '/'));
-    Served { process, api: Api::at(&address) }
+    let address = process.says("where to submit", |said| {
+        after(said, "submit to http://", '/')
+    });
+    Served {
+        process,
+        api: Api::at(&address),
+    }
 }
 
 /// `counterstep api` on a free port.
@@ -47,9 +63,15 @@ pub fn dev_at(place: &Place, address: SocketAddr, flags: &[&str]) -> Served {
 /// When it does not start.
 #[must_use]
 pub fn api(place: &Place, flags: &[&str]) -> Served {
-    let mut process = Process::start(place, &[&["api", "--listen", "127.0.0.1:0"], flags].concat());
+    let mut process = Process::start(
+        place,
+        &[&["api", "--listen", "127.0.0.1:0"], flags].concat(),
+    );
     let address = process.says("its address", |said| after(said, "address=", '\n'));
-    Served { process, api: Api::at(&address) }
+    Served {
+        process,
+        api: Api::at(&address),
+    }
 }
 
 /// `counterstep worker`; its id, as leases and audit entries name it, comes with it.
@@ -67,12 +89,14 @@ pub fn worker(place: &Place, flags: &[&str]) -> (Process, String) {
 #[must_use]
 pub fn reconciler(place: &Place, flags: &[&str]) -> Process {
     let mut process = Process::start(place, &[&["reconciler"], EVERY, flags].concat());
-    process.says("that it has started", |said| said.contains("reconciler started").then_some(()));
+    process.says("that it has started", |said| {
+        said.contains("reconciler started").then_some(())
+    });
     process
 }
 
-/// A port for a process that is to come back at the same address. Below those that the system hands out by itself: while
-/// the process is down, nobody gets it by chance.
+/// A port for a process that is to come back at the same address. Below those that the system hands
+/// out by itself: while the process is down, nobody gets it by chance.
 ///
 /// # Panics
 /// When all are taken.
@@ -85,5 +109,8 @@ pub fn free_port() -> u16 {
 
 /// What follows `mark`, up to `end`, in the first line that has both.
 pub(crate) fn after(said: &str, mark: &str, end: char) -> Option<String> {
-    said.split_once(mark)?.1.split_once(end).map(|(found, _)| found.trim().to_owned())
+    said.split_once(mark)?
+        .1
+        .split_once(end)
+        .map(|(found, _)| found.trim().to_owned())
 }

@@ -1,5 +1,5 @@
-//! Waiting for a condition, with a limit. The pauses in here are the only ones that tests make, and nothing is ever
-//! concluded from how long one took.
+//! Waiting for a condition, with a limit. The pauses in here are the only ones that tests make, and
+//! nothing is ever concluded from how long one took.
 
 use std::time::{Duration, Instant};
 
@@ -17,13 +17,20 @@ pub const LATER: Duration = Duration::from_secs(90);
 /// # Panics
 /// When there is nothing within the limit; the message says what was waited for.
 // Not `AsyncFnMut`: its futures are not known to be `Send`, and clients run as tasks of their own.
-pub async fn until<T, F: Future<Output = Option<T>>>(what: &str, limit: Duration, mut look: impl FnMut() -> F) -> T {
+pub async fn until<T, F: Future<Output = Option<T>>>(
+    what: &str,
+    limit: Duration,
+    mut look: impl FnMut() -> F,
+) -> T {
     let started = Instant::now();
     loop {
         if let Some(found) = look().await {
             return found;
         }
-        assert!(started.elapsed() < limit, "waited {limit:?} for this in vain: {what}");
+        assert!(
+            started.elapsed() < limit,
+            "waited {limit:?} for this in vain: {what}"
+        );
         tokio::time::sleep(PAUSE).await;
     }
 }
@@ -38,7 +45,10 @@ pub fn until_now<T>(what: &str, limit: Duration, mut look: impl FnMut() -> Optio
         if let Some(found) = look() {
             return found;
         }
-        assert!(started.elapsed() < limit, "waited {limit:?} for this in vain: {what}");
+        assert!(
+            started.elapsed() < limit,
+            "waited {limit:?} for this in vain: {what}"
+        );
         std::thread::sleep(PAUSE);
     }
 }

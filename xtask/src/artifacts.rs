@@ -1,4 +1,5 @@
-//! Which programs cargo has built: read from its messages, one JSON object a line. Builds nothing by itself.
+//! Which programs cargo has built: read from its messages, one JSON object a line. Builds nothing
+//! by itself.
 
 use std::path::PathBuf;
 
@@ -18,9 +19,14 @@ pub(crate) struct Program {
 /// Those that cargo names when it is called with `--message-format json-render-diagnostics`.
 pub(crate) fn read(messages: &str) -> Result<Vec<Program>, String> {
     let mut programs = Vec::new();
-    for line in messages.lines().filter(|line| line.starts_with(r#"{"reason":"compiler-artifact""#)) {
+    for line in messages
+        .lines()
+        .filter(|line| line.starts_with(r#"{"reason":"compiler-artifact""#))
+    {
         // Libraries are no programs: `null` stands there.
-        let Some(path) = text(line, r#""executable":"#)? else { continue };
+        let Some(path) = text(line, r#""executable":"#)? else {
+            continue;
+        };
         let odd = || format!("cargo names a program in a way that is not understood: {line}");
         let target = line.split_once(r#""target":"#).ok_or_else(odd)?.1;
         let name = text(target, r#""name":"#)?.ok_or_else(odd)?;
@@ -31,17 +37,31 @@ pub(crate) fn read(messages: &str) -> Result<Vec<Program>, String> {
             it if it.starts_with("false") => false,
             _ => return Err(odd()),
         };
-        programs.push(Program { name, kind, tests, path: PathBuf::from(path) });
+        programs.push(Program {
+            name,
+            kind,
+            tests,
+            path: PathBuf::from(path),
+        });
     }
     Ok(programs)
 }
 
 /// The text after a mark; `None` when something else than a text stands there.
 fn text(json: &str, mark: &str) -> Result<Option<String>, String> {
-    let Some((_, rest)) = json.split_once(mark) else { return Ok(None) };
-    let Some((text, _)) = rest.strip_prefix('"').and_then(|rest| rest.split_once('"')) else { return Ok(None) };
-    // An escape may be a quote, so that the text goes on. Names and folders with one are not worth a parser.
-    if text.contains('\\') { Err(format!("`{text}` has an escaped character")) } else { Ok(Some(text.to_owned())) }
+    let Some((_, rest)) = json.split_once(mark) else {
+        return Ok(None);
+    };
+    let Some((text, _)) = rest.strip_prefix('"').and_then(|rest| rest.split_once('"')) else {
+        return Ok(None);
+    };
+    // An escape may be a quote, so that the text goes on. Names and folders with one are not worth
+    // a parser.
+    if text.contains('\\') {
+        Err(format!("`{text}` has an escaped character"))
+    } else {
+        Ok(Some(text.to_owned()))
+    }
 }
 
 #[cfg(test)]
@@ -64,8 +84,14 @@ mod tests {
     #[test]
     fn programs_are_named_and_libraries_are_not() {
         let found = read(MESSAGES).unwrap();
-        let short: Vec<_> = found.iter().map(|it| (it.name.as_str(), it.kind.as_str(), it.tests)).collect();
-        assert_eq!(short, [("system", "test", true), ("counterstep", "bin", false)]);
+        let short: Vec<_> = found
+            .iter()
+            .map(|it| (it.name.as_str(), it.kind.as_str(), it.tests))
+            .collect();
+        assert_eq!(
+            short,
+            [("system", "test", true), ("counterstep", "bin", false)]
+        );
         assert_eq!(found[1].path.to_str(), Some("/t/c"));
     }
 

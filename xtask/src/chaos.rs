@@ -1,5 +1,6 @@
-//! `cargo xtask chaos`: builds the programs and starts a chaos run, as root in a mount namespace of its own with a small
-//! file system that the run may fill. The file system goes with the namespace, however the run ends.
+//! `cargo xtask chaos`: builds the programs and starts a chaos run, as root in a mount namespace of
+//! its own with a small file system that the run may fill. The file system goes with the namespace,
+//! however the run ends.
 
 use crate::{command, tree};
 use std::process::Command;
@@ -21,14 +22,34 @@ TMPDIR="$folder" exec "$program" --disk "$folder" "$@""#;
 pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
     crate::machine::prepare()?;
     let mut build = command::cargo();
-    build.args(["build", "--release", "--workspace", "--all-features", "--bin", "counterstep", "--bin", "chaos"]);
+    build.args([
+        "build",
+        "--release",
+        "--workspace",
+        "--all-features",
+        "--bin",
+        "counterstep",
+        "--bin",
+        "chaos",
+    ]);
     command::run(&mut build)?;
     let program = tree::top().join("target/release/chaos");
     if !crate::machine::is_root() {
-        println!("xtask: not root, so no small disk can be mounted: the disk is never full in this run");
+        println!(
+            "xtask: not root, so no small disk can be mounted: the disk is never full in this run"
+        );
         return command::run(Command::new(program).args(arguments));
     }
     let mut unshared = Command::new("unshare");
-    unshared.args(["--mount", "--propagation", "private", "sh", "-c", ON_A_SMALL_DISK, "sh", DISK]);
+    unshared.args([
+        "--mount",
+        "--propagation",
+        "private",
+        "sh",
+        "-c",
+        ON_A_SMALL_DISK,
+        "sh",
+        DISK,
+    ]);
     command::run(unshared.arg(program).args(arguments))
 }

@@ -1,4 +1,5 @@
-//! `cargo xtask ci`: what must hold besides the tests. Every check runs, so that one round shows all there is to do.
+//! `cargo xtask ci`: what must hold besides the tests. Every check runs, so that one round shows
+//! all there is to do.
 
 use crate::{command, deny};
 use std::time::Instant;
@@ -26,7 +27,11 @@ pub(crate) fn run() -> Result<(), String> {
         };
         println!("xtask: {name} {verdict} ({} s)", start.elapsed().as_secs());
     }
-    if failures.is_empty() { Ok(()) } else { Err(failures.join("\n")) }
+    if failures.is_empty() {
+        Ok(())
+    } else {
+        Err(failures.join("\n"))
+    }
 }
 
 fn format() -> Result<(), String> {
@@ -34,18 +39,38 @@ fn format() -> Result<(), String> {
 }
 
 fn lints() -> Result<(), String> {
-    let args = ["clippy", "--quiet", "--workspace", "--all-targets", "--all-features", "--", "-D", "warnings"];
+    let args = [
+        "clippy",
+        "--quiet",
+        "--workspace",
+        "--all-targets",
+        "--all-features",
+        "--",
+        "-D",
+        "warnings",
+    ];
     command::run(command::cargo().args(args))?;
     // As people build it first: without the servers, other lines of the code are compiled.
     command::run(command::cargo().args(["clippy", "--quiet", "--", "-D", "warnings"]))
 }
 
-/// What people run first, and the way they run it: cargo adds variables that the program must not take for settings.
+/// What people run first, and the way they run it: cargo adds variables that the program must not
+/// take for settings.
 fn program() -> Result<(), String> {
     command::run(command::cargo().args(["run", "--quiet", "--", "--version"]))
 }
 
 fn documentation() -> Result<(), String> {
-    let args = ["doc", "--quiet", "--workspace", "--all-features", "--no-deps"];
-    command::run(command::cargo().args(args).env("RUSTDOCFLAGS", "-Dwarnings"))
+    let args = [
+        "doc",
+        "--quiet",
+        "--workspace",
+        "--all-features",
+        "--no-deps",
+    ];
+    command::run(
+        command::cargo()
+            .args(args)
+            .env("RUSTDOCFLAGS", "-Dwarnings"),
+    )
 }

@@ -1,4 +1,5 @@
-//! `cargo deny`: licences, bans and sources offline, advisories with a network. Rules stand in `deny.toml`.
+//! `cargo deny`: licences, bans and sources offline, advisories with a network. Rules stand in
+//! `deny.toml`.
 
 use crate::{command, tree};
 use std::path::PathBuf;
@@ -17,8 +18,13 @@ pub(crate) fn advisories() -> Result<(), String> {
 
 fn check(what: &[&str]) -> Result<(), String> {
     let program = program()?;
-    // Errors only: the trees of all duplicate versions would bury them. `cargo deny check bans` shows those in full.
-    command::run(command::at_top(program).args(["--log-level", "error", "check"]).args(what))
+    // Errors only: the trees of all duplicate versions would bury them. `cargo deny check bans`
+    // shows those in full.
+    command::run(
+        command::at_top(program)
+            .args(["--log-level", "error", "check"])
+            .args(what),
+    )
 }
 
 fn program() -> Result<PathBuf, String> {
@@ -28,8 +34,19 @@ fn program() -> Result<PathBuf, String> {
     let tools = tree::target().join("tools");
     let own = tools.join("bin").join("cargo-deny");
     if !own.is_file() {
-        println!("xtask: installing cargo-deny {VERSION} into {}", tools.display());
-        let args = ["install", "--quiet", "--locked", "cargo-deny", "--version", VERSION, "--root"];
+        println!(
+            "xtask: installing cargo-deny {VERSION} into {}",
+            tools.display()
+        );
+        let args = [
+            "install",
+            "--quiet",
+            "--locked",
+            "cargo-deny",
+            "--version",
+            VERSION,
+            "--root",
+        ];
         command::run(command::cargo().args(args).arg(&tools))?;
     }
     Ok(own)

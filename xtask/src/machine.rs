@@ -1,4 +1,5 @@
-//! What the tests need from the machine besides Rust: looked for, and on Debian installed when we may.
+//! What the tests need from the machine besides Rust: looked for, and on Debian installed when we
+//! may.
 
 use crate::{command, tree};
 use std::path::{Path, PathBuf};
@@ -10,12 +11,14 @@ const POSTGRESQL: &str = "/usr/lib/postgresql";
 /// Debian asks this program, where there is one, before a package starts a service.
 const POLICY: &str = "/usr/sbin/policy-rc.d";
 
-/// The emulator of Azure Blob Storage, from npm. Later versions need a Node.js that Debian does not have yet.
+/// The emulator of Azure Blob Storage, from npm. Later versions need a Node.js that Debian does not
+/// have yet.
 const AZURITE: &str = "3.35.0";
 
 /// What tests start besides, and what is on every machine or comes with the rest.
 const ALSO_STARTED: &[&str] = &["initdb", "git", "sh", "cp", "kill"];
-/// Where Debian writes down each package's version: the libraries of a server are not the server's file.
+/// Where Debian writes down each package's version: the libraries of a server are not the server's
+/// file.
 const PACKAGES: &[&str] = &["/var/lib/dpkg/status"];
 
 struct Need {
@@ -27,30 +30,98 @@ struct Need {
 }
 
 const NEEDS: &[Need] = &[
-    need("cc", &["gcc", "libc6-dev"], "the bundled SQLite is compiled from C"),
-    need("unzip", &["unzip"], "a finished archive is opened with a program that is not ours"),
-    need("ffmpeg", &["ffmpeg"], "videos are made, and rendered, with it"),
-    need("ffprobe", &["ffmpeg"], "the renditions are looked at with it"),
-    need("chromium", &["chromium"], "a real browser tries what pages of other sites can do with the API"),
-    need("setpriv", &["util-linux"], "the tests' servers end with the tests"),
-    need("faketime", &["faketime"], "a process of a chaos run has a wrong clock"),
-    need("openssl", &["openssl"], "the tests' TLS servers need certificates"),
-    need("postgres", &["postgresql"], "tests start a private PostgreSQL").starts("postgresql"),
-    need("pgbouncer", &["pgbouncer"], "the store is tested behind a pooler").starts("pgbouncer"),
-    need("pgbench", &["postgresql"], "the benchmark's baseline is measured with it"),
-    need("redis-server", &["redis-server"], "tests start a private Redis").starts("redis-server"),
-    need("nats-server", &["nats-server"], "tests start a private NATS").starts("nats-server"),
-    need("node", &["nodejs"], "Azurite, which stands in for Azure, runs on it"),
+    need(
+        "cc",
+        &["gcc", "libc6-dev"],
+        "the bundled SQLite is compiled from C",
+    ),
+    need(
+        "unzip",
+        &["unzip"],
+        "a finished archive is opened with a program that is not ours",
+    ),
+    need(
+        "ffmpeg",
+        &["ffmpeg"],
+        "videos are made, and rendered, with it",
+    ),
+    need(
+        "ffprobe",
+        &["ffmpeg"],
+        "the renditions are looked at with it",
+    ),
+    need(
+        "chromium",
+        &["chromium"],
+        "a real browser tries what pages of other sites can do with the API",
+    ),
+    need(
+        "setpriv",
+        &["util-linux"],
+        "the tests' servers end with the tests",
+    ),
+    need(
+        "faketime",
+        &["faketime"],
+        "a process of a chaos run has a wrong clock",
+    ),
+    need(
+        "openssl",
+        &["openssl"],
+        "the tests' TLS servers need certificates",
+    ),
+    need(
+        "postgres",
+        &["postgresql"],
+        "tests start a private PostgreSQL",
+    )
+    .starts("postgresql"),
+    need(
+        "pgbouncer",
+        &["pgbouncer"],
+        "the store is tested behind a pooler",
+    )
+    .starts("pgbouncer"),
+    need(
+        "pgbench",
+        &["postgresql"],
+        "the benchmark's baseline is measured with it",
+    ),
+    need(
+        "redis-server",
+        &["redis-server"],
+        "tests start a private Redis",
+    )
+    .starts("redis-server"),
+    need(
+        "nats-server",
+        &["nats-server"],
+        "tests start a private NATS",
+    )
+    .starts("nats-server"),
+    need(
+        "node",
+        &["nodejs"],
+        "Azurite, which stands in for Azure, runs on it",
+    ),
     need("npm", &["npm"], "Azurite is installed with it"),
 ];
 
 const fn need(program: &'static str, packages: &'static [&'static str], why: &'static str) -> Need {
-    Need { program, packages, why, service: None }
+    Need {
+        program,
+        packages,
+        why,
+        service: None,
+    }
 }
 
 impl Need {
     const fn starts(self, service: &'static str) -> Self {
-        Self { service: Some(service), ..self }
+        Self {
+            service: Some(service),
+            ..self
+        }
     }
 }
 
@@ -68,7 +139,10 @@ fn azurite() -> Result<(), String> {
         return Ok(());
     }
     let folder = azurite_folder();
-    println!("xtask: installing azurite {AZURITE} into {}", folder.display());
+    println!(
+        "xtask: installing azurite {AZURITE} into {}",
+        folder.display()
+    );
     // An installation that breaks off must not look like one that is complete.
     let half = folder.with_extension("half");
     let wrong = |error: std::io::Error| format!("{} cannot be replaced: {error}", folder.display());
@@ -80,7 +154,15 @@ fn azurite() -> Result<(), String> {
     }
     std::fs::create_dir_all(&half).map_err(wrong)?;
     let mut npm = command::at_top("npm");
-    npm.args(["install", "--no-audit", "--no-fund", "--ignore-scripts", "--omit=dev", "--loglevel=error", "--prefix"]);
+    npm.args([
+        "install",
+        "--no-audit",
+        "--no-fund",
+        "--ignore-scripts",
+        "--omit=dev",
+        "--loglevel=error",
+        "--prefix",
+    ]);
     command::run(npm.arg(&half).arg(format!("azurite@{AZURITE}")))?;
     std::fs::rename(&half, &folder).map_err(wrong)
 }
@@ -90,17 +172,30 @@ fn azurite_folder() -> PathBuf {
 }
 
 fn azurite_package() -> PathBuf {
-    azurite_folder().join("node_modules").join("azurite").join("package.json")
+    azurite_folder()
+        .join("node_modules")
+        .join("azurite")
+        .join("package.json")
 }
 
 fn programs() -> Result<(), String> {
-    let missing: Vec<&Need> = NEEDS.iter().filter(|need| !is_there(need.program)).collect();
+    let missing: Vec<&Need> = NEEDS
+        .iter()
+        .filter(|need| !is_there(need.program))
+        .collect();
     if missing.is_empty() {
         return Ok(());
     }
-    let mut packages: Vec<&str> = missing.iter().flat_map(|need| need.packages).copied().collect();
+    let mut packages: Vec<&str> = missing
+        .iter()
+        .flat_map(|need| need.packages)
+        .copied()
+        .collect();
     packages.dedup();
-    let wanted: Vec<String> = missing.iter().map(|need| format!("`{}` ({})", need.program, need.why)).collect();
+    let wanted: Vec<String> = missing
+        .iter()
+        .map(|need| format!("`{}` ({})", need.program, need.why))
+        .collect();
     let by_hand = format!(
         "this machine lacks {}. Install it as root: apt-get install {}",
         wanted.join(" and "),
@@ -115,16 +210,21 @@ fn programs() -> Result<(), String> {
     Ok(())
 }
 
-/// Services that came with what we have just installed are not to start with the machine either. `systemctl` changes
-/// that without a running systemd too; where it is missing, nothing starts them.
+/// Services that came with what we have just installed are not to start with the machine either.
+/// `systemctl` changes that without a running systemd too; where it is missing, nothing starts
+/// them.
 fn keep_from_starting<'a>(services: impl Iterator<Item = &'a str>) {
     if command::on_path("systemctl").is_none() {
         return;
     }
     for service in services {
         match command::run(command::at_top("systemctl").args(["--quiet", "disable", service])) {
-            Ok(()) => println!("xtask: the service {service} is installed but does not start by itself"),
-            Err(error) => println!("xtask: the service {service} may start with the machine ({error})"),
+            Ok(()) => {
+                println!("xtask: the service {service} is installed but does not start by itself")
+            }
+            Err(error) => {
+                println!("xtask: the service {service} may start with the machine ({error})")
+            }
         }
     }
 }
@@ -135,18 +235,34 @@ fn is_there(program: &str) -> bool {
 
 /// Every place where a program is: the first is not always the one that is used.
 fn found(program: &str) -> Vec<PathBuf> {
-    let postgresql = Path::new(POSTGRESQL).read_dir().into_iter().flatten().flatten();
+    let postgresql = Path::new(POSTGRESQL)
+        .read_dir()
+        .into_iter()
+        .flatten()
+        .flatten();
     let path = std::env::var_os("PATH").unwrap_or_default();
     let folders = std::env::split_paths(&path).collect::<Vec<_>>().into_iter();
-    let folders = folders.chain(FOLDERS.iter().map(PathBuf::from)).chain(postgresql.map(|it| it.path().join("bin")));
-    folders.map(|folder| folder.join(program)).filter(|file| file.is_file()).collect()
+    let folders = folders
+        .chain(FOLDERS.iter().map(PathBuf::from))
+        .chain(postgresql.map(|it| it.path().join("bin")));
+    folders
+        .map(|folder| folder.join(program))
+        .filter(|file| file.is_file())
+        .collect()
 }
 
-/// Files outside the repository that tests depend on, wherever they are: another version makes another file.
+/// Files outside the repository that tests depend on, wherever they are: another version makes
+/// another file.
 pub(crate) fn files() -> Vec<PathBuf> {
     let needed = NEEDS.iter().map(|need| need.program);
-    let mut files: Vec<PathBuf> = needed.chain(ALSO_STARTED.iter().copied()).flat_map(found).collect();
-    let others = PACKAGES.iter().map(PathBuf::from).chain([azurite_package()]);
+    let mut files: Vec<PathBuf> = needed
+        .chain(ALSO_STARTED.iter().copied())
+        .flat_map(found)
+        .collect();
+    let others = PACKAGES
+        .iter()
+        .map(PathBuf::from)
+        .chain([azurite_package()]);
     files.extend(others.filter(|file| file.is_file()));
     files.sort();
     files.dedup();
@@ -156,18 +272,29 @@ pub(crate) fn files() -> Vec<PathBuf> {
 fn install(packages: &[&str]) -> Result<(), String> {
     let apt = || {
         let mut command = command::at_top("apt-get");
-        // The older way to say that no service is to be started, for packages that ask it and not the policy.
-        command.env("DEBIAN_FRONTEND", "noninteractive").env("RUNLEVEL", "1").arg("--quiet");
+        // The older way to say that no service is to be started, for packages that ask it and not
+        // the policy.
+        command
+            .env("DEBIAN_FRONTEND", "noninteractive")
+            .env("RUNLEVEL", "1")
+            .arg("--quiet");
         command
     };
     // An image without package lists is the usual case, stale lists the second most usual.
     command::run(apt().arg("update"))?;
-    // We want programs, not services: a server on its usual port would be one that nobody asked for. Services that are
-    // there already, and a policy or a choice that somebody else has made, stay as they are.
+    // We want programs, not services: a server on its usual port would be one that nobody asked
+    // for. Services that are there already, and a policy or a choice that somebody else has made,
+    // stay as they are.
     let _policy = ForNow::write(POLICY, "#!/bin/sh\nexit 101\n")?;
     command::run(
         apt()
-            .args(["install", "--yes", "--no-install-recommends", "-o", "Dpkg::Options::=--force-confold"])
+            .args([
+                "install",
+                "--yes",
+                "--no-install-recommends",
+                "-o",
+                "Dpkg::Options::=--force-confold",
+            ])
             .args(packages),
     )
 }
@@ -182,7 +309,8 @@ impl ForNow {
         if file.exists() {
             return Ok(Self(None));
         }
-        let wrong = |error: std::io::Error| format!("{} cannot be written: {error}", file.display());
+        let wrong =
+            |error: std::io::Error| format!("{} cannot be written: {error}", file.display());
         let written = Self(Some(file));
         std::fs::write(file, text).map_err(wrong)?;
         std::fs::set_permissions(file, std::fs::Permissions::from_mode(0o755)).map_err(wrong)?;
@@ -198,8 +326,11 @@ impl Drop for ForNow {
     }
 }
 
-/// Asks the kernel: the standard library has no `geteuid`, and a dependency for it would be compiled first of all.
+/// Asks the kernel: the standard library has no `geteuid`, and a dependency for it would be
+/// compiled first of all.
 pub(crate) fn is_root() -> bool {
     use std::os::unix::fs::MetadataExt;
-    Path::new("/proc/self").metadata().is_ok_and(|own| own.uid() == 0)
+    Path::new("/proc/self")
+        .metadata()
+        .is_ok_and(|own| own.uid() == 0)
 }

@@ -1,5 +1,5 @@
-//! The repository's own commands. Owns how things are tested and checked, nothing of what is built: no crate of the
-//! workspace is imported here, and the standard library is all it needs.
+//! The repository's own commands. Owns how things are tested and checked, nothing of what is built:
+//! no crate of the workspace is imported here, and the standard library is all it needs.
 
 mod artifacts;
 mod chaos;
@@ -34,7 +34,9 @@ fn main() -> ExitCode {
         ["test"] => test::run(Which::Changed),
         ["test", "--again"] => test::run(Which::All),
         // What is picked by hand is meant to run.
-        ["test", filter] | ["test", "--again", filter] | ["test", filter, "--again"] if !filter.starts_with('-') => {
+        ["test", filter] | ["test", "--again", filter] | ["test", filter, "--again"]
+            if !filter.starts_with('-') =>
+        {
             test::run(Which::Named(filter))
         }
         ["chaos", arguments @ ..] => chaos::run(arguments),

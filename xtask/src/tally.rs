@@ -12,15 +12,23 @@ pub(crate) struct Tally {
 impl Tally {
     /// Takes in a line of the output: one that is not a binary's closing line changes nothing.
     pub(crate) fn read(&mut self, line: &str) {
-        let Some(rest) = line.trim_start().strip_prefix("test result: ") else { return };
-        let Some((_, counts)) = rest.split_once(". ") else { return };
+        let Some(rest) = line.trim_start().strip_prefix("test result: ") else {
+            return;
+        };
+        let Some((_, counts)) = rest.split_once(". ") else {
+            return;
+        };
         self.passed += count(counts, "passed");
         self.failed += count(counts, "failed");
     }
 
     /// Of tests that did not need to run again.
     pub(crate) fn of_unchanged(tests: u64) -> Self {
-        Self { passed: tests, failed: 0, unchanged: tests }
+        Self {
+            passed: tests,
+            failed: 0,
+            unchanged: tests,
+        }
     }
 
     /// Takes in another count.
@@ -36,7 +44,10 @@ impl std::fmt::Display for Tally {
         write!(f, "{} passed, {} failed", self.passed, self.failed)?;
         match self.unchanged {
             0 => Ok(()),
-            some => write!(f, " ({some} of them unchanged since they passed and not run again; --again runs all)"),
+            some => write!(
+                f,
+                " ({some} of them unchanged since they passed and not run again; --again runs all)"
+            ),
         }
     }
 }
@@ -65,15 +76,29 @@ mod tests {
         ] {
             tally.read(line);
         }
-        assert_eq!(tally, Tally { passed: 43, failed: 2, unchanged: 0 });
+        assert_eq!(
+            tally,
+            Tally {
+                passed: 43,
+                failed: 2,
+                unchanged: 0
+            }
+        );
         assert_eq!(tally.to_string(), "43 passed, 2 failed");
     }
 
     #[test]
     fn what_did_not_run_is_named() {
-        let mut tally = Tally { passed: 43, failed: 0, unchanged: 0 };
+        let mut tally = Tally {
+            passed: 43,
+            failed: 0,
+            unchanged: 0,
+        };
         tally.add(&Tally::of_unchanged(77));
         let shown = tally.to_string();
-        assert!(shown.starts_with("120 passed, 0 failed (77 of them unchanged"), "{shown}");
+        assert!(
+            shown.starts_with("120 passed, 0 failed (77 of them unchanged"),
+            "{shown}"
+        );
     }
 }

@@ -1,7 +1,9 @@
-//! `cargo xtask test`: everything that the tests need, the tests, and one last line that sums them up.
+//! `cargo xtask test`: everything that the tests need, the tests, and one last line that sums them
+//! up.
 //!
-//! `cargo test` is called once for each test binary, always for the whole workspace: a smaller selection would unify
-//! features differently and build everything again. What has passed and cannot have changed is left out, and said so.
+//! `cargo test` is called once for each test binary, always for the whole workspace: a smaller
+//! selection would unify features differently and build everything again. What has passed and
+//! cannot have changed is left out, and said so.
 
 use crate::artifacts::{self, Program};
 use crate::tally::Tally;
@@ -13,11 +15,17 @@ use std::process::{Command, Stdio};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-/// Test binaries at a time: many tests wait for leases, so that one binary seldom keeps two cores busy.
+/// Test binaries at a time: many tests wait for leases, so that one binary seldom keeps two cores
+/// busy.
 const SIDE_BY_SIDE: usize = 2;
 
 /// The programs that the system tests start: those of `tests/src/program.rs`.
-const PROGRAMS: [&str; 4] = ["counterstep", "counterstep-api", "counterstep-worker", "counterstep-reconciler"];
+const PROGRAMS: [&str; 4] = [
+    "counterstep",
+    "counterstep-api",
+    "counterstep-worker",
+    "counterstep-reconciler",
+];
 
 /// How long the output may stay open after cargo itself has ended.
 const GRACE: Duration = Duration::from_secs(5);
@@ -25,8 +33,8 @@ const GRACE: Duration = Duration::from_secs(5);
 /// Those that take longest start first; the others follow in the order of their names.
 const LONGEST: &[&str] = &["system", "macros", "tasks", "adapters"];
 
-/// The tests over real processes and those of the engine wait for leases and due times for most of their time: more of
-/// them than there are cores run at a time.
+/// The tests over real processes and those of the engine wait for leases and due times for most of
+/// their time: more of them than there are cores run at a time.
 const WAITS: [&str; 2] = [SYSTEM, "engine"];
 
 /// The tests over real processes.
@@ -48,7 +56,15 @@ pub(crate) fn run(which: Which<'_>) -> Result<(), String> {
     machine::prepare()?;
     let programs = match build() {
         Ok(programs) => programs,
-        Err(error) => return close(Tally { failed: 1, ..Tally::default() }, Some(error)),
+        Err(error) => {
+            return close(
+                Tally {
+                    failed: 1,
+                    ..Tally::default()
+                },
+                Some(error),
+            );
+        }
     };
     let common = match which {
         Which::Named(_) => None,
@@ -59,7 +75,8 @@ pub(crate) fn run(which: Which<'_>) -> Result<(), String> {
     std::thread::scope(|scope| {
         for _ in 0..SIDE_BY_SIDE {
             scope.spawn(|| {
-                // The lock is given back before the run: in the head of a `while let` it would be held throughout.
+                // The lock is given back before the run: in the head of a `while let` it would be
+                // held throughout.
                 let next = || lock(&waiting).pop_front();
                 while let Some(run) = next() {
                     let (tally, failure) = run.unless_unchanged(which, common.as_ref(), &programs);
@@ -72,20 +89,33 @@ pub(crate) fn run(which: Which<'_>) -> Result<(), String> {
             });
         }
     });
-    let (tally, failure) = total.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let (tally, failure) = total
+        .into_inner()
+        .unwrap_or_else(std::sync::PoisonError::into_inner);
     close(tally, failure)
 }
 
-/// Builds the tests, and the program that the whole-system tests start: what it was built from is theirs to depend on.
+/// Builds the tests, and the program that the whole-system tests start: what it was built from is
+/// theirs to depend on.
 fn build() -> Result<Vec<Program>, String> {
     const MESSAGES: [&str; 2] = ["--message-format", "json-render-diagnostics"];
     let mut tests = cargo_test();
     let mut programs = artifacts::read(&command::messages(tests.arg("--no-run").args(MESSAGES))?)?;
     let mut program = command::cargo();
-    // The selection of `tests/src/program.rs`, which builds them when those tests are started by hand.
-    program.args(["build", "--quiet", "--workspace", "--all-features", "--test", SYSTEM]);
+    // The selection of `tests/src/program.rs`, which builds them when those tests are started by
+    // hand.
+    program.args([
+        "build",
+        "--quiet",
+        "--workspace",
+        "--all-features",
+        "--test",
+        SYSTEM,
+    ]);
     program.args(PROGRAMS.iter().flat_map(|name| ["--bin", *name]));
-    programs.extend(artifacts::read(&command::messages(program.args(MESSAGES))?)?);
+    programs.extend(artifacts::read(&command::messages(
+        program.args(MESSAGES),
+    )?)?);
     programs.sort_by(|one, other| one.path.cmp(&other.path));
     programs.dedup();
     Ok(programs)
@@ -93,11 +123,15 @@ fn build() -> Result<Vec<Program>, String> {
 
 /// `None`: something cannot be read. Then everything runs, and nothing is remembered.
 fn gather(programs: &[Program]) -> Option<Common> {
-    Common::gather(programs).inspect_err(|error| println!("xtask: everything runs: {error}")).ok()
+    Common::gather(programs)
+        .inspect_err(|error| println!("xtask: everything runs: {error}"))
+        .ok()
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    mutex
+        .lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
 fn cargo_test() -> Command {
@@ -118,7 +152,15 @@ fn names() -> Result<Vec<String>, String> {
         .filter_map(|target| target.split_once(r#""name":""#)?.1.split('"').next())
         .map(str::to_owned)
         .collect();
-    names.sort_by_key(|name| (LONGEST.iter().position(|long| long == name).unwrap_or(LONGEST.len()), name.clone()));
+    names.sort_by_key(|name| {
+        (
+            LONGEST
+                .iter()
+                .position(|long| long == name)
+                .unwrap_or(LONGEST.len()),
+            name.clone(),
+        )
+    });
     names.dedup();
     if names.is_empty() {
         Err("cargo names no integration test, and the workspace has some".to_owned())
@@ -142,17 +184,31 @@ fn runs(names: &[String], which: Which<'_>, programs: &[Program]) -> VecDeque<Ru
         if let Which::Named(filter) = which {
             cargo.arg(filter);
         }
-        let programs = programs.iter().filter(|program| program.tests && starts(program)).cloned().collect();
-        Run { title: title.to_owned(), cargo, programs }
+        let programs = programs
+            .iter()
+            .filter(|program| program.tests && starts(program))
+            .cloned()
+            .collect();
+        Run {
+            title: title.to_owned(),
+            cargo,
+            programs,
+        }
     };
     let tests = names.iter().map(|name| {
-        let mut run = run(name, &["--test", name], &|program| program.kind == "test" && program.name == *name);
+        let mut run = run(name, &["--test", name], &|program| {
+            program.kind == "test" && program.name == *name
+        });
         if WAITS.contains(&name.as_str()) {
             run.cargo.env("RUST_TEST_THREADS", WAITING_THREADS);
         }
         run
     });
-    tests.chain([run("unit tests", &["--lib", "--bins"], &|program| program.kind != "test")]).collect()
+    tests
+        .chain([run("unit tests", &["--lib", "--bins"], &|program| {
+            program.kind != "test"
+        })])
+        .collect()
 }
 
 impl Run {
@@ -165,16 +221,27 @@ impl Run {
     ) -> (Tally, Option<String>) {
         let Some(before) = common.and_then(|common| self.inputs(common)) else {
             let (tally, failure) = self.run();
-            // A test that failed has not passed, whatever was true before: one that fails now and then is such a case.
-            let forgotten = if failure.is_some() { unchanged::forget(&self.title) } else { Ok(()) };
+            // A test that failed has not passed, whatever was true before: one that fails now and
+            // then is such a case.
+            let forgotten = if failure.is_some() {
+                unchanged::forget(&self.title)
+            } else {
+                Ok(())
+            };
             return (tally, failure.or(forgotten.err()));
         };
         let title = self.title.clone();
-        let verdict = if which == Which::All { Verdict::Run(None) } else { unchanged::verdict(&title, &before) };
+        let verdict = if which == Which::All {
+            Verdict::Run(None)
+        } else {
+            unchanged::verdict(&title, &before)
+        };
         match verdict {
             Verdict::Unchanged(stamp) => {
                 let (tests, when) = (stamp.passed, stamp.when());
-                println!("\n== {title}: unchanged since it passed at {when} ({tests} tests); --again runs it");
+                println!(
+                    "\n== {title}: unchanged since it passed at {when} ({tests} tests); --again runs it"
+                );
                 return (Tally::of_unchanged(tests), None);
             }
             Verdict::Run(Some(why)) => println!("\n== {title}: runs again, since {why}"),
@@ -182,7 +249,13 @@ impl Run {
         }
         if let Err(error) = unchanged::forget(&title) {
             // It would go on saying that they pass, whatever comes out now.
-            return (Tally { failed: 1, ..Tally::default() }, Some(error));
+            return (
+                Tally {
+                    failed: 1,
+                    ..Tally::default()
+                },
+                Some(error),
+            );
         }
         let started = Instant::now();
         let (tally, failure) = self.run();
@@ -204,11 +277,21 @@ impl Run {
 
     /// `None`: something cannot be read.
     fn inputs(&self, common: &Common) -> Option<Inputs> {
-        let envs = self.cargo.get_envs().map(|(name, value)| format!("{name:?}={value:?}")).collect::<Vec<_>>();
-        let arguments = self.cargo.get_args().map(|it| it.to_string_lossy().into_owned()).collect::<Vec<_>>();
+        let envs = self
+            .cargo
+            .get_envs()
+            .map(|(name, value)| format!("{name:?}={value:?}"))
+            .collect::<Vec<_>>();
+        let arguments = self
+            .cargo
+            .get_args()
+            .map(|it| it.to_string_lossy().into_owned())
+            .collect::<Vec<_>>();
         let called = [envs, arguments].concat().join("·").replace(' ', "·");
         let inputs = common.with(&self.programs, &called);
-        inputs.inspect_err(|error| println!("xtask: {} runs: {error}", self.title)).ok()
+        inputs
+            .inspect_err(|error| println!("xtask: {} runs: {error}", self.title))
+            .ok()
     }
 
     /// Runs to the end, prints its output in one piece, and counts.
@@ -234,7 +317,10 @@ impl Run {
         if failure.is_some() && tally.failed == 0 {
             // A binary died before it could count: a line without a failure would be a lie.
             tally.failed = 1;
-            let _ = writeln!(out, "xtask: no test reported a failure, but cargo did: counted as one");
+            let _ = writeln!(
+                out,
+                "xtask: no test reported a failure, but cargo did: counted as one"
+            );
         }
         (tally, failure)
     }
@@ -242,11 +328,21 @@ impl Run {
 
 /// Runs a command and keeps what it says on either stream. Returns whether it succeeded.
 fn collect(command: &mut Command, lines: &mut Vec<String>) -> std::io::Result<bool> {
-    let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+    let mut child = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()?;
     let (to, from) = std::sync::mpsc::channel();
     for stream in [
-        child.stdout.take().map(|stream| Box::new(stream) as Box<dyn std::io::Read + Send>),
-        child.stderr.take().map(|stream| Box::new(stream) as Box<dyn std::io::Read + Send>),
+        child
+            .stdout
+            .take()
+            .map(|stream| Box::new(stream) as Box<dyn std::io::Read + Send>),
+        child
+            .stderr
+            .take()
+            .map(|stream| Box::new(stream) as Box<dyn std::io::Read + Send>),
     ]
     .into_iter()
     .flatten()
@@ -255,8 +351,14 @@ fn collect(command: &mut Command, lines: &mut Vec<String>) -> std::io::Result<bo
         std::thread::spawn(move || {
             let mut stream = BufReader::new(stream);
             let mut line = Vec::new();
-            while stream.read_until(b'\n', &mut line).is_ok_and(|read| read > 0) {
-                if to.send(String::from_utf8_lossy(&line).into_owned()).is_err() {
+            while stream
+                .read_until(b'\n', &mut line)
+                .is_ok_and(|read| read > 0)
+            {
+                if to
+                    .send(String::from_utf8_lossy(&line).into_owned())
+                    .is_err()
+                {
                     return;
                 }
                 line.clear();
@@ -266,12 +368,15 @@ fn collect(command: &mut Command, lines: &mut Vec<String>) -> std::io::Result<bo
     drop(to);
     let mut ended = None;
     loop {
-        // Not `recv`: a process that a test left behind holds the pipe open, and we would wait for it for ever.
+        // Not `recv`: a process that a test left behind holds the pipe open, and we would wait for
+        // it for ever.
         match from.recv_timeout(GRACE) {
             Ok(line) => lines.push(line),
             Err(std::sync::mpsc::RecvTimeoutError::Disconnected) => break,
             Err(std::sync::mpsc::RecvTimeoutError::Timeout) if ended.is_some() => {
-                lines.push("xtask: a process that a test started still holds its output\n".to_owned());
+                lines.push(
+                    "xtask: a process that a test started still holds its output\n".to_owned(),
+                );
                 break;
             }
             Err(std::sync::mpsc::RecvTimeoutError::Timeout) => ended = child.try_wait()?,

@@ -1,9 +1,10 @@
-//! Requests that share a batch under load. A request that finds no batch under way starts at once and alone; requests that
-//! arrive meanwhile wait in a queue, and share the next batch.
+//! Requests that share a batch under load. A request that finds no batch under way starts at once
+//! and alone; requests that arrive meanwhile wait in a queue, and share the next batch.
 //!
-//! So a lone request waits for no other, and under load each batch holds as many as have gathered: the more there are, the
-//! less each of them costs. Several batches at a time would hold fewer each; a second one runs only where a full batch is
-//! waiting, or where the first one takes long. Must not know what is requested.
+//! So a lone request waits for no other, and under load each batch holds as many as have gathered:
+//! the more there are, the less each of them costs. Several batches at a time would hold fewer
+//! each; a second one runs only where a full batch is waiting, or where the first one takes long.
+//! Must not know what is requested.
 
 use futures::future::BoxFuture;
 use std::collections::VecDeque;
@@ -13,7 +14,8 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
 
-/// A request that has waited for so long starts a batch beside the one under way: that one may hang at a lock.
+/// A request that has waited for so long starts a batch beside the one under way: that one may hang
+/// at a lock.
 const PATIENCE: Duration = Duration::from_millis(50);
 
 /// Takes the requests of the next batch out of the queue.
@@ -72,7 +74,9 @@ impl<T> Clone for Batcher<T> {
 
 impl<T> fmt::Debug for Batcher<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Batcher").field("limits", &self.0.limits).finish_non_exhaustive()
+        f.debug_struct("Batcher")
+            .field("limits", &self.0.limits)
+            .finish_non_exhaustive()
     }
 }
 
@@ -90,17 +94,30 @@ pub(crate) enum Entry<T: Send + 'static, A> {
 
 impl<T: Send + 'static> Batcher<T> {
     pub(crate) fn new(limits: Limits, pick: Pick<T>, flush: Flush<T>) -> Self {
-        let queue = Mutex::new(Queue { under_way: 0, last: 0, waiting: VecDeque::new() });
-        Self(Arc::new(Inner { queue, limits, pick, flush }))
+        let queue = Mutex::new(Queue {
+            under_way: 0,
+            last: 0,
+            waiting: VecDeque::new(),
+        });
+        Self(Arc::new(Inner {
+            queue,
+            limits,
+            pick,
+            flush,
+        }))
     }
 
     fn queue(&self) -> MutexGuard<'_, Queue<T>> {
         self.0.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lets the caller run its request where no batch is under way; otherwise queues it, and waits for the reply.
+    /// Lets the caller run its request where no batch is under way; otherwise queues it, and waits
+    /// for the reply.
     #[cfg(any(test, feature = "postgres"))]
-    pub(crate) async fn enter<A>(&self, request: impl FnOnce(oneshot::Sender<A>) -> T) -> Entry<T, A> {
+    pub(crate) async fn enter<A>(
+        &self,
+        request: impl FnOnce(oneshot::Sender<A>) -> T,
+    ) -> Entry<T, A> {
         let (sender, reply) = oneshot::channel();
         let place = {
             let mut queue = self.queue();
@@ -116,9 +133,13 @@ impl<T: Send + 'static> Batcher<T> {
         Entry::Batched(place.reply(reply).await)
     }
 
-    /// Queues a request, and waits for the reply. Its batch starts at once where no other is under way.
+    /// Queues a request, and waits for the reply. Its batch starts at once where no other is under
+    /// way.
     #[cfg(any(test, feature = "sqlite"))]
-    pub(crate) async fn submit<A>(&self, request: impl FnOnce(oneshot::Sender<A>) -> T) -> Result<A, NoReply> {
+    pub(crate) async fn submit<A>(
+        &self,
+        request: impl FnOnce(oneshot::Sender<A>) -> T,
+    ) -> Result<A, NoReply> {
         let (sender, reply) = oneshot::channel();
         let (place, is_idle) = {
             let mut queue = self.queue();
@@ -132,8 +153,15 @@ impl<T: Send + 'static> Batcher<T> {
 
     fn push(&self, queue: &mut Queue<T>, request: T) -> Place<'_, T> {
         queue.last += 1;
-        queue.waiting.push_back(Queued { number: queue.last, request });
-        Place { batcher: self, number: queue.last, is_full: queue.waiting.len() >= self.0.limits.full }
+        queue.waiting.push_back(Queued {
+            number: queue.last,
+            request,
+        });
+        Place {
+            batcher: self,
+            number: queue.last,
+            is_full: queue.waiting.len() >= self.0.limits.full,
+        }
     }
 
     /// Starts a batch of waiting requests beside those under way, where there is room.
@@ -154,7 +182,8 @@ impl<T: Send + 'static> Batcher<T> {
     fn spawn(&self, picked: Vec<Queued<T>>) {
         let slot = Slot(self.clone());
         let Ok(runtime) = tokio::runtime::Handle::try_current() else {
-            // The process ends. The requests are dropped with their senders, and so get `NoReply::Dropped`.
+            // The process ends. The requests are dropped with their senders, and so get
+            // `NoReply::Dropped`.
             drop(picked);
             return;
         };
@@ -191,7 +220,8 @@ impl<T: Send + 'static> Place<'_, T> {
         answered.map_err(|_| NoReply::Dropped)
     }
 
-    /// Takes the request out of the queue. Whether it was still there: if not, its batch is under way.
+    /// Takes the request out of the queue. Whether it was still there: if not, its batch is under
+    /// way.
     fn leave(&self) -> bool {
         let mut queue = self.batcher.queue();
         let before = queue.waiting.len();
@@ -250,7 +280,9 @@ mod tests {
         let permits = Arc::new(Semaphore::new(0));
         let to_take = permits.clone();
         let flush: Flush<Request> = Box::new(move |requests| {
-            shown.send(requests.iter().map(|(request, _)| *request).collect()).unwrap();
+            shown
+                .send(requests.iter().map(|(request, _)| *request).collect())
+                .unwrap();
             let permits = to_take.clone();
             async move {
                 permits.acquire().await.unwrap().forget();
@@ -260,7 +292,11 @@ mod tests {
             }
             .boxed()
         });
-        Fixture { batcher: Batcher::new(Limits { width, full, wait }, all, flush), batches, permits }
+        Fixture {
+            batcher: Batcher::new(Limits { width, full, wait }, all, flush),
+            batches,
+            permits,
+        }
     }
 
     impl Fixture {
@@ -272,7 +308,9 @@ mod tests {
             let mut under_way = Vec::new();
             for request in requests {
                 let batcher = self.batcher.clone();
-                under_way.push(tokio::spawn(async move { batcher.submit(|reply| (request, reply)).await }));
+                under_way.push(tokio::spawn(async move {
+                    batcher.submit(|reply| (request, reply)).await
+                }));
                 settle().await;
             }
             under_way
@@ -306,7 +344,11 @@ mod tests {
         settle().await;
         assert_eq!(it.seen(), [[2, 3]]);
         it.permits.add_permits(1);
-        let replies: Vec<_> = join_all(waiting).await.into_iter().map(Result::unwrap).collect();
+        let replies: Vec<_> = join_all(waiting)
+            .await
+            .into_iter()
+            .map(Result::unwrap)
+            .collect();
         assert_eq!(replies, [Ok(2), Ok(3)]);
         settle().await;
         slot(it.batcher.enter(|reply| (4, reply)).await);
@@ -376,15 +418,29 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_request_whose_batch_ends_without_a_reply_is_told_apart() {
-        let limits = Limits { width: 1, full: 1, wait: WAIT };
-        let batcher = Batcher::new(limits, all, Box::new(|_| futures::future::ready(()).boxed()));
-        assert_eq!(batcher.submit(|reply| (1, reply)).await, Err(NoReply::Dropped));
+        let limits = Limits {
+            width: 1,
+            full: 1,
+            wait: WAIT,
+        };
+        let batcher = Batcher::new(
+            limits,
+            all,
+            Box::new(|_| futures::future::ready(()).boxed()),
+        );
+        assert_eq!(
+            batcher.submit(|reply| (1, reply)).await,
+            Err(NoReply::Dropped)
+        );
     }
 
     #[test]
     fn requests_that_wait_at_the_end_of_the_runtime_are_dropped() {
         let it = fixture(2, 3, WAIT);
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .build()
+            .unwrap();
         let alone = runtime.block_on(async {
             let alone = slot(it.batcher.enter(|reply| (1, reply)).await);
             let _waiting = it.submit([2]).await;
@@ -394,6 +450,11 @@ mod tests {
         drop(alone);
         assert_eq!(it.seen(), Vec::<Vec<u32>>::new());
         drop(runtime);
-        let _again = slot(it.batcher.enter(|reply| (3, reply)).now_or_never().expect("it does not wait"));
+        let _again = slot(
+            it.batcher
+                .enter(|reply| (3, reply))
+                .now_or_never()
+                .expect("it does not wait"),
+        );
     }
 }

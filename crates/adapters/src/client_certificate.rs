@@ -1,5 +1,5 @@
-//! The certificate with which this program proves itself to a server. Must not read the files: each client wants them in a
-//! form of its own.
+//! The certificate with which this program proves itself to a server. Must not read the files: each
+//! client wants them in a form of its own.
 
 use std::path::PathBuf;
 

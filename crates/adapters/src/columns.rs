@@ -1,10 +1,12 @@
-//! The way of values between the columns of a table and the kernel's types, the same for every database with tables.
-//! Knows no database; must not repair what it cannot read.
+//! The way of values between the columns of a table and the kernel's types, the same for every
+//! database with tables. Knows no database; must not repair what it cannot read.
 
 use counterstep_contracts::{Rev, TaskId, WaitReason};
 use counterstep_kernel::journal::{Fold, JournalError, JournalRow};
 use counterstep_kernel::ports::Unread;
-use counterstep_kernel::record::{AttemptMark, DbTime, Failure, History, StepRow, TaskRecord, TaskRow, UndoGoal};
+use counterstep_kernel::record::{
+    AttemptMark, DbTime, Failure, History, StepRow, TaskRecord, TaskRow, UndoGoal,
+};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -12,8 +14,8 @@ use std::fmt::Display;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// A column whose value is none that this program writes, or a value that has no form in a column. In words, with the
-/// column's name; and what it holds, which is for no log.
+/// A column whose value is none that this program writes, or a value that has no form in a column.
+/// In words, with the column's name; and what it holds, which is for no log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Unreadable(pub(crate) String, pub(crate) String);
 
@@ -21,7 +23,10 @@ impl Unreadable {
     fn of(column: &str, error: impl Display, held: &str) -> Self {
         /// Beyond this a value is not kept whole, in bytes.
         const MOST: usize = 64 * 1024;
-        let end = (0..=held.len().min(MOST)).rev().find(|&end| held.is_char_boundary(end)).unwrap_or(0);
+        let end = (0..=held.len().min(MOST))
+            .rev()
+            .find(|&end| held.is_char_boundary(end))
+            .unwrap_or(0);
         Self(format!("{column}: {error}"), held[..end].to_owned())
     }
 }
@@ -37,7 +42,11 @@ pub(crate) enum Care {
 
 impl Care {
     /// What was read, or what stands in its place.
-    pub(crate) fn or<T>(&mut self, read: Result<T, Unreadable>, instead: T) -> Result<T, Unreadable> {
+    pub(crate) fn or<T>(
+        &mut self,
+        read: Result<T, Unreadable>,
+        instead: T,
+    ) -> Result<T, Unreadable> {
         match (read, self) {
             (Err(Unreadable(what, held)), Self::Salvage(noted)) => {
                 noted.push(Unread { what, held });
@@ -67,17 +76,24 @@ pub(crate) fn goal(text: Option<&str>) -> Result<Option<UndoGoal>, Unreadable> {
 }
 
 /// A value from its JSON column, which may be empty.
-pub(crate) fn read_some_json<T: DeserializeOwned>(column: &str, text: Option<&str>) -> Result<Option<T>, Unreadable> {
+pub(crate) fn read_some_json<T: DeserializeOwned>(
+    column: &str,
+    text: Option<&str>,
+) -> Result<Option<T>, Unreadable> {
     text.map(|text| read_json(column, text)).transpose()
 }
 
 /// An enum, or an id, from its column.
 pub(crate) fn parse<T: FromStr<Err: Display>>(column: &str, text: &str) -> Result<T, Unreadable> {
-    text.parse().map_err(|error| Unreadable::of(column, error, text))
+    text.parse()
+        .map_err(|error| Unreadable::of(column, error, text))
 }
 
 /// As [`parse`], of a column that may be empty.
-pub(crate) fn parse_some<T: FromStr<Err: Display>>(column: &str, text: Option<&str>) -> Result<Option<T>, Unreadable> {
+pub(crate) fn parse_some<T: FromStr<Err: Display>>(
+    column: &str,
+    text: Option<&str>,
+) -> Result<Option<T>, Unreadable> {
     text.map(|text| parse(column, text)).transpose()
 }
 
@@ -91,8 +107,8 @@ pub(crate) fn read_json<T: DeserializeOwned>(column: &str, text: &str) -> Result
     serde_json::from_str(text).map_err(|error| Unreadable::of(column, error, text))
 }
 
-/// What stands in the column of a failure exactly where it is of this class: a quote inside any other text of it has a
-/// backslash before it.
+/// What stands in the column of a failure exactly where it is of this class: a quote inside any
+/// other text of it has a backslash before it.
 pub(crate) fn failure_class(class: &str) -> String {
     format!("\"class\":\"{class}\"")
 }
@@ -131,8 +147,16 @@ pub(crate) struct Instead {
 impl Instead {
     /// The goal of the undo; where the journal is damaged too and says none, the likely one.
     pub(crate) fn goal(&self, cancel_requested: bool) -> Option<UndoGoal> {
-        let likely = if cancel_requested { UndoGoal::Cancelled } else { UndoGoal::Failed };
-        if self.is_whole { self.goal } else { self.goal.or(Some(likely)) }
+        let likely = if cancel_requested {
+            UndoGoal::Cancelled
+        } else {
+            UndoGoal::Failed
+        };
+        if self.is_whole {
+            self.goal
+        } else {
+            self.goal.or(Some(likely))
+        }
     }
 }
 
@@ -146,7 +170,12 @@ pub(crate) enum NotRead {
 }
 
 /// Reads the journal of a task that is at this revision. `journal`: in order.
-pub(crate) fn content(task: TaskId, rev: Rev, journal: &[JournalRow], care: &mut Care) -> Result<Content, NotRead> {
+pub(crate) fn content(
+    task: TaskId,
+    rev: Rev,
+    journal: &[JournalRow],
+    care: &mut Care,
+) -> Result<Content, NotRead> {
     let mut fold = Fold::new(task);
     let mut is_whole = true;
     for row in journal {
@@ -155,10 +184,16 @@ pub(crate) fn content(task: TaskId, rev: Rev, journal: &[JournalRow], care: &mut
             Care::Salvage(_) => fold.push_damaged(row),
         };
         let read = match pushed {
-            Err(error @ JournalError::Newer { .. }) => return Err(NotRead::Newer(error.to_string())),
+            Err(error @ JournalError::Newer { .. }) => {
+                return Err(NotRead::Newer(error.to_string()));
+            }
             pushed => pushed.map_err(|error| {
                 let of_data = matches!(error, JournalError::Broken { text: "data", .. });
-                let held = if of_data { row.data.as_deref() } else { Some(&*row.entries) };
+                let held = if of_data {
+                    row.data.as_deref()
+                } else {
+                    Some(&*row.entries)
+                };
                 Unreadable::of("journal", error, held.unwrap_or_default())
             }),
         };
@@ -167,21 +202,51 @@ pub(crate) fn content(task: TaskId, rev: Rev, journal: &[JournalRow], care: &mut
     }
     let ends = fold.record().task.rev;
     let whole = (ends == rev).then_some(());
-    let whole =
-        whole.ok_or_else(|| Unreadable(format!("journal: it ends at row {ends}; expected {rev}"), String::new()));
+    let whole = whole.ok_or_else(|| {
+        Unreadable(
+            format!("journal: it ends at row {ends}; expected {rev}"),
+            String::new(),
+        )
+    });
     is_whole &= whole.is_ok();
     care.or(whole, ()).map_err(NotRead::Damaged)?;
-    let TaskRecord { task: row, steps, marks, .. } = fold.into_record(DbTime(0));
-    let TaskRow { request, response, waiting, goal, failure, .. } = row;
-    Ok(Content { request, response, steps, marks, instead: Instead { waiting, goal, failure, is_whole } })
+    let TaskRecord {
+        task: row,
+        steps,
+        marks,
+        ..
+    } = fold.into_record(DbTime(0));
+    let TaskRow {
+        request,
+        response,
+        waiting,
+        goal,
+        failure,
+        ..
+    } = row;
+    Ok(Content {
+        request,
+        response,
+        steps,
+        marks,
+        instead: Instead {
+            waiting,
+            goal,
+            failure,
+            is_whole,
+        },
+    })
 }
 
-/// The past that stands in the rows of a journal, as far as they can be read: one that is damaged hides no other.
+/// The past that stands in the rows of a journal, as far as they can be read: one that is damaged
+/// hides no other.
 pub(crate) fn past_of(task: TaskId, journal: Vec<JournalRow>) -> Result<History, NotRead> {
     let mut fold = Fold::with_history(task);
     for row in journal {
         match fold.push_damaged(&row) {
-            Err(error @ JournalError::Newer { .. }) => return Err(NotRead::Newer(error.to_string())),
+            Err(error @ JournalError::Newer { .. }) => {
+                return Err(NotRead::Newer(error.to_string()));
+            }
             Err(error) => tracing::warn!(%task, %error, "a journal is damaged"),
             Ok(()) => {}
         }
@@ -191,8 +256,11 @@ pub(crate) fn past_of(task: TaskId, journal: Vec<JournalRow>) -> Result<History,
 
 /// Microseconds. A duration beyond what fits means "never", and so does its greatest value.
 pub(crate) fn micros(duration: Duration) -> i64 {
-    // A quarter of the range: added to any `now` it still does not overflow, and is a time that every database knows.
-    i64::try_from(duration.as_micros()).unwrap_or(i64::MAX).min(i64::MAX / 4)
+    // A quarter of the range: added to any `now` it still does not overflow, and is a time that
+    // every database knows.
+    i64::try_from(duration.as_micros())
+        .unwrap_or(i64::MAX)
+        .min(i64::MAX / 4)
 }
 
 #[cfg(test)]
@@ -202,11 +270,21 @@ mod tests {
     #[test]
     fn what_cannot_be_read_is_named_with_its_column() {
         assert_eq!(parse::<u32>("epoch", "7"), Ok(7));
-        assert!(parse::<u32>("epoch", "x").unwrap_err().0.starts_with("epoch: "));
+        assert!(
+            parse::<u32>("epoch", "x")
+                .unwrap_err()
+                .0
+                .starts_with("epoch: ")
+        );
         assert!(parse_some::<u32>("epoch", Some("-1")).is_err());
         assert_eq!(parse_some::<u32>("epoch", None), Ok(None));
         assert!(count("rev", -1).unwrap_err().0.starts_with("rev: "));
-        assert!(read_json::<Vec<u8>>("output", "{").unwrap_err().0.starts_with("output: "));
+        assert!(
+            read_json::<Vec<u8>>("output", "{")
+                .unwrap_err()
+                .0
+                .starts_with("output: ")
+        );
     }
 
     #[test]

@@ -1,6 +1,8 @@
-//! The embedded set of adapters: one database file, a folder for objects, a folder for scratch, and no server.
+//! The embedded set of adapters: one database file, a folder for objects, a folder for scratch, and
+//! no server.
 //!
-//! Must not decide anything about tasks. Several processes of one machine may open the same paths at the same time.
+//! Must not decide anything about tasks. Several processes of one machine may open the same paths
+//! at the same time.
 
 use crate::file_signals::FileSignals;
 use crate::folder::{FolderObjects, FolderScratch};
@@ -16,8 +18,8 @@ use std::sync::Arc;
 /// Where everything lies. What does not exist is made.
 #[derive(Debug, Clone)]
 pub struct EmbeddedPaths {
-    /// The SQLite file. SQLite keeps two more beside it (`-wal`, `-shm`), so its folder must be writable, and on a
-    /// local file system: WAL does not work over a network share.
+    /// The SQLite file. SQLite keeps two more beside it (`-wal`, `-shm`), so its folder must be
+    /// writable, and on a local file system: WAL does not work over a network share.
     pub database: PathBuf,
     /// The folder of the objects, one folder a bucket.
     pub objects: PathBuf,
@@ -54,14 +56,27 @@ pub enum OpenError {
 ///
 /// # Errors
 /// [`OpenError`]; a database that a newer program has changed is refused and stays as it is.
-pub fn open(paths: EmbeddedPaths, options: EmbeddedOptions) -> BoxFuture<'static, Result<Ports, OpenError>> {
+pub fn open(
+    paths: EmbeddedPaths,
+    options: EmbeddedOptions,
+) -> BoxFuture<'static, Result<Ports, OpenError>> {
     Box::pin(async move {
-        let EmbeddedPaths { database: file, objects, scratch } = paths;
+        let EmbeddedPaths {
+            database: file,
+            objects,
+            scratch,
+        } = paths;
         let store = SqliteStore::open(&file, options.sqlite).await?;
         let database = store.database();
         let queue = LocalQueue::new(database.clone(), options.queue);
-        let objects = FolderObjects::open(&objects).map_err(|source| OpenError::Folder { path: objects, source })?;
-        let scratch = FolderScratch::open(&scratch).map_err(|source| OpenError::Folder { path: scratch, source })?;
+        let objects = FolderObjects::open(&objects).map_err(|source| OpenError::Folder {
+            path: objects,
+            source,
+        })?;
+        let scratch = FolderScratch::open(&scratch).map_err(|source| OpenError::Folder {
+            path: scratch,
+            source,
+        })?;
         Ok(Ports {
             store: Arc::new(store),
             queue: Arc::new(queue),

@@ -1,5 +1,6 @@
-//! Signals for several processes on one database file: what this process sends, and the cancels that others accepted,
-//! looked for in the file. A cancel that is overlooked here is told by the next heartbeat; this is only sooner.
+//! Signals for several processes on one database file: what this process sends, and the cancels
+//! that others accepted, looked for in the file. A cancel that is overlooked here is told by the
+//! next heartbeat; this is only sooner.
 
 use crate::sqlite::Database;
 use crate::system::LocalSignals;
@@ -10,7 +11,8 @@ use diesel::sql_types::Text;
 use futures::stream::BoxStream;
 use std::time::Duration;
 
-/// How often the file is looked at: a few microseconds each, over the tasks that are being worked on.
+/// How often the file is looked at: a few microseconds each, over the tasks that are being worked
+/// on.
 const PAUSE: Duration = Duration::from_millis(200);
 
 /// Signals within this process, and cancels from all processes on one file.
@@ -29,13 +31,22 @@ impl FileSignals {
                 let cancelled = match database.read(|connection| Ok(cancelled(connection)?)).await {
                     Ok(cancelled) => cancelled,
                     Err(fault) => {
-                        tracing::debug!(?fault, "looking for cancels failed; the heartbeats tell them");
+                        tracing::debug!(
+                            ?fault,
+                            "looking for cancels failed; the heartbeats tell them"
+                        );
                         continue;
                     }
                 };
-                let Some(local) = listeners.upgrade() else { return };
-                // Again each time until the task has stopped: whoever has just begun to listen hears it too.
-                for task in cancelled.iter().filter_map(|found| found.id.parse::<TaskId>().ok()) {
+                let Some(local) = listeners.upgrade() else {
+                    return;
+                };
+                // Again each time until the task has stopped: whoever has just begun to listen
+                // hears it too.
+                for task in cancelled
+                    .iter()
+                    .filter_map(|found| found.id.parse::<TaskId>().ok())
+                {
                     local.send(Signal::CancelRequested(task));
                 }
             }

@@ -1,7 +1,8 @@
 //! What the kernel's ports are made of: one cargo feature a technology.
 //!
-//! An adapter writes, reads and waits; it decides nothing. Which state follows which, who may retry, what is undone:
-//! all of that has been decided before it gets here. [`embedded`] puts the set together that needs no server.
+//! An adapter writes, reads and waits; it decides nothing. Which state follows which, who may
+//! retry, what is undone: all of that has been decided before it gets here. [`embedded`] puts the
+//! set together that needs no server.
 
 #[cfg(feature = "azure")]
 pub mod azure;

@@ -1,7 +1,8 @@
 //! Locks and hints within one process, for the embedded set.
 //!
-//! Several processes may share one database file, and then each has its own: they see fewer collisions coming and ask
-//! the rows more often. That is all, for neither decides anything; on one file the lease in the row is the lock.
+//! Several processes may share one database file, and then each has its own: they see fewer
+//! collisions coming and ask the rows more often. That is all, for neither decides anything; on one
+//! file the lease in the row is the lock.
 
 use async_trait::async_trait;
 use counterstep_contracts::TaskId;
@@ -27,7 +28,10 @@ struct Passing<K, V> {
 
 impl<K, V> Default for Passing<K, V> {
     fn default() -> Self {
-        Self { entries: HashMap::new(), tidy_at: TIDY_AT }
+        Self {
+            entries: HashMap::new(),
+            tidy_at: TIDY_AT,
+        }
     }
 }
 
@@ -36,7 +40,9 @@ impl<K: Hash + Eq, V> Passing<K, V> {
     where
         K: std::borrow::Borrow<Q>,
     {
-        self.entries.get_mut(key).filter(|(_, until)| *until > Instant::now())
+        self.entries
+            .get_mut(key)
+            .filter(|(_, until)| *until > Instant::now())
     }
 
     fn put(&mut self, key: K, value: V, ttl: Duration) {
@@ -72,7 +78,12 @@ impl Locks for LocalLocks {
         if held.get(&task).is_some() {
             return Ok(Acquired::Elsewhere);
         }
-        let tag = LockTag(self.next.fetch_add(1, Ordering::Relaxed).to_be_bytes().to_vec());
+        let tag = LockTag(
+            self.next
+                .fetch_add(1, Ordering::Relaxed)
+                .to_be_bytes()
+                .to_vec(),
+        );
         held.put(task, tag.clone(), ttl);
         Ok(Acquired::Held(tag))
     }
@@ -80,7 +91,9 @@ impl Locks for LocalLocks {
     async fn extend(&self, task: TaskId, tag: &LockTag, ttl: Duration) -> Result<bool, LockError> {
         let mut held = open(&self.held);
         let ours = held.get(&task).filter(|(holder, _)| holder == tag);
-        Ok(ours.map(|(_, until)| *until = Instant::now() + ttl).is_some())
+        Ok(ours
+            .map(|(_, until)| *until = Instant::now() + ttl)
+            .is_some())
     }
 
     async fn release(&self, task: TaskId, tag: &LockTag) -> Result<(), LockError> {
@@ -107,7 +120,11 @@ const MOST_TOLD: usize = 4_096;
 
 impl LocalHints {
     fn table(&self, key: &str) -> (&Mutex<Passing<String, String>>, usize) {
-        if key.starts_with("progress:") { (&self.told, MOST_TOLD) } else { (&self.kept, MOST_HINTS) }
+        if key.starts_with("progress:") {
+            (&self.told, MOST_TOLD)
+        } else {
+            (&self.kept, MOST_HINTS)
+        }
     }
 }
 
@@ -141,11 +158,15 @@ impl Hints for LocalHints {
     }
 
     async fn get(&self, key: &str) -> Result<Option<String>, HintError> {
-        Ok(open(self.table(key).0).get(key).map(|(value, _)| value.clone()))
+        Ok(open(self.table(key).0)
+            .get(key)
+            .map(|(value, _)| value.clone()))
     }
 
     async fn left(&self, key: &str) -> Result<Option<Duration>, HintError> {
-        Ok(open(self.table(key).0).get(key).map(|(_, until)| until.saturating_duration_since(Instant::now())))
+        Ok(open(self.table(key).0)
+            .get(key)
+            .map(|(_, until)| until.saturating_duration_since(Instant::now())))
     }
 
     async fn set(&self, key: &str, value: &str, ttl: Duration) -> Result<(), HintError> {
@@ -154,7 +175,13 @@ impl Hints for LocalHints {
         Ok(())
     }
 
-    async fn swap(&self, key: &str, was: Option<&str>, value: &str, ttl: Duration) -> Result<bool, HintError> {
+    async fn swap(
+        &self,
+        key: &str,
+        was: Option<&str>,
+        value: &str,
+        ttl: Duration,
+    ) -> Result<bool, HintError> {
         let (table, most) = self.table(key);
         let mut kept = open(table);
         if kept.get(key).map(|(value, _)| value.as_str()) != was {

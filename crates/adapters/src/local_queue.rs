@@ -1,15 +1,18 @@
 //! A queue on the tasks of the database file, with a doorbell.
 //!
-//! Owns deliveries and their redelivery, in memory. Writes nothing: the row of a task that waits for a host is its message,
-//! so there is no copy that could be lost or could disagree. Several processes may fetch from one file and may be given the
-//! same task; the claim decides between them, as between two deliveries of a broker.
+//! Owns deliveries and their redelivery, in memory. Writes nothing: the row of a task that waits
+//! for a host is its message, so there is no copy that could be lost or could disagree. Several
+//! processes may fetch from one file and may be given the same task; the claim decides between
+//! them, as between two deliveries of a broker.
 
 use crate::sqlite::Database;
 use crate::sqlite::fault::{Fault, micros};
 use crate::sqlite::waiting::{self, Waiting};
 use async_trait::async_trait;
 use counterstep_contracts::{QueueName, Rev, TaskId, WorkerMessage};
-use counterstep_kernel::ports::{Delivery, DeliveryTag, MessageSource, Queue, QueueError, Settle, StoreError};
+use counterstep_kernel::ports::{
+    Delivery, DeliveryTag, MessageSource, Queue, QueueError, Settle, StoreError,
+};
 use diesel::SqliteConnection;
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,16 +23,20 @@ use tokio::time::{Instant, sleep, timeout};
 /// How the queue waits.
 #[derive(Debug, Clone)]
 pub struct QueueOptions {
-    /// After this long without a settlement a message is delivered again, as is that of a task whose lease ran out so long
-    /// ago.
+    /// After this long without a settlement a message is delivered again, as is that of a task
+    /// whose lease ran out so long ago.
     pub ack_wait: Duration,
-    /// How often an idle fetch looks for tasks of other processes, and for those whose time has come.
+    /// How often an idle fetch looks for tasks of other processes, and for those whose time has
+    /// come.
     pub poll: Duration,
 }
 
 impl Default for QueueOptions {
     fn default() -> Self {
-        Self { ack_wait: Duration::from_secs(30), poll: Duration::from_millis(200) }
+        Self {
+            ack_wait: Duration::from_secs(30),
+            poll: Duration::from_millis(200),
+        }
     }
 }
 
@@ -68,7 +75,8 @@ struct Delivered {
 struct Last {
     delivery: u64,
     queue: QueueName,
-    /// Its place in the order of the unclaimed tasks; `None`: it is due, or its host was lost, and it has another order.
+    /// Its place in the order of the unclaimed tasks; `None`: it is due, or its host was lost, and
+    /// it has another order.
     since: Option<i64>,
     /// Not delivered again before. `None`: settled for good.
     until: Option<Instant>,
@@ -79,19 +87,35 @@ impl LocalQueue {
     #[must_use]
     pub fn new(database: Database, options: QueueOptions) -> Self {
         let (doorbell, delivered) = (Notify::new(), Mutex::default());
-        Self { inner: Arc::new(Inner { database, options, doorbell, delivered }) }
+        Self {
+            inner: Arc::new(Inner {
+                database,
+                options,
+                doorbell,
+                delivered,
+            }),
+        }
     }
 }
 
 #[async_trait]
 impl Queue for LocalQueue {
-    async fn publish(&self, _queue: &QueueName, _message: &WorkerMessage) -> Result<(), QueueError> {
+    async fn publish(
+        &self,
+        _queue: &QueueName,
+        _message: &WorkerMessage,
+    ) -> Result<(), QueueError> {
         // The task is there already: its commit wrote it.
         self.inner.doorbell.notify_waiters();
         Ok(())
     }
 
-    async fn fetch(&self, queues: &[QueueName], max: usize, wait: Duration) -> Result<Vec<Delivery>, QueueError> {
+    async fn fetch(
+        &self,
+        queues: &[QueueName],
+        max: usize,
+        wait: Duration,
+    ) -> Result<Vec<Delivery>, QueueError> {
         let until = Instant::now() + wait;
         loop {
             // Made before the look: a doorbell that rings between the look and the wait is heard.
@@ -102,7 +126,8 @@ impl Queue for LocalQueue {
             if !found.is_empty() || left.is_zero() {
                 return Ok(found);
             }
-            // A look reads what is delivered already, too. Where that is much, it is not read at every ring.
+            // A look reads what is delivered already, too. Where that is much, it is not read at
+            // every ring.
             sleep(left.min(begun.elapsed() * REST)).await;
             let left = until.saturating_duration_since(Instant::now());
             // An end of the wait is no news, only the time to look again.
@@ -111,11 +136,15 @@ impl Queue for LocalQueue {
     }
 
     async fn settle(&self, tag: &DeliveryTag, settle: Settle) -> Result<(), QueueError> {
-        let (key, delivery) =
-            read(&tag.0).ok_or_else(|| QueueError(format!("`{}` is no delivery of this queue", tag.0)))?;
+        let (key, delivery) = read(&tag.0)
+            .ok_or_else(|| QueueError(format!("`{}` is no delivery of this queue", tag.0)))?;
         let mut delivered = self.inner.delivered();
         // What is not there any more, no look can find as waiting.
-        let Some(last) = delivered.messages.get_mut(&key).filter(|last| last.delivery == delivery) else {
+        let Some(last) = delivered
+            .messages
+            .get_mut(&key)
+            .filter(|last| last.delivery == delivery)
+        else {
             return Ok(());
         };
         // One that is settled stays so.
@@ -145,7 +174,9 @@ struct Found {
 
 impl Inner {
     fn delivered(&self) -> MutexGuard<'_, Delivered> {
-        self.delivered.lock().unwrap_or_else(PoisonError::into_inner)
+        self.delivered
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Up to `max` deliveries.
@@ -156,7 +187,10 @@ impl Inner {
         let (limit, known_at) = {
             let delivered = self.delivered();
             // What is delivered and not claimed yet stands before the others.
-            (max + delivered.messages.len() + delivered.unreadable, delivered.deliveries)
+            (
+                max + delivered.messages.len() + delivered.unreadable,
+                delivered.deliveries,
+            )
         };
         let (queues, ack_wait) = (queues.to_vec(), micros(self.options.ack_wait));
         let rows = i64::try_from(limit).unwrap_or(i64::MAX);
@@ -165,18 +199,33 @@ impl Inner {
             let look_at = |queue: QueueName| {
                 let unclaimed = waiting::unclaimed(connection, &queue, rows)?;
                 let mut others = waiting::due(connection, &queue, now, rows)?;
-                others.extend(waiting::lost(connection, &queue, (now - ack_wait, now), rows)?);
-                Ok(Found { queue, unclaimed, others })
+                others.extend(waiting::lost(
+                    connection,
+                    &queue,
+                    (now - ack_wait, now),
+                    rows,
+                )?);
+                Ok(Found {
+                    queue,
+                    unclaimed,
+                    others,
+                })
             };
-            queues.into_iter().map(look_at).collect::<Result<Vec<_>, Fault>>()
+            queues
+                .into_iter()
+                .map(look_at)
+                .collect::<Result<Vec<_>, Fault>>()
         };
         let found = self.database.read_at(look).await.map_err(failed)?;
-        Ok(self.delivered().deliver(found, (limit, max), (known_at, self.options.ack_wait)))
+        Ok(self
+            .delivered()
+            .deliver(found, (limit, max), (known_at, self.options.ack_wait)))
     }
 }
 
 impl Delivered {
-    /// Forgets what does not wait any more, and delivers what is not delivered yet, the longest waiting first.
+    /// Forgets what does not wait any more, and delivers what is not delivered yet, the longest
+    /// waiting first.
     fn deliver(
         &mut self,
         found: Vec<Found>,
@@ -186,12 +235,21 @@ impl Delivered {
         let now = Instant::now();
         let mut waiting = Vec::new();
         self.unreadable = 0;
-        for Found { queue, unclaimed, others } in found {
+        for Found {
+            queue,
+            unclaimed,
+            others,
+        } in found
+        {
             // A look that did not reach its limit has seen all.
-            let reached = (unclaimed.len() >= limit).then(|| unclaimed.last().map(|row| row.since)).flatten();
+            let reached = (unclaimed.len() >= limit)
+                .then(|| unclaimed.last().map(|row| row.since))
+                .flatten();
             let from = waiting.len();
-            for (row, is_unclaimed) in
-                unclaimed.into_iter().map(|row| (row, true)).chain(others.into_iter().map(|row| (row, false)))
+            for (row, is_unclaimed) in unclaimed
+                .into_iter()
+                .map(|row| (row, true))
+                .chain(others.into_iter().map(|row| (row, false)))
             {
                 let since = row.since;
                 match row.decode() {
@@ -202,8 +260,10 @@ impl Delivered {
                     }
                 }
             }
-            let seen: HashSet<Key> =
-                waiting[from..].iter().map(|(_, _, message, _)| (message.task, message.rev)).collect();
+            let seen: HashSet<Key> = waiting[from..]
+                .iter()
+                .map(|(_, _, message, _)| (message.task, message.rev))
+                .collect();
             self.messages.retain(|key, last| {
                 let is_over = match last.since {
                     Some(since) => reached.is_none_or(|reached| since < reached),
@@ -220,19 +280,41 @@ impl Delivered {
                 break;
             }
             let key = (message.task, message.rev);
-            if self.messages.get(&key).is_some_and(|last| last.until.is_none_or(|until| until > now)) {
+            if self
+                .messages
+                .get(&key)
+                .is_some_and(|last| last.until.is_none_or(|until| until > now))
+            {
                 continue;
             }
             self.deliveries += 1;
             let delivery = self.deliveries;
             let since = is_unclaimed.then_some(since);
-            self.messages.insert(key, Last { delivery, queue: queue.clone(), since, until: Some(now + ack_wait) });
+            self.messages.insert(
+                key,
+                Last {
+                    delivery,
+                    queue: queue.clone(),
+                    since,
+                    until: Some(now + ack_wait),
+                },
+            );
             let place = format!("tasks/{}", message.task);
             let payload = serde_json::to_vec(&message).unwrap_or_default();
-            let source = MessageSource { name: place.clone(), subject: place, payload: payload.into() };
+            let source = MessageSource {
+                name: place.clone(),
+                subject: place,
+                payload: payload.into(),
+            };
             let tag = DeliveryTag(format!("{}.{}.{delivery}", message.task, message.rev));
             // Other processes on the file deliver it too.
-            deliveries.push(Delivery { tag, queue, source, is_first: false, message: Ok(message) });
+            deliveries.push(Delivery {
+                tag,
+                queue,
+                source,
+                is_first: false,
+                message: Ok(message),
+            });
         }
         deliveries
     }
@@ -241,8 +323,15 @@ impl Delivered {
 /// A message and the number of its delivery, from a tag.
 fn read(tag: &str) -> Option<(Key, u64)> {
     let mut parts = tag.split('.');
-    let (task, rev, delivery) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
-    parts.next().is_none().then_some(((task, Rev(rev)), delivery))
+    let (task, rev, delivery) = (
+        parts.next()?.parse().ok()?,
+        parts.next()?.parse().ok()?,
+        parts.next()?.parse().ok()?,
+    );
+    parts
+        .next()
+        .is_none()
+        .then_some(((task, Rev(rev)), delivery))
 }
 
 fn failed(fault: Fault) -> QueueError {

@@ -1,9 +1,11 @@
-//! Threads on which the code of steps runs and which it may block. The engine's own threads are others.
+//! Threads on which the code of steps runs and which it may block. The engine's own threads are
+//! others.
 //!
-//! A runtime of Tokio cannot be that: a task that was woken on a worker thread stays with it, and so may the driver of
-//! its timers and sockets, while the code before it blocks. Here every woken step stands in one line, a thread takes one
-//! at a time, and where threads are blocked and others wait, there are more threads. Timers and sockets are driven by a
-//! Tokio runtime that runs nothing else, unless a step spawns onto it.
+//! A runtime of Tokio cannot be that: a task that was woken on a worker thread stays with it, and
+//! so may the driver of its timers and sockets, while the code before it blocks. Here every woken
+//! step stands in one line, a thread takes one at a time, and where threads are blocked and others
+//! wait, there are more threads. Timers and sockets are driven by a Tokio runtime that runs nothing
+//! else, unless a step spawns onto it.
 //!
 //! Must not know what the code does, nor how long it may.
 
@@ -25,7 +27,8 @@ const NAMED_AFTER: Duration = Duration::from_secs(1);
 /// A thread that is not needed stays for so long.
 const IDLE_FOR: Duration = Duration::from_secs(10);
 
-/// Threads for the code of steps. Dropped, it takes no more code, and leaves blocked threads to the end of the process.
+/// Threads for the code of steps. Dropped, it takes no more code, and leaves blocked threads to the
+/// end of the process.
 #[derive(Debug)]
 pub struct StepThreads {
     pool: Arc<Pool>,
@@ -69,7 +72,10 @@ impl StepThreads {
     /// # Errors
     /// When the machine gives no threads.
     pub fn start(free_threads: usize) -> std::io::Result<Self> {
-        let runtime = Builder::new_multi_thread().thread_name("step-io").enable_all().build()?;
+        let runtime = Builder::new_multi_thread()
+            .thread_name("step-io")
+            .enable_all()
+            .build()?;
         let pool = Arc::new(Pool {
             free_threads: free_threads.max(1),
             handle: runtime.handle().clone(),
@@ -78,13 +84,18 @@ impl StepThreads {
             busy: Condvar::new(),
         });
         let watched = pool.clone();
-        std::thread::Builder::new().name("step-watch".to_owned()).spawn(move || watched.watch())?;
+        std::thread::Builder::new()
+            .name("step-watch".to_owned())
+            .spawn(move || watched.watch())?;
         let mut state = pool.lock();
         for _ in 0..pool.free_threads {
             pool.add_thread(&mut state)?;
         }
         drop(state);
-        Ok(Self { pool, runtime: Some(runtime) })
+        Ok(Self {
+            pool,
+            runtime: Some(runtime),
+        })
     }
 }
 
@@ -109,7 +120,9 @@ impl StepRunner for StepThreads {
     fn start(&self, label: CodeLabel, code: BoxFuture<'static, ()>) -> BoxFuture<'static, ()> {
         let pool = self.pool.clone();
         let schedule = move |runnable| pool.push(runnable);
-        let (runnable, task) = async_task::Builder::new().metadata(label).spawn(move |_| code, schedule);
+        let (runnable, task) = async_task::Builder::new()
+            .metadata(label)
+            .spawn(move |_| code, schedule);
         runnable.schedule();
         // Also where the code was dropped before its end: the threads are going away.
         let ended = task.fallible();
@@ -140,7 +153,9 @@ impl Pool {
 
     fn add_thread(self: &Arc<Self>, state: &mut State) -> std::io::Result<()> {
         let (pool, number) = (self.clone(), state.next_number);
-        std::thread::Builder::new().name("step".to_owned()).spawn(move || pool.work(number))?;
+        std::thread::Builder::new()
+            .name("step".to_owned())
+            .spawn(move || pool.work(number))?;
         state.next_number += 1;
         state.threads += 1;
         Ok(())
@@ -150,14 +165,20 @@ impl Pool {
     fn work(&self, number: u64) {
         let _entered = self.handle.enter();
         while let Some(runnable) = self.take(number) {
-            // The kernel catches what the code panics with; this is for what panics while it is dropped.
+            // The kernel catches what the code panics with; this is for what panics while it is
+            // dropped.
             if catch_unwind(AssertUnwindSafe(|| runnable.run())).is_err() {
                 tracing::error!("the code of a step panicked while it was dropped");
             }
             let mut state = self.lock();
             let was = state.at.remove(&number);
             drop(state);
-            if let Some(At { label: CodeLabel { task, step, part }, since, .. }) = was.filter(|was| was.named) {
+            if let Some(At {
+                label: CodeLabel { task, step, part },
+                since,
+                ..
+            }) = was.filter(|was| was.named)
+            {
                 let blocked_ms = u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX);
                 tracing::warn!(%task, step, part, blocked_ms, "a step that blocked its thread has let go of it");
             }
@@ -169,7 +190,11 @@ impl Pool {
         let mut state = self.lock();
         loop {
             if let Some(runnable) = state.line.pop_front() {
-                let at = At { label: runnable.metadata().clone(), since: Instant::now(), named: false };
+                let at = At {
+                    label: runnable.metadata().clone(),
+                    since: Instant::now(),
+                    named: false,
+                };
                 if state.at.is_empty() {
                     self.busy.notify_one();
                 }
@@ -182,33 +207,54 @@ impl Pool {
                 return None;
             }
             state.idle += 1;
-            let waited = self.ready.wait_timeout(state, IDLE_FOR).unwrap_or_else(PoisonError::into_inner);
+            let waited = self
+                .ready
+                .wait_timeout(state, IDLE_FOR)
+                .unwrap_or_else(PoisonError::into_inner);
             state = waited.0;
             state.idle -= 1;
-            if waited.1.timed_out() && surplus && state.line.is_empty() && state.idle >= self.free_threads {
+            if waited.1.timed_out()
+                && surplus
+                && state.line.is_empty()
+                && state.idle >= self.free_threads
+            {
                 state.threads -= 1;
                 return None;
             }
         }
     }
 
-    /// Looks after the threads: gives the line others where they are blocked, and names the code that blocks them.
-    // Lines of the log are written without the lock, which every step that wakes up takes: the log's reader may be slow.
+    /// Looks after the threads: gives the line others where they are blocked, and names the code
+    /// that blocks them.
+    // Lines of the log are written without the lock, which every step that wakes up takes: the
+    // log's reader may be slow.
     fn watch(self: Arc<Self>) {
         let mut state = self.lock();
         let mut has_too_few = false;
         while !state.closed {
             if state.at.is_empty() {
-                state = self.busy.wait(state).unwrap_or_else(PoisonError::into_inner);
+                state = self
+                    .busy
+                    .wait(state)
+                    .unwrap_or_else(PoisonError::into_inner);
                 continue;
             }
-            let waited = self.busy.wait_timeout_while(state, BLOCKED_AFTER, |state| !state.closed);
+            let waited = self
+                .busy
+                .wait_timeout_while(state, BLOCKED_AFTER, |state| !state.closed);
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
-            let blocked = state.at.values().filter(|at| at.since.elapsed() >= BLOCKED_AFTER).count();
+            let blocked = state
+                .at
+                .values()
+                .filter(|at| at.since.elapsed() >= BLOCKED_AFTER)
+                .count();
             let mut failed = None;
             if !state.line.is_empty() && state.idle == 0 {
-                // Twice as many while they run out: a line of steps that block must not grow by a few threads a look.
-                let wanted = (blocked + self.free_threads).max(blocked * 2).min(blocked + state.line.len());
+                // Twice as many while they run out: a line of steps that block must not grow by a
+                // few threads a look.
+                let wanted = (blocked + self.free_threads)
+                    .max(blocked * 2)
+                    .min(blocked + state.line.len());
                 for _ in state.threads..wanted {
                     if let Err(error) = self.add_thread(&mut state) {
                         failed = Some((error, state.threads));
@@ -216,7 +262,10 @@ impl Pool {
                     }
                 }
             }
-            let late = state.at.values_mut().filter(|at| !at.named && at.since.elapsed() >= NAMED_AFTER);
+            let late = state
+                .at
+                .values_mut()
+                .filter(|at| !at.named && at.since.elapsed() >= NAMED_AFTER);
             let blocking: Vec<CodeLabel> = late
                 .map(|at| {
                     at.named = true;

@@ -26,7 +26,9 @@ impl SystemClock {
     /// Counts from now on.
     #[must_use]
     pub fn new() -> Self {
-        Self { started: Instant::now() }
+        Self {
+            started: Instant::now(),
+        }
     }
 }
 
@@ -43,7 +45,9 @@ impl Clock for SystemClock {
 
     fn unix_millis(&self) -> u64 {
         // A machine whose calendar is before 1970 still gets ids; they only sort badly.
-        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let since = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default();
         u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
     }
 
@@ -79,7 +83,8 @@ impl Runtime for TokioRuntime {
 /// How many hints a slow listener may be behind before it skips some.
 const BACKLOG: usize = 1024;
 
-/// Hints within one process. What other processes on the same database file are told, see `file_signals`.
+/// Hints within one process. What other processes on the same database file are told, see
+/// `file_signals`.
 #[derive(Debug, Clone)]
 pub struct LocalSignals {
     sender: broadcast::Sender<Signal>,
@@ -100,7 +105,9 @@ impl Drop for Listening {
     fn drop(&mut self) {
         let mut cancels = self.cancels.lock().unwrap_or_else(PoisonError::into_inner);
         if let Entry::Occupied(mut listeners) = cancels.entry(self.task) {
-            listeners.get_mut().retain(|other| !std::ptr::eq(other.as_ptr(), Arc::as_ptr(&self.told)));
+            listeners
+                .get_mut()
+                .retain(|other| !std::ptr::eq(other.as_ptr(), Arc::as_ptr(&self.told)));
             if listeners.get().is_empty() {
                 listeners.remove();
             }
@@ -112,13 +119,19 @@ impl LocalSignals {
     /// Without listeners.
     #[must_use]
     pub fn new() -> Self {
-        Self { sender: broadcast::Sender::new(BACKLOG), cancels: Cancels::default() }
+        Self {
+            sender: broadcast::Sender::new(BACKLOG),
+            cancels: Cancels::default(),
+        }
     }
 
     /// Without keeping them alive: for whoever sends as long as anybody can listen.
     #[must_use]
     pub(crate) fn downgrade(&self) -> WeakLocalSignals {
-        WeakLocalSignals { sender: self.sender.downgrade(), cancels: self.cancels.clone() }
+        WeakLocalSignals {
+            sender: self.sender.downgrade(),
+            cancels: self.cancels.clone(),
+        }
     }
 }
 
@@ -131,7 +144,10 @@ pub(crate) struct WeakLocalSignals {
 
 impl WeakLocalSignals {
     pub(crate) fn upgrade(&self) -> Option<LocalSignals> {
-        Some(LocalSignals { sender: self.sender.upgrade()?, cancels: self.cancels.clone() })
+        Some(LocalSignals {
+            sender: self.sender.upgrade()?,
+            cancels: self.cancels.clone(),
+        })
     }
 }
 
@@ -144,11 +160,20 @@ impl Default for LocalSignals {
 impl Signals for LocalSignals {
     fn send(&self, signal: Signal) {
         // An error means that nobody listens, which is fine for a hint.
-        let cancelled = if let Signal::CancelRequested(task) = &signal { Some(*task) } else { None };
+        let cancelled = if let Signal::CancelRequested(task) = &signal {
+            Some(*task)
+        } else {
+            None
+        };
         let _ = self.sender.send(signal);
         if let Some(task) = cancelled {
             let cancels = self.cancels.lock().unwrap_or_else(PoisonError::into_inner);
-            for listener in cancels.get(&task).into_iter().flatten().filter_map(Weak::upgrade) {
+            for listener in cancels
+                .get(&task)
+                .into_iter()
+                .flatten()
+                .filter_map(Weak::upgrade)
+            {
                 // Kept for one who does not listen at this very moment.
                 listener.notify_one();
             }
@@ -160,7 +185,11 @@ impl Signals for LocalSignals {
         let mut cancels = self.cancels.lock().unwrap_or_else(PoisonError::into_inner);
         cancels.entry(task).or_default().push(Arc::downgrade(&told));
         drop(cancels);
-        let listening = Listening { task, told, cancels: self.cancels.clone() };
+        let listening = Listening {
+            task,
+            told,
+            cancels: self.cancels.clone(),
+        };
         stream::unfold(listening, |listening| async move {
             listening.told.notified().await;
             Some(((), listening))

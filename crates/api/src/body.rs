@@ -1,4 +1,5 @@
-//! The bytes of a request's body on their way in, under the limits on time. Must not know what they mean.
+//! The bytes of a request's body on their way in, under the limits on time. Must not know what they
+//! mean.
 
 use crate::problem::{Refused, malformed, slow, too_large};
 use crate::shared::Api;
@@ -19,12 +20,20 @@ pub(crate) struct Arriving {
 impl Arriving {
     /// From now on.
     pub(crate) fn new(api: &Api, payload: web::Payload) -> Self {
-        Self::within(payload, api.settings.body_silence, api.engine.settings.upload_timeout)
+        Self::within(
+            payload,
+            api.settings.body_silence,
+            api.engine.settings.upload_timeout,
+        )
     }
 
     /// From now on, with these limits.
     pub(crate) fn within(payload: web::Payload, silence: Duration, whole: Duration) -> Self {
-        Self { payload, silence, deadline: Instant::now() + whole }
+        Self {
+            payload,
+            silence,
+            deadline: Instant::now() + whole,
+        }
     }
 
     /// How long the rest may take.
@@ -44,7 +53,10 @@ impl Arriving {
                 _ => malformed("the body's framing is broken"),
             }),
             Err(_) if left <= self.silence => Err(self.too_long()),
-            Err(_) => Err(slow(format!("nothing arrived for {:?}: send the body without such pauses", self.silence))),
+            Err(_) => Err(slow(format!(
+                "nothing arrived for {:?}: send the body without such pauses",
+                self.silence
+            ))),
         }
     }
 
@@ -54,8 +66,16 @@ impl Arriving {
     }
 
     /// All of it, where it is not over `limit` bytes.
-    pub(crate) async fn whole(mut self, announced: Option<u64>, limit: usize) -> Result<Bytes, Refused> {
-        let over = || too_large(format!("a JSON body may have {limit} bytes: send large content as files of a form"));
+    pub(crate) async fn whole(
+        mut self,
+        announced: Option<u64>,
+        limit: usize,
+    ) -> Result<Bytes, Refused> {
+        let over = || {
+            too_large(format!(
+                "a JSON body may have {limit} bytes: send large content as files of a form"
+            ))
+        };
         if announced.is_some_and(|length| length > limit as u64) {
             return Err(over());
         }

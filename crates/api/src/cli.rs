@@ -21,10 +21,12 @@ pub struct ApiArgs {
     /// Address and port to listen on [default: 127.0.0.1:8080]
     #[arg(long, env = "COUNTERSTEP_LISTEN")]
     pub listen: Option<SocketAddr>,
-    /// Listen on an address that other machines can reach, although the API asks nobody who they are
+    /// Listen on an address that other machines can reach, although the API asks nobody who they
+    /// are
     #[arg(long)]
     pub allow_unauthenticated: bool,
-    /// Names by which the API may be addressed, besides localhost and IP addresses: comma-separated, `*` for any
+    /// Names by which the API may be addressed, besides localhost and IP addresses:
+    /// comma-separated, `*` for any
     #[arg(long, env = "COUNTERSTEP_ALLOWED_HOSTS", value_delimiter = ',')]
     pub allowed_hosts: Option<Vec<String>>,
 }
@@ -35,19 +37,30 @@ impl ApiArgs {
     /// # Errors
     /// When the address is taken, or open to other machines without saying so.
     pub fn bind(&self, settings: &Settings) -> Result<(TcpListener, ApiSettings), Exit> {
-        let address = self.listen.or(settings.listen).unwrap_or(SocketAddr::from(([127, 0, 0, 1], 8080)));
+        let address = self
+            .listen
+            .or(settings.listen)
+            .unwrap_or(SocketAddr::from(([127, 0, 0, 1], 8080)));
         if !address.ip().is_loopback() && !self.allow_unauthenticated {
             return Err(Exit::config(format_args!(
                 "{address} can be reached from other machines, and this API asks nobody who they are: listen on \
                  127.0.0.1 behind a proxy that does, or say --allow-unauthenticated"
             )));
         }
-        let listener = TcpListener::bind(address)
-            .map_err(|error| Exit::config(format_args!("{address} cannot be listened on: {error}")))?;
-        let hosts = self.allowed_hosts.as_ref().or(settings.allowed_hosts.as_ref());
+        let listener = TcpListener::bind(address).map_err(|error| {
+            Exit::config(format_args!("{address} cannot be listened on: {error}"))
+        })?;
+        let hosts = self
+            .allowed_hosts
+            .as_ref()
+            .or(settings.allowed_hosts.as_ref());
         let allowed_hosts = AllowedHosts::parse(hosts.into_iter().flatten().map(String::as_str))
             .map_err(|error| Exit::config(format_args!("setting `allowed_hosts`: {error}")))?;
-        let mut api = ApiSettings { allowed_hosts, drain: settings.engine.drain, ..ApiSettings::default() };
+        let mut api = ApiSettings {
+            allowed_hosts,
+            drain: settings.engine.drain,
+            ..ApiSettings::default()
+        };
         if settings.nats.is_some() {
             // The processes tell each other of a rest; looking is for the signal that was lost.
             api.wait_poll = SIGNALS_REACH_US;

@@ -1,6 +1,6 @@
-//! The cursor of a list: the last task of a page, sealed together with the filters it was made under, so that neither
-//! a made-up cursor nor one of another list gives a page that looks right and is not. It is no secret: every query is
-//! bound to its tenant anyway.
+//! The cursor of a list: the last task of a page, sealed together with the filters it was made
+//! under, so that neither a made-up cursor nor one of another list gives a page that looks right
+//! and is not. It is no secret: every query is bound to its tenant anyway.
 
 use crate::problem::Refused;
 use counterstep_contracts::{ProblemCode, TaskId, Tenant};
@@ -21,8 +21,12 @@ pub(crate) fn after(last: TaskId, list: &str, query: &TaskQuery) -> String {
 
 /// The task after which a page begins.
 pub(crate) fn read(cursor: &str, list: &str, query: &TaskQuery) -> Result<TaskId, Refused> {
-    let read = cursor.get(..32).and_then(|id| Uuid::try_parse(id).ok()).map(TaskId);
-    read.filter(|&last| cursor == after(last, list, query)).ok_or_else(not_ours)
+    let read = cursor
+        .get(..32)
+        .and_then(|id| Uuid::try_parse(id).ok())
+        .map(TaskId);
+    read.filter(|&last| cursor == after(last, list, query))
+        .ok_or_else(not_ours)
 }
 
 /// The cursor of the page of schedules after the one of this name.
@@ -33,7 +37,10 @@ pub(crate) fn after_name(last: &str, tenant: &Tenant) -> String {
 
 /// The name after which a page of schedules begins.
 pub(crate) fn read_name(cursor: &str, tenant: &Tenant) -> Result<String, Refused> {
-    let name = cursor.rsplit_once('~').map(|(name, _)| name).filter(|name| cursor == after_name(name, tenant));
+    let name = cursor
+        .rsplit_once('~')
+        .map(|(name, _)| name)
+        .filter(|name| cursor == after_name(name, tenant));
     name.map(str::to_owned).ok_or_else(not_ours)
 }
 
@@ -43,8 +50,15 @@ fn not_ours() -> Refused {
 }
 
 fn seal(last: TaskId, list: &str, query: &TaskQuery) -> String {
-    let TaskQuery { tenant, task_type, status, .. } = query;
-    let digest = Sha256::digest(format!("list of {list} {last} {tenant:?} {task_type:?} {status:?}").as_bytes());
+    let TaskQuery {
+        tenant,
+        task_type,
+        status,
+        ..
+    } = query;
+    let digest = Sha256::digest(
+        format!("list of {list} {last} {tenant:?} {task_type:?} {status:?}").as_bytes(),
+    );
     hex(&digest[..8])
 }
 
@@ -60,11 +74,24 @@ mod tests {
         let cursor = after(last, TASKS, &query);
         assert_eq!(read(&cursor, TASKS, &query).ok(), Some(last));
         assert!(read(&cursor, DEAD_LETTERS, &query).is_err());
-        let other = TaskQuery { status: Some(TaskStatus::Failed), ..TaskQuery::default() };
+        let other = TaskQuery {
+            status: Some(TaskStatus::Failed),
+            ..TaskQuery::default()
+        };
         assert!(read(&cursor, TASKS, &other).is_err());
         let moved = cursor.replacen('7', "8", 1);
-        for forged in ["", "x", "ééééééééééééééééé", &cursor[..32], &cursor.to_uppercase(), &moved] {
-            assert!(forged == cursor || read(forged, TASKS, &query).is_err(), "{forged}");
+        for forged in [
+            "",
+            "x",
+            "ééééééééééééééééé",
+            &cursor[..32],
+            &cursor.to_uppercase(),
+            &moved,
+        ] {
+            assert!(
+                forged == cursor || read(forged, TASKS, &query).is_err(),
+                "{forged}"
+            );
         }
     }
 }

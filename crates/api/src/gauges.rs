@@ -1,4 +1,5 @@
-//! What is under way, kept for a few seconds: however often somebody asks, the database is asked that often only.
+//! What is under way, kept for a few seconds: however often somebody asks, the database is asked
+//! that often only.
 
 use counterstep_contracts::workers::WorkersView;
 use counterstep_kernel::Engine;
@@ -15,7 +16,8 @@ pub(crate) struct Gauges(Mutex<Option<(Instant, Option<WorkersView>)>>);
 
 impl Gauges {
     /// What is under way, no older than `keep`; `None`: the database does not say.
-    // The lock is held while the database is asked: those who come meanwhile wait for its answer, and ask nothing.
+    // The lock is held while the database is asked: those who come meanwhile wait for its answer,
+    // and ask nothing.
     pub(crate) async fn get(&self, engine: &Engine, keep: Duration) -> Option<WorkersView> {
         let mut last = self.0.lock().await;
         if let Some((at, found)) = &*last

@@ -1,4 +1,5 @@
-//! The request headers that the routes read, each checked where it is read. Must not look at a body.
+//! The request headers that the routes read, each checked where it is read. Must not look at a
+//! body.
 
 use crate::problem::{Refused, malformed};
 use actix_web::http::header::{CONTENT_ENCODING, CONTENT_LENGTH, IF_NONE_MATCH};
@@ -28,7 +29,11 @@ pub(crate) fn body_kind(request: &HttpRequest) -> Result<BodyKind, Refused> {
         .at("Content-Type")
     };
     // Unpacking what a client packed would let a small body grow beyond every limit.
-    if request.headers().get_all(CONTENT_ENCODING).any(|value| !value.as_bytes().eq_ignore_ascii_case(b"identity")) {
+    if request
+        .headers()
+        .get_all(CONTENT_ENCODING)
+        .any(|value| !value.as_bytes().eq_ignore_ascii_case(b"identity"))
+    {
         let detail = "a compressed body is not accepted: send it without Content-Encoding";
         return Err(Refused::new(ProblemCode::UnsupportedMediaType, detail).at("Content-Encoding"));
     }
@@ -40,7 +45,13 @@ pub(crate) fn body_kind(request: &HttpRequest) -> Result<BodyKind, Refused> {
     let media_type = match request.mime_type() {
         Ok(Some(media_type)) => media_type,
         // An empty or unquoted boundary makes the whole header unreadable.
-        Err(_) if request.content_type().eq_ignore_ascii_case("multipart/form-data") => return Err(no_boundary()),
+        Err(_)
+            if request
+                .content_type()
+                .eq_ignore_ascii_case("multipart/form-data") =>
+        {
+            return Err(no_boundary());
+        }
         Ok(None) | Err(_) => return Err(other()),
     };
     match media_type.essence_str() {
@@ -49,8 +60,13 @@ pub(crate) fn body_kind(request: &HttpRequest) -> Result<BodyKind, Refused> {
             Some(_) | None => Ok(BodyKind::Json),
         },
         "multipart/form-data" => {
-            let boundary = media_type.get_param("boundary").map(|value| value.as_str().to_owned()).unwrap_or_default();
-            if (1..=70).contains(&boundary.len()) && boundary.bytes().all(|b| (b' '..=b'~').contains(&b)) {
+            let boundary = media_type
+                .get_param("boundary")
+                .map(|value| value.as_str().to_owned())
+                .unwrap_or_default();
+            if (1..=70).contains(&boundary.len())
+                && boundary.bytes().all(|b| (b' '..=b'~').contains(&b))
+            {
                 Ok(BodyKind::Form { boundary })
             } else {
                 Err(no_boundary())
@@ -62,17 +78,32 @@ pub(crate) fn body_kind(request: &HttpRequest) -> Result<BodyKind, Refused> {
 
 /// The `Content-Length`, where there is one.
 pub(crate) fn content_length(request: &HttpRequest) -> Option<u64> {
-    request.headers().get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
+    request
+        .headers()
+        .get(CONTENT_LENGTH)?
+        .to_str()
+        .ok()?
+        .parse()
+        .ok()
 }
 
-/// The `Idempotency-Key`, where there is one. In quotes, as the draft of the IETF has it, and without them, as most
-/// clients send it, it is the same key.
+/// The `Idempotency-Key`, where there is one. In quotes, as the draft of the IETF has it, and
+/// without them, as most clients send it, it is the same key.
 pub(crate) fn idempotency_key(request: &HttpRequest) -> Result<Option<String>, Refused> {
     let mut values = request.headers().get_all("idempotency-key");
-    let Some(value) = values.next() else { return Ok(None) };
-    let key =
-        value.to_str().ok().and_then(|text| if text.starts_with('"') { unquoted(text) } else { Some(text.into()) });
-    let key = key.filter(|key| (1..=255).contains(&key.len()) && key.bytes().all(|byte| byte.is_ascii_graphic()));
+    let Some(value) = values.next() else {
+        return Ok(None);
+    };
+    let key = value.to_str().ok().and_then(|text| {
+        if text.starts_with('"') {
+            unquoted(text)
+        } else {
+            Some(text.into())
+        }
+    });
+    let key = key.filter(|key| {
+        (1..=255).contains(&key.len()) && key.bytes().all(|byte| byte.is_ascii_graphic())
+    });
     match (key, values.next()) {
         (Some(key), None) => Ok(Some(key)),
         _ => {
@@ -97,18 +128,26 @@ fn unquoted(text: &str) -> Option<String> {
     Some(out)
 }
 
-/// How long an answer may be waited for by `Prefer: wait=10` (RFC 7240), in seconds. What cannot be read of a preference
-/// is passed over, as that text demands.
+/// How long an answer may be waited for by `Prefer: wait=10` (RFC 7240), in seconds. What cannot be
+/// read of a preference is passed over, as that text demands.
 pub(crate) fn preferred_wait(request: &HttpRequest) -> Option<Duration> {
-    let values = request.headers().get_all("prefer").filter_map(|value| value.to_str().ok());
-    let mut preferences = values.flat_map(|value| value.split(',')).filter_map(|preference| {
-        let (name, value) = preference.split(';').next()?.split_once('=')?;
-        name.trim().eq_ignore_ascii_case("wait").then(|| value.trim().trim_matches('"').to_owned())
-    });
+    let values = request
+        .headers()
+        .get_all("prefer")
+        .filter_map(|value| value.to_str().ok());
+    let mut preferences = values
+        .flat_map(|value| value.split(','))
+        .filter_map(|preference| {
+            let (name, value) = preference.split(';').next()?.split_once('=')?;
+            name.trim()
+                .eq_ignore_ascii_case("wait")
+                .then(|| value.trim().trim_matches('"').to_owned())
+        });
     preferences.next()?.parse().ok().map(Duration::from_secs)
 }
 
-/// The `traceparent`, where it is well-formed (W3C Trace Context); one that is not is ignored, as that text demands.
+/// The `traceparent`, where it is well-formed (W3C Trace Context); one that is not is ignored, as
+/// that text demands.
 pub(crate) fn traceparent(request: &HttpRequest) -> Option<String> {
     let text = request.headers().get("traceparent")?.to_str().ok()?;
     is_traceparent(text).then(|| text.to_owned())
@@ -116,9 +155,14 @@ pub(crate) fn traceparent(request: &HttpRequest) -> Option<String> {
 
 fn is_traceparent(text: &str) -> bool {
     let parts: Vec<&str> = text.split('-').collect();
-    let [version, trace, parent, flags] = parts[..] else { return false };
+    let [version, trace, parent, flags] = parts[..] else {
+        return false;
+    };
     let is_hex = |part: &str, length: usize| {
-        part.len() == length && part.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
+        part.len() == length
+            && part
+                .bytes()
+                .all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
     };
     let is_zero = |part: &str| part.bytes().all(|b| b == b'0');
     is_hex(version, 2)
@@ -132,7 +176,10 @@ fn is_traceparent(text: &str) -> bool {
 
 /// Whether `If-None-Match` names this ETag, or any.
 pub(crate) fn has_current(request: &HttpRequest, etag: &str) -> bool {
-    let values = request.headers().get_all(IF_NONE_MATCH).filter_map(|value| value.to_str().ok());
+    let values = request
+        .headers()
+        .get_all(IF_NONE_MATCH)
+        .filter_map(|value| value.to_str().ok());
     values
         .flat_map(|value| value.split(','))
         .map(str::trim)
@@ -146,7 +193,9 @@ mod tests {
 
     #[test]
     fn only_a_well_formed_traceparent_is_taken() {
-        assert!(is_traceparent("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"));
+        assert!(is_traceparent(
+            "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+        ));
         for text in [
             "",
             "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331",
@@ -164,18 +213,30 @@ mod tests {
         let request = TestRequest::default()
             .insert_header(("content-type", "multipart/form-data; boundary=\"a b\""))
             .to_http_request();
-        assert_eq!(body_kind(&request).unwrap(), BodyKind::Form { boundary: "a b".to_owned() });
+        assert_eq!(
+            body_kind(&request).unwrap(),
+            BodyKind::Form {
+                boundary: "a b".to_owned()
+            }
+        );
     }
 
     #[test]
     fn a_key_is_the_same_with_and_without_quotes() {
         let key = |text: &str| {
-            let request = TestRequest::default().insert_header(("idempotency-key", text)).to_http_request();
+            let request = TestRequest::default()
+                .insert_header(("idempotency-key", text))
+                .to_http_request();
             idempotency_key(&request).ok().flatten()
         };
-        assert_eq!((key("abc"), key("\"abc\"")), (Some("abc".into()), Some("abc".into())));
+        assert_eq!(
+            (key("abc"), key("\"abc\"")),
+            (Some("abc".into()), Some("abc".into()))
+        );
         assert_eq!(key(r#""a\"b\\c""#), Some(r#"a"b\c"#.into()));
-        for text in [r#"""#, r#""""#, r#""abc"#, r#""a b""#, r#""a"b""#, r#""a\""#, r#""a\b""#, "a b", ""] {
+        for text in [
+            r#"""#, r#""""#, r#""abc"#, r#""a b""#, r#""a"b""#, r#""a\""#, r#""a\b""#, "a b", "",
+        ] {
             assert_eq!(key(text), None, "{text}");
         }
     }
@@ -191,8 +252,14 @@ mod tests {
             ("respond-async", None),
             ("wait=-1", None),
         ] {
-            let request = TestRequest::default().insert_header(("prefer", text)).to_http_request();
-            assert_eq!(preferred_wait(&request), expected.map(Duration::from_secs), "{text}");
+            let request = TestRequest::default()
+                .insert_header(("prefer", text))
+                .to_http_request();
+            assert_eq!(
+                preferred_wait(&request),
+                expected.map(Duration::from_secs),
+                "{text}"
+            );
         }
     }
 
@@ -206,7 +273,9 @@ mod tests {
             ("\"r2\"", false),
             ("r1", false),
         ] {
-            let request = TestRequest::default().insert_header(("if-none-match", header)).to_http_request();
+            let request = TestRequest::default()
+                .insert_header(("if-none-match", header))
+                .to_http_request();
             assert_eq!(has_current(&request, "\"r1\""), expected, "{header}");
         }
     }

@@ -1,6 +1,6 @@
-//! A submission on its way into the engine. Owns the receipt until it has become a task or nothing: whatever goes
-//! wrong in between, what was stored is taken away again. Must not touch the connection, so that it goes on when the
-//! client does not.
+//! A submission on its way into the engine. Owns the receipt until it has become a task or nothing:
+//! whatever goes wrong in between, what was stored is taken away again. Must not touch the
+//! connection, so that it goes on when the client does not.
 
 use crate::form::{Form, Part, PartKind, is_json};
 use crate::json;
@@ -18,11 +18,13 @@ use tokio::sync::Mutex;
 /// A request that was accepted.
 pub(crate) struct Taken {
     pub(crate) submitted: Submitted,
-    /// The wait for the rest of its task, from before there was one; `None`: the client does not wait.
+    /// The wait for the rest of its task, from before there was one; `None`: the client does not
+    /// wait.
     pub(crate) wait: Option<WaitFor>,
 }
 
-/// Submits a request that is one JSON value. `rests`: where a wait for its rest begins, if it is to.
+/// Submits a request that is one JSON value. `rests`: where a wait for its rest begins, if it is
+/// to.
 pub(crate) async fn of_json(
     engine: Engine,
     task_type: TaskType,
@@ -49,13 +51,18 @@ pub(crate) async fn of_form(
 }
 
 /// Makes the task, or takes everything back.
-async fn settle(mut receipt: Receipt, taken: Result<(), Refused>, rests: Option<Rests>) -> Result<Taken, Refused> {
+async fn settle(
+    mut receipt: Receipt,
+    taken: Result<(), Refused>,
+    rests: Option<Rests>,
+) -> Result<Taken, Refused> {
     let wait = rests.map(|rests| rests.of(receipt.task_id()));
     let refused = match taken {
         Err(refused) => refused,
         Ok(()) => match receipt.submit().await {
             Ok(submitted) => return Ok(Taken { submitted, wait }),
-            // Committed or not, nobody knows: the files may be a task's by now. The sweep asks the database first.
+            // Committed or not, nobody knows: the files may be a task's by now. The sweep asks the
+            // database first.
             Err(error @ SubmitError::Store(StoreError::Unknown(_))) => return Err(error.into()),
             Err(error) => error.into(),
         },
@@ -65,14 +72,21 @@ async fn settle(mut receipt: Receipt, taken: Result<(), Refused>, rests: Option<
 }
 
 async fn take_parts(receipt: &mut Receipt, form: Form) -> Result<(), Refused> {
-    let form = Arc::new(Mutex::new(Arrival { form, failure: None }));
+    let form = Arc::new(Mutex::new(Arrival {
+        form,
+        failure: None,
+    }));
     loop {
         let part = form.lock().await.form.part().await?;
-        let Some(Part { field, kind }) = part else { return Ok(()) };
-        // A page can send a typed part beside a file only as a `Blob`, which always has a file name.
+        let Some(Part { field, kind }) = part else {
+            return Ok(());
+        };
+        // A page can send a typed part beside a file only as a `Blob`, which always has a file
+        // name.
         let kind = match kind {
             PartKind::File { name, content_type }
-                if is_json(Some(&content_type)) && !receipt.takes_file(&field, &name, &content_type) =>
+                if is_json(Some(&content_type))
+                    && !receipt.takes_file(&field, &name, &content_type) =>
             {
                 PartKind::Json
             }
@@ -80,10 +94,17 @@ async fn take_parts(receipt: &mut Receipt, form: Form) -> Result<(), Refused> {
         };
         match kind {
             PartKind::File { name, content_type } => {
-                let stored = receipt.file(&field, name, &content_type, bytes_of(form.clone())).await;
+                let stored = receipt
+                    .file(&field, name, &content_type, bytes_of(form.clone()))
+                    .await;
                 if let Err(error) = stored {
                     // The store only saw its source break off; why it did is known here.
-                    return Err(form.lock().await.failure.take().unwrap_or_else(|| error.into()));
+                    return Err(form
+                        .lock()
+                        .await
+                        .failure
+                        .take()
+                        .unwrap_or_else(|| error.into()));
                 }
             }
             PartKind::Json => {
@@ -93,7 +114,8 @@ async fn take_parts(receipt: &mut Receipt, form: Form) -> Result<(), Refused> {
             }
             PartKind::Text => {
                 let text = form.lock().await.form.text().await?;
-                let text = String::from_utf8(text).map_err(|_| malformed("a text field must be UTF-8").at(&*field))?;
+                let text = String::from_utf8(text)
+                    .map_err(|_| malformed("a text field must be UTF-8").at(&*field))?;
                 if text.contains('\0') {
                     return Err(json::no_nul().at(field));
                 }
@@ -110,7 +132,8 @@ struct Arrival {
     failure: Option<Refused>,
 }
 
-/// The current part's bytes. The lock is never waited for: while this stream is read, nobody else asks the form.
+/// The current part's bytes. The lock is never waited for: while this stream is read, nobody else
+/// asks the form.
 fn bytes_of(form: Arc<Mutex<Arrival>>) -> ByteStream {
     stream::unfold(Some(form), |form| async move {
         let form = form?;

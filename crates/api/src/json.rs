@@ -1,25 +1,30 @@
-//! JSON from outside: stricter than serde_json, because the same bytes must mean the same to whoever reads them next.
-//! Refuses deep nesting, repeated keys and NUL; knows nothing of what the JSON is about.
+//! JSON from outside: stricter than serde_json, because the same bytes must mean the same to
+//! whoever reads them next. Refuses deep nesting, repeated keys and NUL; knows nothing of what the
+//! JSON is about.
 
 use crate::problem::{Refused, invalid, malformed};
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 use std::fmt;
 
-/// Arrays and objects inside each other. Below serde_json's own limit of 128, and enough for any request type.
+/// Arrays and objects inside each other. Below serde_json's own limit of 128, and enough for any
+/// request type.
 const MAX_DEPTH: u32 = 64;
 
 /// Reads one JSON value.
 ///
 /// # Errors
-/// 400 where it is no JSON, nests too deep or repeats a key; 422 where a text holds a NUL, which no database column
-/// takes.
+/// 400 where it is no JSON, nests too deep or repeats a key; 422 where a text holds a NUL, which no
+/// database column takes.
 pub(crate) fn parse(bytes: &[u8]) -> Result<Value, Refused> {
     if bytes.iter().all(u8::is_ascii_whitespace) {
         return Err(malformed("the body is empty: send a JSON object"));
     }
     if let Err(error) = std::str::from_utf8(bytes) {
-        return Err(malformed(format!("the JSON is not UTF-8, from byte {} on", error.valid_up_to())));
+        return Err(malformed(format!(
+            "the JSON is not UTF-8, from byte {} on",
+            error.valid_up_to()
+        )));
     }
     let mut deserializer = serde_json::Deserializer::from_slice(bytes);
     let value = Strict { depth: 0 }
@@ -42,10 +47,17 @@ fn place_of_nul(value: &Value) -> Option<String> {
     fn walk(value: &Value, at: &str) -> Option<String> {
         match value {
             Value::String(text) => text.contains('\0').then(|| at.to_owned()),
-            Value::Array(list) => list.iter().enumerate().find_map(|(n, inner)| walk(inner, &format!("{at}/{n}"))),
+            Value::Array(list) => list
+                .iter()
+                .enumerate()
+                .find_map(|(n, inner)| walk(inner, &format!("{at}/{n}"))),
             Value::Object(map) => map.iter().find_map(|(key, inner)| {
                 let at = format!("{at}/{}", key.replace('~', "~0").replace('/', "~1"));
-                if key.contains('\0') { Some(at.replace('\0', "\\u0000")) } else { walk(inner, &at) }
+                if key.contains('\0') {
+                    Some(at.replace('\0', "\\u0000"))
+                } else {
+                    walk(inner, &at)
+                }
             }),
             Value::Null | Value::Bool(_) | Value::Number(_) => None,
         }
@@ -62,9 +74,13 @@ struct Strict {
 impl Strict {
     fn deeper<E: Error>(self) -> Result<Self, E> {
         if self.depth == MAX_DEPTH {
-            return Err(E::custom(format_args!("arrays and objects may nest {MAX_DEPTH} deep, not deeper")));
+            return Err(E::custom(format_args!(
+                "arrays and objects may nest {MAX_DEPTH} deep, not deeper"
+            )));
         }
-        Ok(Self { depth: self.depth + 1 })
+        Ok(Self {
+            depth: self.depth + 1,
+        })
     }
 }
 
@@ -99,7 +115,9 @@ impl<'de> Visitor<'de> for Strict {
     }
 
     fn visit_f64<E: Error>(self, value: f64) -> Result<Value, E> {
-        Number::from_f64(value).map(Value::Number).ok_or_else(|| E::custom("number out of range"))
+        Number::from_f64(value)
+            .map(Value::Number)
+            .ok_or_else(|| E::custom("number out of range"))
     }
 
     fn visit_str<E: Error>(self, value: &str) -> Result<Value, E> {
@@ -121,7 +139,9 @@ impl<'de> Visitor<'de> for Strict {
         while let Some(key) = entries.next_key::<String>()? {
             // Readers differ in which of two values they take, so neither is right.
             if map.contains_key(&key) {
-                return Err(A::Error::custom(format_args!("the key {key:?} stands twice in one object")));
+                return Err(A::Error::custom(format_args!(
+                    "the key {key:?} stands twice in one object"
+                )));
             }
             let value = entries.next_value_seed(inner)?;
             map.insert(key, value);
@@ -138,7 +158,10 @@ mod tests {
     #[test]
     fn what_is_read_is_what_was_sent() {
         let text = r#"{"a":[1,-2,2.5,true,null,"é\n"],"b":{}}"#;
-        assert_eq!(parse(text.as_bytes()).unwrap(), serde_json::from_str::<Value>(text).unwrap());
+        assert_eq!(
+            parse(text.as_bytes()).unwrap(),
+            serde_json::from_str::<Value>(text).unwrap()
+        );
     }
 
     #[test]
@@ -146,7 +169,11 @@ mod tests {
         let nested = |depth: usize| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
         assert!(parse(nested(64).as_bytes()).is_ok());
         for depth in [65, 127, 200, 100_000] {
-            assert_eq!(parse(nested(depth).as_bytes()).unwrap_err().code(), MalformedBody, "{depth}");
+            assert_eq!(
+                parse(nested(depth).as_bytes()).unwrap_err().code(),
+                MalformedBody,
+                "{depth}"
+            );
         }
         let objects = format!("{}1{}", r#"{"a":"#.repeat(65), "}".repeat(65));
         assert_eq!(parse(objects.as_bytes()).unwrap_err().code(), MalformedBody);
@@ -154,18 +181,36 @@ mod tests {
 
     #[test]
     fn what_readers_could_disagree_on_is_refused() {
-        for text in
-            [r#"{"a":1,"a":1}"#, r#"{"a":1}x"#, r#"{"a":"\ud800"}"#, "", "  ", "{", "{\"a\":1e999}", "\u{feff}{}"]
-        {
-            assert_eq!(parse(text.as_bytes()).unwrap_err().code(), MalformedBody, "{text}");
+        for text in [
+            r#"{"a":1,"a":1}"#,
+            r#"{"a":1}x"#,
+            r#"{"a":"\ud800"}"#,
+            "",
+            "  ",
+            "{",
+            "{\"a\":1e999}",
+            "\u{feff}{}",
+        ] {
+            assert_eq!(
+                parse(text.as_bytes()).unwrap_err().code(),
+                MalformedBody,
+                "{text}"
+            );
         }
-        assert_eq!(parse(b"{\"a\":\"\xff\"}").unwrap_err().code(), MalformedBody);
+        assert_eq!(
+            parse(b"{\"a\":\"\xff\"}").unwrap_err().code(),
+            MalformedBody
+        );
     }
 
     #[test]
     fn a_nul_is_refused_wherever_it_stands() {
         for text in [r#"{"a":["\u0000"]}"#, r#"{"x\u0000":1}"#, r#""\u0000""#] {
-            assert_eq!(parse(text.as_bytes()).unwrap_err().code(), InvalidRequest, "{text}");
+            assert_eq!(
+                parse(text.as_bytes()).unwrap_err().code(),
+                InvalidRequest,
+                "{text}"
+            );
         }
     }
 }

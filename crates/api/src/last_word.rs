@@ -1,8 +1,9 @@
-//! What every answer has, whoever made it: `nosniff`, the request's id, and a problem document where the framework, or a
-//! panic, left something else. Must not change an answer that a route gave.
+//! What every answer has, whoever made it: `nosniff`, the request's id, and a problem document
+//! where the framework, or a panic, left something else. Must not change an answer that a route
+//! gave.
 //!
-//! It cannot reach what actix-http answers before there is a request: a head that cannot be parsed (400), is too large
-//! (431) or never ends (408) gets a bare status and a closed connection.
+//! It cannot reach what actix-http answers before there is a request: a head that cannot be parsed
+//! (400), is too large (431) or never ends (408) gets a bare status and a closed connection.
 
 use crate::problem::{PROBLEM_JSON, Refused};
 use crate::request_id::{self, X_REQUEST_ID};
@@ -28,7 +29,9 @@ pub(crate) async fn last_word(
     let span = tracing::error_span!("request", request_id = id.to_str().unwrap_or_default());
     let answered = answer(request, next).instrument(span).await;
     let complete = |response: &mut HttpResponse<BoxBody>| {
-        response.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+        response
+            .headers_mut()
+            .insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
         response.headers_mut().insert(X_REQUEST_ID, id.clone());
     };
     match answered {
@@ -48,22 +51,30 @@ async fn answer(
     request: ServiceRequest,
     next: Next<impl MessageBody + 'static>,
 ) -> Result<ServiceResponse<BoxBody>, Refused> {
-    // A panic would close the connection without a word. Nothing that it left half-done is used again: the request's
-    // own state is dropped, and what is shared is behind locks that say when they are poisoned.
+    // A panic would close the connection without a word. Nothing that it left half-done is used
+    // again: the request's own state is dropped, and what is shared is behind locks that say when
+    // they are poisoned.
     let answered = AssertUnwindSafe(next.call(request)).catch_unwind().await;
     let response = match answered {
         Ok(Ok(response)) => response.map_into_boxed_body(),
         Ok(Err(error)) => {
             let refused = error.as_error::<Refused>().cloned();
-            return Err(refused.unwrap_or_else(|| Refused::of_status(error.as_response_error().status_code())));
+            return Err(refused
+                .unwrap_or_else(|| Refused::of_status(error.as_response_error().status_code())));
         }
         Err(_) => return Err(Refused::internal("answering", &"a handler panicked")),
     };
     let status = response.status();
-    let is_problem = response.headers().get(CONTENT_TYPE).is_some_and(|value| value == PROBLEM_JSON);
+    let is_problem = response
+        .headers()
+        .get(CONTENT_TYPE)
+        .is_some_and(|value| value == PROBLEM_JSON);
     if (status.is_client_error() || status.is_server_error()) && !is_problem {
         let (request, _) = response.into_parts();
-        return Ok(ServiceResponse::new(request, Refused::of_status(status).error_response()));
+        return Ok(ServiceResponse::new(
+            request,
+            Refused::of_status(status).error_response(),
+        ));
     }
     Ok(response)
 }

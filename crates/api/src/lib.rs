@@ -1,7 +1,8 @@
 //! The HTTP interface of Counterstep, as a library.
 //!
-//! Owns what HTTP demands: framing, limits, headers, problem documents. Decides nothing about tasks (that is the
-//! kernel's), knows no database, broker or object store (those are ports), and imports none of the other hosts.
+//! Owns what HTTP demands: framing, limits, headers, problem documents. Decides nothing about tasks
+//! (that is the kernel's), knows no database, broker or object store (those are ports), and imports
+//! none of the other hosts.
 
 mod body;
 pub mod cli;

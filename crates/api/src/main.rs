@@ -6,13 +6,18 @@ use counterstep_node::settings::check_surroundings;
 use counterstep_node::{SettingsArgs, exit};
 use std::process::ExitCode;
 
-// Small and short-lived values by the thousand: under load glibc's allocator was a quarter of a worker's time.
+// Small and short-lived values by the thousand: under load glibc's allocator was a quarter of a
+// worker's time.
 #[cfg(feature = "servers")]
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 #[derive(Parser)]
-#[command(name = "counterstep-api", version, about = "Takes in distributed tasks over HTTP")]
+#[command(
+    name = "counterstep-api",
+    version,
+    about = "Takes in distributed tasks over HTTP"
+)]
 struct Cli {
     #[command(flatten)]
     settings: SettingsArgs,

@@ -1,6 +1,7 @@
-//! Which requests a web page could have made a browser send, and which of those are refused. There are no cookies and
-//! no credentials here: what a browser adds is that it reaches the loopback address, and that is what a page could use.
-//! Must not look at bodies, and decides nothing about who a caller is.
+//! Which requests a web page could have made a browser send, and which of those are refused. There
+//! are no cookies and no credentials here: what a browser adds is that it reaches the loopback
+//! address, and that is what a page could use. Must not look at bodies, and decides nothing about
+//! who a caller is.
 
 use crate::problem::Refused;
 use crate::shared::Api;
@@ -15,11 +16,13 @@ use counterstep_contracts::ProblemCode;
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
-/// What monitors ask. They use the address of a pod, or the name of a service, and what they read is no secret.
+/// What monitors ask. They use the address of a pod, or the name of a service, and what they read
+/// is no secret.
 const FOR_MONITORS: &[&str] = &["/healthz", "/readyz", "/metrics"];
 
-/// The names by which this interface may be addressed. `localhost` and every IP address always are: a page gains
-/// nothing by an address, since only a name can be made to lead first to the page's server and then to this one.
+/// The names by which this interface may be addressed. `localhost` and every IP address always are:
+/// a page gains nothing by an address, since only a name can be made to lead first to the page's
+/// server and then to this one.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AllowedHosts {
     any: bool,
@@ -28,7 +31,9 @@ pub struct AllowedHosts {
 
 /// A name that cannot be allowed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("invalid host `{0}`: expected a name as in `api.example.com`, without scheme, port and path, or `*` for any")]
+#[error(
+    "invalid host `{0}`: expected a name as in `api.example.com`, without scheme, port and path, or `*` for any"
+)]
 pub struct InvalidHost(String);
 
 impl AllowedHosts {
@@ -50,9 +55,14 @@ impl AllowedHosts {
     }
 
     fn allows(&self, host: &str) -> bool {
-        let Some(name) = host_of(host) else { return false };
+        let Some(name) = host_of(host) else {
+            return false;
+        };
         let address = name.trim_start_matches('[').trim_end_matches(']');
-        self.any || name == "localhost" || address.parse::<IpAddr>().is_ok() || self.names.contains(&name)
+        self.any
+            || name == "localhost"
+            || address.parse::<IpAddr>().is_ok()
+            || self.names.contains(&name)
     }
 }
 
@@ -77,34 +87,49 @@ pub(crate) async fn guard(
     next.call(request).await
 }
 
-/// A name that its owner lets lead to this address makes this interface a part of the owner's site (DNS rebinding): the
-/// page could read all of it.
+/// A name that its owner lets lead to this address makes this interface a part of the owner's site
+/// (DNS rebinding): the page could read all of it.
 fn check_host(headers: &HeaderMap, allowed: &AllowedHosts) -> Result<(), Refused> {
-    let other = headers.get_all(HOST).find(|value| !value.to_str().is_ok_and(|host| allowed.allows(host)));
+    let other = headers
+        .get_all(HOST)
+        .find(|value| !value.to_str().is_ok_and(|host| allowed.allows(host)));
     let Some(host) = other else { return Ok(()) };
     let host = String::from_utf8_lossy(host.as_bytes());
     let detail = format!(
         "this server does not answer for the host `{}`: use localhost or its IP address, or start it with \
          --allowed-hosts and the names by which it may be addressed",
-        host.chars().take(255).flat_map(char::escape_default).collect::<String>()
+        host.chars()
+            .take(255)
+            .flat_map(char::escape_default)
+            .collect::<String>()
     );
     Err(Refused::new(ProblemCode::HostNotAllowed, detail).at("Host"))
 }
 
-/// A page may send forms and simple requests to any site, although it cannot read their answers. Browsers say for each
-/// request which kind of page sends it (`Sec-Fetch-Site`), old ones and those that do not trust the connection at least
-/// the page's origin. Another port of the same machine is another origin: `same-site` is refused too.
+/// A page may send forms and simple requests to any site, although it cannot read their answers.
+/// Browsers say for each request which kind of page sends it (`Sec-Fetch-Site`), old ones and those
+/// that do not trust the connection at least the page's origin. Another port of the same machine is
+/// another origin: `same-site` is refused too.
 fn check_origin(method: &Method, headers: &HeaderMap) -> Result<(), Refused> {
     if method.is_safe() {
         return Ok(());
     }
-    let text = |name: &str| headers.get(name).map(|value| value.to_str().unwrap_or_default());
+    let text = |name: &str| {
+        headers
+            .get(name)
+            .map(|value| value.to_str().unwrap_or_default())
+    };
     let own = match (text("sec-fetch-site"), text(ORIGIN.as_str())) {
         (Some(site), _) => matches!(site, "same-origin" | "none"),
         (None, Some(origin)) => {
             let origin: Option<Uri> = origin.parse().ok();
-            let host = origin.as_ref().and_then(Uri::authority).map(Authority::as_str);
-            host.is_some_and(|host| text(HOST.as_str()).is_some_and(|own| own.eq_ignore_ascii_case(host)))
+            let host = origin
+                .as_ref()
+                .and_then(Uri::authority)
+                .map(Authority::as_str);
+            host.is_some_and(|host| {
+                text(HOST.as_str()).is_some_and(|own| own.eq_ignore_ascii_case(host))
+            })
         }
         // No browser: it cannot be made to send anything by a page.
         (None, None) => true,
@@ -123,7 +148,10 @@ mod tests {
     use actix_web::http::header::{HeaderName, HeaderValue};
 
     fn headers(given: &[(&'static str, &'static str)]) -> HeaderMap {
-        given.iter().map(|&(n, v)| (HeaderName::from_static(n), HeaderValue::from_static(v))).collect()
+        given
+            .iter()
+            .map(|&(n, v)| (HeaderName::from_static(n), HeaderValue::from_static(v)))
+            .collect()
     }
 
     #[test]
@@ -161,9 +189,20 @@ mod tests {
 
     #[test]
     fn what_is_no_name_cannot_be_allowed() {
-        for name in ["", "https://a.example", "a.example:80", "a.example/x", "a b", "*.example", "u@a.example"] {
+        for name in [
+            "",
+            "https://a.example",
+            "a.example:80",
+            "a.example/x",
+            "a b",
+            "*.example",
+            "u@a.example",
+        ] {
             let refused = AllowedHosts::parse([name]).unwrap_err().to_string();
-            assert!(refused.starts_with(&format!("invalid host `{name}`: expected")), "{refused}");
+            assert!(
+                refused.starts_with(&format!("invalid host `{name}`: expected")),
+                "{refused}"
+            );
         }
     }
 
@@ -176,17 +215,32 @@ mod tests {
             (&[own, ("sec-fetch-site", "none")], true),
             (&[own, ("sec-fetch-site", "same-site")], false),
             (&[own, ("sec-fetch-site", "cross-site")], false),
-            // What the browser says of the page comes before an origin, which a proxy may not have rewritten.
-            (&[own, ("sec-fetch-site", "same-origin"), ("origin", "https://api.example.com")], true),
+            // What the browser says of the page comes before an origin, which a proxy may not have
+            // rewritten.
+            (
+                &[
+                    own,
+                    ("sec-fetch-site", "same-origin"),
+                    ("origin", "https://api.example.com"),
+                ],
+                true,
+            ),
             (&[own, ("origin", "http://localhost:8080")], true),
             (&[own, ("origin", "http://localhost:3000")], false),
             (&[own, ("origin", "http://evil.example")], false),
             (&[own, ("origin", "null")], false),
         ] {
-            for (method, safe) in
-                [(Method::POST, false), (Method::PUT, false), (Method::DELETE, false), (Method::GET, true)]
-            {
-                assert_eq!(check_origin(&method, &headers(given)).is_ok(), fine || safe, "{method} {given:?}");
+            for (method, safe) in [
+                (Method::POST, false),
+                (Method::PUT, false),
+                (Method::DELETE, false),
+                (Method::GET, true),
+            ] {
+                assert_eq!(
+                    check_origin(&method, &headers(given)).is_ok(),
+                    fine || safe,
+                    "{method} {given:?}"
+                );
             }
         }
     }

@@ -1,8 +1,10 @@
-//! Every refusal as a problem document (RFC 9457). Owns which error becomes which code; what is our own fault goes to
-//! the log in full and to the client without a word of it.
+//! Every refusal as a problem document (RFC 9457). Owns which error becomes which code; what is our
+//! own fault goes to the log in full and to the client without a word of it.
 
 use actix_web::http::StatusCode;
-use actix_web::http::header::{ALLOW, CONTENT_TYPE, HeaderValue, RETRY_AFTER, X_CONTENT_TYPE_OPTIONS};
+use actix_web::http::header::{
+    ALLOW, CONTENT_TYPE, HeaderValue, RETRY_AFTER, X_CONTENT_TYPE_OPTIONS,
+};
 use actix_web::{HttpResponse, ResponseError};
 use counterstep_contracts::{Problem, ProblemCode};
 use counterstep_kernel::client::SubmitError;
@@ -25,7 +27,11 @@ pub(crate) struct Refused {
 impl Refused {
     /// With this code; `detail` says what was wrong, what was expected, what to do.
     pub(crate) fn new(code: ProblemCode, detail: impl Into<String>) -> Self {
-        Self { problem: Box::new(Problem::new(code, detail)), retry_after: None, allow: None }
+        Self {
+            problem: Box::new(Problem::new(code, detail)),
+            retry_after: None,
+            allow: None,
+        }
     }
 
     /// Names the field, header or parameter at fault.
@@ -42,7 +48,10 @@ impl Refused {
 
     /// An address that takes other methods.
     pub(crate) fn method(allow: &'static str) -> Self {
-        let mut refused = Self::new(ProblemCode::MethodNotAllowed, format!("use one of: {allow}"));
+        let mut refused = Self::new(
+            ProblemCode::MethodNotAllowed,
+            format!("use one of: {allow}"),
+        );
         refused.allow = Some(allow);
         refused
     }
@@ -50,7 +59,10 @@ impl Refused {
     /// Our own fault. `doing` and `error` go to the log, never to the client.
     pub(crate) fn internal(doing: &str, error: &dyn std::fmt::Display) -> Self {
         tracing::error!(%error, doing, "a request could not be handled");
-        Self::new(ProblemCode::Internal, "this is our fault; the server's log has the details")
+        Self::new(
+            ProblemCode::Internal,
+            "this is our fault; the server's log has the details",
+        )
     }
 
     /// For an answer that the framework made by itself.
@@ -94,7 +106,9 @@ impl ResponseError for Refused {
 
     fn error_response(&self) -> HttpResponse {
         let mut answer = HttpResponse::build(self.status_code());
-        answer.insert_header((CONTENT_TYPE, PROBLEM_JSON)).insert_header((X_CONTENT_TYPE_OPTIONS, "nosniff"));
+        answer
+            .insert_header((CONTENT_TYPE, PROBLEM_JSON))
+            .insert_header((X_CONTENT_TYPE_OPTIONS, "nosniff"));
         if let Some(seconds) = self.retry_after {
             answer.insert_header((RETRY_AFTER, seconds.to_string()));
         }
@@ -108,7 +122,9 @@ impl ResponseError for Refused {
 impl From<StoreError> for Refused {
     fn from(error: StoreError) -> Self {
         match error {
-            StoreError::Unavailable(_) | StoreError::Unknown(_) => unavailable("the database", &error),
+            StoreError::Unavailable(_) | StoreError::Unknown(_) => {
+                unavailable("the database", &error)
+            }
             StoreError::Newer(_) => {
                 tracing::warn!(%error, "a request was for a task that only a newer program can read");
                 let detail = "this process is older than the program that has written the task, and cannot read it: \
@@ -165,7 +181,8 @@ impl From<SubmitError> for Refused {
             }
             SubmitError::Moved => Self::internal("taking a request", &error),
             SubmitError::Store(error) => error.into(),
-            // The kernel's word for it quotes whatever the reader of the bytes said; what that was is known here only.
+            // The kernel's word for it quotes whatever the reader of the bytes said; what that was
+            // is known here only.
             SubmitError::Source(_) => Self::internal("storing a file of a request", &error),
             SubmitError::Objects(error @ ObjectError::Unavailable(_)) => unavailable("the object store", &error),
             SubmitError::Objects(_) | SubmitError::Declaration(_) => Self::internal("taking a request", &error),
@@ -176,7 +193,11 @@ impl From<SubmitError> for Refused {
 /// A server that is needed does not answer; `what` names it without its address.
 pub(crate) fn unavailable(what: &str, error: &dyn std::fmt::Display) -> Refused {
     tracing::warn!(%error, what, "a request failed for want of a server");
-    Refused::new(ProblemCode::Unavailable, format!("{what} does not answer: try again later")).retry_after(1)
+    Refused::new(
+        ProblemCode::Unavailable,
+        format!("{what} does not answer: try again later"),
+    )
+    .retry_after(1)
 }
 
 /// A body that cannot be read.
@@ -201,5 +222,8 @@ pub(crate) fn slow(detail: impl Into<String>) -> Refused {
 
 /// No task of this id, or another tenant's: the two are not told apart.
 pub(crate) fn no_such_task() -> Refused {
-    Refused::new(ProblemCode::NoSuchTask, "no task has this id: use the `task_id` of the answer to its submission")
+    Refused::new(
+        ProblemCode::NoSuchTask,
+        "no task has this id: use the `task_id` of the answer to its submission",
+    )
 }

@@ -1,5 +1,5 @@
-//! Whether what this process needs answers and takes writes, kept for a moment: the question writes, and any page can ask it
-//! in a loop.
+//! Whether what this process needs answers and takes writes, kept for a moment: the question
+//! writes, and any page can ask it in a loop.
 
 use counterstep_kernel::Engine;
 use std::future::Future;
@@ -44,13 +44,21 @@ impl Readiness {
             answers("hints", ports.hints.check()),
         )
         .await;
-        let parts = Parts { store, objects, queue, hints };
+        let parts = Parts {
+            store,
+            objects,
+            queue,
+            hints,
+        };
         *last = Some((Instant::now(), parts));
         parts
     }
 }
 
-async fn answers<E: std::fmt::Display>(part: &str, question: impl Future<Output = Result<(), E>>) -> bool {
+async fn answers<E: std::fmt::Display>(
+    part: &str,
+    question: impl Future<Output = Result<(), E>>,
+) -> bool {
     match timeout(PATIENCE, question).await {
         Ok(Ok(())) => true,
         Ok(Err(error)) => {

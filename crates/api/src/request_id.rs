@@ -1,5 +1,5 @@
-//! The id of a request: in its answer, and in every line of the log that the request led to, so that the one is found by
-//! the other. It means nothing to tasks.
+//! The id of a request: in its answer, and in every line of the log that the request led to, so
+//! that the one is found by the other. It means nothing to tasks.
 
 use actix_web::http::header::{HeaderMap, HeaderName, HeaderValue};
 use counterstep_kernel::ports::Random;
@@ -9,8 +9,8 @@ pub(crate) const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-i
 
 const LONGEST: usize = 128;
 
-/// The id that a proxy in front gave the request, or a new one. A given one that is long, or that could be mistaken for
-/// anything but an id in a log line, is passed over.
+/// The id that a proxy in front gave the request, or a new one. A given one that is long, or that
+/// could be mistaken for anything but an id in a log line, is passed over.
 pub(crate) fn of(headers: &HeaderMap, random: &dyn Random) -> HeaderValue {
     let plain = |value: &&HeaderValue| {
         let bytes = value.as_bytes();

@@ -13,15 +13,16 @@ use futures::future::{Either, select};
 use std::net::TcpListener;
 use std::time::Duration;
 
-/// After an answer that came before the end of its request (413, say), the rest of the request is read and dropped for
-/// so long: closed at once, the connection would be reset and the client might never see the answer.
+/// After an answer that came before the end of its request (413, say), the rest of the request is
+/// read and dropped for so long: closed at once, the connection would be reset and the client might
+/// never see the answer.
 const LINGER: Duration = Duration::from_secs(5);
 
-/// Serves the HTTP interface on `listener` until `shutdown` is cancelled. Requests under way may then go on for
-/// `settings.drain`; long polls are answered at once.
+/// Serves the HTTP interface on `listener` until `shutdown` is cancelled. Requests under way may
+/// then go on for `settings.drain`; long polls are answered at once.
 ///
-/// Needs a Tokio runtime. Requests run on threads of the server's own; uploads run on the caller's runtime, so that a
-/// client that goes away does not stop the clean-up after it.
+/// Needs a Tokio runtime. Requests run on threads of the server's own; uploads run on the caller's
+/// runtime, so that a client that goes away does not stop the clean-up after it.
 ///
 /// # Errors
 /// When the listener cannot be used.
@@ -33,7 +34,11 @@ pub fn serve(
 ) -> BoxFuture<'static, std::io::Result<()>> {
     Box::pin(async move {
         let drain = settings.drain;
-        let (workers, head_timeout, keep_alive) = (settings.workers.max(1), settings.head_timeout, settings.keep_alive);
+        let (workers, head_timeout, keep_alive) = (
+            settings.workers.max(1),
+            settings.head_timeout,
+            settings.keep_alive,
+        );
         let api = web::Data::new(Api::new(engine, settings, shutdown.clone()));
         let shared = api.clone();
         let server = HttpServer::new(move || {
@@ -74,7 +79,10 @@ mod tests {
 
     #[test]
     fn serving_can_be_spawned_on_any_runtime() {
-        fn spawnable<T: Send + 'static>(_: impl FnOnce(Engine, ApiSettings, TcpListener, CancelToken) -> T) {}
+        fn spawnable<T: Send + 'static>(
+            _: impl FnOnce(Engine, ApiSettings, TcpListener, CancelToken) -> T,
+        ) {
+        }
         spawnable(serve);
     }
 }

@@ -5,13 +5,14 @@ use std::time::Duration;
 
 /// Limits and waits of the HTTP interface. The defaults are meant for use; tests shorten the waits.
 ///
-/// How long a request may take to arrive, uploads included, is `EngineSettings::upload_timeout`: the files of a
-/// request are kept for no longer.
+/// How long a request may take to arrive, uploads included, is `EngineSettings::upload_timeout`:
+/// the files of a request are kept for no longer.
 #[derive(Debug, Clone)]
 pub struct ApiSettings {
     /// By which names it may be addressed, besides localhost and IP addresses.
     pub allowed_hosts: AllowedHosts,
-    /// Bytes of a JSON body, and of all the text fields of a form together. They are held in memory.
+    /// Bytes of a JSON body, and of all the text fields of a form together. They are held in
+    /// memory.
     pub max_json_bytes: usize,
     /// Bytes of one file of a form. Files are streamed.
     pub max_file_bytes: u64,
@@ -25,14 +26,14 @@ pub struct ApiSettings {
     pub max_form_bytes: u64,
     /// For so long a client may take to send its request's headers.
     pub head_timeout: Duration,
-    /// A connection without a request is kept open for so long. Longer than proxies and clients keep an idle one: the
-    /// side that closes first should be the one that sends, or a request could meet a connection that is just being
-    /// closed, and get no answer.
+    /// A connection without a request is kept open for so long. Longer than proxies and clients
+    /// keep an idle one: the side that closes first should be the one that sends, or a request
+    /// could meet a connection that is just being closed, and get no answer.
     pub keep_alive: Duration,
     /// For so long a client may send nothing while its body is awaited.
     pub body_silence: Duration,
-    /// After this `?wait` looks again at a task whose rest nobody has announced, and then less and less often: another
-    /// process may run it.
+    /// After this `?wait` looks again at a task whose rest nobody has announced, and then less and
+    /// less often: another process may run it.
     pub wait_poll: Duration,
     /// What `/metrics` shows may be so old: scrapes in between ask the database nothing.
     pub gauges_for: Duration,

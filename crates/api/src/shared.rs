@@ -31,7 +31,16 @@ impl Api {
         let waiting = Waiting::start(engine.ports.signals.as_ref());
         let (gauges, readiness) = (Gauges::default(), Readiness::default());
         let (runtime, work) = (Handle::current(), TaskTracker::new());
-        Self { engine, settings, shutdown, waiting, gauges, readiness, runtime, work }
+        Self {
+            engine,
+            settings,
+            shutdown,
+            waiting,
+            gauges,
+            readiness,
+            runtime,
+            work,
+        }
     }
 
     /// Whose requests these are.
@@ -39,14 +48,18 @@ impl Api {
         Tenant::default()
     }
 
-    /// Runs what must not be cut off when the client goes away: the server drops a request's future then, but a
-    /// transaction under way or the clean-up after an upload must come to its end.
+    /// Runs what must not be cut off when the client goes away: the server drops a request's future
+    /// then, but a transaction under way or the clean-up after an upload must come to its end.
     pub(crate) async fn finish<T, F>(&self, doing: &'static str, work: F) -> Result<T, Refused>
     where
         T: Send + 'static,
         F: Future<Output = Result<T, Refused>> + Send + 'static,
     {
-        match self.work.spawn_on(work.in_current_span(), &self.runtime).await {
+        match self
+            .work
+            .spawn_on(work.in_current_span(), &self.runtime)
+            .await
+        {
             Ok(result) => result,
             Err(error) => Err(Refused::internal(doing, &error)),
         }
@@ -55,8 +68,14 @@ impl Api {
     /// Waits for what outlived its request, up to the drain time.
     pub(crate) async fn drained(&self) {
         self.work.close();
-        if tokio::time::timeout(self.settings.drain, self.work.wait()).await.is_err() {
-            tracing::warn!(left = self.work.len(), "stopping before every upload was cleaned up; the sweep will");
+        if tokio::time::timeout(self.settings.drain, self.work.wait())
+            .await
+            .is_err()
+        {
+            tracing::warn!(
+                left = self.work.len(),
+                "stopping before every upload was cleaned up; the sweep will"
+            );
         }
     }
 }

@@ -1,7 +1,10 @@
-//! Rows as the bodies that clients see. Owns what of a row is shown; changes nothing and asks nobody.
+//! Rows as the bodies that clients see. Owns what of a row is shown; changes nothing and asks
+//! nobody.
 
 use counterstep_contracts::disable::SwitchView;
-use counterstep_contracts::http::{AttemptView, AuditTrail, AuditView, FailureView, Progress, StepView, TaskSummary};
+use counterstep_contracts::http::{
+    AttemptView, AuditTrail, AuditView, FailureView, Progress, StepView, TaskSummary,
+};
 use counterstep_contracts::http::{StepProgress, TaskView};
 use counterstep_contracts::operator::DeadLetter;
 use counterstep_contracts::schedule::ScheduleView;
@@ -14,8 +17,14 @@ use std::collections::BTreeMap;
 
 /// A task, and what its running attempts have said of their progress.
 pub(crate) fn task(record: TaskRecord, mut said: BTreeMap<String, AttemptProgress>) -> TaskView {
-    let TaskRecord { task, steps, marks: _, now: _ } = record;
-    let is_done = |status: StepStatus| matches!(status, StepStatus::Completed | StepStatus::Skipped);
+    let TaskRecord {
+        task,
+        steps,
+        marks: _,
+        now: _,
+    } = record;
+    let is_done =
+        |status: StepStatus| matches!(status, StepStatus::Completed | StepStatus::Skipped);
     let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
     // One that was offered twice keeps a time there, too, which is the repair's own.
     let waits = matches!(task.status, TaskStatus::Waiting | TaskStatus::Compensating);
@@ -81,13 +90,22 @@ pub(crate) fn switch(task_type: &str, row: Option<TypeRow>) -> SwitchView {
         disabled_since: disabled.map(|disabled| rfc3339(disabled.since)),
         reason,
         by,
-        probe_from: disabled.and_then(|disabled| disabled.probe_from).map(rfc3339),
-        probe: disabled.and_then(|disabled| disabled.probe).map(|(task, _)| task),
+        probe_from: disabled
+            .and_then(|disabled| disabled.probe_from)
+            .map(rfc3339),
+        probe: disabled
+            .and_then(|disabled| disabled.probe)
+            .map(|(task, _)| task),
     }
 }
 
 fn step_progress(said: AttemptProgress) -> StepProgress {
-    StepProgress { percent: said.percent(), done: said.done, total: said.total, at: said.at }
+    StepProgress {
+        percent: said.percent(),
+        done: said.done,
+        total: said.total,
+        at: said.at,
+    }
 }
 
 /// A line of a list.
@@ -115,10 +133,15 @@ pub(crate) fn dead_letter(line: TaskLine) -> DeadLetter {
 }
 
 fn failure(failure: Failure) -> FailureView {
-    FailureView { step: failure.step, class: failure.class, message: failure.message }
+    FailureView {
+        step: failure.step,
+        class: failure.class,
+        message: failure.message,
+    }
 }
 
-/// Details of an audit entry without the backtrace, which names paths and code of this installation. It stays in the row.
+/// Details of an audit entry without the backtrace, which names paths and code of this
+/// installation. It stays in the row.
 fn for_clients(mut details: Value) -> Value {
     if let Some(details) = details.as_object_mut() {
         details.remove("backtrace");

@@ -1,5 +1,5 @@
-//! Long polls that wait for tasks to come to rest. One listener for all of them: if each heard every signal of every
-//! task, a thousand waiting clients would cost a thousand wake-ups a change.
+//! Long polls that wait for tasks to come to rest. One listener for all of them: if each heard
+//! every signal of every task, a thousand waiting clients would cost a thousand wake-ups a change.
 
 use counterstep_contracts::TaskId;
 use counterstep_kernel::ports::{Signal, Signals};
@@ -37,13 +37,18 @@ impl Waiting {
         let known = tasks.clone();
         let listener = tokio::spawn(async move {
             while let Some(signal) = signals.next().await {
-                let Signal::Rests(task) = signal else { continue };
+                let Signal::Rests(task) = signal else {
+                    continue;
+                };
                 if let Some(waiting) = lock(&known).get(&task) {
                     waiting.send_replace(());
                 }
             }
         });
-        Self { rests: Rests(tasks), listener }
+        Self {
+            rests: Rests(tasks),
+            listener,
+        }
     }
 
     pub(crate) const fn rests(&self) -> &Rests {
@@ -52,11 +57,18 @@ impl Waiting {
 }
 
 impl Rests {
-    /// Waits for a task's rest from now on, also before there is the task. Look at a task that is there after this: a rest
-    /// before it does not end the wait.
+    /// Waits for a task's rest from now on, also before there is the task. Look at a task that is
+    /// there after this: a rest before it does not end the wait.
     pub(crate) fn of(&self, task: TaskId) -> WaitFor {
-        let rests = lock(&self.0).entry(task).or_insert_with(|| watch::channel(()).0).subscribe();
-        WaitFor { task, rests: Some(rests), tasks: self.0.clone() }
+        let rests = lock(&self.0)
+            .entry(task)
+            .or_insert_with(|| watch::channel(()).0)
+            .subscribe();
+        WaitFor {
+            task,
+            rests: Some(rests),
+            tasks: self.0.clone(),
+        }
     }
 }
 
@@ -75,7 +87,8 @@ impl WaitFor {
         self.task
     }
 
-    /// Ends at once where a rest was announced since the wait began, or since this ended last; else with the next one.
+    /// Ends at once where a rest was announced since the wait began, or since this ended last; else
+    /// with the next one.
     pub(crate) async fn rest(&mut self) {
         if let Some(rests) = &mut self.rests {
             // It has no end before this: the sender stays for as long as it has a receiver.
@@ -89,7 +102,10 @@ impl Drop for WaitFor {
         let mut tasks = lock(&self.tasks);
         // Under the lock, so that of two which end at once the second one finds no other.
         self.rests = None;
-        if tasks.get(&self.task).is_some_and(|sender| sender.receiver_count() == 0) {
+        if tasks
+            .get(&self.task)
+            .is_some_and(|sender| sender.receiver_count() == 0)
+        {
             tasks.remove(&self.task);
         }
     }
@@ -117,8 +133,13 @@ mod tests {
         signals.send(Signal::Changed(one));
         signals.send(Signal::Rests(one));
         let all = futures::future::join(first.rest(), second.rest());
-        tokio::time::timeout(SOON, all).await.expect("both are told");
-        assert!(futures::poll!(std::pin::pin!(first.rest())).is_pending(), "once for each rest");
+        tokio::time::timeout(SOON, all)
+            .await
+            .expect("both are told");
+        assert!(
+            futures::poll!(std::pin::pin!(first.rest())).is_pending(),
+            "once for each rest"
+        );
         assert!(futures::poll!(std::pin::pin!(stranger.rest())).is_pending());
         drop((first, second));
         assert_eq!(lock(&rests.0).keys().collect::<Vec<_>>(), [&other]);
@@ -134,7 +155,9 @@ mod tests {
         let (mut early, mut other) = (waiting.rests().of(task), waiting.rests().of(task));
         signals.send(Signal::Rests(task));
         // By then the listener has passed it on.
-        tokio::time::timeout(SOON, other.rest()).await.expect("the rest");
+        tokio::time::timeout(SOON, other.rest())
+            .await
+            .expect("the rest");
         assert!(futures::poll!(std::pin::pin!(early.rest())).is_ready());
     }
 

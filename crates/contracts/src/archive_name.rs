@@ -1,5 +1,5 @@
-//! Names of archive entries that every file system takes, Windows' among them. Must not change what a file is called
-//! anywhere else: a client's name is kept as it came.
+//! Names of archive entries that every file system takes, Windows' among them. Must not change what
+//! a file is called anywhere else: a client's name is kept as it came.
 
 /// Bytes of a name that common file systems take.
 const LONGEST: usize = 255;
@@ -9,7 +9,13 @@ const DEVICES: [&str; 6] = ["con", "prn", "aux", "nul", "conin$", "conout$"];
 
 /// The name with what Windows refuses, or drops without a word, replaced by `_`.
 pub(crate) fn portable(name: &str) -> String {
-    let allowed = |c: char| if c.is_control() || "<>:\"/\\|?*".contains(c) { '_' } else { c };
+    let allowed = |c: char| {
+        if c.is_control() || "<>:\"/\\|?*".contains(c) {
+            '_'
+        } else {
+            c
+        }
+    };
     let mut portable: String = name.chars().map(allowed).collect();
     let kept = portable.trim_end_matches(['.', ' ']).len();
     let dropped = portable.len() - kept;
@@ -41,11 +47,19 @@ pub(crate) fn split_extension(name: &str) -> (&str, &str) {
 }
 
 fn is_device(name: &str) -> bool {
-    let stem = name.split('.').next().unwrap_or_default().trim_end().to_lowercase();
-    let port = stem.strip_prefix("com").or_else(|| stem.strip_prefix("lpt"));
+    let stem = name
+        .split('.')
+        .next()
+        .unwrap_or_default()
+        .trim_end()
+        .to_lowercase();
+    let port = stem
+        .strip_prefix("com")
+        .or_else(|| stem.strip_prefix("lpt"));
     // Superscript digits count too.
-    let is_port =
-        port.is_some_and(|digit| digit.chars().count() == 1 && digit.contains(|c| "0123456789¹²³".contains(c)));
+    let is_port = port.is_some_and(|digit| {
+        digit.chars().count() == 1 && digit.contains(|c| "0123456789¹²³".contains(c))
+    });
     DEVICES.contains(&stem.as_str()) || is_port
 }
 
@@ -83,9 +97,16 @@ mod tests {
     #[test]
     fn a_number_fits_into_the_longest_name() {
         let long = format!("{}.txt", "ü".repeat(125));
-        for name in [long.clone(), "x".repeat(255), format!("a.{}", "x".repeat(253))] {
+        for name in [
+            long.clone(),
+            "x".repeat(255),
+            format!("a.{}", "x".repeat(253)),
+        ] {
             let numbered = numbered(&name, 12);
-            assert!(numbered.len() <= LONGEST && numbered.contains(" (12)"), "{numbered}");
+            assert!(
+                numbered.len() <= LONGEST && numbered.contains(" (12)"),
+                "{numbered}"
+            );
         }
         assert!(numbered(&long, 2).ends_with(" (2).txt"));
         assert_eq!(portable(&format!("con.{}", "x".repeat(251))).len(), LONGEST);

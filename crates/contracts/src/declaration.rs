@@ -1,4 +1,5 @@
-//! A declared task type as data: what `#[distributed_task]` writes down and `counterstep describe` prints.
+//! A declared task type as data: what `#[distributed_task]` writes down and `counterstep describe`
+//! prints.
 
 use crate::breaker::BreakerPolicy;
 use crate::disable::AutoDisable;
@@ -118,8 +119,8 @@ pub struct InputDecl {
     pub ty: &'static str,
 }
 
-/// What a step waits for. Such a step runs no code of its own: it has no attempts, and while it waits its task holds
-/// neither a slot nor a lease.
+/// What a step waits for. Such a step runs no code of its own: it has no attempts, and while it
+/// waits its task holds neither a slot nor a lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "for")]
 pub enum WaitDecl {
@@ -127,7 +128,8 @@ pub enum WaitDecl {
     Timer,
     /// A signal from outside, named like the step.
     Signal {
-        /// Whether the step completes without one once its deadline has passed; it fails then otherwise.
+        /// Whether the step completes without one once its deadline has passed; it fails then
+        /// otherwise.
         optional: bool,
     },
 }
@@ -170,7 +172,8 @@ pub struct StepDecl {
     pub timeout: Option<Duration>,
     /// Steps of one group run side by side; they share host and neighbourhood.
     pub group: Option<&'static str>,
-    /// Whether it takes a processor or much memory for itself: few of these run side by side in a process.
+    /// Whether it takes a processor or much memory for itself: few of these run side by side in a
+    /// process.
     pub heavy: bool,
     /// The condition's function name; the step is skipped where it says no.
     pub when: Option<&'static str>,
@@ -187,7 +190,10 @@ impl StepDecl {
     #[must_use]
     pub fn reads(&self, source: &str) -> bool {
         let fallback = self.fallback.map_or(&[][..], |fallback| fallback.inputs);
-        self.inputs.iter().chain(fallback).any(|input| input.source == source)
+        self.inputs
+            .iter()
+            .chain(fallback)
+            .any(|input| input.source == source)
     }
 }
 
@@ -212,7 +218,8 @@ pub struct TaskDecl {
     pub cancellable: bool,
     /// What an undo that gave up leads to.
     pub on_undo_failure: OnUndoFailure,
-    /// When failures make the type take no more submissions; `None`: never, unless the settings say so.
+    /// When failures make the type take no more submissions; `None`: never, unless the settings say
+    /// so.
     pub auto_disable: Option<AutoDisable>,
     /// In ascending order of their numbers.
     pub steps: &'static [StepDecl],
@@ -244,13 +251,21 @@ impl TaskDecl {
         self.steps.iter().find(|step| step.name == name)
     }
 
-    /// A short digest of everything that a task in flight depends on. It changes when a step is renamed, moved,
-    /// added or removed, or when its types or placement change; not when only policies change.
+    /// A short digest of everything that a task in flight depends on. It changes when a step is
+    /// renamed, moved, added or removed, or when its types or placement change; not when only
+    /// policies change.
     #[must_use]
     pub fn definition_hash(&self) -> String {
-        let mut text = format!("{}:{}:{}:{}", self.name, self.version, self.request, self.response);
+        let mut text = format!(
+            "{}:{}:{}:{}",
+            self.name, self.version, self.request, self.response
+        );
         for step in self.steps {
-            let inputs: Vec<_> = step.inputs.iter().map(|input| format!("{}={}", input.source, input.ty)).collect();
+            let inputs: Vec<_> = step
+                .inputs
+                .iter()
+                .map(|input| format!("{}={}", input.source, input.ty))
+                .collect();
             text.push_str(&format!(
                 "|{}:{}:{}:{}:{}:{:?}:{:?}:{}",
                 step.no,
@@ -262,15 +277,16 @@ impl TaskDecl {
                 step.when,
                 step.undo.has_effects(),
             ));
-            // Only where there is something to say: declarations without it keep the digest that their tasks carry.
+            // Only where there is something to say: declarations without it keep the digest that
+            // their tasks carry.
             if let Some(waits) = step.waits {
                 text.push_str(&format!(":{waits:?}"));
             }
         }
         // FNV-1a, 64 bits: a fingerprint against mistakes, not against an adversary.
-        let hash = text
-            .bytes()
-            .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3));
+        let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
+        });
         format!("{hash:016x}")
     }
 }
@@ -283,11 +299,16 @@ pub fn kebab_case(name: &str) -> String {
     for (at, &c) in chars.iter().enumerate() {
         let starts_word = c.is_uppercase()
             && at > 0
-            && (!chars[at - 1].is_uppercase() || chars.get(at + 1).is_some_and(|next| next.is_lowercase()));
+            && (!chars[at - 1].is_uppercase()
+                || chars.get(at + 1).is_some_and(|next| next.is_lowercase()));
         if starts_word && !kebab.ends_with('-') {
             kebab.push('-');
         }
-        kebab.extend(if c == '_' { vec!['-'] } else { c.to_lowercase().collect() });
+        kebab.extend(if c == '_' {
+            vec!['-']
+        } else {
+            c.to_lowercase().collect()
+        });
     }
     kebab
 }

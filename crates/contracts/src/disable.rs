@@ -1,5 +1,5 @@
-//! Auto-disable as data: after how many failed tasks in a row a type takes no more, and what is told about it. What it
-//! leads to is worked out in `counterstep_kernel::disable`.
+//! Auto-disable as data: after how many failed tasks in a row a type takes no more, and what is
+//! told about it. What it leads to is worked out in `counterstep_kernel::disable`.
 
 use crate::ids::TaskId;
 use crate::retry::positive;
@@ -13,16 +13,16 @@ use std::time::Duration;
 /// pub const ZIP_FAILURES: AutoDisable = AutoDisable::after_failures(5).within("10m").cooldown("5m");
 /// ```
 ///
-/// Tasks that were accepted go on, and are undone where they must be. An impossible policy is an error of the compiler:
-/// the constructors panic during constant evaluation.
+/// Tasks that were accepted go on, and are undone where they must be. An impossible policy is an
+/// error of the compiler: the constructors panic during constant evaluation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct AutoDisable {
     /// Disables the type at so many tasks in a row that ended as Failed or were parked ...
     pub after_failures: u32,
     /// ... in the time before now of this length. A task that completes begins a new row.
     pub within: Duration,
-    /// Disabled for so long. Then a single task is taken as a probe, and what becomes of it decides. `None`: disabled until a
-    /// person enables it, without a probe.
+    /// Disabled for so long. Then a single task is taken as a probe, and what becomes of it
+    /// decides. `None`: disabled until a person enables it, without a probe.
     pub cooldown: Option<Duration>,
 }
 
@@ -38,11 +38,16 @@ pub enum AutoDisableFault {
 }
 
 impl AutoDisable {
-    /// At so many failures in a row, at least 1; within 10 minutes and for 5 minutes, unless said otherwise.
+    /// At so many failures in a row, at least 1; within 10 minutes and for 5 minutes, unless said
+    /// otherwise.
     #[must_use]
     pub const fn after_failures(failures: u32) -> Self {
         assert!(failures > 0, "a type is disabled after 1 failure or more");
-        Self { after_failures: failures, within: Duration::from_secs(600), cooldown: Some(Duration::from_secs(300)) }
+        Self {
+            after_failures: failures,
+            within: Duration::from_secs(600),
+            cooldown: Some(Duration::from_secs(300)),
+        }
     }
 
     /// The length of the window in which failures are counted, as in `"10m"`.
@@ -66,7 +71,8 @@ impl AutoDisable {
         self
     }
 
-    /// What is impossible about it. The constructors cannot make such a policy; a struct literal, or settings, can.
+    /// What is impossible about it. The constructors cannot make such a policy; a struct literal,
+    /// or settings, can.
     #[must_use]
     pub const fn fault(&self) -> Option<AutoDisableFault> {
         if self.after_failures == 0 {
@@ -107,7 +113,8 @@ pub struct SwitchView {
     /// Who disabled it, or enabled it last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
-    /// When the next submission is taken as a probe; missing on a disabled type: a person has to enable it.
+    /// When the next submission is taken as a probe; missing on a disabled type: a person has to
+    /// enable it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub probe_from: Option<String>,
     /// The probe that is under way.
@@ -125,9 +132,27 @@ mod tests {
         assert_eq!((FINE.fault(), FINE.until_enabled().fault()), (None, None));
         let zero = Duration::ZERO;
         for (policy, fault) in [
-            (AutoDisable { after_failures: 0, ..FINE }, AutoDisableFault::NoFailures),
-            (AutoDisable { within: zero, ..FINE }, AutoDisableFault::NoWindow),
-            (AutoDisable { cooldown: Some(zero), ..FINE }, AutoDisableFault::NoCooldown),
+            (
+                AutoDisable {
+                    after_failures: 0,
+                    ..FINE
+                },
+                AutoDisableFault::NoFailures,
+            ),
+            (
+                AutoDisable {
+                    within: zero,
+                    ..FINE
+                },
+                AutoDisableFault::NoWindow,
+            ),
+            (
+                AutoDisable {
+                    cooldown: Some(zero),
+                    ..FINE
+                },
+                AutoDisableFault::NoCooldown,
+            ),
         ] {
             assert_eq!(policy.fault(), Some(fault));
         }

@@ -1,7 +1,8 @@
-//! What other services may hear of a task: one event for each audit entry, in the envelope of CloudEvents 1.0.
+//! What other services may hear of a task: one event for each audit entry, in the envelope of
+//! CloudEvents 1.0.
 //!
-//! States and names only. Requests, outputs, error texts and operators' notes stay in the database: who may subscribe to
-//! a subject is decided elsewhere than who may read a task.
+//! States and names only. Requests, outputs, error texts and operators' notes stay in the database:
+//! who may subscribe to a subject is decided elsewhere than who may read a task.
 
 use crate::ids::{Attempt, AuditSeq, Epoch, StepNo, TaskId, Tenant};
 use crate::state::{StepStatus, TaskStatus};
@@ -18,7 +19,8 @@ pub struct TaskEvent {
     pub version: u32,
     /// Whose it is.
     pub tenant: Tenant,
-    /// Its place among the task's events, from 1, without gaps. They may arrive in another order, and more than once.
+    /// Its place among the task's events, from 1, without gaps. They may arrive in another order,
+    /// and more than once.
     pub seq: AuditSeq,
     /// The event's stable name, as in the audit.
     pub event: String,

@@ -31,7 +31,9 @@ pub enum FileNameError {
     )]
     Path,
     /// A control character, or one that changes the direction of the text.
-    #[error("a file name must not contain control characters or characters that change the direction of text")]
+    #[error(
+        "a file name must not contain control characters or characters that change the direction of text"
+    )]
     Control,
 }
 
@@ -50,11 +52,16 @@ impl FileName {
         if name == "." || name == ".." {
             return Err(FileNameError::Dots);
         }
-        if name.chars().any(|c| c.is_control() || is_direction_control(c)) {
+        if name
+            .chars()
+            .any(|c| c.is_control() || is_direction_control(c))
+        {
             return Err(FileNameError::Control);
         }
         let lower = name.to_ascii_lowercase();
-        let encoded = ["%2e%2e", "%2f", "%5c", "%00", "%0a", "%0d"].iter().any(|code| lower.contains(code));
+        let encoded = ["%2e%2e", "%2f", "%5c", "%00", "%0a", "%0d"]
+            .iter()
+            .any(|code| lower.contains(code));
         let drive = matches!(name.as_bytes(), [letter, b':', ..] if letter.is_ascii_alphabetic());
         if name.contains(['/', '\\']) || encoded || drive {
             return Err(FileNameError::Path);
@@ -68,7 +75,8 @@ impl FileName {
         &self.0
     }
 
-    /// Stem and extension (with its dot; empty where there is none): `a.tar.gz` gives `a.tar` and `.gz`.
+    /// Stem and extension (with its dot; empty where there is none): `a.tar.gz` gives `a.tar` and
+    /// `.gz`.
     #[must_use]
     pub fn split_extension(&self) -> (&str, &str) {
         archive_name::split_extension(&self.0)
@@ -98,7 +106,8 @@ impl<'de> Deserialize<'de> for FileName {
     }
 }
 
-/// A file of a request. Its bytes went to the object store while the request arrived; this says where they are.
+/// A file of a request. Its bytes went to the object store while the request arrived; this says
+/// where they are.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct UploadedFile {
     /// The form field it came in.
@@ -131,13 +140,30 @@ struct UploadedFileFields {
 
 impl From<UploadedFileFields> for UploadedFile {
     fn from(fields: UploadedFileFields) -> Self {
-        let UploadedFileFields { field, name, content_type, size_bytes, sha256, bucket, key } = fields;
-        Self { field, name, content_type, size_bytes, sha256, bucket, key }
+        let UploadedFileFields {
+            field,
+            name,
+            content_type,
+            size_bytes,
+            sha256,
+            bucket,
+            key,
+        } = fields;
+        Self {
+            field,
+            name,
+            content_type,
+            size_bytes,
+            sha256,
+            bucket,
+            key,
+        }
     }
 }
 
-/// A form does not say whether a field holds one file or a list of them, so the API always hands over a list, and a
-/// request that wants a single `UploadedFile` takes the only element. Two files for it are an error.
+/// A form does not say whether a field holds one file or a list of them, so the API always hands
+/// over a list, and a request that wants a single `UploadedFile` takes the only element. Two files
+/// for it are an error.
 impl<'de> Deserialize<'de> for UploadedFile {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct OneFile;
@@ -147,11 +173,13 @@ impl<'de> Deserialize<'de> for UploadedFile {
                 f.write_str("one uploaded file")
             }
             fn visit_map<A: de::MapAccess<'de>>(self, map: A) -> Result<UploadedFile, A::Error> {
-                UploadedFileFields::deserialize(de::value::MapAccessDeserializer::new(map)).map(Into::into)
+                UploadedFileFields::deserialize(de::value::MapAccessDeserializer::new(map))
+                    .map(Into::into)
             }
             fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<UploadedFile, A::Error> {
-                let file: UploadedFileFields =
-                    list.next_element()?.ok_or_else(|| de::Error::invalid_length(0, &self))?;
+                let file: UploadedFileFields = list
+                    .next_element()?
+                    .ok_or_else(|| de::Error::invalid_length(0, &self))?;
                 if list.next_element::<de::IgnoredAny>()?.is_some() {
                     return Err(de::Error::invalid_length(2, &self));
                 }
@@ -202,10 +230,11 @@ impl StoredFiles {
         self.0.iter()
     }
 
-    /// Names for an archive or a folder of any system, one for each file in order. What Windows does not take in a name
-    /// becomes `_` (`a*b` gives `a_b`, `con` gives `_con`, `a.txt.` gives `a.txt_`), and a name that stands twice gets a
-    /// number before its extension (`a.txt`, `a (2).txt`). Names that differ only in case count as the same, because on
-    /// some file systems they are. Each has at most 255 bytes.
+    /// Names for an archive or a folder of any system, one for each file in order. What Windows
+    /// does not take in a name becomes `_` (`a*b` gives `a_b`, `con` gives `_con`, `a.txt.` gives
+    /// `a.txt_`), and a name that stands twice gets a number before its extension (`a.txt`,
+    /// `a (2).txt`). Names that differ only in case count as the same, because on some file systems
+    /// they are. Each has at most 255 bytes.
     #[must_use]
     pub fn distinct_names(&self) -> Vec<String> {
         let mut taken = std::collections::HashSet::new();
@@ -270,16 +299,36 @@ mod tests {
         ] {
             assert!(FileName::parse(name).is_err(), "{name:?}");
         }
-        for name in ["a.txt", "Ünïcode 名前.zip", ".gitignore", "100%.txt", "a..b"] {
+        for name in [
+            "a.txt",
+            "Ünïcode 名前.zip",
+            ".gitignore",
+            "100%.txt",
+            "a..b",
+        ] {
             assert!(FileName::parse(name).is_ok(), "{name:?}");
         }
     }
 
     #[test]
     fn files_of_one_name_get_distinct_names() {
-        let files = StoredFiles(["a.txt", "a.txt", "A.txt", "a (2).txt", ".env", ".env"].map(stored).to_vec());
+        let files = StoredFiles(
+            ["a.txt", "a.txt", "A.txt", "a (2).txt", ".env", ".env"]
+                .map(stored)
+                .to_vec(),
+        );
         let names = files.distinct_names();
-        assert_eq!(names, ["a.txt", "a (2).txt", "A (3).txt", "a (2) (2).txt", ".env", ".env (2)"]);
+        assert_eq!(
+            names,
+            [
+                "a.txt",
+                "a (2).txt",
+                "A (3).txt",
+                "a (2) (2).txt",
+                ".env",
+                ".env (2)"
+            ]
+        );
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! Bodies of the HTTP interface. Times are RFC 3339 in UTC, sizes bytes, durations as in declarations (`30s`).
+//! Bodies of the HTTP interface. Times are RFC 3339 in UTC, sizes bytes, durations as in
+//! declarations (`30s`).
 
 use crate::ids::{Attempt, AuditSeq, ChangeId, Epoch, StepNo, TaskId};
 use crate::state::{Direction, Outcome, StepStatus, TaskStatus, WaitReason};
@@ -88,7 +89,8 @@ pub struct StepView {
     pub progress: Option<StepProgress>,
 }
 
-/// How far the running attempt of a step, or of its undo, has come. A hint: it may be late, or missing.
+/// How far the running attempt of a step, or of its undo, has come. A hint: it may be late, or
+/// missing.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StepProgress {
     /// How far it is, in units of the step's own.
@@ -108,7 +110,8 @@ pub struct FailureView {
     /// The step that gave up, where one did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step: Option<String>,
-    /// `transient`, `permanent`, `rate_limited`, `timed_out`, `panicked`, `cancelled`, `deadline`, `lost`.
+    /// `transient`, `permanent`, `rate_limited`, `timed_out`, `panicked`, `cancelled`, `deadline`,
+    /// `lost`.
     pub class: String,
     /// In the words of the step.
     pub message: String,
@@ -195,7 +198,8 @@ pub struct CancelAnswer {
     pub status: TaskStatus,
     /// What will happen: `nothing-had-run`, `undoing`, `stopping`, `already-cancelled`.
     pub outcome: CancelOutcome,
-    /// Names of the steps that will be undone, in that order. A step that is running now is among them.
+    /// Names of the steps that will be undone, in that order. A step that is running now is among
+    /// them.
     pub will_undo: Vec<String>,
 }
 

@@ -1,4 +1,5 @@
-//! Identifiers and counters as newtypes, so that an epoch is never passed where a revision is meant.
+//! Identifiers and counters as newtypes, so that an epoch is never passed where a revision is
+//! meant.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -27,12 +28,14 @@ macro_rules! uuid_id {
 }
 
 uuid_id!(
-    /// A submitted run of a task type. A UUID version 7, so that ids sort by the time of their submission.
+    /// A submitted run of a task type. A UUID version 7, so that ids sort by the time of their
+    /// submission.
     TaskId
 );
 uuid_id!(
-    /// Names one durable change: the task's row, its row in the journal, and the attempts and outbox rows that it wrote
-    /// all carry it. It is ours and not the database's transaction id, because SQLite has none.
+    /// Names one durable change: the task's row, its row in the journal, and the attempts and
+    /// outbox rows that it wrote all carry it. It is ours and not the database's transaction id,
+    /// because SQLite has none.
     ChangeId
 );
 
@@ -64,7 +67,8 @@ counter!(
     Epoch(i64)
 );
 counter!(
-    /// The task row's revision: grows by one with every durable change except a heartbeat. 0 means "no row yet".
+    /// The task row's revision: grows by one with every durable change except a heartbeat. 0 means
+    /// "no row yet".
     Rev(i64)
 );
 counter!(
@@ -96,11 +100,13 @@ macro_rules! name {
 }
 
 name!(
-    /// Whose task it is. Every row and every object key carries it; without authentication there is one tenant.
+    /// Whose task it is. Every row and every object key carries it; without authentication there is
+    /// one tenant.
     Tenant
 );
 name!(
-    /// Where dispatched tasks wait for a host: `{queue}` for workers, `{queue}.api` for the API process.
+    /// Where dispatched tasks wait for a host: `{queue}` for workers, `{queue}.api` for the API
+    /// process.
     QueueName
 );
 

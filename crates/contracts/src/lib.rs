@@ -1,7 +1,8 @@
 //! What the parts of Counterstep say to each other, as plain data.
 //!
-//! Owns ids, states, declarations, worker messages, domain events, HTTP bodies and problem codes. It knows serde and nothing
-//! else: no I/O, no clock, no decision about which state follows which (that is `counterstep_kernel::saga`).
+//! Owns ids, states, declarations, worker messages, domain events, HTTP bodies and problem codes.
+//! It knows serde and nothing else: no I/O, no clock, no decision about which state follows which
+//! (that is `counterstep_kernel::saga`).
 
 mod archive_name;
 pub mod breaker;
@@ -24,14 +25,18 @@ pub mod workers;
 
 pub use breaker::BreakerPolicy;
 pub use declaration::{
-    FallbackDecl, Host, OnExhausted, OnLost, OnUndoFailure, StepDecl, StepKind, TaskDecl, UndoDecl, WaitDecl,
+    FallbackDecl, Host, OnExhausted, OnLost, OnUndoFailure, StepDecl, StepKind, TaskDecl, UndoDecl,
+    WaitDecl,
 };
 pub use disable::AutoDisable;
 pub use event::{CloudEvent, StatusChange, StepChange, TaskEvent};
 pub use file::{FileName, FileNameError, StoredFile, StoredFiles, UploadedFile};
 pub use ids::{Attempt, AuditSeq, ChangeId, Epoch, QueueName, Rev, StepNo, TaskId, Tenant};
 pub use message::WorkerMessage;
-pub use overrides::{AutoDisableOverride, BreakerOverride, CooldownOverride, OrphanOverride, Overrides, RetryOverride};
+pub use overrides::{
+    AutoDisableOverride, BreakerOverride, CooldownOverride, OrphanOverride, Overrides,
+    RetryOverride,
+};
 pub use problem::{Problem, ProblemCode};
 pub use progress::{AttemptProgress, TaskProgress};
 pub use retention::{Keep, Retention};

@@ -1,4 +1,5 @@
-//! What travels on the queue. Ids and hints only: the row is the truth, and a host reads it before it acts.
+//! What travels on the queue. Ids and hints only: the row is the truth, and a host reads it before
+//! it acts.
 
 use crate::ids::{Rev, TaskId};
 use serde::{Deserialize, Serialize};
@@ -17,8 +18,8 @@ pub struct WorkerMessage {
     /// W3C `traceparent` of the request that submitted the task.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub traceparent: Option<String>,
-    /// The outputs of the steps that have run so far, by step name, for consumers outside Counterstep. The engine
-    /// never reads them.
+    /// The outputs of the steps that have run so far, by step name, for consumers outside
+    /// Counterstep. The engine never reads them.
     #[serde(default, skip_serializing_if = "serde_json::Map::is_empty")]
     pub outputs: serde_json::Map<String, serde_json::Value>,
 }

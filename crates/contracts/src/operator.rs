@@ -1,5 +1,5 @@
-//! Bodies of the routes for people who look after tasks: settle, retry, plan, why, dead letters, and what a deployment
-//! would leave behind. Times are RFC 3339 in UTC.
+//! Bodies of the routes for people who look after tasks: settle, retry, plan, why, dead letters,
+//! and what a deployment would leave behind. Times are RFC 3339 in UTC.
 
 use crate::http::FailureView;
 use crate::ids::{Attempt, StepNo, TaskId};
@@ -29,7 +29,8 @@ pub struct ResolveRequest {
     /// What has become of it.
     #[serde(rename = "as")]
     pub settled: SettledAs,
-    /// The step's output, with `done` only; it must fit the declared type. A missing one counts as `null`.
+    /// The step's output, with `done` only; it must fit the declared type. A missing one counts as
+    /// `null`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output: Option<Value>,
     /// Why, for the audit.
@@ -42,8 +43,8 @@ pub struct ResolveRequest {
 /// Body of `POST /api/tasks/{id}/retry`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RetryRequest {
-    /// `forward`: the steps that gave up run again. `undo`: everything is undone. Missing: `forward` for a dead letter,
-    /// `undo` for a task whose undo gave up.
+    /// `forward`: the steps that gave up run again. `undo`: everything is undone. Missing:
+    /// `forward` for a dead letter, `undo` for a task whose undo gave up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub direction: Option<Direction>,
     /// Why, for the audit.
@@ -193,7 +194,8 @@ pub struct WhyReason {
     /// Who holds the lease.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<String>,
-    /// What has become of that process, where it has said anything of itself. Its lease alone decides.
+    /// What has become of that process, where it has said anything of itself. Its lease alone
+    /// decides.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner_state: Option<WorkerState>,
     /// The queue on which it was offered.

@@ -7,8 +7,8 @@ use serde::{Deserialize, Deserializer};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// All that the settings change: `[policies.NAME]` and `[breakers.NAME]` of the file, by the names of the policies, and
-/// `[auto_disable.TYPE]`, by those of the task types.
+/// All that the settings change: `[policies.NAME]` and `[breakers.NAME]` of the file, by the names
+/// of the policies, and `[auto_disable.TYPE]`, by those of the task types.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Overrides {
     /// Retry policies.
@@ -54,14 +54,16 @@ pub struct BreakerOverride {
     pub open_for: Option<Duration>,
 }
 
-/// What the settings say of the orphans of a type: `[orphans.TYPE]` of the file. What is left out stays as declared.
+/// What the settings say of the orphans of a type: `[orphans.TYPE]` of the file. What is left out
+/// stays as declared.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct OrphanOverride {
     /// How often all objects are listed, as `"1h"`.
     #[serde(deserialize_with = "readable")]
     pub every: Option<Duration>,
-    /// Younger objects are left alone, as `"1d"`; at least for as long as an attempt of the type may take.
+    /// Younger objects are left alone, as `"1d"`; at least for as long as an attempt of the type
+    /// may take.
     #[serde(deserialize_with = "readable")]
     pub grace: Option<Duration>,
 }
@@ -91,8 +93,8 @@ impl<'de> Deserialize<'de> for CooldownOverride {
     }
 }
 
-/// Changes to when a task type is disabled; what is left out stays as declared. Of a type that declares nothing it says
-/// that the type is disabled at all.
+/// Changes to when a task type is disabled; what is left out stays as declared. Of a type that
+/// declares nothing it says that the type is disabled at all.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct AutoDisableOverride {
@@ -112,7 +114,10 @@ impl AutoDisableOverride {
     ///
     /// # Errors
     /// What would be impossible about it.
-    pub fn apply(&self, declared: Option<AutoDisable>) -> Result<Option<AutoDisable>, AutoDisableFault> {
+    pub fn apply(
+        &self,
+        declared: Option<AutoDisable>,
+    ) -> Result<Option<AutoDisable>, AutoDisableFault> {
         let declared = declared.unwrap_or_else(|| AutoDisable::after_failures(5));
         let policy = AutoDisable {
             after_failures: self.after_failures.unwrap_or(declared.after_failures),
@@ -123,7 +128,9 @@ impl AutoDisableOverride {
                 None => declared.cooldown,
             },
         };
-        policy.fault().map_or(Ok((!self.off).then_some(policy)), Err)
+        policy
+            .fault()
+            .map_or(Ok((!self.off).then_some(policy)), Err)
     }
 }
 
@@ -186,8 +193,12 @@ mod tests {
     #[test]
     fn what_is_left_out_stays_as_declared() {
         assert_eq!(read("{}").unwrap().apply(DECLARED), Ok(DECLARED));
-        let changed = read(r#"{"max_retries": 7, "backoff": "linear", "attempt_timeout": "2m"}"#).unwrap();
-        let expected = RetryPolicy { backoff: Backoff::Linear, ..DECLARED.max_retries(7).attempt_timeout("2m") };
+        let changed =
+            read(r#"{"max_retries": 7, "backoff": "linear", "attempt_timeout": "2m"}"#).unwrap();
+        let expected = RetryPolicy {
+            backoff: Backoff::Linear,
+            ..DECLARED.max_retries(7).attempt_timeout("2m")
+        };
         assert_eq!(changed.apply(DECLARED), Ok(expected));
     }
 
@@ -197,7 +208,12 @@ mod tests {
         assert_eq!(too_low.apply(DECLARED), Err(PolicyFault::CapBelowBase));
         let too_many = read(r#"{"max_retries": 1001}"#).unwrap();
         assert_eq!(too_many.apply(DECLARED), Err(PolicyFault::TooManyRetries));
-        for wrong in [r#"{"base": "0s"}"#, r#"{"base": "soon"}"#, r#"{"backof": "linear"}"#, r#"{"max_retries": -1}"#] {
+        for wrong in [
+            r#"{"base": "0s"}"#,
+            r#"{"base": "soon"}"#,
+            r#"{"backof": "linear"}"#,
+            r#"{"max_retries": -1}"#,
+        ] {
             assert!(read(wrong).is_err(), "{wrong}");
         }
     }

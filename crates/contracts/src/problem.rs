@@ -140,7 +140,8 @@ pub struct Problem {
 }
 
 impl Problem {
-    /// A problem of this code; `detail` says what was wrong this time, what was expected, and what to do.
+    /// A problem of this code; `detail` says what was wrong this time, what was expected, and what
+    /// to do.
     #[must_use]
     pub fn new(code: ProblemCode, detail: impl Into<String>) -> Self {
         Self {
@@ -163,7 +164,13 @@ impl Problem {
 
 impl std::fmt::Display for Problem {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} ({}): {}", self.title, self.code.as_str(), self.detail)
+        write!(
+            f,
+            "{} ({}): {}",
+            self.title,
+            self.code.as_str(),
+            self.detail
+        )
     }
 }
 

@@ -1,12 +1,13 @@
-//! How far the running steps of a task have come: what a turn tells, and how a step of it is found again. A hint, never
-//! a state.
+//! How far the running steps of a task have come: what a turn tells, and how a step of it is found
+//! again. A hint, never a state.
 
 use crate::ids::{Attempt, Epoch, TaskId};
 use crate::state::Direction;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// What the steps that one turn runs have said last. Kept under one key, and sent to whoever listens.
+/// What the steps that one turn runs have said last. Kept under one key, and sent to whoever
+/// listens.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskProgress {
     /// Which task.
@@ -51,10 +52,23 @@ mod tests {
     fn percents_are_rounded_down_and_end_at_a_hundred() {
         let of = |done, total| {
             let at = String::new();
-            AttemptProgress { direction: Direction::Forward, attempt: Attempt(1), done, total, at }.percent()
+            AttemptProgress {
+                direction: Direction::Forward,
+                attempt: Attempt(1),
+                done,
+                total,
+                at,
+            }
+            .percent()
         };
         assert_eq!(of(0, 0), None);
-        assert_eq!((of(0, 3), of(2, 3), of(3, 3), of(4, 3)), (Some(0), Some(66), Some(100), Some(100)));
-        assert_eq!((of(u64::MAX, u64::MAX), of(u64::MAX - 1, u64::MAX)), (Some(100), Some(99)));
+        assert_eq!(
+            (of(0, 3), of(2, 3), of(3, 3), of(4, 3)),
+            (Some(0), Some(66), Some(100), Some(100))
+        );
+        assert_eq!(
+            (of(u64::MAX, u64::MAX), of(u64::MAX - 1, u64::MAX)),
+            (Some(100), Some(99))
+        );
     }
 }

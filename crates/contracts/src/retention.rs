@@ -53,12 +53,15 @@ impl Keep {
 const fn above_zero(text: &str) -> Duration {
     match parse_duration(text) {
         Some(duration) if !duration.is_zero() => duration,
-        Some(_) | None => panic!("no duration above 0: write a whole number and a unit, as 12h, 30d"),
+        Some(_) | None => {
+            panic!("no duration above 0: write a whole number and a unit, as 12h, 30d")
+        }
     }
 }
 
-/// What becomes of the tasks of a type, by how they ended: `[retention.TYPE]` of the settings file, each as `"keep"` or as
-/// `{ after = "30d", then = "delete" }`, or `"archive"`. What is left out stays as declared.
+/// What becomes of the tasks of a type, by how they ended: `[retention.TYPE]` of the settings file,
+/// each as `"keep"` or as `{ after = "30d", then = "delete" }`, or `"archive"`. What is left out
+/// stays as declared.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Retention {
@@ -73,8 +76,12 @@ pub struct Retention {
 }
 
 /// The states in which a task has ended.
-pub const ENDED: [TaskStatus; 4] =
-    [TaskStatus::Completed, TaskStatus::Failed, TaskStatus::Cancelled, TaskStatus::Resolved];
+pub const ENDED: [TaskStatus; 4] = [
+    TaskStatus::Completed,
+    TaskStatus::Failed,
+    TaskStatus::Cancelled,
+    TaskStatus::Resolved,
+];
 
 impl Retention {
     /// What is said of tasks that ended like this; `None`: nothing, or they have not ended.
@@ -110,10 +117,14 @@ impl<'de> Deserialize<'de> for Keep {
             after: String,
             then: String,
         }
-        const EXPECTED: &str = "expected \"keep\", or { after = \"30d\", then = \"delete\" }, or then = \"archive\"";
+        const EXPECTED: &str =
+            "expected \"keep\", or { after = \"30d\", then = \"delete\" }, or then = \"archive\"";
         match Said::deserialize(deserializer).map_err(|_| D::Error::custom(EXPECTED))? {
             Said::Word(word) if word == "keep" => Ok(Self::Forever),
-            Said::Word(word) => Err(D::Error::custom(format_args!("`{}`: {EXPECTED}", word.escape_debug()))),
+            Said::Word(word) => Err(D::Error::custom(format_args!(
+                "`{}`: {EXPECTED}",
+                word.escape_debug()
+            ))),
             Said::Rule(Rule { after, then }) => {
                 let after = parse_duration(&after).filter(|after| !after.is_zero()).ok_or_else(|| {
                     D::Error::custom(format_args!(
@@ -124,7 +135,10 @@ impl<'de> Deserialize<'de> for Keep {
                 match then.as_str() {
                     "delete" => Ok(Self::ThenDelete(after)),
                     "archive" => Ok(Self::ThenArchive(after)),
-                    other => Err(D::Error::custom(format_args!("`{}`: {EXPECTED}", other.escape_debug()))),
+                    other => Err(D::Error::custom(format_args!(
+                        "`{}`: {EXPECTED}",
+                        other.escape_debug()
+                    ))),
                 }
             }
         }
@@ -138,14 +152,30 @@ mod tests {
     #[test]
     fn what_the_settings_say_is_read() {
         let read = |text: &str| serde_json::from_str::<Retention>(text);
-        let rules = read(r#"{"completed": {"after": "30d", "then": "archive"}, "failed": "keep"}"#).unwrap();
-        assert_eq!(rules.of(TaskStatus::Completed), Some(Keep::ThenArchive(Duration::from_secs(30 * 86_400))));
-        assert_eq!((rules.of(TaskStatus::Failed), rules.of(TaskStatus::Cancelled)), (Some(Keep::Forever), None));
+        let rules = read(r#"{"completed": {"after": "30d", "then": "archive"}, "failed": "keep"}"#)
+            .unwrap();
+        assert_eq!(
+            rules.of(TaskStatus::Completed),
+            Some(Keep::ThenArchive(Duration::from_secs(30 * 86_400)))
+        );
+        assert_eq!(
+            (
+                rules.of(TaskStatus::Failed),
+                rules.of(TaskStatus::Cancelled)
+            ),
+            (Some(Keep::Forever), None)
+        );
         assert_eq!(rules.of(TaskStatus::Running), None);
         for (wrong, said) in [
             (r#"{"completed": "burn"}"#, "expected \"keep\""),
-            (r#"{"completed": {"after": "soon", "then": "delete"}}"#, "no duration above 0"),
-            (r#"{"completed": {"after": "1d", "then": "burn"}}"#, "`burn`"),
+            (
+                r#"{"completed": {"after": "soon", "then": "delete"}}"#,
+                "no duration above 0",
+            ),
+            (
+                r#"{"completed": {"after": "1d", "then": "burn"}}"#,
+                "`burn`",
+            ),
             (r#"{"completed": {"after": "1d"}}"#, "expected \"keep\""),
             (r#"{"running": "keep"}"#, "unknown field"),
         ] {

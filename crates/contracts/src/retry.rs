@@ -1,5 +1,5 @@
-//! Retry policies as data: how often, how long between, how long each. What a failed attempt leads to under a
-//! policy is worked out in `counterstep_kernel::policy`.
+//! Retry policies as data: how often, how long between, how long each. What a failed attempt leads
+//! to under a policy is worked out in `counterstep_kernel::policy`.
 
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -16,14 +16,16 @@ pub enum Backoff {
     Exponential,
 }
 
-/// When and how often a step, or an undo, is tried again. A value of neutral data, usable in a `const`:
+/// When and how often a step, or an undo, is tried again. A value of neutral data, usable in a
+/// `const`:
 ///
 /// ```
 /// # use counterstep_contracts::RetryPolicy;
 /// pub const ZIP_RETRY: RetryPolicy = RetryPolicy::exponential("500ms").max_retries(3).cap("10s");
 /// ```
 ///
-/// An impossible policy is an error of the compiler: the constructors panic during constant evaluation.
+/// An impossible policy is an error of the compiler: the constructors panic during constant
+/// evaluation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct RetryPolicy {
     /// How the delays grow.
@@ -34,9 +36,11 @@ pub struct RetryPolicy {
     pub cap: Duration,
     /// Tries after the first one.
     pub max_retries: u32,
-    /// Spread each delay evenly over the upper half of its length, so that a herd does not come back together.
+    /// Spread each delay evenly over the upper half of its length, so that a herd does not come
+    /// back together.
     pub jitter: bool,
-    /// Limit of a single attempt, a fresh one each; `None`: the limit of the settings (10 minutes by default).
+    /// Limit of a single attempt, a fresh one each; `None`: the limit of the settings (10 minutes
+    /// by default).
     pub attempt_timeout: Option<Duration>,
 }
 
@@ -60,14 +64,23 @@ impl RetryPolicy {
     /// One try, no retry.
     pub const NONE: Self = Self::of(Backoff::Constant, Duration::from_millis(1)).max_retries(0);
 
-    /// What a built-in step gets when its declaration names no policy: 9 attempts over at least 15 seconds.
+    /// What a built-in step gets when its declaration names no policy: 9 attempts over at least 15
+    /// seconds.
     pub const BUILT_IN: Self = Self::exponential("250ms").max_retries(8).cap("10s");
 
-    /// What an undo gets when its declaration names no policy: undoing matters more than being quick.
+    /// What an undo gets when its declaration names no policy: undoing matters more than being
+    /// quick.
     pub const UNDO: Self = Self::exponential("500ms").max_retries(8).cap("30s");
 
     const fn of(backoff: Backoff, base: Duration) -> Self {
-        Self { backoff, base, cap: Duration::from_secs(3600), max_retries: 3, jitter: true, attempt_timeout: None }
+        Self {
+            backoff,
+            base,
+            cap: Duration::from_secs(3600),
+            max_retries: 3,
+            jitter: true,
+            attempt_timeout: None,
+        }
     }
 
     /// The same delay each time. `base` as in `"500ms"`, `"2s"`, `"5m"`, `"1h"`.
@@ -103,7 +116,10 @@ impl RetryPolicy {
     #[must_use]
     pub const fn cap(mut self, cap: &str) -> Self {
         let cap = positive(cap);
-        assert!(cap.as_nanos() >= self.base.as_nanos(), "the cap of a retry policy must not be below its base delay");
+        assert!(
+            cap.as_nanos() >= self.base.as_nanos(),
+            "the cap of a retry policy must not be below its base delay"
+        );
         self.cap = cap;
         self
     }
@@ -122,7 +138,8 @@ impl RetryPolicy {
         self
     }
 
-    /// What is impossible about it. The constructors cannot make such a policy; a struct literal, or settings, can.
+    /// What is impossible about it. The constructors cannot make such a policy; a struct literal,
+    /// or settings, can.
     #[must_use]
     pub const fn fault(&self) -> Option<PolicyFault> {
         if self.max_retries > Self::MOST_RETRIES {
@@ -143,7 +160,9 @@ impl RetryPolicy {
     /// The longest the delays can add up to.
     #[must_use]
     pub fn longest_total_delay(&self) -> Duration {
-        (1..=self.max_retries).map(|n| self.delay_before_jitter(n)).sum()
+        (1..=self.max_retries)
+            .map(|n| self.delay_before_jitter(n))
+            .sum()
     }
 
     /// Delay before the `n`-th retry (from 1), before jitter.
@@ -154,7 +173,9 @@ impl RetryPolicy {
             Backoff::Linear => n.max(1),
             Backoff::Exponential => 1u32.checked_shl(n.saturating_sub(1)).unwrap_or(u32::MAX),
         };
-        self.base.checked_mul(factor).map_or(self.cap, |delay| delay.min(self.cap))
+        self.base
+            .checked_mul(factor)
+            .map_or(self.cap, |delay| delay.min(self.cap))
     }
 }
 
@@ -205,7 +226,12 @@ pub const fn parse_duration(text: &str) -> Option<Duration> {
 #[must_use]
 pub fn format_duration(duration: Duration) -> String {
     let millis = duration.as_millis();
-    for (unit, size) in [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000)] {
+    for (unit, size) in [
+        ("d", 86_400_000),
+        ("h", 3_600_000),
+        ("m", 60_000),
+        ("s", 1_000),
+    ] {
         if millis >= size && millis.is_multiple_of(size) {
             return format!("{}{unit}", millis / size);
         }
@@ -222,20 +248,38 @@ mod tests {
         for text in ["1ms", "500ms", "2s", "90s", "5m", "1h", "36h", "7d"] {
             assert_eq!(format_duration(parse_duration(text).unwrap()), text);
         }
-        for text in ["", "5", "s", "1.5s", "5 s", "-1s", "5min", "99999999999999999999s"] {
+        for text in [
+            "",
+            "5",
+            "s",
+            "1.5s",
+            "5 s",
+            "-1s",
+            "5min",
+            "99999999999999999999s",
+        ] {
             assert_eq!(parse_duration(text), None, "{text}");
         }
     }
 
     #[test]
     fn delays_follow_their_shape_and_stop_at_the_cap() {
-        let seconds =
-            |policy: RetryPolicy| (1..=4).map(|n| policy.delay_before_jitter(n).as_secs()).collect::<Vec<_>>();
+        let seconds = |policy: RetryPolicy| {
+            (1..=4)
+                .map(|n| policy.delay_before_jitter(n).as_secs())
+                .collect::<Vec<_>>()
+        };
         assert_eq!(seconds(RetryPolicy::constant("2s")), [2, 2, 2, 2]);
         assert_eq!(seconds(RetryPolicy::linear("2s")), [2, 4, 6, 8]);
         assert_eq!(seconds(RetryPolicy::exponential("2s")), [2, 4, 8, 16]);
-        assert_eq!(seconds(RetryPolicy::exponential("2s").cap("5s")), [2, 4, 5, 5]);
-        assert_eq!(RetryPolicy::exponential("2s").delay_before_jitter(1000), Duration::from_secs(3600));
+        assert_eq!(
+            seconds(RetryPolicy::exponential("2s").cap("5s")),
+            [2, 4, 5, 5]
+        );
+        assert_eq!(
+            RetryPolicy::exponential("2s").delay_before_jitter(1000),
+            Duration::from_secs(3600)
+        );
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! Schedules: what submits a task by itself at the times of a cron expression, or once. Times are RFC 3339 in UTC,
-//! durations as in declarations (`30s`).
+//! Schedules: what submits a task by itself at the times of a cron expression, or once. Times are
+//! RFC 3339 in UTC, durations as in declarations (`30s`).
 
 use crate::ids::TaskId;
 use crate::state::text_enum;
@@ -8,8 +8,8 @@ use serde_json::Value;
 use std::fmt;
 
 text_enum!(
-    /// What becomes of due times that nobody fired within the schedule's grace: every reconciler was away, say. Those
-    /// within it all fire.
+    /// What becomes of due times that nobody fired within the schedule's grace: every reconciler
+    /// was away, say. Those within it all fire.
     Misfire {
         /// Where none fires in time, the newest of them does, late; the others are passed over.
         FireOnce = "fire_once",
@@ -48,8 +48,8 @@ pub struct ScheduleSpec {
     /// The task type, by its declared name or its route.
     #[serde(rename = "type")]
     pub task_type: String,
-    /// Five fields (minute, hour, day of the month, month, day of the week), six with the second first, or a name like
-    /// `@daily`.
+    /// Five fields (minute, hour, day of the month, month, day of the week), six with the second
+    /// first, or a name like `@daily`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cron: Option<String>,
     /// In which the expression is meant, as `Europe/Berlin`; UTC where it is missing.

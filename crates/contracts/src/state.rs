@@ -1,4 +1,5 @@
-//! The states of a task and of its steps. Which one follows which is decided in the kernel's judge, not here.
+//! The states of a task and of its steps. Which one follows which is decided in the kernel's judge,
+//! not here.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -60,7 +61,8 @@ text_enum!(
         Dispatched = "dispatched",
         /// A host holds the lease and runs forward steps.
         Running = "running",
-        /// Waits by itself: for a retry, a breaker, a timer, a signal, or a worker that knows its version.
+        /// Waits by itself: for a retry, a breaker, a timer, a signal, or a worker that knows its
+        /// version.
         Waiting = "waiting",
         /// Every step that was not skipped completed. Terminal.
         Completed = "completed",
@@ -68,7 +70,8 @@ text_enum!(
         Compensating = "compensating",
         /// An undo gave up: parked for a person.
         CompensationFailed = "compensation_failed",
-        /// It did not succeed, and nothing is left to undo (or the policy said to leave it). Terminal.
+        /// It did not succeed, and nothing is left to undo (or the policy said to leave it).
+        /// Terminal.
         Failed = "failed",
         /// It was cancelled and undone. Terminal.
         Cancelled = "cancelled",
@@ -83,7 +86,10 @@ impl TaskStatus {
     /// No event leaves this state.
     #[must_use]
     pub const fn is_terminal(self) -> bool {
-        matches!(self, Self::Completed | Self::Failed | Self::Cancelled | Self::Resolved)
+        matches!(
+            self,
+            Self::Completed | Self::Failed | Self::Cancelled | Self::Resolved
+        )
     }
 
     /// Only a person's decision leaves this state.

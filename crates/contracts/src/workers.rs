@@ -1,4 +1,5 @@
-//! Bodies of `GET /api/workers`: the processes of an installation, and what is under way. Times are RFC 3339 in UTC.
+//! Bodies of `GET /api/workers`: the processes of an installation, and what is under way. Times are
+//! RFC 3339 in UTC.
 
 use crate::ids::TaskId;
 use crate::state::text_enum;

@@ -1,4 +1,5 @@
-//! A retry policy around code that is no step: on Tokio, with a token that ends it, and with an error of one's own.
+//! A retry policy around code that is no step: on Tokio, with a token that ends it, and with an
+//! error of one's own.
 
 use counterstep::contracts::Attempt;
 use counterstep::kernel::CancelToken;
@@ -6,7 +7,10 @@ use counterstep::kernel::error::ErrorClass;
 use counterstep::prelude::*;
 use counterstep::resilience::{Classified, Resilient, RunError, TokioRuntime};
 
-const PATIENT: RetryPolicy = RetryPolicy::exponential("50ms").max_retries(5).cap("1s").attempt_timeout("5s");
+const PATIENT: RetryPolicy = RetryPolicy::exponential("50ms")
+    .max_retries(5)
+    .cap("1s")
+    .attempt_timeout("5s");
 
 /// What can go wrong, and what each means for the next attempt.
 #[derive(Debug, thiserror::Error)]
@@ -38,9 +42,16 @@ async fn fetch_rate(currency: &str, attempt: Attempt) -> Result<f64, FetchError>
 async fn main() {
     let shutdown = CancelToken::new();
     for currency in ["EUR", "XYZ"] {
-        match PATIENT.on(&TokioRuntime).until(&shutdown).run(|attempt| fetch_rate(currency, attempt)).await {
+        match PATIENT
+            .on(&TokioRuntime)
+            .until(&shutdown)
+            .run(|attempt| fetch_rate(currency, attempt))
+            .await
+        {
             Ok(rate) => println!("{currency}: {rate}"),
-            Err(RunError::Failed { error, attempts }) => println!("{currency}: {error}, after attempt {attempts}"),
+            Err(RunError::Failed { error, attempts }) => {
+                println!("{currency}: {error}, after attempt {attempts}")
+            }
             Err(ended) => println!("{currency}: {ended}"),
         }
     }

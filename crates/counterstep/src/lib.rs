@@ -1,7 +1,7 @@
 //! Counterstep: distributed tasks that finish or are undone.
 //!
-//! Declare a task's steps with [`distributed_task`], write their code, and hand the types to [`cli::main`]: the
-//! program is then API, worker, reconciler and operator's tool in one.
+//! Declare a task's steps with [`distributed_task`], write their code, and hand the types to
+//! [`cli::main`]: the program is then API, worker, reconciler and operator's tool in one.
 //!
 //! This crate wires the others together and owns the command line. It decides nothing about tasks.
 
@@ -17,7 +17,9 @@ pub use counterstep_macros::distributed_task;
 /// Policies around code outside of tasks.
 pub mod resilience {
     pub use counterstep_kernel::breaker::{Admission, Breaker, Standing, Ticket, Verdict};
-    pub use counterstep_kernel::resilience::{Classified, PortsRuntime, Resilient, Retried, RunError, Runtime};
+    pub use counterstep_kernel::resilience::{
+        Classified, PortsRuntime, Resilient, Retried, RunError, Runtime,
+    };
     pub use counterstep_node::TokioRuntime;
 }
 
@@ -26,9 +28,9 @@ pub mod prelude {
     pub use counterstep_contracts::{Misfire, Overlap};
     pub use counterstep_kernel::Schedule;
     pub use counterstep_kernel::{
-        AwaitSignal, BreakerPolicy, CancelReason, Classify, DistributedTask, FileName, HttpCall, MaybeSignal, Registry,
-        RetryPolicy, ScratchFile, Sleep, Slept, Sql, StepContext, StepError, StepResult, StoredFile, StoredFiles,
-        UndoResult, UploadMany, UploadOne, UploadedFile,
+        AwaitSignal, BreakerPolicy, CancelReason, Classify, DistributedTask, FileName, HttpCall,
+        MaybeSignal, Registry, RetryPolicy, ScratchFile, Sleep, Slept, Sql, StepContext, StepError,
+        StepResult, StoredFile, StoredFiles, UndoResult, UploadMany, UploadOne, UploadedFile,
     };
     pub use counterstep_macros::distributed_task;
 }

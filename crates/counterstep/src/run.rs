@@ -1,5 +1,5 @@
-//! One function that runs any set of roles on any set of adapters: `dev` is all roles on the embedded ones, and
-//! nothing else.
+//! One function that runs any set of roles on any set of adapters: `dev` is all roles on the
+//! embedded ones, and nothing else.
 
 use counterstep_api::ApiSettings;
 use counterstep_contracts::Host;
@@ -29,12 +29,19 @@ pub struct Roles {
 ///
 /// # Errors
 /// [`Exit`], when the API cannot serve.
-pub fn run<'a>(engine: &'a Engine, roles: Roles, shutdown: CancelToken) -> BoxFuture<'a, Result<(), Exit>> {
+pub fn run<'a>(
+    engine: &'a Engine,
+    roles: Roles,
+    shutdown: CancelToken,
+) -> BoxFuture<'a, Result<(), Exit>> {
     Box::pin(async move {
         let has_api = roles.api.is_some();
         let api = async {
-            let Some((listener, settings)) = roles.api else { return Ok(()) };
-            let served = counterstep_api::serve(engine.clone(), settings, listener, shutdown.clone()).await;
+            let Some((listener, settings)) = roles.api else {
+                return Ok(());
+            };
+            let served =
+                counterstep_api::serve(engine.clone(), settings, listener, shutdown.clone()).await;
             // Without its API the process is of no use: the other roles end too.
             shutdown.cancel(CancelReason::Shutdown);
             served.map_err(|error| Exit::failed(format_args!("the API ended: {error}")))
@@ -48,7 +55,8 @@ pub fn run<'a>(engine: &'a Engine, roles: Roles, shutdown: CancelToken) -> BoxFu
         };
         let worker = async {
             if let Some(settings) = roles.worker {
-                counterstep_worker::serve(engine.clone(), settings, shutdown.clone(), spawner()).await;
+                counterstep_worker::serve(engine.clone(), settings, shutdown.clone(), spawner())
+                    .await;
             }
         };
         let reconciler = async {

@@ -1,8 +1,9 @@
-//! A circuit breaker that all processes share through the hints: closed, open, half-open with a single probe.
+//! A circuit breaker that all processes share through the hints: closed, open, half-open with a
+//! single probe.
 //!
-//! It decides nothing that must not be lost. Without hints there is no breaker, and every attempt may start; a breaker
-//! that is forgotten is closed. Time is the hints' own: what is open, and how long a probe may take, are keys that end
-//! by themselves, so no two clocks are compared.
+//! It decides nothing that must not be lost. Without hints there is no breaker, and every attempt
+//! may start; a breaker that is forgotten is closed. Time is the hints' own: what is open, and how
+//! long a probe may take, are keys that end by themselves, so no two clocks are compared.
 //!
 //! | key | holds | ends after |
 //! |---|---|---|
@@ -11,8 +12,8 @@
 //! | `breaker:{key}:{round}:probe` | who probes | the limit of the probe's attempt |
 //! | `breaker:{key}:{round}` (a counter) | failures while closed | `within` |
 //!
-//! A round is a name by chance. Each opening and each closing begins one, so what belongs to an older one (a count, a
-//! probe) is simply never asked again.
+//! A round is a name by chance. Each opening and each closing begins one, so what belongs to an
+//! older one (a count, a probe) is simply never asked again.
 
 use crate::error::ErrorClass;
 use crate::ports::{HintError, Hints};
@@ -28,7 +29,8 @@ use std::time::Duration;
 const ADVICE_LIMIT: Duration = Duration::from_millis(250);
 /// The round of a breaker that has never been open, or is forgotten.
 const FIRST_ROUND: &str = "first";
-/// No attempt has a longer limit than this, so a probe's key with more time left is none of this program's.
+/// No attempt has a longer limit than this, so a probe's key with more time left is none of this
+/// program's.
 const LONGEST_PROBE: Duration = Duration::from_secs(24 * 3600);
 
 /// A breaker of one dependency, or of one step.
@@ -111,8 +113,18 @@ enum State {
 impl Breaker {
     /// Of a key: all breakers with the same key and hints are one.
     #[must_use]
-    pub fn new(key: &str, policy: BreakerPolicy, hints: Arc<dyn Hints>, runtime: Arc<dyn Runtime>) -> Self {
-        Self { key: key.to_owned(), policy, hints, runtime }
+    pub fn new(
+        key: &str,
+        policy: BreakerPolicy,
+        hints: Arc<dyn Hints>,
+        runtime: Arc<dyn Runtime>,
+    ) -> Self {
+        Self {
+            key: key.to_owned(),
+            policy,
+            hints,
+            runtime,
+        }
     }
 
     /// What it stands for.
@@ -141,11 +153,13 @@ impl Breaker {
         })
     }
 
-    /// Asks for leave to start an attempt that takes no longer than `limit`. Half-open, one of all that ask gets it, as
-    /// a probe; should it never report, another one gets it after `limit`.
+    /// Asks for leave to start an attempt that takes no longer than `limit`. Half-open, one of all
+    /// that ask gets it, as a probe; should it never report, another one gets it after `limit`.
     pub fn admit(&self, limit: Duration) -> BoxFuture<'_, Admission> {
         Box::pin(async move {
-            let Some(State::Open { round }) = self.state().await else { return Admission::Go(Ticket::default()) };
+            let Some(State::Open { round }) = self.state().await else {
+                return Admission::Go(Ticket::default());
+            };
             match self.cooling(&round).await {
                 Some(Some(left)) => Admission::Wait(left),
                 Some(None) => self.probe(round, limit).await,
@@ -156,13 +170,20 @@ impl Breaker {
 
     async fn probe(&self, round: String, limit: Duration) -> Admission {
         let token = self.name();
-        match self.ask(self.hints.swap(&self.probe_key(&round), None, &token, limit)).await {
+        match self
+            .ask(
+                self.hints
+                    .swap(&self.probe_key(&round), None, &token, limit),
+            )
+            .await
+        {
             Some(true) => {
                 tracing::info!(breaker = self.key, "half-open: one attempt probes");
                 Admission::Go(Ticket(Some(Probe { round, token })))
             }
             Some(false) => {
-                self.bounded(&self.probe_key(&round), limit.max(LONGEST_PROBE)).await;
+                self.bounded(&self.probe_key(&round), limit.max(LONGEST_PROBE))
+                    .await;
                 Admission::Wait(self.look_again())
             }
             None => Admission::Go(Ticket::default()),
@@ -178,29 +199,52 @@ impl Breaker {
                 (Some(Probe { round, .. }), Verdict::Answered) => {
                     let closed = format!("closed {}", self.name());
                     let was = format!("open {round}");
-                    if self.ask(self.hints.swap(&self.state_key(), Some(&was), &closed, self.kept())).await
+                    if self
+                        .ask(
+                            self.hints
+                                .swap(&self.state_key(), Some(&was), &closed, self.kept()),
+                        )
+                        .await
                         == Some(true)
                     {
                         tracing::info!(breaker = self.key, "closed: the probe was answered");
                     }
                 }
-                (Some(Probe { round, .. }), Verdict::Failed) => self.open(Some(&format!("open {round}"))).await,
-                (Some(Probe { round, token }), Verdict::Unknown) => self.give_back(&round, &token).await,
+                (Some(Probe { round, .. }), Verdict::Failed) => {
+                    self.open(Some(&format!("open {round}"))).await
+                }
+                (Some(Probe { round, token }), Verdict::Unknown) => {
+                    self.give_back(&round, &token).await
+                }
             }
         })
     }
 
-    /// Another one may probe. The hints forget nothing at once, but a state of a millisecond is as good.
+    /// Another one may probe. The hints forget nothing at once, but a state of a millisecond is as
+    /// good.
     async fn give_back(&self, round: &str, token: &str) {
-        self.ask(self.hints.swap(&self.probe_key(round), Some(token), "", Duration::from_millis(1))).await;
+        self.ask(self.hints.swap(
+            &self.probe_key(round),
+            Some(token),
+            "",
+            Duration::from_millis(1),
+        ))
+        .await;
     }
 
-    /// A failure of an attempt that started while the breaker was closed. It counts only if it still is: those that
-    /// were under way when it opened tell nothing new.
+    /// A failure of an attempt that started while the breaker was closed. It counts only if it
+    /// still is: those that were under way when it opened tell nothing new.
     async fn failed(&self) {
-        let Some(State::Closed { was, round }) = self.state().await else { return };
+        let Some(State::Closed { was, round }) = self.state().await else {
+            return;
+        };
         let counter = format!("{}:{round}", self.state_key());
-        let Some(failures) = self.ask(self.hints.bump(&counter, self.policy.within)).await else { return };
+        let Some(failures) = self
+            .ask(self.hints.bump(&counter, self.policy.within))
+            .await
+        else {
+            return;
+        };
         if failures >= u64::from(self.policy.after_failures) {
             self.open(was.as_deref()).await;
         }
@@ -210,11 +254,22 @@ impl Breaker {
     async fn open(&self, was: Option<&str>) {
         let round = self.name();
         // First, or between the two the breaker would be half-open.
-        if self.ask(self.hints.set(&self.cooling_key(&round), "", self.policy.open_for)).await.is_none() {
+        if self
+            .ask(
+                self.hints
+                    .set(&self.cooling_key(&round), "", self.policy.open_for),
+            )
+            .await
+            .is_none()
+        {
             return;
         }
         let open = format!("open {round}");
-        if self.ask(self.hints.swap(&self.state_key(), was, &open, self.kept())).await == Some(true) {
+        if self
+            .ask(self.hints.swap(&self.state_key(), was, &open, self.kept()))
+            .await
+            == Some(true)
+        {
             let open_for = counterstep_contracts::retry::format_duration(self.policy.open_for);
             tracing::warn!(breaker = self.key, open_for, "open: attempts wait");
         }
@@ -223,15 +278,27 @@ impl Breaker {
     /// `None`: the hints do not say.
     async fn state(&self) -> Option<State> {
         let was = self.ask(self.hints.get(&self.state_key())).await?;
-        let round = was.as_deref().and_then(|text| text.split_once(' ')).filter(|(_, round)| is_round(round));
+        let round = was
+            .as_deref()
+            .and_then(|text| text.split_once(' '))
+            .filter(|(_, round)| is_round(round));
         Some(match round {
-            Some(("open", round)) => State::Open { round: round.to_owned() },
-            Some((_, round)) => State::Closed { round: round.to_owned(), was },
-            None => State::Closed { round: FIRST_ROUND.to_owned(), was },
+            Some(("open", round)) => State::Open {
+                round: round.to_owned(),
+            },
+            Some((_, round)) => State::Closed {
+                round: round.to_owned(),
+                was,
+            },
+            None => State::Closed {
+                round: FIRST_ROUND.to_owned(),
+                was,
+            },
         })
     }
 
-    /// How much longer a round is open; `Some(None)`: it is half-open; `None`: the hints do not say.
+    /// How much longer a round is open; `Some(None)`: it is half-open; `None`: the hints do not
+    /// say.
     async fn cooling(&self, round: &str) -> Option<Option<Duration>> {
         let key = self.cooling_key(round);
         if self.ask(self.hints.get(&key)).await?.is_none() {
@@ -240,22 +307,28 @@ impl Breaker {
         self.bounded(&key, self.policy.open_for).await.map(Some)
     }
 
-    /// How much longer a key is kept, and never more than `longest`: whatever set a later end, another policy or another
-    /// program, the key gets this one. A wait that is only cut short would begin again each time that the task wakes up.
+    /// How much longer a key is kept, and never more than `longest`: whatever set a later end,
+    /// another policy or another program, the key gets this one. A wait that is only cut short
+    /// would begin again each time that the task wakes up.
     async fn bounded(&self, key: &str, longest: Duration) -> Option<Duration> {
         // Gone since it was read, or the service cannot tell: then it is at most this.
         let left = self.ask(self.hints.left(key)).await?.unwrap_or(longest);
         if left > longest {
-            tracing::warn!(key, "a key of a breaker ends later than its policy allows: shortened");
+            tracing::warn!(
+                key,
+                "a key of a breaker ends later than its policy allows: shortened"
+            );
             self.ask(self.hints.set(key, "", longest)).await?;
         }
         Some(left.min(longest))
     }
 
-    /// How long the state is kept without a change: long enough for every task that waits to come by several times, and
-    /// for the counts of the round before to end.
+    /// How long the state is kept without a change: long enough for every task that waits to come
+    /// by several times, and for the counts of the round before to end.
     fn kept(&self) -> Duration {
-        (self.policy.open_for * 10).max(self.policy.within * 2).max(Duration::from_secs(3600))
+        (self.policy.open_for * 10)
+            .max(self.policy.within * 2)
+            .max(Duration::from_secs(3600))
     }
 
     /// While another one probes. Its limit may be long, and its answer come soon.
@@ -288,7 +361,10 @@ impl Breaker {
                 None
             }
             Either::Right(_) => {
-                tracing::debug!(breaker = self.key, "going on without a breaker: its service did not answer in time");
+                tracing::debug!(
+                    breaker = self.key,
+                    "going on without a breaker: its service did not answer in time"
+                );
                 None
             }
         }
@@ -297,5 +373,8 @@ impl Breaker {
 
 /// Whether a text can be the name of a round. It becomes a part of keys.
 fn is_round(text: &str) -> bool {
-    (1..=32).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit())
+    (1..=32).contains(&text.len())
+        && text
+            .bytes()
+            .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit())
 }

@@ -1,5 +1,6 @@
-//! Built-in steps as values: the declaration's function says what is to be stored where, or what is to be waited for
-//! (`waits`), or what is asked of which service (`call`); the engine streams, records size and SHA-256, and deletes on undo.
+//! Built-in steps as values: the declaration's function says what is to be stored where, or what is
+//! to be waited for (`waits`), or what is asked of which service (`call`); the engine streams,
+//! records size and SHA-256, and deletes on undo.
 
 use crate::call::Call;
 use crate::scratch::ScratchFile;
@@ -115,14 +116,18 @@ pub trait BuiltInStep {
 pub struct UploadMany(Upload);
 
 impl UploadMany {
-    /// Stores `files` in `bucket`: files of the request, of an earlier step, or stored ones to be copied.
+    /// Stores `files` in `bucket`: files of the request, of an earlier step, or stored ones to be
+    /// copied.
     pub fn to<'a, F: 'a>(bucket: &str, files: impl IntoIterator<Item = &'a F>) -> Self
     where
         FileSource: From<&'a F>,
     {
         Self(Upload {
             bucket: bucket.to_owned(),
-            sources: files.into_iter().map(|file| (FileSource::from(file), None)).collect(),
+            sources: files
+                .into_iter()
+                .map(|file| (FileSource::from(file), None))
+                .collect(),
             many: true,
             may_be_empty: false,
             content_type: None,

@@ -1,5 +1,6 @@
-//! Requests to services of the settings, as values: the declaration's function says what is asked of whom, and the
-//! engine asks. What an answer means for the next attempt is decided in `answers`, for every caller in the same way.
+//! Requests to services of the settings, as values: the declaration's function says what is asked
+//! of whom, and the engine asks. What an answer means for the next attempt is decided in `answers`,
+//! for every caller in the same way.
 
 mod answers;
 
@@ -23,12 +24,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// The longest answer that is read where a call says nothing else.
 pub const LONGEST_ANSWER: usize = 1 << 20;
 
-/// A request to a service that the settings name, and the type of its answer. As what a plain function returns it is a
-/// built-in step, or an undo; any other step sends one with [`StepContext::call`].
+/// A request to a service that the settings name, and the type of its answer. As what a plain
+/// function returns it is a built-in step, or an undo; any other step sends one with
+/// [`StepContext::call`].
 ///
-/// The service's URL and credentials come from the settings (`[services.bank]`), never from a client. Every request but
-/// a GET carries the [effect key](StepContext::effect_key) as `Idempotency-Key`, the same on each attempt, so that a
-/// service which honours it does the work once. The answer is read as JSON; `HttpCall<()>` does not look at it.
+/// The service's URL and credentials come from the settings (`[services.bank]`), never from a
+/// client. Every request but a GET carries the [effect key](StepContext::effect_key) as
+/// `Idempotency-Key`, the same on each attempt, so that a service which honours it does the work
+/// once. The answer is read as JSON; `HttpCall<()>` does not look at it.
 ///
 /// ```
 /// # use counterstep_kernel::HttpCall;
@@ -72,10 +75,20 @@ type ReadAnswer = fn(&[u8]) -> Result<Value, String>;
 impl PartialEq for Call {
     fn eq(&self, other: &Self) -> bool {
         // Not the function: it follows from the declared type.
-        (self.service, self.method, &self.path, &self.body, &self.fault)
-            == (other.service, other.method, &other.path, &other.body, &other.fault)
-            && (&self.accepted, &self.retried, self.longest_answer)
-                == (&other.accepted, &other.retried, other.longest_answer)
+        (
+            self.service,
+            self.method,
+            &self.path,
+            &self.body,
+            &self.fault,
+        ) == (
+            other.service,
+            other.method,
+            &other.path,
+            &other.body,
+            &other.fault,
+        ) && (&self.accepted, &self.retried, self.longest_answer)
+            == (&other.accepted, &other.retried, other.longest_answer)
     }
 }
 
@@ -100,7 +113,8 @@ impl<T: Serialize + DeserializeOwned + Send + Sync + 'static> HttpCall<T> {
         }))
     }
 
-    /// Reads. `service` is a name of the settings; `path` starts with a slash and is taken as it stands.
+    /// Reads. `service` is a name of the settings; `path` starts with a slash and is taken as it
+    /// stands.
     #[must_use]
     pub fn get(service: &'static str, path: &'static str) -> Self {
         Self::new(Method::Get, service, path)
@@ -118,21 +132,29 @@ impl<T: Serialize + DeserializeOwned + Send + Sync + 'static> HttpCall<T> {
         Self::new(Method::Put, service, path)
     }
 
-    /// Takes something away. [`accepting`](Self::accepting) `404` makes "it is not there" a success, as an undo wants.
+    /// Takes something away. [`accepting`](Self::accepting) `404` makes "it is not there" a
+    /// success, as an undo wants.
     #[must_use]
     pub fn delete(service: &'static str, path: &'static str) -> Self {
         Self::new(Method::Delete, service, path)
     }
 
-    /// Appends one segment to the path, escaped: it stays one segment whatever is in it. An empty one, `.` and `..`
-    /// would make another path; the call then fails as permanent before anything is sent.
+    /// Appends one segment to the path, escaped: it stays one segment whatever is in it. An empty
+    /// one, `.` and `..` would make another path; the call then fails as permanent before anything
+    /// is sent.
     #[must_use]
     pub fn segment(mut self, value: impl Display) -> Self {
         let value = value.to_string();
-        let fault = matches!(value.as_str(), "" | "." | "..")
-            .then(|| format!("`{value}` cannot be a segment of the path `{}`: it would lead elsewhere", self.0.path));
+        let fault = matches!(value.as_str(), "" | "." | "..").then(|| {
+            format!(
+                "`{value}` cannot be a segment of the path `{}`: it would lead elsewhere",
+                self.0.path
+            )
+        });
         if self.0.path.contains('?') {
-            return self.or_fault(Some("a .segment(..) comes before the first .query(..)".to_owned()));
+            return self.or_fault(Some(
+                "a .segment(..) comes before the first .query(..)".to_owned(),
+            ));
         }
         if !self.0.path.ends_with('/') {
             self.0.path.push('/');
@@ -144,7 +166,9 @@ impl<T: Serialize + DeserializeOwned + Send + Sync + 'static> HttpCall<T> {
     /// Appends `name=value` to the query, escaped.
     #[must_use]
     pub fn query(mut self, name: &'static str, value: impl Display) -> Self {
-        self.0.path.push(if self.0.path.contains('?') { '&' } else { '?' });
+        self.0
+            .path
+            .push(if self.0.path.contains('?') { '&' } else { '?' });
         escape(name, &mut self.0.path);
         self.0.path.push('=');
         escape(&value.to_string(), &mut self.0.path);
@@ -159,7 +183,9 @@ impl<T: Serialize + DeserializeOwned + Send + Sync + 'static> HttpCall<T> {
                 self.0.body = Some(body);
                 self
             }
-            Err(error) => self.or_fault(Some(format!("the body of the call cannot be written as JSON: {error}"))),
+            Err(error) => self.or_fault(Some(format!(
+                "the body of the call cannot be written as JSON: {error}"
+            ))),
         }
     }
 
@@ -170,15 +196,16 @@ impl<T: Serialize + DeserializeOwned + Send + Sync + 'static> HttpCall<T> {
         self
     }
 
-    /// This status may pass by itself: the call is tried again under the step's policy. For a service that says 409
-    /// while it is still at work on the first request with the same key, say.
+    /// This status may pass by itself: the call is tried again under the step's policy. For a
+    /// service that says 409 while it is still at work on the first request with the same key, say.
     #[must_use]
     pub fn retrying(mut self, status: u16) -> Self {
         self.0.retried.push(status);
         self
     }
 
-    /// Reads at most so many bytes of the answer; [`LONGEST_ANSWER`] otherwise. A longer one is an error.
+    /// Reads at most so many bytes of the answer; [`LONGEST_ANSWER`] otherwise. A longer one is an
+    /// error.
     #[must_use]
     pub const fn longest_answer(mut self, bytes: usize) -> Self {
         self.0.longest_answer = bytes;
@@ -214,11 +241,16 @@ pub(crate) struct Services {
 
 impl Default for Services {
     fn default() -> Self {
-        Self { outside: Arc::new(NoServices), traceparent: None, unsent: AtomicBool::new(false) }
+        Self {
+            outside: Arc::new(NoServices),
+            traceparent: None,
+            unsent: AtomicBool::new(false),
+        }
     }
 }
 
-/// For pure steps and probes: nobody undoes what one of them has done to a service, and it may run before its task is accepted.
+/// For pure steps and probes: nobody undoes what one of them has done to a service, and it may run
+/// before its task is accepted.
 #[derive(Debug)]
 pub(crate) struct ReadOnly(pub(crate) Arc<dyn Outside>);
 
@@ -241,23 +273,29 @@ impl StepContext {
     /// With services that it may call, and the trace that they are told of.
     #[must_use]
     pub fn with_services(mut self, outside: Arc<dyn Outside>, traceparent: Option<String>) -> Self {
-        self.services = Services { outside, traceparent, unsent: AtomicBool::new(false) };
+        self.services = Services {
+            outside,
+            traceparent,
+            unsent: AtomicBool::new(false),
+        };
         self
     }
 
-    /// Sends a request and gives its answer, with the same rules as where an [`HttpCall`] is the whole step. Several
-    /// calls of one execution that are no GET carry the same `Idempotency-Key`: send them to different services, or
-    /// make them steps of their own.
+    /// Sends a request and gives its answer, with the same rules as where an [`HttpCall`] is the
+    /// whole step. Several calls of one execution that are no GET carry the same `Idempotency-Key`:
+    /// send them to different services, or make them steps of their own.
     ///
     /// # Errors
-    /// Classified by what was answered. The time limit is the attempt's; a cancelled token stops the call.
+    /// Classified by what was answered. The time limit is the attempt's; a cancelled token stops
+    /// the call.
     pub async fn call<T: Serialize + DeserializeOwned + Send + Sync + 'static>(
         &self,
         call: HttpCall<T>,
     ) -> StepResult<T> {
         let answer = self.carry_out(call.0).await?;
-        serde_json::from_value(answer)
-            .map_err(|error| StepError::permanent(format_args!("the answer cannot be read: {error}")))
+        serde_json::from_value(answer).map_err(|error| {
+            StepError::permanent(format_args!("the answer cannot be read: {error}"))
+        })
     }
 
     /// The answer as it is stored.
@@ -283,15 +321,17 @@ impl StepContext {
         self.services.unsent.store(unsent, Ordering::Relaxed);
         match answered {
             Ok(answer) => answers::read(&call, &answer),
-            Err(error @ (OutsideError::Unknown(_) | OutsideError::Refused(_))) => Err(StepError::permanent(error)),
-            Err(error @ (OutsideError::NotSent(_) | OutsideError::Unanswered(_))) => {
-                Err(StepError::transient(format_args!("{}: {error}", answers::name(&call))))
+            Err(error @ (OutsideError::Unknown(_) | OutsideError::Refused(_))) => {
+                Err(StepError::permanent(error))
             }
+            Err(error @ (OutsideError::NotSent(_) | OutsideError::Unanswered(_))) => Err(
+                StepError::transient(format_args!("{}: {error}", answers::name(&call))),
+            ),
         }
     }
 
-    /// Whether the last call provably did not reach its service. Says something of an execution that is that call and
-    /// nothing else.
+    /// Whether the last call provably did not reach its service. Says something of an execution
+    /// that is that call and nothing else.
     pub(crate) fn is_unsent(&self) -> bool {
         self.services.unsent.load(Ordering::Relaxed)
     }
@@ -304,12 +344,18 @@ impl StepContext {
         if call.method != Method::Get {
             headers.push(("idempotency-key", self.effect_key()));
         }
-        headers.extend(self.services.traceparent.clone().map(|parent| ("traceparent", parent)));
+        headers.extend(
+            self.services
+                .traceparent
+                .clone()
+                .map(|parent| ("traceparent", parent)),
+        );
         headers
     }
 
-    /// `{task}:{step}` in the step and in its undo alike: what the step's own request carried as `Idempotency-Key`. By
-    /// it an undo can name to a service what it takes back, also where nobody knows the step's output.
+    /// `{task}:{step}` in the step and in its undo alike: what the step's own request carried as
+    /// `Idempotency-Key`. By it an undo can name to a service what it takes back, also where nobody
+    /// knows the step's output.
     #[must_use]
     pub fn step_key(&self) -> String {
         self.key_in(Direction::Forward)
@@ -342,12 +388,17 @@ fn escape(value: &str, path: &mut String) {
     }
 }
 
-/// Reads an answer as `T`. What the type does not know is left out: a service may learn to say more.
+/// Reads an answer as `T`. What the type does not know is left out: a service may learn to say
+/// more.
 fn read_answer<T: Serialize + DeserializeOwned + 'static>(body: &[u8]) -> Result<Value, String> {
     if TypeId::of::<T>() == TypeId::of::<()>() {
         return Ok(Value::Null);
     }
-    let body = if body.trim_ascii().is_empty() { b"null" } else { body };
+    let body = if body.trim_ascii().is_empty() {
+        b"null"
+    } else {
+        body
+    };
     let answer: T = serde_json::from_slice(body).map_err(|error| error.to_string())?;
     crate::task::output(&answer).map_err(|error| error.message)
 }
@@ -362,21 +413,44 @@ mod tests {
 
     #[test]
     fn a_value_stays_one_segment_whatever_is_in_it() {
-        let built =
-            path(HttpCall::get("bank", "/accounts").segment("a/../b?c#d e").segment("é%2e").query("to", "x&y=z"));
-        assert_eq!(built.unwrap(), "/accounts/a%2F..%2Fb%3Fc%23d%20e/%C3%A9%252e?to=x%26y%3Dz");
+        let built = path(
+            HttpCall::get("bank", "/accounts")
+                .segment("a/../b?c#d e")
+                .segment("é%2e")
+                .query("to", "x&y=z"),
+        );
+        assert_eq!(
+            built.unwrap(),
+            "/accounts/a%2F..%2Fb%3Fc%23d%20e/%C3%A9%252e?to=x%26y%3Dz"
+        );
         assert_eq!(path(HttpCall::get("bank", "/").segment(7)).unwrap(), "/7");
-        assert_eq!(path(HttpCall::get("bank", "/").query("a", 1).query("b", 2)).unwrap(), "/?a=1&b=2");
+        assert_eq!(
+            path(HttpCall::get("bank", "/").query("a", 1).query("b", 2)).unwrap(),
+            "/?a=1&b=2"
+        );
     }
 
     #[test]
     fn what_would_lead_elsewhere_is_refused_before_anything_is_sent() {
         for segment in ["", ".", ".."] {
-            assert!(path(HttpCall::get("bank", "/a").segment(segment)).is_err(), "{segment}");
+            assert!(
+                path(HttpCall::get("bank", "/a").segment(segment)).is_err(),
+                "{segment}"
+            );
         }
-        for literal in
-            ["", "a", "//evil.example", "/a/../b", "/a//b", "/a?b", "/a#b", "/a b", "/%2e%2e", "/a\\b", "/./"]
-        {
+        for literal in [
+            "",
+            "a",
+            "//evil.example",
+            "/a/../b",
+            "/a//b",
+            "/a?b",
+            "/a#b",
+            "/a b",
+            "/%2e%2e",
+            "/a\\b",
+            "/./",
+        ] {
             assert!(path(HttpCall::get("bank", literal)).is_err(), "{literal}");
         }
         assert!(path(HttpCall::get("bank", "/a").query("b", 1).segment("c")).is_err());

@@ -14,8 +14,8 @@ pub enum CancelReason {
     Sibling,
     /// The process is shutting down: another one goes on. Uses up no retry.
     Shutdown,
-    /// The lease is lost, or over without a heartbeat that got through: another host has the task, or may have it. Uses
-    /// up no retry.
+    /// The lease is lost, or over without a heartbeat that got through: another host has the task,
+    /// or may have it. Uses up no retry.
     LeaseLost,
 }
 
@@ -76,8 +76,8 @@ impl CancelToken {
         }
     }
 
-    /// The result of the work, or `None` where the token is cancelled first. The work is dropped then: it may be
-    /// requests and reads, never a transaction.
+    /// The result of the work, or `None` where the token is cancelled first. The work is dropped
+    /// then: it may be requests and reads, never a transaction.
     pub async fn run_until_cancelled<T>(&self, work: impl Future<Output = T>) -> Option<T> {
         let (cancelled, work) = (pin!(self.cancelled()), pin!(work));
         match select(cancelled, work).await {

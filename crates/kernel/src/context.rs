@@ -39,7 +39,8 @@ impl Execution {
     /// The prefix of the objects it may store.
     #[must_use]
     pub fn prefix(&self) -> String {
-        // An undo may store objects too (a receipt, say). Its numbers run apart from the step's, so its name differs.
+        // An undo may store objects too (a receipt, say). Its numbers run apart from the step's, so
+        // its name differs.
         let step = match self.direction {
             Direction::Forward => self.step.clone(),
             Direction::Undo => format!("{}.undo", self.step),
@@ -79,7 +80,16 @@ impl StepContext {
             written: Mutex::new(false),
         };
         let (scratch_made, sql, meter) = (AtomicU32::new(0), Mutex::default(), Meter::default());
-        Self { execution, cancel, scratch, objects, scratch_made, sql, services: Services::default(), meter }
+        Self {
+            execution,
+            cancel,
+            scratch,
+            objects,
+            scratch_made,
+            sql,
+            services: Services::default(),
+            meter,
+        }
     }
 
     /// The same, with a place for what it says of its progress.
@@ -105,8 +115,8 @@ impl StepContext {
         self.execution.attempt
     }
 
-    /// `{task}:{step}`, for an undo `{task}:{step}:undo`: the same on every attempt. Hand it to outside services as
-    /// their idempotency key.
+    /// `{task}:{step}`, for an undo `{task}:{step}:undo`: the same on every attempt. Hand it to
+    /// outside services as their idempotency key.
     #[must_use]
     pub fn effect_key(&self) -> String {
         self.key_in(self.execution.direction)
@@ -137,11 +147,16 @@ impl StepContext {
     /// # Errors
     /// Cancelled; hand it on with `?`.
     pub fn go_on(&self) -> StepResult<()> {
-        if self.cancel.is_cancelled() { Err(StepError::cancelled()) } else { Ok(()) }
+        if self.cancel.is_cancelled() {
+            Err(StepError::cancelled())
+        } else {
+            Ok(())
+        }
     }
 
-    /// Says how far this attempt is: `done` out of `total`, in units of its own; `total` is 0 where it is not known. A
-    /// hint for people who look on: it never waits, never fails, and only the latest counts.
+    /// Says how far this attempt is: `done` out of `total`, in units of its own; `total` is 0 where
+    /// it is not known. A hint for people who look on: it never waits, never fails, and only the
+    /// latest counts.
     pub fn progress(&self, done: u64, total: u64) {
         self.meter.tell(done, total);
     }
@@ -158,35 +173,56 @@ impl StepContext {
         &self.objects
     }
 
-    /// Writes to tables of your own, in the database that the task is kept in, in the very transaction that commits this
-    /// attempt's success: exactly once, however often the step runs. Nothing is written at this call, and nothing at all
-    /// where the attempt fails or another host has the task. In the order of the calls.
+    /// Writes to tables of your own, in the database that the task is kept in, in the very
+    /// transaction that commits this attempt's success: exactly once, however often the step runs.
+    /// Nothing is written at this call, and nothing at all where the attempt fails or another host
+    /// has the task. In the order of the calls.
     ///
-    /// A statement that the database refuses makes the attempt fail: as permanent where a constraint or the number of rows
-    /// speaks against it, else as transient.
+    /// A statement that the database refuses makes the attempt fail: as permanent where a
+    /// constraint or the number of rows speaks against it, else as transient.
     pub fn in_transaction(&self, statement: Sql) {
-        self.sql.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(statement);
+        self.sql
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
+            .push(statement);
     }
 
     /// Whether anything is to be written together with the success.
     pub(crate) fn has_sql(&self) -> bool {
-        !self.sql.lock().unwrap_or_else(std::sync::PoisonError::into_inner).is_empty()
+        !self
+            .sql
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
+            .is_empty()
     }
 
     /// What is to be written together with the success.
     pub(crate) fn take_sql(&self) -> Vec<Sql> {
-        std::mem::take(&mut *self.sql.lock().unwrap_or_else(std::sync::PoisonError::into_inner))
+        std::mem::take(
+            &mut *self
+                .sql
+                .lock()
+                .unwrap_or_else(std::sync::PoisonError::into_inner),
+        )
     }
 
-    /// Starts a local file for later steps on this host. `name` is for people; the path comes from the engine.
+    /// Starts a local file for later steps on this host. `name` is for people; the path comes from
+    /// the engine.
     ///
     /// # Errors
     /// Permanent for a name that is no [`FileName`]; transient when the disk refuses.
     pub async fn scratch(&self, name: &str) -> StepResult<ScratchDraft> {
-        let name = FileName::parse(name)
-            .map_err(|error| StepError::permanent(format_args!("scratch file `{}`: {error}", name.escape_debug())))?;
+        let name = FileName::parse(name).map_err(|error| {
+            StepError::permanent(format_args!(
+                "scratch file `{}`: {error}",
+                name.escape_debug()
+            ))
+        })?;
         let n = self.scratch_made.fetch_add(1, Ordering::Relaxed);
-        let place = ScratchPlace { task: self.execution.task, step: self.execution.step.clone() };
+        let place = ScratchPlace {
+            task: self.execution.task,
+            step: self.execution.step.clone(),
+        };
         let Execution { epoch, attempt, .. } = self.execution;
         ScratchDraft::create(self.scratch.clone(), place, name, (epoch, attempt, n)).await
     }
@@ -199,10 +235,16 @@ impl StepContext {
         let found = self.scratch.locate(self.execution.task, file).await;
         found
             .map_err(|error| {
-                StepError::transient(format_args!("looking for the scratch file `{}`: {error}", file.name))
+                StepError::transient(format_args!(
+                    "looking for the scratch file `{}`: {error}",
+                    file.name
+                ))
             })?
             .ok_or_else(|| {
-                StepError::transient(format_args!("the scratch file `{}` is gone from this host", file.name))
+                StepError::transient(format_args!(
+                    "the scratch file `{}` is gone from this host",
+                    file.name
+                ))
             })
     }
 
@@ -213,11 +255,17 @@ impl StepContext {
     pub async fn read_scratch(&self, file: &ScratchFile) -> StepResult<ByteStream> {
         let path = self.scratch_path(file).await?;
         let read = self.scratch.read(&path).await;
-        read.map_err(|error| StepError::transient(format_args!("reading the scratch file `{}`: {error}", file.name)))
+        read.map_err(|error| {
+            StepError::transient(format_args!(
+                "reading the scratch file `{}`: {error}",
+                file.name
+            ))
+        })
     }
 }
 
-/// The object store as one execution may use it: it writes under its own prefix only, and reads its own task only.
+/// The object store as one execution may use it: it writes under its own prefix only, and reads its
+/// own task only.
 #[derive(Debug)]
 pub struct ObjectsContext {
     objects: Arc<dyn Objects>,
@@ -232,7 +280,8 @@ impl ObjectsContext {
     /// Streams bytes to the object store. The key is the engine's; `name` is metadata.
     ///
     /// # Errors
-    /// Permanent for a bucket that is not acceptable; transient when the store, or the source, breaks off.
+    /// Permanent for a bucket that is not acceptable; transient when the store, or the source,
+    /// breaks off.
     pub async fn put(
         &self,
         bucket: &str,
@@ -246,11 +295,22 @@ impl ObjectsContext {
                 bucket.escape_debug()
             )));
         }
-        let key = format!("{}{}", self.prefix, self.stored.fetch_add(1, Ordering::Relaxed));
+        let key = format!(
+            "{}{}",
+            self.prefix,
+            self.stored.fetch_add(1, Ordering::Relaxed)
+        );
         // Noted before the first byte leaves: what breaks off half-way has been written to as well.
-        *self.written.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = true;
+        *self
+            .written
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner) = true;
         let (body, digest) = measured(body);
-        let size_bytes = self.objects.put(bucket, &key, body).await.map_err(|error| object_error(&error))?;
+        let size_bytes = self
+            .objects
+            .put(bucket, &key, body)
+            .await
+            .map_err(|error| object_error(&error))?;
         Ok(StoredFile {
             name: name.clone(),
             bucket: bucket.to_owned(),
@@ -261,16 +321,23 @@ impl ObjectsContext {
         })
     }
 
-    /// Streams a stored file of this task. The stream ends in an error, and not with the last bytes, where the object's
-    /// size or SHA-256 is not the one that the file was stored with.
+    /// Streams a stored file of this task. The stream ends in an error, and not with the last
+    /// bytes, where the object's size or SHA-256 is not the one that the file was stored with.
     ///
     /// # Errors
     /// Permanent when it is another task's or not there; transient when the store does not answer.
     pub async fn read(&self, file: &StoredFile) -> StepResult<ByteStream> {
         if !file.key.starts_with(&self.own) {
-            return Err(StepError::permanent(format_args!("object `{}` belongs to another task", file.key)));
+            return Err(StepError::permanent(format_args!(
+                "object `{}` belongs to another task",
+                file.key
+            )));
         }
-        let body = self.objects.get(&file.bucket, &file.key).await.map_err(|error| object_error(&error))?;
+        let body = self
+            .objects
+            .get(&file.bucket, &file.key)
+            .await
+            .map_err(|error| object_error(&error))?;
         Ok(verified(body, file))
     }
 
@@ -279,20 +346,29 @@ impl ObjectsContext {
     /// # Errors
     /// As [`read`](Self::read).
     pub async fn reader(&self, file: &StoredFile) -> StepResult<Pin<Box<dyn AsyncRead + Send>>> {
-        Ok(Box::pin(tokio_util::io::StreamReader::new(self.read(file).await?)))
+        Ok(Box::pin(tokio_util::io::StreamReader::new(
+            self.read(file).await?,
+        )))
     }
 
-    /// Deletes everything that any attempt of this step ever stored: what most undos of steps that store objects want.
+    /// Deletes everything that any attempt of this step ever stored: what most undos of steps that
+    /// store objects want.
     ///
     /// # Errors
     /// Transient when the store does not answer.
     pub async fn delete_all_of_step(&self) -> StepResult<u64> {
-        self.objects.delete_prefix(&self.step_prefix).await.map_err(|error| object_error(&error))
+        self.objects
+            .delete_prefix(&self.step_prefix)
+            .await
+            .map_err(|error| object_error(&error))
     }
 
     /// Whether anything was put.
     pub(crate) fn written(&self) -> bool {
-        *self.written.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+        *self
+            .written
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 }
 
@@ -303,7 +379,10 @@ pub struct RunningDigest(Arc<Mutex<(Sha256, u64)>>);
 impl RunningDigest {
     /// Adds what goes by.
     pub(crate) fn update(&self, bytes: &[u8]) {
-        let mut state = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut state = self
+            .0
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
         state.0.update(bytes);
         state.1 += bytes.len() as u64;
     }
@@ -311,14 +390,20 @@ impl RunningDigest {
     /// Lower-case hexadecimal SHA-256 of what has gone by.
     #[must_use]
     pub fn finish(&self) -> String {
-        let state = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let state = self
+            .0
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
         hex(&state.0.clone().finalize())
     }
 
     /// Bytes that have gone by.
     #[must_use]
     pub fn size_bytes(&self) -> u64 {
-        self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner).1
+        self.0
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
+            .1
     }
 }
 
@@ -339,10 +424,12 @@ pub fn measured(body: ByteStream) -> (ByteStream, RunningDigest) {
 #[must_use]
 pub fn hex(bytes: &[u8]) -> String {
     use std::fmt::Write as _;
-    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
+    bytes
+        .iter()
+        .fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
+            let _ = write!(text, "{byte:02x}");
+            text
+        })
 }
 
 /// What an error of the object store means for a step.

@@ -1,8 +1,10 @@
-//! What the code that `#[distributed_task]` writes refers to: traits whose bounds are the checks that tokens cannot
-//! make. Owned by the macro; nothing else uses it, and nothing in it runs a step.
+//! What the code that `#[distributed_task]` writes refers to: traits whose bounds are the checks
+//! that tokens cannot make. Owned by the macro; nothing else uses it, and nothing in it runs a
+//! step.
 //!
-//! A check is a bound whose `Self` is the type the author wrote, so that the compiler points at that type, and whose
-//! message carries a diagnostic code (`BuiltInStep` carries one too). The codes are listed in `counterstep_macros::code`.
+//! A check is a bound whose `Self` is the type the author wrote, so that the compiler points at
+//! that type, and whose message carries a diagnostic code (`BuiltInStep` carries one too). The
+//! codes are listed in `counterstep_macros::code`.
 
 use crate::builtin::BuiltInStep;
 use crate::call::HttpCall;
@@ -37,7 +39,8 @@ pub struct FallbackOf<S>(PhantomData<S>);
 /// Who reads: the probe of a step.
 #[derive(Debug)]
 pub struct ProbeOf<S>(PhantomData<S>);
-/// Who reads: the response. `S` is the marker of the task's request, so that two tasks do not share a reader.
+/// Who reads: the response. `S` is the marker of the task's request, so that two tasks do not share
+/// a reader.
 #[derive(Debug)]
 pub struct RespondOf<S>(PhantomData<S>);
 
@@ -61,8 +64,8 @@ pub trait Source {
     type Output;
 }
 
-/// `Reader` may read this type from `From`. `From` is inferred: it is the only source of that type, or the
-/// compiler says that it cannot choose.
+/// `Reader` may read this type from `From`. `From` is inferred: it is the only source of that type,
+/// or the compiler says that it cannot choose.
 #[diagnostic::on_unimplemented(
     message = "CS0034: neither the request nor an earlier step gives `{Self}`",
     label = "nothing that runs earlier gives this type",
@@ -88,8 +91,8 @@ pub trait Given<Reader, From> {
 pub trait NamedInput<Output> {}
 impl<T> NamedInput<T> for T {}
 
-/// A value of this type means the same on every host. A blanket impl over a std auto trait that `ScratchFile` opts
-/// out of, so that whatever holds a scratch file is out as well.
+/// A value of this type means the same on every host. A blanket impl over a std auto trait that
+/// `ScratchFile` opts out of, so that whatever holds a scratch file is out as well.
 #[diagnostic::on_unimplemented(
     message = "CS0036: `{Self}` must not leave the host that made it",
     label = "this is read on another host than the one that makes it",
@@ -284,7 +287,8 @@ pub const fn travels<T: CrossesHosts>() {}
 /// Checks what an undo takes as its step's output.
 pub const fn undoes<T: UndoneOutput<S::Output>, S: Source>() {}
 
-/// Refuses, while compiling, a built-in step that says nothing of an undo and that the engine cannot undo.
+/// Refuses, while compiling, a built-in step that says nothing of an undo and that the engine
+/// cannot undo.
 #[track_caller]
 pub const fn undone_by_the_engine<T: BuiltInStep>() {
     assert!(
@@ -341,7 +345,10 @@ pub fn undo_result<R: UndoReturn>(result: R) -> UndoResult {
 ///
 /// # Errors
 /// Permanent, when it has another shape: the declaration changed under a running task.
-pub fn undone_output<T: DeserializeOwned>(step: &str, output: Option<Value>) -> StepResult<Option<T>> {
+pub fn undone_output<T: DeserializeOwned>(
+    step: &str,
+    output: Option<Value>,
+) -> StepResult<Option<T>> {
     output.map(serde_json::from_value).transpose().map_err(|error| {
         StepError::permanent(format_args!(
             "the stored output of `{step}` does not fit what its undo takes ({error}): was the type changed without \
@@ -350,7 +357,8 @@ pub fn undone_output<T: DeserializeOwned>(step: &str, output: Option<Value>) -> 
     })
 }
 
-/// Refuses, while compiling, a policy that its constructors would refuse but that was written as a struct literal.
+/// Refuses, while compiling, a policy that its constructors would refuse but that was written as a
+/// struct literal.
 #[must_use]
 #[track_caller]
 pub const fn policy(policy: RetryPolicy) -> RetryPolicy {
@@ -364,15 +372,20 @@ pub const fn policy(policy: RetryPolicy) -> RetryPolicy {
              exponential"
         ),
         Some(PolicyFault::CapBelowBase) => {
-            panic!("CS0045: impossible retry policy: its cap is below its base delay; raise the cap or lower the base")
+            panic!(
+                "CS0045: impossible retry policy: its cap is below its base delay; raise the cap or lower the base"
+            )
         }
         Some(PolicyFault::NoTime) => {
-            panic!("CS0045: impossible retry policy: its attempts get no time at all; give attempt_timeout a length")
+            panic!(
+                "CS0045: impossible retry policy: its attempts get no time at all; give attempt_timeout a length"
+            )
         }
     }
 }
 
-/// Refuses, while compiling, a policy that its constructors would refuse but that was written as a struct literal.
+/// Refuses, while compiling, a policy that its constructors would refuse but that was written as a
+/// struct literal.
 #[must_use]
 #[track_caller]
 pub const fn auto_disable(policy: AutoDisable) -> AutoDisable {
@@ -393,7 +406,8 @@ pub const fn auto_disable(policy: AutoDisable) -> AutoDisable {
     }
 }
 
-/// Refuses, while compiling, a breaker that its constructors would refuse but that was written as a struct literal.
+/// Refuses, while compiling, a breaker that its constructors would refuse but that was written as a
+/// struct literal.
 #[must_use]
 #[track_caller]
 pub const fn breaker(breaker: BreakerPolicy) -> BreakerPolicy {
@@ -409,7 +423,9 @@ pub const fn breaker(breaker: BreakerPolicy) -> BreakerPolicy {
             "CS0053: impossible breaker: its window has no length; say with within(\"1m\") for how long failures count"
         ),
         Some(BreakerFault::NeverOpen) => {
-            panic!("CS0053: impossible breaker: it would never be open; say with open_for(\"30s\") for how long it is")
+            panic!(
+                "CS0053: impossible breaker: it would never be open; say with open_for(\"30s\") for how long it is"
+            )
         }
     }
 }

@@ -1,4 +1,5 @@
-//! The engine of a process: its ports, its task types, its settings, and the one way in which it changes a task.
+//! The engine of a process: its ports, its task types, its settings, and the one way in which it
+//! changes a task.
 
 use crate::disable::Gate;
 use crate::doubt::{self, Doubts};
@@ -29,8 +30,8 @@ use uuid::Uuid;
 /// A service that decides nothing may take so long to answer, whatever its adapter's own limit is.
 const ADVICE_LIMIT: Duration = Duration::from_millis(250);
 
-/// So long a turn or a request waits for the queue. What it says is durable by then, or comes again; and a process that is
-/// to stop has little time for it.
+/// So long a turn or a request waits for the queue. What it says is durable by then, or comes
+/// again; and a process that is to stop has little time for it.
 const QUEUE_LIMIT: Duration = Duration::from_secs(1);
 
 /// What a process may set.
@@ -40,7 +41,8 @@ pub struct EngineSettings {
     pub lease: Duration,
     /// Limit of one attempt of steps that declare none.
     pub step_timeout: Duration,
-    /// No attempt gets longer than this, whatever its step declares. For tests, which would wait for a hanging step.
+    /// No attempt gets longer than this, whatever its step declares. For tests, which would wait
+    /// for a hanging step.
     pub longest_attempt: Option<Duration>,
     /// Limit of a request's arrival, uploads included.
     pub upload_timeout: Duration,
@@ -52,7 +54,8 @@ pub struct EngineSettings {
     pub idempotency_ttl: Duration,
     /// Whether every change is told to other services, too: one more outbox row a change.
     pub events: bool,
-    /// Not seen by the database for so long, this process is listed as lost. It says a word three times as often.
+    /// Not seen by the database for so long, this process is listed as lost. It says a word three
+    /// times as often.
     pub lost_after: Duration,
     /// The name of the machine.
     pub machine: String,
@@ -172,7 +175,12 @@ pub(crate) struct Changed<R> {
 impl Engine {
     /// Of ports, types and settings. `role` is part of its id: `worker`, `api`, `reconciler`.
     #[must_use]
-    pub fn new(ports: Ports, registry: Arc<Registry>, settings: EngineSettings, role: &str) -> Self {
+    pub fn new(
+        ports: Ports,
+        registry: Arc<Registry>,
+        settings: EngineSettings,
+        role: &str,
+    ) -> Self {
         let heavy = Arc::new(Heavy::new(settings.heavy));
         let id = format!("{role}:{:012x}", ports.random.bits() & 0xffff_ffff_ffff);
         Self {
@@ -195,7 +203,10 @@ impl Engine {
         let bytes = self.ports.random.bits().to_be_bytes();
         let mut tail = [0; 10];
         tail.copy_from_slice(&bytes[..10]);
-        TaskId(uuid::Builder::from_unix_timestamp_millis(self.ports.clock.unix_millis(), &tail).into_uuid())
+        TaskId(
+            uuid::Builder::from_unix_timestamp_millis(self.ports.clock.unix_millis(), &tail)
+                .into_uuid(),
+        )
     }
 
     /// A new change id.
@@ -210,8 +221,9 @@ impl Engine {
         task_type.decl.lease.unwrap_or(self.settings.lease)
     }
 
-    /// Decides on a task and commits, again on the newer state where somebody else was faster. `decide` may be called
-    /// more than once, each time with a fresh draft; a draft in which nothing happened is not committed.
+    /// Decides on a task and commits, again on the newer state where somebody else was faster.
+    /// `decide` may be called more than once, each time with a fresh draft; a draft in which
+    /// nothing happened is not committed.
     pub(crate) async fn change<R>(
         &self,
         task_type: &TaskType,
@@ -219,7 +231,8 @@ impl Engine {
         by: As,
         decide: impl FnMut(&mut Draft) -> Result<R, Illegal>,
     ) -> Result<Changed<R>, ChangeError> {
-        self.change_for(&self.id, task_type, record, by, decide).await
+        self.change_for(&self.id, task_type, record, by, decide)
+            .await
     }
 
     /// The same, with somebody else named in the audit as the one who caused it.
@@ -231,14 +244,18 @@ impl Engine {
         by: As,
         decide: impl FnMut(&mut Draft) -> Result<R, Illegal>,
     ) -> Result<Changed<R>, ChangeError> {
-        let (changed, written) = self.change_untold(actor, task_type, record, by, decide).await?;
+        let (changed, written) = self
+            .change_untold(actor, task_type, record, by, decide)
+            .await?;
         if let Some(transition) = written {
-            self.announce(&transition, changed.record.task.updated_at).await;
+            self.announce(&transition, changed.record.task.updated_at)
+                .await;
         }
         Ok(changed)
     }
 
-    /// The same, and nobody is told yet: the caller announces the transition, where one was written.
+    /// The same, and nobody is told yet: the caller announces the transition, where one was
+    /// written.
     pub(crate) async fn change_untold<R>(
         &self,
         actor: &str,
@@ -273,7 +290,9 @@ impl Engine {
                     doubts.add(answer, transition);
                     patience.wait(error).await?;
                 }
-                Err(CommitError::Store(error @ StoreError::Unavailable(_))) => patience.wait(error).await?,
+                Err(CommitError::Store(error @ StoreError::Unavailable(_))) => {
+                    patience.wait(error).await?
+                }
                 // An earlier try that was written has moved the revision, which is looked at first.
                 Err(CommitError::Stale) => {}
                 Err(error) => return Err(error.into()),
@@ -281,7 +300,11 @@ impl Engine {
             let rev = record.task.rev;
             record = self.reload(record.task.id, &mut patience).await?;
             let history = if doubts.need_history(&record) {
-                Some(patience.ask(|| self.ports.store.history(record.task.id)).await?)
+                Some(
+                    patience
+                        .ask(|| self.ports.store.history(record.task.id))
+                        .await?,
+                )
             } else {
                 None
             };
@@ -291,8 +314,8 @@ impl Engine {
                 }
                 return Ok((Changed { answer, record }, Some(transition)));
             }
-            // Refused though nothing has changed: a lease that the draft took for over is live. To try at once again
-            // would only spin.
+            // Refused though nothing has changed: a lease that the draft took for over is live. To
+            // try at once again would only spin.
             let held = by == As::Anyone && record.task.rev == rev && record.lease_is_live();
             if held || (by == As::Owner && record.task.epoch != epoch) {
                 return Err(ChangeError::Fenced);
@@ -300,9 +323,13 @@ impl Engine {
         }
     }
 
-    /// Commits the first change of a task, a receive or a submission, until the store answers: the same change is refused
-    /// when it is written a second time. The flag is set where an answer was lost on the way.
-    pub(crate) async fn commit_new(&self, transition: &Transition) -> (Result<DbTime, CommitError>, bool) {
+    /// Commits the first change of a task, a receive or a submission, until the store answers: the
+    /// same change is refused when it is written a second time. The flag is set where an answer was
+    /// lost on the way.
+    pub(crate) async fn commit_new(
+        &self,
+        transition: &Transition,
+    ) -> (Result<DbTime, CommitError>, bool) {
         let guard = Guard::Free { rev: Rev(0) };
         let mut patience = Patience::new(self, As::Anyone, Duration::ZERO);
         let mut lost = false;
@@ -323,8 +350,15 @@ impl Engine {
         }
     }
 
-    async fn reload(&self, task: TaskId, patience: &mut Patience<'_>) -> Result<TaskRecord, ChangeError> {
-        patience.ask(|| self.ports.store.load(task)).await?.ok_or(ChangeError::Gone)
+    async fn reload(
+        &self,
+        task: TaskId,
+        patience: &mut Patience<'_>,
+    ) -> Result<TaskRecord, ChangeError> {
+        patience
+            .ask(|| self.ports.store.load(task))
+            .await?
+            .ok_or(ChangeError::Gone)
     }
 
     /// The answer of a service that decides nothing, if it comes in time.
@@ -347,8 +381,9 @@ impl Engine {
     }
 }
 
-/// How long to put up with a store that does not answer. The owner of a lease has a result in its hands and waits for
-/// the store as long as nobody else is likely to have the task; everyone else has a client waiting.
+/// How long to put up with a store that does not answer. The owner of a lease has a result in its
+/// hands and waits for the store as long as nobody else is likely to have the task; everyone else
+/// has a client waiting.
 struct Patience<'a> {
     engine: &'a Engine,
     until: Duration,
@@ -361,7 +396,11 @@ impl<'a> Patience<'a> {
             As::Owner => lease * 2,
             As::Anyone => Duration::ZERO,
         };
-        Self { engine, until: engine.ports.clock.monotonic() + limit, pause: Duration::from_millis(50) }
+        Self {
+            engine,
+            until: engine.ports.clock.monotonic() + limit,
+            pause: Duration::from_millis(50),
+        }
     }
 
     /// From now on for so long at least: a change was sent, and its outcome is unknown.

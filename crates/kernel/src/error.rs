@@ -1,6 +1,7 @@
 //! Errors of steps, classified where they are understood.
 //!
-//! There is no `From<E>` on purpose: whoever writes a step knows whether an error passes by itself, and says so.
+//! There is no `From<E>` on purpose: whoever writes a step knows whether an error passes by itself,
+//! and says so.
 
 use std::fmt;
 use std::time::Duration;
@@ -51,7 +52,8 @@ impl ErrorClass {
 pub struct StepError {
     /// What it means for the next attempt.
     pub class: ErrorClass,
-    /// What was wrong, with the chain of its causes, free of secrets: it goes into rows and to clients.
+    /// What was wrong, with the chain of its causes, free of secrets: it goes into rows and to
+    /// clients.
     pub message: String,
     /// Where it came from, when `RUST_BACKTRACE` asks for it. For the audit, never for clients.
     pub backtrace: Option<String>,
@@ -67,7 +69,11 @@ impl StepError {
         let backtrace = std::backtrace::Backtrace::capture();
         let backtrace = (backtrace.status() == std::backtrace::BacktraceStatus::Captured)
             .then(|| storable(&backtrace.to_string(), 16_000));
-        Self { class, message: storable(&one_line(&message.to_string()), MESSAGE_LIMIT), backtrace }
+        Self {
+            class,
+            message: storable(&one_line(&message.to_string()), MESSAGE_LIMIT),
+            backtrace,
+        }
     }
 
     /// It may pass by itself.
@@ -112,16 +118,24 @@ pub(crate) fn panic_message(panic: &(dyn std::any::Any + Send)) -> &str {
         .unwrap_or("with a value that is no text")
 }
 
-/// Control characters as their escapes: a message may repeat what a client said, and is one line of a log.
+/// Control characters as their escapes: a message may repeat what a client said, and is one line of
+/// a log.
 fn one_line(text: &str) -> std::borrow::Cow<'_, str> {
     if !text.contains(char::is_control) {
         return text.into();
     }
-    let escaped = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.to_string() };
+    let escaped = |c: char| {
+        if c.is_control() {
+            c.escape_default().to_string()
+        } else {
+            c.to_string()
+        }
+    };
     text.chars().map(escaped).collect::<String>().into()
 }
 
-/// Cuts a text to `limit` bytes at a character, and takes out the NUL that no database column takes.
+/// Cuts a text to `limit` bytes at a character, and takes out the NUL that no database column
+/// takes.
 pub(crate) fn storable(text: &str, limit: usize) -> String {
     let mut end = text.len().min(limit);
     while !text.is_char_boundary(end) {

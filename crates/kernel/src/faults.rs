@@ -1,4 +1,5 @@
-//! Planted faults: for tests, and for the demonstrations of the command line. Nothing plants one by itself.
+//! Planted faults: for tests, and for the demonstrations of the command line. Nothing plants one by
+//! itself.
 
 use crate::context::Execution;
 use crate::error::{StepError, StepResult};
@@ -19,8 +20,8 @@ pub enum FaultKind {
     FailBefore,
     /// Permanent error after the step's code has done its work, so that there is something to undo.
     FailAfter,
-    /// Permanent error in the middle of the step's work: the first object that it stores breaks off. A step that stores
-    /// none has done its work.
+    /// Permanent error in the middle of the step's work: the first object that it stores breaks
+    /// off. A step that stores none has done its work.
     FailHalfWay,
     /// Transient error after the step's code has done its work.
     FailTransiently,
@@ -41,8 +42,11 @@ pub(crate) struct BreakOff(pub(crate) Arc<dyn Objects>);
 #[async_trait]
 impl Objects for BreakOff {
     async fn put(&self, bucket: &str, key: &str, body: ByteStream) -> Result<u64, ObjectError> {
-        let broken = futures::stream::once(async { Err(io::Error::other("planted: breaks off half-way")) });
-        let half = body.map_ok(|bytes| bytes.slice(..bytes.len().div_ceil(2))).take(1);
+        let broken =
+            futures::stream::once(async { Err(io::Error::other("planted: breaks off half-way")) });
+        let half = body
+            .map_ok(|bytes| bytes.slice(..bytes.len().div_ceil(2)))
+            .take(1);
         self.0.put(bucket, key, half.chain(broken).boxed()).await
     }
 
@@ -77,7 +81,13 @@ impl Fault {
     /// On each attempt of a step.
     #[must_use]
     pub fn at(step: impl Into<String>, kind: FaultKind) -> Self {
-        Self { step: step.into(), direction: Direction::Forward, attempt: None, kind, struck: Arc::default() }
+        Self {
+            step: step.into(),
+            direction: Direction::Forward,
+            attempt: None,
+            kind,
+            struck: Arc::default(),
+        }
     }
 
     /// On this attempt only.
@@ -99,10 +109,13 @@ impl Fault {
     pub fn strikes(&self, execution: &Execution) -> bool {
         self.step == execution.step
             && self.direction == execution.direction
-            && self.attempt.is_none_or(|attempt| attempt == execution.attempt)
+            && self
+                .attempt
+                .is_none_or(|attempt| attempt == execution.attempt)
     }
 
-    /// How often it has struck in this process. One that strikes behind the work counts when the work is done.
+    /// How often it has struck in this process. One that strikes behind the work counts when the
+    /// work is done.
     #[must_use]
     pub fn struck(&self) -> usize {
         self.struck.load(Ordering::SeqCst)
@@ -133,7 +146,10 @@ impl Fault {
                     std::thread::park();
                 }
             }
-            FaultKind::FailHalfWay | FaultKind::FailAfter | FaultKind::FailTransiently | FaultKind::Hang => Ok(()),
+            FaultKind::FailHalfWay
+            | FaultKind::FailAfter
+            | FaultKind::FailTransiently
+            | FaultKind::Hang => Ok(()),
         }
     }
 
@@ -147,7 +163,9 @@ impl Fault {
                 self.strike();
                 return std::future::pending().await;
             }
-            FaultKind::FailBefore | FaultKind::Panic | FaultKind::HangBefore | FaultKind::Block => return result,
+            FaultKind::FailBefore | FaultKind::Panic | FaultKind::HangBefore | FaultKind::Block => {
+                return result;
+            }
         };
         self.strike();
         Err(error)

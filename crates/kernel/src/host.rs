@@ -1,5 +1,5 @@
-//! The loop of a host: fetch what the queue offers, look for what it forgot, and give each task a turn. Everything
-//! that decides is in the turn.
+//! The loop of a host: fetch what the queue offers, look for what it forgot, and give each task a
+//! turn. Everything that decides is in the turn.
 
 use crate::cancel::CancelToken;
 use crate::engine::Engine;
@@ -26,7 +26,8 @@ pub struct HostSettings {
     pub concurrency: usize,
     /// How often it looks for due tasks that no message announced.
     pub poll: Duration,
-    /// A dispatched task that nobody has claimed for this long counts as one whose message was lost.
+    /// A dispatched task that nobody has claimed for this long counts as one whose message was
+    /// lost.
     pub unclaimed_for: Duration,
 }
 
@@ -48,9 +49,17 @@ impl HostSettings {
 pub type Spawn = Arc<dyn Fn(BoxFuture<'static, ()>) + Send + Sync>;
 
 /// Takes tasks until `shutdown`, then waits for those it has.
-pub fn serve(engine: Engine, settings: HostSettings, shutdown: CancelToken, spawn: Spawn) -> BoxFuture<'static, ()> {
+pub fn serve(
+    engine: Engine,
+    settings: HostSettings,
+    shutdown: CancelToken,
+    spawn: Spawn,
+) -> BoxFuture<'static, ()> {
     Box::pin(async move {
-        let part = Part { queues: settings.queues.clone(), concurrency: settings.concurrency };
+        let part = Part {
+            queues: settings.queues.clone(),
+            concurrency: settings.concurrency,
+        };
         let serving = Box::pin(take(&engine, &settings, &shutdown, &spawn));
         engine.present(part, serving).await;
     })
@@ -65,7 +74,8 @@ async fn take(engine: &Engine, settings: &HostSettings, shutdown: &CancelToken, 
             clear_outbox(engine, shutdown)
         );
     };
-    // The loops end by themselves on shutdown; a fetch in flight is given up, its messages come again.
+    // The loops end by themselves on shutdown; a fetch in flight is given up, its messages come
+    // again.
     taking.await;
     let all = u32::try_from(settings.concurrency).unwrap_or(u32::MAX);
     let _all = slots.acquire_many(all).await;
@@ -80,8 +90,17 @@ const LAST_CLEARING: Duration = Duration::from_secs(1);
 /// Sees to it that no published event stands in the outbox for long.
 async fn clear_outbox(engine: &Engine, shutdown: &CancelToken) {
     let pause = Duration::from_millis(100);
-    while let Either::Left(_) = select(engine.ports.clock.sleep(pause), Box::pin(shutdown.cancelled())).await {
-        select(Box::pin(engine.clear_outbox()), Box::pin(shutdown.cancelled())).await;
+    while let Either::Left(_) = select(
+        engine.ports.clock.sleep(pause),
+        Box::pin(shutdown.cancelled()),
+    )
+    .await
+    {
+        select(
+            Box::pin(engine.clear_outbox()),
+            Box::pin(shutdown.cancelled()),
+        )
+        .await;
     }
 }
 
@@ -93,19 +112,30 @@ async fn take_deliveries(
     spawn: &Spawn,
 ) {
     while !shutdown.is_cancelled() {
-        // Never more than there are free slots: what waits here could run elsewhere. The slot itself is not held while
-        // waiting for messages, or a host of one slot could never look for due tasks.
-        let Some(free) = slot(slots, shutdown).await else { return };
-        let unoccupied = (slots.available_permits() + 1).saturating_sub(engine.isolation.abandoned());
+        // Never more than there are free slots: what waits here could run elsewhere. The slot
+        // itself is not held while waiting for messages, or a host of one slot could never look for
+        // due tasks.
+        let Some(free) = slot(slots, shutdown).await else {
+            return;
+        };
+        let unoccupied =
+            (slots.available_permits() + 1).saturating_sub(engine.isolation.abandoned());
         let max = unoccupied.min(engine.isolation.room());
         drop(free);
-        // A task that was lost with its hosts runs among few: what is fetched now would only be given back. Or all free
-        // slots stand for code that still blocks its threads.
+        // A task that was lost with its hosts runs among few: what is fetched now would only be
+        // given back. Or all free slots stand for code that still blocks its threads.
         if max == 0 {
-            select(engine.ports.clock.sleep(settings.poll), Box::pin(shutdown.cancelled())).await;
+            select(
+                engine.ports.clock.sleep(settings.poll),
+                Box::pin(shutdown.cancelled()),
+            )
+            .await;
             continue;
         }
-        let fetch = engine.ports.queue.fetch(&settings.queues, max, settings.poll);
+        let fetch = engine
+            .ports
+            .queue
+            .fetch(&settings.queues, max, settings.poll);
         let deliveries = match select(fetch, Box::pin(shutdown.cancelled())).await {
             Either::Left((Ok(deliveries), _)) => deliveries,
             Either::Left((Err(error), _)) => {
@@ -116,15 +146,29 @@ async fn take_deliveries(
             Either::Right(_) => return,
         };
         for delivery in deliveries {
-            // Due tasks may have taken the slots meanwhile; then this waits, and the delivery with it.
-            let Some(permit) = slot(slots, shutdown).await else { return };
-            spawn(Box::pin(run_delivery(engine.clone(), settings.host, delivery, shutdown.clone(), permit)));
+            // Due tasks may have taken the slots meanwhile; then this waits, and the delivery with
+            // it.
+            let Some(permit) = slot(slots, shutdown).await else {
+                return;
+            };
+            spawn(Box::pin(run_delivery(
+                engine.clone(),
+                settings.host,
+                delivery,
+                shutdown.clone(),
+                permit,
+            )));
         }
     }
 }
 
 async fn slot(slots: &Arc<Semaphore>, shutdown: &CancelToken) -> Option<OwnedSemaphorePermit> {
-    match select(Box::pin(slots.clone().acquire_owned()), Box::pin(shutdown.cancelled())).await {
+    match select(
+        Box::pin(slots.clone().acquire_owned()),
+        Box::pin(shutdown.cancelled()),
+    )
+    .await
+    {
         Either::Left((permit, _)) => permit.ok(),
         Either::Right(_) => None,
     }
@@ -137,14 +181,29 @@ async fn run_delivery(
     shutdown: CancelToken,
     permit: OwnedSemaphorePermit,
 ) {
-    let Delivery { tag, queue, source, is_first, message } = delivery;
+    let Delivery {
+        tag,
+        queue,
+        source,
+        is_first,
+        message,
+    } = delivery;
     let message = match message {
         Ok(message) => message,
         Err(poison) => return bury(&engine, &tag, queue, poison).await,
     };
     let task = message.task;
     let runs = engine.runs(task);
-    let running = turn_for(&engine, host, Offer { message: &message, queue: &queue, is_first }, &shutdown);
+    let running = turn_for(
+        &engine,
+        host,
+        Offer {
+            message: &message,
+            queue: &queue,
+            is_first,
+        },
+        &shutdown,
+    );
     let progress = Box::pin(async {
         loop {
             engine.ports.clock.sleep(Duration::from_secs(10)).await;
@@ -161,31 +220,47 @@ async fn run_delivery(
     tracing::debug!(%task, ?end, "turn ended");
     let settle = match end {
         TurnEnd::Contradicted(why) => return bury(&engine, &tag, queue, source.poison(why)).await,
-        TurnEnd::Rests(_) | TurnEnd::GivenBack | TurnEnd::NotNow | TurnEnd::Gone | TurnEnd::Lost => Settle::Ack,
+        TurnEnd::Rests(_)
+        | TurnEnd::GivenBack
+        | TurnEnd::NotNow
+        | TurnEnd::Gone
+        | TurnEnd::Lost => Settle::Ack,
         // The lease may run out instead of being released: look again then.
         TurnEnd::Busy(left) => Settle::Nak(left + Duration::from_millis(100)),
         TurnEnd::NoRoom(left) => Settle::Nak(left),
         TurnEnd::UnknownType => Settle::Nak(UNKNOWN_FOR),
         TurnEnd::StoreDown => Settle::Nak(Duration::from_secs(1)),
     };
-    if let Err(error) = engine.patiently(engine.ports.queue.settle(&tag, settle)).await {
+    if let Err(error) = engine
+        .patiently(engine.ports.queue.settle(&tag, settle))
+        .await
+    {
         tracing::warn!(%task, %error, "settling a delivery failed; it will come again and find nothing to do");
     }
     drop(permit);
 }
 
-/// Keeps a delivery that cannot be acted on, and then ends it: in this order, or a crash between the two loses it.
+/// Keeps a delivery that cannot be acted on, and then ends it: in this order, or a crash between
+/// the two loses it.
 async fn bury(engine: &Engine, tag: &DeliveryTag, queue: QueueName, poison: Poison) {
     let (source, reason) = (poison.source.clone(), poison.reason.clone());
     tracing::error!(%queue, subject = %poison.subject, %source, %reason, "poison: kept as a row, not delivered again");
-    let settle = match engine.ports.store.outbox(OutboxOp::Poison(PoisonRow { queue, poison })).await {
+    let settle = match engine
+        .ports
+        .store
+        .outbox(OutboxOp::Poison(PoisonRow { queue, poison }))
+        .await
+    {
         Ok(_) => Settle::Term(reason),
         Err(error) => {
             tracing::warn!(%source, %error, "poison could not be kept; it will come again");
             Settle::Nak(Duration::from_secs(10))
         }
     };
-    if let Err(error) = engine.patiently(engine.ports.queue.settle(tag, settle)).await {
+    if let Err(error) = engine
+        .patiently(engine.ports.queue.settle(tag, settle))
+        .await
+    {
         tracing::warn!(%source, %error, "settling poison failed; it will come again");
     }
 }
@@ -205,20 +280,33 @@ async fn take_due(
     let left: Left = Arc::default();
     let mut pause = settings.poll;
     loop {
-        if let Either::Right(_) = select(engine.ports.clock.sleep(pause), Box::pin(shutdown.cancelled())).await {
+        if let Either::Right(_) = select(
+            engine.ports.clock.sleep(pause),
+            Box::pin(shutdown.cancelled()),
+        )
+        .await
+        {
             return;
         }
         pause = settings.poll;
-        let unoccupied = slots.available_permits().saturating_sub(engine.isolation.abandoned());
+        let unoccupied = slots
+            .available_permits()
+            .saturating_sub(engine.isolation.abandoned());
         let free = unoccupied.min(engine.isolation.room());
         if free == 0 {
             pause = settings.poll / 10;
             continue;
         }
         // Those that were left stand among the due ones, and must not hide the others.
-        let limit = free.saturating_add(still_left(&left, engine.ports.clock.monotonic())).min(MAX_LOOKED_AT);
-        // Reads only, and is given up on shutdown: a connection that died in silence would hold up the end.
-        let look = engine.ports.store.due(&due, u32::try_from(limit).unwrap_or(u32::MAX));
+        let limit = free
+            .saturating_add(still_left(&left, engine.ports.clock.monotonic()))
+            .min(MAX_LOOKED_AT);
+        // Reads only, and is given up on shutdown: a connection that died in silence would hold up
+        // the end.
+        let look = engine
+            .ports
+            .store
+            .due(&due, u32::try_from(limit).unwrap_or(u32::MAX));
         let mut tasks = match select(look, Box::pin(shutdown.cancelled())).await {
             Either::Left((Ok(tasks), _)) => tasks,
             Either::Left((Err(error), _)) => {
@@ -227,13 +315,21 @@ async fn take_due(
             }
             Either::Right(_) => return,
         };
-        tasks.retain(|task| !left.lock().unwrap_or_else(PoisonError::into_inner).contains_key(&task.task));
-        // As many as were asked for: there are likely to be more, and slots that are free again in a moment.
+        tasks.retain(|task| {
+            !left
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .contains_key(&task.task)
+        });
+        // As many as were asked for: there are likely to be more, and slots that are free again in
+        // a moment.
         if tasks.len() >= free {
             pause = settings.poll / 10;
         }
         for task in tasks {
-            let Ok(permit) = slots.clone().try_acquire_owned() else { break };
+            let Ok(permit) = slots.clone().try_acquire_owned() else {
+                break;
+            };
             let (engine, left, shutdown) = (engine.clone(), left.clone(), shutdown.clone());
             let host = settings.host;
             spawn(Box::pin(async move {
@@ -244,7 +340,9 @@ async fn take_due(
                 };
                 if let Some(time) = again {
                     let until = engine.ports.clock.monotonic() + time;
-                    left.lock().unwrap_or_else(PoisonError::into_inner).insert(task.task, until);
+                    left.lock()
+                        .unwrap_or_else(PoisonError::into_inner)
+                        .insert(task.task, until);
                 }
                 drop(permit);
             }));
@@ -255,7 +353,8 @@ async fn take_due(
 /// A task that another program is meant for is looked at again after this long.
 const UNKNOWN_FOR: Duration = Duration::from_secs(10);
 
-/// Due tasks for which there was no room, or that this program cannot read, and until when they are passed over.
+/// Due tasks for which there was no room, or that this program cannot read, and until when they are
+/// passed over.
 type Left = Arc<Mutex<HashMap<TaskId, Duration>>>;
 
 /// Due tasks of one look.

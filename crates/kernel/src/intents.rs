@@ -1,5 +1,6 @@
-//! Whose the objects of attempts are, as the record of a task says it: what a change does to that, what a sweep may take,
-//! and what is known of an object that a listing has shown. Must not touch an object.
+//! Whose the objects of attempts are, as the record of a task says it: what a change does to that,
+//! what a sweep may take, and what is known of an object that a listing has shown. Must not touch
+//! an object.
 
 use crate::context::Execution;
 use crate::keys;
@@ -50,8 +51,8 @@ pub struct Standing {
 pub enum IntentState {
     /// They are an output, and neither undone nor resolved.
     Kept,
-    /// They may become one: the attempt's time has not run out, or it runs under a live lease. Or their task has a
-    /// tombstone, and what deletes it comes by.
+    /// They may become one: the attempt's time has not run out, or it runs under a live lease. Or
+    /// their task has a tombstone, and what deletes it comes by.
     Live,
     /// No success has kept them in time, or they were released: a sweep may condemn them.
     Overdue(Intent),
@@ -59,7 +60,8 @@ pub enum IntentState {
     Swept,
     /// It names no such attempt.
     Missing,
-    /// It cannot be read, and why. Nothing of it is touched, and the other attempts are answered for.
+    /// It cannot be read, and why. Nothing of it is touched, and the other attempts are answered
+    /// for.
     Unreadable(String),
 }
 
@@ -83,7 +85,13 @@ fn find(marks: &mut [AttemptMark], key: AttemptKey) -> Option<&mut AttemptMark> 
 /// What a write that is committed at `now` makes of the marks of a task.
 pub(crate) fn apply(marks: &mut Vec<AttemptMark>, write: &AttemptWrite, now: DbTime) {
     match write {
-        AttemptWrite::Start { step, direction, attempt, epoch, sweep_after } => marks.push(AttemptMark {
+        AttemptWrite::Start {
+            step,
+            direction,
+            attempt,
+            epoch,
+            sweep_after,
+        } => marks.push(AttemptMark {
             step: *step,
             direction: *direction,
             attempt: *attempt,
@@ -92,7 +100,14 @@ pub(crate) fn apply(marks: &mut Vec<AttemptMark>, write: &AttemptWrite, now: DbT
             objects: Intention::Open,
             sweep_at: now.later(*sweep_after),
         }),
-        AttemptWrite::End { step, direction, attempt, outcome, kept, .. } => {
+        AttemptWrite::End {
+            step,
+            direction,
+            attempt,
+            outcome,
+            kept,
+            ..
+        } => {
             let key = (*step, *direction, *attempt);
             if find(marks, key).is_none() {
                 // An upload: it was received before there was a task.
@@ -112,7 +127,8 @@ pub(crate) fn apply(marks: &mut Vec<AttemptMark>, write: &AttemptWrite, now: DbT
                 (Outcome::Succeeded, Kept::Output) => mark.objects = Intention::Kept,
                 (Outcome::Succeeded, Kept::None) => mark.objects = Intention::Swept,
                 // What it may have stored stays open to the sweep.
-                (Outcome::Succeeded, Kept::Nothing) | (Outcome::Failed | Outcome::InDoubt | Outcome::Cancelled, _) => {}
+                (Outcome::Succeeded, Kept::Nothing)
+                | (Outcome::Failed | Outcome::InDoubt | Outcome::Cancelled, _) => {}
             }
         }
         AttemptWrite::Keep { step, attempt } => {
@@ -121,16 +137,27 @@ pub(crate) fn apply(marks: &mut Vec<AttemptMark>, write: &AttemptWrite, now: DbT
             }
         }
         AttemptWrite::Release { step } => {
-            for mark in marks.iter_mut().filter(|mark| mark.step == *step && mark.objects == Intention::Kept) {
+            for mark in marks
+                .iter_mut()
+                .filter(|mark| mark.step == *step && mark.objects == Intention::Kept)
+            {
                 (mark.objects, mark.sweep_at) = (Intention::Open, now);
             }
         }
-        AttemptWrite::Condemn { step, direction, attempt } => {
+        AttemptWrite::Condemn {
+            step,
+            direction,
+            attempt,
+        } => {
             if let Some(mark) = find(marks, (*step, *direction, *attempt)) {
                 mark.objects = Intention::Condemned;
             }
         }
-        AttemptWrite::Swept { step, direction, attempt } => {
+        AttemptWrite::Swept {
+            step,
+            direction,
+            attempt,
+        } => {
             if let Some(mark) = find(marks, (*step, *direction, *attempt)) {
                 mark.objects = Intention::Swept;
             }
@@ -142,9 +169,13 @@ pub(crate) fn apply(marks: &mut Vec<AttemptMark>, write: &AttemptWrite, now: DbT
 pub(crate) fn keeps_condemned(marks: &[AttemptMark], write: &AttemptWrite) -> bool {
     let (key, received) = match write {
         // An upload, which was received before there was a task, has no mark yet.
-        AttemptWrite::End { step, direction, attempt, outcome: Outcome::Succeeded, .. } => {
-            ((*step, *direction, *attempt), true)
-        }
+        AttemptWrite::End {
+            step,
+            direction,
+            attempt,
+            outcome: Outcome::Succeeded,
+            ..
+        } => ((*step, *direction, *attempt), true),
         AttemptWrite::Keep { step, attempt } => ((*step, Direction::Forward, *attempt), false),
         _ => return false,
     };
@@ -157,12 +188,13 @@ pub(crate) fn keeps_condemned(marks: &[AttemptMark], write: &AttemptWrite) -> bo
 /// When a sweep is to look at a task, lease apart; `None`: there is nothing for it.
 #[must_use]
 pub fn sweep_at(marks: &[AttemptMark]) -> Option<DbTime> {
-    let may_go = |mark: &&AttemptMark| matches!(mark.objects, Intention::Open | Intention::Condemned);
+    let may_go =
+        |mark: &&AttemptMark| matches!(mark.objects, Intention::Open | Intention::Condemned);
     marks.iter().filter(may_go).map(|mark| mark.sweep_at).min()
 }
 
-/// Whether a sweep may take what an attempt has stored: its time is over, and it does not run under a live lease of its own
-/// epoch.
+/// Whether a sweep may take what an attempt has stored: its time is over, and it does not run under
+/// a live lease of its own epoch.
 fn is_overdue(record: &TaskRecord, mark: &AttemptMark) -> bool {
     let alive = mark.runs && mark.epoch == record.task.epoch && record.lease_is_live();
     match mark.objects {
@@ -203,8 +235,12 @@ pub fn overdue(record: &TaskRecord) -> Vec<Intent> {
 
 /// What the record says of the attempt that stored an object.
 pub(crate) fn standing(record: &TaskRecord, prefix: &str) -> IntentState {
-    let is_it = |mark: &&AttemptMark| execution(record, mark).is_some_and(|execution| execution.prefix() == prefix);
-    let Some(mark) = record.marks.iter().find(is_it) else { return IntentState::Missing };
+    let is_it = |mark: &&AttemptMark| {
+        execution(record, mark).is_some_and(|execution| execution.prefix() == prefix)
+    };
+    let Some(mark) = record.marks.iter().find(is_it) else {
+        return IntentState::Missing;
+    };
     match mark.objects {
         Intention::Kept => IntentState::Kept,
         Intention::Swept => IntentState::Swept,
@@ -227,13 +263,26 @@ pub fn overdue_receive(receive: &Receive, now: DbTime) -> Option<Intent> {
     })
 }
 
-/// What makes condemned, of these attempts, those that a sweep may take; nothing for those that are already, and for a task
-/// that has ended, where none can succeed any more.
-pub(crate) fn condemn(record: &TaskRecord, asked: &[AttemptKey]) -> (Vec<AttemptKey>, Vec<AttemptWrite>) {
+/// What makes condemned, of these attempts, those that a sweep may take; nothing for those that are
+/// already, and for a task that has ended, where none can succeed any more.
+pub(crate) fn condemn(
+    record: &TaskRecord,
+    asked: &[AttemptKey],
+) -> (Vec<AttemptKey>, Vec<AttemptWrite>) {
     let has_ended = record.task.status.is_terminal();
-    let marks = record.marks.iter().filter(|mark| asked.contains(&which(mark)) && is_overdue(record, mark));
-    let open = marks.clone().filter(|mark| mark.objects == Intention::Open && !has_ended);
-    let write = |&AttemptMark { step, direction, attempt, .. }: &AttemptMark| AttemptWrite::Condemn {
+    let marks = record
+        .marks
+        .iter()
+        .filter(|mark| asked.contains(&which(mark)) && is_overdue(record, mark));
+    let open = marks
+        .clone()
+        .filter(|mark| mark.objects == Intention::Open && !has_ended);
+    let write = |&AttemptMark {
+                     step,
+                     direction,
+                     attempt,
+                     ..
+                 }: &AttemptMark| AttemptWrite::Condemn {
         step,
         direction,
         attempt,
@@ -241,12 +290,33 @@ pub(crate) fn condemn(record: &TaskRecord, asked: &[AttemptKey]) -> (Vec<Attempt
     (marks.map(which).collect(), open.map(write).collect())
 }
 
-/// What makes swept, of these attempts, those that are condemned, or were left by a task that has ended.
-pub(crate) fn swept(record: &TaskRecord, asked: &[AttemptKey]) -> (Vec<AttemptKey>, Vec<AttemptWrite>) {
+/// What makes swept, of these attempts, those that are condemned, or were left by a task that has
+/// ended.
+pub(crate) fn swept(
+    record: &TaskRecord,
+    asked: &[AttemptKey],
+) -> (Vec<AttemptKey>, Vec<AttemptWrite>) {
     let has_ended = record.task.status.is_terminal();
-    let may_go = |mark: &&AttemptMark| mark.objects == Intention::Condemned || (has_ended && is_overdue(record, mark));
-    let marks = record.marks.iter().filter(|mark| asked.contains(&which(mark))).filter(may_go);
-    let write =
-        |&AttemptMark { step, direction, attempt, .. }: &AttemptMark| AttemptWrite::Swept { step, direction, attempt };
-    (marks.clone().map(which).collect(), marks.map(write).collect())
+    let may_go = |mark: &&AttemptMark| {
+        mark.objects == Intention::Condemned || (has_ended && is_overdue(record, mark))
+    };
+    let marks = record
+        .marks
+        .iter()
+        .filter(|mark| asked.contains(&which(mark)))
+        .filter(may_go);
+    let write = |&AttemptMark {
+                     step,
+                     direction,
+                     attempt,
+                     ..
+                 }: &AttemptMark| AttemptWrite::Swept {
+        step,
+        direction,
+        attempt,
+    };
+    (
+        marks.clone().map(which).collect(),
+        marks.map(write).collect(),
+    )
 }

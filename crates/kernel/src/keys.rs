@@ -1,5 +1,5 @@
-//! Object keys. Epoch and attempt stand in every key: a database fence cannot stop a paused process, or an upload
-//! that hangs past its time limit, from overwriting a fixed one.
+//! Object keys. Epoch and attempt stand in every key: a database fence cannot stop a paused
+//! process, or an upload that hangs past its time limit, from overwriting a fixed one.
 
 use counterstep_contracts::{Attempt, Epoch, TaskId, Tenant};
 
@@ -17,7 +17,13 @@ pub fn step_prefix(tenant: &Tenant, task: TaskId, step: &str) -> String {
 
 /// `t/{tenant}/{task}/{step}/e{epoch}.{attempt}/`: what one attempt stores.
 #[must_use]
-pub fn attempt_prefix(tenant: &Tenant, task: TaskId, step: &str, epoch: Epoch, attempt: Attempt) -> String {
+pub fn attempt_prefix(
+    tenant: &Tenant,
+    task: TaskId,
+    step: &str,
+    epoch: Epoch,
+    attempt: Attempt,
+) -> String {
     format!("t/{tenant}/{task}/{step}/e{epoch}.{attempt}/")
 }
 
@@ -39,12 +45,14 @@ pub struct ObjectKey {
 }
 
 impl ObjectKey {
-    /// Reads `t/{tenant}/{task}/{step}/e{epoch}.{attempt}/{n}`; `None`: it is none of ours. Only the very form that we
-    /// write counts: a key that merely resembles it is somebody else's.
+    /// Reads `t/{tenant}/{task}/{step}/e{epoch}.{attempt}/{n}`; `None`: it is none of ours. Only
+    /// the very form that we write counts: a key that merely resembles it is somebody else's.
     #[must_use]
     pub fn parse(key: &str) -> Option<Self> {
         let parts: Vec<&str> = key.split('/').collect();
-        let ["t", tenant, task, step, attempt, number] = parts[..] else { return None };
+        let ["t", tenant, task, step, attempt, number] = parts[..] else {
+            return None;
+        };
         let (epoch, attempt) = attempt.strip_prefix('e')?.split_once('.')?;
         let read = Self {
             tenant: Tenant(tenant.to_owned()),
@@ -56,26 +64,34 @@ impl ObjectKey {
         };
         number.parse::<u32>().ok()?;
         let ours = !tenant.is_empty() && !step.is_empty();
-        (ours && read.prefix == attempt_prefix(&read.tenant, read.task, step, read.epoch, read.attempt)).then_some(read)
+        (ours
+            && read.prefix
+                == attempt_prefix(&read.tenant, read.task, step, read.epoch, read.attempt))
+        .then_some(read)
     }
 }
 
-/// Whether objects can be set aside under this name: 1 to 200 bytes of `A-Z a-z 0-9 . _ - /`, no empty or dotted segment,
-/// and not `t` as its first one, which is where tasks store.
+/// Whether objects can be set aside under this name: 1 to 200 bytes of `A-Z a-z 0-9 . _ - /`, no
+/// empty or dotted segment, and not `t` as its first one, which is where tasks store.
 #[must_use]
 pub fn is_archive_prefix(prefix: &str) -> bool {
     let segment = |text: &str| {
         !matches!(text, "" | "." | "..")
-            && text.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-'))
+            && text
+                .bytes()
+                .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-'))
     };
     prefix.len() <= 200 && prefix.split('/').all(segment) && prefix.split('/').next() != Some("t")
 }
 
-/// Whether a bucket name from a declaration is acceptable: 3 to 63 of `a-z 0-9 . -`, no dot at an end or in pairs.
+/// Whether a bucket name from a declaration is acceptable: 3 to 63 of `a-z 0-9 . -`, no dot at an
+/// end or in pairs.
 #[must_use]
 pub fn is_bucket_name(name: &str) -> bool {
     (3..=63).contains(&name.len())
-        && name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-' || b == b'.')
+        && name
+            .bytes()
+            .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-' || b == b'.')
         && !name.starts_with(['.', '-'])
         && !name.ends_with(['.', '-'])
         && !name.contains("..")
@@ -85,14 +101,28 @@ pub fn is_bucket_name(name: &str) -> bool {
 mod tests {
     use super::*;
 
-    /// Objects of running tasks and of released programs have such keys: another form would orphan them all.
+    /// Objects of running tasks and of released programs have such keys: another form would orphan
+    /// them all.
     #[test]
     fn the_form_of_an_object_key_is_fixed() {
         let task: TaskId = "01981a2b-3c4d-7e5f-8a9b-0c1d2e3f4a5b".parse().unwrap();
-        let prefix = attempt_prefix(&Tenant("acme".to_owned()), task, "upload_zip", Epoch(3), Attempt(2));
-        assert_eq!(prefix, "t/acme/01981a2b-3c4d-7e5f-8a9b-0c1d2e3f4a5b/upload_zip/e3.2/");
-        let key = ObjectKey::parse("t/acme/01981a2b-3c4d-7e5f-8a9b-0c1d2e3f4a5b/upload_zip/e3.2/7").unwrap();
-        assert_eq!((key.epoch, key.attempt, key.prefix), (Epoch(3), Attempt(2), prefix));
+        let prefix = attempt_prefix(
+            &Tenant("acme".to_owned()),
+            task,
+            "upload_zip",
+            Epoch(3),
+            Attempt(2),
+        );
+        assert_eq!(
+            prefix,
+            "t/acme/01981a2b-3c4d-7e5f-8a9b-0c1d2e3f4a5b/upload_zip/e3.2/"
+        );
+        let key = ObjectKey::parse("t/acme/01981a2b-3c4d-7e5f-8a9b-0c1d2e3f4a5b/upload_zip/e3.2/7")
+            .unwrap();
+        assert_eq!(
+            (key.epoch, key.attempt, key.prefix),
+            (Epoch(3), Attempt(2), prefix)
+        );
     }
 
     #[test]
@@ -100,7 +130,10 @@ mod tests {
         let task = "0193a1b2-0000-7000-8000-000000000001";
         let key = |rest: &str| format!("t/default/{task}/{rest}");
         let read = ObjectKey::parse(&key("zip.undo/e12.3/0")).unwrap();
-        assert_eq!((read.step.as_str(), read.epoch, read.attempt), ("zip.undo", Epoch(12), Attempt(3)));
+        assert_eq!(
+            (read.step.as_str(), read.epoch, read.attempt),
+            ("zip.undo", Epoch(12), Attempt(3))
+        );
         assert_eq!(read.prefix, key("zip.undo/e12.3/"));
         for foreign in [
             "",
@@ -121,9 +154,14 @@ mod tests {
         ] {
             assert_eq!(ObjectKey::parse(foreign), None, "{foreign}");
         }
-        for (prefix, usable) in
-            [("orphans", true), ("a/b.c", true), ("t/x", false), ("a//b", false), ("", false), ("../x", false)]
-        {
+        for (prefix, usable) in [
+            ("orphans", true),
+            ("a/b.c", true),
+            ("t/x", false),
+            ("a//b", false),
+            ("", false),
+            ("../x", false),
+        ] {
             assert_eq!(is_archive_prefix(prefix), usable, "{prefix}");
         }
     }

@@ -1,7 +1,8 @@
 //! The engine of Counterstep.
 //!
-//! Owns the judge, the plan, the turn, compensation, recovery, and the ports that they run on. Knows no database,
-//! broker, cache or web framework, and takes no time, chance or thread but through a port.
+//! Owns the judge, the plan, the turn, compensation, recovery, and the ports that they run on.
+//! Knows no database, broker, cache or web framework, and takes no time, chance or thread but
+//! through a port.
 
 // So that what `#[distributed_task]` writes also compiles inside this crate.
 extern crate self as counterstep_kernel;

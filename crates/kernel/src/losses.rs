@@ -1,5 +1,5 @@
-//! What ran on the hosts that a task has lost, read from its audit: the failure of a task that is given up because of
-//! them names the steps. Decides nothing.
+//! What ran on the hosts that a task has lost, read from its audit: the failure of a task that is
+//! given up because of them names the steps. Decides nothing.
 
 use crate::record::{AuditRow, StepRow};
 use crate::transition::AuditEntry;
@@ -21,17 +21,37 @@ pub struct Loss {
 impl Loss {
     /// From the entries of the change that counts it.
     #[must_use]
-    pub fn of<'a>(host: &str, entries: impl IntoIterator<Item = &'a AuditEntry>, rows: &[StepRow]) -> Self {
-        let in_doubt = |entry: &&AuditEntry| matches!(entry.event.as_str(), "step_in_doubt" | "undo_in_doubt");
-        let name = |entry: &AuditEntry| rows.iter().find(|row| Some(row.no) == entry.step).map(|row| row.name.clone());
-        Self { host: host.to_owned(), steps: entries.into_iter().filter(in_doubt).filter_map(name).collect() }
+    pub fn of<'a>(
+        host: &str,
+        entries: impl IntoIterator<Item = &'a AuditEntry>,
+        rows: &[StepRow],
+    ) -> Self {
+        let in_doubt =
+            |entry: &&AuditEntry| matches!(entry.event.as_str(), "step_in_doubt" | "undo_in_doubt");
+        let name = |entry: &AuditEntry| {
+            rows.iter()
+                .find(|row| Some(row.no) == entry.step)
+                .map(|row| row.name.clone())
+        };
+        Self {
+            host: host.to_owned(),
+            steps: entries
+                .into_iter()
+                .filter(in_doubt)
+                .filter_map(name)
+                .collect(),
+        }
     }
 }
 
 impl Display for Loss {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let steps: Vec<_> = self.steps.iter().map(|step| format!("`{step}`")).collect();
-        let steps = if steps.is_empty() { "no step".to_owned() } else { steps.join(" and ") };
+        let steps = if steps.is_empty() {
+            "no step".to_owned()
+        } else {
+            steps.join(" and ")
+        };
         write!(f, "{steps} on {}", self.host)
     }
 }
@@ -55,5 +75,9 @@ fn loss(change: &[AuditRow], rows: &[StepRow]) -> Option<Loss> {
 /// All of them in one text.
 #[must_use]
 pub fn text(losses: &[Loss]) -> String {
-    losses.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+    losses
+        .iter()
+        .map(ToString::to_string)
+        .collect::<Vec<_>>()
+        .join("; ")
 }

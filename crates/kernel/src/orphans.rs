@@ -1,6 +1,7 @@
-//! Objects that no committed row references, as a plan and its execution: the records of tasks say where to look, so an
-//! orphan is a query first. An intent is condemned by a change of its task before anything is deleted, unless the task has ended:
-//! no success can then keep what is about to go. What no journal names any more is found by listing, in `listing`; what becomes of an orphan
+//! Objects that no committed row references, as a plan and its execution: the records of tasks say
+//! where to look, so an orphan is a query first. An intent is condemned by a change of its task
+//! before anything is deleted, unless the task has ended: no success can then keep what is about to
+//! go. What no journal names any more is found by listing, in `listing`; what becomes of an orphan
 //! is the user's decision, in `policy`.
 
 mod intents;
@@ -40,7 +41,8 @@ const NEWER_FOR: Duration = Duration::from_secs(60);
 pub struct SweepPlan {
     /// Attempts and receives whose prefixes are to be emptied, the longest overdue first.
     pub condemn: Vec<Intent>,
-    /// Tasks that cannot be read, and why: nothing of them is touched, and they are looked at again later.
+    /// Tasks that cannot be read, and why: nothing of them is touched, and they are looked at again
+    /// later.
     pub unreadable: Vec<(TaskId, String)>,
     /// Tasks of newer programs, which programs of that version sweep.
     newer: Vec<TaskId>,
@@ -50,7 +52,12 @@ pub struct SweepPlan {
 
 impl Default for SweepPlan {
     fn default() -> Self {
-        Self { condemn: Vec::new(), unreadable: Vec::new(), newer: Vec::new(), now: DbTime(0) }
+        Self {
+            condemn: Vec::new(),
+            unreadable: Vec::new(),
+            newer: Vec::new(),
+            now: DbTime(0),
+        }
     }
 }
 
@@ -65,9 +72,11 @@ pub struct Swept {
     pub archived: u64,
     /// Objects under them that stay because their policy says so.
     pub reported: u64,
-    /// Objects under them that stay because the grace of their type, longer than is needed, is not over.
+    /// Objects under them that stay because the grace of their type, longer than is needed, is not
+    /// over.
     pub young: u64,
-    /// Prefixes that could not be emptied, and tasks that could not be read, with the reason; a later sweep tries again.
+    /// Prefixes that could not be emptied, and tasks that could not be read, with the reason; a
+    /// later sweep tries again.
     pub failed: Vec<(String, String)>,
 }
 
@@ -78,8 +87,18 @@ impl Engine {
     /// When the store does not answer.
     pub fn plan_sweep(&self, limit: u32) -> BoxFuture<'_, Result<SweepPlan, StoreError>> {
         Box::pin(async move {
-            let Look { now, intents, unreadable, newer } = self.overdue(limit).await?;
-            Ok(SweepPlan { condemn: intents, unreadable, newer, now })
+            let Look {
+                now,
+                intents,
+                unreadable,
+                newer,
+            } = self.overdue(limit).await?;
+            Ok(SweepPlan {
+                condemn: intents,
+                unreadable,
+                newer,
+                now,
+            })
         })
     }
 
@@ -87,18 +106,36 @@ impl Engine {
     ///
     /// # Errors
     /// When the store does not answer.
-    pub fn sweep<'a>(&'a self, plan: SweepPlan, shutdown: &'a CancelToken) -> BoxFuture<'a, Result<Swept, StoreError>> {
+    pub fn sweep<'a>(
+        &'a self,
+        plan: SweepPlan,
+        shutdown: &'a CancelToken,
+    ) -> BoxFuture<'a, Result<Swept, StoreError>> {
         Box::pin(async move {
             let mut swept = Swept::default();
-            let SweepPlan { condemn, unreadable, newer, now } = plan;
-            self.put_off(unreadable.iter().map(|(task, _)| *task).collect(), UNREADABLE_FOR).await;
+            let SweepPlan {
+                condemn,
+                unreadable,
+                newer,
+                now,
+            } = plan;
+            self.put_off(
+                unreadable.iter().map(|(task, _)| *task).collect(),
+                UNREADABLE_FOR,
+            )
+            .await;
             self.put_off(newer, NEWER_FOR).await;
-            swept.failed.extend(unreadable.into_iter().map(|(task, why)| (task.to_string(), why)));
+            swept.failed.extend(
+                unreadable
+                    .into_iter()
+                    .map(|(task, why)| (task.to_string(), why)),
+            );
             if condemn.is_empty() {
                 return Ok(swept);
             }
             let rules = Rules::of(self);
-            // Only what this returns is ours to delete: an attempt may have succeeded since the plan was made.
+            // Only what this returns is ours to delete: an attempt may have succeeded since the
+            // plan was made.
             let condemned = self.condemn(condemn).await?;
             let mut empty = Vec::with_capacity(condemned.len());
             let each = condemned.into_iter().map(|intent| {
@@ -111,8 +148,11 @@ impl Engine {
                 .boxed()
             });
             let mut each = stream::iter(each.collect::<Vec<_>>()).buffer_unordered(AT_A_TIME);
-            // Dropped in the middle of a request, a prefix is emptied by a later sweep: it stays condemned.
-            while let Some(Some((intent, one, emptied))) = shutdown.run_until_cancelled(each.next()).await {
+            // Dropped in the middle of a request, a prefix is emptied by a later sweep: it stays
+            // condemned.
+            while let Some(Some((intent, one, emptied))) =
+                shutdown.run_until_cancelled(each.next()).await
+            {
                 swept.objects += one.objects;
                 swept.archived += one.archived;
                 swept.reported += one.reported;
@@ -144,14 +184,25 @@ impl Engine {
         if count == 0 {
             return;
         }
-        if let Err(error) = self.ports.store.sweeps(&SweepOp::PutOff { tasks, by }).await {
+        if let Err(error) = self
+            .ports
+            .store
+            .sweeps(&SweepOp::PutOff { tasks, by })
+            .await
+        {
             tracing::warn!(count, %error, "tasks that cannot be swept were not put off");
         }
     }
 
-    /// Does with what an attempt has stored as its type's policy says. What is only reported, or within a grace that was
-    /// asked for, stays, and the listings come by it.
-    async fn empty(&self, intent: &Intent, rules: &Rules, now: DbTime, swept: &mut Swept) -> Result<(), ObjectError> {
+    /// Does with what an attempt has stored as its type's policy says. What is only reported, or
+    /// within a grace that was asked for, stays, and the listings come by it.
+    async fn empty(
+        &self,
+        intent: &Intent,
+        rules: &Rules,
+        now: DbTime,
+        swept: &mut Swept,
+    ) -> Result<(), ObjectError> {
         let (objects, task_type) = (&self.ports.objects, intent.task_type.as_deref());
         if rules.always_deletes(&self.registry, task_type) {
             swept.objects += objects.delete_prefix(&intent.prefix).await?;
@@ -160,16 +211,21 @@ impl Engine {
         let rule = rules.for_type(task_type);
         let mut cursor = None::<String>;
         loop {
-            let page = objects.page(&intent.prefix, cursor.as_deref(), 1000).await?;
+            let page = objects
+                .page(&intent.prefix, cursor.as_deref(), 1000)
+                .await?;
             let mut delete = Vec::new();
             for listed in page.objects {
-                let Some(key) = ObjectKey::parse(&listed.key) else { continue };
+                let Some(key) = ObjectKey::parse(&listed.key) else {
+                    continue;
+                };
                 let age = listing::age(&listed, page.now, now);
                 if rule.patient && age < rule.grace {
                     swept.young += 1;
                     continue;
                 }
-                let orphan = Orphan::of(&listed, key, task_type.map(str::to_owned), age, Why::Unkept);
+                let orphan =
+                    Orphan::of(&listed, key, task_type.map(str::to_owned), age, Why::Unkept);
                 match decided(rule.policy.as_ref(), &orphan) {
                     OrphanAction::Delete => delete.push(listed),
                     OrphanAction::Archive { prefix } => {
@@ -191,7 +247,8 @@ impl Engine {
         }
     }
 
-    /// Removes the scratch of tasks that are at rest, or were never there, until `shutdown`. Returns how many there were.
+    /// Removes the scratch of tasks that are at rest, or were never there, until `shutdown`.
+    /// Returns how many there were.
     pub fn sweep_scratch<'a>(&'a self, shutdown: &'a CancelToken) -> BoxFuture<'a, u64> {
         Box::pin(async move {
             let mut removed = 0;

@@ -1,6 +1,7 @@
-//! A change that was committed is told to others at once: to hosts by work messages, to other services by its events. A
-//! work message that is lost here costs time only, because hosts look for tasks that wait for them. Events stand in the
-//! outbox until they are published; what is lost here, the relay publishes.
+//! A change that was committed is told to others at once: to hosts by work messages, to other
+//! services by its events. A work message that is lost here costs time only, because hosts look for
+//! tasks that wait for them. Events stand in the outbox until they are published; what is lost
+//! here, the relay publishes.
 
 use crate::engine::Engine;
 use crate::events::is_alert;
@@ -19,8 +20,8 @@ const TOGETHER: usize = 64;
 /// A queue that did not answer a brief announcement gets no other one for so long.
 const STALL: Duration = Duration::from_secs(5);
 
-/// Changes whose events are published and still stand in the outbox. Lost with the process, they are published once more,
-/// and the queue drops what it has seen.
+/// Changes whose events are published and still stand in the outbox. Lost with the process, they
+/// are published once more, and the queue drops what it has seen.
 #[derive(Debug, Default)]
 pub(crate) struct Published(Mutex<Vec<ChangeId>>);
 
@@ -29,7 +30,11 @@ impl Published {
     fn add(&self, change: ChangeId) -> Vec<ChangeId> {
         let mut changes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         changes.push(change);
-        if changes.len() < TOGETHER { Vec::new() } else { std::mem::take(&mut *changes) }
+        if changes.len() < TOGETHER {
+            Vec::new()
+        } else {
+            std::mem::take(&mut *changes)
+        }
     }
 
     fn take(&self) -> Vec<ChangeId> {
@@ -57,8 +62,8 @@ fn has_messages(transition: &Transition) -> bool {
 }
 
 impl Engine {
-    /// Announces a change that was committed at `at`: a signal to clients that wait for the task, messages and events to the
-    /// queue.
+    /// Announces a change that was committed at `at`: a signal to clients that wait for the task,
+    /// messages and events to the queue.
     pub(crate) async fn announce(&self, transition: &Transition, at: DbTime) {
         self.tell(transition).await;
         if has_messages(transition) {
@@ -67,7 +72,8 @@ impl Engine {
         }
     }
 
-    /// The same for work that waits for the database alone: a queue whose server hangs holds it up once in a while.
+    /// The same for work that waits for the database alone: a queue whose server hangs holds it up
+    /// once in a while.
     pub(crate) async fn announce_briefly(&self, transition: &Transition, at: DbTime) {
         self.tell(transition).await;
         if !has_messages(transition) || self.stall.lasts(self.ports.clock.monotonic()) {
@@ -86,8 +92,15 @@ impl Engine {
         if let Some(entry) = transition.audit.iter().find(|entry| is_alert(entry)) {
             alert(transition, &entry.details);
         }
-        let rests = transition.task.as_ref().is_some_and(|task| task.row.status.is_at_rest());
-        let signal = if rests { Signal::Rests } else { Signal::Changed };
+        let rests = transition
+            .task
+            .as_ref()
+            .is_some_and(|task| task.row.status.is_at_rest());
+        let signal = if rests {
+            Signal::Rests
+        } else {
+            Signal::Changed
+        };
         self.ports.signals.send(signal(transition.task_id));
         self.weigh_failure(transition).await;
     }
@@ -97,16 +110,26 @@ impl Engine {
             tracing::warn!(task = %transition.task_id, %error, "publishing failed: hosts look for the task, and the relay publishes its events");
         } else if !transition.events.is_empty() {
             // A transaction for each of them would cost as much as the change itself.
-            self.clear_outbox_of(self.published.add(transition.change_id)).await;
+            self.clear_outbox_of(self.published.add(transition.change_id))
+                .await;
         }
     }
 
     /// All at once: together they wait for the queue once.
     async fn publish(&self, transition: &Transition, at: DbTime) -> Result<(), QueueError> {
         let queue = &self.ports.queue;
-        let work = try_join_all(transition.work.iter().map(|row| queue.publish(&row.queue, &row.message)));
+        let work = try_join_all(
+            transition
+                .work
+                .iter()
+                .map(|row| queue.publish(&row.queue, &row.message)),
+        );
         let events = async {
-            if transition.events.is_empty() { Ok(()) } else { queue.publish_events(at, &transition.events).await }
+            if transition.events.is_empty() {
+                Ok(())
+            } else {
+                queue.publish_events(at, &transition.events).await
+            }
         };
         // Each to its end: what is lost of the one is no reason to lose the other.
         let (work, events) = futures::join!(work, events);
@@ -123,7 +146,12 @@ impl Engine {
             return;
         }
         let count = changes.len();
-        if let Err(error) = self.ports.store.outbox(OutboxOp::PublishedOf(changes)).await {
+        if let Err(error) = self
+            .ports
+            .store
+            .outbox(OutboxOp::PublishedOf(changes))
+            .await
+        {
             tracing::warn!(count, %error, "events stay in the outbox; the relay will publish them again");
         }
     }
@@ -131,8 +159,14 @@ impl Engine {
 
 /// Said once, where the change is durable: from here on only a person moves the task.
 fn alert(transition: &Transition, details: &Value) {
-    let Some(row) = transition.task.as_ref().map(|write| &write.row) else { return };
-    let steps = details["steps"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    let Some(row) = transition.task.as_ref().map(|write| &write.row) else {
+        return;
+    };
+    let steps = details["steps"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str);
     tracing::error!(
         severity = "critical",
         task = %row.id,

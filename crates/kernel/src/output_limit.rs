@@ -1,5 +1,5 @@
-//! How large an output may be. Outputs, responses and signals are part of the task's rows: each commit after them, each
-//! read of the task and each view carries them. Counts; stores nothing.
+//! How large an output may be. Outputs, responses and signals are part of the task's rows: each
+//! commit after them, each read of the task and each view carries them. Counts; stores nothing.
 
 use crate::error::{StepError, StepResult};
 use serde::Serialize;
@@ -16,11 +16,12 @@ impl Default for OutputLimit {
 }
 
 impl OutputLimit {
-    /// Checks a value before anything is made of it: one that is far too large must not be copied first.
+    /// Checks a value before anything is made of it: one that is far too large must not be copied
+    /// first.
     ///
     /// # Errors
-    /// Permanent, for a value that takes more. A value that cannot be written as JSON at all passes: writing it gives
-    /// the reason.
+    /// Permanent, for a value that takes more. A value that cannot be written as JSON at all
+    /// passes: writing it gives the reason.
     pub fn check<T: Serialize + ?Sized>(self, value: &T) -> StepResult<()> {
         match serde_json::to_writer(Left(self.0), value) {
             Err(error) if error.is_io() => Err(StepError::permanent(format_args!(
@@ -38,7 +39,10 @@ struct Left(usize);
 
 impl io::Write for Left {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0 = self.0.checked_sub(bytes.len()).ok_or(io::ErrorKind::FileTooLarge)?;
+        self.0 = self
+            .0
+            .checked_sub(bytes.len())
+            .ok_or(io::ErrorKind::FileTooLarge)?;
         Ok(bytes.len())
     }
 
@@ -77,7 +81,10 @@ mod tests {
         }
         for too_large in ["123456789", "1234567\n", "\u{e4}\u{e4}\u{e4}\u{e4}x"] {
             let error = limit.check(too_large).unwrap_err();
-            assert!(!error.class.is_retryable() && error.message.contains("StoredFile"), "{error}");
+            assert!(
+                !error.class.is_retryable() && error.message.contains("StoredFile"),
+                "{error}"
+            );
         }
         assert!(limit.check(&[0; 5][..]).is_err());
     }

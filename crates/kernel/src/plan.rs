@@ -1,5 +1,5 @@
-//! What comes next, from the declaration and the states of the steps. Pure, and independent of who asks: a live
-//! run, a recovery and the `plan` route get the same answer.
+//! What comes next, from the declaration and the states of the steps. Pure, and independent of who
+//! asks: a live run, a recovery and the `plan` route get the same answer.
 
 use crate::record::{DbTime, StepRow};
 use crate::saga::StepState;
@@ -46,7 +46,9 @@ pub fn stage_of(decl: &TaskDecl, at: usize) -> Vec<usize> {
         Some(group) => decl.steps[at].group == Some(group),
         None => step.no == decl.steps[at].no,
     };
-    (0..decl.steps.len()).filter(|&other| in_stage(&decl.steps[other])).collect()
+    (0..decl.steps.len())
+        .filter(|&other| in_stage(&decl.steps[other]))
+        .collect()
 }
 
 /// Whether what a waiting step waits for is there: its time has come, or its signal.
@@ -59,8 +61,12 @@ pub fn is_due(row: &StepRow, now: DbTime) -> bool {
 #[must_use]
 pub fn next_due(decl: &TaskDecl, steps: &[StepRow]) -> Option<(usize, DbTime)> {
     let first = steps.iter().position(is_open)?;
-    let waiting = stage_of(decl, first).into_iter().filter(|&at| steps[at].status == StepStatus::Waiting);
-    waiting.filter_map(|at| Some((at, steps[at].due_at?))).min_by_key(|(_, due)| *due)
+    let waiting = stage_of(decl, first)
+        .into_iter()
+        .filter(|&at| steps[at].status == StepStatus::Waiting);
+    waiting
+        .filter_map(|at| Some((at, steps[at].due_at?)))
+        .min_by_key(|(_, due)| *due)
 }
 
 const fn is_open(row: &StepRow) -> bool {
@@ -70,7 +76,9 @@ const fn is_open(row: &StepRow) -> bool {
 /// What to do next, going forward, at this time of the database's clock.
 #[must_use]
 pub fn forward(decl: &TaskDecl, steps: &[StepRow], now: DbTime) -> Forward {
-    let Some(first) = steps.iter().position(is_open) else { return Forward::Finish };
+    let Some(first) = steps.iter().position(is_open) else {
+        return Forward::Finish;
+    };
     let mut start = Vec::new();
     for at in stage_of(decl, first) {
         match steps[at].status {
@@ -88,44 +96,68 @@ pub fn forward(decl: &TaskDecl, steps: &[StepRow], now: DbTime) -> Forward {
             | StepStatus::Resolved => {}
         }
     }
-    if start.is_empty() { Forward::Hold } else { Forward::Start(start) }
+    if start.is_empty() {
+        Forward::Hold
+    } else {
+        Forward::Start(start)
+    }
 }
 
-/// What to do next, going backward: the latest started stage that still needs an undo. A stage that failed to be
-/// undone is passed over where `go_on` says so, and is a barrier otherwise.
+/// What to do next, going backward: the latest started stage that still needs an undo. A stage that
+/// failed to be undone is passed over where `go_on` says so, and is a barrier otherwise.
 #[must_use]
 pub fn backward(decl: &TaskDecl, steps: &[StepRow], go_on: bool) -> Backward {
-    if !go_on && steps.iter().any(|row| row.status == StepStatus::CompensationFailed) {
+    if !go_on
+        && steps
+            .iter()
+            .any(|row| row.status == StepStatus::CompensationFailed)
+    {
         return Backward::Finish;
     }
     let states = states(decl, steps);
-    let Some(last) = latest_started(steps, |at| states[at].needs_undo()) else { return Backward::Finish };
-    let mut stage: Vec<usize> = stage_of(decl, last).into_iter().filter(|&at| states[at].needs_undo()).collect();
+    let Some(last) = latest_started(steps, |at| states[at].needs_undo()) else {
+        return Backward::Finish;
+    };
+    let mut stage: Vec<usize> = stage_of(decl, last)
+        .into_iter()
+        .filter(|&at| states[at].needs_undo())
+        .collect();
     stage.sort_by_key(|&at| std::cmp::Reverse(steps[at].started_seq));
     Backward::Undo(stage)
 }
 
-/// Steps whose undo is waived, that started after every step which still needs an undo, and that were not passed on
-/// the way back before: their waiver is due to be recorded now, the latest first.
+/// Steps whose undo is waived, that started after every step which still needs an undo, and that
+/// were not passed on the way back before: their waiver is due to be recorded now, the latest
+/// first.
 #[must_use]
 pub fn waived_now(decl: &TaskDecl, steps: &[StepRow]) -> Vec<usize> {
     let states = states(decl, steps);
     let settled = |row: &StepRow| {
         matches!(
             row.status,
-            StepStatus::Compensating | StepStatus::Compensated | StepStatus::CompensationFailed | StepStatus::Resolved
+            StepStatus::Compensating
+                | StepStatus::Compensated
+                | StepStatus::CompensationFailed
+                | StepStatus::Resolved
         )
     };
-    // On the way back the frontier moves from the latest start to the earliest. What lies beyond the earliest step
-    // that an undo has touched was recorded when that undo started.
-    let passed = (0..steps.len()).filter(|&at| settled(&steps[at])).filter_map(|at| steps[at].started_seq).min();
+    // On the way back the frontier moves from the latest start to the earliest. What lies beyond
+    // the earliest step that an undo has touched was recorded when that undo started.
+    let passed = (0..steps.len())
+        .filter(|&at| settled(&steps[at]))
+        .filter_map(|at| steps[at].started_seq)
+        .min();
     let frontier = (0..steps.len())
         .filter(|&at| states[at].needs_undo() && !settled(&steps[at]))
         .filter_map(|at| steps[at].started_seq)
         .max();
     let mut waived: Vec<usize> = (0..steps.len())
         .filter(|&at| {
-            states[at].started && matches!(decl.steps[at].undo, counterstep_contracts::UndoDecl::Waived { .. })
+            states[at].started
+                && matches!(
+                    decl.steps[at].undo,
+                    counterstep_contracts::UndoDecl::Waived { .. }
+                )
         })
         .filter(|&at| frontier.is_none_or(|frontier| steps[at].started_seq > Some(frontier)))
         .filter(|&at| passed.is_none_or(|passed| steps[at].started_seq < Some(passed)))
@@ -138,7 +170,9 @@ pub fn waived_now(decl: &TaskDecl, steps: &[StepRow]) -> Vec<usize> {
 #[must_use]
 pub fn undo_order(decl: &TaskDecl, steps: &[StepRow]) -> Vec<usize> {
     let states = states(decl, steps);
-    let mut order: Vec<usize> = (0..steps.len().min(states.len())).filter(|&at| states[at].needs_undo()).collect();
+    let mut order: Vec<usize> = (0..steps.len().min(states.len()))
+        .filter(|&at| states[at].needs_undo())
+        .collect();
     order.sort_by_key(|&at| std::cmp::Reverse(steps[at].started_seq));
     order
 }
@@ -147,9 +181,14 @@ pub fn undo_order(decl: &TaskDecl, steps: &[StepRow]) -> Vec<usize> {
 #[must_use]
 pub fn has_completed_reader(decl: &TaskDecl, steps: &[StepRow], at: usize) -> bool {
     let name = decl.steps[at].name;
-    decl.steps.iter().zip(steps).any(|(step, row)| row.status == StepStatus::Completed && step.reads(name))
+    decl.steps
+        .iter()
+        .zip(steps)
+        .any(|(step, row)| row.status == StepStatus::Completed && step.reads(name))
 }
 
 fn latest_started(steps: &[StepRow], wanted: impl Fn(usize) -> bool) -> Option<usize> {
-    (0..steps.len()).filter(|&at| wanted(at)).max_by_key(|&at| steps[at].started_seq)
+    (0..steps.len())
+        .filter(|&at| wanted(at))
+        .max_by_key(|&at| steps[at].started_seq)
 }

@@ -1,4 +1,5 @@
-//! Messages that nobody understands. What is kept of them is bounded here, whatever queue they came from.
+//! Messages that nobody understands. What is kept of them is bounded here, whatever queue they came
+//! from.
 
 use bytes::Bytes;
 use counterstep_contracts::QueueName;
@@ -9,7 +10,8 @@ pub const POISON_KEPT: usize = 64 * 1024;
 /// A message as its queue has it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct MessageSource {
-    /// Names the message in its queue: the same for each redelivery, another one for every other message.
+    /// Names the message in its queue: the same for each redelivery, another one for every other
+    /// message.
     pub name: String,
     /// The subject, or the place, that it was found under.
     pub subject: String,
@@ -21,15 +23,21 @@ impl MessageSource {
     /// The message as poison.
     #[must_use]
     pub fn poison(&self, reason: String) -> Poison {
-        Poison::new(self.name.clone(), self.subject.clone(), &self.payload, reason)
+        Poison::new(
+            self.name.clone(),
+            self.subject.clone(),
+            &self.payload,
+            reason,
+        )
     }
 }
 
-/// A message that this program cannot read, or that contradicts the row of its task. It is kept as a row and then never delivered again: left in the queue, it
-/// would come again for ever.
+/// A message that this program cannot read, or that contradicts the row of its task. It is kept as
+/// a row and then never delivered again: left in the queue, it would come again for ever.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Poison {
-    /// Names the message in its queue: the same for each redelivery, another one for every other message.
+    /// Names the message in its queue: the same for each redelivery, another one for every other
+    /// message.
     pub source: String,
     /// The subject, or the place, that it was found under.
     pub subject: String,
@@ -46,7 +54,13 @@ impl Poison {
     #[must_use]
     pub fn new(source: String, subject: String, payload: &Bytes, reason: String) -> Self {
         let kept = payload.slice(..payload.len().min(POISON_KEPT));
-        Self { source, subject, payload: kept, size_bytes: payload.len() as u64, reason }
+        Self {
+            source,
+            subject,
+            payload: kept,
+            size_bytes: payload.len() as u64,
+            reason,
+        }
     }
 }
 

@@ -4,7 +4,8 @@ use crate::error::ErrorClass;
 use counterstep_contracts::RetryPolicy;
 use std::time::Duration;
 
-/// Delays below this are waited out with the lease held; from here on the task sleeps and its slot is free.
+/// Delays below this are waited out with the lease held; from here on the task sleeps and its slot
+/// is free.
 pub const INLINE_LIMIT: Duration = Duration::from_secs(1);
 
 /// What follows a failed attempt.
@@ -16,9 +17,15 @@ pub enum Next {
     GiveUp,
 }
 
-/// Decides whether and when to try again after `retries_used` retries so far. `bits` is used for jitter only.
+/// Decides whether and when to try again after `retries_used` retries so far. `bits` is used for
+/// jitter only.
 #[must_use]
-pub fn after_failure(policy: &RetryPolicy, class: ErrorClass, retries_used: u32, bits: u128) -> Next {
+pub fn after_failure(
+    policy: &RetryPolicy,
+    class: ErrorClass,
+    retries_used: u32,
+    bits: u128,
+) -> Next {
     if !class.is_retryable() || retries_used >= policy.max_retries {
         return Next::GiveUp;
     }
@@ -34,7 +41,8 @@ pub fn after_failure(policy: &RetryPolicy, class: ErrorClass, retries_used: u32,
     })
 }
 
-/// Between half of the delay and the whole of it: a herd spreads, and the least delay keeps its order of magnitude.
+/// Between half of the delay and the whole of it: a herd spreads, and the least delay keeps its
+/// order of magnitude.
 fn jittered(policy: &RetryPolicy, delay: Duration, bits: u128) -> Duration {
     if !policy.jitter {
         return delay;
@@ -73,16 +81,28 @@ mod tests {
             let Next::Retry(delay) = after_failure(&POLICY, ErrorClass::Transient, 1, bits) else {
                 panic!("one retry of three was used")
             };
-            assert!((Duration::from_millis(100)..=Duration::from_millis(200)).contains(&delay), "{delay:?}");
+            assert!(
+                (Duration::from_millis(100)..=Duration::from_millis(200)).contains(&delay),
+                "{delay:?}"
+            );
         }
     }
 
     #[test]
     fn a_rate_limit_is_honoured_when_it_is_longer_than_delay_and_cap() {
         let asked = ErrorClass::RateLimited(Duration::from_secs(9));
-        assert_eq!(after_failure(&POLICY, asked, 0, 0), Next::Retry(Duration::from_secs(9)));
-        assert_eq!(after_failure(&POLICY.cap("1s"), asked, 0, 0), Next::Retry(Duration::from_secs(9)));
+        assert_eq!(
+            after_failure(&POLICY, asked, 0, 0),
+            Next::Retry(Duration::from_secs(9))
+        );
+        assert_eq!(
+            after_failure(&POLICY.cap("1s"), asked, 0, 0),
+            Next::Retry(Duration::from_secs(9))
+        );
         let soon = ErrorClass::RateLimited(Duration::from_millis(1));
-        assert_eq!(after_failure(&POLICY.jitter(false), soon, 0, 0), Next::Retry(Duration::from_millis(100)));
+        assert_eq!(
+            after_failure(&POLICY.jitter(false), soon, 0, 0),
+            Next::Retry(Duration::from_millis(100))
+        );
     }
 }

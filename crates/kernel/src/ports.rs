@@ -1,7 +1,9 @@
-//! What the engine needs from outside, as traits. Adapters implement them; nothing in here knows a technology.
+//! What the engine needs from outside, as traits. Adapters implement them; nothing in here knows a
+//! technology.
 //!
-//! No transaction handle leaks through: a store takes a whole [`Transition`](crate::transition::Transition) and may
-//! write those of many tasks together, each with its own result.
+//! No transaction handle leaks through: a store takes a whole
+//! [`Transition`](crate::transition::Transition) and may write those of many tasks together, each
+//! with its own result.
 
 mod documents;
 mod finding;
@@ -17,8 +19,12 @@ mod upkeep;
 mod workers;
 
 pub use crate::poison::{MessageSource, POISON_KEPT, Poison, PoisonRow};
-pub use documents::{Document, DocumentChange, DocumentKind, DocumentQuery, DocumentWrite, Documents, DuePlace};
-pub use finding::{Due, DueTask, InFlight, KnownType, Lost, LostOf, TaskLine, TaskQuery, Unanswered};
+pub use documents::{
+    Document, DocumentChange, DocumentKind, DocumentQuery, DocumentWrite, Documents, DuePlace,
+};
+pub use finding::{
+    Due, DueTask, InFlight, KnownType, Lost, LostOf, TaskLine, TaskQuery, Unanswered,
+};
 pub use hints::{HintError, Hints};
 pub use locks::{Acquired, LockError, LockTag, Locks};
 pub use outside::{Method, NoServices, Outside, OutsideAnswer, OutsideError, OutsideRequest};
@@ -26,7 +32,8 @@ pub use schedules::{ScheduleQuery, ScheduleRow, Schedules};
 pub use sealed::{AuditHead, SealedPage, SealedRow};
 pub use steps::{CodeLabel, InTheTurn, StepRunner};
 pub use store::{
-    CommitError, Committed, Heartbeat, IdempotencyRow, OutboxOp, OutboxRow, Salvaged, Store, StoreError, Unread,
+    CommitError, Committed, Heartbeat, IdempotencyRow, OutboxOp, OutboxRow, Salvaged, Store,
+    StoreError, Unread,
 };
 pub use types::{Disabled, FailureQuery, TypeRow, TypeRows};
 pub use upkeep::{Leaving, Receive, ReceiveOp, Receives, RetireOp, SweepOp, Upkeep};
@@ -95,27 +102,40 @@ pub enum QueueRepair {
     Mend,
 }
 
-/// Wakes hosts up. A lost message only delays; a repeated one finds a task that is leased or at rest.
+/// Wakes hosts up. A lost message only delays; a repeated one finds a task that is leased or at
+/// rest.
 #[async_trait]
 pub trait Queue: Send + Sync + Debug {
     /// Publishes; returns once the queue has it for certain.
     async fn publish(&self, queue: &QueueName, message: &WorkerMessage) -> Result<(), QueueError>;
 
     /// Up to `max` deliveries of these queues, waiting up to `wait` for the first.
-    async fn fetch(&self, queues: &[QueueName], max: usize, wait: Duration) -> Result<Vec<Delivery>, QueueError>;
+    async fn fetch(
+        &self,
+        queues: &[QueueName],
+        max: usize,
+        wait: Duration,
+    ) -> Result<Vec<Delivery>, QueueError>;
 
-    /// Publishes what a change that was committed at `at` tells other services; returns once whoever keeps events for
-    /// them has all. Not called where it [hands out tasks](Self::hands_out_tasks).
+    /// Publishes what a change that was committed at `at` tells other services; returns once
+    /// whoever keeps events for them has all. Not called where it [hands out
+    /// tasks](Self::hands_out_tasks).
     async fn publish_events(&self, at: DbTime, events: &[TaskEvent]) -> Result<(), QueueError> {
         let _ = (at, events);
-        Err(QueueError("this queue publishes no events: set `events` to false".to_owned()))
+        Err(QueueError(
+            "this queue publishes no events: set `events` to false".to_owned(),
+        ))
     }
 
     /// Settles a delivery. A delivery that is not the last one of its message any more: success.
     async fn settle(&self, tag: &DeliveryTag, settle: Settle) -> Result<(), QueueError>;
 
     /// What is missing on the server for these queues, in words; mended, where that is asked for.
-    async fn repair(&self, queues: &[QueueName], repair: QueueRepair) -> Result<Vec<String>, QueueError> {
+    async fn repair(
+        &self,
+        queues: &[QueueName],
+        repair: QueueRepair,
+    ) -> Result<Vec<String>, QueueError> {
         let _ = (queues, repair);
         Ok(Vec::new())
     }
@@ -125,8 +145,9 @@ pub trait Queue: Send + Sync + Debug {
         Ok(())
     }
 
-    /// Whether it has no messages of its own and hands out the tasks that wait in the store: then there is none that could
-    /// be lost and would have to be sent again, and no other service can subscribe to anything here.
+    /// Whether it has no messages of its own and hands out the tasks that wait in the store: then
+    /// there is none that could be lost and would have to be sent again, and no other service can
+    /// subscribe to anything here.
     fn hands_out_tasks(&self) -> bool {
         false
     }
@@ -174,7 +195,8 @@ pub struct Listed {
     pub key: String,
     /// Bytes; 0 for a half-done upload.
     pub size_bytes: u64,
-    /// When it was stored, or the upload began: microseconds since 1970-01-01 UTC by the object store's clock.
+    /// When it was stored, or the upload began: microseconds since 1970-01-01 UTC by the object
+    /// store's clock.
     pub stored_at: i64,
     /// The store's own name of a half-done upload; `None`: it is whole.
     pub upload: Option<String>,
@@ -183,7 +205,8 @@ pub struct Listed {
 /// A page of a listing.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ObjectPage {
-    /// Objects in the order of their keys within a bucket, then half-done uploads. May be empty before the last page.
+    /// Objects in the order of their keys within a bucket, then half-done uploads. May be empty
+    /// before the last page.
     pub objects: Vec<Listed>,
     /// So many more are not named like ours: somebody else's.
     pub foreign: u64,
@@ -199,16 +222,24 @@ const NOWHERE: &str = "t/readyz/";
 /// Where large results live. Buckets are the declaration's names; an adapter maps them.
 #[async_trait]
 pub trait Objects: Send + Sync + Debug {
-    /// Streams an object to its place; it is visible whole or not at all. Returns its size in bytes.
+    /// Streams an object to its place; it is visible whole or not at all. Returns its size in
+    /// bytes.
     async fn put(&self, bucket: &str, key: &str, body: ByteStream) -> Result<u64, ObjectError>;
 
     /// Streams an object back.
     async fn get(&self, bucket: &str, key: &str) -> Result<ByteStream, ObjectError>;
 
     /// Streams a part of an object back: the bytes of a range that lies within it and is not empty.
-    async fn get_range(&self, bucket: &str, key: &str, range: Range<u64>) -> Result<ByteStream, ObjectError> {
+    async fn get_range(
+        &self,
+        bucket: &str,
+        key: &str,
+        range: Range<u64>,
+    ) -> Result<ByteStream, ObjectError> {
         let _ = (bucket, key, range);
-        Err(ObjectError::Refused("these objects cannot be read in part".to_owned()))
+        Err(ObjectError::Refused(
+            "these objects cannot be read in part".to_owned(),
+        ))
     }
 
     /// Whether an object could be stored now, as far as that can be told without storing one.
@@ -216,39 +247,60 @@ pub trait Objects: Send + Sync + Debug {
         self.list(NOWHERE).next().await.transpose().map(drop)
     }
 
-    /// Deletes everything under a prefix (a folder of keys, ending in `/`), half-done uploads too, in every bucket that
-    /// the settings know. Returns how many objects there were. Nothing there is success.
+    /// Deletes everything under a prefix (a folder of keys, ending in `/`), half-done uploads too,
+    /// in every bucket that the settings know. Returns how many objects there were. Nothing there
+    /// is success.
     async fn delete_prefix(&self, prefix: &str) -> Result<u64, ObjectError>;
 
-    /// Everything under a prefix, in every bucket that the settings know, half-done uploads too. For checks and
-    /// sweeps: it pages inside, and it hands over one object at a time.
+    /// Everything under a prefix, in every bucket that the settings know, half-done uploads too.
+    /// For checks and sweeps: it pages inside, and it hands over one object at a time.
     fn list(&self, prefix: &str) -> BoxStream<'static, Result<ObjectInfo, ObjectError>>;
 
-    /// A page of what lies under a prefix (`t/`, or a folder of keys below it), behind a cursor that an earlier page gave,
-    /// also in another process. At most `limit` entries, and never more than 1000.
-    async fn page(&self, prefix: &str, after: Option<&str>, limit: usize) -> Result<ObjectPage, ObjectError> {
+    /// A page of what lies under a prefix (`t/`, or a folder of keys below it), behind a cursor
+    /// that an earlier page gave, also in another process. At most `limit` entries, and never more
+    /// than 1000.
+    async fn page(
+        &self,
+        prefix: &str,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<ObjectPage, ObjectError> {
         let _ = (prefix, after, limit);
-        Err(ObjectError::Refused("these objects cannot be listed page by page".to_owned()))
+        Err(ObjectError::Refused(
+            "these objects cannot be listed page by page".to_owned(),
+        ))
     }
 
-    /// Deletes just these: objects and half-done uploads. One that is not there any more is success. Returns how many it
-    /// was asked to delete and knows to be gone.
+    /// Deletes just these: objects and half-done uploads. One that is not there any more is
+    /// success. Returns how many it was asked to delete and knows to be gone.
     async fn remove(&self, listed: &[Listed]) -> Result<u64, ObjectError> {
         let _ = listed;
-        Err(ObjectError::Refused("these objects cannot be removed one by one".to_owned()))
+        Err(ObjectError::Refused(
+            "these objects cannot be removed one by one".to_owned(),
+        ))
     }
 
-    /// Streams an object to `archive/{name}` of a bucket, where no listing of pages shows it; as durable as a put.
-    async fn put_aside(&self, bucket: &str, name: &str, body: ByteStream) -> Result<u64, ObjectError> {
+    /// Streams an object to `archive/{name}` of a bucket, where no listing of pages shows it; as
+    /// durable as a put.
+    async fn put_aside(
+        &self,
+        bucket: &str,
+        name: &str,
+        body: ByteStream,
+    ) -> Result<u64, ObjectError> {
         let _ = (bucket, name, body);
-        Err(ObjectError::Refused("these objects have no archive".to_owned()))
+        Err(ObjectError::Refused(
+            "these objects have no archive".to_owned(),
+        ))
     }
 
-    /// Moves an object to `archive/{prefix}/{key}` of its bucket, where no listing of pages shows it. It is there before it
-    /// is gone here. A half-done upload cannot be moved.
+    /// Moves an object to `archive/{prefix}/{key}` of its bucket, where no listing of pages shows
+    /// it. It is there before it is gone here. A half-done upload cannot be moved.
     async fn set_aside(&self, listed: &Listed, prefix: &str) -> Result<(), ObjectError> {
         let _ = (listed, prefix);
-        Err(ObjectError::Refused("these objects cannot be moved".to_owned()))
+        Err(ObjectError::Refused(
+            "these objects cannot be moved".to_owned(),
+        ))
     }
 }
 
@@ -306,8 +358,9 @@ pub trait Signals: Send + Sync + Debug {
     /// Everything sent from now on. May skip some under load.
     fn subscribe(&self) -> BoxStream<'static, Signal>;
 
-    /// The cancels of one task from now on. Each turn listens to its own: if it had to hear all that is sent, a hundred
-    /// turns would wake up a hundred times for every change of each of them.
+    /// The cancels of one task from now on. Each turn listens to its own: if it had to hear all
+    /// that is sent, a hundred turns would wake up a hundred times for every change of each of
+    /// them.
     fn cancels_of(&self, task: TaskId) -> BoxStream<'static, ()>;
 }
 
@@ -316,8 +369,8 @@ pub trait Clock: Send + Sync + Debug {
     /// Time since some fixed point of this process.
     fn monotonic(&self) -> Duration;
 
-    /// Milliseconds since 1970-01-01 UTC by this machine. Only ever a part of new ids, so that they sort roughly by
-    /// age; never compared with anything.
+    /// Milliseconds since 1970-01-01 UTC by this machine. Only ever a part of new ids, so that they
+    /// sort roughly by age; never compared with anything.
     fn unix_millis(&self) -> u64;
 
     /// Waits.

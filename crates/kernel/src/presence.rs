@@ -1,5 +1,6 @@
-//! What a process says of itself to the others: that it is there, what it can run and what it runs. It fails open: a
-//! process whose word does not arrive works on, and nobody takes anything from it for that.
+//! What a process says of itself to the others: that it is there, what it can run and what it runs.
+//! It fails open: a process whose word does not arrive works on, and nobody takes anything from it
+//! for that.
 
 use crate::documents::TypedDocuments;
 use crate::engine::Engine;
@@ -18,8 +19,8 @@ const NAMED: usize = 100;
 /// So long after it was seen last a process is still listed.
 const REMEMBERED: Duration = Duration::from_secs(24 * 3600);
 
-/// The row of all processes that make one pass and end, whichever machine they run on: a row each would list every run of
-/// a day.
+/// The row of all processes that make one pass and end, whichever machine they run on: a row each
+/// would list every run of a day.
 const ONE_PASS: &str = "reconciler:once";
 
 /// What a part of a process does: one process may have several.
@@ -81,7 +82,11 @@ impl Presence {
 
     /// Tasks at a time, of all its parts.
     pub(crate) fn concurrency(&self) -> usize {
-        self.known().parts.values().map(|part| part.concurrency).sum()
+        self.known()
+            .parts
+            .values()
+            .map(|part| part.concurrency)
+            .sum()
     }
 
     /// Whether others are left.
@@ -99,7 +104,11 @@ impl Presence {
 
 impl Engine {
     /// Does the work, and meanwhile says that this process is there.
-    pub fn present<'a, T: Send + 'a>(&'a self, part: Part, work: BoxFuture<'a, T>) -> BoxFuture<'a, T> {
+    pub fn present<'a, T: Send + 'a>(
+        &'a self,
+        part: Part,
+        work: BoxFuture<'a, T>,
+    ) -> BoxFuture<'a, T> {
         Box::pin(async move {
             let number = self.presence.join(part);
             let (over, mut ended) = oneshot::channel::<()>();
@@ -111,16 +120,17 @@ impl Engine {
             let speaking = async {
                 self.say(self.as_it_is()).await;
                 let pause = refreshed_every(self.settings.lost_after);
-                while let Either::Left(_) = select(self.ports.clock.sleep(pause), &mut ended).await {
+                while let Either::Left(_) = select(self.ports.clock.sleep(pause), &mut ended).await
+                {
                     if self.presence.speaks(number) {
                         self.say(self.as_it_is()).await;
                     }
                 }
             };
             let (done, ()) = join(work, speaking).await;
-            // Where others are left, their next word says it. One of this part could arrive after their last, and the process
-            // would be listed as alive once more.
-            // With what this part served: its row stays for a day.
+            // Where others are left, their next word says it. One of this part could arrive after
+            // their last, and the process would be listed as alive once more. With what this part
+            // served: its row stays for a day.
             let stopped = self.stopped();
             if !self.presence.leave(number) {
                 self.say(stopped).await;
@@ -129,8 +139,8 @@ impl Engine {
         })
     }
 
-    /// Notes what a pass of this reconciler did, and when it was complete by this process's timer; the next word about
-    /// this process has it.
+    /// Notes what a pass of this reconciler did, and when it was complete by this process's timer;
+    /// the next word about this process has it.
     pub fn passed(&self, at: Duration, counts: BTreeMap<String, u64>) {
         self.presence.known().passed = Some((at, counts));
     }
@@ -139,18 +149,23 @@ impl Engine {
     pub fn passed_once(&self, counts: BTreeMap<String, u64>) -> BoxFuture<'_, ()> {
         Box::pin(async move {
             self.passed(self.ports.clock.monotonic(), counts);
-            self.say(WorkerRow { id: ONE_PASS.to_owned(), ..self.stopped() }).await;
+            self.say(WorkerRow {
+                id: ONE_PASS.to_owned(),
+                ..self.stopped()
+            })
+            .await;
         })
     }
 
-    /// Whether the store takes writes: a full disk and a standby answer every question. Writes what this process says of
-    /// itself, where it says anything; one that does not is only answered.
+    /// Whether the store takes writes: a full disk and a standby answer every question. Writes what
+    /// this process says of itself, where it says anything; one that does not is only answered.
     ///
     /// # Errors
     /// When the store does not answer, or cannot be written to.
     pub fn check_store(&self) -> BoxFuture<'_, Result<(), StoreError>> {
         Box::pin(async move {
-            // A task that is nowhere, by the way of every request: lists have connections of their own, which may be busy.
+            // A task that is nowhere, by the way of every request: lists have connections of their
+            // own, which may be busy.
             self.ports.store.load(TaskId(uuid::Uuid::nil())).await?;
             if !self.presence.known().parts.is_empty() {
                 self.ports.store.refresh_worker(&self.as_it_is()).await?;
@@ -159,7 +174,8 @@ impl Engine {
         })
     }
 
-    /// Plans to forget the processes that were not seen for a day, whether or not they said that they stop.
+    /// Plans to forget the processes that were not seen for a day, whether or not they said that
+    /// they stop.
     ///
     /// # Errors
     /// When the store does not answer.
@@ -182,12 +198,19 @@ impl Engine {
 
     pub(crate) fn runs(&self, task: TaskId) -> Runs {
         *self.presence.known().running.entry(task).or_default() += 1;
-        Runs { task, presence: self.presence.clone() }
+        Runs {
+            task,
+            presence: self.presence.clone(),
+        }
     }
 
     fn as_it_is(&self) -> WorkerRow {
         let known = self.presence.known();
-        let queues: BTreeSet<_> = known.parts.values().flat_map(|part| part.queues.clone()).collect();
+        let queues: BTreeSet<_> = known
+            .parts
+            .values()
+            .flat_map(|part| part.queues.clone())
+            .collect();
         let concurrency: usize = known.parts.values().map(|part| part.concurrency).sum();
         let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
         WorkerRow {
@@ -200,17 +223,22 @@ impl Engine {
             running: known.running.keys().copied().take(NAMED).collect(),
             running_count: count(known.running.len()),
             lost_after: self.settings.lost_after,
-            passed: known
-                .passed
-                .clone()
-                .map(|(at, counts)| Passed { ago: self.ports.clock.monotonic().saturating_sub(at), counts }),
+            passed: known.passed.clone().map(|(at, counts)| Passed {
+                ago: self.ports.clock.monotonic().saturating_sub(at),
+                counts,
+            }),
             started_at: known.started_at,
             is_stopped: false,
         }
     }
 
     fn stopped(&self) -> WorkerRow {
-        WorkerRow { running: Vec::new(), running_count: 0, is_stopped: true, ..self.as_it_is() }
+        WorkerRow {
+            running: Vec::new(),
+            running_count: 0,
+            is_stopped: true,
+            ..self.as_it_is()
+        }
     }
 
     /// Dropped at its limit: whatever has become of it, the next write has all of it.
@@ -218,7 +246,9 @@ impl Engine {
         let refresh = Box::pin(self.ports.store.refresh_worker(&row));
         let said = match select(refresh, self.ports.clock.sleep(REFRESH_TAKES)).await {
             Either::Left((said, _)) => said,
-            Either::Right(_) => Err(StoreError::Unavailable(format!("no answer within {REFRESH_TAKES:?}"))),
+            Either::Right(_) => Err(StoreError::Unavailable(format!(
+                "no answer within {REFRESH_TAKES:?}"
+            ))),
         };
         let unheard = {
             let mut known = self.presence.known();
@@ -241,5 +271,10 @@ impl Engine {
 
 fn forgotten(found: Workers) -> Vec<String> {
     let now = found.now;
-    found.rows.into_iter().filter(|seen| now.after(seen.seen_at) >= REMEMBERED).map(|seen| seen.row.id).collect()
+    found
+        .rows
+        .into_iter()
+        .filter(|seen| now.after(seen.seen_at) >= REMEMBERED)
+        .map(|seen| seen.row.id)
+        .collect()
 }

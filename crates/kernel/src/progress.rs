@@ -1,15 +1,18 @@
-//! How far running steps say they are. A step writes to the board of its turn, which never waits; beside the work, the
-//! turn tells what is new on it a few times a second: to the hints, for whoever asks, and as a signal, for whoever
-//! listens.
+//! How far running steps say they are. A step writes to the board of its turn, which never waits;
+//! beside the work, the turn tells what is new on it a few times a second: to the hints, for
+//! whoever asks, and as a signal, for whoever listens.
 //!
-//! None of it is state. It may be late or lost, nothing is decided by it, and a service that does not answer costs the
-//! step nothing. What an earlier epoch or attempt has said is told apart by its numbers and never shown.
+//! None of it is state. It may be late or lost, nothing is decided by it, and a service that does
+//! not answer costs the step nothing. What an earlier epoch or attempt has said is told apart by
+//! its numbers and never shown.
 
 use crate::engine::Engine;
 use crate::ports::{ByteStream, Clock, Hints, Signal};
 use crate::record::{DbTime, StepRow, TaskRecord};
 use crate::times::rfc3339;
-use counterstep_contracts::{Attempt, AttemptProgress, Direction, Epoch, StepStatus, TaskId, TaskProgress};
+use counterstep_contracts::{
+    Attempt, AttemptProgress, Direction, Epoch, StepStatus, TaskId, TaskProgress,
+};
 use futures::StreamExt;
 use futures::future::{BoxFuture, select};
 use futures::stream::BoxStream;
@@ -50,7 +53,8 @@ struct Said {
     seq: u64,
 }
 
-/// What one attempt has said last. Said far more often than told, so nothing is written out before it is told.
+/// What one attempt has said last. Said far more often than told, so nothing is written out before
+/// it is told.
 #[derive(Debug, Clone, Copy)]
 struct Word {
     direction: Direction,
@@ -61,8 +65,22 @@ struct Word {
 }
 
 impl From<Word> for AttemptProgress {
-    fn from(Word { direction, attempt, done, total, at }: Word) -> Self {
-        Self { direction, attempt, done, total, at: rfc3339(at) }
+    fn from(
+        Word {
+            direction,
+            attempt,
+            done,
+            total,
+            at,
+        }: Word,
+    ) -> Self {
+        Self {
+            direction,
+            attempt,
+            done,
+            total,
+            at: rfc3339(at),
+        }
     }
 }
 
@@ -71,12 +89,29 @@ impl Board {
     pub(crate) fn of(record: &TaskRecord, clock: Arc<dyn Clock>) -> Arc<Self> {
         let read = (record.now, clock.monotonic());
         let (task, epoch) = (record.task.id, record.task.epoch);
-        Arc::new(Self { task, epoch, clock, read, said: Mutex::default(), news: Notify::new() })
+        Arc::new(Self {
+            task,
+            epoch,
+            clock,
+            read,
+            said: Mutex::default(),
+            news: Notify::new(),
+        })
     }
 
     /// For an attempt that begins.
-    pub(crate) fn meter(self: &Arc<Self>, step: &str, direction: Direction, attempt: Attempt) -> Meter {
-        let place = Place { board: self.clone(), step: step.to_owned(), direction, attempt };
+    pub(crate) fn meter(
+        self: &Arc<Self>,
+        step: &str,
+        direction: Direction,
+        attempt: Attempt,
+    ) -> Meter {
+        let place = Place {
+            board: self.clone(),
+            step: step.to_owned(),
+            direction,
+            attempt,
+        };
         Meter(Some(Arc::new(Mutex::new(Some(place)))))
     }
 
@@ -100,38 +135,62 @@ impl Board {
             return None;
         }
         said.seq += 1;
-        let steps = said.steps.iter().map(|(step, word)| (step.clone(), (*word).into())).collect();
-        Some(TaskProgress { task: self.task, epoch: self.epoch, seq: said.seq, steps })
+        let steps = said
+            .steps
+            .iter()
+            .map(|(step, word)| (step.clone(), (*word).into()))
+            .collect();
+        Some(TaskProgress {
+            task: self.task,
+            epoch: self.epoch,
+            seq: said.seq,
+            steps,
+        })
     }
 
-    /// Tells what is new, until it is dropped. Each telling has everything, so that one that was lost, or was followed
-    /// by another within the pause, is made up for by the next.
+    /// Tells what is new, until it is dropped. Each telling has everything, so that one that was
+    /// lost, or was followed by another within the pause, is made up for by the next.
     pub(crate) async fn tell(&self, engine: &Engine) {
         let key = key(self.task);
         loop {
             if self.is_empty() {
                 self.news.notified().await;
             } else {
-                // Said again from time to time, or it would be forgotten under a step that says little.
-                select(pin!(self.news.notified()), engine.ports.clock.sleep(KEPT / 2)).await;
+                // Said again from time to time, or it would be forgotten under a step that says
+                // little.
+                select(
+                    pin!(self.news.notified()),
+                    engine.ports.clock.sleep(KEPT / 2),
+                )
+                .await;
             }
-            let Some(progress) = self.read() else { continue };
+            let Some(progress) = self.read() else {
+                continue;
+            };
             match serde_json::to_string(&progress) {
                 Ok(text) => {
-                    if let Some(Err(error)) = engine.advised(engine.ports.hints.set(&key, &text, KEPT)).await {
+                    if let Some(Err(error)) = engine
+                        .advised(engine.ports.hints.set(&key, &text, KEPT))
+                        .await
+                    {
                         tracing::debug!(task = %self.task, %error, "a progress was not kept");
                     }
                 }
-                Err(error) => tracing::debug!(task = %self.task, %error, "a progress could not be written"),
+                Err(error) => {
+                    tracing::debug!(task = %self.task, %error, "a progress could not be written")
+                }
             }
-            engine.ports.signals.send(Signal::Progress(Arc::new(progress)));
+            engine
+                .ports
+                .signals
+                .send(Signal::Progress(Arc::new(progress)));
             engine.ports.clock.sleep(PAUSE).await;
         }
     }
 }
 
-/// Where an attempt says how far it is. Cheap to clone, for code on other threads; what is said after the attempt has
-/// ended is dropped.
+/// Where an attempt says how far it is. Cheap to clone, for code on other threads; what is said
+/// after the attempt has ended is dropped.
 #[derive(Debug, Clone, Default)]
 pub struct Meter(Option<Arc<Mutex<Option<Place>>>>);
 
@@ -145,13 +204,27 @@ struct Place {
 }
 
 impl Meter {
-    /// `done` out of `total`, in units of the step's own; `total` is 0 where it is not known. Never waits and never
-    /// fails; only the latest counts, so say it as often as you like.
+    /// `done` out of `total`, in units of the step's own; `total` is 0 where it is not known. Never
+    /// waits and never fails; only the latest counts, so say it as often as you like.
     pub fn tell(&self, done: u64, total: u64) {
         let Some(place) = &self.0 else { return };
         let place = place.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(Place { board, step, direction, attempt }) = &*place else { return };
-        let word = Word { direction: *direction, attempt: *attempt, done, total, at: board.now() };
+        let Some(Place {
+            board,
+            step,
+            direction,
+            attempt,
+        }) = &*place
+        else {
+            return;
+        };
+        let word = Word {
+            direction: *direction,
+            attempt: *attempt,
+            done,
+            total,
+            at: board.now(),
+        };
         let mut said = board.open();
         match said.steps.get_mut(step) {
             Some(last) => *last = word,
@@ -183,7 +256,8 @@ pub(crate) fn counting(body: ByteStream, meter: Meter, before: u64, total: u64) 
     .boxed()
 }
 
-/// Keeps what is heard of other processes, where the hints are this process's own. Ends with the signals.
+/// Keeps what is heard of other processes, where the hints are this process's own. Ends with the
+/// signals.
 pub async fn keep_what_is_heard(mut heard: BoxStream<'static, Signal>, hints: Arc<dyn Hints>) {
     while let Some(signal) = heard.next().await {
         if let Signal::Progress(progress) = signal
@@ -191,8 +265,10 @@ pub async fn keep_what_is_heard(mut heard: BoxStream<'static, Signal>, hints: Ar
         {
             // A host that was paused goes on telling for a while: what is newer stays.
             let known = hints.get(&key(progress.task)).await.ok().flatten();
-            let known: Option<TaskProgress> = known.and_then(|text| serde_json::from_str(&text).ok());
-            if known.is_some_and(|known| (known.epoch, known.seq) > (progress.epoch, progress.seq)) {
+            let known: Option<TaskProgress> =
+                known.and_then(|text| serde_json::from_str(&text).ok());
+            if known.is_some_and(|known| (known.epoch, known.seq) > (progress.epoch, progress.seq))
+            {
                 continue;
             }
             // Without it the progress is missing, and nothing else is.
@@ -202,14 +278,20 @@ pub async fn keep_what_is_heard(mut heard: BoxStream<'static, Signal>, hints: Ar
 }
 
 impl Engine {
-    /// What the running attempts of a task have said, by the names of their steps. Asks nobody where none is running;
-    /// else it asks the hints once. Nothing where they do not answer.
-    pub fn progress_of<'a>(&'a self, record: &'a TaskRecord) -> BoxFuture<'a, Option<TaskProgress>> {
+    /// What the running attempts of a task have said, by the names of their steps. Asks nobody
+    /// where none is running; else it asks the hints once. Nothing where they do not answer.
+    pub fn progress_of<'a>(
+        &'a self,
+        record: &'a TaskRecord,
+    ) -> BoxFuture<'a, Option<TaskProgress>> {
         Box::pin(async move {
             if !record.steps.iter().any(|row| under_way(row).is_some()) {
                 return None;
             }
-            let kept = self.advised(self.ports.hints.get(&key(record.task.id))).await?.ok()??;
+            let kept = self
+                .advised(self.ports.hints.get(&key(record.task.id)))
+                .await?
+                .ok()??;
             let mut progress: TaskProgress = serde_json::from_str(&kept).ok()?;
             if progress.task != record.task.id || progress.epoch != record.task.epoch {
                 return None;
@@ -238,5 +320,6 @@ fn under_way(row: &StepRow) -> Option<(Direction, Attempt)> {
         | StepStatus::CompensationFailed
         | StepStatus::Resolved => return None,
     };
-    row.attempt_open.then(|| (direction, row.last_attempt(direction)))
+    row.attempt_open
+        .then(|| (direction, row.last_attempt(direction)))
 }

@@ -1,5 +1,5 @@
-//! Tasks that cannot be read. They are parked for a person, with what is wrong as the reason, and nobody else has to wait
-//! for them. What is left of their rows stays as it is.
+//! Tasks that cannot be read. They are parked for a person, with what is wrong as the reason, and
+//! nobody else has to wait for them. What is left of their rows stays as it is.
 
 use crate::draft::{As, Draft};
 use crate::engine::{ChangeError, Engine};
@@ -19,13 +19,14 @@ pub(crate) enum Quarantine {
     Parked(TaskStatus),
     /// It can be read again, it is leased to somebody, or it is gone.
     MovedOn,
-    /// This process does not know its type, or the form of its rows: another one may be able to read it.
+    /// This process does not know its type, or the form of its rows: another one may be able to
+    /// read it.
     Unknown,
 }
 
 impl Engine {
-    /// A task for looking at and for deciding on. One that is at rest is there even where not all of it can be read: then
-    /// with what can be.
+    /// A task for looking at and for deciding on. One that is at rest is there even where not all
+    /// of it can be read: then with what can be.
     ///
     /// # Errors
     /// When the store does not answer, or an active task cannot be read.
@@ -34,10 +35,12 @@ impl Engine {
             let (mut record, error) = match self.ports.store.load(task).await {
                 Ok(None) => return Ok(None),
                 Ok(Some(record)) => (record, None),
-                Err(error @ StoreError::Corrupt(_)) => match self.ports.store.salvage(task).await? {
-                    None => return Ok(None),
-                    Some(Salvaged { record, .. }) => (record, Some(error)),
-                },
+                Err(error @ StoreError::Corrupt(_)) => {
+                    match self.ports.store.salvage(task).await? {
+                        None => return Ok(None),
+                        Some(Salvaged { record, .. }) => (record, Some(error)),
+                    }
+                }
                 Err(error) => return Err(error),
             };
             if record.task.status.is_at_rest() {
@@ -54,7 +57,10 @@ impl Engine {
     /// Parks a task that `load` cannot read, or whose steps are not those of its type.
     pub(crate) async fn quarantine(&self, task: TaskId) -> Result<Quarantine, ChangeError> {
         for _ in 0..TRIES {
-            let Salvaged { mut record, mut unreadable } = match self.ports.store.salvage(task).await {
+            let Salvaged {
+                mut record,
+                mut unreadable,
+            } = match self.ports.store.salvage(task).await {
                 Ok(Some(salvaged)) => salvaged,
                 Ok(None) => return Ok(Quarantine::MovedOn),
                 Err(StoreError::Newer(_)) => return Ok(Quarantine::Unknown),
@@ -64,8 +70,13 @@ impl Engine {
             if record.lease_is_live() {
                 return Ok(Quarantine::MovedOn);
             }
-            let Some(task_type) = self.registry.of(&record.task) else { return Ok(Quarantine::Unknown) };
-            unreadable.extend(misfit(&task_type, &record).map(|what| Unread { what, held: String::new() }));
+            let Some(task_type) = self.registry.of(&record.task) else {
+                return Ok(Quarantine::Unknown);
+            };
+            unreadable.extend(misfit(&task_type, &record).map(|what| Unread {
+                what,
+                held: String::new(),
+            }));
             if unreadable.is_empty() {
                 return Ok(Quarantine::MovedOn);
             }
@@ -80,12 +91,19 @@ impl Engine {
             self.add_events(task_type.decl, &mut transition);
             match self.ports.store.commit(guard, &transition).await {
                 Ok(committed) => {
-                    let unreadable: Vec<_> = unreadable.iter().map(|column| column.what.as_str()).collect();
+                    let unreadable: Vec<_> = unreadable
+                        .iter()
+                        .map(|column| column.what.as_str())
+                        .collect();
                     tracing::error!(%task, %status, ?unreadable, "a task cannot be read: parked for a person to decide");
                     self.announce_briefly(&transition, committed.now).await;
                     return Ok(Quarantine::Parked(status));
                 }
-                Err(CommitError::Stale | CommitError::Moved | CommitError::Store(StoreError::Unknown(_))) => {}
+                Err(
+                    CommitError::Stale
+                    | CommitError::Moved
+                    | CommitError::Store(StoreError::Unknown(_)),
+                ) => {}
                 Err(CommitError::Fenced { .. }) => return Ok(Quarantine::MovedOn),
                 Err(CommitError::KeyTaken) => return Err(ChangeError::KeyTaken),
                 Err(CommitError::Condemned) => return Err(ChangeError::Condemned),
@@ -106,8 +124,15 @@ fn misfit(task_type: &TaskType, record: &TaskRecord) -> Option<String> {
     let declared = task_type.decl.steps.iter().map(|step| (step.no, step.name));
     let there = record.steps.iter().map(|row| (row.no, row.name.as_str()));
     (!declared.eq(there)).then(|| {
-        let names: Vec<_> = record.steps.iter().map(|row| format!("{} {}", row.no, row.name)).collect();
-        format!("steps: there are [{}], which are not those of the declaration", names.join(", "))
+        let names: Vec<_> = record
+            .steps
+            .iter()
+            .map(|row| format!("{} {}", row.no, row.name))
+            .collect();
+        format!(
+            "steps: there are [{}], which are not those of the declaration",
+            names.join(", ")
+        )
     })
 }
 
@@ -122,7 +147,10 @@ fn complete(task_type: &TaskType, record: &mut TaskRecord) {
         .steps
         .iter()
         .map(|step| match rows.iter().position(|row| row.no == step.no) {
-            Some(at) => StepRow { name: step.name.to_owned(), ..rows.swap_remove(at) },
+            Some(at) => StepRow {
+                name: step.name.to_owned(),
+                ..rows.swap_remove(at)
+            },
             None => StepRow::pending(step.no, step.name),
         })
         .collect();

@@ -1,10 +1,10 @@
-//! The rows of a task as the engine reads them. Times are the database's: a row's time is only ever compared with
-//! the `now` that was read in the same query.
+//! The rows of a task as the engine reads them. Times are the database's: a row's time is only ever
+//! compared with the `now` that was read in the same query.
 
 use crate::audit::Seal;
 use counterstep_contracts::{
-    Attempt, AuditSeq, ChangeId, Direction, Epoch, Host, Outcome, Rev, StepNo, StepStatus, TaskId, TaskStatus, Tenant,
-    WaitReason,
+    Attempt, AuditSeq, ChangeId, Direction, Epoch, Host, Outcome, Rev, StepNo, StepStatus, TaskId,
+    TaskStatus, Tenant, WaitReason,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -25,8 +25,11 @@ impl DbTime {
     /// This long after it.
     #[must_use]
     pub fn later(self, by: Duration) -> Self {
-        // At most a quarter of the range, which is as good as never, and a time that every database knows.
-        let by = i64::try_from(by.as_micros()).unwrap_or(i64::MAX).min(i64::MAX / 4);
+        // At most a quarter of the range, which is as good as never, and a time that every database
+        // knows.
+        let by = i64::try_from(by.as_micros())
+            .unwrap_or(i64::MAX)
+            .min(i64::MAX / 4);
         Self(self.0.saturating_add(by))
     }
 }
@@ -96,8 +99,8 @@ pub struct TaskRow {
     pub lease_owner: Option<String>,
     /// Until when; set exactly while there is an owner.
     pub lease_expires_at: Option<DbTime>,
-    /// When a waiting task, or a compensating one between two undo attempts, goes on. Of one that was offered and that
-    /// nobody came for: when it was offered again for the first time.
+    /// When a waiting task, or a compensating one between two undo attempts, goes on. Of one that
+    /// was offered and that nobody came for: when it was offered again for the first time.
     pub due_at: Option<DbTime>,
     /// After this no forward step starts.
     pub deadline_at: Option<DbTime>,
@@ -127,8 +130,8 @@ pub struct TaskRow {
     pub updated_at: DbTime,
     /// Came to a terminal state.
     pub finished_at: Option<DbTime>,
-    /// When a sweep is to look at what its attempts have stored; `None`: there is nothing for it, or the task is leased,
-    /// and its host or its recovery comes first.
+    /// When a sweep is to look at what its attempts have stored; `None`: there is nothing for it,
+    /// or the task is leased, and its host or its recovery comes first.
     pub sweep_at: Option<DbTime>,
     /// The last change. An unknown commit is settled by comparing it.
     pub change_id: ChangeId,
@@ -161,14 +164,16 @@ pub struct StepRow {
     pub undo_attempts: Attempt,
     /// Undo retries used up.
     pub undo_retries_used: u32,
-    /// Whether its last attempt, in the direction of its status, has started and not ended. Stored like any column
-    /// (`attempt_open`), so that a claim knows which attempts an older epoch left open.
+    /// Whether its last attempt, in the direction of its status, has started and not ended. Stored
+    /// like any column (`attempt_open`), so that a claim knows which attempts an older epoch left
+    /// open.
     pub attempt_open: bool,
     /// The audit sequence at its first start: undo goes in the reverse of it.
     pub started_seq: Option<AuditSeq>,
     /// Its last error.
     pub error: Option<String>,
-    /// While it waits: when its next attempt, its timer, or the deadline of its signal is due. `None`: now.
+    /// While it waits: when its next attempt, its timer, or the deadline of its signal is due.
+    /// `None`: now.
     pub due_at: Option<DbTime>,
     /// The signal that came for it, whether or not it waits for it yet.
     pub signal: Option<SignalRow>,
@@ -268,7 +273,11 @@ impl TaskRecord {
     /// Whether somebody holds a lease that has not run out.
     #[must_use]
     pub fn lease_is_live(&self) -> bool {
-        self.task.lease_owner.is_some() && self.task.lease_expires_at.is_some_and(|until| until > self.now)
+        self.task.lease_owner.is_some()
+            && self
+                .task
+                .lease_expires_at
+                .is_some_and(|until| until > self.now)
     }
 
     /// Whether somebody held a lease, and it ran out.
@@ -280,7 +289,9 @@ impl TaskRecord {
     /// Time until it is due; zero where it is due, or has no due time.
     #[must_use]
     pub fn due_in(&self) -> Duration {
-        self.task.due_at.map_or(Duration::ZERO, |due| due.after(self.now))
+        self.task
+            .due_at
+            .map_or(Duration::ZERO, |due| due.after(self.now))
     }
 }
 

@@ -1,5 +1,5 @@
-//! Recovery of tasks whose host was lost, as a plan and its execution. Only a lease that has run out says "lost",
-//! never the age of anything.
+//! Recovery of tasks whose host was lost, as a plan and its execution. Only a lease that has run
+//! out says "lost", never the age of anything.
 
 use crate::cancel::CancelToken;
 use crate::draft::As;
@@ -35,11 +35,13 @@ pub enum Recover {
 /// Lost tasks of others that a pass names, at most.
 const NAMED: u32 = 100;
 
-/// Plans the recovery of lost tasks, the oldest first; those of types that this process does not know are left alone.
+/// Plans the recovery of lost tasks, the oldest first; those of types that this process does not
+/// know are left alone.
 #[must_use]
 pub fn plan(lost: Vec<DueTask>, others: Vec<DueTask>) -> Vec<Recover> {
     let own = lost.into_iter().map(|task| Recover::TakeBack(task.task));
-    own.chain(others.into_iter().map(Recover::UnknownType)).collect()
+    own.chain(others.into_iter().map(Recover::UnknownType))
+        .collect()
 }
 
 /// What became of a plan.
@@ -70,24 +72,45 @@ impl Engine {
     ///
     /// # Errors
     /// When the store does not answer.
-    pub fn plan_recovery_of(&self, which: Lost, limit: u32) -> BoxFuture<'_, Result<Vec<Recover>, StoreError>> {
+    pub fn plan_recovery_of(
+        &self,
+        which: Lost,
+        limit: u32,
+    ) -> BoxFuture<'_, Result<Vec<Recover>, StoreError>> {
         Box::pin(async move {
             let known = self.registry.known();
-            let own = Lost { of: LostOf::These(known.clone()), ..which.clone() };
-            let others = Lost { of: LostOf::Others(known), ..which };
+            let own = Lost {
+                of: LostOf::These(known.clone()),
+                ..which.clone()
+            };
+            let others = Lost {
+                of: LostOf::Others(known),
+                ..which
+            };
             let lost = self.ports.store.due(&Due::Lost(own), limit).await?;
-            Ok(plan(lost, self.ports.store.due(&Due::Lost(others), limit.min(NAMED)).await?))
+            Ok(plan(
+                lost,
+                self.ports
+                    .store
+                    .due(&Due::Lost(others), limit.min(NAMED))
+                    .await?,
+            ))
         })
     }
 
-    /// Executes a plan. Each task is a change of its own; of several reconcilers with the same plan, each takes back
-    /// others.
+    /// Executes a plan. Each task is a change of its own; of several reconcilers with the same
+    /// plan, each takes back others.
     pub fn recover(&self, plan: Vec<Recover>) -> BoxFuture<'_, Recovered> {
         Box::pin(async move { self.recover_until(plan, &CancelToken::new()).await })
     }
 
-    /// The same, until `shutdown`: the tasks that are kept from other reconcilers by then are still taken back.
-    pub fn recover_until<'a>(&'a self, plan: Vec<Recover>, shutdown: &'a CancelToken) -> BoxFuture<'a, Recovered> {
+    /// The same, until `shutdown`: the tasks that are kept from other reconcilers by then are still
+    /// taken back.
+    pub fn recover_until<'a>(
+        &'a self,
+        plan: Vec<Recover>,
+        shutdown: &'a CancelToken,
+    ) -> BoxFuture<'a, Recovered> {
         Box::pin(async move {
             let mut done = Recovered::default();
             let mut lost = Vec::with_capacity(plan.len());
@@ -105,12 +128,15 @@ impl Engine {
                     Ok(held) => held,
                     Err(error) => {
                         tracing::error!(%error, "lost tasks could not be kept from other reconcilers");
-                        done.failed.extend(some.iter().map(|task| (*task, error.to_string())));
+                        done.failed
+                            .extend(some.iter().map(|task| (*task, error.to_string())));
                         continue;
                     }
                 };
-                done.moved_on.extend(some.iter().filter(|task| !held.contains(task)));
-                let mut taken = stream::iter(held).map(|task| async move { (task, self.take_back(task).await) });
+                done.moved_on
+                    .extend(some.iter().filter(|task| !held.contains(task)));
+                let mut taken = stream::iter(held)
+                    .map(|task| async move { (task, self.take_back(task).await) });
                 let mut taken = taken.by_ref().buffer_unordered(AT_ONCE);
                 while let Some((task, taken)) = taken.next().await {
                     match taken {
@@ -138,7 +164,9 @@ impl Engine {
             Err(error) => return Err(error.into()),
         };
         // Its definition may be another one than that of the type known here.
-        let Some(task_type) = self.registry.of(&record.task) else { return Ok(TakeBack::Unknown) };
+        let Some(task_type) = self.registry.of(&record.task) else {
+            return Ok(TakeBack::Unknown);
+        };
         if !fits(&task_type, &record) {
             return self.park(task).await;
         }
@@ -154,7 +182,8 @@ impl Engine {
         });
         let (changed, written) = changed.await?;
         if let Some(transition) = written {
-            self.announce_briefly(&transition, changed.record.task.updated_at).await;
+            self.announce_briefly(&transition, changed.record.task.updated_at)
+                .await;
         }
         let taken = changed.answer;
         if taken == TakeBack::Taken {
@@ -163,8 +192,13 @@ impl Engine {
         Ok(taken)
     }
 
-    /// The losses in a row before the one that the lease shows; only where that one may have the task given up.
-    pub(crate) async fn earlier_losses(&self, task_type: &TaskType, record: &TaskRecord) -> Vec<Loss> {
+    /// The losses in a row before the one that the lease shows; only where that one may have the
+    /// task given up.
+    pub(crate) async fn earlier_losses(
+        &self,
+        task_type: &TaskType,
+        record: &TaskRecord,
+    ) -> Vec<Loss> {
         let row = &record.task;
         if !record.lease_has_expired() || row.recovery_attempts < task_type.decl.max_recoveries {
             return Vec::new();

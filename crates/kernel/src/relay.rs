@@ -1,5 +1,5 @@
-//! The relay: publishes the events that still stand in the outbox. Order does not matter and a repetition does no harm, so
-//! it takes whatever is old enough, never "everything after number n".
+//! The relay: publishes the events that still stand in the outbox. Order does not matter and a
+//! repetition does no harm, so it takes whatever is old enough, never "everything after number n".
 
 use crate::cancel::CancelToken;
 use crate::engine::Engine;
@@ -14,7 +14,8 @@ use std::time::Duration;
 const IN_FLIGHT: usize = 64;
 
 impl Engine {
-    /// Publishes the events of at most `limit` changes older than `older_than`, or until `shutdown`. Returns of how many.
+    /// Publishes the events of at most `limit` changes older than `older_than`, or until
+    /// `shutdown`. Returns of how many.
     ///
     /// # Errors
     /// When the store does not answer.
@@ -30,12 +31,21 @@ impl Engine {
             }
             // What this process has published itself need not be published again.
             self.clear_outbox().await;
-            let rows = self.ports.store.outbox(OutboxOp::Take { older_than, limit }).await?;
+            let rows = self
+                .ports
+                .store
+                .outbox(OutboxOp::Take { older_than, limit })
+                .await?;
             let mut published = Vec::with_capacity(rows.len());
             // Many in flight: one by one, a backlog would take a round trip each.
-            let mut publishing = stream::iter(rows).map(|row| self.publish_row(row)).buffered(IN_FLIGHT);
-            // What is published and not deleted is published once more, and the queue drops what it has seen.
-            while let Either::Left((Some(result), _)) = select(publishing.next(), pin!(shutdown.cancelled())).await {
+            let mut publishing = stream::iter(rows)
+                .map(|row| self.publish_row(row))
+                .buffered(IN_FLIGHT);
+            // What is published and not deleted is published once more, and the queue drops what it
+            // has seen.
+            while let Either::Left((Some(result), _)) =
+                select(publishing.next(), pin!(shutdown.cancelled())).await
+            {
                 match result {
                     Ok(id) => published.push(id),
                     Err(error) => {
@@ -47,7 +57,11 @@ impl Engine {
             drop(publishing);
             let count = published.len() as u64;
             if count > 0
-                && let Err(error) = self.ports.store.outbox(OutboxOp::Published(published)).await
+                && let Err(error) = self
+                    .ports
+                    .store
+                    .outbox(OutboxOp::Published(published))
+                    .await
             {
                 tracing::warn!(count, %error, "events that are published stay in the outbox; they will be published again");
             }

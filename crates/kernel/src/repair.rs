@@ -1,8 +1,10 @@
-//! The repair of dispatch, as a plan and its execution: tasks that were offered and that nobody has come for are offered
-//! once more, and the queue is asked for what it has lost. Takes nothing from anybody.
+//! The repair of dispatch, as a plan and its execution: tasks that were offered and that nobody has
+//! come for are offered once more, and the queue is asked for what it has lost. Takes nothing from
+//! anybody.
 //!
-//! Whether a stream has lost a message cannot be known, and a long queue looks the same. So a task is offered again after
-//! a while, and then less and less often; a message too many finds a task that is leased or at rest.
+//! Whether a stream has lost a message cannot be known, and a long queue looks the same. So a task
+//! is offered again after a while, and then less and less often; a message too many finds a task
+//! that is leased or at rest.
 
 use crate::cancel::CancelToken;
 use crate::draft::{As, Draft};
@@ -27,7 +29,8 @@ const AT_MOST: u32 = 16;
 pub struct RepairPlan {
     /// What the queue lacks, in words.
     pub queue: Vec<String>,
-    /// Why the queue cannot be asked. Then nothing is offered again: it could not be delivered either.
+    /// Why the queue cannot be asked. Then nothing is offered again: it could not be delivered
+    /// either.
     pub silent: Option<String>,
     /// Tasks that are to be offered again, those that have changed least lately first.
     pub offer: Vec<DueTask>,
@@ -46,7 +49,8 @@ pub struct Repaired {
     pub failed: Vec<(Option<TaskId>, String)>,
 }
 
-/// Whether nobody has come for a task for so long, as [`Unanswered`] says; asked again on a newer state.
+/// Whether nobody has come for a task for so long, as [`Unanswered`] says; asked again on a newer
+/// state.
 #[must_use]
 pub fn is_unanswered(record: &TaskRecord, after: Duration) -> bool {
     let (task, now) = (&record.task, record.now);
@@ -65,7 +69,11 @@ pub fn is_unanswered(record: &TaskRecord, after: Duration) -> bool {
     };
     let waits = matches!(task.status, TaskStatus::Waiting | TaskStatus::Compensating);
     let due = !waits || task.due_at.is_none_or(|due| now.0 >= due.later(after).0);
-    let pause = task.due_at.map_or(after, |due| task.updated_at.after(due).clamp(after, after.saturating_mul(AT_MOST)));
+    let pause = task.due_at.map_or(after, |due| {
+        task.updated_at
+            .after(due)
+            .clamp(after, after.saturating_mul(AT_MOST))
+    });
     offered && due && task.lease_owner.is_none() && now.after(task.updated_at) >= pause
 }
 
@@ -74,26 +82,48 @@ impl Engine {
     ///
     /// # Errors
     /// When the store does not answer.
-    pub fn plan_repair(&self, after: Duration, limit: u32) -> BoxFuture<'_, Result<RepairPlan, StoreError>> {
+    pub fn plan_repair(
+        &self,
+        after: Duration,
+        limit: u32,
+    ) -> BoxFuture<'_, Result<RepairPlan, StoreError>> {
         Box::pin(async move {
             let queues = queues(&self.registry);
             let queue = match self.ports.queue.repair(&queues, QueueRepair::Look).await {
                 Ok(queue) => queue,
-                Err(error) => return Ok(RepairPlan { silent: Some(error.to_string()), ..RepairPlan::default() }),
+                Err(error) => {
+                    return Ok(RepairPlan {
+                        silent: Some(error.to_string()),
+                        ..RepairPlan::default()
+                    });
+                }
             };
-            // What reads the tasks themselves has lost none. An offer would only put the task behind younger ones.
+            // What reads the tasks themselves has lost none. An offer would only put the task
+            // behind younger ones.
             if self.ports.queue.hands_out_tasks() {
-                return Ok(RepairPlan { queue, ..RepairPlan::default() });
+                return Ok(RepairPlan {
+                    queue,
+                    ..RepairPlan::default()
+                });
             }
             let known = self.registry.known();
-            let which = Unanswered { queues, known, for_at_least: after, at_most: after.saturating_mul(AT_MOST) };
+            let which = Unanswered {
+                queues,
+                known,
+                for_at_least: after,
+                at_most: after.saturating_mul(AT_MOST),
+            };
             let offer = self.ports.store.due(&Due::Unanswered(which), limit).await?;
-            Ok(RepairPlan { queue, silent: None, offer })
+            Ok(RepairPlan {
+                queue,
+                silent: None,
+                offer,
+            })
         })
     }
 
-    /// Executes a plan. Each task is a change of its own; of several reconcilers with the same plan, one offers it.
-    /// Ends early on `shutdown`.
+    /// Executes a plan. Each task is a change of its own; of several reconcilers with the same
+    /// plan, one offers it. Ends early on `shutdown`.
     pub fn repair<'a>(
         &'a self,
         plan: RepairPlan,
@@ -105,18 +135,29 @@ impl Engine {
             done.failed.extend(plan.silent.map(|why| (None, why)));
             if !plan.queue.is_empty() {
                 // First: what is offered next would find no stream.
-                match self.ports.queue.repair(&queues(&self.registry), QueueRepair::Mend).await {
+                match self
+                    .ports
+                    .queue
+                    .repair(&queues(&self.registry), QueueRepair::Mend)
+                    .await
+                {
                     Ok(mended) => done.queue = mended,
                     Err(error) => done.failed.push((None, error.to_string())),
                 }
             }
             let offers = plan.offer.into_iter().map(|task| async move {
                 // Looked at before each one, and never in the middle of a change.
-                if shutdown.is_cancelled() { None } else { Some((task.task, self.offer(task.task, after).await)) }
+                if shutdown.is_cancelled() {
+                    None
+                } else {
+                    Some((task.task, self.offer(task.task, after).await))
+                }
             });
             let mut offers = stream::iter(offers).buffer_unordered(AT_ONCE);
             while let Some(offered) = offers.next().await {
-                let Some((task, offered)) = offered else { continue };
+                let Some((task, offered)) = offered else {
+                    continue;
+                };
                 match offered {
                     Ok(true) => done.offered.push(task),
                     Ok(false) => done.moved_on.push(task),
@@ -138,7 +179,9 @@ impl Engine {
             Ok(None) | Err(StoreError::Newer(_)) => return Ok(false),
             Err(error) => return Err(error.into()),
         };
-        let Some(task_type) = self.registry.of(&record.task) else { return Ok(false) };
+        let Some(task_type) = self.registry.of(&record.task) else {
+            return Ok(false);
+        };
         let changed = self.change(&task_type, record, As::Anyone, |draft: &mut Draft| {
             if !is_unanswered(draft.record(), after) {
                 return Ok(false);
@@ -155,6 +198,9 @@ impl Engine {
 }
 
 fn queues(registry: &Registry) -> Vec<QueueName> {
-    let all: BTreeSet<_> = [Host::Worker, Host::Api].into_iter().flat_map(|host| registry.queues(host)).collect();
+    let all: BTreeSet<_> = [Host::Worker, Host::Api]
+        .into_iter()
+        .flat_map(|host| registry.queues(host))
+        .collect();
     all.into_iter().collect()
 }

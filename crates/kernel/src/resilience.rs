@@ -1,5 +1,5 @@
-//! Retry policies around code outside of tasks: a handler, a client, a start-up. The same values with the same meaning
-//! as on a step, on whatever runtime is put under them; nothing is durable.
+//! Retry policies around code outside of tasks: a handler, a client, a start-up. The same values
+//! with the same meaning as on a step, on whatever runtime is put under them; nothing is durable.
 //!
 //! Owns the loop. What follows a failure is worked out in `policy`, as for steps.
 
@@ -17,8 +17,8 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What retrying needs of a runtime. `counterstep_adapters::system::TokioRuntime` is Tokio's; another one is three
-/// lines.
+/// What retrying needs of a runtime. `counterstep_adapters::system::TokioRuntime` is Tokio's;
+/// another one is three lines.
 pub trait Runtime: Send + Sync + Debug {
     /// Ends after this long. Waits between attempts.
     fn sleep(&self, time: Duration) -> BoxFuture<'static, ()>;
@@ -26,7 +26,8 @@ pub trait Runtime: Send + Sync + Debug {
     /// Evenly distributed bits, for jitter and for names that must not meet.
     fn bits(&self) -> u128;
 
-    /// Ends when something that may take `limit` has taken that long. Raced against each attempt that has a limit.
+    /// Ends when something that may take `limit` has taken that long. Raced against each attempt
+    /// that has a limit.
     fn timeout(&self, limit: Duration) -> BoxFuture<'static, ()> {
         self.sleep(limit)
     }
@@ -41,7 +42,10 @@ pub struct PortsRuntime {
 
 impl From<&Ports> for PortsRuntime {
     fn from(ports: &Ports) -> Self {
-        Self { clock: ports.clock.clone(), random: ports.random.clone() }
+        Self {
+            clock: ports.clock.clone(),
+            random: ports.random.clone(),
+        }
     }
 }
 
@@ -75,7 +79,12 @@ pub trait Resilient {
 
 impl Resilient for RetryPolicy {
     fn on(self, runtime: &dyn Runtime) -> Retried<'_> {
-        Retried { policy: self, runtime, cancel: None, breaker: None }
+        Retried {
+            policy: self,
+            runtime,
+            cancel: None,
+            breaker: None,
+        }
     }
 }
 
@@ -92,7 +101,8 @@ pub struct Retried<'a> {
 /// No attempt succeeded, and there will be no other.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError<E> {
-    /// The last attempt failed: with an error that is never retried, or as the last one that the policy allows.
+    /// The last attempt failed: with an error that is never retried, or as the last one that the
+    /// policy allows.
     #[error("attempt {attempts} was the last: {error}")]
     Failed {
         /// What it failed with.
@@ -142,19 +152,22 @@ impl<'a> Retried<'a> {
         self
     }
 
-    /// Starts no attempt while this breaker is open, and tells it how each ended. Nobody waits here for a breaker: that
-    /// is for tasks, who can wait without holding anything.
+    /// Starts no attempt while this breaker is open, and tells it how each ended. Nobody waits here
+    /// for a breaker: that is for tasks, who can wait without holding anything.
     pub const fn behind(mut self, breaker: &'a Breaker) -> Self {
         self.breaker = Some(breaker);
         self
     }
 
-    /// Tries until an attempt succeeds or no other may follow. Attempts are numbered from 1; each has a fresh limit.
-    /// A panic is the caller's.
+    /// Tries until an attempt succeeds or no other may follow. Attempts are numbered from 1; each
+    /// has a fresh limit. A panic is the caller's.
     ///
     /// # Errors
     /// [`RunError`] says why there is no other attempt.
-    pub async fn run<T, E, F>(&self, mut attempt: impl FnMut(Attempt) -> F) -> Result<T, RunError<E>>
+    pub async fn run<T, E, F>(
+        &self,
+        mut attempt: impl FnMut(Attempt) -> F,
+    ) -> Result<T, RunError<E>>
     where
         E: Classified,
         F: Future<Output = Result<T, E>>,
@@ -174,7 +187,9 @@ impl<'a> Retried<'a> {
             let (class, error) = match ended {
                 Ended::Done(value) => return Ok(value),
                 Ended::Cancelled(reason) => return Err(RunError::Cancelled { reason, attempts }),
-                Ended::TimedOut(limit) => (ErrorClass::TimedOut, RunError::TimedOut { limit, attempts }),
+                Ended::TimedOut(limit) => {
+                    (ErrorClass::TimedOut, RunError::TimedOut { limit, attempts })
+                }
                 Ended::Failed(error) => (error.class(), RunError::Failed { error, attempts }),
             };
             let retries_used = u32::try_from(attempts.0 - 1).unwrap_or(u32::MAX);
@@ -182,7 +197,8 @@ impl<'a> Retried<'a> {
                 Next::GiveUp => return Err(error),
                 Next::Retry(delay) => {
                     tracing::debug!(attempt = %attempts, class = class.as_str(), ?delay, "trying again");
-                    if let Either::Right((reason, _)) = select(self.runtime.sleep(delay), pin!(self.cancelled())).await
+                    if let Either::Right((reason, _)) =
+                        select(self.runtime.sleep(delay), pin!(self.cancelled())).await
                     {
                         return Err(RunError::Cancelled { reason, attempts });
                     }
@@ -218,8 +234,13 @@ impl<'a> Retried<'a> {
     }
 
     async fn admitted(&self) -> Result<Ticket, Duration> {
-        let Some(breaker) = self.breaker else { return Ok(Ticket::default()) };
-        match breaker.admit(self.policy.attempt_timeout.unwrap_or(PROBE_LIMIT)).await {
+        let Some(breaker) = self.breaker else {
+            return Ok(Ticket::default());
+        };
+        match breaker
+            .admit(self.policy.attempt_timeout.unwrap_or(PROBE_LIMIT))
+            .await
+        {
             Admission::Go(ticket) => Ok(ticket),
             Admission::Wait(left) => Err(left),
         }

@@ -1,8 +1,10 @@
-//! How long tasks that have ended stay, as a plan and its execution: what the policy says of a type and an end, the
-//! archive, the burial of the rows, and the objects after them. Only the database's clock says how long ago an end was.
+//! How long tasks that have ended stay, as a plan and its execution: what the policy says of a type
+//! and an end, the archive, the burial of the rows, and the objects after them. Only the database's
+//! clock says how long ago an end was.
 //!
-//! Not a change of a task: nothing happens to a task that has ended, and its burial needs the revision that was archived. Where
-//! a sweep has raised that meanwhile, the next pass archives and buries it.
+//! Not a change of a task: nothing happens to a task that has ended, and its burial needs the
+//! revision that was archived. Where a sweep has raised that meanwhile, the next pass archives and
+//! buries it.
 
 use crate::cancel::CancelToken;
 use crate::engine::Engine;
@@ -24,9 +26,11 @@ mod told;
 
 /// In the settings: all types that have no entry of their own.
 const OTHERS: &str = "*";
-/// Tasks of one burial, and of one object of the archive: a transaction that deletes their rows is soon over.
+/// Tasks of one burial, and of one object of the archive: a transaction that deletes their rows is
+/// soon over.
 const BATCH: usize = 100;
-/// Tasks whose objects are deleted at the same time: the object store's answers are what takes long.
+/// Tasks whose objects are deleted at the same time: the object store's answers are what takes
+/// long.
 const AT_ONCE: usize = 16;
 
 /// What the settings say of retention.
@@ -40,7 +44,10 @@ pub struct RetentionSettings {
 
 impl Default for RetentionSettings {
     fn default() -> Self {
-        Self { types: BTreeMap::new(), bucket: "archive".to_owned() }
+        Self {
+            types: BTreeMap::new(),
+            bucket: "archive".to_owned(),
+        }
     }
 }
 
@@ -51,10 +58,17 @@ impl RetentionSettings {
     /// Which does not, and what there is.
     pub fn check(&self, registry: &Registry) -> Result<(), String> {
         if !crate::keys::is_bucket_name(&self.bucket) {
-            return Err(format!("setting `archive_bucket`: `{}` is no bucket's name", self.bucket.escape_debug()));
+            return Err(format!(
+                "setting `archive_bucket`: `{}` is no bucket's name",
+                self.bucket.escape_debug()
+            ));
         }
         let known: BTreeSet<&str> = registry.iter().map(|known| known.decl.name).collect();
-        match self.types.keys().find(|name| *name != OTHERS && !known.contains(name.as_str())) {
+        match self
+            .types
+            .keys()
+            .find(|name| *name != OTHERS && !known.contains(name.as_str()))
+        {
             None => Ok(()),
             Some(name) => Err(format!(
                 "setting `retention.{name}`: no such task type: known are {}, and \"*\" for all others",
@@ -65,10 +79,12 @@ impl RetentionSettings {
 }
 
 impl Registry {
-    /// Says what becomes of the tasks of a type, all its versions, after they have ended. Without a word they stay for ever.
+    /// Says what becomes of the tasks of a type, all its versions, after they have ended. Without a
+    /// word they stay for ever.
     #[must_use]
     pub fn retention<T: DistributedTask>(mut self, retention: Retention) -> Self {
-        self.retention.insert(T::task_type().decl.name.to_owned(), retention);
+        self.retention
+            .insert(T::task_type().decl.name.to_owned(), retention);
         self
     }
 }
@@ -122,13 +138,19 @@ impl Engine {
     pub fn keeps(&self, task_type: &str, status: TaskStatus) -> Keep {
         let types = &self.settings.retention.types;
         let set = types.get(task_type).and_then(|set| set.of(status));
-        let declared = || self.registry.retention.get(task_type).and_then(|declared| declared.of(status));
+        let declared = || {
+            self.registry
+                .retention
+                .get(task_type)
+                .and_then(|declared| declared.of(status))
+        };
         let others = || types.get(OTHERS).and_then(|set| set.of(status));
         set.or_else(declared).or_else(others).unwrap_or_default()
     }
 
-    /// Plans what is to be retired: at most `limit` tasks, or one of each type and end where that is more. Each type and
-    /// end has its share of the limit, and what others leave of theirs. Changes nothing.
+    /// Plans what is to be retired: at most `limit` tasks, or one of each type and end where that
+    /// is more. Each type and end has its share of the limit, and what others leave of theirs.
+    /// Changes nothing.
     ///
     /// # Errors
     /// When the store does not answer.
@@ -153,13 +175,22 @@ impl Engine {
                     more.push((plan.retire.len(), before));
                 }
                 if !tasks.is_empty() {
-                    plan.retire.push(Retire { task_type: name.to_owned(), status, keep, tasks });
+                    plan.retire.push(Retire {
+                        task_type: name.to_owned(),
+                        status,
+                        keep,
+                        tasks,
+                    });
                 }
             }
             for (n, before) in more {
-                let Some(first) = plan.retire.get_mut(n).filter(|_| left > 0) else { break };
+                let Some(first) = plan.retire.get_mut(n).filter(|_| left > 0) else {
+                    break;
+                };
                 let last = first.tasks.last().map(|last| last.task);
-                let tasks = self.ended(&first.task_type, first.status, before, last, left).await?;
+                let tasks = self
+                    .ended(&first.task_type, first.status, before, last, left)
+                    .await?;
                 left = left.saturating_sub(count(&tasks));
                 first.tasks.extend(tasks);
             }
@@ -176,11 +207,21 @@ impl Engine {
         limit: u32,
     ) -> Result<Vec<Leaving>, StoreError> {
         let task_type = task_type.to_owned();
-        self.ports.store.retire(&RetireOp::Ended { task_type, status, before, after, limit }).await
+        self.ports
+            .store
+            .retire(&RetireOp::Ended {
+                task_type,
+                status,
+                before,
+                after,
+                limit,
+            })
+            .await
     }
 
-    /// Executes a plan, batch by batch: the archive is durable before any row is deleted, and the tombstones stay until
-    /// nothing is left of the objects. `shutdown` breaks it off, and the next one goes on.
+    /// Executes a plan, batch by batch: the archive is durable before any row is deleted, and the
+    /// tombstones stay until nothing is left of the objects. `shutdown` breaks it off, and the next
+    /// one goes on.
     ///
     /// # Errors
     /// When the store does not answer. What the object store refuses stands in the result.
@@ -199,10 +240,20 @@ impl Engine {
         })
     }
 
-    /// The tasks of one type and end. Those that cannot be archived stay, and as many others take their turn: they are the
-    /// first again in each pass, and must not keep the others for ever.
-    async fn retire_group(&self, group: Retire, shutdown: &CancelToken, done: &mut Retired) -> Result<(), StoreError> {
-        let Retire { task_type, status, keep, mut tasks } = group;
+    /// The tasks of one type and end. Those that cannot be archived stay, and as many others take
+    /// their turn: they are the first again in each pass, and must not keep the others for ever.
+    async fn retire_group(
+        &self,
+        group: Retire,
+        shutdown: &CancelToken,
+        done: &mut Retired,
+    ) -> Result<(), StoreError> {
+        let Retire {
+            task_type,
+            status,
+            keep,
+            mut tasks,
+        } = group;
         loop {
             let mut stay = Vec::new();
             for batch in tasks.chunks(BATCH) {
@@ -211,16 +262,22 @@ impl Engine {
                 }
                 let mut batch = batch.to_vec();
                 if let Keep::ThenArchive(_) = keep {
-                    // Reads and one upload. Half an upload is no object, and rows stay until there is one.
-                    let archived = shutdown.run_until_cancelled(self.archive(&task_type, batch)).await;
-                    let Some(archived) = archived else { return Ok(()) };
+                    // Reads and one upload. Half an upload is no object, and rows stay until there
+                    // is one.
+                    let archived = shutdown
+                        .run_until_cancelled(self.archive(&task_type, batch))
+                        .await;
+                    let Some(archived) = archived else {
+                        return Ok(());
+                    };
                     match archived {
                         Ok(archived) => {
                             batch = archived.written;
                             stay.extend(archived.unreadable);
                         }
                         Err(error) => {
-                            done.failed.push(format!("the archive of {task_type}: {error}"));
+                            done.failed
+                                .push(format!("the archive of {task_type}: {error}"));
                             return Ok(());
                         }
                     }
@@ -234,10 +291,18 @@ impl Engine {
                 tracing::info!(task_type, %status, tasks = buried.len(), "deleted tasks whose time is over");
                 self.empty_graves(buried, shutdown, done).await?;
             }
-            let (Some(before), Some(last)) = (keep.after(), stay.last().map(|(task, _)| *task)) else { return Ok(()) };
+            let (Some(before), Some(last)) = (keep.after(), stay.last().map(|(task, _)| *task))
+            else {
+                return Ok(());
+            };
             let instead = u32::try_from(stay.len()).unwrap_or(u32::MAX);
-            done.failed.extend(stay.into_iter().map(|(task, why)| format!("the archive of task {task}: {why}")));
-            tasks = self.ended(&task_type, status, before, Some(last), instead).await?;
+            done.failed.extend(
+                stay.into_iter()
+                    .map(|(task, why)| format!("the archive of task {task}: {why}")),
+            );
+            tasks = self
+                .ended(&task_type, status, before, Some(last), instead)
+                .await?;
         }
     }
 
@@ -252,7 +317,12 @@ impl Engine {
         let mut emptied = stream::iter(buried)
             .map(|Leaving { task, tenant, .. }| {
                 let objects = self.ports.objects.clone();
-                async move { (task, objects.delete_prefix(&task_prefix(&tenant, task)).await) }
+                async move {
+                    (
+                        task,
+                        objects.delete_prefix(&task_prefix(&tenant, task)).await,
+                    )
+                }
             })
             .buffer_unordered(AT_ONCE);
         while let Some(Some((task, result))) = shutdown.run_until_cancelled(emptied.next()).await {
@@ -261,7 +331,9 @@ impl Engine {
                     done.objects += objects;
                     empty.push(task);
                 }
-                Err(error) => done.failed.push(format!("objects of the deleted task {task}: {error}")),
+                Err(error) => done
+                    .failed
+                    .push(format!("objects of the deleted task {task}: {error}")),
             }
         }
         drop(emptied);
@@ -271,14 +343,17 @@ impl Engine {
         Ok(())
     }
 
-    /// Writes tasks to the archive, a line each, and returns those that are in it as they are, and those that cannot be
-    /// read. Its name holds a number of its own: two reconcilers, or two tries, write two objects and never half of one.
+    /// Writes tasks to the archive, a line each, and returns those that are in it as they are, and
+    /// those that cannot be read. Its name holds a number of its own: two reconcilers, or two
+    /// tries, write two objects and never half of one.
     async fn archive(&self, task_type: &str, batch: Vec<Leaving>) -> Result<Archived, ObjectError> {
         let mut rest = batch.into_iter();
         let mut archived = Archived::default();
         // The first that can be read says what day it is. Without one there is nothing to write.
         let (first, now) = loop {
-            let Some(leaving) = rest.next() else { return Ok(archived) };
+            let Some(leaving) = rest.next() else {
+                return Ok(archived);
+            };
             match line(self.ports.store.as_ref(), &leaving).await {
                 Ok(Some(read)) => {
                     archived.written.push(leaving);
@@ -286,12 +361,17 @@ impl Engine {
                 }
                 // Somebody else was faster with it.
                 Ok(None) => {}
-                Err(StoreError::Corrupt(why) | StoreError::Newer(why)) => archived.unreadable.push((leaving.task, why)),
+                Err(StoreError::Corrupt(why) | StoreError::Newer(why)) => {
+                    archived.unreadable.push((leaving.task, why))
+                }
                 Err(error) => return Err(ObjectError::Source(error.to_string())),
             }
         };
         let day = rfc3339(now)[..10].to_owned();
-        let name = format!("tasks/{task_type}/{day}/{:032x}.jsonl", self.ports.random.bits());
+        let name = format!(
+            "tasks/{task_type}/{day}/{:032x}.jsonl",
+            self.ports.random.bits()
+        );
         let archived = Arc::new(Mutex::new(archived));
         let (store, noted) = (self.ports.store.clone(), archived.clone());
         // Task by task while it is sent: however many there are, one is in memory.
@@ -317,9 +397,18 @@ impl Engine {
             })
             .filter_map(|line: std::io::Result<_>| async { line.transpose() });
         let lines = stream::iter([Ok(bytes::Bytes::from(first))]).chain(others);
-        self.ports.objects.put_aside(&self.settings.retention.bucket, &name, lines.boxed()).await?;
-        let archived = std::mem::take(&mut *archived.lock().unwrap_or_else(PoisonError::into_inner));
-        tracing::info!(task_type, name, tasks = archived.written.len(), "archived tasks whose time is over");
+        self.ports
+            .objects
+            .put_aside(&self.settings.retention.bucket, &name, lines.boxed())
+            .await?;
+        let archived =
+            std::mem::take(&mut *archived.lock().unwrap_or_else(PoisonError::into_inner));
+        tracing::info!(
+            task_type,
+            name,
+            tasks = archived.written.len(),
+            "archived tasks whose time is over"
+        );
         Ok(archived)
     }
 }
@@ -337,17 +426,26 @@ fn count(tasks: &[Leaving]) -> u32 {
 }
 
 /// A task as a line of the archive, and the time; `None`: it is gone, or not what was planned for.
-async fn line(store: &dyn Store, leaving: &Leaving) -> Result<Option<(String, DbTime)>, StoreError> {
+async fn line(
+    store: &dyn Store,
+    leaving: &Leaving,
+) -> Result<Option<(String, DbTime)>, StoreError> {
     let planned = |record: &TaskRecord| record.task.rev == leaving.rev;
-    let Some(record) = store.load(leaving.task).await?.filter(planned) else { return Ok(None) };
+    let Some(record) = store.load(leaving.task).await?.filter(planned) else {
+        return Ok(None);
+    };
     let history = store.history(leaving.task).await?;
     let last = history.audit.last().map_or(AuditSeq(0), |row| row.seq);
     if last != record.task.audit_seq {
-        // Somebody else may have buried it in between: a line without its past would look like the whole task.
+        // Somebody else may have buried it in between: a line without its past would look like the
+        // whole task.
         return match store.load(leaving.task).await?.filter(planned) {
             None => Ok(None),
             Some(_) => {
-                let why = format!("its audit ends at entry {}, and the task says {}", last.0, record.task.audit_seq.0);
+                let why = format!(
+                    "its audit ends at entry {}, and the task says {}",
+                    last.0, record.task.audit_seq.0
+                );
                 Err(StoreError::Corrupt(why))
             }
         };

@@ -1,5 +1,5 @@
-//! Local files between steps of one host. They never cross hosts, and they may be gone: then the engine runs the
-//! step that made them once more.
+//! Local files between steps of one host. They never cross hosts, and they may be gone: then the
+//! engine runs the step that made them once more.
 
 use crate::error::{StepError, StepResult};
 use crate::ports::Scratch;
@@ -11,8 +11,8 @@ use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// A finished local file, named by its content. It holds no path: where it lies depends on the host, and a rebuilt
-/// file with the same bytes is the same `ScratchFile`.
+/// A finished local file, named by its content. It holds no path: where it lies depends on the
+/// host, and a rebuilt file with the same bytes is the same `ScratchFile`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ScratchFile {
     /// What people would call it.
@@ -23,8 +23,9 @@ pub struct ScratchFile {
     pub sha256: String,
     /// The step that made it.
     pub step: String,
-    // `&mut` is not `UnwindSafe`, so neither is this type nor one that holds it: that is how `CrossesHosts` (a
-    // blanket impl over `UnwindSafe`) refuses it at compile time. See docs/decisions.
+    // `&mut` is not `UnwindSafe`, so neither is this type nor one that holds it: that is how
+    // `CrossesHosts` (a blanket impl over `UnwindSafe`) refuses it at compile time. See
+    // docs/decisions.
     local: PhantomData<&'static mut ()>,
 }
 
@@ -47,18 +48,45 @@ struct Marked {
 
 impl Serialize for ScratchFile {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Self { name, size_bytes, sha256, step, local: _ } = self.clone();
-        Marked { scratch: Fields { name, size_bytes, sha256, step } }.serialize(serializer)
+        let Self {
+            name,
+            size_bytes,
+            sha256,
+            step,
+            local: _,
+        } = self.clone();
+        Marked {
+            scratch: Fields {
+                name,
+                size_bytes,
+                sha256,
+                step,
+            },
+        }
+        .serialize(serializer)
     }
 }
 
 impl<'de> Deserialize<'de> for ScratchFile {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let Fields { name, size_bytes, sha256, step } = Marked::deserialize(deserializer)?.scratch;
+        let Fields {
+            name,
+            size_bytes,
+            sha256,
+            step,
+        } = Marked::deserialize(deserializer)?.scratch;
         if sha256.len() != 64 || !sha256.bytes().all(|b| b.is_ascii_hexdigit()) {
-            return Err(D::Error::custom("a scratch file's SHA-256 must be 64 hexadecimal digits"));
+            return Err(D::Error::custom(
+                "a scratch file's SHA-256 must be 64 hexadecimal digits",
+            ));
         }
-        Ok(Self { name, size_bytes, sha256, step, local: PhantomData })
+        Ok(Self {
+            name,
+            size_bytes,
+            sha256,
+            step,
+            local: PhantomData,
+        })
     }
 }
 
@@ -83,8 +111,8 @@ pub fn scratch_files_in(output: &Value) -> Vec<ScratchFile> {
     found
 }
 
-/// A local file that is being written. Write to [`path`](Self::path), then [`seal`](Self::seal) it; dropped before
-/// that, it is removed.
+/// A local file that is being written. Write to [`path`](Self::path), then [`seal`](Self::seal) it;
+/// dropped before that, it is removed.
 #[derive(Debug)]
 pub struct ScratchDraft {
     scratch: Arc<dyn Scratch>,
@@ -114,8 +142,16 @@ impl ScratchDraft {
         let path = scratch
             .create(&place, &format!("e{epoch}.{number}-{n}"))
             .await
-            .map_err(|error| StepError::transient(format_args!("creating the scratch file `{name}`: {error}")))?;
-        Ok(Self { scratch, place, path, name, sealed: false })
+            .map_err(|error| {
+                StepError::transient(format_args!("creating the scratch file `{name}`: {error}"))
+            })?;
+        Ok(Self {
+            scratch,
+            place,
+            path,
+            name,
+            sealed: false,
+        })
     }
 
     /// Where to write. The file exists and is empty.
@@ -129,9 +165,16 @@ impl ScratchDraft {
     /// # Errors
     /// Transient, when the file cannot be read or moved.
     pub async fn seal(mut self) -> StepResult<ScratchFile> {
-        let sealed = self.scratch.seal(&self.place, &self.path).await.map_err(|error| {
-            StepError::transient(format_args!("finishing the scratch file `{}`: {error}", self.name))
-        })?;
+        let sealed = self
+            .scratch
+            .seal(&self.place, &self.path)
+            .await
+            .map_err(|error| {
+                StepError::transient(format_args!(
+                    "finishing the scratch file `{}`: {error}",
+                    self.name
+                ))
+            })?;
         self.sealed = true;
         Ok(ScratchFile {
             name: self.name.clone(),

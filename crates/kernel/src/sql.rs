@@ -1,6 +1,6 @@
-//! Statements for tables of the user's own, written in the transaction that commits what a step came to: they happen
-//! exactly once, or the step did not. As data, like everything else that a commit writes: no transaction is open while a
-//! step runs, and none leaks through the port.
+//! Statements for tables of the user's own, written in the transaction that commits what a step
+//! came to: they happen exactly once, or the step did not. As data, like everything else that a
+//! commit writes: no transaction is open while a step runs, and none leaks through the port.
 
 use crate::error::StepError;
 
@@ -13,7 +13,8 @@ pub enum SqlValue {
     Int(Option<i64>),
     /// A floating-point number of 64 bits.
     Float(Option<f64>),
-    /// A text. Write a cast for columns of other types that are read from texts: `$1::uuid`, `$1::jsonb`.
+    /// A text. Write a cast for columns of other types that are read from texts: `$1::uuid`,
+    /// `$1::jsonb`.
     Text(Option<String>),
     /// Bytes.
     Bytes(Option<Vec<u8>>),
@@ -62,11 +63,15 @@ pub struct Sql {
 }
 
 impl Sql {
-    /// A statement with places `$1`, `$2`, … for values. Its text is part of the program: what came from a client can only
-    /// be a value. A `$1` must not stand within a literal.
+    /// A statement with places `$1`, `$2`, … for values. Its text is part of the program: what came
+    /// from a client can only be a value. A `$1` must not stand within a literal.
     #[must_use]
     pub const fn new(text: &'static str) -> Self {
-        Self { text, values: Vec::new(), rows: None }
+        Self {
+            text,
+            values: Vec::new(),
+            rows: None,
+        }
     }
 
     /// The value of the next place.
@@ -76,7 +81,8 @@ impl Sql {
         self
     }
 
-    /// It must change exactly so many rows. Else nothing is written, and the attempt fails as permanent.
+    /// It must change exactly so many rows. Else nothing is written, and the attempt fails as
+    /// permanent.
     #[must_use]
     pub const fn rows(mut self, rows: u64) -> Self {
         self.rows = Some(rows);
@@ -95,13 +101,18 @@ impl Sql {
         &self.values
     }
 
-    /// Whether it can be executed at all: one statement, with a value for each place. An adapter asks before it executes,
-    /// because databases differ in what they make of it.
+    /// Whether it can be executed at all: one statement, with a value for each place. An adapter
+    /// asks before it executes, because databases differ in what they make of it.
     ///
     /// # Errors
     /// The reason, for good.
     pub fn look(&self) -> Result<(), SqlRefused> {
-        let refused = |why: &str| Err(SqlRefused { text: format!("`{}`: {why}", self.text), may_pass: false });
+        let refused = |why: &str| {
+            Err(SqlRefused {
+                text: format!("`{}`: {why}", self.text),
+                may_pass: false,
+            })
+        };
         let (mut places, mut in_text, mut ended) = (0, false, false);
         let mut rest = self.text.chars().peekable();
         while let Some(c) = rest.next() {
@@ -123,7 +134,10 @@ impl Sql {
             }
         }
         if places != self.values.len() {
-            return refused(&format!("it has places up to ${places}, and {} values were bound", self.values.len()));
+            return refused(&format!(
+                "it has places up to ${places}, and {} values were bound",
+                self.values.len()
+            ));
         }
         Ok(())
     }
@@ -135,7 +149,10 @@ impl Sql {
     pub fn check(&self, changed: u64) -> Result<(), SqlRefused> {
         match self.rows {
             Some(rows) if rows != changed => Err(SqlRefused {
-                text: format!("`{}` changed {changed} rows; it must change {rows}", self.text),
+                text: format!(
+                    "`{}` changed {changed} rows; it must change {rows}",
+                    self.text
+                ),
                 may_pass: false,
             }),
             Some(_) | None => Ok(()),
@@ -149,13 +166,18 @@ impl Sql {
 pub struct SqlRefused {
     /// Which statement, and the database's words.
     pub text: String,
-    /// Whether the same statement may succeed later: a lock that was held, a deadlock. A broken constraint stays broken.
+    /// Whether the same statement may succeed later: a lock that was held, a deadlock. A broken
+    /// constraint stays broken.
     pub may_pass: bool,
 }
 
 impl From<SqlRefused> for StepError {
     fn from(refused: SqlRefused) -> Self {
-        if refused.may_pass { Self::transient(refused) } else { Self::permanent(refused) }
+        if refused.may_pass {
+            Self::transient(refused)
+        } else {
+            Self::permanent(refused)
+        }
     }
 }
 
@@ -166,21 +188,41 @@ mod tests {
     #[test]
     fn a_null_keeps_its_type() {
         let sql = Sql::new("SELECT $1, $2").bind(None::<i32>).bind("x");
-        assert_eq!(sql.values(), [SqlValue::Int(None), SqlValue::Text(Some("x".to_owned()))]);
+        assert_eq!(
+            sql.values(),
+            [SqlValue::Int(None), SqlValue::Text(Some("x".to_owned()))]
+        );
     }
 
     #[test]
     fn a_statement_that_databases_would_read_differently_is_refused() {
         for (sql, said) in [
-            (Sql::new("DELETE FROM a; DELETE FROM b"), "more than one statement"),
-            (Sql::new("DELETE FROM a WHERE b = $1"), "up to $1, and 0 values"),
+            (
+                Sql::new("DELETE FROM a; DELETE FROM b"),
+                "more than one statement",
+            ),
+            (
+                Sql::new("DELETE FROM a WHERE b = $1"),
+                "up to $1, and 0 values",
+            ),
             (Sql::new("DELETE FROM a").bind(1), "up to $0, and 1 values"),
-            (Sql::new("DELETE FROM a WHERE b = $12").bind(1), "up to $12, and 1 values"),
+            (
+                Sql::new("DELETE FROM a WHERE b = $12").bind(1),
+                "up to $12, and 1 values",
+            ),
         ] {
             let refused = sql.look().expect_err(sql.text());
-            assert!(refused.text.contains(said) && !refused.may_pass, "{refused:?}");
+            assert!(
+                refused.text.contains(said) && !refused.may_pass,
+                "{refused:?}"
+            );
         }
-        assert_eq!(Sql::new("INSERT INTO a VALUES ($1, ';$9', $1); ").bind(1).look(), Ok(()));
+        assert_eq!(
+            Sql::new("INSERT INTO a VALUES ($1, ';$9', $1); ")
+                .bind(1)
+                .look(),
+            Ok(())
+        );
     }
 
     #[test]
@@ -188,7 +230,10 @@ mod tests {
         let sql = Sql::new("DELETE FROM t").rows(1);
         assert_eq!(sql.check(1), Ok(()));
         let refused = sql.check(2).expect_err("two are not one");
-        assert_eq!(refused.text, "`DELETE FROM t` changed 2 rows; it must change 1");
+        assert_eq!(
+            refused.text,
+            "`DELETE FROM t` changed 2 rows; it must change 1"
+        );
         assert!(!refused.may_pass);
         assert_eq!(Sql::new("DELETE FROM t").check(7), Ok(()));
     }

@@ -1,4 +1,5 @@
-//! What is under way, counted, and who is there: what metrics and operators are shown. Decides nothing.
+//! What is under way, counted, and who is there: what metrics and operators are shown. Decides
+//! nothing.
 
 use crate::documents::TypedDocuments;
 use crate::engine::Engine;
@@ -19,7 +20,13 @@ impl Engine {
         Box::pin(async move {
             let gauges = self.ports.store.gauges().await?;
             let found = self.ports.store.workers().await?;
-            let count = |state| found.rows.iter().filter(|seen| seen.state(found.now) == state).count() as u64;
+            let count = |state| {
+                found
+                    .rows
+                    .iter()
+                    .filter(|seen| seen.state(found.now) == state)
+                    .count() as u64
+            };
             let status = StatusView {
                 tasks: gauges.tasks.into_iter().map(tasks).collect(),
                 oldest_running_seconds: gauges.oldest_running.map(|age| age.as_secs()),
@@ -28,7 +35,10 @@ impl Engine {
                 workers_alive: count(WorkerState::Alive),
                 workers_lost: count(WorkerState::Lost),
             };
-            Ok(WorkersView { status, workers: views(found) })
+            Ok(WorkersView {
+                status,
+                workers: views(found),
+            })
         })
     }
 
@@ -47,8 +57,18 @@ impl Engine {
     }
 }
 
-fn tasks(TaskCount { status, queue, count }: TaskCount) -> TaskCountView {
-    TaskCountView { status, queue, count }
+fn tasks(
+    TaskCount {
+        status,
+        queue,
+        count,
+    }: TaskCount,
+) -> TaskCountView {
+    TaskCountView {
+        status,
+        queue,
+        count,
+    }
 }
 
 fn views(found: Workers) -> Vec<WorkerView> {
@@ -67,7 +87,11 @@ fn views(found: Workers) -> Vec<WorkerView> {
             task_types: row
                 .types
                 .into_iter()
-                .map(|of| WorkerType { name: of.name, version: of.version, definition: of.definition })
+                .map(|of| WorkerType {
+                    name: of.name,
+                    version: of.version,
+                    definition: of.definition,
+                })
                 .collect(),
             concurrency: row.concurrency,
             running_count: row.running_count,
@@ -75,7 +99,10 @@ fn views(found: Workers) -> Vec<WorkerView> {
             started_at: rfc3339(started_at),
             seen_at: rfc3339(seen_at),
             stopped_at: stopped_at.map(rfc3339),
-            last_pass: row.passed.map(|passed| PassView { seconds_ago: passed.ago.as_secs(), counts: passed.counts }),
+            last_pass: row.passed.map(|passed| PassView {
+                seconds_ago: passed.ago.as_secs(),
+                counts: passed.counts,
+            }),
         }
     };
     found.rows.into_iter().map(view).collect()

@@ -1,5 +1,5 @@
-//! Task types as the engine sees them: a declaration (data) and its code (function pointers), both written by
-//! `#[distributed_task]`. Knows nothing of states or rows.
+//! Task types as the engine sees them: a declaration (data) and its code (function pointers), both
+//! written by `#[distributed_task]`. Knows nothing of states or rows.
 
 use crate::builtin::Work;
 use crate::context::StepContext;
@@ -32,11 +32,13 @@ pub type RunFn = for<'a> fn(&'a StepContext, &'a Inputs) -> BoxFuture<'a, StepRe
 /// The evaluation of a built-in step.
 pub type BuiltInFn = fn(&Inputs) -> StepResult<Work>;
 /// The code of an undo. `None`: the step started and nobody knows its output.
-pub type UndoFn = for<'a> fn(&'a StepContext, Option<Value>, &'a Inputs) -> BoxFuture<'a, UndoResult>;
+pub type UndoFn =
+    for<'a> fn(&'a StepContext, Option<Value>, &'a Inputs) -> BoxFuture<'a, UndoResult>;
 /// The condition of a step.
 pub type WhenFn = fn(&Inputs) -> StepResult<bool>;
 /// The code of a probe.
-pub type ProbeFn = for<'a> fn(&'a StepContext, &'a Inputs) -> BoxFuture<'a, StepResult<Probe<Value>>>;
+pub type ProbeFn =
+    for<'a> fn(&'a StepContext, &'a Inputs) -> BoxFuture<'a, StepResult<Probe<Value>>>;
 /// Makes the response of the outputs.
 pub type RespondFn = fn(&Inputs) -> StepResult<Value>;
 /// Checks a request and gives it its canonical form.
@@ -48,9 +50,11 @@ pub type ReadOutputFn = fn(Value) -> Result<Value, RequestError>;
 /// What a probe found out about a step whose last attempt is in doubt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Probe<Out> {
-    /// It took effect, and this is its output. Going forward the step is completed with it; an undo gets it.
+    /// It took effect, and this is its output. Going forward the step is completed with it; an undo
+    /// gets it.
     Done(Out),
-    /// It did not take effect, and nothing of it is left. Going forward the step runs again; there is nothing to undo.
+    /// It did not take effect, and nothing of it is left. Going forward the step runs again; there
+    /// is nothing to undo.
     NothingHappened,
     /// It cannot be told. The step runs again, or is undone without its output: as without a probe.
     Unknown,
@@ -112,7 +116,11 @@ impl Inputs {
     /// Of a request and the outputs committed so far.
     #[must_use]
     pub fn new(request: Value, outputs: BTreeMap<String, Value>) -> Self {
-        Self { request, outputs, limit: OutputLimit::default() }
+        Self {
+            request,
+            outputs,
+            limit: OutputLimit::default(),
+        }
     }
 
     /// The same, for what is made of them a limit of its own.
@@ -133,13 +141,18 @@ impl Inputs {
     /// The value of a source, `request` or a step's name; `None` for a step that was skipped.
     #[must_use]
     pub fn value(&self, source: &str) -> Option<&Value> {
-        if source == REQUEST { Some(&self.request) } else { self.outputs.get(source) }
+        if source == REQUEST {
+            Some(&self.request)
+        } else {
+            self.outputs.get(source)
+        }
     }
 
     /// Reads a source that is always there.
     ///
     /// # Errors
-    /// Permanent, when it is missing or has another shape: the declaration changed under a running task.
+    /// Permanent, when it is missing or has another shape: the declaration changed under a running
+    /// task.
     pub fn read<T: DeserializeOwned>(&self, source: &str) -> StepResult<T> {
         self.read_optional(source)?.ok_or_else(|| {
             StepError::permanent(format_args!(
@@ -153,7 +166,9 @@ impl Inputs {
     /// # Errors
     /// Permanent, when it has another shape.
     pub fn read_optional<T: DeserializeOwned>(&self, source: &str) -> StepResult<Option<T>> {
-        let Some(value) = self.value(source) else { return Ok(None) };
+        let Some(value) = self.value(source) else {
+            return Ok(None);
+        };
         T::deserialize(value).map(Some).map_err(|error| {
             StepError::permanent(format_args!(
                 "the stored value of `{source}` does not fit the declared type ({error}): was the type changed without a new version?"
@@ -165,18 +180,23 @@ impl Inputs {
 /// Turns a step's output into what is stored.
 ///
 /// # Errors
-/// Permanent, when the type's `Serialize` refuses, or a text in it holds the character U+0000, which no database
-/// column takes.
+/// Permanent, when the type's `Serialize` refuses, or a text in it holds the character U+0000,
+/// which no database column takes.
 pub fn output<T: Serialize>(value: &T) -> StepResult<Value> {
-    let value = serde_json::to_value(value)
-        .map_err(|error| StepError::permanent(format_args!("the output cannot be written as JSON: {error}")))?;
+    let value = serde_json::to_value(value).map_err(|error| {
+        StepError::permanent(format_args!(
+            "the output cannot be written as JSON: {error}"
+        ))
+    })?;
     if depth(&value) > DEPTH_LIMIT {
         return Err(StepError::permanent(format_args!(
             "the output is nested deeper than {DEPTH_LIMIT} levels, and could not be read back"
         )));
     }
     if holds_nul(&value) {
-        return Err(StepError::permanent("a text in the output holds the character U+0000, which cannot be stored"));
+        return Err(StepError::permanent(
+            "a text in the output holds the character U+0000, which cannot be stored",
+        ));
     }
     Ok(value)
 }
@@ -196,7 +216,9 @@ fn holds_nul(value: &Value) -> bool {
     match value {
         Value::String(text) => text.contains('\0'),
         Value::Array(list) => list.iter().any(holds_nul),
-        Value::Object(map) => map.iter().any(|(key, inner)| key.contains('\0') || holds_nul(inner)),
+        Value::Object(map) => map
+            .iter()
+            .any(|(key, inner)| key.contains('\0') || holds_nul(inner)),
         Value::Null | Value::Bool(_) | Value::Number(_) => false,
     }
 }
@@ -211,16 +233,20 @@ pub struct RequestError {
     pub message: String,
 }
 
-/// Calls code of a declaration that is not awaited (a condition, a response, a built-in step's function) with a net
-/// under panics: one of them must not take a decision, or a request, with it.
+/// Calls code of a declaration that is not awaited (a condition, a response, a built-in step's
+/// function) with a net under panics: one of them must not take a decision, or a request, with it.
 pub(crate) fn guarded<T>(what: &str, call: impl FnOnce() -> StepResult<T>) -> StepResult<T> {
     std::panic::catch_unwind(std::panic::AssertUnwindSafe(call)).unwrap_or_else(|panic| {
         let said = crate::error::panic_message(panic.as_ref());
-        Err(StepError::new(crate::error::ErrorClass::Panicked, format_args!("{what} panicked: {said}")))
+        Err(StepError::new(
+            crate::error::ErrorClass::Panicked,
+            format_args!("{what} panicked: {said}"),
+        ))
     })
 }
 
-/// Checks that a value is a `T` (a request, or the body of a signal) with no field that `T` does not know, and gives it the form in which it is stored.
+/// Checks that a value is a `T` (a request, or the body of a signal) with no field that `T` does
+/// not know, and gives it the form in which it is stored.
 ///
 /// # Errors
 /// [`RequestError`] names the first field at fault.
@@ -231,13 +257,18 @@ pub fn read_request<T: Serialize + DeserializeOwned>(value: Value) -> Result<Val
     let parsed: Result<T, _> = serde_ignored::deserialize(deserializer, |path| {
         unknown.get_or_insert_with(|| path.to_string());
     });
-    let request =
-        parsed.map_err(|error| RequestError { pointer: track.path().to_string(), message: error.to_string() })?;
+    let request = parsed.map_err(|error| RequestError {
+        pointer: track.path().to_string(),
+        message: error.to_string(),
+    })?;
     if let Some(pointer) = unknown {
         let message = "unknown field: the declared type has no field of this name".to_owned();
         return Err(RequestError { pointer, message });
     }
-    serde_json::to_value(&request).map_err(|error| RequestError { pointer: ".".to_owned(), message: error.to_string() })
+    serde_json::to_value(&request).map_err(|error| RequestError {
+        pointer: ".".to_owned(),
+        message: error.to_string(),
+    })
 }
 
 /// The task types that a process knows.
@@ -262,7 +293,9 @@ pub struct Registry {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RegistryError {
     /// The same name and version twice.
-    #[error("task type `{name}` version {version} is registered twice: give one of them another name or version")]
+    #[error(
+        "task type `{name}` version {version} is registered twice: give one of them another name or version"
+    )]
     Twice {
         /// Its name.
         name: &'static str,
@@ -270,7 +303,9 @@ pub enum RegistryError {
         version: u32,
     },
     /// Two names, one route.
-    #[error("task types `{first}` and `{second}` both have the route `{route}`: rename one of them")]
+    #[error(
+        "task types `{first}` and `{second}` both have the route `{route}`: rename one of them"
+    )]
     SameRoute {
         /// One name.
         first: &'static str,
@@ -288,7 +323,8 @@ impl Registry {
         Self::default()
     }
 
-    /// Adds a task type; panics where it collides with another, because that is a mistake in the program.
+    /// Adds a task type; panics where it collides with another, because that is a mistake in the
+    /// program.
     ///
     /// # Panics
     /// When [`try_with`](Self::try_with) would err.
@@ -306,43 +342,54 @@ impl Registry {
     /// When name and version, or the route, are taken by another one.
     pub fn try_with(mut self, task_type: TaskType) -> Result<Self, RegistryError> {
         let (name, version) = (task_type.decl.name, task_type.decl.version);
-        if let Some(other) =
-            self.iter().find(|other| other.decl.name != name && other.decl.route() == task_type.decl.route())
+        if let Some(other) = self
+            .iter()
+            .find(|other| other.decl.name != name && other.decl.route() == task_type.decl.route())
         {
             let (first, second, route) = (other.decl.name, name, task_type.decl.route());
-            return Err(RegistryError::SameRoute { first, second, route });
+            return Err(RegistryError::SameRoute {
+                first,
+                second,
+                route,
+            });
         }
-        self.definitions.insert((name, version), task_type.decl.definition_hash());
+        self.definitions
+            .insert((name, version), task_type.decl.definition_hash());
         if self.types.insert((name, version), task_type).is_some() {
             return Err(RegistryError::Twice { name, version });
         }
         Ok(self)
     }
 
-    /// Makes a policy that code outside of tasks uses known by its name, so that settings may change it.
+    /// Makes a policy that code outside of tasks uses known by its name, so that settings may
+    /// change it.
     #[must_use]
     pub fn with_policy(mut self, policy: NamedPolicy) -> Self {
         self.policies.push(policy);
         self
     }
 
-    /// Says that steps of these types call a service of this name, so that a process can tell at its start that the
-    /// settings do not have it. Calls need no such word.
+    /// Says that steps of these types call a service of this name, so that a process can tell at
+    /// its start that the settings do not have it. Calls need no such word.
     #[must_use]
     pub fn with_service(mut self, name: &'static str) -> Self {
         self.services.entry(name).or_default();
         self
     }
 
-    /// Adds a task type whose steps call these services: [`with`](Self::with) and [`with_service`](Self::with_service),
-    /// and a process can tell which types cannot run without a service that the settings do not have.
+    /// Adds a task type whose steps call these services: [`with`](Self::with) and
+    /// [`with_service`](Self::with_service), and a process can tell which types cannot run without
+    /// a service that the settings do not have.
     ///
     /// # Panics
     /// As `with` does.
     #[must_use]
     pub fn with_calls<T: DistributedTask>(mut self, services: &[&'static str]) -> Self {
         for &service in services {
-            self.services.entry(service).or_default().insert(T::task_type().decl.name);
+            self.services
+                .entry(service)
+                .or_default()
+                .insert(T::task_type().decl.name);
         }
         self.with::<T>()
     }
@@ -353,8 +400,14 @@ impl Registry {
     }
 
     /// The services that steps of a type were said to call, by name.
-    pub fn services_of<'a>(&'a self, task_type: &'a TaskType) -> impl Iterator<Item = &'static str> + 'a {
-        self.services.iter().filter(|(_, types)| types.contains(task_type.decl.name)).map(|(service, _)| *service)
+    pub fn services_of<'a>(
+        &'a self,
+        task_type: &'a TaskType,
+    ) -> impl Iterator<Item = &'static str> + 'a {
+        self.services
+            .iter()
+            .filter(|(_, types)| types.contains(task_type.decl.name))
+            .map(|(service, _)| *service)
     }
 
     /// The policies of code outside of tasks.
@@ -365,11 +418,14 @@ impl Registry {
     /// The type of this name and version.
     #[must_use]
     pub fn get(&self, name: &str, version: u32) -> Option<TaskType> {
-        self.types.iter().find(|((n, v), _)| *n == name && *v == version).map(|(_, task_type)| *task_type)
+        self.types
+            .iter()
+            .find(|((n, v), _)| *n == name && *v == version)
+            .map(|(_, task_type)| *task_type)
     }
 
-    /// The type under which a task was submitted: name, version and definition are the same. A changed declaration
-    /// under the same version would run the wrong code on the wrong outputs.
+    /// The type under which a task was submitted: name, version and definition are the same. A
+    /// changed declaration under the same version would run the wrong code on the wrong outputs.
     #[must_use]
     pub fn of(&self, task: &TaskRow) -> Option<TaskType> {
         let task_type = self.get(&task.task_type, task.version)?;
@@ -379,7 +435,9 @@ impl Registry {
     /// Digest of a registered type's declaration.
     #[must_use]
     pub fn definition_of(&self, task_type: &TaskType) -> &str {
-        self.definitions.get(&(task_type.decl.name, task_type.decl.version)).map_or("", String::as_str)
+        self.definitions
+            .get(&(task_type.decl.name, task_type.decl.version))
+            .map_or("", String::as_str)
     }
 
     /// What a host of this program can run.
@@ -397,13 +455,20 @@ impl Registry {
     /// The newest version of the type with this route.
     #[must_use]
     pub fn by_route(&self, route: &str) -> Option<TaskType> {
-        self.types.values().rfind(|task_type| task_type.decl.route() == route).copied()
+        self.types
+            .values()
+            .rfind(|task_type| task_type.decl.route() == route)
+            .copied()
     }
 
     /// The queues on which steps of `host` are dispatched, of all types.
     #[must_use]
     pub fn queues(&self, host: Host) -> Vec<QueueName> {
-        self.iter().map(|task_type| task_type.decl.queue_of(host)).collect::<BTreeSet<_>>().into_iter().collect()
+        self.iter()
+            .map(|task_type| task_type.decl.queue_of(host))
+            .collect::<BTreeSet<_>>()
+            .into_iter()
+            .collect()
     }
 
     /// All of them, by name and version.
@@ -414,7 +479,11 @@ impl Registry {
 
 /// The newest version of the type with this declared name.
 pub(crate) fn newest(registry: &Registry, name: &str) -> Option<TaskType> {
-    registry.types.values().rfind(|task_type| task_type.decl.name == name).copied()
+    registry
+        .types
+        .values()
+        .rfind(|task_type| task_type.decl.name == name)
+        .copied()
 }
 
 impl TaskType {

@@ -1,4 +1,5 @@
-//! The database's times as RFC 3339 texts. A dozen lines of calendar, so that no date crate is needed for one format.
+//! The database's times as RFC 3339 texts. A dozen lines of calendar, so that no date crate is
+//! needed for one format.
 
 use crate::record::DbTime;
 
@@ -15,19 +16,27 @@ pub fn rfc3339(time: DbTime) -> String {
 /// Reads an RFC 3339 time, as microseconds since 1970-01-01 UTC; `None`: it is none.
 #[must_use]
 pub fn read_rfc3339(text: &str) -> Option<i64> {
-    text.parse::<jiff::Timestamp>().ok().map(jiff::Timestamp::as_microsecond)
+    text.parse::<jiff::Timestamp>()
+        .ok()
+        .map(jiff::Timestamp::as_microsecond)
 }
 
-/// Year, month and day of a day since 1970-01-01, in the Gregorian calendar. Years are taken to begin in March, so
-/// that the leap day is the last of its year, and in eras of 400 years, which all have the same length.
+/// Year, month and day of a day since 1970-01-01, in the Gregorian calendar. Years are taken to
+/// begin in March, so that the leap day is the last of its year, and in eras of 400 years, which
+/// all have the same length.
 fn civil(days: i64) -> (i64, i64, i64) {
     let days = days + 719_468;
     let (era, day_of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));
-    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let year_of_era =
+        (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
     let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
     let month_from_march = (5 * day_of_year + 2) / 153;
     let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
-    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
+    let month = if month_from_march < 10 {
+        month_from_march + 3
+    } else {
+        month_from_march - 9
+    };
     (year_of_era + era * 400 + i64::from(month <= 2), month, day)
 }
 

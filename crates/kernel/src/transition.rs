@@ -1,13 +1,13 @@
-//! A durable change as data. Deciding made it (see `draft`); a store writes it in one transaction and decides
-//! nothing. Times in it are relative: the store adds them to the database's own `now`.
+//! A durable change as data. Deciding made it (see `draft`); a store writes it in one transaction
+//! and decides nothing. Times in it are relative: the store adds them to the database's own `now`.
 
 use crate::journal::{self, Written};
 use crate::ports::DocumentWrite;
 use crate::record::{StepRow, TaskRecord, TaskRow};
 use crate::sql::Sql;
 use counterstep_contracts::{
-    Attempt, AuditSeq, ChangeId, Direction, Epoch, Outcome, QueueName, Rev, StepNo, StepStatus, TaskEvent, TaskId,
-    TaskStatus, Tenant, WorkerMessage,
+    Attempt, AuditSeq, ChangeId, Direction, Epoch, Outcome, QueueName, Rev, StepNo, StepStatus,
+    TaskEvent, TaskId, TaskStatus, Tenant, WorkerMessage,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -49,7 +49,8 @@ pub enum LeaseChange {
     /// As it was.
     #[default]
     Keep,
-    /// Claimed, for so long. The store refuses it (as stale) while another lease is live by the database's clock.
+    /// Claimed, for so long. The store refuses it (as stale) while another lease is live by the
+    /// database's clock.
     Take {
         /// Who.
         owner: String,
@@ -63,12 +64,13 @@ pub enum LeaseChange {
 /// The task row after the change.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TaskWrite {
-    /// The new row, `rev` already incremented; its times and its lease columns are ignored in favour of those below,
-    /// and its seal in favour of that of the change's row in the journal.
+    /// The new row, `rev` already incremented; its times and its lease columns are ignored in
+    /// favour of those below, and its seal in favour of that of the change's row in the journal.
     pub row: TaskRow,
     /// The lease.
     pub lease: LeaseChange,
-    /// A take-back needs the old lease to have run out by the database's clock; the store refuses it as stale if not.
+    /// A take-back needs the old lease to have run out by the database's clock; the store refuses
+    /// it as stale if not.
     pub needs_expired_lease: bool,
     /// Due time.
     pub due: Time,
@@ -116,7 +118,8 @@ impl Kept {
     }
 }
 
-/// What becomes of the row of a receive, which stands for the files of a request until they have a task.
+/// What becomes of the row of a receive, which stands for the files of a request until they have a
+/// task.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ReceiveWrite {
     /// Before the first file is stored. Comes without a task.
@@ -126,14 +129,17 @@ pub enum ReceiveWrite {
         /// From then on a sweep may condemn it.
         sweep_after: Duration,
     },
-    /// Its files belong to the task that is submitted now: the row goes. Where a sweep has condemned it, the store refuses
-    /// the whole change with [`CommitError::Condemned`](crate::ports::CommitError::Condemned).
+    /// Its files belong to the task that is submitted now: the row goes. Where a sweep has
+    /// condemned it, the store refuses the whole change with
+    /// [`CommitError::Condemned`](crate::ports::CommitError::Condemned).
     Taken,
-    /// The request came to nothing: it is condemned, and a sweep looks at its time once more. Comes without a task.
+    /// The request came to nothing: it is condemned, and a sweep looks at its time once more. Comes
+    /// without a task.
     Abandoned,
 }
 
-/// What happens to an attempt, and to what it has stored. It stands in the row of the journal alone.
+/// What happens to an attempt, and to what it has stored. It stands in the row of the journal
+/// alone.
 #[derive(Debug, Clone, PartialEq)]
 pub enum AttemptWrite {
     /// The attempt starts: from here on it may store objects.
@@ -149,7 +155,8 @@ pub enum AttemptWrite {
         /// From then on a sweep may condemn what a success has not kept.
         sweep_after: Duration,
     },
-    /// The attempt ends. A success keeps what is open; what a sweep has condemned, no change can keep.
+    /// The attempt ends. A success keeps what is open; what a sweep has condemned, no change can
+    /// keep.
     End {
         /// The step.
         step: StepNo,
@@ -164,15 +171,16 @@ pub enum AttemptWrite {
         /// What becomes of its objects.
         kept: Kept,
     },
-    /// What an attempt has stored, which did not end well, is an output after all: it was found, or a person says so. Not
-    /// what a sweep has condemned.
+    /// What an attempt has stored, which did not end well, is an output after all: it was found, or
+    /// a person says so. Not what a sweep has condemned.
     Keep {
         /// The step; forward.
         step: StepNo,
         /// The attempt's number.
         attempt: Attempt,
     },
-    /// The step was undone, or its output superseded: what its attempts kept is open to the sweep again.
+    /// The step was undone, or its output superseded: what its attempts kept is open to the sweep
+    /// again.
     Release {
         /// The step.
         step: StepNo,
@@ -224,8 +232,8 @@ pub struct AuditEntry {
     pub details: Value,
 }
 
-/// A message that is published once the change is durable. It is not written: the task's row says that it waits for a host,
-/// and hosts look for such rows where no message came.
+/// A message that is published once the change is durable. It is not written: the task's row says
+/// that it waits for a host, and hosts look for such rows where no message came.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Work {
     /// Where to.
@@ -248,7 +256,8 @@ pub enum IdempotencyWrite {
         /// Gone after this, if nothing follows.
         expires_in: Duration,
     },
-    /// The answer that every repetition gets. Replaces this task's own `Begin`; conflicts with another task's row.
+    /// The answer that every repetition gets. Replaces this task's own `Begin`; conflicts with
+    /// another task's row.
     Finish {
         /// Whose key.
         tenant: Tenant,
@@ -288,7 +297,8 @@ pub struct Transition {
     pub receive: Option<ReceiveWrite>,
     /// Audit, in order.
     pub audit: Vec<AuditEntry>,
-    /// The change's row in the journal, in which the audit stands; `None` exactly where there is no task row.
+    /// The change's row in the journal, in which the audit stands; `None` exactly where there is no
+    /// task row.
     pub journal: Option<Written>,
     /// Messages for hosts.
     pub work: Vec<Work>,
@@ -296,10 +306,12 @@ pub struct Transition {
     pub events: Vec<TaskEvent>,
     /// The client's key.
     pub idempotency: Option<IdempotencyWrite>,
-    /// The schedule that submits the task, after it has. Where it is not at the expected revision, the store refuses the
-    /// whole change with [`CommitError::Moved`](crate::ports::CommitError::Moved). Such a change is written alone.
+    /// The schedule that submits the task, after it has. Where it is not at the expected revision,
+    /// the store refuses the whole change with
+    /// [`CommitError::Moved`](crate::ports::CommitError::Moved). Such a change is written alone.
     pub document: Option<Box<DocumentWrite>>,
-    /// Statements for tables of the user's own, in order, after all the rest. A change that has some is written alone.
+    /// Statements for tables of the user's own, in order, after all the rest. A change that has
+    /// some is written alone.
     pub sql: Vec<Sql>,
 }
 
@@ -323,15 +335,16 @@ impl Transition {
         }
     }
 
-    /// Whether it has no event: a sweep of the task's attempts, or the end of one that made scratch again. It leaves the task as
-    /// long unchanged, and as long unclaimed, as it was.
+    /// Whether it has no event: a sweep of the task's attempts, or the end of one that made scratch
+    /// again. It leaves the task as long unchanged, and as long unclaimed, as it was.
     #[must_use]
     pub const fn is_quiet(&self) -> bool {
         self.audit.is_empty()
     }
 
-    /// With its row in the journal, as caused by `actor`; `before`: the task on which it was decided, `None` where there was
-    /// none. To be called last: the row says what the change is by then.
+    /// With its row in the journal, as caused by `actor`; `before`: the task on which it was
+    /// decided, `None` where there was none. To be called last: the row says what the change is by
+    /// then.
     pub fn with_journal(mut self, before: Option<&TaskRecord>, actor: &str) -> Self {
         self.journal = journal::write(before, actor, &self);
         self

@@ -1,4 +1,5 @@
-//! Bytes of a stored file, held against the size and the digest that its output has committed. Reads nothing itself.
+//! Bytes of a stored file, held against the size and the digest that its output has committed.
+//! Reads nothing itself.
 
 use crate::context::RunningDigest;
 use crate::ports::ByteStream;
@@ -8,8 +9,9 @@ use futures::stream::once;
 use std::future::ready;
 use std::io;
 
-/// Passes a stored file on as long as it is the one that was stored. Where it is not, the last chunk is an error instead:
-/// a reader that was told the size gets fewer bytes, and cannot take the file for whole.
+/// Passes a stored file on as long as it is the one that was stored. Where it is not, the last
+/// chunk is an error instead: a reader that was told the size gets fewer bytes, and cannot take the
+/// file for whole.
 #[must_use]
 pub fn verified(body: ByteStream, file: &StoredFile) -> ByteStream {
     let (name, size, sha256) = (file.name.clone(), file.size_bytes, file.sha256.clone());
@@ -29,7 +31,8 @@ pub fn verified(body: ByteStream, file: &StoredFile) -> ByteStream {
             _ => Err(refused("its SHA-256 differs")),
         }
     });
-    let end = once(async move { (digest.size_bytes() < size).then(|| Err(short("it is shorter"))) });
+    let end =
+        once(async move { (digest.size_bytes() < size).then(|| Err(short("it is shorter"))) });
     chunks.chain(end.filter_map(ready)).boxed()
 }
 
@@ -53,7 +56,12 @@ mod tests {
             sha256: hex(&Sha256::digest(stored)),
             content_type: "text/plain".to_owned(),
         };
-        let body = stream::iter(found.iter().map(|chunk| Ok(Bytes::from_static(chunk.as_bytes())))).boxed();
+        let body = stream::iter(
+            found
+                .iter()
+                .map(|chunk| Ok(Bytes::from_static(chunk.as_bytes()))),
+        )
+        .boxed();
         let mut text = String::new();
         for chunk in block_on(verified(body, &file).collect::<Vec<_>>()) {
             match chunk {
@@ -66,7 +74,10 @@ mod tests {
 
     #[test]
     fn a_file_that_is_not_the_one_that_was_stored_is_never_read_to_its_end() {
-        assert_eq!(read("abcdef", &["abc", "", "def"]), ("abcdef".to_owned(), None));
+        assert_eq!(
+            read("abcdef", &["abc", "", "def"]),
+            ("abcdef".to_owned(), None)
+        );
         assert_eq!(read("", &[]), (String::new(), None));
         for (found, got, why) in [
             (&["abc", "deF"][..], "abc", "its SHA-256 differs"),
@@ -77,7 +88,12 @@ mod tests {
         ] {
             let (text, error) = read("abcdef", found);
             assert_eq!(text, got);
-            assert!(error.as_ref().is_some_and(|error| error.ends_with(why) && error.contains("a.txt")), "{error:?}");
+            assert!(
+                error
+                    .as_ref()
+                    .is_some_and(|error| error.ends_with(why) && error.contains("a.txt")),
+                "{error:?}"
+            );
         }
     }
 }

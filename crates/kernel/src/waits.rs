@@ -1,5 +1,5 @@
-//! Steps that wait, as values: the declaration's function says how long, or for what; the row of the step says since when.
-//! Knows no clock: what is due is decided from the database's times.
+//! Steps that wait, as values: the declaration's function says how long, or for what; the row of
+//! the step says since when. Knows no clock: what is due is decided from the database's times.
 
 use crate::builtin::{BuiltInStep, Work};
 use crate::error::{StepError, StepResult};
@@ -12,8 +12,8 @@ use serde::{Deserialize, Serialize};
 use std::marker::PhantomData;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// No wait is longer: about a hundred years, which no deadline of a person's is, and which every database can add to
-/// its clock.
+/// No wait is longer: about a hundred years, which no deadline of a person's is, and which every
+/// database can add to its clock.
 pub const LONGEST_WAIT: Duration = Duration::from_secs(36_500 * 24 * 3600);
 
 /// What a step waits for. Made by [`Sleep`], [`AwaitSignal`] and [`MaybeSignal`].
@@ -38,14 +38,16 @@ impl Wait {
             Self::Until(due) => due,
         };
         if due.after(now) > LONGEST_WAIT {
-            return Err(StepError::permanent("a step waits for at most 36500 days: give it a shorter wait"));
+            return Err(StepError::permanent(
+                "a step waits for at most 36500 days: give it a shorter wait",
+            ));
         }
         Ok(due)
     }
 }
 
-/// A timer: the task sleeps in the database, without a slot and without a lease, and goes on when the time has come.
-/// Its output is [`Slept`].
+/// A timer: the task sleeps in the database, without a slot and without a lease, and goes on when
+/// the time has come. Its output is [`Slept`].
 ///
 /// ```
 /// # use counterstep_kernel::Sleep;
@@ -57,7 +59,8 @@ impl Wait {
 pub struct Sleep(Wait);
 
 impl Sleep {
-    /// This long from the step's start. `duration` as in declarations: `"500ms"`, `"2s"`, `"10m"`, `"36h"`, `"7d"`.
+    /// This long from the step's start. `duration` as in declarations: `"500ms"`, `"2s"`, `"10m"`,
+    /// `"36h"`, `"7d"`.
     ///
     /// # Panics
     /// When it is none; the step fails then.
@@ -72,7 +75,8 @@ impl Sleep {
         Self(Wait::For(duration))
     }
 
-    /// Until a point of time, which is compared with the database's clock. One that has passed is no wait at all.
+    /// Until a point of time, which is compared with the database's clock. One that has passed is
+    /// no wait at all.
     #[must_use]
     pub fn until(time: impl Into<SystemTime>) -> Self {
         let micros = |duration: Duration| i64::try_from(duration.as_micros()).unwrap_or(i64::MAX);
@@ -102,10 +106,11 @@ impl BuiltInStep for Sleep {
 }
 
 /// A signal: the task waits, without a slot and without a lease, until somebody sends a `T` to
-/// `POST /api/tasks/{id}/signals/{step}`. The signal has the step's name; its body is checked against `T` and is the
-/// step's output. A signal that comes before the step waits is kept for it.
+/// `POST /api/tasks/{id}/signals/{step}`. The signal has the step's name; its body is checked
+/// against `T` and is the step's output. A signal that comes before the step waits is kept for it.
 ///
-/// Where none comes in time, the step fails as permanent: `fallback`, `on_exhausted` and undo follow as for any step.
+/// Where none comes in time, the step fails as permanent: `fallback`, `on_exhausted` and undo
+/// follow as for any step.
 ///
 /// ```
 /// # use counterstep_kernel::AwaitSignal;
@@ -119,7 +124,8 @@ impl BuiltInStep for Sleep {
 pub struct AwaitSignal<T>(Duration, PhantomData<fn() -> T>);
 
 impl<T> AwaitSignal<T> {
-    /// At most this long from the step's start. `duration` as in declarations: `"30m"`, `"72h"`, `"7d"`.
+    /// At most this long from the step's start. `duration` as in declarations: `"30m"`, `"72h"`,
+    /// `"7d"`.
     ///
     /// # Panics
     /// When it is none; the step fails then.
@@ -134,7 +140,8 @@ impl<T> AwaitSignal<T> {
         Self(duration, PhantomData)
     }
 
-    /// Whenever it comes. The deadline of the task (`timeout`), where there is one, holds all the same.
+    /// Whenever it comes. The deadline of the task (`timeout`), where there is one, holds all the
+    /// same.
     #[must_use]
     pub const fn whenever() -> Self {
         Self(LONGEST_WAIT, PhantomData)
@@ -158,7 +165,8 @@ impl<T: Serialize + DeserializeOwned + Send + Sync + 'static> BuiltInStep for Aw
     }
 }
 
-/// An [`AwaitSignal`] that completes with `None` where none comes in time. Its output is `Option<T>`.
+/// An [`AwaitSignal`] that completes with `None` where none comes in time. Its output is
+/// `Option<T>`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MaybeSignal<T>(Duration, PhantomData<fn() -> T>);
 
@@ -177,7 +185,9 @@ fn read(duration: &str) -> Duration {
     match parse_duration(duration) {
         Some(duration) => duration,
         None => {
-            panic!("`{duration}` is no duration: expected a whole number and a unit, such as 500ms, 10m, 72h or 7d")
+            panic!(
+                "`{duration}` is no duration: expected a whole number and a unit, such as 500ms, 10m, 72h or 7d"
+            )
         }
     }
 }
@@ -189,11 +199,29 @@ mod tests {
     #[test]
     fn a_wait_ends_after_its_duration_or_at_its_time() {
         let now = DbTime(5_000_000);
-        assert_eq!(Wait::For(Duration::from_secs(2)).due(now).unwrap(), DbTime(7_000_000));
-        assert_eq!(Sleep::until(UNIX_EPOCH + Duration::from_secs(1)).0.due(now).unwrap(), DbTime(1_000_000));
-        assert_eq!(Sleep::until(UNIX_EPOCH - Duration::from_secs(1)).0, Wait::Until(DbTime(-1_000_000)));
-        assert_eq!(AwaitSignal::<u8>::whenever().into_work(), Work::Wait(Wait::Signal(LONGEST_WAIT)));
-        assert_eq!(Wait::Signal(LONGEST_WAIT).due(now).unwrap(), now.later(LONGEST_WAIT));
+        assert_eq!(
+            Wait::For(Duration::from_secs(2)).due(now).unwrap(),
+            DbTime(7_000_000)
+        );
+        assert_eq!(
+            Sleep::until(UNIX_EPOCH + Duration::from_secs(1))
+                .0
+                .due(now)
+                .unwrap(),
+            DbTime(1_000_000)
+        );
+        assert_eq!(
+            Sleep::until(UNIX_EPOCH - Duration::from_secs(1)).0,
+            Wait::Until(DbTime(-1_000_000))
+        );
+        assert_eq!(
+            AwaitSignal::<u8>::whenever().into_work(),
+            Work::Wait(Wait::Signal(LONGEST_WAIT))
+        );
+        assert_eq!(
+            Wait::Signal(LONGEST_WAIT).due(now).unwrap(),
+            now.later(LONGEST_WAIT)
+        );
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! All of the kernel's integration tests in one binary, so that it links once. A list of modules and nothing else.
+//! All of the kernel's integration tests in one binary, so that it links once. A list of modules
+//! and nothing else.
 
 mod kernel {
     mod journal;

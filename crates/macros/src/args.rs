@@ -1,5 +1,5 @@
-//! The inside of our attributes: an optional number, then `key = value` and flags. Knows which value a key may have
-//! once it is told the kind; does not know which keys there are.
+//! The inside of our attributes: an optional number, then `key = value` and flags. Knows which
+//! value a key may have once it is told the kind; does not know which keys there are.
 
 use crate::code::Code;
 use crate::declaration::Choice;
@@ -65,26 +65,43 @@ impl<'a> Keys<'a> {
         args.entries.retain(|(key, _)| {
             let twice = seen.contains(key);
             if twice {
-                let message = format_args!("`{key}` stands here twice; expected each key once; remove one of them");
+                let message = format_args!(
+                    "`{key}` stands here twice; expected each key once; remove one of them"
+                );
                 report.add(Code::DuplicateKey, key, message);
             }
             seen.push(key.clone());
             !twice
         });
-        Self { args, report, known: Vec::new() }
+        Self {
+            args,
+            report,
+            known: Vec::new(),
+        }
     }
 
     fn take(&mut self, key: &'static str) -> Option<(Ident, Option<Expr>)> {
         self.known.push(key);
-        let at = self.args.entries.iter().position(|(given, _)| given == key)?;
+        let at = self
+            .args
+            .entries
+            .iter()
+            .position(|(given, _)| given == key)?;
         Some(self.args.entries.remove(at))
     }
 
-    fn value<T>(&mut self, key: &'static str, expected: &str, read: impl Fn(&Expr) -> Option<T>) -> Option<T> {
+    fn value<T>(
+        &mut self,
+        key: &'static str,
+        expected: &str,
+        read: impl Fn(&Expr) -> Option<T>,
+    ) -> Option<T> {
         let (ident, value) = self.take(key)?;
         let read = value.as_ref().and_then(read);
         if read.is_none() {
-            let message = format_args!("`{key}` has a value that it cannot have; expected `{key} = {expected}`");
+            let message = format_args!(
+                "`{key}` has a value that it cannot have; expected `{key} = {expected}`"
+            );
             match value {
                 Some(value) => self.report.add(Code::BadValue, value, message),
                 None => self.report.add(Code::BadValue, ident, message),
@@ -113,14 +130,25 @@ impl<'a> Keys<'a> {
 
     /// `key = 3`.
     pub(crate) fn number(&mut self, key: &'static str, at_least: u32) -> Option<u32> {
-        let read = |value: &Expr| integer(value)?.base10_parse().ok().filter(|number| *number >= at_least);
-        self.value(key, &format!("a whole number from {at_least} to {}", u32::MAX), read)
+        let read = |value: &Expr| {
+            integer(value)?
+                .base10_parse()
+                .ok()
+                .filter(|number| *number >= at_least)
+        };
+        self.value(
+            key,
+            &format!("a whole number from {at_least} to {}", u32::MAX),
+            read,
+        )
     }
 
     /// `key = path::TO_A_CONSTANT`.
     pub(crate) fn path(&mut self, key: &'static str) -> Option<Path> {
         self.value(key, "PATH_OF_A_CONSTANT", |value| match value {
-            Expr::Path(path) if path.qself.is_none() && path.attrs.is_empty() => Some(path.path.clone()),
+            Expr::Path(path) if path.qself.is_none() && path.attrs.is_empty() => {
+                Some(path.path.clone())
+            }
             _ => None,
         })
     }
@@ -134,7 +162,11 @@ impl<'a> Keys<'a> {
     }
 
     /// `key = "one of these"`.
-    pub(crate) fn choice(&mut self, key: &'static str, of: &[(&str, &'static str)]) -> Option<Choice> {
+    pub(crate) fn choice(
+        &mut self,
+        key: &'static str,
+        of: &[(&str, &'static str)],
+    ) -> Option<Choice> {
         let texts: Vec<_> = of.iter().map(|(text, _)| format!("\"{text}\"")).collect();
         self.value(key, &texts.join(" | "), |value| {
             let literal = string(value)?;
@@ -147,7 +179,9 @@ impl<'a> Keys<'a> {
     pub(crate) fn flag(&mut self, key: &'static str) -> bool {
         let taken = self.take(key);
         if let Some((_, Some(value))) = &taken {
-            let message = format_args!("`{key}` takes no value; expected `{key}` alone; leave it out for \"no\"");
+            let message = format_args!(
+                "`{key}` takes no value; expected `{key}` alone; leave it out for \"no\""
+            );
             self.report.add(Code::BadValue, value, message);
         }
         taken.is_some()
@@ -167,11 +201,13 @@ impl<'a> Keys<'a> {
     pub(crate) fn finish(self, attribute: &str) {
         let known = self.known.join(", ");
         if let Some(value) = &self.args.position {
-            let message = format_args!("a value without a key in `#[{attribute}]`; expected one of {known}");
+            let message =
+                format_args!("a value without a key in `#[{attribute}]`; expected one of {known}");
             self.report.add(Code::BadValue, value, message);
         }
         for (key, _) in &self.args.entries {
-            let message = format_args!("`#[{attribute}]` has no key `{key}`; expected one of {known}");
+            let message =
+                format_args!("`#[{attribute}]` has no key `{key}`; expected one of {known}");
             self.report.add(Code::UnknownKey, key, message);
         }
     }
@@ -180,14 +216,20 @@ impl<'a> Keys<'a> {
 /// A whole number as it stands in the tokens.
 pub(crate) fn integer(value: &Expr) -> Option<&LitInt> {
     match value {
-        Expr::Lit(ExprLit { lit: Lit::Int(number), .. }) => Some(number),
+        Expr::Lit(ExprLit {
+            lit: Lit::Int(number),
+            ..
+        }) => Some(number),
         _ => None,
     }
 }
 
 fn string(value: &Expr) -> Option<LitStr> {
     match value {
-        Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) => Some(text.clone()),
+        Expr::Lit(ExprLit {
+            lit: Lit::Str(text),
+            ..
+        }) => Some(text.clone()),
         _ => None,
     }
 }
@@ -195,7 +237,9 @@ fn string(value: &Expr) -> Option<LitStr> {
 /// The arguments, or a report that they cannot be read, and none.
 pub(crate) fn readable(parsed: syn::Result<Args>, report: &mut Report) -> Args {
     parsed.unwrap_or_else(|error| {
-        let message = format_args!("cannot read this attribute ({error}); expected `key = value`, comma-separated");
+        let message = format_args!(
+            "cannot read this attribute ({error}); expected `key = value`, comma-separated"
+        );
         report.add_at(Code::BadValue, error.span(), message);
         Args::default()
     })

@@ -1,6 +1,8 @@
-//! The list of diagnostic codes, one line each. A code is never used for another thing, and never renumbered.
+//! The list of diagnostic codes, one line each. A code is never used for another thing, and never
+//! renumbered.
 //!
-//! Also compiled into the tests, which demand a compile-fail case and a paragraph of documentation for each.
+//! Also compiled into the tests, which demand a compile-fail case and a paragraph of documentation
+//! for each.
 
 use std::fmt;
 

@@ -113,7 +113,9 @@ impl Declaration {
 
     /// The function of this name.
     pub(crate) fn function_named(&self, name: &Ident) -> Option<usize> {
-        self.functions.iter().position(|function| function.sig.ident == *name)
+        self.functions
+            .iter()
+            .position(|function| function.sig.ident == *name)
     }
 
     /// Whether a function is a step.
@@ -123,34 +125,53 @@ impl Declaration {
 
     /// The `respond` function.
     pub(crate) fn respond(&self) -> Option<usize> {
-        self.functions.iter().position(|function| function.sig.ident == "respond")
+        self.functions
+            .iter()
+            .position(|function| function.sig.ident == "respond")
     }
 
     /// The function that undoes a step, where the author wrote one.
     pub(crate) fn undo_of(&self, step: usize) -> Option<usize> {
-        let named = self.steps[step].undo.as_ref().and_then(|name| self.function_named(name));
-        let marked = || self.undo_marks.iter().find(|mark| mark.step == *self.step_name(step));
+        let named = self.steps[step]
+            .undo
+            .as_ref()
+            .and_then(|name| self.function_named(name));
+        let marked = || {
+            self.undo_marks
+                .iter()
+                .find(|mark| mark.step == *self.step_name(step))
+        };
         named.or_else(|| marked().map(|mark| mark.function))
     }
 
     /// The condition of a step.
     pub(crate) fn when_of(&self, step: usize) -> Option<usize> {
-        self.steps[step].when.as_ref().and_then(|name| self.function_named(name))
+        self.steps[step]
+            .when
+            .as_ref()
+            .and_then(|name| self.function_named(name))
     }
 
     /// What runs in place of a step that gave up.
     pub(crate) fn fallback_of(&self, step: usize) -> Option<usize> {
-        self.steps[step].fallback.as_ref().and_then(|name| self.function_named(name))
+        self.steps[step]
+            .fallback
+            .as_ref()
+            .and_then(|name| self.function_named(name))
     }
 
     /// The probe of a step.
     pub(crate) fn probe_of(&self, step: usize) -> Option<usize> {
-        self.steps[step].probe.as_ref().and_then(|name| self.function_named(name))
+        self.steps[step]
+            .probe
+            .as_ref()
+            .and_then(|name| self.function_named(name))
     }
 
     /// Whether a step may be read by another: a lower number, and not side by side with it.
     pub(crate) fn is_earlier(&self, step: usize, than: usize) -> bool {
         let group = |step: usize| self.steps[step].group.as_ref().map(LitStr::value);
-        self.steps[step].number < self.steps[than].number && (group(step).is_none() || group(step) != group(than))
+        self.steps[step].number < self.steps[than].number
+            && (group(step).is_none() || group(step) != group(than))
     }
 }

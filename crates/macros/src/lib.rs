@@ -1,7 +1,9 @@
-//! `#[distributed_task]`: reads a task type's declaration, checks it, and writes it down as data and function pointers.
+//! `#[distributed_task]`: reads a task type's declaration, checks it, and writes it down as data
+//! and function pointers.
 //!
-//! The way of a declaration: `parse` → `check` → `expand`. Owns every diagnostic that tokens can tell; those that need
-//! types are bounds in `counterstep_kernel::declare`. Runs no step and knows no state.
+//! The way of a declaration: `parse` → `check` → `expand`. Owns every diagnostic that tokens can
+//! tell; those that need types are bounds in `counterstep_kernel::declare`. Runs no step and knows
+//! no state.
 
 mod args;
 mod check;
@@ -18,15 +20,17 @@ use report::Report;
 
 /// Declares a task type on an inherent impl block.
 ///
-/// `name` (default: the type's name), `version` (1), `queue` (the name in kebab-case), `timeout` (deadline since
-/// submit), `lease`, `max_recoveries` (3), `on_lost` (`"requeue"`, or `"fail"`), `cancellable`, `heavy`, `on_undo_failure` (`"stop"`,
-/// or `"continue"`), `auto_disable = PATH`.
+/// `name` (default: the type's name), `version` (1), `queue` (the name in kebab-case), `timeout`
+/// (deadline since submit), `lease`, `max_recoveries` (3), `on_lost` (`"requeue"`, or `"fail"`),
+/// `cancellable`, `heavy`, `on_undo_failure` (`"stop"`, or `"continue"`), `auto_disable = PATH`.
 ///
 /// In the block stand `type Request`, `type Response`, `fn respond`, and a function for each step:
 ///
-/// - `#[step(N, host = "api" | "worker")]`, and where wanted `retry = PATH`, `breaker = PATH`, `undo = function`,
-///   `undo_retry = PATH`, `no_undo = "reason"`, `timeout = "30s"`, `group = "name"`, `when = function` and
-///   `on_exhausted = "compensate" | "fail" | "dead_letter"`. An `async fn` is a custom step, a plain `fn` a built-in.
+/// - `#[step(N, host = "api" | "worker")]`, and where wanted `retry = PATH`, `breaker = PATH`,
+///   `undo = function`, `undo_retry = PATH`, `no_undo = "reason"`, `timeout = "30s"`,
+///   `group = "name"`, `when = function` and
+///   `on_exhausted = "compensate" | "fail" | "dead_letter"`. An `async fn` is a custom step, a
+///   plain `fn` a built-in.
 /// - `#[pure]` beside it: the step has no effects, so there is nothing to undo.
 /// - `#[undo(step)]` on the function that undoes a step.
 ///

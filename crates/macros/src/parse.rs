@@ -1,5 +1,5 @@
-//! Reads the impl block into a [`Declaration`] and takes our attributes and types out of it. Reports what cannot be
-//! read; what can be read but makes no sense is for `check`.
+//! Reads the impl block into a [`Declaration`] and takes our attributes and types out of it.
+//! Reports what cannot be read; what can be read but makes no sense is for `check`.
 
 use crate::args::{Args, Keys, integer, readable};
 use crate::code::Code;
@@ -11,10 +11,16 @@ use quote::ToTokens;
 use syn::parse::Parser;
 use syn::{Attribute, Ident, ImplItem, ImplItemFn, ImplItemType, ItemImpl, Meta, Path, Type};
 
-/// Reads attribute and item. `None`, with a diagnostic, for an item that is no plain inherent impl block.
-pub(crate) fn parse(attribute: TokenStream, item: &TokenStream, report: &mut Report) -> Option<Declaration> {
+/// Reads attribute and item. `None`, with a diagnostic, for an item that is no plain inherent impl
+/// block.
+pub(crate) fn parse(
+    attribute: TokenStream,
+    item: &TokenStream,
+    report: &mut Report,
+) -> Option<Declaration> {
     let Ok(mut item) = syn::parse2::<ItemImpl>(item.clone()) else {
-        // A broken body is the compiler's to report, better than we can: it sees the item beside this.
+        // A broken body is the compiler's to report, better than we can: it sees the item beside
+        // this.
         report.add(
             Code::NotAnInherentImpl,
             first(item),
@@ -32,7 +38,10 @@ pub(crate) fn parse(attribute: TokenStream, item: &TokenStream, report: &mut Rep
         functions: Vec::new(),
         steps: Vec::new(),
         undo_marks: Vec::new(),
-        item: ItemImpl { items: Vec::new(), ..item.clone() },
+        item: ItemImpl {
+            items: Vec::new(),
+            ..item.clone()
+        },
     };
     report_cfg(cfgs(&item.attrs), report);
     for member in std::mem::take(&mut item.items) {
@@ -57,12 +66,15 @@ fn first(tokens: &TokenStream) -> TokenStream {
 fn self_name(item: &ItemImpl, report: &mut Report) -> Option<Ident> {
     let expected = "expected `impl MyTask { .. }`";
     if let Some((_, path, _)) = &item.trait_ {
-        let message = format_args!("the declaration is an impl of a trait; {expected}; remove the trait");
+        let message =
+            format_args!("the declaration is an impl of a trait; {expected}; remove the trait");
         report.add(Code::NotAnInherentImpl, path, message);
         return None;
     }
     if !item.generics.params.is_empty() {
-        let message = format_args!("a task type cannot be generic; {expected}; declare one task for each type");
+        let message = format_args!(
+            "a task type cannot be generic; {expected}; declare one task for each type"
+        );
         report.add(Code::NotAnInherentImpl, &item.generics, message);
         return None;
     }
@@ -85,11 +97,15 @@ fn task(args: Args, type_name: &Ident, report: &mut Report) -> Task {
     let on_lost = keys.choice("on_lost", &[("requeue", "Requeue"), ("fail", "Fail")]);
     let cancellable = keys.flag("cancellable");
     let heavy = keys.flag("heavy");
-    let on_undo_failure = keys.choice("on_undo_failure", &[("stop", "Stop"), ("continue", "Continue")]);
+    let on_undo_failure = keys.choice(
+        "on_undo_failure",
+        &[("stop", "Stop"), ("continue", "Continue")],
+    );
     let auto_disable = keys.path("auto_disable");
     keys.finish("distributed_task");
 
-    // Both become a part of a subject `work.{queue}.{type}.v{n}` and of a route, where dots and blanks would split.
+    // Both become a part of a subject `work.{queue}.{type}.v{n}` and of a route, where dots and
+    // blanks would split.
     for text in [&name, &queue].into_iter().flatten() {
         let value = text.value();
         let is_letter = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
@@ -101,7 +117,10 @@ fn task(args: Args, type_name: &Ident, report: &mut Report) -> Task {
             report.add(Code::BadName, text, message);
         }
     }
-    if let Some(asked) = on_lost.as_ref().filter(|asked| asked.variant == "Requeue" && max_recoveries == 0) {
+    if let Some(asked) = on_lost
+        .as_ref()
+        .filter(|asked| asked.variant == "Requeue" && max_recoveries == 0)
+    {
         let message = "`on_lost = \"requeue\"` has the task run again, and `max_recoveries = 0` allows no run after a lost \
                        host; expected at least 1 recovery; raise `max_recoveries`, or say `on_lost = \"fail\"`";
         report.add(Code::NeverRequeued, &asked.literal, message);
@@ -138,7 +157,10 @@ impl Declaration {
             }
         };
         if place.is_some() {
-            let message = format_args!("`type {}` stands here twice; expected it once; remove one", item.ident);
+            let message = format_args!(
+                "`type {}` stands here twice; expected it once; remove one",
+                item.ident
+            );
             report.add(Code::NameTaken, &item.ident, message);
         }
         *place = Some(item.ty);
@@ -146,9 +168,14 @@ impl Declaration {
 
     fn take_function(&mut self, function: &mut ImplItemFn, report: &mut Report) {
         let index = self.functions.len();
-        let (ours, others) = std::mem::take(&mut function.attrs).into_iter().partition(|attribute: &Attribute| {
-            ["step", "pure", "undo"].iter().any(|name| attribute.path().is_ident(name))
-        });
+        let (ours, others) =
+            std::mem::take(&mut function.attrs)
+                .into_iter()
+                .partition(|attribute: &Attribute| {
+                    ["step", "pure", "undo"]
+                        .iter()
+                        .any(|name| attribute.path().is_ident(name))
+                });
         function.attrs = others;
         let marks: Vec<Attribute> = ours;
         let mut step = None;
@@ -179,14 +206,18 @@ impl Declaration {
         }
         self.steps.extend(step);
         let cfg = cfgs(&function.attrs).next().cloned();
-        self.functions.push(Function { sig: function.sig.clone(), cfg });
+        self.functions.push(Function {
+            sig: function.sig.clone(),
+            cfg,
+        });
     }
 }
 
 fn undo_mark(mark: &Attribute, function: usize, report: &mut Report) -> Option<UndoMark> {
     let step = mark.parse_args::<Ident>();
     if step.is_err() {
-        let message = "`#[undo]` does not say which step it undoes; expected `#[undo(name_of_the_step)]`";
+        let message =
+            "`#[undo]` does not say which step it undoes; expected `#[undo(name_of_the_step)]`";
         report.add(Code::BadValue, mark, message);
     }
     step.ok().map(|step| UndoMark { step, function })
@@ -220,7 +251,14 @@ fn read_step(mark: &Attribute, function: usize, report: &mut Report) -> Step {
         fallback: keys.function("fallback"),
         probe: keys.function("probe"),
         on_exhausted: keys
-            .choice("on_exhausted", &[("compensate", "Compensate"), ("fail", "Fail"), ("dead_letter", "DeadLetter")])
+            .choice(
+                "on_exhausted",
+                &[
+                    ("compensate", "Compensate"),
+                    ("fail", "Fail"),
+                    ("dead_letter", "DeadLetter"),
+                ],
+            )
             .map_or("Compensate", |choice| choice.variant),
         pure: None,
     };
@@ -229,7 +267,10 @@ fn read_step(mark: &Attribute, function: usize, report: &mut Report) -> Step {
         let message = "this step does not say where it runs; expected `host = \"api\"` or `host = \"worker\"`; add it";
         report.add(Code::MissingHost, mark.path(), message);
     }
-    let number = position.as_ref().and_then(integer).and_then(|number| number.base10_parse::<i32>().ok());
+    let number = position
+        .as_ref()
+        .and_then(integer)
+        .and_then(|number| number.base10_parse::<i32>().ok());
     let number = number.filter(|number| *number > 0);
     if number.is_none() && is_readable {
         let message = "this step has no number that it can have; expected `#[step(1, ..)]`, from 1 on; give it one";
@@ -238,7 +279,10 @@ fn read_step(mark: &Attribute, function: usize, report: &mut Report) -> Step {
             None => report.add(Code::BadNumber, mark.path(), message),
         }
     }
-    Step { number: number.unwrap_or(0), ..step }
+    Step {
+        number: number.unwrap_or(0),
+        ..step
+    }
 }
 
 impl Args {
@@ -249,11 +293,17 @@ impl Args {
 
 /// The attributes that make an item come and go.
 pub(crate) fn cfgs(attributes: &[Attribute]) -> impl Iterator<Item = &Attribute> {
-    attributes.iter().filter(|attribute| attribute.path().is_ident("cfg"))
+    attributes
+        .iter()
+        .filter(|attribute| attribute.path().is_ident("cfg"))
 }
 
-/// Our attribute sees a declaration before `#[cfg]` is worked out, so both variants of a step would be steps.
-pub(crate) fn report_cfg<'a>(attributes: impl IntoIterator<Item = &'a Attribute>, report: &mut Report) {
+/// Our attribute sees a declaration before `#[cfg]` is worked out, so both variants of a step would
+/// be steps.
+pub(crate) fn report_cfg<'a>(
+    attributes: impl IntoIterator<Item = &'a Attribute>,
+    report: &mut Report,
+) {
     for attribute in attributes {
         let message = "a part of the declaration depends on `#[cfg]`, so it would differ between two hosts; expected \
                        one declaration for all builds; put `#[cfg]` inside the function, or above the \

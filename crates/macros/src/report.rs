@@ -14,12 +14,16 @@ pub(crate) struct Report {
 impl Report {
     /// Adds a diagnostic on the tokens of its culprit.
     pub(crate) fn add(&mut self, code: Code, culprit: impl ToTokens, message: impl Display) {
-        self.errors.push(syn::Error::new_spanned(culprit, format_args!("{code}: {message}")));
+        self.errors.push(syn::Error::new_spanned(
+            culprit,
+            format_args!("{code}: {message}"),
+        ));
     }
 
     /// Adds a diagnostic at a place.
     pub(crate) fn add_at(&mut self, code: Code, place: Span, message: impl Display) {
-        self.errors.push(syn::Error::new(place, format_args!("{code}: {message}")));
+        self.errors
+            .push(syn::Error::new(place, format_args!("{code}: {message}")));
     }
 
     /// Whether nothing is wrong.
@@ -29,7 +33,10 @@ impl Report {
 
     /// The diagnostics as code.
     pub(crate) fn to_compile_errors(&self) -> TokenStream {
-        self.errors.iter().map(syn::Error::to_compile_error).collect()
+        self.errors
+            .iter()
+            .map(syn::Error::to_compile_error)
+            .collect()
     }
 
     /// The diagnostics, and an item as it came.

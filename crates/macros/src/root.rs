@@ -16,7 +16,8 @@ impl Root {
     pub(crate) fn find() -> Self {
         Self::found_by(|package| match crate_name(package) {
             Ok(FoundCrate::Name(name)) => Some(name),
-            // Each of the two says `extern crate self as ..`, so that its own name works inside of it as well.
+            // Each of the two says `extern crate self as ..`, so that its own name works inside of
+            // it as well.
             Ok(FoundCrate::Itself) => Some(package.replace('-', "_")),
             Err(_) => None,
         })
@@ -25,15 +26,22 @@ impl Root {
     fn found_by(name_of: impl Fn(&str) -> Option<String>) -> Self {
         match (name_of("counterstep"), name_of("counterstep-kernel")) {
             (None, Some(name)) => Self { name, inner: None },
-            (Some(name), _) => Self { name, inner: Some("kernel") },
+            (Some(name), _) => Self {
+                name,
+                inner: Some("kernel"),
+            },
             // The compiler then says that it cannot find `counterstep`, which is the right hint.
-            (None, None) => Self { name: "counterstep".to_owned(), inner: Some("kernel") },
+            (None, None) => Self {
+                name: "counterstep".to_owned(),
+                inner: Some("kernel"),
+            },
         }
     }
 
     /// The path, at a span.
     pub(crate) fn at(&self, span: Span) -> TokenStream {
-        // Resolved where the macro is, pointed at where the author is: lints leave generated code alone then.
+        // Resolved where the macro is, pointed at where the author is: lints leave generated code
+        // alone then.
         let span = span.resolved_at(Span::mixed_site());
         let name = Ident::new(&self.name, span);
         let inner = self.inner.map(|inner| {
@@ -54,15 +62,25 @@ mod tests {
     use super::*;
 
     fn path_in(known: &[(&str, &str)]) -> String {
-        let name_of =
-            |package: &str| known.iter().find(|(name, _)| *name == package).map(|(_, name)| (*name).to_owned());
+        let name_of = |package: &str| {
+            known
+                .iter()
+                .find(|(name, _)| *name == package)
+                .map(|(_, name)| (*name).to_owned())
+        };
         Root::found_by(name_of).path().to_string().replace(' ', "")
     }
 
     #[test]
     fn the_root_is_what_the_manifest_calls_it() {
-        assert_eq!(path_in(&[("counterstep-kernel", "counterstep_kernel")]), "::counterstep_kernel");
-        assert_eq!(path_in(&[("counterstep", "cs"), ("counterstep-kernel", "k")]), "::cs::kernel");
+        assert_eq!(
+            path_in(&[("counterstep-kernel", "counterstep_kernel")]),
+            "::counterstep_kernel"
+        );
+        assert_eq!(
+            path_in(&[("counterstep", "cs"), ("counterstep-kernel", "k")]),
+            "::cs::kernel"
+        );
         assert_eq!(path_in(&[]), "::counterstep::kernel");
     }
 }

@@ -4,8 +4,8 @@ use proc_macro2::{Delimiter, Spacing, TokenStream, TokenTree};
 use quote::ToTokens;
 use syn::{GenericArgument, PathArguments, PathSegment, Type};
 
-/// A type as people write it. Our own printer, because the definition hash of a task type depends on the text and
-/// that of the compiler may change.
+/// A type as people write it. Our own printer, because the definition hash of a task type depends
+/// on the text and that of the compiler may change.
 pub(crate) fn as_written(tokens: impl ToTokens) -> String {
     let mut text = String::new();
     print(tokens.to_token_stream(), &mut text);
@@ -41,7 +41,8 @@ fn print(tokens: TokenStream, text: &mut String) {
                 continue;
             }
             word @ (TokenTree::Ident(_) | TokenTree::Literal(_)) => {
-                // `dyn Shape`, `&mut T`, `'a T`: two words need a space, a lifetime's quote and its name do not.
+                // `dyn Shape`, `&mut T`, `'a T`: two words need a space, a lifetime's quote and its
+                // name do not.
                 if text.ends_with(|last: char| last.is_alphanumeric() || last == '_') {
                     text.push(' ');
                 }
@@ -57,13 +58,20 @@ pub(crate) fn without_self(tokens: impl ToTokens, self_ty: &Type) -> TokenStream
     let replace = |token| match token {
         TokenTree::Ident(ident) if ident == "Self" => self_ty.to_token_stream(),
         TokenTree::Group(group) => {
-            let mut inner = proc_macro2::Group::new(group.delimiter(), without_self(group.stream(), self_ty));
+            let mut inner =
+                proc_macro2::Group::new(group.delimiter(), without_self(group.stream(), self_ty));
             inner.set_span(group.span());
             TokenTree::Group(inner).into()
         }
-        TokenTree::Ident(_) | TokenTree::Punct(_) | TokenTree::Literal(_) => TokenStream::from(token),
+        TokenTree::Ident(_) | TokenTree::Punct(_) | TokenTree::Literal(_) => {
+            TokenStream::from(token)
+        }
     };
-    tokens.to_token_stream().into_iter().flat_map(replace).collect()
+    tokens
+        .to_token_stream()
+        .into_iter()
+        .flat_map(replace)
+        .collect()
 }
 
 /// The type itself, where a `macro_rules!` passes it on as `$t:ty`: in a group without delimiters.
@@ -86,26 +94,34 @@ pub(crate) fn last_segment(ty: &Type) -> Option<&PathSegment> {
 
 /// `A` of `Name<A, ..>`.
 pub(crate) fn first_argument(segment: &PathSegment) -> Option<&Type> {
-    let PathArguments::AngleBracketed(arguments) = &segment.arguments else { return None };
+    let PathArguments::AngleBracketed(arguments) = &segment.arguments else {
+        return None;
+    };
     arguments.args.iter().find_map(|argument| match argument {
         GenericArgument::Type(ty) => Some(ty),
         _ => None,
     })
 }
 
-/// `CreateZipFromFiles` → `create-zip-from-files`; the rule of `counterstep_contracts::declaration::kebab_case`,
-/// which a macro cannot depend on without building the contracts twice.
+/// `CreateZipFromFiles` → `create-zip-from-files`; the rule of
+/// `counterstep_contracts::declaration::kebab_case`, which a macro cannot depend on without
+/// building the contracts twice.
 pub(crate) fn kebab_case(name: &str) -> String {
     let mut kebab = String::with_capacity(name.len() + 4);
     let chars: Vec<char> = name.chars().collect();
     for (at, &c) in chars.iter().enumerate() {
         let starts_word = c.is_uppercase()
             && at > 0
-            && (!chars[at - 1].is_uppercase() || chars.get(at + 1).is_some_and(|next| next.is_lowercase()));
+            && (!chars[at - 1].is_uppercase()
+                || chars.get(at + 1).is_some_and(|next| next.is_lowercase()));
         if starts_word && !kebab.ends_with('-') {
             kebab.push('-');
         }
-        kebab.extend(if c == '_' { vec!['-'] } else { c.to_lowercase().collect() });
+        kebab.extend(if c == '_' {
+            vec!['-']
+        } else {
+            c.to_lowercase().collect()
+        });
     }
     kebab
 }
@@ -122,7 +138,11 @@ pub(crate) fn millis(text: &str) -> Option<u64> {
         "d" => 86_400_000,
         _ => return None,
     };
-    number.parse::<u64>().ok()?.checked_mul(unit).filter(|millis| *millis > 0)
+    number
+        .parse::<u64>()
+        .ok()?
+        .checked_mul(unit)
+        .filter(|millis| *millis > 0)
 }
 
 #[cfg(test)]
@@ -149,18 +169,37 @@ mod tests {
 
     #[test]
     fn self_is_spelled_out_at_any_depth() {
-        let (ty, own): (Type, Type) = (syn::parse_quote!(Vec<(Self, Self::A)>), syn::parse_quote!(m::Task));
-        assert_eq!(as_written(without_self(&ty, &own)), "Vec<(m::Task, m::Task::A)>");
+        let (ty, own): (Type, Type) = (
+            syn::parse_quote!(Vec<(Self, Self::A)>),
+            syn::parse_quote!(m::Task),
+        );
+        assert_eq!(
+            as_written(without_self(&ty, &own)),
+            "Vec<(m::Task, m::Task::A)>"
+        );
     }
 
     #[test]
     fn names_and_durations_are_read_as_the_contracts_read_them() {
-        for name in ["CreateZipFromFiles", "TranscodeVideo4K", "HTTPPing", "place_order", "A"] {
+        for name in [
+            "CreateZipFromFiles",
+            "TranscodeVideo4K",
+            "HTTPPing",
+            "place_order",
+            "A",
+        ] {
             assert_eq!(kebab_case(name), declaration::kebab_case(name));
         }
-        for text in ["1ms", "500ms", "2s", "5m", "1h", "7d", "", "5", "s", "1.5s", "5 s", "-1s", "5min", "+5s", "0s"] {
+        for text in [
+            "1ms", "500ms", "2s", "5m", "1h", "7d", "", "5", "s", "1.5s", "5 s", "-1s", "5min",
+            "+5s", "0s",
+        ] {
             let expected = retry::parse_duration(text).filter(|duration| !duration.is_zero());
-            assert_eq!(millis(text).map(std::time::Duration::from_millis), expected, "{text}");
+            assert_eq!(
+                millis(text).map(std::time::Duration::from_millis),
+                expected,
+                "{text}"
+            );
         }
     }
 }

@@ -1,4 +1,5 @@
-//! What the macro accepts and writes, what it refuses and how it says so, and that every code is shown and explained.
+//! What the macro accepts and writes, what it refuses and how it says so, and that every code is
+//! shown and explained.
 
 #[path = "../src/code.rs"]
 mod code;
@@ -14,7 +15,9 @@ fn here(path: &str) -> PathBuf {
 /// The cases of a code, by the start of their names.
 fn cases_of(code: code::Code) -> Vec<PathBuf> {
     let start = format!("{}_", code.to_string().to_lowercase());
-    let all = fs::read_dir(here("tests/ui")).unwrap().map(|entry| entry.unwrap().path());
+    let all = fs::read_dir(here("tests/ui"))
+        .unwrap()
+        .map(|entry| entry.unwrap().path());
     let is_case = |path: &PathBuf| {
         let name = path.file_name().unwrap().to_string_lossy().into_owned();
         name.starts_with(&start) && name.ends_with(".rs")
@@ -37,10 +40,17 @@ fn declarations_fail_as_their_cases_say() {
 fn every_code_has_a_case_that_shows_it() {
     for (code, meaning) in code::ALL {
         let cases = cases_of(*code);
-        assert!(!cases.is_empty(), "no case in tests/ui for {code}: {meaning}");
+        assert!(
+            !cases.is_empty(),
+            "no case in tests/ui for {code}: {meaning}"
+        );
         for case in cases {
             let shown = fs::read_to_string(case.with_extension("stderr")).unwrap();
-            assert!(shown.contains(&format!("{code}: ")), "{} does not show {code}", case.display());
+            assert!(
+                shown.contains(&format!("{code}: ")),
+                "{} does not show {code}",
+                case.display()
+            );
         }
     }
 }
@@ -50,11 +60,20 @@ fn every_code_is_explained() {
     let page = fs::read_to_string(here("../../docs/diagnostics.md")).unwrap();
     for (code, meaning) in code::ALL {
         let heading = format!("## {code}: {meaning}\n");
-        let (_, rest) = page.split_once(&heading).unwrap_or_else(|| panic!("docs/diagnostics.md has no `{heading}`"));
+        let (_, rest) = page
+            .split_once(&heading)
+            .unwrap_or_else(|| panic!("docs/diagnostics.md has no `{heading}`"));
         let section = rest.split("\n## ").next().unwrap();
-        assert!(section.matches("```rust").count() == 2, "{code} needs a wrong and a right snippet");
+        assert!(
+            section.matches("```rust").count() == 2,
+            "{code} needs a wrong and a right snippet"
+        );
     }
-    assert_eq!(page.matches("\n## CS").count(), code::ALL.len(), "docs/diagnostics.md explains codes that are gone");
+    assert_eq!(
+        page.matches("\n## CS").count(),
+        code::ALL.len(),
+        "docs/diagnostics.md explains codes that are gone"
+    );
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! How a process ends, in the codes of `sysexits.h`, so that a supervisor can tell a bad setting from a bad day.
+//! How a process ends, in the codes of `sysexits.h`, so that a supervisor can tell a bad setting
+//! from a bad day.
 
 use std::fmt;
 use std::io::Write as _;
@@ -40,19 +41,28 @@ impl Exit {
     /// Its settings are not usable.
     #[must_use]
     pub fn config(message: impl fmt::Display) -> Self {
-        Self { kind: ExitKind::Config, message: message.to_string() }
+        Self {
+            kind: ExitKind::Config,
+            message: message.to_string(),
+        }
     }
 
     /// A server does not answer.
     #[must_use]
     pub fn unavailable(message: impl fmt::Display) -> Self {
-        Self { kind: ExitKind::Unavailable, message: message.to_string() }
+        Self {
+            kind: ExitKind::Unavailable,
+            message: message.to_string(),
+        }
     }
 
     /// Its work failed.
     #[must_use]
     pub fn failed(message: impl fmt::Display) -> Self {
-        Self { kind: ExitKind::Failed, message: message.to_string() }
+        Self {
+            kind: ExitKind::Failed,
+            message: message.to_string(),
+        }
     }
 }
 

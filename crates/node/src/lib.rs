@@ -1,5 +1,6 @@
-//! What every Counterstep process has: settings from flags, environment and file, logging, opened adapters, a token
-//! that the process's signals cancel, and exit codes. Decides nothing about tasks.
+//! What every Counterstep process has: settings from flags, environment and file, logging, opened
+//! adapters, a token that the process's signals cancel, and exit codes. Decides nothing about
+//! tasks.
 
 mod capacity;
 pub mod doctor;

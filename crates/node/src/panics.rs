@@ -1,5 +1,6 @@
-//! Panics as lines of the log: one each, in the log's form, with the execution whose code panicked. Must not end the
-//! process: where a panic is caught, and what follows, is decided where the code was called.
+//! Panics as lines of the log: one each, in the log's form, with the execution whose code panicked.
+//! Must not end the process: where a panic is caught, and what follows, is decided where the code
+//! was called.
 
 use counterstep_kernel::audit::one_line;
 use std::backtrace::{Backtrace, BacktraceStatus};
@@ -14,16 +15,21 @@ use tracing_subscriber::layer::Context;
 use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::{Layer, Registry};
 
-/// Logs panics from now on, in the place of the standard library's lines, which have another form than the log and repeat
-/// control characters as they are.
+/// Logs panics from now on, in the place of the standard library's lines, which have another form
+/// than the log and repeat control characters as they are.
 pub(crate) fn log_panics() {
     std::panic::set_hook(Box::new(log));
 }
 
 fn log(panic: &PanicHookInfo<'_>) {
     let backtrace = Backtrace::capture();
-    let backtrace = (backtrace.status() == BacktraceStatus::Captured).then(|| backtrace.to_string());
-    let message = one_line(panic.payload_as_str().unwrap_or("with a value that is no text"));
+    let backtrace =
+        (backtrace.status() == BacktraceStatus::Captured).then(|| backtrace.to_string());
+    let message = one_line(
+        panic
+            .payload_as_str()
+            .unwrap_or("with a value that is no text"),
+    );
     let execution = current().unwrap_or_default();
     tracing::error!(
         task = execution.of("task"),
@@ -43,7 +49,10 @@ struct Execution(Vec<(&'static str, String)>);
 
 impl Execution {
     fn of(&self, name: &str) -> Option<&str> {
-        self.0.iter().find(|(field, _)| *field == name).map(|(_, value)| value.as_str())
+        self.0
+            .iter()
+            .find(|(field, _)| *field == name)
+            .map(|(_, value)| value.as_str())
     }
 }
 
@@ -71,10 +80,11 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Executions {
     }
 }
 
-/// The layer that [`log_panics`] needs. It takes the kernel's error spans alone: any more would make every event of every
-/// level cost something.
+/// The layer that [`log_panics`] needs. It takes the kernel's error spans alone: any more would
+/// make every event of every level cost something.
 pub(crate) fn executions<S: Subscriber + for<'a> LookupSpan<'a>>() -> impl Layer<S> {
-    let of_kernel = |meta: &Metadata<'_>| meta.is_span() && meta.target().starts_with("counterstep_kernel");
+    let of_kernel =
+        |meta: &Metadata<'_>| meta.is_span() && meta.target().starts_with("counterstep_kernel");
     Executions.with_filter(FilterFn::new(of_kernel).with_max_level_hint(LevelFilter::ERROR))
 }
 
@@ -83,6 +93,7 @@ fn current() -> Option<Execution> {
     tracing::dispatcher::get_default(|dispatch| {
         let id = dispatch.current_span().id()?.clone();
         let span = dispatch.downcast_ref::<Registry>()?.span(&id)?;
-        span.scope().find_map(|span| span.extensions().get::<Execution>().cloned())
+        span.scope()
+            .find_map(|span| span.extensions().get::<Execution>().cloned())
     })
 }

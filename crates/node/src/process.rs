@@ -10,9 +10,10 @@ use rustix::fs::Mode;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Runs a process's work on a runtime of its own, with logging started. What it makes from here on, the database, its
-/// journal, objects and scratch, belongs to its user alone, whatever mask the process was started with: files get the
-/// mode 0600, folders 0700. What is there already keeps its mode, so an operator may share a folder on purpose.
+/// Runs a process's work on a runtime of its own, with logging started. What it makes from here on,
+/// the database, its journal, objects and scratch, belongs to its user alone, whatever mask the
+/// process was started with: files get the mode 0600, folders 0700. What is there already keeps its
+/// mode, so an operator may share a folder on purpose.
 ///
 /// # Errors
 /// As the work says; also when no runtime can be started.
@@ -25,7 +26,8 @@ pub fn run(settings: &Settings, work: BoxFuture<'_, Result<(), Exit>>) -> Result
         .build()
         .map_err(|error| Exit::failed(format_args!("no runtime could be started: {error}")))?;
     let result = runtime.block_on(work);
-    // Blocking work of a dropped step may still be running; it holds no lease any more, so nobody waits for it.
+    // Blocking work of a dropped step may still be running; it holds no lease any more, so nobody
+    // waits for it.
     runtime.shutdown_background();
     result
 }
@@ -36,10 +38,11 @@ const LAST_WRITES: Duration = Duration::from_secs(5);
 /// The log must not hold up the end: its reader may have stopped.
 const LAST_LOG_LINE: Duration = Duration::from_millis(200);
 
-/// A token that is cancelled by the first SIGINT or SIGTERM. The process ends by itself then, with 0 where all that ran has
-/// ended or was handed over. At the latest after `drain`, `cancel_grace` and five seconds it ends with 1, whatever runs or
-/// does not answer: all that counts is in the database, but a lease that could not be given back runs out and counts as a
-/// lost host. A second signal ends it at once, with 130.
+/// A token that is cancelled by the first SIGINT or SIGTERM. The process ends by itself then, with
+/// 0 where all that ran has ended or was handed over. At the latest after `drain`, `cancel_grace`
+/// and five seconds it ends with 1, whatever runs or does not answer: all that counts is in the
+/// database, but a lease that could not be given back runs out and counts as a lost host. A second
+/// signal ends it at once, with 130.
 ///
 /// # Errors
 /// When the signals cannot be listened to.
@@ -59,7 +62,9 @@ pub fn shutdown_on_signals(settings: &Settings) -> Result<CancelToken, Exit> {
             }
             if round == 0 {
                 end_within(limit);
-                tracing::info!("shutting down: waiting for what is running; once more to stop at once");
+                tracing::info!(
+                    "shutting down: waiting for what is running; once more to stop at once"
+                );
                 shutdown.cancel(CancelReason::Shutdown);
             }
         }
@@ -68,7 +73,8 @@ pub fn shutdown_on_signals(settings: &Settings) -> Result<CancelToken, Exit> {
     Ok(token)
 }
 
-/// Ends the process after this time. On a thread of its own: it depends on nothing that could be held up.
+/// Ends the process after this time. On a thread of its own: it depends on nothing that could be
+/// held up.
 fn end_within(limit: Duration) {
     let ends = std::thread::Builder::new().name("shutdown".to_owned()).spawn(move || {
         std::thread::sleep(limit);

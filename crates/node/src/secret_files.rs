@@ -1,5 +1,6 @@
-//! Files with secrets that other users of the machine can read. They are named and not refused: mounted secrets of
-//! containers have such modes by default, and no other user sees them there (`docs/decisions/0043-secret-files-open-to-others.md`).
+//! Files with secrets that other users of the machine can read. They are named and not refused:
+//! mounted secrets of containers have such modes by default, and no other user sees them there
+//! (`docs/decisions/0043-secret-files-open-to-others.md`).
 
 use crate::settings::{Database, NatsLogin, ObjectPlace, Settings};
 use counterstep_adapters::client_certificate::ClientCertificate;
@@ -20,10 +21,13 @@ pub(crate) struct OpenSecret {
 /// All of them. A file that is missing is an error where it is read, and not here.
 pub(crate) fn open_to_others(settings: &Settings) -> Vec<OpenSecret> {
     let mut files: Vec<(String, PathBuf)> = Vec::new();
-    let mut add =
-        |setting: &str, file: Option<&PathBuf>| files.extend(file.map(|file| (setting.to_owned(), file.clone())));
+    let mut add = |setting: &str, file: Option<&PathBuf>| {
+        files.extend(file.map(|file| (setting.to_owned(), file.clone())))
+    };
     add("config", settings.secret_config.as_ref());
-    let key = |certificate: &'_ Option<ClientCertificate>| certificate.as_ref().map(|both| both.key_file.clone());
+    let key = |certificate: &'_ Option<ClientCertificate>| {
+        certificate.as_ref().map(|both| both.key_file.clone())
+    };
     if let Database::Postgres(server) = &settings.database {
         add("database_password_file", server.secret_file.as_ref());
         add("database_file", server.url_file.as_ref());
@@ -34,7 +38,10 @@ pub(crate) fn open_to_others(settings: &Settings) -> Vec<OpenSecret> {
         match &nats.login {
             NatsLogin::None => {}
             NatsLogin::Credentials(file) => add("nats_credentials_file", Some(file)),
-            NatsLogin::User { user: _, password_file } => add("nats_password_file", Some(password_file)),
+            NatsLogin::User {
+                user: _,
+                password_file,
+            } => add("nats_password_file", Some(password_file)),
             NatsLogin::Token(file) => add("nats_token_file", Some(file)),
             NatsLogin::Nkey(file) => add("nats_nkey_file", Some(file)),
         }
@@ -44,21 +51,39 @@ pub(crate) fn open_to_others(settings: &Settings) -> Vec<OpenSecret> {
         add("redis_file", redis.server.url_file.as_ref());
         add("redis_key_file", key(&redis.server.certificate).as_ref());
     }
-    if let ObjectPlace::Server { url, credentials_file } = &settings.objects {
+    if let ObjectPlace::Server {
+        url,
+        credentials_file,
+    } = &settings.objects
+    {
         add("objects_credentials_file", credentials_file.as_ref());
-        let parameters = url.expose().split_once('?').map_or("", |(_, parameters)| parameters).split('&');
-        let named = parameters.filter_map(|one| one.strip_prefix("credentials_file=")).map(PathBuf::from).next();
+        let parameters = url
+            .expose()
+            .split_once('?')
+            .map_or("", |(_, parameters)| parameters)
+            .split('&');
+        let named = parameters
+            .filter_map(|one| one.strip_prefix("credentials_file="))
+            .map(PathBuf::from)
+            .next();
         add("objects", named.as_ref());
     }
     for (name, service) in &settings.services {
-        add(&format!("services.{name}.token_file"), service.token_file.as_ref());
+        add(
+            &format!("services.{name}.token_file"),
+            service.token_file.as_ref(),
+        );
         for file in service.header_files.values() {
             add(&format!("services.{name}.header_files"), Some(file));
         }
     }
     let open = |(setting, file): (String, PathBuf)| {
         let mode = std::fs::metadata(&file).ok()?.permissions().mode() & 0o7777;
-        let found = OpenSecret { setting, file: file.display().to_string(), mode: format!("{mode:04o}") };
+        let found = OpenSecret {
+            setting,
+            file: file.display().to_string(),
+            mode: format!("{mode:04o}"),
+        };
         (mode & 0o007 != 0).then_some(found)
     };
     files.into_iter().filter_map(open).collect()
@@ -81,16 +106,35 @@ mod tests {
     #[test]
     fn files_with_whole_urls_count_where_a_password_is_in_them() {
         let folder = tempfile::tempdir().unwrap();
-        let url = |name: &str, text: &str| open_file(folder.path(), name, text).display().to_string();
-        let (secret, plain) = (url("secret", "postgres://me:pw@db/x"), url("plain", "redis://cache:6379"));
+        let url =
+            |name: &str, text: &str| open_file(folder.path(), name, text).display().to_string();
+        let (secret, plain) = (
+            url("secret", "postgres://me:pw@db/x"),
+            url("plain", "redis://cache:6379"),
+        );
         let keys = url("keys", "azure_storage_account_key = pw");
         let text = format!(
             "objects = \"az://container?account=files&credentials_file={keys}\"\ndatabase_file = {secret:?}\nnats = \"nats://me:pw@bus:4222\"\nredis_file = {plain:?}\n"
         );
         let config = open_file(folder.path(), "settings.toml", &text);
-        let settings = SettingsArgs { config: Some(config), ..SettingsArgs::default() }.resolve().unwrap();
+        let settings = SettingsArgs {
+            config: Some(config),
+            ..SettingsArgs::default()
+        }
+        .resolve()
+        .unwrap();
         let found = open_to_others(&settings);
-        let named: Vec<_> = found.iter().map(|one| (one.setting.as_str(), one.mode.as_str())).collect();
-        assert_eq!(named, [("config", "0644"), ("database_file", "0644"), ("objects", "0644")]);
+        let named: Vec<_> = found
+            .iter()
+            .map(|one| (one.setting.as_str(), one.mode.as_str()))
+            .collect();
+        assert_eq!(
+            named,
+            [
+                ("config", "0644"),
+                ("database_file", "0644"),
+                ("objects", "0644")
+            ]
+        );
     }
 }

@@ -1,5 +1,6 @@
-//! The beats of a pass: parts that wait for different servers. Each is planned and executed by itself, so what hangs in
-//! one delays no other. What a part does is the kernel's; this puts parts together and counts.
+//! The beats of a pass: parts that wait for different servers. Each is planned and executed by
+//! itself, so what hangs in one delays no other. What a part does is the kernel's; this puts parts
+//! together and counts.
 
 use crate::{ReconcilerSettings, Report};
 use counterstep_kernel::orphans::Swept;
@@ -10,11 +11,14 @@ use std::fmt;
 /// A part of a pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Beat {
-    /// Schedules: the only part with times that people watch. Waits for the database, and briefly for the queue.
+    /// Schedules: the only part with times that people watch. Waits for the database, and briefly
+    /// for the queue.
     Schedules,
-    /// Tasks of lost hosts, and task types that failures disable. Waits for the database, and briefly for the queue.
+    /// Tasks of lost hosts, and task types that failures disable. Waits for the database, and
+    /// briefly for the queue.
     Recovery,
-    /// Messages that were not published, and tasks that no host has come for. Waits for the queue's server.
+    /// Messages that were not published, and tasks that no host has come for. Waits for the queue's
+    /// server.
     Relay,
     /// Orphans, retention and scratch. Waits for the object store, and may take long.
     Upkeep,
@@ -62,7 +66,11 @@ async fn schedules(
     let mut failed = Vec::new();
     let fired = engine.fire_schedules(settings.limit, shutdown).await;
     let done = Unreadable(&mut failed).area("schedules", fired)?;
-    failed.extend(done.failed.into_iter().map(|(name, why)| format!("schedule {name}: {why}")));
+    failed.extend(
+        done.failed
+            .into_iter()
+            .map(|(name, why)| format!("schedule {name}: {why}")),
+    );
     Ok(Report {
         fired: done.fired.len(),
         passed_over: done.passed_over,
@@ -79,14 +87,29 @@ async fn recovery(
 ) -> Result<Report, StoreError> {
     let mut failed = Vec::new();
     let mut of = Unreadable(&mut failed);
-    let lost = of.area("lost tasks", engine.plan_recovery_of(settings.lost.clone(), settings.limit).await)?;
+    let lost = of.area(
+        "lost tasks",
+        engine
+            .plan_recovery_of(settings.lost.clone(), settings.limit)
+            .await,
+    )?;
     let recovered = engine.recover_until(lost, shutdown).await;
     let types = of.area("task types", engine.plan_types().await)?;
     let switched = engine.run_types(types).await;
     let unseen = of.area("processes", engine.plan_forget().await)?;
     let forgotten = of.area("processes", engine.forget(unseen).await)?;
-    failed.extend(recovered.failed.into_iter().map(|(task, why)| format!("task {task}: {why}")));
-    failed.extend(switched.failed.into_iter().map(|(name, why)| format!("task type {name}: {why}")));
+    failed.extend(
+        recovered
+            .failed
+            .into_iter()
+            .map(|(task, why)| format!("task {task}: {why}")),
+    );
+    failed.extend(
+        switched
+            .failed
+            .into_iter()
+            .map(|(name, why)| format!("task type {name}: {why}")),
+    );
     Ok(Report {
         taken_back: recovered.taken_back.len(),
         unknown: recovered.unknown.len(),
@@ -99,20 +122,44 @@ async fn recovery(
     })
 }
 
-async fn relay(engine: &Engine, settings: &ReconcilerSettings, shutdown: &CancelToken) -> Result<Report, StoreError> {
+async fn relay(
+    engine: &Engine,
+    settings: &ReconcilerSettings,
+    shutdown: &CancelToken,
+) -> Result<Report, StoreError> {
     let mut failed = Vec::new();
     let mut of = Unreadable(&mut failed);
-    let relayed = of.area("messages", engine.relay(settings.relay_after, settings.limit, shutdown).await)?;
-    let plan = of.area("repair", engine.plan_repair(settings.offer_after, settings.limit).await)?;
+    let relayed = of.area(
+        "messages",
+        engine
+            .relay(settings.relay_after, settings.limit, shutdown)
+            .await,
+    )?;
+    let plan = of.area(
+        "repair",
+        engine
+            .plan_repair(settings.offer_after, settings.limit)
+            .await,
+    )?;
     let repaired = engine.repair(plan, settings.offer_after, shutdown).await;
     failed.extend(repaired.failed.into_iter().map(|(task, why)| match task {
         Some(task) => format!("task {task}: {why}"),
         None => format!("queue: {why}"),
     }));
-    Ok(Report { relayed, offered: repaired.offered.len(), mended: repaired.queue, failed, ..Report::default() })
+    Ok(Report {
+        relayed,
+        offered: repaired.offered.len(),
+        mended: repaired.queue,
+        failed,
+        ..Report::default()
+    })
 }
 
-async fn upkeep(engine: &Engine, settings: &ReconcilerSettings, shutdown: &CancelToken) -> Result<Report, StoreError> {
+async fn upkeep(
+    engine: &Engine,
+    settings: &ReconcilerSettings,
+    shutdown: &CancelToken,
+) -> Result<Report, StoreError> {
     let mut failed = Vec::new();
     let mut of = Unreadable(&mut failed);
     let swept = match of.area("intents", engine.plan_sweep(settings.limit).await.map(Some))? {
@@ -121,9 +168,17 @@ async fn upkeep(engine: &Engine, settings: &ReconcilerSettings, shutdown: &Cance
     };
     let over = of.area("retention", engine.plan_retention(settings.limit).await)?;
     let retired = of.area("retention", engine.retire(over, shutdown).await)?;
-    let listed = of.area("objects", engine.sweep_listing(settings.pages, shutdown).await)?;
+    let listed = of.area(
+        "objects",
+        engine.sweep_listing(settings.pages, shutdown).await,
+    )?;
     let scratch = engine.sweep_scratch(shutdown).await;
-    failed.extend(swept.failed.into_iter().map(|(of, why)| format!("objects of {of}: {why}")));
+    failed.extend(
+        swept
+            .failed
+            .into_iter()
+            .map(|(of, why)| format!("objects of {of}: {why}")),
+    );
     failed.extend(listed.failed);
     failed.extend(retired.failed);
     Ok(Report {
@@ -142,14 +197,23 @@ async fn upkeep(engine: &Engine, settings: &ReconcilerSettings, shutdown: &Cance
     })
 }
 
-/// Rows that cannot be read stop their own area of a pass. A store that does not answer stops all of it.
+/// Rows that cannot be read stop their own area of a pass. A store that does not answer stops all
+/// of it.
 pub(crate) struct Unreadable<'a>(pub(crate) &'a mut Vec<String>);
 
 impl Unreadable<'_> {
-    pub(crate) fn area<T: Default>(&mut self, what: &str, result: Result<T, StoreError>) -> Result<T, StoreError> {
+    pub(crate) fn area<T: Default>(
+        &mut self,
+        what: &str,
+        result: Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
         match result {
             Err(StoreError::Corrupt(why) | StoreError::Newer(why)) => {
-                tracing::error!(what, why, "an area of the pass is left out: a row cannot be read");
+                tracing::error!(
+                    what,
+                    why,
+                    "an area of the pass is left out: a row cannot be read"
+                );
                 self.0.push(format!("{what}: a row cannot be read: {why}"));
                 Ok(T::default())
             }

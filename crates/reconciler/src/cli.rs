@@ -9,7 +9,8 @@ use std::sync::Arc;
 /// Flags of the reconciler service.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub struct ReconcilerArgs {
-    /// One pass, however often the service passes, then exit: 0 when all went well, 1 when something failed
+    /// One pass, however often the service passes, then exit: 0 when all went well, 1 when
+    /// something failed
     // No conflict with `every`: a variable may set that for the service on this machine.
     #[arg(long)]
     pub once: bool,
@@ -19,7 +20,8 @@ pub struct ReconcilerArgs {
     /// At most so many of each kind in one pass [default: 1000]
     #[arg(long, value_name = "COUNT")]
     pub limit: Option<u32>,
-    /// At most so many pages, of a thousand objects each, of a listing of the object store in one pass [default: 100]
+    /// At most so many pages, of a thousand objects each, of a listing of the object store in one
+    /// pass [default: 100]
     #[arg(long, value_name = "COUNT")]
     pub pages: Option<u32>,
     /// Take a task back only when its lease ran out at least so long ago, as 10s [default: 0s]
@@ -40,7 +42,11 @@ pub struct ReconcilerArgs {
 ///
 /// # Errors
 /// [`Exit`], when it cannot start, or a single pass failed.
-pub fn main(registry: Registry, settings: &SettingsArgs, args: &ReconcilerArgs) -> Result<(), Exit> {
+pub fn main(
+    registry: Registry,
+    settings: &SettingsArgs,
+    args: &ReconcilerArgs,
+) -> Result<(), Exit> {
     let settings = settings.resolve()?;
     let mut reconciler = ReconcilerSettings::default();
     if let Some(every) = &args.every {
@@ -63,7 +69,10 @@ pub fn main(registry: Registry, settings: &SettingsArgs, args: &ReconcilerArgs) 
     if let Some(name) = &args.only {
         if registry.iter().all(|known| known.decl.name != name) {
             let known: Vec<_> = registry.iter().map(|known| known.decl.name).collect();
-            return Err(Exit::config(format_args!("--only {name}: no such task type; known are {}", known.join(", "))));
+            return Err(Exit::config(format_args!(
+                "--only {name}: no such task type; known are {}",
+                known.join(", ")
+            )));
         }
         reconciler.lost.task_type = Some(name.clone());
     }
@@ -73,8 +82,12 @@ pub fn main(registry: Registry, settings: &SettingsArgs, args: &ReconcilerArgs) 
             let shutdown = shutdown_on_signals(&settings)?;
             let engine = open(&settings, Arc::new(registry), "reconciler").await?;
             if args.dry_run {
-                let planned = plan(&engine, &reconciler).await.map_err(Exit::unavailable)?;
-                let listed = plan_listing(&engine, &reconciler).await.map_err(Exit::unavailable)?;
+                let planned = plan(&engine, &reconciler)
+                    .await
+                    .map_err(Exit::unavailable)?;
+                let listed = plan_listing(&engine, &reconciler)
+                    .await
+                    .map_err(Exit::unavailable)?;
                 // Where there is nothing else, it says so.
                 if listed.is_empty() || planned != PassPlan::default() {
                     print!("{planned}");
@@ -86,13 +99,21 @@ pub fn main(registry: Registry, settings: &SettingsArgs, args: &ReconcilerArgs) 
                 serve(engine, reconciler, shutdown).await;
                 return Ok(());
             }
-            let report = pass_until(&engine, &reconciler, &shutdown).await.map_err(Exit::unavailable)?;
+            let report = pass_until(&engine, &reconciler, &shutdown)
+                .await
+                .map_err(Exit::unavailable)?;
             println!("{report}");
             if shutdown.is_cancelled() {
-                return Err(Exit::failed("the pass was stopped by a signal before its end: the next one goes on"));
+                return Err(Exit::failed(
+                    "the pass was stopped by a signal before its end: the next one goes on",
+                ));
             }
             engine.passed_once(report.counts()).await;
-            if report.failed.is_empty() { Ok(()) } else { Err(Exit::failed(report.failed.join("\n"))) }
+            if report.failed.is_empty() {
+                Ok(())
+            } else {
+                Err(Exit::failed(report.failed.join("\n")))
+            }
         }),
     )
 }

@@ -1,6 +1,6 @@
-//! The reconciler: takes back what lost hosts held, relays what was not published, offers again what nobody came for,
-//! sweeps what no row references, and submits what schedules say.
-//! Each is a plan and its execution in the kernel; this decides how often, how much, and what to report.
+//! The reconciler: takes back what lost hosts held, relays what was not published, offers again
+//! what nobody came for, sweeps what no row references, and submits what schedules say. Each is a
+//! plan and its execution in the kernel; this decides how often, how much, and what to report.
 
 mod beat;
 pub mod cli;
@@ -28,11 +28,13 @@ pub struct ReconcilerSettings {
     pub lost: Lost,
     /// Events that were not published for this long are relayed.
     pub relay_after: Duration,
-    /// A task that was offered, or is due, and that nobody has come for in so long is offered again.
+    /// A task that was offered, or is due, and that nobody has come for in so long is offered
+    /// again.
     pub offer_after: Duration,
     /// Time between passes.
     pub every: Duration,
-    /// Pages of a listing of objects that are read in one pass; a listing that is longer goes on in the next.
+    /// Pages of a listing of objects that are read in one pass; a listing that is longer goes on in
+    /// the next.
     pub pages: u32,
 }
 
@@ -53,7 +55,10 @@ impl Default for ReconcilerSettings {
 ///
 /// # Errors
 /// When the store does not answer.
-pub fn pass<'a>(engine: &'a Engine, settings: &'a ReconcilerSettings) -> BoxFuture<'a, Result<Report, StoreError>> {
+pub fn pass<'a>(
+    engine: &'a Engine,
+    settings: &'a ReconcilerSettings,
+) -> BoxFuture<'a, Result<Report, StoreError>> {
     Box::pin(async move { pass_until(engine, settings, &CancelToken::new()).await })
 }
 
@@ -78,14 +83,19 @@ pub fn pass_until<'a>(
     })
 }
 
-/// Passes until `shutdown`, each part on a beat of its own: one that hangs on its server delays no other. A part that
-/// fails is logged, and the next beat tries again.
-pub fn serve(engine: Engine, settings: ReconcilerSettings, shutdown: CancelToken) -> BoxFuture<'static, ()> {
+/// Passes until `shutdown`, each part on a beat of its own: one that hangs on its server delays no
+/// other. A part that fails is logged, and the next beat tries again.
+pub fn serve(
+    engine: Engine,
+    settings: ReconcilerSettings,
+    shutdown: CancelToken,
+) -> BoxFuture<'static, ()> {
     Box::pin(async move {
         let passing = Box::pin(async {
             tracing::info!(reconciler = %engine.id, every = ?settings.every, "reconciler started");
             let last = Last::default();
-            join_all(Beat::ALL.map(|beat| beats(beat, (&engine, &settings), &last, &shutdown))).await;
+            join_all(Beat::ALL.map(|beat| beats(beat, (&engine, &settings), &last, &shutdown)))
+                .await;
             tracing::info!(reconciler = %engine.id, "reconciler stopped");
         });
         engine.present(Part::default(), passing).await;
@@ -97,21 +107,27 @@ pub fn serve(engine: Engine, settings: ReconcilerSettings, shutdown: CancelToken
 struct Last(Mutex<BTreeMap<Beat, (Duration, Report)>>);
 
 impl Last {
-    /// Notes what a part did. A pass is complete once all of its parts are, so it is as old as the oldest of them: one that
-    /// hangs shows in the age of the last pass.
+    /// Notes what a part did. A pass is complete once all of its parts are, so it is as old as the
+    /// oldest of them: one that hangs shows in the age of the last pass.
     fn note(&self, engine: &Engine, beat: Beat, report: Report) {
         let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         last.insert(beat, (engine.ports.clock.monotonic(), report));
         let oldest = last.values().map(|(at, _)| *at).min();
         if let Some(at) = oldest.filter(|_| last.len() == Beat::ALL.len()) {
             let mut whole = Report::default();
-            last.values().for_each(|(_, report)| whole.add(report.clone()));
+            last.values()
+                .for_each(|(_, report)| whole.add(report.clone()));
             engine.passed(at, whole.counts());
         }
     }
 }
 
-async fn beats(beat: Beat, (engine, settings): (&Engine, &ReconcilerSettings), last: &Last, shutdown: &CancelToken) {
+async fn beats(
+    beat: Beat,
+    (engine, settings): (&Engine, &ReconcilerSettings),
+    last: &Last,
+    shutdown: &CancelToken,
+) {
     while !shutdown.is_cancelled() {
         match beat.run(engine, settings, shutdown).await {
             Ok(report) => {
@@ -122,8 +138,12 @@ async fn beats(beat: Beat, (engine, settings): (&Engine, &ReconcilerSettings), l
                 }
                 last.note(engine, beat, report);
             }
-            Err(error) => tracing::error!(%beat, %error, "a part of a pass failed; the next one tries again"),
+            Err(error) => {
+                tracing::error!(%beat, %error, "a part of a pass failed; the next one tries again")
+            }
         }
-        shutdown.run_until_cancelled(engine.ports.clock.sleep(settings.every)).await;
+        shutdown
+            .run_until_cancelled(engine.ports.clock.sleep(settings.every))
+            .await;
     }
 }

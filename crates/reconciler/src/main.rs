@@ -7,7 +7,11 @@ use counterstep_reconciler::cli::{ReconcilerArgs, main as serve};
 use std::process::ExitCode;
 
 #[derive(Parser)]
-#[command(name = "counterstep-reconciler", version, about = "Recovers lost tasks and sweeps orphans, like cron")]
+#[command(
+    name = "counterstep-reconciler",
+    version,
+    about = "Recovers lost tasks and sweeps orphans, like cron"
+)]
 struct Cli {
     #[command(flatten)]
     settings: SettingsArgs,

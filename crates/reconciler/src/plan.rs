@@ -46,7 +46,9 @@ impl fmt::Display for PassPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for recover in &self.recover {
             match recover {
-                Recover::TakeBack(task) => writeln!(f, "take back task {task}: its lease has run out")?,
+                Recover::TakeBack(task) => {
+                    writeln!(f, "take back task {task}: its lease has run out")?
+                }
                 Recover::UnknownType(task) => {
                     writeln!(
                         f,
@@ -57,21 +59,44 @@ impl fmt::Display for PassPlan {
             }
         }
         for intent in &self.sweep {
-            writeln!(f, "sweep {}: overdue for {:?}", intent.prefix, intent.overdue)?;
+            writeln!(
+                f,
+                "sweep {}: overdue for {:?}",
+                intent.prefix, intent.overdue
+            )?;
         }
         for (task, why) in &self.unswept {
-            writeln!(f, "leave what the attempts of task {task} have stored: {why}")?;
+            writeln!(
+                f,
+                "leave what the attempts of task {task} have stored: {why}"
+            )?;
         }
         for step in &self.schedules {
             write_schedule(f, step)?;
         }
         for Leaving { task, .. } in &self.retire.buried {
-            writeln!(f, "delete what is left of the objects of task {task}: its rows are gone")?;
+            writeln!(
+                f,
+                "delete what is left of the objects of task {task}: its rows are gone"
+            )?;
         }
-        for Retire { task_type, status, keep, tasks } in &self.retire.retire {
-            let what = if matches!(keep, Keep::ThenArchive(_)) { "archive and delete" } else { "delete" };
+        for Retire {
+            task_type,
+            status,
+            keep,
+            tasks,
+        } in &self.retire.retire
+        {
+            let what = if matches!(keep, Keep::ThenArchive(_)) {
+                "archive and delete"
+            } else {
+                "delete"
+            };
             for Leaving { task, .. } in tasks {
-                writeln!(f, "{what} task {task}: a {task_type} that {status} long enough ago")?;
+                writeln!(
+                    f,
+                    "{what} task {task}: a {task_type} that {status} long enough ago"
+                )?;
             }
         }
         for step in &self.types {
@@ -87,13 +112,20 @@ impl fmt::Display for PassPlan {
             writeln!(f, "relay events: the oldest has waited for {age:?}")?;
         }
         for missing in &self.repair.queue {
-            writeln!(f, "make again {missing}: the queue's server does not have it")?;
+            writeln!(
+                f,
+                "make again {missing}: the queue's server does not have it"
+            )?;
         }
         if let Some(why) = &self.repair.silent {
             writeln!(f, "leave tasks that nobody came for: {why}")?;
         }
         for task in &self.repair.offer {
-            writeln!(f, "offer task {} again: it is {}, and nobody came for it", task.task, task.status)?;
+            writeln!(
+                f,
+                "offer task {} again: it is {}, and nobody came for it",
+                task.task, task.status
+            )?;
         }
         for worker in &self.forget {
             writeln!(f, "forget process {worker}: it was not seen for a day")?;
@@ -111,7 +143,11 @@ impl fmt::Display for PassPlan {
 fn write_schedule(f: &mut fmt::Formatter<'_>, step: &ScheduleStep) -> fmt::Result {
     let (row, moves) = match step {
         ScheduleStep::Declare(row) => {
-            return writeln!(f, "take over schedule {}: the program declares it so", row.name);
+            return writeln!(
+                f,
+                "take over schedule {}: the program declares it so",
+                row.name
+            );
         }
         ScheduleStep::Broken { name, why } => return writeln!(f, "leave schedule {name}: {why}"),
         ScheduleStep::Move { row, moves, now: _ } => (row, moves),
@@ -120,19 +156,52 @@ fn write_schedule(f: &mut fmt::Formatter<'_>, step: &ScheduleStep) -> fmt::Resul
     for step in moves {
         match *step {
             Move::Fire { due, .. } => {
-                writeln!(f, "fire schedule {name}: a {} was due {}", row.spec.task_type, rfc3339(due))?;
+                writeln!(
+                    f,
+                    "fire schedule {name}: a {} was due {}",
+                    row.spec.task_type,
+                    rfc3339(due)
+                )?;
             }
-            Move::PassOver { due, why: PassedOver::Missed, .. } => {
-                writeln!(f, "pass over schedule {name}: due {}, and nobody fired it in time", rfc3339(due))?;
+            Move::PassOver {
+                due,
+                why: PassedOver::Missed,
+                ..
+            } => {
+                writeln!(
+                    f,
+                    "pass over schedule {name}: due {}, and nobody fired it in time",
+                    rfc3339(due)
+                )?;
             }
-            Move::PassOver { due, why: PassedOver::Disabled, .. } => {
-                writeln!(f, "pass over schedule {name}: due {}, and its task type is disabled", rfc3339(due))?;
+            Move::PassOver {
+                due,
+                why: PassedOver::Disabled,
+                ..
+            } => {
+                writeln!(
+                    f,
+                    "pass over schedule {name}: due {}, and its task type is disabled",
+                    rfc3339(due)
+                )?;
             }
-            Move::PassOver { due, why: PassedOver::Overlaps, .. } => {
-                writeln!(f, "pass over schedule {name}: due {}, and its last task still runs", rfc3339(due))?;
+            Move::PassOver {
+                due,
+                why: PassedOver::Overlaps,
+                ..
+            } => {
+                writeln!(
+                    f,
+                    "pass over schedule {name}: due {}, and its last task still runs",
+                    rfc3339(due)
+                )?;
             }
             Move::Wait { due } => {
-                writeln!(f, "leave schedule {name}: due {}, and waits for its last task", rfc3339(due))?;
+                writeln!(
+                    f,
+                    "leave schedule {name}: due {}, and waits for its last task",
+                    rfc3339(due)
+                )?;
             }
         }
     }
@@ -143,26 +212,49 @@ fn write_schedule(f: &mut fmt::Formatter<'_>, step: &ScheduleStep) -> fmt::Resul
 ///
 /// # Errors
 /// When the store does not answer.
-pub fn plan<'a>(engine: &'a Engine, settings: &'a ReconcilerSettings) -> BoxFuture<'a, Result<PassPlan, StoreError>> {
+pub fn plan<'a>(
+    engine: &'a Engine,
+    settings: &'a ReconcilerSettings,
+) -> BoxFuture<'a, Result<PassPlan, StoreError>> {
     Box::pin(async move {
         let mut failed = Vec::new();
         let limit = settings.limit;
         let mut of = Unreadable(&mut failed);
-        let recover = of.area("lost tasks", engine.plan_recovery_of(settings.lost.clone(), limit).await)?;
+        let recover = of.area(
+            "lost tasks",
+            engine.plan_recovery_of(settings.lost.clone(), limit).await,
+        )?;
         let sweep = of.area("intents", engine.plan_sweep(limit).await.map(Some))?;
-        let (sweep, unswept) = sweep.map(|sweep| (sweep.condemn, sweep.unreadable)).unwrap_or_default();
+        let (sweep, unswept) = sweep
+            .map(|sweep| (sweep.condemn, sweep.unreadable))
+            .unwrap_or_default();
         let schedules = of.area("schedules", engine.plan_schedules(limit).await)?;
         let retire = of.area("retention", engine.plan_retention(limit).await)?;
         let types = of.area("task types", engine.plan_types().await)?;
-        let repair = of.area("repair", engine.plan_repair(settings.offer_after, limit).await)?;
+        let repair = of.area(
+            "repair",
+            engine.plan_repair(settings.offer_after, limit).await,
+        )?;
         let unpublished = of.area("messages", engine.oldest_unpublished().await)?;
         let unpublished = unpublished.filter(|age| *age >= settings.relay_after);
         let forget = of.area("processes", engine.plan_forget().await)?;
-        Ok(PassPlan { recover, sweep, unswept, repair, unpublished, forget, schedules, retire, types, failed })
+        Ok(PassPlan {
+            recover,
+            sweep,
+            unswept,
+            repair,
+            unpublished,
+            forget,
+            schedules,
+            retire,
+            types,
+            failed,
+        })
     })
 }
 
-/// What the listing of objects would do, in lines; at most as many orphans as a pass has a limit for.
+/// What the listing of objects would do, in lines; at most as many orphans as a pass has a limit
+/// for.
 ///
 /// # Errors
 /// When the store or the object store does not answer.
@@ -182,7 +274,10 @@ pub fn plan_listing<'a>(
             };
             let half = if orphan.half { " (half-done)" } else { "" };
             let age = Duration::from_secs(orphan.age.as_secs());
-            lines += &format!("{what} orphan {}/{}{half}: {age:?} old, {}\n", orphan.bucket, orphan.key, orphan.why);
+            lines += &format!(
+                "{what} orphan {}/{}{half}: {age:?} old, {}\n",
+                orphan.bucket, orphan.key, orphan.why
+            );
         }
         if planned.strange.objects > 0 {
             let (count, first) = (planned.strange.objects, planned.strange.first.join(", "));
@@ -198,7 +293,10 @@ pub fn plan_listing<'a>(
             };
         }
         if planned.foreign > 0 {
-            lines += &format!("leave {} objects that are not named like ours\n", planned.foreign);
+            lines += &format!(
+                "leave {} objects that are not named like ours\n",
+                planned.foreign
+            );
         }
         if planned.more {
             lines += "there are more objects than were looked at: raise --limit or --pages to see more\n";

@@ -28,7 +28,8 @@ pub struct Report {
     pub archived: u64,
     /// Orphaned objects that stay because their policy says so.
     pub reported: u64,
-    /// Objects of tasks or attempts that this database does not know: seen by a listing, whatever became of them.
+    /// Objects of tasks or attempts that this database does not know: seen by a listing, whatever
+    /// became of them.
     pub strange: u64,
     /// Objects that are not named like ours: seen by a listing and left alone.
     pub foreign: u64,
@@ -73,10 +74,18 @@ impl fmt::Display for Report {
             )?;
         }
         if self.archived + self.reported > 0 {
-            write!(f, ", {} orphans archived, {} reported", self.archived, self.reported)?;
+            write!(
+                f,
+                ", {} orphans archived, {} reported",
+                self.archived, self.reported
+            )?;
         }
         if self.tasks_archived + self.tasks_deleted > 0 {
-            write!(f, ", {} old tasks archived, {} deleted", self.tasks_archived, self.tasks_deleted)?;
+            write!(
+                f,
+                ", {} old tasks archived, {} deleted",
+                self.tasks_archived, self.tasks_deleted
+            )?;
         }
         if self.strange > 0 {
             write!(f, ", {} objects of unknown tasks or attempts", self.strange)?;
@@ -85,7 +94,11 @@ impl fmt::Display for Report {
             write!(f, ", {} objects of others left alone", self.foreign)?;
         }
         if self.disabled + self.enabled > 0 {
-            write!(f, ", task types: {} disabled, {} enabled", self.disabled, self.enabled)?;
+            write!(
+                f,
+                ", task types: {} disabled, {} enabled",
+                self.disabled, self.enabled
+            )?;
         }
         if self.offered > 0 {
             write!(f, ", {} tasks offered again", self.offered)?;
@@ -156,6 +169,9 @@ impl Report {
             ("enabled", of(self.enabled)),
             ("failed", of(self.failed.len())),
         ];
-        counts.into_iter().map(|(name, count)| (name.to_owned(), count)).collect()
+        counts
+            .into_iter()
+            .map(|(name, count)| (name.to_owned(), count))
+            .collect()
     }
 }

@@ -3,7 +3,9 @@
 mod archive_file;
 
 use archive_file::ArchiveFile;
-use counterstep_kernel::{Classify, FileName, RetryPolicy, ScratchFile, StepContext, StepError, StepResult};
+use counterstep_kernel::{
+    Classify, FileName, RetryPolicy, ScratchFile, StepContext, StepError, StepResult,
+};
 use counterstep_kernel::{StoredFile, StoredFiles, UploadMany, UploadOne, UploadedFile};
 use counterstep_macros::distributed_task;
 use serde::{Deserialize, Serialize};
@@ -40,7 +42,9 @@ pub struct CreateZipResponse {
 }
 
 /// A full disk may have room again in a moment.
-pub const ZIP_RETRY: RetryPolicy = RetryPolicy::exponential("500ms").max_retries(3).jitter(true);
+pub const ZIP_RETRY: RetryPolicy = RetryPolicy::exponential("500ms")
+    .max_retries(3)
+    .jitter(true);
 
 /// Makes one ZIP of many files.
 pub struct CreateZipFromFiles;
@@ -63,9 +67,14 @@ impl CreateZipFromFiles {
     }
 
     #[step(2, host = "worker", heavy, retry = ZIP_RETRY, no_undo = "writes scratch only")]
-    async fn create_zip_archive(ctx: &StepContext, sources: &StoredFiles) -> StepResult<ZipArchive> {
+    async fn create_zip_archive(
+        ctx: &StepContext,
+        sources: &StoredFiles,
+    ) -> StepResult<ZipArchive> {
         let draft = ctx.scratch("archive.zip").await?;
-        let mut zip = ZipWriter::new(ArchiveFile::new(File::create(draft.path()).transient("opening the archive")?));
+        let mut zip = ZipWriter::new(ArchiveFile::new(
+            File::create(draft.path()).transient("opening the archive")?,
+        ));
         // Gone when the step is dropped, at its time limit or on a cancel.
         let awaited = Arc::new(());
         let (total, mut done) = (sources.iter().map(|file| file.size_bytes).sum(), 0);
@@ -77,8 +86,12 @@ impl CreateZipFromFiles {
                 meter.tell(read, total);
             });
             done += file.size_bytes;
-            let mut source = WhileAwaited { inner: SyncIoBridge::new(watched), step: Arc::downgrade(&awaited) };
-            let options = SimpleFileOptions::default().large_file(file.size_bytes >= u64::from(u32::MAX));
+            let mut source = WhileAwaited {
+                inner: SyncIoBridge::new(watched),
+                step: Arc::downgrade(&awaited),
+            };
+            let options =
+                SimpleFileOptions::default().large_file(file.size_bytes >= u64::from(u32::MAX));
             zip = tokio::task::spawn_blocking(move || {
                 zip.start_file(name, options).map_err(io::Error::other)?;
                 io::copy(&mut source, &mut zip).map(|_| zip)
@@ -88,21 +101,29 @@ impl CreateZipFromFiles {
             .transient("writing the archive")?;
         }
         zip.finish().transient("finishing the archive")?;
-        Ok(ZipArchive { zip: draft.seal().await?, file_count: sources.len() })
+        Ok(ZipArchive {
+            zip: draft.seal().await?,
+            file_count: sources.len(),
+        })
     }
 
     #[step(3, host = "worker")]
     fn upload_zip(req: &CreateZipRequest, archive: &ZipArchive) -> UploadOne {
-        UploadOne::to("processed-files", &archive.zip).named(&req.output_file_name).content_type("application/zip")
+        UploadOne::to("processed-files", &archive.zip)
+            .named(&req.output_file_name)
+            .content_type("application/zip")
     }
 
     fn respond(archive: &ZipArchive, upload_zip: &StoredFile) -> CreateZipResponse {
-        CreateZipResponse { zip: upload_zip.clone(), file_count: archive.file_count }
+        CreateZipResponse {
+            zip: upload_zip.clone(),
+            file_count: archive.file_count,
+        }
     }
 }
 
-/// A source for a blocking thread, which is not stopped when its step is dropped: it ends with an error then, or the thread
-/// would compress to the end of the file beside the next heavy step.
+/// A source for a blocking thread, which is not stopped when its step is dropped: it ends with an
+/// error then, or the thread would compress to the end of the file beside the next heavy step.
 struct WhileAwaited<R> {
     inner: R,
     step: Weak<()>,
@@ -125,9 +146,14 @@ mod tests {
     #[test]
     fn a_source_ends_with_an_error_once_its_step_is_gone() {
         let awaited = Arc::new(());
-        let mut source = WhileAwaited { inner: io::repeat(7), step: Arc::downgrade(&awaited) };
+        let mut source = WhileAwaited {
+            inner: io::repeat(7),
+            step: Arc::downgrade(&awaited),
+        };
         source.read_exact(&mut [0; 4]).expect("its step is there");
         drop(awaited);
-        source.read_exact(&mut [0; 4]).expect_err("its step is gone");
+        source
+            .read_exact(&mut [0; 4])
+            .expect_err("its step is gone");
     }
 }

@@ -1,4 +1,5 @@
-//! The task types that come with Counterstep. On the kernel and the macros alone: what a user's own crate looks like.
+//! The task types that come with Counterstep. On the kernel and the macros alone: what a user's own
+//! crate looks like.
 
 pub mod create_zip_from_files;
 pub mod place_order;
@@ -13,9 +14,8 @@ use counterstep_kernel::Registry;
 /// All of them.
 #[must_use]
 pub fn tasks() -> Registry {
-    Registry::new().with::<CreateZipFromFiles>().with::<TranscodeVideo>().with_calls::<PlaceOrder>(&[
-        "inventory",
-        "bank",
-        "shipping",
-    ])
+    Registry::new()
+        .with::<CreateZipFromFiles>()
+        .with::<TranscodeVideo>()
+        .with_calls::<PlaceOrder>(&["inventory", "bank", "shipping"])
 }

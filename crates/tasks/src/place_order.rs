@@ -1,7 +1,9 @@
-//! Goods are reserved, the customer pays, somebody approves a large order, and the goods are shipped. Each step asks a
-//! service outside, and each has its way back.
+//! Goods are reserved, the customer pays, somebody approves a large order, and the goods are
+//! shipped. Each step asks a service outside, and each has its way back.
 
-use counterstep_kernel::{AwaitSignal, BreakerPolicy, HttpCall, RetryPolicy, StepContext, StepError, StepResult};
+use counterstep_kernel::{
+    AwaitSignal, BreakerPolicy, HttpCall, RetryPolicy, StepContext, StepError, StepResult,
+};
 use counterstep_macros::distributed_task;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -81,16 +83,27 @@ pub const APPROVAL_FROM_CENTS: u64 = 100_000;
 pub const LONGEST_HOLD: Duration = Duration::from_secs(30 * 24 * 3600);
 
 /// A request that may have arrived is sent again with the same key, so there is no harm in trying.
-pub const SERVICE_RETRY: RetryPolicy =
-    RetryPolicy::exponential("200ms").max_retries(5).cap("10s").attempt_timeout("20s");
+pub const SERVICE_RETRY: RetryPolicy = RetryPolicy::exponential("200ms")
+    .max_retries(5)
+    .cap("10s")
+    .attempt_timeout("20s");
 
 /// A bank that is down is left alone by all orders, which wait.
-pub const BANK: BreakerPolicy = BreakerPolicy::named("bank").after_failures(10).within("1m").open_for("15s");
+pub const BANK: BreakerPolicy = BreakerPolicy::named("bank")
+    .after_failures(10)
+    .within("1m")
+    .open_for("15s");
 
 /// Sells goods.
 pub struct PlaceOrder;
 
-#[distributed_task(name = "PlaceOrder", version = 1, queue = "orders", max_recoveries = 10, cancellable)]
+#[distributed_task(
+    name = "PlaceOrder",
+    version = 1,
+    queue = "orders",
+    max_recoveries = 10,
+    cancellable
+)]
 impl PlaceOrder {
     type Request = PlaceOrderRequest;
     type Response = PlaceOrderResponse;
@@ -103,7 +116,9 @@ impl PlaceOrder {
 
     /// By the key of the request that it takes back: nobody may know what the answer to that was.
     fn release(ctx: &StepContext) -> HttpCall<()> {
-        HttpCall::delete("inventory", "/reservations").segment(ctx.step_key()).accepting(404)
+        HttpCall::delete("inventory", "/reservations")
+            .segment(ctx.step_key())
+            .accepting(404)
     }
 
     #[step(2, host = "worker", retry = SERVICE_RETRY, breaker = BANK, undo = refund)]
@@ -113,7 +128,9 @@ impl PlaceOrder {
     }
 
     fn refund(ctx: &StepContext) -> HttpCall<()> {
-        HttpCall::post("bank", "/refunds").json(&json!({ "charge": ctx.step_key() })).accepting(404)
+        HttpCall::post("bank", "/refunds")
+            .json(&json!({ "charge": ctx.step_key() }))
+            .accepting(404)
     }
 
     #[step(3, host = "worker", when = is_large)]
@@ -130,24 +147,37 @@ impl PlaceOrder {
     #[pure]
     async fn clear(approval: Option<&Approval>) -> StepResult<Cleared> {
         match approval {
-            Some(Approval { approved: false, by }) => {
-                Err(StepError::permanent(format_args!("{by} declined the order")))
-            }
-            Some(Approval { by, .. }) => Ok(Cleared { approved_by: Some(by.clone()) }),
+            Some(Approval {
+                approved: false,
+                by,
+            }) => Err(StepError::permanent(format_args!(
+                "{by} declined the order"
+            ))),
+            Some(Approval { by, .. }) => Ok(Cleared {
+                approved_by: Some(by.clone()),
+            }),
             None => Ok(Cleared { approved_by: None }),
         }
     }
 
     #[step(5, host = "worker", retry = SERVICE_RETRY, undo = recall)]
     fn ship(reserve: &Reservation, _cleared: &Cleared) -> HttpCall<Shipment> {
-        HttpCall::post("shipping", "/shipments").json(&json!({ "reservation_id": reserve.reservation_id }))
+        HttpCall::post("shipping", "/shipments")
+            .json(&json!({ "reservation_id": reserve.reservation_id }))
     }
 
     fn recall(ctx: &StepContext) -> HttpCall<()> {
-        HttpCall::delete("shipping", "/shipments").segment(ctx.step_key()).accepting(404)
+        HttpCall::delete("shipping", "/shipments")
+            .segment(ctx.step_key())
+            .accepting(404)
     }
 
-    fn respond(reserve: &Reservation, charge: &Charge, ship: &Shipment, cleared: &Cleared) -> PlaceOrderResponse {
+    fn respond(
+        reserve: &Reservation,
+        charge: &Charge,
+        ship: &Shipment,
+        cleared: &Cleared,
+    ) -> PlaceOrderResponse {
         PlaceOrderResponse {
             reservation_id: reserve.reservation_id.clone(),
             charge_id: charge.charge_id.clone(),

@@ -1,13 +1,15 @@
-//! A video arrives at the API and is stored; a worker looks at it and renders it in the sizes that it has, side by
-//! side, with a picture for previews; a list of all of it comes last. The work is done by ffmpeg, which has to be
-//! installed on the workers.
+//! A video arrives at the API and is stored; a worker looks at it and renders it in the sizes that
+//! it has, side by side, with a picture for previews; a list of all of it comes last. The work is
+//! done by ffmpeg, which has to be installed on the workers.
 
 mod media;
 mod tool;
 
 pub use media::{Quality, Rendition, Size, Source};
 
-use counterstep_kernel::{Classify, FileName, RetryPolicy, ScratchDraft, StepContext, StepError, StepResult};
+use counterstep_kernel::{
+    Classify, FileName, RetryPolicy, ScratchDraft, StepContext, StepError, StepResult,
+};
 use counterstep_kernel::{StoredFile, UndoResult, UploadOne, UploadedFile};
 use counterstep_macros::distributed_task;
 use futures::StreamExt;
@@ -19,7 +21,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 pub struct TranscodeVideoRequest {
     /// The video, in any of the usual containers.
     pub video: UploadedFile,
-    /// What the results are called before their size, as in `holiday-720p.mp4`; the video's own name otherwise.
+    /// What the results are called before their size, as in `holiday-720p.mp4`; the video's own
+    /// name otherwise.
     #[serde(default)]
     pub name: Option<FileName>,
     /// Time against size; `standard` otherwise.
@@ -63,11 +66,17 @@ pub struct Manifest {
 /// Copying from the object store: it may be back in a moment.
 pub const FETCH_RETRY: RetryPolicy = RetryPolicy::exponential("500ms").max_retries(4);
 /// Small renditions are cheap to try again.
-pub const RENDER_RETRY: RetryPolicy = RetryPolicy::exponential("500ms").max_retries(3).attempt_timeout("1h");
+pub const RENDER_RETRY: RetryPolicy = RetryPolicy::exponential("500ms")
+    .max_retries(3)
+    .attempt_timeout("1h");
 /// The largest one costs a worker hours: once more, after a while, and no more.
-pub const RENDER_2160P_RETRY: RetryPolicy = RetryPolicy::constant("30s").max_retries(1).attempt_timeout("4h");
+pub const RENDER_2160P_RETRY: RetryPolicy = RetryPolicy::constant("30s")
+    .max_retries(1)
+    .attempt_timeout("4h");
 /// A picture is made in seconds or not at all.
-pub const THUMBNAIL_RETRY: RetryPolicy = RetryPolicy::constant("500ms").max_retries(2).attempt_timeout("2m");
+pub const THUMBNAIL_RETRY: RetryPolicy = RetryPolicy::constant("500ms")
+    .max_retries(2)
+    .attempt_timeout("2m");
 
 /// Renders a video in several sizes.
 pub struct TranscodeVideo;
@@ -104,38 +113,66 @@ impl TranscodeVideo {
     }
 
     #[step(3, host = "worker", heavy, group = "renditions", when = is_small, retry = RENDER_RETRY, undo = discard)]
-    async fn render_as_is(ctx: &StepContext, req: &TranscodeVideoRequest, source: &Source) -> StepResult<Rendition> {
+    async fn render_as_is(
+        ctx: &StepContext,
+        req: &TranscodeVideoRequest,
+        source: &Source,
+    ) -> StepResult<Rendition> {
         render(ctx, req, source, None).await
     }
 
     #[step(4, host = "worker", heavy, group = "renditions", when = has_480p, retry = RENDER_RETRY, undo = discard)]
-    async fn render_480p(ctx: &StepContext, req: &TranscodeVideoRequest, source: &Source) -> StepResult<Rendition> {
+    async fn render_480p(
+        ctx: &StepContext,
+        req: &TranscodeVideoRequest,
+        source: &Source,
+    ) -> StepResult<Rendition> {
         render(ctx, req, source, Some(Size::P480)).await
     }
 
     #[step(5, host = "worker", heavy, group = "renditions", when = has_720p, retry = RENDER_RETRY, undo = discard)]
-    async fn render_720p(ctx: &StepContext, req: &TranscodeVideoRequest, source: &Source) -> StepResult<Rendition> {
+    async fn render_720p(
+        ctx: &StepContext,
+        req: &TranscodeVideoRequest,
+        source: &Source,
+    ) -> StepResult<Rendition> {
         render(ctx, req, source, Some(Size::P720)).await
     }
 
     #[step(6, host = "worker", heavy, group = "renditions", when = has_1080p, retry = RENDER_RETRY, undo = discard)]
-    async fn render_1080p(ctx: &StepContext, req: &TranscodeVideoRequest, source: &Source) -> StepResult<Rendition> {
+    async fn render_1080p(
+        ctx: &StepContext,
+        req: &TranscodeVideoRequest,
+        source: &Source,
+    ) -> StepResult<Rendition> {
         render(ctx, req, source, Some(Size::P1080)).await
     }
 
     #[step(7, host = "worker", heavy, group = "renditions", when = has_2160p, retry = RENDER_2160P_RETRY, undo = discard)]
-    async fn render_2160p(ctx: &StepContext, req: &TranscodeVideoRequest, source: &Source) -> StepResult<Rendition> {
+    async fn render_2160p(
+        ctx: &StepContext,
+        req: &TranscodeVideoRequest,
+        source: &Source,
+    ) -> StepResult<Rendition> {
         render(ctx, req, source, Some(Size::P2160)).await
     }
 
     #[step(8, host = "worker", heavy, group = "renditions", retry = THUMBNAIL_RETRY, fallback = first_frame,
            undo = discard)]
-    async fn make_thumbnail(ctx: &StepContext, req: &TranscodeVideoRequest, source: &Source) -> StepResult<Thumbnail> {
+    async fn make_thumbnail(
+        ctx: &StepContext,
+        req: &TranscodeVideoRequest,
+        source: &Source,
+    ) -> StepResult<Thumbnail> {
         thumbnail(ctx, req, source, source.duration_ms.unwrap_or(0) / 2).await
     }
 
     /// Where the middle cannot be found, the beginning will do.
-    async fn first_frame(ctx: &StepContext, req: &TranscodeVideoRequest, source: &Source) -> StepResult<Thumbnail> {
+    async fn first_frame(
+        ctx: &StepContext,
+        req: &TranscodeVideoRequest,
+        source: &Source,
+    ) -> StepResult<Thumbnail> {
         thumbnail(ctx, req, source, 0).await
     }
 
@@ -152,7 +189,13 @@ impl TranscodeVideo {
         render_2160p: Option<&Rendition>,
         thumbnail: &Thumbnail,
     ) -> StepResult<Manifest> {
-        let renditions = [render_as_is, render_480p, render_720p, render_1080p, render_2160p];
+        let renditions = [
+            render_as_is,
+            render_480p,
+            render_720p,
+            render_1080p,
+            render_2160p,
+        ];
         let renditions: Vec<_> = renditions.into_iter().flatten().cloned().collect();
         let list = ManifestList {
             duration_ms: source.duration_ms,
@@ -164,7 +207,10 @@ impl TranscodeVideo {
         let text = serde_json::to_vec_pretty(&list).permanent("writing the manifest")?;
         let body = futures::stream::once(async move { Ok(text.into()) }).boxed();
         let name = media::name_of(req, "manifest.json");
-        let file = ctx.objects().put("processed-videos", &name, "application/json", body).await?;
+        let file = ctx
+            .objects()
+            .put("processed-videos", &name, "application/json", body)
+            .await?;
         Ok(Manifest { file, renditions })
     }
 
@@ -193,7 +239,11 @@ impl TranscodeVideo {
         wanted(req, source, Size::P2160)
     }
 
-    fn respond(source: &Source, thumbnail: &Thumbnail, manifest: &Manifest) -> TranscodeVideoResponse {
+    fn respond(
+        source: &Source,
+        thumbnail: &Thumbnail,
+        manifest: &Manifest,
+    ) -> TranscodeVideoResponse {
         TranscodeVideoResponse {
             duration_ms: source.duration_ms,
             width: source.width,
@@ -218,18 +268,29 @@ fn wanted(req: &TranscodeVideoRequest, source: &Source, size: Size) -> bool {
     source.has(size) && req.largest.is_none_or(|largest| size <= largest)
 }
 
-/// Copies the source to this host's disk, piece by piece: ffmpeg has to jump about in it, and each rendition reads it.
+/// Copies the source to this host's disk, piece by piece: ffmpeg has to jump about in it, and each
+/// rendition reads it.
 async fn fetch(ctx: &StepContext, stored: &StoredFile, to: &ScratchDraft) -> StepResult<()> {
     let mut from = ctx.objects().reader(stored).await?;
-    let mut file = tokio::fs::File::create(to.path()).await.transient("opening the copy of the source")?;
+    let mut file = tokio::fs::File::create(to.path())
+        .await
+        .transient("opening the copy of the source")?;
     let (mut piece, mut done) = (vec![0; 256 * 1024], 0);
     loop {
         ctx.go_on()?;
-        let read = from.read(&mut piece).await.transient("reading the source")?;
+        let read = from
+            .read(&mut piece)
+            .await
+            .transient("reading the source")?;
         if read == 0 {
-            return file.flush().await.transient("writing the copy of the source");
+            return file
+                .flush()
+                .await
+                .transient("writing the copy of the source");
         }
-        file.write_all(&piece[..read]).await.transient("writing the copy of the source")?;
+        file.write_all(&piece[..read])
+            .await
+            .transient("writing the copy of the source")?;
         done += read as u64;
         ctx.progress(done, stored.size_bytes);
     }
@@ -245,11 +306,29 @@ async fn render(
     let label = size.map_or("source", Size::as_str);
     let from = ctx.scratch_path(&source.file).await?;
     let draft = ctx.scratch("rendition.mp4").await?;
-    media::render(ctx, &from, draft.path(), (size, req.quality.unwrap_or_default()), source.duration_ms).await?;
+    media::render(
+        ctx,
+        &from,
+        draft.path(),
+        (size, req.quality.unwrap_or_default()),
+        source.duration_ms,
+    )
+    .await?;
     // What ffmpeg says it has written is looked at before it counts.
     let made = media::probe(ctx, draft.path()).await?;
-    let file = keep(ctx, &draft, &media::name_of(req, &format!("{label}.mp4")), "video/mp4").await?;
-    Ok(Rendition { size: label.to_owned(), width: made.width, height: made.height, file })
+    let file = keep(
+        ctx,
+        &draft,
+        &media::name_of(req, &format!("{label}.mp4")),
+        "video/mp4",
+    )
+    .await?;
+    Ok(Rendition {
+        size: label.to_owned(),
+        width: made.width,
+        height: made.height,
+        file,
+    })
 }
 
 /// Makes a picture of the frame at `at_ms` and stores it.
@@ -262,16 +341,35 @@ async fn thumbnail(
     let from = ctx.scratch_path(&source.file).await?;
     let draft = ctx.scratch("thumbnail.jpg").await?;
     media::picture(ctx, &from, draft.path(), at_ms).await?;
-    let made = tokio::fs::metadata(draft.path()).await.transient("looking at the picture")?;
+    let made = tokio::fs::metadata(draft.path())
+        .await
+        .transient("looking at the picture")?;
     if made.len() == 0 {
-        return Err(StepError::permanent(format_args!("the video has no picture at {at_ms} ms")));
+        return Err(StepError::permanent(format_args!(
+            "the video has no picture at {at_ms} ms"
+        )));
     }
-    Ok(Thumbnail(keep(ctx, &draft, &media::name_of(req, "thumbnail.jpg"), "image/jpeg").await?))
+    Ok(Thumbnail(
+        keep(
+            ctx,
+            &draft,
+            &media::name_of(req, "thumbnail.jpg"),
+            "image/jpeg",
+        )
+        .await?,
+    ))
 }
 
 /// Streams a local file to the object store.
-async fn keep(ctx: &StepContext, draft: &ScratchDraft, name: &FileName, content_type: &str) -> StepResult<StoredFile> {
-    let file = tokio::fs::File::open(draft.path()).await.transient("reading the result")?;
+async fn keep(
+    ctx: &StepContext,
+    draft: &ScratchDraft,
+    name: &FileName,
+    content_type: &str,
+) -> StepResult<StoredFile> {
+    let file = tokio::fs::File::open(draft.path())
+        .await
+        .transient("reading the result")?;
     let body = tokio_util::io::ReaderStream::with_capacity(file, 64 * 1024).boxed();
     tokio::select! {
         stored = ctx.objects().put("processed-videos", name, content_type, body) => stored,

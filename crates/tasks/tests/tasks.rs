@@ -17,11 +17,16 @@ use std::time::Duration;
 async fn two_files_of_one_name_become_one_archive_in_four_changes_of_the_task() {
     let task = Harness::embedded(tasks()).submit(two_files()).await;
     assert_eq!(task.run_to_rest().await, TaskStatus::Completed);
-    task.assert_trail("upload_source_files ok, create_zip_archive ok, upload_zip ok, completed").await;
+    task.assert_trail("upload_source_files ok, create_zip_archive ok, upload_zip ok, completed")
+        .await;
     task.assert_no_orphans().await;
     let history = task.history().await;
-    let changes: std::collections::BTreeSet<_> =
-        history.audit.iter().map(|row| row.change_id).chain(history.attempts.iter().map(|row| row.change_id)).collect();
+    let changes: std::collections::BTreeSet<_> = history
+        .audit
+        .iter()
+        .map(|row| row.change_id)
+        .chain(history.attempts.iter().map(|row| row.change_id))
+        .collect();
     // submit · claim + start 2 · complete 2 + start 3 · complete 3 + complete task
     // Its files had a commit of their own before there was a task.
     assert_eq!(changes.len(), 4, "{}", task.trail().await);
@@ -31,15 +36,30 @@ async fn two_files_of_one_name_become_one_archive_in_four_changes_of_the_task() 
 async fn objects_have_the_keys_that_the_design_gives_them() {
     let task = Harness::embedded(tasks()).submit(two_files()).await;
     assert_eq!(task.run_to_rest().await, TaskStatus::Completed);
-    let mut keys: Vec<_> = task.objects().await.into_iter().map(|object| object.key).collect();
+    let mut keys: Vec<_> = task
+        .objects()
+        .await
+        .into_iter()
+        .map(|object| object.key)
+        .collect();
     keys.sort();
-    let expected = ["upload_source_files/e0.1/0", "upload_source_files/e0.1/1", "upload_zip/e1.1/0"];
-    assert_eq!(keys, expected.map(|key| format!("t/default/{}/{key}", task.id)));
+    let expected = [
+        "upload_source_files/e0.1/0",
+        "upload_source_files/e0.1/1",
+        "upload_zip/e1.1/0",
+    ];
+    assert_eq!(
+        keys,
+        expected.map(|key| format!("t/default/{}/{key}", task.id))
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_failed_upload_undoes_everything_and_leaves_no_object() {
-    let task = Harness::embedded(tasks()).fail_at("upload_zip").submit(two_files()).await;
+    let task = Harness::embedded(tasks())
+        .fail_at("upload_zip")
+        .submit(two_files())
+        .await;
     task.run_to_rest().await;
     task.assert_trail(
         "upload_source_files ok, create_zip_archive ok, upload_zip failed, upload_zip undone, \
@@ -51,18 +71,26 @@ async fn a_failed_upload_undoes_everything_and_leaves_no_object() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lost_worker_is_replaced_and_its_late_object_is_swept() {
-    let task = Harness::embedded(tasks()).crash_at("upload_zip").submit(two_files()).await;
+    let task = Harness::embedded(tasks())
+        .crash_at("upload_zip")
+        .submit(two_files())
+        .await;
     assert_eq!(task.run_to_rest().await, TaskStatus::Completed);
     task.assert_trail("upload_source_files ok, create_zip_archive ok, upload_zip in doubt, upload_zip ok, completed")
         .await;
     task.assert_no_orphans().await;
-    assert_eq!(invariants::successes(&task.history().await, Direction::Forward), 3);
+    assert_eq!(
+        invariants::successes(&task.history().await, Direction::Forward),
+        3
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_worker_lost_while_undoing_is_replaced_and_the_undo_runs_again() {
-    let task =
-        Harness::embedded(tasks()).fail_at("upload_zip").crash_in_undo_of("upload_source_files").submit(two_files());
+    let task = Harness::embedded(tasks())
+        .fail_at("upload_zip")
+        .crash_in_undo_of("upload_source_files")
+        .submit(two_files());
     let task = task.await;
     assert_eq!(task.run_to_rest().await, TaskStatus::Failed);
     task.assert_trail(
@@ -77,25 +105,44 @@ async fn a_worker_lost_while_undoing_is_replaced_and_the_undo_runs_again() {
 async fn scratch_that_is_gone_is_made_again_before_it_is_read() {
     // The upload fails for now, often enough to sleep; meanwhile the worker's disk is wiped.
     let fault = |n| Fault::at("upload_zip", FaultKind::FailTransiently).on_attempt(n);
-    let harness = (1..=4).fold(Harness::embedded(tasks()).loses_hosts(), |harness, n| harness.fault(fault(n)));
+    let harness = (1..=4).fold(Harness::embedded(tasks()).loses_hosts(), |harness, n| {
+        harness.fault(fault(n))
+    });
     let task = harness.submit(two_files()).await;
     let engine = task.engine.clone();
     let id = task.id;
     let wipe = async {
         loop {
-            let record = engine.ports.store.load(id).await.expect("the store answers").expect("the task exists");
+            let record = engine
+                .ports
+                .store
+                .load(id)
+                .await
+                .expect("the store answers")
+                .expect("the task exists");
             if record.task.status == TaskStatus::Waiting {
-                engine.ports.scratch.remove(id).await.expect("the scratch goes");
+                engine
+                    .ports
+                    .scratch
+                    .remove(id)
+                    .await
+                    .expect("the scratch goes");
                 return;
             }
-            assert!(!record.task.status.is_at_rest(), "it never slept: {}", record.task.status);
+            assert!(
+                !record.task.status.is_at_rest(),
+                "it never slept: {}",
+                record.task.status
+            );
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     };
     let (status, ()) = futures::join!(task.run_to_rest(), wipe);
     assert_eq!(status, TaskStatus::Completed);
     assert!(
-        task.trail().await.contains("create_zip_archive scratch lost, create_zip_archive ok"),
+        task.trail()
+            .await
+            .contains("create_zip_archive scratch lost, create_zip_archive ok"),
         "{}",
         task.trail().await
     );

@@ -26,7 +26,8 @@ impl Form {
     /// With a file.
     #[must_use]
     pub fn file(mut self, field: &str, name: &str, bytes: impl Into<Vec<u8>>) -> Self {
-        self.files.push((field.to_owned(), name.to_owned(), bytes.into()));
+        self.files
+            .push((field.to_owned(), name.to_owned(), bytes.into()));
         self
     }
 }
@@ -34,5 +35,7 @@ impl Form {
 /// Two small files in the field `files`, both of the same name.
 #[must_use]
 pub fn two_files() -> Form {
-    Form::new().file("files", "note.txt", "the first").file("files", "note.txt", "the second")
+    Form::new()
+        .file("files", "note.txt", "the first")
+        .file("files", "note.txt", "the second")
 }

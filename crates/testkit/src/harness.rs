@@ -1,4 +1,5 @@
-//! A whole engine in a temporary folder. A test plants its faults, submits, and drives turns until the task rests.
+//! A whole engine in a temporary folder. A test plants its faults, submits, and drives turns until
+//! the task rests.
 
 use crate::calendar::Uncorrected;
 use crate::form::Form;
@@ -40,8 +41,8 @@ pub struct Harness {
 }
 
 impl Harness {
-    /// On the embedded adapters, with a lease that outlasts every pause of a busy machine: where no host is lost, none is to
-    /// look so.
+    /// On the embedded adapters, with a lease that outlasts every pause of a busy machine: where no
+    /// host is lost, none is to look so.
     #[must_use]
     pub fn embedded(registry: Registry) -> Self {
         let settings = EngineSettings {
@@ -50,7 +51,12 @@ impl Harness {
             cancel_grace: Duration::from_millis(100),
             ..EngineSettings::default()
         };
-        Self { registry, settings, crash_at: None, outside: None }
+        Self {
+            registry,
+            settings,
+            crash_at: None,
+            outside: None,
+        }
     }
 
     /// The step does its work and then fails for good.
@@ -122,16 +128,28 @@ impl Harness {
     /// # Panics
     /// When anything goes wrong: it is a test.
     pub async fn submit(self, form: Form) -> TestTask {
-        let folder = tempfile::Builder::new().prefix("counterstep-test-").tempdir().expect("a temporary folder");
+        let folder = tempfile::Builder::new()
+            .prefix("counterstep-test-")
+            .tempdir()
+            .expect("a temporary folder");
         let mut ports = open(folder.path()).await;
         ports.outside = self.outside.unwrap_or(ports.outside);
         let registry = Arc::new(self.registry);
         // A step that is to be struck must not have run ahead of its task.
         let mut settings = self.settings.clone();
         settings.faults.extend(self.crash_at.clone());
-        let id = submit(&Engine::new(ports.clone(), registry.clone(), settings, "test"), form).await;
+        let id = submit(
+            &Engine::new(ports.clone(), registry.clone(), settings, "test"),
+            form,
+        )
+        .await;
         let engine = Engine::new(ports, registry, self.settings, "test");
-        TestTask { engine, id, crash_at: self.crash_at, folder }
+        TestTask {
+            engine,
+            id,
+            crash_at: self.crash_at,
+            folder,
+        }
     }
 }
 
@@ -141,9 +159,17 @@ pub(crate) async fn open(folder: &Path) -> Ports {
         objects: folder.join("objects"),
         scratch: folder.join("scratch"),
     };
-    let sqlite = SqliteOptions { clock: Arc::new(Uncorrected), ..SqliteOptions::default() };
-    let options = EmbeddedOptions { sqlite, ..EmbeddedOptions::default() };
-    embedded::open(paths, options).await.expect("the embedded adapters open")
+    let sqlite = SqliteOptions {
+        clock: Arc::new(Uncorrected),
+        ..SqliteOptions::default()
+    };
+    let options = EmbeddedOptions {
+        sqlite,
+        ..EmbeddedOptions::default()
+    };
+    embedded::open(paths, options)
+        .await
+        .expect("the embedded adapters open")
 }
 
 /// Submits a form to the only task type of an engine.
@@ -152,17 +178,31 @@ pub(crate) async fn open(folder: &Path) -> Ports {
 /// When it is refused.
 pub async fn submit(engine: &Engine, form: Form) -> TaskId {
     let task_type = *engine.registry.iter().next().expect("a task type");
-    let submission = Submission { tenant: Tenant::default(), key: None, traceparent: None };
-    let mut receipt = Receipt::begin(engine, task_type, submission).await.expect("the receipt begins");
+    let submission = Submission {
+        tenant: Tenant::default(),
+        key: None,
+        traceparent: None,
+    };
+    let mut receipt = Receipt::begin(engine, task_type, submission)
+        .await
+        .expect("the receipt begins");
     for (name, value) in form.fields {
         receipt.field(&name, value).expect("the field is accepted");
     }
     for (field, name, bytes) in form.files {
         let name = FileName::parse(&name).expect("a file name");
         let body = futures::stream::once(async move { Ok(bytes.into()) }).boxed();
-        receipt.file(&field, name, "text/plain", body).await.expect("the file is accepted");
+        receipt
+            .file(&field, name, "text/plain", body)
+            .await
+            .expect("the file is accepted");
     }
-    receipt.submit().await.expect("the request is accepted").answer.task_id
+    receipt
+        .submit()
+        .await
+        .expect("the request is accepted")
+        .answer
+        .task_id
 }
 
 /// A submitted task under test.
@@ -177,12 +217,15 @@ pub struct TestTask {
 }
 
 impl TestTask {
-    /// Gives the task turns, on both kinds of host, and recovers it where its host was lost, until it rests.
+    /// Gives the task turns, on both kinds of host, and recovers it where its host was lost, until
+    /// it rests.
     ///
     /// # Panics
     /// When it does not come to rest.
     pub async fn run_to_rest(&self) -> TaskStatus {
-        self.run_unless_missed().await.expect("the task rests before the fault struck")
+        self.run_unless_missed()
+            .await
+            .expect("the task rests before the fault struck")
     }
 
     /// The same; `None`: the task rests before the fault struck that its host was to be lost at.
@@ -198,7 +241,11 @@ impl TestTask {
             if record.task.status.is_at_rest() {
                 return Some(record.task.status);
             }
-            assert!(Instant::now() < until, "the task does not come to rest: {}", self.trail().await);
+            assert!(
+                Instant::now() < until,
+                "the task does not come to rest: {}",
+                self.trail().await
+            );
             let end = turn(&self.engine, record.task.host, self.id, &CancelToken::new()).await;
             if !matches!(end, TurnEnd::Rests(_) | TurnEnd::GivenBack) {
                 let plan = self.engine.plan_recovery(10).await.expect("the plan");
@@ -208,12 +255,17 @@ impl TestTask {
         }
     }
 
-    /// Runs turns on a host that hangs at the fault, and drops them there: like SIGKILL, nothing is said to anyone.
-    /// `false`: the task came to rest before.
+    /// Runs turns on a host that hangs at the fault, and drops them there: like SIGKILL, nothing is
+    /// said to anyone. `false`: the task came to rest before.
     async fn lose_host_at(&self, fault: &Fault, until: Instant) -> bool {
         let mut settings = (*self.engine.settings).clone();
         settings.faults.insert(0, fault.clone());
-        let doomed = Engine::new(self.engine.ports.clone(), self.engine.registry.clone(), settings, "doomed");
+        let doomed = Engine::new(
+            self.engine.ports.clone(),
+            self.engine.registry.clone(),
+            settings,
+            "doomed",
+        );
         let id = self.id;
         let running = tokio::spawn(async move {
             loop {
@@ -224,7 +276,11 @@ impl TestTask {
             }
         });
         while fault.struck() == 0 {
-            assert!(Instant::now() < until, "the fault did not strike: {}", self.trail().await);
+            assert!(
+                Instant::now() < until,
+                "the fault did not strike: {}",
+                self.trail().await
+            );
             if self.record().await.task.status.is_at_rest() && fault.struck() == 0 {
                 break;
             }
@@ -240,7 +296,13 @@ impl TestTask {
     /// # Panics
     /// When they cannot be read.
     pub async fn record(&self) -> TaskRecord {
-        self.engine.ports.store.load(self.id).await.expect("the store answers").expect("the task exists")
+        self.engine
+            .ports
+            .store
+            .load(self.id)
+            .await
+            .expect("the store answers")
+            .expect("the task exists")
     }
 
     /// The task's past.
@@ -248,7 +310,12 @@ impl TestTask {
     /// # Panics
     /// When it cannot be read.
     pub async fn history(&self) -> History {
-        self.engine.ports.store.history(self.id).await.expect("the store answers")
+        self.engine
+            .ports
+            .store
+            .history(self.id)
+            .await
+            .expect("the store answers")
     }
 
     /// The SQLite file of its engine, to look into tables that its steps have written to.
@@ -278,10 +345,22 @@ impl TestTask {
     /// When it is not.
     pub async fn assert_invariants(&self) {
         let task_type = self.engine.registry.iter().next().expect("a task type");
-        let mut broken = invariants::broken(task_type.decl, &self.record().await, &self.history().await);
-        broken
-            .extend(invariants::found_by_fsck(self.engine.ports.store.as_ref(), &self.engine.registry, self.id).await);
-        assert!(broken.is_empty(), "broken: {}\nin: {}", broken.join("; "), self.trail().await);
+        let mut broken =
+            invariants::broken(task_type.decl, &self.record().await, &self.history().await);
+        broken.extend(
+            invariants::found_by_fsck(
+                self.engine.ports.store.as_ref(),
+                &self.engine.registry,
+                self.id,
+            )
+            .await,
+        );
+        assert!(
+            broken.is_empty(),
+            "broken: {}\nin: {}",
+            broken.join("; "),
+            self.trail().await
+        );
     }
 
     /// All objects of all tasks.
@@ -289,7 +368,13 @@ impl TestTask {
     /// # Panics
     /// When they cannot be listed.
     pub async fn objects(&self) -> Vec<ObjectInfo> {
-        self.engine.ports.objects.list("").try_collect().await.expect("the objects are listed")
+        self.engine
+            .ports
+            .objects
+            .list("")
+            .try_collect()
+            .await
+            .expect("the objects are listed")
     }
 
     /// The object store is empty.
@@ -310,17 +395,32 @@ impl TestTask {
         let until = Instant::now() + LIMIT;
         loop {
             let plan = self.engine.plan_sweep(1000).await.expect("the plan");
-            self.engine.sweep(plan, &CancelToken::new()).await.expect("the sweep");
-            let orphans: Vec<_> =
-                self.objects().await.into_iter().filter(|object| !kept.contains(&object.key)).collect();
+            self.engine
+                .sweep(plan, &CancelToken::new())
+                .await
+                .expect("the sweep");
+            let orphans: Vec<_> = self
+                .objects()
+                .await
+                .into_iter()
+                .filter(|object| !kept.contains(&object.key))
+                .collect();
             if orphans.is_empty() {
                 break;
             }
             assert!(Instant::now() < until, "orphans stay: {orphans:?}");
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
-        let there: Vec<_> = self.objects().await.into_iter().map(|object| object.key).collect();
+        let there: Vec<_> = self
+            .objects()
+            .await
+            .into_iter()
+            .map(|object| object.key)
+            .collect();
         let missing: Vec<_> = kept.iter().filter(|key| !there.contains(key)).collect();
-        assert!(missing.is_empty(), "outputs without their object: {missing:?}");
+        assert!(
+            missing.is_empty(),
+            "outputs without their object: {missing:?}"
+        );
     }
 }

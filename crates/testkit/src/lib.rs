@@ -1,5 +1,6 @@
-//! Tests of task types in ten lines, for Counterstep's own and for its users': a harness on the embedded adapters,
-//! planted faults, a sweep over all of them, and the invariants that must hold after each.
+//! Tests of task types in ten lines, for Counterstep's own and for its users': a harness on the
+//! embedded adapters, planted faults, a sweep over all of them, and the invariants that must hold
+//! after each.
 //!
 //! There is no fake store: SQLite and folders in a temporary folder are the fake.
 

@@ -6,7 +6,8 @@ use counterstep_kernel::ports::{Delivery, DeliveryTag, Queue, QueueError, Settle
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// Takes each message and delivers none: a task is found by those who look for it. Clones share what was taken.
+/// Takes each message and delivers none: a task is found by those who look for it. Clones share
+/// what was taken.
 #[derive(Debug, Clone, Default)]
 pub struct LossyQueue(Arc<Mutex<Vec<(QueueName, WorkerMessage)>>>);
 
@@ -14,18 +15,29 @@ impl LossyQueue {
     /// What was published so far, in order.
     #[must_use]
     pub fn lost(&self) -> Vec<(QueueName, WorkerMessage)> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 }
 
 #[async_trait]
 impl Queue for LossyQueue {
     async fn publish(&self, queue: &QueueName, message: &WorkerMessage) -> Result<(), QueueError> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push((queue.clone(), message.clone()));
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push((queue.clone(), message.clone()));
         Ok(())
     }
 
-    async fn fetch(&self, _: &[QueueName], _: usize, wait: Duration) -> Result<Vec<Delivery>, QueueError> {
+    async fn fetch(
+        &self,
+        _: &[QueueName],
+        _: usize,
+        wait: Duration,
+    ) -> Result<Vec<Delivery>, QueueError> {
         tokio::time::sleep(wait).await;
         Ok(Vec::new())
     }

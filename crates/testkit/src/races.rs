@@ -16,9 +16,10 @@ pub struct Races {
     pub completed: usize,
 }
 
-/// Lets a cancel and a worker run for the end of each of these tasks, and checks that each accepted cancel ends in
-/// Cancelled and each "already completed" was one. The cancel comes later after it has won and earlier after it has lost,
-/// so that it stays close to the end of a task on a fast machine and on a busy one. Give it a hundred tasks or more.
+/// Lets a cancel and a worker run for the end of each of these tasks, and checks that each accepted
+/// cancel ends in Cancelled and each "already completed" was one. The cancel comes later after it
+/// has won and earlier after it has lost, so that it stays close to the end of a task on a fast
+/// machine and on a busy one. Give it a hundred tasks or more.
 ///
 /// # Panics
 /// When an answer does not come true, or one side has won all races.
@@ -29,7 +30,13 @@ pub async fn cancel_against_completion(engine: &Engine, tasks: Vec<TaskId>) -> R
         let worker = engine.clone();
         let working = tokio::spawn(async move {
             loop {
-                let record = worker.ports.store.load(task).await.expect("an answer").expect("the task");
+                let record = worker
+                    .ports
+                    .store
+                    .load(task)
+                    .await
+                    .expect("an answer")
+                    .expect("the task");
                 if record.task.status.is_at_rest() {
                     return record.task.status;
                 }
@@ -51,6 +58,9 @@ pub async fn cancel_against_completion(engine: &Engine, tasks: Vec<TaskId>) -> R
             _ => panic!("task {task}: the cancel was answered {answer:?}, and the task is {ended}"),
         }
     }
-    assert!(races.cancelled > 0 && races.completed > 0, "there was no race: {races:?}");
+    assert!(
+        races.cancelled > 0 && races.completed > 0,
+        "there was no race: {races:?}"
+    );
     races
 }

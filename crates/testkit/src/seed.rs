@@ -3,14 +3,16 @@
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 
-/// The seed of a test's random choices: a new one in each run, or the value of the variable `SEED`. It is printed, and the
-/// test runner shows it beside a failure.
+/// The seed of a test's random choices: a new one in each run, or the value of the variable `SEED`.
+/// It is printed, and the test runner shows it beside a failure.
 ///
 /// # Panics
 /// When `SEED` is no number.
 #[must_use]
 pub fn seed() -> u64 {
-    let given = std::env::var("SEED").ok().map(|text| text.parse().expect("SEED is a number"));
+    let given = std::env::var("SEED")
+        .ok()
+        .map(|text| text.parse().expect("SEED is a number"));
     let seed = given.unwrap_or_else(rand::random::<u64>);
     println!("SEED={seed}");
     seed

@@ -1,4 +1,5 @@
-//! An engine with many tasks at once: a host takes them from the queue as a worker does, and a test looks on.
+//! An engine with many tasks at once: a host takes them from the queue as a worker does, and a test
+//! looks on.
 
 use crate::form::Form;
 use crate::harness::{open, submit};
@@ -30,11 +31,20 @@ pub struct Site {
 
 impl Site {
     pub(crate) async fn start(registry: Registry, settings: EngineSettings) -> Self {
-        let folder = tempfile::Builder::new().prefix("counterstep-test-").tempdir().expect("a temporary folder");
+        let folder = tempfile::Builder::new()
+            .prefix("counterstep-test-")
+            .tempdir()
+            .expect("a temporary folder");
         let ports = open(folder.path()).await;
         let registry = Arc::new(registry);
         let engine = Engine::new(ports, registry.clone(), settings.clone(), "test");
-        Self { engine, settings, registry, serving: Vec::new(), folder }
+        Self {
+            engine,
+            settings,
+            registry,
+            serving: Vec::new(),
+            folder,
+        }
     }
 
     /// Where it keeps its files.
@@ -48,7 +58,8 @@ impl Site {
         submit(&self.engine, form).await
     }
 
-    /// Takes tasks from now on: so many at a time on the worker host, and any number on the api host.
+    /// Takes tasks from now on: so many at a time on the worker host, and any number on the api
+    /// host.
     pub fn serve(&mut self, concurrency: usize) {
         let spawn: Spawn = Arc::new(|future| {
             tokio::spawn(future);
@@ -57,7 +68,12 @@ impl Site {
             let mut settings = HostSettings::for_all(&self.registry, host, concurrency);
             settings.poll = Duration::from_millis(50);
             let shutdown = CancelToken::new();
-            let serving = host::serve(self.engine.clone(), settings, shutdown.clone(), spawn.clone());
+            let serving = host::serve(
+                self.engine.clone(),
+                settings,
+                shutdown.clone(),
+                spawn.clone(),
+            );
             self.serving.push((shutdown, tokio::spawn(serving)));
         }
     }
@@ -70,12 +86,17 @@ impl Site {
         }
     }
 
-    /// Ends the hosts and opens everything anew from the files, as another process would: what was only in memory is
-    /// gone. Nothing is served then.
+    /// Ends the hosts and opens everything anew from the files, as another process would: what was
+    /// only in memory is gone. Nothing is served then.
     pub async fn restart(&mut self) -> Ports {
         self.stop().await;
         let ports = open(self.folder.path()).await;
-        self.engine = Engine::new(ports.clone(), self.registry.clone(), self.settings.clone(), "test");
+        self.engine = Engine::new(
+            ports.clone(),
+            self.registry.clone(),
+            self.settings.clone(),
+            "test",
+        );
         ports
     }
 
@@ -84,7 +105,13 @@ impl Site {
     /// # Panics
     /// When they cannot be read.
     pub async fn record(&self, task: TaskId) -> TaskRecord {
-        self.engine.ports.store.load(task).await.expect("the store answers").expect("the task exists")
+        self.engine
+            .ports
+            .store
+            .load(task)
+            .await
+            .expect("the store answers")
+            .expect("the task exists")
     }
 
     /// A task's past.
@@ -92,14 +119,24 @@ impl Site {
     /// # Panics
     /// When it cannot be read.
     pub async fn history(&self, task: TaskId) -> History {
-        self.engine.ports.store.history(task).await.expect("the store answers")
+        self.engine
+            .ports
+            .store
+            .history(task)
+            .await
+            .expect("the store answers")
     }
 
     /// Waits until each of the tasks is as wanted, and gives their rows.
     ///
     /// # Panics
     /// When one never is.
-    pub async fn all(&self, what: &str, tasks: &[TaskId], wanted: impl Fn(&TaskRecord) -> bool) -> Vec<TaskRecord> {
+    pub async fn all(
+        &self,
+        what: &str,
+        tasks: &[TaskId],
+        wanted: impl Fn(&TaskRecord) -> bool,
+    ) -> Vec<TaskRecord> {
         let mut records = Vec::with_capacity(tasks.len());
         let until = Instant::now() + LIMIT;
         for task in tasks {
@@ -109,7 +146,13 @@ impl Site {
                     break record;
                 }
                 let row = &record.task;
-                assert!(Instant::now() < until, "never {what}: {} {:?} {:?}", row.status, row.waiting, record.steps);
+                assert!(
+                    Instant::now() < until,
+                    "never {what}: {} {:?} {:?}",
+                    row.status,
+                    row.waiting,
+                    record.steps
+                );
                 tokio::time::sleep(Duration::from_millis(10)).await;
             });
         }
@@ -121,7 +164,10 @@ impl Site {
     /// # Panics
     /// When one never is.
     pub async fn all_are(&self, status: TaskStatus, tasks: &[TaskId]) -> Vec<TaskRecord> {
-        self.all(status.as_str(), tasks, |record| record.task.status == status).await
+        self.all(status.as_str(), tasks, |record| {
+            record.task.status == status
+        })
+        .await
     }
 
     /// Everything that the rows of these tasks alone can show is in order.
@@ -131,9 +177,16 @@ impl Site {
     pub async fn assert_invariants(&self, tasks: &[TaskId]) {
         for task in tasks {
             let record = self.record(*task).await;
-            let task_type = self.registry.get(&record.task.task_type, record.task.version).expect("a known type");
-            let mut broken = invariants::broken(task_type.decl, &record, &self.history(*task).await);
-            broken.extend(invariants::found_by_fsck(self.engine.ports.store.as_ref(), &self.registry, *task).await);
+            let task_type = self
+                .registry
+                .get(&record.task.task_type, record.task.version)
+                .expect("a known type");
+            let mut broken =
+                invariants::broken(task_type.decl, &record, &self.history(*task).await);
+            broken.extend(
+                invariants::found_by_fsck(self.engine.ports.store.as_ref(), &self.registry, *task)
+                    .await,
+            );
             assert!(broken.is_empty(), "broken in {task}: {}", broken.join("; "));
         }
     }
@@ -143,7 +196,10 @@ impl Site {
 ///
 /// # Panics
 /// When it never does.
-pub async fn eventually<T, F: Future<Output = Option<T>>>(what: &str, mut look: impl FnMut() -> F) -> T {
+pub async fn eventually<T, F: Future<Output = Option<T>>>(
+    what: &str,
+    mut look: impl FnMut() -> F,
+) -> T {
     let until = Instant::now() + LIMIT;
     loop {
         if let Some(found) = look().await {

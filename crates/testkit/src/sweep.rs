@@ -15,7 +15,8 @@ use tokio::sync::Semaphore;
 /// Runs that work at a time: most of them wait for a lease or a limit.
 const AT_ONCE: usize = 4;
 
-/// Runs that are begun at a time. Those that wait until their objects count as orphans hold up no other.
+/// Runs that are begun at a time. Those that wait until their objects count as orphans hold up no
+/// other.
 const BEGUN: usize = 32;
 
 /// A fault that hangs does so until this limit, also where a step declares one of its own.
@@ -26,12 +27,13 @@ const SLOWEST: Duration = Duration::from_secs(60);
 
 type Run = BoxFuture<'static, ()>;
 
-/// Runs the task of a registry's only type once for each fault at each of its steps, and at each of their undos, and
-/// checks the outcome, the invariants, that nothing is left that no row refers to, and that a message which comes again
-/// changes nothing.
+/// Runs the task of a registry's only type once for each fault at each of its steps, and at each of
+/// their undos, and checks the outcome, the invariants, that nothing is left that no row refers to,
+/// and that a message which comes again changes nothing.
 ///
-/// Steps whose files arrive with the request, pure steps at the head, and steps that wait run no code that a fault could
-/// strike. With another form than the one that leads through all steps, those that are skipped are not struck either.
+/// Steps whose files arrive with the request, pure steps at the head, and steps that wait run no
+/// code that a fault could strike. With another form than the one that leads through all steps,
+/// those that are skipped are not struck either.
 ///
 /// # Panics
 /// When a run does not come out as it must; the message names fault and step.
@@ -39,7 +41,8 @@ pub async fn every_fault(registry: fn() -> Registry, form: fn() -> Form) {
     every_fault_within(registry, form, LIMIT).await;
 }
 
-/// The same for steps that take their time: a fault that hangs is ended after `longest`, and so is everything else.
+/// The same for steps that take their time: a fault that hangs is ended after `longest`, and so is
+/// everything else.
 ///
 /// # Panics
 /// As [`every_fault`].
@@ -51,7 +54,11 @@ pub async fn every_fault_within(registry: fn() -> Registry, form: fn() -> Form, 
 ///
 /// # Panics
 /// As [`every_fault`], and when the surroundings are not as they must be after a run.
-pub async fn every_fault_amid(surroundings: Arc<dyn Surroundings>, registry: fn() -> Registry, form: fn() -> Form) {
+pub async fn every_fault_amid(
+    surroundings: Arc<dyn Surroundings>,
+    registry: fn() -> Registry,
+    form: fn() -> Form,
+) {
     sweep(Case::new(surroundings, registry, form, LIMIT)).await;
 }
 
@@ -85,9 +92,21 @@ async fn sweep(case: Case) {
     assert_eq!(status, TaskStatus::Completed, "without a fault");
     case.check(&calm, "no fault").await;
     calm.assert_no_orphans().await;
-    let ran = calm.record().await.steps.iter().map(|row| row.attempts.0 > 0).collect::<Vec<_>>();
-    let received =
-        calm.history().await.attempts.iter().filter(|row| row.epoch.0 == 0).map(|row| row.step).collect::<Vec<_>>();
+    let ran = calm
+        .record()
+        .await
+        .steps
+        .iter()
+        .map(|row| row.attempts.0 > 0)
+        .collect::<Vec<_>>();
+    let received = calm
+        .history()
+        .await
+        .attempts
+        .iter()
+        .filter(|row| row.epoch.0 == 0)
+        .map(|row| row.step)
+        .collect::<Vec<_>>();
 
     let mut runs: Vec<Run> = Vec::new();
     for (at, step) in task_type.decl.steps.iter().enumerate() {
@@ -100,7 +119,10 @@ async fn sweep(case: Case) {
             backward(&mut runs, &case, task_type, at);
         }
     }
-    stream::iter(runs).buffer_unordered(BEGUN).collect::<()>().await;
+    stream::iter(runs)
+        .buffer_unordered(BEGUN)
+        .collect::<()>()
+        .await;
 }
 
 /// What every run has in common.
@@ -121,14 +143,27 @@ impl Case {
         longest: Duration,
     ) -> Self {
         // What is slow is slow because it works, and works on all processors.
-        let room = Arc::new(Semaphore::new(if longest > LIMIT { AT_ONCE / 2 } else { AT_ONCE }));
-        Self { surroundings, registry, form, longest, room }
+        let room = Arc::new(Semaphore::new(if longest > LIMIT {
+            AT_ONCE / 2
+        } else {
+            AT_ONCE
+        }));
+        Self {
+            surroundings,
+            registry,
+            form,
+            longest,
+            room,
+        }
     }
 
     /// Submits and runs a task to its rest, within the room that there is for work.
     async fn run(&self, harness: Harness) -> (TestTask, TaskStatus) {
         let (task, status) = self.run_unless_missed(harness).await;
-        (task, status.expect("the task rests before the fault struck"))
+        (
+            task,
+            status.expect("the task rests before the fault struck"),
+        )
     }
 
     /// The same; no status: the task rests before the fault struck that its host was to be lost at.
@@ -141,27 +176,37 @@ impl Case {
 
     fn harness(&self) -> Harness {
         // Orphans are looked for after each run, and a lease is part of what they wait for.
-        self.surroundings.around(Harness::embedded((self.registry)()).loses_hosts())
+        self.surroundings
+            .around(Harness::embedded((self.registry)()).loses_hosts())
     }
 
-    /// Runs a task under a limit of each attempt, which so many attempts are to run into. A machine that is too busy for
-    /// the limit spoils a run: another one follows then, under a longer limit.
-    async fn limited(&self, plan: Plan<'_>, prepare: impl Fn(Harness) -> Prepared) -> (TestTask, TaskStatus) {
+    /// Runs a task under a limit of each attempt, which so many attempts are to run into. A machine
+    /// that is too busy for the limit spoils a run: another one follows then, under a longer limit.
+    async fn limited(
+        &self,
+        plan: Plan<'_>,
+        prepare: impl Fn(Harness) -> Prepared,
+    ) -> (TestTask, TaskStatus) {
         let mut limit = self.longest;
         loop {
-            let Prepared(harness, fault) =
-                prepare(self.harness().settings(|settings| settings.longest_attempt = Some(limit)));
+            let Prepared(harness, fault) = prepare(
+                self.harness()
+                    .settings(|settings| settings.longest_attempt = Some(limit)),
+            );
             let (task, status) = self.run_unless_missed(harness).await;
-            let late = task
-                .history()
-                .await
-                .attempts
-                .into_iter()
-                .filter(|row| row.error.as_ref().is_some_and(|error| error.contains("ran longer than its limit")));
+            let late = task.history().await.attempts.into_iter().filter(|row| {
+                row.error
+                    .as_ref()
+                    .is_some_and(|error| error.contains("ran longer than its limit"))
+            });
             let (late, struck) = (late.count(), fault.is_none_or(|fault| fault.struck() > 0));
             match status {
                 Some(status) if struck && late <= plan.hangs => return (task, status),
-                _ => assert!(limit < SLOWEST, "struck: {struck}, late: {late}, with {limit:?} for {}", plan.what),
+                _ => assert!(
+                    limit < SLOWEST,
+                    "struck: {struck}, late: {late}, with {limit:?} for {}",
+                    plan.what
+                ),
             }
             limit *= 4;
         }
@@ -173,10 +218,18 @@ impl Case {
         let before = task.record().await.task;
         for host in [Host::Api, Host::Worker] {
             let end = turn(&task.engine, host, task.id, &CancelToken::new()).await;
-            assert_eq!(end, TurnEnd::Rests(before.status), "a repeated message after {what}");
+            assert_eq!(
+                end,
+                TurnEnd::Rests(before.status),
+                "a repeated message after {what}"
+            );
         }
         let after = task.record().await.task;
-        assert_eq!((after.rev, after.audit_seq), (before.rev, before.audit_seq), "a repeated message after {what}");
+        assert_eq!(
+            (after.rev, after.audit_seq),
+            (before.rev, before.audit_seq),
+            "a repeated message after {what}"
+        );
         if before.status != TaskStatus::CompensationFailed {
             self.surroundings.assert_after(task, before.status);
         }
@@ -203,7 +256,10 @@ const fn hangs(kind: FaultKind) -> usize {
 
 /// A run whose fault did not strike proves nothing.
 fn assert_struck(fault: &Fault, what: &str) {
-    assert!(fault.struck() > 0, "the planted fault did not strike: {what}");
+    assert!(
+        fault.struck() > 0,
+        "the planted fault did not strike: {what}"
+    );
 }
 
 fn forward(runs: &mut Vec<Run>, case: &Case, task_type: TaskType, at: usize) {
@@ -211,7 +267,11 @@ fn forward(runs: &mut Vec<Run>, case: &Case, task_type: TaskType, at: usize) {
     let name = step.name;
     let falls_back = step.fallback.is_some();
     if step.on_exhausted == OnExhausted::Compensate {
-        for kind in [FaultKind::FailBefore, FaultKind::FailHalfWay, FaultKind::FailAfter] {
+        for kind in [
+            FaultKind::FailBefore,
+            FaultKind::FailHalfWay,
+            FaultKind::FailAfter,
+        ] {
             let case = case.clone();
             runs.push(
                 async move {
@@ -228,10 +288,20 @@ fn forward(runs: &mut Vec<Run>, case: &Case, task_type: TaskType, at: usize) {
             );
         }
     }
-    // Once only: whether another attempt follows is the policy's business, the outcome must fit either way.
+    // Once only: whether another attempt follows is the policy's business, the outcome must fit
+    // either way.
     let follows = step.retry.policy.max_retries > 0 || falls_back;
-    let expected = if follows { TaskStatus::Completed } else { TaskStatus::Failed };
-    for kind in [FaultKind::FailTransiently, FaultKind::Panic, FaultKind::HangBefore, FaultKind::Hang] {
+    let expected = if follows {
+        TaskStatus::Completed
+    } else {
+        TaskStatus::Failed
+    };
+    for kind in [
+        FaultKind::FailTransiently,
+        FaultKind::Panic,
+        FaultKind::HangBefore,
+        FaultKind::Hang,
+    ] {
         if !follows && step.on_exhausted != OnExhausted::Compensate {
             continue;
         }
@@ -239,7 +309,10 @@ fn forward(runs: &mut Vec<Run>, case: &Case, task_type: TaskType, at: usize) {
         runs.push(
             async move {
                 let what = format!("{kind:?} once at {name}");
-                let plan = Plan { what: &what, hangs: hangs(kind) };
+                let plan = Plan {
+                    what: &what,
+                    hangs: hangs(kind),
+                };
                 let prepare = |harness: Harness| {
                     let fault = Fault::at(name, kind).on_attempt(1);
                     Prepared(harness.fault(fault.clone()), Some(fault))
@@ -252,19 +325,40 @@ fn forward(runs: &mut Vec<Run>, case: &Case, task_type: TaskType, at: usize) {
             .boxed(),
         );
     }
-    // A host that is lost after a step was committed is one that is lost before the work of the next one.
+    // A host that is lost after a step was committed is one that is lost before the work of the
+    // next one.
     let undone = task_type.decl.on_lost == OnLost::Fail;
-    let expected = if undone { TaskStatus::Failed } else { TaskStatus::Completed };
+    let expected = if undone {
+        TaskStatus::Failed
+    } else {
+        TaskStatus::Completed
+    };
     for before in [true, false] {
         let case = case.clone();
         runs.push(
             async move {
                 let what = format!("a host lost at {name}, before its work: {before}");
-                // What a sibling had stored and not committed is an orphan once its attempt may not write any more.
+                // What a sibling had stored and not committed is an orphan once its attempt may not
+                // write any more.
                 let prepare = |harness: Harness| {
-                    Prepared(if before { harness.crash_before(name) } else { harness.crash_at(name) }, None)
+                    Prepared(
+                        if before {
+                            harness.crash_before(name)
+                        } else {
+                            harness.crash_at(name)
+                        },
+                        None,
+                    )
                 };
-                let (task, status) = case.limited(Plan { what: &what, hangs: 0 }, prepare).await;
+                let (task, status) = case
+                    .limited(
+                        Plan {
+                            what: &what,
+                            hangs: 0,
+                        },
+                        prepare,
+                    )
+                    .await;
                 assert_eq!(status, expected, "{what}");
                 case.check(&task, &what).await;
                 task.assert_no_orphans().await;
@@ -285,18 +379,29 @@ fn backward(runs: &mut Vec<Run>, case: &Case, task_type: TaskType, at: usize) {
         return;
     }
     let follows = step.undo_retry.policy.max_retries > 0;
-    for kind in [FaultKind::FailTransiently, FaultKind::Panic, FaultKind::Hang] {
+    for kind in [
+        FaultKind::FailTransiently,
+        FaultKind::Panic,
+        FaultKind::Hang,
+    ] {
         let case = case.clone();
         runs.push(
             async move {
                 let what = format!("{kind:?} once in the undo of {name}");
-                let plan = Plan { what: &what, hangs: hangs(kind) };
+                let plan = Plan {
+                    what: &what,
+                    hangs: hangs(kind),
+                };
                 let prepare = |harness: Harness| {
                     let fault = Fault::at(name, kind).in_undo().on_attempt(1);
                     Prepared(harness.fail_at(name).fault(fault.clone()), Some(fault))
                 };
                 let (task, status) = case.limited(plan, prepare).await;
-                let expected = if follows { TaskStatus::Failed } else { TaskStatus::CompensationFailed };
+                let expected = if follows {
+                    TaskStatus::Failed
+                } else {
+                    TaskStatus::CompensationFailed
+                };
                 assert_eq!(status, expected, "{what}");
                 case.check(&task, &what).await;
                 task.assert_no_orphans().await;
@@ -309,7 +414,9 @@ fn backward(runs: &mut Vec<Run>, case: &Case, task_type: TaskType, at: usize) {
         async move {
             let case = lost;
             let what = format!("a host lost in the undo of {name}");
-            let (task, status) = case.run(case.harness().fail_at(name).crash_in_undo_of(name)).await;
+            let (task, status) = case
+                .run(case.harness().fail_at(name).crash_in_undo_of(name))
+                .await;
             assert_eq!(status, TaskStatus::Failed, "{what}");
             case.check(&task, &what).await;
             task.assert_no_orphans().await;
@@ -322,7 +429,9 @@ fn backward(runs: &mut Vec<Run>, case: &Case, task_type: TaskType, at: usize) {
         async move {
             let what = format!("an undo of {name} that gives up");
             let fault = Fault::at(name, FaultKind::FailBefore).in_undo();
-            let (task, status) = case.run(case.harness().fail_at(name).fault(fault.clone())).await;
+            let (task, status) = case
+                .run(case.harness().fail_at(name).fault(fault.clone()))
+                .await;
             assert_eq!(status, TaskStatus::CompensationFailed, "{what}");
             assert_struck(&fault, &what);
             case.check(&task, &what).await;

@@ -1,9 +1,9 @@
 //! A task's past in words, for assertions: `a ok, b failed, b undone, a undone, failed`.
 //!
-//! After a step's name: `ok`, `skipped`, `retries`, `waits`, `signalled`, `falls back`, `failed`, `in doubt`,
-//! `scratch lost`, `rebuilt`, `undone`, `waived`, `undo retries`, `undo in doubt`, `undo failed`; of a probe `found done`,
-//! `found not done`; of an operator `redriven`, `supplied`, `undo redriven`, `undo settled`. A state in which the task
-//! comes to rest stands where it did.
+//! After a step's name: `ok`, `skipped`, `retries`, `waits`, `signalled`, `falls back`, `failed`,
+//! `in doubt`, `scratch lost`, `rebuilt`, `undone`, `waived`, `undo retries`, `undo in doubt`,
+//! `undo failed`; of a probe `found done`, `found not done`; of an operator `redriven`, `supplied`,
+//! `undo redriven`, `undo settled`. A state in which the task comes to rest stands where it did.
 
 use counterstep_kernel::record::{History, TaskRecord};
 

@@ -21,12 +21,22 @@ impl WorkerArgs {
     ///
     /// # Errors
     /// For a queue that no task type has: a worker on it would wait for ever.
-    pub fn resolve(&self, settings: &counterstep_node::Settings, registry: &Registry) -> Result<WorkerSettings, Exit> {
+    pub fn resolve(
+        &self,
+        settings: &counterstep_node::Settings,
+        registry: &Registry,
+    ) -> Result<WorkerSettings, Exit> {
         let defaults = WorkerSettings::default();
-        let queues =
-            if self.queues.is_empty() { settings.queues.clone().unwrap_or_default() } else { self.queues.clone() };
+        let queues = if self.queues.is_empty() {
+            settings.queues.clone().unwrap_or_default()
+        } else {
+            self.queues.clone()
+        };
         let known = registry.queues(counterstep_contracts::Host::Worker);
-        if let Some(unknown) = queues.iter().find(|queue| !known.iter().any(|known| known.0 == **queue)) {
+        if let Some(unknown) = queues
+            .iter()
+            .find(|queue| !known.iter().any(|known| known.0 == **queue))
+        {
             let known: Vec<_> = known.iter().map(|queue| queue.0.as_str()).collect();
             return Err(Exit::config(format_args!(
                 "no task type has the queue `{}`: known are {}",
@@ -34,8 +44,16 @@ impl WorkerArgs {
                 known.join(", ")
             )));
         }
-        let concurrency = self.concurrency.map(usize::from).or(settings.concurrency).unwrap_or(defaults.concurrency);
-        Ok(WorkerSettings { queues, concurrency: concurrency.max(1), ..defaults })
+        let concurrency = self
+            .concurrency
+            .map(usize::from)
+            .or(settings.concurrency)
+            .unwrap_or(defaults.concurrency);
+        Ok(WorkerSettings {
+            queues,
+            concurrency: concurrency.max(1),
+            ..defaults
+        })
     }
 }
 

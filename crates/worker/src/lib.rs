@@ -1,5 +1,5 @@
-//! The worker service: takes tasks from its queues and gives each a turn. How many at a time, and from which queues,
-//! is all that it decides.
+//! The worker service: takes tasks from its queues and gives each a turn. How many at a time, and
+//! from which queues, is all that it decides.
 
 pub mod cli;
 
@@ -26,12 +26,21 @@ pub struct WorkerSettings {
 impl Default for WorkerSettings {
     fn default() -> Self {
         let concurrency = counterstep_node::tasks_at_a_time();
-        Self { queues: Vec::new(), concurrency, poll: Duration::from_millis(500) }
+        Self {
+            queues: Vec::new(),
+            concurrency,
+            poll: Duration::from_millis(500),
+        }
     }
 }
 
 /// Works until `shutdown`, then waits for the tasks it has.
-pub fn serve(engine: Engine, settings: WorkerSettings, shutdown: CancelToken, spawn: Spawn) -> BoxFuture<'static, ()> {
+pub fn serve(
+    engine: Engine,
+    settings: WorkerSettings,
+    shutdown: CancelToken,
+    spawn: Spawn,
+) -> BoxFuture<'static, ()> {
     Box::pin(async move {
         let mut host = HostSettings::for_all(&engine.registry, Host::Worker, settings.concurrency);
         host.poll = settings.poll;

@@ -6,13 +6,18 @@ use counterstep_node::{SettingsArgs, exit};
 use counterstep_worker::cli::{WorkerArgs, main as serve};
 use std::process::ExitCode;
 
-// Small and short-lived values by the thousand: under load glibc's allocator was a quarter of a worker's time.
+// Small and short-lived values by the thousand: under load glibc's allocator was a quarter of a
+// worker's time.
 #[cfg(feature = "servers")]
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 #[derive(Parser)]
-#[command(name = "counterstep-worker", version, about = "Runs the worker steps of distributed tasks")]
+#[command(
+    name = "counterstep-worker",
+    version,
+    about = "Runs the worker steps of distributed tasks"
+)]
 struct Cli {
     #[command(flatten)]
     settings: SettingsArgs,

@@ -1,5 +1,5 @@
-//! A chaos run of the services: `cargo xtask chaos` starts it with a small disk of its own. Ends with 1 where it has found
-//! an anomaly, and with 2 where a fault left no evidence.
+//! A chaos run of the services: `cargo xtask chaos` starts it with a small disk of its own. Ends
+//! with 1 where it has found an anomaly, and with 2 where a fault left no evidence.
 
 use clap::Parser;
 use counterstep_tests::chaos::{Options, run};
@@ -21,7 +21,8 @@ struct Arguments {
     /// Clients, each with one task in flight.
     #[arg(long, default_value_t = 16)]
     clients: u64,
-    /// Mounted file system of at least 2 GiB that the run may fill. Without it the disk is never full.
+    /// Mounted file system of at least 2 GiB that the run may fill. Without it the disk is never
+    /// full.
     #[arg(long)]
     disk: Option<PathBuf>,
     /// Program under test, instead of the one built from this tree.
@@ -29,7 +30,8 @@ struct Arguments {
     program: Option<PathBuf>,
 }
 
-// One runtime whose main thread starts all processes: a process ends with the thread that has started it.
+// One runtime whose main thread starts all processes: a process ends with the thread that has
+// started it.
 #[tokio::main]
 async fn main() -> ExitCode {
     let arguments = Arguments::parse();
@@ -42,7 +44,10 @@ async fn main() -> ExitCode {
         clients: arguments.clients,
         disk: arguments.disk,
     };
-    println!("chaos: seed {}, {} minutes, {} clients", options.seed, arguments.minutes, options.clients);
+    println!(
+        "chaos: seed {}, {} minutes, {} clients",
+        options.seed, arguments.minutes, options.clients
+    );
     let report = run(&options).await;
     println!("{report}");
     match (report.anomalies.is_empty(), report.void.is_empty()) {

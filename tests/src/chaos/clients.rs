@@ -1,5 +1,6 @@
-//! The clients of a chaos run: each has one task in flight, keeps its idempotency key until it has an answer, and reads
-//! the task's end. Owns what a client may conclude from an answer; reads no rows.
+//! The clients of a chaos run: each has one task in flight, keeps its idempotency key until it has
+//! an answer, and reads the task's end. Owns what a client may conclude from an answer; reads no
+//! rows.
 
 use super::Options;
 use super::fleet::Fleet;
@@ -87,7 +88,9 @@ impl Request<'_> {
             Self::Archive(samples) => return api.try_submit(samples, Some(key)).await,
             Self::Order(body) => body,
         };
-        let request = api.request(Method::POST, "/api/tasks/place-order").header("idempotency-key", key);
+        let request = api
+            .request(Method::POST, "/api/tasks/place-order")
+            .header("idempotency-key", key);
         let answer = request.json(body).send().await?;
         let (status, bytes) = (answer.status(), answer.bytes().await?);
         Ok(answer_of(status, &bytes))
@@ -137,7 +140,8 @@ impl Client {
 
     async fn order(&mut self, key: &str, cancels: bool) -> Submitted {
         let amount = self.chance.within(100, 5_000);
-        let body = json!({"account": "anna", "item": "lamp", "quantity": 1, "amount_cents": amount});
+        let body =
+            json!({"account": "anna", "item": "lamp", "quantity": 1, "amount_cents": amount});
         let mut submitted = self.accepted(key, &Request::Order(body)).await;
         let cancel = self.cancel(submitted.task, cancels).await;
         self.at_rest(&mut submitted, cancel).await;
@@ -152,17 +156,32 @@ impl Client {
             match request.send(&self.api(), key).await {
                 Ok(Answer::Accepted(Accepted { task_id, .. })) => {
                     let is_order = matches!(request, Request::Order(_));
-                    return Submitted { task: task_id, is_order, status: None, anomalies };
+                    return Submitted {
+                        task: task_id,
+                        is_order,
+                        status: None,
+                        anomalies,
+                    };
                 }
                 Ok(Answer::Refused(status, _)) if status.is_server_error() => {
                     if status != StatusCode::SERVICE_UNAVAILABLE {
                         anomalies.push(format!("a submission was answered {status}"));
                     }
                 }
-                Ok(Answer::Refused(_, Problem { code: ProblemCode::InProgress, .. })) | Err(_) => {}
+                Ok(Answer::Refused(
+                    _,
+                    Problem {
+                        code: ProblemCode::InProgress,
+                        ..
+                    },
+                ))
+                | Err(_) => {}
                 Ok(refused) => anomalies.push(format!("a submission was refused: {refused:?}")),
             }
-            assert!(began.elapsed() < LIMIT, "no answer to a submission in {LIMIT:?}: {anomalies:?}");
+            assert!(
+                began.elapsed() < LIMIT,
+                "no answer to a submission in {LIMIT:?}: {anomalies:?}"
+            );
             tokio::time::sleep(PAUSE).await;
         }
     }
@@ -173,13 +192,20 @@ impl Client {
         }
         // Not a wait for anything: it chooses the moment.
         tokio::time::sleep(Duration::from_millis(self.chance.within(0, 150))).await;
-        let Ok(answer) = self.api().request(Method::DELETE, &format!("/api/tasks/{task}")).send().await else {
+        let Ok(answer) = self
+            .api()
+            .request(Method::DELETE, &format!("/api/tasks/{task}"))
+            .send()
+            .await
+        else {
             return Cancel::Other;
         };
         let status = answer.status();
         match (status, answer.json::<Problem>().await) {
             (StatusCode::ACCEPTED | StatusCode::OK, _) => Cancel::Accepted,
-            (StatusCode::CONFLICT, Ok(problem)) if problem.code == ProblemCode::AlreadyCompleted => {
+            (StatusCode::CONFLICT, Ok(problem))
+                if problem.code == ProblemCode::AlreadyCompleted =>
+            {
                 Cancel::AlreadyCompleted
             }
             _ => Cancel::Other,
@@ -193,7 +219,9 @@ impl Client {
             let answer = self.api().request(Method::GET, &path).send().await;
             match answer {
                 Ok(answer) if answer.status() == StatusCode::NOT_FOUND => {
-                    submitted.anomalies.push("an accepted task is unknown".to_owned());
+                    submitted
+                        .anomalies
+                        .push("an accepted task is unknown".to_owned());
                     return;
                 }
                 Ok(answer) if answer.status().is_success() => {
@@ -205,18 +233,26 @@ impl Client {
                 Ok(_) | Err(_) => tokio::time::sleep(PAUSE).await,
             }
             if began.elapsed() > LIMIT {
-                submitted.anomalies.push(format!("the task is not at rest after {LIMIT:?}"));
+                submitted
+                    .anomalies
+                    .push(format!("the task is not at rest after {LIMIT:?}"));
                 return;
             }
         };
         submitted.status = Some(status);
         let contradiction = match (status, cancel) {
-            (TaskStatus::Completed, Cancel::Accepted) => Some("completed though its cancel was accepted"),
-            (TaskStatus::Cancelled, Cancel::NotAsked) => Some("cancelled though no cancel was sent"),
+            (TaskStatus::Completed, Cancel::Accepted) => {
+                Some("completed though its cancel was accepted")
+            }
+            (TaskStatus::Cancelled, Cancel::NotAsked) => {
+                Some("cancelled though no cancel was sent")
+            }
             (TaskStatus::Cancelled | TaskStatus::Failed, Cancel::AlreadyCompleted) => {
                 Some("undone though its cancel found it completed")
             }
-            (TaskStatus::DeadLettered | TaskStatus::CompensationFailed, _) => Some("parked though nothing was planted"),
+            (TaskStatus::DeadLettered | TaskStatus::CompensationFailed, _) => {
+                Some("parked though nothing was planted")
+            }
             _ => None,
         };
         submitted.anomalies.extend(contradiction.map(str::to_owned));
@@ -232,22 +268,29 @@ impl Client {
             {
                 let holds = std::panic::catch_unwind(|| archive::assert_holds(&bytes, samples));
                 if holds.is_err() {
-                    submitted.anomalies.push("its archive does not hold what was sent".to_owned());
+                    submitted
+                        .anomalies
+                        .push("its archive does not hold what was sent".to_owned());
                 }
                 return;
             }
             tokio::time::sleep(PAUSE).await;
         }
-        submitted.anomalies.push("its archive cannot be read".to_owned());
+        submitted
+            .anomalies
+            .push("its archive cannot be read".to_owned());
     }
 }
 
 fn answer_of(status: StatusCode, body: &[u8]) -> Answer {
     let text = || String::from_utf8_lossy(body).into_owned();
     if status == StatusCode::ACCEPTED {
-        Answer::Accepted(serde_json::from_slice(body).unwrap_or_else(|error| panic!("{error}: {}", text())))
+        Answer::Accepted(
+            serde_json::from_slice(body).unwrap_or_else(|error| panic!("{error}: {}", text())),
+        )
     } else {
-        let problem = serde_json::from_slice(body).unwrap_or_else(|error| panic!("{error}: {status} {}", text()));
+        let problem = serde_json::from_slice(body)
+            .unwrap_or_else(|error| panic!("{error}: {status} {}", text()));
         Answer::Refused(status, problem)
     }
 }

@@ -1,5 +1,6 @@
-//! The faults of a chaos run and how each strikes. Every kind is drawn equally often, in an order that the seed decides.
-//! A fault heals before the next one is drawn, except a wrong clock, which lasts until its process is replaced.
+//! The faults of a chaos run and how each strikes. Every kind is drawn equally often, in an order
+//! that the seed decides. A fault heals before the next one is drawn, except a wrong clock, which
+//! lasts until its process is replaced.
 
 use super::fleet::{Fleet, LEASE, LOOKS, Role};
 use crate::process::Signal;
@@ -60,7 +61,8 @@ const REQUESTS: &[&str] = &[
     "DELETE /shipping/shipments",
 ];
 
-/// Wrong clocks differ by less than the quarter of an hour that signed requests to an object store tolerate.
+/// Wrong clocks differ by less than the quarter of an hour that signed requests to an object store
+/// tolerate.
 const SKEWS: [i64; 4] = [-600, -45, 45, 600];
 
 /// A small file system that can be filled.
@@ -73,7 +75,10 @@ pub(super) struct Disk {
 
 impl Disk {
     pub(super) fn new(folder: PathBuf) -> Self {
-        Self { ballast: folder.join("ballast"), refused: 0 }
+        Self {
+            ballast: folder.join("ballast"),
+            refused: 0,
+        }
     }
 
     /// Fills it and keeps it full for so long: what others free meanwhile is taken too.
@@ -137,7 +142,8 @@ impl Faults {
     pub(super) fn draw(&mut self, chance: &mut Chance) -> &'static str {
         if self.deck.is_empty() {
             self.deck.extend(ALWAYS);
-            self.deck.extend(Fleet::can_shift_clocks().then_some(WRONG_CLOCK));
+            self.deck
+                .extend(Fleet::can_shift_clocks().then_some(WRONG_CLOCK));
             self.deck.extend(self.disk.is_some().then_some(FULL_DISK));
         }
         let at = usize::try_from(chance.within(0, self.deck.len() as u64)).expect("a small number");
@@ -151,7 +157,12 @@ impl Faults {
         clock.into_iter().chain(disk).collect()
     }
 
-    pub(super) async fn strike(&mut self, kind: &'static str, fleet: &mut Fleet, chance: &mut Chance) {
+    pub(super) async fn strike(
+        &mut self,
+        kind: &'static str,
+        fleet: &mut Fleet,
+        chance: &mut Chance,
+    ) {
         let lasts = Duration::from_millis(chance.within(500, 4_000));
         let servers = &fleet.cluster.servers;
         match kind {
@@ -159,7 +170,8 @@ impl Faults {
             KILL_API => _ = replace(fleet, Role::is_api, chance, 0),
             KILL_RECONCILER => _ = replace(fleet, Role::is_reconciler, chance, 0),
             WRONG_CLOCK => {
-                let skew = SKEWS[usize::try_from(chance.within(0, SKEWS.len() as u64)).expect("a small number")];
+                let skew = SKEWS[usize::try_from(chance.within(0, SKEWS.len() as u64))
+                    .expect("a small number")];
                 let at = replace(fleet, |_| true, chance, skew);
                 self.shifted += u32::from(fleet.has_wrong_clock(at));
             }
@@ -168,10 +180,13 @@ impl Faults {
                 let mut worker = fleet.take(at);
                 worker.signal(Signal::Terminate);
                 let status = worker.ended();
-                // No fault strikes beside this one: what it runs has time to end or to be handed over.
+                // No fault strikes beside this one: what it runs has time to end or to be handed
+                // over.
                 if !status.success() {
                     let log = worker.tail();
-                    self.anomalies.push(format!("a worker that was asked to stop ended with {status}\n{log}"));
+                    self.anomalies.push(format!(
+                        "a worker that was asked to stop ended with {status}\n{log}"
+                    ));
                 }
                 fleet.begin_again(at, 0);
             }
@@ -234,11 +249,15 @@ impl Faults {
             FULL_DISK => {
                 let disk = self.disk.as_mut().expect("drawn only where there is one");
                 disk.fill_for(lasts);
-                // JetStream switches itself off on a full disk, and may then not end when it is asked to; PostgreSQL may
-                // have ended.
+                // JetStream switches itself off on a full disk, and may then not end when it is
+                // asked to; PostgreSQL may have ended.
                 servers.nats.crash();
                 servers.nats.begin();
-                if servers.postgres.run_sql(&servers.postgres.url(), "SELECT 1").is_err() {
+                if servers
+                    .postgres
+                    .run_sql(&servers.postgres.url(), "SELECT 1")
+                    .is_err()
+                {
                     servers.postgres.restart();
                 }
             }
@@ -253,9 +272,10 @@ impl Faults {
         let marks = |marks: &[&str]| marks.iter().any(|mark| logs.contains(mark));
         let felt = |kind: &str| match kind {
             PAUSE_WORKER => self.paused_with_tasks > 0,
-            CUT_DATABASE | RESTART_POSTGRES | CRASH_POSTGRES => {
-                marks(&["the database does not answer", "answer to a commit was lost"])
-            }
+            CUT_DATABASE | RESTART_POSTGRES | CRASH_POSTGRES => marks(&[
+                "the database does not answer",
+                "answer to a commit was lost",
+            ]),
             LOSE_REPLIES => fleet.proxy.lost() > 0,
             CRASH_NATS => marks(&["the connection to NATS was lost"]),
             WIPE_NATS => marks(&["the stream was gone"]),
@@ -269,7 +289,11 @@ impl Faults {
             // A process that was not there any more would have ended the run.
             _ => true,
         };
-        self.struck.keys().filter(|kind| !felt(kind)).map(|kind| (*kind).to_owned()).collect()
+        self.struck
+            .keys()
+            .filter(|kind| !felt(kind))
+            .map(|kind| (*kind).to_owned())
+            .collect()
     }
 }
 
@@ -281,8 +305,8 @@ fn replace(fleet: &mut Fleet, of: fn(Role) -> bool, chance: &mut Chance, skew: i
     at
 }
 
-/// One trouble for each request. No more: an undo that is refused as often as it may be tried is parked, and rightly.
-/// Returns how many.
+/// One trouble for each request. No more: an undo that is refused as often as it may be tried is
+/// parked, and rightly. Returns how many.
 fn break_services(fleet: &Fleet, chance: &mut Chance) -> usize {
     let mut planted = 0;
     for request in REQUESTS {

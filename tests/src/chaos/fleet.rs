@@ -1,5 +1,5 @@
-//! The processes of a chaos run and the servers behind them. Owns how a process is started again after a fault; must not
-//! decide when one strikes.
+//! The processes of a chaos run and the servers behind them. Owns how a process is started again
+//! after a fault; must not decide when one strikes.
 
 use crate::api::Api;
 use crate::cluster::Cluster;
@@ -77,16 +77,33 @@ impl Fleet {
         let services = Services::start().await;
         let mut cluster = Cluster::start(TIMES_BEFORE_SETTINGS);
         let service = |name: &str| {
-            format!("[services.{name}]\nurl = {:?}\ntoken_file = {:?}\n", services.url(name), services.token_file())
+            format!(
+                "[services.{name}]\nurl = {:?}\ntoken_file = {:?}\n",
+                services.url(name),
+                services.token_file()
+            )
         };
         let settings: String = ["inventory", "bank", "shipping"].map(service).concat();
-        std::fs::write(cluster.place.path().join("settings.toml"), settings).expect("the settings are written");
+        std::fs::write(cluster.place.path().join("settings.toml"), settings)
+            .expect("the settings are written");
         let proxy = Proxy::to(cluster.servers.postgres.port());
         cluster.database = proxy.url(&cluster.database);
         cluster.set_flags(TIMES);
-        let roles =
-            [Role::Api(free_port()), Role::Worker, Role::Worker, Role::Worker, Role::Reconciler, Role::Reconciler];
-        let mut fleet = Self { cluster, proxy, services, members: Vec::new(), apis: Vec::new() };
+        let roles = [
+            Role::Api(free_port()),
+            Role::Worker,
+            Role::Worker,
+            Role::Worker,
+            Role::Reconciler,
+            Role::Reconciler,
+        ];
+        let mut fleet = Self {
+            cluster,
+            proxy,
+            services,
+            members: Vec::new(),
+            apis: Vec::new(),
+        };
         for role in roles {
             fleet.add(role);
         }
@@ -104,19 +121,40 @@ impl Fleet {
     }
 
     fn begin(&self, role: Role, skew: i64) -> Process {
-        let variables = if skew == 0 { Vec::new() } else { wrong_clock(skew) };
-        let variables: Vec<(&str, &Path)> = variables.iter().map(|(name, value)| (*name, value.as_path())).collect();
+        let variables = if skew == 0 {
+            Vec::new()
+        } else {
+            wrong_clock(skew)
+        };
+        let variables: Vec<(&str, &Path)> = variables
+            .iter()
+            .map(|(name, value)| (*name, value.as_path()))
+            .collect();
         let (command, said) = match role {
-            Role::Api(port) => (vec!["api".to_owned(), "--listen".to_owned(), format!("127.0.0.1:{port}")], "address="),
+            Role::Api(port) => (
+                vec![
+                    "api".to_owned(),
+                    "--listen".to_owned(),
+                    format!("127.0.0.1:{port}"),
+                ],
+                "address=",
+            ),
             Role::Worker => (vec!["worker".to_owned()], "worker started worker="),
-            Role::Reconciler => {
-                (vec!["reconciler".to_owned(), "--every".to_owned(), "1s".to_owned()], "reconciler started")
-            }
+            Role::Reconciler => (
+                vec![
+                    "reconciler".to_owned(),
+                    "--every".to_owned(),
+                    "1s".to_owned(),
+                ],
+                "reconciler started",
+            ),
         };
         let flags = [command, self.cluster.flags()].concat();
         let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
         let mut process = Process::start_with(&self.cluster.place, &flags, &variables);
-        process.says("that it has started", |log| log.contains(said).then_some(()));
+        process.says("that it has started", |log| {
+            log.contains(said).then_some(())
+        });
         process
     }
 
@@ -128,22 +166,35 @@ impl Fleet {
 
     /// Takes a member's process away from it.
     pub(super) fn take(&mut self, at: usize) -> Process {
-        self.members[at].process.take().expect("a member has a process between faults")
+        self.members[at]
+            .process
+            .take()
+            .expect("a member has a process between faults")
     }
 
     /// One of the members of a role.
     pub(super) fn pick(&self, of: fn(Role) -> bool, chance: &mut Chance) -> usize {
-        let fitting: Vec<usize> = (0..self.members.len()).filter(|at| of(self.members[*at].role)).collect();
+        let fitting: Vec<usize> = (0..self.members.len())
+            .filter(|at| of(self.members[*at].role))
+            .collect();
         fitting[usize::try_from(chance.within(0, fitting.len() as u64)).expect("a small number")]
     }
 
     pub(super) fn signal(&self, at: usize, signal: Signal) {
-        self.members[at].process.as_ref().expect("a member has a process between faults").signal(signal);
+        self.members[at]
+            .process
+            .as_ref()
+            .expect("a member has a process between faults")
+            .signal(signal);
     }
 
-    /// Pauses a worker at a moment when it has a task, where there is one soon. Returns whether it has.
+    /// Pauses a worker at a moment when it has a task, where there is one soon. Returns whether it
+    /// has.
     pub(super) async fn stand_still(&mut self, at: usize) -> bool {
-        let process = self.members[at].process.as_mut().expect("a member has a process between faults");
+        let process = self.members[at]
+            .process
+            .as_mut()
+            .expect("a member has a process between faults");
         let id = process.says("its id", |log| after(log, "worker started worker=", ' '));
         let rows = Rows::of_cluster(&self.cluster).await;
         for _ in 0..LOOKS {
@@ -160,8 +211,15 @@ impl Fleet {
 
     /// Whether the log of a member begins with a time that is not this machine's.
     pub(super) fn has_wrong_clock(&self, at: usize) -> bool {
-        let log = self.members[at].process.as_ref().map(Process::log).unwrap_or_default();
-        let first = log.split_whitespace().next().and_then(|word| word.parse::<jiff::Timestamp>().ok());
+        let log = self.members[at]
+            .process
+            .as_ref()
+            .map(Process::log)
+            .unwrap_or_default();
+        let first = log
+            .split_whitespace()
+            .next()
+            .and_then(|word| word.parse::<jiff::Timestamp>().ok());
         first.is_some_and(|at| at.duration_until(jiff::Timestamp::now()).abs().as_secs() > 20)
     }
 
@@ -170,7 +228,8 @@ impl Fleet {
         let paths = files.flatten().map(|entry| entry.path());
         paths
             .filter(|path| {
-                path.extension().is_some_and(|it| it == "log") && !path.to_string_lossy().ends_with(".stdout.log")
+                path.extension().is_some_and(|it| it == "log")
+                    && !path.to_string_lossy().ends_with(".stdout.log")
             })
             .collect()
     }
@@ -183,7 +242,10 @@ impl Fleet {
     /// What all processes have logged, also those that are gone.
     pub(super) fn logs(&self) -> String {
         let logs = self.log_files().into_iter();
-        logs.map(|log| String::from_utf8_lossy(&std::fs::read(log).unwrap_or_default()).into_owned()).collect()
+        logs.map(|log| {
+            String::from_utf8_lossy(&std::fs::read(log).unwrap_or_default()).into_owned()
+        })
+        .collect()
     }
 }
 

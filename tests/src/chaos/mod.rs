@@ -1,7 +1,8 @@
-//! A chaos run: services on real servers under load while faults strike, and a verdict on every task afterwards.
+//! A chaos run: services on real servers under load while faults strike, and a verdict on every
+//! task afterwards.
 //!
-//! The seed decides which fault strikes when and what the clients submit; the interleaving is the machine's. A run is
-//! void where a kind of fault left no evidence that it happened.
+//! The seed decides which fault strikes when and what the clients submit; the interleaving is the
+//! machine's. A run is void where a kind of fault left no evidence that it happened.
 
 mod clients;
 mod faults;
@@ -47,7 +48,11 @@ impl std::fmt::Display for Report {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let sum: u32 = self.faults.iter().map(|(_, count)| count).sum();
         let tasks: usize = self.ended.iter().map(|(_, count)| count).sum();
-        writeln!(f, "{tasks} tasks, {sum} faults, {} tasks lost their process", self.in_doubt)?;
+        writeln!(
+            f,
+            "{tasks} tasks, {sum} faults, {} tasks lost their process",
+            self.in_doubt
+        )?;
         for (fault, count) in &self.faults {
             writeln!(f, "  fault  {fault}: {count}")?;
         }
@@ -64,7 +69,8 @@ impl std::fmt::Display for Report {
     }
 }
 
-/// Runs it to its end. Call it on the main thread: the processes that it starts die with the thread that starts them.
+/// Runs it to its end. Call it on the main thread: the processes that it starts die with the thread
+/// that starts them.
 ///
 /// # Panics
 /// When the servers do not start, or come back after a fault.
@@ -81,7 +87,10 @@ pub async fn run(options: &Options) -> Report {
         println!("{:>6.1} s  {kind}", began.elapsed().as_secs_f64());
         faults.strike(kind, &mut fleet, &mut chance).await;
     }
-    println!("{:>6.1} s  no further faults; the tasks in flight come to rest", began.elapsed().as_secs_f64());
+    println!(
+        "{:>6.1} s  no further faults; the tasks in flight come to rest",
+        began.elapsed().as_secs_f64()
+    );
     let submitted = clients.stop().await;
     verdict::of(fleet, faults, submitted).await
 }

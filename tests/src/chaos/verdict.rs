@@ -1,4 +1,5 @@
-//! What a chaos run has shown, from the rows, the objects, the services' books and the clients' answers. Changes nothing.
+//! What a chaos run has shown, from the rows, the objects, the services' books and the clients'
+//! answers. Changes nothing.
 
 use super::Report;
 use super::clients::Submitted;
@@ -13,32 +14,56 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 pub(super) async fn of(mut fleet: Fleet, faults: Faults, submitted: Vec<Submitted>) -> Report {
     let mut report = Report {
-        faults: faults.struck.iter().map(|(kind, count)| (*kind, *count)).collect(),
+        faults: faults
+            .struck
+            .iter()
+            .map(|(kind, count)| (*kind, *count))
+            .collect(),
         anomalies: faults.anomalies.clone(),
         ..Report::default()
     };
     for kind in faults.left_out() {
         println!("left out: {kind}; this machine does not allow it");
     }
-    until("the end of late work at the HTTP services", LATER, || async { (fleet.services.late() == 0).then_some(()) })
-        .await;
+    until(
+        "the end of late work at the HTTP services",
+        LATER,
+        || async { (fleet.services.late() == 0).then_some(()) },
+    )
+    .await;
     let rows = Rows::of_cluster(&fleet.cluster).await;
     let known = rows.tasks().await;
-    report.in_doubt = known.iter().filter(|known| known.trail().contains("in doubt")).count();
+    report.in_doubt = known
+        .iter()
+        .filter(|known| known.trail().contains("in doubt"))
+        .count();
     let mut ended: BTreeMap<String, usize> = BTreeMap::new();
     for task in &known {
-        *ended.entry(format!("{} {}", task.record.task.task_type, task.record.task.status)).or_default() += 1;
+        *ended
+            .entry(format!(
+                "{} {}",
+                task.record.task.task_type, task.record.task.status
+            ))
+            .or_default() += 1;
         report.anomalies.extend(of_rows(task));
     }
     report.ended = ended.into_iter().collect();
-    report.anomalies.extend(of_clients(&fleet, &known, &submitted));
+    report
+        .anomalies
+        .extend(of_clients(&fleet, &known, &submitted));
     let sweeping = tokio::spawn(async move { rows.assert_no_orphans().await });
     if let Err(error) = sweeping.await {
-        let text = error.try_into_panic().map_or_else(|error| error.to_string(), |panic| text_of(panic.as_ref()));
+        let text = error
+            .try_into_panic()
+            .map_or_else(|error| error.to_string(), |panic| text_of(panic.as_ref()));
         report.anomalies.push(format!("objects: {text}"));
     }
     report.void = faults.without_evidence(&fleet);
-    let logs = if report.anomalies.is_empty() { String::new() } else { fleet.logs() };
+    let logs = if report.anomalies.is_empty() {
+        String::new()
+    } else {
+        fleet.logs()
+    };
     for anomaly in &mut report.anomalies {
         let about = lines_about(anomaly, &logs);
         anomaly.push_str(&about);
@@ -46,9 +71,10 @@ pub(super) async fn of(mut fleet: Fleet, faults: Faults, submitted: Vec<Submitte
     for at in 0..fleet.members.len() {
         let status = fleet.take(at).stop();
         if !status.success() {
-            report
-                .anomalies
-                .push(format!("{:?} ended with {status} when it was asked to stop", fleet.members[at].role));
+            report.anomalies.push(format!(
+                "{:?} ended with {status} when it was asked to stop",
+                fleet.members[at].role
+            ));
         }
     }
     report
@@ -57,11 +83,19 @@ pub(super) async fn of(mut fleet: Fleet, faults: Faults, submitted: Vec<Submitte
 /// Lines of the logs that name a task which an anomaly names: the run's folder is gone afterwards.
 fn lines_about(anomaly: &str, logs: &str) -> String {
     let words = anomaly.split(|letter: char| !letter.is_ascii_hexdigit() && letter != '-');
-    let tasks: BTreeSet<&str> = words.filter(|word| word.parse::<TaskId>().is_ok()).collect();
-    let mut lines: Vec<&str> = logs.lines().filter(|line| tasks.iter().any(|task| line.contains(task))).collect();
+    let tasks: BTreeSet<&str> = words
+        .filter(|word| word.parse::<TaskId>().is_ok())
+        .collect();
+    let mut lines: Vec<&str> = logs
+        .lines()
+        .filter(|line| tasks.iter().any(|task| line.contains(task)))
+        .collect();
     // Each begins with its time; those of a process with a wrong clock are out of order.
     lines.sort_unstable();
-    lines.iter().map(|line| format!("\n    log: {line}")).collect()
+    lines
+        .iter()
+        .map(|line| format!("\n    log: {line}"))
+        .collect()
 }
 
 fn of_rows(known: &Known) -> Vec<String> {
@@ -73,34 +107,57 @@ fn of_rows(known: &Known) -> Vec<String> {
         other => broken.push(format!("it is {other}: {:?}", row.failure)),
     }
     let trail = known.trail();
-    broken.into_iter().map(|text| format!("task {}: {text}; {trail}", row.id)).collect()
+    broken
+        .into_iter()
+        .map(|text| format!("task {}: {text}; {trail}", row.id))
+        .collect()
 }
 
 fn of_clients(fleet: &Fleet, known: &[Known], submitted: &[Submitted]) -> Vec<String> {
     let mut anomalies = Vec::new();
-    let mut rows: BTreeMap<TaskId, TaskStatus> =
-        known.iter().map(|known| (known.record.task.id, known.record.task.status)).collect();
+    let mut rows: BTreeMap<TaskId, TaskStatus> = known
+        .iter()
+        .map(|known| (known.record.task.id, known.record.task.status))
+        .collect();
     for task in submitted {
         let id = task.task;
-        anomalies.extend(task.anomalies.iter().map(|text| format!("task {id}: {text}")));
+        anomalies.extend(
+            task.anomalies
+                .iter()
+                .map(|text| format!("task {id}: {text}")),
+        );
         let Some(status) = rows.remove(&id) else {
             anomalies.push(format!("task {id}: accepted twice, or it has no rows"));
             continue;
         };
         if task.status.is_some_and(|seen| seen != status) {
-            anomalies.push(format!("task {id}: a client saw it end {:?}, its row is {status}", task.status));
+            anomalies.push(format!(
+                "task {id}: a client saw it end {:?}, its row is {status}",
+                task.status
+            ));
         }
         if task.is_order {
-            let settled =
-                catch_unwind(AssertUnwindSafe(|| fleet.services.assert_settled(id, status == TaskStatus::Completed)));
-            anomalies.extend(settled.err().map(|panic| format!("task {id}: {}", text_of(panic.as_ref()))));
+            let settled = catch_unwind(AssertUnwindSafe(|| {
+                fleet
+                    .services
+                    .assert_settled(id, status == TaskStatus::Completed)
+            }));
+            anomalies.extend(
+                settled
+                    .err()
+                    .map(|panic| format!("task {id}: {}", text_of(panic.as_ref()))),
+            );
         }
     }
-    anomalies.extend(rows.keys().map(|id| format!("task {id}: no client was given it")));
+    anomalies.extend(
+        rows.keys()
+            .map(|id| format!("task {id}: no client was given it")),
+    );
     anomalies
 }
 
 fn text_of(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<String>().cloned();
-    text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned())).unwrap_or_else(|| "a panic".to_owned())
+    text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()))
+        .unwrap_or_else(|| "a panic".to_owned())
 }

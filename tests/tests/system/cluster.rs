@@ -1,5 +1,5 @@
-//! Two APIs, three workers and two reconcilers on real servers: in calm the work is spread, and whatever fails
-//! meanwhile, what was accepted completes.
+//! Two APIs, three workers and two reconcilers on real servers: in calm the work is spread, and
+//! whatever fails meanwhile, what was accepted completes.
 
 use counterstep_contracts::http::Accepted;
 use counterstep_contracts::{ProblemCode, TaskId, TaskStatus};
@@ -21,10 +21,21 @@ const SIZE: u64 = 20_000;
 
 const CLIENTS: u64 = 20;
 
-const TIMES: &[&str] =
-    &["--lease", "3s", "--step-timeout", "20s", "--upload-timeout", "10s", "--cancel-grace", "500ms", "--drain", "2s"];
+const TIMES: &[&str] = &[
+    "--lease",
+    "3s",
+    "--step-timeout",
+    "20s",
+    "--upload-timeout",
+    "10s",
+    "--cancel-grace",
+    "500ms",
+    "--drain",
+    "2s",
+];
 
-/// Submits until it is accepted: what was not answered, or could not be taken just now, is sent again with its key.
+/// Submits until it is accepted: what was not answered, or could not be taken just now, is sent
+/// again with its key.
 async fn accepted(api: &Api, seed: u64) -> TaskId {
     let samples = Sample::pair(seed, SIZE);
     let key = format!("submission-{seed}");
@@ -32,7 +43,11 @@ async fn accepted(api: &Api, seed: u64) -> TaskId {
         match api.try_submit(&samples, Some(&key)).await {
             Ok(Answer::Accepted(Accepted { task_id, .. })) => Some(task_id),
             Ok(Answer::Refused(StatusCode::SERVICE_UNAVAILABLE, _)) => None,
-            Ok(Answer::Refused(StatusCode::CONFLICT, problem)) if problem.code == ProblemCode::InProgress => None,
+            Ok(Answer::Refused(StatusCode::CONFLICT, problem))
+                if problem.code == ProblemCode::InProgress =>
+            {
+                None
+            }
             Ok(refused) => panic!("a submission is refused: {refused:?}"),
             Err(_) => None,
         }
@@ -70,7 +85,10 @@ async fn assert_all_completed(apis: &[Api], tasks: &BTreeMap<TaskId, u64>) {
         assert_eq!(view.status, TaskStatus::Completed, "{view:#?}");
         api.assert_archive(*task, &Sample::pair(*seed, SIZE)).await;
     });
-    stream::iter(each).buffer_unordered(16).collect::<()>().await;
+    stream::iter(each)
+        .buffer_unordered(16)
+        .collect::<()>()
+        .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -91,11 +109,20 @@ async fn in_calm_no_worker_does_less_than_a_fifth_of_the_work() {
         task.assert_sound();
         task.assert_completed_once();
         let last = task.history.audit.last().expect("an entry");
-        *done.get_mut(last.entry.actor.as_str()).expect("a worker completed it") += 1;
+        *done
+            .get_mut(last.entry.actor.as_str())
+            .expect("a worker completed it") += 1;
     }
     println!("tasks by worker: {done:?}");
-    assert!(done.values().all(|count| *count >= 600 / 5), "the work is not spread: {done:?}");
-    for process in workers.into_iter().map(|(process, _)| process).chain(reconcilers) {
+    assert!(
+        done.values().all(|count| *count >= 600 / 5),
+        "the work is not spread: {done:?}"
+    );
+    for process in workers
+        .into_iter()
+        .map(|(process, _)| process)
+        .chain(reconcilers)
+    {
         assert!(process.stop().success());
     }
 }
@@ -108,7 +135,8 @@ async fn at(count: &AtomicU64, tasks: u64) {
     .await;
 }
 
-/// What the logs of some processes say because of a fault, which is to strike after this has been made.
+/// What the logs of some processes say because of a fault, which is to strike after this has been
+/// made.
 struct Evidence {
     what: &'static str,
     marks: &'static [&'static str],
@@ -117,14 +145,24 @@ struct Evidence {
 
 impl Evidence {
     fn of(what: &'static str, marks: &'static [&'static str], processes: &[&Process]) -> Self {
-        let mut evidence = Self { what, marks, before: 0 };
+        let mut evidence = Self {
+            what,
+            marks,
+            before: 0,
+        };
         evidence.before = evidence.count(processes);
         evidence
     }
 
     fn count(&self, processes: &[&Process]) -> usize {
         let logs = processes.iter().map(|process| process.log());
-        logs.map(|log| self.marks.iter().map(|mark| log.matches(mark).count()).sum::<usize>()).sum()
+        logs.map(|log| {
+            self.marks
+                .iter()
+                .map(|mark| log.matches(mark).count())
+                .sum::<usize>()
+        })
+        .sum()
     }
 
     /// Whether they say it more often than before the fault.
@@ -133,7 +171,9 @@ impl Evidence {
     }
 
     fn is_waited_for(&self, processes: &[&Process]) {
-        until_now(&format!("a log that says {}", self.what), LATER, || self.is_there(processes).then_some(()));
+        until_now(&format!("a log that says {}", self.what), LATER, || {
+            self.is_there(processes).then_some(())
+        });
     }
 }
 
@@ -150,9 +190,11 @@ async fn a_thousand_tasks_complete_whatever_fails_meanwhile() {
     let servers = &cluster.servers;
 
     at(&count, 50).await;
-    until("a task on the worker that is to be killed", LATER, || async {
-        (!rows.leased_to(&doomed.1).await.is_empty()).then_some(())
-    })
+    until(
+        "a task on the worker that is to be killed",
+        LATER,
+        || async { (!rows.leased_to(&doomed.1).await.is_empty()).then_some(()) },
+    )
     .await;
     let (doomed, doomed_id) = doomed;
     doomed.kill();
@@ -161,16 +203,24 @@ async fn a_thousand_tasks_complete_whatever_fails_meanwhile() {
     at(&count, 150).await;
     let (paused, paused_id) = paused;
     let fenced = ["fenced: ", "lease is lost"].as_slice();
-    let fenced = Evidence::of("that the worker which stood still was fenced", fenced, &[&paused]);
-    let held = until("a task on the worker that is to stand still", LATER, || async {
-        paused.signal(Signal::Stop);
-        let held = rows.leased_to(&paused_id).await;
-        if held.is_empty() {
-            paused.signal(Signal::Continue);
-            return None;
-        }
-        Some(held)
-    })
+    let fenced = Evidence::of(
+        "that the worker which stood still was fenced",
+        fenced,
+        &[&paused],
+    );
+    let held = until(
+        "a task on the worker that is to stand still",
+        LATER,
+        || async {
+            paused.signal(Signal::Stop);
+            let held = rows.leased_to(&paused_id).await;
+            if held.is_empty() {
+                paused.signal(Signal::Continue);
+                return None;
+            }
+            Some(held)
+        },
+    )
     .await;
     until("its tasks with somebody else", LATER, || async {
         rows.leased_to(&paused_id).await.is_empty().then_some(())
@@ -178,16 +228,30 @@ async fn a_thousand_tasks_complete_whatever_fails_meanwhile() {
     .await;
     paused.signal(Signal::Continue);
 
-    // Each fault has words of its own in the logs, and they are asked for in the end: whatever strikes meanwhile, a fault
-    // that nobody noticed proves nothing.
-    let all = [&served[0].process, &served[1].process, &paused, &steady.0, &replacement.0];
+    // Each fault has words of its own in the logs, and they are asked for in the end: whatever
+    // strikes meanwhile, a fault that nobody noticed proves nothing.
+    let all = [
+        &served[0].process,
+        &served[1].process,
+        &paused,
+        &steady.0,
+        &replacement.0,
+    ];
     let expect = |what, marks| Evidence::of(what, marks, &all);
     at(&count, 300).await;
-    let database =
-        expect("that the database was away", &["the database does not answer", "answer to a commit was lost"]);
+    let database = expect(
+        "that the database was away",
+        &[
+            "the database does not answer",
+            "answer to a commit was lost",
+        ],
+    );
     servers.postgres.restart();
     at(&count, 400).await;
-    let restarted = expect("that the connection to NATS was lost", &["the connection to NATS was lost"]);
+    let restarted = expect(
+        "that the connection to NATS was lost",
+        &["the connection to NATS was lost"],
+    );
     servers.nats.restart();
     at(&count, 500).await;
     let flushed = expect("that Redis lost a lock", &["the lock was gone"]);
@@ -215,36 +279,66 @@ async fn a_thousand_tasks_complete_whatever_fails_meanwhile() {
     let tasks = submitting.await.expect("all are accepted");
     let began = Instant::now();
     assert_all_completed(&apis, &tasks).await;
-    println!("all are complete and verified {:?} after the last was accepted", began.elapsed());
+    println!(
+        "all are complete and verified {:?} after the last was accepted",
+        began.elapsed()
+    );
 
     fenced.is_waited_for(&[&paused]);
     for evidence in [database, restarted, flushed, stopped] {
         evidence.is_waited_for(&all);
     }
     wiped.is_waited_for(&everyone);
-    assert!(servers.s3.refused() > refused, "the object store refused nothing");
+    assert!(
+        servers.s3.refused() > refused,
+        "the object store refused nothing"
+    );
 
     rows.assert_no_orphans().await;
     let known = rows.tasks().await;
-    assert_eq!(known.len(), tasks.len(), "tasks are those that were accepted");
+    assert_eq!(
+        known.len(),
+        tasks.len(),
+        "tasks are those that were accepted"
+    );
     for task in &known {
         task.assert_sound();
         task.assert_completed_once();
     }
     let by = |id: &str, event: &str| {
         let did = |known: &&counterstep_tests::rows::Known| {
-            known.history.audit.iter().any(|row| row.entry.event == event && row.entry.actor == id)
+            known
+                .history
+                .audit
+                .iter()
+                .any(|row| row.entry.event == event && row.entry.actor == id)
         };
         known.iter().filter(did).count()
     };
-    assert!(by(&doomed_id, "claimed") > 0, "the worker that was killed had no task");
+    assert!(
+        by(&doomed_id, "claimed") > 0,
+        "the worker that was killed had no task"
+    );
     for task in held {
         let known = rows.task(task).await;
-        assert!(known.trail().contains("in doubt"), "nobody took it over: {}", known.trail());
+        assert!(
+            known.trail().contains("in doubt"),
+            "nobody took it over: {}",
+            known.trail()
+        );
     }
-    let in_doubt = known.iter().filter(|known| known.trail().contains("in doubt")).count();
-    println!("{in_doubt} tasks lost a host, {} requests were refused by the object store", servers.s3.refused());
-    for process in [paused, steady.0, replacement.0].into_iter().chain(reconcilers) {
+    let in_doubt = known
+        .iter()
+        .filter(|known| known.trail().contains("in doubt"))
+        .count();
+    println!(
+        "{in_doubt} tasks lost a host, {} requests were refused by the object store",
+        servers.s3.refused()
+    );
+    for process in [paused, steady.0, replacement.0]
+        .into_iter()
+        .chain(reconcilers)
+    {
         assert!(process.stop().success());
     }
 }

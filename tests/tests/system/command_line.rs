@@ -1,5 +1,5 @@
-//! Settings that are wrong, each with the exit code and the words that it promises. `2` is the parser's, `78` says that
-//! starting again will not help.
+//! Settings that are wrong, each with the exit code and the words that it promises. `2` is the
+//! parser's, `78` says that starting again will not help.
 
 use counterstep_tests::command::{Ended, counterstep, run, to_its_end};
 use counterstep_tests::place::Place;
@@ -22,33 +22,54 @@ fn run_in(place: &Place, variables: &[(&str, &str)], arguments: &[&str]) -> Ende
 fn run_on(place: &Place, settings: &str, arguments: &[&str]) -> Ended {
     let path = place.path().join("settings.toml");
     std::fs::write(&path, settings).expect("a settings file");
-    run(place.path(), &[arguments, &["--config", path.to_str().expect("UTF-8")]].concat())
+    run(
+        place.path(),
+        &[arguments, &["--config", path.to_str().expect("UTF-8")]].concat(),
+    )
 }
 
 #[test]
 fn an_unknown_flag_is_the_parsers_business() {
     let place = Place::new();
     for command in SERVICES.iter().chain(&["demo", "describe"]) {
-        run(place.path(), &[command, "--no-such-flag"]).assert_code(2).assert_says("--no-such-flag");
+        run(place.path(), &[command, "--no-such-flag"])
+            .assert_code(2)
+            .assert_says("--no-such-flag");
     }
-    run(place.path(), &["no-such-command"]).assert_code(2).assert_says("no-such-command");
+    run(place.path(), &["no-such-command"])
+        .assert_code(2)
+        .assert_says("no-such-command");
 }
 
 #[test]
 fn an_unknown_key_of_the_settings_file_is_named() {
     let place = Place::new();
     for service in SERVICES {
-        run_on(&place, "leese = \"3s\"\n", &[service]).assert_code(78).assert_says("leese");
-        run_on(&place, "lease = 3\n", &[service]).assert_code(78).assert_says("lease");
-        run_on(&place, "lease 3s\n", &[service]).assert_code(78).assert_says("settings.toml");
+        run_on(&place, "leese = \"3s\"\n", &[service])
+            .assert_code(78)
+            .assert_says("leese");
+        run_on(&place, "lease = 3\n", &[service])
+            .assert_code(78)
+            .assert_says("lease");
+        run_on(&place, "lease 3s\n", &[service])
+            .assert_code(78)
+            .assert_says("settings.toml");
     }
-    run(place.path(), &["dev", "--config", "missing.toml"]).assert_code(78).assert_says("missing.toml");
+    run(place.path(), &["dev", "--config", "missing.toml"])
+        .assert_code(78)
+        .assert_says("missing.toml");
 }
 
 #[test]
 fn an_unknown_variable_with_our_prefix_is_named() {
     let place = Place::new();
-    for command in [&["dev"][..], &["api"], &["worker"], &["reconciler"], &["tasks", "list"]] {
+    for command in [
+        &["dev"][..],
+        &["api"],
+        &["worker"],
+        &["reconciler"],
+        &["tasks", "list"],
+    ] {
         let ended = run_in(&place, &[("COUNTERSTEP_LEESE", "3s")], command);
         ended.assert_code(78).assert_says("COUNTERSTEP_LEESE");
     }
@@ -64,18 +85,30 @@ fn a_secret_among_the_arguments_is_refused_and_not_repeated() {
         &["worker", &equals],
         &["reconciler", "--once", "--objects", url],
         &["api", url],
-        &["tasks", "--url", "http://me:open-sesame@127.0.0.1:9", "list"],
+        &[
+            "tasks",
+            "--url",
+            "http://me:open-sesame@127.0.0.1:9",
+            "list",
+        ],
         &["demo", url],
     ] {
         let ended = run(place.path(), arguments);
         ended.assert_code(78);
-        assert!(!format!("{}{}", ended.stdout, ended.stderr).contains("open-sesame"), "{ended:#?}");
+        assert!(
+            !format!("{}{}", ended.stdout, ended.stderr).contains("open-sesame"),
+            "{ended:#?}"
+        );
     }
     // In a variable it may stand, and is not repeated either.
     let ended = run_in(&place, &[("COUNTERSTEP_DATABASE", url)], &["dev"]);
     ended.assert_code(78).assert_says("database");
     assert!(!ended.stderr.contains("open-sesame"), "{ended:#?}");
-    let ended = run_in(&place, &[("COUNTERSTEP_URL", "http://me:open-sesame@127.0.0.1:9")], &["tasks", "list"]);
+    let ended = run_in(
+        &place,
+        &[("COUNTERSTEP_URL", "http://me:open-sesame@127.0.0.1:9")],
+        &["tasks", "list"],
+    );
     ended.assert_code(69).assert_says("http://127.0.0.1:9");
     assert!(!ended.stderr.contains("open-sesame"), "{ended:#?}");
 }
@@ -97,7 +130,10 @@ fn a_database_that_a_newer_program_has_changed_is_refused_and_stays_as_it_is() {
         &["reconciler", "--dry-run"],
     ] {
         let ended = run(place.path(), &[command, &["--data-dir", data]].concat());
-        ended.assert_code(78).assert_says("29990101000000").assert_says("newer program");
+        ended
+            .assert_code(78)
+            .assert_says("29990101000000")
+            .assert_says("newer program");
         let after = std::fs::read(place.database()).expect("the database");
         assert!(after == before, "{command:?} wrote to the database");
     }
@@ -118,18 +154,36 @@ fn an_address_that_others_can_reach_has_to_be_meant() {
     }
     let taken = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = taken.local_addr().expect("its address").to_string();
-    run(place.path(), &["dev", "--listen", &address]).assert_code(78).assert_says(&address);
+    run(place.path(), &["dev", "--listen", &address])
+        .assert_code(78)
+        .assert_says(&address);
 }
 
 #[test]
 fn a_duration_that_is_none_is_named_with_its_setting() {
     let place = Place::new();
-    let settings = ["lease", "step_timeout", "upload_timeout", "cancel_grace", "drain", "every"];
+    let settings = [
+        "lease",
+        "step_timeout",
+        "upload_timeout",
+        "cancel_grace",
+        "drain",
+        "every",
+    ];
     for setting in settings {
         for bad in ["3", "0s", "-1s", "soon", "1.5s", ""] {
-            let (flag, variable) = (format!("--{}={bad}", setting.replace('_', "-")), setting.to_uppercase());
-            run(place.path(), &["dev", &flag]).assert_code(78).assert_says(&format!("`{setting}`"));
-            let ended = run_in(&place, &[(&format!("COUNTERSTEP_{variable}"), bad)], &["reconciler"]);
+            let (flag, variable) = (
+                format!("--{}={bad}", setting.replace('_', "-")),
+                setting.to_uppercase(),
+            );
+            run(place.path(), &["dev", &flag])
+                .assert_code(78)
+                .assert_says(&format!("`{setting}`"));
+            let ended = run_in(
+                &place,
+                &[(&format!("COUNTERSTEP_{variable}"), bad)],
+                &["reconciler"],
+            );
             ended.assert_code(78).assert_says(&format!("`{setting}`"));
             let ended = run_on(&place, &format!("{setting} = \"{bad}\"\n"), &["reconciler"]);
             ended.assert_code(78).assert_says(&format!("`{setting}`"));
@@ -141,10 +195,18 @@ fn a_duration_that_is_none_is_named_with_its_setting() {
 fn a_queue_that_no_task_type_has_is_refused_with_the_known_ones() {
     let place = Place::new();
     for command in ["worker", "dev"] {
-        let ended = run(place.path(), &[command, "--queues", "file-processing,lost-and-found"]);
-        ended.assert_code(78).assert_says("`lost-and-found`").assert_says("known are file-processing");
+        let ended = run(
+            place.path(),
+            &[command, "--queues", "file-processing,lost-and-found"],
+        );
+        ended
+            .assert_code(78)
+            .assert_says("`lost-and-found`")
+            .assert_says("known are file-processing");
     }
-    run_on(&place, "queues = [\"lost-and-found\"]\n", &["worker"]).assert_code(78).assert_says("`lost-and-found`");
+    run_on(&place, "queues = [\"lost-and-found\"]\n", &["worker"])
+        .assert_code(78)
+        .assert_says("`lost-and-found`");
 }
 
 #[test]
@@ -157,19 +219,36 @@ fn a_flag_beats_a_variable_and_a_variable_beats_the_file() {
     for (variables, flags, expected) in [
         (&[file][..], &[][..], "of-the-file"),
         (&[file, variable], &[], "of-the-variable"),
-        (&[file, variable], &["--data-dir", "of-the-flag"], "of-the-flag"),
+        (
+            &[file, variable],
+            &["--data-dir", "of-the-flag"],
+            "of-the-flag",
+        ),
         (&[], &[], "counterstep-data"),
     ] {
         assert!(!place.path().join(expected).exists());
-        run_in(&place, variables, &[&["reconciler", "--once"], flags].concat()).assert_code(0);
-        assert!(place.path().join(expected).join("counterstep.db").is_file(), "{expected}");
+        run_in(
+            &place,
+            variables,
+            &[&["reconciler", "--once"], flags].concat(),
+        )
+        .assert_code(0);
+        assert!(
+            place.path().join(expected).join("counterstep.db").is_file(),
+            "{expected}"
+        );
     }
 }
 
 #[test]
 fn one_pass_is_possible_where_a_variable_says_how_often_the_service_passes() {
     let place = Place::new();
-    run_in(&place, &[("COUNTERSTEP_EVERY", "1m")], &["reconciler", "--once"]).assert_code(0);
+    run_in(
+        &place,
+        &[("COUNTERSTEP_EVERY", "1m")],
+        &["reconciler", "--once"],
+    )
+    .assert_code(0);
 }
 
 #[test]
@@ -180,8 +259,11 @@ fn dev_passes_as_often_as_the_file_says() {
     let flags = ["--config", path.to_str().expect("UTF-8")];
     let mut dev = services::dev(&place, &[QUICK, &flags].concat());
     let every = dev.process.says("how often it passes", |said| {
-        let line = said.lines().find(|line| line.contains("reconciler started"))?;
-        line.split_once("every=").map(|(_, every)| every.trim().to_owned())
+        let line = said
+            .lines()
+            .find(|line| line.contains("reconciler started"))?;
+        line.split_once("every=")
+            .map(|(_, every)| every.trim().to_owned())
     });
     assert_eq!(every, "7s");
 }
@@ -189,11 +271,21 @@ fn dev_passes_as_often_as_the_file_says() {
 #[test]
 fn data_that_is_something_else_is_refused() {
     let place = Place::new();
-    std::fs::write(place.path().join("file"), "no folder, and no database either".repeat(50)).expect("a file");
-    run(place.path(), &["worker", "--data-dir", "file"]).assert_code(78).assert_says("`file");
-    run(place.path(), &["worker", "--database", "sqlite://file"]).assert_code(78).assert_says("database");
+    std::fs::write(
+        place.path().join("file"),
+        "no folder, and no database either".repeat(50),
+    )
+    .expect("a file");
+    run(place.path(), &["worker", "--data-dir", "file"])
+        .assert_code(78)
+        .assert_says("`file");
+    run(place.path(), &["worker", "--database", "sqlite://file"])
+        .assert_code(78)
+        .assert_says("database");
     for url in ["sqlite://", "file", "mysql://db/x", "sqlite:file"] {
-        run(place.path(), &["worker", "--database", url]).assert_code(78).assert_says("`database`");
+        run(place.path(), &["worker", "--database", url])
+            .assert_code(78)
+            .assert_says("`database`");
     }
 }
 
@@ -201,7 +293,9 @@ fn data_that_is_something_else_is_refused() {
 fn an_argument_that_is_no_text_is_refused_and_nothing_panics() {
     let place = Place::new();
     let mut command = counterstep();
-    command.args(["reconciler", "--once", "--data-dir"]).arg(OsStr::from_bytes(b"not-\xff-text"));
+    command
+        .args(["reconciler", "--once", "--data-dir"])
+        .arg(OsStr::from_bytes(b"not-\xff-text"));
     let ended = to_its_end(place.path(), command);
     ended.assert_code(78);
     assert!(!ended.stderr.contains("panicked"), "{ended:#?}");
@@ -210,7 +304,11 @@ fn an_argument_that_is_no_text_is_refused_and_nothing_panics() {
 #[test]
 fn events_are_switched_on_with_and_without_a_value() {
     let place = Place::new();
-    for (flag, code) in [(&["--events"][..], 78), (&["--events", "true"], 78), (&["--events", "false"], 0)] {
+    for (flag, code) in [
+        (&["--events"][..], 78),
+        (&["--events", "true"], 78),
+        (&["--events", "false"], 0),
+    ] {
         let arguments = [&["reconciler", "--once"][..], flag].concat();
         let ended = run(place.path(), &arguments);
         ended.assert_code(code);
@@ -225,11 +323,16 @@ fn a_version_names_the_commit_and_completions_name_the_commands() {
     let place = Place::new();
     let version = run(place.path(), &["--version"]);
     let shown = version.assert_code(0).stdout.trim_end();
-    let commit = shown.strip_prefix(concat!("counterstep ", env!("CARGO_PKG_VERSION"), " (")).expect("the version");
+    let commit = shown
+        .strip_prefix(concat!("counterstep ", env!("CARGO_PKG_VERSION"), " ("))
+        .expect("the version");
     assert!(commit.ends_with(')') && commit.len() > 2, "{version:#?}");
     for shell in ["bash", "zsh", "fish"] {
         let script = run(place.path(), &["completions", shell]);
-        assert!(script.assert_code(0).stdout.contains("dead-letters"), "{script:#?}");
+        assert!(
+            script.assert_code(0).stdout.contains("dead-letters"),
+            "{script:#?}"
+        );
     }
     run(place.path(), &["completions", "no-such-shell"]).assert_code(2);
 }

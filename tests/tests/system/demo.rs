@@ -13,13 +13,20 @@ fn samples(place: &Place) -> (Vec<Sample>, Vec<PathBuf>) {
         Sample::new("list.txt", "one,two,three\n".repeat(1_000)),
         Sample::new("empty", ""),
     ];
-    let paths = samples.iter().map(|sample| place.write("sources", sample)).collect();
+    let paths = samples
+        .iter()
+        .map(|sample| place.write("sources", sample))
+        .collect();
     (samples, paths)
 }
 
 fn demo(place: &Place, arguments: &[&str], files: &[PathBuf]) -> Ended {
     let files = files.iter().map(|path| path.to_str().expect("UTF-8"));
-    let arguments: Vec<_> = ["demo"].into_iter().chain(arguments.iter().copied()).chain(files).collect();
+    let arguments: Vec<_> = ["demo"]
+        .into_iter()
+        .chain(arguments.iter().copied())
+        .chain(files)
+        .collect();
     run(place.path(), &arguments)
 }
 
@@ -29,13 +36,20 @@ fn line_of(ended: &Ended, event: &str, step: &str) -> usize {
         let mut words = line.split(|c: char| c.is_whitespace() || c == ':');
         words.any(|word| word == event) && words.any(|word| word == step)
     };
-    ended.stdout.lines().position(is_it).unwrap_or_else(|| panic!("no `{event}` of `{step}`\n{}", ended.stdout))
+    ended
+        .stdout
+        .lines()
+        .position(is_it)
+        .unwrap_or_else(|| panic!("no `{event}` of `{step}`\n{}", ended.stdout))
 }
 
 fn assert_out_holds(place: &Place, samples: &[Sample]) {
     let out = place.path().join("out.zip");
     assert_unzip_accepts(&out);
-    assert_holds(&std::fs::read(out).expect("the archive is written"), samples);
+    assert_holds(
+        &std::fs::read(out).expect("the archive is written"),
+        samples,
+    );
 }
 
 #[test]
@@ -49,7 +63,10 @@ fn files_come_out_of_the_demo_byte_for_byte() {
 #[test]
 fn two_files_of_one_name_are_both_in_the_archive() {
     let place = Place::new();
-    let samples = [Sample::new("note.txt", "the first"), Sample::new("note.txt", "the second")];
+    let samples = [
+        Sample::new("note.txt", "the first"),
+        Sample::new("note.txt", "the second"),
+    ];
     let paths = [place.write("a", &samples[0]), place.write("b", &samples[1])];
     demo(&place, &["--out", "out.zip"], &paths).assert_code(0);
     assert_out_holds(&place, &samples);
@@ -75,8 +92,15 @@ fn a_demo_that_fails_at_the_upload_shows_everything_undone_in_reverse() {
     ];
     assert!(undo.is_sorted(), "{undo:?}\n{}", ended.stdout);
     assert!(ended.stdout.contains(" is failed\n"), "{}", ended.stdout);
-    assert!(ended.stdout.contains("\nNo object is left\n"), "{}", ended.stdout);
-    assert!(!place.path().join("out.zip").exists(), "a failed task has no result");
+    assert!(
+        ended.stdout.contains("\nNo object is left\n"),
+        "{}",
+        ended.stdout
+    );
+    assert!(
+        !place.path().join("out.zip").exists(),
+        "a failed task has no result"
+    );
 }
 
 #[test]
@@ -86,10 +110,22 @@ fn a_demo_that_fails_at_the_archive_undoes_the_uploads() {
     let ended = demo(&place, &["--fail-at", "create_zip_archive"], &paths);
     ended.assert_code(0);
     let waived = line_of(&ended, "undo_waived", "create_zip_archive");
-    assert!(waived < line_of(&ended, "undo_succeeded", "upload_source_files"), "{}", ended.stdout);
-    assert!(!ended.stdout.contains("upload_zip: pending → running"), "{}", ended.stdout);
+    assert!(
+        waived < line_of(&ended, "undo_succeeded", "upload_source_files"),
+        "{}",
+        ended.stdout
+    );
+    assert!(
+        !ended.stdout.contains("upload_zip: pending → running"),
+        "{}",
+        ended.stdout
+    );
     assert!(ended.stdout.contains(" is failed\n"), "{}", ended.stdout);
-    assert!(ended.stdout.contains("\nNo object is left\n"), "{}", ended.stdout);
+    assert!(
+        ended.stdout.contains("\nNo object is left\n"),
+        "{}",
+        ended.stdout
+    );
 }
 
 fn assert_survives_a_crash_at(step: &str) {
@@ -97,15 +133,31 @@ fn assert_survives_a_crash_at(step: &str) {
     let (samples, paths) = samples(&place);
     let ended = demo(&place, &["--crash-at", step, "--out", "out.zip"], &paths);
     ended.assert_code(0);
-    assert!(ended.stdout.contains("with SIGKILL in the middle of"), "{}", ended.stdout);
+    assert!(
+        ended.stdout.contains("with SIGKILL in the middle of"),
+        "{}",
+        ended.stdout
+    );
     assert!(ended.stdout.contains(" is completed\n"), "{}", ended.stdout);
     for name in ["upload_source_files", "create_zip_archive", "upload_zip"] {
-        let tries = if name == step { "2 attempts" } else { "1 attempt" };
+        let tries = if name == step {
+            "2 attempts"
+        } else {
+            "1 attempt"
+        };
         let line = format!("\n{name}: {tries}, 1 committed output\n");
-        assert!(ended.stdout.contains(&line), "`{line}` is not in\n{}", ended.stdout);
+        assert!(
+            ended.stdout.contains(&line),
+            "`{line}` is not in\n{}",
+            ended.stdout
+        );
     }
     let objects = format!("\n{} objects are left, ", samples.len() + 1);
-    assert!(ended.stdout.contains(&objects) && ended.stdout.contains("; no orphan\n"), "{}", ended.stdout);
+    assert!(
+        ended.stdout.contains(&objects) && ended.stdout.contains("; no orphan\n"),
+        "{}",
+        ended.stdout
+    );
     assert_out_holds(&place, &samples);
 }
 
@@ -125,7 +177,9 @@ fn a_step_that_no_fault_can_be_planted_at_is_refused_with_the_choices() {
     for flag in ["--fail-at", "--crash-at"] {
         for step in ["upload_source_files", "no_such_step", ""] {
             let ended = demo(&place, &[flag, step], &[]);
-            ended.assert_code(78).assert_says("create_zip_archive, upload_zip");
+            ended
+                .assert_code(78)
+                .assert_says("create_zip_archive, upload_zip");
         }
     }
 }

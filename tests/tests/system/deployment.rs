@@ -1,5 +1,6 @@
-//! What `deploy/` ships is started as it stands there: each program with exactly the variables, arguments and files of its
-//! pod or unit, on private servers that ask for the passwords. Only the addresses are others.
+//! What `deploy/` ships is started as it stands there: each program with exactly the variables,
+//! arguments and files of its pod or unit, on private servers that ask for the passwords. Only the
+//! addresses are others.
 
 use counterstep_contracts::Host;
 use counterstep_testkit::servers::{Nats, Postgres, Redis, S3};
@@ -20,7 +21,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use tempfile::TempDir;
 
-/// A PostgreSQL that wants passwords of all but its superuser, with an empty database that belongs to its owner.
+/// A PostgreSQL that wants passwords of all but its superuser, with an empty database that belongs
+/// to its owner.
 struct Database {
     server: Postgres,
     _rules: TempDir,
@@ -30,21 +32,43 @@ impl Database {
     fn start(owner_password: &str) -> Self {
         // The server's account has to read it.
         let open = std::fs::Permissions::from_mode(0o755);
-        let rules = tempfile::Builder::new().permissions(open).tempdir().expect("a folder");
+        let rules = tempfile::Builder::new()
+            .permissions(open)
+            .tempdir()
+            .expect("a folder");
         let file = rules.path().join("hba.conf");
-        let lines = "host all postgres 127.0.0.1/32 trust\nhost all all 127.0.0.1/32 scram-sha-256\n";
+        let lines =
+            "host all postgres 127.0.0.1/32 trust\nhost all all 127.0.0.1/32 scram-sha-256\n";
         std::fs::write(&file, lines).expect("the rules are written");
-        let server = Postgres::with_settings(&[("hba_file", file.to_str().expect("UTF-8")), ("fsync", "off")]);
-        let run = |url: &str, sql: &str| server.run_sql(url, sql).unwrap_or_else(|error| panic!("{sql}: {error}"));
-        run(&server.url(), &format!("CREATE ROLE counterstep_owner LOGIN CREATEROLE PASSWORD '{owner_password}'"));
-        run(&server.url(), "CREATE DATABASE counterstep OWNER counterstep_owner TEMPLATE template0");
-        Self { server, _rules: rules }
+        let server = Postgres::with_settings(&[
+            ("hba_file", file.to_str().expect("UTF-8")),
+            ("fsync", "off"),
+        ]);
+        let run = |url: &str, sql: &str| {
+            server
+                .run_sql(url, sql)
+                .unwrap_or_else(|error| panic!("{sql}: {error}"))
+        };
+        run(
+            &server.url(),
+            &format!("CREATE ROLE counterstep_owner LOGIN CREATEROLE PASSWORD '{owner_password}'"),
+        );
+        run(
+            &server.url(),
+            "CREATE DATABASE counterstep OWNER counterstep_owner TEMPLATE template0",
+        );
+        Self {
+            server,
+            _rules: rules,
+        }
     }
 
     /// As an administrator does after the roles were made.
     fn set_service_password(&self, password: &str) {
         let sql = format!("ALTER ROLE counterstep_service PASSWORD '{password}'");
-        self.server.run_sql(&self.server.url(), &sql).expect("the role is there");
+        self.server
+            .run_sql(&self.server.url(), &sql)
+            .expect("the role is there");
     }
 }
 
@@ -53,15 +77,21 @@ struct Rewrite(Vec<(&'static str, String)>);
 
 impl Rewrite {
     fn text(&self, text: &str) -> String {
-        self.0.iter().fold(text.to_owned(), |text, (from, to)| text.replace(from, to))
+        self.0
+            .iter()
+            .fold(text.to_owned(), |text, (from, to)| text.replace(from, to))
     }
 
-    /// Program, arguments and variables of a container; `PATH` and the name of the pod are in every one.
+    /// Program, arguments and variables of a container; `PATH` and the name of the pod are in every
+    /// one.
     fn container(&self, container: &Container) -> (String, Vec<String>, Vec<(String, String)>) {
         let mut words = container.command.iter().map(|word| self.text(word));
         let program = words.next().expect("a program");
-        let mut variables: Vec<_> =
-            container.variables.iter().map(|(name, value)| (name.clone(), self.text(value))).collect();
+        let mut variables: Vec<_> = container
+            .variables
+            .iter()
+            .map(|(name, value)| (name.clone(), self.text(value)))
+            .collect();
         variables.push(("PATH".to_owned(), std::env::var("PATH").expect("a path")));
         variables.push(("HOSTNAME".to_owned(), container.name.replace('/', "-")));
         (program, words.collect(), variables)
@@ -98,13 +128,21 @@ impl Cluster {
         // The owner's password is part of a URL in the example: the same as the others.
         let database = Database::start(&secret("database-password"));
         let accounts = manifests::text("nats/accounts.conf");
-        let nats = Nats::with_lines(&accounts.replace("$COUNTERSTEP_NATS_PASSWORD", &secret("nats-password")));
+        let nats = Nats::with_lines(
+            &accounts.replace("$COUNTERSTEP_NATS_PASSWORD", &secret("nats-password")),
+        );
         let redis = Redis::start();
-        tell_redis(&redis, &format!("CONFIG SET requirepass {}", secret("redis-password")));
+        tell_redis(
+            &redis,
+            &format!("CONFIG SET requirepass {}", secret("redis-password")),
+        );
         let s3 = S3::start(&["counterstep"]);
         let at = |name: &str| path_text(place.path().join(name));
         let rewrite = Rewrite(vec![
-            ("postgres.databases.svc", format!("127.0.0.1:{}", database.server.port())),
+            (
+                "postgres.databases.svc",
+                format!("127.0.0.1:{}", database.server.port()),
+            ),
             ("?sslmode=verify-full", String::new()),
             ("?sslmode=require", String::new()),
             ("tls://nats.messaging.svc:4222", nats.url()),
@@ -114,18 +152,43 @@ impl Cluster {
             ("/etc/counterstep", at("etc")),
             ("/run/secrets/counterstep", at("secrets")),
             ("/var/lib/counterstep", at("data")),
-            ("/roles/", format!("{}/", path_text(manifests::folder().join("postgres")))),
+            (
+                "/roles/",
+                format!("{}/", path_text(manifests::folder().join("postgres"))),
+            ),
         ]);
         for (name, value) in secrets.as_object().expect("keys") {
-            let keys =
-                format!("aws_access_key_id = {}\naws_secret_access_key = {}\n", s3.access_key(), s3.secret_key());
-            let value = if name == "s3-credentials" { &keys } else { value.as_str().expect("a text") };
+            let keys = format!(
+                "aws_access_key_id = {}\naws_secret_access_key = {}\n",
+                s3.access_key(),
+                s3.secret_key()
+            );
+            let value = if name == "s3-credentials" {
+                &keys
+            } else {
+                value.as_str().expect("a text")
+            };
             write(&place.path().join("secrets").join(name), value);
         }
-        let settings = manifests::of_kind(&objects, "ConfigMap").next().expect("the settings");
-        let text = settings["data"]["counterstep.toml"].as_str().expect("a file");
-        write(&place.path().join("etc/counterstep.toml"), &rewrite.text(text));
-        Self { place, objects, rewrite, database, nats, _redis: redis, _objects: s3 }
+        let settings = manifests::of_kind(&objects, "ConfigMap")
+            .next()
+            .expect("the settings");
+        let text = settings["data"]["counterstep.toml"]
+            .as_str()
+            .expect("a file");
+        write(
+            &place.path().join("etc/counterstep.toml"),
+            &rewrite.text(text),
+        );
+        Self {
+            place,
+            objects,
+            rewrite,
+            database,
+            nats,
+            _redis: redis,
+            _objects: s3,
+        }
     }
 
     fn containers(&self, of: &str) -> Vec<Container> {
@@ -137,13 +200,22 @@ impl Cluster {
 
     fn begin(&self, container: &Container) -> Process {
         let (program, arguments, variables) = self.rewrite.container(container);
-        Process::start_exactly(&self.place, program_called(&program), &arguments, &variables)
+        Process::start_exactly(
+            &self.place,
+            program_called(&program),
+            &arguments,
+            &variables,
+        )
     }
 
     fn run(&self, container: &Container) -> Ended {
         let (program, arguments, variables) = self.rewrite.container(container);
         let ours = program.starts_with("counterstep");
-        let mut command = if ours { Command::new(program_called(&program)) } else { Command::new(&program) };
+        let mut command = if ours {
+            Command::new(program_called(&program))
+        } else {
+            Command::new(&program)
+        };
         command.args(arguments).env_clear().envs(variables);
         to_its_end(self.place.path(), command)
     }
@@ -151,30 +223,49 @@ impl Cluster {
 
 fn tell_redis(redis: &Redis, command: &str) {
     let mut socket = TcpStream::connect(("127.0.0.1", redis.port())).expect("Redis");
-    socket.write_all(format!("{command}\r\n").as_bytes()).expect("a command is sent");
+    socket
+        .write_all(format!("{command}\r\n").as_bytes())
+        .expect("a command is sent");
     let mut answer = [0; 5];
     socket.read_exact(&mut answer).expect("an answer");
     assert_eq!(&answer, b"+OK\r\n", "{command}");
 }
 
 async fn read(url: String) -> Value {
-    let (host, path) = url.strip_prefix("http://").and_then(|url| url.split_once('/')).expect("a URL");
-    let answer = Api::at(host).request(Method::GET, &format!("/{path}")).send().await.expect("an answer");
+    let (host, path) = url
+        .strip_prefix("http://")
+        .and_then(|url| url.split_once('/'))
+        .expect("a URL");
+    let answer = Api::at(host)
+        .request(Method::GET, &format!("/{path}"))
+        .send()
+        .await
+        .expect("an answer");
     serde_json::from_str(&answer.text().await.expect("a body")).expect("JSON")
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_pod_starts_with_exactly_its_variables_and_autoscaler_and_alarm_find_what_they_watch() {
+async fn every_pod_starts_with_exactly_its_variables_and_autoscaler_and_alarm_find_what_they_watch()
+{
     let cluster = Cluster::start();
     for container in cluster.containers("counterstep-migrate/") {
         cluster.run(&container).assert_code(0);
     }
     let secrets = manifests::secret(&cluster.objects, "counterstep-secrets");
-    cluster.database.set_service_password(secrets["database-password"].as_str().expect("a password"));
+    cluster
+        .database
+        .set_service_password(secrets["database-password"].as_str().expect("a password"));
 
     let mut api = cluster.begin(&cluster.containers("counterstep-api/")[0]);
-    let address =
-        api.says("its address", |said| Some(said.split_once(r#""address":""#)?.1.split_once('"')?.0.to_owned()));
+    let address = api.says("its address", |said| {
+        Some(
+            said.split_once(r#""address":""#)?
+                .1
+                .split_once('"')?
+                .0
+                .to_owned(),
+        )
+    });
     let api = (Api::at(&address), api);
     until("an API that is ready", SOON, || async {
         let ready = api.0.request(Method::GET, "/readyz").send().await.ok()?;
@@ -183,36 +274,70 @@ async fn every_pod_starts_with_exactly_its_variables_and_autoscaler_and_alarm_fi
     .await;
     for container in cluster.containers("counterstep-worker") {
         let mut worker = cluster.begin(&container);
-        worker.says("that it has started", |said| said.contains("worker started").then_some(()));
+        worker.says("that it has started", |said| {
+            said.contains("worker started").then_some(())
+        });
         assert!(worker.stop().success(), "{container:?}");
     }
     let pass = cluster.run(&cluster.containers("counterstep-reconciler/")[0]);
     pass.assert_code(0);
 
-    // The alarm of docs/operations.md: each pass that runs alone sets the figure, and all of them are one row.
-    cluster.run(&cluster.containers("counterstep-reconciler/")[0]).assert_code(0);
-    let metrics = api.0.request(Method::GET, "/metrics").send().await.expect("an answer");
+    // The alarm of docs/operations.md: each pass that runs alone sets the figure, and all of them
+    // are one row.
+    cluster
+        .run(&cluster.containers("counterstep-reconciler/")[0])
+        .assert_code(0);
+    let metrics = api
+        .0
+        .request(Method::GET, "/metrics")
+        .send()
+        .await
+        .expect("an answer");
     let metrics = metrics.text().await.expect("a body");
-    assert!(metrics.contains("\ncounterstep_last_pass_age_seconds "), "{metrics}");
+    assert!(
+        metrics.contains("\ncounterstep_last_pass_age_seconds "),
+        "{metrics}"
+    );
     let workers = read(format!("{}/api/workers", api.0.url())).await;
-    let rows = workers["workers"].as_array().expect("rows").iter().filter(|worker| worker["role"] == "reconciler");
+    let rows = workers["workers"]
+        .as_array()
+        .expect("rows")
+        .iter()
+        .filter(|worker| worker["role"] == "reconciler");
     assert_eq!(rows.count(), 1, "{workers}");
 
     let mut watched = BTreeSet::new();
     for object in manifests::of_kind(&cluster.objects, "ScaledObject") {
         for trigger in object["spec"]["triggers"].as_array().expect("triggers") {
-            let part = |name: &str| trigger["metadata"][name].as_str().expect("a text").to_owned();
+            let part = |name: &str| {
+                trigger["metadata"][name]
+                    .as_str()
+                    .expect("a text")
+                    .to_owned()
+            };
             let (account, stream, consumer) = (part("account"), part("stream"), part("consumer"));
             // As the scaler asks.
-            let url = format!("{}/jsz?acc={account}&consumers=true&config=true", cluster.nats.monitor_url());
+            let url = format!(
+                "{}/jsz?acc={account}&consumers=true&config=true",
+                cluster.nats.monitor_url()
+            );
             let found = read(url).await;
             let account = &found["account_details"][0];
             assert_eq!(account["name"], part("account"), "{found}");
             let streams = account["stream_detail"].as_array().expect("streams").iter();
             let of_name = |it: &&Value, name: &str| it["name"] == name;
-            let stream = streams.clone().find(|it| of_name(it, &stream)).unwrap_or_else(|| panic!("{stream}: {found}"));
-            let mut consumers = stream["consumer_detail"].as_array().expect("consumers").iter();
-            assert!(consumers.any(|it| of_name(&it, &consumer)), "{consumer}: {found}");
+            let stream = streams
+                .clone()
+                .find(|it| of_name(it, &stream))
+                .unwrap_or_else(|| panic!("{stream}: {found}"));
+            let mut consumers = stream["consumer_detail"]
+                .as_array()
+                .expect("consumers")
+                .iter();
+            assert!(
+                consumers.any(|it| of_name(&it, &consumer)),
+                "{consumer}: {found}"
+            );
             watched.insert(consumer);
         }
     }
@@ -221,15 +346,29 @@ async fn every_pod_starts_with_exactly_its_variables_and_autoscaler_and_alarm_fi
 
 /// Of the shipped task types.
 fn queues() -> BTreeSet<String> {
-    counterstep_tasks::tasks().queues(Host::Worker).into_iter().map(|queue| queue.0).collect()
+    counterstep_tasks::tasks()
+        .queues(Host::Worker)
+        .into_iter()
+        .map(|queue| queue.0)
+        .collect()
 }
 
 #[test]
 fn every_queue_has_a_worker_and_that_of_videos_one_with_ffmpeg() {
-    for containers in [manifests::containers(&manifests::objects()), manifests::composed()] {
-        let served = containers.iter().flat_map(Container::queues).map(str::to_owned).collect::<BTreeSet<_>>();
+    for containers in [
+        manifests::containers(&manifests::objects()),
+        manifests::composed(),
+    ] {
+        let served = containers
+            .iter()
+            .flat_map(Container::queues)
+            .map(str::to_owned)
+            .collect::<BTreeSet<_>>();
         assert_eq!(served, queues(), "{containers:#?}");
-        for container in containers.iter().filter(|container| container.queues().contains(&"video-processing")) {
+        for container in containers
+            .iter()
+            .filter(|container| container.queues().contains(&"video-processing"))
+        {
             assert!(container.image.contains("video"), "{container:?}");
         }
     }
@@ -239,14 +378,20 @@ fn every_queue_has_a_worker_and_that_of_videos_one_with_ffmpeg() {
 fn prometheus_may_reach_the_port_with_the_metrics() {
     let objects = manifests::objects();
     let policies = manifests::of_kind(&objects, "NetworkPolicy");
-    let of_the_api =
-        |policy: &&Value| policy["spec"]["podSelector"]["matchLabels"]["app.kubernetes.io/name"] == "counterstep-api";
-    let policy = policies.into_iter().find(of_the_api).expect("a policy of the API");
+    let of_the_api = |policy: &&Value| {
+        policy["spec"]["podSelector"]["matchLabels"]["app.kubernetes.io/name"] == "counterstep-api"
+    };
+    let policy = policies
+        .into_iter()
+        .find(of_the_api)
+        .expect("a policy of the API");
     let rules = policy["spec"]["ingress"].as_array().expect("rules").iter();
     let lets_in = |rule: &&Value| {
         rule["ports"][0]["port"] == "http"
-            && rule["from"][0]["podSelector"]["matchLabels"]["app.kubernetes.io/name"] == "prometheus"
-            && rule["from"][0]["namespaceSelector"]["matchLabels"]["counterstep/monitoring"] == "true"
+            && rule["from"][0]["podSelector"]["matchLabels"]["app.kubernetes.io/name"]
+                == "prometheus"
+            && rule["from"][0]["namespaceSelector"]["matchLabels"]["counterstep/monitoring"]
+                == "true"
     };
     assert_eq!(rules.filter(lets_in).count(), 1, "{policy}");
 }
@@ -257,23 +402,40 @@ fn the_migration_of_systemd_runs_as_the_owner_beside_the_settings_of_the_service
     let etc = place.path().join("etc");
     let at = |name: &str| path_text(place.path().join(name));
     let rewrite = Rewrite(vec![
-        ("db.example.org", format!("127.0.0.1:{}", database.server.port())),
+        (
+            "db.example.org",
+            format!("127.0.0.1:{}", database.server.port()),
+        ),
         ("?sslmode=verify-full", String::new()),
         ("?sslmode=require", String::new()),
         ("/etc/counterstep", at("etc")),
         ("/var/lib/counterstep", at("data")),
     ]);
-    write(&etc.join("counterstep.toml"), &rewrite.text(&manifests::text("counterstep.example.toml")));
+    write(
+        &etc.join("counterstep.toml"),
+        &rewrite.text(&manifests::text("counterstep.example.toml")),
+    );
     write(&etc.join("database-password"), "services-password\n");
 
     let command = manifests::unit("systemd/counterstep-migrate.service", "ExecStart").remove(0);
     let words: Vec<String> = command.split(' ').map(|word| rewrite.text(word)).collect();
     let named = manifests::unit("systemd/counterstep-migrate.service", "EnvironmentFile").remove(0);
-    let url = format!("postgres://counterstep_owner:owners-password@127.0.0.1:{}/counterstep", database.server.port());
-    write(Path::new(&rewrite.text(&named)), &format!("COUNTERSTEP_DATABASE={url}\n"));
-    let variables = manifests::environment(&std::fs::read_to_string(rewrite.text(&named)).expect("the owner's file"));
+    let url = format!(
+        "postgres://counterstep_owner:owners-password@127.0.0.1:{}/counterstep",
+        database.server.port()
+    );
+    write(
+        Path::new(&rewrite.text(&named)),
+        &format!("COUNTERSTEP_DATABASE={url}\n"),
+    );
+    let variables = manifests::environment(
+        &std::fs::read_to_string(rewrite.text(&named)).expect("the owner's file"),
+    );
 
-    let program = Path::new(&words[0]).file_name().and_then(|name| name.to_str()).expect("a program");
+    let program = Path::new(&words[0])
+        .file_name()
+        .and_then(|name| name.to_str())
+        .expect("a program");
     let mut migrate = Command::new(program_called(program));
     migrate.args(&words[1..]).env_clear().envs(&variables);
     let ended = to_its_end(place.path(), migrate);
@@ -283,8 +445,16 @@ fn the_migration_of_systemd_runs_as_the_owner_beside_the_settings_of_the_service
 
 #[test]
 fn a_program_starts_beside_the_service_links_of_a_pod_that_has_them() {
-    let (place, links) = (Place::new(), manifests::service_links(&manifests::objects()));
-    assert!(links.iter().any(|(name, _)| name == "COUNTERSTEP_API_SERVICE_HOST"), "{links:?}");
+    let (place, links) = (
+        Place::new(),
+        manifests::service_links(&manifests::objects()),
+    );
+    assert!(
+        links
+            .iter()
+            .any(|(name, _)| name == "COUNTERSTEP_API_SERVICE_HOST"),
+        "{links:?}"
+    );
     let mut describe = Command::new(program_called("counterstep"));
     describe.arg("describe").env_clear().envs(links);
     to_its_end(place.path(), describe).assert_code(0);

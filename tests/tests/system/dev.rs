@@ -34,7 +34,11 @@ async fn three_hundred_submissions_at_once_all_complete_with_their_own_files() {
     for client in clients {
         accepted.extend(client.await.expect("a client is served to its end"));
     }
-    assert_eq!(accepted.len() as u64, CLIENTS * EACH, "every submission is a task of its own");
+    assert_eq!(
+        accepted.len() as u64,
+        CLIENTS * EACH,
+        "every submission is a task of its own"
+    );
     assert!(dev.process.stop().success());
 
     let rows = Rows::of(&place).await;
@@ -44,7 +48,12 @@ async fn three_hundred_submissions_at_once_all_complete_with_their_own_files() {
         assert!(accepted.contains(&task.record.task.id));
         task.assert_completed_once();
         task.assert_sound();
-        assert_eq!(task.history.attempts.len(), 3, "one try a step: {}", task.trail());
+        assert_eq!(
+            task.history.attempts.len(),
+            3,
+            "one try a step: {}",
+            task.trail()
+        );
     }
     rows.assert_no_orphans().await;
 }

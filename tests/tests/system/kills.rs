@@ -1,5 +1,5 @@
-//! `counterstep dev` killed with SIGKILL again and again under load: what it accepted it completes, and what nobody
-//! accepted it cleans up.
+//! `counterstep dev` killed with SIGKILL again and again under load: what it accepted it completes,
+//! and what nobody accepted it cleans up.
 
 use counterstep_contracts::http::Accepted;
 use counterstep_contracts::{ProblemCode, TaskId, TaskStatus};
@@ -18,7 +18,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// No more than the hosts in a row that the type may lose: however they strike, nothing may be given up.
+/// No more than the hosts in a row that the type may lose: however they strike, nothing may be
+/// given up.
 const KILLS: usize = 10;
 const CLIENTS: u64 = 5;
 
@@ -29,8 +30,8 @@ struct Load {
     accepted: AtomicUsize,
 }
 
-/// Submits one after another until the load is over. A request that was not answered is sent again with its key, until
-/// it is answered.
+/// Submits one after another until the load is over. A request that was not answered is sent again
+/// with its key, until it is answered.
 async fn submit_until_over(api: Api, load: Arc<Load>, client: u64) -> BTreeMap<TaskId, u64> {
     let mut accepted = BTreeMap::new();
     let mut number = 0;
@@ -42,8 +43,13 @@ async fn submit_until_over(api: Api, load: Arc<Load>, client: u64) -> BTreeMap<T
         let task = until("an answer to a submission", LATER, || async {
             match api.try_submit(&samples, Some(&key)).await {
                 Ok(Answer::Accepted(Accepted { task_id, .. })) => Some(task_id),
-                // Its first try broke off half-way; the key is free again when nothing of it can be alive any more.
-                Ok(Answer::Refused(StatusCode::CONFLICT, problem)) if problem.code == ProblemCode::InProgress => None,
+                // Its first try broke off half-way; the key is free again when nothing of it can be
+                // alive any more.
+                Ok(Answer::Refused(StatusCode::CONFLICT, problem))
+                    if problem.code == ProblemCode::InProgress =>
+                {
+                    None
+                }
                 Ok(refused) => panic!("a submission is refused: {refused:?}"),
                 Err(_) => None,
             }
@@ -64,8 +70,9 @@ async fn what_was_accepted_completes_once_whenever_dev_is_killed() {
     let flags = [QUICK, QUICK_UPLOADS, EVERY].concat();
     let mut dev = services::dev_at(&place, address, &flags);
     let load = Arc::new(Load::default());
-    let clients: Vec<_> =
-        (0..CLIENTS).map(|client| tokio::spawn(submit_until_over(dev.api.clone(), load.clone(), client))).collect();
+    let clients: Vec<_> = (0..CLIENTS)
+        .map(|client| tokio::spawn(submit_until_over(dev.api.clone(), load.clone(), client)))
+        .collect();
     for _ in 0..KILLS {
         let before = load.accepted.load(Ordering::Relaxed);
         let served = || async { (load.accepted.load(Ordering::Relaxed) > before).then_some(()) };
@@ -87,23 +94,42 @@ async fn what_was_accepted_completes_once_whenever_dev_is_killed() {
 
     let api = &dev.api;
     let completed = accepted.iter().map(|(task, seed)| async move {
-        assert_eq!(api.at_rest(*task).await.status, TaskStatus::Completed, "{task}");
-        api.assert_archive(*task, &Sample::pair(*seed, 60_000)).await;
+        assert_eq!(
+            api.at_rest(*task).await.status,
+            TaskStatus::Completed,
+            "{task}"
+        );
+        api.assert_archive(*task, &Sample::pair(*seed, 60_000))
+            .await;
     });
-    stream::iter(completed).buffer_unordered(16).collect::<()>().await;
+    stream::iter(completed)
+        .buffer_unordered(16)
+        .collect::<()>()
+        .await;
     let rows = Rows::of(&place).await;
     rows.assert_no_orphans().await;
     assert!(dev.process.stop().success());
 
     let known = rows.tasks().await;
-    // Each key is one task: a request that was committed and not answered is answered with it the next time.
+    // Each key is one task: a request that was committed and not answered is answered with it the
+    // next time.
     let ids: BTreeSet<_> = known.iter().map(|known| known.record.task.id).collect();
-    assert_eq!(ids, accepted.keys().copied().collect(), "tasks are those that were accepted");
+    assert_eq!(
+        ids,
+        accepted.keys().copied().collect(),
+        "tasks are those that were accepted"
+    );
     for task in &known {
         task.assert_sound();
         task.assert_completed_once();
     }
-    let in_doubt = known.iter().filter(|known| known.trail().contains("in doubt")).count();
+    let in_doubt = known
+        .iter()
+        .filter(|known| known.trail().contains("in doubt"))
+        .count();
     println!("{in_doubt} tasks lost their host");
-    assert!(in_doubt > 0, "no kill struck a running step: the test showed nothing");
+    assert!(
+        in_doubt > 0,
+        "no kill struck a running step: the test showed nothing"
+    );
 }

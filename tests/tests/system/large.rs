@@ -1,5 +1,5 @@
-//! Files larger than anybody would hold in memory: streamed in, zipped, and streamed out, by a process whose memory
-//! does not grow with them. The test streams too.
+//! Files larger than anybody would hold in memory: streamed in, zipped, and streamed out, by a
+//! process whose memory does not grow with them. The test streams too.
 
 use bytes::Bytes;
 use counterstep_contracts::TaskStatus;
@@ -30,7 +30,10 @@ fn mebibytes(seed: u64, count: u64) -> impl Iterator<Item = Bytes> {
 }
 
 fn digest(chunks: impl Iterator<Item = Bytes>) -> Vec<u8> {
-    chunks.fold(Sha256::new(), |digest, chunk| digest.chain_update(chunk)).finalize().to_vec()
+    chunks
+        .fold(Sha256::new(), |digest, chunk| digest.chain_update(chunk))
+        .finalize()
+        .to_vec()
 }
 
 /// What arrives, for a reader on a thread of its own.
@@ -59,7 +62,9 @@ fn measure(archive: Arriving) -> (u64, Vec<u8>) {
     let mut digest = Sha256::new();
     let mut size = 0;
     {
-        let mut entry = zip::read::read_zipfile_from_stream(&mut archive).expect("an archive").expect("an entry");
+        let mut entry = zip::read::read_zipfile_from_stream(&mut archive)
+            .expect("an archive")
+            .expect("an entry");
         let mut buffer = vec![0; 1 << 16];
         loop {
             let count = entry.read(&mut buffer).expect("the entry arrives whole");
@@ -77,21 +82,38 @@ fn measure(archive: Arriving) -> (u64, Vec<u8>) {
 
 async fn upload(api: &Api, seed: u64, count: u64) -> counterstep_contracts::TaskId {
     let body = stream::iter(mebibytes(seed, count)).map(Ok::<_, io::Error>);
-    let part = Part::stream_with_length(Body::wrap_stream(body), count * MIB).file_name("large.bin");
-    let request = api.request(Method::POST, ROUTE).multipart(Form::new().part("files", part));
+    let part =
+        Part::stream_with_length(Body::wrap_stream(body), count * MIB).file_name("large.bin");
+    let request = api
+        .request(Method::POST, ROUTE)
+        .multipart(Form::new().part("files", part));
     let answer = request.timeout(LIMIT).send().await.expect("an answer");
     let answer = answer.error_for_status().expect("it is accepted");
-    answer.json::<counterstep_contracts::http::Accepted>().await.expect("the answer").task_id
+    answer
+        .json::<counterstep_contracts::http::Accepted>()
+        .await
+        .expect("the answer")
+        .task_id
 }
 
 async fn download(api: &Api, task: counterstep_contracts::TaskId) -> (u64, Vec<u8>) {
     let request = api.request(Method::GET, &format!("/api/tasks/{task}/result/zip"));
     let answer = request.timeout(LIMIT).send().await.expect("an answer");
-    let mut body = answer.error_for_status().expect("there is an archive").bytes_stream();
+    let mut body = answer
+        .error_for_status()
+        .expect("there is an archive")
+        .bytes_stream();
     let (to, chunks) = mpsc::channel(16);
-    let measured = tokio::task::spawn_blocking(|| measure(Arriving { chunks, chunk: Bytes::new() }));
+    let measured = tokio::task::spawn_blocking(|| {
+        measure(Arriving {
+            chunks,
+            chunk: Bytes::new(),
+        })
+    });
     while let Some(chunk) = body.next().await {
-        to.send(chunk.expect("the archive arrives whole")).await.expect("somebody reads it");
+        to.send(chunk.expect("the archive arrives whole"))
+            .await
+            .expect("somebody reads it");
     }
     drop(to);
     measured.await.expect("the archive can be read")
@@ -106,9 +128,15 @@ async fn through_dev(seed: u64, count: u64) {
     let expected = tokio::task::spawn_blocking(move || digest(mebibytes(seed, count)));
     let (size, found) = download(&dev.api, task).await;
     assert_eq!(size, count * MIB);
-    assert!(found == expected.await.expect("the digest"), "what came back is not what was sent");
+    assert!(
+        found == expected.await.expect("the digest"),
+        "what came back is not what was sent"
+    );
     let peak = dev.process.peak_memory();
-    println!("{count} MiB went through a process whose memory peaked at {:.1} MiB", peak as f64 / MIB as f64);
+    println!(
+        "{count} MiB went through a process whose memory peaked at {:.1} MiB",
+        peak as f64 / MIB as f64
+    );
     assert!(peak < MEMORY, "its memory peaked at {peak} bytes");
     assert!(dev.process.stop().success());
 }

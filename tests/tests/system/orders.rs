@@ -1,5 +1,5 @@
-//! PlaceOrder through separate processes on one file, against a bank, a shop and a carrier that they know from their
-//! settings.
+//! PlaceOrder through separate processes on one file, against a bank, a shop and a carrier that
+//! they know from their settings.
 
 use counterstep_contracts::{TaskId, TaskStatus};
 use counterstep_testkit::services::{Services, Trouble};
@@ -11,22 +11,39 @@ use counterstep_tests::wait::{SOON, until};
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 
-const FLAGS: &[&str] = &["--config", "settings.toml", "--lease", "2s", "--drain", "500ms", "--cancel-grace", "500ms"];
+const FLAGS: &[&str] = &[
+    "--config",
+    "settings.toml",
+    "--lease",
+    "2s",
+    "--drain",
+    "500ms",
+    "--cancel-grace",
+    "500ms",
+];
 
 const TRACE: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 
 /// Settings that name the services, their token by its file.
 fn settled(place: &Place, outside: &Services) {
     let service = |name: &str| {
-        format!("[services.{name}]\nurl = {:?}\ntoken_file = {:?}\n", outside.url(name), outside.token_file())
+        format!(
+            "[services.{name}]\nurl = {:?}\ntoken_file = {:?}\n",
+            outside.url(name),
+            outside.token_file()
+        )
     };
     let file: String = ["inventory", "bank", "shipping"].map(service).concat();
     std::fs::write(place.path().join("settings.toml"), file).expect("the settings");
 }
 
 async fn order(api: &Api, amount_cents: u64) -> TaskId {
-    let body = json!({"account": "anna", "item": "lamp", "quantity": 1, "amount_cents": amount_cents});
-    let request = api.request(Method::POST, "/api/tasks/place-order").header("traceparent", TRACE).json(&body);
+    let body =
+        json!({"account": "anna", "item": "lamp", "quantity": 1, "amount_cents": amount_cents});
+    let request = api
+        .request(Method::POST, "/api/tasks/place-order")
+        .header("traceparent", TRACE)
+        .json(&body);
     let answer = request.send().await.expect("an answer");
     assert_eq!(answer.status(), StatusCode::ACCEPTED);
     let accepted: Value = answer.json().await.expect("JSON");
@@ -49,18 +66,32 @@ async fn orders_are_approved_declined_and_survive_a_lost_worker() {
     let reconciler = services::reconciler(&place, FLAGS);
     let api = &served.api;
     let signal = |task: TaskId, body: &str| {
-        let arguments = ["tasks", "--url", api.url(), "signal", &task.to_string(), "approval", "--body", body];
+        let arguments = [
+            "tasks",
+            "--url",
+            api.url(),
+            "signal",
+            &task.to_string(),
+            "approval",
+            "--body",
+            body,
+        ];
         run(place.path(), &arguments)
     };
 
     let (approved, declined) = (order(api, 150_000).await, order(api, 160_000).await);
     waits(api, approved).await;
     waits(api, declined).await;
-    signal(approved, r#"{"approved":true}"#).assert_code(1).assert_says("by");
+    signal(approved, r#"{"approved":true}"#)
+        .assert_code(1)
+        .assert_says("by");
     signal(approved, r#"{"approved":true,"by":"carla"}"#).assert_code(0);
     signal(declined, r#"{"approved":false,"by":"carla"}"#).assert_code(0);
     let (approved, declined) = (api.at_rest(approved).await, api.at_rest(declined).await);
-    assert_eq!((approved.status, declined.status), (TaskStatus::Completed, TaskStatus::Failed));
+    assert_eq!(
+        (approved.status, declined.status),
+        (TaskStatus::Completed, TaskStatus::Failed)
+    );
     let response = serde_json::to_value(&approved).expect("JSON")["response"].clone();
     assert_eq!(response["approved_by"], "carla", "{response}");
     outside.assert_settled(approved.task_id, true);
@@ -70,43 +101,75 @@ async fn orders_are_approved_declined_and_survive_a_lost_worker() {
     outside.plant("POST /bank/charges", Trouble::Silent);
     let charges = outside.requests("POST /bank/charges");
     let orphan = order(api, 5_000).await;
-    until("a charge", SOON, || async { (outside.requests("POST /bank/charges") > charges).then_some(()) }).await;
+    until("a charge", SOON, || async {
+        (outside.requests("POST /bank/charges") > charges).then_some(())
+    })
+    .await;
     worker.kill();
     let (worker, _) = services::worker(&place, FLAGS);
     assert_eq!(api.at_rest(orphan).await.status, TaskStatus::Completed);
     outside.assert_settled(orphan, true);
     assert_eq!(outside.requests("POST /bank/charges"), charges + 2);
     assert_eq!(outside.balance("shop"), 155_000);
-    assert_eq!(outside.traces(), [TRACE], "every call, also those of undos, belongs to the trace of its client");
+    assert_eq!(
+        outside.traces(),
+        [TRACE],
+        "every call, also those of undos, belongs to the trace of its client"
+    );
 
     let logs = [worker.log(), served.process.log(), reconciler.log()].concat();
-    assert!(worker.stop().success() && served.process.stop().success() && reconciler.stop().success());
+    assert!(
+        worker.stop().success() && served.process.stop().success() && reconciler.stop().success()
+    );
     let rows = std::fs::read(place.database()).expect("the database");
     let token = outside.token().as_bytes();
     assert!(!logs.contains(outside.token()), "a secret is in a log");
-    assert!(!rows.windows(token.len()).any(|at| at == token), "a secret is in a row");
+    assert!(
+        !rows.windows(token.len()).any(|at| at == token),
+        "a secret is in a row"
+    );
 }
 
 #[test]
 fn services_that_cannot_be_used_stop_a_process_and_one_that_is_missing_is_named() {
     let place = Place::new();
-    let set = |file: &str| std::fs::write(place.path().join("settings.toml"), file).expect("a file");
+    let set =
+        |file: &str| std::fs::write(place.path().join("settings.toml"), file).expect("a file");
     for (file, said) in [
-        ("[services.bank]\nurl = \"http://bank.example\"\n", "services.bank.url"),
-        ("[services.bank]\nurl = \"http://localhost\"\ntoken_file = \"none\"\n", "services.bank.token_file"),
-        ("[services.bank]\nurl = \"http://localhost\"\ntoken = \"x\"\n", "unknown field `token`"),
+        (
+            "[services.bank]\nurl = \"http://bank.example\"\n",
+            "services.bank.url",
+        ),
+        (
+            "[services.bank]\nurl = \"http://localhost\"\ntoken_file = \"none\"\n",
+            "services.bank.token_file",
+        ),
+        (
+            "[services.bank]\nurl = \"http://localhost\"\ntoken = \"x\"\n",
+            "unknown field `token`",
+        ),
     ] {
         set(file);
         for command in ["worker", "dev"] {
-            run(place.path(), &["--config", "settings.toml", command]).assert_code(78).assert_says(said);
+            run(place.path(), &["--config", "settings.toml", command])
+                .assert_code(78)
+                .assert_says(said);
         }
     }
     set("[services.bank]\nurl = \"http://localhost:1\"\n");
-    let doctor = run(place.path(), &["--config", "settings.toml", "doctor", "--json"]);
+    let doctor = run(
+        place.path(),
+        &["--config", "settings.toml", "doctor", "--json"],
+    );
     let found: Vec<Value> = serde_json::from_str(&doctor.assert_code(1).stdout).expect("JSON");
-    let missing = found.iter().filter(|finding| finding["code"] == "service_unset");
+    let missing = found
+        .iter()
+        .filter(|finding| finding["code"] == "service_unset");
     let what: Vec<_> = missing.map(|finding| finding["what"].to_string()).collect();
-    assert!(what.len() == 2 && what[0].contains("inventory") && what[1].contains("shipping"), "{what:?}");
+    assert!(
+        what.len() == 2 && what[0].contains("inventory") && what[1].contains("shipping"),
+        "{what:?}"
+    );
     let none = run(place.path(), &["doctor", "--json"]);
     assert!(!none.stdout.contains("service_unset"), "{none:#?}");
 }
@@ -116,12 +179,16 @@ async fn dev_names_the_services_that_a_type_lacks_and_its_tasks_fail_with_nothin
     let place = Place::new();
     let mut dev = services::dev(&place, &[]);
     dev.process.says("what is missing", |said| {
-        let lacks = "/api/tasks/place-order\n  its tasks fail until the settings have [services.bank], ";
+        let lacks =
+            "/api/tasks/place-order\n  its tasks fail until the settings have [services.bank], ";
         said.contains(lacks).then_some(())
     });
     let task = order(&dev.api, 2_500).await;
     let view = dev.api.at_rest(task).await;
     assert_eq!(view.status, TaskStatus::Failed, "{view:?}");
-    assert!(view.steps.iter().all(|step| step.undo_attempts.0 == 0), "{view:?}");
+    assert!(
+        view.steps.iter().all(|step| step.undo_attempts.0 == 0),
+        "{view:?}"
+    );
     assert!(dev.process.stop().success());
 }

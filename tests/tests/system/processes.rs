@@ -1,5 +1,5 @@
-//! Services in processes of their own on one SQLite file: hosts are lost and come back, and each step still has one
-//! committed output.
+//! Services in processes of their own on one SQLite file: hosts are lost and come back, and each
+//! step still has one committed output.
 
 use counterstep_contracts::{TaskId, TaskStatus};
 use counterstep_kernel::record::AuditRow;
@@ -14,9 +14,18 @@ use futures::{StreamExt, stream};
 
 const TASKS: u64 = 60;
 
-/// Longer than elsewhere: seven processes share this disk, and a lease that runs out because its heartbeats stand in
-/// line is another test's business.
-const TIMES: &[&str] = &["--lease", "4s", "--step-timeout", "20s", "--cancel-grace", "500ms", "--drain", "2s"];
+/// Longer than elsewhere: seven processes share this disk, and a lease that runs out because its
+/// heartbeats stand in line is another test's business.
+const TIMES: &[&str] = &[
+    "--lease",
+    "4s",
+    "--step-timeout",
+    "20s",
+    "--cancel-grace",
+    "500ms",
+    "--drain",
+    "2s",
+];
 
 /// Submissions at a time.
 const CLIENTS: usize = 10;
@@ -24,7 +33,8 @@ const CLIENTS: usize = 10;
 /// Large enough for a worker to be found in the middle of a step.
 const SIZE: u64 = 1_500_000;
 
-/// Stops a worker while it holds tasks and no lock. A stop at the wrong moment is taken back and tried again.
+/// Stops a worker while it holds tasks and no lock. A stop at the wrong moment is taken back and
+/// tried again.
 async fn stop_in_the_middle(place: &Place, (process, id): &(Process, String)) -> Vec<TaskId> {
     let rows = Rows::of(place).await;
     until("a worker in the middle of a task", SOON, || async {
@@ -62,14 +72,17 @@ async fn sixty_tasks_complete_although_one_worker_is_killed_and_one_stands_still
     let held = stop_in_the_middle(&place, &paused).await;
     // As a supervisor would.
     let replacement = services::worker(&place, TIMES);
-    until("the paused worker's tasks with somebody else", LATER, || async {
-        rows.leased_to(&paused.1).await.is_empty().then_some(())
-    })
+    until(
+        "the paused worker's tasks with somebody else",
+        LATER,
+        || async { rows.leased_to(&paused.1).await.is_empty().then_some(()) },
+    )
     .await;
     paused.0.signal(Signal::Continue);
     let (mut paused, paused_id) = paused;
-    paused
-        .says("that it was fenced", |said| (said.contains("fenced: ") || said.contains("lease is lost")).then_some(()));
+    paused.says("that it was fenced", |said| {
+        (said.contains("fenced: ") || said.contains("lease is lost")).then_some(())
+    });
 
     let (api, tasks) = (&served.api, submitting.await.expect("all are accepted"));
     for (task, seed) in tasks.iter().zip(0..) {
@@ -78,7 +91,10 @@ async fn sixty_tasks_complete_although_one_worker_is_killed_and_one_stands_still
         api.assert_archive(*task, &Sample::pair(seed, SIZE)).await;
     }
     rows.assert_no_orphans().await;
-    for process in [served.process, paused, replacement.0].into_iter().chain(reconcilers) {
+    for process in [served.process, paused, replacement.0]
+        .into_iter()
+        .chain(reconcilers)
+    {
         assert!(process.stop().success());
     }
     let known = rows.tasks().await;
@@ -92,6 +108,10 @@ async fn sixty_tasks_complete_although_one_worker_is_killed_and_one_stands_still
         let known = rows.task(task).await;
         let had_it = |row: &AuditRow| row.entry.event == "claimed" && row.entry.actor == paused_id;
         assert!(known.history.audit.iter().any(had_it), "{}", known.trail());
-        assert!(known.trail().contains("in doubt"), "nobody took it over: {}", known.trail());
+        assert!(
+            known.trail().contains("in doubt"),
+            "nobody took it over: {}",
+            known.trail()
+        );
     }
 }

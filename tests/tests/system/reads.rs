@@ -14,17 +14,29 @@ const SLACK: i64 = 2_000;
 
 /// Every route that only reads, with the filters that it has.
 fn routes() -> Vec<String> {
-    let mut routes: Vec<String> =
-        ["/healthz", "/readyz", "/metrics", "/api/workers", "/api/task-types", "/api/schedules"]
-            .map(str::to_owned)
-            .into();
+    let mut routes: Vec<String> = [
+        "/healthz",
+        "/readyz",
+        "/metrics",
+        "/api/workers",
+        "/api/task-types",
+        "/api/schedules",
+    ]
+    .map(str::to_owned)
+    .into();
     for part in ["", "/events", "/audit", "/plan", "/why"] {
         routes.push(format!("/api/tasks/{TASK}{part}"));
     }
     for list in ["tasks", "dead-letters"] {
         for of_type in ["", "&type=Zip", "&type=Rare", "&type=create-zip-from-files"] {
             let statuses: &[&str] = match list {
-                "tasks" => &["", "&status=completed", "&status=cancelled", "&status=dead_lettered", "&status=running"],
+                "tasks" => &[
+                    "",
+                    "&status=completed",
+                    "&status=cancelled",
+                    "&status=dead_lettered",
+                    "&status=running",
+                ],
                 _ => &["", "&status=dead_lettered", "&status=compensation_failed"],
             };
             for status in statuses {
@@ -36,13 +48,24 @@ fn routes() -> Vec<String> {
 }
 
 async fn ask(api: &Api, path: &str) {
-    let answer = api.request(reqwest::Method::GET, path).timeout(Duration::from_secs(30)).send().await;
+    let answer = api
+        .request(reqwest::Method::GET, path)
+        .timeout(Duration::from_secs(30))
+        .send()
+        .await;
     let answer = answer.unwrap_or_else(|error| panic!("{path}: {error:?}"));
     // The program does not know the types of these tasks, and says so where a plan would need them.
-    assert!(!answer.status().is_server_error() || path.contains(TASK), "{path}: {}", answer.status());
+    assert!(
+        !answer.status().is_server_error() || path.contains(TASK),
+        "{path}: {}",
+        answer.status()
+    );
     // Events do not end by themselves.
     if !path.ends_with("/events") {
-        answer.bytes().await.unwrap_or_else(|error| panic!("{path}: {error:?}"));
+        answer
+            .bytes()
+            .await
+            .unwrap_or_else(|error| panic!("{path}: {error:?}"));
     }
 }
 
@@ -71,7 +94,11 @@ async fn cost(cluster: &Cluster) -> i64 {
         ask(&served.api, &route).await;
     }
     commands(&cluster.place, served.api.url());
-    for command in [&["reconciler", "--once"][..], &["check-deploy"], &["doctor"]] {
+    for command in [
+        &["reconciler", "--once"][..],
+        &["check-deploy"],
+        &["doctor"],
+    ] {
         let mut process = cluster.process(command);
         let code = process.ended().code();
         assert!(matches!(code, Some(0 | 1)), "{command:?}: {code:?}");
@@ -83,10 +110,19 @@ async fn cost(cluster: &Cluster) -> i64 {
 #[tokio::test(flavor = "multi_thread")]
 async fn everything_that_only_reads_costs_the_same_among_a_hundred_thousand_tasks() {
     let cluster = Cluster::start(&[]);
-    cluster.servers.postgres.add_tasks(&cluster.database, 1..10_000);
+    cluster
+        .servers
+        .postgres
+        .add_tasks(&cluster.database, 1..10_000);
     let few = cost(&cluster).await;
-    cluster.servers.postgres.add_tasks(&cluster.database, 10_000..100_000);
+    cluster
+        .servers
+        .postgres
+        .add_tasks(&cluster.database, 10_000..100_000);
     let many = cost(&cluster).await;
     println!("{few} rows among ten thousand tasks, {many} among a hundred thousand");
-    assert!(few > 0 && many <= few + SLACK, "{few} rows among ten thousand tasks, {many} among a hundred thousand");
+    assert!(
+        few > 0 && many <= few + SLACK,
+        "{few} rows among ten thousand tasks, {many} among a hundred thousand"
+    );
 }

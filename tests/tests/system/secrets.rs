@@ -1,4 +1,5 @@
-//! What other users of the machine, and clients, get to see: no file of the data folder, and no backtrace.
+//! What other users of the machine, and clients, get to see: no file of the data folder, and no
+//! backtrace.
 
 use counterstep_contracts::TaskStatus;
 use counterstep_tests::api::Api;
@@ -12,35 +13,90 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 fn below(folder: &Path) -> Vec<PathBuf> {
-    let entries = std::fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry").path());
-    entries.flat_map(|path| if path.is_dir() { [below(&path), vec![path]].concat() } else { vec![path] }).collect()
+    let entries = std::fs::read_dir(folder)
+        .expect("a folder")
+        .map(|entry| entry.expect("an entry").path());
+    entries
+        .flat_map(|path| {
+            if path.is_dir() {
+                [below(&path), vec![path]].concat()
+            } else {
+                vec![path]
+            }
+        })
+        .collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_process_stores_is_its_users_alone_and_clients_see_no_backtrace() {
     let place = Place::new();
-    let arguments = [&["dev", "--listen", "127.0.0.1:0", "--plant-fault", "upload_zip=fail"], QUICK].concat();
+    let arguments = [
+        &[
+            "dev",
+            "--listen",
+            "127.0.0.1:0",
+            "--plant-fault",
+            "upload_zip=fail",
+        ],
+        QUICK,
+    ]
+    .concat();
     let mut dev = Process::start_with(&place, &arguments, &[("RUST_BACKTRACE", Path::new("1"))]);
-    let after = |text: &str| Some(text.split_once("submit to http://")?.1.split_once('/')?.0.to_owned());
+    let after = |text: &str| {
+        Some(
+            text.split_once("submit to http://")?
+                .1
+                .split_once('/')?
+                .0
+                .to_owned(),
+        )
+    };
     let api = Api::at(&dev.says("where to submit", after));
     let task = api.submit(&[Sample::new("a.txt", "a")]).await;
     let data = below(&place.data());
-    assert!(data.iter().any(|path| path.ends_with("counterstep.db")), "{data:?}");
+    assert!(
+        data.iter().any(|path| path.ends_with("counterstep.db")),
+        "{data:?}"
+    );
     assert_eq!(api.at_rest(task).await.status, TaskStatus::Failed);
 
-    let open = |path: &PathBuf| path.metadata().is_ok_and(|meta| meta.permissions().mode() & 0o077 != 0);
+    let open = |path: &PathBuf| {
+        path.metadata()
+            .is_ok_and(|meta| meta.permissions().mode() & 0o077 != 0)
+    };
     // What a turn removes meanwhile is as good as private.
-    let open: Vec<_> = data.into_iter().chain(below(&place.data())).chain([place.data()]).filter(open).collect();
+    let open: Vec<_> = data
+        .into_iter()
+        .chain(below(&place.data()))
+        .chain([place.data()])
+        .filter(open)
+        .collect();
     assert_eq!(open, Vec::<PathBuf>::new(), "open to other users");
 
     let shown = api.audit(task).await;
-    let failed = shown.entries.iter().find(|entry| entry.event == "step_failed").expect("the entry");
+    let failed = shown
+        .entries
+        .iter()
+        .find(|entry| entry.event == "step_failed")
+        .expect("the entry");
     assert_eq!(failed.details["error"], "planted: fails after its work");
-    assert_eq!(failed.details.get("backtrace"), None, "a client sees no backtrace");
+    assert_eq!(
+        failed.details.get("backtrace"),
+        None,
+        "a client sees no backtrace"
+    );
     assert!(dev.stop().success());
     let rows = Rows::of(&place).await.tasks().await;
-    let kept = rows[0].history.audit.iter().find(|row| row.entry.event == "step_failed").expect("the entry");
-    assert!(kept.entry.details["backtrace"].is_string(), "an operator finds it in the row");
+    let kept = rows[0]
+        .history
+        .audit
+        .iter()
+        .find(|row| row.entry.event == "step_failed")
+        .expect("the entry");
+    assert!(
+        kept.entry.details["backtrace"].is_string(),
+        "an operator finds it in the row"
+    );
 }
 
 #[test]
@@ -49,25 +105,50 @@ fn a_mistake_in_the_settings_file_shows_none_of_its_lines() {
     let file = place.path().join("settings.toml");
     let text = "log = \"info\"\ndatabase = \"postgres://me:open-sesame@db/x\nredis = 5\n";
     std::fs::write(&file, text).expect("the file");
-    let ended = run(place.path(), &["doctor", "--config", file.to_str().expect("UTF-8")]);
+    let ended = run(
+        place.path(),
+        &["doctor", "--config", file.to_str().expect("UTF-8")],
+    );
     assert_eq!(ended.code, Some(78), "{ended:#?}");
-    assert!(ended.stderr.contains("settings.toml` is not usable, line 2"), "{ended:#?}");
+    assert!(
+        ended
+            .stderr
+            .contains("settings.toml` is not usable, line 2"),
+        "{ended:#?}"
+    );
     assert!(!format!("{ended:?}").contains("open-sesame"), "{ended:#?}");
 }
 
 #[test]
 fn a_secret_that_others_can_read_is_a_finding() {
     let place = Place::new();
-    let (file, token) = (place.path().join("settings.toml"), place.path().join("token"));
+    let (file, token) = (
+        place.path().join("settings.toml"),
+        place.path().join("token"),
+    );
     std::fs::write(&token, "open-sesame").expect("the token");
-    let text =
-        format!("[services.bank]\nurl = \"http://127.0.0.1:1\"\ntoken_file = {:?}\n", token.display().to_string());
+    let text = format!(
+        "[services.bank]\nurl = \"http://127.0.0.1:1\"\ntoken_file = {:?}\n",
+        token.display().to_string()
+    );
     std::fs::write(&file, text).expect("the file");
     let data = place.data();
-    let settings = ["--config", file.to_str().expect("UTF-8"), "--data-dir", data.to_str().expect("UTF-8")];
+    let settings = [
+        "--config",
+        file.to_str().expect("UTF-8"),
+        "--data-dir",
+        data.to_str().expect("UTF-8"),
+    ];
     for (mode, is_found) in [(0o644, true), (0o604, true), (0o640, false), (0o600, false)] {
         std::fs::set_permissions(&token, std::fs::Permissions::from_mode(mode)).expect("its mode");
-        let ended = run(place.path(), &[&["doctor", "--json"], &settings[..]].concat());
-        assert_eq!(ended.stdout.contains("secret_file_open"), is_found, "{mode:o}: {ended:#?}");
+        let ended = run(
+            place.path(),
+            &[&["doctor", "--json"], &settings[..]].concat(),
+        );
+        assert_eq!(
+            ended.stdout.contains("secret_file_open"),
+            is_found,
+            "{mode:o}: {ended:#?}"
+        );
     }
 }

@@ -14,9 +14,17 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 /// A lease longer than any test waits.
-const PATIENT: &[&str] = &["--lease", "10m", "--cancel-grace", "500ms", "--drain", "500ms"];
+const PATIENT: &[&str] = &[
+    "--lease",
+    "10m",
+    "--cancel-grace",
+    "500ms",
+    "--drain",
+    "500ms",
+];
 
-/// `drain` and `cancel_grace` above, five seconds, and as much again for a machine that has other things to do.
+/// `drain` and `cancel_grace` above, five seconds, and as much again for a machine that has other
+/// things to do.
 const END: Duration = Duration::from_secs(12);
 
 #[tokio::test(flavor = "multi_thread")]
@@ -38,7 +46,12 @@ async fn a_worker_that_is_told_to_stop_hands_its_task_over_and_no_recovery_is_co
 
     let rows = Rows::of(&place).await;
     let left = rows.task(task).await;
-    assert_eq!(left.record.task.status, TaskStatus::Dispatched, "{}", left.trail());
+    assert_eq!(
+        left.record.task.status,
+        TaskStatus::Dispatched,
+        "{}",
+        left.trail()
+    );
     assert_eq!(left.record.steps[1].status, StepStatus::InDoubt);
     assert_eq!(left.record.task.lease_owner, None);
     assert_eq!(left.record.task.recovery_attempts, 0);
@@ -56,11 +69,21 @@ async fn a_worker_that_is_told_to_stop_hands_its_task_over_and_no_recovery_is_co
     let known = rows.task(task).await;
     known.assert_completed_once();
     known.assert_sound();
-    let tries: Vec<_> =
-        known.history.attempts.iter().filter(|attempt| attempt.step.0 == 2).map(|attempt| attempt.outcome).collect();
+    let tries: Vec<_> = known
+        .history
+        .attempts
+        .iter()
+        .filter(|attempt| attempt.step.0 == 2)
+        .map(|attempt| attempt.outcome)
+        .collect();
     assert_eq!(tries, [Some(Outcome::InDoubt), Some(Outcome::Succeeded)]);
-    let claims: Vec<_> =
-        known.history.audit.iter().filter(|row| row.entry.event == "claimed").map(|row| &row.entry.actor).collect();
+    let claims: Vec<_> = known
+        .history
+        .audit
+        .iter()
+        .filter(|row| row.entry.event == "claimed")
+        .map(|row| &row.entry.actor)
+        .collect();
     assert_eq!(claims, [&first, &second]);
 }
 
@@ -71,10 +94,13 @@ async fn a_worker_whose_step_blocks_its_thread_is_named_hands_its_task_over_and_
     let blocks = [PATIENT, &["--plant-fault", "create_zip_archive=block@1"]].concat();
     let (mut worker, _) = services::worker(&place, &blocks);
     let task = served.api.submit(&Sample::pair(6, 50_000)).await;
-    let named =
-        format!("a step blocks its thread: await what it waits for, and compute in `spawn_blocking` task={task}");
+    let named = format!(
+        "a step blocks its thread: await what it waits for, and compute in `spawn_blocking` task={task}"
+    );
     worker.says("which step blocks", |said| {
-        said.lines().any(|line| line.contains(&named) && line.contains("create_zip_archive")).then_some(())
+        said.lines()
+            .any(|line| line.contains(&named) && line.contains("create_zip_archive"))
+            .then_some(())
     });
     let told = Instant::now();
     let ended = worker.stop();
@@ -82,8 +108,19 @@ async fn a_worker_whose_step_blocks_its_thread_is_named_hands_its_task_over_and_
     assert!(told.elapsed() < END, "{:?}", told.elapsed());
 
     let left = Rows::of(&place).await.task(task).await;
-    assert_eq!(left.record.task.status, TaskStatus::Dispatched, "{}", left.trail());
-    assert_eq!((left.record.steps[1].status, left.record.task.lease_owner.as_ref()), (StepStatus::InDoubt, None));
+    assert_eq!(
+        left.record.task.status,
+        TaskStatus::Dispatched,
+        "{}",
+        left.trail()
+    );
+    assert_eq!(
+        (
+            left.record.steps[1].status,
+            left.record.task.lease_owner.as_ref()
+        ),
+        (StepStatus::InDoubt, None)
+    );
     assert_eq!(left.record.task.recovery_attempts, 0);
     left.assert_sound();
     assert!(served.process.stop().success());
@@ -102,7 +139,8 @@ async fn a_worker_whose_database_takes_no_writes_ends_all_the_same() {
     })
     .await;
     // The next writer waits for this, and in vain.
-    let mut writer = SqliteConnection::establish(&place.database().to_string_lossy()).expect("the database opens");
+    let mut writer = SqliteConnection::establish(&place.database().to_string_lossy())
+        .expect("the database opens");
     until("the lock on the database", SOON, || {
         let locked = writer.batch_execute("BEGIN IMMEDIATE").ok();
         async move { locked }
@@ -114,7 +152,9 @@ async fn a_worker_whose_database_takes_no_writes_ends_all_the_same() {
     // Its lease could not be given back, which counts as a lost host later.
     assert_eq!(ended.code(), Some(1), "{ended}");
     assert!(told.elapsed() < END, "{:?}", told.elapsed());
-    writer.batch_execute("ROLLBACK").expect("the lock is given back");
+    writer
+        .batch_execute("ROLLBACK")
+        .expect("the lock is given back");
     assert!(served.process.stop().success());
 }
 
@@ -132,7 +172,13 @@ async fn a_worker_whose_queue_does_not_answer_hands_its_task_over_and_ends() {
     // It takes what is sent and answers nothing.
     let nats = cluster.servers.nats.pid().expect("it runs").to_string();
     let tell = |signal: &str| {
-        assert!(Command::new("kill").args([signal, nats.as_str()]).status().expect("`kill` starts").success())
+        assert!(
+            Command::new("kill")
+                .args([signal, nats.as_str()])
+                .status()
+                .expect("`kill` starts")
+                .success()
+        )
     };
     tell("-STOP");
     worker.signal(Signal::Terminate);
@@ -140,7 +186,10 @@ async fn a_worker_whose_queue_does_not_answer_hands_its_task_over_and_ends() {
     tell("-CONT");
     assert_eq!(ended.code(), Some(0), "{ended}\n{}", worker.tail());
     let left = Rows::of_cluster(&cluster).await.task(task).await;
-    assert_eq!((left.record.task.status, &left.record.task.lease_owner), (TaskStatus::Dispatched, &None));
+    assert_eq!(
+        (left.record.task.status, &left.record.task.lease_owner),
+        (TaskStatus::Dispatched, &None)
+    );
     assert_eq!(left.record.task.recovery_attempts, 0);
     left.assert_sound();
 }

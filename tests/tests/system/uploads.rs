@@ -22,7 +22,8 @@ async fn uploads_that_the_server_takes_too_slowly_are_not_blamed_on_a_client_tha
         match dev.api.try_submit(&samples, None).await.expect("an answer") {
             // Whichever of the two took more of the time.
             Answer::Refused(_, problem) => {
-                let slow = [ProblemCode::SlowBody, ProblemCode::Unavailable].contains(&problem.code);
+                let slow =
+                    [ProblemCode::SlowBody, ProblemCode::Unavailable].contains(&problem.code);
                 assert!(slow, "{problem:?}");
             }
             Answer::Accepted(accepted) => panic!("200 MiB were stored in 200 ms: {accepted:?}"),
@@ -46,10 +47,18 @@ async fn the_key_of_an_upload_whose_process_was_killed_is_free_once_the_process_
     );
     let address = killed.api.url().trim_start_matches("http://").to_owned();
     let mut socket = TcpStream::connect(address).expect("a connection");
-    socket.write_all(request.as_bytes()).expect("the server reads");
+    socket
+        .write_all(request.as_bytes())
+        .expect("the server reads");
     let other = services::api(&place, &flags);
     let samples = [Sample::random("a", &mut Chance::new(3), 100)];
-    let repeat = async || other.api.try_submit(&samples, Some("k")).await.expect("an answer");
+    let repeat = async || {
+        other
+            .api
+            .try_submit(&samples, Some("k"))
+            .await
+            .expect("an answer")
+    };
     until("the first file's place", SOON, || async {
         let incoming = place.data().join("objects").join("incoming-files");
         incoming.exists().then_some(())
@@ -82,12 +91,20 @@ async fn the_log_of_a_request_that_failed_has_the_id_of_its_answer() {
     std::fs::remove_dir_all(&objects).expect("the folder of the objects");
     std::fs::write(&objects, "no folder").expect("a file in its place");
     let form = Form::new().part("files", Part::bytes(vec![7; 100]).file_name("a"));
-    let request = served.api.request(Method::POST, ROUTE).header("x-request-id", "one-of-a-kind").multipart(form);
+    let request = served
+        .api
+        .request(Method::POST, ROUTE)
+        .header("x-request-id", "one-of-a-kind")
+        .multipart(form);
     let answer = request.send().await.expect("an answer");
     assert_eq!(answer.status(), StatusCode::SERVICE_UNAVAILABLE);
     assert_eq!(answer.headers()["x-request-id"], "one-of-a-kind");
-    served.process.says("why the request failed, with its id", |said| {
-        said.lines().any(|line| line.contains("one-of-a-kind") && line.contains("want of a server")).then_some(())
-    });
+    served
+        .process
+        .says("why the request failed, with its id", |said| {
+            said.lines()
+                .any(|line| line.contains("one-of-a-kind") && line.contains("want of a server"))
+                .then_some(())
+        });
     assert!(served.process.stop().success());
 }

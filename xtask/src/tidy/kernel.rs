@@ -1,4 +1,5 @@
-//! The kernel knows no database, broker, cache or web framework: not by itself, and not through another crate.
+//! The kernel knows no database, broker, cache or web framework: not by itself, and not through
+//! another crate.
 
 use super::{Found, Violation};
 use crate::command;
@@ -39,27 +40,41 @@ const FOREIGN: &[&str] = &[
 ];
 
 pub(super) fn check() -> Found {
-    let args = ["tree", "-p", "counterstep-kernel", "-e", "normal", "--prefix", "none", "--all-features"];
+    let args = [
+        "tree",
+        "-p",
+        "counterstep-kernel",
+        "-e",
+        "normal",
+        "--prefix",
+        "none",
+        "--all-features",
+    ];
     let tree = command::output(command::cargo().args(args))?;
     Ok(foreign(&tree))
 }
 
 fn foreign(tree: &str) -> Vec<Violation> {
-    let mut names: Vec<&str> = tree.lines().filter_map(|line| line.split_whitespace().next()).collect();
+    let mut names: Vec<&str> = tree
+        .lines()
+        .filter_map(|line| line.split_whitespace().next())
+        .collect();
     names.sort_unstable();
     names.dedup();
     names.retain(|name| FOREIGN.iter().any(|foreign| is_of(name, foreign)));
     let says = |name: &&str| {
         let how = format!("cargo tree -p counterstep-kernel -e normal --invert {name}");
-        let what =
-            format!("the kernel's dependencies include `{name}`: it belongs behind a port, in adapters (`{how}`)");
+        let what = format!(
+            "the kernel's dependencies include `{name}`: it belongs behind a port, in adapters (`{how}`)"
+        );
         Violation::new("crates/kernel/Cargo.toml", 1, what)
     };
     names.iter().map(says).collect()
 }
 
 fn is_of(name: &str, foreign: &str) -> bool {
-    name.strip_prefix(foreign).is_some_and(|rest| rest.is_empty() || rest.starts_with(['-', '_']))
+    name.strip_prefix(foreign)
+        .is_some_and(|rest| rest.is_empty() || rest.starts_with(['-', '_']))
 }
 
 #[cfg(test)]
@@ -68,8 +83,7 @@ mod tests {
 
     #[test]
     fn a_technology_is_found_however_deep_and_under_each_of_its_names() {
-        let tree =
-            "counterstep-kernel v0.1.0\nserde v1.0.0\ntokio-postgres v0.7.0\nhyper-util v0.1.0\ndiesel v2.3.0 (*)\n";
+        let tree = "counterstep-kernel v0.1.0\nserde v1.0.0\ntokio-postgres v0.7.0\nhyper-util v0.1.0\ndiesel v2.3.0 (*)\n";
         let found: Vec<String> = foreign(tree).iter().map(ToString::to_string).collect();
         assert_eq!(found.len(), 3, "{found:?}");
         assert!(foreign("tracing v0.1.0\nhyperlink v1.0.0\nsearch v1.0.0\n").is_empty());

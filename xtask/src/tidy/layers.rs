@@ -14,7 +14,17 @@ struct Layer {
     tests: &'static [&'static str],
 }
 
-const PARTS: &[&str] = &["contracts", "kernel", "macros", "adapters", "node", "api", "worker", "reconciler", "tasks"];
+const PARTS: &[&str] = &[
+    "contracts",
+    "kernel",
+    "macros",
+    "adapters",
+    "node",
+    "api",
+    "worker",
+    "reconciler",
+    "tasks",
+];
 
 const EVERYTHING: &[&str] = &[
     "contracts",
@@ -64,14 +74,19 @@ pub(super) fn check(files: &[String]) -> Found {
 }
 
 fn manifest(file: &str, text: &str) -> Vec<Violation> {
-    let name = text.lines().find_map(|line| value(line, "name")).unwrap_or_default();
+    let name = text
+        .lines()
+        .find_map(|line| value(line, "name"))
+        .unwrap_or_default();
     let Some(layer) = LAYERS.iter().find(|layer| layer.name == short(name)) else {
         let what = format!("`{name}` has no layer: give it a line in xtask/src/tidy/layers.rs");
         return vec![Violation::new(file, 1, what)];
     };
     let mut found = Vec::new();
     for entry in entries(text) {
-        let Some(import) = imported(&entry.text) else { continue };
+        let Some(import) = imported(&entry.text) else {
+            continue;
+        };
         if !allowed(layer, short(&import), &entry) {
             found.push(Violation::new(file, entry.line, refusal(layer, &import)));
         }
@@ -86,16 +101,23 @@ struct Entry {
     text: String,
 }
 
-/// Cargo's two spellings, `name = …` in a table of dependencies and a table `[dependencies.name]`, made one.
+/// Cargo's two spellings, `name = …` in a table of dependencies and a table `[dependencies.name]`,
+/// made one.
 fn entries(text: &str) -> Vec<Entry> {
     let mut entries: Vec<Entry> = Vec::new();
     let (mut section, mut own_table) = (String::new(), false);
     for (at, line) in text.lines().enumerate() {
         let line = line.split('#').next().unwrap_or_default().trim();
-        let entry = |section: &str, text| Entry { line: at + 1, for_tests: section.contains("dev-"), text };
+        let entry = |section: &str, text| Entry {
+            line: at + 1,
+            for_tests: section.contains("dev-"),
+            text,
+        };
         if let Some(header) = line.strip_prefix('[') {
             section = header.trim_end_matches(']').to_owned();
-            let name = section.split_once("dependencies.").map(|(_, name)| name.to_owned());
+            let name = section
+                .split_once("dependencies.")
+                .map(|(_, name)| name.to_owned());
             own_table = name.is_some();
             entries.extend(name.map(|name| entry(&section, format!("{name} = "))));
         } else if own_table && let Some(last) = entries.last_mut() {
@@ -110,7 +132,11 @@ fn entries(text: &str) -> Vec<Entry> {
 fn refusal(layer: &Layer, import: &str) -> String {
     let mut below: Vec<&str> = layer.below.to_vec();
     below.extend(layer.optional);
-    let may = if below.is_empty() { "nothing of the workspace".to_owned() } else { below.join(", ") };
+    let may = if below.is_empty() {
+        "nothing of the workspace".to_owned()
+    } else {
+        below.join(", ")
+    };
     format!(
         "`{}` must not import `{import}`: imports point down only, and it may import {may} \
          (for tests and behind features see xtask/src/tidy/layers.rs)",
@@ -128,9 +154,19 @@ fn allowed(layer: &Layer, import: &str, entry: &Entry) -> bool {
 /// The workspace crate that an entry names, renamed or not.
 fn imported(entry: &str) -> Option<String> {
     let (key, rest) = entry.split_once('=')?;
-    let key = key.trim().split('.').next().unwrap_or_default().trim_matches('"');
-    let package = rest.split("package").nth(1).and_then(|rest| rest.split('"').nth(1)).unwrap_or(key);
-    let is_ours = package == "xtask" || package == "counterstep" || package.starts_with("counterstep-");
+    let key = key
+        .trim()
+        .split('.')
+        .next()
+        .unwrap_or_default()
+        .trim_matches('"');
+    let package = rest
+        .split("package")
+        .nth(1)
+        .and_then(|rest| rest.split('"').nth(1))
+        .unwrap_or(key);
+    let is_ours =
+        package == "xtask" || package == "counterstep" || package.starts_with("counterstep-");
     is_ours.then(|| package.to_owned())
 }
 
@@ -139,7 +175,11 @@ fn short(package: &str) -> &str {
 }
 
 fn value<'a>(line: &'a str, key: &str) -> Option<&'a str> {
-    let rest = line.trim().strip_prefix(key)?.trim_start().strip_prefix('=')?;
+    let rest = line
+        .trim()
+        .strip_prefix(key)?
+        .trim_start()
+        .strip_prefix('=')?;
     rest.split('"').nth(1)
 }
 
@@ -149,31 +189,94 @@ mod tests {
 
     fn violations(name: &str, dependencies: &str) -> Vec<usize> {
         let text = format!("[package]\nname = \"{name}\"\n{dependencies}");
-        manifest("Cargo.toml", &text).iter().map(|violation| violation.line).collect()
+        manifest("Cargo.toml", &text)
+            .iter()
+            .map(|violation| violation.line)
+            .collect()
     }
 
     #[test]
     fn an_import_that_points_up_is_found_however_it_is_written() {
-        assert_eq!(violations("counterstep-kernel", "[dependencies]\ncounterstep-contracts.workspace = true\n"), []);
-        assert_eq!(violations("counterstep-kernel", "[dependencies]\ncounterstep-node.workspace = true\n"), [4]);
-        assert_eq!(violations("counterstep-kernel", "[dependencies]\nx = { package = \"counterstep-node\" }\n"), [4]);
-        assert_eq!(violations("counterstep-kernel", "[dependencies.counterstep-node]\nworkspace = true\n"), [3]);
-        assert_eq!(violations("counterstep-kernel", "[dependencies.x]\npackage = \"counterstep-node\"\n"), [3]);
+        assert_eq!(
+            violations(
+                "counterstep-kernel",
+                "[dependencies]\ncounterstep-contracts.workspace = true\n"
+            ),
+            []
+        );
+        assert_eq!(
+            violations(
+                "counterstep-kernel",
+                "[dependencies]\ncounterstep-node.workspace = true\n"
+            ),
+            [4]
+        );
+        assert_eq!(
+            violations(
+                "counterstep-kernel",
+                "[dependencies]\nx = { package = \"counterstep-node\" }\n"
+            ),
+            [4]
+        );
+        assert_eq!(
+            violations(
+                "counterstep-kernel",
+                "[dependencies.counterstep-node]\nworkspace = true\n"
+            ),
+            [3]
+        );
+        assert_eq!(
+            violations(
+                "counterstep-kernel",
+                "[dependencies.x]\npackage = \"counterstep-node\"\n"
+            ),
+            [3]
+        );
         let only_here = "[target.'cfg(unix)'.dependencies]\ncounterstep-node.workspace = true\n";
         assert_eq!(violations("counterstep-kernel", only_here), [4]);
     }
 
     #[test]
     fn shipped_task_types_come_behind_a_feature_only() {
-        assert_eq!(violations("counterstep-api", "[dependencies]\ncounterstep-tasks = { optional = true }\n"), []);
-        assert_eq!(violations("counterstep-api", "[dependencies]\ncounterstep-tasks.workspace = true\n"), [4]);
+        assert_eq!(
+            violations(
+                "counterstep-api",
+                "[dependencies]\ncounterstep-tasks = { optional = true }\n"
+            ),
+            []
+        );
+        assert_eq!(
+            violations(
+                "counterstep-api",
+                "[dependencies]\ncounterstep-tasks.workspace = true\n"
+            ),
+            [4]
+        );
     }
 
     #[test]
     fn tests_may_import_more_but_not_everything() {
-        assert_eq!(violations("counterstep-macros", "[dev-dependencies]\ncounterstep-kernel.workspace = true\n"), []);
-        assert_eq!(violations("counterstep-macros", "[dependencies]\ncounterstep-kernel.workspace = true\n"), [4]);
-        assert_eq!(violations("counterstep-api", "[dev-dependencies]\ncounterstep-worker.workspace = true\n"), [4]);
+        assert_eq!(
+            violations(
+                "counterstep-macros",
+                "[dev-dependencies]\ncounterstep-kernel.workspace = true\n"
+            ),
+            []
+        );
+        assert_eq!(
+            violations(
+                "counterstep-macros",
+                "[dependencies]\ncounterstep-kernel.workspace = true\n"
+            ),
+            [4]
+        );
+        assert_eq!(
+            violations(
+                "counterstep-api",
+                "[dev-dependencies]\ncounterstep-worker.workspace = true\n"
+            ),
+            [4]
+        );
     }
 
     #[test]

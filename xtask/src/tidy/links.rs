@@ -11,7 +11,9 @@ pub(super) fn check(files: &[String]) -> Found {
             if let Some(path) = resolve(file, target)
                 && !tree::top().join(&path).exists()
             {
-                let what = format!("the link `{target}` leads to `{path}`, which is not there: correct or remove it");
+                let what = format!(
+                    "the link `{target}` leads to `{path}`, which is not there: correct or remove it"
+                );
                 found.push(Violation::new(file, line, what));
             }
         }
@@ -21,14 +23,22 @@ pub(super) fn check(files: &[String]) -> Found {
 
 /// The path in the repository that a link means, if it means one.
 fn resolve(file: &str, target: &str) -> Option<String> {
-    let is_elsewhere = target.contains("://") || target.starts_with("mailto:") || target.starts_with("//");
+    let is_elsewhere =
+        target.contains("://") || target.starts_with("mailto:") || target.starts_with("//");
     let target = target.split('#').next().unwrap_or_default();
     if is_elsewhere || target.is_empty() {
         return None;
     }
     let mut parts: Vec<&str> = match target.strip_prefix('/') {
         Some(_) => Vec::new(),
-        None => file.split('/').rev().skip(1).collect::<Vec<_>>().into_iter().rev().collect(),
+        None => file
+            .split('/')
+            .rev()
+            .skip(1)
+            .collect::<Vec<_>>()
+            .into_iter()
+            .rev()
+            .collect(),
     };
     for part in target.split('/') {
         match part {
@@ -47,10 +57,19 @@ mod tests {
 
     #[test]
     fn a_link_is_read_from_where_it_stands() {
-        assert_eq!(resolve("docs/a/b.md", "../c.md#part").as_deref(), Some("docs/c.md"));
-        assert_eq!(resolve("docs/a/b.md", "/LICENSE-MIT").as_deref(), Some("LICENSE-MIT"));
+        assert_eq!(
+            resolve("docs/a/b.md", "../c.md#part").as_deref(),
+            Some("docs/c.md")
+        );
+        assert_eq!(
+            resolve("docs/a/b.md", "/LICENSE-MIT").as_deref(),
+            Some("LICENSE-MIT")
+        );
         assert_eq!(resolve("README.md", "docs/").as_deref(), Some("docs"));
-        assert_eq!(resolve("README.md", "../up.md").as_deref(), Some("../up.md"));
+        assert_eq!(
+            resolve("README.md", "../up.md").as_deref(),
+            Some("../up.md")
+        );
     }
 
     #[test]

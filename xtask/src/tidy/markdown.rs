@@ -22,13 +22,19 @@ fn split(text: &str) -> (Vec<Piece<'_>>, Vec<Piece<'_>>) {
 pub(super) fn code(text: &str) -> Vec<Piece<'_>> {
     let (_, outside) = split(text);
     let spans = |line| str::split(line, '`').skip(1).step_by(2);
-    outside.into_iter().flat_map(|(at, line)| spans(line).map(move |code| (at, code))).collect()
+    outside
+        .into_iter()
+        .flat_map(|(at, line)| spans(line).map(move |code| (at, code)))
+        .collect()
 }
 
 /// The words inside fences.
 pub(super) fn fenced_words(text: &str) -> Vec<Piece<'_>> {
     let (inside, _) = split(text);
-    inside.into_iter().flat_map(|(at, line)| line.split_whitespace().map(move |word| (at, word))).collect()
+    inside
+        .into_iter()
+        .flat_map(|(at, line)| line.split_whitespace().map(move |word| (at, word)))
+        .collect()
 }
 
 /// The targets of links and images, those in code left out.
@@ -37,7 +43,10 @@ pub(super) fn links(text: &str) -> Vec<Piece<'_>> {
     let mut found = Vec::new();
     for (at, line) in outside {
         for prose in line.split('`').step_by(2) {
-            let targets = prose.split("](").skip(1).filter_map(|rest| rest.split([')', ' ']).next());
+            let targets = prose
+                .split("](")
+                .skip(1)
+                .filter_map(|rest| rest.split([')', ' ']).next());
             found.extend(targets.map(|target| (at, target.trim_matches(['<', '>']))));
         }
         // `[name]: target`
@@ -58,7 +67,10 @@ mod tests {
 
     #[test]
     fn links_are_found_and_code_is_not_taken_for_one() {
-        assert_eq!(links(PAGE), [(1, "docs/a.md"), (1, "b.png"), (5, "e.md"), (6, "f.md")]);
+        assert_eq!(
+            links(PAGE),
+            [(1, "docs/a.md"), (1, "b.png"), (5, "e.md"), (6, "f.md")]
+        );
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! `cargo xtask tidy`: the rules of the house that no compiler checks. Each rule is a function from the tracked files
-//! to violations; it repairs nothing.
+//! `cargo xtask tidy`: the rules of the house that no compiler checks. Each rule is a function from
+//! the tracked files to violations; it repairs nothing.
 
 mod kernel;
 mod layers;
@@ -22,7 +22,11 @@ pub(crate) struct Violation {
 
 impl Violation {
     fn new(file: &str, line: usize, text: impl Into<String>) -> Self {
-        Self { file: file.to_owned(), line, text: text.into() }
+        Self {
+            file: file.to_owned(),
+            line,
+            text: text.into(),
+        }
     }
 }
 
@@ -65,7 +69,11 @@ pub(crate) fn run() -> Result<(), String> {
 mod tests {
     #[test]
     fn the_tree_is_tidy() {
-        let found: Vec<String> = super::check().unwrap().iter().map(ToString::to_string).collect();
+        let found: Vec<String> = super::check()
+            .unwrap()
+            .iter()
+            .map(ToString::to_string)
+            .collect();
         assert!(found.is_empty(), "\n{}\n", found.join("\n"));
     }
 }

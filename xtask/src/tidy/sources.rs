@@ -16,7 +16,10 @@ pub(super) fn check(files: &[String]) -> Found {
         found.extend(opening(file, &text));
         found.extend(length(file, text.lines().count()));
     }
-    for (file, _) in LONGER.iter().filter(|(file, _)| !files.iter().any(|known| known == file)) {
+    for (file, _) in LONGER
+        .iter()
+        .filter(|(file, _)| !files.iter().any(|known| known == file))
+    {
         let what = format!("`{file}` is not there any more: take it off the list of longer files");
         found.push(Violation::new("xtask/src/tidy/sources.rs", 1, what));
     }
@@ -29,7 +32,9 @@ fn opening(file: &str, text: &str) -> Option<Violation> {
 }
 
 fn length(file: &str, lines: usize) -> Option<Violation> {
-    let is_test = file.split('/').any(|part| matches!(part, "tests" | "tests.rs"));
+    let is_test = file
+        .split('/')
+        .any(|part| matches!(part, "tests" | "tests.rs"));
     let is_listed = LONGER.iter().any(|(known, _)| *known == file);
     (lines > LINES && !is_test && !is_listed).then(|| {
         let what = format!(

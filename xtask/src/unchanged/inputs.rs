@@ -1,5 +1,6 @@
-//! What the outcome of tests depends on, as sorted lines: contents as SHA-256, files of the machine by size and time.
-//! Rather too much than too little: the whole work tree counts, whichever of its files a test reads.
+//! What the outcome of tests depends on, as sorted lines: contents as SHA-256, files of the machine
+//! by size and time. Rather too much than too little: the whole work tree counts, whichever of its
+//! files a test reads.
 
 use crate::artifacts::Program;
 use crate::{command, digest, machine, tree};
@@ -9,7 +10,9 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 /// Variables that count by their name, and all that start like these.
-const VARIABLES: &[&str] = &["PATH", "HOME", "USER", "TMPDIR", "LANG", "TZ", "SEED", "NO_COLOR", "NO_PROXY"];
+const VARIABLES: &[&str] = &[
+    "PATH", "HOME", "USER", "TMPDIR", "LANG", "TZ", "SEED", "NO_COLOR", "NO_PROXY",
+];
 const VARIABLES_LIKE: &[&str] = &[
     "COUNTERSTEP_",
     "RUST",
@@ -31,7 +34,13 @@ const VARIABLES_LIKE: &[&str] = &[
 ];
 const VARIABLES_ENDING: &[&str] = &["_PROXY"];
 /// What cargo says about this program to this program. The tests get their own.
-const VARIABLES_OF_OURS: &[&str] = &["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_BIN_", "CARGO_CRATE_", "CARGO_PRIMARY_"];
+const VARIABLES_OF_OURS: &[&str] = &[
+    "CARGO_PKG_",
+    "CARGO_MANIFEST_",
+    "CARGO_BIN_",
+    "CARGO_CRATE_",
+    "CARGO_PRIMARY_",
+];
 
 /// All that the outcome of one test program depends on.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,16 +51,19 @@ pub(crate) struct Inputs(Vec<String>);
 pub(crate) struct Common(Vec<String>);
 
 impl Common {
-    /// Reads the work tree, the programs of the workspace, and what counts of the machine and the environment.
+    /// Reads the work tree, the programs of the workspace, and what counts of the machine and the
+    /// environment.
     pub(crate) fn gather(built: &[Program]) -> Result<Self, String> {
         let mut lines = files(&tree::top(), &tree::files_and_drafts()?)?;
         for file in machine::files() {
             lines.push(machine_line(&file)?);
         }
-        lines.extend(variables(
-            std::env::vars_os()
-                .map(|(name, value)| (name.to_string_lossy().into_owned(), value.to_string_lossy().into_owned())),
-        )?);
+        lines.extend(variables(std::env::vars_os().map(|(name, value)| {
+            (
+                name.to_string_lossy().into_owned(),
+                value.to_string_lossy().into_owned(),
+            )
+        }))?);
         lines.extend(programs("program", built.iter().filter(|it| !it.tests))?);
         lines.push(format!("folder {}", tree::top().display()));
         let rustc = command::output(command::at_top("rustc").arg("-vV"))?;
@@ -59,7 +71,9 @@ impl Common {
         let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
         lines.push(format!("kernel {}", words(&kernel)));
         // Root may do things that others may not, and some tests do them only then.
-        let own = Path::new("/proc/self").metadata().map_err(|error| format!("/proc/self cannot be read: {error}"))?;
+        let own = Path::new("/proc/self")
+            .metadata()
+            .map_err(|error| format!("/proc/self cannot be read: {error}"))?;
         lines.push(format!("user {}", own.uid()));
         Ok(Self(lines))
     }
@@ -91,7 +105,10 @@ impl Inputs {
         }
         let (before, after) = (by_name(&self.0), by_name(&now.0));
         let differs = |name: &&&str| before.get(**name) != after.get(**name);
-        let mut names: Vec<_> = before.keys().chain(after.keys().filter(|name| !before.contains_key(**name))).collect();
+        let mut names: Vec<_> = before
+            .keys()
+            .chain(after.keys().filter(|name| !before.contains_key(**name)))
+            .collect();
         names.retain(differs);
         // A changed source changes programs too. The source is what the reader has touched.
         names.sort_by_key(|name| (!name.starts_with("file "), **name));
@@ -105,7 +122,10 @@ impl Inputs {
 
 /// A line is a kind, a name, and what it is now; the name may have spaces, the last word may not.
 fn by_name(lines: &[String]) -> BTreeMap<&str, &str> {
-    lines.iter().map(|line| line.rsplit_once(' ').unwrap_or((line, ""))).collect()
+    lines
+        .iter()
+        .map(|line| line.rsplit_once(' ').unwrap_or((line, "")))
+        .collect()
 }
 
 /// The words of a text with a dot between them: one word, which ends a line.
@@ -124,15 +144,28 @@ fn files(top: &Path, names: &[String]) -> Result<Vec<String>, String> {
     Ok(lines)
 }
 
-fn programs<'a>(kind: &str, programs: impl Iterator<Item = &'a Program>) -> Result<Vec<String>, String> {
+fn programs<'a>(
+    kind: &str,
+    programs: impl Iterator<Item = &'a Program>,
+) -> Result<Vec<String>, String> {
     let paths: Vec<_> = programs.map(|program| &program.path).collect();
     let digests = digest::of_files(&paths)?;
-    Ok(paths.iter().zip(digests).map(|(path, digest)| format!("{kind} {} {digest}", path.display())).collect())
+    Ok(paths
+        .iter()
+        .zip(digests)
+        .map(|(path, digest)| format!("{kind} {} {digest}", path.display()))
+        .collect())
 }
 
 fn machine_line(file: &Path) -> Result<String, String> {
     let found = read(file, file.metadata())?;
-    Ok(format!("machine {} {}.{}.{}", file.display(), found.len(), found.mtime(), found.mtime_nsec()))
+    Ok(format!(
+        "machine {} {}.{}.{}",
+        file.display(),
+        found.len(),
+        found.mtime(),
+        found.mtime_nsec()
+    ))
 }
 
 fn read(path: &Path, found: std::io::Result<Metadata>) -> Result<Metadata, String> {
@@ -146,10 +179,13 @@ fn variables(all: impl Iterator<Item = (String, String)>) -> Result<Vec<String>,
         let name = name.to_uppercase();
         let starts = |list: &[&str]| list.iter().any(|start| name.starts_with(start));
         let ends = VARIABLES_ENDING.iter().any(|end| name.ends_with(end));
-        (VARIABLES.contains(&name.as_str()) || starts(VARIABLES_LIKE) || ends) && !starts(VARIABLES_OF_OURS)
+        (VARIABLES.contains(&name.as_str()) || starts(VARIABLES_LIKE) || ends)
+            && !starts(VARIABLES_OF_OURS)
     };
     let counting = all.filter(|(name, _)| counts(name));
-    counting.map(|(name, value)| Ok(format!("variable {name} {}", digest::of_text(&value)?))).collect()
+    counting
+        .map(|(name, value)| Ok(format!("variable {name} {}", digest::of_text(&value)?)))
+        .collect()
 }
 
 #[cfg(test)]
@@ -162,7 +198,8 @@ mod tests {
 
     impl Folder {
         fn new(name: &str) -> Self {
-            let path = std::env::temp_dir().join(format!("xtask-inputs-{name}-{}", std::process::id()));
+            let path =
+                std::env::temp_dir().join(format!("xtask-inputs-{name}-{}", std::process::id()));
             std::fs::create_dir_all(&path).unwrap();
             Self(path)
         }
@@ -192,12 +229,24 @@ mod tests {
         assert_eq!(before.difference(&folder.inputs(&["b", "a page"])), None);
         folder.write("a page", "One");
         let after = folder.inputs(&["a page", "b"]);
-        assert_eq!(before.difference(&after).as_deref(), Some("file a page has changed"));
-        assert_eq!(after.difference(&folder.inputs(&["a page"])).as_deref(), Some("file b has changed"));
-        assert_eq!(before.difference(&folder.inputs(&["b"])).as_deref(), Some("file a page has changed"));
+        assert_eq!(
+            before.difference(&after).as_deref(),
+            Some("file a page has changed")
+        );
+        assert_eq!(
+            after.difference(&folder.inputs(&["a page"])).as_deref(),
+            Some("file b has changed")
+        );
+        assert_eq!(
+            before.difference(&folder.inputs(&["b"])).as_deref(),
+            Some("file a page has changed")
+        );
         folder.write("c", "");
         let more = folder.inputs(&["a page", "b", "c"]);
-        assert_eq!(before.difference(&more).as_deref(), Some("file a page and 1 more have changed"));
+        assert_eq!(
+            before.difference(&more).as_deref(),
+            Some("file a page and 1 more have changed")
+        );
     }
 
     #[test]
@@ -206,7 +255,8 @@ mod tests {
         let folder = Folder::new("mode");
         folder.write("run", "exit 0");
         let before = folder.inputs(&["run"]);
-        std::fs::set_permissions(folder.0.join("run"), std::fs::Permissions::from_mode(0o755)).unwrap();
+        std::fs::set_permissions(folder.0.join("run"), std::fs::Permissions::from_mode(0o755))
+            .unwrap();
         assert!(before.difference(&folder.inputs(&["run"])).is_some());
     }
 
@@ -224,12 +274,21 @@ mod tests {
     #[test]
     fn variables_that_tests_may_read_are_seen_and_no_value_is_kept() {
         let of = |all: &[(&str, &str)]| {
-            let all = all.iter().map(|&(name, value)| (name.to_owned(), value.to_owned()));
+            let all = all
+                .iter()
+                .map(|&(name, value)| (name.to_owned(), value.to_owned()));
             Inputs::of(variables(all).unwrap())
         };
-        let before = of(&[("COUNTERSTEP_LEASE", "3s"), ("WINDOWID", "1"), ("CARGO_PKG_NAME", "xtask")]);
+        let before = of(&[
+            ("COUNTERSTEP_LEASE", "3s"),
+            ("WINDOWID", "1"),
+            ("CARGO_PKG_NAME", "xtask"),
+        ]);
         assert_eq!(before.lines().len(), 1);
-        assert_eq!(before.difference(&of(&[("COUNTERSTEP_LEASE", "3s"), ("WINDOWID", "2")])), None);
+        assert_eq!(
+            before.difference(&of(&[("COUNTERSTEP_LEASE", "3s"), ("WINDOWID", "2")])),
+            None
+        );
         for now in [
             &[("COUNTERSTEP_LEASE", "4s")][..],
             &[],

@@ -1,5 +1,6 @@
-//! Whether tests that have passed need to run again. Owns what counts as "nothing has changed" and the stamps that say
-//! so; must not leave anything out when in doubt: whatever cannot be read makes the tests run.
+//! Whether tests that have passed need to run again. Owns what counts as "nothing has changed" and
+//! the stamps that say so; must not leave anything out when in doubt: whatever cannot be read makes
+//! the tests run.
 
 mod inputs;
 mod stamp;
@@ -13,7 +14,8 @@ use std::time::Duration;
 /// What takes less is run each time: there is nothing to gain.
 pub(crate) const WORTH_IT: Duration = Duration::from_secs(5);
 
-/// What the key cannot see drifts: a kernel, a library, a certificate's last day. So nothing is believed for longer.
+/// What the key cannot see drifts: a kernel, a library, a certificate's last day. So nothing is
+/// believed for longer.
 const GOOD_FOR: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Where the stamps are.
@@ -55,7 +57,8 @@ pub(crate) fn remember(title: &str, stamp: &Stamp) -> Result<(), String> {
     stamp.write(&folder(), title)
 }
 
-/// Forgets that they ever passed: before they run, so that a run that is broken off leaves no stamp.
+/// Forgets that they ever passed: before they run, so that a run that is broken off leaves no
+/// stamp.
 pub(crate) fn forget(title: &str) -> Result<(), String> {
     Stamp::remove(&folder(), title)
 }
@@ -75,17 +78,29 @@ mod tests {
     #[test]
     fn only_the_same_inputs_within_a_day_need_not_run_again() {
         let before = inputs(&["file a 1", "file b 2"]);
-        let stamp = Stamp { passed: 7, at: 1_000_000, inputs: before };
+        let stamp = Stamp {
+            passed: 7,
+            at: 1_000_000,
+            inputs: before,
+        };
         let same = inputs(&["file b 2", "file a 1"]);
         assert!(matches!(after(&stamp, &same, 60), Verdict::Unchanged(stamp) if stamp.passed == 7));
-        assert!(matches!(after(&stamp, &same, GOOD_FOR.as_secs() + 1), Verdict::Run(Some(_))));
-        assert!(matches!(judge(Ok(Some(stamp.clone())), &same, stamp.at - 1), Verdict::Run(Some(_))));
+        assert!(matches!(
+            after(&stamp, &same, GOOD_FOR.as_secs() + 1),
+            Verdict::Run(Some(_))
+        ));
+        assert!(matches!(
+            judge(Ok(Some(stamp.clone())), &same, stamp.at - 1),
+            Verdict::Run(Some(_))
+        ));
         for (changed, what) in [
             (inputs(&["file a 1", "file b 3"]), "file b"),
             (inputs(&["file a 1"]), "file b"),
             (inputs(&["file a 1", "file b 2", "file c 4"]), "file c"),
         ] {
-            let Verdict::Run(Some(why)) = after(&stamp, &changed, 60) else { panic!("{what}: not run again") };
+            let Verdict::Run(Some(why)) = after(&stamp, &changed, 60) else {
+                panic!("{what}: not run again")
+            };
             assert!(why.contains(what), "{why}");
         }
     }
@@ -94,6 +109,9 @@ mod tests {
     fn what_never_passed_or_cannot_be_read_runs() {
         let now = inputs(&["file a 1"]);
         assert!(matches!(judge(Ok(None), &now, 5), Verdict::Run(None)));
-        assert!(matches!(judge(Err("odd".to_owned()), &now, 5), Verdict::Run(Some(_))));
+        assert!(matches!(
+            judge(Err("odd".to_owned()), &now, 5),
+            Verdict::Run(Some(_))
+        ));
     }
 }

@@ -1,4 +1,5 @@
-//! The stamp of a run that passed: how many tests, when, and with which inputs. A text file for each test program.
+//! The stamp of a run that passed: how many tests, when, and with which inputs. A text file for
+//! each test program.
 
 use super::Inputs;
 use std::fmt::Write;
@@ -21,20 +22,28 @@ pub(crate) struct Stamp {
 
 /// Seconds since 1970, by this machine's clock.
 pub(super) fn now() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |since| since.as_secs())
 }
 
 impl Stamp {
     /// Of tests that have passed just now.
     pub(crate) fn new(passed: u64, inputs: Inputs) -> Self {
-        Self { passed, at: now(), inputs }
+        Self {
+            passed,
+            at: now(),
+            inputs,
+        }
     }
 
     /// `None`: there is none.
     pub(super) fn read(folder: &Path, title: &str) -> Result<Option<Self>, String> {
         let file = place(folder, title);
         match std::fs::read_to_string(&file) {
-            Ok(text) => Self::parse(&text).map(Some).ok_or_else(|| format!("{} is not understood", file.display())),
+            Ok(text) => Self::parse(&text)
+                .map(Some)
+                .ok_or_else(|| format!("{} is not understood", file.display())),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(format!("{} cannot be read: {error}", file.display())),
         }
@@ -62,7 +71,12 @@ impl Stamp {
 
     fn to_text(&self) -> String {
         let lines = self.inputs.lines();
-        let mut text = format!("{FORM}\npassed {}\nat {}\ninputs {}\n", self.passed, self.at, lines.len());
+        let mut text = format!(
+            "{FORM}\npassed {}\nat {}\ninputs {}\n",
+            self.passed,
+            self.at,
+            lines.len()
+        );
         for line in lines {
             let _ = writeln!(text, "{line}");
         }
@@ -74,18 +88,27 @@ impl Stamp {
         if lines.next()? != FORM {
             return None;
         }
-        let mut number = |word: &str| -> Option<u64> { lines.next()?.strip_prefix(word)?.parse().ok() };
+        let mut number =
+            |word: &str| -> Option<u64> { lines.next()?.strip_prefix(word)?.parse().ok() };
         let (passed, at, count) = (number("passed ")?, number("at ")?, number("inputs ")?);
         let inputs: Vec<String> = lines.map(str::to_owned).collect();
         let whole = u64::try_from(inputs.len()).is_ok_and(|found| found == count);
-        whole.then(|| Self { passed, at, inputs: Inputs::of(inputs) })
+        whole.then(|| Self {
+            passed,
+            at,
+            inputs: Inputs::of(inputs),
+        })
     }
 
     /// When they passed, as people write it: `2026-11-21 06:40 UTC`.
     pub(crate) fn when(&self) -> String {
         let (days, seconds) = (self.at / 86_400, self.at % 86_400);
         let (year, month, day) = date(days);
-        format!("{year:04}-{month:02}-{day:02} {:02}:{:02} UTC", seconds / 3600, seconds / 60 % 60)
+        format!(
+            "{year:04}-{month:02}-{day:02} {:02}:{:02} UTC",
+            seconds / 3600,
+            seconds / 60 % 60
+        )
     }
 }
 
@@ -93,15 +116,31 @@ fn place(folder: &Path, title: &str) -> PathBuf {
     folder.join(title.replace(' ', "-"))
 }
 
-/// The date that many days after 1970-01-01. Counted year by year and month by month: there are few, and it is plain.
+/// The date that many days after 1970-01-01. Counted year by year and month by month: there are
+/// few, and it is plain.
 fn date(mut days: u64) -> (u64, u64, u64) {
-    let leap = |year: u64| year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
+    let leap = |year: u64| {
+        year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400))
+    };
     let mut year = 1970;
     while days >= 365 + u64::from(leap(year)) {
         days -= 365 + u64::from(leap(year));
         year += 1;
     }
-    let months = [31, 28 + u64::from(leap(year)), 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
+    let months = [
+        31,
+        28 + u64::from(leap(year)),
+        31,
+        30,
+        31,
+        30,
+        31,
+        31,
+        30,
+        31,
+        30,
+        31,
+    ];
     let mut month = 1;
     for length in months {
         if days < length {
@@ -118,7 +157,11 @@ mod tests {
     use super::{Inputs, Stamp};
 
     fn stamp() -> Stamp {
-        Stamp { passed: 77, at: 1_795_243_200, inputs: Inputs::of(vec!["file a 1".to_owned(), "env B 2".to_owned()]) }
+        Stamp {
+            passed: 77,
+            at: 1_795_243_200,
+            inputs: Inputs::of(vec!["file a 1".to_owned(), "env B 2".to_owned()]),
+        }
     }
 
     #[test]

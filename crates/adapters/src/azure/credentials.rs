@@ -1,4 +1,5 @@
-//! The account's key or a shared access signature from a file. Must not repeat what it reads in an error.
+//! The account's key or a shared access signature from a file. Must not repeat what it reads in an
+//! error.
 
 use crate::buckets::credentials;
 use async_trait::async_trait;
@@ -17,15 +18,17 @@ impl CredentialProvider for FileCredentials {
 
     async fn get_credential(&self) -> object_store::Result<Arc<AzureCredential>> {
         let text = credentials::read("Azure", &self.0).await?;
-        parse(&text).map(Arc::new).ok_or_else(|| object_store::Error::Generic {
-            store: "Azure",
-            source: format!(
-                "invalid credentials in {}; expected either `azure_storage_account_key = …` or \
+        parse(&text)
+            .map(Arc::new)
+            .ok_or_else(|| object_store::Error::Generic {
+                store: "Azure",
+                source: format!(
+                    "invalid credentials in {}; expected either `azure_storage_account_key = …` or \
                  `azure_storage_sas_token = …` in its [default] section",
-                self.0.display()
-            )
-            .into(),
-        })
+                    self.0.display()
+                )
+                .into(),
+            })
     }
 }
 
@@ -35,9 +38,15 @@ fn parse(text: &str) -> Option<AzureCredential> {
     for (name, value) in credentials::entries(text) {
         match name.as_str() {
             "azure_storage_account_key" => {
-                found.push(AzureAccessKey::try_new(value).ok().map(AzureCredential::AccessKey)?);
+                found.push(
+                    AzureAccessKey::try_new(value)
+                        .ok()
+                        .map(AzureCredential::AccessKey)?,
+                );
             }
-            "azure_storage_sas_token" => found.push(split_sas(value).ok().map(AzureCredential::SASToken)?),
+            "azure_storage_sas_token" => {
+                found.push(split_sas(value).ok().map(AzureCredential::SASToken)?)
+            }
             _ => {}
         }
     }
@@ -52,8 +61,16 @@ mod tests {
     #[test]
     fn a_key_or_a_signature_counts_and_not_both() {
         let key = "# ours\n[other]\nazure_storage_account_key = eA==\n[default]\nAZURE_STORAGE_ACCOUNT_KEY = a2V5\n";
-        assert_eq!(parse(key), Some(AzureCredential::AccessKey(AzureAccessKey::try_new("a2V5").unwrap())));
-        let signed = vec![("sv".to_owned(), "2025-01-05".to_owned()), ("sig".to_owned(), "a/b=".to_owned())];
+        assert_eq!(
+            parse(key),
+            Some(AzureCredential::AccessKey(
+                AzureAccessKey::try_new("a2V5").unwrap()
+            ))
+        );
+        let signed = vec![
+            ("sv".to_owned(), "2025-01-05".to_owned()),
+            ("sig".to_owned(), "a/b=".to_owned()),
+        ];
         let token = "azure_storage_sas_token = ?sv=2025-01-05&sig=a%2Fb%3D";
         assert_eq!(parse(token), Some(AzureCredential::SASToken(signed)));
         assert_eq!(parse(&format!("{key}{token}")), None);

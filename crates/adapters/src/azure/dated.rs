@@ -1,5 +1,5 @@
-//! The server's clock: `object_store` passes the extensions of an answer on, and its headers not. Must not change anything
-//! else about a request or an answer.
+//! The server's clock: `object_store` passes the extensions of an answer on, and its headers not.
+//! Must not change anything else about a request or an answer.
 
 use async_trait::async_trait;
 use object_store::ClientOptions;
@@ -17,7 +17,9 @@ pub(super) struct DatedConnector;
 
 impl HttpConnector for DatedConnector {
     fn connect(&self, options: &ClientOptions) -> object_store::Result<HttpClient> {
-        Ok(HttpClient::new(Dated(ReqwestConnector::default().connect(options)?)))
+        Ok(HttpClient::new(Dated(
+            ReqwestConnector::default().connect(options)?,
+        )))
     }
 }
 
@@ -28,7 +30,11 @@ struct Dated(HttpClient);
 impl HttpService for Dated {
     async fn call(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
         let mut answer = self.0.execute(request).await?;
-        let date = answer.headers().get("date").and_then(|date| date.to_str().ok()).map(str::to_owned);
+        let date = answer
+            .headers()
+            .get("date")
+            .and_then(|date| date.to_str().ok())
+            .map(str::to_owned);
         if let Some(date) = date {
             answer.extensions_mut().insert(ServerDate(date));
         }

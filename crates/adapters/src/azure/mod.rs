@@ -1,6 +1,7 @@
 //! Objects in containers of Azure Blob Storage: what only Azure does. The rest is in `buckets`.
 //!
-//! Azure shows no upload before it is complete, and cannot abort one: it removes what it has received of it a week later.
+//! Azure shows no upload before it is complete, and cannot abort one: it removes what it has
+//! received of it a week later.
 
 mod credentials;
 mod dated;
@@ -33,15 +34,27 @@ use std::sync::Arc;
 pub fn open(settings: &AzureSettings) -> Result<BucketObjects, ObjectError> {
     install_provider();
     let environment = MicrosoftAzureBuilder::from_env();
-    let account = settings.account.clone().or_else(|| environment.get_config_value(&AzureConfigKey::AccountName));
+    let account = settings
+        .account
+        .clone()
+        .or_else(|| environment.get_config_value(&AzureConfigKey::AccountName));
     let account = account.filter(|name| !name.is_empty()).ok_or_else(|| {
         refused("the object store's URL names no account; expected account=NAME, or AZURE_STORAGE_ACCOUNT_NAME".into())
     })?;
-    let connection = Connection::of(&settings.common, environment.get_config_value(&AzureConfigKey::Endpoint))?;
-    // The emulator's own setting would put another endpoint in the place of the one that has been checked.
+    let connection = Connection::of(
+        &settings.common,
+        environment.get_config_value(&AzureConfigKey::Endpoint),
+    )?;
+    // The emulator's own setting would put another endpoint in the place of the one that has been
+    // checked.
     let builder = environment.with_account(account).with_use_emulator(false);
     let places = Places::open(&settings.common, |place| {
-        Ok(Box::new(AzureClient::open(settings, &connection, builder.clone(), place)?))
+        Ok(Box::new(AzureClient::open(
+            settings,
+            &connection,
+            builder.clone(),
+            place,
+        )?))
     })?;
     Ok(BucketObjects::of(places, settings.common.part_bytes))
 }
@@ -71,8 +84,13 @@ impl AzureClient {
         if let Credentials::File(file) = &settings.common.credentials {
             builder = builder.with_credentials(Arc::new(FileCredentials(file.clone())));
         }
-        let store = builder.build().map_err(|error| refused(format!("bucket `{}`: {error}", place.bucket)))?;
-        Ok(Self { container: place.bucket.clone(), store })
+        let store = builder
+            .build()
+            .map_err(|error| refused(format!("bucket `{}`: {error}", place.bucket)))?;
+        Ok(Self {
+            container: place.bucket.clone(),
+            store,
+        })
     }
 
     async fn list(
@@ -82,7 +100,11 @@ impl AzureClient {
         limit: usize,
     ) -> Result<PaginatedListResult, object_store::Error> {
         let page_token = (!after.is_empty()).then(|| after.to_owned());
-        let options = PaginatedListOptions { max_keys: Some(limit), page_token, ..PaginatedListOptions::default() };
+        let options = PaginatedListOptions {
+            max_keys: Some(limit),
+            page_token,
+            ..PaginatedListOptions::default()
+        };
         self.store.list_paginated(prefix, options).await
     }
 
@@ -93,7 +115,10 @@ impl AzureClient {
                 "there is no bucket `{container}`: make the container, or map another one ({why})"
             ));
         }
-        if ["status code: 401", "status code: 403"].iter().any(|status| has_code(error, status)) {
+        if ["status code: 401", "status code: 403"]
+            .iter()
+            .any(|status| has_code(error, status))
+        {
             return ObjectError::Unavailable(format!(
                 "bucket `{container}`: the credentials are not accepted, or may not list it ({why})"
             ));
@@ -117,18 +142,37 @@ impl Client for AzureClient {
     }
 
     async fn check(&self) -> Result<(), ObjectError> {
-        self.list(None, "", 1).await.map(drop).map_err(|error| self.told(&error))
+        self.list(None, "", 1)
+            .await
+            .map(drop)
+            .map_err(|error| self.told(&error))
     }
 
-    async fn objects(&self, folder: &Path, after: &str, limit: usize) -> Result<ObjectsFound, ObjectError> {
-        let page = self.list(Some(&format!("{folder}/")), after, limit).await.map_err(|error| self.told(&error))?;
+    async fn objects(
+        &self,
+        folder: &Path,
+        after: &str,
+        limit: usize,
+    ) -> Result<ObjectsFound, ObjectError> {
+        let page = self
+            .list(Some(&format!("{folder}/")), after, limit)
+            .await
+            .map_err(|error| self.told(&error))?;
         let objects = page.result.objects.into_iter().map(|object| Found {
             key: object.location.into(),
             size_bytes: object.size,
             stored_at: Some(object.last_modified.timestamp_micros()),
         });
-        let date = page.result.extensions.get::<ServerDate>().map_or("", |ServerDate(date)| date);
-        Ok(ObjectsFound { objects: objects.collect(), now: clock(date), next: page.page_token })
+        let date = page
+            .result
+            .extensions
+            .get::<ServerDate>()
+            .map_or("", |ServerDate(date)| date);
+        Ok(ObjectsFound {
+            objects: objects.collect(),
+            now: clock(date),
+            next: page.page_token,
+        })
     }
 
     fn is_no_bucket(&self, error: &object_store::Error) -> bool {
@@ -136,7 +180,8 @@ impl Client for AzureClient {
     }
 
     fn largest_copy(&self) -> Option<u64> {
-        // Azure may answer that a copy is pending, and a source that is deleted meanwhile is lost with it.
+        // Azure may answer that a copy is pending, and a source that is deleted meanwhile is lost
+        // with it.
         None
     }
 

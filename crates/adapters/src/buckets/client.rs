@@ -1,4 +1,5 @@
-//! What kinds of servers do differently, for one real bucket. Must not know where declared buckets lie.
+//! What kinds of servers do differently, for one real bucket. Must not know where declared buckets
+//! lie.
 
 use async_trait::async_trait;
 use counterstep_kernel::ports::ObjectError;
@@ -22,24 +23,32 @@ pub(crate) trait Client: Debug + Send + Sync {
     /// Lists one key.
     async fn check(&self) -> Result<(), ObjectError>;
 
-    /// One page of the objects below a folder; `after` is from the page before, and empty for the first.
-    async fn objects(&self, folder: &Path, after: &str, limit: usize) -> Result<ObjectsFound, ObjectError>;
+    /// One page of the objects below a folder; `after` is from the page before, and empty for the
+    /// first.
+    async fn objects(
+        &self,
+        folder: &Path,
+        after: &str,
+        limit: usize,
+    ) -> Result<ObjectsFound, ObjectError>;
 
     /// Whether an error means that the bucket, and not only the object, is missing.
     fn is_no_bucket(&self, error: &object_store::Error) -> bool;
 
-    /// Bytes of the largest object that the server has copied when it answers the request to copy it; `None`: it may
-    /// answer before.
+    /// Bytes of the largest object that the server has copied when it answers the request to copy
+    /// it; `None`: it may answer before.
     fn largest_copy(&self) -> Option<u64>;
 
-    /// Starts the cursors of this kind of server, so that another kind does not take them for its own.
+    /// Starts the cursors of this kind of server, so that another kind does not take them for its
+    /// own.
     fn cursor(&self) -> &'static str;
 }
 
 /// Open uploads of a bucket.
 #[async_trait]
 pub(crate) trait Uploads: Send + Sync {
-    /// One page of those below a folder, behind a key and an upload of it. Without a limit the server's own counts.
+    /// One page of those below a folder, behind a key and an upload of it. Without a limit the
+    /// server's own counts.
     async fn page(
         &self,
         folder: &Path,
@@ -97,11 +106,14 @@ pub(crate) fn unavailable(bucket: &str, error: impl std::fmt::Display) -> Object
     ObjectError::Unavailable(format!("bucket `{bucket}`: {error}"))
 }
 
-/// The server's clock, as the header `Date` of an answer has it: microseconds since 1970-01-01 UTC, or 0.
+/// The server's clock, as the header `Date` of an answer has it: microseconds since 1970-01-01 UTC,
+/// or 0.
 pub(crate) fn clock(date: &str) -> i64 {
     let read = httpdate::parse_http_date(date).ok();
     let since = read.and_then(|time| time.duration_since(std::time::UNIX_EPOCH).ok());
-    since.and_then(|since| i64::try_from(since.as_micros()).ok()).unwrap_or(0)
+    since
+        .and_then(|since| i64::try_from(since.as_micros()).ok())
+        .unwrap_or(0)
 }
 
 /// Whether an error, or one of its sources, has this code of the server in its text.

@@ -1,4 +1,5 @@
-//! How requests reach a server: where it is, how long they may take, whom to trust. Must not connect.
+//! How requests reach a server: where it is, how long they may take, whom to trust. Must not
+//! connect.
 
 use super::settings::{BucketSettings, refused};
 use counterstep_kernel::ports::ObjectError;
@@ -21,8 +22,15 @@ pub(crate) struct Connection {
 
 impl Connection {
     /// Of the settings; `usual` is the endpoint that the environment names.
-    pub(crate) fn of(settings: &BucketSettings, usual: Option<String>) -> Result<Self, ObjectError> {
-        let endpoint = settings.endpoint.clone().or(usual).filter(|text| !text.is_empty());
+    pub(crate) fn of(
+        settings: &BucketSettings,
+        usual: Option<String>,
+    ) -> Result<Self, ObjectError> {
+        let endpoint = settings
+            .endpoint
+            .clone()
+            .or(usual)
+            .filter(|text| !text.is_empty());
         let endpoint = endpoint.as_deref().map(parse_endpoint).transpose()?;
         let plain = endpoint.as_ref().is_some_and(|url| url.scheme() == "http");
         if let (true, false, Some(url)) = (plain, settings.allow_http, &endpoint)
@@ -41,11 +49,17 @@ impl Connection {
             .with_read_timeout(settings.request_timeout);
         if let Some(file) = &settings.ca_file {
             let pem = std::fs::read(file);
-            let pem = pem.map_err(|error| refused(format!("{} cannot be read: {error}", file.display())))?;
-            let authorities = Certificate::from_pem_bundle(&pem).ok().filter(|all| !all.is_empty());
-            let authorities =
-                authorities.ok_or_else(|| refused(format!("{} has no certificate in PEM form", file.display())))?;
-            client = authorities.into_iter().fold(client, ClientOptions::with_root_certificate);
+            let pem = pem
+                .map_err(|error| refused(format!("{} cannot be read: {error}", file.display())))?;
+            let authorities = Certificate::from_pem_bundle(&pem)
+                .ok()
+                .filter(|all| !all.is_empty());
+            let authorities = authorities.ok_or_else(|| {
+                refused(format!("{} has no certificate in PEM form", file.display()))
+            })?;
+            client = authorities
+                .into_iter()
+                .fold(client, ClientOptions::with_root_certificate);
         }
         let retry = RetryConfig {
             backoff: BackoffConfig {
@@ -57,19 +71,29 @@ impl Connection {
             max_retries: 50,
             retry_timeout: settings.retry_for,
         };
-        Ok(Self { endpoint, client, retry })
+        Ok(Self {
+            endpoint,
+            client,
+            retry,
+        })
     }
 }
 
 fn parse_endpoint(text: &str) -> Result<Url, ObjectError> {
-    let url = Url::parse(text).ok().filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
+    let url = Url::parse(text)
+        .ok()
+        .filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
     // The text may hold a signature, so it is not repeated.
-    let url =
-        url.ok_or_else(|| refused("the object store's endpoint is no endpoint: write it as https://HOST".into()))?;
+    let url = url.ok_or_else(|| {
+        refused("the object store's endpoint is no endpoint: write it as https://HOST".into())
+    })?;
     if url.username().is_empty() && url.password().is_none() && url.query().is_none() {
         return Ok(url);
     }
-    Err(refused("the object store's endpoint has a scheme, a host and a port, and nothing secret".to_owned()))
+    Err(refused(
+        "the object store's endpoint has a scheme, a host and a port, and nothing secret"
+            .to_owned(),
+    ))
 }
 
 fn is_loopback(url: &Url) -> bool {

@@ -1,7 +1,8 @@
 //! Objects in the buckets of a server, whatever kind it is: what `s3` and `azure` have in common.
 //!
-//! Must not rest on what only some such servers can do: nothing here is a conditional write, and nothing is ever read
-//! before it is written. Correctness comes from keys that no two attempts share.
+//! Must not rest on what only some such servers can do: nothing here is a conditional write, and
+//! nothing is ever read before it is written. Correctness comes from keys that no two attempts
+//! share.
 
 pub(crate) mod client;
 pub(crate) mod connection;
@@ -34,7 +35,10 @@ pub struct BucketObjects {
 
 impl BucketObjects {
     pub(crate) fn of(places: Places, part_bytes: usize) -> Self {
-        Self { places: Arc::new(places), part_bytes }
+        Self {
+            places: Arc::new(places),
+            part_bytes,
+        }
     }
 
     /// Whether every bucket answers: lists one key of each.
@@ -50,15 +54,25 @@ impl BucketObjects {
         .boxed()
     }
 
-    async fn read(&self, bucket: &str, key: &str, options: GetOptions) -> Result<ByteStream, ObjectError> {
+    async fn read(
+        &self,
+        bucket: &str,
+        key: &str,
+        options: GetOptions,
+    ) -> Result<ByteStream, ObjectError> {
         let (place, path) = self.places.locate(bucket, key)?;
-        let found = place.client.store().get_opts(&path, options).await.map_err(|error| match error {
-            // A bucket that is missing may come back; an object that is missing does not.
-            object_store::Error::NotFound { .. } if !place.client.is_no_bucket(&error) => {
-                ObjectError::NotFound(format!("{bucket}/{key}"))
-            }
-            error => place.unavailable(error),
-        })?;
+        let found = place
+            .client
+            .store()
+            .get_opts(&path, options)
+            .await
+            .map_err(|error| match error {
+                // A bucket that is missing may come back; an object that is missing does not.
+                object_store::Error::NotFound { .. } if !place.client.is_no_bucket(&error) => {
+                    ObjectError::NotFound(format!("{bucket}/{key}"))
+                }
+                error => place.unavailable(error),
+            })?;
         Ok(found.into_stream().map_err(io::Error::other).boxed())
     }
 }
@@ -78,8 +92,21 @@ impl Objects for BucketObjects {
         self.read(bucket, key, GetOptions::default()).await
     }
 
-    async fn get_range(&self, bucket: &str, key: &str, range: Range<u64>) -> Result<ByteStream, ObjectError> {
-        self.read(bucket, key, GetOptions { range: Some(range.into()), ..GetOptions::default() }).await
+    async fn get_range(
+        &self,
+        bucket: &str,
+        key: &str,
+        range: Range<u64>,
+    ) -> Result<ByteStream, ObjectError> {
+        self.read(
+            bucket,
+            key,
+            GetOptions {
+                range: Some(range.into()),
+                ..GetOptions::default()
+            },
+        )
+        .await
     }
 
     async fn delete_prefix(&self, prefix: &str) -> Result<u64, ObjectError> {
@@ -97,10 +124,17 @@ impl Objects for BucketObjects {
             Err(error) => return stream::iter([Err(error)]).boxed(),
         };
         let places: Vec<Arc<Location>> = self.places.all().cloned().collect();
-        stream::iter(places).flat_map(move |place| list_below(&place, &folder)).boxed()
+        stream::iter(places)
+            .flat_map(move |place| list_below(&place, &folder))
+            .boxed()
     }
 
-    async fn page(&self, prefix: &str, after: Option<&str>, limit: usize) -> Result<ObjectPage, ObjectError> {
+    async fn page(
+        &self,
+        prefix: &str,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<ObjectPage, ObjectError> {
         let folder = match keys::listable_prefix(prefix)? {
             "" => "t",
             folder => folder,
@@ -115,14 +149,22 @@ impl Objects for BucketObjects {
             let (place, path) = self.places.locate(&one.bucket, &one.key)?;
             match &one.upload {
                 Some(id) => {
-                    let upload = OpenUpload { key: path.to_string(), id: id.clone(), begun_at: None };
-                    // A server that shows no open uploads has not listed this one, and keeps it from nothing.
+                    let upload = OpenUpload {
+                        key: path.to_string(),
+                        id: id.clone(),
+                        begun_at: None,
+                    };
+                    // A server that shows no open uploads has not listed this one, and keeps it
+                    // from nothing.
                     if let Some(uploads) = place.client.uploads() {
                         uploads.abort(&upload).await?;
                         removed += 1;
                     }
                 }
-                None => match objects.iter_mut().find(|(known, _)| Arc::ptr_eq(known, place)) {
+                None => match objects
+                    .iter_mut()
+                    .find(|(known, _)| Arc::ptr_eq(known, place))
+                {
                     Some((_, paths)) => paths.push(path),
                     None => objects.push((place, vec![path])),
                 },
@@ -134,22 +176,36 @@ impl Objects for BucketObjects {
         Ok(removed)
     }
 
-    async fn put_aside(&self, bucket: &str, name: &str, body: ByteStream) -> Result<u64, ObjectError> {
+    async fn put_aside(
+        &self,
+        bucket: &str,
+        name: &str,
+        body: ByteStream,
+    ) -> Result<u64, ObjectError> {
         let (place, path) = self.places.archived(bucket, &keys::archive_name(name)?)?;
         upload::put(place, &path, body, self.part_bytes).await
     }
 
     async fn set_aside(&self, listed: &Listed, prefix: &str) -> Result<(), ObjectError> {
         if listed.upload.is_some() {
-            return Err(ObjectError::Refused(format!("`{}` is a half-done upload and cannot be moved", listed.key)));
+            return Err(ObjectError::Refused(format!(
+                "`{}` is a half-done upload and cannot be moved",
+                listed.key
+            )));
         }
         let (place, from) = self.places.locate(&listed.bucket, &listed.key)?;
-        let (_, to) = self.places.archived(&listed.bucket, &keys::archive_key(prefix, &listed.key)?)?;
+        let (_, to) = self
+            .places
+            .archived(&listed.bucket, &keys::archive_key(prefix, &listed.key)?)?;
         let gone = match place.client.largest_copy() {
-            Some(largest) if listed.size_bytes <= largest => match place.client.store().copy(&from, &to).await {
-                Err(error @ object_store::Error::NotFound { .. }) => Some(error),
-                copied => copied.map(|()| None).map_err(|error| place.unavailable(error))?,
-            },
+            Some(largest) if listed.size_bytes <= largest => {
+                match place.client.store().copy(&from, &to).await {
+                    Err(error @ object_store::Error::NotFound { .. }) => Some(error),
+                    copied => copied
+                        .map(|()| None)
+                        .map_err(|error| place.unavailable(error))?,
+                }
+            }
             Some(_) | None => match place.client.store().get(&from).await {
                 Err(error @ object_store::Error::NotFound { .. }) => Some(error),
                 found => {
@@ -164,13 +220,18 @@ impl Objects for BucketObjects {
             // Another sweep was faster, and the object is in its new place.
             Some(_) if place.client.store().head(&to).await.is_ok() => Ok(()),
             Some(error) => Err(place.unavailable(error)),
-            None => delete_all(place, stream::iter([Ok(from)]).boxed()).await.map(drop),
+            None => delete_all(place, stream::iter([Ok(from)]).boxed())
+                .await
+                .map(drop),
         }
     }
 }
 
 /// Objects below a folder of a place, and then its open uploads.
-fn list_below(place: &Arc<Location>, folder: &str) -> BoxStream<'static, Result<ObjectInfo, ObjectError>> {
+fn list_below(
+    place: &Arc<Location>,
+    folder: &str,
+) -> BoxStream<'static, Result<ObjectInfo, ObjectError>> {
     let root = match place.path(folder) {
         Ok(root) => root,
         Err(error) => return stream::iter([Err(error)]).boxed(),
@@ -199,30 +260,46 @@ fn list_below(place: &Arc<Location>, folder: &str) -> BoxStream<'static, Result<
         .chain(open)
         .try_filter_map(|(named, size_bytes)| async move {
             // A key that does not lead back to a declared bucket is of another program.
-            Ok(named.map(|(bucket, key)| ObjectInfo { bucket, key, size_bytes }))
+            Ok(named.map(|(bucket, key)| ObjectInfo {
+                bucket,
+                key,
+                size_bytes,
+            }))
         })
         .boxed()
 }
 
 /// Open uploads below a folder, page by page; none where the server does not show them.
-fn open_uploads(place: Arc<Location>, folder: Path) -> BoxStream<'static, Result<OpenUpload, ObjectError>> {
+fn open_uploads(
+    place: Arc<Location>,
+    folder: Path,
+) -> BoxStream<'static, Result<OpenUpload, ObjectError>> {
     let first = Some(None);
-    stream::unfold((place, folder, first), |(place, folder, marker)| async move {
-        let found = place.client.uploads()?.page(&folder, marker?, None).await;
-        match found {
-            Ok(UploadsFound { uploads, now: _, next }) => {
-                Some((uploads.into_iter().map(Ok).collect(), (place, folder, next.map(Some))))
+    stream::unfold(
+        (place, folder, first),
+        |(place, folder, marker)| async move {
+            let found = place.client.uploads()?.page(&folder, marker?, None).await;
+            match found {
+                Ok(UploadsFound {
+                    uploads,
+                    now: _,
+                    next,
+                }) => Some((
+                    uploads.into_iter().map(Ok).collect(),
+                    (place, folder, next.map(Some)),
+                )),
+                Err(error) => Some((vec![Err(error)], (place, folder, None))),
             }
-            Err(error) => Some((vec![Err(error)], (place, folder, None))),
-        }
-    })
+        },
+    )
     .flat_map(stream::iter)
     .boxed()
 }
 
 async fn delete_below(place: &Arc<Location>, folder: &str) -> Result<u64, ObjectError> {
     let root = place.path(folder)?;
-    // Uploads first: one that completes meanwhile is among the objects, the other way round it would be in neither.
+    // Uploads first: one that completes meanwhile is among the objects, the other way round it
+    // would be in neither.
     let aborted = open_uploads(place.clone(), root.clone())
         .map_ok(|upload| async move {
             match place.client.uploads() {
@@ -231,9 +308,16 @@ async fn delete_below(place: &Arc<Location>, folder: &str) -> Result<u64, Object
             }
         })
         .try_buffer_unordered(8)
-        .try_fold(0, |aborted, was_there| async move { Ok(aborted + u64::from(was_there)) })
+        .try_fold(0, |aborted, was_there| async move {
+            Ok(aborted + u64::from(was_there))
+        })
         .await?;
-    let found = place.client.store().list(Some(&root)).map_ok(|found| found.location).boxed();
+    let found = place
+        .client
+        .store()
+        .list(Some(&root))
+        .map_ok(|found| found.location)
+        .boxed();
     Ok(aborted + delete_all(place, found).await?)
 }
 

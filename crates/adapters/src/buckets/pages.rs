@@ -1,14 +1,15 @@
-//! Pages of all places in one row: their objects, place by place, and then their open uploads. A page is one request; what
-//! it gives is at most a thousand entries. Must not show anything under a name that does not lead back to where it lies.
+//! Pages of all places in one row: their objects, place by place, and then their open uploads. A
+//! page is one request; what it gives is at most a thousand entries. Must not show anything under a
+//! name that does not lead back to where it lies.
 
 use super::client::{OpenUpload, Uploads};
 use super::places::{Location, Places};
 use counterstep_kernel::ports::{Listed, ObjectError, ObjectPage};
 use std::sync::Arc;
 
-/// Where a page begins: `{kind}|{place}||{key}` or `u|{place}|{upload}|{key}`, with the keys of the real buckets, or with
-/// what the server takes in their stead; the kind is that of the server. The key comes last: those of others may hold
-/// anything.
+/// Where a page begins: `{kind}|{place}||{key}` or `u|{place}|{upload}|{key}`, with the keys of the
+/// real buckets, or with what the server takes in their stead; the kind is that of the server. The
+/// key comes last: those of others may hold anything.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Cursor {
     uploads: bool,
@@ -23,7 +24,12 @@ impl Cursor {
         let mut part = || parts.next().unwrap_or_default().to_owned();
         let (kind, place, upload, key) = (part(), part(), part(), part());
         match kind.as_str() {
-            kind if kind == of_objects || kind == "u" => Ok(Self { uploads: kind == "u", place, key, upload }),
+            kind if kind == of_objects || kind == "u" => Ok(Self {
+                uploads: kind == "u",
+                place,
+                key,
+                upload,
+            }),
             _ => Err(no_place(text)),
         }
     }
@@ -35,7 +41,10 @@ impl Cursor {
 }
 
 fn no_place(cursor: &str) -> ObjectError {
-    ObjectError::Refused(format!("`{}` is no place in a listing", cursor.escape_debug()))
+    ObjectError::Refused(format!(
+        "`{}` is no place in a listing",
+        cursor.escape_debug()
+    ))
 }
 
 /// One page.
@@ -50,10 +59,20 @@ pub(super) async fn read(
     };
     let cursor = after.map_or(Ok(Cursor::default()), |after| Cursor::parse(after, kind))?;
     // A place that the settings no longer have: the next one, from its beginning.
-    let Some(place) = places.all().find(|place| place.name() >= cursor.place.as_str()) else {
+    let Some(place) = places
+        .all()
+        .find(|place| place.name() >= cursor.place.as_str())
+    else {
         return Ok(ObjectPage::default());
     };
-    let cursor = if place.name() == cursor.place { cursor } else { Cursor { uploads: cursor.uploads, ..at(place) } };
+    let cursor = if place.name() == cursor.place {
+        cursor
+    } else {
+        Cursor {
+            uploads: cursor.uploads,
+            ..at(place)
+        }
+    };
     let shown = place.client.uploads();
     let (mut page, more) = match (cursor.uploads, shown) {
         (false, _) => objects(places, place, folder, &cursor, limit).await?,
@@ -63,8 +82,14 @@ pub(super) async fn read(
     let next_place = places.all().find(|next| next.name() > place.name());
     let next = match (more, next_place) {
         (Some(more), _) => Some(more),
-        (None, Some(next)) => Some(Cursor { uploads: cursor.uploads, ..at(next) }),
-        (None, None) if !cursor.uploads && shown.is_some() => Some(Cursor { uploads: true, ..Cursor::default() }),
+        (None, Some(next)) => Some(Cursor {
+            uploads: cursor.uploads,
+            ..at(next)
+        }),
+        (None, None) if !cursor.uploads && shown.is_some() => Some(Cursor {
+            uploads: true,
+            ..Cursor::default()
+        }),
         (None, None) => None,
     };
     page.next = next.map(|next| next.write(kind));
@@ -72,7 +97,10 @@ pub(super) async fn read(
 }
 
 fn at(place: &Location) -> Cursor {
-    Cursor { place: place.name().to_owned(), ..Cursor::default() }
+    Cursor {
+        place: place.name().to_owned(),
+        ..Cursor::default()
+    }
 }
 
 type Page = (ObjectPage, Option<Cursor>);
@@ -84,12 +112,24 @@ async fn objects(
     cursor: &Cursor,
     limit: usize,
 ) -> Result<Page, ObjectError> {
-    let found = place.client.objects(&place.path(folder)?, &cursor.key, limit).await?;
-    let mut page = ObjectPage { now: found.now, ..ObjectPage::default() };
+    let found = place
+        .client
+        .objects(&place.path(folder)?, &cursor.key, limit)
+        .await?;
+    let mut page = ObjectPage {
+        now: found.now,
+        ..ObjectPage::default()
+    };
     for object in found.objects {
         match (declared(places, place, &object.key), object.stored_at) {
             (Some((bucket, key)), Some(stored_at)) => {
-                page.objects.push(Listed { bucket, key, size_bytes: object.size_bytes, stored_at, upload: None });
+                page.objects.push(Listed {
+                    bucket,
+                    key,
+                    size_bytes: object.size_bytes,
+                    stored_at,
+                    upload: None,
+                });
             }
             (None, _) | (_, None) => page.foreign += 1,
         }
@@ -105,22 +145,38 @@ async fn uploads(
     limit: usize,
 ) -> Result<Page, ObjectError> {
     let marker = (!cursor.key.is_empty()).then(|| (cursor.key.clone(), cursor.upload.clone()));
-    let found = shown.page(&place.path(folder)?, marker, Some(limit)).await?;
-    let mut page = ObjectPage { now: found.now, ..ObjectPage::default() };
+    let found = shown
+        .page(&place.path(folder)?, marker, Some(limit))
+        .await?;
+    let mut page = ObjectPage {
+        now: found.now,
+        ..ObjectPage::default()
+    };
     for OpenUpload { key, id, begun_at } in found.uploads {
         match (declared(places, place, &key), begun_at) {
             (Some((bucket, key)), Some(stored_at)) => {
-                page.objects.push(Listed { bucket, key, size_bytes: 0, stored_at, upload: Some(id) });
+                page.objects.push(Listed {
+                    bucket,
+                    key,
+                    size_bytes: 0,
+                    stored_at,
+                    upload: Some(id),
+                });
             }
             (None, _) | (_, None) => page.foreign += 1,
         }
     }
-    let next = found.next.map(|(key, upload)| Cursor { uploads: true, key, upload, ..at(place) });
+    let next = found.next.map(|(key, upload)| Cursor {
+        uploads: true,
+        key,
+        upload,
+        ..at(place)
+    });
     Ok((page, next))
 }
 
-/// The declared bucket and the key of what lies here, if they lead back here: a bucket that was given a place of its own
-/// later leaves objects behind that nobody would find under their name.
+/// The declared bucket and the key of what lies here, if they lead back here: a bucket that was
+/// given a place of its own later leaves objects behind that nobody would find under their name.
 fn declared(places: &Places, place: &Arc<Location>, path: &str) -> Option<(String, String)> {
     let (bucket, key) = place.declared(path)?;
     let (found, at) = places.locate(&bucket, &key).ok()?;
@@ -133,12 +189,26 @@ mod tests {
 
     #[test]
     fn a_cursor_is_read_as_it_was_written() {
-        let cursor =
-            Cursor { uploads: true, place: "out".to_owned(), key: "t/x|y|z".to_owned(), upload: "a-b".to_owned() };
+        let cursor = Cursor {
+            uploads: true,
+            place: "out".to_owned(),
+            key: "t/x|y|z".to_owned(),
+            upload: "a-b".to_owned(),
+        };
         assert_eq!(Cursor::parse(&cursor.write("o"), "o").unwrap(), cursor);
-        let of_objects = Cursor { uploads: false, upload: String::new(), ..cursor };
-        assert_eq!(Cursor::parse(&of_objects.write("o"), "o").unwrap(), of_objects);
-        assert!(Cursor::parse(&of_objects.write("o"), "m").is_err(), "another kind of server wrote it");
+        let of_objects = Cursor {
+            uploads: false,
+            upload: String::new(),
+            ..cursor
+        };
+        assert_eq!(
+            Cursor::parse(&of_objects.write("o"), "o").unwrap(),
+            of_objects
+        );
+        assert!(
+            Cursor::parse(&of_objects.write("o"), "m").is_err(),
+            "another kind of server wrote it"
+        );
         assert!(Cursor::parse("x|y", "o").is_err());
     }
 }

@@ -25,7 +25,11 @@ impl Location {
 
     /// Where a folder of keys, or a key, lies.
     pub(super) fn path(&self, key: &str) -> Result<Path, ObjectError> {
-        let path = if self.place.prefix.is_empty() { key.to_owned() } else { format!("{}/{key}", self.place.prefix) };
+        let path = if self.place.prefix.is_empty() {
+            key.to_owned()
+        } else {
+            format!("{}/{key}", self.place.prefix)
+        };
         Path::parse(path).map_err(|error| refused(error.to_string()))
     }
 
@@ -39,7 +43,8 @@ impl Location {
             Some(bucket) => (bucket.as_str(), key),
             None => key.rsplit_once('/').map(|(key, bucket)| (bucket, key))?,
         };
-        (keys::bucket(bucket).is_ok() && keys::key(key).is_ok()).then(|| (bucket.to_owned(), key.to_owned()))
+        (keys::bucket(bucket).is_ok() && keys::key(key).is_ok())
+            .then(|| (bucket.to_owned(), key.to_owned()))
     }
 
     /// What went wrong, and with which bucket.
@@ -63,14 +68,22 @@ impl Places {
     ) -> Result<Self, ObjectError> {
         let open = |declared: Option<&String>, place: &Place| {
             let client = client(place)?;
-            Ok(Arc::new(Location { place: place.clone(), declared: declared.cloned(), client }))
+            Ok(Arc::new(Location {
+                place: place.clone(),
+                declared: declared.cloned(),
+                client,
+            }))
         };
         let mut mapped = BTreeMap::new();
         for (declared, place) in &settings.buckets {
             keys::bucket(declared)?;
             mapped.insert(declared.clone(), open(Some(declared), place)?);
         }
-        let base = settings.base.as_ref().map(|place| open(None, place)).transpose()?;
+        let base = settings
+            .base
+            .as_ref()
+            .map(|place| open(None, place))
+            .transpose()?;
         let places = Self { base, mapped };
         places.lie_apart()?;
         Ok(places)
@@ -78,12 +91,17 @@ impl Places {
 
     /// Two places that overlap would show each other's objects, and delete them.
     fn lie_apart(&self) -> Result<(), ObjectError> {
-        let below = |folder: &'static str| self.all().map(move |one| (&one.place, one.path(folder)));
+        let below =
+            |folder: &'static str| self.all().map(move |one| (&one.place, one.path(folder)));
         let roots: Vec<_> = below("t/").chain(below("archive/")).collect();
         for (n, (one, root)) in roots.iter().enumerate() {
             for (other, other_root) in &roots[n + 1..] {
-                let (Ok(root), Ok(other_root)) = (root, other_root) else { continue };
-                if one.bucket == other.bucket && (root.prefix_matches(other_root) || other_root.prefix_matches(root)) {
+                let (Ok(root), Ok(other_root)) = (root, other_root) else {
+                    continue;
+                };
+                if one.bucket == other.bucket
+                    && (root.prefix_matches(other_root) || other_root.prefix_matches(root))
+                {
                     return Err(refused(format!(
                         "two buckets of the settings lie in `{}` and overlap: give each a prefix of its own",
                         one.bucket
@@ -98,13 +116,22 @@ impl Places {
         self.base.iter().chain(self.mapped.values())
     }
 
-    /// Where something lies in the archive of a bucket; `name` is checked and begins with `archive/`.
-    pub(super) fn archived(&self, bucket: &str, name: &str) -> Result<(&Arc<Location>, Path), ObjectError> {
+    /// Where something lies in the archive of a bucket; `name` is checked and begins with
+    /// `archive/`.
+    pub(super) fn archived(
+        &self,
+        bucket: &str,
+        name: &str,
+    ) -> Result<(&Arc<Location>, Path), ObjectError> {
         self.placed(keys::bucket(bucket)?, name)
     }
 
     /// Where an object lies.
-    pub(super) fn locate(&self, bucket: &str, key: &str) -> Result<(&Arc<Location>, Path), ObjectError> {
+    pub(super) fn locate(
+        &self,
+        bucket: &str,
+        key: &str,
+    ) -> Result<(&Arc<Location>, Path), ObjectError> {
         self.placed(keys::bucket(bucket)?, keys::key(key)?)
     }
 
@@ -120,7 +147,8 @@ impl Places {
                 known.join(", ")
             )));
         };
-        // At the end, so that one listing of a task's folder shows what it has in all these buckets.
+        // At the end, so that one listing of a task's folder shows what it has in all these
+        // buckets.
         Ok((base, base.path(&format!("{key}/{bucket}"))?))
     }
 }
@@ -145,10 +173,19 @@ mod tests {
         ] {
             let (place, found) = places.locate(bucket, "t/d/1/s/e1.1/0").unwrap();
             assert_eq!((place.place.bucket.as_str(), found.as_ref()), (real, path));
-            assert_eq!(place.declared(path), Some((bucket.to_owned(), "t/d/1/s/e1.1/0".to_owned())));
+            assert_eq!(
+                place.declared(path),
+                Some((bucket.to_owned(), "t/d/1/s/e1.1/0".to_owned()))
+            );
         }
         let base = places.base.as_ref().unwrap();
-        for foreign in ["prod", "product/t/d/1/other", "prod/x/other", "prod/t/d/1/Other", "t/d/1/other"] {
+        for foreign in [
+            "prod",
+            "product/t/d/1/other",
+            "prod/x/other",
+            "prod/t/d/1/Other",
+            "t/d/1/other",
+        ] {
             assert_eq!(base.declared(foreign), None, "{foreign}");
         }
     }
@@ -156,9 +193,15 @@ mod tests {
     #[test]
     fn settings_that_cannot_work_are_refused() {
         for (url, expected) in [
-            ("s3://objects?endpoint=http://objects.example.org", "not encrypted"),
+            (
+                "s3://objects?endpoint=http://objects.example.org",
+                "not encrypted",
+            ),
             ("s3://objects?endpoint=objects.example.org", "no endpoint"),
-            ("s3://objects?endpoint=https://key:secret@example.org", "no secrets"),
+            (
+                "s3://objects?endpoint=https://key:secret@example.org",
+                "no secrets",
+            ),
             ("s3://objects?map.one=objects", "overlap"),
             ("s3://?map.one=objects/x&map.two=objects/x", "overlap"),
             ("s3://objects?map.one=objects/t/x", "overlap"),
@@ -169,7 +212,14 @@ mod tests {
         }
         assert!(open("s3://objects?endpoint=http://objects.example.org&allow_http=true").is_ok());
         assert!(open("s3://objects?endpoint=http://[::1]:9000&map.one=objects/one").is_ok());
-        let error = open("s3://?map.one=objects").unwrap().locate("two", "t/x").unwrap_err().to_string();
-        assert!(error.contains("map.two=") && error.contains("only for one"), "{error}");
+        let error = open("s3://?map.one=objects")
+            .unwrap()
+            .locate("two", "t/x")
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.contains("map.two=") && error.contains("only for one"),
+            "{error}"
+        );
     }
 }

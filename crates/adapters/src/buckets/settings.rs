@@ -1,5 +1,5 @@
-//! What an operator says about the object store, whatever kind of server it is. Checks nothing that a server must be
-//! asked for.
+//! What an operator says about the object store, whatever kind of server it is. Checks nothing that
+//! a server must be asked for.
 
 use counterstep_kernel::keys::is_bucket_name;
 use counterstep_kernel::ports::ObjectError;
@@ -25,15 +25,21 @@ impl Place {
     /// Reads `bucket` or `bucket/prefix`.
     ///
     /// # Errors
-    /// When the bucket's name is none, or the prefix has an empty segment or one that is not `[A-Za-z0-9._-]`.
+    /// When the bucket's name is none, or the prefix has an empty segment or one that is not
+    /// `[A-Za-z0-9._-]`.
     pub fn parse(text: &str) -> Result<Self, ObjectError> {
         let (bucket, prefix) = text.split_once('/').unwrap_or((text, ""));
         let prefix = prefix.trim_end_matches('/');
         let fits = prefix.is_empty() || prefix.split('/').all(crate::keys::is_segment);
         if is_bucket_name(bucket) && fits {
-            return Ok(Self { bucket: bucket.to_owned(), prefix: prefix.to_owned() });
+            return Ok(Self {
+                bucket: bucket.to_owned(),
+                prefix: prefix.to_owned(),
+            });
         }
-        Err(refused(format!("`{text}` is no place for objects: say it as `bucket` or `bucket/prefix`")))
+        Err(refused(format!(
+            "`{text}` is no place for objects: say it as `bucket` or `bucket/prefix`"
+        )))
     }
 }
 
@@ -43,16 +49,17 @@ pub enum Credentials {
     /// The variables that are usual for the server, else what the machine is given by its provider.
     #[default]
     Environment,
-    /// A file in the form of `~/.aws/credentials`, read again whenever a request is signed, so that keys can be
-    /// replaced while the process runs. Its `[default]` section counts, or lines before any section.
+    /// A file in the form of `~/.aws/credentials`, read again whenever a request is signed, so that
+    /// keys can be replaced while the process runs. Its `[default]` section counts, or lines before
+    /// any section.
     File(PathBuf),
 }
 
 /// How to reach the object store, and where in it the declared buckets lie.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BucketSettings {
-    /// Of another server than the provider's own, such as `https://objects.example.org`. Default: what the usual
-    /// variables name, else the provider's.
+    /// Of another server than the provider's own, such as `https://objects.example.org`. Default:
+    /// what the usual variables name, else the provider's.
     pub endpoint: Option<String>,
     /// Plain HTTP to a server that is not on this machine.
     pub allow_http: bool,
@@ -60,17 +67,18 @@ pub struct BucketSettings {
     pub ca_file: Option<PathBuf>,
     /// Keys to the server.
     pub credentials: Credentials,
-    /// Where objects lie whose declared bucket is not in `buckets`. The declared name then ends their keys. `None`:
-    /// other buckets are refused.
+    /// Where objects lie whose declared bucket is not in `buckets`. The declared name then ends
+    /// their keys. `None`: other buckets are refused.
     pub base: Option<Place>,
     /// Declared bucket to real one.
     pub buckets: BTreeMap<String, Place>,
-    /// Limit of one request, and of a silence in a download. An upload's request carries `part_bytes` at most.
+    /// Limit of one request, and of a silence in a download. An upload's request carries
+    /// `part_bytes` at most.
     pub request_timeout: Duration,
     /// How long a request is repeated that the server could not answer.
     pub retry_for: Duration,
-    /// Bytes of a part of a larger upload, 5 MiB at least. Three of them are held in memory an upload, and an object
-    /// has 10,000 parts at most.
+    /// Bytes of a part of a larger upload, 5 MiB at least. Three of them are held in memory an
+    /// upload, and an object has 10,000 parts at most.
     pub part_bytes: usize,
 }
 
@@ -102,17 +110,29 @@ pub(crate) struct Dialect {
 }
 
 impl BucketSettings {
-    /// Reads a URL. Parameters that not all kinds of servers have go to `other`, which returns whether it knows them. Keys
-    /// and secrets are no part of a URL: it is seen by too many.
+    /// Reads a URL. Parameters that not all kinds of servers have go to `other`, which returns
+    /// whether it knows them. Keys and secrets are no part of a URL: it is seen by too many.
     pub(crate) fn read(
         text: &str,
         dialect: &Dialect,
         mut other: impl FnMut(&str, &str) -> Result<bool, ObjectError>,
     ) -> Result<Self, ObjectError> {
-        let Dialect { scheme, form, secrets, parameters } = dialect;
+        let Dialect {
+            scheme,
+            form,
+            secrets,
+            parameters,
+        } = dialect;
         // The text itself may hold a secret, so it is not repeated.
-        let wrong = || refused(format!("the object store's URL is none; write it as {form}"));
-        let rest = text.strip_prefix(scheme).and_then(|rest| rest.strip_prefix("://")).ok_or_else(wrong)?;
+        let wrong = || {
+            refused(format!(
+                "the object store's URL is none; write it as {form}"
+            ))
+        };
+        let rest = text
+            .strip_prefix(scheme)
+            .and_then(|rest| rest.strip_prefix("://"))
+            .ok_or_else(wrong)?;
         // A bucket may be missing, which a URL's host may not, and its name is no host name.
         let url = Url::parse(&format!("s3://host/{rest}")).map_err(|_| wrong())?;
         if url.fragment().is_some() || rest.contains('@') {
@@ -122,7 +142,8 @@ impl BucketSettings {
             )));
         }
         let mut settings = Self::default();
-        // Not the URL's own path: it has resolved `..` by then, and what was left could be another bucket.
+        // Not the URL's own path: it has resolved `..` by then, and what was left could be another
+        // bucket.
         let base = rest.split('?').next().unwrap_or_default().trim_matches('/');
         if !base.is_empty() {
             settings.base = Some(Place::parse(base)?);
@@ -136,7 +157,9 @@ impl BucketSettings {
             }
         }
         if settings.base.is_none() && settings.buckets.is_empty() {
-            return Err(refused(format!("the object store's URL names no bucket; write it as {form}")));
+            return Err(refused(format!(
+                "the object store's URL names no bucket; write it as {form}"
+            )));
         }
         Ok(settings)
     }
@@ -152,13 +175,16 @@ impl BucketSettings {
             "part_mib" => {
                 let mib: usize = parsed(name, value, "a whole number of mebibytes")?;
                 if !(MIN_PART..=512 * MIB).contains(&mib.saturating_mul(MIB)) {
-                    return Err(refused(format!("`part_mib={value}` of the object store: a part has 5 to 512 MiB")));
+                    return Err(refused(format!(
+                        "`part_mib={value}` of the object store: a part has 5 to 512 MiB"
+                    )));
                 }
                 self.part_bytes = mib * MIB;
             }
             _ => match name.strip_prefix("map.") {
                 Some(declared) if is_bucket_name(declared) => {
-                    self.buckets.insert(declared.to_owned(), Place::parse(value)?);
+                    self.buckets
+                        .insert(declared.to_owned(), Place::parse(value)?);
                 }
                 Some(_) | None => return Ok(false),
             },
@@ -167,14 +193,24 @@ impl BucketSettings {
     }
 }
 
-pub(crate) fn parsed<T: std::str::FromStr>(name: &str, value: &str, expected: &str) -> Result<T, ObjectError> {
-    value.parse().map_err(|_| refused(format!("`{name}={value}` of the object store: expected {expected}")))
+pub(crate) fn parsed<T: std::str::FromStr>(
+    name: &str,
+    value: &str,
+    expected: &str,
+) -> Result<T, ObjectError> {
+    value.parse().map_err(|_| {
+        refused(format!(
+            "`{name}={value}` of the object store: expected {expected}"
+        ))
+    })
 }
 
 fn seconds(name: &str, value: &str) -> Result<Duration, ObjectError> {
     match parsed(name, value, "whole seconds, 1 to 3600")? {
         seconds @ 1..=3600 => Ok(Duration::from_secs(seconds)),
-        _ => Err(refused(format!("`{name}={value}` of the object store: expected whole seconds, 1 to 3600"))),
+        _ => Err(refused(format!(
+            "`{name}={value}` of the object store: expected whole seconds, 1 to 3600"
+        ))),
     }
 }
 

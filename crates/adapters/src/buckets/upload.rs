@@ -1,4 +1,5 @@
-//! Streaming an object to its place, in bounded memory. Must not leave an open upload behind, however the future ends.
+//! Streaming an object to its place, in bounded memory. Must not leave an open upload behind,
+//! however the future ends.
 
 use super::client::has_code;
 use super::connection::retry_pause;
@@ -26,15 +27,35 @@ pub(super) async fn put(
     body: ByteStream,
     part_bytes: usize,
 ) -> Result<u64, ObjectError> {
-    let mut source = Source { body, rest: Bytes::new(), part_bytes, size_bytes: 0 };
+    let mut source = Source {
+        body,
+        rest: Bytes::new(),
+        part_bytes,
+        size_bytes: 0,
+    };
     let first = source.part().await?;
     if first.len() < part_bytes {
         let size_bytes = first.len() as u64;
-        place.client.store().put(path, first.into()).await.map_err(|error| place.unavailable(error))?;
+        place
+            .client
+            .store()
+            .put(path, first.into())
+            .await
+            .map_err(|error| place.unavailable(error))?;
         return Ok(size_bytes);
     }
-    let id = place.client.parts().create_multipart(path).await.map_err(|error| place.unavailable(error))?;
-    let mut upload = Upload { place: place.clone(), path: path.clone(), id, open: true };
+    let id = place
+        .client
+        .parts()
+        .create_multipart(path)
+        .await
+        .map_err(|error| place.unavailable(error))?;
+    let mut upload = Upload {
+        place: place.clone(),
+        path: path.clone(),
+        id,
+        open: true,
+    };
     let stored = match upload.send(first, &mut source).await {
         Ok(parts) => upload.complete(parts, source.size_bytes).await,
         Err(error) => Err(error),
@@ -62,8 +83,8 @@ struct Source {
 }
 
 impl Source {
-    /// The next part; one that is not whole is the last, and may be empty. Copies: a chunk of ten bytes may keep a large
-    /// buffer alive, and memory would follow the source's habits.
+    /// The next part; one that is not whole is the last, and may be empty. Copies: a chunk of ten
+    /// bytes may keep a large buffer alive, and memory would follow the source's habits.
     async fn part(&mut self) -> Result<Bytes, ObjectError> {
         let mut part = BytesMut::new();
         loop {
@@ -92,7 +113,8 @@ struct Upload {
 }
 
 impl Upload {
-    /// Sends all parts, a few at a time, and gives their receipts in order. Dropped, it ends what is on its way.
+    /// Sends all parts, a few at a time, and gives their receipts in order. Dropped, it ends what
+    /// is on its way.
     async fn send(&self, first: Bytes, source: &mut Source) -> Result<Vec<PartId>, ObjectError> {
         // Tasks and not futures: what is on its way moves on while the source is waited for.
         let mut on_the_way = JoinSet::new();
@@ -100,7 +122,10 @@ impl Upload {
         let mut part = first;
         loop {
             if receipts.len() == MAX_PARTS {
-                let (most, mib) = ((MAX_PARTS * source.part_bytes) >> 20, source.part_bytes >> 20);
+                let (most, mib) = (
+                    (MAX_PARTS * source.part_bytes) >> 20,
+                    source.part_bytes >> 20,
+                );
                 return Err(ObjectError::Refused(format!(
                     "the object is larger than {most} MiB, which is all that {MAX_PARTS} parts of {mib} MiB hold: raise \
                      part_mib in the object store's URL"
@@ -110,10 +135,24 @@ impl Upload {
                 self.receive(on_the_way.join_next().await, &mut receipts)?;
             }
             let whole = part.len() == source.part_bytes;
-            let (place, path, id, number) = (self.place.clone(), self.path.clone(), self.id.clone(), receipts.len());
+            let (place, path, id, number) = (
+                self.place.clone(),
+                self.path.clone(),
+                self.id.clone(),
+                receipts.len(),
+            );
             receipts.push(None);
             let payload = PutPayload::from_bytes(part);
-            on_the_way.spawn(async move { (number, place.client.parts().put_part(&path, &id, number, payload).await) });
+            on_the_way.spawn(async move {
+                (
+                    number,
+                    place
+                        .client
+                        .parts()
+                        .put_part(&path, &id, number, payload)
+                        .await,
+                )
+            });
             if !whole {
                 break;
             }
@@ -143,12 +182,19 @@ impl Upload {
     }
 
     async fn complete(&self, parts: Vec<PartId>, size_bytes: u64) -> Result<(), ObjectError> {
-        let error = match self.place.client.parts().complete_multipart(&self.path, &self.id, parts).await {
+        let error = match self
+            .place
+            .client
+            .parts()
+            .complete_multipart(&self.path, &self.id, parts)
+            .await
+        {
             Ok(_) => return Ok(()),
             Err(error) => error,
         };
-        // The answer to a first try may have been lost, and the server no longer knows an upload that is complete. No
-        // other attempt writes to this key, so an object of this size is the one.
+        // The answer to a first try may have been lost, and the server no longer knows an upload
+        // that is complete. No other attempt writes to this key, so an object of this size is the
+        // one.
         match self.place.client.store().head(&self.path).await {
             Ok(found) if found.size == size_bytes && is_not_found(&error) => Ok(()),
             Ok(_) | Err(_) => Err(self.place.unavailable(error)),
@@ -156,10 +202,12 @@ impl Upload {
     }
 }
 
-/// Whether the server says that there is no such upload. Azure, which knows parts alone, has none left to complete.
+/// Whether the server says that there is no such upload. Azure, which knows parts alone, has none
+/// left to complete.
 fn is_not_found(error: &object_store::Error) -> bool {
     let codes = ["NoSuchUpload", "InvalidBlockList"];
-    codes.iter().any(|code| has_code(error, code)) || matches!(error, object_store::Error::NotFound { .. })
+    codes.iter().any(|code| has_code(error, code))
+        || matches!(error, object_store::Error::NotFound { .. })
 }
 
 impl Drop for Upload {
@@ -167,7 +215,11 @@ impl Drop for Upload {
         if !self.open {
             return;
         }
-        let (place, path, id) = (self.place.clone(), self.path.clone(), std::mem::take(&mut self.id));
+        let (place, path, id) = (
+            self.place.clone(),
+            self.path.clone(),
+            std::mem::take(&mut self.id),
+        );
         // Without a runtime the process is about to end: then the sweep finds it.
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             runtime.spawn(async move { abort(&place, &path, &id).await });

@@ -1,4 +1,5 @@
-//! Objects as files: `root/{bucket}/{key}`. Must not keep a whole object, or a whole listing, in memory.
+//! Objects as files: `root/{bucket}/{key}`. Must not keep a whole object, or a whole listing, in
+//! memory.
 
 use super::{pages, walk};
 use crate::keys;
@@ -42,8 +43,13 @@ impl FolderObjects {
     pub fn open(root: &Path) -> io::Result<Self> {
         std::fs::create_dir_all(root)?;
         let root = root.canonicalize()?;
-        let files = LocalFileSystem::new_with_prefix(&root).map_err(io::Error::other)?.with_fsync(true);
-        Ok(Self { root, files: Arc::new(files) })
+        let files = LocalFileSystem::new_with_prefix(&root)
+            .map_err(io::Error::other)?
+            .with_fsync(true);
+        Ok(Self {
+            root,
+            files: Arc::new(files),
+        })
     }
 
     async fn begin(&self, place: &StorePath) -> Result<Box<dyn MultipartUpload>, ObjectError> {
@@ -51,7 +57,9 @@ impl FolderObjects {
         loop {
             let (files, place) = (self.files.clone(), place.clone());
             // It makes folders and flushes them without a thread of its own, so it gets one here.
-            let begun = spawn_blocking(move || Handle::current().block_on(files.put_multipart(&place))).await;
+            let begun =
+                spawn_blocking(move || Handle::current().block_on(files.put_multipart(&place)))
+                    .await;
             tried += 1;
             match begun.map_err(unavailable)? {
                 Ok(upload) => return Ok(upload),
@@ -63,11 +71,15 @@ impl FolderObjects {
 
     /// Streams an object to a checked key.
     async fn store(&self, bucket: &str, key: &str, body: ByteStream) -> Result<u64, ObjectError> {
-        let place =
-            StorePath::parse(format!("{bucket}/{key}")).map_err(|error| ObjectError::Refused(error.to_string()))?;
+        let place = StorePath::parse(format!("{bucket}/{key}"))
+            .map_err(|error| ObjectError::Refused(error.to_string()))?;
         let mut upload = self.begin(&place).await?;
         let stored = match send(upload.as_mut(), body).await {
-            Ok(size_bytes) => upload.complete().await.map(|_| size_bytes).map_err(unavailable),
+            Ok(size_bytes) => upload
+                .complete()
+                .await
+                .map(|_| size_bytes)
+                .map_err(unavailable),
             Err(error) => Err(error),
         };
         if stored.is_err() {
@@ -76,16 +88,29 @@ impl FolderObjects {
                 tracing::debug!(%error, bucket, key, "an upload that failed was not there to abort");
             }
             let (root, path) = (self.root.join(bucket), self.root.join(bucket).join(key));
-            spawn_blocking(move || walk::prune(&path, &root)).await.map_err(unavailable)?;
+            spawn_blocking(move || walk::prune(&path, &root))
+                .await
+                .map_err(unavailable)?;
         }
         stored
     }
 
-    async fn read(&self, bucket: &str, key: &str, options: GetOptions) -> Result<ByteStream, ObjectError> {
-        let found = self.files.get_opts(&place(bucket, key)?, options).await.map_err(|error| match error {
-            object_store::Error::NotFound { .. } => ObjectError::NotFound(format!("{bucket}/{key}")),
-            other => unavailable(other),
-        })?;
+    async fn read(
+        &self,
+        bucket: &str,
+        key: &str,
+        options: GetOptions,
+    ) -> Result<ByteStream, ObjectError> {
+        let found = self
+            .files
+            .get_opts(&place(bucket, key)?, options)
+            .await
+            .map_err(|error| match error {
+                object_store::Error::NotFound { .. } => {
+                    ObjectError::NotFound(format!("{bucket}/{key}"))
+                }
+                other => unavailable(other),
+            })?;
         Ok(found.into_stream().map_err(io::Error::other).boxed())
     }
 
@@ -95,8 +120,14 @@ impl FolderObjects {
         let key = keys::key(&listed.key)?;
         let name = match &listed.upload {
             None => key.to_owned(),
-            Some(number) if number.bytes().all(|byte| byte.is_ascii_digit()) => format!("{key}#{number}"),
-            Some(other) => return Err(ObjectError::Refused(format!("`{other}` is no half-done upload of a folder"))),
+            Some(number) if number.bytes().all(|byte| byte.is_ascii_digit()) => {
+                format!("{key}#{number}")
+            }
+            Some(other) => {
+                return Err(ObjectError::Refused(format!(
+                    "`{other}` is no half-done upload of a folder"
+                )));
+            }
         };
         Ok((bucket.clone(), bucket.join(name)))
     }
@@ -120,37 +151,65 @@ impl FolderObjects {
 #[async_trait]
 impl Objects for FolderObjects {
     async fn put(&self, bucket: &str, key: &str, body: ByteStream) -> Result<u64, ObjectError> {
-        self.store(keys::bucket(bucket)?, keys::key(key)?, body).await
+        self.store(keys::bucket(bucket)?, keys::key(key)?, body)
+            .await
     }
 
-    async fn put_aside(&self, bucket: &str, name: &str, body: ByteStream) -> Result<u64, ObjectError> {
-        self.store(keys::bucket(bucket)?, &keys::archive_name(name)?, body).await
+    async fn put_aside(
+        &self,
+        bucket: &str,
+        name: &str,
+        body: ByteStream,
+    ) -> Result<u64, ObjectError> {
+        self.store(keys::bucket(bucket)?, &keys::archive_name(name)?, body)
+            .await
     }
 
     async fn get(&self, bucket: &str, key: &str) -> Result<ByteStream, ObjectError> {
         self.read(bucket, key, GetOptions::default()).await
     }
 
-    async fn get_range(&self, bucket: &str, key: &str, range: Range<u64>) -> Result<ByteStream, ObjectError> {
-        self.read(bucket, key, GetOptions { range: Some(range.into()), ..GetOptions::default() }).await
+    async fn get_range(
+        &self,
+        bucket: &str,
+        key: &str,
+        range: Range<u64>,
+    ) -> Result<ByteStream, ObjectError> {
+        self.read(
+            bucket,
+            key,
+            GetOptions {
+                range: Some(range.into()),
+                ..GetOptions::default()
+            },
+        )
+        .await
     }
 
     async fn check(&self) -> Result<(), ObjectError> {
-        // A listing finds everything in order on a disk that is full. No bucket's name begins with a dot.
+        // A listing finds everything in order on a disk that is full. No bucket's name begins with
+        // a dot.
         static ASKED: AtomicU64 = AtomicU64::new(0);
         let number = ASKED.fetch_add(1, Ordering::Relaxed);
-        let file = self.root.join(format!(".writable-{}-{number}", std::process::id()));
+        let file = self
+            .root
+            .join(format!(".writable-{}-{number}", std::process::id()));
         let written = spawn_blocking(move || {
-            let written = std::fs::write(&file, [0_u8; PROBE]).and_then(|()| std::fs::File::open(&file)?.sync_data());
+            let written = std::fs::write(&file, [0_u8; PROBE])
+                .and_then(|()| std::fs::File::open(&file)?.sync_data());
             std::fs::remove_file(&file).and(written)
         });
         written.await.map_err(unavailable)?.map_err(unavailable)
     }
 
     async fn delete_prefix(&self, prefix: &str) -> Result<u64, ObjectError> {
-        let (root, folder) = (self.root.clone(), keys::deletable_prefix(prefix)?.to_owned());
-        // By the file system and not object by object: object_store hides the half-done uploads (`name#1`) that a
-        // killed process leaves, so they could neither be listed nor deleted through it.
+        let (root, folder) = (
+            self.root.clone(),
+            keys::deletable_prefix(prefix)?.to_owned(),
+        );
+        // By the file system and not object by object: object_store hides the half-done uploads
+        // (`name#1`) that a killed process leaves, so they could neither be listed nor deleted
+        // through it.
         let removed = spawn_blocking(move || -> io::Result<u64> {
             let mut files = 0;
             for bucket in Self::buckets(&root)? {
@@ -164,7 +223,12 @@ impl Objects for FolderObjects {
         removed.await.map_err(unavailable)?.map_err(unavailable)
     }
 
-    async fn page(&self, prefix: &str, after: Option<&str>, limit: usize) -> Result<ObjectPage, ObjectError> {
+    async fn page(
+        &self,
+        prefix: &str,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<ObjectPage, ObjectError> {
         let (root, folder) = (self.root.clone(), keys::listable_prefix(prefix)?.to_owned());
         after.map_or(Ok(()), pages::check)?;
         let (after, limit) = (after.map(str::to_owned), limit.clamp(1, pages::MOST));
@@ -176,7 +240,10 @@ impl Objects for FolderObjects {
     }
 
     async fn remove(&self, listed: &[Listed]) -> Result<u64, ObjectError> {
-        let paths = listed.iter().map(|listed| self.path_of(listed)).collect::<Result<Vec<_>, _>>()?;
+        let paths = listed
+            .iter()
+            .map(|listed| self.path_of(listed))
+            .collect::<Result<Vec<_>, _>>()?;
         let removed = spawn_blocking(move || -> io::Result<u64> {
             let mut removed = 0;
             for (bucket, path) in paths {
@@ -194,7 +261,10 @@ impl Objects for FolderObjects {
 
     async fn set_aside(&self, listed: &Listed, prefix: &str) -> Result<(), ObjectError> {
         if listed.upload.is_some() {
-            return Err(ObjectError::Refused(format!("`{}` is a half-done upload and cannot be moved", listed.key)));
+            return Err(ObjectError::Refused(format!(
+                "`{}` is a half-done upload and cannot be moved",
+                listed.key
+            )));
         }
         let (bucket, from) = self.path_of(listed)?;
         let to = bucket.join(keys::archive_key(prefix, &listed.key)?);
@@ -221,19 +291,27 @@ impl Objects for FolderObjects {
             Ok(folder) => folder.to_owned(),
             Err(error) => return stream::iter([Err(error)]).boxed(),
         };
-        stream::unfold(Listing { root: self.root.clone(), folder, buckets: None, walk: None }, |listing| async {
-            let page = spawn_blocking(move || {
-                let mut listing = listing;
-                let page: Vec<_> = listing.by_ref().take(PAGE).collect();
-                (page, listing)
-            });
-            match page.await {
-                Ok((page, _)) if page.is_empty() => None,
-                Ok((page, listing)) => Some((page, listing)),
-                // The runtime shuts down: nobody reads on.
-                Err(_) => None,
-            }
-        })
+        stream::unfold(
+            Listing {
+                root: self.root.clone(),
+                folder,
+                buckets: None,
+                walk: None,
+            },
+            |listing| async {
+                let page = spawn_blocking(move || {
+                    let mut listing = listing;
+                    let page: Vec<_> = listing.by_ref().take(PAGE).collect();
+                    (page, listing)
+                });
+                match page.await {
+                    Ok((page, _)) if page.is_empty() => None,
+                    Ok((page, listing)) => Some((page, listing)),
+                    // The runtime shuts down: nobody reads on.
+                    Err(_) => None,
+                }
+            },
+        )
         .flat_map(stream::iter)
         .boxed()
     }
@@ -254,20 +332,32 @@ impl Listing {
             if let Some((bucket, walk)) = &mut self.walk {
                 for found in walk.by_ref() {
                     let found = found?;
-                    let key = found.path.strip_prefix(self.root.join(&bucket)).ok().and_then(Path::to_str);
+                    let key = found
+                        .path
+                        .strip_prefix(self.root.join(&bucket))
+                        .ok()
+                        .and_then(Path::to_str);
                     // A name that is not UTF-8 is none of ours.
                     if let Some(key) = key {
                         let (bucket, key) = (bucket.clone(), key.to_owned());
-                        return Ok(Some(ObjectInfo { bucket, key, size_bytes: found.size_bytes }));
+                        return Ok(Some(ObjectInfo {
+                            bucket,
+                            key,
+                            size_bytes: found.size_bytes,
+                        }));
                     }
                 }
                 self.walk = None;
             }
             let buckets = match &mut self.buckets {
                 Some(buckets) => buckets,
-                None => self.buckets.insert(FolderObjects::buckets(&self.root)?.into_iter()),
+                None => self
+                    .buckets
+                    .insert(FolderObjects::buckets(&self.root)?.into_iter()),
             };
-            let Some(bucket) = buckets.next() else { return Ok(None) };
+            let Some(bucket) = buckets.next() else {
+                return Ok(None);
+            };
             let walk = walk::Walk::start(&self.root.join(&bucket).join(&self.folder))?;
             self.walk = Some((bucket, walk));
         }
@@ -281,7 +371,8 @@ impl Iterator for Listing {
         match self.step() {
             Ok(found) => found.map(Ok),
             Err(error) => {
-                // After an error the listing ends: a caller that read on could take a part for the whole.
+                // After an error the listing ends: a caller that read on could take a part for the
+                // whole.
                 self.walk = None;
                 self.buckets = Some(Vec::new().into_iter());
                 Some(Err(unavailable(error)))
@@ -299,7 +390,8 @@ fn unavailable(error: impl std::fmt::Display) -> ObjectError {
     ObjectError::Unavailable(error.to_string())
 }
 
-/// Sends a body in parts, one at a time: the next part is gathered only when the last one is written.
+/// Sends a body in parts, one at a time: the next part is gathered only when the last one is
+/// written.
 async fn send(upload: &mut dyn MultipartUpload, mut body: ByteStream) -> Result<u64, ObjectError> {
     let mut part = BytesMut::new();
     let mut size_bytes = 0;
@@ -321,5 +413,8 @@ async fn send(upload: &mut dyn MultipartUpload, mut body: ByteStream) -> Result<
 }
 
 async fn write(upload: &mut dyn MultipartUpload, part: Bytes) -> Result<(), ObjectError> {
-    upload.put_part(PutPayload::from_bytes(part)).await.map_err(unavailable)
+    upload
+        .put_part(PutPayload::from_bytes(part))
+        .await
+        .map_err(unavailable)
 }

@@ -1,5 +1,6 @@
-//! Pages of a folder of objects, in the order of their keys and from any key on. Blocking: for `spawn_blocking` only. Must
-//! not keep the names of a whole folder in memory: a tenant's has one for each task.
+//! Pages of a folder of objects, in the order of their keys and from any key on. Blocking: for
+//! `spawn_blocking` only. Must not keep the names of a whole folder in memory: a tenant's has one
+//! for each task.
 
 use super::walk::is_gone;
 use crate::keys;
@@ -12,11 +13,15 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// Entries of a page at most.
 pub(super) const MOST: usize = 1000;
 
-/// Refuses a cursor that is none of ours: that of a listing which was begun on other objects would pass some over.
+/// Refuses a cursor that is none of ours: that of a listing which was begun on other objects would
+/// pass some over.
 pub(super) fn check(cursor: &str) -> Result<(), ObjectError> {
     match cursor.split_once('/') {
         Some((bucket, name)) if keys::bucket(bucket).is_ok() && name.starts_with("t/") => Ok(()),
-        _ => Err(ObjectError::Refused(format!("`{}` is no place in a listing", cursor.escape_debug()))),
+        _ => Err(ObjectError::Refused(format!(
+            "`{}` is no place in a listing",
+            cursor.escape_debug()
+        ))),
     }
 }
 
@@ -29,8 +34,15 @@ pub(super) fn read(
     limit: usize,
 ) -> io::Result<ObjectPage> {
     let folder = if folder.is_empty() { "t" } else { folder };
-    let mut reading = Reading { page: ObjectPage::default(), seen: 0, limit, last: None };
-    let (from, after) = after.and_then(|after| after.split_once('/')).unwrap_or(("", ""));
+    let mut reading = Reading {
+        page: ObjectPage::default(),
+        seen: 0,
+        limit,
+        last: None,
+    };
+    let (from, after) = after
+        .and_then(|after| after.split_once('/'))
+        .unwrap_or(("", ""));
     for bucket in buckets.iter().filter(|bucket| bucket.as_str() >= from) {
         let after = if bucket == from { after } else { "" };
         reading.descend(&root.join(bucket), bucket, &format!("{folder}/"), after)?;
@@ -57,7 +69,8 @@ impl Reading {
         self.seen >= self.limit
     }
 
-    /// Reads `bucket/{folder}` behind the name `after`, a path in the bucket, folder by folder. `folder` ends in `/`.
+    /// Reads `bucket/{folder}` behind the name `after`, a path in the bucket, folder by folder.
+    /// `folder` ends in `/`.
     fn descend(&mut self, bucket: &Path, name: &str, folder: &str, after: &str) -> io::Result<()> {
         let mut after = after.to_owned();
         loop {
@@ -74,7 +87,9 @@ impl Reading {
                     return Ok(());
                 }
                 // Behind all that a folder holds: `0` is what follows `/`.
-                after = entry.strip_suffix('/').map_or(entry.clone(), |inner| format!("{inner}/\u{10ffff}"));
+                after = entry
+                    .strip_suffix('/')
+                    .map_or(entry.clone(), |inner| format!("{inner}/\u{10ffff}"));
             }
             if all {
                 return Ok(());
@@ -92,7 +107,9 @@ impl Reading {
         self.last = Some(format!("{name}/{path}"));
         // A half-done upload is `{key}#{number}` until it is renamed.
         let (key, upload) = match path.rsplit_once('#') {
-            Some((key, number)) if !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()) => {
+            Some((key, number))
+                if !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()) =>
+            {
                 (key, Some(number.to_owned()))
             }
             _ => (path, None),
@@ -112,9 +129,15 @@ impl Reading {
     }
 }
 
-/// Of the entries of a folder, as paths in the bucket, those behind `after`, the first so many; folders end in `/`, so that
-/// they sort as what they hold does. A folder that holds what is behind `after` is one of them.
-fn smallest(bucket: &Path, folder: &str, after: &str, wanted: usize) -> io::Result<BTreeSet<String>> {
+/// Of the entries of a folder, as paths in the bucket, those behind `after`, the first so many;
+/// folders end in `/`, so that they sort as what they hold does. A folder that holds what is behind
+/// `after` is one of them.
+fn smallest(
+    bucket: &Path,
+    folder: &str,
+    after: &str,
+    wanted: usize,
+) -> io::Result<BTreeSet<String>> {
     let mut smallest = BTreeSet::new();
     let entries = match std::fs::read_dir(bucket.join(folder)) {
         Ok(entries) => entries,
@@ -138,8 +161,10 @@ fn smallest(bucket: &Path, folder: &str, after: &str, wanted: usize) -> io::Resu
             continue;
         }
         let path = format!("{folder}{name}{slash}");
-        let behind = path.as_str() > after || (kind.is_dir() && after.starts_with(&path) && !ends(&path, after));
-        if !behind || (smallest.len() >= wanted && smallest.last().is_some_and(|last| &path > last)) {
+        let behind = path.as_str() > after
+            || (kind.is_dir() && after.starts_with(&path) && !ends(&path, after));
+        if !behind || (smallest.len() >= wanted && smallest.last().is_some_and(|last| &path > last))
+        {
             continue;
         }
         smallest.insert(path);
@@ -157,7 +182,8 @@ fn ends(folder: &str, after: &str) -> bool {
 
 /// Microseconds since 1970-01-01 UTC.
 fn micros(time: SystemTime) -> i64 {
-    let since = |duration: std::time::Duration| i64::try_from(duration.as_micros()).unwrap_or(i64::MAX);
+    let since =
+        |duration: std::time::Duration| i64::try_from(duration.as_micros()).unwrap_or(i64::MAX);
     match time.duration_since(UNIX_EPOCH) {
         Ok(after) => since(after),
         Err(before) => -since(before.duration()),

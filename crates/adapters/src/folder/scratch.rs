@@ -1,5 +1,6 @@
-//! Scratch as files: `root/{task}/{step}/{sha256}` once sealed, `….draft` beside it before. Must not outlive trust:
-//! nothing here is durable, and whoever looks a file up must be ready not to find it.
+//! Scratch as files: `root/{task}/{step}/{sha256}` once sealed, `….draft` beside it before. Must
+//! not outlive trust: nothing here is durable, and whoever looks a file up must be ready not to
+//! find it.
 
 use super::walk::is_gone;
 use crate::keys::is_segment;
@@ -20,8 +21,8 @@ use tokio::task::spawn_blocking;
 /// How much of a file is held at a time.
 const CHUNK: usize = 256 << 10;
 
-/// Scratch files in a folder of this host. Nothing is flushed to disk: after a power cut the engine makes the file
-/// again, and a file whose size is wrong counts as gone.
+/// Scratch files in a folder of this host. Nothing is flushed to disk: after a power cut the engine
+/// makes the file again, and a file whose size is wrong counts as gone.
 #[derive(Debug, Clone)]
 pub struct FolderScratch {
     root: PathBuf,
@@ -34,7 +35,9 @@ impl FolderScratch {
     /// When the folder cannot be made or is none.
     pub fn open(root: &Path) -> io::Result<Self> {
         std::fs::create_dir_all(root)?;
-        Ok(Self { root: root.canonicalize()? })
+        Ok(Self {
+            root: root.canonicalize()?,
+        })
     }
 
     fn folder(&self, task: TaskId, step: &str) -> io::Result<PathBuf> {
@@ -66,11 +69,15 @@ impl Scratch for FolderScratch {
     async fn seal(&self, place: &ScratchPlace, path: &Path) -> io::Result<Sealed> {
         let (folder, draft) = (self.folder(place.task, &place.step)?, path.to_owned());
         if draft.parent() != Some(&folder) {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "a draft of another step cannot be sealed here"));
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "a draft of another step cannot be sealed here",
+            ));
         }
         blocking(move || {
             let sealed = measure(&draft)?;
-            // Two drafts of one content end as one file: a rename replaces, and who reads the old one reads on.
+            // Two drafts of one content end as one file: a rename replaces, and who reads the old
+            // one reads on.
             std::fs::rename(&draft, folder.join(&sealed.sha256))?;
             Ok(sealed)
         })
@@ -114,7 +121,12 @@ impl Scratch for FolderScratch {
             let mut tasks = Vec::new();
             for entry in std::fs::read_dir(root)? {
                 // What is not named like a task was not put there by us, and is left alone.
-                tasks.extend(entry?.file_name().to_str().and_then(|name| name.parse::<TaskId>().ok()));
+                tasks.extend(
+                    entry?
+                        .file_name()
+                        .to_str()
+                        .and_then(|name| name.parse::<TaskId>().ok()),
+                );
             }
             Ok(tasks)
         })
@@ -130,13 +142,18 @@ fn measure(path: &Path) -> io::Result<Sealed> {
     loop {
         let read = file.read(&mut chunk)?;
         if read == 0 {
-            return Ok(Sealed { size_bytes, sha256: hex(&digest.finalize()) });
+            return Ok(Sealed {
+                size_bytes,
+                sha256: hex(&digest.finalize()),
+            });
         }
         digest.update(&chunk[..read]);
         size_bytes += read as u64;
     }
 }
 
-async fn blocking<T: Send + 'static>(work: impl FnOnce() -> io::Result<T> + Send + 'static) -> io::Result<T> {
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> io::Result<T> + Send + 'static,
+) -> io::Result<T> {
     spawn_blocking(work).await.map_err(io::Error::other)?
 }

@@ -1,5 +1,5 @@
-//! Walks a folder of objects one entry at a time, and removes one. Blocking: for `spawn_blocking` only. Must not be
-//! given a path that did not come from a checked prefix.
+//! Walks a folder of objects one entry at a time, and removes one. Blocking: for `spawn_blocking`
+//! only. Must not be given a path that did not come from a checked prefix.
 
 use std::fs::ReadDir;
 use std::io;
@@ -14,8 +14,9 @@ pub(super) struct Found {
     pub(super) size_bytes: u64,
 }
 
-/// A walk through a folder, depth first. It holds one open folder a level and nothing else, however many files there
-/// are. It shows half-done uploads too, and skips symbolic links: nothing here makes them.
+/// A walk through a folder, depth first. It holds one open folder a level and nothing else, however
+/// many files there are. It shows half-done uploads too, and skips symbolic links: nothing here
+/// makes them.
 #[derive(Debug, Default)]
 pub(super) struct Walk {
     open: Vec<ReadDir>,
@@ -56,7 +57,10 @@ impl Iterator for Walk {
                 if kind.is_dir() {
                     self.descend(&entry.path())?;
                 } else if kind.is_file() {
-                    return Ok(Some(Found { path: entry.path(), size_bytes: entry.metadata()?.len() }));
+                    return Ok(Some(Found {
+                        path: entry.path(),
+                        size_bytes: entry.metadata()?.len(),
+                    }));
                 }
                 Ok(None)
             });
@@ -73,8 +77,8 @@ impl Iterator for Walk {
 /// Removes a folder with all that is in it, and returns how many files there were.
 pub(super) fn remove(folder: &Path) -> io::Result<u64> {
     let mut files = 0;
-    // A put that still runs may add a file while the folder is emptied; a few rounds catch up with it, and a put that
-    // goes on for longer fails at its rename because its folder is gone.
+    // A put that still runs may add a file while the folder is emptied; a few rounds catch up with
+    // it, and a put that goes on for longer fails at its rename because its folder is gone.
     for _ in 0..5 {
         for found in Walk::start(folder)? {
             match std::fs::remove_file(found?.path) {
@@ -90,16 +94,21 @@ pub(super) fn remove(folder: &Path) -> io::Result<u64> {
             Err(error) => return Err(error),
         }
     }
-    Err(io::Error::other("the folder fills up again while it is removed"))
+    Err(io::Error::other(
+        "the folder fills up again while it is removed",
+    ))
 }
 
 /// Removes the folders above `path` that are empty, up to `root`, which stays.
-// `remove_dir` refuses a folder that is not empty, so a concurrent put loses nothing: at worst the folder that it has
-// just made is gone before it opens its file in it, and then it makes the folder again.
+// `remove_dir` refuses a folder that is not empty, so a concurrent put loses nothing: at worst the
+// folder that it has just made is gone before it opens its file in it, and then it makes the folder
+// again.
 pub(super) fn prune(path: &Path, root: &Path) {
     let mut folder = path.parent();
     while let Some(empty) = folder {
-        if empty == root || !empty.starts_with(root) || std::fs::remove_dir(empty).is_err_and(|error| !is_gone(&error))
+        if empty == root
+            || !empty.starts_with(root)
+            || std::fs::remove_dir(empty).is_err_and(|error| !is_gone(&error))
         {
             return;
         }
@@ -109,5 +118,8 @@ pub(super) fn prune(path: &Path, root: &Path) {
 
 /// It is not there, or something on the way to it is not.
 pub(super) fn is_gone(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+    matches!(
+        error.kind(),
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+    )
 }

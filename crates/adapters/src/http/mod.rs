@@ -1,7 +1,8 @@
 //! Services of the settings over HTTP.
 //!
-//! Must not let anything but the settings say where a request goes: no redirect is followed, and a URL that is not the
-//! service's own with the call's path behind it is not asked. Secrets of the settings go into headers and nowhere else.
+//! Must not let anything but the settings say where a request goes: no redirect is followed, and a
+//! URL that is not the service's own with the call's path behind it is not asked. Secrets of the
+//! settings go into headers and nowhere else.
 
 mod answer;
 mod settings;
@@ -24,12 +25,15 @@ use std::time::SystemTime;
 pub struct HttpServices(Arc<BTreeMap<String, Service>>);
 
 impl HttpServices {
-    /// Makes a client of each. Talks to nobody, but reads the files that the settings name, to find out that it can.
+    /// Makes a client of each. Talks to nobody, but reads the files that the settings name, to find
+    /// out that it can.
     ///
     /// # Errors
     /// [`OpenError`], naming the setting at fault.
     pub fn open(services: &BTreeMap<String, ServiceSettings>) -> Result<Self, OpenError> {
-        let opened = services.iter().map(|(name, given)| Ok((name.clone(), Service::open(name, given)?)));
+        let opened = services
+            .iter()
+            .map(|(name, given)| Ok((name.clone(), Service::open(name, given)?)));
         Ok(Self(Arc::new(opened.collect::<Result<_, OpenError>>()?)))
     }
 }
@@ -44,17 +48,26 @@ impl Outside for HttpServices {
         // At every call: whoever renews a secret writes its file anew and restarts nothing.
         let secrets = service.secrets().map_err(|error| {
             // Where the files lie is for those who run this, and not for those who read the task.
-            tracing::error!(service = request.service, error = chain(&error), "a secret cannot be read");
+            tracing::error!(
+                service = request.service,
+                error = chain(&error),
+                "a secret cannot be read"
+            );
             OutsideError::NotSent(format!("{}: see the log of this host", error.setting()))
         })?;
         let headers = headers(&request, &secrets)?;
         let sent = send(&service.client, request.method, url, headers, request.body).await;
         let answered = async { read(sent?, request.longest_answer).await }.await;
         let mut answer = answered.map_err(|error: reqwest::Error| {
-            // Without a connection no byte has left. One that was kept from before and breaks is no such error.
+            // Without a connection no byte has left. One that was kept from before and breaks is no
+            // such error.
             let unsent = error.is_connect();
             let why = chain(&error.without_url());
-            if unsent { OutsideError::NotSent(why) } else { OutsideError::Unanswered(why) }
+            if unsent {
+                OutsideError::NotSent(why)
+            } else {
+                OutsideError::Unanswered(why)
+            }
         })?;
         for (_, secret) in &secrets {
             answer.body = answer::without(answer.body, secret);
@@ -67,11 +80,13 @@ impl Outside for HttpServices {
     }
 }
 
-/// The call's path behind the service's URL, and nothing else: a parser that made anything of it but its own text has
-/// found a way elsewhere in it.
+/// The call's path behind the service's URL, and nothing else: a parser that made anything of it
+/// but its own text has found a way elsewhere in it.
 fn url_below(base: &Url, path: &str) -> Result<Url, OutsideError> {
     let text = format!("{}{path}", base.as_str().trim_end_matches('/'));
-    let parsed = Url::parse(&text).ok().filter(|url| url.as_str() == text && path.starts_with('/'));
+    let parsed = Url::parse(&text)
+        .ok()
+        .filter(|url| url.as_str() == text && path.starts_with('/'));
     parsed.ok_or_else(|| {
         OutsideError::Refused(format!(
             "`{}` is no path below a service's URL: expected a slash, and escaped segments behind it",
@@ -80,7 +95,10 @@ fn url_below(base: &Url, path: &str) -> Result<Url, OutsideError> {
     })
 }
 
-fn headers(request: &OutsideRequest, secrets: &[(String, String)]) -> Result<HeaderMap, OutsideError> {
+fn headers(
+    request: &OutsideRequest,
+    secrets: &[(String, String)],
+) -> Result<HeaderMap, OutsideError> {
     let mut headers = HeaderMap::new();
     for (name, value) in &request.headers {
         match HeaderValue::from_str(value) {
@@ -96,11 +114,21 @@ fn headers(request: &OutsideRequest, secrets: &[(String, String)]) -> Result<Hea
         }
     }
     for (name, secret) in secrets {
-        let value = if name == AUTHORIZATION.as_str() { format!("Bearer {secret}") } else { secret.clone() };
-        let refused = |_| OutsideError::Refused(format!("the secret for the header `{name}` is no text of one line"));
+        let value = if name == AUTHORIZATION.as_str() {
+            format!("Bearer {secret}")
+        } else {
+            secret.clone()
+        };
+        let refused = |_| {
+            OutsideError::Refused(format!(
+                "the secret for the header `{name}` is no text of one line"
+            ))
+        };
         let mut value = HeaderValue::from_str(&value).map_err(refused)?;
         value.set_sensitive(true);
-        let name = name.parse().map_err(|_| OutsideError::Refused(format!("`{name}` is no header")))?;
+        let name = name
+            .parse()
+            .map_err(|_| OutsideError::Refused(format!("`{name}` is no header")))?;
         let _: Option<HeaderValue> = headers.insert::<reqwest::header::HeaderName>(name, value);
     }
     Ok(headers)
@@ -136,10 +164,20 @@ async fn read(mut response: Response, longest: usize) -> Result<OutsideAnswer, r
         let room = longest.saturating_sub(body.len());
         body.extend_from_slice(&chunk[..chunk.len().min(room)]);
         if chunk.len() > room {
-            return Ok(OutsideAnswer { status, retry_after, body: body.freeze(), cut: true });
+            return Ok(OutsideAnswer {
+                status,
+                retry_after,
+                body: body.freeze(),
+                cut: true,
+            });
         }
     }
-    Ok(OutsideAnswer { status, retry_after, body: body.freeze(), cut: false })
+    Ok(OutsideAnswer {
+        status,
+        retry_after,
+        body: body.freeze(),
+        cut: false,
+    })
 }
 
 #[cfg(test)]
@@ -150,8 +188,20 @@ mod tests {
     fn no_path_leads_out_of_the_url_of_its_service() {
         let base = Url::parse("https://bank.example/api/v1/").unwrap();
         let below = |path: &str| url_below(&base, path).map(|url| url.to_string());
-        assert_eq!(below("/charges/a%2Fb?x=%26").unwrap(), "https://bank.example/api/v1/charges/a%2Fb?x=%26");
-        for path in ["", "charges", "@evil.example/", "/../admin", "/%2e%2e/admin", "/a\\..\\b", "/a b", "/\tx"] {
+        assert_eq!(
+            below("/charges/a%2Fb?x=%26").unwrap(),
+            "https://bank.example/api/v1/charges/a%2Fb?x=%26"
+        );
+        for path in [
+            "",
+            "charges",
+            "@evil.example/",
+            "/../admin",
+            "/%2e%2e/admin",
+            "/a\\..\\b",
+            "/a b",
+            "/\tx",
+        ] {
             assert!(below(path).is_err(), "{path}");
         }
     }

@@ -10,8 +10,8 @@ use std::time::Duration;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A connection waits so long for its next request. Many servers close an idle one after 5 s: a call that meets that
-/// moment has no answer, and has used up an attempt for nothing.
+/// A connection waits so long for its next request. Many servers close an idle one after 5 s: a
+/// call that meets that moment has no answer, and has used up an attempt for nothing.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(4);
 
 /// In bytes.
@@ -68,7 +68,9 @@ impl fmt::Debug for Token {
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     /// Its name.
-    #[error("setting `services`: `{0}` is no name of a service: expected 1 to 64 letters, digits, `_` and `-`")]
+    #[error(
+        "setting `services`: `{0}` is no name of a service: expected 1 to 64 letters, digits, `_` and `-`"
+    )]
     Name(String),
     /// Its URL.
     #[error("setting `services.{service}.url`: {why}")]
@@ -79,7 +81,9 @@ pub enum OpenError {
         why: &'static str,
     },
     /// A header that is not a file's to give.
-    #[error("setting `services.{service}.header_files`: `{header}` is no header that a file can give")]
+    #[error(
+        "setting `services.{service}.header_files`: `{header}` is no header that a file can give"
+    )]
     Header {
         /// Which service.
         service: String,
@@ -113,7 +117,9 @@ pub enum OpenError {
         path: PathBuf,
     },
     /// A token that is none.
-    #[error("invalid token of the service `{service}`: less than {SHORTEST_SECRET} bytes; expected a secret")]
+    #[error(
+        "invalid token of the service `{service}`: less than {SHORTEST_SECRET} bytes; expected a secret"
+    )]
     ShortToken {
         /// Which service.
         service: String,
@@ -132,12 +138,19 @@ impl OpenError {
     /// Which setting it is about, without what it says.
     pub(super) fn setting(&self) -> String {
         match self {
-            Self::File { service, setting, .. } | Self::Short { service, setting, .. } => {
+            Self::File {
+                service, setting, ..
+            }
+            | Self::Short {
+                service, setting, ..
+            } => {
                 format!("the file of the setting `services.{service}.{setting}` cannot be used")
             }
-            Self::Name(_) | Self::Url { .. } | Self::Header { .. } | Self::ShortToken { .. } | Self::Client { .. } => {
-                "the settings of the service cannot be used".to_owned()
-            }
+            Self::Name(_)
+            | Self::Url { .. }
+            | Self::Header { .. }
+            | Self::ShortToken { .. }
+            | Self::Client { .. } => "the settings of the service cannot be used".to_owned(),
         }
     }
 }
@@ -160,17 +173,26 @@ impl Service {
         if name.is_empty() || name.len() > 64 || !name.bytes().all(is_named) {
             return Err(OpenError::Name(name.escape_debug().to_string()));
         }
-        let url = url(given).map_err(|why| OpenError::Url { service: name.to_owned(), why })?;
+        let url = url(given).map_err(|why| OpenError::Url {
+            service: name.to_owned(),
+            why,
+        })?;
         let (mut files, mut token) = (Vec::new(), None);
         match &given.token {
             None => {}
             Some(Token::File(file)) => {
-                files.push((AUTHORIZATION.as_str().to_owned(), "token_file", file.clone()));
+                files.push((
+                    AUTHORIZATION.as_str().to_owned(),
+                    "token_file",
+                    file.clone(),
+                ));
             }
             Some(Token::Text(text)) => {
                 let text = text.trim_end_matches(['\r', '\n']);
                 if text.len() < SHORTEST_SECRET {
-                    return Err(OpenError::ShortToken { service: name.to_owned() });
+                    return Err(OpenError::ShortToken {
+                        service: name.to_owned(),
+                    });
                 }
                 token = Some(text.to_owned());
             }
@@ -180,12 +202,21 @@ impl Service {
             let free = !TAKEN.contains(&lower.as_str()) && lower != AUTHORIZATION.as_str();
             if !free || HeaderName::from_bytes(lower.as_bytes()).is_err() {
                 let header = header.escape_debug().to_string();
-                return Err(OpenError::Header { service: name.to_owned(), header });
+                return Err(OpenError::Header {
+                    service: name.to_owned(),
+                    header,
+                });
             }
             files.push((lower, "header_files", file.clone()));
         }
         let client = client(name, given)?;
-        let service = Self { name: name.to_owned(), url, client, files, token };
+        let service = Self {
+            name: name.to_owned(),
+            url,
+            client,
+            files,
+            token,
+        };
         service.secrets()?;
         Ok(service)
     }
@@ -194,20 +225,30 @@ impl Service {
     pub(super) fn secrets(&self) -> Result<Vec<(String, String)>, OpenError> {
         let read = |(header, setting, path): &(String, &'static str, PathBuf)| {
             let text = read(&self.name, setting, path)?;
-            let secret = String::from_utf8_lossy(&text).trim_end_matches(['\r', '\n']).to_owned();
-            // A file that is just being written anew is empty for a moment. And what is so short stands in many an answer,
-            // from which secrets are taken out.
+            let secret = String::from_utf8_lossy(&text)
+                .trim_end_matches(['\r', '\n'])
+                .to_owned();
+            // A file that is just being written anew is empty for a moment. And what is so short
+            // stands in many an answer, from which secrets are taken out.
             if secret.len() < SHORTEST_SECRET {
-                return Err(OpenError::Short { service: self.name.clone(), setting, path: path.clone() });
+                return Err(OpenError::Short {
+                    service: self.name.clone(),
+                    setting,
+                    path: path.clone(),
+                });
             }
             Ok((header.clone(), secret))
         };
-        let token = self.token.iter().map(|token| Ok((AUTHORIZATION.as_str().to_owned(), token.clone())));
+        let token = self
+            .token
+            .iter()
+            .map(|token| Ok((AUTHORIZATION.as_str().to_owned(), token.clone())));
         token.chain(self.files.iter().map(read)).collect()
     }
 }
 
-/// Small files on a local disk, or in memory where an orchestrator mounts them: no work for a thread of its own.
+/// Small files on a local disk, or in memory where an orchestrator mounts them: no work for a
+/// thread of its own.
 fn read(service: &str, setting: &'static str, path: &Path) -> Result<Vec<u8>, OpenError> {
     std::fs::read(path).map_err(|source| OpenError::File {
         service: service.to_owned(),
@@ -233,10 +274,10 @@ fn url(given: &ServiceSettings) -> Result<Url, &'static str> {
         "https" if cfg!(feature = "tls") => Ok(url),
         "https" => Err("this program was built without TLS: build it with `--features servers`"),
         "http" if is_this_machine(host) || given.allow_plaintext => Ok(url),
-        "http" => {
-            Err("it is another machine and has no TLS: use https://, or set `allow_plaintext` where the network \
-                       between is trusted")
-        }
+        "http" => Err(
+            "it is another machine and has no TLS: use https://, or set `allow_plaintext` where the network \
+                       between is trusted",
+        ),
         _ => Err(expected),
     }
 }
@@ -256,8 +297,12 @@ fn client(name: &str, given: &ServiceSettings) -> Result<Client, OpenError> {
         .pool_idle_timeout(IDLE_TIMEOUT)
         .user_agent(concat!("counterstep/", env!("CARGO_PKG_VERSION")));
     // What is in the clear because it stays on this machine must not leave it by way of a proxy.
-    let here = Url::parse(&given.url).ok().filter(|url| url.scheme() == "http");
-    let here = here.and_then(|url| url.host_str().map(is_this_machine)).unwrap_or(false);
+    let here = Url::parse(&given.url)
+        .ok()
+        .filter(|url| url.scheme() == "http");
+    let here = here
+        .and_then(|url| url.host_str().map(is_this_machine))
+        .unwrap_or(false);
     let builder = if here { builder.no_proxy() } else { builder };
     let builder = match &given.ca_file {
         Some(path) => with_authorities(builder, name, path, failed)?,
@@ -273,10 +318,17 @@ fn with_authorities(
     path: &Path,
     failed: impl Fn(reqwest::Error) -> OpenError,
 ) -> Result<reqwest::ClientBuilder, OpenError> {
-    let authorities = reqwest::Certificate::from_pem_bundle(&read(name, "ca_file", path)?).map_err(failed)?;
+    let authorities =
+        reqwest::Certificate::from_pem_bundle(&read(name, "ca_file", path)?).map_err(failed)?;
     if authorities.is_empty() {
-        let why = format!("the file `{}` of `ca_file` holds no certificate in PEM format", path.display());
-        return Err(OpenError::Client { service: name.to_owned(), why });
+        let why = format!(
+            "the file `{}` of `ca_file` holds no certificate in PEM format",
+            path.display()
+        );
+        return Err(OpenError::Client {
+            service: name.to_owned(),
+            why,
+        });
     }
     Ok(builder.tls_certs_only(authorities))
 }
@@ -297,14 +349,21 @@ mod tests {
     use super::*;
 
     fn opened(url: &str, change: impl FnOnce(&mut ServiceSettings)) -> Result<Service, String> {
-        let mut given = ServiceSettings { url: url.to_owned(), ..ServiceSettings::default() };
+        let mut given = ServiceSettings {
+            url: url.to_owned(),
+            ..ServiceSettings::default()
+        };
         change(&mut given);
         Service::open("bank", &given).map_err(|error| error.to_string())
     }
 
     #[test]
     fn a_url_that_cannot_be_used_is_refused_and_not_repeated() {
-        for url in ["http://127.0.0.1:8080", "http://localhost/api/", "http://[::1]:1/x"] {
+        for url in [
+            "http://127.0.0.1:8080",
+            "http://localhost/api/",
+            "http://[::1]:1/x",
+        ] {
             assert!(opened(url, |_| {}).is_ok(), "{url}");
         }
         for (url, said) in [
@@ -316,7 +375,10 @@ mod tests {
             ("http://bank.example", "allow_plaintext"),
         ] {
             let error = opened(url, |_| {}).unwrap_err();
-            assert!(error.contains("services.bank.url") && error.contains(said), "{error}");
+            assert!(
+                error.contains("services.bank.url") && error.contains(said),
+                "{error}"
+            );
             assert!(!error.contains("hunter2"), "{error}");
         }
         assert!(opened("http://bank.example", |given| given.allow_plaintext = true).is_ok());
@@ -324,20 +386,39 @@ mod tests {
 
     #[test]
     fn a_token_is_sent_as_it_is_given_and_never_shown() {
-        let of = |text: &str| opened("http://localhost", |given| given.token = Some(Token::Text(text.to_owned())));
+        let of = |text: &str| {
+            opened("http://localhost", |given| {
+                given.token = Some(Token::Text(text.to_owned()))
+            })
+        };
         let sent = of("a-bearer-token\n").unwrap().secrets().unwrap();
-        assert_eq!(sent, [("authorization".to_owned(), "a-bearer-token".to_owned())]);
+        assert_eq!(
+            sent,
+            [("authorization".to_owned(), "a-bearer-token".to_owned())]
+        );
         let error = of("hunter2\n").unwrap_err();
-        assert!(error.contains("`bank`") && !error.contains("hunter2"), "{error}");
-        let settings = ServiceSettings { token: Some(Token::Text("hunter2".to_owned())), ..ServiceSettings::default() };
+        assert!(
+            error.contains("`bank`") && !error.contains("hunter2"),
+            "{error}"
+        );
+        let settings = ServiceSettings {
+            token: Some(Token::Text("hunter2".to_owned())),
+            ..ServiceSettings::default()
+        };
         assert!(!format!("{settings:?}").contains("hunter2"));
     }
 
     #[test]
     fn a_file_that_is_missing_and_a_header_that_is_taken_are_named() {
         let missing = PathBuf::from("/nowhere/token");
-        let error = opened("http://localhost", |given| given.token = Some(Token::File(missing.clone()))).unwrap_err();
-        assert!(error.contains("services.bank.token_file") && error.contains("/nowhere/token"), "{error}");
+        let error = opened("http://localhost", |given| {
+            given.token = Some(Token::File(missing.clone()))
+        })
+        .unwrap_err();
+        assert!(
+            error.contains("services.bank.token_file") && error.contains("/nowhere/token"),
+            "{error}"
+        );
         for header in ["Idempotency-Key", "authorization", "Host", "a b", ""] {
             let files = BTreeMap::from([(header.to_owned(), missing.clone())]);
             let error = opened("http://localhost", |given| given.header_files = files).unwrap_err();

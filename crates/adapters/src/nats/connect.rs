@@ -1,4 +1,5 @@
-//! The connection: made without end, with a bounded pause between tries, and what is known about it for a health check.
+//! The connection: made without end, with a bounded pause between tries, and what is known about it
+//! for a health check.
 
 use super::options::{NatsAuth, NatsOpenError, NatsOptions, addresses};
 use async_nats::connection::State;
@@ -28,7 +29,8 @@ impl Link {
         let counted = connects.clone();
         let connect = ConnectOptions::new()
             .name("counterstep")
-            // A process that starts before its server waits for it beside its work: messages are only wake-ups.
+            // A process that starts before its server waits for it beside its work: messages are
+            // only wake-ups.
             .retry_on_initial_connect()
             .max_reconnects(None)
             .reconnect_delay_callback(pause)
@@ -47,7 +49,9 @@ impl Link {
         let connect = match &options.ca_file {
             Some(path) => {
                 readable(path)?;
-                connect.add_root_certificates(path.clone()).require_tls(true)
+                connect
+                    .add_root_certificates(path.clone())
+                    .require_tls(true)
             }
             None => connect,
         };
@@ -55,12 +59,21 @@ impl Link {
             Some(ours) => {
                 readable(&ours.cert_file)?;
                 readable(&ours.key_file)?;
-                connect.add_client_certificate(ours.cert_file.clone(), ours.key_file.clone()).require_tls(true)
+                connect
+                    .add_client_certificate(ours.cert_file.clone(), ours.key_file.clone())
+                    .require_tls(true)
             }
             None => connect,
         };
-        let client = connect.connect(addresses).await.map_err(|error| NatsOpenError::Client(error.to_string()))?;
-        Ok(Self { client, problem, connects })
+        let client = connect
+            .connect(addresses)
+            .await
+            .map_err(|error| NatsOpenError::Client(error.to_string()))?;
+        Ok(Self {
+            client,
+            problem,
+            connects,
+        })
     }
 
     /// Whether requests make sense at the moment.
@@ -117,15 +130,25 @@ fn pause(attempts: usize) -> Duration {
     Duration::from_millis(100 * 2_u64.pow(doublings)).min(Duration::from_secs(2))
 }
 
-async fn authenticate(connect: ConnectOptions, auth: &NatsAuth) -> Result<ConnectOptions, NatsOpenError> {
+async fn authenticate(
+    connect: ConnectOptions,
+    auth: &NatsAuth,
+) -> Result<ConnectOptions, NatsOpenError> {
     Ok(match auth {
         NatsAuth::None => connect,
         NatsAuth::Credentials(path) => {
-            connect.credentials_file(path).await.map_err(|source| NatsOpenError::File { path: path.clone(), source })?
+            connect
+                .credentials_file(path)
+                .await
+                .map_err(|source| NatsOpenError::File {
+                    path: path.clone(),
+                    source,
+                })?
         }
-        NatsAuth::UserPassword { user, password_file } => {
-            connect.user_and_password(user.clone(), secret(password_file)?)
-        }
+        NatsAuth::UserPassword {
+            user,
+            password_file,
+        } => connect.user_and_password(user.clone(), secret(password_file)?),
         NatsAuth::Token(path) => connect.token(secret(path)?),
         NatsAuth::Nkey(path) => connect.nkey(secret(path)?),
     })
@@ -133,16 +156,28 @@ async fn authenticate(connect: ConnectOptions, auth: &NatsAuth) -> Result<Connec
 
 /// A secret in a file, without the line break that editors leave behind it.
 fn secret(path: &Path) -> Result<String, NatsOpenError> {
-    let text = std::fs::read_to_string(path).map_err(|source| NatsOpenError::File { path: path.to_owned(), source })?;
+    let text = std::fs::read_to_string(path).map_err(|source| NatsOpenError::File {
+        path: path.to_owned(),
+        source,
+    })?;
     match text.trim_end_matches(['\r', '\n']) {
-        "" => Err(NatsOpenError::File { path: path.to_owned(), source: std::io::Error::other("it is empty") }),
+        "" => Err(NatsOpenError::File {
+            path: path.to_owned(),
+            source: std::io::Error::other("it is empty"),
+        }),
         secret => Ok(secret.to_owned()),
     }
 }
 
-// The client reads certificates with each connect, where an unreadable file would only be one more failed try.
+// The client reads certificates with each connect, where an unreadable file would only be one more
+// failed try.
 fn readable(path: &Path) -> Result<(), NatsOpenError> {
-    std::fs::read(path).map(drop).map_err(|source| NatsOpenError::File { path: path.to_owned(), source })
+    std::fs::read(path)
+        .map(drop)
+        .map_err(|source| NatsOpenError::File {
+            path: path.to_owned(),
+            source,
+        })
 }
 
 #[cfg(test)]

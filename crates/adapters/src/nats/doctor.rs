@@ -1,4 +1,5 @@
-//! What a server cannot promise with its present settings, for `doctor`. Looks only; changes nothing.
+//! What a server cannot promise with its present settings, for `doctor`. Looks only; changes
+//! nothing.
 
 use super::Nats;
 use super::streams::{Kind, Streams};
@@ -17,15 +18,20 @@ use std::time::Duration;
 const SOUND: (u64, u64, u64) = (2, 10, 23);
 
 impl Nats {
-    /// Compares the server with what production wants. `monitor` is the URL of its monitoring port, where there is one:
-    /// how often it syncs its files is said nowhere else.
+    /// Compares the server with what production wants. `monitor` is the URL of its monitoring port,
+    /// where there is one: how often it syncs its files is said nowhere else.
     ///
     /// # Errors
     /// A text, when NATS or its monitoring port does not answer.
-    pub fn examine<'a>(&'a self, monitor: Option<&'a str>) -> BoxFuture<'a, Result<Vec<Finding>, String>> {
+    pub fn examine<'a>(
+        &'a self,
+        monitor: Option<&'a str>,
+    ) -> BoxFuture<'a, Result<Vec<Finding>, String>> {
         Box::pin(async move {
             self.streams.link.check().map_err(|error| error.0)?;
-            let server = self.server_info().ok_or("NATS has not said who it is yet")?;
+            let server = self
+                .server_info()
+                .ok_or("NATS has not said who it is yet")?;
             let mut findings = Vec::new();
             findings.extend(version(&server.version));
             findings.extend(plaintext(&self.streams));
@@ -34,7 +40,9 @@ impl Nats {
                 findings.extend(stream(&self.streams, kind, single).await?);
             }
             if let Some(url) = monitor {
-                findings.extend(sync_interval(&read(url, self.streams.options.timeout).await?));
+                findings.extend(sync_interval(
+                    &read(url, self.streams.options.timeout).await?,
+                ));
             }
             Ok(findings)
         })
@@ -42,7 +50,9 @@ impl Nats {
 }
 
 fn version(found: &str) -> Option<Finding> {
-    let mut numbers = found.split(['.', '-', '+']).map(|number| number.parse().unwrap_or(0));
+    let mut numbers = found
+        .split(['.', '-', '+'])
+        .map(|number| number.parse().unwrap_or(0));
     let mut next = || numbers.next().unwrap_or(0);
     ((next(), next(), next()) < SOUND).then(|| Finding {
         code: "nats_version",
@@ -55,8 +65,13 @@ fn version(found: &str) -> Option<Finding> {
 
 fn plaintext(streams: &Streams) -> Option<Finding> {
     let options = &streams.options;
-    let open = options.urls.iter().filter_map(|url| url.parse::<async_nats::ServerAddr>().ok());
-    let open = open.filter(|at| options.ca_file.is_none() && !at.tls_required() && !is_this_machine(at.host()));
+    let open = options
+        .urls
+        .iter()
+        .filter_map(|url| url.parse::<async_nats::ServerAddr>().ok());
+    let open = open.filter(|at| {
+        options.ca_file.is_none() && !at.tls_required() && !is_this_machine(at.host())
+    });
     let hosts: Vec<_> = open.map(|at| at.host().to_owned()).collect();
     (!hosts.is_empty()).then(|| Finding {
         code: "nats_plaintext",
@@ -72,7 +87,9 @@ async fn stream(streams: &Streams, kind: Kind, single: bool) -> Result<Vec<Findi
         Ok(stream) => stream,
         Err(error) => match error.kind() {
             // It is made with the first message, and nobody may ever want events.
-            GetStreamErrorKind::JetStream(error) if error.error_code() == ErrorCode::STREAM_NOT_FOUND => {
+            GetStreamErrorKind::JetStream(error)
+                if error.error_code() == ErrorCode::STREAM_NOT_FOUND =>
+            {
                 return Ok(Vec::new());
             }
             _ => return Err(format!("looking at the stream `{}`: {error}", wanted.name)),
@@ -81,7 +98,11 @@ async fn stream(streams: &Streams, kind: Kind, single: bool) -> Result<Vec<Findi
     let mut findings = compare(&found.cached_info().config, &wanted, kind, single);
     if kind == Kind::Work {
         let mut consumers = found.consumers();
-        while let Some(info) = consumers.try_next().await.map_err(|error| format!("listing consumers: {error}"))? {
+        while let Some(info) = consumers
+            .try_next()
+            .await
+            .map_err(|error| format!("listing consumers: {error}"))?
+        {
             findings.extend(limited(&info, &wanted.name));
         }
     }
@@ -107,9 +128,15 @@ fn compare(found: &Config, wanted: &Config, kind: Kind, single: bool) -> Vec<Fin
     } else if found.num_replicas < wanted.num_replicas {
         findings.push(Finding {
             code: "nats_replicas",
-            what: format!("the stream `{name}` has {} copies; set are {}", found.num_replicas, wanted.num_replicas),
+            what: format!(
+                "the stream `{name}` has {} copies; set are {}",
+                found.num_replicas, wanted.num_replicas
+            ),
             why: "the settings of a stream that is there are left alone",
-            to_do: format!("`nats stream edit {name} --replicas {}`", wanted.num_replicas),
+            to_do: format!(
+                "`nats stream edit {name} --replicas {}`",
+                wanted.num_replicas
+            ),
         });
     }
     if found.storage != StorageType::File {
@@ -130,9 +157,15 @@ fn compare(found: &Config, wanted: &Config, kind: Kind, single: bool) -> Vec<Fin
         };
         findings.push(Finding {
             code: "nats_retention",
-            what: format!("the stream `{name}` keeps messages by the policy {:?}", found.retention),
+            what: format!(
+                "the stream `{name}` keeps messages by the policy {:?}",
+                found.retention
+            ),
             why,
-            to_do: format!("delete the stream `{name}`; it is made again with the policy {:?}", wanted.retention),
+            to_do: format!(
+                "delete the stream `{name}`; it is made again with the policy {:?}",
+                wanted.retention
+            ),
         });
     }
     let limited = found.max_messages > 0 || found.max_bytes > 0 || !found.max_age.is_zero();
@@ -147,7 +180,10 @@ fn compare(found: &Config, wanted: &Config, kind: Kind, single: bool) -> Vec<Fin
     if kind == Kind::Events && found.max_age != wanted.max_age {
         findings.push(Finding {
             code: "nats_events_max_age",
-            what: format!("the stream `{name}` keeps events for {:?}; set are {:?}", found.max_age, wanted.max_age),
+            what: format!(
+                "the stream `{name}` keeps events for {:?}; set are {:?}",
+                found.max_age, wanted.max_age
+            ),
             why: "the settings of a stream that is there are left alone",
             to_do: format!(
                 "`nats stream edit {name} --max-age {}s`, or set `events_max_age`",
@@ -158,7 +194,10 @@ fn compare(found: &Config, wanted: &Config, kind: Kind, single: bool) -> Vec<Fin
     if found.duplicate_window < Duration::from_secs(30) {
         findings.push(Finding {
             code: "nats_duplicate_window",
-            what: format!("the stream `{name}` remembers messages for {:?} only", found.duplicate_window),
+            what: format!(
+                "the stream `{name}` remembers messages for {:?} only",
+                found.duplicate_window
+            ),
             why: "what a relay publishes once more after a crash is then delivered twice",
             to_do: format!("`nats stream edit {name} --dupe-window 2m`"),
         });
@@ -169,13 +208,20 @@ fn compare(found: &Config, wanted: &Config, kind: Kind, single: bool) -> Vec<Fin
 fn limited(info: &consumer::Info, stream: &str) -> Option<Finding> {
     (info.config.max_deliver > 0).then(|| Finding {
         code: "nats_max_deliver",
-        what: format!("the consumer `{}` gives a message up after {} deliveries", info.name, info.config.max_deliver),
+        what: format!(
+            "the consumer `{}` gives a message up after {} deliveries",
+            info.name, info.config.max_deliver
+        ),
         why: "such a message stays in the stream, and nobody sees it",
-        to_do: format!("`nats consumer edit {stream} {} --max-deliver=-1`, or restart the workers", info.name),
+        to_do: format!(
+            "`nats consumer edit {stream} {} --max-deliver=-1`, or restart the workers",
+            info.name
+        ),
     })
 }
 
-/// From `/varz` of the monitoring port. Servers before 2.10 do not say it, and have no setting for it.
+/// From `/varz` of the monitoring port. Servers before 2.10 do not say it, and have no setting for
+/// it.
 fn sync_interval(varz: &Value) -> Option<Finding> {
     let config = &varz["jetstream"]["config"];
     if config["sync_always"].as_bool() == Some(true) {
@@ -187,19 +233,34 @@ fn sync_interval(varz: &Value) -> Option<Finding> {
         code: "nats_sync_interval",
         what: match nanos {
             Some(_) => format!("the server syncs its files every {interval:?}"),
-            None => "the server does not say how often it syncs its files; then it is every two minutes".to_owned(),
+            None => {
+                "the server does not say how often it syncs its files; then it is every two minutes"
+                    .to_owned()
+            }
         },
         why: "a power cut loses messages that the server had acknowledged; tasks are then found by polling, events are gone",
-        to_do: "set `sync_interval: always` in the `jetstream` block of its settings (2.10 or newer)".to_owned(),
+        to_do:
+            "set `sync_interval: always` in the `jetstream` block of its settings (2.10 or newer)"
+                .to_owned(),
     })
 }
 
 async fn read(monitor: &str, limit: Duration) -> Result<Value, String> {
     crate::tls::install_provider();
-    let failed = |error: reqwest::Error| format!("the monitoring port of NATS does not answer: {error}");
-    let client = reqwest::Client::builder().timeout(limit).build().map_err(failed)?;
+    let failed =
+        |error: reqwest::Error| format!("the monitoring port of NATS does not answer: {error}");
+    let client = reqwest::Client::builder()
+        .timeout(limit)
+        .build()
+        .map_err(failed)?;
     let url = format!("{}/varz", monitor.trim_end_matches('/'));
-    let answer = client.get(url).send().await.map_err(failed)?.error_for_status().map_err(failed)?;
+    let answer = client
+        .get(url)
+        .send()
+        .await
+        .map_err(failed)?
+        .error_for_status()
+        .map_err(failed)?;
     answer.json().await.map_err(failed)
 }
 
@@ -211,7 +272,11 @@ mod tests {
     #[test]
     fn old_versions_are_found() {
         for old in ["2.9.10", "2.10.22", "2.10.22-RC.1", "1.4"] {
-            assert_eq!(version(old).map(|it| it.code), Some("nats_version"), "{old}");
+            assert_eq!(
+                version(old).map(|it| it.code),
+                Some("nats_version"),
+                "{old}"
+            );
         }
         for new in ["2.10.23", "2.10.27", "2.11.0", "3.0.0"] {
             assert_eq!(version(new), None, "{new}");
@@ -221,7 +286,12 @@ mod tests {
     #[test]
     fn only_always_is_often_enough() {
         let varz = |config: Value| json!({ "jetstream": { "config": config } });
-        assert_eq!(sync_interval(&varz(json!({ "sync_interval": 120_000_000_000_u64, "sync_always": true }))), None);
+        assert_eq!(
+            sync_interval(&varz(
+                json!({ "sync_interval": 120_000_000_000_u64, "sync_always": true })
+            )),
+            None
+        );
         let found = sync_interval(&varz(json!({ "sync_interval": 120_000_000_000_u64 }))).unwrap();
         assert!(found.what.contains("120s"), "{}", found.what);
         assert!(sync_interval(&varz(json!({}))).is_some());

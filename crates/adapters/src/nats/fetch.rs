@@ -1,4 +1,5 @@
-//! One fetch: over several queues, no more than was asked for, and nothing lost where it is dropped half-way.
+//! One fetch: over several queues, no more than was asked for, and nothing lost where it is dropped
+//! half-way.
 
 use super::pool::{Arrived, Lane, Pool, Request};
 use super::streams::Streams;
@@ -29,10 +30,15 @@ pub(super) async fn fetch(
         return Ok(Vec::new());
     }
     let mut fetching = Fetching::begin(pool, queues, max);
-    // What a request of an earlier fetch has brought is handed over whatever the connection does now.
+    // What a request of an earlier fetch has brought is handed over whatever the connection does
+    // now.
     fetching.collect().await;
     // A look without a wait still needs the way to the server and back.
-    let limit = if wait.is_zero() { Instant::now() + streams.options.timeout } else { until };
+    let limit = if wait.is_zero() {
+        Instant::now() + streams.options.timeout
+    } else {
+        until
+    };
     while fetching.found.is_empty() {
         streams.link.check()?;
         let left = until.saturating_duration_since(Instant::now());
@@ -69,28 +75,55 @@ struct Fetching<'a> {
 
 impl<'a> Fetching<'a> {
     fn begin(pool: &'a Pool, queues: &[QueueName], max: usize) -> Self {
-        let mut lanes: Vec<_> = queues.iter().map(|queue| (queue.clone(), pool.take(queue))).collect();
+        let mut lanes: Vec<_> = queues
+            .iter()
+            .map(|queue| (queue.clone(), pool.take(queue)))
+            .collect();
         let first = TURN.fetch_add(1, Ordering::Relaxed) % lanes.len();
         lanes.rotate_left(first);
-        Self { pool, lanes, found: Vec::new(), max }
+        Self {
+            pool,
+            lanes,
+            found: Vec::new(),
+            max,
+        }
     }
 
-    /// Sends a request for each lane that has none under way. Together they ask for what is free, and each for one at
-    /// least; what is too much then waits in the pool for the next fetch.
+    /// Sends a request for each lane that has none under way. Together they ask for what is free,
+    /// and each for one at least; what is too much then waits in the pool for the next fetch.
     async fn ask(&mut self, streams: &Streams, wait: Duration) -> Result<(), QueueError> {
         let outstanding: usize = self.lanes.iter().map(|(_, lane)| lane.outstanding()).sum();
-        let idle = self.lanes.iter().filter(|(_, lane)| lane.outstanding() == 0).count();
+        let idle = self
+            .lanes
+            .iter()
+            .filter(|(_, lane)| lane.outstanding() == 0)
+            .count();
         let share = (self.max.saturating_sub(outstanding + self.found.len()) / idle.max(1)).max(1);
-        for (queue, lane) in self.lanes.iter_mut().filter(|(_, lane)| lane.outstanding() == 0) {
+        for (queue, lane) in self
+            .lanes
+            .iter_mut()
+            .filter(|(_, lane)| lane.outstanding() == 0)
+        {
             let consumer = streams.consumer(queue).await?;
-            let failed = |error: String| QueueError(format!("a pull request for queue `{queue}`: {error}"));
+            let failed =
+                |error: String| QueueError(format!("a pull request for queue `{queue}`: {error}"));
             let batch = if wait.is_zero() {
                 consumer.fetch().max_messages(share).messages().await
             } else {
-                consumer.batch().max_messages(share).expires(wait).messages().await
+                consumer
+                    .batch()
+                    .max_messages(share)
+                    .expires(wait)
+                    .messages()
+                    .await
             };
             let batch = batch.map_err(|error| failed(error.to_string()))?;
-            let until = Instant::now() + if wait.is_zero() { streams.options.timeout } else { wait };
+            let until = Instant::now()
+                + if wait.is_zero() {
+                    streams.options.timeout
+                } else {
+                    wait
+                };
             lane.add(Request::new(batch, share, until));
         }
         Ok(())
@@ -106,11 +139,17 @@ impl<'a> Fetching<'a> {
                         self.found.push((queue.clone(), *message));
                         return Poll::Ready(None);
                     }
-                    Some(Arrived::Failed(error)) => return Poll::Ready(Some((queue.clone(), error))),
+                    Some(Arrived::Failed(error)) => {
+                        return Poll::Ready(Some((queue.clone(), error)));
+                    }
                     None => over |= lane.outstanding() == 0,
                 }
             }
-            if over { Poll::Ready(None) } else { Poll::Pending }
+            if over {
+                Poll::Ready(None)
+            } else {
+                Poll::Pending
+            }
         })
         .await
     }
@@ -121,7 +160,9 @@ impl<'a> Fetching<'a> {
             for (queue, lane) in &mut self.lanes {
                 while self.found.len() < self.max {
                     match lane.poll(cx) {
-                        Some(Arrived::Message(message)) => self.found.push((queue.clone(), *message)),
+                        Some(Arrived::Message(message)) => {
+                            self.found.push((queue.clone(), *message))
+                        }
                         // The next request of this queue says it again.
                         Some(Arrived::Failed(_)) => {}
                         None => break,
@@ -134,7 +175,10 @@ impl<'a> Fetching<'a> {
     }
 
     fn finish(mut self, max_bytes: usize) -> Vec<Delivery> {
-        std::mem::take(&mut self.found).into_iter().map(|(queue, message)| read(queue, message, max_bytes)).collect()
+        std::mem::take(&mut self.found)
+            .into_iter()
+            .map(|(queue, message)| read(queue, message, max_bytes))
+            .collect()
     }
 }
 
@@ -152,7 +196,13 @@ impl Drop for Fetching<'_> {
 }
 
 fn read(queue: QueueName, message: Message, max_bytes: usize) -> Delivery {
-    let tag = DeliveryTag(message.reply.as_ref().map(ToString::to_string).unwrap_or_default());
+    let tag = DeliveryTag(
+        message
+            .reply
+            .as_ref()
+            .map(ToString::to_string)
+            .unwrap_or_default(),
+    );
     let size = message.payload.len();
     let read = if size > max_bytes {
         Err(format!("it has {size} bytes; at most {max_bytes} are read"))
@@ -164,10 +214,25 @@ fn read(queue: QueueName, message: Message, max_bytes: usize) -> Delivery {
     let (name, is_first) = message.info().map_or_else(
         |_| (message.subject.to_string(), false),
         |info| {
-            let name = format!("{}/{}@{}", info.stream, info.stream_sequence, info.published.unix_timestamp_nanos());
+            let name = format!(
+                "{}/{}@{}",
+                info.stream,
+                info.stream_sequence,
+                info.published.unix_timestamp_nanos()
+            );
             (name, info.delivered == 1)
         },
     );
-    let source = MessageSource { name, subject: message.subject.to_string(), payload: message.payload.clone() };
-    Delivery { tag, queue, is_first, message: read.map_err(|reason| source.poison(reason)), source }
+    let source = MessageSource {
+        name,
+        subject: message.subject.to_string(),
+        payload: message.payload.clone(),
+    };
+    Delivery {
+        tag,
+        queue,
+        is_first,
+        message: read.map_err(|reason| source.poison(reason)),
+        source,
+    }
 }

@@ -1,7 +1,8 @@
-//! Queue, hints and domain events on NATS: JetStream for what must not get lost, core NATS for the rest.
+//! Queue, hints and domain events on NATS: JetStream for what must not get lost, core NATS for the
+//! rest.
 //!
-//! Knows subjects, streams and consumers. Must not know what a message is about: that a task can be claimed is in the
-//! database, and a message only says when to look.
+//! Knows subjects, streams and consumers. Must not know what a message is about: that a task can be
+//! claimed is in the database, and a message only says when to look.
 
 mod connect;
 pub mod doctor;
@@ -53,8 +54,9 @@ pub struct NatsServer {
 }
 
 impl Nats {
-    /// Connects, and makes the streams where they are missing. Waits for a server up to the time limit of a request;
-    /// one that is not there by then is connected to later, and the streams are made when they are first needed.
+    /// Connects, and makes the streams where they are missing. Waits for a server up to the time
+    /// limit of a request; one that is not there by then is connected to later, and the streams are
+    /// made when they are first needed.
     ///
     /// # Errors
     /// [`NatsOpenError`], when the settings cannot be used whatever the server does.
@@ -94,8 +96,16 @@ impl Nats {
             let pool = Arc::new(Pool::default());
             let watch = watchdog::watch(Arc::downgrade(&streams), Arc::downgrade(&pool));
             let watch = Arc::new(Task(tokio::spawn(watch)));
-            let queue = NatsQueue { streams: streams.clone(), pool, _watch: watch };
-            Ok(Self { streams, queue, signals })
+            let queue = NatsQueue {
+                streams: streams.clone(),
+                pool,
+                _watch: watch,
+            };
+            Ok(Self {
+                streams,
+                queue,
+                signals,
+            })
         })
     }
 
@@ -124,8 +134,8 @@ impl Nats {
         self.signals.clone()
     }
 
-    /// Whether work can be published and fetched: connected, and the stream is there (it is made where it is missing).
-    /// The text says what is not so. Ends within the time limit of a request.
+    /// Whether work can be published and fetched: connected, and the stream is there (it is made
+    /// where it is missing). The text says what is not so. Ends within the time limit of a request.
     pub fn healthy(&self) -> BoxFuture<'_, Result<(), String>> {
         Box::pin(async move {
             self.streams.link.check().map_err(|error| error.0)?;
@@ -137,19 +147,30 @@ impl Nats {
         })
     }
 
-    /// Makes the consumers of these queues, and the stream of domain events where some are to be published, so that
-    /// autoscalers and subscribers find them before the first message.
+    /// Makes the consumers of these queues, and the stream of domain events where some are to be
+    /// published, so that autoscalers and subscribers find them before the first message.
     ///
     /// # Errors
     /// A text that says what the server refused; all of it is tried again when it is first needed.
-    pub fn prepare(&self, queues: Vec<QueueName>, events: Events) -> BoxFuture<'_, Result<(), String>> {
+    pub fn prepare(
+        &self,
+        queues: Vec<QueueName>,
+        events: Events,
+    ) -> BoxFuture<'_, Result<(), String>> {
         Box::pin(async move {
             self.streams.link.check().map_err(|error| error.0)?;
             for queue in &queues {
-                self.streams.consumer(queue).await.map_err(|error| error.0)?;
+                self.streams
+                    .consumer(queue)
+                    .await
+                    .map_err(|error| error.0)?;
             }
             match events {
-                Events::Published => self.streams.ensure_stream(Kind::Events).await.map_err(|error| error.0),
+                Events::Published => self
+                    .streams
+                    .ensure_stream(Kind::Events)
+                    .await
+                    .map_err(|error| error.0),
                 Events::None => Ok(()),
             }
         })

@@ -1,4 +1,5 @@
-//! Names of streams, consumers and subjects. Must not let a name of one queue or type reach into another's subjects.
+//! Names of streams, consumers and subjects. Must not let a name of one queue or type reach into
+//! another's subjects.
 
 use super::options::NatsOpenError;
 use counterstep_contracts::{QueueName, TaskId};
@@ -17,7 +18,9 @@ impl Names {
                 "the prefix `{}` is no name; expected letters, digits, `_` and `-`",
                 prefix.escape_debug()
             ))),
-            prefix => Ok(Self { prefix: prefix.map(str::to_owned) }),
+            prefix => Ok(Self {
+                prefix: prefix.map(str::to_owned),
+            }),
         }
     }
 
@@ -31,22 +34,33 @@ impl Names {
 
     /// A subject, or a pattern, under the prefix.
     pub(super) fn subject(&self, rest: &str) -> String {
-        self.prefix.as_ref().map_or_else(|| rest.to_owned(), |prefix| format!("{prefix}.{rest}"))
+        self.prefix
+            .as_ref()
+            .map_or_else(|| rest.to_owned(), |prefix| format!("{prefix}.{rest}"))
     }
 
     /// `work.{queue}.{type}.v{n}`.
-    pub(super) fn work(&self, queue: &QueueName, task_type: &str, version: u32) -> Result<String, QueueError> {
-        Ok(self.subject(&format!("work.{}.{}.v{version}", queue_tokens(queue)?, token(task_type)?)))
+    pub(super) fn work(
+        &self,
+        queue: &QueueName,
+        task_type: &str,
+        version: u32,
+    ) -> Result<String, QueueError> {
+        Ok(self.subject(&format!(
+            "work.{}.{}.v{version}",
+            queue_tokens(queue)?,
+            token(task_type)?
+        )))
     }
 
-    /// All messages of a queue. The queue of an API process, `{queue}.api`, has a token more, so neither pattern holds
-    /// the other's messages: consumers of a work queue must not overlap.
+    /// All messages of a queue. The queue of an API process, `{queue}.api`, has a token more, so
+    /// neither pattern holds the other's messages: consumers of a work queue must not overlap.
     pub(super) fn work_of(&self, queue: &QueueName) -> Result<String, QueueError> {
         Ok(self.subject(&format!("work.{}.*.*", queue_tokens(queue)?)))
     }
 
-    /// The durable consumer of a queue: its name, with `~` where the queue's has the one dot that it may have. No queue
-    /// can be called so itself.
+    /// The durable consumer of a queue: its name, with `~` where the queue's has the one dot that
+    /// it may have. No queue can be called so itself.
     pub(super) fn consumer(&self, queue: &QueueName) -> Result<String, QueueError> {
         Ok(queue_tokens(queue)?.replace('.', "~"))
     }
@@ -64,7 +78,10 @@ impl Names {
 
 /// Macros let no other names through; a declaration that was written by hand could.
 fn is_token(text: &str) -> bool {
-    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-')
+    !text.is_empty()
+        && text
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-')
 }
 
 fn token(text: &str) -> Result<&str, QueueError> {
@@ -94,19 +111,41 @@ mod tests {
     fn names_are_as_documented() {
         let names = Names::new(None).unwrap();
         assert_eq!(names.work_stream(), "counterstep-work");
-        assert_eq!(names.work(&queue("files"), "Zip", 2).unwrap(), "work.files.Zip.v2");
-        assert_eq!(names.work_of(&queue("files.api")).unwrap(), "work.files.api.*.*");
+        assert_eq!(
+            names.work(&queue("files"), "Zip", 2).unwrap(),
+            "work.files.Zip.v2"
+        );
+        assert_eq!(
+            names.work_of(&queue("files.api")).unwrap(),
+            "work.files.api.*.*"
+        );
         assert_eq!(names.consumer(&queue("files.api")).unwrap(), "files~api");
-        assert_eq!(names.event("Zip", "step_succeeded").unwrap(), "events.Zip.step_succeeded");
+        assert_eq!(
+            names.event("Zip", "step_succeeded").unwrap(),
+            "events.Zip.step_succeeded"
+        );
         let names = Names::new(Some("staging")).unwrap();
         assert_eq!(names.events_stream(), "staging-events");
-        assert_eq!(names.work_of(&queue("files")).unwrap(), "staging.work.files.*.*");
+        assert_eq!(
+            names.work_of(&queue("files")).unwrap(),
+            "staging.work.files.*.*"
+        );
     }
 
     #[test]
     fn a_name_that_would_reach_into_other_subjects_is_refused() {
         let names = Names::new(None).unwrap();
-        for bad in ["", ".api", "a.b", "a.b.api", "*", ">", "a b", "a\r\nPUB x", "ä"] {
+        for bad in [
+            "",
+            ".api",
+            "a.b",
+            "a.b.api",
+            "*",
+            ">",
+            "a b",
+            "a\r\nPUB x",
+            "ä",
+        ] {
             assert!(names.consumer(&queue(bad)).is_err(), "{bad}");
             assert!(names.work(&queue(bad), "Zip", 1).is_err(), "{bad}");
         }

@@ -1,4 +1,5 @@
-//! How to reach NATS, and what to keep there. Owns the checks of settings that would be unsafe; must not connect.
+//! How to reach NATS, and what to keep there. Owns the checks of settings that would be unsafe;
+//! must not connect.
 
 use crate::client_certificate::ClientCertificate;
 use crate::tls::is_this_machine;
@@ -9,19 +10,20 @@ use std::time::Duration;
 /// How to reach NATS, and what to keep there.
 #[derive(Debug, Clone)]
 pub struct NatsOptions {
-    /// Servers of one cluster: `nats://host:4222`, `tls://host:4222`. Without a user or a password in them: those come
-    /// from files, because URLs end up in logs and process lists.
+    /// Servers of one cluster: `nats://host:4222`, `tls://host:4222`. Without a user or a password
+    /// in them: those come from files, because URLs end up in logs and process lists.
     pub urls: Vec<String>,
     /// Who we are.
     pub auth: NatsAuth,
-    /// PEM file of the certificates to trust beside the system's. Asks for TLS whatever the URLs say.
+    /// PEM file of the certificates to trust beside the system's. Asks for TLS whatever the URLs
+    /// say.
     pub ca_file: Option<PathBuf>,
     /// What proves us to the server, where it asks. Asks for TLS whatever the URLs say.
     pub certificate: Option<ClientCertificate>,
     /// Speaks without TLS to a host that is not this machine.
     pub allow_plaintext: bool,
-    /// Put before every stream, consumer and subject, so that several installations can share one account. Letters,
-    /// digits, `-` and `_`.
+    /// Put before every stream, consumer and subject, so that several installations can share one
+    /// account. Letters, digits, `-` and `_`.
     pub prefix: Option<String>,
     /// After this long without a settlement a message is delivered again.
     pub ack_wait: Duration,
@@ -61,8 +63,8 @@ impl NatsOptions {
     }
 }
 
-/// Who we are. Secrets are read from files when the connection is opened: a text in argv or in the environment can be
-/// read by others on the machine.
+/// Who we are. Secrets are read from files when the connection is opened: a text in argv or in the
+/// environment can be read by others on the machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NatsAuth {
     /// The server asks for nothing.
@@ -85,7 +87,8 @@ pub enum NatsAuth {
 /// Which hints of other processes are of interest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Hears {
-    /// Cancels only: enough for a worker. Changes of tasks are many, and nobody there waits for them.
+    /// Cancels only: enough for a worker. Changes of tasks are many, and nobody there waits for
+    /// them.
     Cancels,
     /// Cancels and changes.
     Everything,
@@ -118,7 +121,9 @@ pub enum NatsOpenError {
 pub(super) fn addresses(options: &NatsOptions) -> Result<Vec<ServerAddr>, NatsOpenError> {
     let refuse = |text: String| Err(NatsOpenError::Setting(text));
     if options.urls.is_empty() {
-        return refuse("no server; expected at least one URL such as nats://127.0.0.1:4222".to_owned());
+        return refuse(
+            "no server; expected at least one URL such as nats://127.0.0.1:4222".to_owned(),
+        );
     }
     let mut addresses = Vec::new();
     for (at, url) in options.urls.iter().enumerate() {
@@ -130,9 +135,13 @@ pub(super) fn addresses(options: &NatsOptions) -> Result<Vec<ServerAddr>, NatsOp
             ));
         };
         if address.username().is_some() || address.password().is_some() {
-            return refuse(format!("URL {} holds a user or a password; give a file instead", at + 1));
+            return refuse(format!(
+                "URL {} holds a user or a password; give a file instead",
+                at + 1
+            ));
         }
-        let encrypted = address.tls_required() || options.ca_file.is_some() || options.certificate.is_some();
+        let encrypted =
+            address.tls_required() || options.ca_file.is_some() || options.certificate.is_some();
         if !encrypted && !is_this_machine(address.host()) && !options.allow_plaintext {
             return refuse(format!(
                 "`{}` is another machine and would be spoken to without encryption; use tls://, give a CA file, or \
@@ -152,26 +161,47 @@ mod tests {
     fn check(url: &str, change: impl FnOnce(&mut NatsOptions)) -> Result<(), String> {
         let mut options = NatsOptions::new(url);
         change(&mut options);
-        addresses(&options).map(drop).map_err(|error| error.to_string())
+        addresses(&options)
+            .map(drop)
+            .map_err(|error| error.to_string())
     }
 
     #[test]
     fn plaintext_to_another_machine_is_refused_unless_it_is_allowed() {
-        for near in ["nats://127.0.0.1:4222", "nats://localhost", "nats://[::1]:4222"] {
+        for near in [
+            "nats://127.0.0.1:4222",
+            "nats://localhost",
+            "nats://[::1]:4222",
+        ] {
             check(near, |_| {}).unwrap();
         }
         let refused = check("nats://nats.example:4222", |_| {}).unwrap_err();
-        assert!(refused.contains("nats.example") && refused.contains("tls://"), "{refused}");
-        check("nats://nats.example", |options| options.allow_plaintext = true).unwrap();
-        check("nats://nats.example", |options| options.ca_file = Some("ca.pem".into())).unwrap();
+        assert!(
+            refused.contains("nats.example") && refused.contains("tls://"),
+            "{refused}"
+        );
+        check("nats://nats.example", |options| {
+            options.allow_plaintext = true
+        })
+        .unwrap();
+        check("nats://nats.example", |options| {
+            options.ca_file = Some("ca.pem".into())
+        })
+        .unwrap();
         check("tls://nats.example", |_| {}).unwrap();
     }
 
     #[test]
     fn a_password_in_a_url_is_refused_and_not_repeated() {
         let refused = check("nats://me:hunter2@127.0.0.1", |_| {}).unwrap_err();
-        assert!(refused.contains("file") && !refused.contains("hunter2"), "{refused}");
+        assert!(
+            refused.contains("file") && !refused.contains("hunter2"),
+            "{refused}"
+        );
         let refused = check("nats:// hunter2", |_| {}).unwrap_err();
-        assert!(refused.contains("URL 1") && !refused.contains("hunter2"), "{refused}");
+        assert!(
+            refused.contains("URL 1") && !refused.contains("hunter2"),
+            "{refused}"
+        );
     }
 }

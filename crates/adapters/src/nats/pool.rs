@@ -1,8 +1,9 @@
 //! Pull requests under way, and messages that have arrived and were not handed over yet.
 //!
-//! A pull request lives longer than the fetch that sent it: whoever drops a fetch half-way, or takes its first message
-//! and leaves, must not lose what the server sends for it meanwhile. So requests are parked here, and the next fetch
-//! goes on with them. Must not hold a message for long: a host that is full does not fetch, and others may be idle.
+//! A pull request lives longer than the fetch that sent it: whoever drops a fetch half-way, or
+//! takes its first message and leaves, must not lose what the server sends for it meanwhile. So
+//! requests are parked here, and the next fetch goes on with them. Must not hold a message for
+//! long: a host that is full does not fetch, and others may be idle.
 
 use async_nats::jetstream::Message;
 use async_nats::jetstream::consumer::pull::Batch;
@@ -29,7 +30,12 @@ pub(super) struct Request {
 
 impl Request {
     pub(super) fn new(batch: Batch, max: usize, until: Instant) -> Self {
-        Self { batch, left: max, until, parked: Instant::now() }
+        Self {
+            batch,
+            left: max,
+            until,
+            parked: Instant::now(),
+        }
     }
 
     /// Whether the server still has it, as far as the time tells.
@@ -62,7 +68,13 @@ pub(super) struct Lane {
 impl Lane {
     /// Messages that are here or were asked for.
     pub(super) fn outstanding(&self) -> usize {
-        self.spare.len() + self.requests.iter().filter(|it| it.is_running()).map(|it| it.left).sum::<usize>()
+        self.spare.len()
+            + self
+                .requests
+                .iter()
+                .filter(|it| it.is_running())
+                .map(|it| it.left)
+                .sum::<usize>()
     }
 
     pub(super) fn add(&mut self, request: Request) {
@@ -75,7 +87,8 @@ impl Lane {
         self.spare.push_front((message, Instant::now()));
     }
 
-    /// The next thing that is here already; `None`: nothing, and the waker is registered with every request.
+    /// The next thing that is here already; `None`: nothing, and the waker is registered with every
+    /// request.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Option<Arrived> {
         if let Some((message, _)) = self.spare.pop_front() {
             return Some(Arrived::Message(Box::new(message)));
@@ -126,7 +139,11 @@ impl Pool {
         let mut lanes = self.lanes();
         let lane = lanes.entry(queue.clone()).or_default();
         // The times stay behind: the watchdog looks at them while a fetch waits.
-        let rest = Lane { asked: Some(Instant::now()), arrived: lane.arrived, ..Lane::default() };
+        let rest = Lane {
+            asked: Some(Instant::now()),
+            arrived: lane.arrived,
+            ..Lane::default()
+        };
         std::mem::replace(lane, rest)
     }
 
@@ -136,20 +153,32 @@ impl Pool {
         let mut lanes = self.lanes();
         let parked = lanes.entry(queue.clone()).or_default();
         parked.spare.extend(lane.spare);
-        parked.requests.extend(lane.requests.into_iter().map(|request| Request { parked: now, ..request }));
+        parked
+            .requests
+            .extend(lane.requests.into_iter().map(|request| Request {
+                parked: now,
+                ..request
+            }));
         parked.arrived = parked.arrived.max(lane.arrived);
         parked.asked = parked.asked.max(lane.asked);
     }
 
-    /// Messages that nobody has fetched for this long, for others to run. Their requests are gone on with.
+    /// Messages that nobody has fetched for this long, for others to run. Their requests are gone
+    /// on with.
     pub(super) fn stale(&self, age: Duration) -> Vec<Message> {
         let mut stale = Vec::new();
         let mut cx = Context::from_waker(std::task::Waker::noop());
         for lane in self.lanes().values_mut() {
-            while lane.spare.front().is_some_and(|(_, since)| since.elapsed() > age) {
+            while lane
+                .spare
+                .front()
+                .is_some_and(|(_, since)| since.elapsed() > age)
+            {
                 stale.extend(lane.spare.pop_front().map(|(message, _)| message));
             }
-            let (old, young) = std::mem::take(&mut lane.requests).into_iter().partition(|it| it.parked.elapsed() > age);
+            let (old, young) = std::mem::take(&mut lane.requests)
+                .into_iter()
+                .partition(|it| it.parked.elapsed() > age);
             let (spare, mut parked) = (std::mem::take(&mut lane.spare), young);
             lane.requests = old;
             while let Some(arrived) = lane.poll(&mut cx) {

@@ -1,4 +1,5 @@
-//! The queue on JetStream: publishing, settling, and a watch over its consumers. Fetching is in `fetch`.
+//! The queue on JetStream: publishing, settling, and a watch over its consumers. Fetching is in
+//! `fetch`.
 
 use super::fetch;
 use super::pool::Pool;
@@ -58,8 +59,16 @@ impl Queue for NatsQueue {
         self.streams.link.check()
     }
 
-    async fn repair(&self, queues: &[QueueName], repair: QueueRepair) -> Result<Vec<String>, QueueError> {
-        self.limited("looking for streams and consumers", self.streams.repair(queues, repair)).await
+    async fn repair(
+        &self,
+        queues: &[QueueName],
+        repair: QueueRepair,
+    ) -> Result<Vec<String>, QueueError> {
+        self.limited(
+            "looking for streams and consumers",
+            self.streams.repair(queues, repair),
+        )
+        .await
     }
 
     async fn publish(&self, queue: &QueueName, message: &WorkerMessage) -> Result<(), QueueError> {
@@ -67,17 +76,26 @@ impl Queue for NatsQueue {
         if let Some(traceparent) = &message.traceparent {
             headers.insert("traceparent", traceparent.as_str());
         }
-        let subject = self.streams.names.work(queue, &message.task_type, message.version)?;
+        let subject = self
+            .streams
+            .names
+            .work(queue, &message.task_type, message.version)?;
         let post = post(subject, &message.id(), headers, "application/json", message)?;
         self.limited("publishing", async {
-            // Before its first message: an autoscaler that finds no consumer starts no worker that would make it.
+            // Before its first message: an autoscaler that finds no consumer starts no worker that
+            // would make it.
             self.streams.consumer(queue).await?;
             self.put(Kind::Work, std::slice::from_ref(&post)).await
         })
         .await
     }
 
-    async fn fetch(&self, queues: &[QueueName], max: usize, wait: Duration) -> Result<Vec<Delivery>, QueueError> {
+    async fn fetch(
+        &self,
+        queues: &[QueueName],
+        max: usize,
+        wait: Duration,
+    ) -> Result<Vec<Delivery>, QueueError> {
         fetch::fetch(&self.streams, &self.pool, queues, (max, wait)).await
     }
 
@@ -91,16 +109,26 @@ impl Queue for NatsQueue {
             }
             let subject = self.streams.names.event(&event.task_type, &event.event)?;
             let event = CloudEvent::new(event.clone(), time.clone());
-            posts.push(post(subject, &event.id, headers, "application/cloudevents+json", &event)?);
+            posts.push(post(
+                subject,
+                &event.id,
+                headers,
+                "application/cloudevents+json",
+                &event,
+            )?);
         }
-        self.limited("publishing events", self.put(Kind::Events, &posts)).await
+        self.limited("publishing events", self.put(Kind::Events, &posts))
+            .await
     }
 
     async fn settle(&self, tag: &DeliveryTag, settle: Settle) -> Result<(), QueueError> {
-        // The tag is the subject that the server gave the delivery for its settlement. It knows by itself which
-        // delivery it was, so nothing is kept here, and nothing to keep is lost.
+        // The tag is the subject that the server gave the delivery for its settlement. It knows by
+        // itself which delivery it was, so nothing is kept here, and nothing to keep is lost.
         if !tag.0.starts_with("$JS.ACK.") {
-            return Err(QueueError(format!("`{}` is no delivery of this queue", tag.0.escape_debug())));
+            return Err(QueueError(format!(
+                "`{}` is no delivery of this queue",
+                tag.0.escape_debug()
+            )));
         }
         let client = &self.streams.link.client;
         let kind = match settle {
@@ -120,7 +148,9 @@ impl Queue for NatsQueue {
                 Ok(_) => Ok(()),
                 // Its consumer was deleted or made anew: the delivery is not the last one any more.
                 Err(error) if error.kind() == RequestErrorKind::NoResponders => Ok(()),
-                Err(error) => Err(QueueError(format!("the settlement was not confirmed: {error}"))),
+                Err(error) => Err(QueueError(format!(
+                    "the settlement was not confirmed: {error}"
+                ))),
             }
         })
         .await
@@ -136,22 +166,32 @@ fn post(
 ) -> Result<Post, QueueError> {
     headers.insert(NATS_MESSAGE_ID, id);
     headers.insert("Content-Type", content_type);
-    let body = serde_json::to_vec(body).map_err(|error| QueueError(format!("it cannot be written: {error}")))?;
-    Ok(Post { subject, message: PublishMessage::build().headers(headers).payload(Bytes::from(body)) })
+    let body = serde_json::to_vec(body)
+        .map_err(|error| QueueError(format!("it cannot be written: {error}")))?;
+    Ok(Post {
+        subject,
+        message: PublishMessage::build()
+            .headers(headers)
+            .payload(Bytes::from(body)),
+    })
 }
 
 impl NatsQueue {
-    /// Gives back what has arrived and was not handed over, for a shutdown: others get it at once, instead of after the
-    /// ack wait.
+    /// Gives back what has arrived and was not handed over, for a shutdown: others get it at once,
+    /// instead of after the ack wait.
     pub fn release(&self) -> futures::future::BoxFuture<'_, ()> {
         Box::pin(async move { give_back(self.pool.drain()).await })
     }
 
-    /// Sends all, and then waits for all: together they take one way to the server and back. Makes the stream where it
-    /// is missing. A duplicate is success: the server has it.
+    /// Sends all, and then waits for all: together they take one way to the server and back. Makes
+    /// the stream where it is missing. A duplicate is success: the server has it.
     async fn put(&self, kind: Kind, posts: &[Post]) -> Result<(), QueueError> {
-        // Stays so where this is dropped at its time limit, and the next publication looks for the stream.
-        let doubt = Doubt { streams: &self.streams, kind };
+        // Stays so where this is dropped at its time limit, and the next publication looks for the
+        // stream.
+        let doubt = Doubt {
+            streams: &self.streams,
+            kind,
+        };
         self.streams.stream(kind).await?;
         let unsent = self.try_put(posts, 0..posts.len()).await?;
         if unsent.is_empty() {
@@ -177,7 +217,12 @@ impl NatsQueue {
         let mut sent: Vec<(usize, PublishAckFuture)> = Vec::new();
         for at in which {
             let Post { subject, message } = &posts[at];
-            let ack = self.streams.context.send_publish(subject.clone(), message.clone()).await.map_err(failed)?;
+            let ack = self
+                .streams
+                .context
+                .send_publish(subject.clone(), message.clone())
+                .await
+                .map_err(failed)?;
             sent.push((at, ack));
         }
         let mut missing = Vec::new();
@@ -199,7 +244,9 @@ impl NatsQueue {
     ) -> Result<T, QueueError> {
         self.streams.link.check()?;
         let limit = self.streams.options.timeout;
-        timeout(limit, work).await.unwrap_or_else(|_| Err(QueueError(format!("{what} took longer than {limit:?}"))))
+        timeout(limit, work)
+            .await
+            .unwrap_or_else(|_| Err(QueueError(format!("{what} took longer than {limit:?}"))))
     }
 }
 

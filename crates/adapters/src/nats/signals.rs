@@ -1,5 +1,5 @@
-//! Hints between processes over core NATS: nothing is stored, nobody waits, and what nobody hears is gone. Within this
-//! process they arrive without NATS.
+//! Hints between processes over core NATS: nothing is stored, nobody waits, and what nobody hears
+//! is gone. Within this process they arrive without NATS.
 
 use super::connect::Link;
 use super::names::Names;
@@ -38,21 +38,38 @@ impl NatsSignals {
         let (out, waiting) = mpsc::channel(WAITING);
         // So that a process leaves out what it has heard from itself already.
         let own: Arc<str> = link.client.new_inbox().into();
-        let send = super::Task(tokio::spawn(send(link.clone(), names.clone(), own.clone(), waiting)));
-        let hear = super::Task(tokio::spawn(hear(link.clone(), names.clone(), hears, own, local.clone())));
-        Self { local, out, _tasks: Arc::new([send, hear]) }
+        let send = super::Task(tokio::spawn(send(
+            link.clone(),
+            names.clone(),
+            own.clone(),
+            waiting,
+        )));
+        let hear = super::Task(tokio::spawn(hear(
+            link.clone(),
+            names.clone(),
+            hears,
+            own,
+            local.clone(),
+        )));
+        Self {
+            local,
+            out,
+            _tasks: Arc::new([send, hear]),
+        }
     }
 }
 
 impl Signals for NatsSignals {
     fn send(&self, signal: Signal) {
         self.local.send(signal.clone());
-        // Only this process looks at every change of its own tasks; what the others wait for is a rest or a cancel.
+        // Only this process looks at every change of its own tasks; what the others wait for is a
+        // rest or a cancel.
         if matches!(signal, Signal::Changed(_)) {
             return;
         }
         match self.out.try_send(signal) {
-            // Full: the connection does not keep up, or is gone. Polls and heartbeats find out by themselves.
+            // Full: the connection does not keep up, or is gone. Polls and heartbeats find out by
+            // themselves.
             Ok(()) | Err(TrySendError::Full(_) | TrySendError::Closed(_)) => {}
         }
     }
@@ -87,7 +104,11 @@ async fn send(link: Link, names: Names, own: Arc<str>, mut waiting: mpsc::Receiv
         let subject = names.signal(kind, task);
         let sent = match body {
             None => link.client.publish(subject, own.clone()).await,
-            Some(body) => link.client.publish_with_headers(subject, from.clone(), body.into()).await,
+            Some(body) => {
+                link.client
+                    .publish_with_headers(subject, from.clone(), body.into())
+                    .await
+            }
         };
         if let Err(error) = sent {
             tracing::debug!(%error, "a hint was not sent");
@@ -109,7 +130,8 @@ async fn hear(link: Link, names: Names, hears: Hears, own: Arc<str>, local: Loca
         }
     };
     while let Some(message) = subscription.next().await {
-        let from_us = |headers: &HeaderMap| headers.get(FROM).is_some_and(|from| from.as_str() == &*own);
+        let from_us =
+            |headers: &HeaderMap| headers.get(FROM).is_some_and(|from| from.as_str() == &*own);
         if message.payload == own.as_bytes() || message.headers.as_ref().is_some_and(from_us) {
             continue;
         }

@@ -1,5 +1,5 @@
-//! The streams and the consumers on the server: made where they are missing, as often as they are missing. Must not
-//! change a stream that is there: its replicas and limits are the operator's.
+//! The streams and the consumers on the server: made where they are missing, as often as they are
+//! missing. Must not change a stream that is there: its replicas and limits are the operator's.
 
 use super::connect::Link;
 use super::names::Names;
@@ -32,15 +32,19 @@ pub(super) struct Streams {
     pub(super) names: Names,
     pub(super) options: NatsOptions,
     consumers: Mutex<HashMap<QueueName, PullConsumer>>,
-    /// Streams that were there, and in which connection; `None`: in an earlier one, or it is uncertain.
+    /// Streams that were there, and in which connection; `None`: in an earlier one, or it is
+    /// uncertain.
     seen: Mutex<HashMap<Kind, Option<u64>>>,
-    /// One process makes one thing at a time: a hundred publishers would all ask for the same stream.
+    /// One process makes one thing at a time: a hundred publishers would all ask for the same
+    /// stream.
     making: tokio::sync::Mutex<()>,
 }
 
 impl Streams {
     pub(super) fn new(link: Link, names: Names, options: NatsOptions) -> Self {
-        let context = ContextBuilder::new().timeout(options.timeout).build(link.client.clone());
+        let context = ContextBuilder::new()
+            .timeout(options.timeout)
+            .build(link.client.clone());
         Self {
             link,
             context,
@@ -64,7 +68,8 @@ impl Streams {
             Kind::Work => stream::Config {
                 name: self.names.work_stream(),
                 subjects: vec![self.names.subject("work.>")],
-                // See docs/decisions/0012: what is acked is gone, and what is not acked is there for any new consumer.
+                // See docs/decisions/0012: what is acked is gone, and what is not acked is there
+                // for any new consumer.
                 retention: RetentionPolicy::WorkQueue,
                 description: Some("Counterstep: messages for hosts".to_owned()),
                 ..common
@@ -88,17 +93,19 @@ impl Streams {
             deliver_policy: DeliverPolicy::All,
             ack_policy: AckPolicy::Explicit,
             ack_wait: self.options.ack_wait,
-            // Attempts are counted in the database. A message past a limit here would stay in the stream, unseen.
+            // Attempts are counted in the database. A message past a limit here would stay in the
+            // stream, unseen.
             max_deliver: -1,
-            // No limit: messages that wait for a delayed redelivery count too, and must not stop the others. Hosts
-            // fetch no more than they can run.
+            // No limit: messages that wait for a delayed redelivery count too, and must not stop
+            // the others. Hosts fetch no more than they can run.
             max_ack_pending: -1,
             ..pull::Config::default()
         })
     }
 
-    /// Makes a stream, unless it was there in this connection. Asked before each publication: where a plain subscriber
-    /// listens on a subject without a stream, the server reports no missing one, and the ack just never comes.
+    /// Makes a stream, unless it was there in this connection. Asked before each publication: where
+    /// a plain subscriber listens on a subject without a stream, the server reports no missing one,
+    /// and the ack just never comes.
     pub(super) async fn stream(&self, kind: Kind) -> Result<(), QueueError> {
         let connects = self.link.connects();
         if self.seen().get(&kind) == Some(&Some(connects)) {
@@ -139,17 +146,26 @@ impl Streams {
                 return Ok(());
             }
             Err(error) => match error.kind() {
-                GetStreamErrorKind::JetStream(error) if error.error_code() == ErrorCode::STREAM_NOT_FOUND => {}
-                _ => return Err(QueueError(format!("looking for the stream `{}`: {error}", config.name))),
+                GetStreamErrorKind::JetStream(error)
+                    if error.error_code() == ErrorCode::STREAM_NOT_FOUND => {}
+                _ => {
+                    return Err(QueueError(format!(
+                        "looking for the stream `{}`: {error}",
+                        config.name
+                    )));
+                }
             },
         }
         let name = config.name.clone();
         match self.context.create_stream(config).await {
             Ok(_) => {
-                // It takes messages with it, and what its operator has set: worth more than a line in passing.
+                // It takes messages with it, and what its operator has set: worth more than a line
+                // in passing.
                 let before = self.seen().insert(kind, None);
                 match before {
-                    Some(_) => tracing::warn!(stream = %name, "the stream was gone, with its messages; made it again"),
+                    Some(_) => {
+                        tracing::warn!(stream = %name, "the stream was gone, with its messages; made it again")
+                    }
                     None => tracing::info!(stream = %name, "made a stream"),
                 }
                 self.cached().clear();
@@ -157,7 +173,11 @@ impl Streams {
             }
             Err(error) => match error.kind() {
                 // Another process was faster, with its own idea of replicas and limits.
-                CreateStreamErrorKind::JetStream(error) if error.error_code() == ErrorCode::STREAM_NAME_EXIST => Ok(()),
+                CreateStreamErrorKind::JetStream(error)
+                    if error.error_code() == ErrorCode::STREAM_NAME_EXIST =>
+                {
+                    Ok(())
+                }
                 _ => Err(QueueError(format!("making the stream `{name}`: {error}"))),
             },
         }
@@ -174,14 +194,22 @@ impl Streams {
         }
         let config = self.consumer_config(queue)?;
         let stream = self.names.work_stream();
-        let made = match self.context.create_consumer_on_stream(config.clone(), &stream).await {
+        let made = match self
+            .context
+            .create_consumer_on_stream(config.clone(), &stream)
+            .await
+        {
             Err(error) if is_missing(&error.to_string()) => {
                 self.make_stream(Kind::Work).await?;
-                self.context.create_consumer_on_stream(config, &stream).await
+                self.context
+                    .create_consumer_on_stream(config, &stream)
+                    .await
             }
             made => made,
         };
-        let consumer = made.map_err(|error| QueueError(format!("making the consumer of queue `{queue}`: {error}")))?;
+        let consumer = made.map_err(|error| {
+            QueueError(format!("making the consumer of queue `{queue}`: {error}"))
+        })?;
         self.cached().insert(queue.clone(), consumer.clone());
         Ok(consumer)
     }
@@ -198,20 +226,30 @@ impl Streams {
 
     /// Whether the server has the queue's consumer.
     pub(super) async fn consumer_exists(&self, queue: &QueueName) -> Result<bool, QueueError> {
-        let stream = self.context.get_stream_no_info(self.names.work_stream()).await;
+        let stream = self
+            .context
+            .get_stream_no_info(self.names.work_stream())
+            .await;
         let stream = stream.map_err(|error| QueueError(error.to_string()))?;
         match stream.consumer_info(self.names.consumer(queue)?).await {
             Ok(_) => Ok(true),
             Err(error) => match error.kind() {
-                ConsumerInfoErrorKind::NotFound | ConsumerInfoErrorKind::StreamNotFound => Ok(false),
+                ConsumerInfoErrorKind::NotFound | ConsumerInfoErrorKind::StreamNotFound => {
+                    Ok(false)
+                }
                 _ => Err(QueueError(error.to_string())),
             },
         }
     }
 
-    /// What is missing on the server, in words: the stream of work, and the consumers of these queues. Mended, where that
-    /// is asked for; the stream of events, too, where this process has seen it.
-    pub(super) async fn repair(&self, queues: &[QueueName], repair: QueueRepair) -> Result<Vec<String>, QueueError> {
+    /// What is missing on the server, in words: the stream of work, and the consumers of these
+    /// queues. Mended, where that is asked for; the stream of events, too, where this process has
+    /// seen it.
+    pub(super) async fn repair(
+        &self,
+        queues: &[QueueName],
+        repair: QueueRepair,
+    ) -> Result<Vec<String>, QueueError> {
         let mut missing = Vec::new();
         for kind in [Kind::Work, Kind::Events] {
             if kind == Kind::Events && !self.seen().contains_key(&kind) {
@@ -243,8 +281,14 @@ impl Streams {
         match self.context.get_stream(name).await {
             Ok(_) => Ok(true),
             Err(error) => match error.kind() {
-                GetStreamErrorKind::JetStream(error) if error.error_code() == ErrorCode::STREAM_NOT_FOUND => Ok(false),
-                _ => Err(QueueError(format!("looking for the stream `{name}`: {error}"))),
+                GetStreamErrorKind::JetStream(error)
+                    if error.error_code() == ErrorCode::STREAM_NOT_FOUND =>
+                {
+                    Ok(false)
+                }
+                _ => Err(QueueError(format!(
+                    "looking for the stream `{name}`: {error}"
+                ))),
             },
         }
     }
@@ -254,17 +298,26 @@ impl Streams {
         self.forget(queue);
         let name = self.names.consumer(queue)?;
         // An error most likely says that it is not there.
-        let _ = self.context.delete_consumer_from_stream(name, self.names.work_stream()).await;
+        let _ = self
+            .context
+            .delete_consumer_from_stream(name, self.names.work_stream())
+            .await;
         self.consumer(queue).await.map(drop)
     }
 
     fn cached(&self) -> std::sync::MutexGuard<'_, HashMap<QueueName, PullConsumer>> {
-        self.consumers.lock().unwrap_or_else(PoisonError::into_inner)
+        self.consumers
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 fn covers(found: &stream::Config, wanted: &stream::Config) -> Result<(), QueueError> {
-    if wanted.subjects.iter().all(|subject| found.subjects.contains(subject)) {
+    if wanted
+        .subjects
+        .iter()
+        .all(|subject| found.subjects.contains(subject))
+    {
         return Ok(());
     }
     Err(QueueError(format!(
@@ -274,8 +327,8 @@ fn covers(found: &stream::Config, wanted: &stream::Config) -> Result<(), QueueEr
     )))
 }
 
-/// Whether a request failed because its stream is not there. The client's error for it has changed with its versions,
-/// the server's text has not.
+/// Whether a request failed because its stream is not there. The client's error for it has changed
+/// with its versions, the server's text has not.
 fn is_missing(error: &str) -> bool {
     error.contains("stream not found")
 }

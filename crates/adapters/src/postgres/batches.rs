@@ -1,5 +1,5 @@
-//! Commits and loads of many tasks in one statement each, under load. A caller gets the answer that it would have got
-//! alone. Must not decide anything about a task.
+//! Commits and loads of many tasks in one statement each, under load. A caller gets the answer that
+//! it would have got alone. Must not decide anything about a task.
 
 use super::commit::{self, Kind};
 use super::fault::{Care, Fault};
@@ -26,8 +26,8 @@ const FULL: usize = 64;
 /// As many as one statement carries.
 const MOST: usize = 128;
 
-/// A change that meets a lock waits for it so long while others wait for the change: those of its statement, and those in
-/// the queue.
+/// A change that meets a lock waits for it so long while others wait for the change: those of its
+/// statement, and those in the queue.
 const BRIEFLY: Duration = Duration::from_millis(100);
 
 /// What a batch replies to one of its requests.
@@ -61,7 +61,8 @@ pub(super) struct Batches {
     wait: Duration,
     briefly: Duration,
     patiently: Duration,
-    /// Places for changes that wait for a lock alone. Each has a connection meanwhile, and the others need some, too.
+    /// Places for changes that wait for a lock alone. Each has a connection meanwhile, and the
+    /// others need some, too.
     patient: Arc<Semaphore>,
 }
 
@@ -69,9 +70,14 @@ impl Batches {
     pub(super) fn new(database: Database, options: &PostgresOptions) -> Self {
         let (to_write, to_load) = (database.clone(), database.clone());
         let briefly = BRIEFLY.min(options.lock_timeout);
-        let write: Flush<Write> = Box::new(move |writes| write_all(to_write.clone(), writes, briefly).boxed());
+        let write: Flush<Write> =
+            Box::new(move |writes| write_all(to_write.clone(), writes, briefly).boxed());
         let load: Flush<Load> = Box::new(move |loads| load_all(to_load.clone(), loads).boxed());
-        let limits = Limits { width: WIDTH, full: FULL, wait: options.wait };
+        let limits = Limits {
+            width: WIDTH,
+            full: FULL,
+            wait: options.wait,
+        };
         Self {
             writes: Batcher::new(limits, pick_writes, write),
             loads: Batcher::new(limits, pick_loads, load),
@@ -83,11 +89,22 @@ impl Batches {
         }
     }
 
-    pub(super) async fn commit(&self, guard: Guard, transition: &Transition) -> Result<Committed, CommitError> {
+    pub(super) async fn commit(
+        &self,
+        guard: Guard,
+        transition: &Transition,
+    ) -> Result<Committed, CommitError> {
         let Some(kind) = commit::kind(guard, transition) else {
             return self.commit_alone(guard, transition, None).await;
         };
-        let request = |reply| Request { asks: Change { kind, guard, transition: transition.clone() }, reply };
+        let request = |reply| Request {
+            asks: Change {
+                kind,
+                guard,
+                transition: transition.clone(),
+            },
+            reply,
+        };
         match self.writes.enter(request).await {
             Entry::Alone(slot) => self.commit_alone(guard, transition, Some(slot)).await,
             Entry::Batched(reply) => match self.replied(reply).map_err(CommitError::Store)? {
@@ -97,7 +114,8 @@ impl Batches {
         }
     }
 
-    /// Keeps the slot as long as that is brief: a change that meets a lock waits for it without one.
+    /// Keeps the slot as long as that is brief: a change that meets a lock waits for it without
+    /// one.
     async fn commit_alone(
         &self,
         guard: Guard,
@@ -111,22 +129,36 @@ impl Batches {
                 return Ok(written?);
             }
         }
-        let place = tokio::time::timeout(self.wait, self.patient.acquire()).await.map_err(|_| {
-            StoreError::Unavailable(format!("no place to wait for a lock within {:?}: too many changes do", self.wait))
-        })?;
+        let place = tokio::time::timeout(self.wait, self.patient.acquire())
+            .await
+            .map_err(|_| {
+                StoreError::Unavailable(format!(
+                    "no place to wait for a lock within {:?}: too many changes do",
+                    self.wait
+                ))
+            })?;
         let written = self.write_alone(guard, transition, self.patiently).await;
         drop(place);
         Ok(written?)
     }
 
-    async fn write_alone(&self, guard: Guard, transition: &Transition, lock: Duration) -> Result<Committed, Fault> {
+    async fn write_alone(
+        &self,
+        guard: Guard,
+        transition: &Transition,
+        lock: Duration,
+    ) -> Result<Committed, Fault> {
         let lent = self.database.lend().await?;
         let written = commit::write(&lent, guard, transition, lock).await;
         lent.settle(written)
     }
 
     pub(super) async fn load(&self, task: TaskId) -> Result<Option<TaskRecord>, StoreError> {
-        match self.loads.enter(|reply| Request { asks: task, reply }).await {
+        match self
+            .loads
+            .enter(|reply| Request { asks: task, reply })
+            .await
+        {
             Entry::Alone(_slot) => self.load_alone(task).await,
             Entry::Batched(reply) => match self.replied(reply)? {
                 Reply::Answer(result) => result,
@@ -137,7 +169,9 @@ impl Batches {
 
     async fn load_alone(&self, task: TaskId) -> Result<Option<TaskRecord>, StoreError> {
         let rows: Vec<tasks::Read> = self.database.read(tasks::load(vec![task.0])).await?;
-        Ok(tasks::decode(rows, &mut Care::Strict).remove(&task).transpose()?)
+        Ok(tasks::decode(rows, &mut Care::Strict)
+            .remove(&task)
+            .transpose()?)
     }
 
     /// Loads a task of which not all can be read.
@@ -145,13 +179,19 @@ impl Batches {
         let rows: Vec<tasks::Read> = self.database.read(tasks::load(vec![task.0])).await?;
         let mut care = Care::Salvage(Vec::new());
         let record = tasks::decode(rows, &mut care).remove(&task).transpose()?;
-        Ok(record.map(|record| Salvaged { record, unreadable: care.noted() }))
+        Ok(record.map(|record| Salvaged {
+            record,
+            unreadable: care.noted(),
+        }))
     }
 
     fn replied<A>(&self, reply: Result<Reply<A>, NoReply>) -> Result<Reply<A>, StoreError> {
         reply.map_err(|error| match error {
             NoReply::TimedOut => {
-                let text = format!("no turn at the database within {:?}: it is slow, or away", self.wait);
+                let text = format!(
+                    "no turn at the database within {:?}: it is slow, or away",
+                    self.wait
+                );
                 StoreError::Unavailable(text)
             }
             NoReply::Dropped => StoreError::Unknown("the process stops".to_owned()),
@@ -159,16 +199,23 @@ impl Batches {
     }
 }
 
-/// The changes that may share a statement with the first one: of one kind, and no two of one task. In the order of their
-/// tasks, so that two statements never wait for each other.
+/// The changes that may share a statement with the first one: of one kind, and no two of one task.
+/// In the order of their tasks, so that two statements never wait for each other.
 fn pick_writes(queue: &mut VecDeque<Queued<Write>>) -> Vec<Queued<Write>> {
-    let Some(kind) = queue.front().map(|first| first.request.asks.kind) else { return Vec::new() };
+    let Some(kind) = queue.front().map(|first| first.request.asks.kind) else {
+        return Vec::new();
+    };
     let mut seen = HashSet::new();
     let (mut picked, mut left) = (Vec::new(), VecDeque::new());
     for queued in queue.drain(..) {
         let change = &queued.request.asks;
-        let fits = picked.len() < MOST && change.kind == kind && seen.insert(change.transition.task_id);
-        if fits { picked.push(queued) } else { left.push_back(queued) }
+        let fits =
+            picked.len() < MOST && change.kind == kind && seen.insert(change.transition.task_id);
+        if fits {
+            picked.push(queued)
+        } else {
+            left.push_back(queued)
+        }
     }
     *queue = left;
     picked.sort_unstable_by_key(|queued| queued.request.asks.transition.task_id);
@@ -182,14 +229,21 @@ fn pick_loads(queue: &mut VecDeque<Queued<Load>>) -> Vec<Queued<Load>> {
 async fn write_all(database: Database, writes: Vec<Write>, lock: Duration) {
     let written = async {
         let lent = database.lend().await?;
-        let changes: Vec<_> = writes.iter().map(|write| (write.asks.guard, &write.asks.transition)).collect();
+        let changes: Vec<_> = writes
+            .iter()
+            .map(|write| (write.asks.guard, &write.asks.transition))
+            .collect();
         let written = commit::write_all(&lent, &changes, lock).await;
         lent.settle(written)
     };
     let result: Result<Vec<commit::Outcome>, StoreError> = written.await.map_err(StoreError::from);
     for (at, Request { reply, .. }) in writes.into_iter().enumerate() {
         let answer = match &result {
-            Ok(written) => written.get(at).cloned().flatten().map_or(Reply::Alone, Reply::Answer),
+            Ok(written) => written
+                .get(at)
+                .cloned()
+                .flatten()
+                .map_or(Reply::Alone, Reply::Answer),
             Err(error) => Reply::Answer(Err(CommitError::Store(error.clone()))),
         };
         // An error: the caller is gone.
@@ -202,8 +256,9 @@ async fn load_all(database: Database, loads: Vec<Load>) {
     for Request { asks, reply } in loads {
         callers.entry(asks).or_default().push(reply);
     }
-    let rows: Result<Vec<tasks::Read>, Fault> =
-        database.read(tasks::load(callers.keys().map(|task| task.0).collect())).await;
+    let rows: Result<Vec<tasks::Read>, Fault> = database
+        .read(tasks::load(callers.keys().map(|task| task.0).collect()))
+        .await;
     let mut found = match rows {
         Ok(rows) => tasks::decode(rows, &mut Care::Strict),
         Err(fault) => {

@@ -1,13 +1,13 @@
-//! Changes of tasks, one or many, written by one statement. Puts the pieces together that they need, and reads the
-//! server's answer; must not find out what ought to happen.
+//! Changes of tasks, one or many, written by one statement. Puts the pieces together that they
+//! need, and reads the server's answer; must not find out what ought to happen.
 //!
-//! The pieces are the parts of one `WITH`, the guarded rows first, and only those that are needed: the server starts a
-//! plan for each, work or no work. How many texts that makes is a matter of what the engine does, not of how much: a few
-//! dozen at most, each prepared once on a connection.
+//! The pieces are the parts of one `WITH`, the guarded rows first, and only those that are needed:
+//! the server starts a plan for each, work or no work. How many texts that makes is a matter of
+//! what the engine does, not of how much: a few dozen at most, each prepared once on a connection.
 //!
-//! Of changes of tasks that are there it writes those whose guards hold, and returns which; why the others were refused is
-//! read for all of them at once. Changes with rows beside the task's, as submissions have them, it writes all or none; those
-//! that were not written come again, alone.
+//! Of changes of tasks that are there it writes those whose guards hold, and returns which; why the
+//! others were refused is read for all of them at once. Changes with rows beside the task's, as
+//! submissions have them, it writes all or none; those that were not written come again, alone.
 
 use super::fault::Fault;
 use super::pool::Lent;
@@ -30,14 +30,15 @@ type Row = (PgTimestamp, Option<uuid::Uuid>);
 /// A row for each change that was written.
 const THESE: &str = " SELECT now(), t.id FROM t";
 
-/// No row where nothing was written. Where some of the guards held, their rows have been: then the statement must fail.
-const ALL_OR_NONE: &str =
-    " FROM ok WHERE CASE WHEN ok.every THEN TRUE WHEN ok.held = 0 THEN FALSE ELSE counterstep_refuse('guards') END";
+/// No row where nothing was written. Where some of the guards held, their rows have been: then the
+/// statement must fail.
+const ALL_OR_NONE: &str = " FROM ok WHERE CASE WHEN ok.every THEN TRUE WHEN ok.held = 0 THEN FALSE ELSE counterstep_refuse('guards') END";
 
 /// What the server says to the statement: a row, where it was written.
 pub(super) type Written = Result<Vec<Row>, Fault>;
 
-/// Writes everything, or says why nothing was. For each of its locks it waits no longer than `lock`.
+/// Writes everything, or says why nothing was. For each of its locks it waits no longer than
+/// `lock`.
 pub(super) async fn write(
     lent: &Lent,
     guard: Guard,
@@ -70,13 +71,20 @@ pub(super) async fn look(lent: &Lent, guard: Guard, transition: &Transition) -> 
     Ok(())
 }
 
-pub(super) async fn send(lent: &Lent, guard: Guard, transition: &Transition, lock: Duration) -> Written {
+pub(super) async fn send(
+    lent: &Lent,
+    guard: Guard,
+    transition: &Transition,
+    lock: Duration,
+) -> Written {
     let mut statement = Statement::new();
     tasks::limits(&mut statement, lock);
-    lent.rows::<Answer, Row>(assemble(statement, &[guard], &[transition])?).await
+    lent.rows::<Answer, Row>(assemble(statement, &[guard], &[transition])?)
+        .await
 }
 
-/// What the server's answer means; where nothing was written, it is asked why. Not within a transaction that has failed.
+/// What the server's answer means; where nothing was written, it is asked why. Not within a
+/// transaction that has failed.
 pub(super) async fn judge(
     lent: &Lent,
     guard: Guard,
@@ -135,18 +143,25 @@ pub(super) async fn write_all(
     let mut statement = Statement::of_many();
     tasks::limits(&mut statement, lock);
     // One that cannot be written is told so where it comes alone.
-    let Ok(statement) = assemble(statement, &guards, &transitions) else { return Ok(vec![None; changes.len()]) };
+    let Ok(statement) = assemble(statement, &guards, &transitions) else {
+        return Ok(vec![None; changes.len()]);
+    };
     let written = match lent.rows::<Answer, Row>(statement).await {
         Ok(rows) => rows,
         Err(fault @ Fault::Lost(_)) => return Err(fault),
         Err(_) => return Ok(vec![None; changes.len()]),
     };
-    let now = written.first().map(|(now, _)| Committed { now: time(*now) });
+    let now = written
+        .first()
+        .map(|(now, _)| Committed { now: time(*now) });
     if guards.contains(&NEW) {
         return Ok(vec![now.map(Ok); changes.len()]);
     }
     let these: HashSet<uuid::Uuid> = written.iter().filter_map(|(_, task)| *task).collect();
-    let refused: Vec<_> = changes.iter().filter(|(_, change)| !these.contains(&change.task_id.0)).collect();
+    let refused: Vec<_> = changes
+        .iter()
+        .filter(|(_, change)| !these.contains(&change.task_id.0))
+        .collect();
     let reasons = reasons(lent, &refused).await;
     let one = |(_, change): &(Guard, &Transition)| {
         let written = now.filter(|_| these.contains(&change.task_id.0)).map(Ok);
@@ -156,9 +171,16 @@ pub(super) async fn write_all(
 }
 
 /// Why the guards of these changes did not hold, as far as the rows show it.
-async fn reasons(lent: &Lent, refused: &[&(Guard, &Transition)]) -> HashMap<uuid::Uuid, CommitError> {
+async fn reasons(
+    lent: &Lent,
+    refused: &[&(Guard, &Transition)],
+) -> HashMap<uuid::Uuid, CommitError> {
     let leased = |(guard, _): &&&(Guard, &Transition)| matches!(guard, Guard::Lease { .. });
-    let ids: Vec<_> = refused.iter().filter(leased).map(|(_, change)| change.task_id.0).collect();
+    let ids: Vec<_> = refused
+        .iter()
+        .filter(leased)
+        .map(|(_, change)| change.task_id.0)
+        .collect();
     let heads: Vec<(uuid::Uuid, i64, i64)> = match ids.is_empty() {
         true => Vec::new(),
         false => match lent.rows(tasks::heads(ids)).await {
@@ -170,7 +192,10 @@ async fn reasons(lent: &Lent, refused: &[&(Guard, &Transition)]) -> HashMap<uuid
             }
         },
     };
-    let heads: HashMap<_, _> = heads.into_iter().map(|(task, rev, epoch)| (task, (rev, epoch))).collect();
+    let heads: HashMap<_, _> = heads
+        .into_iter()
+        .map(|(task, rev, epoch)| (task, (rev, epoch)))
+        .collect();
     let reason = |(guard, change): &&(Guard, &Transition)| {
         let task = change.task_id.0;
         let reason = match guard {
@@ -184,7 +209,11 @@ async fn reasons(lent: &Lent, refused: &[&(Guard, &Transition)]) -> HashMap<uuid
 
 /// A row that is not there has no lease that could have run out.
 fn cannot_hold(guard: Guard, transition: &Transition) -> bool {
-    guard == NEW && transition.task.as_ref().is_some_and(|write| write.needs_expired_lease)
+    guard == NEW
+        && transition
+            .task
+            .as_ref()
+            .is_some_and(|write| write.needs_expired_lease)
 }
 
 /// What the change contradicts itself in.
@@ -194,8 +223,11 @@ fn misfit(guard: Guard, transition: &Transition) -> Option<&'static str> {
         Some(write) if write.row.id != transition.task_id || write.row.rev != rev.next() => {
             Some("the new row is not the guarded one with the next revision")
         }
-        Some(_) if transition.journal.is_none() => Some("a change of a task comes with its row in the journal"),
-        // Without its row a task's revision stays where it is, so such a change may only come before the task.
+        Some(_) if transition.journal.is_none() => {
+            Some("a change of a task comes with its row in the journal")
+        }
+        // Without its row a task's revision stays where it is, so such a change may only come
+        // before the task.
         None if guard != NEW => Some("only a receive may leave the task's row alone"),
         Some(_) | None => None,
     }
@@ -208,11 +240,20 @@ fn assemble<'a>(
 ) -> Result<Statement<'a, Answer>, Fault> {
     let link = |change: &Transition| change.journal.as_ref().map(|row| row.link.0.clone());
     // Rows of tasks and changes are the same ones, where there are rows.
-    let ids = changes.iter().map(|change| (change.change_id.0, link(change))).unzip();
-    let writes: Vec<&TaskWrite> = changes.iter().filter_map(|change| change.task.as_ref()).collect();
+    let ids = changes
+        .iter()
+        .map(|change| (change.change_id.0, link(change)))
+        .unzip();
+    let writes: Vec<&TaskWrite> = changes
+        .iter()
+        .filter_map(|change| change.task.as_ref())
+        .collect();
     let is_old = !writes.is_empty() && !guards.contains(&NEW);
     if writes.is_empty() {
-        tasks::receive(&mut statement, changes.iter().map(|change| change.task_id.0).collect());
+        tasks::receive(
+            &mut statement,
+            changes.iter().map(|change| change.task_id.0).collect(),
+        );
     } else if is_old {
         let quiet = changes.iter().map(|change| change.is_quiet()).collect();
         let rows = journal::Texts::of(changes.iter().filter_map(|change| change.journal.as_ref()))?;
@@ -258,10 +299,13 @@ async fn refused(lent: &Lent, guard: Guard, transition: &Transition) -> Fault {
 }
 
 async fn check_guard(lent: &Lent, guard: Guard, transition: &Transition) -> Result<(), Fault> {
-    let head: Vec<(i64, i64)> = lent.rows(tasks::head(transition.task_id)).await.map_err(|fault| {
-        close_if_lost(lent, &fault);
-        fault.of_a_read()
-    })?;
+    let head: Vec<(i64, i64)> =
+        lent.rows(tasks::head(transition.task_id))
+            .await
+            .map_err(|fault| {
+                close_if_lost(lent, &fault);
+                fault.of_a_read()
+            })?;
     broken(guard, head.first().copied()).map_or(Ok(()), |error| Err(error.into()))
 }
 
@@ -277,9 +321,13 @@ fn broken(guard: Guard, head: Option<(i64, i64)>) -> Option<CommitError> {
     let (rev, epoch) = head.unwrap_or((0, 0));
     match guard {
         Guard::Lease { epoch: ours, .. } if head.is_none() || ours.0 != epoch => {
-            Some(CommitError::Fenced { current: Epoch(epoch) })
+            Some(CommitError::Fenced {
+                current: Epoch(epoch),
+            })
         }
-        Guard::Lease { rev: ours, .. } | Guard::Free { rev: ours } if ours.0 != rev => Some(CommitError::Stale),
+        Guard::Lease { rev: ours, .. } | Guard::Free { rev: ours } if ours.0 != rev => {
+            Some(CommitError::Stale)
+        }
         Guard::Lease { .. } | Guard::Free { .. } => None,
     }
 }
@@ -296,22 +344,44 @@ mod tests {
     use uuid::Uuid;
 
     fn row(rev: i64) -> TaskRow {
-        TaskRow { rev: Rev(rev), epoch: Epoch(1), ..Fold::new(TaskId(Uuid::nil())).into_record(DbTime(0)).task }
+        TaskRow {
+            rev: Rev(rev),
+            epoch: Epoch(1),
+            ..Fold::new(TaskId(Uuid::nil())).into_record(DbTime(0)).task
+        }
     }
 
     fn change(write: TaskWrite) -> Transition {
         let change = Transition::new(write.row.change_id, write.row.id);
-        Transition { task: Some(write), ..change }.with_journal(None, "golden")
+        Transition {
+            task: Some(write),
+            ..change
+        }
+        .with_journal(None, "golden")
     }
 
-    /// What the server plans. Each text costs it a plan, and the plans are looked at: so a text changes knowingly.
+    /// What the server plans. Each text costs it a plan, and the plans are looked at: so a text
+    /// changes knowingly.
     #[test]
     fn the_texts_of_commits_are_those_of_the_golden_files() {
         let submit = change(TaskWrite::new(row(1)));
-        let lease = LeaseChange::Take { owner: "golden".to_owned(), ttl: Duration::from_secs(30) };
-        let claim = change(TaskWrite { lease, due: Time::Clear, ..TaskWrite::new(row(2)) });
+        let lease = LeaseChange::Take {
+            owner: "golden".to_owned(),
+            ttl: Duration::from_secs(30),
+        };
+        let claim = change(TaskWrite {
+            lease,
+            due: Time::Clear,
+            ..TaskWrite::new(row(2))
+        });
         let step = change(TaskWrite::new(row(3)));
-        let (free, leased) = (Guard::Free { rev: Rev(1) }, Guard::Lease { epoch: Epoch(1), rev: Rev(2) });
+        let (free, leased) = (
+            Guard::Free { rev: Rev(1) },
+            Guard::Lease {
+                epoch: Epoch(1),
+                rev: Rev(2),
+            },
+        );
         for (name, guard, change, many) in [
             ("submit", NEW, &submit, false),
             ("submit_many", NEW, &submit, true),
@@ -320,12 +390,17 @@ mod tests {
             ("change", leased, &step, false),
             ("change_many", leased, &step, true),
         ] {
-            let mut statement = if many { Statement::of_many() } else { Statement::new() };
+            let mut statement = if many {
+                Statement::of_many()
+            } else {
+                Statement::new()
+            };
             tasks::limits(&mut statement, Duration::from_millis(100));
             let statement = assemble(statement, &[guard], &[change]).expect("a statement");
             let text = diesel::debug_query::<Pg, _>(&statement).to_string();
             let text = format!("{}\n", text.split(" -- binds:").next().unwrap_or_default());
-            let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/golden/{name}.sql"));
+            let file =
+                Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/golden/{name}.sql"));
             if std::env::var_os("COUNTERSTEP_BLESS").is_some() {
                 std::fs::write(&file, text).expect("the golden file is written");
                 continue;

@@ -1,8 +1,10 @@
-//! One connection to the server: how it is made, and how a statement travels over it. Must not know a table, nor set
-//! anything for the rest of its session: behind a pooler the session belongs to others, too.
+//! One connection to the server: how it is made, and how a statement travels over it. Must not know
+//! a table, nor set anything for the rest of its session: behind a pooler the session belongs to
+//! others, too.
 //!
-//! The driver is used without diesel's own connection: that one sets its session up with `SET` and names every statement
-//! that it prepares, and behind a pooler in transaction mode neither reaches the server that runs the next statement.
+//! The driver is used without diesel's own connection: that one sets its session up with `SET` and
+//! names every statement that it prepares, and behind a pooler in transaction mode neither reaches
+//! the server that runs the next statement.
 
 use super::fault::{Fault, judge};
 use super::options::Target;
@@ -56,7 +58,11 @@ impl Connection {
             }
         };
         let prepared = target.prepares.then(Mutex::default);
-        Ok(Self { client, prepared, driver: driver.abort_handle() })
+        Ok(Self {
+            client,
+            prepared,
+            driver: driver.abort_handle(),
+        })
     }
 
     pub(super) fn is_closed(&self) -> bool {
@@ -69,12 +75,17 @@ impl Connection {
         statement: Statement<'_, Row>,
     ) -> Result<Vec<T>, Fault> {
         let rows = self.load(message(&statement)?).await?;
-        let decode = |row| T::build_from_row(&PgRow(row)).map_err(|error| Fault::Corrupt(error.to_string()));
+        let decode =
+            |row| T::build_from_row(&PgRow(row)).map_err(|error| Fault::Corrupt(error.to_string()));
         rows.into_iter().map(decode).collect()
     }
 
-    async fn load(&self, Message { text, values }: Message) -> Result<Vec<tokio_postgres::Row>, Fault> {
-        // To the end of the answer, not just to its first row: the server sends the rows first and commits then.
+    async fn load(
+        &self,
+        Message { text, values }: Message,
+    ) -> Result<Vec<tokio_postgres::Row>, Fault> {
+        // To the end of the answer, not just to its first row: the server sends the rows first and
+        // commits then.
         let rows = match &self.prepared {
             Some(prepared) => {
                 let known = || prepared.lock().unwrap_or_else(PoisonError::into_inner);
@@ -83,19 +94,29 @@ impl Connection {
                     Some(statement) => statement,
                     None => {
                         let types: Vec<Type> = values.iter().map(|(_, of)| of.clone()).collect();
-                        let made = self.client.prepare_typed(&text, &types).await.map_err(|error| judge(&error))?;
+                        let made = self
+                            .client
+                            .prepare_typed(&text, &types)
+                            .await
+                            .map_err(|error| judge(&error))?;
                         known().insert(text, made.clone());
                         made
                     }
                 };
-                self.client.query_raw(&statement, values.into_iter().map(|(bytes, _)| bytes)).await
+                self.client
+                    .query_raw(&statement, values.into_iter().map(|(bytes, _)| bytes))
+                    .await
             }
             None => self.client.query_typed_raw(&text, values).await,
         };
-        rows.map_err(|error| judge(&error))?.try_collect().await.map_err(|error| judge(&error))
+        rows.map_err(|error| judge(&error))?
+            .try_collect()
+            .await
+            .map_err(|error| judge(&error))
     }
 
-    /// One statement that is not of this adapter and is not kept prepared, and how many rows it has changed.
+    /// One statement that is not of this adapter and is not kept prepared, and how many rows it has
+    /// changed.
     pub(super) fn count<'s, Q: QueryFragment<Pg>>(
         &'s self,
         query: Q,
@@ -104,16 +125,28 @@ impl Connection {
         let message = message(&query);
         async move {
             let Message { text, values } = message?;
-            let rows = self.client.query_typed_raw(&text, values).await.map_err(|error| judge(&error))?;
+            let rows = self
+                .client
+                .query_typed_raw(&text, values)
+                .await
+                .map_err(|error| judge(&error))?;
             let mut rows = pin!(rows);
-            while rows.try_next().await.map_err(|error| judge(&error))?.is_some() {}
+            while rows
+                .try_next()
+                .await
+                .map_err(|error| judge(&error))?
+                .is_some()
+            {}
             Ok(usize::try_from(rows.rows_affected().unwrap_or_default()).unwrap_or(usize::MAX))
         }
     }
 
     /// Some commands without an answer.
     pub(super) async fn run(&self, commands: &str) -> Result<(), Fault> {
-        self.client.batch_execute(commands).await.map_err(|error| judge(&error))
+        self.client
+            .batch_execute(commands)
+            .await
+            .map_err(|error| judge(&error))
     }
 }
 
@@ -131,11 +164,20 @@ fn message(query: &impl QueryFragment<Pg>) -> Result<Message, Fault> {
     let mut text = PgQueryBuilder::default();
     query.to_sql(&mut text, &Pg).map_err(corrupt)?;
     let mut binds = RawBytesBindCollector::<Pg>::new();
-    query.collect_binds(&mut binds, &mut BuiltIn, &Pg).map_err(corrupt)?;
+    query
+        .collect_binds(&mut binds, &mut BuiltIn, &Pg)
+        .map_err(corrupt)?;
     let of = |metadata: PgTypeMetadata| {
         let found = metadata.oid().ok().and_then(Type::from_oid);
         found.ok_or_else(|| Fault::Corrupt("a value of a type that is not built in".to_owned()))
     };
-    let values = binds.metadata.into_iter().zip(binds.binds).map(|(metadata, bytes)| Ok((Bytes(bytes), of(metadata)?)));
-    Ok(Message { text: text.finish(), values: values.collect::<Result<_, Fault>>()? })
+    let values = binds
+        .metadata
+        .into_iter()
+        .zip(binds.binds)
+        .map(|(metadata, bytes)| Ok((Bytes(bytes), of(metadata)?)));
+    Ok(Message {
+        text: text.finish(),
+        values: values.collect::<Result<_, Fault>>()?,
+    })
 }

@@ -24,12 +24,16 @@ struct Needed {
 }
 
 impl PostgresStore {
-    /// What is wrong with the server's settings; empty: nothing that can be seen from here. Its connections have to
-    /// suffice for `processes` with as many as this one may open; `None`: for those that are alive.
+    /// What is wrong with the server's settings; empty: nothing that can be seen from here. Its
+    /// connections have to suffice for `processes` with as many as this one may open; `None`: for
+    /// those that are alive.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`] where it does not answer.
-    pub fn examine(&self, processes: Option<usize>) -> BoxFuture<'_, Result<Vec<Finding>, StoreError>> {
+    pub fn examine(
+        &self,
+        processes: Option<usize>,
+    ) -> BoxFuture<'_, Result<Vec<Finding>, StoreError>> {
         Box::pin(async move {
             let question: Statement<'static, (sql::Text, sql::Text)> = Statement::of(
                 "SELECT name, setting FROM pg_settings WHERE name IN ('fsync', 'full_page_writes', 'max_connections', \
@@ -41,12 +45,18 @@ impl PostgresStore {
                 Some(processes) => processes,
                 None => {
                     let found = self.workers().await?;
-                    let alive = found.rows.iter().filter(|process| process.state(found.now) == WorkerState::Alive);
+                    let alive = found
+                        .rows
+                        .iter()
+                        .filter(|process| process.state(found.now) == WorkerState::Alive);
                     alive.count().max(FEWEST_PROCESSES)
                 }
             };
             // Behind a pooler it is the pooler that has the connections.
-            let needed = self.direct.then_some(Needed { processes, connections: self.connections });
+            let needed = self.direct.then_some(Needed {
+                processes,
+                connections: self.connections,
+            });
             Ok(findings(&rows.into_iter().collect(), needed))
         })
     }
@@ -69,7 +79,8 @@ fn findings(settings: &BTreeMap<String, String>, needed: Option<Needed>) -> Vec<
             code: "postgres_full_page_writes",
             what: "PostgreSQL runs with full_page_writes = off".to_owned(),
             why: "a power cut in the middle of a write can destroy pages of the database",
-            to_do: "set full_page_writes = on, unless the file system writes whole pages at once".to_owned(),
+            to_do: "set full_page_writes = on, unless the file system writes whole pages at once"
+                .to_owned(),
         });
     }
     if is("synchronous_commit", "off") {
@@ -99,7 +110,14 @@ fn findings(settings: &BTreeMap<String, String>, needed: Option<Needed>) -> Vec<
         });
     }
     let reserved = number("superuser_reserved_connections").unwrap_or(3);
-    if let (Some(most), Some(Needed { processes, connections })) = (number("max_connections"), needed) {
+    if let (
+        Some(most),
+        Some(Needed {
+            processes,
+            connections,
+        }),
+    ) = (number("max_connections"), needed)
+    {
         let all = i64::try_from(processes.saturating_mul(connections)).unwrap_or(i64::MAX);
         if all > most - reserved {
             found.push(Finding {
@@ -123,13 +141,29 @@ mod tests {
     use super::*;
 
     fn codes(settings: &[(&str, &str)]) -> Vec<&'static str> {
-        let settings = settings.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-        findings(&settings, Some(Needed { processes: 3, connections: 24 })).iter().map(|finding| finding.code).collect()
+        let settings = settings
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+            .collect();
+        findings(
+            &settings,
+            Some(Needed {
+                processes: 3,
+                connections: 24,
+            }),
+        )
+        .iter()
+        .map(|finding| finding.code)
+        .collect()
     }
 
     #[test]
     fn a_server_as_it_should_be_is_not_mentioned() {
-        let sound = [("fsync", "on"), ("full_page_writes", "on"), ("synchronous_commit", "on")];
+        let sound = [
+            ("fsync", "on"),
+            ("full_page_writes", "on"),
+            ("synchronous_commit", "on"),
+        ];
         assert!(codes(&sound).is_empty());
         assert!(codes(&[("server_version_num", "150018"), ("max_connections", "100")]).is_empty());
     }
@@ -137,21 +171,42 @@ mod tests {
     #[test]
     fn what_loses_data_and_what_is_too_small_or_too_old_is_named() {
         assert_eq!(codes(&[("fsync", "off")]), ["postgres_fsync"]);
-        assert_eq!(codes(&[("full_page_writes", "off")]), ["postgres_full_page_writes"]);
-        assert_eq!(codes(&[("synchronous_commit", "off")]), ["postgres_synchronous_commit"]);
-        assert_eq!(codes(&[("server_version_num", "140011")]), ["postgres_version"]);
-        assert_eq!(codes(&[("statement_timeout", "0")]), ["postgres_statement_timeout"]);
+        assert_eq!(
+            codes(&[("full_page_writes", "off")]),
+            ["postgres_full_page_writes"]
+        );
+        assert_eq!(
+            codes(&[("synchronous_commit", "off")]),
+            ["postgres_synchronous_commit"]
+        );
+        assert_eq!(
+            codes(&[("server_version_num", "140011")]),
+            ["postgres_version"]
+        );
+        assert_eq!(
+            codes(&[("statement_timeout", "0")]),
+            ["postgres_statement_timeout"]
+        );
     }
 
     #[test]
     fn processes_times_connections_have_to_fit() {
         let codes = |most: &str, needed| {
             let settings = BTreeMap::from([("max_connections".to_owned(), most.to_owned())]);
-            findings(&settings, needed).iter().map(|finding| finding.code).collect::<Vec<_>>()
+            findings(&settings, needed)
+                .iter()
+                .map(|finding| finding.code)
+                .collect::<Vec<_>>()
         };
-        let scaled = Needed { processes: 23, connections: 24 };
+        let scaled = Needed {
+            processes: 23,
+            connections: 24,
+        };
         assert_eq!(codes("554", Some(scaled)), ["postgres_connections"]);
-        assert!(codes("555", Some(scaled)).is_empty(), "three are the superuser's");
+        assert!(
+            codes("555", Some(scaled)).is_empty(),
+            "three are the superuser's"
+        );
         assert!(codes("20", None).is_empty(), "a pooler shares them");
     }
 }

@@ -3,7 +3,9 @@
 use super::fault::{Fault, name};
 use super::statement::{Bind, Statement, Str, some_time, time, values, written};
 use counterstep_contracts::{Rev, Tenant};
-use counterstep_kernel::ports::{Document, DocumentChange, DocumentQuery, DocumentWrite, Documents};
+use counterstep_kernel::ports::{
+    Document, DocumentChange, DocumentQuery, DocumentWrite, Documents,
+};
 use counterstep_kernel::record::DbTime;
 use diesel::pg::data_types::PgTimestamp;
 use diesel::sql_types as sql;
@@ -11,7 +13,15 @@ use diesel::sql_types as sql;
 type SomeText = sql::Nullable<sql::Text>;
 type SomeTime = sql::Nullable<sql::Timestamptz>;
 
-type Types = (sql::Timestamptz, SomeText, SomeText, sql::Nullable<sql::BigInt>, SomeText, SomeTime, SomeTime);
+type Types = (
+    sql::Timestamptz,
+    SomeText,
+    SomeText,
+    sql::Nullable<sql::BigInt>,
+    SomeText,
+    SomeTime,
+    SomeTime,
+);
 
 type Text = Option<String>;
 type At = Option<PgTimestamp>;
@@ -32,25 +42,43 @@ pub(super) fn find(query: &DocumentQuery) -> Result<Statement<'_, Types>, Fault>
     let mut statement = Statement::of(FIND, values![kind.as_str()]);
     match query {
         DocumentQuery::Named { tenant, names, .. } => {
-            let names = names.iter().map(|text| name("documents.name", text)).collect::<Result<Vec<Str<'_>>, _>>()?;
+            let names = names
+                .iter()
+                .map(|text| name("documents.name", text))
+                .collect::<Result<Vec<Str<'_>>, _>>()?;
             statement.push(
                 "tenant = ? AND name = ANY(?)) d ON TRUE ORDER BY d.name",
                 values![name("documents.tenant", &tenant.0)?, names],
             );
         }
-        DocumentQuery::Page { tenant, after, limit, .. } => {
+        DocumentQuery::Page {
+            tenant,
+            after,
+            limit,
+            ..
+        } => {
             let after = name("documents.name", after.as_deref().unwrap_or_default())?;
             statement.push(
                 "tenant = ? AND name > ? ORDER BY name LIMIT ?) d ON TRUE ORDER BY d.name",
-                values![name("documents.tenant", &tenant.0)?, after, i64::from(*limit)],
+                values![
+                    name("documents.tenant", &tenant.0)?,
+                    after,
+                    i64::from(*limit)
+                ],
             );
         }
         DocumentQuery::Due { after, limit, .. } => {
             statement.push("due_at <= now()", values![]);
             if let Some(after) = after {
                 let due = Bind::Time(Some(written(after.due)));
-                let (tenant, of) = (name("documents.tenant", &after.tenant.0)?, name("documents.name", &after.name)?);
-                statement.push(" AND (due_at, tenant, name) > (?, ?, ?)", values![due, tenant, of]);
+                let (tenant, of) = (
+                    name("documents.tenant", &after.tenant.0)?,
+                    name("documents.name", &after.name)?,
+                );
+                statement.push(
+                    " AND (due_at, tenant, name) > (?, ?, ?)",
+                    values![due, tenant, of],
+                );
             }
             statement.push(
                 " ORDER BY due_at, tenant, name LIMIT ?) d ON TRUE ORDER BY d.due_at, d.tenant, d.name",
@@ -78,10 +106,14 @@ pub(super) fn decode(rows: Vec<Read>) -> Documents {
             seen_at: time(seen_at?),
         })
     };
-    Documents { now, rows: rows.into_iter().filter_map(document).collect() }
+    Documents {
+        now,
+        rows: rows.into_iter().filter_map(document).collect(),
+    }
 }
 
-// A write that need not be durable leaves the disk to later ones. The setting ends with the transaction.
+// A write that need not be durable leaves the disk to later ones. The setting ends with the
+// transaction.
 const WITH: &str = "WITH durable AS MATERIALIZED (SELECT set_config('synchronous_commit', \
     CASE WHEN ? THEN current_setting('synchronous_commit') ELSE 'off' END, true) AS set) ";
 
@@ -89,13 +121,20 @@ const INSERT: &str = "INSERT INTO documents AS d (kind, tenant, name, rev, body,
     SELECT ?, ?, ?, 1, ?, ?, now() FROM durable WHERE durable.set IS NOT NULL \
     ON CONFLICT (kind, tenant, name) DO ";
 
-const UPDATE: &str = "UPDATE SET rev = d.rev + 1, body = excluded.body, due_at = excluded.due_at, seen_at = now() ";
+const UPDATE: &str =
+    "UPDATE SET rev = d.rev + 1, body = excluded.body, due_at = excluded.due_at, seen_at = now() ";
 
-/// Writes a document that is at the expected revision; gives a row with the time where it was. `is_durable`: of the whole
-/// transaction.
-pub(super) fn put(write: &DocumentWrite, is_durable: bool) -> Result<Statement<'_, sql::Timestamptz>, Fault> {
+/// Writes a document that is at the expected revision; gives a row with the time where it was.
+/// `is_durable`: of the whole transaction.
+pub(super) fn put(
+    write: &DocumentWrite,
+    is_durable: bool,
+) -> Result<Statement<'_, sql::Timestamptz>, Fault> {
     let mut statement = Statement::of(WITH, values![is_durable]);
-    let (kind, tenant) = (write.kind.as_str(), name("documents.tenant", &write.tenant.0)?);
+    let (kind, tenant) = (
+        write.kind.as_str(),
+        name("documents.tenant", &write.tenant.0)?,
+    );
     let of = name("documents.name", &write.name)?;
     match (&write.change, write.expected) {
         (DocumentChange::Put { body, due_at }, expected @ (None | Some(Rev(0)))) => {

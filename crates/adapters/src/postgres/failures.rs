@@ -6,15 +6,24 @@ use crate::columns::failure_class;
 use counterstep_kernel::ports::FailureQuery;
 use diesel::sql_types as sql;
 
-/// Failures since the last success, within the window. Each part goes by an index that ends at the window's begin; of the
-/// parked tasks the newest are looked at, so that a backlog of old ones does not slow every count. A parked task has not
-/// ended: it has been as it is since its last change. What people retry, undo or settle is no news.
+/// Failures since the last success, within the window. Each part goes by an index that ends at the
+/// window's begin; of the parked tasks the newest are looked at, so that a backlog of old ones does
+/// not slow every count. A parked task has not ended: it has been as it is since its last change.
+/// What people retry, undo or settle is no news.
 pub(super) fn count(query: &FailureQuery) -> Result<Statement<'_, sql::BigInt>, Fault> {
-    let (task_type, most) = (name("tasks.task_type", &query.task_type)?, i64::from(query.at_most));
+    let (task_type, most) = (
+        name("tasks.task_type", &query.task_type)?,
+        i64::from(query.at_most),
+    );
     let tenant = name("tasks.tenant", &query.tenant.0)?;
-    let classes: Vec<Str<'_>> = query.classes.iter().map(|class| failure_class(class).into()).collect();
+    let classes: Vec<Str<'_>> = query
+        .classes
+        .iter()
+        .map(|class| failure_class(class).into())
+        .collect();
     let (within, from) = (interval(query.within), query.counts_from.map(written));
-    // The types and times stand in it again and again: an index is only used for what is compared with a value.
+    // The types and times stand in it again and again: an index is only used for what is compared
+    // with a value.
     Ok(Statement::of(
         "WITH start AS MATERIALIZED (SELECT greatest(now() - ?, ?, (SELECT t.finished_at FROM tasks t
            WHERE t.tenant = ? AND t.task_type = ? AND t.status = 'completed' AND t.finished_at > now() - ?

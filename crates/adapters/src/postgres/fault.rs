@@ -1,5 +1,5 @@
-//! What goes wrong inside a store call, and what the ports call it; and how texts are written. Must not decide whether
-//! to try again.
+//! What goes wrong inside a store call, and what the ports call it; and how texts are written. Must
+//! not decide whether to try again.
 
 use super::statement::Str;
 use crate::columns::{self, NotRead, Unreadable};
@@ -15,8 +15,8 @@ use tokio_postgres::error::{Severity, SqlState};
 /// Why a call gave up.
 #[derive(Debug)]
 pub(super) enum Fault {
-    /// The server refused the statement, and so has written nothing of it. With the name of the violated constraint,
-    /// or the reason that `counterstep_refuse` was called with.
+    /// The server refused the statement, and so has written nothing of it. With the name of the
+    /// violated constraint, or the reason that `counterstep_refuse` was called with.
     Violated {
         /// The constraint.
         constraint: String,
@@ -29,9 +29,11 @@ pub(super) enum Fault {
     Newer(String),
     /// A guard or a claim did not hold.
     Refused(CommitError),
-    /// No connection, or the server gave up: a time limit, a deadlock, no room. Nothing was written.
+    /// No connection, or the server gave up: a time limit, a deadlock, no room. Nothing was
+    /// written.
     Unavailable(String),
-    /// Another transaction has held a lock for longer than the statement may wait. Nothing was written.
+    /// Another transaction has held a lock for longer than the statement may wait. Nothing was
+    /// written.
     Locked(String),
     /// The connection was lost, or took too long, after the statement was handed to it.
     Lost(String),
@@ -91,22 +93,28 @@ impl From<Fault> for CommitError {
 }
 
 /// What an error of the driver means.
-// An error is an answer of a server that lives, and has written nothing; what is fatal, or comes from a pooler that has
-// lost its server, may come after the commit.
+// An error is an answer of a server that lives, and has written nothing; what is fatal, or comes
+// from a pooler that has lost its server, may come after the commit.
 pub(super) fn judge(error: &tokio_postgres::Error) -> Fault {
-    let Some(answer) = error.as_db_error() else { return Fault::Lost(chain(error)) };
+    let Some(answer) = error.as_db_error() else {
+        return Fault::Lost(chain(error));
+    };
     let text = answer.message().to_owned();
     let refused = answer.parsed_severity() == Some(Severity::Error);
     match answer.constraint() {
         _ if !refused => Fault::Lost(text),
-        Some(constraint) => Fault::Violated { constraint: constraint.to_owned(), text },
+        Some(constraint) => Fault::Violated {
+            constraint: constraint.to_owned(),
+            text,
+        },
         None if *answer.code() == SqlState::NOT_NULL_VIOLATION => Fault::Corrupt(text),
         None if *answer.code() == SqlState::LOCK_NOT_AVAILABLE => Fault::Locked(text),
         None => Fault::Unavailable(text),
     }
 }
 
-/// A value for its JSON column. A NUL in it is written as an escape, so that it can be stored and comes back.
+/// A value for its JSON column. A NUL in it is written as an escape, so that it can be stored and
+/// comes back.
 pub(super) fn write_json<T: Serialize>(value: &T) -> Result<Str<'static>, Fault> {
     Ok(Cow::Owned(columns::write_json(value)?))
 }
@@ -114,12 +122,19 @@ pub(super) fn write_json<T: Serialize>(value: &T) -> Result<Str<'static>, Fault>
 /// A text for its column. PostgreSQL takes no NUL in a text; in a name or a key it is refused.
 pub(super) fn name<'a>(column: &str, text: &'a str) -> Result<Str<'a>, Fault> {
     if text.contains('\0') {
-        return Err(Fault::Corrupt(format!("{column}: a NUL in a text, which PostgreSQL cannot store: {text:?}")));
+        return Err(Fault::Corrupt(format!(
+            "{column}: a NUL in a text, which PostgreSQL cannot store: {text:?}"
+        )));
     }
     Ok(Cow::Borrowed(text))
 }
 
-/// A text for people to read: an error must not make its task unwritable, so a NUL becomes its picture, `␀`.
+/// A text for people to read: an error must not make its task unwritable, so a NUL becomes its
+/// picture, `␀`.
 pub(super) fn words(text: &str) -> Str<'_> {
-    if text.contains('\0') { Cow::Owned(text.replace('\0', "\u{2400}")) } else { Cow::Borrowed(text) }
+    if text.contains('\0') {
+        Cow::Owned(text.replace('\0', "\u{2400}"))
+    } else {
+        Cow::Borrowed(text)
+    }
 }

@@ -1,10 +1,12 @@
-//! Statements that find tasks, and the heartbeat. They lock nothing: a scan that locked its rows would write to each of
-//! them, and the claim that follows is judged anew in any case.
+//! Statements that find tasks, and the heartbeat. They lock nothing: a scan that locked its rows
+//! would write to each of them, and the claim that follows is judged anew in any case.
 
 use super::fault::{Fault, count, name, parse, read_json};
 use super::statement::{Bind, Statement, Str, interval, time, values};
 use counterstep_contracts::{Epoch, QueueName, TaskId, TaskStatus};
-use counterstep_kernel::ports::{DueTask, InFlight, KnownType, Lost, LostOf, TaskLine, TaskQuery, Unanswered};
+use counterstep_kernel::ports::{
+    DueTask, InFlight, KnownType, Lost, LostOf, TaskLine, TaskQuery, Unanswered,
+};
 use diesel::pg::data_types::PgTimestamp;
 use diesel::sql_types as sql;
 use std::time::Duration;
@@ -15,8 +17,9 @@ type DueTypes = (sql::Uuid, sql::Text, sql::BigInt, sql::Text);
 /// A row of the due queries.
 pub(super) type DueRead = (Uuid, String, i64, String);
 
-// Queue by queue and kind by kind, each along its index and no further than the limit. The conditions are literally those
-// of the partial indexes: the server uses such an index only where it can prove that it holds every row asked for.
+// Queue by queue and kind by kind, each along its index and no further than the limit. The
+// conditions are literally those of the partial indexes: the server uses such an index only where
+// it can prove that it holds every row asked for.
 const CLAIMABLE: &str = "SELECT d.id, d.task_type, d.version, d.status
     FROM unnest(?) AS q (queue) CROSS JOIN LATERAL (
       (SELECT unclaimed_since AS since, id, task_type, version, status FROM tasks
@@ -37,10 +40,24 @@ pub(super) fn claimable<'a>(
     unclaimed_for: Duration,
     limit: u32,
 ) -> Result<Statement<'a, DueTypes>, Fault> {
-    let queues = queues.iter().map(|queue| name("tasks.queue", &queue.0)).collect::<Result<Vec<_>, _>>()?;
-    let types = || known.iter().map(|known| known.key().into()).collect::<Vec<Str<'a>>>();
-    let (age, limit) = (interval(unclaimed_for.min(super::LONGEST_LOOK_BACK)), i64::from(limit));
-    Ok(Statement::of(CLAIMABLE, values![queues, age, types(), limit, types(), limit, limit]))
+    let queues = queues
+        .iter()
+        .map(|queue| name("tasks.queue", &queue.0))
+        .collect::<Result<Vec<_>, _>>()?;
+    let types = || {
+        known
+            .iter()
+            .map(|known| known.key().into())
+            .collect::<Vec<Str<'a>>>()
+    };
+    let (age, limit) = (
+        interval(unclaimed_for.min(super::LONGEST_LOOK_BACK)),
+        i64::from(limit),
+    );
+    Ok(Statement::of(
+        CLAIMABLE,
+        values![queues, age, types(), limit, types(), limit, limit],
+    ))
 }
 
 /// With a lease that has run out.
@@ -52,20 +69,36 @@ pub(super) fn lost(which: &Lost, limit: u32) -> Result<Statement<'_, DueTypes>, 
         values![interval(which.stale_after.min(super::LONGEST_LOOK_BACK))],
     );
     if let Some(task_type) = &which.task_type {
-        statement.push(" AND task_type = ?", values![name("tasks.task_type", task_type)?]);
+        statement.push(
+            " AND task_type = ?",
+            values![name("tasks.task_type", task_type)?],
+        );
     }
-    let keys = |known: &[KnownType]| known.iter().map(|known| known.key().into()).collect::<Vec<Str<'static>>>();
+    let keys = |known: &[KnownType]| {
+        known
+            .iter()
+            .map(|known| known.key().into())
+            .collect::<Vec<Str<'static>>>()
+    };
     match &which.of {
         LostOf::All => {}
         LostOf::These(known) => {
-            statement.push(" AND task_type || '/' || version || '/' || definition_hash = ANY(?)", values![keys(known)]);
+            statement.push(
+                " AND task_type || '/' || version || '/' || definition_hash = ANY(?)",
+                values![keys(known)],
+            );
         }
         LostOf::Others(known) => {
-            statement
-                .push(" AND NOT task_type || '/' || version || '/' || definition_hash = ANY(?)", values![keys(known)]);
+            statement.push(
+                " AND NOT task_type || '/' || version || '/' || definition_hash = ANY(?)",
+                values![keys(known)],
+            );
         }
     }
-    statement.push(" ORDER BY lease_expires_at LIMIT ?", values![i64::from(limit)]);
+    statement.push(
+        " ORDER BY lease_expires_at LIMIT ?",
+        values![i64::from(limit)],
+    );
     Ok(statement)
 }
 
@@ -87,13 +120,42 @@ const UNANSWERED: &str = "SELECT d.id, d.task_type, d.version, d.status
 
 /// Offered, and nobody has come for them for long.
 pub(super) fn unanswered(which: &Unanswered, limit: u32) -> Result<Statement<'_, DueTypes>, Fault> {
-    let queues = which.queues.iter().map(|queue| name("tasks.queue", &queue.0)).collect::<Result<Vec<_>, _>>()?;
-    let types = || which.known.iter().map(|known| known.key().into()).collect::<Vec<Str<'_>>>();
+    let queues = which
+        .queues
+        .iter()
+        .map(|queue| name("tasks.queue", &queue.0))
+        .collect::<Result<Vec<_>, _>>()?;
+    let types = || {
+        which
+            .known
+            .iter()
+            .map(|known| known.key().into())
+            .collect::<Vec<Str<'_>>>()
+    };
     let least = || interval(which.for_at_least.min(super::LONGEST_LOOK_BACK));
-    let most = || interval(which.at_most.max(which.for_at_least).min(super::LONGEST_LOOK_BACK));
+    let most = || {
+        interval(
+            which
+                .at_most
+                .max(which.for_at_least)
+                .min(super::LONGEST_LOOK_BACK),
+        )
+    };
     let limit = i64::from(limit);
-    let binds =
-        values![queues, least(), least(), most(), types(), limit, least(), least(), most(), types(), limit, limit];
+    let binds = values![
+        queues,
+        least(),
+        least(),
+        most(),
+        types(),
+        limit,
+        least(),
+        least(),
+        most(),
+        types(),
+        limit,
+        limit
+    ];
     Ok(Statement::of(UNANSWERED, binds))
 }
 
@@ -113,19 +175,41 @@ pub(super) fn hold(lost: &[TaskId], ttl: Duration) -> Statement<'static, sql::Uu
 
 /// What the due queries have read.
 pub(super) fn decode_due((id, task_type, version, status): DueRead) -> Result<DueTask, Fault> {
-    Ok(DueTask { task: TaskId(id), task_type, version: count("version", version)?, status: parse("status", &status)? })
+    Ok(DueTask {
+        task: TaskId(id),
+        task_type,
+        version: count("version", version)?,
+        status: parse("status", &status)?,
+    })
 }
 
-type LineTypes =
-    (sql::Uuid, sql::Text, sql::BigInt, sql::Text, sql::Nullable<sql::Text>, sql::Timestamptz, sql::Timestamptz);
+type LineTypes = (
+    sql::Uuid,
+    sql::Text,
+    sql::BigInt,
+    sql::Text,
+    sql::Nullable<sql::Text>,
+    sql::Timestamptz,
+    sql::Timestamptz,
+);
 
 /// A row of [`list`].
-pub(super) type LineRead = (Uuid, String, i64, String, Option<String>, PgTimestamp, PgTimestamp);
+pub(super) type LineRead = (
+    Uuid,
+    String,
+    i64,
+    String,
+    Option<String>,
+    PgTimestamp,
+    PgTimestamp,
+);
 
-// State by state, each along its index and no further than the limit, then the newest of all. Only the indexes that begin
-// with the tenant have `DESC NULLS LAST`: in the order of the key's index, which is the same for an id, the server could
-// walk all tasks by age until it has found enough that fit, which for a rare state is all of them.
-const OF_TENANT: &str = "SELECT d.id, d.task_type, d.version, d.status, d.failure, d.created_at, d.updated_at
+// State by state, each along its index and no further than the limit, then the newest of all. Only
+// the indexes that begin with the tenant have `DESC NULLS LAST`: in the order of the key's index,
+// which is the same for an id, the server could walk all tasks by age until it has found enough
+// that fit, which for a rare state is all of them.
+const OF_TENANT: &str =
+    "SELECT d.id, d.task_type, d.version, d.status, d.failure, d.created_at, d.updated_at
     FROM unnest(?) AS s (status) CROSS JOIN LATERAL (
       SELECT id, task_type, version, status, failure, created_at, updated_at FROM tasks
       WHERE tenant = ? AND status = s.status AND id < ? ORDER BY id DESC NULLS LAST LIMIT ?) d
@@ -137,19 +221,28 @@ const OF_TENANT_AND_TYPE: &str = "SELECT d.id, d.task_type, d.version, d.status,
       WHERE tenant = ? AND task_type = ? AND status = s.status AND id < ? ORDER BY id DESC NULLS LAST LIMIT ?) d
     ORDER BY d.id DESC LIMIT ?";
 
-/// A page, the newest first. Rows with a state that only a newer program knows are passed over. Without a tenant, which no
-/// route leaves out, filters are looked at row by row.
+/// A page, the newest first. Rows with a state that only a newer program knows are passed over.
+/// Without a tenant, which no route leaves out, filters are looked at row by row.
 pub(super) fn list(query: &TaskQuery) -> Result<Statement<'_, LineTypes>, Fault> {
-    let asked = TaskStatus::ALL.iter().filter(|status| query.status.is_none_or(|asked| asked == **status));
+    let asked = TaskStatus::ALL
+        .iter()
+        .filter(|status| query.status.is_none_or(|asked| asked == **status));
     let states: Vec<Str<'_>> = asked.map(|status| status.as_str().into()).collect();
     let before = query.before.map_or(Uuid::max(), |before| before.0);
     let limit = i64::from(query.limit);
-    let of_type = query.task_type.as_deref().map(|of| name("tasks.task_type", of)).transpose()?;
+    let of_type = query
+        .task_type
+        .as_deref()
+        .map(|of| name("tasks.task_type", of))
+        .transpose()?;
     if let Some(tenant) = &query.tenant {
         let tenant = name("tasks.tenant", &tenant.0)?;
         return Ok(match of_type {
             None => Statement::of(OF_TENANT, values![states, tenant, before, limit, limit]),
-            Some(of) => Statement::of(OF_TENANT_AND_TYPE, values![states, tenant, of, before, limit, limit]),
+            Some(of) => Statement::of(
+                OF_TENANT_AND_TYPE,
+                values![states, tenant, of, before, limit, limit],
+            ),
         });
     }
     let mut statement = Statement::of(
@@ -172,7 +265,10 @@ pub(super) fn decode_line(
         task_type,
         version: count("version", version)?,
         status: parse("status", &status)?,
-        failure: failure.as_deref().map(|text| read_json("failure", text)).transpose()?,
+        failure: failure
+            .as_deref()
+            .map(|text| read_json("failure", text))
+            .transpose()?,
         created_at: time(created_at),
         updated_at: time(updated_at),
     })
@@ -206,22 +302,37 @@ pub(super) fn in_flight() -> Statement<'static, GroupTypes> {
 
 /// The states of tasks that have not ended.
 pub(super) fn open_states() -> Vec<Str<'static>> {
-    TaskStatus::ALL.iter().filter(|status| !status.is_terminal()).map(|status| status.as_str().into()).collect()
+    TaskStatus::ALL
+        .iter()
+        .filter(|status| !status.is_terminal())
+        .map(|status| status.as_str().into())
+        .collect()
 }
 
 /// What [`in_flight`] has read.
-pub(super) fn decode_group((name, version, definition, tasks, example): GroupRead) -> Result<InFlight, Fault> {
+pub(super) fn decode_group(
+    (name, version, definition, tasks, example): GroupRead,
+) -> Result<InFlight, Fault> {
     Ok(InFlight {
-        of: KnownType { name, version: count("version", version)?, definition },
+        of: KnownType {
+            name,
+            version: count("version", version)?,
+            definition,
+        },
         count: u64::try_from(tasks).unwrap_or_default(),
         example: parse("id", &example)?,
     })
 }
 
 /// Prolongs a lease; a row says whether a cancel was requested, none that the lease is gone.
-// It does not wait for the disk: after a power cut nobody holds a lease. Not `lease_owner IS NOT NULL`, which says the same:
-// that is the condition of an index on all leases, which might be read instead of the key's.
-pub(super) fn heartbeat(task: TaskId, epoch: Epoch, ttl: Duration) -> Statement<'static, sql::Bool> {
+// It does not wait for the disk: after a power cut nobody holds a lease. Not
+// `lease_owner IS NOT NULL`, which says the same: that is the condition of an index on all leases,
+// which might be read instead of the key's.
+pub(super) fn heartbeat(
+    task: TaskId,
+    epoch: Epoch,
+    ttl: Duration,
+) -> Statement<'static, sql::Bool> {
     let binds: [Bind<'static>; 3] = values![interval(ttl), task.0, epoch.0];
     Statement::of(
         "WITH relaxed AS MATERIALIZED (SELECT set_config('synchronous_commit', 'off', true) AS set)

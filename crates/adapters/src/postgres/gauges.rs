@@ -1,4 +1,5 @@
-//! What is under way, counted: one walk over the tasks that have not ended, and a look at the oldest event.
+//! What is under way, counted: one walk over the tasks that have not ended, and a look at the
+//! oldest event.
 
 use super::fault::{Fault, parse};
 use super::finding;
@@ -20,8 +21,17 @@ type Types = (
 
 type At = Option<PgTimestamp>;
 
-/// The clock and the oldest event, and a state of a queue with its tasks; where there are none, the first two alone.
-pub(super) type Read = (PgTimestamp, At, Option<String>, Option<String>, Option<i64>, At, At);
+/// The clock and the oldest event, and a state of a queue with its tasks; where there are none, the
+/// first two alone.
+pub(super) type Read = (
+    PgTimestamp,
+    At,
+    Option<String>,
+    Option<String>,
+    Option<i64>,
+    At,
+    At,
+);
 
 // `id` is the order of the outbox: its oldest row is the first of the index.
 const READ: &str = concat!(
@@ -57,7 +67,11 @@ pub(super) fn decode(rows: Vec<Read>) -> Result<Gauges, Fault> {
         older(&mut gauges.oldest_due, now, due);
         if let (Some(status), Some(queue)) = (status, queue) {
             let count = u64::try_from(count.unwrap_or_default()).unwrap_or_default();
-            gauges.tasks.push(TaskCount { status: parse("tasks.status", &status)?, queue, count });
+            gauges.tasks.push(TaskCount {
+                status: parse("tasks.status", &status)?,
+                queue,
+                count,
+            });
         }
     }
     Ok(gauges)

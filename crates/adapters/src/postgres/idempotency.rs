@@ -11,8 +11,8 @@ use uuid::Uuid;
 /// What `counterstep_refuse` is called with where the key is another task's.
 pub(super) const TAKEN: &str = "idempotency_key_taken";
 
-// The conflict is judged on the row as it is, not on the statement's view of it: of two first requests one waits for
-// the other and then finds its row.
+// The conflict is judged on the row as it is, not on the statement's view of it: of two first
+// requests one waits for the other and then finds its row.
 const PUT: &str = ", key_put AS (INSERT INTO idempotency AS i
     (tenant, key, task, fingerprint, answer, expires_at, change_id, owner)
   SELECT u.tenant, u.key, u.task, u.fingerprint, u.answer, now() + u.expires_in, u.change_id, u.owner
@@ -33,14 +33,17 @@ const DELETE: &str = ", key_deleted AS (DELETE FROM idempotency i USING ok, ";
 const DELETE_AS: &str = " AS u (task, tenant, key)
   WHERE ok.every AND i.tenant = u.tenant AND i.key = u.key AND i.task = u.task AND i.answer IS NULL)";
 
-/// Adds the changes of keys. Gives how many rows are put; where there are any, the answer needs [`PUT_OR_REFUSE`].
+/// Adds the changes of keys. Gives how many rows are put; where there are any, the answer needs
+/// [`PUT_OR_REFUSE`].
 pub(super) fn put<'a, Row>(
     statement: &mut Statement<'a, Row>,
     changes: &[&'a Transition],
 ) -> Result<Option<i64>, Fault> {
     let ((tasks, ids), writes) = rows_of(changes, |change| change.idempotency.iter());
-    let (mut put_tasks, mut put_ids, mut tenants, mut keys) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-    let (mut fingerprints, mut answers) = (Vec::<Option<Str<'a>>>::new(), Vec::<Option<Str<'a>>>::new());
+    let (mut put_tasks, mut put_ids, mut tenants, mut keys) =
+        (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let (mut fingerprints, mut answers) =
+        (Vec::<Option<Str<'a>>>::new(), Vec::<Option<Str<'a>>>::new());
     let (mut expiries, mut owners) = (Vec::new(), Vec::<Option<Str<'a>>>::new());
     let (mut gone_tasks, mut gone_tenants, mut gone_keys) = (Vec::new(), Vec::new(), Vec::new());
     for ((write, task), id) in writes.into_iter().zip(tasks).zip(ids) {
@@ -51,11 +54,29 @@ pub(super) fn put<'a, Row>(
                 gone_keys.push(name("idempotency.key", key)?);
                 continue;
             }
-            IdempotencyWrite::Begin { tenant, key, owner, expires_in } => {
-                (tenant, key, None, Some(name("idempotency.owner", owner)?), *expires_in)
-            }
-            IdempotencyWrite::Finish { tenant, key, fingerprint, answer, expires_in } => {
-                let finished = (name("idempotency.fingerprint", fingerprint)?, write_json(answer)?);
+            IdempotencyWrite::Begin {
+                tenant,
+                key,
+                owner,
+                expires_in,
+            } => (
+                tenant,
+                key,
+                None,
+                Some(name("idempotency.owner", owner)?),
+                *expires_in,
+            ),
+            IdempotencyWrite::Finish {
+                tenant,
+                key,
+                fingerprint,
+                answer,
+                expires_in,
+            } => {
+                let finished = (
+                    name("idempotency.fingerprint", fingerprint)?,
+                    write_json(answer)?,
+                );
                 (tenant, key, Some(finished), None, *expires_in)
             }
         };
@@ -71,11 +92,25 @@ pub(super) fn put<'a, Row>(
     }
     let (to_put, to_delete) = (put_tasks.len(), gone_tasks.len());
     if to_put > 0 {
-        let binds = values![put_tasks, put_ids, tenants, keys, fingerprints, answers, expiries, owners];
+        let binds = values![
+            put_tasks,
+            put_ids,
+            tenants,
+            keys,
+            fingerprints,
+            answers,
+            expiries,
+            owners
+        ];
         statement.push_table(PUT, to_put, binds, PUT_AS);
     }
     if to_delete > 0 {
-        statement.push_table(DELETE, to_delete, values![gone_tasks, gone_tenants, gone_keys], DELETE_AS);
+        statement.push_table(
+            DELETE,
+            to_delete,
+            values![gone_tasks, gone_tenants, gone_keys],
+            DELETE_AS,
+        );
     }
     Ok((to_put > 0).then(|| i64::try_from(to_put).unwrap_or(i64::MAX)))
 }
@@ -86,7 +121,10 @@ type SomeText = sql::Nullable<sql::Text>;
 pub(super) type Read = (Uuid, Option<String>, Option<String>, Option<String>);
 
 /// The unexpired row of a key.
-pub(super) fn find<'a>(tenant: &'a Tenant, key: &'a str) -> Statement<'a, (sql::Uuid, SomeText, SomeText, SomeText)> {
+pub(super) fn find<'a>(
+    tenant: &'a Tenant,
+    key: &'a str,
+) -> Statement<'a, (sql::Uuid, SomeText, SomeText, SomeText)> {
     Statement::of(
         "SELECT task, fingerprint, answer, owner FROM idempotency WHERE tenant = ? AND key = ? AND expires_at > now()",
         values![tenant.0.as_str(), key],
@@ -96,11 +134,19 @@ pub(super) fn find<'a>(tenant: &'a Tenant, key: &'a str) -> Statement<'a, (sql::
 /// What [`find`] has read.
 pub(super) fn decode((task, fingerprint, answer, owner): Read) -> Result<IdempotencyRow, Fault> {
     let finished = match (fingerprint, answer) {
-        (Some(fingerprint), Some(answer)) => Some((fingerprint, read_json("idempotency.answer", &answer)?)),
+        (Some(fingerprint), Some(answer)) => {
+            Some((fingerprint, read_json("idempotency.answer", &answer)?))
+        }
         (Some(_), None) | (None, Some(_)) => {
-            return Err(Fault::Corrupt("idempotency: an answer and its fingerprint go together".to_owned()));
+            return Err(Fault::Corrupt(
+                "idempotency: an answer and its fingerprint go together".to_owned(),
+            ));
         }
         (None, None) => None,
     };
-    Ok(IdempotencyRow { task: TaskId(task), owner, finished })
+    Ok(IdempotencyRow {
+        task: TaskId(task),
+        owner,
+        finished,
+    })
 }

@@ -18,7 +18,8 @@ const INSERT: &str = ", journal_added AS (INSERT INTO journal
      sha256(u.link || timestamptz_send(now()))
   FROM ok, ";
 
-const AS: &str = " AS u (task, change_id, rev, epoch, actor, form, entries, data, link) WHERE ok.every)";
+const AS: &str =
+    " AS u (task, change_id, rev, epoch, actor, form, entries, data, link) WHERE ok.every)";
 
 /// What rows say of their own; each change of a task has one.
 pub(super) struct Texts<'a> {
@@ -31,23 +32,43 @@ pub(super) struct Texts<'a> {
 impl<'a> Texts<'a> {
     pub(super) fn of(rows: impl Iterator<Item = &'a Written> + Clone) -> Result<Self, Fault> {
         Ok(Self {
-            actors: rows.clone().map(|row| name("journal.actor", &row.actor)).collect::<Result<_, _>>()?,
+            actors: rows
+                .clone()
+                .map(|row| name("journal.actor", &row.actor))
+                .collect::<Result<_, _>>()?,
             forms: rows.clone().map(|row| i32::from(row.form)).collect(),
-            entries: rows.clone().map(|row| Str::Borrowed(&*row.entries)).collect(),
-            data: rows.map(|row| row.data.as_deref().map(Str::Borrowed)).collect(),
+            entries: rows
+                .clone()
+                .map(|row| Str::Borrowed(&*row.entries))
+                .collect(),
+            data: rows
+                .map(|row| row.data.as_deref().map(Str::Borrowed))
+                .collect(),
         })
     }
 }
 
 /// Adds the row of each change of a new task.
-pub(super) fn insert<'a, Row>(statement: &mut Statement<'a, Row>, changes: &[&'a Transition]) -> Result<(), Fault> {
+pub(super) fn insert<'a, Row>(
+    statement: &mut Statement<'a, Row>,
+    changes: &[&'a Transition],
+) -> Result<(), Fault> {
     let ((tasks, changes), rows) = rows_of(changes, |change| {
-        change.task.iter().zip(&change.journal).map(|(write, journal)| (&write.row, journal))
+        change
+            .task
+            .iter()
+            .zip(&change.journal)
+            .map(|(write, journal)| (&write.row, journal))
     });
     if rows.is_empty() {
         return Ok(());
     }
-    let Texts { actors, forms, entries, data } = Texts::of(rows.iter().map(|(_, journal)| *journal))?;
+    let Texts {
+        actors,
+        forms,
+        entries,
+        data,
+    } = Texts::of(rows.iter().map(|(_, journal)| *journal))?;
     let binds = values![
         tasks,
         changes,
@@ -57,7 +78,9 @@ pub(super) fn insert<'a, Row>(statement: &mut Statement<'a, Row>, changes: &[&'a
         forms,
         entries,
         data,
-        rows.iter().map(|(_, journal)| Some(journal.link.0.clone())).collect::<Vec<_>>(),
+        rows.iter()
+            .map(|(_, journal)| Some(journal.link.0.clone()))
+            .collect::<Vec<_>>(),
     ];
     statement.push_table(INSERT, rows.len(), binds, AS);
     Ok(())
@@ -77,7 +100,8 @@ pub(super) type Types = (
     sql::Nullable<sql::Binary>,
 );
 
-/// A row, column by column. Where it is a task's, in the query that reads both, all of them are NULL.
+/// A row, column by column. Where it is a task's, in the query that reads both, all of them are
+/// NULL.
 #[derive(Debug, Queryable)]
 pub(super) struct Read {
     rev: Option<i64>,

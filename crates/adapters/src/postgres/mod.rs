@@ -1,7 +1,7 @@
 //! The store on PostgreSQL, for any number of processes on any number of machines.
 //!
-//! Owns the way from a port's call to one statement, which is a transaction of its own; the statements lie in a file for
-//! each table. Must not decide anything about a task.
+//! Owns the way from a port's call to one statement, which is a transaction of its own; the
+//! statements lie in a file for each table. Must not decide anything about a task.
 
 mod batches;
 mod commit;
@@ -34,9 +34,9 @@ use async_trait::async_trait;
 use batches::Batches;
 use counterstep_contracts::{Epoch, TaskId, Tenant};
 use counterstep_kernel::ports::{
-    AuditHead, CommitError, Committed, DocumentQuery, DocumentWrite, Documents, Due, DueTask, FailureQuery, Gauges,
-    Heartbeat, IdempotencyRow, InFlight, OutboxOp, OutboxRow, Salvaged, SealedPage, SealedRow, Store, StoreError,
-    TaskLine, TaskQuery,
+    AuditHead, CommitError, Committed, DocumentQuery, DocumentWrite, Documents, Due, DueTask,
+    FailureQuery, Gauges, Heartbeat, IdempotencyRow, InFlight, OutboxOp, OutboxRow, Salvaged,
+    SealedPage, SealedRow, Store, StoreError, TaskLine, TaskQuery,
 };
 use counterstep_kernel::record::{DbTime, History, TaskRecord};
 use counterstep_kernel::transition::{Guard, Transition};
@@ -52,7 +52,8 @@ use uuid::Uuid;
 /// For so long events that one relay has taken are not given to another.
 const RELAY_HOLD: Duration = Duration::from_secs(15);
 
-/// An age beyond which nothing is older; further back than PostgreSQL's calendar it would be an error.
+/// An age beyond which nothing is older; further back than PostgreSQL's calendar it would be an
+/// error.
 const LONGEST_LOOK_BACK: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 
 /// Connections that lists may take up, at most.
@@ -62,8 +63,9 @@ const MOST_TO_LIST: usize = 4;
 #[derive(Debug, Clone)]
 pub struct PostgresStore {
     database: Database,
-    /// For lists and counts, which people ask for and which may take long: however many ask, those who change a task have
-    /// connections left. What the engine itself waits for is never read here.
+    /// For lists and counts, which people ask for and which may take long: however many ask, those
+    /// who change a task have connections left. What the engine itself waits for is never read
+    /// here.
     lists: Database,
     batches: Batches,
     /// Of both.
@@ -78,9 +80,12 @@ impl PostgresStore {
     /// `url`: `postgres://user:password@host:port/database`, with `?sslmode=require` for TLS.
     ///
     /// # Errors
-    /// [`OpenError`]: a server on another machine without TLS, unless the options allow it; a schema that is older or
-    /// newer than this program; a server that does not answer.
-    pub fn open(url: &str, options: PostgresOptions) -> BoxFuture<'static, Result<Self, OpenError>> {
+    /// [`OpenError`]: a server on another machine without TLS, unless the options allow it; a
+    /// schema that is older or newer than this program; a server that does not answer.
+    pub fn open(
+        url: &str,
+        options: PostgresOptions,
+    ) -> BoxFuture<'static, Result<Self, OpenError>> {
         let target = Target::of(url, &options);
         Box::pin(async move {
             let target = target?;
@@ -98,34 +103,55 @@ impl PostgresStore {
             some => (some / 5).clamp(1, MOST_TO_LIST),
         };
         let database = Database::new(target.clone(), options, connections - to_list)?;
-        let lists = if to_list == 0 { database.clone() } else { Database::new(target, options, to_list)? };
-        Ok(Self { batches: Batches::new(database.clone(), options), database, lists, connections, direct })
+        let lists = if to_list == 0 {
+            database.clone()
+        } else {
+            Database::new(target, options, to_list)?
+        };
+        Ok(Self {
+            batches: Batches::new(database.clone(), options),
+            database,
+            lists,
+            connections,
+            direct,
+        })
     }
 
-    /// A database as it is, for looking only: its schema may be older or newer. What it does not have cannot be asked
-    /// for.
+    /// A database as it is, for looking only: its schema may be older or newer. What it does not
+    /// have cannot be asked for.
     ///
     /// # Errors
-    /// [`OpenError`], for settings that cannot be used; a server that does not answer is found out by the first query.
+    /// [`OpenError`], for settings that cannot be used; a server that does not answer is found out
+    /// by the first query.
     pub fn look(url: &str, options: &PostgresOptions) -> Result<Self, OpenError> {
         Self::on(Target::of(url, options)?, options)
     }
 
-    /// Brings the schema up to date, with a role that may change it. Several may do so at once: one does the work.
+    /// Brings the schema up to date, with a role that may change it. Several may do so at once: one
+    /// does the work.
     ///
     /// # Errors
     /// [`OpenError`]; a database that a newer program has changed is refused and stays as it is.
-    pub fn migrate(url: &str, options: &PostgresOptions) -> BoxFuture<'static, Result<(), OpenError>> {
+    pub fn migrate(
+        url: &str,
+        options: &PostgresOptions,
+    ) -> BoxFuture<'static, Result<(), OpenError>> {
         let target = Target::of(url, options);
         Box::pin(async move { migrate::run(&target?).await })
     }
 }
 
 /// Those of the rows that can be read. One that cannot must not stand in the way of the others.
-fn readable<Row, T>(rows: Vec<Row>, what: &str, decode: impl Fn(Row) -> Result<T, Fault>) -> Vec<T> {
-    let decoded = rows
-        .into_iter()
-        .filter_map(|row| decode(row).inspect_err(|fault| tracing::warn!(?fault, "{what} cannot be read")).ok());
+fn readable<Row, T>(
+    rows: Vec<Row>,
+    what: &str,
+    decode: impl Fn(Row) -> Result<T, Fault>,
+) -> Vec<T> {
+    let decoded = rows.into_iter().filter_map(|row| {
+        decode(row)
+            .inspect_err(|fault| tracing::warn!(?fault, "{what} cannot be read"))
+            .ok()
+    });
     decoded.collect()
 }
 
@@ -139,28 +165,58 @@ impl Store for PostgresStore {
         self.batches.salvage(task).await
     }
 
-    async fn commit(&self, guard: Guard, transition: &Transition) -> Result<Committed, CommitError> {
+    async fn commit(
+        &self,
+        guard: Guard,
+        transition: &Transition,
+    ) -> Result<Committed, CommitError> {
         self.batches.commit(guard, transition).await
     }
 
-    async fn heartbeat(&self, task: TaskId, epoch: Epoch, ttl: Duration) -> Result<Heartbeat, StoreError> {
-        let held: Vec<bool> = self.database.rows(finding::heartbeat(task, epoch, ttl)).await?;
-        Ok(held.first().map_or(Heartbeat::Lost, |requested| Heartbeat::Held { cancel_requested: *requested }))
+    async fn heartbeat(
+        &self,
+        task: TaskId,
+        epoch: Epoch,
+        ttl: Duration,
+    ) -> Result<Heartbeat, StoreError> {
+        let held: Vec<bool> = self
+            .database
+            .rows(finding::heartbeat(task, epoch, ttl))
+            .await?;
+        Ok(held
+            .first()
+            .map_or(Heartbeat::Lost, |requested| Heartbeat::Held {
+                cancel_requested: *requested,
+            }))
     }
 
     async fn due(&self, due: &Due, limit: u32) -> Result<Vec<DueTask>, StoreError> {
         let rows: Vec<finding::DueRead> = match due {
-            Due::Claimable { queues, known, unclaimed_for } => {
-                self.database.read(finding::claimable(queues, known, *unclaimed_for, limit)?).await?
+            Due::Claimable {
+                queues,
+                known,
+                unclaimed_for,
+            } => {
+                self.database
+                    .read(finding::claimable(queues, known, *unclaimed_for, limit)?)
+                    .await?
             }
             Due::Lost(which) => self.database.read(finding::lost(which, limit)?).await?,
-            Due::Unanswered(which) => self.database.read(finding::unanswered(which, limit)?).await?,
+            Due::Unanswered(which) => {
+                self.database
+                    .read(finding::unanswered(which, limit)?)
+                    .await?
+            }
         };
         Ok(readable(rows, "a due task", finding::decode_due))
     }
 
     async fn hold(&self, lost: &[TaskId], ttl: Duration) -> Result<Vec<TaskId>, StoreError> {
-        let held: Vec<Uuid> = self.database.rows(finding::hold(lost, ttl)).await.map_err(Fault::of_a_read)?;
+        let held: Vec<Uuid> = self
+            .database
+            .rows(finding::hold(lost, ttl))
+            .await
+            .map_err(Fault::of_a_read)?;
         Ok(held.into_iter().map(TaskId).collect())
     }
 
@@ -171,7 +227,10 @@ impl Store for PostgresStore {
 
     async fn in_flight(&self) -> Result<Vec<InFlight>, StoreError> {
         let rows: Vec<finding::GroupRead> = self.lists.read(finding::in_flight()).await?;
-        Ok(rows.into_iter().map(finding::decode_group).collect::<Result<_, _>>()?)
+        Ok(rows
+            .into_iter()
+            .map(finding::decode_group)
+            .collect::<Result<_, _>>()?)
     }
 
     async fn gauges(&self) -> Result<Gauges, StoreError> {
@@ -198,8 +257,10 @@ impl Store for PostgresStore {
     async fn outbox(&self, op: OutboxOp) -> Result<Vec<OutboxRow>, StoreError> {
         let rows = match op {
             OutboxOp::Take { older_than, limit } => {
-                let mut rows: Vec<outbox::Read> =
-                    self.database.rows(outbox::take(older_than, RELAY_HOLD, limit)).await?;
+                let mut rows: Vec<outbox::Read> = self
+                    .database
+                    .rows(outbox::take(older_than, RELAY_HOLD, limit))
+                    .await?;
                 rows.sort_unstable_by_key(|(id, ..)| *id);
                 rows
             }
@@ -208,37 +269,59 @@ impl Store for PostgresStore {
                 Vec::new()
             }
             OutboxOp::PublishedOf(changes) => {
-                self.database.rows::<_, i64>(outbox::delete_of(&changes)).await?;
+                self.database
+                    .rows::<_, i64>(outbox::delete_of(&changes))
+                    .await?;
                 Vec::new()
             }
             OutboxOp::Poison(row) => {
-                self.database.rows::<_, i64>(outbox::keep_poison(&row)).await?;
+                self.database
+                    .rows::<_, i64>(outbox::keep_poison(&row))
+                    .await?;
                 Vec::new()
             }
         };
         Ok(readable(rows, "a row of the outbox", outbox::decode))
     }
 
-    async fn idempotency(&self, tenant: &Tenant, key: &str) -> Result<Option<IdempotencyRow>, StoreError> {
+    async fn idempotency(
+        &self,
+        tenant: &Tenant,
+        key: &str,
+    ) -> Result<Option<IdempotencyRow>, StoreError> {
         name("idempotency.tenant", &tenant.0)?;
         name("idempotency.key", key)?;
-        let rows: Vec<idempotency::Read> = self.database.read(idempotency::find(tenant, key)).await?;
-        Ok(rows.into_iter().next().map(idempotency::decode).transpose()?)
+        let rows: Vec<idempotency::Read> =
+            self.database.read(idempotency::find(tenant, key)).await?;
+        Ok(rows
+            .into_iter()
+            .next()
+            .map(idempotency::decode)
+            .transpose()?)
     }
 
     async fn documents(&self, query: &DocumentQuery) -> Result<Documents, StoreError> {
-        let of = if matches!(query, DocumentQuery::Page { .. }) { &self.lists } else { &self.database };
+        let of = if matches!(query, DocumentQuery::Page { .. }) {
+            &self.lists
+        } else {
+            &self.database
+        };
         let rows: Vec<documents::Read> = of.read(documents::find(query)?).await?;
         Ok(documents::decode(rows))
     }
 
     async fn put_document(&self, write: &DocumentWrite) -> Result<Option<DbTime>, StoreError> {
-        let written: Vec<PgTimestamp> = self.database.rows(documents::put(write, write.kind.is_durable())?).await?;
+        let written: Vec<PgTimestamp> = self
+            .database
+            .rows(documents::put(write, write.kind.is_durable())?)
+            .await?;
         Ok(written.first().copied().map(time))
     }
 
     async fn failures(&self, query: &FailureQuery) -> Result<u32, StoreError> {
         let counted: Vec<i64> = self.database.read(failures::count(query)?).await?;
-        Ok(counted.first().map_or(0, |count| u32::try_from(*count).unwrap_or(u32::MAX)))
+        Ok(counted
+            .first()
+            .map_or(0, |count| u32::try_from(*count).unwrap_or(u32::MAX)))
     }
 }

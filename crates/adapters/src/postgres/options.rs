@@ -13,11 +13,12 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 /// How the server is used. The defaults are meant for use; tests shorten the limits.
 #[derive(Debug, Clone)]
 pub struct PostgresOptions {
-    /// Connections at most. A few of them are for lists and counts alone, so that these never hold up a change.
+    /// Connections at most. A few of them are for lists and counts alone, so that these never hold
+    /// up a change.
     pub connections: usize,
-    /// Statements are planned once on each connection, under their names. Not behind a pooler that gives each transaction
-    /// another session: there each statement travels whole, the connection asks for no settings of its own, and limits
-    /// and planner settings are those of the role.
+    /// Statements are planned once on each connection, under their names. Not behind a pooler that
+    /// gives each transaction another session: there each statement travels whole, the connection
+    /// asks for no settings of its own, and limits and planner settings are those of the role.
     pub prepared_statements: bool,
     /// How long a call waits for a free connection.
     pub wait: Duration,
@@ -31,9 +32,11 @@ pub struct PostgresOptions {
     pub idle_in_transaction_timeout: Duration,
     /// What the server shows as `application_name`.
     pub application_name: String,
-    /// A file with the password and nothing else; a line break at its end does not count. Wins over the URL's.
+    /// A file with the password and nothing else; a line break at its end does not count. Wins over
+    /// the URL's.
     pub password_file: Option<PathBuf>,
-    /// A PEM file with the certificates to trust. Without it, those that the operating system trusts.
+    /// A PEM file with the certificates to trust. Without it, those that the operating system
+    /// trusts.
     pub ca_file: Option<PathBuf>,
     /// What proves us to the server, where it asks. Needs TLS.
     pub certificate: Option<ClientCertificate>,
@@ -64,7 +67,9 @@ impl Default for PostgresOptions {
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     /// The URL is none.
-    #[error("the database URL is not understood: {0}; expected postgres://user@host:port/name?sslmode=require")]
+    #[error(
+        "the database URL is not understood: {0}; expected postgres://user@host:port/name?sslmode=require"
+    )]
     Url(String),
     /// A server on another machine, and no encryption.
     #[error(
@@ -97,7 +102,9 @@ pub enum OpenError {
         needed: String,
     },
     /// A newer program has changed its schema. Nothing was written.
-    #[error("the database has schema version {version}, which this program does not know: use a newer program")]
+    #[error(
+        "the database has schema version {version}, which this program does not know: use a newer program"
+    )]
     NewerSchema {
         /// The migration that this program does not know.
         version: String,
@@ -119,18 +126,21 @@ pub(super) struct Target {
 impl std::fmt::Debug for Target {
     // The configuration's own text leaves the password out, but nobody needs the rest either.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Target").field("hosts", &self.config.get_hosts()).finish_non_exhaustive()
+        f.debug_struct("Target")
+            .field("hosts", &self.config.get_hosts())
+            .finish_non_exhaustive()
     }
 }
 
 impl Target {
     /// Reads the URL, and the files that the options name.
     pub(super) fn of(url: &str, options: &PostgresOptions) -> Result<Self, OpenError> {
-        // The driver knows `require` only. Our `require` checks the certificate and the name in it, which is what other
-        // clients call `verify-full`.
+        // The driver knows `require` only. Our `require` checks the certificate and the name in it,
+        // which is what other clients call `verify-full`.
         let url = url.replace("sslmode=verify-full", "sslmode=require");
         // The driver's words name a setting, never its value: no password gets into them.
-        let mut config: tokio_postgres::Config = url.parse().map_err(|error| OpenError::Url(chain(&error)))?;
+        let mut config: tokio_postgres::Config =
+            url.parse().map_err(|error| OpenError::Url(chain(&error)))?;
         if let Some(path) = &options.password_file {
             let password = std::fs::read_to_string(path).map_err(|error| file(path, &error))?;
             config.password(password.trim_end_matches(['\r', '\n']));
@@ -146,7 +156,10 @@ impl Target {
         }
         let encrypted = config.get_ssl_mode() == SslMode::Require;
         if let Some(certificate) = options.certificate.as_ref().filter(|_| !encrypted) {
-            return Err(file(&certificate.cert_file, &"the URL does not ask for encryption: add `sslmode=require`"));
+            return Err(file(
+                &certificate.cert_file,
+                &"the URL does not ask for encryption: add `sslmode=require`",
+            ));
         }
         if !encrypted {
             if let Some(host) = remote(&config).filter(|_| !options.allow_plaintext) {
@@ -155,15 +168,21 @@ impl Target {
             config.ssl_mode(SslMode::Disable);
         }
         let tls = encrypted.then(|| tls(options)).transpose()?;
-        Ok(Self { config, tls, prepares: options.prepared_statements })
+        Ok(Self {
+            config,
+            tls,
+            prepares: options.prepared_statements,
+        })
     }
 }
 
-/// What each session begins with, as the driver hands it over when it connects. `deploy/postgres/roles.sql` gives the
-/// same to the roles of the services, for connections through a pooler.
-// One plan for all values of a statement, and only plans that walk an index from the keys at hand: every statement of
-// ours has such a plan, and it is the right one at any size. Left to choose, the server would plan the arrays of a commit
-// anew with each call, and on an empty table it would choose to read the whole of it and keep that plan while it grows.
+/// What each session begins with, as the driver hands it over when it connects.
+/// `deploy/postgres/roles.sql` gives the same to the roles of the services, for connections through
+/// a pooler.
+// One plan for all values of a statement, and only plans that walk an index from the keys at hand:
+// every statement of ours has such a plan, and it is the right one at any size. Left to choose, the
+// server would plan the arrays of a commit anew with each call, and on an empty table it would
+// choose to read the whole of it and keep that plan while it grows.
 fn settings(options: &PostgresOptions) -> String {
     format!(
         "-c statement_timeout={} -c lock_timeout={} -c idle_in_transaction_session_timeout={} -c timezone=UTC \
@@ -176,13 +195,21 @@ fn settings(options: &PostgresOptions) -> String {
 }
 
 fn file(path: &std::path::Path, why: &dyn std::fmt::Display) -> OpenError {
-    OpenError::File { path: path.to_owned(), why: why.to_string() }
+    OpenError::File {
+        path: path.to_owned(),
+        why: why.to_string(),
+    }
 }
 
 /// The first host that is not this machine.
 fn remote(config: &tokio_postgres::Config) -> Option<String> {
-    // Addresses, where there are any, are what is connected to; the names beside them are only checked.
-    if let Some(address) = config.get_hostaddrs().iter().find(|address| !address.is_loopback()) {
+    // Addresses, where there are any, are what is connected to; the names beside them are only
+    // checked.
+    if let Some(address) = config
+        .get_hostaddrs()
+        .iter()
+        .find(|address| !address.is_loopback())
+    {
         return Some(address.to_string());
     }
     if !config.get_hostaddrs().is_empty() {
@@ -209,7 +236,8 @@ fn tls(options: &PostgresOptions) -> Result<MakeRustlsConnect, OpenError> {
         roots.add_parsable_certificates(found.certs);
         if roots.is_empty() {
             return Err(OpenError::Connection(
-                "the operating system trusts no certificate: name a file with those to trust".to_owned(),
+                "the operating system trusts no certificate: name a file with those to trust"
+                    .to_owned(),
             ));
         }
     }
@@ -217,9 +245,12 @@ fn tls(options: &PostgresOptions) -> Result<MakeRustlsConnect, OpenError> {
     let config = match &options.certificate {
         None => config.with_no_client_auth(),
         Some(ours) => {
-            let key = PrivateKeyDer::from_pem_file(&ours.key_file).map_err(|error| file(&ours.key_file, &error))?;
+            let key = PrivateKeyDer::from_pem_file(&ours.key_file)
+                .map_err(|error| file(&ours.key_file, &error))?;
             let chain = certificates(&ours.cert_file)?;
-            config.with_client_auth_cert(chain, key).map_err(|error| file(&ours.cert_file, &error))?
+            config
+                .with_client_auth_cert(chain, key)
+                .map_err(|error| file(&ours.cert_file, &error))?
         }
     };
     Ok(MakeRustlsConnect::new(config))
@@ -228,8 +259,14 @@ fn tls(options: &PostgresOptions) -> Result<MakeRustlsConnect, OpenError> {
 /// The certificates of a PEM file, one at least.
 fn certificates(path: &std::path::Path) -> Result<Vec<CertificateDer<'static>>, OpenError> {
     let read = CertificateDer::pem_file_iter(path).map_err(|error| file(path, &error))?;
-    let read = read.collect::<Result<Vec<_>, _>>().map_err(|error| file(path, &error))?;
-    if read.is_empty() { Err(file(path, &"there is no certificate in it")) } else { Ok(read) }
+    let read = read
+        .collect::<Result<Vec<_>, _>>()
+        .map_err(|error| file(path, &error))?;
+    if read.is_empty() {
+        Err(file(path, &"there is no certificate in it"))
+    } else {
+        Ok(read)
+    }
 }
 
 #[cfg(test)]
@@ -240,7 +277,10 @@ mod tests {
     fn the_roles_of_the_services_begin_as_a_direct_connection_does() {
         let roles = include_str!("../../../../deploy/postgres/roles.sql");
         let settings = settings(&PostgresOptions::default());
-        let settings: Vec<&str> = settings.split_whitespace().filter(|word| *word != "-c").collect();
+        let settings: Vec<&str> = settings
+            .split_whitespace()
+            .filter(|word| *word != "-c")
+            .collect();
         assert_eq!(settings.len(), 10);
         for setting in settings {
             assert!(roles.contains(&format!("'{setting}'")), "{setting}");

@@ -1,4 +1,5 @@
-//! The tables `outbox` and `poison`. The outbox holds the events of a change, one row a change, until they are published.
+//! The tables `outbox` and `poison`. The outbox holds the events of a change, one row a change,
+//! until they are published.
 
 use super::fault::{Fault, read_json, write_json};
 use super::statement::{Statement, interval, rows_of, time, values};
@@ -9,20 +10,30 @@ use diesel::pg::data_types::PgTimestamp;
 use diesel::sql_types as sql;
 use std::time::Duration;
 
-const INSERT: &str = ", outbox_added AS (INSERT INTO outbox (task, events, change_id, created_at, visible_at)
+const INSERT: &str =
+    ", outbox_added AS (INSERT INTO outbox (task, events, change_id, created_at, visible_at)
   SELECT u.task, u.events, u.change_id, now(), now()
   FROM t, ";
 
 const AS: &str = " AS u (task, change_id, events) WHERE u.task = t.id)";
 
 /// Adds the events of each change that has any.
-pub(super) fn insert<'a, Row>(statement: &mut Statement<'a, Row>, changes: &[&'a Transition]) -> Result<(), Fault> {
-    let ((tasks, ids), events) =
-        rows_of(changes, |change| Some(&change.events).into_iter().filter(|events| !events.is_empty()));
+pub(super) fn insert<'a, Row>(
+    statement: &mut Statement<'a, Row>,
+    changes: &[&'a Transition],
+) -> Result<(), Fault> {
+    let ((tasks, ids), events) = rows_of(changes, |change| {
+        Some(&change.events)
+            .into_iter()
+            .filter(|events| !events.is_empty())
+    });
     if events.is_empty() {
         return Ok(());
     }
-    let texts = events.iter().map(|events| write_json(events)).collect::<Result<Vec<_>, _>>()?;
+    let texts = events
+        .iter()
+        .map(|events| write_json(events))
+        .collect::<Result<Vec<_>, _>>()?;
     statement.push_table(INSERT, texts.len(), values![tasks, ids, texts], AS);
     Ok(())
 }
@@ -33,10 +44,15 @@ type Types = (sql::BigInt, sql::Text, sql::Timestamptz);
 
 /// What a row says.
 pub(super) fn decode((id, events, at): Read) -> Result<OutboxRow, Fault> {
-    Ok(OutboxRow { id, at: time(at), events: read_json("outbox.events", &events)? })
+    Ok(OutboxRow {
+        id,
+        at: time(at),
+        events: read_json("outbox.events", &events)?,
+    })
 }
 
-/// Hides the oldest rows from before that no other relay has, for `hold`, and gives them in no order.
+/// Hides the oldest rows from before that no other relay has, for `hold`, and gives them in no
+/// order.
 // Two relays at the same rows do not wait for each other: the second one takes the rows after them.
 pub(super) fn take(older_than: Duration, hold: Duration, limit: u32) -> Statement<'static, Types> {
     Statement::of(
@@ -47,14 +63,24 @@ pub(super) fn take(older_than: Duration, hold: Duration, limit: u32) -> Statemen
          UPDATE outbox SET visible_at = now() + ? FROM taken
          WHERE outbox.id = taken.id AND outbox.id > 0
          RETURNING outbox.id, events, created_at",
-        values![interval(older_than.min(super::LONGEST_LOOK_BACK)), i64::from(limit), interval(hold)],
+        values![
+            interval(older_than.min(super::LONGEST_LOOK_BACK)),
+            i64::from(limit),
+            interval(hold)
+        ],
     )
 }
 
-/// Keeps a message that nobody understands, unless it is there already: its queue may deliver it again before it is
-/// ended.
+/// Keeps a message that nobody understands, unless it is there already: its queue may deliver it
+/// again before it is ended.
 pub(super) fn keep_poison(row: &PoisonRow) -> Statement<'_, sql::BigInt> {
-    let Poison { source, subject, payload, size_bytes, reason } = &row.poison;
+    let Poison {
+        source,
+        subject,
+        payload,
+        size_bytes,
+        reason,
+    } = &row.poison;
     Statement::of(
         "INSERT INTO poison (source, queue, subject, payload, size_bytes, reason, at)
          VALUES (?, ?, ?, ?, ?, ?, now()) ON CONFLICT (source) DO NOTHING RETURNING id",
@@ -71,7 +97,8 @@ pub(super) fn keep_poison(row: &PoisonRow) -> Statement<'_, sql::BigInt> {
 }
 
 /// Deletes rows that are published.
-// The transaction does not wait for the disk: a deletion that is lost with the machine means one more publication.
+// The transaction does not wait for the disk: a deletion that is lost with the machine means one
+// more publication.
 pub(super) fn delete(ids: Vec<i64>) -> Statement<'static, sql::BigInt> {
     Statement::of(
         "WITH relaxed AS MATERIALIZED (SELECT set_config('synchronous_commit', 'off', true) AS set)

@@ -1,5 +1,6 @@
-//! What is written in one transaction with a change, but not by its statement: the schedule that fires it, and the
-//! statements of steps for tables that are the user's own. The one place with a transaction of several statements. Must not know what they are for.
+//! What is written in one transaction with a change, but not by its statement: the schedule that
+//! fires it, and the statements of steps for tables that are the user's own. The one place with a
+//! transaction of several statements. Must not know what they are for.
 
 use super::commit;
 use super::documents;
@@ -28,11 +29,13 @@ pub(super) async fn write(
 ) -> Result<Committed, Fault> {
     commit::look(lent, guard, transition).await?;
     lent.run("BEGIN").await.map_err(|fault| {
-        // It may be carried out late, and then whoever gets the connection next would write into it.
+        // It may be carried out late, and then whoever gets the connection next would write into
+        // it.
         lent.close_later();
         fault.of_a_read()
     })?;
-    // The guard first: under it nobody else changes the task, and whoever is fenced touches no other table.
+    // The guard first: under it nobody else changes the task, and whoever is fenced touches no
+    // other table.
     let written = commit::send(lent, guard, transition, lock).await;
     let now = match &written {
         Ok(rows) => rows.first().map(|(now, _)| time(*now)),
@@ -50,15 +53,18 @@ pub(super) async fn write(
     }
     match lent.run("COMMIT").await {
         Ok(()) => Ok(Committed { now }),
-        // A constraint that is looked at last, or a trigger. The server lives and has taken everything back.
+        // A constraint that is looked at last, or a trigger. The server lives and has taken
+        // everything back.
         Err(Fault::Violated { text, .. } | Fault::Corrupt(text)) => Err(refused(text, false)),
-        Err(Fault::Unavailable(text) | Fault::Locked(text)) if !transition.sql.is_empty() => Err(refused(text, true)),
+        Err(Fault::Unavailable(text) | Fault::Locked(text)) if !transition.sql.is_empty() => {
+            Err(refused(text, true))
+        }
         Err(fault) => Err(fault),
     }
 }
 
-/// Takes everything back. A connection on which that is not possible is of no use to anybody: it is closed, and the
-/// server takes it back.
+/// Takes everything back. A connection on which that is not possible is of no use to anybody: it is
+/// closed, and the server takes it back.
 async fn end(lent: &Lent) -> Result<(), Fault> {
     lent.run("ROLLBACK").await.map_err(|fault| {
         lent.close_later();
@@ -68,7 +74,10 @@ async fn end(lent: &Lent) -> Result<(), Fault> {
 
 async fn execute_all(lent: &Lent, transition: &Transition) -> Result<(), Fault> {
     if let Some(write) = &transition.document {
-        let moved: Vec<PgTimestamp> = lent.rows(documents::put(write, true)?).await.map_err(Fault::of_a_read)?;
+        let moved: Vec<PgTimestamp> = lent
+            .rows(documents::put(write, true)?)
+            .await
+            .map_err(Fault::of_a_read)?;
         if moved.is_empty() {
             return Err(CommitError::Moved.into());
         }
@@ -82,8 +91,9 @@ async fn execute_all(lent: &Lent, transition: &Transition) -> Result<(), Fault> 
         let words = |text: String| format!("`{}`: {text}", sql.text());
         let changed = lent.count(query(sql)).await.map_err(|fault| match fault {
             Fault::Violated { text, .. } | Fault::Corrupt(text) => refused(words(text), false),
-            // The server lives. A lock that was held too long, a deadlock, a table that is not there: it does not tell us
-            // which in a way that holds in every language, and the retry policy bounds what comes of it.
+            // The server lives. A lock that was held too long, a deadlock, a table that is not
+            // there: it does not tell us which in a way that holds in every language, and the retry
+            // policy bounds what comes of it.
             Fault::Unavailable(text) | Fault::Locked(text) => refused(words(text), true),
             Fault::Lost(text) => Fault::Unavailable(text),
             other @ (Fault::Refused(_) | Fault::Newer(_)) => other,
@@ -98,11 +108,14 @@ fn refused(text: String, may_pass: bool) -> Fault {
 }
 
 fn query(sql: &Sql) -> BoxedSqlQuery<'static, Pg, SqlQuery> {
-    sql.values().iter().cloned().fold(diesel::sql_query(sql.text()).into_boxed(), |query, value| match value {
-        SqlValue::Bool(value) => query.bind::<Nullable<Bool>, _>(value),
-        SqlValue::Int(value) => query.bind::<Nullable<BigInt>, _>(value),
-        SqlValue::Float(value) => query.bind::<Nullable<Double>, _>(value),
-        SqlValue::Text(value) => query.bind::<Nullable<Text>, _>(value),
-        SqlValue::Bytes(value) => query.bind::<Nullable<Binary>, _>(value),
-    })
+    sql.values().iter().cloned().fold(
+        diesel::sql_query(sql.text()).into_boxed(),
+        |query, value| match value {
+            SqlValue::Bool(value) => query.bind::<Nullable<Bool>, _>(value),
+            SqlValue::Int(value) => query.bind::<Nullable<BigInt>, _>(value),
+            SqlValue::Float(value) => query.bind::<Nullable<Double>, _>(value),
+            SqlValue::Text(value) => query.bind::<Nullable<Text>, _>(value),
+            SqlValue::Bytes(value) => query.bind::<Nullable<Binary>, _>(value),
+        },
+    )
 }

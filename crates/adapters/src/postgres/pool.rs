@@ -1,5 +1,5 @@
-//! The connections to one server, and the one way to use them: a statement, its rows, and what came of it. Must not know
-//! a table.
+//! The connections to one server, and the one way to use them: a statement, its rows, and what came
+//! of it. Must not know a table.
 
 use super::connection::Connection;
 use super::fault::Fault;
@@ -31,7 +31,9 @@ pub(super) struct Database {
 
 impl std::fmt::Debug for Database {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Database").field("limit", &self.limit).finish_non_exhaustive()
+        f.debug_struct("Database")
+            .field("limit", &self.limit)
+            .finish_non_exhaustive()
     }
 }
 
@@ -46,19 +48,33 @@ impl Manager for Connections {
         Connection::open(&self.0).await
     }
 
-    async fn recycle(&self, connection: &mut Connection, _: &Metrics) -> RecycleResult<tokio_postgres::Error> {
-        // A closed connection is known without asking the server. One that dies unnoticed fails its next statement,
-        // which every caller has to expect anyway: asking first would cost each commit a second round trip.
-        if connection.is_closed() { Err(RecycleError::message("it is closed")) } else { Ok(()) }
+    async fn recycle(
+        &self,
+        connection: &mut Connection,
+        _: &Metrics,
+    ) -> RecycleResult<tokio_postgres::Error> {
+        // A closed connection is known without asking the server. One that dies unnoticed fails its
+        // next statement, which every caller has to expect anyway: asking first would cost each
+        // commit a second round trip.
+        if connection.is_closed() {
+            Err(RecycleError::message("it is closed"))
+        } else {
+            Ok(())
+        }
     }
 }
 
 impl Database {
     /// A pool of at most so many connections, without one in it yet.
-    pub(super) fn new(target: Target, options: &PostgresOptions, connections: usize) -> Result<Self, OpenError> {
+    pub(super) fn new(
+        target: Target,
+        options: &PostgresOptions,
+        connections: usize,
+    ) -> Result<Self, OpenError> {
         let pool = Pool::builder(Connections(target))
             .max_size(connections.max(1))
-            // The last one used is the next one lent: few connections stay warm, with their statements prepared.
+            // The last one used is the next one lent: few connections stay warm, with their
+            // statements prepared.
             .queue_mode(QueueMode::Lifo)
             .wait_timeout(Some(options.wait))
             .create_timeout(Some(options.connect_timeout))
@@ -66,7 +82,10 @@ impl Database {
             .runtime(Runtime::Tokio1)
             .build()
             .map_err(|error| OpenError::Connection(error.to_string()))?;
-        Ok(Self { pool, limit: options.statement_timeout + ON_THE_WAY })
+        Ok(Self {
+            pool,
+            limit: options.statement_timeout + ON_THE_WAY,
+        })
     }
 
     /// How many connections there may be.
@@ -76,8 +95,16 @@ impl Database {
 
     /// Borrows a connection.
     pub(super) async fn lend(&self) -> Result<Lent, Fault> {
-        let object = self.pool.get().await.map_err(|error| Fault::Unavailable(chain(&error)))?;
-        Ok(Lent { object: Some(object), limit: self.limit, unusable: AtomicBool::new(false) })
+        let object = self
+            .pool
+            .get()
+            .await
+            .map_err(|error| Fault::Unavailable(chain(&error)))?;
+        Ok(Lent {
+            object: Some(object),
+            limit: self.limit,
+            unusable: AtomicBool::new(false),
+        })
     }
 
     /// All rows of one statement, which is a transaction of its own.
@@ -99,8 +126,9 @@ impl Database {
     }
 }
 
-/// A borrowed connection. It goes back to the pool only through [`settle`](Self::settle): whoever drops it in the middle
-/// of a statement, because the caller's future was dropped, closes it. Its statement may still be running.
+/// A borrowed connection. It goes back to the pool only through [`settle`](Self::settle): whoever
+/// drops it in the middle of a statement, because the caller's future was dropped, closes it. Its
+/// statement may still be running.
 pub(super) struct Lent {
     object: Option<Object<Connections>>,
     limit: Duration,
@@ -117,7 +145,10 @@ impl Lent {
     }
 
     /// One statement, and how many rows it has changed.
-    pub(super) async fn count(&self, query: BoxedSqlQuery<'static, Pg, SqlQuery>) -> Result<usize, Fault> {
+    pub(super) async fn count(
+        &self,
+        query: BoxedSqlQuery<'static, Pg, SqlQuery>,
+    ) -> Result<usize, Fault> {
         self.in_time(self.connection().count(query)).await
     }
 
@@ -145,15 +176,19 @@ impl Lent {
     }
 
     fn connection(&self) -> &Connection {
-        self.object.as_ref().expect("taken out only by `settle` and `drop`, which end the loan")
+        self.object
+            .as_ref()
+            .expect("taken out only by `settle` and `drop`, which end the loan")
     }
 }
 
 impl Drop for Lent {
     fn drop(&mut self) {
-        let Some(object) = self.object.take() else { return };
-        // Where a firewall has forgotten this connection, it has forgotten those that were idle for as long: the caller's
-        // next try must not get one of them.
+        let Some(object) = self.object.take() else {
+            return;
+        };
+        // Where a firewall has forgotten this connection, it has forgotten those that were idle for
+        // as long: the caller's next try must not get one of them.
         if let Some(pool) = Object::pool(&object) {
             pool.retain(|_, used| used.last_used() < WARM);
         }

@@ -10,7 +10,8 @@ use diesel::pg::data_types::PgTimestamp;
 use diesel::sql_types as sql;
 use uuid::Uuid;
 
-// A begin that arrives late, behind the submission, leaves a row beside its task: that is no receive any more.
+// A begin that arrives late, behind the submission, leaves a row beside its task: that is no
+// receive any more.
 macro_rules! overdue {
     () => {
         "r.sweep_at <= now() AND NOT EXISTS (SELECT FROM tasks t WHERE t.id = r.task)"
@@ -21,28 +22,32 @@ macro_rules! overdue {
 pub(super) const NOT_THERE: &str = "receives_taken";
 
 // A repetition: a commit whose answer was lost is sent again.
-const BEGIN: &str = ", receives_begun AS (INSERT INTO receives (task, tenant, is_condemned, sweep_at)
+const BEGIN: &str =
+    ", receives_begun AS (INSERT INTO receives (task, tenant, is_condemned, sweep_at)
   SELECT u.task, u.tenant, FALSE, now() + u.sweep_after FROM ok, ";
 
-const BEGIN_AS: &str = " AS u (task, tenant, sweep_after) WHERE ok.every ON CONFLICT (task) DO NOTHING)";
+const BEGIN_AS: &str =
+    " AS u (task, tenant, sweep_after) WHERE ok.every ON CONFLICT (task) DO NOTHING)";
 
-// A sweep may condemn a row between our snapshot and our lock on it: the condition is then looked at again on the row as
-// the sweep has left it, and the count falls short.
+// A sweep may condemn a row between our snapshot and our lock on it: the condition is then looked
+// at again on the row as the sweep has left it, and the count falls short.
 const TAKE: &str = ", receives_taken AS (DELETE FROM receives r USING ok, ";
 
-const TAKE_AS: &str = " AS u (task) WHERE ok.every AND r.task = u.task AND NOT r.is_condemned RETURNING 1)";
+const TAKE_AS: &str =
+    " AS u (task) WHERE ok.every AND r.task = u.task AND NOT r.is_condemned RETURNING 1)";
 
 /// A column of the commit's answer, behind [`TAKE`]; its value is how many there are to take.
 pub(super) const TAKE_OR_REFUSE: &str = ",
   CASE WHEN (SELECT count(*) FROM receives_taken) = ? THEN TRUE ELSE counterstep_refuse('receives_taken') END";
 
 // Its time stays: what still arrives at the object store is found then.
-const ABANDON: &str = ", receives_abandoned AS (UPDATE receives r SET is_condemned = TRUE FROM ok, ";
+const ABANDON: &str =
+    ", receives_abandoned AS (UPDATE receives r SET is_condemned = TRUE FROM ok, ";
 
 const ABANDON_AS: &str = " AS u (task) WHERE ok.every AND r.task = u.task)";
 
-/// Adds the receives of some changes. Gives how many must be taken; where there are any, the answer needs
-/// [`TAKE_OR_REFUSE`].
+/// Adds the receives of some changes. Gives how many must be taken; where there are any, the answer
+/// needs [`TAKE_OR_REFUSE`].
 pub(super) fn put<'a, Row>(
     statement: &mut Statement<'a, Row>,
     changes: &[&'a Transition],
@@ -51,8 +56,15 @@ pub(super) fn put<'a, Row>(
     for change in changes {
         let task = change.task_id.0;
         match &change.receive {
-            Some(ReceiveWrite::Begun { tenant, sweep_after }) => {
-                begun.push((task, name("receives.tenant", &tenant.0)?, interval(*sweep_after)));
+            Some(ReceiveWrite::Begun {
+                tenant,
+                sweep_after,
+            }) => {
+                begun.push((
+                    task,
+                    name("receives.tenant", &tenant.0)?,
+                    interval(*sweep_after),
+                ));
             }
             Some(ReceiveWrite::Taken) => taken.push(task),
             Some(ReceiveWrite::Abandoned) => abandoned.push(task),
@@ -89,7 +101,13 @@ type Types = (
 );
 
 /// A row: the clock, then whose receive; the row of the clock alone has no receive.
-pub(super) type Read = (PgTimestamp, Option<Uuid>, Option<String>, Option<bool>, Option<PgTimestamp>);
+pub(super) type Read = (
+    PgTimestamp,
+    Option<Uuid>,
+    Option<String>,
+    Option<bool>,
+    Option<PgTimestamp>,
+);
 
 /// The clock's row, which comes in any case.
 macro_rules! with_clock {
@@ -105,8 +123,8 @@ fn sorted(tasks: &[TaskId]) -> Vec<Uuid> {
 }
 
 /// A statement of [`ReceiveOp`].
-// The rows are locked in one order, so that two sweeps over the same ones wait for each other and do not lock each other
-// out.
+// The rows are locked in one order, so that two sweeps over the same ones wait for each other and
+// do not lock each other out.
 pub(super) fn work(op: &ReceiveOp) -> Statement<'static, Types> {
     match op {
         ReceiveOp::Overdue { limit } => Statement::of(
@@ -152,5 +170,8 @@ pub(super) fn decode(rows: Vec<Read>) -> Receives {
             sweep_at: time(sweep_at?),
         })
     };
-    Receives { now, rows: rows.into_iter().filter_map(one).collect() }
+    Receives {
+        now,
+        rows: rows.into_iter().filter_map(one).collect(),
+    }
 }

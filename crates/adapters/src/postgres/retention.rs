@@ -1,5 +1,5 @@
-//! Deleting tasks that have ended: all their rows in one statement, and a tombstone that stays for their objects. The one
-//! place that deletes a task or a row of a journal.
+//! Deleting tasks that have ended: all their rows in one statement, and a tombstone that stays for
+//! their objects. The one place that deletes a task or a row of a journal.
 
 use super::LONGEST_LOOK_BACK;
 use super::fault::{Fault, name};
@@ -16,12 +16,17 @@ type Types = (sql::Uuid, sql::Text, sql::BigInt);
 pub(super) type Read = (Uuid, String, i64);
 
 pub(super) fn decode((task, tenant, rev): Read) -> Leaving {
-    Leaving { task: TaskId(task), tenant: Tenant(tenant), rev: Rev(rev) }
+    Leaving {
+        task: TaskId(task),
+        tenant: Tenant(tenant),
+        rev: Rev(rev),
+    }
 }
 
-/// What must not be true of the task `k` that is to go: others have not been told all of it, or a repetition of its
-/// request would become a second task.
-// Of a `NOT EXISTS` the server may make a table of all its rows first; with a limit it looks task by task.
+/// What must not be true of the task `k` that is to go: others have not been told all of it, or a
+/// repetition of its request would become a second task.
+// Of a `NOT EXISTS` the server may make a table of all its rows first; with a limit it looks task
+// by task.
 macro_rules! free_to_go {
     () => {
         "(SELECT 1 FROM outbox o WHERE o.task = k.id LIMIT 1) IS NULL
@@ -29,7 +34,8 @@ macro_rules! free_to_go {
     };
 }
 
-/// The tasks of a type and state that ended first, and so long ago; after that task where one is given.
+/// The tasks of a type and state that ended first, and so long ago; after that task where one is
+/// given.
 pub(super) fn ended(
     (task_type, status): (&str, TaskStatus),
     before: Duration,
@@ -46,16 +52,21 @@ pub(super) fn ended(
         values![name("tasks.task_type", task_type)?, status.as_str(), interval(before.min(LONGEST_LOOK_BACK))],
     );
     if let Some(after) = after {
-        // The first half says less than the second, but in words that begin where they should in the index.
+        // The first half says less than the second, but in words that begin where they should in
+        // the index.
         let later = " AND k.finished_at >= (SELECT l.finished_at FROM tasks l WHERE l.id = ?)
            AND (k.finished_at, k.id) > (SELECT l.finished_at, l.id FROM tasks l WHERE l.id = ?)";
         statement.push(later, values![after.0, after.0]);
     }
-    statement.push(" ORDER BY k.finished_at, k.id LIMIT ?", values![i64::from(limit)]);
+    statement.push(
+        " ORDER BY k.finished_at, k.id LIMIT ?",
+        values![i64::from(limit)],
+    );
     Ok(statement)
 }
 
-/// Deletes all rows of those that have ended, are at these revisions, and are free to go; gives them.
+/// Deletes all rows of those that have ended, are at these revisions, and are free to go; gives
+/// them.
 // Those that another transaction holds stay for the next pass.
 pub(super) fn bury(tasks: &[Leaving]) -> Statement<'static, Types> {
     let mut sorted: Vec<(Uuid, i64)> = tasks.iter().map(|task| (task.task.0, task.rev.0)).collect();
@@ -84,18 +95,27 @@ pub(super) fn bury(tasks: &[Leaving]) -> Statement<'static, Types> {
 
 /// The oldest tombstones.
 pub(super) fn buried(limit: u32) -> Statement<'static, Types> {
-    Statement::of("SELECT task, tenant, 0::bigint FROM tombstones ORDER BY at, task LIMIT ?", values![i64::from(limit)])
+    Statement::of(
+        "SELECT task, tenant, 0::bigint FROM tombstones ORDER BY at, task LIMIT ?",
+        values![i64::from(limit)],
+    )
 }
 
 /// Those of these tasks that have one.
 pub(super) fn graves(tasks: &[TaskId]) -> Statement<'static, Types> {
     let ids: Vec<Uuid> = tasks.iter().map(|task| task.0).collect();
-    Statement::of("SELECT task, tenant, 0::bigint FROM tombstones WHERE task = ANY(?)", values![ids])
+    Statement::of(
+        "SELECT task, tenant, 0::bigint FROM tombstones WHERE task = ANY(?)",
+        values![ids],
+    )
 }
 
 /// Removes tombstones.
 pub(super) fn forget(tasks: &[TaskId]) -> Statement<'static, Types> {
     let mut ids: Vec<Uuid> = tasks.iter().map(|task| task.0).collect();
     ids.sort_unstable();
-    Statement::of("DELETE FROM tombstones WHERE task = ANY(?) RETURNING task, tenant, 0::bigint", values![ids])
+    Statement::of(
+        "DELETE FROM tombstones WHERE task = ANY(?) RETURNING task, tenant, 0::bigint",
+        values![ids],
+    )
 }

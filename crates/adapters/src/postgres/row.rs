@@ -1,4 +1,5 @@
-//! A row of the driver as diesel reads one, and a value of diesel's as the driver sends it: bytes either way.
+//! A row of the driver as diesel reads one, and a value of diesel's as the driver sends it: bytes
+//! either way.
 
 use diesel::pg::{Pg, PgValue};
 use diesel::row::{Field, PartialRow, Row, RowIndex, RowSealed};
@@ -35,7 +36,11 @@ impl<'a> Row<'a, Pg> for PgRow {
         let index = self.idx(index)?;
         let column = &self.0.columns()[index];
         let RawBytes(bytes) = self.0.try_get(index).ok()?;
-        Some(PgField { name: column.name(), of: NonZeroU32::new(column.type_().oid())?, bytes })
+        Some(PgField {
+            name: column.name(),
+            of: NonZeroU32::new(column.type_().oid())?,
+            bytes,
+        })
     }
 
     fn partial_row(&self, range: Range<usize>) -> PartialRow<'_, Self::InnerPartialRow> {
@@ -51,7 +56,10 @@ impl RowIndex<usize> for PgRow {
 
 impl<'a> RowIndex<&'a str> for PgRow {
     fn idx(&self, name: &'a str) -> Option<usize> {
-        self.0.columns().iter().position(|column| column.name() == name)
+        self.0
+            .columns()
+            .iter()
+            .position(|column| column.name() == name)
     }
 }
 
@@ -95,7 +103,9 @@ pub(super) struct Bytes(pub(super) Option<Vec<u8>>);
 
 impl ToSql for Bytes {
     fn to_sql(&self, _: &Type, out: &mut BytesMut) -> Result<IsNull, Refused> {
-        let Some(bytes) = &self.0 else { return Ok(IsNull::Yes) };
+        let Some(bytes) = &self.0 else {
+            return Ok(IsNull::Yes);
+        };
         out.extend_from_slice(bytes);
         Ok(IsNull::No)
     }

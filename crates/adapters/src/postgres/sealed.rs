@@ -13,7 +13,15 @@ type SomeBytes = sql::Nullable<sql::Binary>;
 
 /// The columns of a row, and of its task's row.
 pub(super) type Types = (
-    (sql::Uuid, sql::BigInt, sql::Timestamptz, sql::Uuid, sql::BigInt, sql::Text, sql::Integer),
+    (
+        sql::Uuid,
+        sql::BigInt,
+        sql::Timestamptz,
+        sql::Uuid,
+        sql::BigInt,
+        sql::Text,
+        sql::Integer,
+    ),
     (sql::Text, SomeText, SomeBytes, SomeBytes),
     (SomeText, sql::Nullable<sql::BigInt>, SomeBytes),
 );
@@ -41,7 +49,8 @@ pub(super) struct Said {
 }
 
 fn id(text: &str) -> Result<Uuid, Fault> {
-    Uuid::try_parse(text).map_err(|error| Fault::Corrupt(format!("`{text}` is no task's id: {error}")))
+    Uuid::try_parse(text)
+        .map_err(|error| Fault::Corrupt(format!("`{text}` is no task's id: {error}")))
 }
 
 macro_rules! rows {
@@ -64,8 +73,14 @@ pub(super) fn rows(page: &SealedPage) -> Result<Statement<'static, Types>, Fault
     };
     let limit = i64::from(page.limit);
     Ok(match &page.task {
-        None => Statement::of(rows!("(j.task, j.rev) > (?, ?)"), values![after, rev, limit]),
-        Some(task) => Statement::of(rows!("j.task = ? AND j.rev > ?"), values![id(task)?, rev, limit]),
+        None => Statement::of(
+            rows!("(j.task, j.rev) > (?, ?)"),
+            values![after, rev, limit],
+        ),
+        Some(task) => Statement::of(
+            rows!("j.task = ? AND j.rev > ?"),
+            values![id(task)?, rev, limit],
+        ),
     })
 }
 
@@ -116,15 +131,27 @@ macro_rules! heads {
 
 /// A page of what tasks' rows say of their journal.
 pub(super) fn heads(page: &SealedPage) -> Result<Statement<'static, HeadTypes>, Fault> {
-    let after = page.after.as_ref().map_or(Ok(Uuid::nil()), |(task, _)| id(task))?;
+    let after = page
+        .after
+        .as_ref()
+        .map_or(Ok(Uuid::nil()), |(task, _)| id(task))?;
     let limit = i64::from(page.limit);
     Ok(match &page.task {
         None => Statement::of(heads!("id > ?"), values![after, limit]),
-        Some(task) => Statement::of(heads!("id = ? AND id > ?"), values![id(task)?, after, limit]),
+        Some(task) => Statement::of(
+            heads!("id = ? AND id > ?"),
+            values![id(task)?, after, limit],
+        ),
     })
 }
 
 /// What [`heads`] has read.
 pub(super) fn decode_head((task, status, rev, seal, has_rows): HeadRead) -> AuditHead {
-    AuditHead { task: task.as_hyphenated().to_string(), status, rev, seal: seal.unwrap_or_default(), has_rows }
+    AuditHead {
+        task: task.as_hyphenated().to_string(),
+        status,
+        rev,
+        seal: seal.unwrap_or_default(),
+        has_rows,
+    }
 }

@@ -140,9 +140,9 @@ never_null! {
     Bytes: Vec<u8>;
 }
 
-/// Up to so many rows of a change go value by value, in a text for each number of rows; more go as arrays, in one text for
-/// all numbers. The server makes a table of its own for each array of `unnest`: for two rows of eleven columns that costs
-/// more than writing them.
+/// Up to so many rows of a change go value by value, in a text for each number of rows; more go as
+/// arrays, in one text for all numbers. The server makes a table of its own for each array of
+/// `unnest`: for two rows of eleven columns that costs more than writing them.
 const FEW: usize = 3;
 
 /// A statement whose rows have the columns `Row`.
@@ -157,15 +157,25 @@ pub(super) struct Statement<'a, Row = ()> {
 impl<'a, Row> Statement<'a, Row> {
     /// Without a text yet.
     pub(super) fn new() -> Self {
-        Self { text: Vec::with_capacity(24), binds: Vec::with_capacity(96), few: FEW, row: PhantomData }
+        Self {
+            text: Vec::with_capacity(24),
+            binds: Vec::with_capacity(96),
+            few: FEW,
+            row: PhantomData,
+        }
     }
 
-    /// As [`new`](Self::new), for as many changes as there are: one text, however many rows they have.
+    /// As [`new`](Self::new), for as many changes as there are: one text, however many rows they
+    /// have.
     pub(super) fn of_many() -> Self {
-        Self { few: 0, ..Self::new() }
+        Self {
+            few: 0,
+            ..Self::new()
+        }
     }
 
-    /// With its whole text, in which each `?` is to get a value, in that order. (Nothing else in it may be a `?`.)
+    /// With its whole text, in which each `?` is to get a value, in that order. (Nothing else in it
+    /// may be a `?`.)
     pub(super) fn of(text: &'static str, binds: impl IntoIterator<Item = Bind<'a>>) -> Self {
         let mut statement = Self::new();
         statement.push(text, binds);
@@ -178,7 +188,8 @@ impl<'a, Row> Statement<'a, Row> {
         self.binds.extend(binds);
     }
 
-    /// Adds `before`, then a table expression of these columns, each a list of `rows` values, then `after`.
+    /// Adds `before`, then a table expression of these columns, each a list of `rows` values, then
+    /// `after`.
     pub(super) fn push_table<const N: usize>(
         &mut self,
         before: &'static str,
@@ -192,10 +203,14 @@ impl<'a, Row> Statement<'a, Row> {
             self.text.push(Cow::Owned(format!("unnest({row})")));
             self.binds.extend(columns);
         } else {
-            self.text.push(Cow::Owned(format!("(VALUES ({}))", vec![row; rows].join("), ("))));
+            self.text.push(Cow::Owned(format!(
+                "(VALUES ({}))",
+                vec![row; rows].join("), (")
+            )));
             let mut columns = columns.map(Bind::values);
             for _ in 0..rows {
-                self.binds.extend(columns.iter_mut().filter_map(Iterator::next));
+                self.binds
+                    .extend(columns.iter_mut().filter_map(Iterator::next));
             }
         }
         self.push(after, []);
@@ -209,14 +224,17 @@ impl<Row> QueryFragment<Pg> for Statement<'_, Row> {
             let mut parts = piece.as_ref().split('?');
             out.push_sql(parts.next().unwrap_or_default());
             for part in parts {
-                let missing = || diesel::result::Error::QueryBuilderError("a `?` without a value".into());
+                let missing =
+                    || diesel::result::Error::QueryBuilderError("a `?` without a value".into());
                 binds.next().ok_or_else(missing)?.push(&mut out)?;
                 out.push_sql(part);
             }
         }
         match binds.next() {
             None => Ok(()),
-            Some(_) => Err(diesel::result::Error::QueryBuilderError("a value without a `?`".into())),
+            Some(_) => Err(diesel::result::Error::QueryBuilderError(
+                "a value without a `?`".into(),
+            )),
         }
     }
 }
@@ -225,7 +243,10 @@ impl<Row> QueryFragment<Pg> for Statement<'_, Row> {
 pub(super) type Keys = (Vec<Uuid>, Vec<Uuid>);
 
 /// The rows of one kind of several changes, and the keys of each.
-pub(super) fn rows_of<'a, T, I>(changes: &[&'a Transition], rows: impl Fn(&'a Transition) -> I) -> (Keys, Vec<T>)
+pub(super) fn rows_of<'a, T, I>(
+    changes: &[&'a Transition],
+    rows: impl Fn(&'a Transition) -> I,
+) -> (Keys, Vec<T>)
 where
     I: Iterator<Item = T>,
 {

@@ -1,7 +1,9 @@
-//! Statements on the table `tasks`, and what they read. Must not judge a change: what it is handed is written.
+//! Statements on the table `tasks`, and what they read. Must not judge a change: what it is handed
+//! is written.
 
 use super::fault::{
-    Care, Content, Fault, content, count, goal, name, parse, parse_some, read_some_json, words, write_json,
+    Care, Content, Fault, content, count, goal, name, parse, parse_some, read_some_json, words,
+    write_json,
 };
 use super::journal;
 use super::statement::{Statement, Str, interval, some_time, time, values, written};
@@ -17,12 +19,14 @@ use std::collections::HashMap;
 use std::time::Duration;
 use uuid::Uuid;
 
-/// First piece of a commit: how long it may wait for a lock, from here to the end of its transaction. The server looks at
-/// this limit where a wait begins; so the pieces behind it read the answer before they take their first lock.
-const LIMITS: &str = "WITH limits AS MATERIALIZED (SELECT set_config('lock_timeout', ?, true) AS lock)";
+/// First piece of a commit: how long it may wait for a lock, from here to the end of its
+/// transaction. The server looks at this limit where a wait begins; so the pieces behind it read
+/// the answer before they take their first lock.
+const LIMITS: &str =
+    "WITH limits AS MATERIALIZED (SELECT set_config('lock_timeout', ?, true) AS lock)";
 
-/// Second piece: the guarded rows. Two writers of one task stand in line at its row, and the second one's
-/// condition is looked at again on what the first one wrote.
+/// Second piece: the guarded rows. Two writers of one task stand in line at its row, and the second
+/// one's condition is looked at again on what the first one wrote.
 const UPDATE: &str = ", t AS (UPDATE tasks SET
     change_id = u.change_id, updated_at = CASE WHEN u.is_quiet THEN tasks.updated_at ELSE now() END, rev = u.rev, status = u.status, waiting = u.waiting, host = u.host,
     queue = u.queue, epoch = u.epoch,
@@ -75,13 +79,15 @@ const INSERT_AS: &str = " AS u (id, tenant, task_type, version, definition_hash,
   ON CONFLICT (id) DO NOTHING
   RETURNING id)";
 
-/// The same for receives, which come before the task. They need not lock anything: a submission has received before.
+/// The same for receives, which come before the task. They need not lock anything: a submission has
+/// received before.
 const RECEIVE: &str = ", t AS (SELECT u.id FROM limits, ";
 
 const RECEIVE_AS: &str = " AS u (id) WHERE limits.lock IS NOT NULL
   AND NOT EXISTS (SELECT FROM tasks WHERE tasks.id = u.id))";
 
-/// A third piece, where the changes are written all or none: whether all guards held. The pieces behind it write only then.
+/// A third piece, where the changes are written all or none: whether all guards held. The pieces
+/// behind it write only then.
 const EVERY: &str = ", ok AS MATERIALIZED (SELECT count(*) AS held, count(*) = ? AS every FROM t)";
 
 /// Whether a time stays, and what else it is from now.
@@ -97,14 +103,18 @@ fn lease(change: &LeaseChange) -> Result<(bool, Option<Str<'_>>, Option<PgInterv
     Ok(match change {
         LeaseChange::Keep => (true, None, None),
         LeaseChange::Release => (false, None, None),
-        LeaseChange::Take { owner, ttl } => (false, Some(name("tasks.lease_owner", owner)?), Some(interval(*ttl))),
+        LeaseChange::Take { owner, ttl } => (
+            false,
+            Some(name("tasks.lease_owner", owner)?),
+            Some(interval(*ttl)),
+        ),
     })
 }
 
-/// Whether the row that this makes is unleased and in a state in which somebody is to come for it by a message, where what
-/// it keeps of the lease and the due time says nothing else.
-// Compensating tasks without a due time are among them: a cancel of a task that nobody holds writes one with a message,
-// and that message can be lost like any other.
+/// Whether the row that this makes is unleased and in a state in which somebody is to come for it
+/// by a message, where what it keeps of the lease and the due time says nothing else.
+// Compensating tasks without a due time are among them: a cancel of a task that nobody holds writes
+// one with a message, and that message can be lost like any other.
 fn may_be_claimed(write: &TaskWrite) -> bool {
     let unleased = !matches!(write.lease, LeaseChange::Take { .. });
     unleased
@@ -121,7 +131,10 @@ fn each<'a, T, R>(rows: &[&'a T], get: impl FnMut(&'a T) -> R) -> Vec<R> {
 }
 
 /// The same where a row may not have what the database can store.
-fn each_or<'a, T, R>(rows: &[&'a T], get: impl FnMut(&'a T) -> Result<R, Fault>) -> Result<Vec<R>, Fault> {
+fn each_or<'a, T, R>(
+    rows: &[&'a T],
+    get: impl FnMut(&'a T) -> Result<R, Fault>,
+) -> Result<Vec<R>, Fault> {
     rows.iter().copied().map(get).collect()
 }
 
@@ -163,7 +176,9 @@ impl<'a> Columns<'a> {
             ids: each(writes, |write| write.row.id.0),
             revs: each(writes, |write| write.row.rev.0),
             statuses: each(writes, |write| write.row.status.as_str().into()),
-            waiting: each(writes, |write| write.row.waiting.map(|reason| reason.as_str().into())),
+            waiting: each(writes, |write| {
+                write.row.waiting.map(|reason| reason.as_str().into())
+            }),
             hosts: each(writes, |write| write.row.host.as_str().into()),
             queues: each_or(writes, |write| name("tasks.queue", &write.row.queue))?,
             epochs: each(writes, |write| write.row.epoch.0),
@@ -172,10 +187,14 @@ impl<'a> Columns<'a> {
             deadlines: each(writes, |write| relative(write.deadline).1),
             cancels: each(writes, |write| relative(write.cancel_requested).1),
             finished: each(writes, |write| relative(write.finished).1),
-            goals: each(writes, |write| write.row.goal.map(|goal| goal.status().as_str().into())),
+            goals: each(writes, |write| {
+                write.row.goal.map(|goal| goal.status().as_str().into())
+            }),
             recovery_attempts: each(writes, |write| i64::from(write.row.recovery_attempts)),
             audit_seqs: each(writes, |write| write.row.audit_seq.0),
-            failures: each_or(writes, |write| write.row.failure.as_ref().map(write_json).transpose())?,
+            failures: each_or(writes, |write| {
+                write.row.failure.as_ref().map(write_json).transpose()
+            })?,
             residues: each(writes, |write| write.row.residue),
             claimable: each(writes, may_be_claimed),
             sweeps: each(writes, |write| write.row.sweep_at.map(written)),
@@ -200,11 +219,18 @@ pub(super) fn update<'a, Row>(
     let (guard_revs, guard_epochs) = guards.iter().map(guarded).unzip::<_, _, Vec<_>, Vec<_>>();
     // Under a lease guard the live lease is the committer's own: its epoch is compared.
     let takes = |write: &TaskWrite| matches!(write.lease, LeaseChange::Take { .. });
-    let must_be_free = writes.iter().zip(&guard_epochs).map(|(write, epoch)| takes(write) && epoch.is_none());
+    let must_be_free = writes
+        .iter()
+        .zip(&guard_epochs)
+        .map(|(write, epoch)| takes(write) && epoch.is_none());
     let must_be_free: Vec<bool> = must_be_free.collect();
-    let undo_due_stays = |write: &TaskWrite| write.row.status == TaskStatus::Compensating && write.due == Time::Keep;
+    let undo_due_stays =
+        |write: &TaskWrite| write.row.status == TaskStatus::Compensating && write.due == Time::Keep;
     let mut owners = Vec::with_capacity(writes.len());
-    let (mut lease_stays, mut ttls) = (Vec::with_capacity(writes.len()), Vec::with_capacity(writes.len()));
+    let (mut lease_stays, mut ttls) = (
+        Vec::with_capacity(writes.len()),
+        Vec::with_capacity(writes.len()),
+    );
     for (stays, owner, ttl) in columns.leases {
         lease_stays.push(stays);
         owners.push(owner);
@@ -269,9 +295,15 @@ pub(super) fn insert<'a, Row>(
     let binds = values![
         columns.ids,
         each_or(writes, |write| name("tasks.tenant", &write.row.tenant.0))?,
-        each_or(writes, |write| name("tasks.task_type", &write.row.task_type))?,
+        each_or(writes, |write| name(
+            "tasks.task_type",
+            &write.row.task_type
+        ))?,
         each(writes, |write| i64::from(write.row.version)),
-        each_or(writes, |write| name("tasks.definition_hash", &write.row.definition_hash))?,
+        each_or(writes, |write| name(
+            "tasks.definition_hash",
+            &write.row.definition_hash
+        ))?,
         each(writes, |write| write.row.traceparent.as_deref().map(words)),
         columns.changes,
         columns.revs,
@@ -322,7 +354,10 @@ pub(super) fn head(task: TaskId) -> Statement<'static, (sql::BigInt, sql::BigInt
 
 /// The same of many tasks.
 pub(super) fn heads(tasks: Vec<Uuid>) -> Statement<'static, (sql::Uuid, sql::BigInt, sql::BigInt)> {
-    Statement::of("SELECT id, rev, epoch FROM tasks WHERE id = ANY(?)", values![tasks])
+    Statement::of(
+        "SELECT id, rev, epoch FROM tasks WHERE id = ANY(?)",
+        values![tasks],
+    )
 }
 
 type SomeBig = sql::Nullable<sql::BigInt>;
@@ -334,14 +369,46 @@ type SomeBytes = sql::Nullable<sql::Binary>;
 
 /// The columns of a row as [`load`] selects them.
 pub(super) type Types = (
-    (sql::Uuid, SomeText, SomeText, SomeBig, SomeText, SomeText, SomeText, SomeText, SomeText, SomeBig),
-    (SomeBig, SomeText, SomeTime, SomeTime, SomeTime, SomeTime, SomeText, SomeBig, SomeBig, SomeBytes),
-    (SomeText, SomeBool, SomeText, SomeTime, SomeTime, SomeTime, SomeTime, SomeUuid, SomeTime),
+    (
+        sql::Uuid,
+        SomeText,
+        SomeText,
+        SomeBig,
+        SomeText,
+        SomeText,
+        SomeText,
+        SomeText,
+        SomeText,
+        SomeBig,
+    ),
+    (
+        SomeBig,
+        SomeText,
+        SomeTime,
+        SomeTime,
+        SomeTime,
+        SomeTime,
+        SomeText,
+        SomeBig,
+        SomeBig,
+        SomeBytes,
+    ),
+    (
+        SomeText,
+        SomeBool,
+        SomeText,
+        SomeTime,
+        SomeTime,
+        SomeTime,
+        SomeTime,
+        SomeUuid,
+        SomeTime,
+    ),
     journal::Types,
 );
 
-/// A row as [`load`] reads it: a task's, or one of its journal, which has the task's id and nothing else of it. In four
-/// parts because a tuple has its limits.
+/// A row as [`load`] reads it: a task's, or one of its journal, which has the task's id and nothing
+/// else of it. In four parts because a tuple has its limits.
 pub(super) type Read = (Identity, Progress, End, journal::Read);
 
 #[derive(Debug, Queryable)]
@@ -385,10 +452,10 @@ pub(super) struct End {
     now: Option<PgTimestamp>,
 }
 
-/// Tasks and their journals, in one query: two would see a task before a commit and its journal after it. In no order; one
-/// that is not there has no row.
-// Not a join, which would send the task once more with each row; and an array for each column of the journal costs more
-// than all else in this query.
+/// Tasks and their journals, in one query: two would see a task before a commit and its journal
+/// after it. In no order; one that is not there has no row.
+// Not a join, which would send the task once more with each row; and an array for each column of
+// the journal costs more than all else in this query.
 macro_rules! load {
     ($data:literal) => {
         concat!(
@@ -421,7 +488,10 @@ pub(super) fn load_without_data(tasks: Vec<Uuid>) -> Statement<'static, Types> {
 }
 
 /// What [`load`] has read, task by task. One that cannot be read is no trouble of the others.
-pub(super) fn decode(rows: Vec<Read>, care: &mut Care) -> HashMap<TaskId, Result<TaskRecord, Fault>> {
+pub(super) fn decode(
+    rows: Vec<Read>,
+    care: &mut Care,
+) -> HashMap<TaskId, Result<TaskRecord, Fault>> {
     let mut tasks = Vec::new();
     let mut journals: HashMap<Uuid, Vec<JournalRow>> = HashMap::new();
     for (identity, progress, end, row) in rows {
@@ -433,7 +503,10 @@ pub(super) fn decode(rows: Vec<Read>, care: &mut Care) -> HashMap<TaskId, Result
     let one = |(identity, progress, end): (Identity, Progress, End)| {
         let mut journal = journals.remove(&identity.id).unwrap_or_default();
         journal.sort_unstable_by_key(|row| row.rev);
-        (TaskId(identity.id), record(identity, progress, end, &journal, care))
+        (
+            TaskId(identity.id),
+            record(identity, progress, end, &journal, care),
+        )
     };
     tasks.into_iter().map(one).collect()
 }
@@ -451,7 +524,13 @@ fn record(
     care: &mut Care,
 ) -> Result<TaskRecord, Fault> {
     let (id, rev) = (TaskId(identity.id), Rev(there("rev", identity.rev)?));
-    let Content { request, response, steps, marks, instead } = content(id, rev, journal, care)?;
+    let Content {
+        request,
+        response,
+        steps,
+        marks,
+        instead,
+    } = content(id, rev, journal, care)?;
     let instead_goal = instead.goal(progress.cancel_requested_at.is_some());
     let task = TaskRow {
         id,
@@ -460,7 +539,10 @@ fn record(
         version: count("version", there("version", identity.version)?)?,
         definition_hash: there("definition_hash", identity.definition_hash)?,
         status: parse("status", &there("status", identity.status)?)?,
-        waiting: care.or(parse_some("waiting", identity.waiting.as_deref()), instead.waiting)?,
+        waiting: care.or(
+            parse_some("waiting", identity.waiting.as_deref()),
+            instead.waiting,
+        )?,
         host: parse("host", &there("host", identity.host)?)?,
         queue: there("queue", identity.queue)?,
         rev,
@@ -471,12 +553,18 @@ fn record(
         deadline_at: some_time(progress.deadline_at),
         cancel_requested_at: some_time(progress.cancel_requested_at),
         goal: care.or(goal(progress.goal.as_deref()), instead_goal)?,
-        recovery_attempts: count("recovery_attempts", there("recovery_attempts", progress.recovery_attempts)?)?,
+        recovery_attempts: count(
+            "recovery_attempts",
+            there("recovery_attempts", progress.recovery_attempts)?,
+        )?,
         audit_seq: AuditSeq(there("audit_seq", progress.audit_seq)?),
         audit_seal: progress.audit_seal.map(Seal),
         request,
         response,
-        failure: care.or(read_some_json("failure", end.failure.as_deref()), instead.failure)?,
+        failure: care.or(
+            read_some_json("failure", end.failure.as_deref()),
+            instead.failure,
+        )?,
         residue: there("residue", end.residue)?,
         traceparent: end.traceparent,
         created_at: time(there("created_at", end.created_at)?),
@@ -485,5 +573,10 @@ fn record(
         sweep_at: some_time(end.sweep_at),
         change_id: ChangeId(there("change_id", end.change_id)?),
     };
-    Ok(TaskRecord { task, steps, marks, now: time(there("now", end.now)?) })
+    Ok(TaskRecord {
+        task,
+        steps,
+        marks,
+        now: time(there("now", end.now)?),
+    })
 }

@@ -5,7 +5,9 @@ use super::{PostgresStore, receives, retention, tasks};
 use crate::columns::Care;
 use async_trait::async_trait;
 use counterstep_contracts::TaskId;
-use counterstep_kernel::ports::{Leaving, ReceiveOp, Receives, RetireOp, StoreError, SweepOp, Upkeep};
+use counterstep_kernel::ports::{
+    Leaving, ReceiveOp, Receives, RetireOp, StoreError, SweepOp, Upkeep,
+};
 use counterstep_kernel::record::TaskRecord;
 use diesel::sql_types as sql;
 use std::time::Duration;
@@ -13,7 +15,10 @@ use uuid::Uuid;
 
 /// Tasks that a sweep is to look at, the longest due first.
 fn due(limit: u32) -> Statement<'static, sql::Uuid> {
-    Statement::of("SELECT id FROM tasks WHERE sweep_at <= now() ORDER BY sweep_at LIMIT ?", values![i64::from(limit)])
+    Statement::of(
+        "SELECT id FROM tasks WHERE sweep_at <= now() ORDER BY sweep_at LIMIT ?",
+        values![i64::from(limit)],
+    )
 }
 
 /// Moves the time of tasks for a sweep, where they have one. Leaves their revision alone.
@@ -30,11 +35,16 @@ fn put_off(tasks: &[TaskId], by: Duration) -> Statement<'static, sql::Uuid> {
 
 #[async_trait]
 impl Upkeep for PostgresStore {
-    async fn records(&self, tasks: &[TaskId]) -> Result<Vec<(TaskId, Result<TaskRecord, StoreError>)>, StoreError> {
+    async fn records(
+        &self,
+        tasks: &[TaskId],
+    ) -> Result<Vec<(TaskId, Result<TaskRecord, StoreError>)>, StoreError> {
         let ids = tasks.iter().map(|task| task.0).collect();
         let rows: Vec<tasks::Read> = self.database.read(tasks::load_without_data(ids)).await?;
         let records = tasks::decode(rows, &mut Care::Strict).into_iter();
-        Ok(records.map(|(task, record)| (task, record.map_err(StoreError::from))).collect())
+        Ok(records
+            .map(|(task, record)| (task, record.map_err(StoreError::from)))
+            .collect())
     }
 
     async fn sweeps(&self, op: &SweepOp) -> Result<Vec<TaskId>, StoreError> {
@@ -47,16 +57,33 @@ impl Upkeep for PostgresStore {
 
     async fn receives(&self, op: &ReceiveOp) -> Result<Receives, StoreError> {
         let rows: Vec<receives::Read> = match op {
-            ReceiveOp::Overdue { .. } | ReceiveOp::Of(_) => self.database.read(receives::work(op)).await?,
-            ReceiveOp::Condemn(_) | ReceiveOp::Swept(_) => self.database.rows(receives::work(op)).await?,
+            ReceiveOp::Overdue { .. } | ReceiveOp::Of(_) => {
+                self.database.read(receives::work(op)).await?
+            }
+            ReceiveOp::Condemn(_) | ReceiveOp::Swept(_) => {
+                self.database.rows(receives::work(op)).await?
+            }
         };
         Ok(receives::decode(rows))
     }
 
     async fn retire(&self, op: &RetireOp) -> Result<Vec<Leaving>, StoreError> {
         let rows: Vec<retention::Read> = match op {
-            RetireOp::Ended { task_type, status, before, after, limit } => {
-                self.database.read(retention::ended((task_type, *status), *before, *after, *limit)?).await?
+            RetireOp::Ended {
+                task_type,
+                status,
+                before,
+                after,
+                limit,
+            } => {
+                self.database
+                    .read(retention::ended(
+                        (task_type, *status),
+                        *before,
+                        *after,
+                        *limit,
+                    )?)
+                    .await?
             }
             RetireOp::Buried { limit } => self.database.read(retention::buried(*limit)).await?,
             RetireOp::Tombstones(tasks) => self.database.read(retention::graves(tasks)).await?,

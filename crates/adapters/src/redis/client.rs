@@ -1,7 +1,9 @@
 //! From the settings to clients that may be connected: TLS, passwords, and what is refused.
 
 use super::RedisOptions;
-use ::redis::{Client, ClientTlsConfig, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, TlsCertificates};
+use ::redis::{
+    Client, ClientTlsConfig, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, TlsCertificates,
+};
 use std::path::{Path, PathBuf};
 
 /// The settings for Redis cannot be used. No message repeats a URL: it may carry a password.
@@ -37,7 +39,9 @@ pub enum OpenError {
         server: String,
     },
     /// A certificate of ours, and a server that does not ask for any.
-    #[error("the Redis server {server} is given a client certificate and its URL has no TLS: use rediss://")]
+    #[error(
+        "the Redis server {server} is given a client certificate and its URL has no TLS: use rediss://"
+    )]
     CertificateWithoutTls {
         /// Host and port.
         server: String,
@@ -76,23 +80,37 @@ pub(super) fn clients(options: &RedisOptions) -> Result<Vec<Client>, OpenError> 
     let password = options.password_file.as_deref().map(read).transpose()?;
     let ca = options.ca_file.as_deref().map(read).transpose()?;
     let ours = match &options.certificate {
-        Some(ours) => Some(ClientTlsConfig { client_cert: read(&ours.cert_file)?, client_key: read(&ours.key_file)? }),
+        Some(ours) => Some(ClientTlsConfig {
+            client_cert: read(&ours.cert_file)?,
+            client_key: read(&ours.key_file)?,
+        }),
         None => None,
     };
-    let certificates = TlsCertificates { client_tls: ours, root_cert: ca };
+    let certificates = TlsCertificates {
+        client_tls: ours,
+        root_cert: ca,
+    };
     let mut clients = Vec::with_capacity(options.urls.len());
     for (number, url) in (1..).zip(&options.urls) {
-        let unusable = |error: ::redis::RedisError| OpenError::Url { number, why: error.to_string() };
+        let unusable = |error: ::redis::RedisError| OpenError::Url {
+            number,
+            why: error.to_string(),
+        };
         let mut server = url.as_str().into_connection_info().map_err(unusable)?;
         if let Some(password) = &password {
             let text = String::from_utf8_lossy(password);
-            let settings = server.redis_settings().clone().set_password(text.trim_end_matches(['\r', '\n']));
+            let settings = server
+                .redis_settings()
+                .clone()
+                .set_password(text.trim_end_matches(['\r', '\n']));
             server = server.set_redis_settings(settings);
         }
-        clients.push(client(server, &certificates, options).map_err(|refused| match refused {
-            Refused::Open(error) => error,
-            Refused::Client(error) => unusable(error),
-        })?);
+        clients.push(
+            client(server, &certificates, options).map_err(|refused| match refused {
+                Refused::Open(error) => error,
+                Refused::Client(error) => unusable(error),
+            })?,
+        );
     }
     Ok(clients)
 }
@@ -102,28 +120,51 @@ enum Refused {
     Client(::redis::RedisError),
 }
 
-fn client(server: ConnectionInfo, certificates: &TlsCertificates, options: &RedisOptions) -> Result<Client, Refused> {
+fn client(
+    server: ConnectionInfo,
+    certificates: &TlsCertificates,
+    options: &RedisOptions,
+) -> Result<Client, Refused> {
     let name = server.addr().to_string();
     match server.addr() {
-        ConnectionAddr::Tcp(host, _) if !options.allow_plaintext && !crate::tls::is_this_machine(host) => {
+        ConnectionAddr::Tcp(host, _)
+            if !options.allow_plaintext && !crate::tls::is_this_machine(host) =>
+        {
             Err(Refused::Open(OpenError::Plaintext { server: name }))
         }
         ConnectionAddr::Tcp(..) if certificates.client_tls.is_some() => {
-            Err(Refused::Open(OpenError::CertificateWithoutTls { server: name }))
+            Err(Refused::Open(OpenError::CertificateWithoutTls {
+                server: name,
+            }))
         }
-        ConnectionAddr::TcpTls { insecure: true, .. } => Err(Refused::Open(OpenError::Unchecked { server: name })),
+        ConnectionAddr::TcpTls { insecure: true, .. } => {
+            Err(Refused::Open(OpenError::Unchecked { server: name }))
+        }
         ConnectionAddr::TcpTls { .. } => {
-            let (ca, ours) = (certificates.root_cert.as_deref(), options.certificate.as_ref());
+            let (ca, ours) = (
+                certificates.root_cert.as_deref(),
+                options.certificate.as_ref(),
+            );
             // The library does not say which file it cannot use.
-            let path =
-                || options.ca_file.clone().or_else(|| ours.map(|ours| ours.cert_file.clone())).unwrap_or_default();
+            let path = || {
+                options
+                    .ca_file
+                    .clone()
+                    .or_else(|| ours.map(|ours| ours.cert_file.clone()))
+                    .unwrap_or_default()
+            };
             if ca.is_some_and(|ca| !ca.windows(PEM.len()).any(|at| at == PEM)) {
                 let why = "it has no certificate in it".to_owned();
                 return Err(Refused::Open(OpenError::Certificates { path: path(), why }));
             }
-            Client::build_with_tls(server, certificates.clone()).map_err(|error| match ca.is_some() || ours.is_some() {
-                true => Refused::Open(OpenError::Certificates { path: path(), why: error.to_string() }),
-                false => Refused::Client(error),
+            Client::build_with_tls(server, certificates.clone()).map_err(|error| {
+                match ca.is_some() || ours.is_some() {
+                    true => Refused::Open(OpenError::Certificates {
+                        path: path(),
+                        why: error.to_string(),
+                    }),
+                    false => Refused::Client(error),
+                }
             })
         }
         _ => Client::open(server).map_err(Refused::Client),
@@ -133,5 +174,8 @@ fn client(server: ConnectionInfo, certificates: &TlsCertificates, options: &Redi
 const PEM: &[u8] = b"-----BEGIN CERTIFICATE-----";
 
 fn read(path: &Path) -> Result<Vec<u8>, OpenError> {
-    std::fs::read(path).map_err(|source| OpenError::File { path: path.to_owned(), source })
+    std::fs::read(path).map_err(|source| OpenError::File {
+        path: path.to_owned(),
+        source,
+    })
 }

@@ -1,5 +1,5 @@
-//! What is wrong with a Redis server, told from what it says of itself. `INFO` is enough, and is allowed where
-//! `CONFIG` is not.
+//! What is wrong with a Redis server, told from what it says of itself. `INFO` is enough, and is
+//! allowed where `CONFIG` is not.
 
 use super::line::CONNECT_LIMIT;
 use super::locks::connection;
@@ -43,7 +43,10 @@ pub(super) async fn look(servers: &[Client]) -> Vec<Finding> {
 
 async fn info(server: &Client) -> Result<String, String> {
     let mut connection = connection(server)?;
-    cmd("INFO").query_async(&mut connection).await.map_err(|error| error.to_string())
+    cmd("INFO")
+        .query_async(&mut connection)
+        .await
+        .map_err(|error| error.to_string())
 }
 
 fn in_the_clear(name: &str, addr: &ConnectionAddr) -> Vec<Finding> {
@@ -60,7 +63,10 @@ fn in_the_clear(name: &str, addr: &ConnectionAddr) -> Vec<Finding> {
 
 /// What the answer to `INFO` gives away.
 fn judge(name: &str, info: &str) -> Vec<Finding> {
-    let facts: HashMap<&str, &str> = info.lines().filter_map(|line| line.trim_end().split_once(':')).collect();
+    let facts: HashMap<&str, &str> = info
+        .lines()
+        .filter_map(|line| line.trim_end().split_once(':'))
+        .collect();
     let fact = |key: &str| facts.get(key).copied().unwrap_or_default();
     let mut found = Vec::new();
 
@@ -108,7 +114,10 @@ mod tests {
     use super::judge;
 
     fn codes(info: &str) -> Vec<&'static str> {
-        judge("here:6379", info).into_iter().map(|finding| finding.code).collect()
+        judge("here:6379", info)
+            .into_iter()
+            .map(|finding| finding.code)
+            .collect()
     }
 
     #[test]
@@ -116,14 +125,25 @@ mod tests {
         let info = "# Server\r\nredis_version:7.0.15\r\nredis_mode:standalone\r\nmaxmemory:100\r\n\
                     maxmemory_policy:noeviction\r\nrole:master\r\n";
         assert_eq!(codes(info), [""; 0]);
-        assert_eq!(codes("redis_version:10.1\r\nmaxmemory:0\r\nmaxmemory_policy:allkeys-lru\r\n"), [""; 0]);
+        assert_eq!(
+            codes("redis_version:10.1\r\nmaxmemory:0\r\nmaxmemory_policy:allkeys-lru\r\n"),
+            [""; 0]
+        );
     }
 
     #[test]
     fn each_wrong_setting_has_its_finding() {
         let info = "redis_version:6.2.7\r\nredis_mode:cluster\r\nmaxmemory:100\r\nmaxmemory_policy:volatile-ttl\r\n\
                     role:slave\r\n";
-        assert_eq!(codes(info), ["redis_may_evict", "redis_version", "redis_replica", "redis_cluster"]);
+        assert_eq!(
+            codes(info),
+            [
+                "redis_may_evict",
+                "redis_version",
+                "redis_replica",
+                "redis_cluster"
+            ]
+        );
         assert_eq!(codes("nonsense"), ["redis_version"]);
     }
 }

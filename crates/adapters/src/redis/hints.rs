@@ -1,5 +1,5 @@
-//! Hints in Redis: what was seen, counters, small states. One round trip each; what takes more than one command is a
-//! script, so that it happens whole or not at all.
+//! Hints in Redis: what was seen, counters, small states. One round trip each; what takes more than
+//! one command is a script, so that it happens whole or not at all.
 
 use super::line::{Line, Pace};
 use super::locks::{connection, try_out};
@@ -31,7 +31,8 @@ static SWAP: LazyLock<Script> = LazyLock::new(|| {
     )
 });
 
-/// The value of a key, unless it is longer than any that is set here: its bytes then stay on the server.
+/// The value of a key, unless it is longer than any that is set here: its bytes then stay on the
+/// server.
 static GET: LazyLock<Script> = LazyLock::new(|| {
     Script::new(
         "if redis.call('STRLEN', KEYS[1]) > tonumber(ARGV[1]) then
@@ -61,7 +62,10 @@ impl RedisHints {
                 try_out(&server, &key).await.map(|()| server)
             })
         });
-        Self { line: Line::open("hints", pace, connect).await, prefix }
+        Self {
+            line: Line::open("hints", pace, connect).await,
+            prefix,
+        }
     }
 
     pub(super) async fn answers(&self) -> Result<(), String> {
@@ -87,15 +91,18 @@ impl RedisHints {
     }
 }
 
-/// Whether the server did answer, and only what lies under this key is of no use: a key that another program wrote must
-/// not take the hints away from all others.
+/// Whether the server did answer, and only what lies under this key is of no use: a key that
+/// another program wrote must not take the hints away from all others.
 fn is_about_the_key(error: &RedisError) -> bool {
-    error.kind() == ErrorKind::UnexpectedReturnType || matches!(error.code(), Some("WRONGTYPE" | "ERR"))
+    error.kind() == ErrorKind::UnexpectedReturnType
+        || matches!(error.code(), Some("WRONGTYPE" | "ERR"))
 }
 
 /// Redis takes no time below a millisecond, and no more than its own clock can count.
 fn millis(time: Duration) -> u64 {
-    u64::try_from(time.as_millis()).unwrap_or(u64::MAX).clamp(1, 1 << 50)
+    u64::try_from(time.as_millis())
+        .unwrap_or(u64::MAX)
+        .clamp(1, 1 << 50)
 }
 
 #[async_trait]
@@ -106,30 +113,42 @@ impl Hints for RedisHints {
 
     async fn seen(&self, key: &str) -> Result<bool, HintError> {
         let key = self.key("seen", key);
-        self.ask(|mut server| Box::pin(async move { server.exists(key).await })).await
+        self.ask(|mut server| Box::pin(async move { server.exists(key).await }))
+            .await
     }
 
     async fn remember(&self, key: &str, ttl: Duration) -> Result<(), HintError> {
         let key = self.key("seen", key);
-        self.ask(|mut server| Box::pin(async move { server.pset_ex(key, "1", millis(ttl)).await })).await
+        self.ask(|mut server| Box::pin(async move { server.pset_ex(key, "1", millis(ttl)).await }))
+            .await
     }
 
     async fn bump(&self, counter: &str, window: Duration) -> Result<u64, HintError> {
         let key = self.key("count", counter);
         self.ask(|mut server| {
-            Box::pin(async move { BUMP.key(key).arg(millis(window)).invoke_async(&mut server).await })
+            Box::pin(async move {
+                BUMP.key(key)
+                    .arg(millis(window))
+                    .invoke_async(&mut server)
+                    .await
+            })
         })
         .await
     }
 
     async fn get(&self, key: &str) -> Result<Option<String>, HintError> {
         let key = self.key("kept", key);
-        self.ask(|mut server| Box::pin(async move { GET.key(key).arg(LARGEST).invoke_async(&mut server).await })).await
+        self.ask(|mut server| {
+            Box::pin(async move { GET.key(key).arg(LARGEST).invoke_async(&mut server).await })
+        })
+        .await
     }
 
     async fn left(&self, key: &str) -> Result<Option<Duration>, HintError> {
         let key = self.key("kept", key);
-        let left: i64 = self.ask(|mut server| Box::pin(async move { server.pttl(key).await })).await?;
+        let left: i64 = self
+            .ask(|mut server| Box::pin(async move { server.pttl(key).await }))
+            .await?;
         Ok(match left {
             // Without an end, which nothing here sets.
             -1 => Some(Duration::MAX),
@@ -139,19 +158,32 @@ impl Hints for RedisHints {
 
     async fn set(&self, key: &str, value: &str, ttl: Duration) -> Result<(), HintError> {
         if value.len() > LARGEST {
-            return Err(HintError(format!("a value of {} bytes is not kept: at most {LARGEST} are", value.len())));
+            return Err(HintError(format!(
+                "a value of {} bytes is not kept: at most {LARGEST} are",
+                value.len()
+            )));
         }
         let (key, value) = (self.key("kept", key), value.to_owned());
-        self.ask(|mut server| Box::pin(async move { server.pset_ex(key, value, millis(ttl)).await })).await
+        self.ask(|mut server| {
+            Box::pin(async move { server.pset_ex(key, value, millis(ttl)).await })
+        })
+        .await
     }
 
-    async fn swap(&self, key: &str, was: Option<&str>, value: &str, ttl: Duration) -> Result<bool, HintError> {
+    async fn swap(
+        &self,
+        key: &str,
+        was: Option<&str>,
+        value: &str,
+        ttl: Duration,
+    ) -> Result<bool, HintError> {
         let mut script = SWAP.key(self.key("kept", key));
         script
             .arg(if was.is_some() { "some" } else { "none" })
             .arg(was.unwrap_or_default())
             .arg(value)
             .arg(millis(ttl));
-        self.ask(|mut server| Box::pin(async move { script.invoke_async(&mut server).await })).await
+        self.ask(|mut server| Box::pin(async move { script.invoke_async(&mut server).await }))
+            .await
     }
 }

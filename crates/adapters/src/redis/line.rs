@@ -1,8 +1,9 @@
-//! A connection that may be away. While it is up, each call has a time limit. The first call that fails takes it down:
-//! from then on calls end at once, and one task in the background tries to reach the server again.
+//! A connection that may be away. While it is up, each call has a time limit. The first call that
+//! fails takes it down: from then on calls end at once, and one task in the background tries to
+//! reach the server again.
 //!
-//! So a dead server costs its limit once, and not each task. It is said in the log once when it goes and once when it
-//! is back.
+//! So a dead server costs its limit once, and not each task. It is said in the log once when it
+//! goes and once when it is back.
 
 use futures::future::BoxFuture;
 use std::fmt;
@@ -12,7 +13,8 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::time::{Instant, sleep, timeout};
 
-/// To connect takes longer than to ask: names, TLS, passwords. Nobody waits for it but the background task, and `open`.
+/// To connect takes longer than to ask: names, TLS, passwords. Nobody waits for it but the
+/// background task, and `open`.
 pub(super) const CONNECT_LIMIT: Duration = Duration::from_secs(2);
 
 /// How long a call may take, and how long to leave a server alone that is away.
@@ -33,27 +35,48 @@ struct Shared<L> {
     what: &'static str,
     connect: Connect<L>,
     pace: Pace,
-    /// Connections are made here, and not on whatever runtime a call comes from: it may end earlier.
+    /// Connections are made here, and not on whatever runtime a call comes from: it may end
+    /// earlier.
     runtime: Handle,
     state: Mutex<State<L>>,
 }
 
 enum State<L> {
-    Up { link: L, since: Instant, number: u64 },
-    Down { last: u64, why: String },
+    Up {
+        link: L,
+        since: Instant,
+        number: u64,
+    },
+    Down {
+        last: u64,
+        why: String,
+    },
 }
 
 impl<L> fmt::Debug for Line<L> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Line").field("what", &self.shared.what).field("up", &self.shared.is_up()).finish()
+        f.debug_struct("Line")
+            .field("what", &self.shared.what)
+            .field("up", &self.shared.is_up())
+            .finish()
     }
 }
 
 impl<L: Clone + Send + 'static> Line<L> {
-    /// Tries to connect, and goes on trying in the background where that fails. `what` it is for is said in the log.
+    /// Tries to connect, and goes on trying in the background where that fails. `what` it is for is
+    /// said in the log.
     pub(super) async fn open(what: &'static str, pace: Pace, connect: Connect<L>) -> Self {
-        let state = Mutex::new(State::Down { last: 0, why: "not connected yet".to_owned() });
-        let shared = Arc::new(Shared { what, connect, pace, runtime: Handle::current(), state });
+        let state = Mutex::new(State::Down {
+            last: 0,
+            why: "not connected yet".to_owned(),
+        });
+        let shared = Arc::new(Shared {
+            what,
+            connect,
+            pace,
+            runtime: Handle::current(),
+            state,
+        });
         match shared.reach().await {
             Ok(link) => shared.up(link),
             Err(why) => {
@@ -106,7 +129,9 @@ impl<L> Shared<L> {
 impl<L: Clone + Send + 'static> Shared<L> {
     async fn reach(&self) -> Result<L, String> {
         let limit = format!("no connection within {} s", CONNECT_LIMIT.as_secs());
-        timeout(CONNECT_LIMIT, (self.connect)()).await.unwrap_or(Err(limit))
+        timeout(CONNECT_LIMIT, (self.connect)())
+            .await
+            .unwrap_or(Err(limit))
     }
 
     fn up(&self, link: L) {
@@ -115,19 +140,34 @@ impl<L: Clone + Send + 'static> Shared<L> {
             State::Up { number, .. } => *number,
             State::Down { last, .. } => *last,
         };
-        *state = State::Up { link, since: Instant::now(), number: last + 1 };
+        *state = State::Up {
+            link,
+            since: Instant::now(),
+            number: last + 1,
+        };
     }
 
-    /// The connection of that number has failed. Of many calls that fail together, the first one counts.
+    /// The connection of that number has failed. Of many calls that fail together, the first one
+    /// counts.
     fn lost(self: &Arc<Self>, failed: u64, why: &str) {
         let mut state = self.open();
-        let State::Up { since, number, .. } = &*state else { return };
+        let State::Up { since, number, .. } = &*state else {
+            return;
+        };
         if *number != failed {
             return;
         }
-        // One that stood may only have been cut. One that has just been made is left alone for a while.
-        let pause = if since.elapsed() > self.pace.cool_down { Duration::ZERO } else { self.pace.cool_down };
-        *state = State::Down { last: failed, why: why.to_owned() };
+        // One that stood may only have been cut. One that has just been made is left alone for a
+        // while.
+        let pause = if since.elapsed() > self.pace.cool_down {
+            Duration::ZERO
+        } else {
+            self.pace.cool_down
+        };
+        *state = State::Down {
+            last: failed,
+            why: why.to_owned(),
+        };
         drop(state);
         tracing::warn!(%why, "Redis does not answer for {}: going on without", self.what);
         self.revive(pause);
@@ -138,7 +178,9 @@ impl<L: Clone + Send + 'static> Shared<L> {
         self.runtime.spawn(async move {
             loop {
                 sleep(pause).await;
-                let Some(shared) = Weak::upgrade(&shared) else { return };
+                let Some(shared) = Weak::upgrade(&shared) else {
+                    return;
+                };
                 match shared.reach().await {
                     Ok(link) => {
                         shared.up(link);

@@ -1,11 +1,14 @@
 //! Locks of tasks on one Redis, or on several with a majority (RedLock), through `rslock`.
 //!
 //! What was measured of `rslock` 0.10, and what follows from it here:
-//! - `acquire` waits until the lock is free, and never returns while Redis is away: `lock` is used, with one try.
+//! - `acquire` waits until the lock is free, and never returns while Redis is away: `lock` is used,
+//!   with one try.
 //! - More than one try with no delay between them panics when the lock is held: `set_retry(1, …)`.
-//! - "Held by somebody else" and "no server answered" are the same error: only a look at the key tells them apart.
+//! - "Held by somebody else" and "no server answered" are the same error: only a look at the key
+//!   tells them apart.
 //! - A failed `extend` deletes the lock where it can: it counts as lost.
-//! - Dropping a lock does not release it, and a call that is given up on half-way may have taken one.
+//! - Dropping a lock does not release it, and a call that is given up on half-way may have taken
+//!   one.
 
 use super::line::{CONNECT_LIMIT, Line, Pace};
 use ::redis::aio::{ConnectionManager, ConnectionManagerConfig};
@@ -20,8 +23,7 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 
 /// Deletes a key that has our value: not the lock of somebody who came after us.
-const RELEASE: &str =
-    "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) else return 0 end";
+const RELEASE: &str = "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) else return 0 end";
 
 /// Locks of tasks in Redis. Key: `{prefix}:lock:{task}`.
 #[derive(Debug)]
@@ -43,18 +45,25 @@ pub(super) fn connection(client: &Client) -> Result<ConnectionManager, String> {
         .set_number_of_retries(0)
         .set_connection_timeout(Some(CONNECT_LIMIT))
         .set_response_timeout(Some(CONNECT_LIMIT));
-    ConnectionManager::new_lazy_with_config(client.clone(), config).map_err(|error| error.to_string())
+    ConnectionManager::new_lazy_with_config(client.clone(), config)
+        .map_err(|error| error.to_string())
 }
 
 /// Writes to a server: one that answers and takes no writes (a replica, a full one) is of no use.
 pub(super) async fn try_out(server: &ConnectionManager, key: &str) -> Result<(), String> {
     let mut server = server.clone();
-    server.pset_ex::<_, _, ()>(key, "1", 1000).await.map_err(|error| error.to_string())
+    server
+        .pset_ex::<_, _, ()>(key, "1", 1000)
+        .await
+        .map_err(|error| error.to_string())
 }
 
 impl Link {
     async fn connect(clients: &[Client], prefix: &str) -> Result<Self, String> {
-        let servers = clients.iter().map(connection).collect::<Result<Vec<_>, _>>()?;
+        let servers = clients
+            .iter()
+            .map(connection)
+            .collect::<Result<Vec<_>, _>>()?;
         let key = format!("{prefix}:try-out:locks");
         let tried = join_all(servers.iter().map(|server| try_out(server, &key))).await;
         let reached = tried.iter().filter(|tried| tried.is_ok()).count();
@@ -65,7 +74,10 @@ impl Link {
         let mut manager = LockManager::from_clients(clients.to_vec());
         manager.set_retry(1, Duration::ZERO);
         // It connects with its first question; no task is to wait for that.
-        manager.query_redis_for_key_value(key.as_bytes()).await.map_err(|error| error.to_string())?;
+        manager
+            .query_redis_for_key_value(key.as_bytes())
+            .await
+            .map_err(|error| error.to_string())?;
         Ok(Self { manager, servers })
     }
 
@@ -84,10 +96,15 @@ impl Link {
                 Err(error) => silent.push(error.to_string()),
             }
         }
-        if answered == 0 { Err(silent.join("; ")) } else { Ok(false) }
+        if answered == 0 {
+            Err(silent.join("; "))
+        } else {
+            Ok(false)
+        }
     }
 
-    /// Ends a holding, and says on how many servers it was still there. Not with `rslock`, which tells nobody.
+    /// Ends a holding, and says on how many servers it was still there. Not with `rslock`, which
+    /// tells nobody.
     async fn release(&self, key: &str, tag: &LockTag) -> Result<usize, String> {
         let script = Script::new(RELEASE);
         let releases = self.servers.iter().map(|server| {
@@ -95,9 +112,16 @@ impl Link {
             call.arg(&tag.0);
             async move { call.invoke_async::<bool>(&mut server).await }
         });
-        let (answers, silent): (Vec<_>, Vec<_>) = join_all(releases).await.into_iter().partition(Result::is_ok);
+        let (answers, silent): (Vec<_>, Vec<_>) = join_all(releases)
+            .await
+            .into_iter()
+            .partition(Result::is_ok);
         if answers.is_empty() {
-            let errors: Vec<_> = silent.into_iter().filter_map(Result::err).map(|error| error.to_string()).collect();
+            let errors: Vec<_> = silent
+                .into_iter()
+                .filter_map(Result::err)
+                .map(|error| error.to_string())
+                .collect();
             return Err(errors.join("; "));
         }
         Ok(answers.into_iter().flatten().filter(|there| *there).count())
@@ -121,7 +145,10 @@ impl RedisLocks {
             let (clients, prefix) = (clients.clone(), of_keys.clone());
             Box::pin(async move { Link::connect(&clients, &prefix).await })
         });
-        Self { line: Line::open("locks", pace, connect).await, prefix }
+        Self {
+            line: Line::open("locks", pace, connect).await,
+            prefix,
+        }
     }
 
     fn key(&self, task: TaskId) -> String {
@@ -137,23 +164,30 @@ impl Locks for RedisLocks {
         let granted = self.line.call(|link| async move {
             let (answer, waits) = oneshot::channel();
             let (manager, resource) = (link.manager.clone(), key.clone());
-            // In a task of its own: where the limit passes first, the server may still grant the lock, and nobody
-            // would ever release it.
+            // In a task of its own: where the limit passes first, the server may still grant the
+            // lock, and nobody would ever release it.
             runtime.spawn(async move {
                 let taken = manager.lock(resource.as_str(), ttl).await;
                 if let Err(Ok(late)) = answer.send(taken) {
                     late.release().await;
                 }
             });
-            match waits.await.map_err(|_| "the runtime has ended".to_owned())? {
+            match waits
+                .await
+                .map_err(|_| "the runtime has ended".to_owned())?
+            {
                 Ok(lock) => Ok(Some(Acquired::Held(LockTag(lock.val)))),
-                Err(rslock::LockError::Unavailable) => Ok(link.is_there(&key).await?.then_some(Acquired::Elsewhere)),
+                Err(rslock::LockError::Unavailable) => {
+                    Ok(link.is_there(&key).await?.then_some(Acquired::Elsewhere))
+                }
                 Err(error) => Err(error.to_string()),
             }
         });
-        // Nobody has it, and still it was refused: let go this moment, or the server takes no writes. Never a reason to
-        // leave the task alone.
-        let refused = || LockError("it answers, but did not grant a lock that nobody seems to hold".to_owned());
+        // Nobody has it, and still it was refused: let go this moment, or the server takes no
+        // writes. Never a reason to leave the task alone.
+        let refused = || {
+            LockError("it answers, but did not grant a lock that nobody seems to hold".to_owned())
+        };
         granted.await.map_err(LockError)?.ok_or_else(refused)
     }
 
@@ -177,7 +211,9 @@ impl Locks for RedisLocks {
             let tag = tag.clone();
             // Not given up on with the call: a lock that stays behind delays whoever comes next.
             let released = runtime.spawn(async move { link.release(&key, &tag).await });
-            released.await.map_err(|_| "the runtime has ended".to_owned())?
+            released
+                .await
+                .map_err(|_| "the runtime has ended".to_owned())?
         });
         if released.await.map_err(LockError)? == 0 {
             tracing::info!(%task, "the lock was gone before its release: it ran out, or Redis lost it");

@@ -1,8 +1,9 @@
 //! Redis: locks of tasks through RedLock (`rslock`), and the hints that processes give each other.
 //!
-//! Nothing in here is ever needed. Each call ends within a time limit; while a server is away, calls end at once and
-//! say so, and a task of its own tries to reach it again. Redis may be stopped, flushed or wiped at any time: the rows
-//! decide. Must not keep anything that a row does not say better.
+//! Nothing in here is ever needed. Each call ends within a time limit; while a server is away,
+//! calls end at once and say so, and a task of its own tries to reach it again. Redis may be
+//! stopped, flushed or wiped at any time: the rows decide. Must not keep anything that a row does
+//! not say better.
 
 mod client;
 mod doctor;
@@ -25,9 +26,9 @@ use std::time::Duration;
 /// Which servers, and how long to wait for them.
 #[derive(Clone)]
 pub struct RedisOptions {
-    /// `redis://[user[:password]@]host[:port][/db]`, or `rediss://…` with TLS. A lock is held where most of the servers
-    /// grant it, so give one, or an odd number of servers that do not replicate each other. The first also keeps the
-    /// hints.
+    /// `redis://[user[:password]@]host[:port][/db]`, or `rediss://…` with TLS. A lock is held where
+    /// most of the servers grant it, so give one, or an odd number of servers that do not replicate
+    /// each other. The first also keeps the hints.
     pub urls: Vec<String>,
     /// Certificates (PEM) that a `rediss://` server is checked against, instead of the system's.
     pub ca_file: Option<PathBuf>,
@@ -82,8 +83,8 @@ pub struct Redis {
     pub hints: Arc<RedisHints>,
 }
 
-/// Opens both ports. A server that does not answer is no error: the ports then say so at each call, and use it as soon
-/// as it is there. Call within a Tokio runtime that lives as long as the ports.
+/// Opens both ports. A server that does not answer is no error: the ports then say so at each call,
+/// and use it as soon as it is there. Call within a Tokio runtime that lives as long as the ports.
 ///
 /// # Errors
 /// [`OpenError`]: the settings are wrong, or would send secrets to another machine in the clear.
@@ -91,16 +92,23 @@ pub fn open(options: RedisOptions) -> BoxFuture<'static, Result<Redis, OpenError
     Box::pin(async move {
         let servers: Arc<[::redis::Client]> = client::clients(&options)?.into();
         let prefix: Arc<str> = options.prefix.as_str().into();
-        let pace = line::Pace { limit: options.limit, cool_down: options.cool_down };
+        let pace = line::Pace {
+            limit: options.limit,
+            cool_down: options.cool_down,
+        };
         let (locks, hints) = futures::join!(
             RedisLocks::open(servers.clone(), prefix.clone(), pace),
             RedisHints::open(servers[0].clone(), prefix, pace)
         );
-        Ok(Redis { locks: Arc::new(locks), hints: Arc::new(hints) })
+        Ok(Redis {
+            locks: Arc::new(locks),
+            hints: Arc::new(hints),
+        })
     })
 }
 
-/// What is wrong with the servers or their settings; empty: nothing that can be seen from here. Writes nothing.
+/// What is wrong with the servers or their settings; empty: nothing that can be seen from here.
+/// Writes nothing.
 ///
 /// # Errors
 /// [`OpenError`], as for [`open`].

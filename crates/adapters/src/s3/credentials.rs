@@ -39,7 +39,11 @@ fn parse(text: &str) -> Option<AwsCredential> {
             _ => {}
         }
     }
-    Some(AwsCredential { key_id: key_id?, secret_key: secret_key?, token })
+    Some(AwsCredential {
+        key_id: key_id?,
+        secret_key: secret_key?,
+        token,
+    })
 }
 
 #[cfg(test)]
@@ -51,8 +55,16 @@ mod tests {
         let text = "# ours\n[other]\naws_access_key_id=x\naws_secret_access_key=y\n\n[default]\n\
                     aws_access_key_id = id\naws_secret_access_key = a=b\nregion = eu\n";
         let found = parse(text).unwrap();
-        assert_eq!((found.key_id.as_str(), found.secret_key.as_str(), found.token), ("id", "a=b", None));
-        let bare = parse("aws_access_key_id=id\naws_secret_access_key=s\naws_session_token=t").unwrap();
+        assert_eq!(
+            (
+                found.key_id.as_str(),
+                found.secret_key.as_str(),
+                found.token
+            ),
+            ("id", "a=b", None)
+        );
+        let bare =
+            parse("aws_access_key_id=id\naws_secret_access_key=s\naws_session_token=t").unwrap();
         assert_eq!(bare.token.as_deref(), Some("t"));
         assert!(parse("aws_access_key_id=id\naws_secret_access_key=\n").is_none());
         assert!(parse("[other]\naws_access_key_id=id\naws_secret_access_key=s").is_none());

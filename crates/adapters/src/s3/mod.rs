@@ -32,16 +32,26 @@ const LARGEST_COPY: u64 = 5 << 30;
 /// Settings that cannot work, each with what to do about it.
 pub fn open(settings: &S3Settings) -> Result<BucketObjects, ObjectError> {
     install_provider();
-    Ok(BucketObjects::of(places(settings)?, settings.common.part_bytes))
+    Ok(BucketObjects::of(
+        places(settings)?,
+        settings.common.part_bytes,
+    ))
 }
 
 pub(crate) fn places(settings: &S3Settings) -> Result<Places, ObjectError> {
     let environment = AmazonS3Builder::from_env();
     let usual = [AmazonS3ConfigKey::S3Endpoint, AmazonS3ConfigKey::Endpoint];
-    let usual = usual.iter().find_map(|key| environment.get_config_value(key));
+    let usual = usual
+        .iter()
+        .find_map(|key| environment.get_config_value(key));
     let connection = Connection::of(&settings.common, usual)?;
     Places::open(&settings.common, |place| {
-        Ok(Box::new(S3Client::open(settings, &connection, environment.clone(), place)?))
+        Ok(Box::new(S3Client::open(
+            settings,
+            &connection,
+            environment.clone(),
+            place,
+        )?))
     })
 }
 
@@ -78,18 +88,26 @@ impl S3Client {
             if !path_style {
                 let host = endpoint.host_str().unwrap_or_default();
                 let host = format!("{}.{host}", place.bucket);
-                endpoint.set_host(Some(&host)).map_err(|error| refused(format!("{host} is no host: {error}")))?;
+                endpoint
+                    .set_host(Some(&host))
+                    .map_err(|error| refused(format!("{host} is no host: {error}")))?;
             }
-            builder = builder.with_config(AmazonS3ConfigKey::S3Endpoint, endpoint.as_str().trim_end_matches('/'));
+            builder = builder.with_config(
+                AmazonS3ConfigKey::S3Endpoint,
+                endpoint.as_str().trim_end_matches('/'),
+            );
         }
         if let Credentials::File(file) = &settings.common.credentials {
             builder = builder.with_credentials(Arc::new(FileCredentials(file.clone())));
         }
-        let wrong = |error: object_store::Error| refused(format!("bucket `{}`: {error}", place.bucket));
+        let wrong =
+            |error: object_store::Error| refused(format!("bucket `{}`: {error}", place.bucket));
         Ok(Self {
             bucket: place.bucket.clone(),
             store: builder.build().map_err(wrong)?,
-            http: ReqwestConnector::default().connect(&connection.client).map_err(wrong)?,
+            http: ReqwestConnector::default()
+                .connect(&connection.client)
+                .map_err(wrong)?,
             request_timeout: settings.common.request_timeout,
             retry_for: settings.common.retry_for,
         })
@@ -114,7 +132,12 @@ impl Client for S3Client {
         requests::check(self).await
     }
 
-    async fn objects(&self, folder: &Path, after: &str, limit: usize) -> Result<ObjectsFound, ObjectError> {
+    async fn objects(
+        &self,
+        folder: &Path,
+        after: &str,
+        limit: usize,
+    ) -> Result<ObjectsFound, ObjectError> {
         requests::objects_page(self, folder, after, limit).await
     }
 

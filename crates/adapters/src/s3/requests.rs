@@ -1,8 +1,10 @@
-//! The requests that `object_store` does not know: open uploads, their parts, and a listing of one key. It signs them
-//! and sends them; what is here is their parameters and their answers.
+//! The requests that `object_store` does not know: open uploads, their parts, and a listing of one
+//! key. It signs them and sends them; what is here is their parameters and their answers.
 
 use super::S3Client;
-use crate::buckets::client::{Found, ObjectsFound, OpenUpload, Uploads, UploadsFound, clock, unavailable};
+use crate::buckets::client::{
+    Found, ObjectsFound, OpenUpload, Uploads, UploadsFound, clock, unavailable,
+};
 use crate::buckets::connection::retry_pause;
 use async_trait::async_trait;
 use counterstep_kernel::ports::ObjectError;
@@ -16,8 +18,9 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use std::time::Duration;
 
-/// For how long a signature is good. S3 accepts other requests from clocks that differ by up to a quarter of an hour; a
-/// shorter time here would refuse a host whose clock is behind by less than that.
+/// For how long a signature is good. S3 accepts other requests from clocks that differ by up to a
+/// quarter of an hour; a shorter time here would refuse a host whose clock is behind by less than
+/// that.
 const SIGNED_FOR: Duration = Duration::from_secs(900);
 /// No answer to a listing is longer than this.
 const MAX_ANSWER: usize = 16 << 20;
@@ -97,32 +100,53 @@ struct Refusal {
     message: Option<String>,
 }
 
-/// One page of the objects below a folder, behind a key. `object_store` has such a request too, without the server's clock
-/// in its answer.
+/// One page of the objects below a folder, behind a key. `object_store` has such a request too,
+/// without the server's clock in its answer.
 pub(super) async fn objects_page(
     client: &S3Client,
     folder: &Path,
     after: &str,
     limit: usize,
 ) -> Result<ObjectsFound, ObjectError> {
-    let mut query =
-        vec![("list-type", "2".to_owned()), ("max-keys", limit.to_string()), ("prefix", format!("{folder}/"))];
+    let mut query = vec![
+        ("list-type", "2".to_owned()),
+        ("max-keys", limit.to_string()),
+        ("prefix", format!("{folder}/")),
+    ];
     query.extend((!after.is_empty()).then(|| ("start-after", after.to_owned())));
-    let Dated { page, date } = ask(client, &Path::default(), query).await.map_err(|error| error.told(client))?;
-    let ObjectsPage { is_truncated, contents } = page;
-    let next = contents.last().filter(|_| is_truncated).map(|last| last.key.clone());
-    let objects = contents.into_iter().map(|OneObject { key, size, last_modified }| Found {
-        key,
-        size_bytes: size,
-        stored_at: read_rfc3339(&last_modified),
-    });
-    Ok(ObjectsFound { objects: objects.collect(), now: clock(&date), next })
+    let Dated { page, date } = ask(client, &Path::default(), query)
+        .await
+        .map_err(|error| error.told(client))?;
+    let ObjectsPage {
+        is_truncated,
+        contents,
+    } = page;
+    let next = contents
+        .last()
+        .filter(|_| is_truncated)
+        .map(|last| last.key.clone());
+    let objects = contents.into_iter().map(
+        |OneObject {
+             key,
+             size,
+             last_modified,
+         }| Found {
+            key,
+            size_bytes: size,
+            stored_at: read_rfc3339(&last_modified),
+        },
+    );
+    Ok(ObjectsFound {
+        objects: objects.collect(),
+        now: clock(&date),
+        next,
+    })
 }
 
 #[async_trait]
 impl Uploads for S3Client {
-    // MinIO answers with those of exactly this key, so none; it drops uploads itself after a day. `deploy/README.md` tells
-    // operators to have their server do the same.
+    // MinIO answers with those of exactly this key, so none; it drops uploads itself after a day.
+    // `deploy/README.md` tells operators to have their server do the same.
     async fn page(
         &self,
         folder: &Path,
@@ -135,15 +159,34 @@ impl Uploads for S3Client {
             query.push(("key-marker", key));
             query.extend((!upload.is_empty()).then_some(("upload-id-marker", upload)));
         }
-        let Dated { page, date } = ask(self, &Path::default(), query).await.map_err(|error| error.told(self))?;
-        let UploadsPage { is_truncated, next_key_marker, next_upload_id_marker, upload } = page;
-        let next = next_key_marker.filter(|_| is_truncated).map(|key| (key, next_upload_id_marker.unwrap_or_default()));
-        let uploads = upload.into_iter().map(|OneUpload { key, upload_id, initiated }| OpenUpload {
-            key,
-            id: upload_id,
-            begun_at: initiated.as_deref().and_then(read_rfc3339),
-        });
-        Ok(UploadsFound { uploads: uploads.collect(), now: clock(&date), next })
+        let Dated { page, date } = ask(self, &Path::default(), query)
+            .await
+            .map_err(|error| error.told(self))?;
+        let UploadsPage {
+            is_truncated,
+            next_key_marker,
+            next_upload_id_marker,
+            upload,
+        } = page;
+        let next = next_key_marker
+            .filter(|_| is_truncated)
+            .map(|key| (key, next_upload_id_marker.unwrap_or_default()));
+        let uploads = upload.into_iter().map(
+            |OneUpload {
+                 key,
+                 upload_id,
+                 initiated,
+             }| OpenUpload {
+                key,
+                id: upload_id,
+                begun_at: initiated.as_deref().and_then(read_rfc3339),
+            },
+        );
+        Ok(UploadsFound {
+            uploads: uploads.collect(),
+            now: clock(&date),
+            next,
+        })
     }
 
     async fn size(&self, upload: &OpenUpload) -> Result<u64, ObjectError> {
@@ -184,7 +227,9 @@ pub(super) async fn check(client: &S3Client) -> Result<(), ObjectError> {
     #[derive(Deserialize)]
     struct Page {}
     let query = vec![("list-type", "2".to_owned()), ("max-keys", "1".to_owned())];
-    let Dated { page: Page {}, .. } = ask(client, &Path::default(), query).await.map_err(|error| error.told(client))?;
+    let Dated { page: Page {}, .. } = ask(client, &Path::default(), query)
+        .await
+        .map_err(|error| error.told(client))?;
     Ok(())
 }
 
@@ -201,12 +246,19 @@ impl Failed {
         let bucket = &client.bucket;
         match self {
             Self::Refused { status: 404, why } if why.contains("NoSuchBucket") => {
-                ObjectError::Unavailable(format!("there is no bucket `{bucket}`: make it, or map another one ({why})"))
+                ObjectError::Unavailable(format!(
+                    "there is no bucket `{bucket}`: make it, or map another one ({why})"
+                ))
             }
-            Self::Refused { status: 401 | 403, why } => ObjectError::Unavailable(format!(
+            Self::Refused {
+                status: 401 | 403,
+                why,
+            } => ObjectError::Unavailable(format!(
                 "bucket `{bucket}`: the credentials are not accepted, or may not list it ({why})"
             )),
-            Self::Refused { status, why } => unavailable(bucket, format_args!("status {status}: {why}")),
+            Self::Refused { status, why } => {
+                unavailable(bucket, format_args!("status {status}: {why}"))
+            }
             Self::Unanswered(why) => unavailable(bucket, why),
         }
     }
@@ -236,7 +288,9 @@ async fn ask<T: DeserializeOwned>(
                 let text = String::from_utf8_lossy(&body);
                 return quick_xml::de::from_str(&text)
                     .map(|page| Dated { page, date })
-                    .map_err(|error| Failed::Unanswered(format!("its answer cannot be read: {error}")));
+                    .map_err(|error| {
+                        Failed::Unanswered(format!("its answer cannot be read: {error}"))
+                    });
             }
             Err(failed) => failed,
         };
@@ -249,21 +303,42 @@ async fn ask<T: DeserializeOwned>(
     }
 }
 
-async fn ask_once(client: &S3Client, path: &Path, options: &SignedUrlOptions) -> Result<(Vec<u8>, String), Failed> {
+async fn ask_once(
+    client: &S3Client,
+    path: &Path,
+    options: &SignedUrlOptions,
+) -> Result<(Vec<u8>, String), Failed> {
     let unanswered = |error: &dyn std::fmt::Display| Failed::Unanswered(error.to_string());
-    let url = client.store.signed_url_opts(Method::GET, path, SIGNED_FOR, options).await;
+    let url = client
+        .store
+        .signed_url_opts(Method::GET, path, SIGNED_FOR, options)
+        .await;
     let url = url.map_err(|error| unanswered(&error))?;
     let mut request = HttpRequest::new(HttpRequestBody::empty());
-    *request.uri_mut() = url.as_str().parse().map_err(|_| Failed::Unanswered("its URL is none".to_owned()))?;
-    let answer = client.http.execute(request).await.map_err(|error| unanswered(&error))?;
+    *request.uri_mut() = url
+        .as_str()
+        .parse()
+        .map_err(|_| Failed::Unanswered("its URL is none".to_owned()))?;
+    let answer = client
+        .http
+        .execute(request)
+        .await
+        .map_err(|error| unanswered(&error))?;
     let status = answer.status();
-    let date = answer.headers().get("date").and_then(|date| date.to_str().ok()).unwrap_or_default().to_owned();
+    let date = answer
+        .headers()
+        .get("date")
+        .and_then(|date| date.to_str().ok())
+        .unwrap_or_default()
+        .to_owned();
     let mut chunks = answer.into_body().bytes_stream();
     let mut body = Vec::new();
     while let Some(chunk) = chunks.next().await {
         body.extend_from_slice(&chunk.map_err(|error| unanswered(&error))?);
         if body.len() > MAX_ANSWER {
-            return Err(Failed::Unanswered(format!("its answer is longer than {MAX_ANSWER} bytes")));
+            return Err(Failed::Unanswered(format!(
+                "its answer is longer than {MAX_ANSWER} bytes"
+            )));
         }
     }
     if status.is_success() {
@@ -271,7 +346,13 @@ async fn ask_once(client: &S3Client, path: &Path, options: &SignedUrlOptions) ->
     }
     let why = match quick_xml::de::from_str::<Refusal>(&String::from_utf8_lossy(&body)) {
         Ok(Refusal { code, message }) => format!("{code}: {}", message.unwrap_or_default()),
-        Err(_) => status.canonical_reason().unwrap_or("no reason given").to_owned(),
+        Err(_) => status
+            .canonical_reason()
+            .unwrap_or("no reason given")
+            .to_owned(),
     };
-    Err(Failed::Refused { status: status.as_u16(), why })
+    Err(Failed::Refused {
+        status: status.as_u16(),
+        why,
+    })
 }

@@ -10,16 +10,18 @@ const DIALECT: Dialect = Dialect {
     parameters: "region, path_style, bulk_delete",
 };
 
-/// How to reach the S3 server, and where in it the declared buckets lie. Without a file for the keys these are in the
-/// usual variables (`AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`, `AWS_SESSION_TOKEN`), else a web identity's, a
-/// container's or the instance's role. The endpoint's default is `AWS_ENDPOINT_URL`, else AWS.
+/// How to reach the S3 server, and where in it the declared buckets lie. Without a file for the
+/// keys these are in the usual variables (`AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`,
+/// `AWS_SESSION_TOKEN`), else a web identity's, a container's or the instance's role. The
+/// endpoint's default is `AWS_ENDPOINT_URL`, else AWS.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct S3Settings {
     /// What all kinds of servers need.
     pub common: BucketSettings,
     /// Default: `AWS_REGION`, then `AWS_DEFAULT_REGION`, then `us-east-1`.
     pub region: Option<String>,
-    /// The bucket as the first segment of the path, and not as a part of the host name. Default: with an endpoint.
+    /// The bucket as the first segment of the path, and not as a part of the host name. Default:
+    /// with an endpoint.
     pub path_style: Option<bool>,
     /// Deletes up to a thousand objects a request. Some servers do not know that request.
     pub bulk_delete: bool,
@@ -27,16 +29,23 @@ pub struct S3Settings {
 
 impl Default for S3Settings {
     fn default() -> Self {
-        Self { common: BucketSettings::default(), region: None, path_style: None, bulk_delete: true }
+        Self {
+            common: BucketSettings::default(),
+            region: None,
+            path_style: None,
+            bulk_delete: true,
+        }
     }
 }
 
 impl S3Settings {
-    /// Reads `s3://BUCKET/PREFIX?…`. `BUCKET/PREFIX` is the base; without it (`s3://?…`) only mapped buckets are known.
+    /// Reads `s3://BUCKET/PREFIX?…`. `BUCKET/PREFIX` is the base; without it (`s3://?…`) only
+    /// mapped buckets are known.
     ///
     /// Parameters: `endpoint`, `region`, `path_style`, `allow_http`, `ca_file`, `credentials_file`,
-    /// `request_timeout_s`, `retry_for_s`, `part_mib`, `bulk_delete`, and `map.NAME=BUCKET/PREFIX` for each declared
-    /// bucket that has a place of its own. Keys and secrets are no part of it: a URL is seen by too many.
+    /// `request_timeout_s`, `retry_for_s`, `part_mib`, `bulk_delete`, and `map.NAME=BUCKET/PREFIX`
+    /// for each declared bucket that has a place of its own. Keys and secrets are no part of it: a
+    /// URL is seen by too many.
     ///
     /// # Errors
     /// [`ObjectError::Refused`] with what is wrong and what was expected.
@@ -66,21 +75,43 @@ mod tests {
         let url = "s3://objects/prod/one?endpoint=http://127.0.0.1:9000&region=eu-1&part_mib=5&retry_for_s=3\
                    &map.incoming-files=incoming&map.out=shared/out&bulk_delete=false&path_style=false";
         let settings = S3Settings::from_url(url).unwrap();
-        let place = |bucket: &str, prefix: &str| Place { bucket: bucket.to_owned(), prefix: prefix.to_owned() };
+        let place = |bucket: &str, prefix: &str| Place {
+            bucket: bucket.to_owned(),
+            prefix: prefix.to_owned(),
+        };
         assert_eq!(settings.common.base, Some(place("objects", "prod/one")));
-        assert_eq!(settings.common.endpoint.as_deref(), Some("http://127.0.0.1:9000"));
         assert_eq!(
-            (settings.path_style, settings.bulk_delete, settings.common.part_bytes),
+            settings.common.endpoint.as_deref(),
+            Some("http://127.0.0.1:9000")
+        );
+        assert_eq!(
+            (
+                settings.path_style,
+                settings.bulk_delete,
+                settings.common.part_bytes
+            ),
             (Some(false), false, 5 << 20)
         );
         assert_eq!(settings.common.retry_for, Duration::from_secs(3));
-        assert_eq!(settings.common.buckets["incoming-files"], place("incoming", ""));
+        assert_eq!(
+            settings.common.buckets["incoming-files"],
+            place("incoming", "")
+        );
         assert_eq!(settings.common.buckets["out"], place("shared", "out"));
-        assert_eq!(S3Settings::from_url("s3://?map.out=one").unwrap().common.base, None);
+        assert_eq!(
+            S3Settings::from_url("s3://?map.out=one")
+                .unwrap()
+                .common
+                .base,
+            None
+        );
         assert_eq!(
             S3Settings::from_url("s3://one").unwrap(),
             S3Settings {
-                common: BucketSettings { base: Some(place("one", "")), ..BucketSettings::default() },
+                common: BucketSettings {
+                    base: Some(place("one", "")),
+                    ..BucketSettings::default()
+                },
                 ..S3Settings::default()
             }
         );
@@ -104,7 +135,10 @@ mod tests {
         ] {
             let error = S3Settings::from_url(url).unwrap_err().to_string();
             assert!(error.contains(expected), "{url}: {error}");
-            assert!(!error.contains("key:secret") && !error.contains("=secret"), "{error}");
+            assert!(
+                !error.contains("key:secret") && !error.contains("=secret"),
+                "{error}"
+            );
         }
     }
 }

@@ -1,6 +1,6 @@
-//! The clock of one SQLite file: the machine's, which may be set at any moment, made into one that never runs backwards
-//! and under which a lease lasts as long as it says. Owns the table `clock`; must not know what the time is used for,
-//! leases excepted.
+//! The clock of one SQLite file: the machine's, which may be set at any moment, made into one that
+//! never runs backwards and under which a lease lasts as long as it says. Owns the table `clock`;
+//! must not know what the time is used for, leases excepted.
 
 use super::prepared::Statement;
 use super::schema::{clock, tasks};
@@ -19,8 +19,8 @@ pub trait MachineClock: Debug + Send + Sync {
     /// Since a fixed point that all processes share until the machine restarts. It is never set.
     fn monotonic(&self) -> Duration;
 
-    /// Names the fixed point of the monotonic time: times of two names cannot be compared. Empty where the machine has no
-    /// name for it, and then it cannot be compared with itself either.
+    /// Names the fixed point of the monotonic time: times of two names cannot be compared. Empty
+    /// where the machine has no name for it, and then it cannot be compared with itself either.
     fn origin(&self) -> String {
         origin()
     }
@@ -30,7 +30,11 @@ pub trait MachineClock: Debug + Send + Sync {
 fn origin() -> String {
     let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     let shifted = std::fs::read_link("/proc/self/ns/time").unwrap_or_default();
-    if boot.is_empty() { boot } else { format!("{} {}", boot.trim(), shifted.display()) }
+    if boot.is_empty() {
+        boot
+    } else {
+        format!("{} {}", boot.trim(), shifted.display())
+    }
 }
 
 /// Those of the operating system.
@@ -39,7 +43,9 @@ pub struct SystemClocks;
 
 impl MachineClock for SystemClocks {
     fn calendar(&self) -> Duration {
-        SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
+        SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default()
     }
 
     fn monotonic(&self) -> Duration {
@@ -48,8 +54,8 @@ impl MachineClock for SystemClocks {
     }
 }
 
-/// The calendar is taken for set forward where it is ahead by more than this. Below it is only corrected, as time
-/// servers do all the time.
+/// The calendar is taken for set forward where it is ahead by more than this. Below it is only
+/// corrected, as time servers do all the time.
 const SET_FORWARD: i64 = 2_000_000;
 
 /// The calendar is behind by more than this: worth a line in the log.
@@ -78,12 +84,16 @@ struct Reading {
 impl Known {
     fn reading(self) -> Reading {
         let at_least = self.own.map_or(self.written, |own| own.max(self.written));
-        // Without a time of its own the process has just started. The file's only tells how much time has passed since, and
-        // never sets the time: a file that was copied from another machine brings a monotonic time that means nothing here.
+        // Without a time of its own the process has just started. The file's only tells how much
+        // time has passed since, and never sets the time: a file that was copied from another
+        // machine brings a monotonic time that means nothing here.
         let expected = self.own.map(|_| at_least).or(self.file);
         let ahead = expected.map_or(0, |expected| self.calendar - expected);
         let set_forward = if ahead > SET_FORWARD { ahead } else { 0 };
-        Reading { now: at_least.max(self.calendar), set_forward }
+        Reading {
+            now: at_least.max(self.calendar),
+            set_forward,
+        }
     }
 }
 
@@ -104,10 +114,15 @@ struct Last {
 
 impl FileClock {
     pub(super) fn new(machine: Arc<dyn MachineClock>) -> Self {
-        Self { origin: machine.origin(), machine, last: Mutex::default() }
+        Self {
+            origin: machine.origin(),
+            machine,
+            last: Mutex::default(),
+        }
     }
 
-    /// Notices a calendar that was set forward, before a write, and moves the leases along: their holders are not late.
+    /// Notices a calendar that was set forward, before a write, and moves the leases along: their
+    /// holders are not late.
     // A transaction of its own, since the write that follows may be refused and roll back.
     pub(super) fn follow(&self, connection: &mut SqliteConnection) -> QueryResult<()> {
         let known = self.known(Written::default());
@@ -121,7 +136,10 @@ impl FileClock {
             if set_forward == 0 {
                 return Ok(());
             }
-            tracing::warn!(seconds = set_forward / 1_000_000, "the machine's clock was set forward: leases move along");
+            tracing::warn!(
+                seconds = set_forward / 1_000_000,
+                "the machine's clock was set forward: leases move along"
+            );
             let leased = tasks::table.filter(tasks::lease_owner.is_not_null());
             let moved = tasks::lease_expires_at.eq(tasks::lease_expires_at + set_forward);
             diesel::update(leased).set(moved).execute(connection)?;
@@ -139,7 +157,12 @@ impl FileClock {
     fn put(&self, connection: &mut SqliteConnection, now: i64) -> QueryResult<()> {
         let monotonic = micros(self.machine.monotonic());
         let text = "UPDATE clock SET at = ?, monotonic = ?, origin = ? WHERE id = 1";
-        Statement { text, values: [now.into(), monotonic.into(), (&self.origin).into()] }.execute(connection).map(drop)
+        Statement {
+            text,
+            values: [now.into(), monotonic.into(), (&self.origin).into()],
+        }
+        .execute(connection)
+        .map(drop)
     }
 
     /// The time of a transaction that only reads.
@@ -150,20 +173,34 @@ impl FileClock {
         let now = reading.now - reading.set_forward;
         let mut last = self.last();
         let monotonic = self.machine.monotonic();
-        // Kept where it leads to a later time: of two reads at once the later one may have been here first.
-        if last.used.is_none_or(|(then, at)| at + micros(monotonic.saturating_sub(then)) < now) {
+        // Kept where it leads to a later time: of two reads at once the later one may have been
+        // here first.
+        if last
+            .used
+            .is_none_or(|(then, at)| at + micros(monotonic.saturating_sub(then)) < now)
+        {
             last.used = Some((monotonic, now));
         }
         let is_behind = now - known.calendar > SET_BACK;
         if is_behind && !last.is_behind {
             let seconds = (now - known.calendar) / 1_000_000;
-            tracing::warn!(seconds, "the machine's clock was set back: the database's time goes on from where it was");
+            tracing::warn!(
+                seconds,
+                "the machine's clock was set back: the database's time goes on from where it was"
+            );
         }
         last.is_behind = is_behind;
         Ok(now)
     }
 
-    fn known(&self, Written { at, monotonic, origin }: Written) -> Known {
+    fn known(
+        &self,
+        Written {
+            at,
+            monotonic,
+            origin,
+        }: Written,
+    ) -> Known {
         let calendar = whole_millis(self.machine.calendar());
         let used = self.last().used;
         let now = self.machine.monotonic();
@@ -174,7 +211,12 @@ impl FileClock {
             .map(|then| micros(now) - then)
             .filter(|passed| *passed >= 0)
             .map(|passed| at + passed);
-        Known { calendar, written: at, own, file }
+        Known {
+            calendar,
+            written: at,
+            own,
+            file,
+        }
     }
 
     fn last(&self) -> MutexGuard<'_, Last> {
@@ -193,9 +235,15 @@ struct Written {
 }
 
 fn written(connection: &mut SqliteConnection) -> QueryResult<Written> {
-    match clock::table.find(1).select((clock::at, clock::monotonic, clock::origin)).first(connection) {
+    match clock::table
+        .find(1)
+        .select((clock::at, clock::monotonic, clock::origin))
+        .first(connection)
+    {
         // A file of an older program that is only looked at.
-        Err(diesel::result::Error::DatabaseError(_, error)) if error.message().contains("no such ") => {
+        Err(diesel::result::Error::DatabaseError(_, error))
+            if error.message().contains("no such ") =>
+        {
             Ok(Written::default())
         }
         found => found,
@@ -220,23 +268,70 @@ mod tests {
         let second = 1_000_000;
         let table = [
             ("a new file", (100, 0, None, None), (100, 0)),
-            ("a start after a night", (100, 10, None, Some(100)), (100, 0)),
-            ("a start after the machine's", (100, 10, None, None), (100, 0)),
-            ("a start with a clock that was set back", (50, 90, None, Some(91)), (90, 0)),
-            ("a start with a clock that was set forward", (400, 99, None, Some(101)), (400, 299)),
-            ("a start with a file of a machine that ran longer", (100, 90, None, Some(9_000)), (100, 0)),
+            (
+                "a start after a night",
+                (100, 10, None, Some(100)),
+                (100, 0),
+            ),
+            (
+                "a start after the machine's",
+                (100, 10, None, None),
+                (100, 0),
+            ),
+            (
+                "a start with a clock that was set back",
+                (50, 90, None, Some(91)),
+                (90, 0),
+            ),
+            (
+                "a start with a clock that was set forward",
+                (400, 99, None, Some(101)),
+                (400, 299),
+            ),
+            (
+                "a start with a file of a machine that ran longer",
+                (100, 90, None, Some(9_000)),
+                (100, 0),
+            ),
             ("as ever", (100, 99, Some(100), Some(100)), (100, 0)),
-            ("set back while it runs", (40, 99, Some(101), Some(101)), (101, 0)),
-            ("set back, and another process is ahead", (40, 105, Some(101), Some(106)), (105, 0)),
-            ("corrected a little", (102, 99, Some(101), Some(101)), (102, 0)),
-            ("set forward while it runs", (400, 99, Some(101), Some(101)), (400, 299)),
-            ("set forward, and another process has seen it", (400, 399, Some(101), Some(400)), (400, 0)),
+            (
+                "set back while it runs",
+                (40, 99, Some(101), Some(101)),
+                (101, 0),
+            ),
+            (
+                "set back, and another process is ahead",
+                (40, 105, Some(101), Some(106)),
+                (105, 0),
+            ),
+            (
+                "corrected a little",
+                (102, 99, Some(101), Some(101)),
+                (102, 0),
+            ),
+            (
+                "set forward while it runs",
+                (400, 99, Some(101), Some(101)),
+                (400, 299),
+            ),
+            (
+                "set forward, and another process has seen it",
+                (400, 399, Some(101), Some(400)),
+                (400, 0),
+            ),
         ];
         for (case, (calendar, written, own, file), (now, set_forward)) in table {
             let some = |at: Option<i64>| at.map(|at| at * second);
-            let known =
-                Known { calendar: calendar * second, written: written * second, own: some(own), file: some(file) };
-            let expected = Reading { now: now * second, set_forward: set_forward * second };
+            let known = Known {
+                calendar: calendar * second,
+                written: written * second,
+                own: some(own),
+                file: some(file),
+            };
+            let expected = Reading {
+                now: now * second,
+                set_forward: set_forward * second,
+            };
             assert_eq!(known.reading(), expected, "{case}");
         }
     }

@@ -1,11 +1,13 @@
-//! One transition, written in one transaction. Checks what the transition says must hold, and writes what it says must
-//! be written; must not find out what ought to happen.
+//! One transition, written in one transaction. Checks what the transition says must hold, and
+//! writes what it says must be written; must not find out what ought to happen.
 
 use super::fault::{Fault, micros, write_json};
 use super::{documents, idempotency, journal, outbox, own, receives, tasks};
 use counterstep_contracts::{Epoch, TaskId};
 use counterstep_kernel::ports::CommitError;
-use counterstep_kernel::transition::{Guard, IdempotencyWrite, LeaseChange, ReceiveWrite, TaskWrite, Time, Transition};
+use counterstep_kernel::transition::{
+    Guard, IdempotencyWrite, LeaseChange, ReceiveWrite, TaskWrite, Time, Transition,
+};
 use diesel::SqliteConnection;
 
 /// Writes everything, or says why nothing was.
@@ -15,14 +17,24 @@ pub(super) fn write(
     guard: Guard,
     transition: &Transition,
 ) -> Result<(), Fault> {
-    let Transition { change_id, task_id, .. } = *transition;
+    let Transition {
+        change_id, task_id, ..
+    } = *transition;
     let head = tasks::head(connection, task_id)?;
     check_guard(guard, head.as_ref())?;
     match &transition.task {
         Some(write) => write_task(connection, now, (guard, head.as_ref()), transition, write)?,
-        // Without its row a task's revision stays where it is, so such a change may only come before the task.
-        None if head.is_some() || guard != (Guard::Free { rev: counterstep_contracts::Rev(0) }) => {
-            return Err(Fault::Corrupt("only a receive may leave the task's row alone".to_owned()));
+        // Without its row a task's revision stays where it is, so such a change may only come
+        // before the task.
+        None if head.is_some()
+            || guard
+                != (Guard::Free {
+                    rev: counterstep_contracts::Rev(0),
+                }) =>
+        {
+            return Err(Fault::Corrupt(
+                "only a receive may leave the task's row alone".to_owned(),
+            ));
         }
         None => {}
     }
@@ -47,9 +59,13 @@ fn check_guard(guard: Guard, head: Option<&tasks::Head>) -> Result<(), CommitErr
     match (guard, head) {
         (Guard::Lease { .. }, None) => Err(CommitError::Fenced { current: Epoch(0) }),
         (Guard::Lease { epoch, .. }, Some(head)) if epoch.0 != head.epoch => {
-            Err(CommitError::Fenced { current: Epoch(head.epoch) })
+            Err(CommitError::Fenced {
+                current: Epoch(head.epoch),
+            })
         }
-        (Guard::Lease { rev, .. } | Guard::Free { rev }, head) if rev.0 != head.map_or(0, |head| head.rev) => {
+        (Guard::Lease { rev, .. } | Guard::Free { rev }, head)
+            if rev.0 != head.map_or(0, |head| head.rev) =>
+        {
             Err(CommitError::Stale)
         }
         (Guard::Lease { .. } | Guard::Free { .. }, _) => Ok(()),
@@ -65,18 +81,28 @@ fn write_task(
 ) -> Result<(), Fault> {
     let (Guard::Lease { rev, .. } | Guard::Free { rev }) = guard;
     if write.row.id != transition.task_id || write.row.rev != rev.next() {
-        return Err(Fault::Corrupt("the new row is not the guarded one with the next revision".to_owned()));
+        return Err(Fault::Corrupt(
+            "the new row is not the guarded one with the next revision".to_owned(),
+        ));
     }
     let Some(row) = &transition.journal else {
-        return Err(Fault::Corrupt("a change of a task comes with its row in the journal".to_owned()));
+        return Err(Fault::Corrupt(
+            "a change of a task comes with its row in the journal".to_owned(),
+        ));
     };
     let owned = head.is_some_and(|head| head.lease_owner.is_some());
-    let live = owned && head.and_then(|head| head.lease_expires_at).is_some_and(|until| until > now);
+    let live = owned
+        && head
+            .and_then(|head| head.lease_expires_at)
+            .is_some_and(|until| until > now);
     if write.needs_expired_lease && (!owned || live) {
         return Err(CommitError::Stale.into());
     }
     let (lease_owner, lease_expires_at) = match &write.lease {
-        LeaseChange::Keep => (head.and_then(|head| head.lease_owner.clone()), head.and_then(|h| h.lease_expires_at)),
+        LeaseChange::Keep => (
+            head.and_then(|head| head.lease_owner.clone()),
+            head.and_then(|h| h.lease_expires_at),
+        ),
         LeaseChange::Release => (None, None),
         // Under a lease guard the live lease is the committer's own: its epoch was compared above.
         LeaseChange::Take { .. } if live && matches!(guard, Guard::Free { .. }) => {
@@ -95,7 +121,11 @@ fn write_task(
         finished_at: at(write.finished, now, head.and_then(|head| head.finished_at)),
         audit_seal: Some(journal::seal(row, now)),
         created_at: head.map_or(now, |head| head.created_at),
-        updated_at: if head.is_some() && transition.is_quiet() { write.row.updated_at.0 } else { now },
+        updated_at: if head.is_some() && transition.is_quiet() {
+            write.row.updated_at.0
+        } else {
+            now
+        },
         change_id: transition.change_id.to_string(),
         ..tasks::Columns::encode(&write.row)?
     };
@@ -103,7 +133,13 @@ fn write_task(
         Some(_) => tasks::update(connection, &columns)?,
         None => tasks::insert(connection, &columns)?,
     }
-    Ok(journal::insert(connection, transition.change_id, &write.row, now, row)?)
+    Ok(journal::insert(
+        connection,
+        transition.change_id,
+        &write.row,
+        now,
+        row,
+    )?)
 }
 
 fn at(time: Time, now: i64, before: Option<i64>) -> Option<i64> {
@@ -114,9 +150,17 @@ fn at(time: Time, now: i64, before: Option<i64>) -> Option<i64> {
     }
 }
 
-fn write_receive(connection: &mut SqliteConnection, now: i64, task: TaskId, write: &ReceiveWrite) -> Result<(), Fault> {
+fn write_receive(
+    connection: &mut SqliteConnection,
+    now: i64,
+    task: TaskId,
+    write: &ReceiveWrite,
+) -> Result<(), Fault> {
     match write {
-        ReceiveWrite::Begun { tenant, sweep_after } => {
+        ReceiveWrite::Begun {
+            tenant,
+            sweep_after,
+        } => {
             receives::insert(connection, task, tenant, now + micros(*sweep_after))?;
         }
         ReceiveWrite::Taken if receives::take(connection, task)? => {}
@@ -137,12 +181,25 @@ fn write_idempotency(
         IdempotencyWrite::Abandon { tenant, key } => {
             return Ok(idempotency::delete(connection, tenant, key, task)?);
         }
-        IdempotencyWrite::Begin { tenant, key, owner, expires_in } => {
-            (tenant, key, None, Some(owner.clone()), *expires_in)
-        }
-        IdempotencyWrite::Finish { tenant, key, fingerprint, answer, expires_in } => {
-            (tenant, key, Some((fingerprint.clone(), write_json(answer)?)), None, *expires_in)
-        }
+        IdempotencyWrite::Begin {
+            tenant,
+            key,
+            owner,
+            expires_in,
+        } => (tenant, key, None, Some(owner.clone()), *expires_in),
+        IdempotencyWrite::Finish {
+            tenant,
+            key,
+            fingerprint,
+            answer,
+            expires_in,
+        } => (
+            tenant,
+            key,
+            Some((fingerprint.clone(), write_json(answer)?)),
+            None,
+            *expires_in,
+        ),
     };
     let own = task.to_string();
     if idempotency::task_of(connection, tenant, key, now)?.is_some_and(|task| task != own) {

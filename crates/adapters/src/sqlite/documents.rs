@@ -3,7 +3,9 @@
 use super::fault::Fault;
 use super::schema::documents;
 use counterstep_contracts::{Rev, Tenant};
-use counterstep_kernel::ports::{Document, DocumentChange, DocumentQuery, DocumentWrite, Documents};
+use counterstep_kernel::ports::{
+    Document, DocumentChange, DocumentQuery, DocumentWrite, Documents,
+};
 use counterstep_kernel::record::DbTime;
 use diesel::SqliteConnection;
 use diesel::prelude::*;
@@ -17,24 +19,51 @@ const COLUMNS: (
     documents::body,
     documents::due_at,
     documents::seen_at,
-) = (documents::tenant, documents::name, documents::rev, documents::body, documents::due_at, documents::seen_at);
+) = (
+    documents::tenant,
+    documents::name,
+    documents::rev,
+    documents::body,
+    documents::due_at,
+    documents::seen_at,
+);
 
 fn decode((tenant, name, rev, body, due_at, seen_at): Columns) -> Document {
-    Document { tenant: Tenant(tenant), name, rev: Rev(rev), body, due_at: due_at.map(DbTime), seen_at: DbTime(seen_at) }
+    Document {
+        tenant: Tenant(tenant),
+        name,
+        rev: Rev(rev),
+        body,
+        due_at: due_at.map(DbTime),
+        seen_at: DbTime(seen_at),
+    }
 }
 
 /// The rows of a query, in its order.
-pub(super) fn find(connection: &mut SqliteConnection, query: &DocumentQuery, now: i64) -> Result<Documents, Fault> {
+pub(super) fn find(
+    connection: &mut SqliteConnection,
+    query: &DocumentQuery,
+    now: i64,
+) -> Result<Documents, Fault> {
     let (DocumentQuery::Named { kind, .. }
     | DocumentQuery::Page { kind, .. }
     | DocumentQuery::Due { kind, .. }
     | DocumentQuery::Latest { kind, .. }) = query;
-    let rows = documents::table.filter(documents::kind.eq(kind.as_str())).select(COLUMNS).into_boxed();
+    let rows = documents::table
+        .filter(documents::kind.eq(kind.as_str()))
+        .select(COLUMNS)
+        .into_boxed();
     let rows = match query {
-        DocumentQuery::Named { tenant, names, .. } => {
-            rows.filter(documents::tenant.eq(&tenant.0)).filter(documents::name.eq_any(names)).order(documents::name)
-        }
-        DocumentQuery::Page { tenant, after, limit, .. } => rows
+        DocumentQuery::Named { tenant, names, .. } => rows
+            .filter(documents::tenant.eq(&tenant.0))
+            .filter(documents::name.eq_any(names))
+            .order(documents::name),
+        DocumentQuery::Page {
+            tenant,
+            after,
+            limit,
+            ..
+        } => rows
             .filter(documents::tenant.eq(&tenant.0))
             .filter(documents::name.gt(after.as_deref().unwrap_or_default()))
             .order(documents::name)
@@ -47,26 +76,38 @@ pub(super) fn find(connection: &mut SqliteConnection, query: &DocumentQuery, now
             match after {
                 None => due,
                 Some(after) => {
-                    let name = documents::tenant.eq(&after.tenant.0).and(documents::name.gt(&after.name));
+                    let name = documents::tenant
+                        .eq(&after.tenant.0)
+                        .and(documents::name.gt(&after.name));
                     let behind = documents::tenant.gt(&after.tenant.0).or(name);
                     let same = documents::due_at.eq(after.due.0).and(behind);
                     due.filter(documents::due_at.gt(after.due.0).or(same))
                 }
             }
         }
-        DocumentQuery::Latest { limit, .. } => {
-            rows.order((documents::seen_at.desc(), documents::name)).limit((*limit).into())
-        }
+        DocumentQuery::Latest { limit, .. } => rows
+            .order((documents::seen_at.desc(), documents::name))
+            .limit((*limit).into()),
     };
     let rows = rows.load::<Columns>(connection)?;
-    Ok(Documents { now: DbTime(now), rows: rows.into_iter().map(decode).collect() })
+    Ok(Documents {
+        now: DbTime(now),
+        rows: rows.into_iter().map(decode).collect(),
+    })
 }
 
 /// Writes a document that is at the expected revision. Whether it was.
-pub(super) fn put(connection: &mut SqliteConnection, write: &DocumentWrite, now: i64) -> Result<bool, Fault> {
+pub(super) fn put(
+    connection: &mut SqliteConnection,
+    write: &DocumentWrite,
+    now: i64,
+) -> Result<bool, Fault> {
     let found = documents::table.find((write.kind.as_str(), &write.tenant.0, &write.name));
     let rev: Option<i64> = found.select(documents::rev).first(connection).optional()?;
-    if write.expected.is_some_and(|expected| expected.0 != rev.unwrap_or(0)) {
+    if write
+        .expected
+        .is_some_and(|expected| expected.0 != rev.unwrap_or(0))
+    {
         return Ok(false);
     }
     match &write.change {
@@ -85,7 +126,9 @@ pub(super) fn put(connection: &mut SqliteConnection, write: &DocumentWrite, now:
                     documents::tenant.eq(&write.tenant.0),
                     documents::name.eq(&write.name),
                 );
-                diesel::insert_into(documents::table).values((key, content)).execute(connection)?;
+                diesel::insert_into(documents::table)
+                    .values((key, content))
+                    .execute(connection)?;
             }
         }
         DocumentChange::Delete => return Ok(diesel::delete(found).execute(connection)? > 0),

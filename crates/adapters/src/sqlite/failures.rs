@@ -14,9 +14,9 @@ struct Count {
     count: i64,
 }
 
-// Each part goes by an index that ends at the window's begin; of the parked tasks the newest are looked at, so that a
-// backlog of old ones does not slow every count. A parked task has not ended: it has been as it is since its last change.
-// What people retry, undo or settle is no news.
+// Each part goes by an index that ends at the window's begin; of the parked tasks the newest are
+// looked at, so that a backlog of old ones does not slow every count. A parked task has not ended:
+// it has been as it is since its last change. What people retry, undo or settle is no news.
 const FAILURES: &str = "WITH start (at) AS (SELECT max(?1, coalesce((SELECT finished_at FROM tasks
         WHERE tenant = ?4 AND task_type = ?2 AND status = 'completed' AND finished_at > ?1 ORDER BY finished_at DESC LIMIT 1), ?1))),
     failed AS (SELECT 1 FROM tasks t WHERE t.tenant = ?4 AND t.task_type = ?2 AND t.status = 'failed'
@@ -32,9 +32,17 @@ const FAILURES: &str = "WITH start (at) AS (SELECT max(?1, coalesce((SELECT fini
     SELECT (SELECT count(*) FROM failed) + (SELECT count(*) FROM parked) AS count";
 
 /// Failures since the last success, within the window.
-pub(super) fn count(connection: &mut SqliteConnection, query: &FailureQuery, now: i64) -> Result<u32, Fault> {
+pub(super) fn count(
+    connection: &mut SqliteConnection,
+    query: &FailureQuery,
+    now: i64,
+) -> Result<u32, Fault> {
     let from = (now - micros(query.within)).max(query.counts_from.map_or(0, |from| from.0));
-    let classes: Vec<_> = query.classes.iter().map(|class| failure_class(class)).collect();
+    let classes: Vec<_> = query
+        .classes
+        .iter()
+        .map(|class| failure_class(class))
+        .collect();
     let counted: Count = diesel::sql_query(FAILURES)
         .bind::<BigInt, _>(from)
         .bind::<Text, _>(&query.task_type)

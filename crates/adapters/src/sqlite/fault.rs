@@ -1,7 +1,9 @@
-//! What goes wrong inside a store call, and what the ports call it. Must not decide whether to try again.
+//! What goes wrong inside a store call, and what the ports call it. Must not decide whether to try
+//! again.
 
 pub(crate) use crate::columns::{
-    Care, Content, Instead, content, count, goal, micros, parse, parse_some, read_json, read_some_json, write_json,
+    Care, Content, Instead, content, count, goal, micros, parse, parse_some, read_json,
+    read_some_json, write_json,
 };
 use crate::columns::{NotRead, Unreadable};
 use counterstep_kernel::ports::{CommitError, StoreError};
@@ -82,8 +84,9 @@ fn from_sql(error: &DieselError) -> StoreError {
     }
 }
 
-/// Locked, busy, full, unreadable: the transaction rolled back and may be tried again. All else are rows that contradict
-/// each other, which the constraints are there to keep out, or that cannot be read.
+/// Locked, busy, full, unreadable: the transaction rolled back and may be tried again. All else are
+/// rows that contradict each other, which the constraints are there to keep out, or that cannot be
+/// read.
 pub(super) fn may_pass(error: &DieselError) -> bool {
     !matches!(
         error,

@@ -1,4 +1,5 @@
-//! What is under way, counted: one walk over the tasks that have not ended, and a look at the oldest event.
+//! What is under way, counted: one walk over the tasks that have not ended, and a look at the
+//! oldest event.
 
 use super::fault::{Fault, parse};
 use super::prepared::Prepare;
@@ -29,10 +30,14 @@ struct Oldest {
     created_at: i64,
 }
 
-/// The counts. The states are asked for one by one, along the list's index, as in [`in_flight`](super::tasks::in_flight).
+/// The counts. The states are asked for one by one, along the list's index, as in
+/// [`in_flight`](super::tasks::in_flight).
 pub(super) fn read(connection: &mut SqliteConnection, now: i64) -> Result<Gauges, Fault> {
-    let open: Vec<_> =
-        TaskStatus::ALL.iter().filter(|status| !status.is_terminal()).map(|status| status.as_str()).collect();
+    let open: Vec<_> = TaskStatus::ALL
+        .iter()
+        .filter(|status| !status.is_terminal())
+        .map(|status| status.as_str())
+        .collect();
     let groups: Vec<Group> = diesel::sql_query(
         "SELECT status, queue, count(*) AS tasks,
            min(CASE WHEN status = 'running' THEN updated_at END) AS running_since,
@@ -55,10 +60,17 @@ pub(super) fn read(connection: &mut SqliteConnection, now: i64) -> Result<Gauges
     let due = groups.iter().filter_map(|group| group.due_since).min();
     let count = |group: Group| {
         let count = u64::try_from(group.tasks).unwrap_or_default();
-        Ok(TaskCount { status: parse("tasks.status", &group.status)?, queue: group.queue, count })
+        Ok(TaskCount {
+            status: parse("tasks.status", &group.status)?,
+            queue: group.queue,
+            count,
+        })
     };
     Ok(Gauges {
-        tasks: groups.into_iter().map(count).collect::<Result<_, Fault>>()?,
+        tasks: groups
+            .into_iter()
+            .map(count)
+            .collect::<Result<_, Fault>>()?,
         oldest_running: age(running),
         oldest_due: age(due),
         oldest_unpublished: age(oldest.first().map(|oldest| oldest.created_at)),

@@ -48,9 +48,18 @@ pub(super) fn task_of(
 }
 
 /// Removes a task's own row, unless it has its answer.
-pub(super) fn delete(connection: &mut SqliteConnection, tenant: &Tenant, key: &str, task: TaskId) -> QueryResult<()> {
-    let own = idempotency::table.find((&tenant.0, key)).filter(idempotency::task.eq(task.to_string()));
-    diesel::delete(own.filter(idempotency::answer.is_null())).execute(connection).map(drop)
+pub(super) fn delete(
+    connection: &mut SqliteConnection,
+    tenant: &Tenant,
+    key: &str,
+    task: TaskId,
+) -> QueryResult<()> {
+    let own = idempotency::table
+        .find((&tenant.0, key))
+        .filter(idempotency::task.eq(task.to_string()));
+    diesel::delete(own.filter(idempotency::answer.is_null()))
+        .execute(connection)
+        .map(drop)
 }
 
 /// The row of a key at that time.
@@ -64,16 +73,31 @@ pub(super) fn find(
     let found: Option<Found> = idempotency::table
         .find((&tenant.0, key))
         .filter(idempotency::expires_at.gt(now))
-        .select((idempotency::task, idempotency::fingerprint, idempotency::answer, idempotency::owner))
+        .select((
+            idempotency::task,
+            idempotency::fingerprint,
+            idempotency::answer,
+            idempotency::owner,
+        ))
         .first(connection)
         .optional()?;
-    let Some((task, fingerprint, answer, owner)) = found else { return Ok(None) };
+    let Some((task, fingerprint, answer, owner)) = found else {
+        return Ok(None);
+    };
     let finished = match (fingerprint, answer) {
-        (Some(fingerprint), Some(answer)) => Some((fingerprint, read_json("idempotency.answer", &answer)?)),
+        (Some(fingerprint), Some(answer)) => {
+            Some((fingerprint, read_json("idempotency.answer", &answer)?))
+        }
         (Some(_), None) | (None, Some(_)) => {
-            return Err(Fault::Corrupt("idempotency: an answer and its fingerprint go together".to_owned()));
+            return Err(Fault::Corrupt(
+                "idempotency: an answer and its fingerprint go together".to_owned(),
+            ));
         }
         (None, None) => None,
     };
-    Ok(Some(IdempotencyRow { task: parse("idempotency.task", &task)?, owner, finished }))
+    Ok(Some(IdempotencyRow {
+        task: parse("idempotency.task", &task)?,
+        owner,
+        finished,
+    }))
 }

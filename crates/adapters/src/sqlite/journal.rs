@@ -68,11 +68,23 @@ pub(super) fn insert(
         link: row.link.0.clone(),
         seal: seal(row, at),
     };
-    diesel::insert_into(journal::table).values(&columns).execute(connection).map(drop)
+    diesel::insert_into(journal::table)
+        .values(&columns)
+        .execute(connection)
+        .map(drop)
 }
 
 /// The rows of a task, in order.
-pub(super) fn of(connection: &mut SqliteConnection, task: TaskId) -> Result<Vec<JournalRow>, Fault> {
-    let rows = journal::table.filter(journal::task.eq(task.to_string())).order(journal::rev);
-    rows.select(Columns::as_select()).load(connection)?.into_iter().map(Columns::decode).collect()
+pub(super) fn of(
+    connection: &mut SqliteConnection,
+    task: TaskId,
+) -> Result<Vec<JournalRow>, Fault> {
+    let rows = journal::table
+        .filter(journal::task.eq(task.to_string()))
+        .order(journal::rev);
+    rows.select(Columns::as_select())
+        .load(connection)?
+        .into_iter()
+        .map(Columns::decode)
+        .collect()
 }

@@ -1,5 +1,5 @@
-//! Loads of many callers in one snapshot, under load: one blocking thread, and one reading of the clock, for all of them.
-//! Must not know a table.
+//! Loads of many callers in one snapshot, under load: one blocking thread, and one reading of the
+//! clock, for all of them. Must not know a table.
 
 use super::fault::Care;
 use super::pool::Database;
@@ -38,26 +38,49 @@ pub(super) struct Loads {
 impl Loads {
     /// `wait`: for so long a load waits for its turn.
     pub(super) fn new(database: Database, wait: Duration) -> Self {
-        let pick = |queue: &mut VecDeque<Queued<Load>>| queue.drain(..queue.len().min(MOST)).collect();
+        let pick =
+            |queue: &mut VecDeque<Queued<Load>>| queue.drain(..queue.len().min(MOST)).collect();
         let flush: Flush<Load> = Box::new(move |loads| load_all(database.clone(), loads).boxed());
-        Self { batcher: Batcher::new(Limits { width: WIDTH, full: FULL, wait }, pick, flush), wait }
+        Self {
+            batcher: Batcher::new(
+                Limits {
+                    width: WIDTH,
+                    full: FULL,
+                    wait,
+                },
+                pick,
+                flush,
+            ),
+            wait,
+        }
     }
 
     pub(super) async fn load(&self, task: TaskId) -> Result<Option<TaskRecord>, StoreError> {
-        self.batcher.submit(|reply| Load { task, reply }).await.unwrap_or_else(|error| {
-            Err(StoreError::Unavailable(match error {
-                NoReply::TimedOut => format!("no turn at the database file within {:?}: it is slow", self.wait),
-                NoReply::Dropped => "the load did not come to its end".to_owned(),
-            }))
-        })
+        self.batcher
+            .submit(|reply| Load { task, reply })
+            .await
+            .unwrap_or_else(|error| {
+                Err(StoreError::Unavailable(match error {
+                    NoReply::TimedOut => format!(
+                        "no turn at the database file within {:?}: it is slow",
+                        self.wait
+                    ),
+                    NoReply::Dropped => "the load did not come to its end".to_owned(),
+                }))
+            })
     }
 }
 
 async fn load_all(database: Database, loads: Vec<Load>) {
-    let (tasks, replies): (Vec<_>, Vec<_>) =
-        loads.into_iter().filter(|load| !load.reply.is_closed()).map(|load| (load.task, load.reply)).unzip();
+    let (tasks, replies): (Vec<_>, Vec<_>) = loads
+        .into_iter()
+        .filter(|load| !load.reply.is_closed())
+        .map(|load| (load.task, load.reply))
+        .unzip();
     let read = move |connection: &mut SqliteConnection, now| {
-        let one = |task: &TaskId| read_task(connection, now, *task, &mut Care::Strict).map_err(StoreError::from);
+        let one = |task: &TaskId| {
+            read_task(connection, now, *task, &mut Care::Strict).map_err(StoreError::from)
+        };
         Ok(tasks.iter().map(one).collect::<Vec<_>>())
     };
     let count = replies.len();

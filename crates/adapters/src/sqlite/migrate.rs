@@ -1,5 +1,5 @@
-//! Brings the schema of a file up to date, or refuses the file. The migrations are part of the program. Must not write
-//! to a file that a newer program has changed.
+//! Brings the schema of a file up to date, or refuses the file. The migrations are part of the
+//! program. Must not write to a file that a newer program has changed.
 
 use super::fault::is_busy;
 use super::pool::{OpenError, connect};
@@ -19,26 +19,29 @@ enum Found {
     Pending,
 }
 
-/// Runs what has not run yet. Several processes may open a new file at once: one of them migrates, the others wait for
-/// its transaction and then find nothing to do.
+/// Runs what has not run yet. Several processes may open a new file at once: one of them migrates,
+/// the others wait for its transaction and then find nothing to do.
 pub(super) fn bring_up_to_date(path: &str, busy_timeout: Duration) -> Result<(), OpenError> {
     let mut connection = connect(path, busy_timeout)?;
     // Looked at before the first write, and the switch to WAL is one.
     let found = look(&mut connection)?;
-    switch_to_wal(&mut connection, busy_timeout).map_err(|error| OpenError::Connection(error.to_string()))?;
+    switch_to_wal(&mut connection, busy_timeout)
+        .map_err(|error| OpenError::Connection(error.to_string()))?;
     if found == Found::UpToDate {
         return Ok(());
     }
     connection.immediate_transaction(|connection| {
         if look(connection)? == Found::Pending {
-            connection.run_pending_migrations(MIGRATIONS).map_err(failed)?;
+            connection
+                .run_pending_migrations(MIGRATIONS)
+                .map_err(failed)?;
         }
         Ok(())
     })
 }
 
-// While two processes open a new file, SQLite answers this one statement with "locked" at once, without waiting for the
-// busy time-out: a wait could be for each other.
+// While two processes open a new file, SQLite answers this one statement with "locked" at once,
+// without waiting for the busy time-out: a wait could be for each other.
 fn switch_to_wal(connection: &mut SqliteConnection, busy_timeout: Duration) -> QueryResult<()> {
     let started = Instant::now();
     loop {
@@ -55,14 +58,23 @@ fn look(connection: &mut SqliteConnection) -> Result<Found, OpenError> {
     let known = known().map_err(failed)?;
     let applied = applied(connection).map_err(failed)?;
     if let Some(version) = applied.iter().find(|version| !known.contains(version)) {
-        return Err(OpenError::NewerSchema { version: version.clone() });
+        return Err(OpenError::NewerSchema {
+            version: version.clone(),
+        });
     }
-    Ok(if applied.len() == known.len() { Found::UpToDate } else { Found::Pending })
+    Ok(if applied.len() == known.len() {
+        Found::UpToDate
+    } else {
+        Found::Pending
+    })
 }
 
 fn known() -> diesel::migration::Result<Vec<String>> {
     let migrations = diesel::migration::MigrationSource::<Sqlite>::migrations(&MIGRATIONS)?;
-    Ok(migrations.iter().map(|migration| migration.name().version().to_string()).collect())
+    Ok(migrations
+        .iter()
+        .map(|migration| migration.name().version().to_string())
+        .collect())
 }
 
 #[derive(QueryableByName)]
@@ -79,8 +91,13 @@ struct Count {
 
 // Not `applied_migrations()`: it makes its table where there is none, which is a write.
 fn applied(connection: &mut SqliteConnection) -> QueryResult<Vec<String>> {
-    let table = "SELECT count(*) AS count FROM sqlite_schema WHERE name = '__diesel_schema_migrations'";
-    if diesel::sql_query(table).get_result::<Count>(connection)?.count == 0 {
+    let table =
+        "SELECT count(*) AS count FROM sqlite_schema WHERE name = '__diesel_schema_migrations'";
+    if diesel::sql_query(table)
+        .get_result::<Count>(connection)?
+        .count
+        == 0
+    {
         return Ok(Vec::new());
     }
     let versions = "SELECT version FROM __diesel_schema_migrations ORDER BY version";

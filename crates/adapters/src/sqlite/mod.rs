@@ -1,7 +1,7 @@
 //! The store on one SQLite file, which several processes of one machine may share.
 //!
-//! Owns the way from a port's call to one closure with a whole transaction in it; the queries lie in a file for each
-//! table. Must not decide anything about a task.
+//! Owns the way from a port's call to one closure with a whole transaction in it; the queries lie
+//! in a file for each table. Must not decide anything about a task.
 
 mod clock;
 mod commit;
@@ -36,9 +36,9 @@ use crate::columns::past_of;
 use async_trait::async_trait;
 use counterstep_contracts::{Epoch, Rev, TaskId, Tenant};
 use counterstep_kernel::ports::{
-    AuditHead, CommitError, Committed, DocumentQuery, DocumentWrite, Documents, Due, DueTask, FailureQuery, Gauges,
-    Heartbeat, IdempotencyRow, InFlight, OutboxOp, OutboxRow, Salvaged, SealedPage, SealedRow, Store, StoreError,
-    TaskLine, TaskQuery,
+    AuditHead, CommitError, Committed, DocumentQuery, DocumentWrite, Documents, Due, DueTask,
+    FailureQuery, Gauges, Heartbeat, IdempotencyRow, InFlight, OutboxOp, OutboxRow, Salvaged,
+    SealedPage, SealedRow, Store, StoreError, TaskLine, TaskQuery,
 };
 use counterstep_kernel::record::{DbTime, History, TaskRecord, TaskRow};
 use counterstep_kernel::transition::{Guard, Transition};
@@ -68,8 +68,8 @@ impl SqliteStore {
         Ok(Self::on(Database::open(path, &options).await?, &options))
     }
 
-    /// A file as it is, for looking only: neither it nor its schema is made or changed. What the schema does not have
-    /// yet cannot be asked for.
+    /// A file as it is, for looking only: neither it nor its schema is made or changed. What the
+    /// schema does not have yet cannot be asked for.
     ///
     /// # Errors
     /// [`OpenError::Path`] where there is no such file.
@@ -81,7 +81,10 @@ impl SqliteStore {
     }
 
     fn on(database: Database, options: &SqliteOptions) -> Self {
-        Self { loads: Loads::new(database.clone(), options.wait), database }
+        Self {
+            loads: Loads::new(database.clone(), options.wait),
+            database,
+        }
     }
 
     /// The connections, for the queue on the same file.
@@ -97,11 +100,28 @@ fn read_task(
     task: TaskId,
     care: &mut Care,
 ) -> Result<Option<TaskRecord>, Fault> {
-    let Some(row) = tasks::load(connection, task)? else { return Ok(None) };
+    let Some(row) = tasks::load(connection, task)? else {
+        return Ok(None);
+    };
     let read = content(task, Rev(row.rev), &journal::of(connection, task)?, care)?;
-    let Content { request, response, steps, marks, instead } = read;
+    let Content {
+        request,
+        response,
+        steps,
+        marks,
+        instead,
+    } = read;
     let row = row.decode(instead, care)?;
-    Ok(Some(TaskRecord { task: TaskRow { request, response, ..row }, steps, marks, now: DbTime(now) }))
+    Ok(Some(TaskRecord {
+        task: TaskRow {
+            request,
+            response,
+            ..row
+        },
+        steps,
+        marks,
+        now: DbTime(now),
+    }))
 }
 
 #[async_trait]
@@ -114,12 +134,19 @@ impl Store for SqliteStore {
         let salvage = move |connection: &mut SqliteConnection, now| {
             let mut care = Care::Salvage(Vec::new());
             let record = read_task(connection, now, task, &mut care)?;
-            Ok(record.map(|record| Salvaged { record, unreadable: care.noted() }))
+            Ok(record.map(|record| Salvaged {
+                record,
+                unreadable: care.noted(),
+            }))
         };
         Ok(self.database.read_at(salvage).await?)
     }
 
-    async fn commit(&self, guard: Guard, transition: &Transition) -> Result<Committed, CommitError> {
+    async fn commit(
+        &self,
+        guard: Guard,
+        transition: &Transition,
+    ) -> Result<Committed, CommitError> {
         let transition = transition.clone();
         let own = !transition.sql.is_empty();
         let write = move |connection: &mut SqliteConnection, now| {
@@ -133,17 +160,27 @@ impl Store for SqliteStore {
         Ok(self.database.write(Durability::Full, write).await?)
     }
 
-    async fn heartbeat(&self, task: TaskId, epoch: Epoch, ttl: Duration) -> Result<Heartbeat, StoreError> {
+    async fn heartbeat(
+        &self,
+        task: TaskId,
+        epoch: Epoch,
+        ttl: Duration,
+    ) -> Result<Heartbeat, StoreError> {
         let prolong = move |connection: &mut SqliteConnection, now| {
             let held = tasks::prolong(connection, task, epoch, now + micros(ttl))?;
-            Ok(held.map_or(Heartbeat::Lost, |at| Heartbeat::Held { cancel_requested: at.is_some() }))
+            Ok(held.map_or(Heartbeat::Lost, |at| Heartbeat::Held {
+                cancel_requested: at.is_some(),
+            }))
         };
         Ok(self.database.write(Durability::Relaxed, prolong).await?)
     }
 
     async fn due(&self, due: &Due, limit: u32) -> Result<Vec<DueTask>, StoreError> {
         let due = due.clone();
-        Ok(self.database.read_at(move |connection, now| find_due(connection, now, &due, limit)).await?)
+        Ok(self
+            .database
+            .read_at(move |connection, now| find_due(connection, now, &due, limit))
+            .await?)
     }
 
     async fn hold(&self, lost: &[TaskId], ttl: Duration) -> Result<Vec<TaskId>, StoreError> {
@@ -163,7 +200,10 @@ impl Store for SqliteStore {
 
     async fn list(&self, query: &TaskQuery) -> Result<Vec<TaskLine>, StoreError> {
         let query = query.clone();
-        Ok(self.database.read(move |connection| tasks::list(connection, &query)).await?)
+        Ok(self
+            .database
+            .read(move |connection| tasks::list(connection, &query))
+            .await?)
     }
 
     async fn in_flight(&self) -> Result<Vec<InFlight>, StoreError> {
@@ -176,18 +216,26 @@ impl Store for SqliteStore {
     }
 
     async fn history(&self, task: TaskId) -> Result<History, StoreError> {
-        let load = move |connection: &mut SqliteConnection| Ok(past_of(task, journal::of(connection, task)?)?);
+        let load = move |connection: &mut SqliteConnection| {
+            Ok(past_of(task, journal::of(connection, task)?)?)
+        };
         Ok(self.database.read(load).await?)
     }
 
     async fn sealed(&self, page: &SealedPage) -> Result<Vec<SealedRow>, StoreError> {
         let page = page.clone();
-        Ok(self.database.read(move |connection| Ok(sealed::rows(connection, &page)?)).await?)
+        Ok(self
+            .database
+            .read(move |connection| Ok(sealed::rows(connection, &page)?))
+            .await?)
     }
 
     async fn heads(&self, page: &SealedPage) -> Result<Vec<AuditHead>, StoreError> {
         let page = page.clone();
-        Ok(self.database.read(move |connection| Ok(sealed::heads(connection, &page)?)).await?)
+        Ok(self
+            .database
+            .read(move |connection| Ok(sealed::heads(connection, &page)?))
+            .await?)
     }
 
     async fn outbox(&self, op: OutboxOp) -> Result<Vec<OutboxRow>, StoreError> {
@@ -195,27 +243,40 @@ impl Store for SqliteStore {
             // Its message is ended next, and then this row is all that is left of it.
             OutboxOp::Poison(_) => Durability::Full,
             // A deletion that is lost in a power cut means one more publication of the same events.
-            OutboxOp::Take { .. } | OutboxOp::Published(_) | OutboxOp::PublishedOf(_) => Durability::Relaxed,
+            OutboxOp::Take { .. } | OutboxOp::Published(_) | OutboxOp::PublishedOf(_) => {
+                Durability::Relaxed
+            }
         };
         let work = move |connection: &mut SqliteConnection, now| work_outbox(connection, now, &op);
         Ok(self.database.write(durability, work).await?)
     }
 
-    async fn idempotency(&self, tenant: &Tenant, key: &str) -> Result<Option<IdempotencyRow>, StoreError> {
+    async fn idempotency(
+        &self,
+        tenant: &Tenant,
+        key: &str,
+    ) -> Result<Option<IdempotencyRow>, StoreError> {
         let (tenant, key) = (tenant.clone(), key.to_owned());
-        let find = move |connection: &mut SqliteConnection, now| idempotency::find(connection, &tenant, &key, now);
+        let find = move |connection: &mut SqliteConnection, now| {
+            idempotency::find(connection, &tenant, &key, now)
+        };
         Ok(self.database.read_at(find).await?)
     }
 
     async fn documents(&self, query: &DocumentQuery) -> Result<Documents, StoreError> {
         let query = query.clone();
-        let find = move |connection: &mut SqliteConnection, now| documents::find(connection, &query, now);
+        let find =
+            move |connection: &mut SqliteConnection, now| documents::find(connection, &query, now);
         Ok(self.database.read_at(find).await?)
     }
 
     async fn put_document(&self, write: &DocumentWrite) -> Result<Option<DbTime>, StoreError> {
         let write = write.clone();
-        let durability = if write.kind.is_durable() { Durability::Full } else { Durability::Relaxed };
+        let durability = if write.kind.is_durable() {
+            Durability::Full
+        } else {
+            Durability::Relaxed
+        };
         let put = move |connection: &mut SqliteConnection, now| {
             Ok(documents::put(connection, &write, now)?.then_some(DbTime(now)))
         };
@@ -224,20 +285,35 @@ impl Store for SqliteStore {
 
     async fn failures(&self, query: &FailureQuery) -> Result<u32, StoreError> {
         let query = query.clone();
-        let count = move |connection: &mut SqliteConnection, now| failures::count(connection, &query, now);
+        let count =
+            move |connection: &mut SqliteConnection, now| failures::count(connection, &query, now);
         Ok(self.database.read_at(count).await?)
     }
 }
 
-fn find_due(connection: &mut SqliteConnection, now: i64, due: &Due, limit: u32) -> Result<Vec<DueTask>, Fault> {
+fn find_due(
+    connection: &mut SqliteConnection,
+    now: i64,
+    due: &Due,
+    limit: u32,
+) -> Result<Vec<DueTask>, Fault> {
     let mut lines = Vec::new();
     match due {
-        // Queue by queue, each in the order of its index: asked for all queues at once, SQLite would read and sort the
-        // whole backlog for every poll.
-        Due::Claimable { queues, known, unclaimed_for } => {
+        // Queue by queue, each in the order of its index: asked for all queues at once, SQLite
+        // would read and sort the whole backlog for every poll.
+        Due::Claimable {
+            queues,
+            known,
+            unclaimed_for,
+        } => {
             let known = tasks::known(known);
             for queue in queues {
-                lines.extend(tasks::unclaimed(connection, (queue, &known), now - micros(*unclaimed_for), limit)?);
+                lines.extend(tasks::unclaimed(
+                    connection,
+                    (queue, &known),
+                    now - micros(*unclaimed_for),
+                    limit,
+                )?);
                 lines.extend(tasks::due(connection, (queue, &known), now, limit)?);
             }
             lines.sort_by(|a, b| (a.since, &a.id).cmp(&(b.since, &b.id)));
@@ -255,15 +331,22 @@ fn find_due(connection: &mut SqliteConnection, now: i64, due: &Due, limit: u32) 
             None
         }
     });
-    Ok(decoded.take(usize::try_from(limit).unwrap_or(usize::MAX)).collect())
+    Ok(decoded
+        .take(usize::try_from(limit).unwrap_or(usize::MAX))
+        .collect())
 }
 
-fn work_outbox(connection: &mut SqliteConnection, now: i64, op: &OutboxOp) -> Result<Vec<OutboxRow>, Fault> {
+fn work_outbox(
+    connection: &mut SqliteConnection,
+    now: i64,
+    op: &OutboxOp,
+) -> Result<Vec<OutboxRow>, Fault> {
     let mut taken = Vec::new();
     match op {
         OutboxOp::Take { older_than, limit } => {
             for row in outbox::to_relay(connection, now - micros(*older_than), now, *limit)? {
-                // Hidden even where it cannot be read: else it would stand in the way of the others for ever.
+                // Hidden even where it cannot be read: else it would stand in the way of the others
+                // for ever.
                 let id = row.id;
                 outbox::hide(connection, id, now + micros(RELAY_HOLD))?;
                 match row.decode() {

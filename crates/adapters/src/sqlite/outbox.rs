@@ -1,4 +1,5 @@
-//! Queries on the table `outbox`: the events of a change, one row a change, deleted when they are published.
+//! Queries on the table `outbox`: the events of a change, one row a change, deleted when they are
+//! published.
 
 use super::fault::{Fault, read_json, write_json};
 use super::schema::outbox;
@@ -21,7 +22,11 @@ impl ToRelay {
     /// What it says.
     pub(super) fn decode(self) -> Result<OutboxRow, Fault> {
         let events = read_json("outbox.events", &self.events)?;
-        Ok(OutboxRow { id: self.id, at: DbTime(self.created_at), events })
+        Ok(OutboxRow {
+            id: self.id,
+            at: DbTime(self.created_at),
+            events,
+        })
     }
 }
 
@@ -63,12 +68,17 @@ pub(super) fn to_relay(
 
 /// Hides a row from other relays until then.
 pub(super) fn hide(connection: &mut SqliteConnection, id: i64, until: i64) -> QueryResult<()> {
-    diesel::update(outbox::table.find(id)).set(outbox::visible_at.eq(until)).execute(connection).map(drop)
+    diesel::update(outbox::table.find(id))
+        .set(outbox::visible_at.eq(until))
+        .execute(connection)
+        .map(drop)
 }
 
 /// Deletes a row.
 pub(super) fn delete(connection: &mut SqliteConnection, id: i64) -> QueryResult<()> {
-    diesel::delete(outbox::table.find(id)).execute(connection).map(drop)
+    diesel::delete(outbox::table.find(id))
+        .execute(connection)
+        .map(drop)
 }
 
 /// Deletes the row of a change.

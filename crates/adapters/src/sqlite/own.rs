@@ -1,5 +1,5 @@
-//! Statements of steps, for tables that are the user's own: in the transaction of the change that they belong to. Must not
-//! know what they are for.
+//! Statements of steps, for tables that are the user's own: in the transaction of the change that
+//! they belong to. Must not know what they are for.
 
 use super::fault::Fault;
 use counterstep_kernel::ports::CommitError;
@@ -10,28 +10,38 @@ use diesel::sqlite::Sqlite;
 use diesel::{RunQueryDsl, SqliteConnection};
 
 /// Executes them in order, or says which one was refused.
-pub(super) fn execute_all(connection: &mut SqliteConnection, statements: &[Sql]) -> Result<(), Fault> {
+pub(super) fn execute_all(
+    connection: &mut SqliteConnection,
+    statements: &[Sql],
+) -> Result<(), Fault> {
     for sql in statements {
         sql.look().map_err(CommitError::Sql)?;
         let query = diesel::sql_query(places(sql.text())).into_boxed::<Sqlite>();
-        let query = sql.values().iter().cloned().fold(query, |query, value| match value {
-            SqlValue::Bool(value) => query.bind::<Nullable<Bool>, _>(value),
-            SqlValue::Int(value) => query.bind::<Nullable<BigInt>, _>(value),
-            SqlValue::Float(value) => query.bind::<Nullable<Double>, _>(value),
-            SqlValue::Text(value) => query.bind::<Nullable<Text>, _>(value),
-            SqlValue::Bytes(value) => query.bind::<Nullable<Binary>, _>(value),
-        });
+        let query = sql
+            .values()
+            .iter()
+            .cloned()
+            .fold(query, |query, value| match value {
+                SqlValue::Bool(value) => query.bind::<Nullable<Bool>, _>(value),
+                SqlValue::Int(value) => query.bind::<Nullable<BigInt>, _>(value),
+                SqlValue::Float(value) => query.bind::<Nullable<Double>, _>(value),
+                SqlValue::Text(value) => query.bind::<Nullable<Text>, _>(value),
+                SqlValue::Bytes(value) => query.bind::<Nullable<Binary>, _>(value),
+            });
         let changed = query.execute(connection).map_err(|error| {
             let may_pass = !is_a_constraint(&error);
-            CommitError::Sql(SqlRefused { text: format!("`{}`: {error}", sql.text()), may_pass })
+            CommitError::Sql(SqlRefused {
+                text: format!("`{}`: {error}", sql.text()),
+                may_pass,
+            })
         })?;
         sql.check(changed as u64).map_err(CommitError::Sql)?;
     }
     Ok(())
 }
 
-/// What is in the way then stays in the way. All else may pass: a full disk, a lock; a table that is not there will not,
-/// and the retry policy bounds what comes of it.
+/// What is in the way then stays in the way. All else may pass: a full disk, a lock; a table that
+/// is not there will not, and the retry policy bounds what comes of it.
 fn is_a_constraint(error: &DieselError) -> bool {
     matches!(
         error,
@@ -45,11 +55,16 @@ fn is_a_constraint(error: &DieselError) -> bool {
     )
 }
 
-/// What the COMMIT of a change with statements came to: a constraint that is looked at last is a refusal like any other.
+/// What the COMMIT of a change with statements came to: a constraint that is looked at last is a
+/// refusal like any other.
 pub(super) fn of_the_commit(fault: Fault) -> Fault {
     match fault {
         Fault::Sql(DieselError::DatabaseError(DatabaseErrorKind::ForeignKeyViolation, text)) => {
-            CommitError::Sql(SqlRefused { text: text.message().to_owned(), may_pass: false }).into()
+            CommitError::Sql(SqlRefused {
+                text: text.message().to_owned(),
+                may_pass: false,
+            })
+            .into()
         }
         other => other,
     }
@@ -70,6 +85,9 @@ fn places(text: &str) -> String {
 mod tests {
     #[test]
     fn places_are_numbered() {
-        assert_eq!(super::places("a = $2 AND b = $10 AND c = '$x'"), "a = ?2 AND b = ?10 AND c = '$x'");
+        assert_eq!(
+            super::places("a = $2 AND b = $10 AND c = '$x'"),
+            "a = ?2 AND b = ?10 AND c = '$x'"
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! Queries on the table `poison`: messages that nobody understands, for a person to look at. Rows are only ever added.
+//! Queries on the table `poison`: messages that nobody understands, for a person to look at. Rows
+//! are only ever added.
 
 use super::fault::Fault;
 use super::schema::poison;
@@ -7,7 +8,11 @@ use diesel::SqliteConnection;
 use diesel::prelude::*;
 
 /// Adds a message, unless it is there already: its queue may deliver it again before it is ended.
-pub(super) fn insert(connection: &mut SqliteConnection, row: &PoisonRow, now: i64) -> Result<(), Fault> {
+pub(super) fn insert(
+    connection: &mut SqliteConnection,
+    row: &PoisonRow,
+    now: i64,
+) -> Result<(), Fault> {
     diesel::insert_into(poison::table)
         .values((
             poison::source.eq(&row.poison.source),

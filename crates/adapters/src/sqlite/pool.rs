@@ -1,5 +1,5 @@
-//! The connections to one SQLite file, and the one way to use them: a closure on a thread that may block, with a whole
-//! transaction in it. Must not know a table.
+//! The connections to one SQLite file, and the one way to use them: a closure on a thread that may
+//! block, with a whole transaction in it. Must not know a table.
 
 use super::clock::{FileClock, MachineClock, SystemClocks};
 use super::fault::{Fault, is_busy};
@@ -44,7 +44,9 @@ impl Default for SqliteOptions {
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     /// A newer program has changed its schema. Nothing was written.
-    #[error("the database has schema version {version}, which this program does not know: use a newer program")]
+    #[error(
+        "the database has schema version {version}, which this program does not know: use a newer program"
+    )]
     NewerSchema {
         /// The migration that this program does not know.
         version: String,
@@ -68,8 +70,8 @@ pub enum OpenError {
 pub(crate) enum Durability {
     /// It is on the disk when the call returns.
     Full,
-    /// It survives the end of the process, and reaches the disk with the next full write. For what only says who is at
-    /// work, which no process is after a power cut: heartbeats.
+    /// It survives the end of the process, and reaches the disk with the next full write. For what
+    /// only says who is at work, which no process is after a power cut: heartbeats.
     Relaxed,
 }
 
@@ -84,13 +86,17 @@ pub struct Database {
 
 impl std::fmt::Debug for Database {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Database").field("path", &self.path).finish_non_exhaustive()
+        f.debug_struct("Database")
+            .field("path", &self.path)
+            .finish_non_exhaustive()
     }
 }
 
 /// The path as SQLite takes it.
 fn usable(path: &Path) -> Result<Arc<str>, OpenError> {
-    let text = path.to_str().ok_or_else(|| OpenError::Path(path.to_owned()))?;
+    let text = path
+        .to_str()
+        .ok_or_else(|| OpenError::Path(path.to_owned()))?;
     // SQLite would take these for a database in memory, or for an URI with settings in it.
     if text.is_empty() || text.contains(":memory:") || text.starts_with("file:") {
         return Err(OpenError::Path(path.to_owned()));
@@ -101,13 +107,18 @@ fn usable(path: &Path) -> Result<Arc<str>, OpenError> {
 impl Database {
     /// Opens a file, makes it where there is none, and brings its schema up to date.
     pub(super) async fn open(path: &Path, options: &SqliteOptions) -> Result<Self, OpenError> {
-        let folder = path.parent().ok_or_else(|| OpenError::Path(path.to_owned()))?.to_owned();
+        let folder = path
+            .parent()
+            .ok_or_else(|| OpenError::Path(path.to_owned()))?
+            .to_owned();
         let (busy_timeout, file) = (options.busy_timeout, usable(path)?);
         let prepared = spawn_blocking(move || {
             std::fs::create_dir_all(folder).map_err(OpenError::Folder)?;
             migrate::bring_up_to_date(&file, busy_timeout)
         });
-        prepared.await.map_err(|error| OpenError::Connection(error.to_string()))??;
+        prepared
+            .await
+            .map_err(|error| OpenError::Connection(error.to_string()))??;
         Self::as_it_is(path, options)
     }
 
@@ -115,18 +126,31 @@ impl Database {
     pub(super) fn as_it_is(path: &Path, options: &SqliteOptions) -> Result<Self, OpenError> {
         let (text, busy_timeout) = (usable(path)?, options.busy_timeout);
         let pool = |use_: Use, size: usize| {
-            let timeouts = Timeouts { wait: Some(options.wait), create: None, recycle: None };
-            Pool::builder(Connections { path: text.clone(), busy_timeout, use_ })
-                .max_size(size.max(1))
-                .timeouts(timeouts)
-                .runtime(Runtime::Tokio1)
-                .build()
-                .map_err(|error| OpenError::Connection(error.to_string()))
+            let timeouts = Timeouts {
+                wait: Some(options.wait),
+                create: None,
+                recycle: None,
+            };
+            Pool::builder(Connections {
+                path: text.clone(),
+                busy_timeout,
+                use_,
+            })
+            .max_size(size.max(1))
+            .timeouts(timeouts)
+            .runtime(Runtime::Tokio1)
+            .build()
+            .map_err(|error| OpenError::Connection(error.to_string()))
         };
         let (writer, readers) = (pool(Use::Write, 1)?, pool(Use::Read, options.readers)?);
         let clock = Arc::new(FileClock::new(options.clock.clone()));
         let writer = Writer::new(writer, clock.clone(), options.wait);
-        Ok(Self { path: text, writer, readers, clock })
+        Ok(Self {
+            path: text,
+            writer,
+            readers,
+            clock,
+        })
     }
 
     /// Reads in one snapshot.
@@ -136,7 +160,8 @@ impl Database {
     ) -> Result<T, Fault> {
         let mut connection = get(&self.readers).await.map_err(Fault::Unavailable)?;
         let read = spawn_blocking(move || connection.diesel.transaction(query));
-        read.await.map_err(|error| Fault::Unavailable(error.to_string()))?
+        read.await
+            .map_err(|error| Fault::Unavailable(error.to_string()))?
     }
 
     /// Reads in one snapshot, with the time at which it does.
@@ -152,14 +177,22 @@ impl Database {
         self.read(read).await
     }
 
-    /// Writes whole or not at all. The closure gets the one `now` of its transaction; it runs again where that one rolled
-    /// back for a neighbour's sake.
+    /// Writes whole or not at all. The closure gets the one `now` of its transaction; it runs again
+    /// where that one rolled back for a neighbour's sake.
     pub(crate) async fn write<T: Send + 'static>(
         &self,
         durability: Durability,
         change: impl Fn(&mut SqliteConnection, i64) -> Result<T, Fault> + Send + 'static,
     ) -> Result<T, Fault> {
-        self.writer.write(How { durability, alone: false }, change).await
+        self.writer
+            .write(
+                How {
+                    durability,
+                    alone: false,
+                },
+                change,
+            )
+            .await
     }
 
     /// The same, in a transaction of its own.
@@ -168,7 +201,15 @@ impl Database {
         durability: Durability,
         change: impl Fn(&mut SqliteConnection, i64) -> Result<T, Fault> + Send + 'static,
     ) -> Result<T, Fault> {
-        self.writer.write(How { durability, alone: true }, change).await
+        self.writer
+            .write(
+                How {
+                    durability,
+                    alone: true,
+                },
+                change,
+            )
+            .await
     }
 }
 
@@ -176,8 +217,9 @@ pub(super) async fn get(pool: &Pool<Connections>) -> Result<Object<Connections>,
     pool.get().await.map_err(|error| error.to_string())
 }
 
-/// Settings of the connection that writes. 16 MiB of pages stay at hand, since no other connection of this process changes
-/// them; and the log goes into the file after 16 MiB instead of 4, so that a page that many changes have written goes once.
+/// Settings of the connection that writes. 16 MiB of pages stay at hand, since no other connection
+/// of this process changes them; and the log goes into the file after 16 MiB instead of 4, so that
+/// a page that many changes have written goes once.
 const WRITER: &str = "PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON;
     PRAGMA cache_size = -16384; PRAGMA wal_autocheckpoint = 4096";
 
@@ -218,8 +260,8 @@ impl Pooled {
             Ok(done)
         });
         match written {
-            // The COMMIT itself failed, on the disk: SQLite rolls back what it can, but nobody knows what a crash from
-            // here on would find in the log.
+            // The COMMIT itself failed, on the disk: SQLite rolls back what it can, but nobody
+            // knows what a crash from here on would find in the log.
             Err(Fault::Sql(error)) if complete && !is_busy(&error) && !is_foreign(&error) => {
                 Err(Fault::Unknown(error.to_string()))
             }
@@ -240,8 +282,13 @@ impl Manager for Connections {
                 Use::Read => "PRAGMA query_only = ON",
                 Use::Write => WRITER,
             };
-            diesel.batch_execute(settings).map_err(|error| error.to_string())?;
-            Ok(Pooled { diesel, durability: Durability::Full })
+            diesel
+                .batch_execute(settings)
+                .map_err(|error| error.to_string())?;
+            Ok(Pooled {
+                diesel,
+                durability: Durability::Full,
+            })
         });
         opened.await.map_err(|error| error.to_string())?
     }
@@ -258,16 +305,23 @@ impl Manager for Connections {
     }
 }
 
-/// A foreign key is looked at last where its table says so; then the COMMIT is refused, and nothing is unknown.
+/// A foreign key is looked at last where its table says so; then the COMMIT is refused, and nothing
+/// is unknown.
 fn is_foreign(error: &DieselError) -> bool {
-    matches!(error, DieselError::DatabaseError(DatabaseErrorKind::ForeignKeyViolation, _))
+    matches!(
+        error,
+        DieselError::DatabaseError(DatabaseErrorKind::ForeignKeyViolation, _)
+    )
 }
 
 /// Opens a connection without writing anything.
 pub(super) fn connect(path: &str, busy_timeout: Duration) -> Result<SqliteConnection, OpenError> {
     let failed = |error: String| OpenError::Connection(error);
-    let mut connection = SqliteConnection::establish(path).map_err(|error| failed(error.to_string()))?;
+    let mut connection =
+        SqliteConnection::establish(path).map_err(|error| failed(error.to_string()))?;
     let wait = format!("PRAGMA busy_timeout = {}", busy_timeout.as_millis());
-    connection.batch_execute(&wait).map_err(|error| failed(error.to_string()))?;
+    connection
+        .batch_execute(&wait)
+        .map_err(|error| failed(error.to_string()))?;
     Ok(connection)
 }

@@ -1,5 +1,6 @@
-//! Statements that are parsed once for a connection. Diesel would parse an UPDATE and a statement in plain SQL anew each
-//! time, since it cannot know that their texts are few. Must not be used for a text that is built from values.
+//! Statements that are parsed once for a connection. Diesel would parse an UPDATE and a statement
+//! in plain SQL anew each time, since it cannot know that their texts are few. Must not be used for
+//! a text that is built from values.
 
 use diesel::QueryResult;
 use diesel::RunQueryDsl;
@@ -14,7 +15,8 @@ pub(super) struct Prepared<Q>(Q);
 
 /// For queries of which there are few texts.
 pub(super) trait Prepare: Sized {
-    /// Has the connection keep the parsed form. Of what is loaded; what is only executed is a [`Statement`].
+    /// Has the connection keep the parsed form. Of what is loaded; what is only executed is a
+    /// [`Statement`].
     fn prepared(self) -> Prepared<Self> {
         Prepared(self)
     }

@@ -1,4 +1,5 @@
-//! Queries on the table `receives`: files of requests that have no task yet. A receive that became a task has no row.
+//! Queries on the table `receives`: files of requests that have no task yet. A receive that became
+//! a task has no row.
 
 use super::fault::{Fault, parse};
 use super::schema::receives;
@@ -33,11 +34,14 @@ impl Columns {
     }
 }
 
-/// Those that can be read, in the order of their time. One that cannot must not keep the others from being swept.
+/// Those that can be read, in the order of their time. One that cannot must not keep the others
+/// from being swept.
 fn decoded(rows: Vec<Columns>) -> Vec<Receive> {
-    let readable = rows
-        .into_iter()
-        .filter_map(|row| row.decode().inspect_err(|fault| tracing::warn!(?fault, "a receive cannot be read")).ok());
+    let readable = rows.into_iter().filter_map(|row| {
+        row.decode()
+            .inspect_err(|fault| tracing::warn!(?fault, "a receive cannot be read"))
+            .ok()
+    });
     let mut readable: Vec<Receive> = readable.collect();
     readable.sort_by_key(|receive| (receive.sweep_at, receive.task));
     readable
@@ -50,7 +54,12 @@ pub(super) fn insert(
     tenant: &Tenant,
     sweep_at: i64,
 ) -> QueryResult<()> {
-    let row = Columns { task: task.to_string(), tenant: tenant.0.clone(), is_condemned: false, sweep_at };
+    let row = Columns {
+        task: task.to_string(),
+        tenant: tenant.0.clone(),
+        is_condemned: false,
+        sweep_at,
+    };
     diesel::insert_into(receives::table)
         .values(&row)
         .on_conflict(receives::task)
@@ -59,13 +68,19 @@ pub(super) fn insert(
         .map(drop)
 }
 
-/// Removes one whose task is written in the same transaction. Whether it was there, and not condemned.
+/// Removes one whose task is written in the same transaction. Whether it was there, and not
+/// condemned.
 pub(super) fn take(connection: &mut SqliteConnection, task: TaskId) -> QueryResult<bool> {
-    let open = receives::table.find(task.to_string()).filter(receives::is_condemned.eq(false));
-    diesel::delete(open).execute(connection).map(|taken| taken > 0)
+    let open = receives::table
+        .find(task.to_string())
+        .filter(receives::is_condemned.eq(false));
+    diesel::delete(open)
+        .execute(connection)
+        .map(|taken| taken > 0)
 }
 
-/// Condemns one whose time need not have come. Its time stays: what still arrives at the object store is found then.
+/// Condemns one whose time need not have come. Its time stays: what still arrives at the object
+/// store is found then.
 pub(super) fn abandon(connection: &mut SqliteConnection, task: TaskId) -> QueryResult<()> {
     diesel::update(receives::table.find(task.to_string()))
         .set(receives::is_condemned.eq(true))
@@ -74,11 +89,18 @@ pub(super) fn abandon(connection: &mut SqliteConnection, task: TaskId) -> QueryR
 }
 
 /// Does what a sweep asks, at `now`.
-pub(super) fn work(connection: &mut SqliteConnection, op: &ReceiveOp, now: i64) -> QueryResult<Vec<Receive>> {
+pub(super) fn work(
+    connection: &mut SqliteConnection,
+    op: &ReceiveOp,
+    now: i64,
+) -> QueryResult<Vec<Receive>> {
     let may_go = receives::sweep_at.le(now);
     let rows = match op {
         ReceiveOp::Overdue { limit } => {
-            let overdue = receives::table.filter(may_go).order(receives::sweep_at).limit((*limit).into());
+            let overdue = receives::table
+                .filter(may_go)
+                .order(receives::sweep_at)
+                .limit((*limit).into());
             overdue.select(Columns::as_select()).load(connection)?
         }
         ReceiveOp::Of(tasks) => {

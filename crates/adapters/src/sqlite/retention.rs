@@ -1,5 +1,5 @@
-//! Deleting tasks that have ended: all their rows in one transaction, and a tombstone that stays for their objects. The one
-//! place that deletes a task or a row of a journal.
+//! Deleting tasks that have ended: all their rows in one transaction, and a tombstone that stays
+//! for their objects. The one place that deletes a task or a row of a journal.
 
 use super::fault::{Fault, parse};
 use super::tasks::id_list;
@@ -22,16 +22,22 @@ struct Line {
 /// Those that can be read. One that cannot must not keep the others for ever.
 fn decoded(lines: Vec<Line>) -> Vec<Leaving> {
     let decode = |line: Line| -> Result<Leaving, Fault> {
-        Ok(Leaving { task: parse("task", &line.task)?, tenant: Tenant(line.tenant), rev: Rev(line.rev) })
+        Ok(Leaving {
+            task: parse("task", &line.task)?,
+            tenant: Tenant(line.tenant),
+            rev: Rev(line.rev),
+        })
     };
-    let readable = lines
-        .into_iter()
-        .filter_map(|line| decode(line).inspect_err(|fault| tracing::warn!(?fault, "a task cannot be read")).ok());
+    let readable = lines.into_iter().filter_map(|line| {
+        decode(line)
+            .inspect_err(|fault| tracing::warn!(?fault, "a task cannot be read"))
+            .ok()
+    });
     readable.collect()
 }
 
-/// What must not be true of a task that is to go, at the time `?1`: others have not been told all of it, or a repetition
-/// of its request would become a second task.
+/// What must not be true of a task that is to go, at the time `?1`: others have not been told all
+/// of it, or a repetition of its request would become a second task.
 macro_rules! free_to_go {
     () => {
         "NOT EXISTS (SELECT 1 FROM outbox o WHERE o.task = tasks.id)
@@ -39,7 +45,8 @@ macro_rules! free_to_go {
     };
 }
 
-/// The tasks of a type and state that ended first, and until this time; after that task where one is given.
+/// The tasks of a type and state that ended first, and until this time; after that task where one
+/// is given.
 pub(super) fn ended(
     connection: &mut SqliteConnection,
     (task_type, status): (&str, TaskStatus),
@@ -65,8 +72,13 @@ pub(super) fn ended(
     Ok(decoded(lines))
 }
 
-/// Deletes all rows of a task that has ended, is at this revision, and is free to go. Whether it was.
-pub(super) fn bury(connection: &mut SqliteConnection, task: &Leaving, now: i64) -> Result<bool, Fault> {
+/// Deletes all rows of a task that has ended, is at this revision, and is free to go. Whether it
+/// was.
+pub(super) fn bury(
+    connection: &mut SqliteConnection,
+    task: &Leaving,
+    now: i64,
+) -> Result<bool, Fault> {
     let id = task.task.to_string();
     let buried = diesel::sql_query(concat!(
         "INSERT INTO tombstones (task, tenant, at) SELECT id, tenant, ?1 FROM tasks
@@ -89,21 +101,28 @@ pub(super) fn bury(connection: &mut SqliteConnection, task: &Leaving, now: i64) 
         "DELETE FROM idempotency WHERE task = ?",
         "DELETE FROM tasks WHERE id = ?",
     ] {
-        diesel::sql_query(text).bind::<Text, _>(&id).execute(connection)?;
+        diesel::sql_query(text)
+            .bind::<Text, _>(&id)
+            .execute(connection)?;
     }
     Ok(true)
 }
 
 /// The oldest tombstones.
 pub(super) fn buried(connection: &mut SqliteConnection, limit: u32) -> Result<Vec<Leaving>, Fault> {
-    let lines = diesel::sql_query("SELECT task, tenant, 0 AS rev FROM tombstones ORDER BY at, task LIMIT ?")
-        .bind::<BigInt, _>(i64::from(limit))
-        .load(connection)?;
+    let lines = diesel::sql_query(
+        "SELECT task, tenant, 0 AS rev FROM tombstones ORDER BY at, task LIMIT ?",
+    )
+    .bind::<BigInt, _>(i64::from(limit))
+    .load(connection)?;
     Ok(decoded(lines))
 }
 
 /// The tombstones of these tasks.
-pub(super) fn graves(connection: &mut SqliteConnection, tasks: &[TaskId]) -> Result<Vec<Leaving>, Fault> {
+pub(super) fn graves(
+    connection: &mut SqliteConnection,
+    tasks: &[TaskId],
+) -> Result<Vec<Leaving>, Fault> {
     let lines = diesel::sql_query(
         "SELECT task, tenant, 0 AS rev FROM tombstones WHERE task IN (SELECT value FROM json_each(?))",
     )

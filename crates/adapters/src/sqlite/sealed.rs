@@ -1,5 +1,5 @@
-//! Rows of journals as they lie there, for checking them. Must not make anything of what it reads: a column may hold
-//! a value of another type than it should, and that must not end the check.
+//! Rows of journals as they lie there, for checking them. Must not make anything of what it reads:
+//! a column may hold a value of another type than it should, and that must not end the check.
 
 use super::prepared::Prepare;
 use counterstep_kernel::ports::{AuditHead, SealedPage, SealedRow};
@@ -8,12 +8,16 @@ use diesel::SqliteConnection;
 use diesel::prelude::*;
 use diesel::sql_types::{BigInt, Binary, Bool, Nullable, Text};
 
-/// Bytes, where they should be a text. What is none has all its bytes behind the signs that stand for them: else a text
-/// that had such a sign from the start could be changed into bytes that read the same.
+/// Bytes, where they should be a text. What is none has all its bytes behind the signs that stand
+/// for them: else a text that had such a sign from the start could be changed into bytes that read
+/// the same.
 fn text(bytes: Vec<u8>) -> String {
     String::from_utf8(bytes).unwrap_or_else(|error| {
         let bytes = error.as_bytes();
-        format!("{} (these bytes are no text: {bytes:02x?})", String::from_utf8_lossy(bytes))
+        format!(
+            "{} (these bytes are no text: {bytes:02x?})",
+            String::from_utf8_lossy(bytes)
+        )
     })
 }
 
@@ -57,35 +61,46 @@ const ROW: &str = "SELECT CAST(j.task AS BLOB) AS task, CAST(j.rev AS INTEGER) A
   FROM journal j LEFT JOIN tasks t ON t.id = j.task";
 
 /// A page of rows, each with its task's row of the same moment.
-pub(super) fn rows(connection: &mut SqliteConnection, page: &SealedPage) -> QueryResult<Vec<SealedRow>> {
+pub(super) fn rows(
+    connection: &mut SqliteConnection,
+    page: &SealedPage,
+) -> QueryResult<Vec<SealedRow>> {
     let (after, rev) = page.after.clone().unwrap_or((String::new(), i64::MIN));
     let limit = i64::from(page.limit);
     let rows: Vec<Row> = match &page.task {
-        None => diesel::sql_query(format!("{ROW} WHERE (j.task, j.rev) > (?, ?) ORDER BY j.task, j.rev LIMIT ?"))
-            .bind::<Text, _>(after)
-            .bind::<BigInt, _>(rev)
-            .bind::<BigInt, _>(limit)
-            .prepared()
-            .load(connection)?,
-        Some(task) => diesel::sql_query(format!("{ROW} WHERE j.task = ? AND j.rev > ? ORDER BY j.rev LIMIT ?"))
-            .bind::<Text, _>(task)
-            .bind::<BigInt, _>(rev)
-            .bind::<BigInt, _>(limit)
-            .prepared()
-            .load(connection)?,
+        None => diesel::sql_query(format!(
+            "{ROW} WHERE (j.task, j.rev) > (?, ?) ORDER BY j.task, j.rev LIMIT ?"
+        ))
+        .bind::<Text, _>(after)
+        .bind::<BigInt, _>(rev)
+        .bind::<BigInt, _>(limit)
+        .prepared()
+        .load(connection)?,
+        Some(task) => diesel::sql_query(format!(
+            "{ROW} WHERE j.task = ? AND j.rev > ? ORDER BY j.rev LIMIT ?"
+        ))
+        .bind::<Text, _>(task)
+        .bind::<BigInt, _>(rev)
+        .bind::<BigInt, _>(limit)
+        .prepared()
+        .load(connection)?,
     };
     Ok(rows.into_iter().map(decode).collect())
 }
 
 fn decode(row: Row) -> SealedRow {
     let task = text(row.task);
-    let head = row.head_status.map(text).zip(row.head_rev).map(|(status, rev)| AuditHead {
-        task: task.clone(),
-        status,
-        rev,
-        seal: row.head_seal.unwrap_or_default(),
-        has_rows: true,
-    });
+    let head = row
+        .head_status
+        .map(text)
+        .zip(row.head_rev)
+        .map(|(status, rev)| AuditHead {
+            task: task.clone(),
+            status,
+            rev,
+            seal: row.head_seal.unwrap_or_default(),
+            has_rows: true,
+        });
     SealedRow {
         rev: row.rev,
         at: DbTime(row.at),
@@ -121,10 +136,14 @@ const HEAD: &str = "SELECT CAST(t.id AS BLOB) AS id, CAST(t.status AS BLOB) AS s
     EXISTS (SELECT 1 FROM journal WHERE journal.task = t.id) AS has_rows FROM tasks t";
 
 /// A page of what tasks' rows say of their journal.
-pub(super) fn heads(connection: &mut SqliteConnection, page: &SealedPage) -> QueryResult<Vec<AuditHead>> {
+pub(super) fn heads(
+    connection: &mut SqliteConnection,
+    page: &SealedPage,
+) -> QueryResult<Vec<AuditHead>> {
     let after = page.after.as_ref().map_or("", |(task, _)| task.as_str());
     let limit = i64::from(page.limit);
-    // By the table's own column: `ORDER BY id` would be that of the cast, which no index is in the order of.
+    // By the table's own column: `ORDER BY id` would be that of the cast, which no index is in the
+    // order of.
     let rows: Vec<Head> = match &page.task {
         None => diesel::sql_query(format!("{HEAD} WHERE t.id > ? ORDER BY t.id LIMIT ?"))
             .bind::<Text, _>(after)
@@ -156,7 +175,10 @@ mod tests {
     fn bytes_that_are_no_text_read_like_no_other_ones() {
         let original = "what it said: \u{fffd}!".as_bytes().to_vec();
         let mut changed = original.clone();
-        let at = changed.iter().position(|&byte| byte == 0xef).expect("the sign's first byte");
+        let at = changed
+            .iter()
+            .position(|&byte| byte == 0xef)
+            .expect("the sign's first byte");
         for byte in [0xf0, 0xf1, 0xf2, 0xf3, 0xff] {
             changed[at] = byte;
             assert_ne!(text(changed.clone()), text(original.clone()));

@@ -1,7 +1,8 @@
 //! Queries on the table `tasks`. Must not judge a change: what it is handed is written.
 
 use super::fault::{
-    Care, Fault, Instead, count, goal, micros, parse, parse_some, read_json, read_some_json, write_json,
+    Care, Fault, Instead, count, goal, micros, parse, parse_some, read_json, read_some_json,
+    write_json,
 };
 use super::prepared::{Prepare, Statement};
 use super::schema::tasks;
@@ -95,7 +96,10 @@ impl Columns {
             version: count("version", self.version)?,
             definition_hash: self.definition_hash,
             status: parse("status", &self.status)?,
-            waiting: care.or(parse_some("waiting", self.waiting.as_deref()), instead.waiting)?,
+            waiting: care.or(
+                parse_some("waiting", self.waiting.as_deref()),
+                instead.waiting,
+            )?,
             host: parse("host", &self.host)?,
             queue: self.queue,
             rev: Rev(self.rev),
@@ -111,7 +115,10 @@ impl Columns {
             audit_seal: self.audit_seal.map(Seal),
             request: Value::Null,
             response: None,
-            failure: care.or(read_some_json("failure", self.failure.as_deref()), instead.failure)?,
+            failure: care.or(
+                read_some_json("failure", self.failure.as_deref()),
+                instead.failure,
+            )?,
             residue: self.residue,
             traceparent: self.traceparent,
             created_at: DbTime(self.created_at),
@@ -139,20 +146,34 @@ pub(super) struct Head {
 }
 
 pub(super) fn head(connection: &mut SqliteConnection, task: TaskId) -> QueryResult<Option<Head>> {
-    tasks::table.find(task.to_string()).select(Head::as_select()).first(connection).optional()
+    tasks::table
+        .find(task.to_string())
+        .select(Head::as_select())
+        .first(connection)
+        .optional()
 }
 
 /// A task's row.
-pub(super) fn load(connection: &mut SqliteConnection, task: TaskId) -> QueryResult<Option<Columns>> {
-    tasks::table.find(task.to_string()).select(Columns::as_select()).first(connection).optional()
+pub(super) fn load(
+    connection: &mut SqliteConnection,
+    task: TaskId,
+) -> QueryResult<Option<Columns>> {
+    tasks::table
+        .find(task.to_string())
+        .select(Columns::as_select())
+        .first(connection)
+        .optional()
 }
 
 pub(super) fn insert(connection: &mut SqliteConnection, row: &Columns) -> QueryResult<()> {
-    diesel::insert_into(tasks::table).values(row).execute(connection).map(drop)
+    diesel::insert_into(tasks::table)
+        .values(row)
+        .execute(connection)
+        .map(drop)
 }
 
-/// The guard was checked in the same transaction, which holds the write lock: nobody can have come between. What never
-/// changes after the submission is not written again.
+/// The guard was checked in the same transaction, which holds the write lock: nobody can have come
+/// between. What never changes after the submission is not written again.
 pub(super) fn update(connection: &mut SqliteConnection, row: &Columns) -> QueryResult<()> {
     let text = "UPDATE tasks SET status = ?, waiting = ?, host = ?, queue = ?, rev = ?, epoch = ?, lease_owner = ?,
         lease_expires_at = ?, due_at = ?, deadline_at = ?, cancel_requested_at = ?, goal = ?, recovery_attempts = ?,
@@ -192,8 +213,10 @@ pub(super) fn prolong(
     epoch: Epoch,
     until: i64,
 ) -> QueryResult<Option<Option<i64>>> {
-    let held =
-        tasks::table.find(task.to_string()).filter(tasks::epoch.eq(epoch.0)).filter(tasks::lease_owner.is_not_null());
+    let held = tasks::table
+        .find(task.to_string())
+        .filter(tasks::epoch.eq(epoch.0))
+        .filter(tasks::lease_owner.is_not_null());
     diesel::update(held)
         .set(tasks::lease_expires_at.eq(until))
         .returning(tasks::cancel_requested_at)
@@ -228,9 +251,10 @@ impl DueLine {
     }
 }
 
-// The conditions of the due queries are literal and the same as in the partial indexes: SQLite uses such an index only
-// when it can prove, while it prepares the statement, that the index holds every row that is asked for. `INDEXED BY`
-// makes that an error where it cannot; left to choose, it takes the list's index on the status and sorts the backlog.
+// The conditions of the due queries are literal and the same as in the partial indexes: SQLite uses
+// such an index only when it can prove, while it prepares the statement, that the index holds every
+// row that is asked for. `INDEXED BY` makes that an error where it cannot; left to choose, it takes
+// the list's index on the status and sorts the backlog.
 
 /// Types, as the two queries below compare them: a JSON list of `name/version/definition`.
 pub(super) fn known(types: &[KnownType]) -> String {
@@ -239,8 +263,8 @@ pub(super) fn known(types: &[KnownType]) -> String {
 }
 
 /// Unleased, and nobody has come for them since `before`.
-// Compensating tasks without a due time are among them: a cancel of a task that nobody holds writes one with a message,
-// and that message can be lost like any other.
+// Compensating tasks without a due time are among them: a cancel of a task that nobody holds writes
+// one with a message, and that message can be lost like any other.
 pub(super) fn unclaimed(
     connection: &mut SqliteConnection,
     (queue, known): (&QueueName, &str),
@@ -286,12 +310,18 @@ pub(super) fn due(
 }
 
 /// With a lease that has run out, and that no reconciler holds.
-pub(super) fn lost(connection: &mut SqliteConnection, which: &Lost, now: i64, limit: u32) -> QueryResult<Vec<DueLine>> {
+pub(super) fn lost(
+    connection: &mut SqliteConnection,
+    which: &Lost,
+    now: i64,
+    limit: u32,
+) -> QueryResult<Vec<DueLine>> {
     let (whose, types) = match &which.of {
         LostOf::All => ("?4 = ?4", String::new()),
-        LostOf::These(these) => {
-            ("task_type || '/' || version || '/' || definition_hash IN (SELECT value FROM json_each(?4))", known(these))
-        }
+        LostOf::These(these) => (
+            "task_type || '/' || version || '/' || definition_hash IN (SELECT value FROM json_each(?4))",
+            known(these),
+        ),
         LostOf::Others(these) => (
             "task_type || '/' || version || '/' || definition_hash NOT IN (SELECT value FROM json_each(?4))",
             known(these),
@@ -314,7 +344,12 @@ pub(super) fn lost(connection: &mut SqliteConnection, which: &Lost, now: i64, li
 }
 
 /// Keeps a lost task for one reconciler; whether it could be.
-pub(super) fn hold(connection: &mut SqliteConnection, task: TaskId, now: i64, until: i64) -> QueryResult<bool> {
+pub(super) fn hold(
+    connection: &mut SqliteConnection,
+    task: TaskId,
+    now: i64,
+    until: i64,
+) -> QueryResult<bool> {
     diesel::sql_query(
         "UPDATE tasks SET held_until = ?1, held_epoch = epoch
          WHERE id = ?2 AND lease_owner IS NOT NULL AND lease_expires_at <= ?3
@@ -337,13 +372,21 @@ struct IdLine {
 fn ids(lines: Vec<IdLine>) -> Vec<TaskId> {
     let decode = |line: IdLine| -> Result<TaskId, Fault> { Ok(parse("id", &line.id)?) };
     let readable = lines.into_iter().filter_map(|line| {
-        decode(line).inspect_err(|fault| tracing::warn!(?fault, "a task that is to be swept cannot be read")).ok()
+        decode(line)
+            .inspect_err(|fault| {
+                tracing::warn!(?fault, "a task that is to be swept cannot be read")
+            })
+            .ok()
     });
     readable.collect()
 }
 
 /// Those that a sweep is to look at, the longest due first.
-pub(super) fn to_sweep(connection: &mut SqliteConnection, now: i64, limit: u32) -> Result<Vec<TaskId>, Fault> {
+pub(super) fn to_sweep(
+    connection: &mut SqliteConnection,
+    now: i64,
+    limit: u32,
+) -> Result<Vec<TaskId>, Fault> {
     let lines = diesel::sql_query(
         "SELECT id FROM tasks INDEXED BY tasks_to_sweep
          WHERE sweep_at IS NOT NULL AND sweep_at <= ? ORDER BY sweep_at LIMIT ?",
@@ -355,9 +398,13 @@ pub(super) fn to_sweep(connection: &mut SqliteConnection, now: i64, limit: u32) 
     Ok(ids(lines))
 }
 
-/// Sets the time at which a sweep looks at tasks, where one is to look at all. Their revision stays, as with a heartbeat:
-/// nothing happens to them.
-pub(super) fn put_off(connection: &mut SqliteConnection, tasks: &[TaskId], until: i64) -> Result<Vec<TaskId>, Fault> {
+/// Sets the time at which a sweep looks at tasks, where one is to look at all. Their revision
+/// stays, as with a heartbeat: nothing happens to them.
+pub(super) fn put_off(
+    connection: &mut SqliteConnection,
+    tasks: &[TaskId],
+    until: i64,
+) -> Result<Vec<TaskId>, Fault> {
     let lines = diesel::sql_query(
         "UPDATE tasks SET sweep_at = ?
          WHERE id IN (SELECT value FROM json_each(?)) AND sweep_at IS NOT NULL RETURNING id",
@@ -377,8 +424,12 @@ pub(super) fn id_list(tasks: &[TaskId]) -> String {
 
 type Line = (String, String, i64, String, Option<String>, i64, i64);
 
-/// A page, the newest first. Rows that a newer program wrote are passed over, and do not count for the limit.
-pub(super) fn list(connection: &mut SqliteConnection, query: &TaskQuery) -> Result<Vec<TaskLine>, Fault> {
+/// A page, the newest first. Rows that a newer program wrote are passed over, and do not count for
+/// the limit.
+pub(super) fn list(
+    connection: &mut SqliteConnection,
+    query: &TaskQuery,
+) -> Result<Vec<TaskLine>, Fault> {
     let mut rows = tasks::table
         .select((
             tasks::id,
@@ -420,13 +471,18 @@ pub(super) fn list(connection: &mut SqliteConnection, query: &TaskQuery) -> Resu
     Ok(lines)
 }
 
-fn line((id, task_type, version, status, failure, created_at, updated_at): Line) -> Result<TaskLine, Fault> {
+fn line(
+    (id, task_type, version, status, failure, created_at, updated_at): Line,
+) -> Result<TaskLine, Fault> {
     Ok(TaskLine {
         task: parse("id", &id)?,
         task_type,
         version: count("version", version)?,
         status: parse("status", &status)?,
-        failure: failure.as_deref().map(|text| read_json("failure", text)).transpose()?,
+        failure: failure
+            .as_deref()
+            .map(|text| read_json("failure", text))
+            .transpose()?,
         created_at: DbTime(created_at),
         updated_at: DbTime(updated_at),
     })
@@ -447,11 +503,14 @@ struct Group {
     example: String,
 }
 
-/// Tasks that have not ended, by type, version and definition. The states are asked for one by one, along the list's
-/// index: tasks that have ended are most of the table.
+/// Tasks that have not ended, by type, version and definition. The states are asked for one by one,
+/// along the list's index: tasks that have ended are most of the table.
 pub(super) fn in_flight(connection: &mut SqliteConnection) -> Result<Vec<InFlight>, Fault> {
-    let open: Vec<_> =
-        TaskStatus::ALL.iter().filter(|status| !status.is_terminal()).map(|status| status.as_str()).collect();
+    let open: Vec<_> = TaskStatus::ALL
+        .iter()
+        .filter(|status| !status.is_terminal())
+        .map(|status| status.as_str())
+        .collect();
     let groups: Vec<Group> = diesel::sql_query(
         "SELECT task_type, version, definition_hash, count(*) AS tasks, min(id) AS example
          FROM tasks INDEXED BY tasks_by_status WHERE status IN (SELECT value FROM json_each(?))

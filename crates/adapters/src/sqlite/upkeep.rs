@@ -6,33 +6,46 @@ use super::pool::Durability;
 use super::{read_task, receives, retention, tasks};
 use async_trait::async_trait;
 use counterstep_contracts::TaskId;
-use counterstep_kernel::ports::{Leaving, ReceiveOp, Receives, RetireOp, StoreError, SweepOp, Upkeep};
+use counterstep_kernel::ports::{
+    Leaving, ReceiveOp, Receives, RetireOp, StoreError, SweepOp, Upkeep,
+};
 use counterstep_kernel::record::DbTime;
 use counterstep_kernel::record::TaskRecord;
 use diesel::SqliteConnection;
 
 #[async_trait]
 impl Upkeep for SqliteStore {
-    async fn records(&self, tasks: &[TaskId]) -> Result<Vec<(TaskId, Result<TaskRecord, StoreError>)>, StoreError> {
+    async fn records(
+        &self,
+        tasks: &[TaskId],
+    ) -> Result<Vec<(TaskId, Result<TaskRecord, StoreError>)>, StoreError> {
         let tasks = tasks.to_vec();
         let read = move |connection: &mut SqliteConnection, now| {
-            let one =
-                |task| read_task(connection, now, task, &mut Care::Strict).transpose().map(|record| (task, record));
+            let one = |task| {
+                read_task(connection, now, task, &mut Care::Strict)
+                    .transpose()
+                    .map(|record| (task, record))
+            };
             Ok(tasks.into_iter().filter_map(one).collect::<Vec<_>>())
         };
         let records = self.database.read_at(read).await?.into_iter();
-        Ok(records.map(|(task, record)| (task, record.map_err(StoreError::from))).collect())
+        Ok(records
+            .map(|(task, record)| (task, record.map_err(StoreError::from)))
+            .collect())
     }
 
     async fn sweeps(&self, op: &SweepOp) -> Result<Vec<TaskId>, StoreError> {
         Ok(match op.clone() {
             SweepOp::Due { limit } => {
-                let find = move |connection: &mut SqliteConnection, now| tasks::to_sweep(connection, now, limit);
+                let find = move |connection: &mut SqliteConnection, now| {
+                    tasks::to_sweep(connection, now, limit)
+                };
                 self.database.read_at(find).await?
             }
             SweepOp::PutOff { tasks, by } => {
-                let put_off =
-                    move |connection: &mut SqliteConnection, now| tasks::put_off(connection, &tasks, now + micros(by));
+                let put_off = move |connection: &mut SqliteConnection, now| {
+                    tasks::put_off(connection, &tasks, now + micros(by))
+                };
                 // One that is lost in a power cut means that a sweep looks once more.
                 self.database.write(Durability::Relaxed, put_off).await?
             }
@@ -42,14 +55,18 @@ impl Upkeep for SqliteStore {
     async fn receives(&self, op: &ReceiveOp) -> Result<Receives, StoreError> {
         let durability = match op {
             ReceiveOp::Overdue { .. } | ReceiveOp::Of(_) => None,
-            // On the disk before anything is deleted: else a submission could take, after a power cut, what is gone.
+            // On the disk before anything is deleted: else a submission could take, after a power
+            // cut, what is gone.
             ReceiveOp::Condemn(_) => Some(Durability::Full),
             // One that is lost in a power cut means that a sweep finds nothing to delete.
             ReceiveOp::Swept(_) => Some(Durability::Relaxed),
         };
         let op = op.clone();
         let work = move |connection: &mut SqliteConnection, now| {
-            Ok(Receives { now: DbTime(now), rows: receives::work(connection, &op, now)? })
+            Ok(Receives {
+                now: DbTime(now),
+                rows: receives::work(connection, &op, now)?,
+            })
         };
         Ok(match durability {
             None => self.database.read_at(work).await?,
@@ -60,17 +77,33 @@ impl Upkeep for SqliteStore {
     async fn retire(&self, op: &RetireOp) -> Result<Vec<Leaving>, StoreError> {
         let op = op.clone();
         Ok(match op {
-            RetireOp::Ended { task_type, status, before, after, limit } => {
+            RetireOp::Ended {
+                task_type,
+                status,
+                before,
+                after,
+                limit,
+            } => {
                 let find = move |connection: &mut SqliteConnection, now| {
-                    retention::ended(connection, (&task_type, status), (now, now - micros(before)), after, limit)
+                    retention::ended(
+                        connection,
+                        (&task_type, status),
+                        (now, now - micros(before)),
+                        after,
+                        limit,
+                    )
                 };
                 self.database.read_at(find).await?
             }
             RetireOp::Buried { limit } => {
-                self.database.read(move |connection| retention::buried(connection, limit)).await?
+                self.database
+                    .read(move |connection| retention::buried(connection, limit))
+                    .await?
             }
             RetireOp::Tombstones(tasks) => {
-                self.database.read(move |connection| retention::graves(connection, &tasks)).await?
+                self.database
+                    .read(move |connection| retention::graves(connection, &tasks))
+                    .await?
             }
             RetireOp::Bury(tasks) => {
                 let bury = move |connection: &mut SqliteConnection, now| {

@@ -41,7 +41,11 @@ impl Waiting {
 
 /// Tasks of a queue that no host has, the longest waiting first.
 // The conditions are literally those of the index, as in the other queries for due tasks.
-pub(crate) fn unclaimed(connection: &mut SqliteConnection, queue: &QueueName, limit: i64) -> QueryResult<Vec<Waiting>> {
+pub(crate) fn unclaimed(
+    connection: &mut SqliteConnection,
+    queue: &QueueName,
+    limit: i64,
+) -> QueryResult<Vec<Waiting>> {
     diesel::sql_query(
         "SELECT id, task_type, version, traceparent, rev, updated_at AS since
          FROM tasks INDEXED BY tasks_unclaimed
@@ -56,8 +60,8 @@ pub(crate) fn unclaimed(connection: &mut SqliteConnection, queue: &QueueName, li
     .load(connection)
 }
 
-/// Tasks of a queue that no host has and whose due time has come, the longest due first. Not those that wait for another
-/// version of a host.
+/// Tasks of a queue that no host has and whose due time has come, the longest due first. Not those
+/// that wait for another version of a host.
 pub(crate) fn due(
     connection: &mut SqliteConnection,
     queue: &QueueName,
@@ -78,7 +82,8 @@ pub(crate) fn due(
     .load(connection)
 }
 
-/// Tasks of a queue whose host is lost, and that no reconciler has taken in hand since its lease ran out.
+/// Tasks of a queue whose host is lost, and that no reconciler has taken in hand since its lease
+/// ran out.
 pub(crate) fn lost(
     connection: &mut SqliteConnection,
     queue: &QueueName,

@@ -1,5 +1,6 @@
-//! Writes of many callers in one transaction, under load: one COMMIT, and one wait for the disk, for all of them. Each has
-//! a savepoint of its own, so what one caller gets is what it would have got alone. Must not know a table.
+//! Writes of many callers in one transaction, under load: one COMMIT, and one wait for the disk,
+//! for all of them. Each has a savepoint of its own, so what one caller gets is what it would have
+//! got alone. Must not know a table.
 
 use super::clock::FileClock;
 use super::fault::{Fault, is_busy, may_pass};
@@ -25,8 +26,8 @@ const FREE: u32 = 10;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct How {
     pub(super) durability: Durability,
-    /// Whether it has a transaction of its own: statements of a user may take long, and a constraint that is looked at
-    /// last would refuse its neighbours too.
+    /// Whether it has a transaction of its own: statements of a user may take long, and a
+    /// constraint that is looked at last would refuse its neighbours too.
     pub(super) alone: bool,
 }
 
@@ -59,8 +60,11 @@ impl<T: Send, F: Fn(&mut SqliteConnection, i64) -> Result<T, Fault> + Send> Writ
     }
 
     fn reply(self: Box<Self>, written: Result<(), Fault>) {
-        let Self { returned, reply, .. } = *self;
-        let answer = written.and_then(|()| returned.ok_or_else(|| Fault::Unknown("it did not run".to_owned())));
+        let Self {
+            returned, reply, ..
+        } = *self;
+        let answer = written
+            .and_then(|()| returned.ok_or_else(|| Fault::Unknown("it did not run".to_owned())));
         // An error: the caller is gone.
         let _ = reply.send(answer);
     }
@@ -69,8 +73,8 @@ impl<T: Send, F: Fn(&mut SqliteConnection, i64) -> Result<T, Fault> + Send> Writ
 type Request = Box<dyn Write>;
 
 /// The one way to write to a file in this process. Cheap to clone.
-// One writer: writes wait in this queue, in order, instead of polling for SQLite's file lock, which is left for the other
-// processes on the file.
+// One writer: writes wait in this queue, in order, instead of polling for SQLite's file lock, which
+// is left for the other processes on the file.
 #[derive(Clone)]
 pub(super) struct Writer {
     batcher: Batcher<Request>,
@@ -79,23 +83,49 @@ pub(super) struct Writer {
 
 impl Writer {
     /// On a pool of one connection. `wait`: for so long a write waits for its turn.
-    pub(super) fn new(connections: Pool<Connections>, clock: Arc<FileClock>, wait: Duration) -> Self {
-        let flush: Flush<Request> = Box::new(move |writes| flush(connections.clone(), clock.clone(), writes).boxed());
-        Self { batcher: Batcher::new(Limits { width: 1, full: usize::MAX, wait }, pick, flush), wait }
+    pub(super) fn new(
+        connections: Pool<Connections>,
+        clock: Arc<FileClock>,
+        wait: Duration,
+    ) -> Self {
+        let flush: Flush<Request> =
+            Box::new(move |writes| flush(connections.clone(), clock.clone(), writes).boxed());
+        Self {
+            batcher: Batcher::new(
+                Limits {
+                    width: 1,
+                    full: usize::MAX,
+                    wait,
+                },
+                pick,
+                flush,
+            ),
+            wait,
+        }
     }
 
-    /// Writes whole or not at all. The closure gets the one `now` of its transaction. Once that has begun, the caller may
-    /// drop this future: the write runs to its end all the same.
+    /// Writes whole or not at all. The closure gets the one `now` of its transaction. Once that has
+    /// begun, the caller may drop this future: the write runs to its end all the same.
     pub(super) async fn write<T: Send + 'static>(
         &self,
         how: How,
         change: impl Fn(&mut SqliteConnection, i64) -> Result<T, Fault> + Send + 'static,
     ) -> Result<T, Fault> {
-        let request = |reply| -> Request { Box::new(Change { how, change, returned: None, reply }) };
+        let request = |reply| -> Request {
+            Box::new(Change {
+                how,
+                change,
+                returned: None,
+                reply,
+            })
+        };
         self.batcher.submit(request).await.unwrap_or_else(|error| {
             Err(match error {
                 NoReply::TimedOut => {
-                    let text = format!("no turn at the database file within {:?}: it is slow, or locked", self.wait);
+                    let text = format!(
+                        "no turn at the database file within {:?}: it is slow, or locked",
+                        self.wait
+                    );
                     Fault::Unavailable(text)
                 }
                 NoReply::Dropped => Fault::Unknown("the write did not come to its end".to_owned()),
@@ -106,7 +136,11 @@ impl Writer {
 
 /// The first one, and those behind it that may share its transaction.
 fn pick(queue: &mut VecDeque<Queued<Request>>) -> Vec<Queued<Request>> {
-    let shared = queue.iter().take(MOST).take_while(|queued| !queued.request.how().alone).count();
+    let shared = queue
+        .iter()
+        .take(MOST)
+        .take_while(|queued| !queued.request.how().alone)
+        .count();
     queue.drain(..shared.max(1).min(queue.len())).collect()
 }
 
@@ -124,11 +158,16 @@ async fn flush(connections: Pool<Connections>, clock: Arc<FileClock>, writes: Ve
 struct Rest {
     /// Writes of which nothing was written, and which should go alone.
     left: Vec<Request>,
-    /// What SQLite said where another process has the file: each of the others would wait for it in vain.
+    /// What SQLite said where another process has the file: each of the others would wait for it in
+    /// vain.
     busy: Option<String>,
 }
 
-async fn write(connections: &Pool<Connections>, clock: &Arc<FileClock>, writes: Vec<Request>) -> Rest {
+async fn write(
+    connections: &Pool<Connections>,
+    clock: &Arc<FileClock>,
+    writes: Vec<Request>,
+) -> Rest {
     let mut connection = match get(connections).await {
         Ok(connection) => connection,
         Err(error) => {
@@ -137,9 +176,11 @@ async fn write(connections: &Pool<Connections>, clock: &Arc<FileClock>, writes: 
         }
     };
     let clock = clock.clone();
-    // The connection goes back to the pool when the closure ends, without a transaction on it. A closure that
-    // panics drops its writes, and their callers get `NoReply::Dropped`.
-    spawn_blocking(move || write_all(&mut connection, &clock, writes)).await.unwrap_or_default()
+    // The connection goes back to the pool when the closure ends, without a transaction on it. A
+    // closure that panics drops its writes, and their callers get `NoReply::Dropped`.
+    spawn_blocking(move || write_all(&mut connection, &clock, writes))
+        .await
+        .unwrap_or_default()
 }
 
 fn write_all(connection: &mut Pooled, clock: &FileClock, mut writes: Vec<Request>) -> Rest {
@@ -162,14 +203,19 @@ fn write_all(connection: &mut Pooled, clock: &FileClock, mut writes: Vec<Request
         }
         Err(Fault::Unknown(text)) => fail_all(writes, || Fault::Unknown(text.clone())),
         // Each of them would wait for the lock in vain.
-        Err(Fault::Sql(error)) if is_busy(&error) => fail_all(writes, || Fault::Unavailable(error.to_string())),
+        Err(Fault::Sql(error)) if is_busy(&error) => {
+            fail_all(writes, || Fault::Unavailable(error.to_string()))
+        }
         Err(_) => return Rest { left: writes, busy },
     }
     // Another process on the file looks for the lock every now and then, and is to find it free.
     if is_shared {
         std::thread::sleep(began.elapsed() / FREE);
     }
-    Rest { left: Vec::new(), busy }
+    Rest {
+        left: Vec::new(),
+        busy,
+    }
 }
 
 fn fail_one(write: Option<Request>, fault: Fault) {
@@ -184,15 +230,22 @@ fn fail_all(writes: impl IntoIterator<Item = Request>, fault: impl Fn() -> Fault
     }
 }
 
-/// What became of each, once all of it is committed. An error: all of it rolled back, unless it is `Unknown`.
+/// What became of each, once all of it is committed. An error: all of it rolled back, unless it is
+/// `Unknown`.
 fn transact(
     connection: &mut Pooled,
     clock: &FileClock,
     writes: &mut [Request],
 ) -> Result<Vec<Result<(), Fault>>, Fault> {
     clock.follow(&mut connection.diesel)?;
-    let is_full = writes.iter().any(|write| write.how().durability == Durability::Full);
-    let durability = if is_full { Durability::Full } else { Durability::Relaxed };
+    let is_full = writes
+        .iter()
+        .any(|write| write.how().durability == Durability::Full);
+    let durability = if is_full {
+        Durability::Full
+    } else {
+        Durability::Relaxed
+    };
     connection.write(durability, |connection| {
         let now = clock.write(connection)?;
         if let [write] = writes {

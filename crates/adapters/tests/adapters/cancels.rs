@@ -1,4 +1,5 @@
-//! Cancels on PostgreSQL and NATS: one that reaches a step in another process, and 500 that race against completions.
+//! Cancels on PostgreSQL and NATS: one that reaches a step in another process, and 500 that race
+//! against completions.
 
 use crate::suite::{LIMIT, eventually};
 use crate::{embedded, nats, postgres};
@@ -59,10 +60,26 @@ async fn process(url: &str, nats: NatsOptions, role: &str) -> (Engine, TempDir) 
     let embedded = embedded::fixture().await;
     let nats = nats::open(nats).await;
     let store = postgres::open(url, postgres::options()).await;
-    let ports = Ports { store, queue: Arc::new(nats.queue()), signals: Arc::new(nats.signals()), ..embedded.ports };
+    let ports = Ports {
+        store,
+        queue: Arc::new(nats.queue()),
+        signals: Arc::new(nats.signals()),
+        ..embedded.ports
+    };
     // No heartbeat comes for minutes: it cannot be what brings the news.
-    let settings = EngineSettings { lease: Duration::from_secs(3600), ..EngineSettings::default() };
-    (Engine::new(ports, Arc::new(Registry::new().with::<Errand>()), settings, role), embedded.folder)
+    let settings = EngineSettings {
+        lease: Duration::from_secs(3600),
+        ..EngineSettings::default()
+    };
+    (
+        Engine::new(
+            ports,
+            Arc::new(Registry::new().with::<Errand>()),
+            settings,
+            role,
+        ),
+        embedded.folder,
+    )
 }
 
 async fn cancelled_elsewhere(api: &Engine, worker: &Engine) -> Duration {
@@ -78,15 +95,24 @@ async fn cancelled_elsewhere(api: &Engine, worker: &Engine) -> Duration {
     .await;
     let asked = Instant::now();
     api.cancel(task).await.expect("accepted");
-    let end = tokio::time::timeout(LIMIT, running).await.expect("it stops").expect("no panic");
+    let end = tokio::time::timeout(LIMIT, running)
+        .await
+        .expect("it stops")
+        .expect("no panic");
     assert_eq!(end, TurnEnd::Rests(TaskStatus::Cancelled));
     asked.elapsed()
 }
 
 async fn two_processes() -> [(Engine, TempDir); 2] {
     let (url, options) = (postgres::database().await, nats::apart());
-    let worker = NatsOptions { hears: Hears::Cancels, ..options.clone() };
-    [process(&url, options, "api").await, process(&url, worker, "worker").await]
+    let worker = NatsOptions {
+        hears: Hears::Cancels,
+        ..options.clone()
+    };
+    [
+        process(&url, options, "api").await,
+        process(&url, worker, "worker").await,
+    ]
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -106,14 +132,22 @@ async fn how_soon_a_cancel_is_carried_out_elsewhere() {
         times.push(cancelled_elsewhere(&api, &worker).await);
     }
     times.sort_unstable();
-    println!("PostgreSQL and NATS: median {:?}, longest {:?}", times[20], times[40]);
+    println!(
+        "PostgreSQL and NATS: median {:?}, longest {:?}",
+        times[20], times[40]
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn of_500_races_on_postgres_each_answer_comes_true() {
     let fixture = postgres::fixture().await;
     let registry = Arc::new(Registry::new().with::<Errand>());
-    let engine = Engine::new(fixture.ports.clone(), registry, EngineSettings::default(), "worker");
+    let engine = Engine::new(
+        fixture.ports.clone(),
+        registry,
+        EngineSettings::default(),
+        "worker",
+    );
     let mut tasks = Vec::new();
     for _ in 0..500 {
         tasks.push(harness::submit(&engine, Form::new().field("millis", 1)).await);

@@ -43,7 +43,11 @@ impl MachineClock for Settable {
         let seconds = self.seconds.load(Ordering::SeqCst);
         let by = Duration::from_secs(seconds.unsigned_abs());
         let calendar = self.machine.calendar() + self.passed();
-        if seconds < 0 { calendar.saturating_sub(by) } else { calendar + by }
+        if seconds < 0 {
+            calendar.saturating_sub(by)
+        } else {
+            calendar + by
+        }
     }
 
     fn monotonic(&self) -> Duration {
@@ -53,24 +57,42 @@ impl MachineClock for Settable {
 
 /// The embedded set as a process would open it that has just started.
 async fn started(folder: &Path, clock: &Arc<Settable>) -> Ports {
-    let sqlite = SqliteOptions { clock: clock.clone(), ..SqliteOptions::default() };
-    open_in(folder, EmbeddedOptions { sqlite, ..options() }).await
+    let sqlite = SqliteOptions {
+        clock: clock.clone(),
+        ..SqliteOptions::default()
+    };
+    open_in(
+        folder,
+        EmbeddedOptions {
+            sqlite,
+            ..options()
+        },
+    )
+    .await
 }
 
 async fn lost(store: &dyn Store, record: &TaskRecord) -> bool {
-    let found = store.due(&Due::Lost(Lost::default()), 10).await.expect("an answer");
+    let found = store
+        .due(&Due::Lost(Lost::default()), 10)
+        .await
+        .expect("an answer");
     found.iter().any(|task| task.task == record.task.id)
 }
 
 async fn leased_for(store: &dyn Store, lease: Duration) -> TaskRecord {
     let submitted = submitted(store, row(new_task())).await;
-    commit(store, free(&submitted), &claim(&submitted, "a host", lease)).await.expect("a claim");
+    commit(store, free(&submitted), &claim(&submitted, "a host", lease))
+        .await
+        .expect("a claim");
     load(store, submitted.task.id).await
 }
 
 #[tokio::test]
 async fn after_the_clock_was_set_back_a_killed_hosts_task_is_found_and_a_retry_is_due() {
-    let (folder, clock) = (tempfile::tempdir().expect("a folder"), Arc::new(Settable::default()));
+    let (folder, clock) = (
+        tempfile::tempdir().expect("a folder"),
+        Arc::new(Settable::default()),
+    );
     let store = started(folder.path(), &clock).await.store;
     let killed = leased_for(&*store, Duration::from_millis(300)).await;
     let asleep = leased_for(&*store, MINUTE).await;
@@ -78,30 +100,54 @@ async fn after_the_clock_was_set_back_a_killed_hosts_task_is_found_and_a_retry_i
     let write = write_of(&mut change);
     (write.row.status, write.row.waiting) = (TaskStatus::Waiting, Some(WaitReason::Retry));
     (write.lease, write.due) = (LeaseChange::Release, Time::In(Duration::from_millis(300)));
-    commit(&*store, leased(&asleep), &change).await.expect("a wait");
+    commit(&*store, leased(&asleep), &change)
+        .await
+        .expect("a wait");
 
     clock.set(-HOUR);
     // Also for a process that starts only now, and has no time of its own.
     for store in [store, started(folder.path(), &clock).await.store] {
-        eventually("the killed host's task", || async { lost(&*store, &killed).await.then_some(()) }).await;
-        eventually("the retry", || async { load(&*store, asleep.task.id).await.due_in().is_zero().then_some(()) })
-            .await;
+        eventually("the killed host's task", || async {
+            lost(&*store, &killed).await.then_some(())
+        })
+        .await;
+        eventually("the retry", || async {
+            load(&*store, asleep.task.id)
+                .await
+                .due_in()
+                .is_zero()
+                .then_some(())
+        })
+        .await;
     }
 }
 
 /// The times in rows, that is; those of two processes that only read may be milliseconds apart.
 #[tokio::test]
 async fn time_never_runs_backwards_in_one_process_another_or_a_later_one() {
-    let (folder, clock) = (tempfile::tempdir().expect("a folder"), Arc::new(Settable::default()));
-    let (one, other) = (started(folder.path(), &clock).await.store, started(folder.path(), &clock).await.store);
+    let (folder, clock) = (
+        tempfile::tempdir().expect("a folder"),
+        Arc::new(Settable::default()),
+    );
+    let (one, other) = (
+        started(folder.path(), &clock).await.store,
+        started(folder.path(), &clock).await.store,
+    );
     let mut latest = leased_for(&*one, MINUTE).await.task.updated_at;
     for seconds in [-HOUR, 0, -1, -24 * HOUR, -HOUR] {
         clock.set(seconds);
         let later = started(folder.path(), &clock).await.store;
         for store in [&one, &other, &later] {
             let record = leased_for(&**store, MINUTE).await;
-            assert!(record.now >= record.task.created_at, "a read is behind its write");
-            assert!(record.task.created_at >= latest, "{:?} after {latest:?}", record.task.created_at);
+            assert!(
+                record.now >= record.task.created_at,
+                "a read is behind its write"
+            );
+            assert!(
+                record.task.created_at >= latest,
+                "{:?} after {latest:?}",
+                record.task.created_at
+            );
             latest = record.task.updated_at;
         }
     }
@@ -109,8 +155,14 @@ async fn time_never_runs_backwards_in_one_process_another_or_a_later_one() {
 
 #[tokio::test]
 async fn a_clock_that_is_set_forward_takes_no_lease_away() {
-    let (folder, clock) = (tempfile::tempdir().expect("a folder"), Arc::new(Settable::default()));
-    let (one, other) = (started(folder.path(), &clock).await.store, started(folder.path(), &clock).await.store);
+    let (folder, clock) = (
+        tempfile::tempdir().expect("a folder"),
+        Arc::new(Settable::default()),
+    );
+    let (one, other) = (
+        started(folder.path(), &clock).await.store,
+        started(folder.path(), &clock).await.store,
+    );
     let held = leased_for(&*one, MINUTE).await;
     load(&*other, held.task.id).await;
 
@@ -120,18 +172,38 @@ async fn a_clock_that_is_set_forward_takes_no_lease_away() {
         assert!(load(&**store, held.task.id).await.lease_is_live());
         leased_for(&**store, MINUTE).await;
         let record = load(&**store, held.task.id).await;
-        assert!(record.lease_is_live() && !lost(&**store, &record).await, "its holder is not late");
+        assert!(
+            record.lease_is_live() && !lost(&**store, &record).await,
+            "its holder is not late"
+        );
         let until = record.task.lease_expires_at.expect("a lease");
-        assert!(until.after(record.now) <= MINUTE, "and it holds no longer than it did");
-        assert!(record.now.after(held.now) > Duration::from_secs(3000), "the calendar counts for everything else");
+        assert!(
+            until.after(record.now) <= MINUTE,
+            "and it holds no longer than it did"
+        );
+        assert!(
+            record.now.after(held.now) > Duration::from_secs(3000),
+            "the calendar counts for everything else"
+        );
     }
-    let beat = one.heartbeat(held.task.id, held.task.epoch, MINUTE).await.expect("an answer");
-    assert_eq!(beat, Heartbeat::Held { cancel_requested: false });
+    let beat = one
+        .heartbeat(held.task.id, held.task.epoch, MINUTE)
+        .await
+        .expect("an answer");
+    assert_eq!(
+        beat,
+        Heartbeat::Held {
+            cancel_requested: false
+        }
+    );
 }
 
 #[tokio::test]
 async fn a_process_that_starts_after_the_clock_was_set_forward_ends_no_lease() {
-    let (folder, clock) = (tempfile::tempdir().expect("a folder"), Arc::new(Settable::default()));
+    let (folder, clock) = (
+        tempfile::tempdir().expect("a folder"),
+        Arc::new(Settable::default()),
+    );
     let worker = started(folder.path(), &clock).await.store;
     let held = leased_for(&*worker, MINUTE).await;
     clock.set(HOUR);
@@ -142,15 +214,24 @@ async fn a_process_that_starts_after_the_clock_was_set_forward_ends_no_lease() {
     leased_for(&*writer, MINUTE).await;
     for store in [&reader, &writer, &worker] {
         let record = load(&**store, held.task.id).await;
-        assert!(record.lease_is_live() && !lost(&**store, &record).await, "its holder is not late");
+        assert!(
+            record.lease_is_live() && !lost(&**store, &record).await,
+            "its holder is not late"
+        );
         let until = record.task.lease_expires_at.expect("a lease");
-        assert!(until.after(record.now) <= MINUTE, "and it holds no longer than it did");
+        assert!(
+            until.after(record.now) <= MINUTE,
+            "and it holds no longer than it did"
+        );
     }
 }
 
 #[tokio::test]
 async fn a_lease_ends_in_its_time_however_often_processes_start() {
-    let (folder, clock) = (tempfile::tempdir().expect("a folder"), Arc::new(Settable::default()));
+    let (folder, clock) = (
+        tempfile::tempdir().expect("a folder"),
+        Arc::new(Settable::default()),
+    );
     let killed = leased_for(&*started(folder.path(), &clock).await.store, MINUTE).await;
     clock.set(HOUR);
     for _ in 0..5 {
@@ -161,5 +242,8 @@ async fn a_lease_ends_in_its_time_however_often_processes_start() {
         assert!(store.due(&Due::Lost(Lost::default()), 10).await.is_ok());
     }
     clock.pass(20);
-    assert!(lost(&*started(folder.path(), &clock).await.store, &killed).await, "its host died a lease ago");
+    assert!(
+        lost(&*started(folder.path(), &clock).await.store, &killed).await,
+        "its host died a lease ago"
+    );
 }

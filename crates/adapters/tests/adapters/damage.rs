@@ -1,5 +1,6 @@
-//! Two thousand rows of journals, and every kind of damage done to them by statements beside the store, one after the
-//! other: each is found, and named by the row that it was done to; and nothing else is.
+//! Two thousand rows of journals, and every kind of damage done to them by statements beside the
+//! store, one after the other: each is found, and named by the row that it was done to; and nothing
+//! else is.
 
 use crate::suite::chain::{chained, check, entries};
 use crate::suite::changes::{after, commit, free, load};
@@ -53,15 +54,21 @@ fn flipped(bytes: &[u8], at: usize) -> Vec<u8> {
 
 fn cases(dialect: &Dialect<'_>, number: usize, task: &str, rows: &[SealedRow]) -> Vec<Case> {
     use Damage::{
-        Changed, CutOff, DataChanged, HeadChanged, Inserted, LinkChanged, Missing, Moved, NoTask, SealChanged,
-        StatusDiffers, TimeChanged, Unsealed,
+        Changed, CutOff, DataChanged, HeadChanged, Inserted, LinkChanged, Missing, Moved, NoTask,
+        SealChanged, StatusDiffers, TimeChanged, Unsealed,
     };
     let row = |rev: i64| &rows[usize::try_from(rev).unwrap() - 1];
-    let set = |what: &str, rev: i64| format!("UPDATE journal SET {what} WHERE task = '{task}' AND rev = {rev}");
+    let set = |what: &str, rev: i64| {
+        format!("UPDATE journal SET {what} WHERE task = '{task}' AND rev = {rev}")
+    };
     let link = |rev: i64| dialect.bytes(&flipped(&row(rev).link, 20));
     let seal = |rev: i64| dialect.bytes(&flipped(&row(rev).seal, 31));
     let none = dialect.bytes(&[]);
-    let one = |name, sql: String, rev, damage| Case { name, sql: vec![sql], expected: vec![(number, rev, damage)] };
+    let one = |name, sql: String, rev, damage| Case {
+        name,
+        sql: vec![sql],
+        expected: vec![(number, rev, damage)],
+    };
     let copy = |from: i64, to: i64| {
         format!(
             "INSERT INTO journal (task, rev, epoch, at, change_id, actor, form, entries, data, link, seal)
@@ -75,8 +82,15 @@ fn cases(dialect: &Dialect<'_>, number: usize, task: &str, rows: &[SealedRow]) -
             format!("UPDATE journal SET rev = -rev WHERE task = '{task}' AND rev < 0"),
         ]
     };
-    let swap = |a: i64, b: i64| vec![set("rev = -1", a), set(&format!("rev = {a}"), b), set(&format!("rev = {b}"), -1)];
-    let delete = |condition: &str| format!("DELETE FROM journal WHERE task = '{task}' AND {condition}");
+    let swap = |a: i64, b: i64| {
+        vec![
+            set("rev = -1", a),
+            set(&format!("rev = {a}"), b),
+            set(&format!("rev = {b}"), -1),
+        ]
+    };
+    let delete =
+        |condition: &str| format!("DELETE FROM journal WHERE task = '{task}' AND {condition}");
     // 1 is the first, 100 the last.
     let mut cases = Vec::new();
     for rev in [1, 8, 50, 51, 100] {
@@ -88,26 +102,71 @@ fn cases(dialect: &Dialect<'_>, number: usize, task: &str, rows: &[SealedRow]) -
         };
         let at = |damage| vec![(number, Some(rev), damage)];
         let mut add = |name, what: String, damage| {
-            cases.push(Case { name, sql: vec![set(&what, rev)], expected: at(damage) });
+            cases.push(Case {
+                name,
+                sql: vec![set(&what, rev)],
+                expected: at(damage),
+            });
         };
-        add("a byte of the details", changed("because", "becausE"), Changed);
-        add("spaces in the entries", format!("entries = '{entries} '"), Changed);
+        add(
+            "a byte of the details",
+            changed("because", "becausE"),
+            Changed,
+        );
+        add(
+            "spaces in the entries",
+            format!("entries = '{entries} '"),
+            Changed,
+        );
         add("the actor", "actor = 'Test'".into(), Changed);
-        add("the event", changed("step_started", "step_starteD"), Changed);
-        add("the attempt", changed("\"attempt\":2", "\"attempt\":3"), Changed);
-        add("entries that are none", "entries = 'levitating'".into(), Changed);
+        add(
+            "the event",
+            changed("step_started", "step_starteD"),
+            Changed,
+        );
+        add(
+            "the attempt",
+            changed("\"attempt\":2", "\"attempt\":3"),
+            Changed,
+        );
+        add(
+            "entries that are none",
+            "entries = 'levitating'".into(),
+            Changed,
+        );
         add("the epoch", "epoch = epoch + 1".into(), Changed);
         add("the form", "form = 0".into(), Changed);
-        add("the change", "change_id = '00000000-0000-7000-8000-000000000000'".into(), Changed);
+        add(
+            "the change",
+            "change_id = '00000000-0000-7000-8000-000000000000'".into(),
+            Changed,
+        );
         add("the time", format!("at = {}", dialect.later), TimeChanged);
         add("the link", format!("link = {}", link(rev)), LinkChanged);
         add("the seal", format!("seal = {}", seal(rev)), SealChanged);
         add("no seal", format!("seal = {none}"), Unsealed);
         add("no link", format!("link = {none}"), Unsealed);
-        add("neither link nor seal", format!("link = {none}, seal = {none}"), Unsealed);
-        add("the data", "data = '{\"outputs\":{\"1\":0}}'".into(), DataChanged);
-        let (lost, gone) = if rev == 100 { (CutOff, rev) } else { (Missing, rev) };
-        cases.push(one("deleted", delete(&format!("rev = {rev}")), Some(gone), lost));
+        add(
+            "neither link nor seal",
+            format!("link = {none}, seal = {none}"),
+            Unsealed,
+        );
+        add(
+            "the data",
+            "data = '{\"outputs\":{\"1\":0}}'".into(),
+            DataChanged,
+        );
+        let (lost, gone) = if rev == 100 {
+            (CutOff, rev)
+        } else {
+            (Missing, rev)
+        };
+        cases.push(one(
+            "deleted",
+            delete(&format!("rev = {rev}")),
+            Some(gone),
+            lost,
+        ));
     }
     let task_row = |what: &str| format!("UPDATE tasks SET {what} WHERE id = '{task}'");
     let head = dialect.bytes(&flipped(&row(100).seal, 0));
@@ -117,30 +176,105 @@ fn cases(dialect: &Dialect<'_>, number: usize, task: &str, rows: &[SealedRow]) -
     taken_out.extend(renumber("rev > 60", -1));
     let moved = |a, b| vec![(number, Some(a), Moved), (number, Some(b), Moved)];
     cases.extend([
-        one("three deleted in the middle", delete("rev BETWEEN 44 AND 46"), Some(44), Missing),
-        one("the first three deleted", delete("rev < 4"), Some(1), Missing),
-        one("the last three deleted", delete("rev > 97"), Some(98), CutOff),
+        one(
+            "three deleted in the middle",
+            delete("rev BETWEEN 44 AND 46"),
+            Some(44),
+            Missing,
+        ),
+        one(
+            "the first three deleted",
+            delete("rev < 4"),
+            Some(1),
+            Missing,
+        ),
+        one(
+            "the last three deleted",
+            delete("rev > 97"),
+            Some(98),
+            CutOff,
+        ),
         one("all deleted", delete("rev > 0"), Some(1), CutOff),
-        one("one put behind the end", copy(100, 101), Some(101), Inserted),
-        one("one put far behind the end", copy(20, 900), Some(900), Inserted),
+        one(
+            "one put behind the end",
+            copy(100, 101),
+            Some(101),
+            Inserted,
+        ),
+        one(
+            "one put far behind the end",
+            copy(20, 900),
+            Some(900),
+            Inserted,
+        ),
         one("one put before the start", copy(1, 0), Some(0), Inserted),
-        one("the end of the chain", task_row(&format!("audit_seal = {head}")), None, HeadChanged),
-        one("no end of the chain", task_row("audit_seal = NULL"), None, HeadChanged),
-        one("the number of the end", task_row("rev = 99"), None, HeadChanged),
-        one("a number beyond the end", task_row("rev = 101"), None, HeadChanged),
-        one("the state of the task", task_row("status = 'running'"), None, StatusDiffers),
+        one(
+            "the end of the chain",
+            task_row(&format!("audit_seal = {head}")),
+            None,
+            HeadChanged,
+        ),
+        one(
+            "no end of the chain",
+            task_row("audit_seal = NULL"),
+            None,
+            HeadChanged,
+        ),
+        one(
+            "the number of the end",
+            task_row("rev = 99"),
+            None,
+            HeadChanged,
+        ),
+        one(
+            "a number beyond the end",
+            task_row("rev = 101"),
+            None,
+            HeadChanged,
+        ),
+        one(
+            "the state of the task",
+            task_row("status = 'running'"),
+            None,
+            StatusDiffers,
+        ),
         one(
             "all deleted, and the number of the end",
             format!("{}; {}", delete("rev > 0"), task_row("rev = 0")),
             Some(1),
             CutOff,
         ),
-        one("no task", format!("DELETE FROM tasks WHERE id = '{task}'"), Some(1), NoTask),
-        Case { name: "one put between", sql: put_in, expected: vec![(number, Some(60), Inserted)] },
-        Case { name: "one taken out, and closed up", sql: taken_out, expected: vec![(number, Some(60), Missing)] },
-        Case { name: "two neighbours swapped", sql: swap(60, 61), expected: moved(60, 61) },
-        Case { name: "the last two swapped", sql: swap(99, 100), expected: moved(99, 100) },
-        Case { name: "two far apart swapped", sql: swap(20, 80), expected: moved(20, 80) },
+        one(
+            "no task",
+            format!("DELETE FROM tasks WHERE id = '{task}'"),
+            Some(1),
+            NoTask,
+        ),
+        Case {
+            name: "one put between",
+            sql: put_in,
+            expected: vec![(number, Some(60), Inserted)],
+        },
+        Case {
+            name: "one taken out, and closed up",
+            sql: taken_out,
+            expected: vec![(number, Some(60), Missing)],
+        },
+        Case {
+            name: "two neighbours swapped",
+            sql: swap(60, 61),
+            expected: moved(60, 61),
+        },
+        Case {
+            name: "the last two swapped",
+            sql: swap(99, 100),
+            expected: moved(99, 100),
+        },
+        Case {
+            name: "two far apart swapped",
+            sql: swap(20, 80),
+            expected: moved(20, 80),
+        },
         Case {
             name: "another one in its place",
             sql: vec![delete("rev = 60"), copy(20, 60)],
@@ -154,18 +288,37 @@ async fn every_damage_is_named(store: &dyn Store, dialect: &Dialect<'_>) {
     let changes = [ENTRIES; ROWS];
     let details = json!({"why": "because", "numbers": [1, 2.5]});
     let made = join_all((0..TASKS).map(|_| chained(store, &changes, &details))).await;
-    let mut tasks: Vec<String> = made.iter().map(|record| record.task.id.to_string()).collect();
+    let mut tasks: Vec<String> = made
+        .iter()
+        .map(|record| record.task.id.to_string())
+        .collect();
     tasks.sort();
     let (verified, found) = check(store, &Scope::default()).await;
-    assert_eq!((verified.tasks, verified.rows, verified.erased), (20, 2_000, 0));
+    assert_eq!(
+        (verified.tasks, verified.rows, verified.erased),
+        (20, 2_000, 0)
+    );
     assert_eq!(found, []);
     let mut each = Vec::new();
     for (number, task) in tasks.iter().enumerate() {
-        let page = SealedPage { task: Some(task.clone()), after: None, limit: 500 };
-        each.push(cases(dialect, number, task, &store.sealed(&page).await.unwrap()));
+        let page = SealedPage {
+            task: Some(task.clone()),
+            after: None,
+            limit: 500,
+        };
+        each.push(cases(
+            dialect,
+            number,
+            task,
+            &store.sealed(&page).await.unwrap(),
+        ));
     }
-    dialect.run("CREATE TABLE kept_journal AS SELECT * FROM journal").await;
-    dialect.run("CREATE TABLE kept_tasks AS SELECT * FROM tasks").await;
+    dialect
+        .run("CREATE TABLE kept_journal AS SELECT * FROM journal")
+        .await;
+    dialect
+        .run("CREATE TABLE kept_tasks AS SELECT * FROM tasks")
+        .await;
 
     // One byte of one row.
     try_out(store, dialect, &tasks, &[&each[7][1]]).await;
@@ -173,20 +326,29 @@ async fn every_damage_is_named(store: &dyn Store, dialect: &Dialect<'_>) {
     let count = each[0].len();
     assert!(count > 100, "{count}");
     for round in 0..count.div_ceil(TASKS) {
-        let these: Vec<_> =
-            each.iter().enumerate().filter_map(|(number, cases)| cases.get(round * TASKS + number)).collect();
+        let these: Vec<_> = each
+            .iter()
+            .enumerate()
+            .filter_map(|(number, cases)| cases.get(round * TASKS + number))
+            .collect();
         try_out(store, dialect, &tasks, &these).await;
     }
     // And several to one, and from one to another.
     let on = |task: usize, set: &str, rev: i64| {
-        format!("UPDATE journal SET {set} WHERE task = '{}' AND rev = {rev}", tasks[task])
+        format!(
+            "UPDATE journal SET {set} WHERE task = '{}' AND rev = {rev}",
+            tasks[task]
+        )
     };
     let several = Case {
         name: "several at once",
         sql: vec![
             on(7, "actor = 'a'", 10),
             on(7, &format!("at = {}", dialect.later), 30),
-            format!("DELETE FROM journal WHERE task = '{}' AND rev = 40", tasks[7]),
+            format!(
+                "DELETE FROM journal WHERE task = '{}' AND rev = 40",
+                tasks[7]
+            ),
         ],
         expected: vec![
             (7, Some(10), Damage::Changed),
@@ -197,24 +359,44 @@ async fn every_damage_is_named(store: &dyn Store, dialect: &Dialect<'_>) {
     let given = Case {
         name: "given to another task",
         sql: vec![on(9, &format!("task = '{}', rev = 101", tasks[3]), 50)],
-        expected: vec![(3, Some(101), Damage::Inserted), (9, Some(50), Damage::Missing)],
+        expected: vec![
+            (3, Some(101), Damage::Inserted),
+            (9, Some(50), Damage::Missing),
+        ],
     };
     try_out(store, dialect, &tasks, &[&several, &given]).await;
     // What was handed in may be erased: the chain holds without it.
-    dialect.run(format!("UPDATE journal SET data = NULL WHERE task = '{}'", tasks[5])).await;
+    dialect
+        .run(format!(
+            "UPDATE journal SET data = NULL WHERE task = '{}'",
+            tasks[5]
+        ))
+        .await;
     let (verified, found) = check(store, &Scope::default()).await;
     assert_eq!((verified.erased, found), (ROWS as u64, vec![]));
 
     // A task that was changed by hand, and went on from there.
-    dialect.run(format!("UPDATE tasks SET status = 'dead_lettered' WHERE id = '{}'", tasks[11])).await;
+    dialect
+        .run(format!(
+            "UPDATE tasks SET status = 'dead_lettered' WHERE id = '{}'",
+            tasks[11]
+        ))
+        .await;
     let record = load(store, tasks[11].parse().unwrap()).await;
     let mut change = after(&record);
     entries(&mut change, 1, &Value::Null);
     change.audit[0].from = Some(record.task.status);
     commit(store, free(&record), &change).await.unwrap();
     let found = check(store, &Scope::default()).await.1;
-    let named: Vec<_> = found.iter().map(|one| (one.task.as_str(), one.rev, one.damage)).collect();
-    assert_eq!(named, [(tasks[11].as_str(), Some(101), Damage::DoesNotFollow)], "{found:#?}");
+    let named: Vec<_> = found
+        .iter()
+        .map(|one| (one.task.as_str(), one.rev, one.damage))
+        .collect();
+    assert_eq!(
+        named,
+        [(tasks[11].as_str(), Some(101), Damage::DoesNotFollow)],
+        "{found:#?}"
+    );
 }
 
 /// Does all of this damage, looks at what is found, and makes it good.
@@ -227,10 +409,23 @@ async fn try_out(store: &dyn Store, dialect: &Dialect<'_>, tasks: &[String], cas
     let found = check(store, &Scope::default()).await.1;
     for (number, task) in tasks.iter().enumerate() {
         let of = |expected: &&Expected| expected.0 == number;
-        let expected: Vec<_> = cases.iter().flat_map(|case| case.expected.iter().filter(of)).copied().collect();
-        let named: Vec<_> = found.iter().filter(|finding| finding.task == *task).collect();
-        let short: Vec<_> = named.iter().map(|finding| (number, finding.rev, finding.damage)).collect();
-        let names: Vec<_> = cases.iter().filter(|case| case.expected.iter().any(|one| one.0 == number)).collect();
+        let expected: Vec<_> = cases
+            .iter()
+            .flat_map(|case| case.expected.iter().filter(of))
+            .copied()
+            .collect();
+        let named: Vec<_> = found
+            .iter()
+            .filter(|finding| finding.task == *task)
+            .collect();
+        let short: Vec<_> = named
+            .iter()
+            .map(|finding| (number, finding.rev, finding.damage))
+            .collect();
+        let names: Vec<_> = cases
+            .iter()
+            .filter(|case| case.expected.iter().any(|one| one.0 == number))
+            .collect();
         let names: Vec<_> = names.iter().map(|case| case.name).collect();
         assert_eq!(short, expected, "{names:?}: {named:#?}");
     }
@@ -252,11 +447,17 @@ async fn every_damage_to_two_thousand_rows_is_named_in_sqlite() {
     let connection = Mutex::new(sqlite::raw(&sqlite::file(&fixture)));
     let run = |sql: String| {
         let mut connection = connection.lock().unwrap();
-        connection.batch_execute(&sql).unwrap_or_else(|error| panic!("{sql}: {error}"));
+        connection
+            .batch_execute(&sql)
+            .unwrap_or_else(|error| panic!("{sql}: {error}"));
         ready(()).boxed()
     };
     run("PRAGMA foreign_keys = OFF".to_owned()).await;
-    let dialect = Dialect { run: &run, bytes: ("x'", "'"), later: "at + 1" };
+    let dialect = Dialect {
+        run: &run,
+        bytes: ("x'", "'"),
+        later: "at + 1",
+    };
     every_damage_is_named(&*fixture.ports.store, &dialect).await;
 }
 
@@ -267,8 +468,18 @@ async fn every_damage_to_two_thousand_rows_is_named_in_postgres() {
     let client = crate::postgres::raw(&fixture.url).await;
     let client = &client;
     let run = |sql: String| {
-        async move { client.batch_execute(&sql).await.unwrap_or_else(|error| panic!("{sql}: {error:?}")) }.boxed()
+        async move {
+            client
+                .batch_execute(&sql)
+                .await
+                .unwrap_or_else(|error| panic!("{sql}: {error:?}"))
+        }
+        .boxed()
     };
-    let dialect = Dialect { run: &run, bytes: ("'\\x", "'"), later: "at + interval '1 microsecond'" };
+    let dialect = Dialect {
+        run: &run,
+        bytes: ("'\\x", "'"),
+        later: "at + interval '1 microsecond'",
+    };
     every_damage_is_named(&*fixture.ports.store, &dialect).await;
 }

@@ -15,8 +15,14 @@ pub(crate) struct Fixture {
 }
 
 pub(crate) fn options() -> EmbeddedOptions {
-    let queue = QueueOptions { ack_wait: ACK_WAIT, poll: Duration::from_millis(20) };
-    EmbeddedOptions { queue, ..EmbeddedOptions::default() }
+    let queue = QueueOptions {
+        ack_wait: ACK_WAIT,
+        poll: Duration::from_millis(20),
+    };
+    EmbeddedOptions {
+        queue,
+        ..EmbeddedOptions::default()
+    }
 }
 
 pub(crate) async fn open_in(folder: &Path, options: EmbeddedOptions) -> Ports {
@@ -30,7 +36,10 @@ pub(crate) async fn open_in(folder: &Path, options: EmbeddedOptions) -> Ports {
 
 pub(crate) async fn fixture() -> Fixture {
     let folder = tempfile::tempdir().expect("a folder");
-    Fixture { ports: open_in(folder.path(), options()).await, folder }
+    Fixture {
+        ports: open_in(folder.path(), options()).await,
+        folder,
+    }
 }
 
 crate::every_case!(crate::embedded::fixture);

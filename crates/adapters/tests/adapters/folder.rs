@@ -13,7 +13,9 @@ async fn put(objects: &dyn counterstep_kernel::ports::Objects, key: &str) {
 
 fn entries(folder: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(folder).unwrap();
-    let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    let mut names: Vec<_> = entries
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
     names.sort();
     names
 }
@@ -39,22 +41,42 @@ async fn empty_folders_go_and_others_stay() {
     let objects = &*fixture.ports.objects;
     put(objects, "t/default/one/s/e1.1/0").await;
     put(objects, "t/default/two/s/e1.1/0").await;
-    objects.delete_prefix("t/default/one/s/e1.1/").await.unwrap();
-    assert_eq!(entries(&fixture.folder.path().join("objects/files/t/default")), ["two"]);
+    objects
+        .delete_prefix("t/default/one/s/e1.1/")
+        .await
+        .unwrap();
+    assert_eq!(
+        entries(&fixture.folder.path().join("objects/files/t/default")),
+        ["two"]
+    );
     objects.delete_prefix("t/default/two/").await.unwrap();
     assert_eq!(entries(&fixture.folder.path().join("objects")), ["files"]);
-    assert_eq!(entries(&fixture.folder.path().join("objects/files")), Vec::<String>::new());
+    assert_eq!(
+        entries(&fixture.folder.path().join("objects/files")),
+        Vec::<String>::new()
+    );
     // A put that fails leaves no folder either.
     let broken = stream::iter([Err(std::io::Error::other("gone"))]).boxed();
-    assert!(objects.put("files", "t/default/three/s/e1.1/0", broken).await.is_err());
-    assert_eq!(entries(&fixture.folder.path().join("objects/files")), Vec::<String>::new());
+    assert!(
+        objects
+            .put("files", "t/default/three/s/e1.1/0", broken)
+            .await
+            .is_err()
+    );
+    assert_eq!(
+        entries(&fixture.folder.path().join("objects/files")),
+        Vec::<String>::new()
+    );
 }
 
 #[tokio::test]
 async fn what_is_no_bucket_is_left_alone() {
     let fixture = fixture().await;
     let objects = &*fixture.ports.objects;
-    let foreign = fixture.folder.path().join("objects/Lost_and_found/t/default/one");
+    let foreign = fixture
+        .folder
+        .path()
+        .join("objects/Lost_and_found/t/default/one");
     std::fs::create_dir_all(&foreign).unwrap();
     std::fs::write(foreign.join("0"), "x").unwrap();
     assert_eq!(objects.delete_prefix("t/default/one/").await.unwrap(), 0);
@@ -71,9 +93,20 @@ async fn a_symbolic_link_is_never_followed() {
     std::fs::create_dir_all(&outside).unwrap();
     std::fs::write(outside.join("precious"), "x").unwrap();
     put(objects, "t/default/one/s/e1.1/0").await;
-    let link = fixture.folder.path().join("objects/files/t/default/one/link");
+    let link = fixture
+        .folder
+        .path()
+        .join("objects/files/t/default/one/link");
     std::os::unix::fs::symlink(&outside, link).unwrap();
-    assert_eq!(objects.list("").try_collect::<Vec<_>>().await.unwrap().len(), 1);
+    assert_eq!(
+        objects
+            .list("")
+            .try_collect::<Vec<_>>()
+            .await
+            .unwrap()
+            .len(),
+        1
+    );
     assert_eq!(objects.delete_prefix("t/default/one/").await.unwrap(), 1);
     assert!(outside.join("precious").exists());
 }
@@ -81,11 +114,20 @@ async fn a_symbolic_link_is_never_followed() {
 #[tokio::test]
 async fn a_listing_longer_than_a_page_is_whole() {
     let fixture = fixture().await;
-    let folder = fixture.folder.path().join("objects/files/t/default/many/s/e1.1");
+    let folder = fixture
+        .folder
+        .path()
+        .join("objects/files/t/default/many/s/e1.1");
     std::fs::create_dir_all(&folder).unwrap();
     for n in 0..700 {
         std::fs::write(folder.join(n.to_string()), "x").unwrap();
     }
-    let listed: Vec<ObjectInfo> = fixture.ports.objects.list("t/default/many/").try_collect().await.unwrap();
+    let listed: Vec<ObjectInfo> = fixture
+        .ports
+        .objects
+        .list("t/default/many/")
+        .try_collect()
+        .await
+        .unwrap();
     assert_eq!(listed.len(), 700);
 }

@@ -1,4 +1,5 @@
-//! A worker that alone is cut off from PostgreSQL: it stops when its lease is over, not when it learns of its successor.
+//! A worker that alone is cut off from PostgreSQL: it stops when its lease is over, not when it
+//! learns of its successor.
 
 use crate::postgres;
 use crate::suite::{LIMIT, eventually};
@@ -89,39 +90,68 @@ async fn engine(url: &str) -> (Engine, TempDir) {
 async fn engine_with(url: &str, registry: Registry) -> (Engine, TempDir) {
     let embedded = crate::embedded::fixture().await;
     let store = postgres::open(url, postgres::options()).await;
-    let ports = counterstep_kernel::ports::Ports { store, ..embedded.ports };
-    let settings = EngineSettings { lease: Duration::from_secs(2), ..EngineSettings::default() };
-    (Engine::new(ports, Arc::new(registry), settings, "worker"), embedded.folder)
+    let ports = counterstep_kernel::ports::Ports {
+        store,
+        ..embedded.ports
+    };
+    let settings = EngineSettings {
+        lease: Duration::from_secs(2),
+        ..EngineSettings::default()
+    };
+    (
+        Engine::new(ports, Arc::new(registry), settings, "worker"),
+        embedded.folder,
+    )
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_worker_that_alone_is_cut_off_stops_when_its_lease_is_over() {
     let url = postgres::database().await;
-    let port = url.rsplit(['/', ':']).nth(1).and_then(|port| port.parse().ok()).expect("a port");
+    let port = url
+        .rsplit(['/', ':'])
+        .nth(1)
+        .and_then(|port| port.parse().ok())
+        .expect("a port");
     let proxy = Proxy::to(port);
     let (cut_off, _one) = engine(&proxy.url(&url)).await;
     let (successor, _other) = engine(&url).await;
     let task = harness::submit(&successor, Form::new()).await;
-    let doomed = tokio::spawn(async move { turn(&cut_off, Host::Worker, task, &CancelToken::new()).await });
-    eventually("the first attempt", || async { get(&STARTED).then_some(()) }).await;
+    let doomed =
+        tokio::spawn(async move { turn(&cut_off, Host::Worker, task, &CancelToken::new()).await });
+    eventually("the first attempt", || async {
+        get(&STARTED).then_some(())
+    })
+    .await;
     proxy.silence();
 
     eventually("a lost task", || async {
         let plan = successor.plan_recovery(10).await.expect("a plan");
-        successor.recover(plan).await.taken_back.contains(&task).then_some(())
+        successor
+            .recover(plan)
+            .await
+            .taken_back
+            .contains(&task)
+            .then_some(())
     })
     .await;
     let end = turn(&successor, Host::Worker, task, &CancelToken::new()).await;
     assert_eq!(end, TurnEnd::Rests(TaskStatus::Completed));
     // The network is still silent: nothing but its own timer can have told it.
-    let (stopped, reason) = eventually("the end of the first attempt", || async { get(&STOPPED) }).await;
+    let (stopped, reason) =
+        eventually("the end of the first attempt", || async { get(&STOPPED) }).await;
     assert_eq!(reason, CancelReason::LeaseLost);
     let overlap = stopped.saturating_duration_since(get(&SUCCEEDED).expect("the second attempt"));
     // Without a timer of its own it goes on for as long as the network is silent.
-    assert!(overlap < Duration::from_secs(10), "it worked on beside its successor for {overlap:?}");
+    assert!(
+        overlap < Duration::from_secs(10),
+        "it worked on beside its successor for {overlap:?}"
+    );
 
     proxy.heal();
-    let end = tokio::time::timeout(LIMIT, doomed).await.expect("its turn ends").expect("no panic");
+    let end = tokio::time::timeout(LIMIT, doomed)
+        .await
+        .expect("its turn ends")
+        .expect("no panic");
     assert!(matches!(end, TurnEnd::Lost | TurnEnd::StoreDown), "{end:?}");
 }
 
@@ -129,24 +159,50 @@ async fn a_worker_that_alone_is_cut_off_stops_when_its_lease_is_over() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_heartbeat_over_a_dead_connection_is_followed_by_one_over_another_connection() {
     let url = postgres::database().await;
-    let port = url.rsplit(['/', ':']).nth(1).and_then(|port| port.parse().ok()).expect("a port");
+    let port = url
+        .rsplit(['/', ':'])
+        .nth(1)
+        .and_then(|port| port.parse().ok())
+        .expect("a port");
     let proxy = Proxy::to(port);
     let (worker, _one) = engine_with(&proxy.url(&url), Registry::new().with::<Hold>()).await;
     let (observer, _other) = engine_with(&url, Registry::new().with::<Hold>()).await;
     let task = harness::submit(&observer, Form::new()).await;
-    let running = tokio::spawn(async move { turn(&worker, Host::Worker, task, &CancelToken::new()).await });
+    let running =
+        tokio::spawn(async move { turn(&worker, Host::Worker, task, &CancelToken::new()).await });
     eventually("the attempt", || async { get(&HOLDS).then_some(()) }).await;
     let lease = || async {
-        let record = observer.ports.store.load(task).await.expect("an answer").expect("the task");
+        let record = observer
+            .ports
+            .store
+            .load(task)
+            .await
+            .expect("an answer")
+            .expect("the task");
         record.task.lease_expires_at.expect("a lease")
     };
     proxy.silence_open();
 
     let first = lease().await;
-    eventually("a heartbeat that prolongs the lease", || async { (lease().await > first).then_some(()) }).await;
+    eventually("a heartbeat that prolongs the lease", || async {
+        (lease().await > first).then_some(())
+    })
+    .await;
     HELD.notify_one();
-    let end = tokio::time::timeout(LIMIT, running).await.expect("its turn ends").expect("no panic");
+    let end = tokio::time::timeout(LIMIT, running)
+        .await
+        .expect("its turn ends")
+        .expect("no panic");
     assert_eq!(end, TurnEnd::Rests(TaskStatus::Completed));
-    let record = observer.ports.store.load(task).await.expect("an answer").expect("the task");
-    assert_eq!((record.task.recovery_attempts, record.steps[0].attempts.0), (0, 1));
+    let record = observer
+        .ports
+        .store
+        .load(task)
+        .await
+        .expect("an answer")
+        .expect("the task");
+    assert_eq!(
+        (record.task.recovery_attempts, record.steps[0].attempts.0),
+        (0, 1)
+    );
 }

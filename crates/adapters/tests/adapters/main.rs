@@ -1,5 +1,6 @@
-//! Every adapter against the contract of its port. The cases in `suite` are functions over the ports and know no
-//! technology: an adapter joins with one line. What only one technology can be asked lies beside it.
+//! Every adapter against the contract of its port. The cases in `suite` are functions over the
+//! ports and know no technology: an adapter joins with one line. What only one technology can be
+//! asked lies beside it.
 
 #[cfg(feature = "azure")]
 mod azure;
@@ -31,7 +32,8 @@ mod step_threads;
 mod suite;
 mod system;
 
-/// Makes a test of each case: opens the fixture, runs the case, and keeps the fixture alive until it has ended.
+/// Makes a test of each case: opens the fixture, runs the case, and keeps the fixture alive until
+/// it has ended.
 macro_rules! conformance {
     ($open:path; $($area:ident: $($case:ident),+ $(,)?);+ $(;)?) => {
         $(mod $area {
@@ -56,7 +58,8 @@ macro_rules! store_cases {
 }
 pub(crate) use store_cases;
 
-/// The cases of tables that are the user's own, which whoever opens the store must be allowed to make.
+/// The cases of tables that are the user's own, which whoever opens the store must be allowed to
+/// make.
 macro_rules! own_table_cases {
     ($open:path) => {
         crate::conformance! { $open;
@@ -208,7 +211,8 @@ macro_rules! row_cases {
 }
 pub(crate) use row_cases;
 
-/// The cases of a queue. What it is to deliver is committed through the store beside it, or published.
+/// The cases of a queue. What it is to deliver is committed through the store beside it, or
+/// published.
 macro_rules! queue_cases {
     ($open:path) => {
         crate::conformance! { $open;

@@ -8,7 +8,9 @@ use counterstep_kernel::audit::{Damage, Scope};
 use counterstep_kernel::ports::{SealedPage, StoreError};
 use counterstep_kernel::recovery::Recovered;
 use counterstep_kernel::turn::{TurnEnd, turn};
-use counterstep_kernel::{CancelToken, Engine, EngineSettings, Registry, Sql, StepContext, StepError, StepResult};
+use counterstep_kernel::{
+    CancelToken, Engine, EngineSettings, Registry, Sql, StepContext, StepError, StepResult,
+};
 use counterstep_macros::distributed_task;
 use counterstep_testkit::{Form, harness};
 use futures::future::join_all;
@@ -47,9 +49,23 @@ impl Lasts {
 async fn engine(url: &str, role: &str) -> (Engine, TempDir) {
     let embedded = crate::embedded::fixture().await;
     let store = postgres::open(url, postgres::options()).await;
-    let ports = counterstep_kernel::ports::Ports { store, ..embedded.ports };
-    let settings = EngineSettings { lease: Duration::from_secs(1), ..EngineSettings::default() };
-    (Engine::new(ports, Arc::new(Registry::new().with::<Lasts>()), settings, role), embedded.folder)
+    let ports = counterstep_kernel::ports::Ports {
+        store,
+        ..embedded.ports
+    };
+    let settings = EngineSettings {
+        lease: Duration::from_secs(1),
+        ..EngineSettings::default()
+    };
+    (
+        Engine::new(
+            ports,
+            Arc::new(Registry::new().with::<Lasts>()),
+            settings,
+            role,
+        ),
+        embedded.folder,
+    )
 }
 
 /// Statements in a change of some task, which is the way to the database that this test has.
@@ -58,11 +74,16 @@ async fn execute(engine: &Engine, task: TaskId, statements: Vec<Sql>) {
     let mut change = crate::suite::changes::after(&record);
     change.sql = statements;
     let change = change.with_journal(Some(&record), "test");
-    engine.ports.store.commit(crate::suite::changes::free(&record), &change).await.unwrap();
+    engine
+        .ports
+        .store
+        .commit(crate::suite::changes::free(&record), &change)
+        .await
+        .unwrap();
 }
 
-/// So many tasks in the middle of their step, of a host that is not there any more. The first of them is another one's
-/// template, and only a handle on the database.
+/// So many tasks in the middle of their step, of a host that is not there any more. The first of
+/// them is another one's template, and only a handle on the database.
 async fn lost(engine: &Engine, count: i64) -> TaskId {
     let template = harness::submit(engine, Form::new()).await;
     let doomed = tokio::spawn({
@@ -95,8 +116,10 @@ async fn lost(engine: &Engine, count: i64) -> TaskId {
     ];
     execute(engine, template, statements).await;
     // All have the lease of the one that they were copied from.
-    eventually("lost tasks", || async { (!engine.plan_recovery(1).await.expect("a plan").is_empty()).then_some(()) })
-        .await;
+    eventually("lost tasks", || async {
+        (!engine.plan_recovery(1).await.expect("a plan").is_empty()).then_some(())
+    })
+    .await;
     template
 }
 
@@ -113,7 +136,11 @@ async fn reconcile(engine: &Engine) -> Recovered {
         all.taken_back.extend(some.taken_back);
         all.quarantined.extend(some.quarantined);
         all.failed.extend(some.failed);
-        assert!(Instant::now() < until, "it does not come to an end: {} left over", all.moved_on.len());
+        assert!(
+            Instant::now() < until,
+            "it does not come to an end: {} left over",
+            all.moved_on.len()
+        );
     }
 }
 
@@ -130,7 +157,11 @@ async fn reconcile_all(url: &str) -> (Vec<Recovered>, Duration) {
 /// Each was taken back once, by one of them.
 async fn assert_each_once(first: &Engine, template: TaskId, all: &[Recovered], count: usize) {
     let taken: Vec<_> = all.iter().flat_map(|done| &done.taken_back).collect();
-    assert_eq!(taken.iter().collect::<BTreeSet<_>>().len(), taken.len(), "a task was taken back twice");
+    assert_eq!(
+        taken.iter().collect::<BTreeSet<_>>().len(),
+        taken.len(),
+        "a task was taken back twice"
+    );
     assert_eq!(taken.len(), count);
     assert!(
         all.iter().all(|done| done.failed.is_empty()),
@@ -140,7 +171,12 @@ async fn assert_each_once(first: &Engine, template: TaskId, all: &[Recovered], c
     let rows = u64::try_from(count).expect("a count");
     let once = "UPDATE tasks SET residue = residue WHERE status = 'dispatched' AND recovery_attempts = 1 AND epoch = 2";
     let written = r#"UPDATE journal SET actor = actor WHERE entries LIKE '%"event":"taken_back"%'"#;
-    execute(first, template, vec![Sql::new(once).rows(rows), Sql::new(written).rows(rows)]).await;
+    execute(
+        first,
+        template,
+        vec![Sql::new(once).rows(rows), Sql::new(written).rows(rows)],
+    )
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -153,7 +189,10 @@ async fn ten_thousand_lost_tasks_are_each_taken_back_once_by_five_reconcilers() 
     assert_each_once(&first, template, &all, COUNT).await;
     let shares: Vec<_> = all.iter().map(|done| done.taken_back.len()).collect();
     println!("{COUNT} lost tasks: {took:?}, shares {shares:?}");
-    assert!(shares.iter().all(|share| *share > 0), "one did nothing: {shares:?}");
+    assert!(
+        shares.iter().all(|share| *share > 0),
+        "one did nothing: {shares:?}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -163,9 +202,12 @@ async fn one_unreadable_task_among_a_thousand_stops_nobody() {
     let (first, _folder) = engine(&url, "worker").await;
     let template = lost(&first, COUNT as i64).await;
     let victim = first.plan_recovery(1).await.expect("a plan");
-    let [counterstep_kernel::recovery::Recover::TakeBack(victim)] = victim[..] else { panic!("{victim:?}") };
-    let spoil =
-        Sql::new("UPDATE journal SET data = '{' WHERE task = $1::uuid AND rev = 1").bind(victim.to_string()).rows(1);
+    let [counterstep_kernel::recovery::Recover::TakeBack(victim)] = victim[..] else {
+        panic!("{victim:?}")
+    };
+    let spoil = Sql::new("UPDATE journal SET data = '{' WHERE task = $1::uuid AND rev = 1")
+        .bind(victim.to_string())
+        .rows(1);
     execute(&first, template, vec![spoil]).await;
 
     let (all, _) = reconcile_all(&url).await;
@@ -176,7 +218,10 @@ async fn one_unreadable_task_among_a_thousand_stops_nobody() {
     assert_eq!(record.task.status, TaskStatus::DeadLettered);
     let failure = record.task.failure.expect("a failure");
     assert_eq!(failure.class, "unreadable");
-    assert!(failure.message.contains("row 1 of the journal"), "{failure:?}");
+    assert!(
+        failure.message.contains("row 1 of the journal"),
+        "{failure:?}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -185,7 +230,9 @@ async fn a_task_whose_steps_are_not_the_declared_ones_is_parked_and_shown_with_t
     let (first, _folder) = engine(&url, "worker").await;
     let template = lost(&first, 1).await;
     let plan = first.plan_recovery(1).await.expect("a plan");
-    let [counterstep_kernel::recovery::Recover::TakeBack(task)] = plan[..] else { panic!("{plan:?}") };
+    let [counterstep_kernel::recovery::Recover::TakeBack(task)] = plan[..] else {
+        panic!("{plan:?}")
+    };
     let spoil = Sql::new(
         "UPDATE journal SET entries = replace(replace(entries, '\"no\":1', '\"no\":7'), '\"name\":\"wait\"', '\"name\":\"other\"')
          WHERE task = $1::uuid AND rev = 1",
@@ -195,7 +242,14 @@ async fn a_task_whose_steps_are_not_the_declared_ones_is_parked_and_shown_with_t
     assert_eq!(first.recover(plan).await.quarantined, [task]);
     let record = first.read(task).await.unwrap().expect("it is shown");
     assert_eq!(record.task.status, TaskStatus::DeadLettered);
-    assert_eq!(record.steps.iter().map(|row| row.name.as_str()).collect::<Vec<_>>(), ["wait"]);
+    assert_eq!(
+        record
+            .steps
+            .iter()
+            .map(|row| row.name.as_str())
+            .collect::<Vec<_>>(),
+        ["wait"]
+    );
     let failure = record.task.failure.expect("a failure");
     assert!(failure.message.contains("7 other"), "{failure:?}");
 }
@@ -206,51 +260,110 @@ async fn the_audit_of_a_task_that_cannot_be_read_goes_on_from_what_stands_in_its
     let (engine, _folder) = engine(&url, "worker").await;
     let store = engine.ports.store.as_ref();
     for (spoil, is_found) in [
-        ("UPDATE tasks SET waiting = 'for godot' WHERE id = $1::uuid", false),
-        (r"UPDATE tasks SET waiting = 'for godot', audit_seal = '\x00' WHERE id = $1::uuid", true),
+        (
+            "UPDATE tasks SET waiting = 'for godot' WHERE id = $1::uuid",
+            false,
+        ),
+        (
+            r"UPDATE tasks SET waiting = 'for godot', audit_seal = '\x00' WHERE id = $1::uuid",
+            true,
+        ),
     ] {
         let task = harness::submit(&engine, Form::new()).await;
-        execute(&engine, task, vec![Sql::new(spoil).bind(task.to_string()).rows(1)]).await;
+        execute(
+            &engine,
+            task,
+            vec![Sql::new(spoil).bind(task.to_string()).rows(1)],
+        )
+        .await;
         turn(&engine, Host::Worker, task, &CancelToken::new()).await;
-        let last = store.history(task).await.unwrap().audit.pop().expect("an entry").entry;
-        assert_eq!((last.event.as_str(), last.to), ("quarantined", TaskStatus::DeadLettered));
-        let scope = Scope { task: Some(task), ..Scope::default() };
+        let last = store
+            .history(task)
+            .await
+            .unwrap()
+            .audit
+            .pop()
+            .expect("an entry")
+            .entry;
+        assert_eq!(
+            (last.event.as_str(), last.to),
+            ("quarantined", TaskStatus::DeadLettered)
+        );
+        let scope = Scope {
+            task: Some(task),
+            ..Scope::default()
+        };
         let found = check(store, &scope).await.1;
         // A spoiled end of the chain shows at the row that had to go on from it.
-        let page = SealedPage { task: Some(task.to_string()), after: None, limit: 9 };
+        let page = SealedPage {
+            task: Some(task.to_string()),
+            after: None,
+            limit: 9,
+        };
         let rev = store.sealed(&page).await.unwrap().pop().expect("a row").rev;
-        let expected: Vec<_> = is_found.then_some((Some(rev), Damage::Changed)).into_iter().collect();
-        assert_eq!(found.iter().map(|one| (one.rev, one.damage)).collect::<Vec<_>>(), expected, "{found:#?}");
+        let expected: Vec<_> = is_found
+            .then_some((Some(rev), Damage::Changed))
+            .into_iter()
+            .collect();
+        assert_eq!(
+            found
+                .iter()
+                .map(|one| (one.rev, one.damage))
+                .collect::<Vec<_>>(),
+            expected,
+            "{found:#?}"
+        );
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_task_of_a_newer_program_is_neither_run_nor_parked_and_is_run_again_by_one_that_can_read_it() {
+async fn a_task_of_a_newer_program_is_neither_run_nor_parked_and_is_run_again_by_one_that_can_read_it()
+ {
     let url = postgres::database().await;
     let (engine, _folder) = engine(&url, "worker").await;
     let template = lost(&engine, 1).await;
     let plan = engine.plan_recovery(1).await.expect("a plan");
-    let [counterstep_kernel::recovery::Recover::TakeBack(taken)] = plan[..] else { panic!("{plan:?}") };
+    let [counterstep_kernel::recovery::Recover::TakeBack(taken)] = plan[..] else {
+        panic!("{plan:?}")
+    };
     let fresh = harness::submit(&engine, Form::new()).await;
     let newer_by = |forms: i64| {
         let text = "UPDATE journal SET form = (form + $3)::integer WHERE task IN ($1::uuid, $2::uuid) AND rev = 1";
-        vec![Sql::new(text).bind(taken.to_string()).bind(fresh.to_string()).bind(forms).rows(2)]
+        vec![
+            Sql::new(text)
+                .bind(taken.to_string())
+                .bind(fresh.to_string())
+                .bind(forms)
+                .rows(2),
+        ]
     };
     execute(&engine, template, newer_by(1)).await;
     let run = async |task| turn(&engine, Host::Worker, task, &CancelToken::new()).await;
     assert_eq!(run(fresh).await, TurnEnd::UnknownType);
     let recovered = engine.recover(plan.clone()).await;
-    assert_eq!(recovered, Recovered { unknown: vec![taken], ..Recovered::default() });
+    assert_eq!(
+        recovered,
+        Recovered {
+            unknown: vec![taken],
+            ..Recovered::default()
+        }
+    );
     for task in [taken, fresh] {
         let read = engine.read(task).await;
         assert!(matches!(read, Err(StoreError::Newer(_))), "{read:?}");
     }
 
     execute(&engine, template, newer_by(-1)).await;
-    assert_eq!(engine.read(fresh).await.unwrap().unwrap().task.status, TaskStatus::Dispatched);
+    assert_eq!(
+        engine.read(fresh).await.unwrap().unwrap().task.status,
+        TaskStatus::Dispatched
+    );
     // A hold keeps the task from other reconcilers for a while; this one asks without it.
     let record = engine.read(taken).await.unwrap().unwrap();
-    assert!(record.lease_has_expired() && record.task.status == TaskStatus::Running, "{record:?}");
+    assert!(
+        record.lease_has_expired() && record.task.status == TaskStatus::Running,
+        "{record:?}"
+    );
 }
 
 /// Not a test of anything:
@@ -262,7 +375,8 @@ async fn how_the_cost_of_a_sweep_grows() {
         let url = postgres::database().await;
         let (first, _folder) = engine(&url, "worker").await;
         lost(&first, count).await;
-        // Of the whole server's counters, which each connection writes when it has been idle for a moment.
+        // Of the whole server's counters, which each connection writes when it has been idle for a
+        // moment.
         let beside = postgres::raw(&url).await;
         let transactions = "SELECT pg_stat_get_db_xact_commit(oid) FROM pg_database WHERE datname = current_database()";
         tokio::time::sleep(Duration::from_secs(2)).await;
@@ -272,6 +386,8 @@ async fn how_the_cost_of_a_sweep_grows() {
         let transactions = postgres::number(&beside, transactions).await - before;
         let taken: usize = all.iter().map(|done| done.taken_back.len()).sum();
         let each = transactions as f64 / taken as f64;
-        println!("{count}: {taken} taken back by {RECONCILERS} reconcilers in {took:?}, {each:.3} transactions each");
+        println!(
+            "{count}: {taken} taken back by {RECONCILERS} reconcilers in {took:?}, {each:.3} transactions each"
+        );
     }
 }

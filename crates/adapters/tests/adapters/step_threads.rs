@@ -12,7 +12,11 @@ use uuid::Uuid;
 const LIMIT: Duration = Duration::from_secs(60);
 
 fn label(step: &str) -> CodeLabel {
-    CodeLabel { task: TaskId(Uuid::from_u128(7)), step: step.to_owned(), part: "run" }
+    CodeLabel {
+        task: TaskId(Uuid::from_u128(7)),
+        step: step.to_owned(),
+        part: "run",
+    }
 }
 
 #[tokio::test]
@@ -40,11 +44,15 @@ async fn steps_that_block_all_threads_leave_threads_to_those_that_await() {
             Box::pin(async {
                 tokio::time::sleep(Duration::from_millis(5)).await;
                 tokio::task::yield_now().await;
-                let computed = tokio::task::spawn_blocking(|| 6 * 7).await.expect("it is computed");
+                let computed = tokio::task::spawn_blocking(|| 6 * 7)
+                    .await
+                    .expect("it is computed");
                 assert_eq!(computed, 42);
             }),
         );
-        tokio::time::timeout(LIMIT, awaits).await.expect("a neighbour goes on");
+        tokio::time::timeout(LIMIT, awaits)
+            .await
+            .expect("a neighbour goes on");
     }
     // All of them together, on threads of their own.
     while inside.load(Ordering::SeqCst) < BLOCKING {
@@ -52,7 +60,9 @@ async fn steps_that_block_all_threads_leave_threads_to_those_that_await() {
     }
     drop(gates);
     for blocked in blocking {
-        tokio::time::timeout(LIMIT, blocked).await.expect("it has let go");
+        tokio::time::timeout(LIMIT, blocked)
+            .await
+            .expect("it has let go");
     }
 }
 
@@ -71,7 +81,12 @@ async fn code_that_nobody_waits_for_any_more_is_dropped_where_it_waits() {
     );
     has_started.await.expect("it starts");
     drop(running);
-    assert_eq!(tokio::time::timeout(LIMIT, dropped.recv()).await.expect("it is dropped"), None);
+    assert_eq!(
+        tokio::time::timeout(LIMIT, dropped.recv())
+            .await
+            .expect("it is dropped"),
+        None
+    );
 }
 
 #[tokio::test]
@@ -86,5 +101,7 @@ async fn code_that_panics_while_it_is_dropped_costs_no_thread() {
     let bad = threads.start(label("bad"), Box::pin(async { drop(Bad) }));
     tokio::time::timeout(LIMIT, bad).await.expect("it ends");
     let next = threads.start(label("next"), Box::pin(async {}));
-    tokio::time::timeout(LIMIT, next).await.expect("there is still a thread");
+    tokio::time::timeout(LIMIT, next)
+        .await
+        .expect("there is still a thread");
 }

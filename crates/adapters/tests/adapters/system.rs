@@ -13,7 +13,10 @@ async fn every_listener_hears_a_signal_and_nobody_has_to() {
     let (mut one, mut two) = (signals.subscribe(), signals.subscribe());
     let signal = Signal::CancelRequested(new_task());
     signals.send(signal.clone());
-    assert_eq!((one.next().await, two.next().await), (Some(signal.clone()), Some(signal)));
+    assert_eq!(
+        (one.next().await, two.next().await),
+        (Some(signal.clone()), Some(signal))
+    );
 }
 
 #[tokio::test]

@@ -1,5 +1,5 @@
-//! The headers of a part, read from the bytes that were sent: the field's name, and a file name that has not been
-//! decoded, cut or tidied before it is judged. Must not repair anything.
+//! The headers of a part, read from the bytes that were sent: the field's name, and a file name
+//! that has not been decoded, cut or tidied before it is judged. Must not repair anything.
 
 use crate::problem::{Refused, invalid, malformed};
 use counterstep_contracts::{FileName, ProblemCode};
@@ -22,30 +22,55 @@ pub(super) fn read(block: &[u8]) -> Result<PartHeaders, Refused> {
     for line in Lines(Some(block)) {
         match line.iter().position(|&byte| byte == b':') {
             Some(colon) if !line.starts_with(b" ") && !line.starts_with(b"\t") => {
-                headers.push((line[..colon].to_ascii_lowercase(), line[colon + 1..].trim_ascii()));
+                headers.push((
+                    line[..colon].to_ascii_lowercase(),
+                    line[colon + 1..].trim_ascii(),
+                ));
             }
             _ => broken = true,
         }
     }
-    let all = |name: &str| headers.iter().filter(|(n, _)| n == name.as_bytes()).map(|(_, v)| *v).collect::<Vec<_>>();
+    let all = |name: &str| {
+        headers
+            .iter()
+            .filter(|(n, _)| n == name.as_bytes())
+            .map(|(_, v)| *v)
+            .collect::<Vec<_>>()
+    };
     let disposition = match all("content-disposition")[..] {
         [one] => one,
-        _ => return Err(malformed("a part needs one Content-Disposition header: form-data with a name")),
+        _ => {
+            return Err(malformed(
+                "a part needs one Content-Disposition header: form-data with a name",
+            ));
+        }
     };
-    // Before the lines that make no sense are: a line break in a file name leaves such a line behind.
+    // Before the lines that make no sense are: a line break in a file name leaves such a line
+    // behind.
     let (field, file_name) = disposition_of(disposition)?;
     if broken {
         return Err(malformed("a header line of a part is not `name: value`").at(field));
     }
-    let packed =
-        |value: &[u8]| ![&b"binary"[..], b"8bit", b"7bit"].iter().any(|plain| value.eq_ignore_ascii_case(plain));
+    let packed = |value: &[u8]| {
+        ![&b"binary"[..], b"8bit", b"7bit"]
+            .iter()
+            .any(|plain| value.eq_ignore_ascii_case(plain))
+    };
     if all("content-transfer-encoding").into_iter().any(packed) {
         let detail = "a part must be sent as it is, without a Content-Transfer-Encoding";
         return Err(Refused::new(ProblemCode::UnsupportedMediaType, detail).at(field));
     }
-    let content_type = all("content-type").first().and_then(|value| std::str::from_utf8(value).ok());
-    let presentable = |text: &&str| (3..=200).contains(&text.len()) && text.bytes().all(|b| (b' '..=b'~').contains(&b));
-    Ok(PartHeaders { field, file_name, content_type: content_type.filter(presentable).map(str::to_owned) })
+    let content_type = all("content-type")
+        .first()
+        .and_then(|value| std::str::from_utf8(value).ok());
+    let presentable = |text: &&str| {
+        (3..=200).contains(&text.len()) && text.bytes().all(|b| (b' '..=b'~').contains(&b))
+    };
+    Ok(PartHeaders {
+        field,
+        file_name,
+        content_type: content_type.filter(presentable).map(str::to_owned),
+    })
 }
 
 /// The lines of a header block.
@@ -72,14 +97,21 @@ fn bad_name(detail: impl Into<String>) -> Refused {
 fn disposition_of(value: &[u8]) -> Result<(String, Option<FileName>), Refused> {
     let (kind, mut rest) = split_at_byte(value, b';');
     if !kind.trim_ascii().eq_ignore_ascii_case(b"form-data") {
-        return Err(malformed("the Content-Disposition of a part must be form-data"));
+        return Err(malformed(
+            "the Content-Disposition of a part must be form-data",
+        ));
     }
     let (mut field, mut plain, mut extended) = (None, None, None);
     while !rest.trim_ascii().is_empty() {
         let (name, after) = split_at_byte(rest, b'=');
-        let is_file = name.trim_ascii().to_ascii_lowercase().starts_with(b"filename");
+        let is_file = name
+            .trim_ascii()
+            .to_ascii_lowercase()
+            .starts_with(b"filename");
         let unreadable = || match is_file {
-            true => bad_name("a file name stands in quotes, and holds no line break and no quote that is not \\\""),
+            true => bad_name(
+                "a file name stands in quotes, and holds no line break and no quote that is not \\\"",
+            ),
             false => malformed("a parameter of a Content-Disposition cannot be read"),
         };
         let (text, after) = parameter(after).ok_or_else(unreadable)?;
@@ -95,18 +127,24 @@ fn disposition_of(value: &[u8]) -> Result<(String, Option<FileName>), Refused> {
         rest = after;
     }
     let field = field.ok_or_else(|| malformed("the Content-Disposition of a part needs a name"))?;
-    let field = String::from_utf8(field).map_err(|_| malformed("the name of a form field must be UTF-8"))?;
+    let field = String::from_utf8(field)
+        .map_err(|_| malformed("the name of a form field must be UTF-8"))?;
     if field.is_empty() || field.len() > 200 || field.chars().any(char::is_control) {
-        return Err(invalid("the name of a form field has 1 to 200 bytes and no control characters"));
+        return Err(invalid(
+            "the name of a form field has 1 to 200 bytes and no control characters",
+        ));
     }
     // Where both are there, whoever shows the file may pick either: both must be acceptable.
     let plain = plain.map(|bytes| judged(bytes, &field)).transpose()?;
-    let extended = extended.map(|bytes| judged(percent_decoded(&bytes, &field)?, &field)).transpose()?;
+    let extended = extended
+        .map(|bytes| judged(percent_decoded(&bytes, &field)?, &field))
+        .transpose()?;
     Ok((field, extended.or(plain)))
 }
 
 fn judged(bytes: Vec<u8>, field: &str) -> Result<FileName, Refused> {
-    let text = String::from_utf8(bytes).map_err(|_| bad_name("a file name must be UTF-8").at(field))?;
+    let text =
+        String::from_utf8(bytes).map_err(|_| bad_name("a file name must be UTF-8").at(field))?;
     FileName::parse(&text).map_err(|error| bad_name(error.to_string()).at(field))
 }
 
@@ -125,15 +163,21 @@ fn percent_decoded(value: &[u8], field: &str) -> Result<Vec<u8>, Refused> {
             decoded.push(byte);
             continue;
         }
-        let mut digit = || bytes.next().and_then(|&digit| char::from(digit).to_digit(16));
-        let (Some(high), Some(low)) = (digit(), digit()) else { return Err(refused()) };
+        let mut digit = || {
+            bytes
+                .next()
+                .and_then(|&digit| char::from(digit).to_digit(16))
+        };
+        let (Some(high), Some(low)) = (digit(), digit()) else {
+            return Err(refused());
+        };
         decoded.push((high * 16 + low) as u8);
     }
     Ok(decoded)
 }
 
-/// The value of a parameter and what follows its semicolon. In quotes only `\"` and `\\` are escapes: a browser sends
-/// the backslashes of a path as they are, and they must be seen.
+/// The value of a parameter and what follows its semicolon. In quotes only `\"` and `\\` are
+/// escapes: a browser sends the backslashes of a path as they are, and they must be seen.
 fn parameter(value: &[u8]) -> Option<(Vec<u8>, &[u8])> {
     let value = value.trim_ascii_start();
     let Some(mut rest) = value.strip_prefix(b"\"") else {
@@ -176,7 +220,9 @@ mod tests {
     use counterstep_contracts::ProblemCode::{InvalidFileName, MalformedBody};
 
     fn name(parameters: &str) -> Result<String, ProblemCode> {
-        let block = format!("Content-Disposition: form-data; name=\"f\"; {parameters}\r\nContent-Type: text/plain");
+        let block = format!(
+            "Content-Disposition: form-data; name=\"f\"; {parameters}\r\nContent-Type: text/plain"
+        );
         let read = read(block.as_bytes()).map_err(|refused| refused.code())?;
         assert_eq!(read.content_type.as_deref(), Some("text/plain"));
         Ok(read.file_name.expect("a file").as_str().to_owned())
@@ -191,7 +237,10 @@ mod tests {
             (r#"filename="a\"b.txt""#, "a\"b.txt"),
             ("filename=\"Ünï 名.txt\"", "Ünï 名.txt"),
             ("filename=\"a%22b.txt\"", "a%22b.txt"),
-            ("filename=\"na.txt\"; filename*=UTF-8''na%C3%AFve.txt", "naïve.txt"),
+            (
+                "filename=\"na.txt\"; filename*=UTF-8''na%C3%AFve.txt",
+                "naïve.txt",
+            ),
         ] {
             assert_eq!(name(parameters).as_deref(), Ok(expected), "{parameters}");
         }
@@ -244,7 +293,11 @@ mod tests {
             "Content-Disposition: form-data; name=\"a\"\r\nnonsense",
             "Content-Disposition: form-data; name=\"a\"\r\n folded: x",
         ] {
-            assert_eq!(read(block.as_bytes()).unwrap_err().code(), MalformedBody, "{block}");
+            assert_eq!(
+                read(block.as_bytes()).unwrap_err().code(),
+                MalformedBody,
+                "{block}"
+            );
         }
     }
 }

@@ -1,5 +1,5 @@
-//! Where the parts of a form begin and end: bytes in, pieces out. No I/O, no limit on what a part may hold; of a part's
-//! headers it knows only where they end.
+//! Where the parts of a form begin and end: bytes in, pieces out. No I/O, no limit on what a part
+//! may hold; of a part's headers it knows only where they end.
 
 use bytes::{Buf, Bytes, BytesMut};
 use memchr::memmem::Finder;
@@ -41,10 +41,15 @@ pub(super) struct Parser {
 
 impl Parser {
     pub(super) fn new(boundary: &str) -> Self {
-        // The first boundary has no line before it: with an empty one put there, it is like all others.
+        // The first boundary has no line before it: with an empty one put there, it is like all
+        // others.
         let buffer = BytesMut::from(&b"\r\n"[..]);
         let boundary = Finder::new(&format!("\r\n--{boundary}")).into_owned();
-        Self { boundary, buffer, state: State::Preamble }
+        Self {
+            boundary,
+            buffer,
+            state: State::Preamble,
+        }
     }
 
     pub(super) fn feed(&mut self, bytes: &[u8]) {
@@ -66,7 +71,9 @@ impl Parser {
                     self.state = State::AfterBoundary;
                 }
                 State::AfterBoundary => {
-                    let Some(line) = self.rest_of_boundary_line()? else { return Ok(Piece::Hungry) };
+                    let Some(line) = self.rest_of_boundary_line()? else {
+                        return Ok(Piece::Hungry);
+                    };
                     if line == Line::Last {
                         self.state = State::Over;
                         self.buffer = BytesMut::new();
@@ -76,13 +83,17 @@ impl Parser {
                 }
                 State::Headers => {
                     if self.buffer.starts_with(b"\r\n") {
-                        return Err("a part has no headers: it needs a Content-Disposition with a name");
+                        return Err(
+                            "a part has no headers: it needs a Content-Disposition with a name",
+                        );
                     }
                     let end = memchr::memmem::find(&self.buffer, b"\r\n\r\n");
                     if end.unwrap_or(self.buffer.len()) > MAX_HEADERS {
                         return Err("the headers of a part are over 16 KiB");
                     }
-                    let Some(end) = end else { return Ok(Piece::Hungry) };
+                    let Some(end) = end else {
+                        return Ok(Piece::Hungry);
+                    };
                     let headers = self.buffer.split_to(end).freeze();
                     self.buffer.advance(4);
                     self.state = State::Data;
@@ -109,15 +120,22 @@ impl Parser {
 
     /// Bytes at the buffer's start that no boundary can reach into.
     fn certain(&self) -> usize {
-        self.buffer.len().saturating_sub(self.boundary.needle().len() - 1)
+        self.buffer
+            .len()
+            .saturating_sub(self.boundary.needle().len() - 1)
     }
 
-    /// After `--boundary`: `--` ends the form, white space and a line break begin a part. `None`: not decided yet.
+    /// After `--boundary`: `--` ends the form, white space and a line break begin a part. `None`:
+    /// not decided yet.
     fn rest_of_boundary_line(&mut self) -> Result<Option<Line>, &'static str> {
         if self.buffer.starts_with(b"--") {
             return Ok(Some(Line::Last));
         }
-        let blank = self.buffer.iter().take_while(|byte| matches!(byte, b' ' | b'\t')).count();
+        let blank = self
+            .buffer
+            .iter()
+            .take_while(|byte| matches!(byte, b' ' | b'\t'))
+            .count();
         match &self.buffer[blank..] {
             [b'\r', b'\n', ..] => {
                 self.buffer.advance(blank + 2);
@@ -154,7 +172,9 @@ mod tests {
                     Some(bytes) => parser.feed(bytes),
                     None => return Ok(None),
                 },
-                Piece::Headers(headers) => parts.push((String::from_utf8(headers.to_vec()).unwrap(), Vec::new())),
+                Piece::Headers(headers) => {
+                    parts.push((String::from_utf8(headers.to_vec()).unwrap(), Vec::new()))
+                }
                 Piece::Data(bytes) => parts.last_mut().unwrap().1.extend_from_slice(&bytes),
                 Piece::PartEnd => {}
                 Piece::End => return Ok(Some(parts)),
@@ -166,16 +186,29 @@ mod tests {
     fn a_form_is_read_alike_however_it_is_cut() {
         let form =
             b"preamble\r\n--XX \t\r\nA: 1\r\nB: 2\r\n\r\none\r\n--X\r\n-\r\n--XX\r\nC: 3\r\n\r\n\r\n--XX--\r\nepilogue";
-        let expected = vec![("A: 1\r\nB: 2".to_owned(), b"one\r\n--X\r\n-".to_vec()), ("C: 3".to_owned(), Vec::new())];
+        let expected = vec![
+            ("A: 1\r\nB: 2".to_owned(), b"one\r\n--X\r\n-".to_vec()),
+            ("C: 3".to_owned(), Vec::new()),
+        ];
         for chunk in 1..form.len() {
-            assert_eq!(read(form, chunk).unwrap().unwrap(), expected, "chunks of {chunk}");
+            assert_eq!(
+                read(form, chunk).unwrap().unwrap(),
+                expected,
+                "chunks of {chunk}"
+            );
         }
     }
 
     #[test]
     fn a_form_may_be_empty_and_must_end() {
         assert_eq!(read(b"--XX--", 1), Ok(Some(Vec::new())));
-        for cut in [&b""[..], b"--X", b"--XX\r\nA: 1\r\n\r\nabc", b"--XX\r\nA: 1\r\n\r\nabc\r\n--XX", b"no boundary"] {
+        for cut in [
+            &b""[..],
+            b"--X",
+            b"--XX\r\nA: 1\r\n\r\nabc",
+            b"--XX\r\nA: 1\r\n\r\nabc\r\n--XX",
+            b"no boundary",
+        ] {
             assert_eq!(read(cut, 2), Ok(None));
         }
     }
@@ -183,7 +216,11 @@ mod tests {
     #[test]
     fn broken_framing_is_an_error() {
         let long = format!("--XX\r\nA: {}\r\n\r\n\r\n--XX--", "a".repeat(MAX_HEADERS));
-        for form in [&b"--XXY\r\nA: 1\r\n\r\n\r\n--XX--"[..], b"--XX\r\n\r\nabc\r\n--XX--", long.as_bytes()] {
+        for form in [
+            &b"--XXY\r\nA: 1\r\n\r\n\r\n--XX--"[..],
+            b"--XX\r\n\r\nabc\r\n--XX--",
+            long.as_bytes(),
+        ] {
             assert!(read(form, 7).is_err());
         }
     }

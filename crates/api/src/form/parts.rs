@@ -1,5 +1,5 @@
-//! A form as it arrives: its parts one after the other, each with its bytes, under the limits. Must not know what the
-//! fields mean.
+//! A form as it arrives: its parts one after the other, each with its bytes, under the limits. Must
+//! not know what the fields mean.
 
 use super::disposition;
 use super::parser::{Parser, Piece};
@@ -9,8 +9,8 @@ use bytes::Bytes;
 use counterstep_contracts::FileName;
 use tokio::sync::mpsc;
 
-/// What the request's side sends over while the body arrives. Where the channel closes without an `End`, the client
-/// went away.
+/// What the request's side sends over while the body arrives. Where the channel closes without an
+/// `End`, the client went away.
 #[derive(Debug)]
 pub(crate) enum Sent {
     /// Some of the body.
@@ -71,7 +71,9 @@ pub(crate) enum PartKind {
 
 /// Whether a part is JSON, by its content type.
 pub(crate) fn is_json(content_type: Option<&str>) -> bool {
-    let essence = content_type.and_then(|text| text.split(';').next()).unwrap_or_default();
+    let essence = content_type
+        .and_then(|text| text.split(';').next())
+        .unwrap_or_default();
     essence.trim().eq_ignore_ascii_case("application/json")
 }
 
@@ -92,7 +94,15 @@ impl Form {
     /// Of the bytes that come through `from`.
     pub(crate) fn new(boundary: &str, from: mpsc::Receiver<Sent>, limits: Limits) -> Self {
         let parser = Parser::new(boundary);
-        Self { from, parser, limits, files: 0, fields: 0, text_bytes: 0, file_bytes: None }
+        Self {
+            from,
+            parser,
+            limits,
+            files: 0,
+            fields: 0,
+            text_bytes: 0,
+            file_bytes: None,
+        }
     }
 
     /// The next part; `None` once the form is over and the body has arrived to its last byte.
@@ -115,26 +125,42 @@ impl Form {
                 self.files += 1;
                 if self.files > self.limits.files {
                     let limit = self.limits.files;
-                    return Err(too_large(format!("a form may have {limit} files: send fewer")).at(headers.field));
+                    return Err(
+                        too_large(format!("a form may have {limit} files: send fewer"))
+                            .at(headers.field),
+                    );
                 }
-                let content_type = content_type.unwrap_or_else(|| "application/octet-stream".to_owned());
+                let content_type =
+                    content_type.unwrap_or_else(|| "application/octet-stream".to_owned());
                 PartKind::File { name, content_type }
             }
             None => {
                 self.fields += 1;
                 if self.fields > self.limits.fields {
                     let limit = self.limits.fields;
-                    return Err(too_large(format!("a form may have {limit} text fields: send fewer")).at(headers.field));
+                    return Err(too_large(format!(
+                        "a form may have {limit} text fields: send fewer"
+                    ))
+                    .at(headers.field));
                 }
-                if is_json(content_type.as_deref()) { PartKind::Json } else { PartKind::Text }
+                if is_json(content_type.as_deref()) {
+                    PartKind::Json
+                } else {
+                    PartKind::Text
+                }
             }
         };
-        Ok(Part { field: headers.field, kind })
+        Ok(Part {
+            field: headers.field,
+            kind,
+        })
     }
 
     /// More of the current part; `None` at its end.
     pub(crate) async fn data(&mut self) -> Result<Option<Bytes>, Refused> {
-        let Some(so_far) = self.file_bytes else { return Ok(None) };
+        let Some(so_far) = self.file_bytes else {
+            return Ok(None);
+        };
         let Piece::Data(bytes) = self.piece().await? else {
             self.file_bytes = None;
             return Ok(None);
@@ -153,8 +179,14 @@ impl Form {
         let mut text = Vec::new();
         while let Some(bytes) = self.data().await? {
             self.text_bytes += bytes.len();
-            if text.len() + bytes.len() > self.limits.field_bytes || self.text_bytes > self.limits.text_bytes {
-                let Limits { field_bytes, text_bytes, .. } = self.limits;
+            if text.len() + bytes.len() > self.limits.field_bytes
+                || self.text_bytes > self.limits.text_bytes
+            {
+                let Limits {
+                    field_bytes,
+                    text_bytes,
+                    ..
+                } = self.limits;
                 return Err(too_large(format!(
                     "a text field may have {field_bytes} bytes, and all of them {text_bytes}: send more as a file"
                 )));
@@ -176,7 +208,8 @@ impl Form {
         }
     }
 
-    /// Reads on to the body's end: a request that breaks off after its last boundary has not arrived.
+    /// Reads on to the body's end: a request that breaks off after its last boundary has not
+    /// arrived.
     async fn rest(&mut self) -> Result<(), Refused> {
         while self.receive().await?.is_some() {}
         Ok(())
@@ -187,7 +220,9 @@ impl Form {
             Some(Sent::Bytes(bytes)) => Ok(Some(bytes)),
             Some(Sent::Broken(refused)) => Err(refused),
             Some(Sent::End) => Ok(None),
-            None => Err(malformed("the client went away before the form was complete")),
+            None => Err(malformed(
+                "the client went away before the form was complete",
+            )),
         }
     }
 }

@@ -1,4 +1,5 @@
-//! `DELETE /api/tasks/{id}`: asks for a cancel. The kernel decides; here its answers get their codes.
+//! `DELETE /api/tasks/{id}`: asks for a cancel. The kernel decides; here its answers get their
+//! codes.
 
 use super::{Answer, load, task_id, unknown_type};
 use crate::problem::{Refused, no_such_task};
@@ -14,7 +15,11 @@ pub(super) async fn delete(api: web::Data<Api>, request: HttpRequest) -> Answer 
     Params::of(&request, &[])?;
     load(&api, id).await?;
     let engine = api.engine.clone();
-    let cancelled = api.finish("cancelling", async move { engine.cancel(id).await.map_err(refused) }).await?;
+    let cancelled = api
+        .finish("cancelling", async move {
+            engine.cancel(id).await.map_err(refused)
+        })
+        .await?;
     Ok(match cancelled.answer.outcome {
         CancelOutcome::AlreadyCancelled => HttpResponse::Ok().json(cancelled.answer),
         CancelOutcome::NothingHadRun | CancelOutcome::Undoing | CancelOutcome::Stopping => {
@@ -28,19 +33,31 @@ fn refused(refusal: Refusal) -> Refused {
         Refusal::Gone => return no_such_task(),
         Refusal::Change(error) => return error.into(),
         Refusal::UnknownType => return unknown_type(),
-        Refusal::NotCancellable => {
-            (ProblemCode::NotCancellable, "the declaration of its type does not allow it: wait for the task to end")
-        }
+        Refusal::NotCancellable => (
+            ProblemCode::NotCancellable,
+            "the declaration of its type does not allow it: wait for the task to end",
+        ),
         Refusal::TooLate(status) => match status {
-            TaskStatus::Completed => {
-                (ProblemCode::AlreadyCompleted, "it is too late to cancel it: its result is there")
-            }
-            TaskStatus::Failed => (ProblemCode::AlreadyFailed, "there is nothing left to cancel"),
-            TaskStatus::Resolved => (ProblemCode::AlreadyResolved, "there is nothing left to cancel"),
-            TaskStatus::CompensationFailed | TaskStatus::DeadLettered => {
-                (ProblemCode::Parked, "an operator has to decide what becomes of it")
-            }
-            TaskStatus::Compensating => (ProblemCode::BeingUndone, "it failed and is being undone already"),
+            TaskStatus::Completed => (
+                ProblemCode::AlreadyCompleted,
+                "it is too late to cancel it: its result is there",
+            ),
+            TaskStatus::Failed => (
+                ProblemCode::AlreadyFailed,
+                "there is nothing left to cancel",
+            ),
+            TaskStatus::Resolved => (
+                ProblemCode::AlreadyResolved,
+                "there is nothing left to cancel",
+            ),
+            TaskStatus::CompensationFailed | TaskStatus::DeadLettered => (
+                ProblemCode::Parked,
+                "an operator has to decide what becomes of it",
+            ),
+            TaskStatus::Compensating => (
+                ProblemCode::BeingUndone,
+                "it failed and is being undone already",
+            ),
             // These can all be cancelled, so the kernel never says that it is too late for them.
             TaskStatus::Submitted
             | TaskStatus::Dispatched

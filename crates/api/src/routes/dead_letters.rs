@@ -24,13 +24,27 @@ pub(super) async fn get(api: web::Data<Api>, request: HttpRequest) -> Answer {
         // One more than is shown, to know whether there is a next page.
         limit: limit + 1,
     };
-    query.before = params.get("cursor").map(|text| cursor::read(text, cursor::DEAD_LETTERS, &query)).transpose()?;
+    query.before = params
+        .get("cursor")
+        .map(|text| cursor::read(text, cursor::DEAD_LETTERS, &query))
+        .transpose()?;
     let store = &api.engine.ports.store;
     // Each of the two states along its index: together they would be sorted from end to end.
     let mut lines = Vec::new();
-    for parked in TaskStatus::ALL.iter().copied().filter(|parked| parked.is_parked()) {
+    for parked in TaskStatus::ALL
+        .iter()
+        .copied()
+        .filter(|parked| parked.is_parked())
+    {
         if status.is_none_or(|status| status == parked) {
-            lines.extend(store.list(&TaskQuery { status: Some(parked), ..query.clone() }).await?);
+            lines.extend(
+                store
+                    .list(&TaskQuery {
+                        status: Some(parked),
+                        ..query.clone()
+                    })
+                    .await?,
+            );
         }
     }
     lines.sort_by_key(|line| std::cmp::Reverse(line.task));

@@ -1,5 +1,6 @@
-//! `GET /metrics`: gauges in the text format of Prometheus (OpenMetrics), and `GET /api/workers`: the same as JSON, with
-//! every process. What the database does not say is left out, and `counterstep_database_up` says so.
+//! `GET /metrics`: gauges in the text format of Prometheus (OpenMetrics), and `GET /api/workers`:
+//! the same as JSON, with every process. What the database does not say is left out, and
+//! `counterstep_database_up` says so.
 
 use super::Answer;
 use crate::problem::Refused;
@@ -32,35 +33,81 @@ pub(super) async fn metrics(api: web::Data<Api>, request: HttpRequest) -> Answer
     let registry = registry(found.as_ref());
     let mut text = String::new();
     encode(&mut text, &registry).map_err(|error| Refused::internal("writing metrics", &error))?;
-    Ok(HttpResponse::Ok().insert_header((CONTENT_TYPE, OPEN_METRICS)).body(text))
+    Ok(HttpResponse::Ok()
+        .insert_header((CONTENT_TYPE, OPEN_METRICS))
+        .body(text))
 }
 
 fn registry(found: Option<&WorkersView>) -> Registry {
     let mut registry = Registry::with_prefix("counterstep");
-    one(&mut registry, "database_up", "1 where the database answered, 0 where it did not", found.is_some().into());
+    one(
+        &mut registry,
+        "database_up",
+        "1 where the database answered, 0 where it did not",
+        found.is_some().into(),
+    );
     let Some(found) = found else { return registry };
     add_status(&mut registry, &found.status);
-    let passes = found.workers.iter().filter_map(|worker| worker.last_pass.as_ref());
+    let passes = found
+        .workers
+        .iter()
+        .filter_map(|worker| worker.last_pass.as_ref());
     if let Some(last) = passes.min_by_key(|pass| pass.seconds_ago) {
         let help = "Seconds since the end of the last pass of any reconciler";
-        one(&mut registry, "last_pass_age_seconds", help, last.seconds_ago);
-        let counts = last.counts.iter().map(|(what, count)| (vec![("what", what.clone())], *count));
-        add(&mut registry, "last_pass", "What that pass did, by kind", counts);
+        one(
+            &mut registry,
+            "last_pass_age_seconds",
+            help,
+            last.seconds_ago,
+        );
+        let counts = last
+            .counts
+            .iter()
+            .map(|(what, count)| (vec![("what", what.clone())], *count));
+        add(
+            &mut registry,
+            "last_pass",
+            "What that pass did, by kind",
+            counts,
+        );
     }
     let slots = "Tasks at a time, of the processes that are alive, by role";
-    add(&mut registry, "slots", slots, by_role(&found.workers, |worker| worker.concurrency.into()));
+    add(
+        &mut registry,
+        "slots",
+        slots,
+        by_role(&found.workers, |worker| worker.concurrency.into()),
+    );
     let busy = "Tasks that these processes ran when they were seen last, by role";
-    add(&mut registry, "slots_busy", busy, by_role(&found.workers, |worker| worker.running_count.into()));
+    add(
+        &mut registry,
+        "slots_busy",
+        busy,
+        by_role(&found.workers, |worker| worker.running_count.into()),
+    );
     registry
 }
 
 fn add_status(registry: &mut Registry, status: &StatusView) {
-    let tasks = status
-        .tasks
-        .iter()
-        .map(|tasks| (vec![("status", tasks.status.to_string()), ("queue", tasks.queue.clone())], tasks.count));
-    add(registry, "tasks", "Tasks that have not ended, parked ones included, by status and queue", tasks);
-    let workers = [("alive", status.workers_alive), ("lost", status.workers_lost)];
+    let tasks = status.tasks.iter().map(|tasks| {
+        (
+            vec![
+                ("status", tasks.status.to_string()),
+                ("queue", tasks.queue.clone()),
+            ],
+            tasks.count,
+        )
+    });
+    add(
+        registry,
+        "tasks",
+        "Tasks that have not ended, parked ones included, by status and queue",
+        tasks,
+    );
+    let workers = [
+        ("alive", status.workers_alive),
+        ("lost", status.workers_lost),
+    ];
     let workers = workers.map(|(state, count)| (vec![("state", state.to_owned())], count));
     add(
         registry,
@@ -74,19 +121,40 @@ fn add_status(registry: &mut Registry, status: &StatusView) {
             "Since the last change of the running task that has changed least lately",
             status.oldest_running_seconds,
         ),
-        ("oldest_due_seconds", "Of the task that could be claimed for the longest time", status.oldest_due_seconds),
-        ("oldest_unpublished_seconds", "Of the oldest event that is not published", status.oldest_unpublished_seconds),
+        (
+            "oldest_due_seconds",
+            "Of the task that could be claimed for the longest time",
+            status.oldest_due_seconds,
+        ),
+        (
+            "oldest_unpublished_seconds",
+            "Of the oldest event that is not published",
+            status.oldest_unpublished_seconds,
+        ),
     ] {
-        // Nothing is as old as nothing: an alarm on an age must not go off, or vanish, because all is done.
+        // Nothing is as old as nothing: an alarm on an age must not go off, or vanish, because all
+        // is done.
         one(registry, name, help, age.unwrap_or_default());
     }
 }
 
 fn by_role(workers: &[WorkerView], number: impl Fn(&WorkerView) -> u64) -> Vec<(Labels, u64)> {
-    let alive = || workers.iter().filter(|worker| worker.state == WorkerState::Alive);
+    let alive = || {
+        workers
+            .iter()
+            .filter(|worker| worker.state == WorkerState::Alive)
+    };
     let roles: BTreeSet<&str> = alive().map(|worker| worker.role.as_str()).collect();
-    let sum = |role: &str| alive().filter(|worker| worker.role == role).map(&number).sum();
-    roles.into_iter().map(|role| (vec![("role", role.to_owned())], sum(role))).collect()
+    let sum = |role: &str| {
+        alive()
+            .filter(|worker| worker.role == role)
+            .map(&number)
+            .sum()
+    };
+    roles
+        .into_iter()
+        .map(|role| (vec![("role", role.to_owned())], sum(role)))
+        .collect()
 }
 
 fn one(registry: &mut Registry, name: &str, help: &str, number: u64) {
@@ -95,7 +163,12 @@ fn one(registry: &mut Registry, name: &str, help: &str, number: u64) {
     registry.register(name, help, gauge);
 }
 
-fn add(registry: &mut Registry, name: &str, help: &str, numbers: impl IntoIterator<Item = (Labels, u64)>) {
+fn add(
+    registry: &mut Registry,
+    name: &str,
+    help: &str,
+    numbers: impl IntoIterator<Item = (Labels, u64)>,
+) {
     let family = Family::<Labels, Number>::default();
     for (labels, number) in numbers {
         set(&family.get_or_create(&labels), number);
@@ -103,7 +176,10 @@ fn add(registry: &mut Registry, name: &str, help: &str, numbers: impl IntoIterat
     registry.register(name, help, family);
 }
 
-#[expect(clippy::cast_precision_loss, reason = "the format has no other numbers")]
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "the format has no other numbers"
+)]
 fn set(gauge: &Number, number: u64) {
     gauge.set(number as f64);
 }

@@ -1,4 +1,5 @@
-//! The addresses, and which methods each takes. One file a resource; none of them decides anything about tasks.
+//! The addresses, and which methods each takes. One file a resource; none of them decides anything
+//! about tasks.
 
 mod audit;
 mod cancel;
@@ -37,14 +38,21 @@ pub(crate) fn configure(config: &mut web::ServiceConfig) {
                 .route(web::post().to(submit::post))
                 .route(web::delete().to(cancel::delete)),
         )
-        .service(resource("/api/tasks/{id}/signals/{name}", "POST").route(web::post().to(signals::post)))
+        .service(
+            resource("/api/tasks/{id}/signals/{name}", "POST").route(web::post().to(signals::post)),
+        )
         .service(read("/api/tasks", READ, list::get))
         .service(read("/api/tasks/{id}/audit", READ, audit::get))
         .service(read("/api/tasks/{id}/plan", READ, views::plan))
         .service(read("/api/tasks/{id}/why", READ, views::why))
-        .service(resource("/api/tasks/{id}/resolve", "POST").route(web::post().to(operator::resolve)))
+        .service(
+            resource("/api/tasks/{id}/resolve", "POST").route(web::post().to(operator::resolve)),
+        )
         .service(resource("/api/tasks/{id}/retry", "POST").route(web::post().to(operator::retry)))
-        .service(resource("/api/tasks/{id}/recoveries", "POST").route(web::post().to(operator::recoveries)))
+        .service(
+            resource("/api/tasks/{id}/recoveries", "POST")
+                .route(web::post().to(operator::recoveries)),
+        )
         .service(read("/api/dead-letters", READ, dead_letters::get))
         .service(read("/api/tasks/{id}/result/{name:.+}", READ, result::get))
         .service(read("/api/schedules", READ, schedules::list))
@@ -55,12 +63,23 @@ pub(crate) fn configure(config: &mut web::ServiceConfig) {
                 .route(web::put().to(schedules::put))
                 .route(web::delete().to(schedules::delete)),
         )
-        .service(resource("/api/schedules/{name}/pause", "POST").route(web::post().to(schedules::pause)))
-        .service(resource("/api/schedules/{name}/resume", "POST").route(web::post().to(schedules::resume)))
-        .service(resource("/api/schedules/{name}/run", "POST").route(web::post().to(schedules::run)))
+        .service(
+            resource("/api/schedules/{name}/pause", "POST").route(web::post().to(schedules::pause)),
+        )
+        .service(
+            resource("/api/schedules/{name}/resume", "POST")
+                .route(web::post().to(schedules::resume)),
+        )
+        .service(
+            resource("/api/schedules/{name}/run", "POST").route(web::post().to(schedules::run)),
+        )
         .service(read("/api/task-types", READ, types::get))
-        .service(resource("/api/task-types/{id}/disable", "POST").route(web::post().to(types::disable)))
-        .service(resource("/api/task-types/{id}/enable", "POST").route(web::post().to(types::enable)))
+        .service(
+            resource("/api/task-types/{id}/disable", "POST").route(web::post().to(types::disable)),
+        )
+        .service(
+            resource("/api/task-types/{id}/enable", "POST").route(web::post().to(types::enable)),
+        )
         .service(read("/api/workers", READ, metrics::workers))
         .service(read("/metrics", READ, metrics::metrics))
         .service(read("/healthz", READ, health::live))
@@ -74,15 +93,22 @@ where
     F: actix_web::Handler<Args, Output = Answer> + Clone,
     Args: actix_web::FromRequest + 'static,
 {
-    resource(path, allow).route(web::get().to(handler.clone())).route(web::head().to(handler))
+    resource(path, allow)
+        .route(web::get().to(handler.clone()))
+        .route(web::head().to(handler))
 }
 
 fn resource(path: &str, allow: &'static str) -> Resource {
-    web::resource(path).default_service(web::to(move || async move { Answer::Err(Refused::method(allow)) }))
+    web::resource(path).default_service(web::to(move || async move {
+        Answer::Err(Refused::method(allow))
+    }))
 }
 
 async fn nothing_here() -> Answer {
-    Err(Refused::new(ProblemCode::NoSuchRoute, "the addresses of this interface begin with /api/"))
+    Err(Refused::new(
+        ProblemCode::NoSuchRoute,
+        "the addresses of this interface begin with /api/",
+    ))
 }
 
 /// A segment of the path, percent-decoded.
@@ -95,7 +121,8 @@ fn task_id(request: &HttpRequest) -> Result<TaskId, Refused> {
     let text = segment(request, "id");
     let id = Uuid::try_parse(text).ok().filter(|_| text.len() == 36);
     id.map(TaskId).ok_or_else(|| {
-        let detail = "a task id is a UUID with hyphens: use the `task_id` of the answer to its submission";
+        let detail =
+            "a task id is a UUID with hyphens: use the `task_id` of the answer to its submission";
         Refused::new(ProblemCode::MalformedParameter, detail).at("id")
     })
 }
@@ -110,5 +137,7 @@ fn unknown_type() -> Refused {
 /// A task of this tenant. That there is one of another tenant is nobody's business.
 async fn load(api: &Api, id: TaskId) -> Result<TaskRecord, Refused> {
     let record = api.engine.read(id).await?;
-    record.filter(|record| record.task.tenant == api.tenant()).ok_or_else(no_such_task)
+    record
+        .filter(|record| record.task.tenant == api.tenant())
+        .ok_or_else(no_such_task)
 }

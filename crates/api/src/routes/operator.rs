@@ -1,5 +1,6 @@
-//! `POST /api/tasks/{id}/resolve` and `/retry`: what a person decides about a parked task; `/recoveries`: how many of its
-//! hosts count as lost. The kernel decides what that leads to; here the body is checked, and refusals get their codes.
+//! `POST /api/tasks/{id}/resolve` and `/retry`: what a person decides about a parked task;
+//! `/recoveries`: how many of its hosts count as lost. The kernel decides what that leads to; here
+//! the body is checked, and refusals get their codes.
 
 use super::{Answer, load, task_id, unknown_type};
 use crate::body::Arriving;
@@ -22,7 +23,11 @@ const LONGEST_NOTE: usize = 4_000;
 /// Characters of a name.
 const LONGEST_ACTOR: usize = 100;
 
-pub(super) async fn resolve(api: web::Data<Api>, request: HttpRequest, payload: web::Payload) -> Answer {
+pub(super) async fn resolve(
+    api: web::Data<Api>,
+    request: HttpRequest,
+    payload: web::Payload,
+) -> Answer {
     let id = task_id(&request)?;
     Params::of(&request, &[])?;
     let body: ResolveRequest = body(&api, &request, payload).await?;
@@ -39,24 +44,43 @@ pub(super) async fn resolve(api: web::Data<Api>, request: HttpRequest, payload: 
     Ok(HttpResponse::Ok().json(api.finish("resolving", decided).await?))
 }
 
-pub(super) async fn retry(api: web::Data<Api>, request: HttpRequest, payload: web::Payload) -> Answer {
+pub(super) async fn retry(
+    api: web::Data<Api>,
+    request: HttpRequest,
+    payload: web::Payload,
+) -> Answer {
     let id = task_id(&request)?;
     Params::of(&request, &[])?;
     let body: RetryRequest = body(&api, &request, payload).await?;
-    let retrial = Retrial { direction: body.direction, actor: actor(body.actor.as_deref())?, note: note(&body.note)? };
+    let retrial = Retrial {
+        direction: body.direction,
+        actor: actor(body.actor.as_deref())?,
+        note: note(&body.note)?,
+    };
     load(&api, id).await?;
     let engine = api.engine.clone();
     let decided = async move { engine.retry(id, retrial).await.map_err(refused) };
     Ok(HttpResponse::Ok().json(api.finish("retrying", decided).await?))
 }
 
-pub(super) async fn recoveries(api: web::Data<Api>, request: HttpRequest, payload: web::Payload) -> Answer {
+pub(super) async fn recoveries(
+    api: web::Data<Api>,
+    request: HttpRequest,
+    payload: web::Payload,
+) -> Answer {
     let id = task_id(&request)?;
     Params::of(&request, &[])?;
     let body: RecoveriesRequest = body(&api, &request, payload).await?;
     let (actor, note) = (actor(body.actor.as_deref())?, note(&body.note)?);
     load(&api, id).await?;
-    let (engine, to) = (api.engine.clone(), Recount { attempts: body.recovery_attempts, actor, note });
+    let (engine, to) = (
+        api.engine.clone(),
+        Recount {
+            attempts: body.recovery_attempts,
+            actor,
+            note,
+        },
+    );
     let decided = async move { engine.set_recoveries(id, to).await.map_err(refused) };
     Ok(HttpResponse::Ok().json(api.finish("counting recoveries", decided).await?))
 }
@@ -71,8 +95,11 @@ pub(super) async fn body<T: Serialize + DeserializeOwned>(
         let detail = "send `Content-Type: application/json`";
         return Err(Refused::new(ProblemCode::UnsupportedMediaType, detail).at("Content-Type"));
     }
-    let bytes = Arriving::new(api, payload).whole(content_length(request), api.settings.max_json_bytes).await?;
-    let value = read_request::<T>(json::parse(&bytes)?).map_err(|error| invalid(error.message).at(error.pointer))?;
+    let bytes = Arriving::new(api, payload)
+        .whole(content_length(request), api.settings.max_json_bytes)
+        .await?;
+    let value = read_request::<T>(json::parse(&bytes)?)
+        .map_err(|error| invalid(error.message).at(error.pointer))?;
     serde_json::from_value(value).map_err(|error| Refused::internal("reading a decision", &error))
 }
 
@@ -90,9 +117,15 @@ pub(super) fn note(note: &str) -> Result<String, Refused> {
 }
 
 pub(super) fn actor(actor: Option<&str>) -> Result<String, Refused> {
-    let Some(actor) = actor.map(str::trim) else { return Ok("operator".to_owned()) };
-    if actor.is_empty() || actor.chars().count() > LONGEST_ACTOR || actor.chars().any(char::is_control) {
-        let detail = format!("`actor` names who decides, in 1 to {LONGEST_ACTOR} characters of one line");
+    let Some(actor) = actor.map(str::trim) else {
+        return Ok("operator".to_owned());
+    };
+    if actor.is_empty()
+        || actor.chars().count() > LONGEST_ACTOR
+        || actor.chars().any(char::is_control)
+    {
+        let detail =
+            format!("`actor` names who decides, in 1 to {LONGEST_ACTOR} characters of one line");
         return Err(invalid(detail).at("actor"));
     }
     Ok(format!("operator:{actor}"))

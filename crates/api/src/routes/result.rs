@@ -1,5 +1,5 @@
-//! `GET /api/tasks/{id}/result/{name}`: streams a stored file that the response names. Whatever it is, it is handed
-//! over as a file to keep and never as a page to show.
+//! `GET /api/tasks/{id}/result/{name}`: streams a stored file that the response names. Whatever it
+//! is, it is handed over as a file to keep and never as a page to show.
 
 use super::{Answer, load, segment, task_id};
 use crate::headers::has_current;
@@ -9,8 +9,8 @@ use crate::shared::Api;
 use actix_web::body::SizedStream;
 use actix_web::http::Method;
 use actix_web::http::header::{
-    ACCEPT_RANGES, CONTENT_DISPOSITION, CONTENT_RANGE, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, HeaderName,
-    HeaderValue, IF_RANGE, RANGE, Range,
+    ACCEPT_RANGES, CONTENT_DISPOSITION, CONTENT_RANGE, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG,
+    HeaderName, HeaderValue, IF_RANGE, RANGE, Range,
 };
 use actix_web::{HttpRequest, HttpResponse, ResponseError, web};
 use counterstep_contracts::{FileName, ProblemCode, StoredFile, TaskStatus};
@@ -26,12 +26,19 @@ pub(super) async fn get(api: web::Data<Api>, request: HttpRequest) -> Answer {
     Params::of(&request, &[])?;
     let task = load(&api, id).await?.task;
     if task.status != TaskStatus::Completed {
-        let detail = format!("the task is {}: only a completed task has results", task.status);
+        let detail = format!(
+            "the task is {}: only a completed task has results",
+            task.status
+        );
         return Err(Refused::new(ProblemCode::NotCompleted, detail));
     }
-    let file = task.response.as_ref().and_then(|response| file_in(response, segment(&request, "name")));
+    let file = task
+        .response
+        .as_ref()
+        .and_then(|response| file_in(response, segment(&request, "name")));
     let file = file.ok_or_else(no_such_result)?;
-    // The response is made by the author's code: it may name any key, and gets only those of its own task.
+    // The response is made by the author's code: it may name any key, and gets only those of its
+    // own task.
     if !file.key.starts_with(&keys::task_prefix(&task.tenant, id)) {
         tracing::warn!(task = %id, key = file.key, "a response names an object of another task");
         return Err(no_such_result());
@@ -55,10 +62,20 @@ pub(super) async fn get(api: web::Data<Api>, request: HttpRequest) -> Answer {
     let objects = &api.engine.ports.objects;
     let (body, length) = match part {
         Part::Some { first, last } => {
-            answer.insert_header((CONTENT_RANGE, format!("bytes {first}-{last}/{}", file.size_bytes)));
-            (objects.get_range(&file.bucket, &file.key, first..last + 1).await, last + 1 - first)
+            answer.insert_header((
+                CONTENT_RANGE,
+                format!("bytes {first}-{last}/{}", file.size_bytes),
+            ));
+            (
+                objects
+                    .get_range(&file.bucket, &file.key, first..last + 1)
+                    .await,
+                last + 1 - first,
+            )
         }
-        Part::Whole | Part::Outside => (objects.get(&file.bucket, &file.key).await, file.size_bytes),
+        Part::Whole | Part::Outside => {
+            (objects.get(&file.bucket, &file.key).await, file.size_bytes)
+        }
     };
     let body = body.map_err(|error| match error {
         ObjectError::NotFound(_) => {
@@ -66,19 +83,24 @@ pub(super) async fn get(api: web::Data<Api>, request: HttpRequest) -> Answer {
             no_such_result()
         }
         ObjectError::Unavailable(_) => unavailable("the object store", &error),
-        ObjectError::Source(_) | ObjectError::Refused(_) => Refused::internal("reading a result", &error),
+        ObjectError::Source(_) | ObjectError::Refused(_) => {
+            Refused::internal("reading a result", &error)
+        }
     })?;
     // Its length is announced: a client that gets fewer bytes sees that something is wrong.
     // The recorded digest is that of the whole file.
     let is_part = matches!(part, Part::Some { .. });
     let body = if is_part { body } else { verified(body, &file) };
-    let body =
-        body.inspect_err(move |error| tracing::error!(task = %id, %error, "a result broke off while it was sent"));
+    let body = body.inspect_err(
+        move |error| tracing::error!(task = %id, %error, "a result broke off while it was sent"),
+    );
     let content_type = HeaderValue::from_str(&file.content_type)
         .ok()
         .filter(|value| !value.is_empty())
         .unwrap_or_else(|| HeaderValue::from_static("application/octet-stream"));
-    Ok(answer.insert_header((CONTENT_TYPE, content_type)).body(SizedStream::new(length, body)))
+    Ok(answer
+        .insert_header((CONTENT_TYPE, content_type))
+        .body(SizedStream::new(length, body)))
 }
 
 /// Which bytes of a file are asked for.
@@ -94,14 +116,21 @@ enum Part {
     Outside,
 }
 
-/// As `Range` says, unless `If-Range` names another file. Several ranges at once, other units and what cannot be read
-/// get the whole file, as RFC 9110 allows; so does a HEAD.
+/// As `Range` says, unless `If-Range` names another file. Several ranges at once, other units and
+/// what cannot be read get the whole file, as RFC 9110 allows; so does a HEAD.
 fn part_of(request: &HttpRequest, etag: &str, size: u64) -> Part {
-    let text = |name: HeaderName| request.headers().get(name).and_then(|value| value.to_str().ok());
+    let text = |name: HeaderName| {
+        request
+            .headers()
+            .get(name)
+            .and_then(|value| value.to_str().ok())
+    };
     let other = text(IF_RANGE).is_some_and(|known| known != etag);
     let range = text(RANGE).and_then(|text| text.parse::<Range>().ok());
     match range {
-        Some(Range::Bytes(specs)) if request.method() == Method::GET && !other && specs.len() == 1 => {
+        Some(Range::Bytes(specs))
+            if request.method() == Method::GET && !other && specs.len() == 1 =>
+        {
             match specs[0].to_satisfiable_range(size) {
                 Some((first, last)) => Part::Some { first, last },
                 None => Part::Outside,
@@ -113,7 +142,9 @@ fn part_of(request: &HttpRequest, etag: &str, size: u64) -> Part {
 
 fn outside(size: u64) -> HttpResponse {
     let detail = format!("the file has {size} bytes: ask for a range that begins within them");
-    let mut answer = Refused::new(ProblemCode::RangeNotSatisfiable, detail).at("Range").error_response();
+    let mut answer = Refused::new(ProblemCode::RangeNotSatisfiable, detail)
+        .at("Range")
+        .error_response();
     if let Ok(size) = HeaderValue::try_from(format!("bytes */{size}")) {
         answer.headers_mut().insert(CONTENT_RANGE, size);
     }
@@ -130,7 +161,10 @@ fn no_such_result() -> Refused {
 fn file_in(response: &Value, path: &str) -> Option<StoredFile> {
     let place = match path.split_once('/') {
         None => response.get(path)?,
-        Some((list, index)) => response.get(list)?.as_array()?.get(index.parse::<usize>().ok()?)?,
+        Some((list, index)) => response
+            .get(list)?
+            .as_array()?
+            .get(index.parse::<usize>().ok()?)?,
     };
     StoredFile::deserialize(place).ok()
 }
@@ -138,7 +172,11 @@ fn file_in(response: &Value, path: &str) -> Option<StoredFile> {
 /// RFC 6266: a plain name for old clients, and the real one percent-encoded.
 fn attachment(name: &FileName) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || " ._-()".contains(c);
-    let plain: String = name.as_str().chars().map(|c| if is_plain(c) { c } else { '_' }).collect();
+    let plain: String = name
+        .as_str()
+        .chars()
+        .map(|c| if is_plain(c) { c } else { '_' })
+        .collect();
     let mut encoded = String::new();
     for byte in name.as_str().bytes() {
         if byte.is_ascii_alphanumeric() || b"!#$&+-.^_`|~".contains(&byte) {

@@ -1,5 +1,5 @@
-//! `/api/schedules`: pages of schedules, one of them, and what people ask of it. The kernel decides; here its answers get
-//! their codes.
+//! `/api/schedules`: pages of schedules, one of them, and what people ask of it. The kernel
+//! decides; here its answers get their codes.
 
 use super::list::limit_of;
 use super::operator::body;
@@ -23,14 +23,27 @@ const MOST_UPCOMING: usize = 100;
 pub(super) async fn list(api: web::Data<Api>, request: HttpRequest) -> Answer {
     let params = Params::of(&request, &["limit", "cursor"])?;
     let limit = limit_of(&params)?;
-    let after = params.get("cursor").map(|text| cursor::read_name(text, &api.tenant())).transpose()?;
+    let after = params
+        .get("cursor")
+        .map(|text| cursor::read_name(text, &api.tenant()))
+        .transpose()?;
     // One more than is shown, to know whether there is a next page.
-    let query = ScheduleQuery::Page { tenant: api.tenant(), after, limit: limit + 1 };
+    let query = ScheduleQuery::Page {
+        tenant: api.tenant(),
+        after,
+        limit: limit + 1,
+    };
     let mut rows = api.engine.ports.store.schedules(&query).await?.rows;
     let has_more = rows.len() > limit as usize;
     rows.truncate(limit as usize);
-    let next_cursor = rows.last().filter(|_| has_more).map(|last| cursor::after_name(&last.name, &api.tenant()));
-    let items = rows.into_iter().map(|row| view::schedule(row, Vec::new())).collect();
+    let next_cursor = rows
+        .last()
+        .filter(|_| has_more)
+        .map(|last| cursor::after_name(&last.name, &api.tenant()));
+    let items = rows
+        .into_iter()
+        .map(|row| view::schedule(row, Vec::new()))
+        .collect();
     Ok(HttpResponse::Ok().json(Page { items, next_cursor }))
 }
 
@@ -38,29 +51,66 @@ pub(super) async fn get(api: web::Data<Api>, request: HttpRequest) -> Answer {
     let params = Params::of(&request, &["next"])?;
     let count = match params.get("next") {
         None => 0,
-        Some(text) => text.parse().ok().filter(|count| *count <= MOST_UPCOMING).ok_or_else(|| {
-            invalid(format!("`next` is a whole number from 0 to {MOST_UPCOMING}: so many due times")).at("next")
-        })?,
+        Some(text) => text
+            .parse()
+            .ok()
+            .filter(|count| *count <= MOST_UPCOMING)
+            .ok_or_else(|| {
+                invalid(format!(
+                    "`next` is a whole number from 0 to {MOST_UPCOMING}: so many due times"
+                ))
+                .at("next")
+            })?,
     };
-    let kept = api.engine.schedule(&api.tenant(), segment(&request, "name")).await.map_err(refused)?;
+    let kept = api
+        .engine
+        .schedule(&api.tenant(), segment(&request, "name"))
+        .await
+        .map_err(refused)?;
     let upcoming = kept.upcoming(count);
     Ok(HttpResponse::Ok().json(view::schedule(kept.row, upcoming)))
 }
 
-pub(super) async fn put(api: web::Data<Api>, request: HttpRequest, payload: web::Payload) -> Answer {
+pub(super) async fn put(
+    api: web::Data<Api>,
+    request: HttpRequest,
+    payload: web::Payload,
+) -> Answer {
     Params::of(&request, &[])?;
     let spec: ScheduleSpec = body(&api, &request, payload).await?;
-    let (engine, tenant, name) = (api.engine.clone(), api.tenant(), segment(&request, "name").to_owned());
-    let setting = async move { engine.set_schedule(&tenant, &name, spec).await.map_err(refused) };
+    let (engine, tenant, name) = (
+        api.engine.clone(),
+        api.tenant(),
+        segment(&request, "name").to_owned(),
+    );
+    let setting = async move {
+        engine
+            .set_schedule(&tenant, &name, spec)
+            .await
+            .map_err(refused)
+    };
     let kept = api.finish("setting a schedule", setting).await?;
-    let mut answer = if kept.is_new { HttpResponse::Created() } else { HttpResponse::Ok() };
+    let mut answer = if kept.is_new {
+        HttpResponse::Created()
+    } else {
+        HttpResponse::Ok()
+    };
     Ok(answer.json(view::schedule(kept.row, Vec::new())))
 }
 
 pub(super) async fn delete(api: web::Data<Api>, request: HttpRequest) -> Answer {
     Params::of(&request, &[])?;
-    let (engine, tenant, name) = (api.engine.clone(), api.tenant(), segment(&request, "name").to_owned());
-    let deleting = async move { engine.delete_schedule(&tenant, &name).await.map_err(refused) };
+    let (engine, tenant, name) = (
+        api.engine.clone(),
+        api.tenant(),
+        segment(&request, "name").to_owned(),
+    );
+    let deleting = async move {
+        engine
+            .delete_schedule(&tenant, &name)
+            .await
+            .map_err(refused)
+    };
     api.finish("deleting a schedule", deleting).await?;
     Ok(HttpResponse::NoContent().finish())
 }
@@ -75,33 +125,57 @@ pub(super) async fn resume(api: web::Data<Api>, request: HttpRequest) -> Answer 
 
 async fn set_paused(api: &Api, request: &HttpRequest, paused: bool) -> Answer {
     Params::of(request, &[])?;
-    let (engine, tenant, name) = (api.engine.clone(), api.tenant(), segment(request, "name").to_owned());
-    let pausing = async move { engine.pause_schedule(&tenant, &name, paused).await.map_err(refused) };
+    let (engine, tenant, name) = (
+        api.engine.clone(),
+        api.tenant(),
+        segment(request, "name").to_owned(),
+    );
+    let pausing = async move {
+        engine
+            .pause_schedule(&tenant, &name, paused)
+            .await
+            .map_err(refused)
+    };
     let kept = api.finish("pausing a schedule", pausing).await?;
     Ok(HttpResponse::Ok().json(view::schedule(kept.row, Vec::new())))
 }
 
 pub(super) async fn run(api: web::Data<Api>, request: HttpRequest) -> Answer {
     Params::of(&request, &[])?;
-    let (engine, tenant, name) = (api.engine.clone(), api.tenant(), segment(&request, "name").to_owned());
-    let running = async move { engine.run_schedule(&tenant, &name, "client").await.map_err(refused) };
+    let (engine, tenant, name) = (
+        api.engine.clone(),
+        api.tenant(),
+        segment(&request, "name").to_owned(),
+    );
+    let running = async move {
+        engine
+            .run_schedule(&tenant, &name, "client")
+            .await
+            .map_err(refused)
+    };
     let accepted = api.finish("running a schedule", running).await?;
     let location = format!("/api/tasks/{}", accepted.task_id);
-    Ok(HttpResponse::Accepted().insert_header((LOCATION, location)).json(accepted))
+    Ok(HttpResponse::Accepted()
+        .insert_header((LOCATION, location))
+        .json(accepted))
 }
 
 fn refused(error: ScheduleError) -> Refused {
     let detail = error.to_string();
     match error {
-        ScheduleError::Gone => Refused::new(ProblemCode::NoSuchSchedule, "see /api/schedules for those that there are"),
+        ScheduleError::Gone => Refused::new(
+            ProblemCode::NoSuchSchedule,
+            "see /api/schedules for those that there are",
+        ),
         ScheduleError::Declared => Refused::new(
             ProblemCode::ScheduleDeclared,
             "the program that runs here declares it: change the declaration, or pause the schedule",
         ),
         ScheduleError::Invalid(error) => invalid(error.message).at(error.pointer),
-        ScheduleError::UnknownType(_) => {
-            invalid(format!("{detail}: see /api/task-types for those that there are")).at("type")
-        }
+        ScheduleError::UnknownType(_) => invalid(format!(
+            "{detail}: see /api/task-types for those that there are"
+        ))
+        .at("type"),
         ScheduleError::Busy(_) => Refused::new(
             ProblemCode::ScheduleBusy,
             format!("{detail}: wait for it or cancel it, or set `overlap` to allow"),

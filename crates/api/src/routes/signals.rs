@@ -1,5 +1,5 @@
-//! `POST /api/tasks/{id}/signals/{name}`: somebody answers a step that waits. The kernel decides; here its answers get
-//! their codes.
+//! `POST /api/tasks/{id}/signals/{name}`: somebody answers a step that waits. The kernel decides;
+//! here its answers get their codes.
 
 use super::{Answer, load, segment, task_id};
 use crate::body::Arriving;
@@ -15,7 +15,11 @@ use counterstep_kernel::client::SignalRefusal;
 /// A name that stands in every audit entry is kept short.
 const LONGEST_ACTOR: usize = 100;
 
-pub(super) async fn post(api: web::Data<Api>, request: HttpRequest, payload: web::Payload) -> Answer {
+pub(super) async fn post(
+    api: web::Data<Api>,
+    request: HttpRequest,
+    payload: web::Payload,
+) -> Answer {
     let id = task_id(&request)?;
     let actor = actor(&Params::of(&request, &["actor"])?)?;
     let name = segment(&request, "name").to_owned();
@@ -24,17 +28,26 @@ pub(super) async fn post(api: web::Data<Api>, request: HttpRequest, payload: web
         let detail = "send the signal's body as `Content-Type: application/json`";
         return Err(Refused::new(ProblemCode::UnsupportedMediaType, detail).at("Content-Type"));
     }
-    let body = Arriving::new(&api, payload).whole(content_length(&request), api.settings.max_json_bytes).await?;
+    let body = Arriving::new(&api, payload)
+        .whole(content_length(&request), api.settings.max_json_bytes)
+        .await?;
     let body = json::parse(&body)?;
     let engine = api.engine.clone();
-    let sending = async move { engine.signal(id, &name, body, &actor).await.map_err(refused) };
+    let sending = async move {
+        engine
+            .signal(id, &name, body, &actor)
+            .await
+            .map_err(refused)
+    };
     let answer = api.finish("taking a signal", sending).await?;
     Ok(HttpResponse::Accepted().json(answer))
 }
 
 /// Who is to stand in the audit: what the sender says of itself.
 fn actor(params: &Params) -> Result<String, Refused> {
-    let Some(name) = params.get("actor") else { return Ok("client".to_owned()) };
+    let Some(name) = params.get("actor") else {
+        return Ok("client".to_owned());
+    };
     if name.trim().is_empty() || name.len() > LONGEST_ACTOR || name.chars().any(char::is_control) {
         let detail = "`actor` is who sends the signal: 1 to 100 bytes without control characters";
         return Err(Refused::new(ProblemCode::MalformedParameter, detail).at("actor"));
@@ -51,14 +64,21 @@ fn refused(refusal: SignalRefusal) -> Refused {
             let detail = "this server does not know the task's type: ask one that runs the program it was submitted to";
             Refused::new(ProblemCode::Unavailable, detail).retry_after(10)
         }
-        SignalRefusal::NoSuchSignal { known } if known.is_empty() => {
-            Refused::new(ProblemCode::NoSuchSignal, "tasks of its type wait for no signal").at("name")
-        }
+        SignalRefusal::NoSuchSignal { known } if known.is_empty() => Refused::new(
+            ProblemCode::NoSuchSignal,
+            "tasks of its type wait for no signal",
+        )
+        .at("name"),
         SignalRefusal::NoSuchSignal { known } => {
-            let detail = format!("tasks of its type wait for {}: a signal has the name of its step", known.join(", "));
+            let detail = format!(
+                "tasks of its type wait for {}: a signal has the name of its step",
+                known.join(", ")
+            );
             Refused::new(ProblemCode::NoSuchSignal, detail).at("name")
         }
-        SignalRefusal::Invalid(error) => Refused::new(ProblemCode::InvalidRequest, error.message).at(error.pointer),
+        SignalRefusal::Invalid(error) => {
+            Refused::new(ProblemCode::InvalidRequest, error.message).at(error.pointer)
+        }
         SignalRefusal::Taken => {
             let detail = "a signal is accepted once, and the same body again gets the same answer: look at the task";
             Refused::new(ProblemCode::SignalTaken, detail)

@@ -20,21 +20,35 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout};
 
-/// Chunks on their way from the connection to the intake. A chunk is at most 128 KiB, the server's read buffer, so
-/// with the parser's own one an upload holds well under a megabyte.
+/// Chunks on their way from the connection to the intake. A chunk is at most 128 KiB, the server's
+/// read buffer, so with the parser's own one an upload holds well under a megabyte.
 const CHUNKS: usize = 4;
 
-pub(super) async fn post(api: web::Data<Api>, request: HttpRequest, payload: web::Payload) -> Answer {
+pub(super) async fn post(
+    api: web::Data<Api>,
+    request: HttpRequest,
+    payload: web::Payload,
+) -> Answer {
     let task_type = super::types::by_route(&api, &request)?;
     let wait = Wait::of(&request)?;
-    let submission =
-        Submission { tenant: api.tenant(), key: idempotency_key(&request)?, traceparent: traceparent(&request) };
+    let submission = Submission {
+        tenant: api.tenant(),
+        key: idempotency_key(&request)?,
+        traceparent: traceparent(&request),
+    };
     let announced = content_length(&request);
     let rests = wait.is_some().then(|| api.waiting.rests().clone());
-    let Taken { submitted, wait: begun } = match body_kind(&request)? {
+    let Taken {
+        submitted,
+        wait: begun,
+    } = match body_kind(&request)? {
         BodyKind::Json => {
             let arriving = Arriving::new(&api, payload);
-            let body = json::parse(&arriving.whole(announced, api.settings.max_json_bytes).await?)?;
+            let body = json::parse(
+                &arriving
+                    .whole(announced, api.settings.max_json_bytes)
+                    .await?,
+            )?;
             let intake = intake::of_json(api.engine.clone(), task_type, submission, body, rests);
             api.finish("taking a JSON request", intake).await?
         }
@@ -64,13 +78,16 @@ pub(super) async fn post(api: web::Data<Api>, request: HttpRequest, payload: web
         headers.insert(LOCATION, location);
     }
     if submitted.replayed {
-        headers.insert(HeaderName::from_static("idempotency-replayed"), HeaderValue::from_static("true"));
+        headers.insert(
+            HeaderName::from_static("idempotency-replayed"),
+            HeaderValue::from_static("true"),
+        );
     }
     Ok(answer)
 }
 
-/// Passes the body on to the intake, which is a task of its own: when the client goes away, this future is dropped,
-/// the channel closes, and the intake cleans up.
+/// Passes the body on to the intake, which is a task of its own: when the client goes away, this
+/// future is dropped, the channel closes, and the intake cleans up.
 async fn upload(
     api: &Api,
     payload: web::Payload,
@@ -84,8 +101,8 @@ async fn upload(
     let intake = intake::of_form(api.engine.clone(), task_type, submission, form, rests);
     let intake = api.finish("taking a form", intake);
     let pump = pump(Arriving::new(api, payload), to, api.settings.max_form_bytes);
-    // The intake comes first: it starts to run when it is polled. Once it has its answer, nobody waits for the rest of
-    // a body that may never come.
+    // The intake comes first: it starts to run when it is polled. Once it has its answer, nobody
+    // waits for the rest of a body that may never come.
     match select(pin!(intake), pin!(pump)).await {
         Either::Left((submitted, _)) => submitted,
         // A closed channel looks like a client that left; who closed it knows better.
@@ -104,7 +121,11 @@ async fn pump(mut body: Arriving, to: mpsc::Sender<Sent>, limit: u64) -> Option<
         let sent = match next {
             Ok(Some(bytes)) => {
                 total += bytes.len() as u64;
-                if total > limit { Sent::Broken(form_too_large(limit)) } else { Sent::Bytes(bytes) }
+                if total > limit {
+                    Sent::Broken(form_too_large(limit))
+                } else {
+                    Sent::Bytes(bytes)
+                }
             }
             Ok(None) => Sent::End,
             Err(refused) => Sent::Broken(refused),
@@ -117,8 +138,8 @@ async fn pump(mut body: Arriving, to: mpsc::Sender<Sent>, limit: u64) -> Option<
             Ok(Ok(())) if !is_last => {}
             // The intake has its answer already, and takes no more.
             Ok(_) => return None,
-            // Its place in the line is taken by bytes that a store does not take: a refusal cannot get past them, and
-            // a closed channel says it as well.
+            // Its place in the line is taken by bytes that a store does not take: a refusal cannot
+            // get past them, and a closed channel says it as well.
             Err(_) if for_store > for_client => {
                 return Some(unavailable(
                     "the object store",
@@ -131,7 +152,9 @@ async fn pump(mut body: Arriving, to: mpsc::Sender<Sent>, limit: u64) -> Option<
 }
 
 fn form_too_large(limit: u64) -> Refused {
-    too_large(format!("a form may have {limit} bytes in all: send fewer or smaller files"))
+    too_large(format!(
+        "a form may have {limit} bytes in all: send fewer or smaller files"
+    ))
 }
 
 fn accepted(submitted: &Submitted, wait: Option<Wait>) -> HttpResponse {
@@ -152,28 +175,47 @@ mod tests {
     use counterstep_contracts::ProblemCode;
     use futures::StreamExt;
 
-    /// What is refused when a body of ten bytes comes after so long, and is to pass a channel that nobody reads.
+    /// What is refused when a body of ten bytes comes after so long, and is to pass a channel that
+    /// nobody reads.
     async fn refused(after: Duration) -> Refused {
         let late = futures::stream::once(async move {
             tokio::time::sleep(after).await;
             Ok::<_, PayloadError>(web::Bytes::from_static(b"xxxxxxxxxx"))
         });
-        let mut payload = actix_web::dev::Payload::Stream { payload: late.boxed_local() };
+        let mut payload = actix_web::dev::Payload::Stream {
+            payload: late.boxed_local(),
+        };
         let request = TestRequest::default().to_http_request();
-        let payload = web::Payload::from_request(&request, &mut payload).await.expect("a payload");
+        let payload = web::Payload::from_request(&request, &mut payload)
+            .await
+            .expect("a payload");
         let (to, _kept) = mpsc::channel(1);
-        to.send(Sent::Bytes("before".into())).await.expect("room for one");
-        let body = Arriving::within(payload, Duration::from_secs(60), Duration::from_millis(1_000));
-        pump(body, to, 100).await.expect("a refusal that does not get past the bytes")
+        to.send(Sent::Bytes("before".into()))
+            .await
+            .expect("room for one");
+        let body = Arriving::within(
+            payload,
+            Duration::from_secs(60),
+            Duration::from_millis(1_000),
+        );
+        pump(body, to, 100)
+            .await
+            .expect("a refusal that does not get past the bytes")
     }
 
     #[actix_web::test]
     async fn a_store_that_takes_nothing_is_not_blamed_on_the_client() {
-        assert_eq!(refused(Duration::ZERO).await.code(), ProblemCode::Unavailable);
+        assert_eq!(
+            refused(Duration::ZERO).await.code(),
+            ProblemCode::Unavailable
+        );
     }
 
     #[actix_web::test]
     async fn a_client_that_took_most_of_the_time_is_told_so() {
-        assert_eq!(refused(Duration::from_millis(800)).await.code(), ProblemCode::SlowBody);
+        assert_eq!(
+            refused(Duration::from_millis(800)).await.code(),
+            ProblemCode::SlowBody
+        );
     }
 }

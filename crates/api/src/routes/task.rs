@@ -15,7 +15,8 @@ use counterstep_kernel::record::TaskRecord;
 use std::time::Duration;
 use tokio::time::{Instant, sleep, sleep_until};
 
-/// A longer `?wait` is answered after this: the client asks again, and no proxy in between loses patience.
+/// A longer `?wait` is answered after this: the client asks again, and no proxy in between loses
+/// patience.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
 /// Where nobody announces changes, a client learns of a rest this much later, at most.
@@ -32,7 +33,12 @@ pub(super) async fn get(api: web::Data<Api>, request: HttpRequest) -> Answer {
 }
 
 /// The answer that shows a task, or says that it is as the client knows it.
-async fn shown(api: &Api, request: &HttpRequest, record: TaskRecord, wait: Option<Wait>) -> HttpResponse {
+async fn shown(
+    api: &Api,
+    request: &HttpRequest,
+    record: TaskRecord,
+    wait: Option<Wait>,
+) -> HttpResponse {
     let said = api.engine.progress_of(&record).await;
     // A step that goes on without a change of the row is news too.
     let etag = match &said {
@@ -40,9 +46,16 @@ async fn shown(api: &Api, request: &HttpRequest, record: TaskRecord, wait: Optio
         Some(said) => format!("\"r{}.{}\"", record.task.rev.0, said.seq),
     };
     let unchanged = request.method().is_safe() && has_current(request, &etag);
-    let mut answer = if unchanged { HttpResponse::NotModified() } else { HttpResponse::Ok() };
-    // A cache may keep it, but asks each time: that is what the ETag is for. Of an answer that is no GET's nothing is kept.
-    answer.insert_header((ETAG, etag)).insert_header((CACHE_CONTROL, "private, no-cache"));
+    let mut answer = if unchanged {
+        HttpResponse::NotModified()
+    } else {
+        HttpResponse::Ok()
+    };
+    // A cache may keep it, but asks each time: that is what the ETag is for. Of an answer that is
+    // no GET's nothing is kept.
+    answer
+        .insert_header((ETAG, etag))
+        .insert_header((CACHE_CONTROL, "private, no-cache"));
     if !record.task.status.is_at_rest() {
         answer.insert_header((RETRY_AFTER, "1"));
     }
@@ -52,7 +65,10 @@ async fn shown(api: &Api, request: &HttpRequest, record: TaskRecord, wait: Optio
     if unchanged {
         return answer.finish();
     }
-    answer.json(view::task(record, said.map(|said| said.steps).unwrap_or_default()))
+    answer.json(view::task(
+        record,
+        said.map(|said| said.steps).unwrap_or_default(),
+    ))
 }
 
 /// For how long an answer may wait for a task's rest.
@@ -66,12 +82,21 @@ pub(super) struct Wait {
 impl Wait {
     /// As `?wait=30s` says, which comes first, or `Prefer: wait=30`.
     pub(super) fn of(request: &HttpRequest) -> Result<Option<Self>, Refused> {
-        let Some(text) = Params::of(request, &["wait"])?.get("wait").map(str::to_owned) else {
+        let Some(text) = Params::of(request, &["wait"])?
+            .get("wait")
+            .map(str::to_owned)
+        else {
             let preferred = preferred_wait(request);
-            return Ok(preferred.map(|time| Self { time: time.min(LONGEST_WAIT), preferred: true }));
+            return Ok(preferred.map(|time| Self {
+                time: time.min(LONGEST_WAIT),
+                preferred: true,
+            }));
         };
         match parse_duration(&text) {
-            Some(time) => Ok(Some(Self { time: time.min(LONGEST_WAIT), preferred: false })),
+            Some(time) => Ok(Some(Self {
+                time: time.min(LONGEST_WAIT),
+                preferred: false,
+            })),
             None => {
                 let detail = "`wait` is a whole number with a unit, such as 500ms or 30s; more than 60s counts as 60s";
                 Err(Refused::new(ProblemCode::MalformedParameter, detail).at("wait"))
@@ -82,13 +107,16 @@ impl Wait {
     /// Notes in the answer that it waited as the client preferred.
     pub(super) fn applied(self, answer: &mut HttpResponseBuilder) {
         if self.preferred {
-            answer.insert_header(("preference-applied", format!("wait={}", self.time.as_secs())));
+            answer.insert_header((
+                "preference-applied",
+                format!("wait={}", self.time.as_secs()),
+            ));
         }
     }
 }
 
-/// The answer to a submission whose task has come to rest in time; `None`: it has not, or is gone again. `begun`: a wait that
-/// began before the submission was committed.
+/// The answer to a submission whose task has come to rest in time; `None`: it has not, or is gone
+/// again. `begun`: a wait that began before the submission was committed.
 pub(super) async fn at_rest(
     api: &Api,
     request: &HttpRequest,
@@ -106,9 +134,14 @@ pub(super) async fn at_rest(
     Some(shown(api, request, record, Some(wait)).await)
 }
 
-/// The task once it is at rest, or as it is when the time is over or the server stops. `begun`: a wait that began before the
-/// task was there; without one, the first look comes at once.
-async fn load_at_rest(api: &Api, id: TaskId, wait: Duration, begun: Option<WaitFor>) -> Result<TaskRecord, Refused> {
+/// The task once it is at rest, or as it is when the time is over or the server stops. `begun`: a
+/// wait that began before the task was there; without one, the first look comes at once.
+async fn load_at_rest(
+    api: &Api,
+    id: TaskId,
+    wait: Duration,
+    begun: Option<WaitFor>,
+) -> Result<TaskRecord, Refused> {
     let until = Instant::now() + wait;
     let mut is_new = begun.is_some();
     let mut waiting = begun.unwrap_or_else(|| api.waiting.rests().of(id));
@@ -116,7 +149,10 @@ async fn load_at_rest(api: &Api, id: TaskId, wait: Duration, begun: Option<WaitF
     loop {
         if !std::mem::take(&mut is_new) {
             let record = load(api, id).await?;
-            if record.task.status.is_at_rest() || Instant::now() >= until || api.shutdown.is_cancelled() {
+            if record.task.status.is_at_rest()
+                || Instant::now() >= until
+                || api.shutdown.is_cancelled()
+            {
                 return Ok(record);
             }
         }

@@ -1,5 +1,5 @@
-//! `GET /api/task-types`: the declarations that this process knows, as data, and whether each takes submissions;
-//! `/disable` and `/enable`: what a person decides about that.
+//! `GET /api/task-types`: the declarations that this process knows, as data, and whether each takes
+//! submissions; `/disable` and `/enable`: what a person decides about that.
 
 use super::operator::{actor, body, note};
 use super::{Answer, segment};
@@ -25,24 +25,40 @@ pub(super) async fn get(api: web::Data<Api>, request: HttpRequest) -> Answer {
     let mut items = Vec::new();
     for task_type in api.engine.registry.iter() {
         let decl = task_type.decl;
-        let mut item = policies.shown(decl).map_err(|error| Refused::internal("showing a declaration", &error))?;
+        let mut item = policies
+            .shown(decl)
+            .map_err(|error| Refused::internal("showing a declaration", &error))?;
         with_readable_durations(&mut item);
         if let Value::Object(fields) = &mut item {
-            fields.insert("submit_to".to_owned(), json!(format!("/api/tasks/{}", decl.route())));
+            fields.insert(
+                "submit_to".to_owned(),
+                json!(format!("/api/tasks/{}", decl.route())),
+            );
             fields.insert("definition_hash".to_owned(), json!(decl.definition_hash()));
             let row = switches.iter().find(|row| row.name == decl.name).cloned();
             fields.insert("switch".to_owned(), json!(view::switch(decl.name, row)));
         }
         items.push(item);
     }
-    Ok(HttpResponse::Ok().json(Page { items, next_cursor: None }))
+    Ok(HttpResponse::Ok().json(Page {
+        items,
+        next_cursor: None,
+    }))
 }
 
-pub(super) async fn disable(api: web::Data<Api>, request: HttpRequest, payload: web::Payload) -> Answer {
+pub(super) async fn disable(
+    api: web::Data<Api>,
+    request: HttpRequest,
+    payload: web::Payload,
+) -> Answer {
     switch(&api, &request, payload, false).await
 }
 
-pub(super) async fn enable(api: web::Data<Api>, request: HttpRequest, payload: web::Payload) -> Answer {
+pub(super) async fn enable(
+    api: web::Data<Api>,
+    request: HttpRequest,
+    payload: web::Payload,
+) -> Answer {
     switch(&api, &request, payload, true).await
 }
 
@@ -50,7 +66,11 @@ async fn switch(api: &Api, request: &HttpRequest, payload: web::Payload, on: boo
     Params::of(request, &[])?;
     let name = by_route(api, request)?.decl.name;
     let asked: SwitchRequest = body(api, request, payload).await?;
-    let (actor, note, engine) = (actor(asked.actor.as_deref())?, note(&asked.note)?, api.engine.clone());
+    let (actor, note, engine) = (
+        actor(asked.actor.as_deref())?,
+        note(&asked.note)?,
+        api.engine.clone(),
+    );
     let switching = async move {
         let switched = if on {
             engine.enable_type(name, &actor, &note).await
@@ -66,26 +86,41 @@ async fn switch(api: &Api, request: &HttpRequest, payload: web::Payload, on: boo
 fn refused(error: SwitchError) -> Refused {
     match error {
         SwitchError::UnknownType => no_such_type(),
-        SwitchError::Moved => Refused::new(ProblemCode::Unavailable, error.to_string()).retry_after(1),
+        SwitchError::Moved => {
+            Refused::new(ProblemCode::Unavailable, error.to_string()).retry_after(1)
+        }
         SwitchError::Store(error) => error.into(),
     }
 }
 
 pub(super) fn by_route(api: &Api, request: &HttpRequest) -> Result<TaskType, Refused> {
-    api.engine.registry.by_route(segment(request, "id")).ok_or_else(no_such_type)
+    api.engine
+        .registry
+        .by_route(segment(request, "id"))
+        .ok_or_else(no_such_type)
 }
 
 fn no_such_type() -> Refused {
-    Refused::new(ProblemCode::NoSuchTaskType, "no task type has this name: GET /api/task-types lists them")
+    Refused::new(
+        ProblemCode::NoSuchTaskType,
+        "no task type has this name: GET /api/task-types lists them",
+    )
 }
 
-/// Durations stand in bodies as they do in declarations, `30s`; serde writes `{"secs":30,"nanos":0}`.
+/// Durations stand in bodies as they do in declarations, `30s`; serde writes
+/// `{"secs":30,"nanos":0}`.
 fn with_readable_durations(value: &mut Value) {
     match value {
         Value::Object(fields) => {
             let part = |name: &str| fields.get(name).and_then(Value::as_u64);
-            match (fields.len(), part("secs"), part("nanos").and_then(|nanos| u32::try_from(nanos).ok())) {
-                (2, Some(secs), Some(nanos)) => *value = json!(format_duration(Duration::new(secs, nanos))),
+            match (
+                fields.len(),
+                part("secs"),
+                part("nanos").and_then(|nanos| u32::try_from(nanos).ok()),
+            ) {
+                (2, Some(secs), Some(nanos)) => {
+                    *value = json!(format_duration(Duration::new(secs, nanos)))
+                }
                 _ => fields.values_mut().for_each(with_readable_durations),
             }
         }

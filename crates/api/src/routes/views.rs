@@ -1,4 +1,5 @@
-//! `GET /api/tasks/{id}/plan` and `/why`: what an undo would do, and what a task waits for. The kernel works both out.
+//! `GET /api/tasks/{id}/plan` and `/why`: what an undo would do, and what a task waits for. The
+//! kernel works both out.
 
 use super::{Answer, load, task_id, unknown_type};
 use crate::query::Params;
@@ -11,7 +12,11 @@ pub(super) async fn plan(api: web::Data<Api>, request: HttpRequest) -> Answer {
     let id = task_id(&request)?;
     Params::of(&request, &[])?;
     let record = load(&api, id).await?;
-    let task_type = api.engine.registry.of(&record.task).ok_or_else(unknown_type)?;
+    let task_type = api
+        .engine
+        .registry
+        .of(&record.task)
+        .ok_or_else(unknown_type)?;
     Ok(HttpResponse::Ok().json(operator::undo_plan(&task_type, &record)))
 }
 
@@ -21,6 +26,12 @@ pub(super) async fn why(api: web::Data<Api>, request: HttpRequest) -> Answer {
     let record = load(&api, id).await?;
     // Who is there is worth a word, and no reason to refuse the rest.
     let workers = api.engine.ports.store.workers().await;
-    let workers = workers.inspect_err(|error| tracing::warn!(%error, "processes could not be read")).ok();
-    Ok(HttpResponse::Ok().json(operator::why_among(&api.engine.registry, &record, workers.as_ref())))
+    let workers = workers
+        .inspect_err(|error| tracing::warn!(%error, "processes could not be read"))
+        .ok();
+    Ok(HttpResponse::Ok().json(operator::why_among(
+        &api.engine.registry,
+        &record,
+        workers.as_ref(),
+    )))
 }

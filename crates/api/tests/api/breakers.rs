@@ -13,16 +13,31 @@ use std::sync::Arc;
 async fn a_task_says_that_it_waits_for_a_breaker_until_when_and_in_the_audit_for_which() {
     let site = Site::start().await;
     let ports = &site.engine.ports;
-    let breaker = Breaker::new("line", LINE, ports.hints.clone(), Arc::new(PortsRuntime::from(ports)));
+    let breaker = Breaker::new(
+        "line",
+        LINE,
+        ports.hints.clone(),
+        Arc::new(PortsRuntime::from(ports)),
+    );
     breaker.report(Ticket::default(), Verdict::Failed).await;
     site.run_worker();
     let task = site.submit("/api/tasks/call-out").await;
     let waiting = site.until(task, TaskStatus::Waiting).await;
     assert_eq!(waiting.waiting_for, Some(WaitReason::Breaker));
     assert!(waiting.due_at.is_some() && waiting.steps[0].attempts.0 == 0);
-    let trail: AuditTrail = site.get(&format!("/api/tasks/{task}/audit")).await.json(200);
-    let waits = trail.entries.iter().find(|entry| entry.event == "waits").expect("it is written down");
-    assert_eq!((&waits.details["breaker"], &waits.details["step"]), (&"line".into(), &"call".into()));
+    let trail: AuditTrail = site
+        .get(&format!("/api/tasks/{task}/audit"))
+        .await
+        .json(200);
+    let waits = trail
+        .entries
+        .iter()
+        .find(|entry| entry.event == "waits")
+        .expect("it is written down");
+    assert_eq!(
+        (&waits.details["breaker"], &waits.details["step"]),
+        (&"line".into(), &"call".into())
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -30,8 +45,15 @@ async fn a_declared_breaker_is_shown_with_its_values() {
     let site = Site::start().await;
     let types: Value = site.get("/api/task-types").await.json(200);
     let items = types["items"].as_array().expect("a list");
-    let call = items.iter().find(|item| item["name"] == "CallOut").expect("the type");
+    let call = items
+        .iter()
+        .find(|item| item["name"] == "CallOut")
+        .expect("the type");
     let breaker = &call["steps"][0]["breaker"];
-    assert_eq!((&breaker["name"], &breaker["policy"]["name"]), (&"LINE".into(), &"line".into()), "{breaker}");
+    assert_eq!(
+        (&breaker["name"], &breaker["policy"]["name"]),
+        (&"LINE".into(), &"line".into()),
+        "{breaker}"
+    );
     assert_eq!(breaker["policy"]["open_for"], "1h");
 }

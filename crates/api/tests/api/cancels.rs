@@ -5,7 +5,8 @@ use counterstep_contracts::http::{AuditTrail, CancelAnswer, CancelOutcome};
 use counterstep_contracts::{TaskId, TaskStatus};
 
 async fn cancel(site: &Site, task: TaskId) -> crate::reply::Reply {
-    site.send(site.request("DELETE", &format!("/api/tasks/{task}"))).await
+    site.send(site.request("DELETE", &format!("/api/tasks/{task}")))
+        .await
 }
 
 async fn ended_as(path: &str, status: TaskStatus) -> (Site, TaskId) {
@@ -21,12 +22,25 @@ async fn a_task_that_waits_for_a_worker_is_cancelled_at_once_and_only_once() {
     let site = Site::start().await;
     let task = site.submit("/api/tasks/write-note").await;
     let first: CancelAnswer = cancel(&site, task).await.json(202);
-    assert_eq!((first.status, first.outcome), (TaskStatus::Cancelled, CancelOutcome::NothingHadRun));
+    assert_eq!(
+        (first.status, first.outcome),
+        (TaskStatus::Cancelled, CancelOutcome::NothingHadRun)
+    );
     assert_eq!((first.task_id, first.will_undo.len()), (task, 0));
     let second: CancelAnswer = cancel(&site, task).await.json(200);
     assert_eq!(second.outcome, CancelOutcome::AlreadyCancelled);
-    let trail: AuditTrail = site.get(&format!("/api/tasks/{task}/audit")).await.json(200);
-    assert_eq!(trail.entries.iter().filter(|entry| entry.to == TaskStatus::Cancelled).count(), 1);
+    let trail: AuditTrail = site
+        .get(&format!("/api/tasks/{task}/audit"))
+        .await
+        .json(200);
+    assert_eq!(
+        trail
+            .entries
+            .iter()
+            .filter(|entry| entry.to == TaskStatus::Cancelled)
+            .count(),
+        1
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]

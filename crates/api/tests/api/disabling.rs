@@ -1,4 +1,5 @@
-//! Task types that take no submissions: after failures in a row, by hand, and how they take them again.
+//! Task types that take no submissions: after failures in a row, by hand, and how they take them
+//! again.
 
 use crate::reply::Reply;
 use crate::site::{Site, eventually};
@@ -51,7 +52,9 @@ async fn meet(ctx: &StepContext, fate: Fate) -> StepResult<Done> {
 /// Longer than any test.
 pub(crate) const FOR_LONG: AutoDisable = AutoDisable::after_failures(2).within("1h").cooldown("1h");
 /// Shorter than a test's patience.
-pub(crate) const SHORTLY: AutoDisable = AutoDisable::after_failures(2).within("1h").cooldown("500ms");
+pub(crate) const SHORTLY: AutoDisable = AutoDisable::after_failures(2)
+    .within("1h")
+    .cooldown("500ms");
 
 pub(crate) struct Strict;
 
@@ -74,7 +77,8 @@ impl Strict {
     }
 }
 
-pub(crate) const FOR_GOOD: AutoDisable = AutoDisable::after_failures(2).within("1h").until_enabled();
+pub(crate) const FOR_GOOD: AutoDisable =
+    AutoDisable::after_failures(2).within("1h").until_enabled();
 
 pub(crate) struct Guarded;
 
@@ -133,11 +137,19 @@ impl Shelf {
 }
 
 pub(crate) fn types(registry: Registry) -> Registry {
-    registry.with::<Strict>().with::<Guarded>().with::<Lenient>().with::<Shelf>()
+    registry
+        .with::<Strict>()
+        .with::<Guarded>()
+        .with::<Lenient>()
+        .with::<Shelf>()
 }
 
 async fn ask(site: &Site, route: &str, fate: &str) -> Reply {
-    site.post(&format!("/api/tasks/{route}"), format!(r#"{{"fate":"{fate}"}}"#)).await
+    site.post(
+        &format!("/api/tasks/{route}"),
+        format!(r#"{{"fate":"{fate}"}}"#),
+    )
+    .await
 }
 
 async fn ends(site: &Site, route: &str, fate: &str, status: TaskStatus) -> TaskView {
@@ -146,12 +158,20 @@ async fn ends(site: &Site, route: &str, fate: &str, status: TaskStatus) -> TaskV
 }
 
 async fn switch(site: &Site, route: &str, what: &str) -> Reply {
-    site.post(&format!("/api/task-types/{route}/{what}"), r#"{"note":"a test says so","actor":"ada"}"#).await
+    site.post(
+        &format!("/api/task-types/{route}/{what}"),
+        r#"{"note":"a test says so","actor":"ada"}"#,
+    )
+    .await
 }
 
 async fn shown(site: &Site, name: &str) -> SwitchView {
     let page: Page<Value> = site.get("/api/task-types").await.json(200);
-    let item = page.items.into_iter().find(|item| item["name"] == name).expect("the type is listed");
+    let item = page
+        .items
+        .into_iter()
+        .find(|item| item["name"] == name)
+        .expect("the type is listed");
     serde_json::from_value(item["switch"].clone()).expect("a switch")
 }
 
@@ -164,7 +184,11 @@ async fn disable_by_failures(site: &Site, route: &str) {
     eventually("the type is disabled", || async {
         let name = route[..1].to_uppercase() + &route[1..];
         let view = shown(site, &name).await;
-        if view.disabled_since.is_some() { Ok(()) } else { Err(format!("{view:?}")) }
+        if view.disabled_since.is_some() {
+            Ok(())
+        } else {
+            Err(format!("{view:?}"))
+        }
     })
     .await;
 }
@@ -183,31 +207,56 @@ async fn failures_in_a_row_disable_a_type_and_nothing_else() {
         .header("content-type", "application/json")
         .header("idempotency-key", "before")
         .body(r#"{"fate":"works"}"#);
-    let before: Accepted = site.send(first.try_clone().expect("a copy")).await.json(202);
+    let before: Accepted = site
+        .send(first.try_clone().expect("a copy"))
+        .await
+        .json(202);
     site.until(before.task_id, TaskStatus::Completed).await;
     disable_by_failures(&site, "strict").await;
 
     let refused = ask(&site, "strict", "works").await;
     let problem = refused.problem(409, "type-disabled");
     let detail = problem["detail"].as_str().expect("a detail");
-    assert!(detail.contains("2 or more tasks in a row failed within 1h"), "{detail}");
-    let seconds: u32 = refused.header("retry-after").expect("a time").parse().expect("seconds");
+    assert!(
+        detail.contains("2 or more tasks in a row failed within 1h"),
+        "{detail}"
+    );
+    let seconds: u32 = refused
+        .header("retry-after")
+        .expect("a time")
+        .parse()
+        .expect("seconds");
     assert!((1..=3600).contains(&seconds), "{seconds}");
     // What was accepted before keeps its answer, goes on, and is undone where it must be.
     let again: Accepted = site.send(first).await.json(202);
     assert_eq!(again.task_id, before.task_id);
-    assert_eq!(site.send(site.request("DELETE", &format!("/api/tasks/{}", hanging.task_id))).await.status, 202);
+    assert_eq!(
+        site.send(site.request("DELETE", &format!("/api/tasks/{}", hanging.task_id)))
+            .await
+            .status,
+        202
+    );
     let undone = site.until(hanging.task_id, TaskStatus::Cancelled).await;
-    assert_eq!(undone.steps[0].status, counterstep_contracts::StepStatus::Compensated);
+    assert_eq!(
+        undone.steps[0].status,
+        counterstep_contracts::StepStatus::Compensated
+    );
     // The others are not concerned.
     ends(&site, "lenient", "works", TaskStatus::Completed).await;
     assert_eq!(shown(&site, "Lenient").await.disabled_since, None);
 
     let enabled: SwitchView = switch(&site, "strict", "enable").await.json(200);
-    assert_eq!((enabled.disabled_since, enabled.by.as_deref()), (None, Some("operator:ada")));
+    assert_eq!(
+        (enabled.disabled_since, enabled.by.as_deref()),
+        (None, Some("operator:ada"))
+    );
     // Failures from before do not count again: a single one changes nothing.
     ends(&site, "strict", "fails", TaskStatus::Failed).await;
-    assert_eq!(site.engine.plan_types().await.expect("a plan"), [], "one failure is none in a row");
+    assert_eq!(
+        site.engine.plan_types().await.expect("a plan"),
+        [],
+        "one failure is none in a row"
+    );
     ends(&site, "strict", "works", TaskStatus::Completed).await;
 }
 
@@ -224,14 +273,29 @@ async fn bad_input_of_a_client_neither_disables_a_type_nor_keeps_it_disabled() {
     for fate in ["refuses", "works"] {
         let probe: Accepted = eventually("a probe is taken", || async {
             let reply = ask(&site, "lenient", fate).await;
-            if reply.status == 202 { Ok(reply.json(202)) } else { Err(reply.status.to_string()) }
+            if reply.status == 202 {
+                Ok(reply.json(202))
+            } else {
+                Err(reply.status.to_string())
+            }
         })
         .await;
-        let expected = if fate == "works" { TaskStatus::Completed } else { TaskStatus::Failed };
+        let expected = if fate == "works" {
+            TaskStatus::Completed
+        } else {
+            TaskStatus::Failed
+        };
         site.until(probe.task_id, expected).await;
         let plan = site.engine.plan_types().await.expect("a plan");
         let verdicts: Vec<_> = plan.iter().map(|step| step.verdict).collect();
-        assert_eq!(verdicts, [if fate == "works" { TypeVerdict::Enabled } else { TypeVerdict::ProbeGone }]);
+        assert_eq!(
+            verdicts,
+            [if fate == "works" {
+                TypeVerdict::Enabled
+            } else {
+                TypeVerdict::ProbeGone
+            }]
+        );
         site.engine.run_types(plan).await;
     }
 }
@@ -245,7 +309,11 @@ async fn after_the_cooldown_one_probe_decides() {
         let site = &site;
         eventually("a probe is taken", move || async move {
             let reply = ask(site, "lenient", fate).await;
-            if reply.status == 202 { Ok(reply.json::<Accepted>(202).task_id) } else { Err(reply.status.to_string()) }
+            if reply.status == 202 {
+                Ok(reply.json::<Accepted>(202).task_id)
+            } else {
+                Err(reply.status.to_string())
+            }
         })
     };
 
@@ -253,22 +321,41 @@ async fn after_the_cooldown_one_probe_decides() {
     let failed = probe("fails").await;
     site.until(failed, TaskStatus::Failed).await;
     let plan = site.engine.plan_types().await.expect("a plan");
-    assert_eq!(plan.iter().map(|step| step.verdict).collect::<Vec<_>>(), [TypeVerdict::StaysDisabled]);
+    assert_eq!(
+        plan.iter().map(|step| step.verdict).collect::<Vec<_>>(),
+        [TypeVerdict::StaysDisabled]
+    );
     let report = site.engine.run_types(plan).await;
-    assert_eq!((report.disabled, report.enabled, report.failed.len()), (1, 0, 0));
+    assert_eq!(
+        (report.disabled, report.enabled, report.failed.len()),
+        (1, 0, 0)
+    );
 
     // While one is under way, no other is taken; one that is cancelled says nothing.
     let hanging = probe("hangs").await;
     site.until(hanging, TaskStatus::Running).await;
     let refused = ask(&site, "lenient", "works").await;
     let problem = refused.problem(409, "type-disabled");
-    assert!(problem["detail"].as_str().expect("a detail").contains("a probe is under way"), "{problem}");
+    assert!(
+        problem["detail"]
+            .as_str()
+            .expect("a detail")
+            .contains("a probe is under way"),
+        "{problem}"
+    );
     assert_eq!(shown(&site, "Lenient").await.probe, Some(hanging));
-    assert_eq!(site.send(site.request("DELETE", &format!("/api/tasks/{hanging}"))).await.status, 202);
+    assert_eq!(
+        site.send(site.request("DELETE", &format!("/api/tasks/{hanging}")))
+            .await
+            .status,
+        202
+    );
     site.until(hanging, TaskStatus::Cancelled).await;
 
     // One that is no request is none.
-    site.post("/api/tasks/lenient", r#"{"fate":"unknown"}"#).await.problem(422, "invalid-request");
+    site.post("/api/tasks/lenient", r#"{"fate":"unknown"}"#)
+        .await
+        .problem(422, "invalid-request");
     assert_eq!(shown(&site, "Lenient").await.probe, None);
 
     // One that completes: the next submission finds out.
@@ -277,7 +364,11 @@ async fn after_the_cooldown_one_probe_decides() {
     ends(&site, "lenient", "works", TaskStatus::Completed).await;
     let view = shown(&site, "Lenient").await;
     assert_eq!(view.disabled_since, None);
-    assert!(view.reason.expect("a reason").contains(&completed.to_string()));
+    assert!(
+        view.reason
+            .expect("a reason")
+            .contains(&completed.to_string())
+    );
     assert_eq!(site.engine.plan_types().await.expect("a plan"), []);
 }
 
@@ -287,14 +378,26 @@ async fn a_type_without_a_cooldown_stays_disabled_until_a_person_enables_it() {
     site.run_worker();
     disable_by_failures(&site, "guarded").await;
     let view = shown(&site, "Guarded").await;
-    assert_eq!((view.by.as_deref(), view.probe_from, view.probe), (Some("counterstep"), None, None));
+    assert_eq!(
+        (view.by.as_deref(), view.probe_from, view.probe),
+        (Some("counterstep"), None, None)
+    );
     let refused = ask(&site, "guarded", "works").await;
     let problem = refused.problem(409, "type-disabled");
     let detail = problem["detail"].as_str().expect("a detail");
-    assert!(detail.ends_with("it takes tasks again once an operator enables it"), "{detail}");
+    assert!(
+        detail.ends_with("it takes tasks again once an operator enables it"),
+        "{detail}"
+    );
     assert_eq!(refused.header("retry-after"), None);
-    assert_eq!(site.engine.plan_types().await.expect("a plan"), [], "no pass takes a probe");
-    switch(&site, "guarded", "enable").await.json::<SwitchView>(200);
+    assert_eq!(
+        site.engine.plan_types().await.expect("a plan"),
+        [],
+        "no pass takes a probe"
+    );
+    switch(&site, "guarded", "enable")
+        .await
+        .json::<SwitchView>(200);
     ends(&site, "guarded", "works", TaskStatus::Completed).await;
 }
 
@@ -302,39 +405,77 @@ async fn a_type_without_a_cooldown_stays_disabled_until_a_person_enables_it() {
 async fn a_type_that_a_person_disabled_takes_not_one_byte() {
     let site = Site::start().await;
     let view: SwitchView = switch(&site, "shelf", "disable").await.json(200);
-    assert_eq!((view.task_type.as_str(), view.by.as_deref()), ("Shelf", Some("operator:ada")));
-    assert_eq!((view.reason.as_deref(), view.probe_from), (Some("a test says so"), None));
+    assert_eq!(
+        (view.task_type.as_str(), view.by.as_deref()),
+        ("Shelf", Some("operator:ada"))
+    );
+    assert_eq!(
+        (view.reason.as_deref(), view.probe_from),
+        (Some("a test says so"), None)
+    );
     let body = "--XX\r\nContent-Disposition: form-data; name=\"files\"; filename=\"a\"\r\n\r\nx\r\n--XX--\r\n";
     let refused = site.form("/api/tasks/shelf", body).await;
     let problem = refused.problem(409, "type-disabled");
-    assert!(problem["detail"].as_str().expect("a detail").contains("operator:ada: a test says so"), "{problem}");
+    assert!(
+        problem["detail"]
+            .as_str()
+            .expect("a detail")
+            .contains("operator:ada: a test says so"),
+        "{problem}"
+    );
     assert_eq!(refused.header("retry-after"), None);
     site.until_nothing_is_left().await;
-    switch(&site, "shelf", "enable").await.json::<SwitchView>(200);
-    site.form("/api/tasks/shelf", body).await.json::<Accepted>(202);
+    switch(&site, "shelf", "enable")
+        .await
+        .json::<SwitchView>(200);
+    site.form("/api/tasks/shelf", body)
+        .await
+        .json::<Accepted>(202);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_disabled_type_would_have_been_submitted_by_its_schedule_is_passed_over() {
     let site = Site::start().await;
-    let spec = r#"{"type":"strict","cron":"* * * * * *","misfire":"catch_up","request":{"fate":"works"}}"#;
-    let request = site.request("PUT", "/api/schedules/often").header("content-type", "application/json");
-    site.send(request.body(spec)).await.json::<ScheduleView>(201);
-    switch(&site, "strict", "disable").await.json::<SwitchView>(200);
-    site.send(site.request("POST", "/api/schedules/often/run")).await.problem(409, "type-disabled");
+    let spec =
+        r#"{"type":"strict","cron":"* * * * * *","misfire":"catch_up","request":{"fate":"works"}}"#;
+    let request = site
+        .request("PUT", "/api/schedules/often")
+        .header("content-type", "application/json");
+    site.send(request.body(spec))
+        .await
+        .json::<ScheduleView>(201);
+    switch(&site, "strict", "disable")
+        .await
+        .json::<SwitchView>(200);
+    site.send(site.request("POST", "/api/schedules/often/run"))
+        .await
+        .problem(409, "type-disabled");
     let passed = eventually("a due time is passed over", || async {
         let plan = site.engine.plan_schedules(10).await.expect("a plan");
         let report = site.engine.run_schedules(plan).await;
-        assert!(report.fired.is_empty() && report.failed.is_empty(), "{report:?}");
-        if report.passed_over > 0 { Ok(report.passed_over) } else { Err("nothing was due") }
+        assert!(
+            report.fired.is_empty() && report.failed.is_empty(),
+            "{report:?}"
+        );
+        if report.passed_over > 0 {
+            Ok(report.passed_over)
+        } else {
+            Err("nothing was due")
+        }
     })
     .await;
     assert!(passed > 0);
     assert_eq!(site.tasks().await, 0);
-    switch(&site, "strict", "enable").await.json::<SwitchView>(200);
+    switch(&site, "strict", "enable")
+        .await
+        .json::<SwitchView>(200);
     eventually("the schedule fires again", || async {
         let plan = site.engine.plan_schedules(10).await.expect("a plan");
-        if site.engine.run_schedules(plan).await.fired.is_empty() { Err("nothing was due") } else { Ok(()) }
+        if site.engine.run_schedules(plan).await.fired.is_empty() {
+            Err("nothing was due")
+        } else {
+            Ok(())
+        }
     })
     .await;
 }
@@ -342,22 +483,49 @@ async fn what_a_disabled_type_would_have_been_submitted_by_its_schedule_is_passe
 #[tokio::test(flavor = "multi_thread")]
 async fn what_comes_only_once_waits_until_its_type_is_enabled() {
     let site = Site::start().await;
-    switch(&site, "strict", "disable").await.json::<SwitchView>(200);
-    let soon = site.engine.ports.store.types().await.expect("a clock").now.later(Duration::from_secs(2));
-    let spec = format!(r#"{{"type":"strict","run_at":"{}","request":{{"fate":"works"}}}}"#, rfc3339(soon));
-    let request = site.request("PUT", "/api/schedules/once").header("content-type", "application/json");
-    site.send(request.body(spec)).await.json::<ScheduleView>(201);
+    switch(&site, "strict", "disable")
+        .await
+        .json::<SwitchView>(200);
+    let soon = site
+        .engine
+        .ports
+        .store
+        .types()
+        .await
+        .expect("a clock")
+        .now
+        .later(Duration::from_secs(2));
+    let spec = format!(
+        r#"{{"type":"strict","run_at":"{}","request":{{"fate":"works"}}}}"#,
+        rfc3339(soon)
+    );
+    let request = site
+        .request("PUT", "/api/schedules/once")
+        .header("content-type", "application/json");
+    site.send(request.body(spec))
+        .await
+        .json::<ScheduleView>(201);
     let pass = || async {
         let plan = site.engine.plan_schedules(10).await.expect("a plan");
         site.engine.run_schedules(plan).await
     };
     let report = eventually("it is due", || async {
         let report = pass().await;
-        if report == ScheduleReport::default() { Err("it is not") } else { Ok(report) }
+        if report == ScheduleReport::default() {
+            Err("it is not")
+        } else {
+            Ok(report)
+        }
     })
     .await;
-    assert_eq!((report.waiting, report.passed_over, report.fired.len()), (1, 0, 0), "{report:?}");
-    switch(&site, "strict", "enable").await.json::<SwitchView>(200);
+    assert_eq!(
+        (report.waiting, report.passed_over, report.fired.len()),
+        (1, 0, 0),
+        "{report:?}"
+    );
+    switch(&site, "strict", "enable")
+        .await
+        .json::<SwitchView>(200);
     assert_eq!(pass().await.fired.len(), 1);
     assert_eq!(site.tasks().await, 1);
 }
@@ -368,21 +536,44 @@ async fn failures_that_nobody_counted_the_reconciler_counts() {
     site.run_worker();
     disable_by_failures(&site, "strict").await;
     // As if the process had ended between the failure and the count.
-    let mut row = site.engine.ports.store.types().await.expect("rows").rows.pop().expect("a row");
+    let mut row = site
+        .engine
+        .ports
+        .store
+        .types()
+        .await
+        .expect("rows")
+        .rows
+        .pop()
+        .expect("a row");
     (row.disabled, row.rev) = (None, row.rev.next());
-    assert!(site.engine.ports.store.put_type(&row).await.expect("written"));
+    assert!(
+        site.engine
+            .ports
+            .store
+            .put_type(&row)
+            .await
+            .expect("written")
+    );
     let plan = site.engine.plan_types().await.expect("a plan");
-    assert_eq!(plan.iter().map(|step| step.verdict).collect::<Vec<_>>(), [TypeVerdict::Disabled]);
+    assert_eq!(
+        plan.iter().map(|step| step.verdict).collect::<Vec<_>>(),
+        [TypeVerdict::Disabled]
+    );
     assert_eq!(site.engine.run_types(plan.clone()).await.disabled, 1);
     // Another reconciler with the same plan was too late.
     assert_eq!(site.engine.run_types(plan).await.disabled, 0);
-    ask(&site, "strict", "works").await.problem(409, "type-disabled");
+    ask(&site, "strict", "works")
+        .await
+        .problem(409, "type-disabled");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_switch_needs_a_known_type_and_a_note() {
     let site = Site::start().await;
-    switch(&site, "unheard-of", "disable").await.problem(404, "no-such-task-type");
+    switch(&site, "unheard-of", "disable")
+        .await
+        .problem(404, "no-such-task-type");
     for body in [
         r#"{"note":" "}"#,
         r#"{"note":"x","actor":""}"#,
@@ -390,7 +581,9 @@ async fn a_switch_needs_a_known_type_and_a_note() {
         r#"{"note":"x","force":true}"#,
         "{\"note\":\"\\u001b[2J\"}",
     ] {
-        site.post("/api/task-types/strict/disable", body).await.problem(422, "invalid-request");
+        site.post("/api/task-types/strict/disable", body)
+            .await
+            .problem(422, "invalid-request");
     }
     let reply = site.get("/api/task-types/strict/disable").await;
     reply.problem(405, "method-not-allowed");

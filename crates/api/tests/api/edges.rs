@@ -1,5 +1,5 @@
-//! Every edge of the judge, driven over HTTP on real hosts and read back from the audit: the page of states promises
-//! them, and each is here to be seen.
+//! Every edge of the judge, driven over HTTP on real hosts and read back from the audit: the page
+//! of states promises them, and each is here to be seen.
 
 #[path = "edges/lost.rs"]
 mod lost;
@@ -33,11 +33,18 @@ impl Stage {
             engine.cancel_grace = Duration::from_millis(100);
         })
         .await;
-        Self { site, tasks: Vec::new() }
+        Self {
+            site,
+            tasks: Vec::new(),
+        }
     }
 
     async fn submit(&mut self, task_type: &str, script: &str) -> TaskId {
-        let accepted: Accepted = self.site.post(&format!("/api/tasks/{task_type}"), script).await.json(202);
+        let accepted: Accepted = self
+            .site
+            .post(&format!("/api/tasks/{task_type}"), script)
+            .await
+            .json(202);
         self.tasks.push(accepted.task_id);
         accepted.task_id
     }
@@ -49,28 +56,47 @@ impl Stage {
     async fn until_step(&self, task: TaskId, step: &str, status: StepStatus) {
         eventually(&format!("step {step} is {status}"), || async {
             let view: TaskView = self.site.get(&format!("/api/tasks/{task}")).await.json(200);
-            let found = view.steps.iter().find(|view| view.name == step).expect("the step").status;
-            if found == status { Ok(()) } else { Err(format!("{view:?}")) }
+            let found = view
+                .steps
+                .iter()
+                .find(|view| view.name == step)
+                .expect("the step")
+                .status;
+            if found == status {
+                Ok(())
+            } else {
+                Err(format!("{view:?}"))
+            }
         })
         .await;
     }
 
     async fn cancel(&self, task: TaskId) {
-        let answer = self.site.send(self.site.request("DELETE", &format!("/api/tasks/{task}"))).await;
+        let answer = self
+            .site
+            .send(self.site.request("DELETE", &format!("/api/tasks/{task}")))
+            .await;
         assert_eq!(answer.status, 202, "{answer:?}");
     }
 
     async fn decide(&self, task: TaskId, what: &str, body: &str) {
-        let answer = self.site.post(&format!("/api/tasks/{task}/{what}"), body).await;
+        let answer = self
+            .site
+            .post(&format!("/api/tasks/{task}/{what}"), body)
+            .await;
         assert_eq!(answer.status, 200, "{answer:?}");
     }
 
     async fn signal(&self, task: TaskId, name: &str, body: &str) {
-        let answer = self.site.post(&format!("/api/tasks/{task}/signals/{name}"), body).await;
+        let answer = self
+            .site
+            .post(&format!("/api/tasks/{task}/signals/{name}"), body)
+            .await;
         assert!((200..300).contains(&answer.status), "{answer:?}");
     }
 
-    /// A host takes the task and is gone as soon as the step is in that state. Its lease then runs out.
+    /// A host takes the task and is gone as soon as the step is in that state. Its lease then runs
+    /// out.
     async fn lose_host_at(&self, task: TaskId, step: &str, status: StepStatus) {
         let engine = self.site.engine.clone();
         let doomed = tokio::spawn(async move {
@@ -79,19 +105,49 @@ impl Stage {
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
         });
-        // An undo that a lost host left behind has this state already: it is to be under way under a lease.
-        eventually(&format!("step {step} is {status} and under way"), || async {
-            let record = self.site.engine.ports.store.salvage(task).await.expect("an answer").expect("the task").record;
-            let row = record.steps.iter().find(|row| row.name == step).expect("the step");
-            let under_way = row.status == status && row.attempt_open && record.lease_is_live();
-            if under_way { Ok(()) } else { Err(row.status) }
-        })
+        // An undo that a lost host left behind has this state already: it is to be under way under
+        // a lease.
+        eventually(
+            &format!("step {step} is {status} and under way"),
+            || async {
+                let record = self
+                    .site
+                    .engine
+                    .ports
+                    .store
+                    .salvage(task)
+                    .await
+                    .expect("an answer")
+                    .expect("the task")
+                    .record;
+                let row = record
+                    .steps
+                    .iter()
+                    .find(|row| row.name == step)
+                    .expect("the step");
+                let under_way = row.status == status && row.attempt_open && record.lease_is_live();
+                if under_way { Ok(()) } else { Err(row.status) }
+            },
+        )
         .await;
         doomed.abort();
         let _ = doomed.await;
         eventually("its lease has run out", || async {
-            let record = self.site.engine.ports.store.salvage(task).await.expect("an answer").expect("the task").record;
-            if record.lease_has_expired() { Ok(()) } else { Err("it is live") }
+            let record = self
+                .site
+                .engine
+                .ports
+                .store
+                .salvage(task)
+                .await
+                .expect("an answer")
+                .expect("the task")
+                .record;
+            if record.lease_has_expired() {
+                Ok(())
+            } else {
+                Err("it is live")
+            }
         })
         .await;
     }
@@ -106,8 +162,16 @@ impl Stage {
         let spoils = self.submit("spoils", script).await;
         eventually("it is spoiled", || async {
             turn(&self.site.engine, Host::Worker, spoils, &CancelToken::new()).await;
-            let view: TaskView = self.site.get(&format!("/api/tasks/{spoils}")).await.json(200);
-            if view.status == TaskStatus::Completed { Ok(()) } else { Err(format!("{view:?}")) }
+            let view: TaskView = self
+                .site
+                .get(&format!("/api/tasks/{spoils}"))
+                .await
+                .json(200);
+            if view.status == TaskStatus::Completed {
+                Ok(())
+            } else {
+                Err(format!("{view:?}"))
+            }
         })
         .await;
     }
@@ -121,12 +185,18 @@ impl Stage {
     async fn edges(self) -> (BTreeSet<Edge>, BTreeSet<Edge>) {
         let (mut tasks, mut steps) = (BTreeSet::new(), BTreeSet::new());
         for task in &self.tasks {
-            let trail: AuditTrail = self.site.get(&format!("/api/tasks/{task}/audit")).await.json(200);
+            let trail: AuditTrail = self
+                .site
+                .get(&format!("/api/tasks/{task}/audit"))
+                .await
+                .json(200);
             for entry in trail.entries {
                 if let (Some(from), Some(to)) = (entry.step_from, entry.step_to) {
                     steps.insert((from.to_string(), entry.event, to.to_string()));
                 } else {
-                    let from = entry.from.map_or_else(|| "nothing".to_owned(), |from| from.to_string());
+                    let from = entry
+                        .from
+                        .map_or_else(|| "nothing".to_owned(), |from| from.to_string());
                     tasks.insert((from, entry.event, entry.to.to_string()));
                 }
             }
@@ -139,8 +209,13 @@ async fn calm(stage: &mut Stage) {
     let plain = stage.submit("plain", "{}").await;
     let skips = stage.submit("plain", r#"{"skip":true}"#).await;
     let uploads = stage.submit("uploads", r#"{"files":[]}"#).await;
-    stage.tasks.push(stage.site.keep("a.txt", "text/plain", "a").await);
-    let (_api, _worker) = (stage.site.run_host(Host::Api), stage.site.run_host(Host::Worker));
+    stage
+        .tasks
+        .push(stage.site.keep("a.txt", "text/plain", "a").await);
+    let (_api, _worker) = (
+        stage.site.run_host(Host::Api),
+        stage.site.run_host(Host::Worker),
+    );
     for task in [plain, skips, uploads] {
         stage.until(task, TaskStatus::Completed).await;
     }
@@ -191,7 +266,9 @@ async fn cancels(stage: &mut Stage) {
 
 async fn waits(stage: &mut Stage) {
     let _worker = stage.site.run_host(Host::Worker);
-    let busy = stage.submit("plain", r#"{"make":["busy"],"finish":["broken"]}"#).await;
+    let busy = stage
+        .submit("plain", r#"{"make":["busy"],"finish":["broken"]}"#)
+        .await;
     let asks = stage.submit("asks-first", "{}").await;
     let line = stage.submit("behind", r#"{"make":["busy"]}"#).await;
     stage.until(asks, TaskStatus::Waiting).await;
@@ -229,25 +306,59 @@ async fn parked(stage: &mut Stage) {
     }
     stage.decide(dead[0], "retry", r#"{"note":"again"}"#).await;
     stage.until(dead[0], TaskStatus::Completed).await;
-    stage.decide(dead[1], "resolve", r#"{"step":"finish","as":"done","output":7,"note":"by hand"}"#).await;
+    stage
+        .decide(
+            dead[1],
+            "resolve",
+            r#"{"step":"finish","as":"done","output":7,"note":"by hand"}"#,
+        )
+        .await;
     stage.until(dead[1], TaskStatus::Completed).await;
-    stage.decide(dead[2], "retry", r#"{"note":"no longer wanted","direction":"undo"}"#).await;
+    stage
+        .decide(
+            dead[2],
+            "retry",
+            r#"{"note":"no longer wanted","direction":"undo"}"#,
+        )
+        .await;
     stage.until(dead[2], TaskStatus::Failed).await;
-    stage.decide(dead[3], "resolve", r#"{"as":"skipped","note":"left as it is"}"#).await;
+    stage
+        .decide(
+            dead[3],
+            "resolve",
+            r#"{"as":"skipped","note":"left as it is"}"#,
+        )
+        .await;
     stage.until(dead[3], TaskStatus::Resolved).await;
 
     let mut stuck = Vec::new();
     for _ in 0..3 {
-        stuck.push(stage.submit("plain", r#"{"make":["broken"],"unmake":["broken"]}"#).await);
+        stuck.push(
+            stage
+                .submit("plain", r#"{"make":["broken"],"unmake":["broken"]}"#)
+                .await,
+        );
     }
     for task in &stuck {
         stage.until(*task, TaskStatus::CompensationFailed).await;
     }
     stage.decide(stuck[0], "retry", r#"{"note":"again"}"#).await;
     stage.until(stuck[0], TaskStatus::Failed).await;
-    stage.decide(stuck[1], "resolve", r#"{"step":"make","as":"undone","note":"by hand"}"#).await;
+    stage
+        .decide(
+            stuck[1],
+            "resolve",
+            r#"{"step":"make","as":"undone","note":"by hand"}"#,
+        )
+        .await;
     stage.until(stuck[1], TaskStatus::Failed).await;
-    stage.decide(stuck[2], "resolve", r#"{"as":"skipped","note":"left as it is"}"#).await;
+    stage
+        .decide(
+            stuck[2],
+            "resolve",
+            r#"{"as":"skipped","note":"left as it is"}"#,
+        )
+        .await;
     stage.until(stuck[2], TaskStatus::Resolved).await;
 }
 
@@ -262,7 +373,9 @@ async fn lost_hosts(stage: &mut Stage) {
     stage.until(plain, TaskStatus::Compensating).await;
 
     let leaves = stage.submit("leaves-it", r#"{"make":["hang"]}"#).await;
-    stage.lose_host_at(leaves, "make", StepStatus::Running).await;
+    stage
+        .lose_host_at(leaves, "make", StepStatus::Running)
+        .await;
     stage.site.recover().await;
     stage.until(leaves, TaskStatus::Failed).await;
 
@@ -273,18 +386,28 @@ async fn lost_hosts(stage: &mut Stage) {
     stage.until(again, TaskStatus::Completed).await;
 
     // In its undo: taken back, lost again, and parked.
-    let undo = stage.submit("plain", r#"{"make":["broken"],"unmake":["hang","hang"]}"#).await;
-    stage.lose_host_at(undo, "make", StepStatus::Compensating).await;
+    let undo = stage
+        .submit("plain", r#"{"make":["broken"],"unmake":["hang","hang"]}"#)
+        .await;
+    stage
+        .lose_host_at(undo, "make", StepStatus::Compensating)
+        .await;
     stage.site.recover().await;
-    stage.lose_host_at(undo, "make", StepStatus::Compensating).await;
+    stage
+        .lose_host_at(undo, "make", StepStatus::Compensating)
+        .await;
     stage.site.recover().await;
     stage.until(undo, TaskStatus::CompensationFailed).await;
     stage.decide(undo, "retry", r#"{"note":"again"}"#).await;
 
     // Shut down in its undo.
     let worker = stage.site.run_host(Host::Worker);
-    let shut = stage.submit("plain", r#"{"make":["broken"],"unmake":["hang"]}"#).await;
-    stage.until_step(shut, "make", StepStatus::Compensating).await;
+    let shut = stage
+        .submit("plain", r#"{"make":["broken"],"unmake":["hang"]}"#)
+        .await;
+    stage
+        .until_step(shut, "make", StepStatus::Compensating)
+        .await;
     worker.stop().await;
     let _worker = stage.site.run_host(Host::Worker);
     for task in [plain, undo, shut] {
@@ -293,10 +416,16 @@ async fn lost_hosts(stage: &mut Stage) {
 }
 
 async fn probes(stage: &mut Stage) {
-    let done = stage.submit("careful", r#"{"make":["hang"],"probe":"done"}"#).await;
+    let done = stage
+        .submit("careful", r#"{"make":["hang"],"probe":"done"}"#)
+        .await;
     stage.lose_host_at(done, "make", StepStatus::Running).await;
-    let nothing = stage.submit("careful", r#"{"make":["hang"],"probe":"nothing"}"#).await;
-    stage.lose_host_at(nothing, "make", StepStatus::Running).await;
+    let nothing = stage
+        .submit("careful", r#"{"make":["hang"],"probe":"nothing"}"#)
+        .await;
+    stage
+        .lose_host_at(nothing, "make", StepStatus::Running)
+        .await;
     stage.site.recover().await;
     stage.cancel(nothing).await;
     let _worker = stage.site.run_host(Host::Worker);
@@ -309,14 +438,27 @@ async fn unreadable(stage: &mut Stage) {
     stage.spoil(dispatched).await;
     stage.turn(dispatched).await;
     stage.until(dispatched, TaskStatus::DeadLettered).await;
-    let view: TaskView = stage.site.get(&format!("/api/tasks/{dispatched}")).await.json(200);
+    let view: TaskView = stage
+        .site
+        .get(&format!("/api/tasks/{dispatched}"))
+        .await
+        .json(200);
     let failure = view.failure.expect("a failure");
-    assert!(failure.class == "unreadable" && failure.message.contains("row 1 of the journal"), "{failure:?}");
+    assert!(
+        failure.class == "unreadable" && failure.message.contains("row 1 of the journal"),
+        "{failure:?}"
+    );
 
     let newer = stage.submit("plain", "{}").await;
-    stage.damage(&format!(r#"{{"victim":"{newer}","make":["broken"]}}"#)).await;
+    stage
+        .damage(&format!(r#"{{"victim":"{newer}","make":["broken"]}}"#))
+        .await;
     stage.turn(newer).await;
-    stage.site.get(&format!("/api/tasks/{newer}")).await.problem(503, "unavailable");
+    stage
+        .site
+        .get(&format!("/api/tasks/{newer}"))
+        .await
+        .problem(503, "unavailable");
     stage.tasks.retain(|task| *task != newer);
 
     let lost = stage.submit("plain", r#"{"make":["hang"]}"#).await;
@@ -324,10 +466,20 @@ async fn unreadable(stage: &mut Stage) {
     stage.spoil(lost).await;
     stage.site.recover().await;
     stage.until(lost, TaskStatus::DeadLettered).await;
-    stage.decide(lost, "resolve", r#"{"step":"make","as":"done","output":1,"note":"by hand"}"#).await;
+    stage
+        .decide(
+            lost,
+            "resolve",
+            r#"{"step":"make","as":"done","output":1,"note":"by hand"}"#,
+        )
+        .await;
 
-    let undone = stage.submit("plain", r#"{"make":["broken"],"unmake":["hang"]}"#).await;
-    stage.lose_host_at(undone, "make", StepStatus::Compensating).await;
+    let undone = stage
+        .submit("plain", r#"{"make":["broken"],"unmake":["hang"]}"#)
+        .await;
+    stage
+        .lose_host_at(undone, "make", StepStatus::Compensating)
+        .await;
     stage.spoil(undone).await;
     stage.site.recover().await;
     stage.until(undone, TaskStatus::CompensationFailed).await;
@@ -345,7 +497,11 @@ async fn unreadable(stage: &mut Stage) {
     // Until it is parked it cannot be shown.
     eventually("it is parked", || async {
         let reply = stage.site.get(&format!("/api/tasks/{waits}")).await;
-        if reply.status == 200 { Ok(()) } else { Err(reply.status) }
+        if reply.status == 200 {
+            Ok(())
+        } else {
+            Err(reply.status)
+        }
     })
     .await;
     stage.until(waits, TaskStatus::DeadLettered).await;
@@ -366,7 +522,13 @@ fn promised() -> (BTreeSet<Edge>, BTreeSet<Edge>) {
     let (mut tasks, mut steps) = (BTreeSet::new(), BTreeSet::new());
     for line in PAGE.lines() {
         let cells: Vec<_> = line.trim_matches('|').split('|').map(str::trim).collect();
-        let word = |text: &str| text.split(" (").next().unwrap_or_default().trim_matches('`').to_owned();
+        let word = |text: &str| {
+            text.split(" (")
+                .next()
+                .unwrap_or_default()
+                .trim_matches('`')
+                .to_owned()
+        };
         let is_state = |text: &str| text == "nothing" || text.starts_with('`');
         if cells.len() < 4 || !is_state(cells[0]) || !cells[2].starts_with('`') {
             continue;
@@ -392,26 +554,58 @@ async fn every_edge_is_taken_over_http_and_stands_in_the_audit() {
             }),+)
         };
     }
-    let (a, b, c, d, e, f, g, h, i) =
-        play!(calm, cancels, waits, failures, parked, lost_hosts, probes, unreadable, lost_scratch);
+    let (a, b, c, d, e, f, g, h, i) = play!(
+        calm,
+        cancels,
+        waits,
+        failures,
+        parked,
+        lost_hosts,
+        probes,
+        unreadable,
+        lost_scratch
+    );
     let (j, k, l) = play!(undone_when_lost, recounts, unanswered);
     let seen = [a, b, c, d, e, f, g, h, i, j, k, l];
     let tasks: BTreeSet<Edge> = seen.iter().flat_map(|(tasks, _)| tasks.clone()).collect();
     let steps: BTreeSet<Edge> = seen.into_iter().flat_map(|(_, steps)| steps).collect();
     let (of_tasks, of_steps) = promised();
-    assert!(of_tasks.len() > 35 && of_steps.len() > 30, "the page has {} and {}", of_tasks.len(), of_steps.len());
-    let not_taken =
-        |promised: &BTreeSet<Edge>, taken: &BTreeSet<Edge>| promised.difference(taken).cloned().collect::<Vec<_>>();
-    assert_eq!(not_taken(&of_tasks, &tasks), [], "edges of tasks that nobody took");
-    assert_eq!(not_taken(&tasks, &of_tasks), [], "edges of tasks that the page does not know");
-    assert_eq!(not_taken(&steps, &of_steps), [], "edges of steps that the page does not know");
-    // Room that the judge leaves and the engine does not use: an operator's retry marks the step as `undo_redriven`, and a
-    // step whose scratch was lost is started again in the commit that says so.
+    assert!(
+        of_tasks.len() > 35 && of_steps.len() > 30,
+        "the page has {} and {}",
+        of_tasks.len(),
+        of_steps.len()
+    );
+    let not_taken = |promised: &BTreeSet<Edge>, taken: &BTreeSet<Edge>| {
+        promised.difference(taken).cloned().collect::<Vec<_>>()
+    };
+    assert_eq!(
+        not_taken(&of_tasks, &tasks),
+        [],
+        "edges of tasks that nobody took"
+    );
+    assert_eq!(
+        not_taken(&tasks, &of_tasks),
+        [],
+        "edges of tasks that the page does not know"
+    );
+    assert_eq!(
+        not_taken(&steps, &of_steps),
+        [],
+        "edges of steps that the page does not know"
+    );
+    // Room that the judge leaves and the engine does not use: an operator's retry marks the step as
+    // `undo_redriven`, and a step whose scratch was lost is started again in the commit that says
+    // so.
     let never = [
         ("compensation_failed", "undo_started", "compensating"),
         ("pending", "undo_started", "compensating"),
         ("pending", "undo_waived", "pending"),
     ];
     let never = never.map(|(from, event, to)| (from.to_owned(), event.to_owned(), to.to_owned()));
-    assert_eq!(not_taken(&of_steps, &steps), never, "edges of steps that nobody took");
+    assert_eq!(
+        not_taken(&of_steps, &steps),
+        never,
+        "edges of steps that nobody took"
+    );
 }

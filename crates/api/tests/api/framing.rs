@@ -19,7 +19,10 @@ async fn a_good_request_is_accepted_with_its_address() {
     let site = Site::start().await;
     let reply = site.post(NOTE, r#"{"text":"hello"}"#).await;
     let accepted: Accepted = reply.json(202);
-    assert_eq!(reply.header("location"), Some(&*format!("/api/tasks/{}", accepted.task_id)));
+    assert_eq!(
+        reply.header("location"),
+        Some(&*format!("/api/tasks/{}", accepted.task_id))
+    );
     assert_eq!(reply.header("retry-after"), Some("1"));
     assert_eq!(reply.header("idempotency-replayed"), None);
     assert_eq!(reply.header("access-control-allow-origin"), None);
@@ -39,7 +42,9 @@ async fn an_empty_body_is_400() {
 async fn a_body_over_the_limit_is_413_announced_or_not() {
     let site = Site::with(|api, _| api.max_json_bytes = 1000).await;
     let body = format!("{{\"text\":\"{}\"}}", "x".repeat(2000));
-    site.post(NOTE, body.clone()).await.problem(413, "too-large");
+    site.post(NOTE, body.clone())
+        .await
+        .problem(413, "too-large");
     let chunked = format!(
         "POST {NOTE} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n\
          {:x}\r\n{body}\r\n0\r\n\r\n",
@@ -116,28 +121,47 @@ async fn a_body_that_is_no_object_is_422() {
 #[tokio::test(flavor = "multi_thread")]
 async fn another_content_type_is_415() {
     let site = Site::start().await;
-    for content_type in ["text/plain", "application/x-www-form-urlencoded", "application/json; charset=latin1", "json"]
-    {
-        let request = site.request("POST", NOTE).header("content-type", content_type).body("{\"text\":\"a\"}");
-        site.send(request).await.problem(415, "unsupported-media-type");
+    for content_type in [
+        "text/plain",
+        "application/x-www-form-urlencoded",
+        "application/json; charset=latin1",
+        "json",
+    ] {
+        let request = site
+            .request("POST", NOTE)
+            .header("content-type", content_type)
+            .body("{\"text\":\"a\"}");
+        site.send(request)
+            .await
+            .problem(415, "unsupported-media-type");
     }
     let nothing = site.request("POST", NOTE).body("{\"text\":\"a\"}");
-    site.send(nothing).await.problem(415, "unsupported-media-type");
+    site.send(nothing)
+        .await
+        .problem(415, "unsupported-media-type");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_compressed_body_is_415() {
     let site = Site::start().await;
-    let request = site.request("POST", NOTE).header("content-type", "application/json");
+    let request = site
+        .request("POST", NOTE)
+        .header("content-type", "application/json");
     let request = request.header("content-encoding", "gzip").body("{}");
-    site.send(request).await.problem(415, "unsupported-media-type");
+    site.send(request)
+        .await
+        .problem(415, "unsupported-media-type");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_charset_of_utf8_is_accepted() {
     let site = Site::start().await;
-    let request = site.request("POST", NOTE).header("content-type", "application/json; charset=UTF-8");
-    site.send(request.body("{\"text\":\"a\"}")).await.json::<Accepted>(202);
+    let request = site
+        .request("POST", NOTE)
+        .header("content-type", "application/json; charset=UTF-8");
+    site.send(request.body("{\"text\":\"a\"}"))
+        .await
+        .json::<Accepted>(202);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -146,7 +170,9 @@ async fn a_slow_body_is_408() {
     let head = format!(
         "POST {NOTE} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 20\r\n\r\n"
     );
-    site.raw(format!("{head}{{\"text").as_bytes()).await.problem(408, "slow-body");
+    site.raw(format!("{head}{{\"text").as_bytes())
+        .await
+        .problem(408, "slow-body");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -186,7 +212,16 @@ async fn a_wrong_method_is_405_and_says_which_are_right() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_unknown_address_is_404() {
     let site = Site::start().await;
-    for path in ["/", "/api", "/api/", "/api/tasks/", "/api/nothing", "/api/tasks/a/b", "/%ff", "/../etc/passwd"] {
+    for path in [
+        "/",
+        "/api",
+        "/api/",
+        "/api/tasks/",
+        "/api/nothing",
+        "/api/tasks/a/b",
+        "/%ff",
+        "/../etc/passwd",
+    ] {
         site.get(path).await.problem(404, "no-such-route");
     }
 }
@@ -194,19 +229,32 @@ async fn an_unknown_address_is_404() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_unknown_task_type_is_404() {
     let site = Site::start().await;
-    for path in ["/api/tasks/no-such-type", "/api/tasks/WriteNote", "/api/tasks/%77rite-note%00"] {
-        site.post(path, r#"{"text":"a"}"#).await.problem(404, "no-such-task-type");
+    for path in [
+        "/api/tasks/no-such-type",
+        "/api/tasks/WriteNote",
+        "/api/tasks/%77rite-note%00",
+    ] {
+        site.post(path, r#"{"text":"a"}"#)
+            .await
+            .problem(404, "no-such-task-type");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_id_that_is_no_uuid_is_400() {
     let site = Site::start().await;
-    for id in
-        ["1", "write-note", "0193e6a0000070008000000000000000", "%7B0193e6a0-0000-7000-8000-000000000000%7D", "%00"]
-    {
-        for path in [format!("/api/tasks/{id}"), format!("/api/tasks/{id}/audit"), format!("/api/tasks/{id}/result/x")]
-        {
+    for id in [
+        "1",
+        "write-note",
+        "0193e6a0000070008000000000000000",
+        "%7B0193e6a0-0000-7000-8000-000000000000%7D",
+        "%00",
+    ] {
+        for path in [
+            format!("/api/tasks/{id}"),
+            format!("/api/tasks/{id}/audit"),
+            format!("/api/tasks/{id}/result/x"),
+        ] {
             site.get(&path).await.problem(400, "malformed-parameter");
         }
         let delete = site.request("DELETE", &format!("/api/tasks/{id}"));
@@ -220,18 +268,28 @@ async fn a_broken_chunk_is_400() {
     let request = format!(
         "POST {NOTE} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n"
     );
-    site.raw(request.as_bytes()).await.problem(400, "malformed-body");
+    site.raw(request.as_bytes())
+        .await
+        .problem(400, "malformed-body");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_request_type_that_is_no_object_is_posted_as_what_it_is() {
     let site = Site::start().await;
     let accepted: Accepted = site.post("/api/tasks/add-up", "[1,2,39]").await.json(202);
-    let task: TaskView = site.get(&format!("/api/tasks/{}", accepted.task_id)).await.json(200);
+    let task: TaskView = site
+        .get(&format!("/api/tasks/{}", accepted.task_id))
+        .await
+        .json(200);
     assert_eq!(task.response, Some(42.into()));
-    let problem = site.post("/api/tasks/add-up", r#"[1,"2"]"#).await.problem(422, "invalid-request");
+    let problem = site
+        .post("/api/tasks/add-up", r#"[1,"2"]"#)
+        .await
+        .problem(422, "invalid-request");
     assert_eq!(problem["pointer"], "[1]");
-    site.post("/api/tasks/add-up", r#"{"numbers":[1]}"#).await.problem(422, "invalid-request");
+    site.post("/api/tasks/add-up", r#"{"numbers":[1]}"#)
+        .await
+        .problem(422, "invalid-request");
 }
 
 #[tokio::test(flavor = "multi_thread")]

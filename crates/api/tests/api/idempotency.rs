@@ -13,8 +13,11 @@ use std::time::Duration;
 const NOTE: &str = "/api/tasks/write-note";
 
 async fn post(site: &Site, key: &str, body: &str) -> Reply {
-    let request = site.request("POST", NOTE).header("content-type", "application/json");
-    site.send(request.header("idempotency-key", key).body(body.to_owned())).await
+    let request = site
+        .request("POST", NOTE)
+        .header("content-type", "application/json");
+    site.send(request.header("idempotency-key", key).body(body.to_owned()))
+        .await
 }
 
 fn upload(key: &str, length: usize) -> String {
@@ -27,12 +30,17 @@ fn upload(key: &str, length: usize) -> String {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_repetition_gets_the_first_answer_and_says_so() {
     let site = Site::start().await;
-    let first: Accepted = post(&site, "k", r#"{"text":"a","count":1}"#).await.json(202);
+    let first: Accepted = post(&site, "k", r#"{"text":"a","count":1}"#)
+        .await
+        .json(202);
     // The same request in other words: order and white space mean nothing in JSON.
     let again = post(&site, "k", r#" { "count" : 1, "text" : "a" } "#).await;
     assert_eq!(again.json::<Accepted>(202), first);
     assert_eq!(again.header("idempotency-replayed"), Some("true"));
-    assert_eq!(again.header("location"), Some(&*format!("/api/tasks/{}", first.task_id)));
+    assert_eq!(
+        again.header("location"),
+        Some(&*format!("/api/tasks/{}", first.task_id))
+    );
     assert_eq!(site.tasks().await, 1);
 }
 
@@ -40,7 +48,10 @@ async fn a_repetition_gets_the_first_answer_and_says_so() {
 async fn a_task_that_retention_has_deleted_is_not_found() {
     let site = Site::with(|_, engine| {
         engine.idempotency_ttl = Duration::ZERO;
-        let at_once = Retention { completed: Some(Keep::ThenDelete(Duration::ZERO)), ..Retention::default() };
+        let at_once = Retention {
+            completed: Some(Keep::ThenDelete(Duration::ZERO)),
+            ..Retention::default()
+        };
         engine.retention.types.insert("*".to_owned(), at_once);
     })
     .await;
@@ -48,9 +59,18 @@ async fn a_task_that_retention_has_deleted_is_not_found() {
     let first: Accepted = post(&site, "k", r#"{"text":"a"}"#).await.json(202);
     site.until(first.task_id, TaskStatus::Completed).await;
     let planned = site.engine.plan_retention(10).await.unwrap();
-    assert_eq!(site.engine.retire(planned, &CancelToken::new()).await.unwrap().deleted, 1);
+    assert_eq!(
+        site.engine
+            .retire(planned, &CancelToken::new())
+            .await
+            .unwrap()
+            .deleted,
+        1
+    );
     for path in ["", "/audit", "/plan", "/why"] {
-        site.get(&format!("/api/tasks/{}{path}", first.task_id)).await.problem(404, "no-such-task");
+        site.get(&format!("/api/tasks/{}{path}", first.task_id))
+            .await
+            .problem(404, "no-such-task");
     }
     assert_eq!(site.tasks().await, 0);
     let again: Accepted = post(&site, "k", r#"{"text":"other"}"#).await.json(202);
@@ -60,7 +80,10 @@ async fn a_task_that_retention_has_deleted_is_not_found() {
 #[tokio::test(flavor = "multi_thread")]
 async fn retention_leaves_a_task_whose_key_lives_to_its_repetition() {
     let site = Site::with(|_, engine| {
-        let at_once = Retention { completed: Some(Keep::ThenDelete(Duration::ZERO)), ..Retention::default() };
+        let at_once = Retention {
+            completed: Some(Keep::ThenDelete(Duration::ZERO)),
+            ..Retention::default()
+        };
         engine.retention.types.insert("*".to_owned(), at_once);
     })
     .await;
@@ -68,18 +91,38 @@ async fn retention_leaves_a_task_whose_key_lives_to_its_repetition() {
     let first: Accepted = post(&site, "k", r#"{"text":"a"}"#).await.json(202);
     site.until(first.task_id, TaskStatus::Completed).await;
     let planned = site.engine.plan_retention(10).await.unwrap();
-    assert_eq!(site.engine.retire(planned, &CancelToken::new()).await.unwrap().deleted, 0);
-    assert_eq!(post(&site, "k", r#"{"text":"a"}"#).await.json::<Accepted>(202), first);
+    assert_eq!(
+        site.engine
+            .retire(planned, &CancelToken::new())
+            .await
+            .unwrap()
+            .deleted,
+        0
+    );
+    assert_eq!(
+        post(&site, "k", r#"{"text":"a"}"#)
+            .await
+            .json::<Accepted>(202),
+        first
+    );
     assert_eq!(site.tasks().await, 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_same_key_with_another_body_is_422() {
     let site = Site::start().await;
-    post(&site, "k", r#"{"text":"a"}"#).await.json::<Accepted>(202);
-    post(&site, "k", r#"{"text":"b"}"#).await.problem(422, "idempotency-mismatch");
-    let other = site.request("POST", "/api/tasks/charge-card").header("content-type", "application/json");
-    let reply = site.send(other.header("idempotency-key", "k").body(r#"{"text":"a"}"#)).await;
+    post(&site, "k", r#"{"text":"a"}"#)
+        .await
+        .json::<Accepted>(202);
+    post(&site, "k", r#"{"text":"b"}"#)
+        .await
+        .problem(422, "idempotency-mismatch");
+    let other = site
+        .request("POST", "/api/tasks/charge-card")
+        .header("content-type", "application/json");
+    let reply = site
+        .send(other.header("idempotency-key", "k").body(r#"{"text":"a"}"#))
+        .await;
     reply.problem(422, "idempotency-mismatch");
     assert_eq!(site.tasks().await, 1);
 }
@@ -87,8 +130,12 @@ async fn the_same_key_with_another_body_is_422() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_refused_request_does_not_use_up_its_key() {
     let site = Site::start().await;
-    post(&site, "k", r#"{"text":5}"#).await.problem(422, "invalid-request");
-    post(&site, "k", r#"{"text":"a"}"#).await.json::<Accepted>(202);
+    post(&site, "k", r#"{"text":5}"#)
+        .await
+        .problem(422, "invalid-request");
+    post(&site, "k", r#"{"text":"a"}"#)
+        .await
+        .json::<Accepted>(202);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -96,15 +143,25 @@ async fn a_repetition_while_the_first_arrives_is_409() {
     let site = Site::start().await;
     let body = format!("{}abc\r\n--XX--\r\n", file_head("filename=\"a.txt\""));
     let (sent, rest) = body.split_at(body.len() - 10);
-    let mut first = site.connect(format!("{}{sent}", upload("k", body.len())).as_bytes()).await;
+    let mut first = site
+        .connect(format!("{}{sent}", upload("k", body.len())).as_bytes())
+        .await;
     eventually("the first file is being stored", || async {
-        if site.stored().is_empty() { Err("nothing") } else { Ok(()) }
+        if site.stored().is_empty() {
+            Err("nothing")
+        } else {
+            Ok(())
+        }
     })
     .await;
-    let second = site.raw(format!("{}{body}", upload("k", body.len())).as_bytes()).await;
+    let second = site
+        .raw(format!("{}{body}", upload("k", body.len())).as_bytes())
+        .await;
     second.problem(409, "in-progress");
     assert_eq!(second.header("retry-after"), Some("1"));
-    tokio::io::AsyncWriteExt::write_all(&mut first, rest.as_bytes()).await.unwrap();
+    tokio::io::AsyncWriteExt::write_all(&mut first, rest.as_bytes())
+        .await
+        .unwrap();
     Reply::read(&mut first).await.json::<Accepted>(202);
     assert_eq!(site.tasks().await, 1);
 }
@@ -113,8 +170,13 @@ async fn a_repetition_while_the_first_arrives_is_409() {
 async fn a_repeated_upload_is_compared_by_content_and_stored_once() {
     let site = Site::start().await;
     let send = async |content: &str| {
-        let body = format!("{}{}{content}\r\n--XX--\r\n", text_part("label", "x"), file_head("filename=\"a.txt\""));
-        site.raw(format!("{}{body}", upload("k", body.len())).as_bytes()).await
+        let body = format!(
+            "{}{}{content}\r\n--XX--\r\n",
+            text_part("label", "x"),
+            file_head("filename=\"a.txt\"")
+        );
+        site.raw(format!("{}{body}", upload("k", body.len())).as_bytes())
+            .await
     };
     let first: Accepted = send("abc").await.json(202);
     let again = send("abc").await;
@@ -128,49 +190,88 @@ async fn a_repeated_upload_is_compared_by_content_and_stored_once() {
 async fn a_key_in_quotes_is_the_same_key() {
     let site = Site::start().await;
     let first: Accepted = post(&site, "abc", r#"{"text":"a"}"#).await.json(202);
-    assert_eq!(post(&site, "\"abc\"", r#"{"text":"a"}"#).await.json::<Accepted>(202), first);
+    assert_eq!(
+        post(&site, "\"abc\"", r#"{"text":"a"}"#)
+            .await
+            .json::<Accepted>(202),
+        first
+    );
     for broken in ["\"abc", "\"", "\"\"", "\"a\"b\""] {
-        post(&site, broken, r#"{"text":"a"}"#).await.problem(400, "malformed-idempotency-key");
+        post(&site, broken, r#"{"text":"a"}"#)
+            .await
+            .problem(400, "malformed-idempotency-key");
     }
     assert_eq!(site.tasks().await, 1);
 }
 
-/// Another API process on the same data, with an upload under way. It is killed without a word, or only paused: to the
-/// others it is the same.
+/// Another API process on the same data, with an upload under way. It is killed without a word, or
+/// only paused: to the others it is the same.
 async fn upload_at_another_process(site: &Site, lost_after: Duration) -> Receipt {
-    let settings = EngineSettings { lost_after, ..EngineSettings::default() };
-    let other = Engine::new(site.engine.ports.clone(), site.engine.registry.clone(), settings, "api");
+    let settings = EngineSettings {
+        lost_after,
+        ..EngineSettings::default()
+    };
+    let other = Engine::new(
+        site.engine.ports.clone(),
+        site.engine.registry.clone(),
+        settings,
+        "api",
+    );
     let (engine, id) = (other.clone(), other.id.to_string());
     let present = tokio::spawn(async move {
-        engine.present(Part::default(), Box::pin(std::future::pending::<()>())).await;
+        engine
+            .present(Part::default(), Box::pin(std::future::pending::<()>()))
+            .await;
     });
     eventually("it is registered", || async {
         let workers = site.engine.ports.store.workers().await.unwrap();
-        if workers.rows.iter().any(|seen| seen.row.id == id) { Ok(()) } else { Err("not yet") }
+        if workers.rows.iter().any(|seen| seen.row.id == id) {
+            Ok(())
+        } else {
+            Err("not yet")
+        }
     })
     .await;
     present.abort();
     let _ = present.await;
     let task_type = other.registry.by_route("keep-files").unwrap();
-    let submission = Submission { tenant: Tenant::default(), key: Some("k".to_owned()), traceparent: None };
+    let submission = Submission {
+        tenant: Tenant::default(),
+        key: Some("k".to_owned()),
+        traceparent: None,
+    };
     let mut receipt = Receipt::begin(&other, task_type, submission).await.unwrap();
     let bytes = futures::stream::iter([Ok(bytes::Bytes::from_static(b"paused"))]);
-    receipt.file("files", FileName::parse("a.txt").unwrap(), "text/plain", Box::pin(bytes)).await.unwrap();
+    receipt
+        .file(
+            "files",
+            FileName::parse("a.txt").unwrap(),
+            "text/plain",
+            Box::pin(bytes),
+        )
+        .await
+        .unwrap();
     receipt
 }
 
 async fn repeat(site: &Site) -> Reply {
     let body = format!("{}abc\r\n--XX--\r\n", file_head("filename=\"a.txt\""));
-    site.raw(format!("{}{body}", upload("k", body.len())).as_bytes()).await
+    site.raw(format!("{}{body}", upload("k", body.len())).as_bytes())
+        .await
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_key_of_an_upload_is_free_once_its_process_is_gone_and_the_process_cannot_come_back_to_it() {
+async fn the_key_of_an_upload_is_free_once_its_process_is_gone_and_the_process_cannot_come_back_to_it()
+ {
     let site = Site::start().await;
     let mut paused = upload_at_another_process(&site, Duration::from_millis(1)).await;
     let accepted = eventually("the process counts as lost", || async {
         let reply = repeat(&site).await;
-        if reply.status == 202 { Ok(reply.json::<Accepted>(202)) } else { Err(reply.status) }
+        if reply.status == 202 {
+            Ok(reply.json::<Accepted>(202))
+        } else {
+            Err(reply.status)
+        }
     });
     let accepted = accepted.await;
     // It was only paused, and has its request whole.
@@ -195,13 +296,24 @@ async fn the_key_of_an_upload_at_a_process_that_lives_stays_taken() {
 async fn a_key_is_1_to_255_visible_ascii_characters() {
     let site = Site::start().await;
     let (longest, too_long) = ("k".repeat(255), "k".repeat(256));
-    post(&site, &longest, r#"{"text":"a"}"#).await.json::<Accepted>(202);
+    post(&site, &longest, r#"{"text":"a"}"#)
+        .await
+        .json::<Accepted>(202);
     for key in [&*too_long, "", "a b", "a\tb", "é"] {
-        post(&site, key, r#"{"text":"a"}"#).await.problem(400, "malformed-idempotency-key");
+        post(&site, key, r#"{"text":"a"}"#)
+            .await
+            .problem(400, "malformed-idempotency-key");
     }
-    let twice = site.request("POST", NOTE).header("content-type", "application/json").body("{\"text\":\"a\"}");
-    let twice = twice.header("idempotency-key", "a").header("idempotency-key", "b");
-    site.send(twice).await.problem(400, "malformed-idempotency-key");
+    let twice = site
+        .request("POST", NOTE)
+        .header("content-type", "application/json")
+        .body("{\"text\":\"a\"}");
+    let twice = twice
+        .header("idempotency-key", "a")
+        .header("idempotency-key", "b");
+    site.send(twice)
+        .await
+        .problem(400, "malformed-idempotency-key");
     assert_eq!(site.tasks().await, 1);
 }
 
@@ -219,8 +331,12 @@ async fn a_well_formed_traceparent_is_kept_and_another_ignored() {
     let site = Site::start().await;
     let good = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
     for (sent, kept) in [(good, Some(good)), ("nonsense", None)] {
-        let request = site.request("POST", NOTE).header("content-type", "application/json");
-        let reply = site.send(request.header("traceparent", sent).body("{\"text\":\"a\"}")).await;
+        let request = site
+            .request("POST", NOTE)
+            .header("content-type", "application/json");
+        let reply = site
+            .send(request.header("traceparent", sent).body("{\"text\":\"a\"}"))
+            .await;
         let task = reply.json::<Accepted>(202).task_id;
         let record = site.engine.ports.store.load(task).await.unwrap().unwrap();
         assert_eq!(record.task.traceparent.as_deref(), kept);

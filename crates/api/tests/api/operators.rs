@@ -1,4 +1,5 @@
-//! What operators ask over HTTP: dead letters, plan, why, retry, resolve, and each refusal with its code.
+//! What operators ask over HTTP: dead letters, plan, why, retry, resolve, and each refusal with its
+//! code.
 
 use crate::reply::Reply;
 use crate::site::Site;
@@ -32,50 +33,90 @@ async fn decide(site: &Site, task: TaskId, what: &str, body: &str) -> Reply {
 async fn a_dead_letter_goes_on_with_an_output_that_a_person_supplies() {
     let (site, task) = dead_letter().await;
     let wrong = r#"{"step":"judge","as":"done","output":{"length":"long"},"note":"measured"}"#;
-    let problem = decide(&site, task, "resolve", wrong).await.problem(422, "invalid-output");
+    let problem = decide(&site, task, "resolve", wrong)
+        .await
+        .problem(422, "invalid-output");
     assert_eq!(problem["pointer"], "output.length");
-    let right = r#"{"step":"judge","as":"done","output":{"length":7},"note":"measured","actor":"kim"}"#;
+    let right =
+        r#"{"step":"judge","as":"done","output":{"length":7},"note":"measured","actor":"kim"}"#;
     let answer: OperatorAnswer = decide(&site, task, "resolve", right).await.json(200);
-    assert_eq!((answer.status, answer.open_steps.len()), (TaskStatus::Dispatched, 0));
+    assert_eq!(
+        (answer.status, answer.open_steps.len()),
+        (TaskStatus::Dispatched, 0)
+    );
     let view = site.until(task, TaskStatus::Completed).await;
     assert_eq!(view.response, Some(serde_json::json!({"length": 7})));
-    let trail: AuditTrail = site.get(&format!("/api/tasks/{task}/audit")).await.json(200);
-    let supplied = trail.entries.iter().find(|entry| entry.event == "step_supplied").expect("the entry");
-    assert_eq!((supplied.actor.as_str(), supplied.details["note"].as_str()), ("operator:kim", Some("measured")));
-    decide(&site, task, "resolve", right).await.problem(409, "not-parked");
+    let trail: AuditTrail = site
+        .get(&format!("/api/tasks/{task}/audit"))
+        .await
+        .json(200);
+    let supplied = trail
+        .entries
+        .iter()
+        .find(|entry| entry.event == "step_supplied")
+        .expect("the entry");
+    assert_eq!(
+        (supplied.actor.as_str(), supplied.details["note"].as_str()),
+        ("operator:kim", Some("measured"))
+    );
+    decide(&site, task, "resolve", right)
+        .await
+        .problem(409, "not-parked");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_dead_letter_is_redriven_or_undone() {
     let (site, task) = dead_letter().await;
-    let answer: OperatorAnswer = decide(&site, task, "retry", r#"{"note":"look again"}"#).await.json(200);
+    let answer: OperatorAnswer = decide(&site, task, "retry", r#"{"note":"look again"}"#)
+        .await
+        .json(200);
     assert_eq!(answer.status, TaskStatus::Dispatched);
     let view = site.until(task, TaskStatus::DeadLettered).await;
     assert_eq!(view.steps[1].attempts.0, 2, "it gave up again");
     let undo = r#"{"note":"no longer wanted","direction":"undo"}"#;
     let answer: OperatorAnswer = decide(&site, task, "retry", undo).await.json(200);
-    assert_eq!((answer.status, answer.will_undo), (TaskStatus::Compensating, vec!["reserve".to_owned()]));
+    assert_eq!(
+        (answer.status, answer.will_undo),
+        (TaskStatus::Compensating, vec!["reserve".to_owned()])
+    );
     site.until(task, TaskStatus::Failed).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_undo_that_gave_up_is_retried_settled_or_resolved() {
     let (site, task) = half_undone().await;
-    decide(&site, task, "retry", r#"{"note":"again"}"#).await.json::<OperatorAnswer>(200);
+    decide(&site, task, "retry", r#"{"note":"again"}"#)
+        .await
+        .json::<OperatorAnswer>(200);
     let view = site.until(task, TaskStatus::CompensationFailed).await;
-    assert_eq!((view.steps[0].undo_attempts.0, view.steps[0].status), (2, StepStatus::CompensationFailed));
-    let forward = decide(&site, task, "retry", r#"{"note":"again","direction":"forward"}"#).await;
+    assert_eq!(
+        (view.steps[0].undo_attempts.0, view.steps[0].status),
+        (2, StepStatus::CompensationFailed)
+    );
+    let forward = decide(
+        &site,
+        task,
+        "retry",
+        r#"{"note":"again","direction":"forward"}"#,
+    )
+    .await;
     forward.problem(409, "no-way-forward");
     let settled = r#"{"step":"reserve","as":"undone","note":"called them"}"#;
     let answer: OperatorAnswer = decide(&site, task, "resolve", settled).await.json(200);
-    assert_eq!(answer.status, TaskStatus::Failed, "nothing else was left to undo");
+    assert_eq!(
+        answer.status,
+        TaskStatus::Failed,
+        "nothing else was left to undo"
+    );
 
     let (site, task) = half_undone().await;
     let whole = r#"{"as":"skipped","note":"we keep it"}"#;
     let answer: OperatorAnswer = decide(&site, task, "resolve", whole).await.json(200);
     assert_eq!(answer.status, TaskStatus::Resolved);
     assert!(site.until(task, TaskStatus::Resolved).await.residue);
-    decide(&site, task, "resolve", whole).await.problem(409, "already-resolved");
+    decide(&site, task, "resolve", whole)
+        .await
+        .problem(409, "already-resolved");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -88,24 +129,38 @@ async fn each_refusal_has_its_code() {
         (r#"{"as":"undone","note":"x","actor":""}"#, "actor"),
         (r#"{"as":"undone","note":"x","force":true}"#, "force"),
     ] {
-        let problem = decide(&site, task, "resolve", body).await.problem(422, "invalid-request");
+        let problem = decide(&site, task, "resolve", body)
+            .await
+            .problem(422, "invalid-request");
         assert_eq!(problem["pointer"], pointer, "{body}");
     }
-    decide(&site, task, "resolve", "{").await.problem(400, "malformed-body");
+    decide(&site, task, "resolve", "{")
+        .await
+        .problem(400, "malformed-body");
     let unknown = r#"{"step":"pay","as":"undone","note":"x"}"#;
-    decide(&site, task, "resolve", unknown).await.problem(404, "no-such-step");
+    decide(&site, task, "resolve", unknown)
+        .await
+        .problem(404, "no-such-step");
     for body in [
         r#"{"step":"reserve","as":"done","output":1,"note":"x"}"#,
         r#"{"step":"fail","as":"undone","note":"x"}"#,
         r#"{"as":"undone","output":1,"note":"x"}"#,
     ] {
-        decide(&site, task, "resolve", body).await.problem(409, "not-settleable");
+        decide(&site, task, "resolve", body)
+            .await
+            .problem(409, "not-settleable");
     }
     let nobody = TaskId(uuid::Uuid::nil());
-    decide(&site, nobody, "retry", r#"{"note":"x"}"#).await.problem(404, "no-such-task");
+    decide(&site, nobody, "retry", r#"{"note":"x"}"#)
+        .await
+        .problem(404, "no-such-task");
     let live = site.submit("/api/tasks/undoes-for-long").await;
-    decide(&site, live, "retry", r#"{"note":"x"}"#).await.problem(409, "not-parked");
-    site.get(&format!("/api/tasks/{task}/resolve")).await.problem(405, "method-not-allowed");
+    decide(&site, live, "retry", r#"{"note":"x"}"#)
+        .await
+        .problem(409, "not-parked");
+    site.get(&format!("/api/tasks/{task}/resolve"))
+        .await
+        .problem(405, "method-not-allowed");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -113,42 +168,74 @@ async fn a_plan_says_what_is_undone_and_what_is_not() {
     let (site, task) = dead_letter().await;
     let plan: UndoPlan = site.get(&format!("/api/tasks/{task}/plan")).await.json(200);
     assert_eq!(plan.stages.len(), 1);
-    assert_eq!((plan.stages[0].steps[0].step.as_str(), plan.stages[0].steps[0].undo.as_str()), ("reserve", "release"));
-    assert_eq!((plan.not_undone[0].kind, plan.not_undone[0].reason.as_str()), (NotUndoneKind::Waived, "it only looks"));
+    assert_eq!(
+        (
+            plan.stages[0].steps[0].step.as_str(),
+            plan.stages[0].steps[0].undo.as_str()
+        ),
+        ("reserve", "release")
+    );
+    assert_eq!(
+        (plan.not_undone[0].kind, plan.not_undone[0].reason.as_str()),
+        (NotUndoneKind::Waived, "it only looks")
+    );
 
     let live = Site::start().await;
     let task = live.submit("/api/tasks/asks-a-person").await;
     let plan: UndoPlan = live.get(&format!("/api/tasks/{task}/plan")).await.json(200);
-    assert_eq!((plan.status, plan.stages.len(), plan.not_undone.len()), (TaskStatus::Dispatched, 0, 0));
-    live.get(&format!("/api/tasks/{}/plan", uuid::Uuid::nil())).await.problem(404, "no-such-task");
+    assert_eq!(
+        (plan.status, plan.stages.len(), plan.not_undone.len()),
+        (TaskStatus::Dispatched, 0, 0)
+    );
+    live.get(&format!("/api/tasks/{}/plan", uuid::Uuid::nil()))
+        .await
+        .problem(404, "no-such-task");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn why_says_what_a_task_waits_for_and_what_an_operator_can_do() {
     let (site, task) = dead_letter().await;
     let why: Why = site.get(&format!("/api/tasks/{task}/why")).await.json(200);
-    assert_eq!((why.because[0].code, &why.because[0].steps[..]), (WhyCode::Parked, &["judge".to_owned()][..]));
-    let can = why.operator_can.iter().find(|can| can.path.ends_with("/retry")).expect("a retry");
+    assert_eq!(
+        (why.because[0].code, &why.because[0].steps[..]),
+        (WhyCode::Parked, &["judge".to_owned()][..])
+    );
+    let can = why
+        .operator_can
+        .iter()
+        .find(|can| can.path.ends_with("/retry"))
+        .expect("a retry");
     let body = can.body.as_ref().expect("a body").to_string();
     assert_eq!(site.post(&can.path, body).await.status, 200, "{can:?}");
 
     let idle = Site::start().await;
     let task = idle.submit("/api/tasks/write-note").await;
     let why: Why = idle.get(&format!("/api/tasks/{task}/why")).await.json(200);
-    assert_eq!((why.because[0].code, why.because[0].queue.as_deref()), (WhyCode::Unclaimed, Some("notes")));
+    assert_eq!(
+        (why.because[0].code, why.because[0].queue.as_deref()),
+        (WhyCode::Unclaimed, Some("notes"))
+    );
     assert_eq!(why.operator_can[0].method, "DELETE");
 
     let (site, task) = parked("/api/tasks/write-note", TaskStatus::Completed).await;
     let why: Why = site.get(&format!("/api/tasks/{task}/why")).await.json(200);
-    assert_eq!((why.because[0].code, why.operator_can.len()), (WhyCode::Ended, 0));
+    assert_eq!(
+        (why.because[0].code, why.operator_can.len()),
+        (WhyCode::Ended, 0)
+    );
 
     let waits = Site::start().await;
     waits.run_worker();
     let task = waits.submit("/api/tasks/undoes-for-long").await;
     crate::site::eventually("the next undo is due later", || async {
         let why: Why = waits.get(&format!("/api/tasks/{task}/why")).await.json(200);
-        let due = why.because.iter().find(|reason| reason.code == WhyCode::Due);
-        due.filter(|due| due.until.is_some()).map(drop).ok_or_else(|| format!("{why:?}"))
+        let due = why
+            .because
+            .iter()
+            .find(|reason| reason.code == WhyCode::Due);
+        due.filter(|due| due.until.is_some())
+            .map(drop)
+            .ok_or_else(|| format!("{why:?}"))
     })
     .await;
 }
@@ -158,9 +245,12 @@ async fn dead_letters_are_listed_in_pages_with_what_went_wrong() {
     let site = Site::start().await;
     site.run_worker();
     let mut tasks = Vec::new();
-    for path in
-        ["/api/tasks/asks-a-person", "/api/tasks/cannot-undo", "/api/tasks/asks-a-person", "/api/tasks/always-fails"]
-    {
+    for path in [
+        "/api/tasks/asks-a-person",
+        "/api/tasks/cannot-undo",
+        "/api/tasks/asks-a-person",
+        "/api/tasks/always-fails",
+    ] {
         tasks.push(site.submit(path).await);
     }
     site.until(tasks[0], TaskStatus::DeadLettered).await;
@@ -172,18 +262,33 @@ async fn dead_letters_are_listed_in_pages_with_what_went_wrong() {
         let site = &site;
         async move { site.get(&path).await.json::<Page<DeadLetter>>(200) }
     };
-    let ids = |page: &Page<DeadLetter>| page.items.iter().map(|item| item.task_id).collect::<Vec<_>>();
+    let ids = |page: &Page<DeadLetter>| {
+        page.items
+            .iter()
+            .map(|item| item.task_id)
+            .collect::<Vec<_>>()
+    };
     let first = list("?limit=2").await;
     assert_eq!(ids(&first), [tasks[2], tasks[1]]);
     let failure = first.items[0].failure.as_ref().expect("a failure");
-    assert_eq!((failure.step.as_deref(), failure.message.as_str()), (Some("judge"), "only a person can judge this"));
+    assert_eq!(
+        (failure.step.as_deref(), failure.message.as_str()),
+        (Some("judge"), "only a person can judge this")
+    );
     let cursor = first.next_cursor.expect("another page");
     let second = list(&format!("?limit=2&cursor={cursor}")).await;
     assert_eq!((ids(&second), second.next_cursor), (vec![tasks[0]], None));
     assert_eq!(ids(&list("?type=cannot-undo").await), [tasks[1]]);
-    assert_eq!(ids(&list("?status=dead_lettered").await), [tasks[2], tasks[0]]);
-    site.get(&format!("/api/tasks?limit=2&cursor={cursor}")).await.problem(400, "malformed-parameter");
-    site.get("/api/dead-letters?status=failed").await.problem(422, "invalid-request");
+    assert_eq!(
+        ids(&list("?status=dead_lettered").await),
+        [tasks[2], tasks[0]]
+    );
+    site.get(&format!("/api/tasks?limit=2&cursor={cursor}"))
+        .await
+        .problem(400, "malformed-parameter");
+    site.get("/api/dead-letters?status=failed")
+        .await
+        .problem(422, "invalid-request");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -191,12 +296,24 @@ async fn the_count_of_lost_hosts_is_set_with_a_note_and_within_what_the_type_all
     let (site, task) = dead_letter().await;
     let body = r#"{"recovery_attempts":2,"note":"the rack had no power","actor":"kim"}"#;
     let answer: RecoveriesAnswer = decide(&site, task, "recoveries", body).await.json(200);
-    assert_eq!((answer.status, answer.recovery_attempts, answer.allowed), (TaskStatus::DeadLettered, 2, 3));
+    assert_eq!(
+        (answer.status, answer.recovery_attempts, answer.allowed),
+        (TaskStatus::DeadLettered, 2, 3)
+    );
     let view: TaskView = site.get(&format!("/api/tasks/{task}")).await.json(200);
-    assert_eq!((view.status, view.recovery_attempts), (TaskStatus::DeadLettered, 2));
-    let trail: AuditTrail = site.get(&format!("/api/tasks/{task}/audit")).await.json(200);
+    assert_eq!(
+        (view.status, view.recovery_attempts),
+        (TaskStatus::DeadLettered, 2)
+    );
+    let trail: AuditTrail = site
+        .get(&format!("/api/tasks/{task}/audit"))
+        .await
+        .json(200);
     let entry = trail.entries.last().expect("the entry");
-    assert_eq!((entry.event.as_str(), entry.actor.as_str()), ("operator_set_recoveries", "operator:kim"));
+    assert_eq!(
+        (entry.event.as_str(), entry.actor.as_str()),
+        ("operator_set_recoveries", "operator:kim")
+    );
     assert_eq!(
         entry.details,
         serde_json::json!({"note": "the rack had no power", "recoveries": 2, "before": 0, "allowed": 3})
@@ -204,14 +321,25 @@ async fn the_count_of_lost_hosts_is_set_with_a_note_and_within_what_the_type_all
 
     for (body, pointer) in [
         (r#"{"recovery_attempts":4,"note":"x"}"#, "recovery_attempts"),
-        (r#"{"recovery_attempts":-1,"note":"x"}"#, "recovery_attempts"),
+        (
+            r#"{"recovery_attempts":-1,"note":"x"}"#,
+            "recovery_attempts",
+        ),
         (r#"{"recovery_attempts":0,"note":""}"#, "note"),
         (r#"{"note":"x"}"#, "."),
     ] {
-        let problem = decide(&site, task, "recoveries", body).await.problem(422, "invalid-request");
+        let problem = decide(&site, task, "recoveries", body)
+            .await
+            .problem(422, "invalid-request");
         assert_eq!(problem["pointer"], pointer, "{body}");
     }
-    decide(&site, task, "resolve", r#"{"as":"skipped","note":"x"}"#).await.json::<OperatorAnswer>(200);
-    decide(&site, task, "recoveries", body).await.problem(409, "already-ended");
-    decide(&site, TaskId(uuid::Uuid::nil()), "recoveries", body).await.problem(404, "no-such-task");
+    decide(&site, task, "resolve", r#"{"as":"skipped","note":"x"}"#)
+        .await
+        .json::<OperatorAnswer>(200);
+    decide(&site, task, "recoveries", body)
+        .await
+        .problem(409, "already-ended");
+    decide(&site, TaskId(uuid::Uuid::nil()), "recoveries", body)
+        .await
+        .problem(404, "no-such-task");
 }

@@ -1,4 +1,5 @@
-//! What pages of other sites can do with an API on the loopback address: nothing. One test has a real browser send it.
+//! What pages of other sites can do with an API on the loopback address: nothing. One test has a
+//! real browser send it.
 
 use crate::site::{Site, text_part};
 use counterstep_api::AllowedHosts;
@@ -21,24 +22,44 @@ const PATIENCE: Duration = Duration::from_secs(120);
 async fn with_schedule() -> Site {
     let site = Site::start().await;
     let spec = r#"{"type":"write-note","cron":"@yearly","request":{"text":"a"}}"#;
-    let put = site.request("PUT", NIGHTLY).header("content-type", "application/json").body(spec);
+    let put = site
+        .request("PUT", NIGHTLY)
+        .header("content-type", "application/json")
+        .body(spec);
     site.send(put).await.json::<ScheduleView>(201);
     site
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_name_that_is_not_allowed_is_refused_whatever_is_asked() {
-    let site = Site::with(|api, _| api.allowed_hosts = AllowedHosts::parse(["api.example.com"]).unwrap()).await;
+    let site =
+        Site::with(|api, _| api.allowed_hosts = AllowedHosts::parse(["api.example.com"]).unwrap())
+            .await;
     let port = site.address.port();
     for path in ["/api/tasks", "/api/task-types", "/nothing-here"] {
-        for host in ["evil.example", &format!("evil.example:{port}"), "localhost.evil.example"] {
+        for host in [
+            "evil.example",
+            &format!("evil.example:{port}"),
+            "localhost.evil.example",
+        ] {
             let request = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\n\r\n");
-            let problem = site.raw(request.as_bytes()).await.problem(403, "host-not-allowed");
+            let problem = site
+                .raw(request.as_bytes())
+                .await
+                .problem(403, "host-not-allowed");
             assert_eq!(problem["pointer"], "Host");
         }
     }
-    for host in ["localhost", &format!("127.0.0.1:{port}"), "[::1]:80", "10.1.2.3", "API.example.com:443"] {
-        let reply = site.raw(format!("GET /api/tasks HTTP/1.1\r\nHost: {host}\r\n\r\n").as_bytes()).await;
+    for host in [
+        "localhost",
+        &format!("127.0.0.1:{port}"),
+        "[::1]:80",
+        "10.1.2.3",
+        "API.example.com:443",
+    ] {
+        let reply = site
+            .raw(format!("GET /api/tasks HTTP/1.1\r\nHost: {host}\r\n\r\n").as_bytes())
+            .await;
         assert_eq!(reply.status, 200, "{host}");
     }
 }
@@ -47,7 +68,9 @@ async fn a_name_that_is_not_allowed_is_refused_whatever_is_asked() {
 async fn monitors_may_use_any_name() {
     let site = Site::start().await;
     for path in ["/healthz", "/readyz", "/metrics"] {
-        let reply = site.raw(format!("GET {path} HTTP/1.1\r\nHost: counterstep-api\r\n\r\n").as_bytes()).await;
+        let reply = site
+            .raw(format!("GET {path} HTTP/1.1\r\nHost: counterstep-api\r\n\r\n").as_bytes())
+            .await;
         assert_eq!(reply.status, 200, "{path}");
     }
 }
@@ -68,7 +91,10 @@ async fn a_page_of_another_site_changes_nothing() {
             ("POST", "/api/schedules/nightly/pause"),
             ("DELETE", NIGHTLY),
         ] {
-            let request = site.request(method, path).header(name, value).body(form.clone());
+            let request = site
+                .request(method, path)
+                .header(name, value)
+                .body(form.clone());
             let request = request.header("content-type", "multipart/form-data; boundary=XX");
             site.send(request).await.problem(403, "cross-site");
         }
@@ -76,8 +102,13 @@ async fn a_page_of_another_site_changes_nothing() {
     assert_eq!(site.tasks().await, 0);
     assert!(!site.get(NIGHTLY).await.json::<ScheduleView>(200).paused);
     let own = format!("http://{}", site.address);
-    let request = site.request("POST", NOTE).header("origin", own).header("content-type", "application/json");
-    site.send(request.body(r#"{"text":"a"}"#)).await.json::<Accepted>(202);
+    let request = site
+        .request("POST", NOTE)
+        .header("origin", own)
+        .header("content-type", "application/json");
+    site.send(request.body(r#"{"text":"a"}"#))
+        .await
+        .json::<Accepted>(202);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -87,7 +118,11 @@ async fn a_browser_with_a_page_of_another_site_neither_submits_nor_pauses_nor_re
     let pages = Pages::serve(port).await;
     let shown = shown(&format!("http://localhost:{}/", pages.port)).await;
     // Each of its requests was answered, and by no refusal of the browser's own.
-    assert_eq!(*pages.reports.lock().unwrap(), ["/report?opaque,opaque,opaque"], "{shown}");
+    assert_eq!(
+        *pages.reports.lock().unwrap(),
+        ["/report?opaque,opaque,opaque"],
+        "{shown}"
+    );
     assert_eq!(site.tasks().await, 0);
     assert!(!site.get(NIGHTLY).await.json::<ScheduleView>(200).paused);
     // An address that leads to this server by a name of another owner.
@@ -101,7 +136,9 @@ async fn shown(url: &str) -> String {
     let mut browser = Browser::open(folder.path(), url);
     let mut dom = browser.0.stdout.take().expect("a pipe");
     let reading = tokio::task::spawn_blocking(move || std::io::read_to_string(&mut dom));
-    let shown = tokio::time::timeout(PATIENCE, reading).await.expect("the browser ends in time");
+    let shown = tokio::time::timeout(PATIENCE, reading)
+        .await
+        .expect("the browser ends in time");
     shown.unwrap().expect("a page in UTF-8")
 }
 
@@ -145,7 +182,11 @@ impl Pages {
                 });
             }
         });
-        Self { port, reports, serving }
+        Self {
+            port,
+            reports,
+            serving,
+        }
     }
 }
 
@@ -155,7 +196,8 @@ impl Drop for Pages {
     }
 }
 
-/// Sends what a page may send to any site without asking, and tells its own server what became of it.
+/// Sends what a page may send to any site without asking, and tells its own server what became of
+/// it.
 const PAGE: &str = r#"<!doctype html><link rel="icon" href="data:,"><script>(async () => {
     const api = "http://127.0.0.1:PORT/api/";
     const form = new FormData();
@@ -170,16 +212,30 @@ const PAGE: &str = r#"<!doctype html><link rel="icon" href="data:,"><script>(asy
     await fetch("/report?" + answers.join());
 })()</script>"#;
 
-/// A browser without a window: it writes what the page has become, once nothing happens on it any more.
+/// A browser without a window: it writes what the page has become, once nothing happens on it any
+/// more.
 struct Browser(Child);
 
 impl Browser {
     /// Opens a page, with a foreign name that leads to this machine.
     fn open(folder: &Path, url: &str) -> Self {
         let started = Command::new("chromium")
-            .args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"])
-            .args(["--disable-background-networking", "--disable-component-update", "--disable-sync"])
-            .args(["--disable-dev-shm-usage", "--host-resolver-rules=MAP rebound.example 127.0.0.1"])
+            .args([
+                "--headless",
+                "--no-sandbox",
+                "--disable-gpu",
+                "--disable-quic",
+                "--no-first-run",
+            ])
+            .args([
+                "--disable-background-networking",
+                "--disable-component-update",
+                "--disable-sync",
+            ])
+            .args([
+                "--disable-dev-shm-usage",
+                "--host-resolver-rules=MAP rebound.example 127.0.0.1",
+            ])
             .arg(format!("--user-data-dir={}", folder.display()))
             // By the page's own clock, which stands still while an answer is awaited.
             .args(["--virtual-time-budget=10000", "--dump-dom", url])

@@ -17,9 +17,18 @@ impl Reply {
         let headers = response
             .headers()
             .iter()
-            .map(|(name, value)| (name.as_str().to_owned(), String::from_utf8_lossy(value.as_bytes()).into_owned()))
+            .map(|(name, value)| {
+                (
+                    name.as_str().to_owned(),
+                    String::from_utf8_lossy(value.as_bytes()).into_owned(),
+                )
+            })
             .collect();
-        Self { status, headers, body: response.bytes().await.expect("a whole body").to_vec() }
+        Self {
+            status,
+            headers,
+            body: response.bytes().await.expect("a whole body").to_vec(),
+        }
     }
 
     /// Reads one answer from a socket.
@@ -29,28 +38,52 @@ impl Reply {
             if let Some(end) = bytes.windows(4).position(|window| window == b"\r\n\r\n") {
                 break end;
             }
-            let read = socket.read_buf(&mut bytes).await.expect("the connection holds");
-            assert_ne!(read, 0, "closed without an answer: {}", String::from_utf8_lossy(&bytes));
+            let read = socket
+                .read_buf(&mut bytes)
+                .await
+                .expect("the connection holds");
+            assert_ne!(
+                read,
+                0,
+                "closed without an answer: {}",
+                String::from_utf8_lossy(&bytes)
+            );
         };
         let text = String::from_utf8_lossy(&bytes[..head]).into_owned();
         let mut lines = text.split("\r\n");
-        let status =
-            lines.next().and_then(|line| line.split(' ').nth(1)).expect("a status line").parse().expect("a status");
+        let status = lines
+            .next()
+            .and_then(|line| line.split(' ').nth(1))
+            .expect("a status line")
+            .parse()
+            .expect("a status");
         let headers: Vec<(String, String)> = lines
             .filter_map(|line| line.split_once(": "))
             .map(|(name, value)| (name.to_ascii_lowercase(), value.to_owned()))
             .collect();
-        let mut reply = Self { status, headers, body: bytes.split_off(head + 4) };
-        let length: usize = reply.header("content-length").map_or(0, |text| text.parse().expect("a length"));
+        let mut reply = Self {
+            status,
+            headers,
+            body: bytes.split_off(head + 4),
+        };
+        let length: usize = reply
+            .header("content-length")
+            .map_or(0, |text| text.parse().expect("a length"));
         while reply.body.len() < length {
-            let read = socket.read_buf(&mut reply.body).await.expect("the connection holds");
+            let read = socket
+                .read_buf(&mut reply.body)
+                .await
+                .expect("the connection holds");
             assert_ne!(read, 0, "closed in the middle of a body");
         }
         reply
     }
 
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
-        self.headers.iter().find(|(n, _)| n == name).map(|(_, value)| value.as_str())
+        self.headers
+            .iter()
+            .find(|(n, _)| n == name)
+            .map(|(_, value)| value.as_str())
     }
 
     #[track_caller]
@@ -67,9 +100,14 @@ impl Reply {
     pub(crate) fn problem(&self, status: u16, code: &str) -> Value {
         let text = String::from_utf8_lossy(&self.body);
         assert_eq!(self.status, status, "{text}");
-        assert_eq!(self.header("content-type"), Some("application/problem+json"), "{text}");
+        assert_eq!(
+            self.header("content-type"),
+            Some("application/problem+json"),
+            "{text}"
+        );
         assert_eq!(self.header("x-content-type-options"), Some("nosniff"));
-        let problem: Value = serde_json::from_slice(&self.body).unwrap_or_else(|error| panic!("{error}: {text}"));
+        let problem: Value =
+            serde_json::from_slice(&self.body).unwrap_or_else(|error| panic!("{error}: {text}"));
         assert_eq!(problem["code"], code, "{text}");
         assert_eq!(problem["status"], status);
         assert_eq!(problem["type"], format!("urn:counterstep:problem:{code}"));

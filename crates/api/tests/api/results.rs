@@ -14,7 +14,10 @@ async fn an_html_file_comes_back_as_an_attachment() {
     for (header, value) in [
         ("content-type", "text/html"),
         ("content-length", &*page.len().to_string()),
-        ("content-disposition", "attachment; filename=\"pag_.html\"; filename*=UTF-8''pag%C3%A9.html"),
+        (
+            "content-disposition",
+            "attachment; filename=\"pag_.html\"; filename*=UTF-8''pag%C3%A9.html",
+        ),
         ("x-content-type-options", "nosniff"),
         ("content-security-policy", "sandbox"),
     ] {
@@ -22,9 +25,16 @@ async fn an_html_file_comes_back_as_an_attachment() {
     }
     let etag = reply.header("etag").unwrap().to_owned();
     assert_eq!(etag.len(), 66);
-    let unchanged = site.send(site.request("GET", &path).header("if-none-match", etag)).await;
+    let unchanged = site
+        .send(site.request("GET", &path).header("if-none-match", etag))
+        .await;
     assert_eq!((unchanged.status, unchanged.body.len()), (304, 0));
-    for header in ["etag", "content-disposition", "content-security-policy", "accept-ranges"] {
+    for header in [
+        "etag",
+        "content-disposition",
+        "content-security-policy",
+        "accept-ranges",
+    ] {
         assert_eq!(unchanged.header(header), reply.header(header), "{header}");
     }
 }
@@ -33,17 +43,32 @@ async fn an_html_file_comes_back_as_an_attachment() {
 async fn a_file_of_a_list_is_found_by_its_index() {
     let site = Site::start().await;
     let task = site.keep("a.txt", "text/plain", "abc").await;
-    assert_eq!(site.get(&format!("/api/tasks/{task}/result/files/0")).await.body, b"abc");
+    assert_eq!(
+        site.get(&format!("/api/tasks/{task}/result/files/0"))
+            .await
+            .body,
+        b"abc"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_no_stored_file_of_the_task_is_404() {
     let site = Site::start().await;
     let task = site.keep("a.txt", "text/plain", "abc").await;
-    for name in
-        ["nothing", "label", "files", "files/1", "files/x", "files/0/key", "..%2f..%2ffirst", "elsewhere", "%00"]
-    {
-        site.get(&format!("/api/tasks/{task}/result/{name}")).await.problem(404, "no-such-result");
+    for name in [
+        "nothing",
+        "label",
+        "files",
+        "files/1",
+        "files/x",
+        "files/0/key",
+        "..%2f..%2ffirst",
+        "elsewhere",
+        "%00",
+    ] {
+        site.get(&format!("/api/tasks/{task}/result/{name}"))
+            .await
+            .problem(404, "no-such-result");
     }
 }
 
@@ -63,7 +88,9 @@ async fn a_file_that_has_changed_in_its_store_is_never_handed_over_whole() {
 async fn a_task_that_has_not_completed_is_409() {
     let site = Site::start().await;
     let task = site.submit("/api/tasks/write-note").await;
-    site.get(&format!("/api/tasks/{task}/result/zip")).await.problem(409, "not-completed");
+    site.get(&format!("/api/tasks/{task}/result/zip"))
+        .await
+        .problem(409, "not-completed");
     site.until(task, TaskStatus::Dispatched).await;
 }
 
@@ -87,20 +114,37 @@ async fn a_part_of_a_file_is_answered_as_a_part() {
                 request = request.header("if-range", known);
             }
             let reply = site.send(request).await;
-            assert_eq!((reply.status, &*reply.body), (206, part.as_bytes()), "{range}");
+            assert_eq!(
+                (reply.status, &*reply.body),
+                (206, part.as_bytes()),
+                "{range}"
+            );
             assert_eq!(reply.header("content-range"), Some(content_range));
             assert_eq!(reply.header("etag"), Some(&*etag));
         }
     }
-    for (name, value) in
-        [("range", "bytes=0-1,3-4"), ("range", "lines=1-2"), ("range", "bytes=x"), ("if-range", "\"other\"")]
-    {
+    for (name, value) in [
+        ("range", "bytes=0-1,3-4"),
+        ("range", "lines=1-2"),
+        ("range", "bytes=x"),
+        ("if-range", "\"other\""),
+    ] {
         let request = site.request("GET", &path).header(name, value);
-        let request = if name == "if-range" { request.header("range", "bytes=0-1") } else { request };
+        let request = if name == "if-range" {
+            request.header("range", "bytes=0-1")
+        } else {
+            request
+        };
         let reply = site.send(request).await;
-        assert_eq!((reply.status, &*reply.body), (200, &b"0123456789"[..]), "{value}");
+        assert_eq!(
+            (reply.status, &*reply.body),
+            (200, &b"0123456789"[..]),
+            "{value}"
+        );
     }
-    let outside = site.send(site.request("GET", &path).header("range", "bytes=10-")).await;
+    let outside = site
+        .send(site.request("GET", &path).header("range", "bytes=10-"))
+        .await;
     outside.problem(416, "range-not-satisfiable");
     assert_eq!(outside.header("content-range"), Some("bytes */10"));
 }

@@ -1,9 +1,10 @@
-//! Task types whose steps do what the request says, attempt by attempt, and one for each way to wait.
+//! Task types whose steps do what the request says, attempt by attempt, and one for each way to
+//! wait.
 
 use counterstep_kernel::contracts::RetryPolicy;
 use counterstep_kernel::{
-    AwaitSignal, BreakerPolicy, Classify, Probe, Registry, ScratchFile, Sleep, Sql, StepContext, StepError, StepResult,
-    UndoResult, UploadMany, UploadedFile,
+    AwaitSignal, BreakerPolicy, Classify, Probe, Registry, ScratchFile, Sleep, Sql, StepContext,
+    StepError, StepResult, UndoResult, UploadMany, UploadedFile,
 };
 use counterstep_macros::distributed_task;
 use serde::{Deserialize, Serialize};
@@ -225,7 +226,13 @@ impl LeavesIt {
 /// Must not run twice: a lost host has it undone.
 pub(crate) struct Fragile;
 
-#[distributed_task(name = "Fragile", queue = "fragile", cancellable, on_lost = "fail", max_recoveries = 1)]
+#[distributed_task(
+    name = "Fragile",
+    queue = "fragile",
+    cancellable,
+    on_lost = "fail",
+    max_recoveries = 1
+)]
 impl Fragile {
     type Request = Script;
     type Response = u32;
@@ -369,7 +376,9 @@ impl AsksFirst {
     }
 }
 
-pub(crate) const DOWN: BreakerPolicy = BreakerPolicy::named("down").after_failures(1).open_for("1h");
+pub(crate) const DOWN: BreakerPolicy = BreakerPolicy::named("down")
+    .after_failures(1)
+    .open_for("1h");
 
 /// Goes over a line that is down after one failure.
 pub(crate) struct Behind;
@@ -428,8 +437,8 @@ impl Scratches {
     }
 }
 
-/// Spoils the request of another task, as a bug or a hand in the database would; with anything to make, it gives the row a
-/// form of a newer program instead.
+/// Spoils the request of another task, as a bug or a hand in the database would; with anything to
+/// make, it gives the row a form of a newer program instead.
 pub(crate) struct Spoils;
 
 #[distributed_task(name = "Spoils", queue = "spoils")]

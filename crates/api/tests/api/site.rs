@@ -1,4 +1,5 @@
-//! A server on a port of its own, over a database file and folders of its own, and ways to talk to it.
+//! A server on a port of its own, over a database file and folders of its own, and ways to talk to
+//! it.
 
 use crate::reply::Reply;
 use crate::types;
@@ -37,7 +38,10 @@ impl Site {
     }
 
     pub(crate) async fn with(change: impl FnOnce(&mut ApiSettings, &mut EngineSettings)) -> Self {
-        let mut api = ApiSettings { workers: 1, ..ApiSettings::default() };
+        let mut api = ApiSettings {
+            workers: 1,
+            ..ApiSettings::default()
+        };
         let mut settings = EngineSettings::default();
         change(&mut api, &mut settings);
         let folder = tempfile::tempdir().expect("a folder");
@@ -46,8 +50,14 @@ impl Site {
             objects: folder.path().join("objects"),
             scratch: folder.path().join("scratch"),
         };
-        let ports = embedded::open(paths, EmbeddedOptions::default()).await.expect("adapters");
-        Self::serving(Engine::new(ports, Arc::new(types::all()), settings, "api"), api, folder)
+        let ports = embedded::open(paths, EmbeddedOptions::default())
+            .await
+            .expect("adapters");
+        Self::serving(
+            Engine::new(ports, Arc::new(types::all()), settings, "api"),
+            api,
+            folder,
+        )
     }
 
     /// Another server on these ports.
@@ -57,7 +67,10 @@ impl Site {
 
     pub(crate) fn beside_with(ports: Ports, settings: EngineSettings) -> Self {
         let engine = Engine::new(ports, Arc::new(types::all()), settings, "api");
-        let api = ApiSettings { workers: 1, ..ApiSettings::default() };
+        let api = ApiSettings {
+            workers: 1,
+            ..ApiSettings::default()
+        };
         Self::serving(engine, api, tempfile::tempdir().expect("a folder"))
     }
 
@@ -67,7 +80,14 @@ impl Site {
         let shutdown = CancelToken::new();
         let server = tokio::spawn(serve(engine.clone(), api, listener, shutdown.clone()));
         counterstep_adapters::tls::install_provider();
-        Self { engine, shutdown, server: Some(server), address, client: reqwest::Client::new(), folder }
+        Self {
+            engine,
+            shutdown,
+            server: Some(server),
+            address,
+            client: reqwest::Client::new(),
+            folder,
+        }
     }
 
     /// Runs what is placed on workers, until the site is dropped.
@@ -75,7 +95,12 @@ impl Site {
         let mut settings = HostSettings::for_all(&self.engine.registry, Host::Worker, 4);
         settings.poll = Duration::from_millis(50);
         let spawn: host::Spawn = Arc::new(|work| drop(tokio::spawn(work)));
-        tokio::spawn(host::serve(self.engine.clone(), settings, self.shutdown.clone(), spawn));
+        tokio::spawn(host::serve(
+            self.engine.clone(),
+            settings,
+            self.shutdown.clone(),
+            spawn,
+        ));
     }
 
     /// Runs what is placed on such hosts, until it is told to stop.
@@ -84,7 +109,12 @@ impl Site {
         settings.poll = Duration::from_millis(50);
         let spawn: host::Spawn = Arc::new(|work| drop(tokio::spawn(work)));
         let stop = CancelToken::new();
-        let serving = tokio::spawn(host::serve(self.engine.clone(), settings, stop.clone(), spawn));
+        let serving = tokio::spawn(host::serve(
+            self.engine.clone(),
+            settings,
+            stop.clone(),
+            spawn,
+        ));
         Running { stop, serving }
     }
 
@@ -108,7 +138,8 @@ impl Site {
     }
 
     pub(crate) fn request(&self, method: &str, path: &str) -> reqwest::RequestBuilder {
-        self.client.request(method.parse().expect("a method"), self.url(path))
+        self.client
+            .request(method.parse().expect("a method"), self.url(path))
     }
 
     pub(crate) async fn get(&self, path: &str) -> Reply {
@@ -116,26 +147,37 @@ impl Site {
     }
 
     pub(crate) async fn post(&self, path: &str, body: impl Into<Vec<u8>>) -> Reply {
-        let request = self.request("POST", path).header("content-type", "application/json").body(body.into());
+        let request = self
+            .request("POST", path)
+            .header("content-type", "application/json")
+            .body(body.into());
         self.send(request).await
     }
 
     /// Submits a form, byte by byte as given, with the boundary `XX`.
     pub(crate) async fn form(&self, path: &str, body: impl Into<Vec<u8>>) -> Reply {
-        let request =
-            self.request("POST", path).header("content-type", "multipart/form-data; boundary=XX").body(body.into());
+        let request = self
+            .request("POST", path)
+            .header("content-type", "multipart/form-data; boundary=XX")
+            .body(body.into());
         self.send(request).await
     }
 
     pub(crate) async fn submit(&self, path: &str) -> TaskId {
-        self.post(path, r#"{"text":"hello"}"#).await.json::<Accepted>(202).task_id
+        self.post(path, r#"{"text":"hello"}"#)
+            .await
+            .json::<Accepted>(202)
+            .task_id
     }
 
     /// A form with one small file, accepted.
     pub(crate) async fn keep(&self, name: &str, content_type: &str, content: &str) -> TaskId {
         let headers = format!("filename=\"{name}\"\r\nContent-Type: {content_type}");
         let body = format!("{}{content}\r\n--XX--\r\n", file_head(&headers));
-        self.form("/api/tasks/keep-files", body).await.json::<Accepted>(202).task_id
+        self.form("/api/tasks/keep-files", body)
+            .await
+            .json::<Accepted>(202)
+            .task_id
     }
 
     /// Waits until a task is in a state.
@@ -143,14 +185,20 @@ impl Site {
         let what = format!("the task is {status}");
         let view = eventually(&what, || async {
             let view: TaskView = self.get(&format!("/api/tasks/{task}")).await.json(200);
-            if view.status == status { Ok(view) } else { Err(format!("{view:?}")) }
+            if view.status == status {
+                Ok(view)
+            } else {
+                Err(format!("{view:?}"))
+            }
         });
         view.await
     }
 
     /// A connection on which `bytes` were sent.
     pub(crate) async fn connect(&self, bytes: &[u8]) -> TcpStream {
-        let mut socket = TcpStream::connect(self.address).await.expect("a connection");
+        let mut socket = TcpStream::connect(self.address)
+            .await
+            .expect("a connection");
         socket.write_all(bytes).await.expect("the server reads");
         socket
     }
@@ -158,7 +206,9 @@ impl Site {
     /// Sends bytes on a connection of their own and reads the answer.
     pub(crate) async fn raw(&self, bytes: &[u8]) -> Reply {
         let mut socket = self.connect(bytes).await;
-        tokio::time::timeout(PATIENCE, Reply::read(&mut socket)).await.expect("an answer in time")
+        tokio::time::timeout(PATIENCE, Reply::read(&mut socket))
+            .await
+            .expect("an answer in time")
     }
 
     /// Files in the folder of the objects, half-done ones too.
@@ -170,15 +220,28 @@ impl Site {
     }
 
     pub(crate) async fn tasks(&self) -> usize {
-        let query = TaskQuery { limit: 1000, ..TaskQuery::default() };
-        self.engine.ports.store.list(&query).await.expect("the store answers").len()
+        let query = TaskQuery {
+            limit: 1000,
+            ..TaskQuery::default()
+        };
+        self.engine
+            .ports
+            .store
+            .list(&query)
+            .await
+            .expect("the store answers")
+            .len()
     }
 
     /// Waits until there is no task, no object and no temporary file.
     pub(crate) async fn until_nothing_is_left(&self) {
         eventually("nothing is left", || async {
             let (stored, tasks) = (self.stored(), self.tasks().await);
-            if stored.is_empty() && tasks == 0 { Ok(()) } else { Err(format!("{tasks} tasks, {stored:?}")) }
+            if stored.is_empty() && tasks == 0 {
+                Ok(())
+            } else {
+                Err(format!("{tasks} tasks, {stored:?}"))
+            }
         })
         .await;
     }
@@ -219,13 +282,17 @@ pub(crate) async fn eventually<T, E: std::fmt::Display, F: Future<Output = Resul
     loop {
         match ask().await {
             Ok(answer) => return answer,
-            Err(last) => assert!(Instant::now() < until, "{what}: not within {PATIENCE:?}; last seen: {last}"),
+            Err(last) => assert!(
+                Instant::now() < until,
+                "{what}: not within {PATIENCE:?}; last seen: {last}"
+            ),
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }
 
-/// The beginning of a form whose first part is a file of the field `files`; `rest` goes on where the field's name ends.
+/// The beginning of a form whose first part is a file of the field `files`; `rest` goes on where
+/// the field's name ends.
 pub(crate) fn file_head(rest: &str) -> String {
     format!("--XX\r\nContent-Disposition: form-data; name=\"files\"; {rest}\r\n\r\n")
 }

@@ -2,7 +2,9 @@
 
 use counterstep_kernel::contracts::RetryPolicy;
 use counterstep_kernel::{AwaitSignal, BreakerPolicy, UploadMany, UploadedFile};
-use counterstep_kernel::{FileName, Registry, StepContext, StepError, StepResult, StoredFile, StoredFiles, UndoResult};
+use counterstep_kernel::{
+    FileName, Registry, StepContext, StepError, StepResult, StoredFile, StoredFiles, UndoResult,
+};
 use counterstep_macros::distributed_task;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -36,7 +38,13 @@ pub(crate) struct Written {
 /// Waits for a worker; can be cancelled.
 pub(crate) struct WriteNote;
 
-#[distributed_task(name = "WriteNote", version = 1, queue = "notes", timeout = "10m", cancellable)]
+#[distributed_task(
+    name = "WriteNote",
+    version = 1,
+    queue = "notes",
+    timeout = "10m",
+    cancellable
+)]
 impl WriteNote {
     type Request = Note;
     type Response = Written;
@@ -44,11 +52,15 @@ impl WriteNote {
     #[step(1, host = "worker")]
     #[pure]
     async fn write(req: &Note) -> StepResult<Written> {
-        Ok(Written { length: req.text.len() + req.count.unwrap_or(0) as usize })
+        Ok(Written {
+            length: req.text.len() + req.count.unwrap_or(0) as usize,
+        })
     }
 
     fn respond(written: &Written) -> Written {
-        Written { length: written.length }
+        Written {
+            length: written.length,
+        }
     }
 }
 
@@ -63,11 +75,15 @@ impl ChargeCard {
     #[step(1, host = "worker")]
     #[pure]
     async fn charge(req: &Note) -> StepResult<Written> {
-        Ok(Written { length: req.text.len() })
+        Ok(Written {
+            length: req.text.len(),
+        })
     }
 
     fn respond(written: &Written) -> Written {
-        Written { length: written.length }
+        Written {
+            length: written.length,
+        }
     }
 }
 
@@ -110,7 +126,10 @@ impl KeepFiles {
         let first = stored.iter().next().expect("at least one").clone();
         let other = uuid::Uuid::nil().to_string();
         let id = first.key.split('/').nth(2).expect("a task id").to_owned();
-        let elsewhere = StoredFile { key: first.key.replace(&id, &other), ..first.clone() };
+        let elsewhere = StoredFile {
+            key: first.key.replace(&id, &other),
+            ..first.clone()
+        };
         Kept {
             files: stored.clone(),
             first,
@@ -134,11 +153,16 @@ impl AlwaysFails {
     #[step(1, host = "worker")]
     #[pure]
     async fn fail(req: &Note) -> StepResult<Written> {
-        Err(StepError::permanent(format_args!("no luck with {}", req.text)))
+        Err(StepError::permanent(format_args!(
+            "no luck with {}",
+            req.text
+        )))
     }
 
     fn respond(written: &Written) -> Written {
-        Written { length: written.length }
+        Written {
+            length: written.length,
+        }
     }
 }
 
@@ -170,7 +194,9 @@ impl CannotUndo {
     }
 
     fn respond(written: &Written) -> Written {
-        Written { length: written.length }
+        Written {
+            length: written.length,
+        }
     }
 }
 
@@ -201,7 +227,9 @@ impl UndoesForLong {
     }
 
     fn respond(written: &Written) -> Written {
-        Written { length: written.length }
+        Written {
+            length: written.length,
+        }
     }
 }
 
@@ -246,17 +274,26 @@ impl AsksAPerson {
         Ok(())
     }
 
-    #[step(2, host = "worker", on_exhausted = "dead_letter", no_undo = "it only looks")]
+    #[step(
+        2,
+        host = "worker",
+        on_exhausted = "dead_letter",
+        no_undo = "it only looks"
+    )]
     async fn judge(_reserved: &Reserved) -> StepResult<Written> {
         Err(StepError::permanent("only a person can judge this"))
     }
 
     fn respond(written: &Written) -> Written {
-        Written { length: written.length }
+        Written {
+            length: written.length,
+        }
     }
 }
 
-pub(crate) const LINE: BreakerPolicy = BreakerPolicy::named("line").after_failures(1).open_for("1h");
+pub(crate) const LINE: BreakerPolicy = BreakerPolicy::named("line")
+    .after_failures(1)
+    .open_for("1h");
 
 /// Calls somebody, over a line that may be down.
 pub(crate) struct CallOut;

@@ -31,37 +31,70 @@ fn head(length: usize) -> String {
 #[tokio::test(flavor = "multi_thread")]
 async fn files_text_and_json_make_one_request() {
     let site = Site::start().await;
-    let tags =
-        "--XX\r\nContent-Disposition: form-data; name=\"tags\"\r\nContent-Type: application/json\r\n\r\n[\"a\"]\r\n";
-    let body =
-        [text_part("label", "größe"), tags.to_owned(), file("filename=\"a.txt\"", "abc"), file("filename=\"b\"", "")];
+    let tags = "--XX\r\nContent-Disposition: form-data; name=\"tags\"\r\nContent-Type: application/json\r\n\r\n[\"a\"]\r\n";
+    let body = [
+        text_part("label", "größe"),
+        tags.to_owned(),
+        file("filename=\"a.txt\"", "abc"),
+        file("filename=\"b\"", ""),
+    ];
     let accepted: Accepted = site.form(KEEP, whole(&body.concat())).await.json(202);
-    let view: TaskView = site.get(&format!("/api/tasks/{}", accepted.task_id)).await.json(200);
+    let view: TaskView = site
+        .get(&format!("/api/tasks/{}", accepted.task_id))
+        .await
+        .json(200);
     let response = view.response.unwrap();
     assert_eq!(response["label"], "größe");
     assert_eq!(response["files"][0]["name"], "a.txt");
     assert_eq!(response["files"][0]["size_bytes"], 3);
     assert_eq!(response["files"][1]["size_bytes"], 0);
-    assert_eq!(response["files"][1]["content_type"], "application/octet-stream");
+    assert_eq!(
+        response["files"][1]["content_type"],
+        "application/octet-stream"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn texts_become_the_numbers_flags_and_nulls_that_the_type_wants() {
     let site = Site::start().await;
-    for (copies, urgent, expected) in
-        [("3", "true", (Some(3), true)), ("", "on", (None, true)), ("7", "false", (Some(7), false))]
-    {
-        let texts = [text_part("label", "5"), text_part("copies", copies), text_part("urgent", urgent)].concat();
-        for body in [texts.clone() + &file("filename=\"a.txt\"", "abc"), file("filename=\"a.txt\"", "abc") + &texts] {
+    for (copies, urgent, expected) in [
+        ("3", "true", (Some(3), true)),
+        ("", "on", (None, true)),
+        ("7", "false", (Some(7), false)),
+    ] {
+        let texts = [
+            text_part("label", "5"),
+            text_part("copies", copies),
+            text_part("urgent", urgent),
+        ]
+        .concat();
+        for body in [
+            texts.clone() + &file("filename=\"a.txt\"", "abc"),
+            file("filename=\"a.txt\"", "abc") + &texts,
+        ] {
             let accepted: Accepted = site.form(KEEP, whole(&body)).await.json(202);
-            let view: TaskView = site.get(&format!("/api/tasks/{}", accepted.task_id)).await.json(200);
+            let view: TaskView = site
+                .get(&format!("/api/tasks/{}", accepted.task_id))
+                .await
+                .json(200);
             let response = view.response.unwrap();
             assert_eq!(response["label"], "5");
-            assert_eq!((response["copies"].as_u64(), response["urgent"].as_bool().unwrap()), expected);
+            assert_eq!(
+                (
+                    response["copies"].as_u64(),
+                    response["urgent"].as_bool().unwrap()
+                ),
+                expected
+            );
         }
     }
     let body = text_part("copies", "many") + &file("filename=\"a.txt\"", "abc");
-    assert_eq!(site.form(KEEP, whole(&body)).await.problem(422, "invalid-request")["pointer"], "copies");
+    assert_eq!(
+        site.form(KEEP, whole(&body))
+            .await
+            .problem(422, "invalid-request")["pointer"],
+        "copies"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -76,11 +109,26 @@ async fn a_typed_part_with_a_file_name_is_a_value_where_no_file_belongs() {
     // A JSON file is a file all the same.
     let body = blob("tags", "[\"a\",\"b\"]") + &blob("copies", "2") + &blob("files", "{}");
     let accepted: Accepted = site.form(KEEP, whole(&body)).await.json(202);
-    let view: TaskView = site.get(&format!("/api/tasks/{}", accepted.task_id)).await.json(200);
+    let view: TaskView = site
+        .get(&format!("/api/tasks/{}", accepted.task_id))
+        .await
+        .json(200);
     let response = view.response.unwrap();
-    assert_eq!((&response["tags"][1], &response["copies"]), (&"b".into(), &2.into()));
-    assert_eq!((&response["files"][0]["name"], &response["files"][0]["size_bytes"]), (&"blob".into(), &2.into()));
-    for body in [blob("files", "{}") + &blob("copies", "{"), blob("files", "{}") + &blob("nope", "1")] {
+    assert_eq!(
+        (&response["tags"][1], &response["copies"]),
+        (&"b".into(), &2.into())
+    );
+    assert_eq!(
+        (
+            &response["files"][0]["name"],
+            &response["files"][0]["size_bytes"]
+        ),
+        (&"blob".into(), &2.into())
+    );
+    for body in [
+        blob("files", "{}") + &blob("copies", "{"),
+        blob("files", "{}") + &blob("nope", "1"),
+    ] {
         let refused = site.form(KEEP, whole(&body)).await;
         assert!([400, 422].contains(&refused.status), "{}", refused.status);
     }
@@ -90,8 +138,13 @@ async fn a_typed_part_with_a_file_name_is_a_value_where_no_file_belongs() {
 async fn what_common_clients_send_is_understood() {
     let site = Site::start().await;
     let part = reqwest::multipart::Part::bytes(vec![7; 300_000]).file_name("naïve name.bin");
-    let form = reqwest::multipart::Form::new().text("label", "x").part("files", part);
-    let accepted: Accepted = site.send(site.request("POST", KEEP).multipart(form)).await.json(202);
+    let form = reqwest::multipart::Form::new()
+        .text("label", "x")
+        .part("files", part);
+    let accepted: Accepted = site
+        .send(site.request("POST", KEEP).multipart(form))
+        .await
+        .json(202);
     let path = format!("/api/tasks/{}/result/first", accepted.task_id);
     assert_eq!(site.get(&path).await.body, vec![7; 300_000]);
 }
@@ -127,7 +180,9 @@ async fn file_names_that_could_become_paths_are_422() {
 async fn a_bad_name_after_a_good_file_leaves_nothing() {
     let site = Site::start().await;
     let body = whole(&(file("filename=\"a\"", "abc") + &file("filename=\"../b\"", "abc")));
-    site.form(KEEP, body).await.problem(422, "invalid-file-name");
+    site.form(KEEP, body)
+        .await
+        .problem(422, "invalid-file-name");
     assert_eq!((site.stored(), site.tasks().await), (Vec::new(), 0));
 }
 
@@ -135,16 +190,24 @@ async fn a_bad_name_after_a_good_file_leaves_nothing() {
 async fn an_output_name_that_is_a_path_is_422() {
     let site = Site::start().await;
     let body = text_part("output_file_name", "/etc/cron.d/x") + &file("filename=\"a\"", "abc");
-    site.form(KEEP, whole(&body)).await.problem(422, "invalid-request");
+    site.form(KEEP, whole(&body))
+        .await
+        .problem(422, "invalid-request");
     site.until_nothing_is_left().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn zero_files_are_422() {
     let site = Site::start().await;
-    site.form(KEEP, whole(&text_part("label", "x"))).await.problem(422, "invalid-request");
-    site.form(KEEP, whole("")).await.problem(422, "invalid-request");
-    site.post(KEEP, r#"{"files":[]}"#).await.problem(422, "invalid-request");
+    site.form(KEEP, whole(&text_part("label", "x")))
+        .await
+        .problem(422, "invalid-request");
+    site.form(KEEP, whole(""))
+        .await
+        .problem(422, "invalid-request");
+    site.post(KEEP, r#"{"files":[]}"#)
+        .await
+        .problem(422, "invalid-request");
     site.until_nothing_is_left().await;
 }
 
@@ -153,15 +216,20 @@ async fn a_file_that_is_only_described_is_422() {
     let site = Site::start().await;
     let forged = r#"{"files":[{"field":"files","name":"a","content_type":"","size_bytes":1,"sha256":"","bucket":
         "incoming-files","key":"t/default/x/upload/e0.1/0"}]}"#;
-    site.post(KEEP, forged).await.problem(422, "invalid-request");
+    site.post(KEEP, forged)
+        .await
+        .problem(422, "invalid-request");
     assert_eq!(site.tasks().await, 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_file_over_the_limit_is_413_and_leaves_nothing() {
     let site = Site::with(|api, _| api.max_file_bytes = 100_000).await;
-    let body = file("filename=\"small\"", "abc") + &file("filename=\"large\"", &"x".repeat(3_000_000));
-    site.form(KEEP, whole(&body)).await.problem(413, "too-large");
+    let body =
+        file("filename=\"small\"", "abc") + &file("filename=\"large\"", &"x".repeat(3_000_000));
+    site.form(KEEP, whole(&body))
+        .await
+        .problem(413, "too-large");
     assert_eq!((site.stored(), site.tasks().await), (Vec::new(), 0));
     let fits = file("filename=\"fits\"", &"x".repeat(100_000));
     site.form(KEEP, whole(&fits)).await.json::<Accepted>(202);
@@ -171,7 +239,9 @@ async fn a_file_over_the_limit_is_413_and_leaves_nothing() {
 async fn a_form_over_the_limit_is_413_and_leaves_nothing() {
     let site = Site::with(|api, _| api.max_form_bytes = 100_000).await;
     let body = whole(&file("filename=\"a\"", &"x".repeat(200_000)));
-    site.form(KEEP, body.clone()).await.problem(413, "too-large");
+    site.form(KEEP, body.clone())
+        .await
+        .problem(413, "too-large");
     let chunked = head(0).replace("Content-Length: 0", "Transfer-Encoding: chunked");
     let chunked = format!("{chunked}{:x}\r\n{body}\r\n0\r\n\r\n", body.len());
     site.raw(chunked.as_bytes()).await.problem(413, "too-large");
@@ -180,25 +250,42 @@ async fn a_form_over_the_limit_is_413_and_leaves_nothing() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn too_many_parts_are_413_and_leave_nothing() {
-    let site = Site::with(|api, _| (api.max_files, api.max_fields, api.max_field_bytes) = (3, 2, 10)).await;
+    let site =
+        Site::with(|api, _| (api.max_files, api.max_fields, api.max_field_bytes) = (3, 2, 10))
+            .await;
     let files = file("filename=\"a\"", "abc").repeat(4);
-    site.form(KEEP, whole(&files)).await.problem(413, "too-large");
+    site.form(KEEP, whole(&files))
+        .await
+        .problem(413, "too-large");
     let fields = ["a", "b", "c"].map(|name| text_part(name, "x")).concat();
-    site.form(KEEP, whole(&fields)).await.problem(413, "too-large");
-    site.form(KEEP, whole(&text_part("label", "more than ten"))).await.problem(413, "too-large");
+    site.form(KEEP, whole(&fields))
+        .await
+        .problem(413, "too-large");
+    site.form(KEEP, whole(&text_part("label", "more than ten")))
+        .await
+        .problem(413, "too-large");
     site.until_nothing_is_left().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn no_boundary_is_400() {
     let site = Site::start().await;
-    for content_type in ["multipart/form-data", "multipart/form-data; boundary=", "multipart/form-data; boundary=\"\""]
-    {
-        let request = site.request("POST", KEEP).header("content-type", content_type).body(whole(""));
+    for content_type in [
+        "multipart/form-data",
+        "multipart/form-data; boundary=",
+        "multipart/form-data; boundary=\"\"",
+    ] {
+        let request = site
+            .request("POST", KEEP)
+            .header("content-type", content_type)
+            .body(whole(""));
         site.send(request).await.problem(400, "malformed-body");
     }
     let long = format!("multipart/form-data; boundary={}", "x".repeat(71));
-    let request = site.request("POST", KEEP).header("content-type", long).body(whole(""));
+    let request = site
+        .request("POST", KEEP)
+        .header("content-type", long)
+        .body(whole(""));
     site.send(request).await.problem(400, "malformed-body");
 }
 
@@ -221,7 +308,9 @@ async fn broken_forms_are_400_and_leave_nothing() {
     let at = bad_text.len() - 3;
     bad_text[at] = 0xff;
     bad_text.extend_from_slice(b"--XX--");
-    site.form(KEEP, bad_text).await.problem(400, "malformed-body");
+    site.form(KEEP, bad_text)
+        .await
+        .problem(400, "malformed-body");
     site.until_nothing_is_left().await;
 }
 
@@ -232,11 +321,19 @@ async fn fields_that_break_a_rule_are_422_and_leave_nothing() {
     for body in [
         format!("{good}{}", text_part("nothing", "x")),
         format!("{}{good}", text_part("label", "a\0b")),
-        format!("{}{}{good}", text_part("label", "a"), text_part("label", "b")),
-        format!("{good}--XX\r\nContent-Disposition: form-data; name=\"label\"; filename=\"l\"\r\n\r\nx\r\n"),
+        format!(
+            "{}{}{good}",
+            text_part("label", "a"),
+            text_part("label", "b")
+        ),
+        format!(
+            "{good}--XX\r\nContent-Disposition: form-data; name=\"label\"; filename=\"l\"\r\n\r\nx\r\n"
+        ),
         format!("{good}{}", text_part("files", "x")),
     ] {
-        site.form(KEEP, whole(&body)).await.problem(422, "invalid-request");
+        site.form(KEEP, whole(&body))
+            .await
+            .problem(422, "invalid-request");
     }
     site.until_nothing_is_left().await;
 }
@@ -256,7 +353,9 @@ async fn two_files_of_one_name_are_both_kept() {
 async fn a_refusal_does_not_wait_for_the_rest_of_the_body() {
     let site = Site::with(|api, _| api.body_silence = Duration::from_secs(3600)).await;
     let request = head(9_999_999) + &file_head("filename=\"../a\"");
-    site.raw(request.as_bytes()).await.problem(422, "invalid-file-name");
+    site.raw(request.as_bytes())
+        .await
+        .problem(422, "invalid-file-name");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -272,10 +371,18 @@ async fn a_slow_upload_is_408_and_leaves_nothing() {
 async fn an_upload_that_the_stores_hold_up_until_it_is_swept_is_503() {
     let site = Site::start().await;
     let mut ports = site.engine.ports.clone();
-    ports.objects = Arc::new(Stalling { objects: ports.objects.clone(), store: ports.store.clone() });
-    let settings = EngineSettings { upload_timeout: Duration::from_secs(1), ..EngineSettings::default() };
+    ports.objects = Arc::new(Stalling {
+        objects: ports.objects.clone(),
+        store: ports.store.clone(),
+    });
+    let settings = EngineSettings {
+        upload_timeout: Duration::from_secs(1),
+        ..EngineSettings::default()
+    };
     let stalled = Site::beside_with(ports, settings);
-    let reply = stalled.form(KEEP, whole(&file("filename=\"a\"", "abc"))).await;
+    let reply = stalled
+        .form(KEEP, whole(&file("filename=\"a\"", "abc")))
+        .await;
     assert_eq!(reply.header("retry-after"), Some("1"));
     reply.problem(503, "unavailable");
     assert_eq!(site.tasks().await, 0);
@@ -294,10 +401,22 @@ impl Objects for Stalling {
     async fn put(&self, bucket: &str, key: &str, body: ByteStream) -> Result<u64, ObjectError> {
         let stored = self.objects.put(bucket, key, body).await;
         eventually("an overdue receive", || async {
-            let overdue = self.store.receives(&ReceiveOp::Overdue { limit: 10 }).await.expect("the store answers");
+            let overdue = self
+                .store
+                .receives(&ReceiveOp::Overdue { limit: 10 })
+                .await
+                .expect("the store answers");
             let tasks = overdue.rows.iter().map(|row| row.task).collect();
-            let condemned = self.store.receives(&ReceiveOp::Condemn(tasks)).await.expect("the store answers");
-            if condemned.rows.is_empty() { Err("no receive is overdue yet") } else { Ok(()) }
+            let condemned = self
+                .store
+                .receives(&ReceiveOp::Condemn(tasks))
+                .await
+                .expect("the store answers");
+            if condemned.rows.is_empty() {
+                Err("no receive is overdue yet")
+            } else {
+                Ok(())
+            }
         })
         .await;
         stored
@@ -324,7 +443,10 @@ impl Objects for Stalling {
 async fn an_upload_over_its_time_is_408_and_leaves_nothing() {
     let site = Site::with(|_, engine| engine.upload_timeout = Duration::from_millis(800)).await;
     let begun = file_head("filename=\"a\"");
-    let (mut reads, mut writes) = site.connect((head(9_999_999) + &begun).as_bytes()).await.into_split();
+    let (mut reads, mut writes) = site
+        .connect((head(9_999_999) + &begun).as_bytes())
+        .await
+        .into_split();
     let drip = tokio::spawn(async move {
         while writes.write_all(b"x").await.is_ok() {
             tokio::time::sleep(Duration::from_millis(20)).await;
@@ -340,16 +462,28 @@ async fn an_upload_over_its_time_is_408_and_leaves_nothing() {
 async fn a_client_that_goes_away_in_the_middle_leaves_nothing_and_its_key_free() {
     let site = Site::start().await;
     let body = whole(&file("filename=\"a\"", &"x".repeat(4_000_000)));
-    let request = head(body.len()).replace("Host: localhost", "Host: localhost\r\nIdempotency-Key: k") + &body;
+    let request = head(body.len())
+        .replace("Host: localhost", "Host: localhost\r\nIdempotency-Key: k")
+        + &body;
     let socket = site.connect(&request.as_bytes()[..3_000_000]).await;
     // Without this the test could pass because nothing had begun.
-    eventually("the file is being stored", || async { if site.stored().is_empty() { Err("nothing") } else { Ok(()) } })
-        .await;
+    eventually("the file is being stored", || async {
+        if site.stored().is_empty() {
+            Err("nothing")
+        } else {
+            Ok(())
+        }
+    })
+    .await;
     drop(socket);
     site.until_nothing_is_left().await;
     let again = eventually("the key is free again", || async {
         let reply = site.raw(request.as_bytes()).await;
-        if reply.status == 409 { Err("in progress") } else { Ok(reply) }
+        if reply.status == 409 {
+            Err("in progress")
+        } else {
+            Ok(reply)
+        }
     });
     again.await.json::<Accepted>(202);
 }
@@ -357,10 +491,19 @@ async fn a_client_that_goes_away_in_the_middle_leaves_nothing_and_its_key_free()
 #[tokio::test(flavor = "multi_thread")]
 async fn a_connection_that_is_reset_in_the_middle_leaves_nothing() {
     let site = Site::start().await;
-    let begun =
-        head(9_999_999) + &file("filename=\"done\"", "abc") + &file_head("filename=\"a\"") + &"x".repeat(500_000);
+    let begun = head(9_999_999)
+        + &file("filename=\"done\"", "abc")
+        + &file_head("filename=\"a\"")
+        + &"x".repeat(500_000);
     let socket = site.connect(begun.as_bytes()).await;
-    eventually("a file is stored", || async { if site.stored().is_empty() { Err("nothing") } else { Ok(()) } }).await;
+    eventually("a file is stored", || async {
+        if site.stored().is_empty() {
+            Err("nothing")
+        } else {
+            Ok(())
+        }
+    })
+    .await;
     socket.set_zero_linger().expect("an option");
     drop(socket);
     site.until_nothing_is_left().await;

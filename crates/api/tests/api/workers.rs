@@ -30,7 +30,12 @@ async fn talkative(gauges_for: Duration) -> Site {
 
 /// Another process on the same database.
 fn worker_of(site: &Site) -> Engine {
-    Engine::new(site.engine.ports.clone(), site.engine.registry.clone(), (*site.engine.settings).clone(), "worker")
+    Engine::new(
+        site.engine.ports.clone(),
+        site.engine.registry.clone(),
+        (*site.engine.settings).clone(),
+        "worker",
+    )
 }
 
 fn serve(engine: &Engine, stop: CancelToken) -> tokio::task::JoinHandle<()> {
@@ -50,7 +55,10 @@ async fn seen(site: &Site, id: &str, what: &str, so: impl Fn(&WorkerView) -> boo
 }
 
 async fn hangs(site: &Site) -> TaskId {
-    let accepted: Accepted = site.post("/api/tasks/plain", r#"{"finish":["hang"]}"#).await.json(202);
+    let accepted: Accepted = site
+        .post("/api/tasks/plain", r#"{"finish":["hang"]}"#)
+        .await
+        .json(202);
     accepted.task_id
 }
 
@@ -62,27 +70,59 @@ async fn a_worker_says_what_it_serves_and_what_it_runs_until_it_stops() {
     assert_eq!(before.because[0].code, WhyCode::Unclaimed);
     let (engine, stop) = (worker_of(&site), CancelToken::new());
     let serving = serve(&engine, stop.clone());
-    let view = seen(&site, &engine.id, "it runs the task", |worker| worker.running == [task]).await;
-    assert_eq!((view.role.as_str(), view.machine.as_str(), view.state), ("worker", "rack-7", WorkerState::Alive));
-    assert_eq!((view.concurrency, view.running_count, view.stopped_at), (4, 1, None));
+    let view = seen(&site, &engine.id, "it runs the task", |worker| {
+        worker.running == [task]
+    })
+    .await;
+    assert_eq!(
+        (view.role.as_str(), view.machine.as_str(), view.state),
+        ("worker", "rack-7", WorkerState::Alive)
+    );
+    assert_eq!(
+        (view.concurrency, view.running_count, view.stopped_at),
+        (4, 1, None)
+    );
     let started_at = view.started_at;
     assert!(!view.program.is_empty() && view.queues.contains(&"plain".to_owned()));
-    assert!(view.task_types.iter().any(|of| of.name == "Plain" && of.version == 1 && of.definition.len() == 16));
+    assert!(
+        view.task_types
+            .iter()
+            .any(|of| of.name == "Plain" && of.version == 1 && of.definition.len() == 16)
+    );
     eventually("why says that its owner is alive", || async {
         let why: Why = site.get(&format!("/api/tasks/{task}/why")).await.json(200);
-        let says = why.because[0].owner_state == Some(WorkerState::Alive) && why.because[0].detail.contains("rack-7");
-        if says { Ok(()) } else { Err(format!("{why:?}")) }
+        let says = why.because[0].owner_state == Some(WorkerState::Alive)
+            && why.because[0].detail.contains("rack-7");
+        if says {
+            Ok(())
+        } else {
+            Err(format!("{why:?}"))
+        }
     })
     .await;
 
     stop.cancel(counterstep_kernel::CancelReason::Shutdown);
     serving.await.expect("it stops");
-    let view = seen(&site, &engine.id, "it says that it stops", |worker| worker.state == WorkerState::Stopped).await;
+    let view = seen(&site, &engine.id, "it says that it stops", |worker| {
+        worker.state == WorkerState::Stopped
+    })
+    .await;
     assert!(view.stopped_at.is_some() && view.running.is_empty());
-    assert!(view.concurrency == 4 && view.queues.contains(&"plain".to_owned()), "what it served: {view:?}");
-    assert!(view.started_at == started_at && view.seen_at > started_at, "{view:?}");
+    assert!(
+        view.concurrency == 4 && view.queues.contains(&"plain".to_owned()),
+        "what it served: {view:?}"
+    );
+    assert!(
+        view.started_at == started_at && view.seen_at > started_at,
+        "{view:?}"
+    );
     let why: Why = site.get(&format!("/api/tasks/{task}/why")).await.json(200);
-    assert!(why.because[0].detail.ends_with("no process that takes it is known to be alive"), "{why:?}");
+    assert!(
+        why.because[0]
+            .detail
+            .ends_with("no process that takes it is known to be alive"),
+        "{why:?}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -91,19 +131,33 @@ async fn a_worker_that_vanished_is_lost_and_its_tasks_are_taken_back_by_their_le
     let task = hangs(&site).await;
     let engine = worker_of(&site);
     // Without a runtime of its own its turns would go on when it is gone.
-    let runtime =
-        tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a runtime");
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .expect("a runtime");
     let doomed = engine.clone();
     runtime.spawn(async move {
         let _ = serve(&doomed, CancelToken::new()).await;
     });
-    seen(&site, &engine.id, "it runs the task", |worker| worker.running == [task]).await;
+    seen(&site, &engine.id, "it runs the task", |worker| {
+        worker.running == [task]
+    })
+    .await;
     runtime.shutdown_background();
-    seen(&site, &engine.id, "it is lost", |worker| worker.state == WorkerState::Lost).await;
+    seen(&site, &engine.id, "it is lost", |worker| {
+        worker.state == WorkerState::Lost
+    })
+    .await;
     eventually("its lease has run out", || async {
         let why: Why = site.get(&format!("/api/tasks/{task}/why")).await.json(200);
-        let lost = why.because[0].code == WhyCode::HostLost && why.because[0].owner_state == Some(WorkerState::Lost);
-        if lost { Ok(()) } else { Err(format!("{why:?}")) }
+        let lost = why.because[0].code == WhyCode::HostLost
+            && why.because[0].owner_state == Some(WorkerState::Lost);
+        if lost {
+            Ok(())
+        } else {
+            Err(format!("{why:?}"))
+        }
     })
     .await;
     site.recover().await;
@@ -116,24 +170,53 @@ async fn a_killed_worker_that_is_not_lost_yet_counts_neither_as_alive_nor_with_f
     let site = Site::with(|_, engine| engine.lost_after = Duration::from_secs(45)).await;
     let engine = worker_of(&site);
     let serving = serve(&engine, CancelToken::new());
-    seen(&site, &engine.id, "it serves", |worker| worker.concurrency == 4).await;
+    seen(&site, &engine.id, "it serves", |worker| {
+        worker.concurrency == 4
+    })
+    .await;
     serving.abort();
     drop(serving.await);
     let task = hangs(&site).await;
-    let record = site.engine.ports.store.load(task).await.expect("the store answers").expect("the task");
-    let mut workers = site.engine.ports.store.workers().await.expect("the store answers");
+    let record = site
+        .engine
+        .ports
+        .store
+        .load(task)
+        .await
+        .expect("the store answers")
+        .expect("the task");
+    let mut workers = site
+        .engine
+        .ports
+        .store
+        .workers()
+        .await
+        .expect("the store answers");
     let detail = |workers: &Workers| {
         let why = why_among(&site.engine.registry, &record, Some(workers));
-        why.because.into_iter().map(|because| because.detail).collect::<Vec<_>>().concat()
+        why.because
+            .into_iter()
+            .map(|because| because.detail)
+            .collect::<Vec<_>>()
+            .concat()
     };
     let said = detail(&workers);
-    assert!(said.ends_with("1 process that takes it is alive, with a free slot"), "{said}");
+    assert!(
+        said.ends_with("1 process that takes it is alive, with a free slot"),
+        "{said}"
+    );
 
     // More than a refresh later, and less than it takes to be lost.
     workers.now = DbTime(workers.now.0 + 20_000_000);
     let said = detail(&workers);
-    assert!(said.contains("no process that takes it is known to be alive"), "{said}");
-    assert!(said.contains("1 that takes it has missed a refresh and may be gone: seen 2"), "{said}");
+    assert!(
+        said.contains("no process that takes it is known to be alive"),
+        "{said}"
+    );
+    assert!(
+        said.contains("1 that takes it has missed a refresh and may be gone: seen 2"),
+        "{said}"
+    );
     assert!(!said.contains("with a free slot"), "{said}");
 }
 
@@ -146,12 +229,17 @@ async fn of_several_parts_of_one_process_one_word_says_all() {
     let spawn: host::Spawn = Arc::new(|work| drop(tokio::spawn(work)));
     let settings = HostSettings::for_all(&engine.registry, Host::Api, 16);
     let api = tokio::spawn(host::serve(engine.clone(), settings, stop.clone(), spawn));
-    let both = |worker: &WorkerView| worker.concurrency == 20 && worker.queues.contains(&"plain.api".to_owned());
+    let both = |worker: &WorkerView| {
+        worker.concurrency == 20 && worker.queues.contains(&"plain.api".to_owned())
+    };
     seen(&site, &engine.id, "it says both", both).await;
     stop.cancel(counterstep_kernel::CancelReason::Shutdown);
     worker.await.expect("it stops");
     api.await.expect("it stops");
-    seen(&site, &engine.id, "it stops", |worker| worker.state == WorkerState::Stopped).await;
+    seen(&site, &engine.id, "it stops", |worker| {
+        worker.state == WorkerState::Stopped
+    })
+    .await;
 }
 
 /// The samples of a scrape, by name and labels; each metric has its words.
@@ -162,15 +250,19 @@ async fn scrape(site: &Site) -> BTreeMap<String, f64> {
     assert_eq!(reply.header("content-type"), Some(format));
     let text = String::from_utf8(reply.body).expect("a text");
     assert!(text.ends_with("# EOF\n"), "{text}");
-    let samples = text.lines().filter(|line| !line.starts_with('#')).map(|line| {
-        let (name, number) = line.rsplit_once(' ').expect("a name and a number");
-        let metric = name.split('{').next().expect("a name");
-        assert!(
-            text.contains(&format!("# TYPE {metric} gauge")) && text.contains(&format!("# HELP {metric} ")),
-            "{line}"
-        );
-        (name.to_owned(), number.parse().expect("a number"))
-    });
+    let samples = text
+        .lines()
+        .filter(|line| !line.starts_with('#'))
+        .map(|line| {
+            let (name, number) = line.rsplit_once(' ').expect("a name and a number");
+            let metric = name.split('{').next().expect("a name");
+            assert!(
+                text.contains(&format!("# TYPE {metric} gauge"))
+                    && text.contains(&format!("# HELP {metric} ")),
+                "{line}"
+            );
+            (name.to_owned(), number.parse().expect("a number"))
+        });
     samples.collect()
 }
 
@@ -179,25 +271,50 @@ async fn metrics_show_what_is_under_way() {
     let site = talkative(Duration::ZERO).await;
     let nothing = scrape(&site).await;
     assert_eq!(nothing["counterstep_database_up"], 1.0);
-    assert_eq!((nothing["counterstep_oldest_due_seconds"], nothing["counterstep_oldest_running_seconds"]), (0.0, 0.0));
-    assert!(!nothing.keys().any(|name| name.starts_with("counterstep_tasks")));
+    assert_eq!(
+        (
+            nothing["counterstep_oldest_due_seconds"],
+            nothing["counterstep_oldest_running_seconds"]
+        ),
+        (0.0, 0.0)
+    );
+    assert!(
+        !nothing
+            .keys()
+            .any(|name| name.starts_with("counterstep_tasks"))
+    );
 
     hangs(&site).await;
     let worker = site.run_host(Host::Worker);
     let runs = eventually("it runs", || async {
         let metrics = scrape(&site).await;
-        let runs = metrics.get(r#"counterstep_tasks{status="running",queue="plain"}"#) == Some(&1.0);
+        let runs =
+            metrics.get(r#"counterstep_tasks{status="running",queue="plain"}"#) == Some(&1.0);
         let busy = metrics.get(r#"counterstep_slots_busy{role="api"}"#) == Some(&1.0);
-        if runs && busy { Ok(metrics) } else { Err(format!("{metrics:?}")) }
+        if runs && busy {
+            Ok(metrics)
+        } else {
+            Err(format!("{metrics:?}"))
+        }
     })
     .await;
     assert_eq!(runs[r#"counterstep_workers{state="alive"}"#], 1.0);
-    assert_eq!((runs[r#"counterstep_workers{state="lost"}"#], runs[r#"counterstep_slots{role="api"}"#]), (0.0, 4.0));
+    assert_eq!(
+        (
+            runs[r#"counterstep_workers{state="lost"}"#],
+            runs[r#"counterstep_slots{role="api"}"#]
+        ),
+        (0.0, 4.0)
+    );
     worker.stop().await;
     site.submit("/api/tasks/asks-a-person").await;
     eventually("somebody has waited for a second", || async {
         let metrics = scrape(&site).await;
-        if metrics["counterstep_oldest_due_seconds"] >= 1.0 { Ok(()) } else { Err(format!("{metrics:?}")) }
+        if metrics["counterstep_oldest_due_seconds"] >= 1.0 {
+            Ok(())
+        } else {
+            Err(format!("{metrics:?}"))
+        }
     })
     .await;
 
@@ -210,7 +327,12 @@ async fn metrics_show_what_is_under_way() {
         "reconciler",
     );
     reconciler.passed(reconciler.ports.clock.monotonic(), counts);
-    reconciler.present(counterstep_kernel::presence::Part::default(), Box::pin(async {})).await;
+    reconciler
+        .present(
+            counterstep_kernel::presence::Part::default(),
+            Box::pin(async {}),
+        )
+        .await;
     let metrics = scrape(&site).await;
     assert_eq!(metrics[r#"counterstep_last_pass{what="taken_back"}"#], 3.0);
     assert!(metrics.contains_key("counterstep_last_pass_age_seconds"));
@@ -221,7 +343,11 @@ async fn scrapes_do_not_load_the_database() {
     let site = talkative(Duration::from_secs(3600)).await;
     let first = scrape(&site).await;
     site.submit("/api/tasks/asks-a-person").await;
-    assert_eq!(scrape(&site).await, first, "the database was not asked again");
+    assert_eq!(
+        scrape(&site).await,
+        first,
+        "the database was not asked again"
+    );
     let found: WorkersView = site.get("/api/workers").await.json(200);
     assert_eq!(found.status.tasks.len(), 1, "an operator is shown what is");
 }
@@ -245,7 +371,10 @@ async fn where_the_database_does_not_say_who_is_there_work_goes_on_and_a_scrape_
     // Its words do not arrive, and it works all the same; so do those who ask about a task.
     let task: Accepted = site.post("/api/tasks/plain", "{}").await.json(202);
     site.until(task.task_id, TaskStatus::Completed).await;
-    let why: Why = site.get(&format!("/api/tasks/{}/why", task.task_id)).await.json(200);
+    let why: Why = site
+        .get(&format!("/api/tasks/{}/why", task.task_id))
+        .await
+        .json(200);
     assert_eq!(why.because[0].code, WhyCode::Ended);
     worker.stop().await;
 }

@@ -1,5 +1,6 @@
-//! `counterstep audit verify | heads`: whether the chain of every task's audit is whole, and the ends of the chains for
-//! keeping elsewhere. Reads the database, beside the services, and changes nothing.
+//! `counterstep audit verify | heads`: whether the chain of every task's audit is whole, and the
+//! ends of the chains for keeping elsewhere. Reads the database, beside the services, and changes
+//! nothing.
 
 use super::print;
 use counterstep_contracts::TaskId;
@@ -18,7 +19,8 @@ pub(super) struct AuditArgs {
 
 #[derive(Debug, Clone, clap::Subcommand)]
 enum AuditCommand {
-    /// Find rows of the journal that were changed, removed, put in or moved; exit with 1 where there are any
+    /// Find rows of the journal that were changed, removed, put in or moved; exit with 1 where
+    /// there are any
     Verify {
         /// Of this task only
         #[arg(long, value_name = "ID")]
@@ -30,7 +32,8 @@ enum AuditCommand {
         #[arg(long, value_enum, default_value = "text")]
         format: Format,
     },
-    /// Print the end of each chain, a line a task: its id, the number of its last row, and the seal of that row
+    /// Print the end of each chain, a line a task: its id, the number of its last row, and the seal
+    /// of that row
     Heads,
 }
 
@@ -48,8 +51,15 @@ pub(super) fn main(settings: &SettingsArgs, args: &AuditArgs) -> Result<(), Exit
     // Before anything is read: a file that cannot be used is told of at once.
     let scope = match &args.command {
         AuditCommand::Verify { task, heads, .. } => {
-            let copied = heads.as_deref().map(copied).transpose()?.unwrap_or_default();
-            Scope { task: *task, copied }
+            let copied = heads
+                .as_deref()
+                .map(copied)
+                .transpose()?
+                .unwrap_or_default();
+            Scope {
+                task: *task,
+                copied,
+            }
         }
         AuditCommand::Heads => Scope::default(),
     };
@@ -66,18 +76,29 @@ pub(super) fn main(settings: &SettingsArgs, args: &AuditArgs) -> Result<(), Exit
 }
 
 fn copied(path: &Path) -> Result<Copied, Exit> {
-    let text = std::fs::read_to_string(path)
-        .map_err(|error| Exit::config(format_args!("--heads: `{}` cannot be read: {error}", path.display())))?;
-    Copied::parse(&text).map_err(|error| Exit::config(format_args!("--heads: `{}`: {error}", path.display())))
+    let text = std::fs::read_to_string(path).map_err(|error| {
+        Exit::config(format_args!(
+            "--heads: `{}` cannot be read: {error}",
+            path.display()
+        ))
+    })?;
+    Copied::parse(&text)
+        .map_err(|error| Exit::config(format_args!("--heads: `{}`: {error}", path.display())))
 }
 
 fn unread(error: StoreError) -> Exit {
-    Exit::unavailable(format_args!("the audit cannot be read (is the schema that of this program?): {error}"))
+    Exit::unavailable(format_args!(
+        "the audit cannot be read (is the schema that of this program?): {error}"
+    ))
 }
 
 async fn check(store: &dyn Store, scope: &Scope, format: Format) -> Result<(), Exit> {
     let mut printed = Ok(());
-    let verified = verify(store, scope, &mut |finding| show(&finding, format, &mut printed)).await.map_err(unread)?;
+    let verified = verify(store, scope, &mut |finding| {
+        show(&finding, format, &mut printed)
+    })
+    .await
+    .map_err(unread)?;
     printed?;
     end(scope, &verified, &summary(&verified), &verified, format)
 }
@@ -92,7 +113,8 @@ pub(super) fn show(finding: &Finding, format: Format, printed: &mut Result<(), E
     }
 }
 
-/// Prints the summary of a check, as `text` or as what `json` is; an error where anything was found.
+/// Prints the summary of a check, as `text` or as what `json` is; an error where anything was
+/// found.
 pub(super) fn end(
     scope: &Scope,
     verified: &Verified,
@@ -101,7 +123,9 @@ pub(super) fn end(
     format: Format,
 ) -> Result<(), Exit> {
     if let (Some(task), 0) = (scope.task, verified.tasks + verified.rows) {
-        return Err(Exit::failed(format_args!("there is no task {task}, and no audit of one")));
+        return Err(Exit::failed(format_args!(
+            "there is no task {task}, and no audit of one"
+        )));
     }
     print(&match format {
         Format::Text => text.to_owned(),
@@ -116,7 +140,12 @@ pub(super) fn end(
 
 /// The counts of a check in words.
 pub(super) fn summary(verified: &Verified) -> String {
-    let Verified { tasks, rows, erased, findings } = verified;
+    let Verified {
+        tasks,
+        rows,
+        erased,
+        findings,
+    } = verified;
     let mut text = format!("checked {rows} rows of {tasks} tasks: ");
     text.push_str(&match findings {
         0 => "nothing was found\n".to_owned(),
@@ -124,7 +153,9 @@ pub(super) fn summary(verified: &Verified) -> String {
         count => format!("{count} findings\n"),
     });
     if *erased > 0 {
-        text.push_str(&format!("the data of {erased} rows was erased; their digests are in the chain\n"));
+        text.push_str(&format!(
+            "the data of {erased} rows was erased; their digests are in the chain\n"
+        ));
     }
     text
 }
@@ -132,11 +163,21 @@ pub(super) fn summary(verified: &Verified) -> String {
 async fn heads(store: &dyn Store) -> Result<(), Exit> {
     let mut after = None;
     loop {
-        let page = SealedPage { task: None, after, limit: 500 };
+        let page = SealedPage {
+            task: None,
+            after,
+            limit: 500,
+        };
         let heads = store.heads(&page).await.map_err(unread)?;
-        let Some(last) = heads.last() else { return Ok(()) };
+        let Some(last) = heads.last() else {
+            return Ok(());
+        };
         after = Some((last.task.clone(), 0));
-        let lines: String = heads.iter().filter_map(Copied::line).map(|line| line + "\n").collect();
+        let lines: String = heads
+            .iter()
+            .filter_map(Copied::line)
+            .map(|line| line + "\n")
+            .collect();
         print(&lines)?;
     }
 }

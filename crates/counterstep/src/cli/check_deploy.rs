@@ -1,5 +1,5 @@
-//! `counterstep check-deploy`: whether this program could go on with the tasks in flight. Reads one query and changes
-//! nothing, so it runs beside the services of the program before.
+//! `counterstep check-deploy`: whether this program could go on with the tasks in flight. Reads one
+//! query and changes nothing, so it runs beside the services of the program before.
 
 use super::{print, table};
 use counterstep_contracts::operator::DeployCheck;
@@ -14,7 +14,11 @@ pub(super) struct CheckDeployArgs {
     json: bool,
 }
 
-pub(super) fn main(registry: &Registry, settings: &SettingsArgs, args: &CheckDeployArgs) -> Result<(), Exit> {
+pub(super) fn main(
+    registry: &Registry,
+    settings: &SettingsArgs,
+    args: &CheckDeployArgs,
+) -> Result<(), Exit> {
     let settings = settings.resolve()?;
     counterstep_node::run(
         &settings,
@@ -23,7 +27,9 @@ pub(super) fn main(registry: &Registry, settings: &SettingsArgs, args: &CheckDep
             let check = registry
                 .check_deploy(store.as_ref())
                 .await
-                .map_err(|error| Exit::unavailable(format_args!("the tasks in flight cannot be read: {error}")))?;
+                .map_err(|error| {
+                    Exit::unavailable(format_args!("the tasks in flight cannot be read: {error}"))
+                })?;
             print(&if args.json {
                 serde_json::to_string_pretty(&check).map_err(Exit::failed)? + "\n"
             } else {
@@ -33,16 +39,29 @@ pub(super) fn main(registry: &Registry, settings: &SettingsArgs, args: &CheckDep
                 return Ok(());
             }
             let tasks: u64 = check.stranded.iter().map(|stranded| stranded.count).sum();
-            Err(Exit::failed(format_args!("this build could not go on with {tasks} of {} tasks", check.in_flight)))
+            Err(Exit::failed(format_args!(
+                "this build could not go on with {tasks} of {} tasks",
+                check.in_flight
+            )))
         }),
     )
 }
 
 fn text(check: &DeployCheck) -> String {
     if check.stranded.is_empty() {
-        return format!("This build can go on with all tasks in flight: {}\n", check.in_flight);
+        return format!(
+            "This build can go on with all tasks in flight: {}\n",
+            check.in_flight
+        );
     }
-    let mut table = table::table(&["type", "version", "definition", "tasks", "one of them", "why"]);
+    let mut table = table::table(&[
+        "type",
+        "version",
+        "definition",
+        "tasks",
+        "one of them",
+        "why",
+    ]);
     for stranded in &check.stranded {
         table.add_row([
             stranded.task_type.clone(),

@@ -3,7 +3,9 @@
 use super::print;
 use counterstep_contracts::declaration::{NamedBreaker, NamedPolicy};
 use counterstep_contracts::retry::format_duration;
-use counterstep_contracts::{Backoff, BreakerPolicy, Direction, RetryPolicy, StepDecl, TaskDecl, UndoDecl, WaitDecl};
+use counterstep_contracts::{
+    Backoff, BreakerPolicy, Direction, RetryPolicy, StepDecl, TaskDecl, UndoDecl, WaitDecl,
+};
 use counterstep_kernel::Registry;
 use counterstep_kernel::policies::Policies;
 use counterstep_node::Exit;
@@ -30,37 +32,73 @@ enum Format {
 }
 
 pub(super) fn main(registry: &Registry, set: &Policies, args: &DescribeArgs) -> Result<(), Exit> {
-    let wanted =
-        |decl: &TaskDecl| args.task_type.as_ref().is_none_or(|name| *name == decl.name || *name == decl.route());
-    let decls: Vec<_> = registry.iter().map(|task_type| task_type.decl).filter(|decl| wanted(decl)).collect();
+    let wanted = |decl: &TaskDecl| {
+        args.task_type
+            .as_ref()
+            .is_none_or(|name| *name == decl.name || *name == decl.route())
+    };
+    let decls: Vec<_> = registry
+        .iter()
+        .map(|task_type| task_type.decl)
+        .filter(|decl| wanted(decl))
+        .collect();
     if decls.is_empty() {
-        let known: Vec<_> = registry.iter().map(|task_type| task_type.decl.name).collect();
-        return Err(Exit::failed(format_args!("there is no such task type; known are {}", known.join(", "))));
+        let known: Vec<_> = registry
+            .iter()
+            .map(|task_type| task_type.decl.name)
+            .collect();
+        return Err(Exit::failed(format_args!(
+            "there is no such task type; known are {}",
+            known.join(", ")
+        )));
     }
     let text = match args.format {
         Format::Json => {
             let shown: Result<Vec<_>, _> = decls.iter().map(|decl| set.shown(decl)).collect();
-            serde_json::to_string_pretty(&shown.map_err(Exit::failed)?).map_err(Exit::failed)? + "\n"
+            serde_json::to_string_pretty(&shown.map_err(Exit::failed)?).map_err(Exit::failed)?
+                + "\n"
         }
         Format::Mermaid => decls.iter().map(|decl| mermaid(decl)).collect(),
-        Format::Text => decls.iter().map(|decl| text(decl, set) + "\n" + &mermaid(decl) + "\n").collect(),
+        Format::Text => decls
+            .iter()
+            .map(|decl| text(decl, set) + "\n" + &mermaid(decl) + "\n")
+            .collect(),
     };
     print(&text)
 }
 
 fn text(decl: &TaskDecl, set: &Policies) -> String {
-    let time = |limit: Option<std::time::Duration>| limit.map_or_else(|| "default".to_owned(), format_duration);
+    let time = |limit: Option<std::time::Duration>| {
+        limit.map_or_else(|| "default".to_owned(), format_duration)
+    };
     let mut out = String::new();
     let _ = writeln!(out, "{} version {}", decl.name, decl.version);
     let _ = writeln!(out, "  route       POST /api/tasks/{}", decl.route());
     let _ = writeln!(out, "  queue       {}", decl.queue);
     let _ = writeln!(out, "  request     {}", decl.request);
     let _ = writeln!(out, "  response    {}", decl.response);
-    let _ = writeln!(out, "  timeout     {}", decl.timeout.map_or_else(|| "none".to_owned(), format_duration));
+    let _ = writeln!(
+        out,
+        "  timeout     {}",
+        decl.timeout
+            .map_or_else(|| "none".to_owned(), format_duration)
+    );
     let _ = writeln!(out, "  lease       {}", time(decl.lease));
-    let _ = writeln!(out, "  recoveries  at most {} in a row", decl.max_recoveries);
+    let _ = writeln!(
+        out,
+        "  recoveries  at most {} in a row",
+        decl.max_recoveries
+    );
     let _ = writeln!(out, "  host lost   {}", decl.on_lost);
-    let _ = writeln!(out, "  cancel      {}", if decl.cancellable { "by its client" } else { "not possible" });
+    let _ = writeln!(
+        out,
+        "  cancel      {}",
+        if decl.cancellable {
+            "by its client"
+        } else {
+            "not possible"
+        }
+    );
     let _ = writeln!(out, "  undo fails  {}", decl.on_undo_failure);
     if let Some(policy) = set.auto_disable_of(decl) {
         let (within, failures) = (format_duration(policy.within), policy.after_failures);
@@ -68,7 +106,10 @@ fn text(decl: &TaskDecl, set: &Policies) -> String {
             || "until an operator enables it".to_owned(),
             |cooldown| format!("for {}", format_duration(cooldown)),
         );
-        let _ = writeln!(out, "  disabled    after {failures} failures in a row within {within}, {ends}");
+        let _ = writeln!(
+            out,
+            "  disabled    after {failures} failures in a row within {within}, {ends}"
+        );
     }
     let _ = writeln!(out, "  definition  {}", decl.definition_hash());
     for step in decl.steps {
@@ -78,23 +119,46 @@ fn text(decl: &TaskDecl, set: &Policies) -> String {
 }
 
 fn step_text(out: &mut String, step: &StepDecl, set: &Policies) {
-    let reads: Vec<_> = step.inputs.iter().map(|input| format!("{} ({})", input.source, input.ty)).collect();
-    let _ = writeln!(out, "\n  {}. {} on {} ({})", step.no, step.name, step.host, step.kind);
-    let _ = writeln!(out, "     reads     {}", if reads.is_empty() { "nothing".to_owned() } else { reads.join(", ") });
+    let reads: Vec<_> = step
+        .inputs
+        .iter()
+        .map(|input| format!("{} ({})", input.source, input.ty))
+        .collect();
+    let _ = writeln!(
+        out,
+        "\n  {}. {} on {} ({})",
+        step.no, step.name, step.host, step.kind
+    );
+    let _ = writeln!(
+        out,
+        "     reads     {}",
+        if reads.is_empty() {
+            "nothing".to_owned()
+        } else {
+            reads.join(", ")
+        }
+    );
     let _ = writeln!(out, "     gives     {}", step.output);
     if step.waits.is_none() || step.fallback.is_some() {
         let _ = writeln!(out, "     retry     {}", retry(&step.retry, set));
     }
     if let Some(declared) = step.breaker {
-        let _ = writeln!(out, "     breaker   {}", breaker(&declared, set.breaker_of(step)));
+        let _ = writeln!(
+            out,
+            "     breaker   {}",
+            breaker(&declared, set.breaker_of(step))
+        );
     }
     match step.waits {
         None => {}
         Some(WaitDecl::Timer) => out.push_str("     waits     for its time, without a slot\n"),
         Some(WaitDecl::Signal { optional }) => {
             let or = if optional { "gives none" } else { "fails" };
-            let _ =
-                writeln!(out, "     waits     for POST /api/tasks/{{id}}/signals/{}; {or} at its deadline", step.name);
+            let _ = writeln!(
+                out,
+                "     waits     for POST /api/tasks/{{id}}/signals/{}; {or} at its deadline",
+                step.name
+            );
         }
     }
     if let Some(fallback) = step.fallback {
@@ -115,7 +179,10 @@ fn step_text(out: &mut String, step: &StepDecl, set: &Policies) {
     }
     let undo = match step.undo {
         UndoDecl::Function { name } => format!("{name}; retried {}", retry(&step.undo_retry, set)),
-        UndoDecl::BuiltIn => format!("deletes what it stored; retried {}", retry(&step.undo_retry, set)),
+        UndoDecl::BuiltIn => format!(
+            "deletes what it stored; retried {}",
+            retry(&step.undo_retry, set)
+        ),
         UndoDecl::Waived { reason } => format!("waived: {reason}"),
         UndoDecl::Pure => "none needed: pure".to_owned(),
     };
@@ -144,7 +211,10 @@ fn breaker(declared: &NamedBreaker, effective: Option<BreakerPolicy>) -> String 
             format_duration(policy.within)
         )
     };
-    let of = declared.policy.name.map_or_else(|| "this step".to_owned(), |name| format!("`{name}`"));
+    let of = declared
+        .policy
+        .name
+        .map_or_else(|| "this step".to_owned(), |name| format!("`{name}`"));
     let mut text = format!("{} of {of}: {}", declared.name, values(&declared.policy));
     if let Some(effective) = effective.filter(|effective| *effective != declared.policy) {
         let _ = write!(text, "\n               in effect: {}", values(&effective));
@@ -153,7 +223,9 @@ fn breaker(declared: &NamedBreaker, effective: Option<BreakerPolicy>) -> String 
 }
 
 fn policy(policy: &RetryPolicy) -> String {
-    let limit = policy.attempt_timeout.map(|limit| format!(", {} an attempt", format_duration(limit)));
+    let limit = policy
+        .attempt_timeout
+        .map(|limit| format!(", {} an attempt", format_duration(limit)));
     let limit = limit.unwrap_or_default();
     if policy.max_retries == 0 {
         return format!("one try{limit}");
@@ -176,16 +248,31 @@ fn policy(policy: &RetryPolicy) -> String {
 fn mermaid(decl: &TaskDecl) -> String {
     let mut out = format!("```mermaid\nflowchart TD\n  start([{}])\n", decl.request);
     for step in decl.steps {
-        let (open, close) = if step.when.is_some() { ("{{", "}}") } else { ("[", "]") };
-        let _ = writeln!(out, "  {}{open}\"{}. {}<br/>{}\"{close}", step.name, step.no, step.name, step.host);
+        let (open, close) = if step.when.is_some() {
+            ("{{", "}}")
+        } else {
+            ("[", "]")
+        };
+        let _ = writeln!(
+            out,
+            "  {}{open}\"{}. {}<br/>{}\"{close}",
+            step.name, step.no, step.name, step.host
+        );
     }
     let _ = writeln!(out, "  done([{}])", decl.response);
     let mut before = vec!["start"];
     let mut at = 0;
     while at < decl.steps.len() {
         let group = decl.steps[at].group;
-        let size = decl.steps[at..].iter().take_while(|step| group.is_some() && step.group == group).count().max(1);
-        let stage: Vec<_> = decl.steps[at..at + size].iter().map(|step| step.name).collect();
+        let size = decl.steps[at..]
+            .iter()
+            .take_while(|step| group.is_some() && step.group == group)
+            .count()
+            .max(1);
+        let stage: Vec<_> = decl.steps[at..at + size]
+            .iter()
+            .map(|step| step.name)
+            .collect();
         for from in &before {
             for to in &stage {
                 let _ = writeln!(out, "  {from} --> {to}");
@@ -197,7 +284,12 @@ fn mermaid(decl: &TaskDecl) -> String {
     for from in before {
         let _ = writeln!(out, "  {from} --> done");
     }
-    let undone: Vec<_> = decl.steps.iter().filter(|step| step.undo.has_effects()).map(|step| step.name).collect();
+    let undone: Vec<_> = decl
+        .steps
+        .iter()
+        .filter(|step| step.undo.has_effects())
+        .map(|step| step.name)
+        .collect();
     for pair in undone.windows(2) {
         let _ = writeln!(out, "  {} -. undo .-> {}", pair[1], pair[0]);
     }

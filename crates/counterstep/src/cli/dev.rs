@@ -22,10 +22,17 @@ pub(super) struct DevArgs {
     every: Option<String>,
 }
 
-pub(super) fn main(registry: Registry, settings: &SettingsArgs, args: &DevArgs) -> Result<(), Exit> {
+pub(super) fn main(
+    registry: Registry,
+    settings: &SettingsArgs,
+    args: &DevArgs,
+) -> Result<(), Exit> {
     let settings = settings.resolve()?;
     let worker = args.worker.resolve(&settings, &registry)?;
-    let mut reconciler = ReconcilerSettings { every: Duration::from_secs(5), ..ReconcilerSettings::default() };
+    let mut reconciler = ReconcilerSettings {
+        every: Duration::from_secs(5),
+        ..ReconcilerSettings::default()
+    };
     if let Some(every) = &args.every {
         reconciler.every = duration("every", every)?;
     } else if let Some(every) = settings.every {
@@ -37,8 +44,15 @@ pub(super) fn main(registry: Registry, settings: &SettingsArgs, args: &DevArgs) 
         .iter()
         .map(|task_type| {
             let has = |service: &&str| settings.services.contains_key(*service);
-            let lacks = registry.services_of(task_type).filter(|service| !has(service));
-            (task_type.decl.route(), lacks.map(|service| format!("[services.{service}]")).collect::<Vec<_>>())
+            let lacks = registry
+                .services_of(task_type)
+                .filter(|service| !has(service));
+            (
+                task_type.decl.route(),
+                lacks
+                    .map(|service| format!("[services.{service}]"))
+                    .collect::<Vec<_>>(),
+            )
         })
         .collect();
     let data = settings.database.to_string();
@@ -51,10 +65,17 @@ pub(super) fn main(registry: Registry, settings: &SettingsArgs, args: &DevArgs) 
             for (route, lacks) in routes {
                 println!("submit to http://{address}/api/tasks/{route}");
                 if !lacks.is_empty() {
-                    println!("  its tasks fail until the settings have {}", lacks.join(", "));
+                    println!(
+                        "  its tasks fail until the settings have {}",
+                        lacks.join(", ")
+                    );
                 }
             }
-            let roles = Roles { api: Some((listener, api)), worker: Some(worker), reconciler: Some(reconciler) };
+            let roles = Roles {
+                api: Some((listener, api)),
+                worker: Some(worker),
+                reconciler: Some(reconciler),
+            };
             run(&engine, roles, shutdown).await
         }),
     )

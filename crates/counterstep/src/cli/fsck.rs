@@ -1,5 +1,5 @@
-//! `counterstep fsck`: whether the rows of every task agree with its journal, and its journal with the rules. Reads the database
-//! and the object store, beside the services, and changes nothing.
+//! `counterstep fsck`: whether the rows of every task agree with its journal, and its journal with
+//! the rules. Reads the database and the object store, beside the services, and changes nothing.
 
 use super::audit::{Format, end, show, summary};
 use counterstep_contracts::TaskId;
@@ -22,17 +22,34 @@ pub(super) struct FsckArgs {
     format: Format,
 }
 
-pub(super) fn main(registry: &Registry, settings: &SettingsArgs, args: &FsckArgs) -> Result<(), Exit> {
+pub(super) fn main(
+    registry: &Registry,
+    settings: &SettingsArgs,
+    args: &FsckArgs,
+) -> Result<(), Exit> {
     let settings = settings.resolve()?;
-    let scope = Scope { task: args.task, ..Scope::default() };
+    let scope = Scope {
+        task: args.task,
+        ..Scope::default()
+    };
     counterstep_node::run(
         &settings,
         Box::pin(async {
             let store = counterstep_node::look(&settings, "fsck")?;
-            let objects = args.with_objects.then(|| counterstep_node::look_at_objects(&settings)).transpose()?;
+            let objects = args
+                .with_objects
+                .then(|| counterstep_node::look_at_objects(&settings))
+                .transpose()?;
             let mut printed = Ok(());
             let mut found = |finding| show(&finding, args.format, &mut printed);
-            let checked = fsck(store.as_ref(), registry, objects.as_deref(), &scope, &mut found).await;
+            let checked = fsck(
+                store.as_ref(),
+                registry,
+                objects.as_deref(),
+                &scope,
+                &mut found,
+            )
+            .await;
             let checked = checked.map_err(|error| {
                 let schema = match error {
                     FsckError::Store(_) => " (is the schema that of this program?)",
@@ -41,19 +58,32 @@ pub(super) fn main(registry: &Registry, settings: &SettingsArgs, args: &FsckArgs
                 Exit::unavailable(format_args!("fsck cannot go on{schema}: {error}"))
             })?;
             printed?;
-            end(&scope, &checked.verified, &text(&checked, args.with_objects), &checked, args.format)
+            end(
+                &scope,
+                &checked.verified,
+                &text(&checked, args.with_objects),
+                &checked,
+                args.format,
+            )
         }),
     )
 }
 
 fn text(checked: &Checked, with_objects: bool) -> String {
-    let Checked { verified, objects, newer, not_judged } = checked;
+    let Checked {
+        verified,
+        objects,
+        newer,
+        not_judged,
+    } = checked;
     let mut text = summary(verified);
     if with_objects {
         text.push_str(&format!("looked for {objects} objects\n"));
     }
     if *newer > 0 {
-        text.push_str(&format!("{newer} tasks have rows of a newer program: only their chains were checked\n"));
+        text.push_str(&format!(
+            "{newer} tasks have rows of a newer program: only their chains were checked\n"
+        ));
     }
     if *not_judged > 0 {
         text.push_str(&format!(

@@ -29,7 +29,12 @@ use std::process::ExitCode;
 const USUAL_URL: &str = "http://127.0.0.1:8080";
 
 /// The release, and the commit that it was built from as far as the build knows it.
-const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("BUILT_FROM_COMMIT"), ")");
+const VERSION: &str = concat!(
+    env!("CARGO_PKG_VERSION"),
+    " (",
+    env!("BUILT_FROM_COMMIT"),
+    ")"
+);
 
 #[derive(Debug, Parser)]
 #[command(name = "counterstep", version = VERSION, about = "Distributed tasks that finish or are undone", max_term_width = 100)]
@@ -42,7 +47,8 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Shows the main job on your own files: zips them over real HTTP, in a temporary folder, without any server
+    /// Shows the main job on your own files: zips them over real HTTP, in a temporary folder,
+    /// without any server
     Demo(demo::DemoArgs),
     /// Runs API, worker and reconciler in one process, on a file and two folders
     Dev(dev::DevArgs),
@@ -59,15 +65,18 @@ enum Command {
         /// Print JSON
         #[arg(long)]
         json: bool,
-        /// Check that PostgreSQL has connections for so many processes [default: those that are alive]
+        /// Check that PostgreSQL has connections for so many processes [default: those that are
+        /// alive]
         #[arg(long)]
         processes: Option<usize>,
     },
-    /// Compares this program's task types with the tasks in flight; exits 1 where it could not go on with some
+    /// Compares this program's task types with the tasks in flight; exits 1 where it could not go
+    /// on with some
     CheckDeploy(check_deploy::CheckDeployArgs),
     /// Checks the chain of every task's audit, and prints the ends of the chains
     Audit(audit::AuditArgs),
-    /// Checks that the rows of every task agree with its journal, and its events with the rules; exits 1 where they do not
+    /// Checks that the rows of every task agree with its journal, and its events with the rules;
+    /// exits 1 where they do not
     Fsck(fsck::FsckArgs),
     /// Prints the declared task types: steps, hosts, inputs, policies, undo, and a diagram
     Describe(describe::DescribeArgs),
@@ -91,7 +100,10 @@ enum Command {
 pub fn main(registry: Registry) -> ExitCode {
     // A user's own program has a name of its own.
     let program = std::env::args_os().next().map(std::path::PathBuf::from);
-    let program = program.as_deref().and_then(std::path::Path::file_name).and_then(std::ffi::OsStr::to_str);
+    let program = program
+        .as_deref()
+        .and_then(std::path::Path::file_name)
+        .and_then(std::ffi::OsStr::to_str);
     let program = program.unwrap_or("counterstep");
     if let Err(exit) = check_surroundings() {
         return exit::report(program, Err(exit));
@@ -99,19 +111,24 @@ pub fn main(registry: Registry) -> ExitCode {
     let matches = Cli::command().get_matches();
     let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     let result = match &cli.command {
-        Command::Demo(args) => takes_no_settings(&matches).and_then(|()| demo::main(registry, args)),
+        Command::Demo(args) => {
+            takes_no_settings(&matches).and_then(|()| demo::main(registry, args))
+        }
         Command::Dev(args) => dev::main(registry, &cli.settings, args),
         Command::Api(args) => counterstep_api::cli::main(registry, &cli.settings, args),
         Command::Worker(args) => counterstep_worker::cli::main(registry, &cli.settings, args),
-        Command::Reconciler(args) => counterstep_reconciler::cli::main(registry, &cli.settings, args),
+        Command::Reconciler(args) => {
+            counterstep_reconciler::cli::main(registry, &cli.settings, args)
+        }
         Command::Doctor { json, processes } => doctor(&registry, &cli.settings, *json, *processes),
         Command::CheckDeploy(args) => check_deploy::main(&registry, &cli.settings, args),
         Command::Audit(args) => audit::main(&cli.settings, args),
         Command::Fsck(args) => fsck::main(&registry, &cli.settings, args),
         Command::Migrate => migrate(&cli.settings),
-        Command::Describe(args) => {
-            cli.settings.policies(&registry).and_then(|set| describe::main(&registry, &set, args))
-        }
+        Command::Describe(args) => cli
+            .settings
+            .policies(&registry)
+            .and_then(|set| describe::main(&registry, &set, args)),
         Command::Tasks(args) => tasks::main(args, program),
         Command::Types(args) => types::main(args),
         Command::Schedules(args) => schedules::main(args),
@@ -126,7 +143,12 @@ pub fn main(registry: Registry) -> ExitCode {
     exit::report(program, result)
 }
 
-fn doctor(registry: &Registry, settings: &SettingsArgs, json: bool, processes: Option<usize>) -> Result<(), Exit> {
+fn doctor(
+    registry: &Registry,
+    settings: &SettingsArgs,
+    json: bool,
+    processes: Option<usize>,
+) -> Result<(), Exit> {
     let settings = settings.resolve()?;
     counterstep_node::run(
         &settings,
@@ -136,8 +158,15 @@ fn doctor(registry: &Registry, settings: &SettingsArgs, json: bool, processes: O
                 print(&(serde_json::to_string_pretty(&found).map_err(Exit::failed)? + "\n"))?;
             } else {
                 for finding in &found {
-                    let counterstep_node::doctor::Finding { code, what, why, to_do } = finding;
-                    print(&format!("{code}: {what}\n  why it matters: {why}\n  what to do: {to_do}\n"))?;
+                    let counterstep_node::doctor::Finding {
+                        code,
+                        what,
+                        why,
+                        to_do,
+                    } = finding;
+                    print(&format!(
+                        "{code}: {what}\n  why it matters: {why}\n  what to do: {to_do}\n"
+                    ))?;
                 }
             }
             match found.len() {
@@ -155,18 +184,26 @@ fn migrate(settings: &SettingsArgs) -> Result<(), Exit> {
         &settings,
         Box::pin(async {
             counterstep_node::migrate(&settings).await?;
-            print(&format!("the schema of {} is up to date\n", settings.database))
+            print(&format!(
+                "the schema of {} is up to date\n",
+                settings.database
+            ))
         }),
     )
 }
 
 /// The demonstration has settings of its own: a flag that it would ignore is refused.
 fn takes_no_settings(matches: &ArgMatches) -> Result<(), Exit> {
-    let Some((_, demo)) = matches.subcommand() else { return Ok(()) };
+    let Some((_, demo)) = matches.subcommand() else {
+        return Ok(());
+    };
     let shared = <SettingsArgs as clap::Args>::augment_args(clap::Command::new("settings"));
-    let flags = shared.get_arguments().map(|flag| flag.get_id().as_str().to_owned());
+    let flags = shared
+        .get_arguments()
+        .map(|flag| flag.get_id().as_str().to_owned());
     // What it does take.
-    let mut flags = flags.filter(|flag| !["log", "log_format", "plant_fault"].contains(&flag.as_str()));
+    let mut flags =
+        flags.filter(|flag| !["log", "log_format", "plant_fault"].contains(&flag.as_str()));
     match flags.find(|flag| demo.value_source(flag) == Some(ValueSource::CommandLine)) {
         None => Ok(()),
         Some(flag) => Err(Exit::config(format_args!(
@@ -180,9 +217,9 @@ fn takes_no_settings(matches: &ArgMatches) -> Result<(), Exit> {
 fn print(text: &str) -> Result<(), Exit> {
     use std::io::Write as _;
     match std::io::stdout().write_all(text.as_bytes()) {
-        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
-            Err(Exit::failed(format_args!("standard output cannot be written: {error}")))
-        }
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(Exit::failed(
+            format_args!("standard output cannot be written: {error}"),
+        )),
         _ => Ok(()),
     }
 }

@@ -1,5 +1,5 @@
-//! `counterstep tasks plan | why | dead-letters | resolve | retry | recoveries`: what tasks wait for, and what a person decides about
-//! those that are parked.
+//! `counterstep tasks plan | why | dead-letters | resolve | retry | recoveries`: what tasks wait
+//! for, and what a person decides about those that are parked.
 
 use super::proposal::Caller;
 use super::remote::Remote;
@@ -8,7 +8,8 @@ use super::tasks::{Which, json};
 use super::times::{Since, shown};
 use counterstep_contracts::http::Page;
 use counterstep_contracts::operator::{
-    DeadLetter, OperatorAnswer, RecoveriesRequest, ResolveRequest, RetryRequest, SettledAs, UndoPlan, Why,
+    DeadLetter, OperatorAnswer, RecoveriesRequest, ResolveRequest, RetryRequest, SettledAs,
+    UndoPlan, Why,
 };
 use counterstep_contracts::{Direction, TaskId};
 use counterstep_node::Exit;
@@ -49,7 +50,8 @@ pub(super) enum OperatorCommand {
         #[command(flatten)]
         signed: Signed,
     },
-    /// Lets a parked task go on, with its retries anew: forward after a dead letter, backward after a failed undo
+    /// Lets a parked task go on, with its retries anew: forward after a dead letter, backward after
+    /// a failed undo
     Retry {
         /// Its id
         id: TaskId,
@@ -59,7 +61,8 @@ pub(super) enum OperatorCommand {
         #[command(flatten)]
         signed: Signed,
     },
-    /// Sets how many hosts count as lost in a row, for a task whose hosts were lost for reasons that are not its own
+    /// Sets how many hosts count as lost in a row, for a task whose hosts were lost for reasons
+    /// that are not its own
     Recoveries {
         /// Its id
         id: TaskId,
@@ -84,7 +87,10 @@ pub(super) struct Signed {
 
 impl Signed {
     fn actor(&self) -> Option<String> {
-        self.actor.clone().or_else(|| std::env::var("USER").ok()).filter(|name| !name.is_empty())
+        self.actor
+            .clone()
+            .or_else(|| std::env::var("USER").ok())
+            .filter(|name| !name.is_empty())
     }
 }
 
@@ -109,7 +115,8 @@ impl From<Settled> for SettledAs {
 }
 
 fn parse_json(text: &str) -> Result<serde_json::Value, String> {
-    serde_json::from_str(text).map_err(|error| format!("not JSON ({error}); a text needs its quotes: '\"like this\"'"))
+    serde_json::from_str(text)
+        .map_err(|error| format!("not JSON ({error}); a text needs its quotes: '\"like this\"'"))
 }
 
 pub(super) async fn run(
@@ -125,16 +132,30 @@ pub(super) async fn run(
         }
         OperatorCommand::Why { id } => {
             let found = remote.why(*id).await?;
-            if as_json { json(&found)? } else { why(&found, caller) }
+            if as_json {
+                json(&found)?
+            } else {
+                why(&found, caller)
+            }
         }
         OperatorCommand::DeadLetters { which, since } => {
             let mut page = remote.dead_letters(&which.query(None)).await?;
             if let Some(since) = since {
                 parked_since(remote, &mut page, which, *since).await?;
             }
-            if as_json { json(&page)? } else { dead_letters(&page, which.is_filtered() || since.is_some()) }
+            if as_json {
+                json(&page)?
+            } else {
+                dead_letters(&page, which.is_filtered() || since.is_some())
+            }
         }
-        OperatorCommand::Resolve { id, step, settled, output, signed } => {
+        OperatorCommand::Resolve {
+            id,
+            step,
+            settled,
+            output,
+            signed,
+        } => {
             let body = ResolveRequest {
                 step: step.clone(),
                 settled: (*settled).into(),
@@ -143,31 +164,63 @@ pub(super) async fn run(
                 actor: signed.actor(),
             };
             let answer = remote.resolve(*id, &body).await?;
-            if as_json { json(&answer)? } else { decided(&answer) }
+            if as_json {
+                json(&answer)?
+            } else {
+                decided(&answer)
+            }
         }
         OperatorCommand::Retry { id, undo, signed } => {
             let direction = undo.then_some(Direction::Undo);
-            let body = RetryRequest { direction, note: signed.note.clone(), actor: signed.actor() };
+            let body = RetryRequest {
+                direction,
+                note: signed.note.clone(),
+                actor: signed.actor(),
+            };
             let answer = remote.retry(*id, &body).await?;
-            if as_json { json(&answer)? } else { decided(&answer) }
+            if as_json {
+                json(&answer)?
+            } else {
+                decided(&answer)
+            }
         }
         OperatorCommand::Recoveries { id, set, signed } => {
             let (note, actor) = (signed.note.clone(), signed.actor());
-            let answer =
-                remote.set_recoveries(*id, &RecoveriesRequest { recovery_attempts: *set, note, actor }).await?;
+            let answer = remote
+                .set_recoveries(
+                    *id,
+                    &RecoveriesRequest {
+                        recovery_attempts: *set,
+                        note,
+                        actor,
+                    },
+                )
+                .await?;
             let (count, allowed) = (answer.recovery_attempts, answer.allowed);
-            let text = format!("{}; {count} of {allowed} lost hosts in a row counted\n", answer.status);
+            let text = format!(
+                "{}; {count} of {allowed} lost hosts in a row counted\n",
+                answer.status
+            );
             if as_json { json(&answer)? } else { text }
         }
     })
 }
 
-/// Leaves only what was parked since then, and fetches pages until there are as many as were asked for. The API lists them
-/// by when they were submitted, which says nothing of when they were parked: all pages may have some.
-async fn parked_since(remote: &Remote, page: &mut Page<DeadLetter>, which: &Which, since: Since) -> Result<(), Exit> {
+/// Leaves only what was parked since then, and fetches pages until there are as many as were asked
+/// for. The API lists them by when they were submitted, which says nothing of when they were
+/// parked: all pages may have some.
+async fn parked_since(
+    remote: &Remote,
+    page: &mut Page<DeadLetter>,
+    which: &Which,
+    since: Since,
+) -> Result<(), Exit> {
     let is_new = |letter: &DeadLetter| since.includes(&letter.updated_at);
     page.items.retain(is_new);
-    while let Some(cursor) = page.next_cursor.take_if(|_| page.items.len() < which.most()) {
+    while let Some(cursor) = page
+        .next_cursor
+        .take_if(|_| page.items.len() < which.most())
+    {
         let next = remote.dead_letters(&which.query(Some(cursor))).await?;
         page.items.extend(next.items.into_iter().filter(is_new));
         page.next_cursor = next.next_cursor;
@@ -178,10 +231,16 @@ async fn parked_since(remote: &Remote, page: &mut Page<DeadLetter>, which: &Whic
 fn decided(answer: &OperatorAnswer) -> String {
     let mut text = answer.status.to_string();
     if !answer.open_steps.is_empty() {
-        text.push_str(&format!("; still to be decided: {}", answer.open_steps.join(", ")));
+        text.push_str(&format!(
+            "; still to be decided: {}",
+            answer.open_steps.join(", ")
+        ));
     }
     if !answer.will_undo.is_empty() {
-        text.push_str(&format!("; will be undone: {}", answer.will_undo.join(", ")));
+        text.push_str(&format!(
+            "; will be undone: {}",
+            answer.will_undo.join(", ")
+        ));
     }
     text + "\n"
 }
@@ -191,10 +250,22 @@ fn plan(plan: &UndoPlan) -> String {
     for (at, stage) in plan.stages.iter().enumerate() {
         for step in &stage.steps {
             let mut notes = Vec::new();
-            notes.extend(stage.group.as_ref().map(|group| format!("side by side in group {group}")));
+            notes.extend(
+                stage
+                    .group
+                    .as_ref()
+                    .map(|group| format!("side by side in group {group}")),
+            );
             notes.extend(step.in_doubt.then(|| "in doubt".to_owned()));
-            notes.extend(step.probe.as_ref().map(|probe| format!("{probe} is asked first")));
-            notes.extend(step.gave_up.then(|| format!("gave up after {} tries", step.undo_attempts)));
+            notes.extend(
+                step.probe
+                    .as_ref()
+                    .map(|probe| format!("{probe} is asked first")),
+            );
+            notes.extend(
+                step.gave_up
+                    .then(|| format!("gave up after {} tries", step.undo_attempts)),
+            );
             table.add_row([
                 (at + 1).to_string(),
                 step.step.clone(),
@@ -213,17 +284,27 @@ fn plan(plan: &UndoPlan) -> String {
             left.reason.clone(),
         ]);
     }
-    format!("{} {}: undone {}\n{table}\n", plan.task_id, plan.status, plan.when)
+    format!(
+        "{} {}: undone {}\n{table}\n",
+        plan.task_id, plan.status, plan.when
+    )
 }
 
 fn why(why: &Why, caller: &Caller) -> String {
     let mut text = format!("{} {}\n", why.task_id, why.status);
     for reason in &why.because {
-        let until = reason.until.as_ref().map_or_else(String::new, |until| format!("; until {}", shown(until)));
+        let until = reason
+            .until
+            .as_ref()
+            .map_or_else(String::new, |until| format!("; until {}", shown(until)));
         text.push_str(&format!("  because {}{until}\n", reason.detail));
     }
     for can in &why.operator_can {
-        text.push_str(&format!("  {}\n      {}\n", caller.command(why.task_id, can), can.does));
+        text.push_str(&format!(
+            "  {}\n      {}\n",
+            caller.command(why.task_id, can),
+            can.does
+        ));
     }
     text
 }
@@ -237,9 +318,16 @@ fn dead_letters(page: &Page<DeadLetter>, filtered: bool) -> String {
             format!("{} v{}", letter.task_type, letter.version),
             letter.status.to_string(),
             shown(&letter.updated_at),
-            failure.and_then(|failure| failure.step.clone()).unwrap_or_default(),
+            failure
+                .and_then(|failure| failure.step.clone())
+                .unwrap_or_default(),
             failure.map_or_else(String::new, |failure| failure.message.clone()),
         ]);
     }
-    table::page(&table, "dead letters", filtered, page.next_cursor.as_deref())
+    table::page(
+        &table,
+        "dead letters",
+        filtered,
+        page.next_cursor.as_deref(),
+    )
 }

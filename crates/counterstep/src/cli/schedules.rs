@@ -86,7 +86,8 @@ struct SpecArgs {
     /// The task type
     #[arg(long = "type")]
     task_type: String,
-    /// Five fields (minute, hour, day of the month, month, day of the week), or six with the second first
+    /// Five fields (minute, hour, day of the month, month, day of the week), or six with the second
+    /// first
     #[arg(long, required_unless_present = "run_at", conflicts_with = "run_at")]
     cron: Option<String>,
     /// The time zone of the expression [default: UTC]
@@ -98,7 +99,8 @@ struct SpecArgs {
     /// The request of each task, as JSON [default: an empty object]
     #[arg(long)]
     request: Option<String>,
-    /// What becomes of due times that nobody fired in time: fire_once, skip, catch_up [default: fire_once]
+    /// What becomes of due times that nobody fired in time: fire_once, skip, catch_up [default:
+    /// fire_once]
     #[arg(long)]
     misfire: Option<Misfire>,
     /// What becomes of a due time while the last task runs: skip, queue, allow [default: skip]
@@ -135,47 +137,88 @@ impl SpecArgs {
 }
 
 pub(super) fn main(args: &SchedulesArgs) -> Result<(), Exit> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Exit::failed)?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(Exit::failed)?;
     runtime.block_on(async {
         let remote = Remote::new(&args.url)?;
-        let one = |view: ScheduleView| if args.json { json(&view) } else { Ok(show(&view)) };
+        let one = |view: ScheduleView| {
+            if args.json {
+                json(&view)
+            } else {
+                Ok(show(&view))
+            }
+        };
         let text = match &args.command {
-            SchedulesCommand::List { task_type, limit, cursor } => {
+            SchedulesCommand::List {
+                task_type,
+                limit,
+                cursor,
+            } => {
                 let mut page = remote.schedules(*limit, cursor.as_deref()).await?;
                 if let Some(wanted) = task_type {
                     only(&remote, &mut page, wanted, *limit).await?;
                 }
                 let filtered = task_type.is_some() || cursor.is_some();
-                if args.json { json(&page)? } else { list(&page, filtered) }
+                if args.json {
+                    json(&page)?
+                } else {
+                    list(&page, filtered)
+                }
             }
             SchedulesCommand::Show { name } => one(remote.schedule(name, 0).await?)?,
-            SchedulesCommand::Set { name, spec } => one(remote.set_schedule(name, &spec.spec()?).await?)?,
+            SchedulesCommand::Set { name, spec } => {
+                one(remote.set_schedule(name, &spec.spec()?).await?)?
+            }
             SchedulesCommand::Delete { name } => {
                 remote.delete_schedule(name).await?;
-                if args.json { String::new() } else { "deleted\n".to_owned() }
+                if args.json {
+                    String::new()
+                } else {
+                    "deleted\n".to_owned()
+                }
             }
             SchedulesCommand::Pause { name } => one(remote.ask_schedule(name, "pause").await?)?,
             SchedulesCommand::Resume { name } => one(remote.ask_schedule(name, "resume").await?)?,
             SchedulesCommand::Run { name } => {
-                let accepted: counterstep_contracts::http::Accepted = remote.ask_schedule(name, "run").await?;
-                if args.json { json(&accepted)? } else { format!("{} {}\n", accepted.task_id, accepted.status) }
+                let accepted: counterstep_contracts::http::Accepted =
+                    remote.ask_schedule(name, "run").await?;
+                if args.json {
+                    json(&accepted)?
+                } else {
+                    format!("{} {}\n", accepted.task_id, accepted.status)
+                }
             }
             SchedulesCommand::Next { name, count } => {
                 let view: ScheduleView = remote.schedule(name, *count).await?;
-                if args.json { json(&view.upcoming)? } else { upcoming(&view) }
+                if args.json {
+                    json(&view.upcoming)?
+                } else {
+                    upcoming(&view)
+                }
             }
         };
         print(&text)
     })
 }
 
-/// Leaves only the schedules of a type, by its name or its route, and fetches pages until there are `limit` of them. The API
-/// has no such filter: schedules are few.
-async fn only(remote: &Remote, page: &mut Page<ScheduleView>, wanted: &str, limit: u32) -> Result<(), Exit> {
+/// Leaves only the schedules of a type, by its name or its route, and fetches pages until there are
+/// `limit` of them. The API has no such filter: schedules are few.
+async fn only(
+    remote: &Remote,
+    page: &mut Page<ScheduleView>,
+    wanted: &str,
+    limit: u32,
+) -> Result<(), Exit> {
     let route = kebab_case(wanted);
     let is_wanted = |view: &ScheduleView| kebab_case(&view.spec.task_type) == route;
     page.items.retain(is_wanted);
-    while let Some(cursor) = page.next_cursor.as_deref().filter(|_| (page.items.len() as u64) < u64::from(limit)) {
+    while let Some(cursor) = page
+        .next_cursor
+        .as_deref()
+        .filter(|_| (page.items.len() as u64) < u64::from(limit))
+    {
         let next = remote.schedules(limit, Some(cursor)).await?;
         page.items.extend(next.items.into_iter().filter(is_wanted));
         page.next_cursor = next.next_cursor;
@@ -193,19 +236,34 @@ fn when(view: &ScheduleView) -> String {
 
 fn next(view: &ScheduleView) -> String {
     let none = if view.paused { "paused" } else { "never" };
-    view.next_due_at.as_deref().map_or_else(|| none.to_owned(), times::shown)
+    view.next_due_at
+        .as_deref()
+        .map_or_else(|| none.to_owned(), times::shown)
 }
 
 fn list(page: &Page<ScheduleView>, filtered: bool) -> String {
-    let mut table = table::table(&["schedule", "type", "when", "next due", "last due", "last task", "from"]);
+    let mut table = table::table(&[
+        "schedule",
+        "type",
+        "when",
+        "next due",
+        "last due",
+        "last task",
+        "from",
+    ]);
     for view in &page.items {
         table.add_row([
             view.name.clone(),
             view.spec.task_type.clone(),
             when(view),
             next(view),
-            view.last_due_at.as_deref().map(times::shown).unwrap_or_default(),
-            view.last_task.map(|task| task.to_string()).unwrap_or_default(),
+            view.last_due_at
+                .as_deref()
+                .map(times::shown)
+                .unwrap_or_default(),
+            view.last_task
+                .map(|task| task.to_string())
+                .unwrap_or_default(),
             view.origin.to_string(),
         ]);
     }
@@ -214,11 +272,23 @@ fn list(page: &Page<ScheduleView>, filtered: bool) -> String {
 
 fn show(view: &ScheduleView) -> String {
     let spec = &view.spec;
-    let mut text = format!("{} ({}): {} at {}\n", view.name, view.origin, spec.task_type, when(view));
+    let mut text = format!(
+        "{} ({}): {} at {}\n",
+        view.name,
+        view.origin,
+        spec.task_type,
+        when(view)
+    );
     text.push_str(&format!("  next due: {}\n", next(view)));
     if let (Some(at), Some(task)) = (&view.last_fired_at, view.last_task) {
-        let due = view.last_due_at.as_deref().map_or_else(|| "none yet".to_owned(), times::shown);
-        text.push_str(&format!("  last fired: {}, task {task}; last due time: {due}\n", times::shown(at)));
+        let due = view
+            .last_due_at
+            .as_deref()
+            .map_or_else(|| "none yet".to_owned(), times::shown);
+        text.push_str(&format!(
+            "  last fired: {}, task {task}; last due time: {due}\n",
+            times::shown(at)
+        ));
     }
     text.push_str(&format!("  request: {}\n", spec.request));
     text.push_str(&format!(

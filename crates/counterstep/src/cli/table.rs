@@ -4,13 +4,25 @@ use comfy_table::presets::UTF8_BORDERS_ONLY;
 use comfy_table::{ColumnConstraint, ContentArrangement, Table};
 use counterstep_contracts::http::{AuditTrail, AuditView};
 
-/// Columns of ids and names: people copy them, so no line break stands in them, however narrow the terminal is.
-const UNBROKEN: [&str; 7] = ["task", "last task", "one of them", "probe", "process", "schedule", "definition"];
+/// Columns of ids and names: people copy them, so no line break stands in them, however narrow the
+/// terminal is.
+const UNBROKEN: [&str; 7] = [
+    "task",
+    "last task",
+    "one of them",
+    "probe",
+    "process",
+    "schedule",
+    "definition",
+];
 
 /// A table with these headings.
 pub(super) fn table(headings: &[&str]) -> Table {
     let mut table = Table::new();
-    table.load_style(UTF8_BORDERS_ONLY).set_content_arrangement(ContentArrangement::Dynamic).set_header(headings);
+    table
+        .load_style(UTF8_BORDERS_ONLY)
+        .set_content_arrangement(ContentArrangement::Dynamic)
+        .set_header(headings);
     for (column, heading) in table.column_iter_mut().zip(headings) {
         if UNBROKEN.contains(heading) {
             column.set_constraint(ColumnConstraint::ContentWidth);
@@ -34,16 +46,30 @@ pub(super) fn page(table: &Table, what: &str, filtered: bool, next: Option<&str>
 
 /// The audit trail of a task, a row an entry.
 pub(super) fn audit(trail: &AuditTrail) -> Table {
-    let mut table = table(&["#", "time (UTC)", "event", "task", "step", "try", "epoch", "by"]);
+    let mut table = table(&[
+        "#",
+        "time (UTC)",
+        "event",
+        "task",
+        "step",
+        "try",
+        "epoch",
+        "by",
+    ]);
     for entry in &trail.entries {
         let from = entry.from.filter(|from| *from != entry.to);
         table.add_row([
             entry.seq.to_string(),
             entry.at.get(11..23).unwrap_or(&entry.at).to_owned(),
             event(entry),
-            from.map_or_else(|| entry.to.to_string(), |from| format!("{from} → {}", entry.to)),
+            from.map_or_else(
+                || entry.to.to_string(),
+                |from| format!("{from} → {}", entry.to),
+            ),
             step(entry),
-            entry.attempt.map_or_else(String::new, |attempt| attempt.to_string()),
+            entry
+                .attempt
+                .map_or_else(String::new, |attempt| attempt.to_string()),
             entry.epoch.to_string(),
             entry.actor.clone(),
         ]);
@@ -52,12 +78,19 @@ pub(super) fn audit(trail: &AuditTrail) -> Table {
 }
 
 fn event(entry: &AuditView) -> String {
-    let detail = ["error", "reason", "why"].iter().find_map(|key| entry.details.get(key)?.as_str());
-    detail.map_or_else(|| entry.event.clone(), |detail| format!("{}: {detail}", entry.event))
+    let detail = ["error", "reason", "why"]
+        .iter()
+        .find_map(|key| entry.details.get(key)?.as_str());
+    detail.map_or_else(
+        || entry.event.clone(),
+        |detail| format!("{}: {detail}", entry.event),
+    )
 }
 
 fn step(entry: &AuditView) -> String {
-    let Some(step) = &entry.step else { return String::new() };
+    let Some(step) = &entry.step else {
+        return String::new();
+    };
     match (entry.step_from, entry.step_to) {
         (Some(from), Some(to)) if from != to => format!("{step}: {from} → {to}"),
         _ => step.clone(),
@@ -75,7 +108,9 @@ mod tests {
         for width in [20, 60, 80, 100] {
             let mut table = table(&["task", "type", "status", "submitted", "last change"]);
             let time = "2026-11-20T23:11:05Z (3m ago)";
-            table.add_row([ID, "CreateZipFromFiles", "compensation_failed", time, time]).set_width(width);
+            table
+                .add_row([ID, "CreateZipFromFiles", "compensation_failed", time, time])
+                .set_width(width);
             assert!(table.to_string().contains(ID), "{width} columns:\n{table}");
         }
     }

@@ -1,4 +1,5 @@
-//! `counterstep tasks …`: what an operator asks of running services. Decisions about parked tasks are in `operator`.
+//! `counterstep tasks …`: what an operator asks of running services. Decisions about parked tasks
+//! are in `operator`.
 
 use super::operator::{self, OperatorCommand};
 use super::proposal::Caller;
@@ -89,7 +90,11 @@ impl Which {
         let mut query = vec![("limit", self.limit.to_string())];
         query.extend(self.task_type.clone().map(|value| ("type", value)));
         query.extend(self.status.map(|value| ("status", value.to_string())));
-        query.extend(cursor.or_else(|| self.cursor.clone()).map(|value| ("cursor", value)));
+        query.extend(
+            cursor
+                .or_else(|| self.cursor.clone())
+                .map(|value| ("cursor", value)),
+        );
         query
     }
 
@@ -104,17 +109,24 @@ impl Which {
     }
 }
 
-/// Leaves out what was submitted before. The list is in this order, the newest first: behind the first that is older there
-/// is nothing more.
+/// Leaves out what was submitted before. The list is in this order, the newest first: behind the
+/// first that is older there is nothing more.
 fn submitted_since(page: &mut Page<TaskSummary>, since: Since) {
-    if let Some(older) = page.items.iter().position(|task| !since.includes(&task.created_at)) {
+    if let Some(older) = page
+        .items
+        .iter()
+        .position(|task| !since.includes(&task.created_at))
+    {
         page.items.truncate(older);
         page.next_cursor = None;
     }
 }
 
 pub(super) fn main(args: &TasksArgs, program: &str) -> Result<(), Exit> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Exit::failed)?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(Exit::failed)?;
     runtime.block_on(async {
         let remote = Remote::new(&args.url)?;
         let text = match &args.command {
@@ -123,7 +135,11 @@ pub(super) fn main(args: &TasksArgs, program: &str) -> Result<(), Exit> {
                 if let Some(since) = since {
                     submitted_since(&mut page, *since);
                 }
-                if args.json { json(&page)? } else { list(&page, which.is_filtered() || since.is_some()) }
+                if args.json {
+                    json(&page)?
+                } else {
+                    list(&page, which.is_filtered() || since.is_some())
+                }
             }
             TasksCommand::Show { id } => {
                 let task = remote.task(*id).await?;
@@ -131,16 +147,39 @@ pub(super) fn main(args: &TasksArgs, program: &str) -> Result<(), Exit> {
             }
             TasksCommand::Audit { id } => {
                 let trail = remote.audit(*id).await?;
-                if args.json { json(&trail)? } else { format!("{}\n", table::audit(&trail)) }
+                if args.json {
+                    json(&trail)?
+                } else {
+                    format!("{}\n", table::audit(&trail))
+                }
             }
             TasksCommand::Cancel { id } => {
                 let answer = remote.cancel(*id).await?;
-                let undo = if answer.will_undo.is_empty() { "nothing".to_owned() } else { answer.will_undo.join(", ") };
-                if args.json { json(&answer)? } else { format!("{}; will be undone: {undo}\n", answer.status) }
+                let undo = if answer.will_undo.is_empty() {
+                    "nothing".to_owned()
+                } else {
+                    answer.will_undo.join(", ")
+                };
+                if args.json {
+                    json(&answer)?
+                } else {
+                    format!("{}; will be undone: {undo}\n", answer.status)
+                }
             }
-            TasksCommand::Signal { id, name, body, actor } => {
-                let answer = remote.signal(*id, name, actor.as_deref(), body.clone()).await?;
-                if args.json { json(&answer)? } else { format!("accepted at {}\n", shown(&answer.received_at)) }
+            TasksCommand::Signal {
+                id,
+                name,
+                body,
+                actor,
+            } => {
+                let answer = remote
+                    .signal(*id, name, actor.as_deref(), body.clone())
+                    .await?;
+                if args.json {
+                    json(&answer)?
+                } else {
+                    format!("accepted at {}\n", shown(&answer.received_at))
+                }
             }
             TasksCommand::Operator(command) => {
                 let caller = Caller::new(program, &args.url, USUAL_URL);
@@ -152,7 +191,9 @@ pub(super) fn main(args: &TasksArgs, program: &str) -> Result<(), Exit> {
 }
 
 pub(super) fn json<T: Serialize>(value: &T) -> Result<String, Exit> {
-    serde_json::to_string_pretty(value).map(|text| text + "\n").map_err(Exit::failed)
+    serde_json::to_string_pretty(value)
+        .map(|text| text + "\n")
+        .map_err(Exit::failed)
 }
 
 fn list(page: &Page<TaskSummary>, filtered: bool) -> String {
@@ -171,11 +212,20 @@ fn list(page: &Page<TaskSummary>, filtered: bool) -> String {
 
 /// `42%`, or `17` where it is not known out of how much.
 pub(super) fn progress(said: &StepProgress) -> String {
-    said.percent.map_or_else(|| said.done.to_string(), |percent| format!("{percent}%"))
+    said.percent
+        .map_or_else(|| said.done.to_string(), |percent| format!("{percent}%"))
 }
 
 fn show(task: &TaskView) -> String {
-    let mut table = table::table(&["no", "step", "status", "progress", "tries", "undo tries", "last error"]);
+    let mut table = table::table(&[
+        "no",
+        "step",
+        "status",
+        "progress",
+        "tries",
+        "undo tries",
+        "last error",
+    ]);
     for step in &task.steps {
         table.add_row([
             step.no.to_string(),
@@ -187,9 +237,15 @@ fn show(task: &TaskView) -> String {
             step.error.clone().unwrap_or_default(),
         ]);
     }
-    let mut text = format!("{} {} version {}: {}\n{table}\n", task.task_id, task.task_type, task.version, task.status);
+    let mut text = format!(
+        "{} {} version {}: {}\n{table}\n",
+        task.task_id, task.task_type, task.version, task.status
+    );
     if let Some(failure) = &task.failure {
-        text.push_str(&format!("failure ({}): {}\n", failure.class, failure.message));
+        text.push_str(&format!(
+            "failure ({}): {}\n",
+            failure.class, failure.message
+        ));
     }
     if let Some(response) = &task.response {
         text.push_str(&format!("response: {response}\n"));

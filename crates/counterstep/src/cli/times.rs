@@ -1,5 +1,5 @@
-//! Times for people: to the second, with how long ago that is. By this machine's clock: off by what it differs from the
-//! database's.
+//! Times for people: to the second, with how long ago that is. By this machine's clock: off by what
+//! it differs from the database's.
 
 use counterstep_contracts::retry::parse_duration;
 use counterstep_kernel::times::read_rfc3339;
@@ -9,7 +9,9 @@ const SECOND: i64 = 1_000_000;
 
 /// Microseconds since 1970-01-01 UTC.
 fn now() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let since = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
     i64::try_from(since.as_micros()).unwrap_or(i64::MAX)
 }
 
@@ -19,8 +21,12 @@ pub(super) fn shown(time: &str) -> String {
 }
 
 fn shown_at(time: &str, now: i64) -> String {
-    let Some(micros) = read_rfc3339(time) else { return time.to_owned() };
-    let whole = time.split_once('.').map_or_else(|| time.to_owned(), |(seconds, _)| format!("{seconds}Z"));
+    let Some(micros) = read_rfc3339(time) else {
+        return time.to_owned();
+    };
+    let whole = time
+        .split_once('.')
+        .map_or_else(|| time.to_owned(), |(seconds, _)| format!("{seconds}Z"));
     let away = now.saturating_sub(micros) / SECOND;
     match away {
         0.. => format!("{whole} ({} ago)", rough(away)),
@@ -54,11 +60,13 @@ impl std::str::FromStr for Since {
 
     fn from_str(text: &str) -> Result<Self, String> {
         if let Some(age) = parse_duration(text) {
-            return Ok(Self(now().saturating_sub(i64::try_from(age.as_micros()).unwrap_or(i64::MAX))));
+            return Ok(Self(now().saturating_sub(
+                i64::try_from(age.as_micros()).unwrap_or(i64::MAX),
+            )));
         }
-        read_rfc3339(text)
-            .map(Self)
-            .ok_or_else(|| "expected an age, as 2h or 7d, or a time, as 2026-11-20T18:00:00Z".to_owned())
+        read_rfc3339(text).map(Self).ok_or_else(|| {
+            "expected an age, as 2h or 7d, or a time, as 2026-11-20T18:00:00Z".to_owned()
+        })
     }
 }
 
@@ -70,19 +78,33 @@ mod tests {
     fn a_time_is_shown_to_the_second_with_its_age() {
         let time = "2001-09-09T01:46:40.123456Z";
         let at = 1_000_000_000 * SECOND;
-        for (later, text) in
-            [(1, "0s ago"), (119, "118s ago"), (121, "2m ago"), (7_201, "2h ago"), (200_000, "2d ago"), (-90, "in 90s")]
-        {
-            assert_eq!(shown_at(time, at + later * SECOND), format!("2001-09-09T01:46:40Z ({text})"));
+        for (later, text) in [
+            (1, "0s ago"),
+            (119, "118s ago"),
+            (121, "2m ago"),
+            (7_201, "2h ago"),
+            (200_000, "2d ago"),
+            (-90, "in 90s"),
+        ] {
+            assert_eq!(
+                shown_at(time, at + later * SECOND),
+                format!("2001-09-09T01:46:40Z ({text})")
+            );
         }
-        assert_eq!(shown_at("2001-09-09T01:46:40Z", at), "2001-09-09T01:46:40Z (0s ago)");
+        assert_eq!(
+            shown_at("2001-09-09T01:46:40Z", at),
+            "2001-09-09T01:46:40Z (0s ago)"
+        );
         assert_eq!(shown_at("never", at), "never");
     }
 
     #[test]
     fn since_is_an_age_or_a_time() {
         let since: Since = "2001-09-09T01:46:40Z".parse().unwrap();
-        assert!(since.includes("2001-09-09T01:46:40.000001Z") && !since.includes("2001-09-09T01:46:39.999999Z"));
+        assert!(
+            since.includes("2001-09-09T01:46:40.000001Z")
+                && !since.includes("2001-09-09T01:46:39.999999Z")
+        );
         assert!("1h".parse::<Since>().unwrap() < "1m".parse::<Since>().unwrap());
         assert!("yesterday".parse::<Since>().is_err());
     }

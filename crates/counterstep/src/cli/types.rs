@@ -1,4 +1,5 @@
-//! `counterstep types …`: which task types take submissions, and what an operator decides about that.
+//! `counterstep types …`: which task types take submissions, and what an operator decides about
+//! that.
 
 use super::print;
 use super::remote::Remote;
@@ -57,24 +58,42 @@ struct WhyArgs {
 
 impl WhyArgs {
     fn body(&self) -> SwitchRequest {
-        SwitchRequest { note: self.note.clone(), actor: self.actor.clone() }
+        SwitchRequest {
+            note: self.note.clone(),
+            actor: self.actor.clone(),
+        }
     }
 }
 
 pub(super) fn main(args: &TypesArgs) -> Result<(), Exit> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Exit::failed)?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(Exit::failed)?;
     runtime.block_on(async {
         let remote = Remote::new(&args.url)?;
-        let one = |view: SwitchView| if args.json { json(&view) } else { Ok(line(&view) + "\n") };
+        let one = |view: SwitchView| {
+            if args.json {
+                json(&view)
+            } else {
+                Ok(line(&view) + "\n")
+            }
+        };
         let text = match &args.command {
             TypesCommand::List => {
                 let page = remote.types().await?;
-                if args.json { json(&page)? } else { list(&page)? }
+                if args.json {
+                    json(&page)?
+                } else {
+                    list(&page)?
+                }
             }
-            TypesCommand::Disable { name, why } => {
-                one(remote.switch(&kebab_case(name), "disable", &why.body()).await?)?
-            }
-            TypesCommand::Enable { name, why } => one(remote.switch(&kebab_case(name), "enable", &why.body()).await?)?,
+            TypesCommand::Disable { name, why } => one(remote
+                .switch(&kebab_case(name), "disable", &why.body())
+                .await?)?,
+            TypesCommand::Enable { name, why } => one(remote
+                .switch(&kebab_case(name), "enable", &why.body())
+                .await?)?,
         };
         print(&text)
     })
@@ -88,26 +107,58 @@ fn shown(text: Option<&str>) -> String {
 fn line(view: &SwitchView) -> String {
     let (by, reason) = (shown(view.by.as_deref()), shown(view.reason.as_deref()));
     match &view.disabled_since {
-        Some(since) => format!("{} is disabled since {} by {by}: {reason}", view.task_type, times::shown(since)),
+        Some(since) => format!(
+            "{} is disabled since {} by {by}: {reason}",
+            view.task_type,
+            times::shown(since)
+        ),
         None => format!("{} is enabled by {by}: {reason}", view.task_type),
     }
 }
 
 fn list(page: &Page<Value>) -> Result<String, Exit> {
-    let mut table = table::table(&["type", "version", "takes tasks", "since", "by", "reason", "probe"]);
+    let mut table = table::table(&[
+        "type",
+        "version",
+        "takes tasks",
+        "since",
+        "by",
+        "reason",
+        "probe",
+    ]);
     for item in &page.items {
         let switch = item.get("switch").cloned().unwrap_or_default();
         let view: SwitchView = serde_json::from_value(switch).map_err(|error| {
-            Exit::failed(format_args!("the API's answer cannot be read ({error}): is it of another version?"))
+            Exit::failed(format_args!(
+                "the API's answer cannot be read ({error}): is it of another version?"
+            ))
         })?;
-        let by_hand = || view.disabled_since.as_ref().map(|_| "none: `types enable` enables it".to_owned());
+        let by_hand = || {
+            view.disabled_since
+                .as_ref()
+                .map(|_| "none: `types enable` enables it".to_owned())
+        };
         let from = view.probe_from.map(|from| format!("from {from}"));
-        let probe = view.probe.map(|task| task.to_string()).or(from).or_else(by_hand);
+        let probe = view
+            .probe
+            .map(|task| task.to_string())
+            .or(from)
+            .or_else(by_hand);
         table.add_row([
             view.task_type,
-            item.get("version").map(Value::to_string).unwrap_or_default(),
-            if view.disabled_since.is_some() { "no" } else { "yes" }.to_owned(),
-            view.disabled_since.as_deref().map(times::shown).unwrap_or_default(),
+            item.get("version")
+                .map(Value::to_string)
+                .unwrap_or_default(),
+            if view.disabled_since.is_some() {
+                "no"
+            } else {
+                "yes"
+            }
+            .to_owned(),
+            view.disabled_since
+                .as_deref()
+                .map(times::shown)
+                .unwrap_or_default(),
             shown(view.by.as_deref()),
             shown(view.reason.as_deref()),
             probe.unwrap_or_default(),

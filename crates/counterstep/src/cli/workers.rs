@@ -25,16 +25,27 @@ pub(super) struct WorkersArgs {
 }
 
 pub(super) fn main(args: &WorkersArgs) -> Result<(), Exit> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Exit::failed)?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(Exit::failed)?;
     runtime.block_on(async {
         let mut found = Remote::new(&args.url)?.workers().await?;
-        found.workers.retain(|worker| args.state.is_none_or(|state| worker.state == state));
-        print(&if args.json { json(&found)? } else { text(&found, args.state.is_some()) })
+        found
+            .workers
+            .retain(|worker| args.state.is_none_or(|state| worker.state == state));
+        print(&if args.json {
+            json(&found)?
+        } else {
+            text(&found, args.state.is_some())
+        })
     })
 }
 
 fn text(found: &WorkersView, filtered: bool) -> String {
-    let mut table = table::table(&["process", "state", "machine", "program", "queues", "runs", "seen"]);
+    let mut table = table::table(&[
+        "process", "state", "machine", "program", "queues", "runs", "seen",
+    ]);
     for worker in &found.workers {
         let runs = if worker.queues.is_empty() {
             String::new()
@@ -55,17 +66,33 @@ fn text(found: &WorkersView, filtered: bool) -> String {
 }
 
 fn status(status: &StatusView) -> String {
-    let mut text = format!("processes: {} alive, {} lost\n", status.workers_alive, status.workers_lost);
-    let tasks: Vec<_> =
-        status.tasks.iter().map(|tasks| format!("{} {} on {}", tasks.count, tasks.status, tasks.queue)).collect();
-    text.push_str(&format!("tasks: {}\n", if tasks.is_empty() { "none".to_owned() } else { tasks.join(", ") }));
+    let mut text = format!(
+        "processes: {} alive, {} lost\n",
+        status.workers_alive, status.workers_lost
+    );
+    let tasks: Vec<_> = status
+        .tasks
+        .iter()
+        .map(|tasks| format!("{} {} on {}", tasks.count, tasks.status, tasks.queue))
+        .collect();
+    text.push_str(&format!(
+        "tasks: {}\n",
+        if tasks.is_empty() {
+            "none".to_owned()
+        } else {
+            tasks.join(", ")
+        }
+    ));
     for (what, age) in [
         ("running without a change", status.oldest_running_seconds),
         ("waiting for a host", status.oldest_due_seconds),
         ("event unpublished", status.oldest_unpublished_seconds),
     ] {
         if let Some(age) = age {
-            text.push_str(&format!("longest {what}: {}\n", format_duration(Duration::from_secs(age))));
+            text.push_str(&format!(
+                "longest {what}: {}\n",
+                format_duration(Duration::from_secs(age))
+            ));
         }
     }
     text

@@ -1,23 +1,32 @@
-//! What is wrong with the chain of one task that is not whole. Each row is bound to the one before it, so the rows around a
-//! damaged one tell what has become of it: this reads their evidence.
+//! What is wrong with the chain of one task that is not whole. Each row is bound to the one before
+//! it, so the rows around a damaged one tell what has become of it: this reads their evidence.
 
 use super::walk::{Ends, Read, data_is_whole, read};
 use super::{Damage, Facts, Finding, link, origin, seal};
 use crate::ports::{AuditHead, SealedRow};
 
-/// Of so many rows that do not follow, at most, it is tried whether they stand at each other's places.
+/// Of so many rows that do not follow, at most, it is tried whether they stand at each other's
+/// places.
 const MOST_MOVED: usize = 16;
 
-/// Everything that is wrong with the chain of one task, in the order of its rows; what the task's own row says comes last.
-/// `rows`: its whole journal, in the order of the places, read in one moment with `head`, the task's row (`None`: there is
-/// none).
+/// Everything that is wrong with the chain of one task, in the order of its rows; what the task's
+/// own row says comes last. `rows`: its whole journal, in the order of the places, read in one
+/// moment with `head`, the task's row (`None`: there is none).
 #[must_use]
 pub fn diagnose(task: &str, head: Option<&AuditHead>, rows: &[SealedRow]) -> Vec<Finding> {
-    let mut look = Look { task, rows, found: Vec::new() };
+    let mut look = Look {
+        task,
+        rows,
+        found: Vec::new(),
+    };
     match head {
         None => {
             if let (Some(first), count) = (rows.first(), rows.len()) {
-                look.add(Some(first.rev), Damage::NoTask, format!("{count} rows, and no task for them"));
+                look.add(
+                    Some(first.rev),
+                    Damage::NoTask,
+                    format!("{count} rows, and no task for them"),
+                );
             }
         }
         Some(head) => {
@@ -29,7 +38,8 @@ pub fn diagnose(task: &str, head: Option<&AuditHead>, rows: &[SealedRow]) -> Vec
             look.end(head, &standing, &ends);
         }
     }
-    look.found.sort_by_key(|finding| (finding.rev.unwrap_or(i64::MAX), finding.damage));
+    look.found
+        .sort_by_key(|finding| (finding.rev.unwrap_or(i64::MAX), finding.damage));
     look.found
 }
 
@@ -62,18 +72,32 @@ struct Look<'a> {
 
 impl Look<'_> {
     fn add(&mut self, rev: Option<i64>, damage: Damage, says: String) {
-        self.found.push(Finding { task: self.task.to_owned(), rev, damage, says });
+        self.found.push(Finding {
+            task: self.task.to_owned(),
+            rev,
+            damage,
+            says,
+        });
     }
 
     /// What a row that follows this one may be bound to: what stands in the row, and what should.
     fn tails(&self, at: usize) -> Vec<Vec<u8>> {
         let row = &self.rows[at];
-        let before = at.checked_sub(1).map_or_else(|| origin(&row.task).0, |before| self.rows[before].seal.clone());
-        // The last one is as what it says and the row before it make it, whatever stands in its own columns.
-        vec![row.seal.clone(), seal(&row.link, row.at).0, seal(&link(&before, &row.facts()).0, row.at).0]
+        let before = at.checked_sub(1).map_or_else(
+            || origin(&row.task).0,
+            |before| self.rows[before].seal.clone(),
+        );
+        // The last one is as what it says and the row before it make it, whatever stands in its own
+        // columns.
+        vec![
+            row.seal.clone(),
+            seal(&row.link, row.at).0,
+            seal(&link(&before, &row.facts()).0, row.at).0,
+        ]
     }
 
-    /// Whether the row at `at` was written as number `rev`, behind the row at `before` (`None`: as the first).
+    /// Whether the row at `at` was written as number `rev`, behind the row at `before` (`None`: as
+    /// the first).
     fn follows(&self, at: usize, before: Option<usize>, rev: i64) -> bool {
         let row = &self.rows[at];
         let facts = Facts { rev, ..row.facts() };
@@ -84,8 +108,8 @@ impl Look<'_> {
         }
     }
 
-    /// How each row stands to its neighbours. Finds gaps, and rows that were put in or taken out with all later ones
-    /// renumbered.
+    /// How each row stands to its neighbours. Finds gaps, and rows that were put in or taken out
+    /// with all later ones renumbered.
     fn walk(&mut self, head: &AuditHead) -> Walked {
         let mut standing: Vec<Standing> = Vec::with_capacity(self.rows.len());
         let mut shift = 0;
@@ -93,13 +117,23 @@ impl Look<'_> {
         let mut next = 1;
         for at in 0..self.rows.len() {
             let row = &self.rows[at];
-            let before = at.checked_sub(1).filter(|&before| self.rows[before].rev > 0);
+            let before = at
+                .checked_sub(1)
+                .filter(|&before| self.rows[before].rev > 0);
             let gap = row.rev > next;
             // Behind the end of a chain nothing is missing.
             if gap && !(ends && next > head.rev) {
                 let (last, rev) = (row.rev - 1, row.rev);
-                let which = if last == next { format!("row {last} is") } else { format!("rows {next} to {last} are") };
-                self.add(Some(next), Damage::Missing, format!("{which} not there; row {rev} is the next one"));
+                let which = if last == next {
+                    format!("row {last} is")
+                } else {
+                    format!("rows {next} to {last} are")
+                };
+                self.add(
+                    Some(next),
+                    Damage::Missing,
+                    format!("{which} not there; row {rev} is the next one"),
+                );
             }
             let true_rev = row.rev - shift;
             let was_odd = standing.last() == Some(&Standing::Odd);
@@ -135,14 +169,22 @@ impl Look<'_> {
     /// The place of the row that this one is a copy of.
     fn copied_from(&self, at: usize) -> Option<i64> {
         let own = &self.rows[at].link;
-        let other = |(other, row): &(usize, &SealedRow)| *other != at && !own.is_empty() && row.link == *own;
-        self.rows.iter().enumerate().find(other).map(|(_, row)| row.rev)
+        let other = |(other, row): &(usize, &SealedRow)| {
+            *other != at && !own.is_empty() && row.link == *own
+        };
+        self.rows
+            .iter()
+            .enumerate()
+            .find(other)
+            .map(|(_, row)| row.rev)
     }
 
-    /// The row before this one was put in, and this and all later ones renumbered: then this one follows the row before
-    /// that, and so does the next one it.
+    /// The row before this one was put in, and this and all later ones renumbered: then this one
+    /// follows the row before that, and so does the next one it.
     fn was_inserted_before(&self, at: usize, rev: i64) -> bool {
-        let Some(put_in) = at.checked_sub(1) else { return false };
+        let Some(put_in) = at.checked_sub(1) else {
+            return false;
+        };
         self.follows(at, put_in.checked_sub(1), rev - 1)
             // They might only have changed places.
             && !self.follows(put_in, Some(at), rev)
@@ -160,20 +202,33 @@ impl Look<'_> {
 
     /// Tries whether the odd ones stand at each other's places.
     fn find_moved(&self, walked: &mut Walked) {
-        let odd: Vec<usize> = (0..self.rows.len()).filter(|&at| walked.standing[at] == Standing::Odd).collect();
+        let odd: Vec<usize> = (0..self.rows.len())
+            .filter(|&at| walked.standing[at] == Standing::Odd)
+            .collect();
         if walked.shift != 0 || odd.len() > MOST_MOVED {
             return;
         }
-        let mut before: Vec<Option<usize>> = odd.iter().flat_map(|&at| [at.checked_sub(1), Some(at)]).collect();
+        let mut before: Vec<Option<usize>> = odd
+            .iter()
+            .flat_map(|&at| [at.checked_sub(1), Some(at)])
+            .collect();
         before.push(None);
         before.dedup();
         for &at in &odd {
             let own = self.rows[at].rev;
             let places = std::iter::once(own).chain(odd.iter().map(|&other| self.rows[other].rev));
-            let other = |rev: &i64| before.iter().any(|&before| before != Some(at) && self.follows(at, before, *rev));
+            let other = |rev: &i64| {
+                before
+                    .iter()
+                    .any(|&before| before != Some(at) && self.follows(at, before, *rev))
+            };
             if let Some(rev) = places.into_iter().find(other) {
                 // At its own place it stands behind one that has moved.
-                walked.standing[at] = if rev == own { Standing::Follows } else { Standing::Moved(rev) };
+                walked.standing[at] = if rev == own {
+                    Standing::Follows
+                } else {
+                    Standing::Moved(rev)
+                };
             }
         }
     }
@@ -185,15 +240,23 @@ impl Look<'_> {
             let behind = rev - walked.shift > head.rev && head.rev > 0 && self.ends_at(head);
             match walked.standing[at] {
                 Standing::Moved(was) => {
-                    self.add(Some(rev), Damage::Moved, format!("it is the row that was written as number {was}"));
+                    self.add(
+                        Some(rev),
+                        Damage::Moved,
+                        format!("it is the row that was written as number {was}"),
+                    );
                 }
                 Standing::Follows if behind => {}
                 Standing::Inserted | Standing::Odd | Standing::AfterGap if behind => {
-                    let says = format!("the task's row ends at row {}, and nothing binds this one to it", head.rev);
+                    let says = format!(
+                        "the task's row ends at row {}, and nothing binds this one to it",
+                        head.rev
+                    );
                     self.add(Some(rev), Damage::Inserted, says);
                 }
                 Standing::Inserted => {
-                    let says = "the rows on both sides of it are bound to each other and not to it".to_owned();
+                    let says = "the rows on both sides of it are bound to each other and not to it"
+                        .to_owned();
                     self.add(Some(rev), Damage::Inserted, says);
                 }
                 Standing::Odd => self.judge_odd(at),
@@ -204,7 +267,9 @@ impl Look<'_> {
 
     /// Whether the row at which the task's row ends is there, with that seal.
     fn ends_at(&self, head: &AuditHead) -> bool {
-        self.rows.iter().any(|row| row.rev == head.rev && row.seal == head.seal)
+        self.rows
+            .iter()
+            .any(|row| row.rev == head.rev && row.seal == head.seal)
     }
 
     fn judge_odd(&mut self, at: usize) {
@@ -214,27 +279,38 @@ impl Look<'_> {
             return self.add(Some(rev), Damage::Unsealed, format!("it has no {what}"));
         }
         if let Some(other) = self.copied_from(at) {
-            let says = format!("what stands there has the link of row {other}, of which it is a copy");
+            let says =
+                format!("what stands there has the link of row {other}, of which it is a copy");
             return self.add(Some(rev), Damage::Changed, says);
         }
         // The link that it should have, and whether its seal is one of that.
-        let whole = at.checked_sub(1).map_or_else(|| vec![origin(&row.task).0], |before| self.tails(before));
-        if whole.iter().any(|tail| seal(&link(tail, &row.facts()).0, row.at).0 == row.seal) {
+        let whole = at
+            .checked_sub(1)
+            .map_or_else(|| vec![origin(&row.task).0], |before| self.tails(before));
+        if whole
+            .iter()
+            .any(|tail| seal(&link(tail, &row.facts()).0, row.at).0 == row.seal)
+        {
             let says = "its seal is that of what it says, and its link is not".to_owned();
             return self.add(Some(rev), Damage::LinkChanged, says);
         }
         let sealed = seal(&row.link, row.at).0 == row.seal;
-        let goes_on = at + 1 < self.rows.len() && self.follows(at + 1, Some(at), self.rows[at + 1].rev);
+        let goes_on =
+            at + 1 < self.rows.len() && self.follows(at + 1, Some(at), self.rows[at + 1].rev);
         let (last, next) = (rev - 1, rev + 1);
         let says = match (sealed, goes_on) {
             (true, true) => format!(
                 "what it says is not what its link binds to row {last}; its seal is that of its link, and row {next} is bound to it"
             ),
             (true, false) => {
-                format!("what it says is not what its link binds to row {last}; its seal is that of its link")
+                format!(
+                    "what it says is not what its link binds to row {last}; its seal is that of its link"
+                )
             }
             (false, _) => {
-                format!("neither is its link that of what it says behind row {last}, nor its seal that of its link")
+                format!(
+                    "neither is its link that of what it says behind row {last}, nor its seal that of its link"
+                )
             }
         };
         self.add(Some(rev), Damage::Changed, says);
@@ -256,9 +332,13 @@ impl Look<'_> {
             Some(next) => next.link == link(seal, &next.facts()).0,
             None => head.seal == seal,
         };
-        let who = next.map_or_else(|| "the task's row".to_owned(), |next| format!("row {}", next.rev));
+        let who = next.map_or_else(
+            || "the task's row".to_owned(),
+            |next| format!("row {}", next.rev),
+        );
         if bound_to(&made) {
-            let says = format!("it is not the seal of its link and its time; {who} is bound to that one");
+            let says =
+                format!("it is not the seal of its link and its time; {who} is bound to that one");
             self.add(Some(rev), Damage::SealChanged, says);
         } else {
             let says = if bound_to(&row.seal) {
@@ -270,10 +350,12 @@ impl Look<'_> {
         }
     }
 
-    /// Whether what was handed in is what was handed in. It stands beside the chain, which binds its digest.
+    /// Whether what was handed in is what was handed in. It stands beside the chain, which binds
+    /// its digest.
     fn data(&mut self) {
         for row in self.rows {
-            // Entries that cannot be read have no digest to compare with; that they changed is said already.
+            // Entries that cannot be read have no digest to compare with; that they changed is said
+            // already.
             if matches!(read(row), Read::Named(named) if !data_is_whole(row, &named)) {
                 let says = "its data has not the digest that stands in its entries".to_owned();
                 self.add(Some(row.rev), Damage::DataChanged, says);
@@ -281,7 +363,8 @@ impl Look<'_> {
         }
     }
 
-    /// Whether each row begins where the one before it ends, as far as both are what was written; and where the last ends.
+    /// Whether each row begins where the one before it ends, as far as both are what was written;
+    /// and where the last ends.
     fn sequence(&mut self, walked: &Walked) -> Ends {
         let mut ends = Ends::default();
         for (row, standing) in self.rows.iter().zip(&walked.standing) {
@@ -294,7 +377,9 @@ impl Look<'_> {
                     if !ends.are_before(&named)
                         && let (Ends::In(seq, status), Some((first, from))) = (&ends, &named.first)
                     {
-                        let word = |status: &Option<String>| status.clone().unwrap_or_else(|| "nothing".to_owned());
+                        let word = |status: &Option<String>| {
+                            status.clone().unwrap_or_else(|| "nothing".to_owned())
+                        };
                         let says = format!(
                             "it begins with event {first}, in {}; the rows before it end with event {seq}, in {}",
                             word(from),
@@ -319,7 +404,10 @@ impl Look<'_> {
     fn end(&mut self, head: &AuditHead, walked: &Walked, ends: &Ends) {
         let (Some(last), Some(standing)) = (self.rows.last(), walked.standing.last()) else {
             // Whatever number it says: no task is without a row.
-            let says = format!("the task's row knows of {} rows, and there are none", head.rev);
+            let says = format!(
+                "the task's row knows of {} rows, and there are none",
+                head.rev
+            );
             self.add(Some(1), Damage::CutOff, says);
             return;
         };
@@ -327,10 +415,14 @@ impl Look<'_> {
         let sound = *standing == Standing::Follows;
         let true_end = last_rev - walked.shift;
         if head.rev > last_rev.max(true_end) && (!sealed_same || head.seal.is_empty()) {
-            let says = format!("the task's row knows of {} rows, and the last one there is {last_rev}", head.rev);
+            let says = format!(
+                "the task's row knows of {} rows, and the last one there is {last_rev}",
+                head.rev
+            );
             self.add(Some(last_rev + 1), Damage::CutOff, says);
         } else if head.rev != last_rev && head.rev != true_end {
-            // Rows behind the end have been named one by one; unless they are bound to what is before them.
+            // Rows behind the end have been named one by one; unless they are bound to what is
+            // before them.
             if sound {
                 let says = format!(
                     "it ends the journal at row {}, and the rows go on to {last_rev}, each bound to the one before it",
@@ -342,14 +434,18 @@ impl Look<'_> {
             // Else the seal of the last row is the one that was changed, or all of it was.
             let made = seal(&last.link, last.at).0;
             if made == last.seal && (sound || *standing == Standing::AfterGap) {
-                let says = format!("the seal that it keeps is not that of row {last_rev}, its last");
+                let says =
+                    format!("the seal that it keeps is not that of row {last_rev}, its last");
                 self.add(None, Damage::HeadChanged, says);
             }
         }
         let Ends::In(_, ends_in) = ends else { return };
         if sound && !ends.are(&head.status) && (head.rev == last_rev || head.rev == true_end) {
             let ends_in = ends_in.as_deref().unwrap_or("no event");
-            let says = format!("it is {}, and its journal ends in {ends_in} at row {last_rev}", head.status);
+            let says = format!(
+                "it is {}, and its journal ends in {ends_in} at row {last_rev}",
+                head.status
+            );
             self.add(None, Damage::StatusDiffers, says);
         }
     }

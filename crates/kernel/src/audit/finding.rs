@@ -19,8 +19,8 @@ pub enum Damage {
     Unsealed,
     /// What was handed in is not what its digest in the row says.
     DataChanged,
-    /// It is as it was written, and begins in another state, or with another event, than the row before it ends: the
-    /// task's row was changed in between.
+    /// It is as it was written, and begins in another state, or with another event, than the row
+    /// before it ends: the task's row was changed in between.
     DoesNotFollow,
     /// One or more rows before it are gone.
     Missing,
@@ -90,8 +90,8 @@ impl fmt::Display for Damage {
 pub struct Finding {
     /// The task.
     pub task: String,
-    /// The place of the row of the journal concerned; of a gap the first that is missing. `None`: the task's own row is
-    /// concerned.
+    /// The place of the row of the journal concerned; of a gap the first that is missing. `None`:
+    /// the task's own row is concerned.
     pub rev: Option<i64>,
     /// What is wrong.
     pub damage: Damage,
@@ -113,14 +113,15 @@ impl fmt::Display for Finding {
 /// A text with its control characters written out.
 #[must_use]
 pub fn one_line(text: &str) -> String {
-    text.chars().fold(String::with_capacity(text.len()), |mut line, sign| {
-        if sign.is_control() {
-            line.extend(sign.escape_debug());
-        } else {
-            line.push(sign);
-        }
-        line
-    })
+    text.chars()
+        .fold(String::with_capacity(text.len()), |mut line, sign| {
+            if sign.is_control() {
+                line.extend(sign.escape_debug());
+            } else {
+                line.push(sign);
+            }
+            line
+        })
 }
 
 #[cfg(test)]
@@ -130,7 +131,12 @@ mod tests {
     #[test]
     fn a_finding_is_one_line_whatever_the_rows_say() {
         let says = "it is \u{1b}[2J\nchecked 1 rows of 1 tasks: nothing was found".to_owned();
-        let finding = Finding { task: "x\ny".to_owned(), rev: None, damage: Damage::StatusDiffers, says };
+        let finding = Finding {
+            task: "x\ny".to_owned(),
+            rev: None,
+            damage: Damage::StatusDiffers,
+            says,
+        };
         let shown = finding.to_string();
         assert!(!shown.chars().any(char::is_control), "{shown:?}");
         assert!(shown.contains("\\u{1b}[2J\\nchecked"), "{shown:?}");

@@ -1,28 +1,31 @@
 //! What a row of the journal is bound by.
 //!
-//! `link = form ‖ SHA-256(form ‖ before ‖ all that the row says but its time and its data)`, and `seal = SHA-256(link ‖
-//! time)`. The kernel makes links, before a change is committed; the database makes seals while it is, because the time is
-//! its own. `before` is the seal of the row before. The digest of the data stands in the entries.
+//! `link = form ‖ SHA-256(form ‖ before ‖ all that the row says but its time and its data)`, and
+//! `seal = SHA-256(link ‖ time)`. The kernel makes links, before a change is committed; the
+//! database makes seals while it is, because the time is its own. `before` is the seal of the row
+//! before. The digest of the data stands in the entries.
 
 use crate::record::DbTime;
 use sha2::{Digest, Sha256};
 use std::fmt;
 
-/// The form of what is hashed, and the first byte of each link: rows of an older form stay verifiable when a row comes to
-/// say more.
+/// The form of what is hashed, and the first byte of each link: rows of an older form stay
+/// verifiable when a row comes to say more.
 const FORM: u8 = 2;
 
 /// Microseconds from 1970 to 2000.
-// The time is hashed as PostgreSQL sends it, in microseconds since 2000: there it costs one built-in function.
+// The time is hashed as PostgreSQL sends it, in microseconds since 2000: there it costs one
+// built-in function.
 const EPOCH_2000: i64 = 946_684_800_000_000;
 
-/// Binds what a row says to all that came before it: a byte for the form, and 32 of SHA-256. What was read from a row may
-/// be anything.
+/// Binds what a row says to all that came before it: a byte for the form, and 32 of SHA-256. What
+/// was read from a row may be anything.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Link(pub Vec<u8>);
 
-/// Binds a row and its time to all that came before it: 32 bytes of SHA-256. What was read from a row may be anything;
-/// the next row is bound to it as it stands, so that a damaged row never keeps a task from going on.
+/// Binds a row and its time to all that came before it: 32 bytes of SHA-256. What was read from a
+/// row may be anything; the next row is bound to it as it stands, so that a damaged row never keeps
+/// a task from going on.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Seal(pub Vec<u8>);
 

@@ -1,5 +1,6 @@
-//! The chain of a task's journal: how each row is bound to all that came before it, whether a chain is whole, and what is
-//! wrong with one that is not. Pure but for [`verify`](verify()), which reads the rows page by page. Must not repair anything.
+//! The chain of a task's journal: how each row is bound to all that came before it, whether a chain
+//! is whole, and what is wrong with one that is not. Pure but for [`verify`](verify()), which reads
+//! the rows page by page. Must not repair anything.
 
 mod damage;
 mod finding;

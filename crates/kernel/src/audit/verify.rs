@@ -1,5 +1,5 @@
-//! The check of a whole database, page by page: what is kept is one row of a task, and all rows only of a task whose
-//! chain is not whole. Reads beside those who write.
+//! The check of a whole database, page by page: what is kept is one row of a task, and all rows
+//! only of a task whose chain is not whole. Reads beside those who write.
 
 use super::{Damage, Finding, Seal, Walk, diagnose};
 use crate::ports::{AuditHead, SealedPage, SealedRow, Store, StoreError};
@@ -17,26 +17,35 @@ pub struct Scope {
     pub copied: Copied,
 }
 
-/// The ends of chains as they were at some time: of each task the place and the seal of its last row.
+/// The ends of chains as they were at some time: of each task the place and the seal of its last
+/// row.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Copied(BTreeMap<String, (i64, String)>);
 
 impl Copied {
-    /// From lines of task, place and seal, with spaces between them; lines that begin with `#` say nothing.
+    /// From lines of task, place and seal, with spaces between them; lines that begin with `#` say
+    /// nothing.
     ///
     /// # Errors
     /// The first line that is no such one.
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut ends = BTreeMap::new();
-        for (at, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty() && !line.starts_with('#'))
+        for (at, line) in text
+            .lines()
+            .enumerate()
+            .filter(|(_, line)| !line.trim().is_empty() && !line.starts_with('#'))
         {
             let mut words = line.split_whitespace();
             let read = (|| {
                 let task: TaskId = words.next()?.parse().ok()?;
                 let rev: i64 = words.next()?.parse().ok()?;
-                let seal =
-                    words.next().filter(|seal| seal.len() == 64 && seal.bytes().all(|b| b.is_ascii_hexdigit()))?;
-                words.next().is_none().then(|| (task.to_string(), (rev, seal.to_ascii_lowercase())))
+                let seal = words.next().filter(|seal| {
+                    seal.len() == 64 && seal.bytes().all(|b| b.is_ascii_hexdigit())
+                })?;
+                words
+                    .next()
+                    .is_none()
+                    .then(|| (task.to_string(), (rev, seal.to_ascii_lowercase())))
             })();
             let (task, end) = read.ok_or_else(|| {
                 format!(
@@ -52,7 +61,8 @@ impl Copied {
     /// The line of a chain's end; `None`: there is no seal to copy.
     #[must_use]
     pub fn line(head: &AuditHead) -> Option<String> {
-        (!head.seal.is_empty()).then(|| format!("{} {} {}", head.task, head.rev, Seal(head.seal.clone())))
+        (!head.seal.is_empty())
+            .then(|| format!("{} {} {}", head.task, head.rev, Seal(head.seal.clone())))
     }
 
     /// Looks at a row, where it is the one that was copied.
@@ -75,14 +85,15 @@ impl Copied {
 
     fn left(self, scope: Option<&str>) -> impl Iterator<Item = Finding> {
         let scope = scope.map(str::to_owned);
-        self.0.into_iter().filter(move |(task, _)| scope.as_ref().is_none_or(|scope| scope == task)).map(
-            |(task, (rev, _))| Finding {
+        self.0
+            .into_iter()
+            .filter(move |(task, _)| scope.as_ref().is_none_or(|scope| scope == task))
+            .map(|(task, (rev, _))| Finding {
                 task,
                 rev: Some(rev),
                 damage: Damage::NotAsCopied,
                 says: "the copy knows of it, and it is not there".to_owned(),
-            },
-        )
+            })
     }
 }
 
@@ -102,7 +113,8 @@ pub struct Verified {
 /// Rows, or tasks, to a page. Of rows a few: each has the data that was handed in.
 const PAGE: u32 = 100;
 
-/// Checks every row, or those of one task, and hands over what is wrong as it is found, task by task.
+/// Checks every row, or those of one task, and hands over what is wrong as it is found, task by
+/// task.
 ///
 /// # Errors
 /// When the store does not answer.
@@ -132,7 +144,11 @@ pub(crate) struct Check<'a> {
 }
 
 impl<'a> Check<'a> {
-    pub(crate) fn of(store: &'a dyn Store, scope: &Scope, found: &'a mut (dyn FnMut(Finding) + Send)) -> Self {
+    pub(crate) fn of(
+        store: &'a dyn Store,
+        scope: &Scope,
+        found: &'a mut (dyn FnMut(Finding) + Send),
+    ) -> Self {
         let task = scope.task.map(|task| task.to_string());
         Self {
             store,
@@ -153,7 +169,9 @@ impl<'a> Check<'a> {
 
     /// Checks the next page of rows, and returns it; `None`: there are no more.
     pub(crate) async fn page(&mut self) -> Result<Option<Vec<SealedRow>>, StoreError> {
-        let Some(page) = self.pages.next(self.store).await? else { return Ok(None) };
+        let Some(page) = self.pages.next(self.store).await? else {
+            return Ok(None);
+        };
         for row in &page {
             if row.task != self.task {
                 self.end().await?;
@@ -172,7 +190,9 @@ impl<'a> Check<'a> {
         self.end().await?;
         self.heads().await?;
         let scope = self.scope.take();
-        std::mem::take(&mut self.copied).left(scope.as_deref()).for_each(|finding| self.report(finding));
+        std::mem::take(&mut self.copied)
+            .left(scope.as_deref())
+            .for_each(|finding| self.report(finding));
         Ok(self.verified)
     }
 
@@ -185,7 +205,8 @@ impl<'a> Check<'a> {
         if walk.is_whole() {
             return Ok(());
         }
-        // Once more, and all of it: a page may have ended between two changes of the task, or before it was deleted.
+        // Once more, and all of it: a page may have ended between two changes of the task, or
+        // before it was deleted.
         let (mut rows, mut again) = (Vec::new(), Walk::default());
         let mut pages = Pages::of(Some(task.to_owned()));
         while let Some(page) = pages.next(self.store).await? {
@@ -201,9 +222,16 @@ impl<'a> Check<'a> {
         let mut findings = diagnose(task, head.as_ref(), &rows);
         if findings.is_empty() {
             let says = "no single cause explains how its rows stand to each other".to_owned();
-            findings.push(Finding { task: task.to_owned(), rev: None, damage: Damage::Unexplained, says });
+            findings.push(Finding {
+                task: task.to_owned(),
+                rev: None,
+                damage: Damage::Unexplained,
+                says,
+            });
         }
-        findings.into_iter().for_each(|finding| self.report(finding));
+        findings
+            .into_iter()
+            .for_each(|finding| self.report(finding));
         Ok(())
     }
 
@@ -211,12 +239,18 @@ impl<'a> Check<'a> {
     async fn heads(&mut self) -> Result<(), StoreError> {
         let mut after = None;
         loop {
-            let page = SealedPage { task: self.scope.clone(), after: after.take(), limit: PAGE };
+            let page = SealedPage {
+                task: self.scope.clone(),
+                after: after.take(),
+                limit: PAGE,
+            };
             let heads = self.store.heads(&page).await?;
             for head in &heads {
                 self.verified.tasks += 1;
                 if !head.has_rows {
-                    diagnose(&head.task, Some(head), &[]).into_iter().for_each(|finding| self.report(finding));
+                    diagnose(&head.task, Some(head), &[])
+                        .into_iter()
+                        .for_each(|finding| self.report(finding));
                 }
             }
             match heads.into_iter().last() {
@@ -239,9 +273,15 @@ impl Pages {
     }
 
     async fn next(&mut self, store: &dyn Store) -> Result<Option<Vec<SealedRow>>, StoreError> {
-        let page = SealedPage { task: self.task.clone(), after: self.after.take(), limit: PAGE };
+        let page = SealedPage {
+            task: self.task.clone(),
+            after: self.after.take(),
+            limit: PAGE,
+        };
         let rows = store.sealed(&page).await?;
-        let Some(last) = rows.last() else { return Ok(None) };
+        let Some(last) = rows.last() else {
+            return Ok(None);
+        };
         self.after = Some((last.task.clone(), last.rev));
         Ok(Some(rows))
     }

@@ -1,5 +1,6 @@
-//! Whether the chain of one task is whole: a walk along the rows of its journal that remembers one of them. Says yes or no;
-//! what is wrong with a chain that is not whole is for [`diagnose`](super::diagnose()), which looks at all of it.
+//! Whether the chain of one task is whole: a walk along the rows of its journal that remembers one
+//! of them. Says yes or no; what is wrong with a chain that is not whole is for
+//! [`diagnose`](super::diagnose()), which looks at all of it.
 
 use super::{link, origin, seal};
 use crate::context::hex;
@@ -21,7 +22,14 @@ pub struct Walk {
 
 impl Default for Walk {
     fn default() -> Self {
-        Self { whole: true, rows: 0, erased: 0, ends: Ends::default(), head: None, last: None }
+        Self {
+            whole: true,
+            rows: 0,
+            erased: 0,
+            ends: Ends::default(),
+            head: None,
+            last: None,
+        }
     }
 }
 
@@ -58,7 +66,9 @@ impl Walk {
     /// Whether all is as it was written, now that there are no more.
     #[must_use]
     pub fn is_whole(&self) -> bool {
-        let (Some(head), Some((rev, seal))) = (&self.head, &self.last) else { return self.last.is_none() };
+        let (Some(head), Some((rev, seal))) = (&self.head, &self.last) else {
+            return self.last.is_none();
+        };
         self.whole && head.rev == *rev && head.seal == *seal && self.ends.are(&head.status)
     }
 }
@@ -67,7 +77,8 @@ impl Walk {
 pub(super) enum Read {
     /// All that a check needs.
     Named(Named),
-    /// Nothing, by this program: a newer one wrote it. Its link and its seal can be checked all the same.
+    /// Nothing, by this program: a newer one wrote it. Its link and its seal can be checked all the
+    /// same.
     Newer,
     /// Nothing.
     Unreadable,
@@ -99,7 +110,9 @@ impl Ends {
     /// Whether a row begins here.
     pub(super) fn are_before(&self, row: &Named) -> bool {
         match (self, &row.first) {
-            (Self::In(seq, status), Some((first, from))) => *first == seq.saturating_add(1) && from == status,
+            (Self::In(seq, status), Some((first, from))) => {
+                *first == seq.saturating_add(1) && from == status
+            }
             (Self::Unknown, _) | (_, None) => true,
         }
     }
@@ -108,11 +121,20 @@ impl Ends {
     pub(super) fn take(&mut self, row: &Named) {
         *self = match (&*self, &row.first) {
             (_, Some((first, from))) => {
-                // A task's first event leads to the state in which every task begins, which is not written.
-                let begins = || from.clone().unwrap_or_else(|| TaskStatus::Submitted.as_str().to_owned());
-                Self::In(row.last.unwrap_or(*first), Some(row.status.clone().unwrap_or_else(begins)))
+                // A task's first event leads to the state in which every task begins, which is not
+                // written.
+                let begins = || {
+                    from.clone()
+                        .unwrap_or_else(|| TaskStatus::Submitted.as_str().to_owned())
+                };
+                Self::In(
+                    row.last.unwrap_or(*first),
+                    Some(row.status.clone().unwrap_or_else(begins)),
+                )
             }
-            (Self::In(seq, status), None) => Self::In(*seq, row.status.clone().or_else(|| status.clone())),
+            (Self::In(seq, status), None) => {
+                Self::In(*seq, row.status.clone().or_else(|| status.clone()))
+            }
             (Self::Unknown, None) => Self::Unknown,
         };
     }
@@ -120,7 +142,9 @@ impl Ends {
     /// Whether this is where the task is, as far as is known.
     pub(super) fn are(&self, status: &str) -> bool {
         match self {
-            Self::In(_, ends) => ends.as_deref().unwrap_or(TaskStatus::Submitted.as_str()) == status,
+            Self::In(_, ends) => {
+                ends.as_deref().unwrap_or(TaskStatus::Submitted.as_str()) == status
+            }
             Self::Unknown => true,
         }
     }
@@ -140,5 +164,7 @@ fn follows(before: Option<&(i64, Vec<u8>)>, row: &SealedRow) -> bool {
         None => (0, origin(&row.task).0),
         Some((rev, seal)) => (*rev, seal.clone()),
     };
-    row.rev == rev + 1 && row.link == link(&tip, &row.facts()).0 && row.seal == seal(&row.link, row.at).0
+    row.rev == rev + 1
+        && row.link == link(&tip, &row.facts()).0
+        && row.seal == seal(&row.link, row.at).0
 }

@@ -25,8 +25,10 @@ pub(super) fn read(call: &Call, answer: &OutsideAnswer) -> StepResult<Value> {
     if (200..300).contains(&status) || call.accepted.contains(&status) {
         return success(call, answer);
     }
-    // 409 alone is a conflict as often as a matter of time: with a `Retry-After` the service has said which.
-    let asks_for_time = matches!(status, 408 | 409 | 425 | 429 | 500..=599) || call.retried.contains(&status);
+    // 409 alone is a conflict as often as a matter of time: with a `Retry-After` the service has
+    // said which.
+    let asks_for_time =
+        matches!(status, 408 | 409 | 425 | 429 | 500..=599) || call.retried.contains(&status);
     let may_pass = asks_for_time && (status != 409 || call.retried.contains(&409));
     let said = said(call, answer);
     Err(match answer.retry_after {
@@ -45,13 +47,22 @@ fn success(call: &Call, answer: &OutsideAnswer) -> StepResult<Value> {
             call.longest_answer
         )));
     }
-    (call.read)(&answer.body)
-        .map_err(|error| StepError::permanent(format_args!("{} cannot be read: {error}", said(call, answer))))
+    (call.read)(&answer.body).map_err(|error| {
+        StepError::permanent(format_args!(
+            "{} cannot be read: {error}",
+            said(call, answer)
+        ))
+    })
 }
 
 /// Which call it was, for people.
 pub(super) fn name(call: &Call) -> String {
-    format!("{} {} of the service `{}`", call.method.as_str(), call.path, call.service)
+    format!(
+        "{} {} of the service `{}`",
+        call.method.as_str(),
+        call.path,
+        call.service
+    )
 }
 
 fn said(call: &Call, answer: &OutsideAnswer) -> String {
@@ -75,7 +86,12 @@ mod tests {
 
     fn answered(status: u16, after: Option<u64>, call: HttpCall<u32>) -> Result<Value, ErrorClass> {
         let body = bytes::Bytes::from_static(b"7");
-        let answer = OutsideAnswer { status, retry_after: after.map(Duration::from_secs), body, cut: false };
+        let answer = OutsideAnswer {
+            status,
+            retry_after: after.map(Duration::from_secs),
+            body,
+            cut: false,
+        };
         read(&call.0, &answer).map_err(|error| error.class)
     }
 
@@ -94,15 +110,25 @@ mod tests {
                 _ => (Err(ErrorClass::Permanent), Err(ErrorClass::Permanent)),
             };
             assert_eq!(answered(status, None, plain()), without, "{status}");
-            assert_eq!(answered(status, Some(9), plain()), with, "{status} with Retry-After");
+            assert_eq!(
+                answered(status, Some(9), plain()),
+                with,
+                "{status} with Retry-After"
+            );
         }
     }
 
     #[test]
     fn a_call_may_know_its_service_better() {
         assert_eq!(answered(404, None, plain().accepting(404)), Ok(7.into()));
-        assert_eq!(answered(409, None, plain().retrying(409)), Err(ErrorClass::Transient));
-        assert_eq!(answered(423, None, plain().retrying(423)), Err(ErrorClass::Transient));
+        assert_eq!(
+            answered(409, None, plain().retrying(409)),
+            Err(ErrorClass::Transient)
+        );
+        assert_eq!(
+            answered(423, None, plain().retrying(423)),
+            Err(ErrorClass::Transient)
+        );
     }
 
     #[test]
@@ -114,19 +140,36 @@ mod tests {
     #[test]
     fn an_error_repeats_a_bounded_and_escaped_part_of_the_body() {
         let body = format!("line\u{1b}[31m\n{}", "x".repeat(5000)).into();
-        let answer = OutsideAnswer { status: 422, retry_after: None, body, cut: true };
+        let answer = OutsideAnswer {
+            status: 422,
+            retry_after: None,
+            body,
+            cut: true,
+        };
         let message = read(&plain().0, &answer).unwrap_err().message;
-        assert!(message.starts_with("POST /charges of the service `bank`: the answer 422 `line\\u{1b}[31m\\nxxx"));
+        assert!(message.starts_with(
+            "POST /charges of the service `bank`: the answer 422 `line\\u{1b}[31m\\nxxx"
+        ));
         assert!(message.len() < 300 && message.ends_with("…`"), "{message}");
     }
 
     #[test]
     fn an_answer_that_cannot_be_read_is_permanent_though_the_status_is_fine() {
-        for (body, cut, said) in [(&b"<html>"[..], false, "cannot be read"), (b"7", true, "longer than 1048576 bytes")]
-        {
-            let answer = OutsideAnswer { status: 200, retry_after: None, body: body.into(), cut };
+        for (body, cut, said) in [
+            (&b"<html>"[..], false, "cannot be read"),
+            (b"7", true, "longer than 1048576 bytes"),
+        ] {
+            let answer = OutsideAnswer {
+                status: 200,
+                retry_after: None,
+                body: body.into(),
+                cut,
+            };
             let error = read(&plain().0, &answer).unwrap_err();
-            assert!(error.class == ErrorClass::Permanent && error.message.contains(said), "{error}");
+            assert!(
+                error.class == ErrorClass::Permanent && error.message.contains(said),
+                "{error}"
+            );
         }
     }
 }

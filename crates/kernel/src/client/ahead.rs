@@ -1,9 +1,9 @@
-//! Steps that a submission carries out before it is accepted: pure ones on the api host, at the head of the
-//! declaration. What has no effects needs no row before it runs, so a task whose request is worked out first costs one
-//! commit less and starts with a completed step.
+//! Steps that a submission carries out before it is accepted: pure ones on the api host, at the
+//! head of the declaration. What has no effects needs no row before it runs, so a task whose
+//! request is worked out first costs one commit less and starts with a completed step.
 //!
-//! Anything that does not come out well here is forgotten: the task is accepted without it, and the step runs again
-//! under its lease, with its retries, its limit and its place in the audit.
+//! Anything that does not come out well here is forgotten: the task is accepted without it, and the
+//! step runs again under its lease, with its retries, its limit and its place in the audit.
 
 use crate::cancel::CancelToken;
 use crate::context::Execution;
@@ -22,7 +22,8 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Runs what can be run, after the uploads in `received`. A client waits for it, so all of it together gets a second.
+/// Runs what can be run, after the uploads in `received`. A client waits for it, so all of it
+/// together gets a second.
 pub(super) async fn run(
     engine: &Engine,
     task_type: &TaskType,
@@ -37,11 +38,22 @@ pub(super) async fn run(
     while is_pure(&engine, task_type, received.len()) {
         let at = received.len();
         let step = &task_type.decl.steps[at];
-        let outputs: BTreeMap<_, _> =
-            received.iter().map(|done| (task_type.decl.steps[done.at].name.to_owned(), done.output.clone())).collect();
+        let outputs: BTreeMap<_, _> = received
+            .iter()
+            .map(|done| {
+                (
+                    task_type.decl.steps[done.at].name.to_owned(),
+                    done.output.clone(),
+                )
+            })
+            .collect();
         let left = until.saturating_sub(engine.ports.clock.monotonic());
         // The request does not wait for room; the task does, once it is accepted.
-        let room = if step.heavy { engine.heavy.free_room() } else { None };
+        let room = if step.heavy {
+            engine.heavy.free_room()
+        } else {
+            None
+        };
         if step.heavy && room.is_none() {
             return;
         }
@@ -59,7 +71,10 @@ pub(super) async fn run(
             own_output: None,
             fallback: false,
             limit: {
-                let limit = engine.settings.policies.attempt_timeout(step, Direction::Forward);
+                let limit = engine
+                    .settings
+                    .policies
+                    .attempt_timeout(step, Direction::Forward);
                 limit.map_or(left, |limit| limit.min(left))
             },
             cancel: CancelToken::new(),
@@ -71,7 +86,11 @@ pub(super) async fn run(
         match execute(&engine, task_type, order).await.result {
             // The host that will read a scratch file may be another one.
             Ok(output) if scratch_files_in(&output).is_empty() => {
-                received.push(Received { at, output, has_intent: false });
+                received.push(Received {
+                    at,
+                    output,
+                    has_intent: false,
+                });
             }
             Ok(_) | Err(_) => return,
         }
@@ -79,13 +98,20 @@ pub(super) async fn run(
 }
 
 fn is_pure(engine: &Engine, task_type: &TaskType, at: usize) -> bool {
-    let (Some(step), Some(code)) = (task_type.decl.steps.get(at), task_type.steps.get(at)) else { return false };
-    let planted = engine.settings.faults.iter().any(|fault| fault.step == step.name);
+    let (Some(step), Some(code)) = (task_type.decl.steps.get(at), task_type.steps.get(at)) else {
+        return false;
+    };
+    let planted = engine
+        .settings
+        .faults
+        .iter()
+        .any(|fault| fault.step == step.name);
     step.host == Host::Api
         && step.undo == UndoDecl::Pure
         && step.when.is_none()
         && step.group.is_none()
-        // An attempt that may have to wait for a breaker waits under the task, not under the open request.
+        // An attempt that may have to wait for a breaker waits under the task, not under the open
+        // request.
         && step.breaker.is_none()
         && matches!(code.run, Run::Custom(_))
         && !planted
@@ -96,7 +122,10 @@ fn is_pure(engine: &Engine, task_type: &TaskType, at: usize) -> bool {
 struct ReadOnly(Arc<dyn Objects>);
 
 fn too_early() -> ObjectError {
-    ObjectError::Refused("a pure step stores and deletes nothing; this one runs before its task is accepted".to_owned())
+    ObjectError::Refused(
+        "a pure step stores and deletes nothing; this one runs before its task is accepted"
+            .to_owned(),
+    )
 }
 
 #[async_trait]

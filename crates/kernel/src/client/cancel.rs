@@ -1,4 +1,5 @@
-//! Cancels. Against a completion it is decided by one row: whoever commits first, the other sees it.
+//! Cancels. Against a completion it is decided by one row: whoever commits first, the other sees
+//! it.
 
 use crate::draft::{As, will_undo};
 use crate::engine::{ChangeError, Engine};
@@ -42,27 +43,40 @@ impl Engine {
     /// [`Refusal`].
     pub fn cancel(&self, task: TaskId) -> BoxFuture<'_, Result<Cancelled, Refusal>> {
         Box::pin(async move {
-            let record = self.read(task).await.map_err(|error| Refusal::Change(error.into()))?;
+            let record = self
+                .read(task)
+                .await
+                .map_err(|error| Refusal::Change(error.into()))?;
             let record = record.ok_or(Refusal::Gone)?;
             let task_type = self.registry.of(&record.task).ok_or(Refusal::UnknownType)?;
             let changed = self.change_for("client", &task_type, record, As::Anyone, |draft| {
                 let status = draft.status();
-                let again = draft.is_cancel_requested() && draft.record().task.goal != Some(UndoGoal::Failed);
+                let again = draft.is_cancel_requested()
+                    && draft.record().task.goal != Some(UndoGoal::Failed);
                 let outcome = match status {
                     TaskStatus::Cancelled => Ok(CancelOutcome::AlreadyCancelled),
                     // Also after a take-back: whoever claims it next honours the cancel.
-                    TaskStatus::Submitted | TaskStatus::Dispatched | TaskStatus::Waiting | TaskStatus::Running
+                    TaskStatus::Submitted
+                    | TaskStatus::Dispatched
+                    | TaskStatus::Waiting
+                    | TaskStatus::Running
                         if again =>
                     {
                         Ok(CancelOutcome::Stopping)
                     }
                     TaskStatus::Compensating if again => Ok(CancelOutcome::Undoing),
-                    TaskStatus::Submitted | TaskStatus::Dispatched | TaskStatus::Waiting | TaskStatus::Running
+                    TaskStatus::Submitted
+                    | TaskStatus::Dispatched
+                    | TaskStatus::Waiting
+                    | TaskStatus::Running
                         if !draft.decl().cancellable =>
                     {
                         Err(Refusal::NotCancellable)
                     }
-                    TaskStatus::Submitted | TaskStatus::Dispatched | TaskStatus::Waiting | TaskStatus::Running => {
+                    TaskStatus::Submitted
+                    | TaskStatus::Dispatched
+                    | TaskStatus::Waiting
+                    | TaskStatus::Running => {
                         let stopping = draft.cancel()?;
                         Ok(match draft.status() {
                             TaskStatus::Cancelled => CancelOutcome::NothingHadRun,

@@ -1,5 +1,6 @@
-//! What is known of a client's idempotency key before the request is committed. The row knows; a hint only says
-//! whether it is worth a question. The commit refuses a key that is taken, whatever the hint said.
+//! What is known of a client's idempotency key before the request is committed. The row knows; a
+//! hint only says whether it is worth a question. The commit refuses a key that is taken, whatever
+//! the hint said.
 
 use super::submission::{Submission, SubmitError, from_commit};
 use crate::context::hex;
@@ -12,9 +13,15 @@ use counterstep_contracts::workers::WorkerState;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-/// Fingerprint and answer of the first request with a key, as far as it pays to look before the commit.
-pub(super) async fn look(engine: &Engine, submission: &Submission) -> Result<Option<(String, Value)>, SubmitError> {
-    let Some(hint) = hint(submission) else { return Ok(None) };
+/// Fingerprint and answer of the first request with a key, as far as it pays to look before the
+/// commit.
+pub(super) async fn look(
+    engine: &Engine,
+    submission: &Submission,
+) -> Result<Option<(String, Value)>, SubmitError> {
+    let Some(hint) = hint(submission) else {
+        return Ok(None);
+    };
     match engine.advised(engine.ports.hints.seen(&hint)).await {
         // Most keys are new. If this one is not, the commit says so.
         Some(Ok(false)) => Ok(None),
@@ -27,26 +34,46 @@ pub(super) async fn look(engine: &Engine, submission: &Submission) -> Result<Opt
 }
 
 /// The same from the row; `None`: there is none, or it was one of a process that is gone.
-pub(super) async fn read(engine: &Engine, submission: &Submission) -> Result<Option<(String, Value)>, SubmitError> {
-    let Some(key) = &submission.key else { return Ok(None) };
-    let Some(row) = engine.ports.store.idempotency(&submission.tenant, key).await? else { return Ok(None) };
+pub(super) async fn read(
+    engine: &Engine,
+    submission: &Submission,
+) -> Result<Option<(String, Value)>, SubmitError> {
+    let Some(key) = &submission.key else {
+        return Ok(None);
+    };
+    let Some(row) = engine
+        .ports
+        .store
+        .idempotency(&submission.tenant, key)
+        .await?
+    else {
+        return Ok(None);
+    };
     if let Some(finished) = row.finished {
         return Ok(Some(finished));
     }
-    let Some(owner) = row.owner else { return Err(SubmitError::InProgress) };
+    let Some(owner) = row.owner else {
+        return Err(SubmitError::InProgress);
+    };
     if !is_gone(engine, &owner).await? {
         return Err(SubmitError::InProgress);
     }
     free(engine, submission, key, row.task).await?;
-    // A process that was only paused may have finished meanwhile: the row decides, and the commit after it.
-    match engine.ports.store.idempotency(&submission.tenant, key).await? {
+    // A process that was only paused may have finished meanwhile: the row decides, and the commit
+    // after it.
+    match engine
+        .ports
+        .store
+        .idempotency(&submission.tenant, key)
+        .await?
+    {
         None => Ok(None),
         Some(row) => row.finished.map(Some).ok_or(SubmitError::InProgress),
     }
 }
 
-/// Whether the worker registry lists a process as lost or stopped. One that it does not list may live, and this one
-/// lives although its refresh may be late.
+/// Whether the worker registry lists a process as lost or stopped. One that it does not list may
+/// live, and this one lives although its refresh may be late.
 async fn is_gone(engine: &Engine, owner: &str) -> Result<bool, SubmitError> {
     if owner == &*engine.id {
         return Ok(false);
@@ -56,12 +83,21 @@ async fn is_gone(engine: &Engine, owner: &str) -> Result<bool, SubmitError> {
     Ok(found.is_some_and(|seen| seen.state(workers.now) != WorkerState::Alive))
 }
 
-/// Takes the key from a request that arrived at a process that is gone. If the process is only paused, its submission
-/// finds the key taken or free, as any other would: of two requests with one key at most one becomes a task. Its files
-/// are the sweep's, as those of any request that broke off.
-async fn free(engine: &Engine, submission: &Submission, key: &str, task: TaskId) -> Result<(), SubmitError> {
+/// Takes the key from a request that arrived at a process that is gone. If the process is only
+/// paused, its submission finds the key taken or free, as any other would: of two requests with one
+/// key at most one becomes a task. Its files are the sweep's, as those of any request that broke
+/// off.
+async fn free(
+    engine: &Engine,
+    submission: &Submission,
+    key: &str,
+    task: TaskId,
+) -> Result<(), SubmitError> {
     tracing::info!(%task, "the process that received a request is gone: its Idempotency-Key is free again");
-    let abandon = IdempotencyWrite::Abandon { tenant: submission.tenant.clone(), key: key.to_owned() };
+    let abandon = IdempotencyWrite::Abandon {
+        tenant: submission.tenant.clone(),
+        key: key.to_owned(),
+    };
     match write(engine, task, None, Some(abandon)).await {
         // Stale: its task is there by now, and the key has its answer.
         Ok(()) | Err(CommitError::Stale) => Ok(()),
@@ -69,28 +105,40 @@ async fn free(engine: &Engine, submission: &Submission, key: &str, task: TaskId)
     }
 }
 
-/// A change that concerns no task yet; refused as stale where there is one. Written a second time it changes nothing.
+/// A change that concerns no task yet; refused as stale where there is one. Written a second time
+/// it changes nothing.
 pub(super) async fn write(
     engine: &Engine,
     task_id: TaskId,
     receive: Option<ReceiveWrite>,
     idempotency: Option<IdempotencyWrite>,
 ) -> Result<(), CommitError> {
-    let transition = Transition { receive, idempotency, ..Transition::new(engine.new_change_id(), task_id) };
+    let transition = Transition {
+        receive,
+        idempotency,
+        ..Transition::new(engine.new_change_id(), task_id)
+    };
     engine.commit_new(&transition).await.0.map(drop)
 }
 
 /// Lets a repetition ask the row first.
 pub(super) async fn remember(engine: &Engine, submission: &Submission) {
     let Some(hint) = hint(submission) else { return };
-    let remembered = engine.ports.hints.remember(&hint, engine.settings.idempotency_ttl);
+    let remembered = engine
+        .ports
+        .hints
+        .remember(&hint, engine.settings.idempotency_ttl);
     if let Some(Err(error)) = engine.advised(remembered).await {
         tracing::debug!(%error, "an idempotency key was not remembered; a repetition finds out at its commit");
     }
 }
 
-/// A client's key is of any length and may tell something about the client: only its digest leaves the database.
+/// A client's key is of any length and may tell something about the client: only its digest leaves
+/// the database.
 fn hint(submission: &Submission) -> Option<String> {
     let key = submission.key.as_ref()?;
-    Some(hex(&Sha256::digest(format!("{}\n{key}", submission.tenant))))
+    Some(hex(&Sha256::digest(format!(
+        "{}\n{key}",
+        submission.tenant
+    ))))
 }

@@ -22,21 +22,29 @@ use std::collections::BTreeMap;
 
 /// Whether tasks of the type begin with an upload that their request carries out.
 pub(crate) fn begins_with_uploads(task_type: &TaskType) -> bool {
-    let (Some(decl), Some(code)) = (task_type.decl.steps.first(), task_type.steps.first()) else { return false };
-    let uploads = [UploadMany::OUTPUT, UploadOne::OUTPUT].contains(&decl.output) && matches!(code.run, Run::BuiltIn(_));
+    let (Some(decl), Some(code)) = (task_type.decl.steps.first(), task_type.steps.first()) else {
+        return false;
+    };
+    let uploads = [UploadMany::OUTPUT, UploadOne::OUTPUT].contains(&decl.output)
+        && matches!(code.run, Run::BuiltIn(_));
     uploads && decl.host == Host::Api && decl.inputs.iter().all(|input| input.source == REQUEST)
 }
 
-/// The upload steps that a request carries out itself: the built-in steps on the api host at the head of the
-/// declaration that read nothing but the request. Later ones run like any step.
+/// The upload steps that a request carries out itself: the built-in steps on the api host at the
+/// head of the declaration that read nothing but the request. Later ones run like any step.
 ///
 /// # Errors
 /// As the step's function says.
-pub(crate) fn request_uploads(task_type: &TaskType, request: &Value) -> Result<Vec<(usize, Upload)>, StepError> {
+pub(crate) fn request_uploads(
+    task_type: &TaskType,
+    request: &Value,
+) -> Result<Vec<(usize, Upload)>, StepError> {
     let inputs = Inputs::new(request.clone(), BTreeMap::new());
     let mut uploads = Vec::new();
     for (at, (decl, code)) in task_type.decl.steps.iter().zip(task_type.steps).enumerate() {
-        let Run::BuiltIn(evaluate) = code.run else { break };
+        let Run::BuiltIn(evaluate) = code.run else {
+            break;
+        };
         if decl.host != Host::Api
             || decl.waits.is_some()
             || decl.when.is_some()
@@ -44,8 +52,14 @@ pub(crate) fn request_uploads(task_type: &TaskType, request: &Value) -> Result<V
         {
             break;
         }
-        let Work::Upload(upload) = guarded(decl.name, || evaluate(&inputs))? else { break };
-        if !upload.sources.iter().all(|(source, _)| matches!(source, FileSource::Request(_))) {
+        let Work::Upload(upload) = guarded(decl.name, || evaluate(&inputs))? else {
+            break;
+        };
+        if !upload
+            .sources
+            .iter()
+            .all(|(source, _)| matches!(source, FileSource::Request(_)))
+        {
             break;
         }
         uploads.push((at, upload));

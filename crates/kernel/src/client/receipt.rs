@@ -1,10 +1,12 @@
-//! Receive, then submit. Files are streamed to their place while the request arrives, under an intent that was
-//! committed before the first byte; the submission then makes task, idempotency row and upload steps in one change.
+//! Receive, then submit. Files are streamed to their place while the request arrives, under an
+//! intent that was committed before the first byte; the submission then makes task, idempotency row
+//! and upload steps in one change.
 
 mod abandon;
 
 use super::submission::{
-    Submission, SubmitError, Submitted, both, fingerprint, from_commit, from_objects, invalid, replayed,
+    Submission, SubmitError, Submitted, both, fingerprint, from_commit, from_objects, invalid,
+    replayed,
 };
 use super::texts::Fields;
 use super::{known, request_uploads};
@@ -19,7 +21,9 @@ use crate::record::TaskRecord;
 use crate::task::{Inputs, RequestError, TaskType, guarded};
 use crate::transition::{IdempotencyWrite, ReceiveWrite};
 use counterstep_contracts::http::Accepted;
-use counterstep_contracts::{Attempt, Epoch, FileName, StoredFile, StoredFiles, TaskId, UploadedFile};
+use counterstep_contracts::{
+    Attempt, Epoch, FileName, StoredFile, StoredFiles, TaskId, UploadedFile,
+};
 use futures::future::BoxFuture;
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -35,7 +39,8 @@ pub struct Firing {
     pub actor: String,
 }
 
-const MOVED: &str = "the form's later fields changed where its files belong: send text fields first";
+const MOVED: &str =
+    "the form's later fields changed where its files belong: send text fields first";
 
 /// A file before its first byte.
 fn arriving(field: &str, name: FileName, content_type: &str) -> UploadedFile {
@@ -50,8 +55,8 @@ fn arriving(field: &str, name: FileName, content_type: &str) -> UploadedFile {
     }
 }
 
-/// A request on its way in. Dropped without [`submit`](Self::submit) or [`abandon`](Self::abandon), what it stored is
-/// left to the sweep.
+/// A request on its way in. Dropped without [`submit`](Self::submit) or [`abandon`](Self::abandon),
+/// what it stored is left to the sweep.
 #[derive(Debug)]
 pub struct Receipt {
     engine: Engine,
@@ -67,7 +72,8 @@ pub struct Receipt {
     /// Files received per step.
     received: BTreeMap<usize, u32>,
     keys: BTreeSet<String>,
-    /// The first request's fingerprint and answer, where this one repeats it: then nothing is stored.
+    /// The first request's fingerprint and answer, where this one repeats it: then nothing is
+    /// stored.
     replay: Option<(String, Value)>,
     key_begun: bool,
     firing: Option<Firing>,
@@ -92,7 +98,8 @@ impl Receipt {
             if replay.is_none() {
                 match engine.admit(&task_type, id).await {
                     Ok(row) => probe = row,
-                    // What was accepted before the type was disabled keeps its answer. The look may have gone by a hint.
+                    // What was accepted before the type was disabled keeps its answer. The look may
+                    // have gone by a hint.
                     Err(refused @ SubmitError::Disabled(_)) => {
                         replay = Some(known::read(engine, &submission).await?.ok_or(refused)?);
                     }
@@ -129,9 +136,12 @@ impl Receipt {
     pub fn body(&mut self, body: Value) -> Result<(), SubmitError> {
         match body {
             Value::Object(fields) => self.fields.values = fields,
-            // A struct can be read from an array as well, by the order of its fields: no client means that.
+            // A struct can be read from an array as well, by the order of its fields: no client
+            // means that.
             other if (self.task_type.read_request)(other.clone())?.is_object() => {
-                return Err(invalid(".", "expected a JSON object, the request's fields by name").into());
+                return Err(
+                    invalid(".", "expected a JSON object, the request's fields by name").into(),
+                );
             }
             other => self.whole = Some(other),
         }
@@ -147,7 +157,8 @@ impl Receipt {
         self.once(name, is_new)
     }
 
-    /// A field of a form that is a text: it becomes a number, a flag or null where the request's type wants one.
+    /// A field of a form that is a text: it becomes a number, a flag or null where the request's
+    /// type wants one.
     ///
     /// # Errors
     /// When it was there before.
@@ -163,15 +174,22 @@ impl Receipt {
         if is_new {
             Ok(())
         } else {
-            Err(invalid(name, "the form has this field twice; only files may be repeated").into())
+            Err(invalid(
+                name,
+                "the form has this field twice; only files may be repeated",
+            )
+            .into())
         }
     }
 
-    /// Whether the request's type takes a file in this field: a page can send a typed value only as a part that has a
-    /// file name. `true` as well where something else is wrong, which the file itself then meets.
+    /// Whether the request's type takes a file in this field: a page can send a typed value only as
+    /// a part that has a file name. `true` as well where something else is wrong, which the file
+    /// itself then meets.
     pub fn takes_file(&mut self, field: &str, name: &FileName, content_type: &str) -> bool {
         match self.place_of(&arriving(field, name.clone(), content_type)) {
-            Err(SubmitError::Invalid(error)) => error.pointer.split(['.', '[']).next() != Some(field),
+            Err(SubmitError::Invalid(error)) => {
+                error.pointer.split(['.', '[']).next() != Some(field)
+            }
             Ok(_) | Err(_) => true,
         }
     }
@@ -194,11 +212,21 @@ impl Receipt {
             }
             let (at, bucket) = self.place_of(&file)?;
             // The first file claims the key, and may only then find it used.
-            let n = if self.replay.is_none() { self.open(at).await? } else { None };
+            let n = if self.replay.is_none() {
+                self.open(at).await?
+            } else {
+                None
+            };
             if let Some(n) = n {
                 let key = format!("{}{n}", self.prefix(at));
                 let (body, digest) = measured(body);
-                file.size_bytes = self.engine.ports.objects.put(&bucket, &key, body).await.map_err(from_objects)?;
+                file.size_bytes = self
+                    .engine
+                    .ports
+                    .objects
+                    .put(&bucket, &key, body)
+                    .await
+                    .map_err(from_objects)?;
                 file.sha256 = digest.finish();
                 self.keys.insert(key.clone());
                 (file.bucket, file.key) = (bucket, key);
@@ -221,54 +249,83 @@ impl Receipt {
         if let Some(whole) = &self.whole {
             return (self.task_type.read_request)(whole.clone());
         }
-        let files = self.files.iter().map(|(field, files)| (field.clone(), json!(files))).collect();
+        let files = self
+            .files
+            .iter()
+            .map(|(field, files)| (field.clone(), json!(files)))
+            .collect();
         self.fields.read(self.task_type.read_request, &files)
     }
 
-    /// The step that takes an arriving file, and its bucket: asked of the declaration, with the text fields so far. Of
-    /// the files that came before it takes one a field along, so that a thousand files are not read a thousand times.
+    /// The step that takes an arriving file, and its bucket: asked of the declaration, with the
+    /// text fields so far. Of the files that came before it takes one a field along, so that a
+    /// thousand files are not read a thousand times.
     fn place_of(&mut self, file: &UploadedFile) -> Result<(usize, String), SubmitError> {
         let field = &file.field;
-        let mut files: Map<_, _> =
-            self.files.iter().map(|(field, files)| (field.clone(), json!(files.get(..1)))).collect();
+        let mut files: Map<_, _> = self
+            .files
+            .iter()
+            .map(|(field, files)| (field.clone(), json!(files.get(..1))))
+            .collect();
         files.insert(field.clone(), json!([file]));
         let request = self.read_partly(files, file)?;
-        let uploads = request_uploads(&self.task_type, &request).map_err(SubmitError::Declaration)?;
+        let uploads =
+            request_uploads(&self.task_type, &request).map_err(SubmitError::Declaration)?;
         for (at, upload) in uploads {
             for (source, _) in &upload.sources {
                 // The one that has no key yet is the one that is arriving.
-                if matches!(source, FileSource::Request(file) if file.field == *field && file.key.is_empty()) {
+                if matches!(source, FileSource::Request(file) if file.field == *field && file.key.is_empty())
+                {
                     if !keys::is_bucket_name(&upload.bucket) {
                         let bucket = upload.bucket.escape_debug();
-                        let error = StepError::permanent(format_args!("`{bucket}` is no bucket name"));
+                        let error =
+                            StepError::permanent(format_args!("`{bucket}` is no bucket name"));
                         return Err(SubmitError::Declaration(error));
                     }
                     return Ok((at, upload.bucket));
                 }
             }
         }
-        Err(invalid(field, "no upload step of this task type takes a file in this field").into())
+        Err(invalid(
+            field,
+            "no upload step of this task type takes a file in this field",
+        )
+        .into())
     }
 
-    /// Checks a request of which more is still to come. A field that is missing may be a file that comes later, so it
-    /// is tried with one in its place.
-    fn read_partly(&mut self, mut files: Map<String, Value>, file: &UploadedFile) -> Result<Value, SubmitError> {
+    /// Checks a request of which more is still to come. A field that is missing may be a file that
+    /// comes later, so it is tried with one in its place.
+    fn read_partly(
+        &mut self,
+        mut files: Map<String, Value>,
+        file: &UploadedFile,
+    ) -> Result<Value, SubmitError> {
         let mut tried = BTreeSet::new();
         loop {
             let error = match self.fields.read(self.task_type.read_request, &files) {
                 Ok(request) => return Ok(request),
                 Err(error) => error,
             };
-            let missing = error.message.strip_prefix("missing field `").and_then(|rest| rest.split('`').next());
+            let missing = error
+                .message
+                .strip_prefix("missing field `")
+                .and_then(|rest| rest.split('`').next());
             match missing.map(str::to_owned) {
                 Some(field) if tried.insert(field.clone()) => {
                     // Its key is not empty, or it would look like the one that is arriving.
-                    let later = UploadedFile { field: field.clone(), key: "later".to_owned(), ..file.clone() };
+                    let later = UploadedFile {
+                        field: field.clone(),
+                        key: "later".to_owned(),
+                        ..file.clone()
+                    };
                     files.insert(field, json!([later]));
                 }
                 _ if tried.is_empty() => return Err(error.into()),
                 _ => {
-                    let message = format!("{}; send a form's text fields before its files", error.message);
+                    let message = format!(
+                        "{}; send a form's text fields before its files",
+                        error.message
+                    );
                     return Err(RequestError { message, ..error }.into());
                 }
             }
@@ -280,8 +337,8 @@ impl Receipt {
         keys::attempt_prefix(&self.submission.tenant, self.id, step, Epoch(0), Attempt(1))
     }
 
-    /// The number of a file among those of its step. Commits the receive before the first file of the request; `None`: the
-    /// key turned out to be used, so this request repeats another one.
+    /// The number of a file among those of its step. Commits the receive before the first file of
+    /// the request; `None`: the key turned out to be used, so this request repeats another one.
     async fn open(&mut self, at: usize) -> Result<Option<u32>, SubmitError> {
         if self.received.is_empty() && !self.begin_receive().await? {
             return Ok(None);
@@ -295,13 +352,20 @@ impl Receipt {
     async fn begin_receive(&mut self) -> Result<bool, SubmitError> {
         let sweep_after = self.engine.settings.upload_timeout * 2;
         let tenant = self.submission.tenant.clone();
-        let begin = self.submission.key.clone().map(|key| IdempotencyWrite::Begin {
-            tenant: tenant.clone(),
-            key,
-            owner: self.engine.id.to_string(),
-            expires_in: sweep_after,
-        });
-        let receive = ReceiveWrite::Begun { tenant, sweep_after };
+        let begin = self
+            .submission
+            .key
+            .clone()
+            .map(|key| IdempotencyWrite::Begin {
+                tenant: tenant.clone(),
+                key,
+                owner: self.engine.id.to_string(),
+                expires_in: sweep_after,
+            });
+        let receive = ReceiveWrite::Begun {
+            tenant,
+            sweep_after,
+        };
         loop {
             match known::write(&self.engine, self.id, Some(receive.clone()), begin.clone()).await {
                 Ok(()) => break,
@@ -309,7 +373,9 @@ impl Receipt {
                 Err(error) => return Err(from_commit(error)),
             }
             // Free by now: its process is gone, or it was refused.
-            let Some(first) = known::read(&self.engine, &self.submission).await? else { continue };
+            let Some(first) = known::read(&self.engine, &self.submission).await? else {
+                continue;
+            };
             self.replay = Some(first);
             known::remember(&self.engine, &self.submission).await;
             return Ok(false);
@@ -321,11 +387,13 @@ impl Receipt {
     /// The request has arrived whole: checks it and makes the task.
     ///
     /// # Errors
-    /// When it breaks a rule, or the store does not answer. What it stored stays until [`abandon`](Self::abandon).
+    /// When it breaks a rule, or the store does not answer. What it stored stays until
+    /// [`abandon`](Self::abandon).
     pub fn submit(&mut self) -> BoxFuture<'_, Result<Submitted, SubmitError>> {
         Box::pin(async move {
             let request = self.read()?;
-            let uploads = request_uploads(&self.task_type, &request).map_err(SubmitError::Declaration)?;
+            let uploads =
+                request_uploads(&self.task_type, &request).map_err(SubmitError::Declaration)?;
             let fingerprint = fingerprint(&self.task_type, &request);
             if let Some((first, answer)) = &self.replay {
                 if *first != fingerprint {
@@ -335,12 +403,19 @@ impl Receipt {
                 self.is_no_probe().await;
                 return answer;
             }
-            if self.received.keys().any(|received| !uploads.iter().any(|(at, _)| at == received)) {
+            if self
+                .received
+                .keys()
+                .any(|received| !uploads.iter().any(|(at, _)| at == received))
+            {
                 return Err(invalid(".", MOVED).into());
             }
             if !self.received.is_empty() {
                 let probe = self.probe.take();
-                self.probe = self.engine.admit_late(&self.task_type, self.id, probe).await?;
+                self.probe = self
+                    .engine
+                    .admit_late(&self.task_type, self.id, probe)
+                    .await?;
             }
             let mut received = uploads
                 .iter()
@@ -355,7 +430,10 @@ impl Receipt {
                 request,
                 traceparent: self.submission.traceparent.clone(),
             };
-            let actor = self.firing.as_ref().map_or("client", |firing| &firing.actor);
+            let actor = self
+                .firing
+                .as_ref()
+                .map_or("client", |firing| &firing.actor);
             let mut draft = Draft::of_submission(self.task_type.decl, new, actor);
             if let Some(Firing { write, details, .. }) = self.firing.clone() {
                 draft.set_schedule(write, details);
@@ -368,7 +446,10 @@ impl Receipt {
             if let Some(error) = failed {
                 return Err(SubmitError::Declaration(error));
             }
-            let answer = Accepted { task_id: self.id, status: draft.status() };
+            let answer = Accepted {
+                task_id: self.id,
+                status: draft.status(),
+            };
             if let Some(key) = self.submission.key.clone() {
                 draft.set_idempotency(IdempotencyWrite::Finish {
                     tenant: self.submission.tenant.clone(),
@@ -391,10 +472,15 @@ impl Receipt {
                 (Err(error), lost) => {
                     // Written, if the task is there: nobody else makes one of this id.
                     let may_be = lost || matches!(error, CommitError::Stale);
-                    let found = if may_be { self.engine.ports.store.load(self.id).await } else { Ok(None) };
+                    let found = if may_be {
+                        self.engine.ports.store.load(self.id).await
+                    } else {
+                        Ok(None)
+                    };
                     match (found, error) {
                         (Ok(Some(record)), _) => record.task.created_at,
-                        // A request without files claims its key here: another one may have been faster.
+                        // A request without files claims its key here: another one may have been
+                        // faster.
                         (Ok(None), CommitError::KeyTaken) => {
                             self.is_no_probe().await;
                             return self.lost_race(&fingerprint).await;
@@ -404,19 +490,26 @@ impl Receipt {
                 }
             };
             let announce = async {
-                // Schedules go on where the queue hangs; a client's task is not left to the hosts' polls as easily.
+                // Schedules go on where the queue hangs; a client's task is not left to the hosts'
+                // polls as easily.
                 match self.firing {
                     Some(_) => self.engine.announce_briefly(&transition, at).await,
                     None => self.engine.announce(&transition, at).await,
                 }
             };
             futures::join!(known::remember(&self.engine, &self.submission), announce);
-            Ok(Submitted { answer, replayed: false })
+            Ok(Submitted {
+                answer,
+                replayed: false,
+            })
         })
     }
 
     fn respond(&self, record: &TaskRecord, failed: &mut Option<StepError>) -> Value {
-        let outputs = record.steps.iter().filter_map(|row| row.output.clone().map(|output| (row.name.clone(), output)));
+        let outputs = record
+            .steps
+            .iter()
+            .filter_map(|row| row.output.clone().map(|output| (row.name.clone(), output)));
         let inputs = Inputs::new(record.task.request.clone(), outputs.collect());
         let inputs = inputs.within(self.engine.settings.output_limit);
         guarded("respond", || (self.task_type.respond)(&inputs)).unwrap_or_else(|error| {
@@ -437,7 +530,11 @@ impl Receipt {
             return Err(SubmitError::InProgress);
         };
         known::remember(&self.engine, &self.submission).await;
-        if first == fingerprint { replayed(&answer) } else { Err(SubmitError::KeyMismatch) }
+        if first == fingerprint {
+            replayed(&answer)
+        } else {
+            Err(SubmitError::KeyMismatch)
+        }
     }
 
     /// The output of an upload step whose files have arrived.
@@ -445,10 +542,17 @@ impl Receipt {
         let step = self.task_type.decl.steps[at].name;
         let mut files = Vec::with_capacity(upload.sources.len());
         for (source, name) in &upload.sources {
-            let FileSource::Request(file) = source else { continue };
-            // Whatever a client writes into the request, only a file that came in with this very request counts.
+            let FileSource::Request(file) = source else {
+                continue;
+            };
+            // Whatever a client writes into the request, only a file that came in with this very
+            // request counts.
             if !self.keys.contains(&file.key) {
-                return Err(invalid(&file.field, "send a file as a part of a multipart/form-data request").into());
+                return Err(invalid(
+                    &file.field,
+                    "send a file as a part of a multipart/form-data request",
+                )
+                .into());
             }
             if file.bucket != upload.bucket {
                 return Err(invalid(".", MOVED).into());
@@ -459,16 +563,28 @@ impl Receipt {
                 key: file.key.clone(),
                 size_bytes: file.size_bytes,
                 sha256: file.sha256.clone(),
-                content_type: upload.content_type.as_ref().unwrap_or(&file.content_type).clone(),
+                content_type: upload
+                    .content_type
+                    .as_ref()
+                    .unwrap_or(&file.content_type)
+                    .clone(),
             });
         }
         if files.is_empty() && !upload.may_be_empty {
             return Err(invalid(step, "send at least one file").into());
         }
         let has_intent = self.received.contains_key(&at);
-        let output = if upload.many { Some(json!(StoredFiles(files))) } else { files.pop().map(|file| json!(file)) };
+        let output = if upload.many {
+            Some(json!(StoredFiles(files)))
+        } else {
+            files.pop().map(|file| json!(file))
+        };
         let output = output.ok_or_else(|| invalid(step, "send one file"))?;
-        Ok(Received { at, output, has_intent })
+        Ok(Received {
+            at,
+            output,
+            has_intent,
+        })
     }
 
     /// The id that the task will have, unless it repeats a request that came before.

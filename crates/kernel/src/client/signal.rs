@@ -1,5 +1,5 @@
-//! Signals: what somebody outside sends to a step that waits for it, or will. Against the deadline of the step it is
-//! decided by one row: whoever commits first, the other sees it.
+//! Signals: what somebody outside sends to a step that waits for it, or will. Against the deadline
+//! of the step it is decided by one row: whoever commits first, the other sees it.
 
 use crate::draft::As;
 use crate::engine::{ChangeError, Engine};
@@ -49,8 +49,8 @@ pub enum SignalRefusal {
 }
 
 impl Engine {
-    /// Accepts a signal for the step that it is named after, whether or not the step waits for it yet. The same body
-    /// once more gets the first answer. `actor` stands in the audit.
+    /// Accepts a signal for the step that it is named after, whether or not the step waits for it
+    /// yet. The same body once more gets the first answer. `actor` stands in the audit.
     ///
     /// # Errors
     /// [`SignalRefusal`].
@@ -62,32 +62,64 @@ impl Engine {
         actor: &'a str,
     ) -> BoxFuture<'a, Result<SignalAnswer, SignalRefusal>> {
         Box::pin(async move {
-            let record = self.ports.store.load(task).await.map_err(|error| SignalRefusal::Change(error.into()))?;
+            let record = self
+                .ports
+                .store
+                .load(task)
+                .await
+                .map_err(|error| SignalRefusal::Change(error.into()))?;
             let record = record.ok_or(SignalRefusal::Gone)?;
-            let task_type = self.registry.of(&record.task).ok_or(SignalRefusal::UnknownType)?;
+            let task_type = self
+                .registry
+                .of(&record.task)
+                .ok_or(SignalRefusal::UnknownType)?;
             let at = position(&task_type, name)?;
             let body = checked(&task_type, at, body)?;
             self.settings.output_limit.check(&body).map_err(invalid)?;
             let changed = self.change_for(actor, &task_type, record, As::Anyone, |draft| {
                 let step = draft.step(at);
                 if let Some(before) = &step.signal {
-                    return Ok(if before.body == body { Ok(before.at) } else { Err(SignalRefusal::Taken) });
+                    return Ok(if before.body == body {
+                        Ok(before.at)
+                    } else {
+                        Err(SignalRefusal::Taken)
+                    });
                 }
-                let (status, step, cancelled) = (draft.status(), step.status, draft.is_cancel_requested());
+                let (status, step, cancelled) =
+                    (draft.status(), step.status, draft.is_cancel_requested());
                 let forward = matches!(
                     status,
-                    TaskStatus::Submitted | TaskStatus::Dispatched | TaskStatus::Running | TaskStatus::Waiting
+                    TaskStatus::Submitted
+                        | TaskStatus::Dispatched
+                        | TaskStatus::Running
+                        | TaskStatus::Waiting
                 );
-                let awaited = draft.waits(at).is_some() && matches!(step, StepStatus::Pending | StepStatus::Waiting);
+                let awaited = draft.waits(at).is_some()
+                    && matches!(step, StepStatus::Pending | StepStatus::Waiting);
                 if cancelled || !forward || !awaited {
-                    return Ok(Err(SignalRefusal::TooLate { task: status, step, cancelled }));
+                    return Ok(Err(SignalRefusal::TooLate {
+                        task: status,
+                        step,
+                        cancelled,
+                    }));
                 }
                 let now = draft.record().now;
-                draft.receive_signal(at, SignalRow { body: body.clone(), actor: actor.to_owned(), at: now })?;
+                draft.receive_signal(
+                    at,
+                    SignalRow {
+                        body: body.clone(),
+                        actor: actor.to_owned(),
+                        at: now,
+                    },
+                )?;
                 Ok(Ok(now))
             });
             let received_at = changed.await.map_err(SignalRefusal::Change)?.answer?;
-            Ok(SignalAnswer { task_id: task, signal: name.to_owned(), received_at: rfc3339(received_at) })
+            Ok(SignalAnswer {
+                task_id: task,
+                signal: name.to_owned(),
+                received_at: rfc3339(received_at),
+            })
         })
     }
 }
@@ -99,7 +131,9 @@ fn position(task_type: &TaskType, name: &str) -> Result<usize, SignalRefusal> {
     known
         .clone()
         .find(|&at| steps[at].name == name)
-        .ok_or_else(|| SignalRefusal::NoSuchSignal { known: known.by_ref().map(|at| steps[at].name).collect() })
+        .ok_or_else(|| SignalRefusal::NoSuchSignal {
+            known: known.by_ref().map(|at| steps[at].name).collect(),
+        })
 }
 
 /// The body in the form in which it is stored.
@@ -112,5 +146,8 @@ fn checked(task_type: &TaskType, at: usize, body: Value) -> Result<Value, Signal
 }
 
 fn invalid(error: StepError) -> SignalRefusal {
-    SignalRefusal::Invalid(RequestError { pointer: ".".to_owned(), message: error.message })
+    SignalRefusal::Invalid(RequestError {
+        pointer: ".".to_owned(),
+        message: error.message,
+    })
 }

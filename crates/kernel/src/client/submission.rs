@@ -1,5 +1,5 @@
-//! The words of a submission: who submits, what can be refused, what is answered; and the digest that tells a
-//! repetition from another request.
+//! The words of a submission: who submits, what can be refused, what is answered; and the digest
+//! that tells a repetition from another request.
 
 use crate::context::hex;
 use crate::disable::Refusal;
@@ -43,8 +43,8 @@ pub enum SubmitError {
     /// The declaration's own code fails on this request.
     #[error("the declaration fails on this request: {0}")]
     Declaration(StepError),
-    /// Its files were swept before it was committed: the stores took so long. A body that arrives slowly ends earlier, by
-    /// the limit on its arrival, which is half of what files are kept for.
+    /// Its files were swept before it was committed: the stores took so long. A body that arrives
+    /// slowly ends earlier, by the limit on its arrival, which is half of what files are kept for.
     #[error("the request's files were not stored in time, and are deleted")]
     TooSlow,
     /// The schedule that submits it has moved on.
@@ -68,13 +68,21 @@ pub struct Submitted {
 }
 
 pub(super) fn both(field: &str) -> SubmitError {
-    invalid(field, "the form has this field both as a text and as a file").into()
+    invalid(
+        field,
+        "the form has this field both as a text and as a file",
+    )
+    .into()
 }
 
 pub(super) fn replayed(answer: &Value) -> Result<Submitted, SubmitError> {
-    let answer = serde_json::from_value(answer.clone())
-        .map_err(|error| StoreError::Corrupt(format!("the answer of an idempotency row: {error}")))?;
-    Ok(Submitted { answer, replayed: true })
+    let answer = serde_json::from_value(answer.clone()).map_err(|error| {
+        StoreError::Corrupt(format!("the answer of an idempotency row: {error}"))
+    })?;
+    Ok(Submitted {
+        answer,
+        replayed: true,
+    })
 }
 
 /// Digest of what the client sent: the canonical request without the places that are new each time.
@@ -99,13 +107,18 @@ pub(super) fn fingerprint(task_type: &TaskType, request: &Value) -> String {
 }
 
 pub(super) fn invalid(pointer: &str, message: &str) -> RequestError {
-    RequestError { pointer: pointer.to_owned(), message: message.to_owned() }
+    RequestError {
+        pointer: pointer.to_owned(),
+        message: message.to_owned(),
+    }
 }
 
 pub(super) fn from_objects(error: ObjectError) -> SubmitError {
     match error {
         ObjectError::Source(text) => SubmitError::Source(text),
-        ObjectError::Unavailable(_) | ObjectError::NotFound(_) | ObjectError::Refused(_) => SubmitError::Objects(error),
+        ObjectError::Unavailable(_) | ObjectError::NotFound(_) | ObjectError::Refused(_) => {
+            SubmitError::Objects(error)
+        }
     }
 }
 

@@ -1,5 +1,6 @@
-//! Text fields of a form as the types that the declaration wants: a browser, and `curl -F`, can send nothing but texts
-//! beside a file. Only a text that does not fit as it stands becomes anything else, so a `String` keeps every text.
+//! Text fields of a form as the types that the declaration wants: a browser, and `curl -F`, can
+//! send nothing but texts beside a file. Only a text that does not fit as it stands becomes
+//! anything else, so a `String` keeps every text.
 
 use crate::task::{ReadRequestFn, RequestError};
 use serde_json::{Map, Number, Value};
@@ -24,19 +25,29 @@ impl Fields {
         self.values.insert(name.to_owned(), value).is_none()
     }
 
-    /// Reads the fields together with the files. A text that does not fit is tried as the number, flag or null that it
-    /// spells, and stays that where it fits.
-    pub(super) fn read(&mut self, read: ReadRequestFn, files: &Map<String, Value>) -> Result<Value, RequestError> {
+    /// Reads the fields together with the files. A text that does not fit is tried as the number,
+    /// flag or null that it spells, and stays that where it fits.
+    pub(super) fn read(
+        &mut self,
+        read: ReadRequestFn,
+        files: &Map<String, Value>,
+    ) -> Result<Value, RequestError> {
         loop {
             let error = match self.try_read(read, files) {
                 Ok(request) => return Ok(request),
                 Err(error) => error,
             };
             let field = error.pointer.clone();
-            let Some(Value::String(text)) = self.values.get(&field).filter(|_| self.texts.remove(&field)) else {
+            let Some(Value::String(text)) = self
+                .values
+                .get(&field)
+                .filter(|_| self.texts.remove(&field))
+            else {
                 return Err(error);
             };
-            let (Some(spelt), text) = (spelt(text), text.clone()) else { return Err(error) };
+            let (Some(spelt), text) = (spelt(text), text.clone()) else {
+                return Err(error);
+            };
             self.values.insert(field.clone(), spelt);
             match self.try_read(read, files) {
                 Err(again) if again.pointer == field => {
@@ -50,15 +61,19 @@ impl Fields {
         }
     }
 
-    fn try_read(&self, read: ReadRequestFn, files: &Map<String, Value>) -> Result<Value, RequestError> {
+    fn try_read(
+        &self,
+        read: ReadRequestFn,
+        files: &Map<String, Value>,
+    ) -> Result<Value, RequestError> {
         let mut request = self.values.clone();
         request.extend(files.clone());
         read(Value::Object(request))
     }
 }
 
-/// The value that a text spells. `on` is what a browser sends for a box that is ticked; it sends an empty text for a
-/// number that is left out.
+/// The value that a text spells. `on` is what a browser sends for a box that is ticked; it sends an
+/// empty text for a number that is left out.
 fn spelt(text: &str) -> Option<Value> {
     match text {
         "true" | "on" => Some(Value::Bool(true)),
@@ -94,10 +109,19 @@ mod tests {
 
     fn read(changed: &[(&str, &str)]) -> Result<Value, RequestError> {
         let mut fields = Fields::default();
-        let mut texts = vec![("name", "5"), ("count", "7"), ("share", "0.5"), ("flag", "on"), ("limit", "")];
+        let mut texts = vec![
+            ("name", "5"),
+            ("count", "7"),
+            ("share", "0.5"),
+            ("flag", "on"),
+            ("limit", ""),
+        ];
         texts.extend([("note", "null"), ("kind", "plain")]);
         for (name, text) in texts {
-            let text = changed.iter().find(|(changed, _)| *changed == name).map_or(text, |(_, text)| text);
+            let text = changed
+                .iter()
+                .find(|(changed, _)| *changed == name)
+                .map_or(text, |(_, text)| text);
             assert!(fields.text(name, text.to_owned()));
         }
         fields.read(read_request::<Asked>, &Map::new())
@@ -108,7 +132,12 @@ mod tests {
         let expected = json!({"name": "5", "count": 7, "share": 0.5, "flag": true, "limit": null, "note": "null",
                               "kind": "plain"});
         assert_eq!(read(&[]).unwrap(), expected);
-        let given = [("limit", "-3"), ("flag", "false"), ("kind", ""), ("share", "2")];
+        let given = [
+            ("limit", "-3"),
+            ("flag", "false"),
+            ("kind", ""),
+            ("share", "2"),
+        ];
         let expected = json!({"name": "5", "count": 7, "share": 2.0, "flag": false, "limit": -3, "note": "null",
                               "kind": null});
         assert_eq!(read(&given).unwrap(), expected);
@@ -116,12 +145,20 @@ mod tests {
 
     #[test]
     fn a_text_that_spells_nothing_that_fits_is_refused_as_a_text() {
-        for (field, text) in
-            [("count", "x"), ("count", "-1"), ("count", ""), ("flag", "1"), ("flag", "yes"), ("limit", "1.5")]
-        {
+        for (field, text) in [
+            ("count", "x"),
+            ("count", "-1"),
+            ("count", ""),
+            ("flag", "1"),
+            ("flag", "yes"),
+            ("limit", "1.5"),
+        ] {
             let error = read(&[(field, text)]).unwrap_err();
             assert_eq!(error.pointer, field);
-            assert!(error.message.contains(&format!("string \"{text}\"")), "{error}");
+            assert!(
+                error.message.contains(&format!("string \"{text}\"")),
+                "{error}"
+            );
         }
     }
 }

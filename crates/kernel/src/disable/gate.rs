@@ -1,5 +1,5 @@
-//! What stands before a submission. Which types are disabled is remembered for a moment, so that a submission of a type
-//! that is not costs no question of its own.
+//! What stands before a submission. Which types are disabled is remembered for a moment, so that a
+//! submission of a type that is not costs no question of its own.
 
 use super::judge::{Admission, admit};
 use crate::client::SubmitError;
@@ -13,7 +13,8 @@ use std::fmt;
 use std::sync::Mutex;
 use std::time::Duration;
 
-/// What was read is believed for so long. A type that another process has disabled takes submissions here until then.
+/// What was read is believed for so long. A type that another process has disabled takes
+/// submissions here until then.
 const BELIEVED: Duration = Duration::from_secs(1);
 
 /// Which types were disabled when somebody looked last.
@@ -30,17 +31,21 @@ struct Seen {
 impl Gate {
     fn seen(&self) -> std::sync::MutexGuard<'_, Seen> {
         // Nothing is left half-done under this lock: a set is replaced whole.
-        self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+        self.0
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
-    /// Whether it is disabled, as far as is known; `None`: somebody has to look, and the caller is the one.
+    /// Whether it is disabled, as far as is known; `None`: somebody has to look, and the caller is
+    /// the one.
     fn remembers(&self, name: &str, now: Duration) -> Option<bool> {
         let mut seen = self.seen();
         let known = seen.at.is_some_and(|at| now.saturating_sub(at) < BELIEVED);
         if known {
             return Some(seen.disabled.contains(name));
         }
-        // The others go by what was known before, and do not all ask the same; at the start nothing is.
+        // The others go by what was known before, and do not all ask the same; at the start nothing
+        // is.
         if seen.at.is_some() {
             seen.at = Some(now);
         }
@@ -48,8 +53,15 @@ impl Gate {
     }
 
     fn learn(&self, rows: &[TypeRow], now: Duration) {
-        let disabled = rows.iter().filter(|row| row.disabled.is_some()).map(|row| row.name.clone()).collect();
-        *self.seen() = Seen { at: Some(now), disabled };
+        let disabled = rows
+            .iter()
+            .filter(|row| row.disabled.is_some())
+            .map(|row| row.name.clone())
+            .collect();
+        *self.seen() = Seen {
+            at: Some(now),
+            disabled,
+        };
     }
 
     /// Somebody has to look again.
@@ -75,18 +87,34 @@ pub struct Refusal {
 
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} is disabled by {}: {}", self.task_type, self.by, self.reason)?;
+        write!(
+            f,
+            "{} is disabled by {}: {}",
+            self.task_type, self.by, self.reason
+        )?;
         match self {
-            Self { probing: true, .. } => write!(f, "; a probe is under way: what becomes of it decides"),
-            Self { retry_after: Some(_), .. } => write!(f, "; after its cooldown one task is taken as a probe"),
-            Self { retry_after: None, .. } => write!(f, "; it takes tasks again once an operator enables it"),
+            Self { probing: true, .. } => {
+                write!(f, "; a probe is under way: what becomes of it decides")
+            }
+            Self {
+                retry_after: Some(_),
+                ..
+            } => write!(f, "; after its cooldown one task is taken as a probe"),
+            Self {
+                retry_after: None, ..
+            } => write!(f, "; it takes tasks again once an operator enables it"),
         }
     }
 }
 
 impl Engine {
-    /// Whether a type takes the task of this id. A probe is written down before its first byte is taken.
-    pub(crate) async fn admit(&self, task_type: &TaskType, task: TaskId) -> Result<Option<TypeRow>, SubmitError> {
+    /// Whether a type takes the task of this id. A probe is written down before its first byte is
+    /// taken.
+    pub(crate) async fn admit(
+        &self,
+        task_type: &TaskType,
+        task: TaskId,
+    ) -> Result<Option<TypeRow>, SubmitError> {
         let name = task_type.decl.name;
         loop {
             let now = self.ports.clock.monotonic();
@@ -94,14 +122,24 @@ impl Engine {
                 Some(false) => return Ok(None),
                 Some(true) => {}
                 None => {
-                    let read = self.ports.store.types().await.inspect_err(|_| self.gate.forget())?;
+                    let read = self
+                        .ports
+                        .store
+                        .types()
+                        .await
+                        .inspect_err(|_| self.gate.forget())?;
                     self.gate.learn(&read.rows, now);
-                    if read.rows.iter().all(|row| row.name != name || row.disabled.is_none()) {
+                    if read
+                        .rows
+                        .iter()
+                        .all(|row| row.name != name || row.disabled.is_none())
+                    {
                         return Ok(None);
                     }
                 }
             }
-            // What follows is about one row as it is now. A probe that has come to rest decides first.
+            // What follows is about one row as it is now. A probe that has come to rest decides
+            // first.
             let Some((row, now)) = self.settled_row(task_type).await? else {
                 self.gate.forget();
                 return Ok(None);
@@ -111,9 +149,20 @@ impl Engine {
                     self.gate.forget();
                     return Ok(None);
                 }
-                Admission::Closed { retry_after, probing } => {
-                    let TypeRow { name, reason, by, .. } = row;
-                    let refusal = Refusal { task_type: name, reason, by, retry_after, probing };
+                Admission::Closed {
+                    retry_after,
+                    probing,
+                } => {
+                    let TypeRow {
+                        name, reason, by, ..
+                    } = row;
+                    let refusal = Refusal {
+                        task_type: name,
+                        reason,
+                        by,
+                        retry_after,
+                        probing,
+                    };
                     return Err(SubmitError::Disabled(refusal));
                 }
                 Admission::AsProbe(row) => {
@@ -127,23 +176,39 @@ impl Engine {
         }
     }
 
-    /// The same for a request that took its time to arrive: the type may have been disabled meanwhile, or another probe
-    /// taken in place of this one. Returns the row of the probe that it is then.
+    /// The same for a request that took its time to arrive: the type may have been disabled
+    /// meanwhile, or another probe taken in place of this one. Returns the row of the probe that it
+    /// is then.
     pub(crate) async fn admit_late(
         &self,
         task_type: &TaskType,
         task: TaskId,
         probe: Option<TypeRow>,
     ) -> Result<Option<TypeRow>, SubmitError> {
-        let Some(probe) = probe else { return self.admit(task_type, task).await };
-        let now = self.ports.store.types().await?.rows.into_iter().find(|row| row.name == probe.name);
-        let is_still =
-            |row: &TypeRow| row.disabled.is_none_or(|disabled| disabled.probe.is_some_and(|(probe, _)| probe == task));
-        if now.as_ref().is_none_or(is_still) { Ok(Some(probe)) } else { self.admit(task_type, task).await }
+        let Some(probe) = probe else {
+            return self.admit(task_type, task).await;
+        };
+        let now = self
+            .ports
+            .store
+            .types()
+            .await?
+            .rows
+            .into_iter()
+            .find(|row| row.name == probe.name);
+        let is_still = |row: &TypeRow| {
+            row.disabled
+                .is_none_or(|disabled| disabled.probe.is_some_and(|(probe, _)| probe == task))
+        };
+        if now.as_ref().is_none_or(is_still) {
+            Ok(Some(probe))
+        } else {
+            self.admit(task_type, task).await
+        }
     }
 
-    /// A probe that came to nothing before it was a task: the next submission may be one. Best effort: a probe that is
-    /// not there is given up after a while.
+    /// A probe that came to nothing before it was a task: the next submission may be one. Best
+    /// effort: a probe that is not there is given up after a while.
     pub(crate) async fn give_up_probe(&self, mut row: TypeRow) {
         if let Some(disabled) = &mut row.disabled {
             disabled.probe = None;

@@ -7,10 +7,14 @@ use counterstep_contracts::retry::format_duration;
 use counterstep_contracts::{AutoDisable, Rev, TaskId, TaskStatus};
 use std::time::Duration;
 
-/// The classes of failures that count. Any other, a client can bring about alone with what it sends: a permanent error, a
-/// deadline that it lets pass, a limit that it runs into.
-pub const COUNTED: &[&str] =
-    &[ErrorClass::Transient.as_str(), ErrorClass::TimedOut.as_str(), ErrorClass::Panicked.as_str(), LOST];
+/// The classes of failures that count. Any other, a client can bring about alone with what it
+/// sends: a permanent error, a deadline that it lets pass, a limit that it runs into.
+pub const COUNTED: &[&str] = &[
+    ErrorClass::Transient.as_str(),
+    ErrorClass::TimedOut.as_str(),
+    ErrorClass::Panicked.as_str(),
+    LOST,
+];
 
 /// How a probe's task stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,7 +27,9 @@ pub struct ProbeState {
 
 impl ProbeState {
     fn counts(&self) -> bool {
-        self.class.as_deref().is_some_and(|class| COUNTED.contains(&class))
+        self.class
+            .as_deref()
+            .is_some_and(|class| COUNTED.contains(&class))
     }
 }
 
@@ -70,21 +76,32 @@ fn left(until: DbTime, now: DbTime) -> Duration {
 }
 
 pub(super) fn later(now: DbTime, by: Duration) -> DbTime {
-    DbTime(now.0.saturating_add(i64::try_from(by.as_micros()).unwrap_or(i64::MAX)))
+    DbTime(
+        now.0
+            .saturating_add(i64::try_from(by.as_micros()).unwrap_or(i64::MAX)),
+    )
 }
 
 /// Whether `task` may be submitted.
 #[must_use]
 pub fn admit(row: &TypeRow, task: TaskId, now: DbTime) -> Admission {
-    let Some(disabled) = row.disabled else { return Admission::Open };
-    let closed = |retry_after, probing| Admission::Closed { retry_after, probing };
+    let Some(disabled) = row.disabled else {
+        return Admission::Open;
+    };
+    let closed = |retry_after, probing| Admission::Closed {
+        retry_after,
+        probing,
+    };
     match (disabled.probe_from, disabled.probe) {
         (None, _) => closed(None, false),
         (Some(_), Some(_)) => closed(None, true),
         (Some(from), None) if from > now => closed(Some(left(from, now)), false),
         (Some(_), None) => {
             let mut row = row.clone();
-            row.disabled = Some(Disabled { probe: Some((task, now)), ..disabled });
+            row.disabled = Some(Disabled {
+                probe: Some((task, now)),
+                ..disabled
+            });
             row.rev = row.rev.next();
             Admission::AsProbe(row)
         }
@@ -93,14 +110,24 @@ pub fn admit(row: &TypeRow, task: TaskId, now: DbTime) -> Admission {
 
 /// Whether so many failures in a row disable a type; `row`: as it is, where it has one.
 #[must_use]
-pub fn weigh(name: &str, row: Option<&TypeRow>, policy: AutoDisable, failures: u32, now: DbTime) -> Option<TypeStep> {
+pub fn weigh(
+    name: &str,
+    row: Option<&TypeRow>,
+    policy: AutoDisable,
+    failures: u32,
+    now: DbTime,
+) -> Option<TypeStep> {
     let is_open = row.is_none_or(|row| row.disabled.is_none());
     if !is_open || failures < policy.after_failures {
         return None;
     }
     let row = TypeRow {
         name: name.to_owned(),
-        disabled: Some(Disabled { since: now, probe_from: policy.cooldown.map(|time| later(now, time)), probe: None }),
+        disabled: Some(Disabled {
+            since: now,
+            probe_from: policy.cooldown.map(|time| later(now, time)),
+            probe: None,
+        }),
         reason: format!(
             "{} or more tasks in a row failed within {}",
             policy.after_failures,
@@ -110,12 +137,16 @@ pub fn weigh(name: &str, row: Option<&TypeRow>, policy: AutoDisable, failures: u
         counts_from: row.and_then(|row| row.counts_from),
         rev: row.map_or(Rev(0), |row| row.rev).next(),
     };
-    Some(TypeStep { row, verdict: TypeVerdict::Disabled })
+    Some(TypeStep {
+        row,
+        verdict: TypeVerdict::Disabled,
+    })
 }
 
-/// What follows from the state of a disabled type's probe; without a `cooldown`, one that failed leaves the type to a person.
-/// `None` where its task is not there. It has `arrives_within` to arrive; then another submission may be the probe, as after
-/// one that failed for a reason that does not count.
+/// What follows from the state of a disabled type's probe; without a `cooldown`, one that failed
+/// leaves the type to a person. `None` where its task is not there. It has `arrives_within` to
+/// arrive; then another submission may be the probe, as after one that failed for a reason that
+/// does not count.
 #[must_use]
 pub fn settle(
     row: &TypeRow,
@@ -127,7 +158,10 @@ pub fn settle(
     let (task, since) = disabled.probe?;
     let mut after = row.clone();
     after.rev = row.rev.next();
-    let without_probe = Disabled { probe: None, ..disabled };
+    let without_probe = Disabled {
+        probe: None,
+        ..disabled
+    };
     let counts = probe.is_some_and(ProbeState::counts);
     let verdict = match probe.map(|probe| probe.status) {
         None if left(later(since, arrives_within), now) > Duration::ZERO => return None,
@@ -142,14 +176,25 @@ pub fn settle(
             after.counts_from = Some(now);
             TypeVerdict::Enabled
         }
-        Some(TaskStatus::Failed | TaskStatus::CompensationFailed | TaskStatus::DeadLettered | TaskStatus::Resolved)
-            if !counts =>
-        {
+        Some(
+            TaskStatus::Failed
+            | TaskStatus::CompensationFailed
+            | TaskStatus::DeadLettered
+            | TaskStatus::Resolved,
+        ) if !counts => {
             after.disabled = Some(without_probe);
             TypeVerdict::ProbeGone
         }
-        Some(TaskStatus::Failed | TaskStatus::CompensationFailed | TaskStatus::DeadLettered | TaskStatus::Resolved) => {
-            after.disabled = Some(Disabled { probe_from: cooldown.map(|time| later(now, time)), ..without_probe });
+        Some(
+            TaskStatus::Failed
+            | TaskStatus::CompensationFailed
+            | TaskStatus::DeadLettered
+            | TaskStatus::Resolved,
+        ) => {
+            after.disabled = Some(Disabled {
+                probe_from: cooldown.map(|time| later(now, time)),
+                ..without_probe
+            });
             after.reason = format!("its probe, task {task}, failed like those before it");
             after.by = "counterstep".to_owned();
             TypeVerdict::StaysDisabled
@@ -162,7 +207,10 @@ pub fn settle(
             | TaskStatus::Compensating,
         ) => return None,
     };
-    Some(TypeStep { row: after, verdict })
+    Some(TypeStep {
+        row: after,
+        verdict,
+    })
 }
 
 #[cfg(test)]
@@ -179,7 +227,10 @@ mod tests {
     }
 
     fn after(time: &str) -> DbTime {
-        later(NOW, counterstep_contracts::retry::parse_duration(time).expect("a time"))
+        later(
+            NOW,
+            counterstep_contracts::retry::parse_duration(time).expect("a time"),
+        )
     }
 
     fn probed() -> TypeRow {
@@ -193,47 +244,82 @@ mod tests {
     #[test]
     fn fewer_failures_than_the_policy_says_change_nothing() {
         assert_eq!(weigh("Zip", None, POLICY, 2, NOW), None);
-        assert_eq!(weigh("Zip", Some(&disabled()), POLICY, 30, NOW), None, "it is disabled already");
+        assert_eq!(
+            weigh("Zip", Some(&disabled()), POLICY, 30, NOW),
+            None,
+            "it is disabled already"
+        );
     }
 
     #[test]
     fn a_disabled_type_takes_one_probe_after_its_cooldown() {
         let (row, task) = (disabled(), TaskId(Uuid::from_u128(8)));
-        let early = Admission::Closed { retry_after: Some(Duration::from_secs(1)), probing: false };
+        let early = Admission::Closed {
+            retry_after: Some(Duration::from_secs(1)),
+            probing: false,
+        };
         assert_eq!(admit(&row, task, after("299s")), early);
-        assert_eq!(probed().disabled.expect("disabled").probe, Some((TaskId(Uuid::from_u128(7)), after("5m"))));
-        let taken = Admission::Closed { retry_after: None, probing: true };
+        assert_eq!(
+            probed().disabled.expect("disabled").probe,
+            Some((TaskId(Uuid::from_u128(7)), after("5m")))
+        );
+        let taken = Admission::Closed {
+            retry_after: None,
+            probing: true,
+        };
         assert_eq!(admit(&probed(), task, after("6m")), taken);
     }
 
     #[test]
     fn what_a_person_disabled_only_a_person_enables() {
         let mut row = disabled();
-        row.disabled = Some(Disabled { since: NOW, probe_from: None, probe: None });
-        let closed = Admission::Closed { retry_after: None, probing: false };
+        row.disabled = Some(Disabled {
+            since: NOW,
+            probe_from: None,
+            probe: None,
+        });
+        let closed = Admission::Closed {
+            retry_after: None,
+            probing: false,
+        };
         assert_eq!(admit(&row, TaskId(Uuid::from_u128(8)), after("7d")), closed);
     }
 
     #[test]
     fn without_a_cooldown_only_a_person_enables_a_type_that_failures_disabled() {
-        let row = weigh("Zip", None, POLICY.until_enabled(), 3, NOW).expect("disabled").row;
-        let closed = Admission::Closed { retry_after: None, probing: false };
+        let row = weigh("Zip", None, POLICY.until_enabled(), 3, NOW)
+            .expect("disabled")
+            .row;
+        let closed = Admission::Closed {
+            retry_after: None,
+            probing: false,
+        };
         assert_eq!(admit(&row, TaskId(Uuid::from_u128(8)), after("7d")), closed);
         // The settings may say so while a probe is under way that an earlier policy has let go.
-        let failed = ProbeState { status: TaskStatus::Failed, class: Some("transient".to_owned()) };
+        let failed = ProbeState {
+            status: TaskStatus::Failed,
+            class: Some("transient".to_owned()),
+        };
         let step = settle(&probed(), Some(&failed), (None, TIMES.1), after("6m")).expect("a step");
         assert_eq!(step.verdict, TypeVerdict::StaysDisabled);
-        assert_eq!(admit(&step.row, TaskId(Uuid::from_u128(9)), after("7d")), closed);
+        assert_eq!(
+            admit(&step.row, TaskId(Uuid::from_u128(9)), after("7d")),
+            closed
+        );
     }
 
     #[test]
     fn a_probe_decides() {
         let row = probed();
         let of_class = |status, class: &str| {
-            let probe = ProbeState { status, class: Some(class.to_owned()) };
+            let probe = ProbeState {
+                status,
+                class: Some(class.to_owned()),
+            };
             settle(&row, Some(&probe), TIMES, after("6m"))
         };
-        let settled = |status: Option<TaskStatus>| status.and_then(|status| of_class(status, "transient"));
+        let settled =
+            |status: Option<TaskStatus>| status.and_then(|status| of_class(status, "transient"));
         for running in [
             TaskStatus::Submitted,
             TaskStatus::Dispatched,
@@ -244,19 +330,36 @@ mod tests {
             assert_eq!(settled(Some(running)), None);
         }
         let enabled = settled(Some(TaskStatus::Completed)).expect("enabled");
-        assert_eq!((enabled.verdict, enabled.row.disabled), (TypeVerdict::Enabled, None));
-        assert_eq!(enabled.row.counts_from, Some(after("6m")), "what failed before does not count again");
-        for failed in
-            [TaskStatus::Failed, TaskStatus::CompensationFailed, TaskStatus::DeadLettered, TaskStatus::Resolved]
-        {
+        assert_eq!(
+            (enabled.verdict, enabled.row.disabled),
+            (TypeVerdict::Enabled, None)
+        );
+        assert_eq!(
+            enabled.row.counts_from,
+            Some(after("6m")),
+            "what failed before does not count again"
+        );
+        for failed in [
+            TaskStatus::Failed,
+            TaskStatus::CompensationFailed,
+            TaskStatus::DeadLettered,
+            TaskStatus::Resolved,
+        ] {
             let step = settled(Some(failed)).expect("a step");
             assert_eq!(step.verdict, TypeVerdict::StaysDisabled);
             let disabled = step.row.disabled.expect("disabled");
-            assert_eq!((disabled.probe, disabled.probe_from), (None, Some(after("11m"))));
+            assert_eq!(
+                (disabled.probe, disabled.probe_from),
+                (None, Some(after("11m")))
+            );
         }
         for by_its_client in ["permanent", "deadline", "rate_limited", "unreadable"] {
             let step = of_class(TaskStatus::Failed, by_its_client).expect("a step");
-            assert_eq!(step.verdict, TypeVerdict::ProbeGone, "a client must not keep a type disabled: {by_its_client}");
+            assert_eq!(
+                step.verdict,
+                TypeVerdict::ProbeGone,
+                "a client must not keep a type disabled: {by_its_client}"
+            );
         }
         let gone = settled(Some(TaskStatus::Cancelled)).expect("a step");
         assert_eq!(gone.verdict, TypeVerdict::ProbeGone);

@@ -45,19 +45,40 @@ pub enum SwitchError {
 }
 
 const fn has_failed(status: TaskStatus) -> bool {
-    matches!(status, TaskStatus::Failed | TaskStatus::CompensationFailed | TaskStatus::DeadLettered)
+    matches!(
+        status,
+        TaskStatus::Failed | TaskStatus::CompensationFailed | TaskStatus::DeadLettered
+    )
 }
 
 impl Engine {
-    /// Counts failures after a change that is one, and disables the type where there are too many. What does not work
-    /// here the reconciler makes up for.
+    /// Counts failures after a change that is one, and disables the type where there are too many.
+    /// What does not work here the reconciler makes up for.
     pub(crate) async fn weigh_failure(&self, transition: &Transition) {
         let failed = |row: &&TaskRow| {
-            has_failed(row.status) && row.failure.as_ref().is_some_and(|it| COUNTED.contains(&it.class.as_str()))
+            has_failed(row.status)
+                && row
+                    .failure
+                    .as_ref()
+                    .is_some_and(|it| COUNTED.contains(&it.class.as_str()))
         };
-        let Some(task) = transition.task.as_ref().map(|task| &task.row).filter(failed) else { return };
-        let Some(task_type) = newest(&self.registry, &task.task_type) else { return };
-        if self.settings.policies.auto_disable_of(task_type.decl).is_none() {
+        let Some(task) = transition
+            .task
+            .as_ref()
+            .map(|task| &task.row)
+            .filter(failed)
+        else {
+            return;
+        };
+        let Some(task_type) = newest(&self.registry, &task.task_type) else {
+            return;
+        };
+        if self
+            .settings
+            .policies
+            .auto_disable_of(task_type.decl)
+            .is_none()
+        {
             return;
         }
         let weighed = async {
@@ -72,15 +93,17 @@ impl Engine {
         }
     }
 
-    /// Whether the failures of a tenant's tasks disable the type. Those of several tenants are not added up: what one of
-    /// them brings about alone is most likely its own affair.
+    /// Whether the failures of a tenant's tasks disable the type. Those of several tenants are not
+    /// added up: what one of them brings about alone is most likely its own affair.
     async fn weigh_type(
         &self,
         task_type: &TaskType,
         tenant: &Tenant,
         read: &TypeRows,
     ) -> Result<Option<TypeStep>, StoreError> {
-        let Some(policy) = self.settings.policies.auto_disable_of(task_type.decl) else { return Ok(None) };
+        let Some(policy) = self.settings.policies.auto_disable_of(task_type.decl) else {
+            return Ok(None);
+        };
         let name = task_type.decl.name;
         let row = read.rows.iter().find(|row| row.name == name);
         if row.is_some_and(|row| row.disabled.is_some()) {
@@ -99,15 +122,25 @@ impl Engine {
     }
 
     /// What follows from a row's probe.
-    async fn settle_type(&self, row: &TypeRow, now: DbTime) -> Result<Option<TypeStep>, StoreError> {
-        let Some((task, _)) = row.disabled.and_then(|disabled| disabled.probe) else { return Ok(None) };
-        let state = |row: TaskRow| ProbeState { status: row.status, class: row.failure.map(|failure| failure.class) };
+    async fn settle_type(
+        &self,
+        row: &TypeRow,
+        now: DbTime,
+    ) -> Result<Option<TypeStep>, StoreError> {
+        let Some((task, _)) = row.disabled.and_then(|disabled| disabled.probe) else {
+            return Ok(None);
+        };
+        let state = |row: TaskRow| ProbeState {
+            status: row.status,
+            class: row.failure.map(|failure| failure.class),
+        };
         let probe = match self.ports.store.load(task).await {
             Err(StoreError::Corrupt(_)) => match self.ports.store.salvage(task).await {
                 // One whose own state cannot be read did not do well.
-                Err(StoreError::Corrupt(_)) => {
-                    Some(ProbeState { status: TaskStatus::DeadLettered, class: Some(LOST.to_owned()) })
-                }
+                Err(StoreError::Corrupt(_)) => Some(ProbeState {
+                    status: TaskStatus::DeadLettered,
+                    class: Some(LOST.to_owned()),
+                }),
                 // A newer program's task, which a program that can read it settles.
                 Err(StoreError::Newer(_)) => return Ok(None),
                 salvaged => salvaged?.map(|salvaged| state(salvaged.record.task)),
@@ -116,20 +149,35 @@ impl Engine {
             record => record?.map(|record| state(record.task)),
         };
         let task_type = newest(&self.registry, &row.name);
-        let policy = task_type.as_ref().and_then(|known| self.settings.policies.auto_disable_of(known.decl));
+        let policy = task_type
+            .as_ref()
+            .and_then(|known| self.settings.policies.auto_disable_of(known.decl));
         let cooldown = policy.map_or(Some(COOLDOWN), |policy| policy.cooldown);
         let uploads = |step: &StepDecl| step.kind == StepKind::BuiltIn && step.host == Host::Api;
         let has_files = task_type.is_none_or(|known| known.decl.steps.iter().any(uploads));
         // As long as the intents of its files.
-        let arrives_within = if has_files { self.settings.upload_timeout * 2 } else { PROBE_ARRIVES_WITHIN };
+        let arrives_within = if has_files {
+            self.settings.upload_timeout * 2
+        } else {
+            PROBE_ARRIVES_WITHIN
+        };
         Ok(settle(row, probe.as_ref(), (cooldown, arrives_within), now))
     }
 
     /// The row of a type, its probe settled, and the clock; `None`: it never was disabled.
-    pub(super) async fn settled_row(&self, task_type: &TaskType) -> Result<Option<(TypeRow, DbTime)>, StoreError> {
+    pub(super) async fn settled_row(
+        &self,
+        task_type: &TaskType,
+    ) -> Result<Option<(TypeRow, DbTime)>, StoreError> {
         loop {
             let read = self.ports.store.types().await?;
-            let Some(row) = read.rows.into_iter().find(|row| row.name == task_type.decl.name) else { return Ok(None) };
+            let Some(row) = read
+                .rows
+                .into_iter()
+                .find(|row| row.name == task_type.decl.name)
+            else {
+                return Ok(None);
+            };
             match self.settle_type(&row, read.now).await? {
                 None => return Ok(Some((row, read.now))),
                 Some(step) => drop(self.take(step).await?),
@@ -145,24 +193,38 @@ impl Engine {
             let (task_type, reason) = (&row.name, &row.reason);
             match verdict {
                 TypeVerdict::Disabled | TypeVerdict::StaysDisabled => {
-                    tracing::error!(task_type, reason, "ALERT: a task type is disabled and takes no submissions");
+                    tracing::error!(
+                        task_type,
+                        reason,
+                        "ALERT: a task type is disabled and takes no submissions"
+                    );
                 }
-                TypeVerdict::Enabled => tracing::warn!(task_type, reason, "a task type is enabled again"),
-                TypeVerdict::ProbeGone => tracing::info!(task_type, "a probe came to nothing; the next one may go"),
+                TypeVerdict::Enabled => {
+                    tracing::warn!(task_type, reason, "a task type is enabled again")
+                }
+                TypeVerdict::ProbeGone => {
+                    tracing::info!(task_type, "a probe came to nothing; the next one may go")
+                }
             }
         }
         self.gate.forget();
         Ok(written)
     }
 
-    /// Writes a step of a plan. Failures are counted again: a task may have completed since, and no row would tell.
+    /// Writes a step of a plan. Failures are counted again: a task may have completed since, and no
+    /// row would tell.
     async fn take_now(&self, step: TypeStep) -> Result<bool, StoreError> {
         if step.verdict != TypeVerdict::Disabled {
             return self.take(step).await;
         }
-        let Some(task_type) = newest(&self.registry, &step.row.name) else { return Ok(false) };
+        let Some(task_type) = newest(&self.registry, &step.row.name) else {
+            return Ok(false);
+        };
         let read = self.ports.store.types().await?;
-        match self.weigh_type(&task_type, &Tenant::default(), &read).await? {
+        match self
+            .weigh_type(&task_type, &Tenant::default(), &read)
+            .await?
+        {
             Some(step) => self.take(step).await,
             None => Ok(false),
         }
@@ -177,12 +239,18 @@ impl Engine {
             let names: BTreeSet<&str> = self.registry.iter().map(|known| known.decl.name).collect();
             let read = self.ports.store.types().await?;
             let mut steps = Vec::new();
-            for task_type in names.into_iter().filter_map(|name| newest(&self.registry, name)) {
+            for task_type in names
+                .into_iter()
+                .filter_map(|name| newest(&self.registry, name))
+            {
                 let row = read.rows.iter().find(|row| row.name == task_type.decl.name);
                 if let Some(row) = row.filter(|row| row.disabled.is_some()) {
                     steps.extend(self.settle_type(row, read.now).await?);
                 } else {
-                    steps.extend(self.weigh_type(&task_type, &Tenant::default(), &read).await?);
+                    steps.extend(
+                        self.weigh_type(&task_type, &Tenant::default(), &read)
+                            .await?,
+                    );
                 }
             }
             Ok(steps)
@@ -196,7 +264,9 @@ impl Engine {
             for step in plan {
                 let (name, verdict) = (step.row.name.clone(), step.verdict);
                 match (self.take_now(step).await, verdict) {
-                    (Ok(true), TypeVerdict::Disabled | TypeVerdict::StaysDisabled) => report.disabled += 1,
+                    (Ok(true), TypeVerdict::Disabled | TypeVerdict::StaysDisabled) => {
+                        report.disabled += 1
+                    }
                     (Ok(true), TypeVerdict::Enabled) => report.enabled += 1,
                     (Ok(true), TypeVerdict::ProbeGone) | (Ok(false), _) => {}
                     (Err(error), _) => report.failed.push((name, error.to_string())),
@@ -217,7 +287,11 @@ impl Engine {
         note: &'a str,
     ) -> BoxFuture<'a, Result<TypeRow, SwitchError>> {
         Box::pin(self.switch(name, move |row, now| {
-            row.disabled = Some(Disabled { since: now, probe_from: None, probe: None });
+            row.disabled = Some(Disabled {
+                since: now,
+                probe_from: None,
+                probe: None,
+            });
             (row.by, row.reason) = (actor.to_owned(), note.to_owned());
         }))
     }
@@ -238,7 +312,11 @@ impl Engine {
         }))
     }
 
-    async fn switch(&self, name: &str, change: impl Fn(&mut TypeRow, DbTime)) -> Result<TypeRow, SwitchError> {
+    async fn switch(
+        &self,
+        name: &str,
+        change: impl Fn(&mut TypeRow, DbTime),
+    ) -> Result<TypeRow, SwitchError> {
         if newest(&self.registry, name).is_none() {
             return Err(SwitchError::UnknownType);
         }

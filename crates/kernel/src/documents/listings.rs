@@ -51,7 +51,10 @@ struct Body {
     held_until: DbTime,
 }
 
-pub(super) async fn work<S: Store + ?Sized>(store: &S, op: &ListingOp) -> Result<Option<ListingTurn>, StoreError> {
+pub(super) async fn work<S: Store + ?Sized>(
+    store: &S,
+    op: &ListingOp,
+) -> Result<Option<ListingTurn>, StoreError> {
     let (ListingOp::Claim { every, .. } | ListingOp::Keep { every, .. }) = op;
     let name = every.as_micros().to_string();
     let found = store.documents(&named(KIND, &name)).await?;
@@ -62,7 +65,9 @@ pub(super) async fn work<S: Store + ?Sized>(store: &S, op: &ListingOp) -> Result
     };
     let Some(body) = (match op {
         ListingOp::Claim { every, by, hold } => claimed(body, now, *every, (by, *hold)),
-        ListingOp::Keep { by, cursor, hold, .. } => body.filter(|body| body.held_by == *by).map(|body| Body {
+        ListingOp::Keep {
+            by, cursor, hold, ..
+        } => body.filter(|body| body.held_by == *by).map(|body| Body {
             cursor: cursor.clone(),
             held_until: now.later(*hold),
             ..body
@@ -76,19 +81,38 @@ pub(super) async fn work<S: Store + ?Sized>(store: &S, op: &ListingOp) -> Result
         name,
         // Of several that read the same, one has the turn.
         expected: Some(rev),
-        change: DocumentChange::Put { body: write_body(KIND, &body)?, due_at: None },
+        change: DocumentChange::Put {
+            body: write_body(KIND, &body)?,
+            due_at: None,
+        },
     };
     let written = store.put_document(&write).await?;
-    Ok(written.map(|_| ListingTurn { cursor: body.cursor.filter(|cursor| !cursor.is_empty()) }))
+    Ok(written.map(|_| ListingTurn {
+        cursor: body.cursor.filter(|cursor| !cursor.is_empty()),
+    }))
 }
 
-fn claimed(body: Option<Body>, now: DbTime, every: Duration, (by, hold): (&str, Duration)) -> Option<Body> {
+fn claimed(
+    body: Option<Body>,
+    now: DbTime,
+    every: Duration,
+    (by, hold): (&str, Duration),
+) -> Option<Body> {
     let (started_at, cursor) = match body {
         None => (now, String::new()),
         Some(body) if body.held_until > now => return None,
-        Some(Body { started_at, cursor: Some(cursor), .. }) => (started_at, cursor),
+        Some(Body {
+            started_at,
+            cursor: Some(cursor),
+            ..
+        }) => (started_at, cursor),
         Some(body) if body.started_at.later(every) <= now => (now, String::new()),
         Some(_) => return None,
     };
-    Some(Body { started_at, cursor: Some(cursor), held_by: by.to_owned(), held_until: now.later(hold) })
+    Some(Body {
+        started_at,
+        cursor: Some(cursor),
+        held_by: by.to_owned(),
+        held_until: now.later(hold),
+    })
 }

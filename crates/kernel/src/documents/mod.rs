@@ -1,5 +1,5 @@
-//! What the engine keeps as documents: schedules, disabled task types, the worker registry, and the progress of listings.
-//! Owns their JSON. Must not know how a store keeps them.
+//! What the engine keeps as documents: schedules, disabled task types, the worker registry, and the
+//! progress of listings. Owns their JSON. Must not know how a store keeps them.
 
 mod listings;
 mod schedules;
@@ -10,8 +10,8 @@ pub use listings::{ListingOp, ListingTurn};
 pub use schedules::write as schedule_write;
 
 use crate::ports::{
-    DocumentChange, DocumentKind, DocumentQuery, DocumentWrite, ScheduleQuery, ScheduleRow, Schedules, Store,
-    StoreError, TypeRow, TypeRows, WorkerRow, Workers,
+    DocumentChange, DocumentKind, DocumentQuery, DocumentWrite, ScheduleQuery, ScheduleRow,
+    Schedules, Store, StoreError, TypeRow, TypeRows, WorkerRow, Workers,
 };
 use crate::record::DbTime;
 use counterstep_contracts::{Rev, Tenant};
@@ -21,14 +21,22 @@ use std::time::Duration;
 
 /// The typed documents of a store.
 pub trait TypedDocuments: Store {
-    /// Schedules, and the time at which they were read. One that cannot be read is left out and logged.
-    fn schedules(&self, query: &ScheduleQuery) -> impl Future<Output = Result<Schedules, StoreError>> + Send {
+    /// Schedules, and the time at which they were read. One that cannot be read is left out and
+    /// logged.
+    fn schedules(
+        &self,
+        query: &ScheduleQuery,
+    ) -> impl Future<Output = Result<Schedules, StoreError>> + Send {
         schedules::find(self, query)
     }
 
-    /// Writes a schedule that is at the revision before `row.rev`; 1 makes a new one. `false`: it was changed meanwhile, or is
-    /// gone, and nothing was written. A firing is part of a [`commit`](Store::commit).
-    fn put_schedule(&self, row: &ScheduleRow) -> impl Future<Output = Result<bool, StoreError>> + Send {
+    /// Writes a schedule that is at the revision before `row.rev`; 1 makes a new one. `false`: it
+    /// was changed meanwhile, or is gone, and nothing was written. A firing is part of a
+    /// [`commit`](Store::commit).
+    fn put_schedule(
+        &self,
+        row: &ScheduleRow,
+    ) -> impl Future<Output = Result<bool, StoreError>> + Send {
         async move { Ok(self.put_document(&schedule_write(row)?).await?.is_some()) }
     }
 
@@ -50,24 +58,29 @@ pub trait TypedDocuments: Store {
         types::all(self)
     }
 
-    /// Writes the row of a task type that is at the revision before; 1 makes a new one. `false`: it is not, and nothing
-    /// was written.
+    /// Writes the row of a task type that is at the revision before; 1 makes a new one. `false`: it
+    /// is not, and nothing was written.
     fn put_type(&self, row: &TypeRow) -> impl Future<Output = Result<bool, StoreError>> + Send {
         types::put(self, row)
     }
 
-    /// The worker registry: the last seen first, at most [`WORKERS_READ`](crate::ports::WORKERS_READ). A row that cannot be
-    /// read is left out and logged.
+    /// The worker registry: the last seen first, at most
+    /// [`WORKERS_READ`](crate::ports::WORKERS_READ). A row that cannot be read is left out and
+    /// logged.
     fn workers(&self) -> impl Future<Output = Result<Workers, StoreError>> + Send {
         workers::all(self)
     }
 
     /// Writes a process's own row in the registry. Returns the database's now.
-    fn refresh_worker(&self, row: &WorkerRow) -> impl Future<Output = Result<DbTime, StoreError>> + Send {
+    fn refresh_worker(
+        &self,
+        row: &WorkerRow,
+    ) -> impl Future<Output = Result<DbTime, StoreError>> + Send {
         workers::refresh(self, row)
     }
 
-    /// Deletes rows of the registry, where they have still not been refreshed for so long. Returns how many.
+    /// Deletes rows of the registry, where they have still not been refreshed for so long. Returns
+    /// how many.
     fn forget_workers<'a>(
         &'a self,
         ids: &'a [String],
@@ -77,7 +90,10 @@ pub trait TypedDocuments: Store {
     }
 
     /// Takes or keeps the turn to list; `None`: it is not the caller's.
-    fn listing(&self, op: &ListingOp) -> impl Future<Output = Result<Option<ListingTurn>, StoreError>> + Send {
+    fn listing(
+        &self,
+        op: &ListingOp,
+    ) -> impl Future<Output = Result<Option<ListingTurn>, StoreError>> + Send {
         listings::work(self, op)
     }
 }
@@ -97,9 +113,19 @@ fn unreadable(kind: DocumentKind, error: &serde_json::Error) -> StoreError {
 }
 
 fn named(kind: DocumentKind, name: &str) -> DocumentQuery {
-    DocumentQuery::Named { kind, tenant: Tenant::default(), names: vec![name.to_owned()] }
+    DocumentQuery::Named {
+        kind,
+        tenant: Tenant::default(),
+        names: vec![name.to_owned()],
+    }
 }
 
 fn delete(kind: DocumentKind, tenant: Tenant, name: String, rev: Rev) -> DocumentWrite {
-    DocumentWrite { kind, tenant, name, expected: Some(rev), change: DocumentChange::Delete }
+    DocumentWrite {
+        kind,
+        tenant,
+        name,
+        expected: Some(rev),
+        change: DocumentChange::Delete,
+    }
 }

@@ -2,8 +2,8 @@
 
 use super::{read_body, write_body};
 use crate::ports::{
-    Document, DocumentChange, DocumentKind, DocumentQuery, DocumentWrite, Documents, DuePlace, ScheduleQuery,
-    ScheduleRow, Schedules, Store, StoreError,
+    Document, DocumentChange, DocumentKind, DocumentQuery, DocumentWrite, Documents, DuePlace,
+    ScheduleQuery, ScheduleRow, Schedules, Store, StoreError,
 };
 use crate::record::DbTime;
 use counterstep_contracts::{Rev, ScheduleOrigin, ScheduleSpec, TaskId};
@@ -26,20 +26,45 @@ struct Body {
     created_at: DbTime,
 }
 
-pub(super) async fn find<S: Store + ?Sized>(store: &S, query: &ScheduleQuery) -> Result<Schedules, StoreError> {
+pub(super) async fn find<S: Store + ?Sized>(
+    store: &S,
+    query: &ScheduleQuery,
+) -> Result<Schedules, StoreError> {
     let query = match query.clone() {
-        ScheduleQuery::Due { types, declared, after, limit } => {
+        ScheduleQuery::Due {
+            types,
+            declared,
+            after,
+            limit,
+        } => {
             let is_ours = |row: &ScheduleRow| {
                 let fires = row.origin == ScheduleOrigin::Api || declared.contains(&row.name);
                 fires && types.contains(&row.spec.task_type)
             };
             return due(store, is_ours, after, limit).await;
         }
-        ScheduleQuery::Named { tenant, names } => DocumentQuery::Named { kind: KIND, tenant, names },
-        ScheduleQuery::Page { tenant, after, limit } => DocumentQuery::Page { kind: KIND, tenant, after, limit },
+        ScheduleQuery::Named { tenant, names } => DocumentQuery::Named {
+            kind: KIND,
+            tenant,
+            names,
+        },
+        ScheduleQuery::Page {
+            tenant,
+            after,
+            limit,
+        } => DocumentQuery::Page {
+            kind: KIND,
+            tenant,
+            after,
+            limit,
+        },
     };
     let documents = store.documents(&query).await?;
-    Ok(Schedules { now: documents.now, rows: documents.rows.into_iter().filter_map(readable).collect(), last: None })
+    Ok(Schedules {
+        now: documents.now,
+        rows: documents.rows.into_iter().filter_map(readable).collect(),
+        last: None,
+    })
 }
 
 /// Of a page of all that are due: those of other programs must not fill the places of this one's.
@@ -50,7 +75,11 @@ async fn due<S: Store + ?Sized>(
     limit: u32,
 ) -> Result<Schedules, StoreError> {
     let limit_of_page = limit.max(PAGE);
-    let query = DocumentQuery::Due { kind: KIND, after, limit: limit_of_page };
+    let query = DocumentQuery::Due {
+        kind: KIND,
+        after,
+        limit: limit_of_page,
+    };
     let Documents { now, rows: page } = store.documents(&query).await?;
     let is_last = u32::try_from(page.len()).is_ok_and(|read| read < limit_of_page);
     let (mut rows, mut last) = (Vec::new(), None);
@@ -62,13 +91,19 @@ async fn due<S: Store + ?Sized>(
             return Ok(Schedules { now, rows, last });
         }
     }
-    Ok(Schedules { now, rows, last: last.filter(|_| !is_last) })
+    Ok(Schedules {
+        now,
+        rows,
+        last: last.filter(|_| !is_last),
+    })
 }
 
 /// One that a newer program wrote must not stand in the way of the others.
 fn readable(document: Document) -> Option<ScheduleRow> {
     let name = document.name.clone();
-    read(document).inspect_err(|error| tracing::warn!(schedule = name, %error, "a schedule cannot be read")).ok()
+    read(document)
+        .inspect_err(|error| tracing::warn!(schedule = name, %error, "a schedule cannot be read"))
+        .ok()
 }
 
 fn read(document: Document) -> Result<ScheduleRow, StoreError> {
@@ -109,6 +144,9 @@ pub fn write(row: &ScheduleRow) -> Result<DocumentWrite, StoreError> {
         tenant: row.tenant.clone(),
         name: row.name.clone(),
         expected: Some(Rev(row.rev.0 - 1)),
-        change: DocumentChange::Put { body: write_body(KIND, &body)?, due_at: row.next_due_at.filter(|_| !row.paused) },
+        change: DocumentChange::Put {
+            body: write_body(KIND, &body)?,
+            due_at: row.next_due_at.filter(|_| !row.paused),
+        },
     })
 }

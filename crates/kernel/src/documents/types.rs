@@ -2,8 +2,8 @@
 
 use super::{read_body, write_body};
 use crate::ports::{
-    Disabled, Document, DocumentChange, DocumentKind, DocumentQuery, DocumentWrite, Store, StoreError, TypeRow,
-    TypeRows,
+    Disabled, Document, DocumentChange, DocumentKind, DocumentQuery, DocumentWrite, Store,
+    StoreError, TypeRow, TypeRows,
 };
 use crate::record::DbTime;
 use counterstep_contracts::{Rev, Tenant};
@@ -23,13 +23,22 @@ struct Body {
 }
 
 pub(super) async fn all<S: Store + ?Sized>(store: &S) -> Result<TypeRows, StoreError> {
-    let documents = store.documents(&DocumentQuery::Latest { kind: KIND, limit: LIMIT }).await?;
+    let documents = store
+        .documents(&DocumentQuery::Latest {
+            kind: KIND,
+            limit: LIMIT,
+        })
+        .await?;
     let mut rows: Vec<_> = documents.rows.into_iter().map(read).collect();
     rows.sort_unstable_by(|a, b| a.name.cmp(&b.name));
-    Ok(TypeRows { now: documents.now, rows })
+    Ok(TypeRows {
+        now: documents.now,
+        rows,
+    })
 }
 
-/// A type whose document cannot be read may be disabled, and counts as such until a person enables it. The others go on.
+/// A type whose document cannot be read may be disabled, and counts as such until a person enables
+/// it. The others go on.
 fn read(document: Document) -> TypeRow {
     let body = read_body(KIND, &document.body).unwrap_or_else(|error| {
         tracing::error!(task_type = document.name, %error, "a task type counts as disabled: its record cannot be read");
@@ -40,13 +49,40 @@ fn read(document: Document) -> TypeRow {
             counts_from: None,
         }
     });
-    let Body { disabled, reason, by, counts_from } = body;
-    TypeRow { name: document.name, disabled, reason, by, counts_from, rev: document.rev }
+    let Body {
+        disabled,
+        reason,
+        by,
+        counts_from,
+    } = body;
+    TypeRow {
+        name: document.name,
+        disabled,
+        reason,
+        by,
+        counts_from,
+        rev: document.rev,
+    }
 }
 
 pub(super) async fn put<S: Store + ?Sized>(store: &S, row: &TypeRow) -> Result<bool, StoreError> {
-    let TypeRow { name, disabled, reason, by, counts_from, rev } = row.clone();
-    let body = write_body(KIND, &Body { disabled, reason, by, counts_from })?;
+    let TypeRow {
+        name,
+        disabled,
+        reason,
+        by,
+        counts_from,
+        rev,
+    } = row.clone();
+    let body = write_body(
+        KIND,
+        &Body {
+            disabled,
+            reason,
+            by,
+            counts_from,
+        },
+    )?;
     let write = DocumentWrite {
         kind: KIND,
         tenant: Tenant::default(),

@@ -2,8 +2,8 @@
 
 use super::{delete, read_body, write_body};
 use crate::ports::{
-    Document, DocumentChange, DocumentKind, DocumentQuery, DocumentWrite, KnownType, Passed, Store, StoreError,
-    WORKERS_READ, WorkerRow, WorkerSeen, Workers,
+    Document, DocumentChange, DocumentKind, DocumentQuery, DocumentWrite, KnownType, Passed, Store,
+    StoreError, WORKERS_READ, WorkerRow, WorkerSeen, Workers,
 };
 use crate::record::DbTime;
 use counterstep_contracts::workers::WorkerType;
@@ -42,22 +42,38 @@ fn micros(time: Duration) -> u64 {
 }
 
 pub(super) async fn all<S: Store + ?Sized>(store: &S) -> Result<Workers, StoreError> {
-    let documents = store.documents(&DocumentQuery::Latest { kind: KIND, limit: WORKERS_READ }).await?;
+    let documents = store
+        .documents(&DocumentQuery::Latest {
+            kind: KIND,
+            limit: WORKERS_READ,
+        })
+        .await?;
     let now = documents.now;
     let rows = documents.rows.into_iter().filter_map(|document| {
         let id = document.name.clone();
-        read(document, now).inspect_err(|error| tracing::warn!(worker = id, %error, "a process cannot be read")).ok()
+        read(document, now)
+            .inspect_err(|error| tracing::warn!(worker = id, %error, "a process cannot be read"))
+            .ok()
     });
-    Ok(Workers { now, rows: rows.collect() })
+    Ok(Workers {
+        now,
+        rows: rows.collect(),
+    })
 }
 
 fn read(document: Document, now: DbTime) -> Result<WorkerSeen, StoreError> {
     let body: Body = read_body(KIND, &document.body)?;
     let seen_at = document.seen_at;
     let since = now.after(seen_at);
-    let known = |of: WorkerType| KnownType { name: of.name, version: of.version, definition: of.definition };
-    let passed =
-        |passed: PassedBody| Passed { ago: since + Duration::from_micros(passed.ago_us), counts: passed.counts };
+    let known = |of: WorkerType| KnownType {
+        name: of.name,
+        version: of.version,
+        definition: of.definition,
+    };
+    let passed = |passed: PassedBody| Passed {
+        ago: since + Duration::from_micros(passed.ago_us),
+        counts: passed.counts,
+    };
     let row = WorkerRow {
         id: document.name,
         machine: body.machine,
@@ -75,10 +91,19 @@ fn read(document: Document, now: DbTime) -> Result<WorkerSeen, StoreError> {
     Ok(WorkerSeen { row, seen_at })
 }
 
-pub(super) async fn refresh<S: Store + ?Sized>(store: &S, row: &WorkerRow) -> Result<DbTime, StoreError> {
-    let of =
-        |of: &KnownType| WorkerType { name: of.name.clone(), version: of.version, definition: of.definition.clone() };
-    let passed = |passed: &Passed| PassedBody { ago_us: micros(passed.ago), counts: passed.counts.clone() };
+pub(super) async fn refresh<S: Store + ?Sized>(
+    store: &S,
+    row: &WorkerRow,
+) -> Result<DbTime, StoreError> {
+    let of = |of: &KnownType| WorkerType {
+        name: of.name.clone(),
+        version: of.version,
+        definition: of.definition.clone(),
+    };
+    let passed = |passed: &Passed| PassedBody {
+        ago_us: micros(passed.ago),
+        counts: passed.counts.clone(),
+    };
     let body = Body {
         machine: row.machine.clone(),
         program: row.program.clone(),
@@ -97,7 +122,10 @@ pub(super) async fn refresh<S: Store + ?Sized>(store: &S, row: &WorkerRow) -> Re
         tenant: Tenant::default(),
         name: row.id.clone(),
         expected: None,
-        change: DocumentChange::Put { body: write_body(KIND, &body)?, due_at: None },
+        change: DocumentChange::Put {
+            body: write_body(KIND, &body)?,
+            due_at: None,
+        },
     };
     let written = store.put_document(&write).await?;
     written.ok_or_else(|| StoreError::Unknown("the row of this process was not written".to_owned()))
@@ -108,12 +136,22 @@ pub(super) async fn forget<S: Store + ?Sized>(
     ids: &[String],
     unseen_for: Duration,
 ) -> Result<u64, StoreError> {
-    let query = DocumentQuery::Named { kind: KIND, tenant: Tenant::default(), names: ids.to_vec() };
+    let query = DocumentQuery::Named {
+        kind: KIND,
+        tenant: Tenant::default(),
+        names: ids.to_vec(),
+    };
     let found = store.documents(&query).await?;
     let mut forgotten = 0;
-    for row in found.rows.into_iter().filter(|row| found.now.after(row.seen_at) >= unseen_for) {
+    for row in found
+        .rows
+        .into_iter()
+        .filter(|row| found.now.after(row.seen_at) >= unseen_for)
+    {
         // Under its revision: a process that is there again keeps its row.
-        let deleted = store.put_document(&delete(KIND, row.tenant, row.name, row.rev)).await?;
+        let deleted = store
+            .put_document(&delete(KIND, row.tenant, row.name, row.rev))
+            .await?;
         forgotten += u64::from(deleted.is_some());
     }
     Ok(forgotten)

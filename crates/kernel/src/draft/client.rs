@@ -72,16 +72,29 @@ impl Draft {
             sweep_at: None,
             change_id: ChangeId(uuid::Uuid::nil()),
         };
-        let steps = decl.steps.iter().map(|step| StepRow::pending(step.no, step.name)).collect();
-        let mut draft = Self::of_new(decl, TaskRecord { task, steps, marks: Vec::new(), now: never }, actor);
+        let steps = decl
+            .steps
+            .iter()
+            .map(|step| StepRow::pending(step.no, step.name))
+            .collect();
+        let mut draft = Self::of_new(
+            decl,
+            TaskRecord {
+                task,
+                steps,
+                marks: Vec::new(),
+                now: never,
+            },
+            actor,
+        );
         if let Some(timeout) = decl.timeout {
             draft.deadline = Time::In(timeout);
         }
         draft
     }
 
-    /// Accepts the submission: the uploads are done, and the next host is told. `respond` is asked where nothing is
-    /// left to do.
+    /// Accepts the submission: the uploads are done, and the next host is told. `respond` is asked
+    /// where nothing is left to do.
     ///
     /// # Errors
     /// As the judge says.
@@ -113,7 +126,11 @@ impl Draft {
     }
 
     fn receive_step(&mut self, upload: Received) -> Result<(), Illegal> {
-        let Received { at, output, has_intent } = upload;
+        let Received {
+            at,
+            output,
+            has_intent,
+        } = upload;
         let attempt = Attempt(1);
         self.apply(Event::StepStarted(at), Note::attempt(attempt))?;
         if has_intent {
@@ -158,5 +175,8 @@ impl Draft {
 /// The cancel's details for a client: the steps that will be undone.
 #[must_use]
 pub fn will_undo(decl: &TaskDecl, record: &TaskRecord) -> Vec<String> {
-    plan::undo_order(decl, &record.steps).into_iter().map(|at| record.steps[at].name.clone()).collect()
+    plan::undo_order(decl, &record.steps)
+        .into_iter()
+        .map(|at| record.steps[at].name.clone())
+        .collect()
 }

@@ -7,7 +7,9 @@ use crate::keys::ObjectKey;
 use crate::record::{Failure, UndoGoal};
 use crate::saga::{Event, Illegal};
 use crate::transition::{AttemptWrite, Kept, LeaseChange, Time};
-use counterstep_contracts::{Attempt, Direction, Host, OnExhausted, Outcome, StepStatus, TaskStatus, WaitReason};
+use counterstep_contracts::{
+    Attempt, Direction, Host, OnExhausted, Outcome, StepStatus, TaskStatus, WaitReason,
+};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -27,7 +29,8 @@ impl Draft {
         }
     }
 
-    /// Starts the next attempt of a step. `sweep_after`: from then on its objects are orphans, unless it succeeded.
+    /// Starts the next attempt of a step. `sweep_after`: from then on its objects are orphans,
+    /// unless it succeeded.
     ///
     /// # Errors
     /// As the judge says.
@@ -41,14 +44,18 @@ impl Draft {
     ///
     /// # Errors
     /// As the judge says.
-    pub fn start_rebuild(&mut self, at: usize, sweep_after: Duration) -> Result<Execution, Illegal> {
+    pub fn start_rebuild(
+        &mut self,
+        at: usize,
+        sweep_after: Duration,
+    ) -> Result<Execution, Illegal> {
         let attempt = self.step(at).attempts.next();
         self.apply(Event::StepRebuilt(at), Note::attempt(attempt))?;
         Ok(self.open_attempt(at, Direction::Forward, attempt, sweep_after))
     }
 
-    /// Ends an attempt that made lost scratch again. The output that counts stays the committed one, so objects that
-    /// this attempt has stored belong to nothing.
+    /// Ends an attempt that made lost scratch again. The output that counts stays the committed
+    /// one, so objects that this attempt has stored belong to nothing.
     pub fn end_rebuild(&mut self, at: usize, outcome: Outcome, error: Option<&StepError>) {
         self.close_attempt(at, Direction::Forward, outcome, error, Kept::Nothing);
     }
@@ -69,7 +76,13 @@ impl Draft {
         let step = row.no;
         let execution = self.execution(at, direction, attempt);
         let epoch = execution.epoch;
-        self.push_attempt(AttemptWrite::Start { step, direction, attempt, epoch, sweep_after });
+        self.push_attempt(AttemptWrite::Start {
+            step,
+            direction,
+            attempt,
+            epoch,
+            sweep_after,
+        });
         execution
     }
 
@@ -85,21 +98,47 @@ impl Draft {
         row.attempt_open = false;
         row.error = error.map(ToString::to_string);
         let (step, attempt, error) = (row.no, row.last_attempt(direction), row.error.clone());
-        self.push_attempt(AttemptWrite::End { step, direction, attempt, outcome, error, kept });
+        self.push_attempt(AttemptWrite::End {
+            step,
+            direction,
+            attempt,
+            outcome,
+            error,
+            kept,
+        });
     }
 
     /// The step's output is the one that counts from now on.
     ///
     /// # Errors
     /// As the judge says.
-    pub fn step_succeeded(&mut self, at: usize, output: Value, stored: bool) -> Result<(), Illegal> {
-        self.apply(Event::StepSucceeded(at), Note::attempt(self.step(at).attempts))?;
-        self.close_attempt(at, Direction::Forward, Outcome::Succeeded, None, Kept::when(stored));
+    pub fn step_succeeded(
+        &mut self,
+        at: usize,
+        output: Value,
+        stored: bool,
+    ) -> Result<(), Illegal> {
+        self.apply(
+            Event::StepSucceeded(at),
+            Note::attempt(self.step(at).attempts),
+        )?;
+        self.close_attempt(
+            at,
+            Direction::Forward,
+            Outcome::Succeeded,
+            None,
+            Kept::when(stored),
+        );
         self.step_mut(at).output = Some(output);
-        // Work that is done again, because its scratch was lost with the last host, is no progress: or a step that
-        // kills its host after it would be recovered for ever.
+        // Work that is done again, because its scratch was lost with the last host, is no progress:
+        // or a step that kills its host after it would be recovered for ever.
         let no = self.step(at).no;
-        if !self.record().steps.iter().any(|row| row.no > no && row.started_seq > self.step(at).started_seq) {
+        if !self
+            .record()
+            .steps
+            .iter()
+            .any(|row| row.no > no && row.started_seq > self.step(at).started_seq)
+        {
             self.task_mut().recovery_attempts = 0;
         }
         Ok(())
@@ -109,11 +148,22 @@ impl Draft {
     ///
     /// # Errors
     /// As the judge says.
-    pub fn step_retries(&mut self, at: usize, error: &StepError, delay: Duration) -> Result<(), Illegal> {
+    pub fn step_retries(
+        &mut self,
+        at: usize,
+        error: &StepError,
+        delay: Duration,
+    ) -> Result<(), Illegal> {
         let note = Note::attempt(self.step(at).attempts)
             .with(json!({"error": error.message, "class": error.class.as_str(), "delay_ms": millis(delay)}));
         self.apply(Event::StepRetries(at), note)?;
-        self.close_attempt(at, Direction::Forward, Outcome::Failed, Some(error), Kept::Nothing);
+        self.close_attempt(
+            at,
+            Direction::Forward,
+            Outcome::Failed,
+            Some(error),
+            Kept::Nothing,
+        );
         let due = self.record().now.later(delay);
         let row = self.step_mut(at);
         row.retries_used += 1;
@@ -129,13 +179,17 @@ impl Draft {
         let note = Note::attempt(self.step(at).attempts)
             .with(json!({"error": error.message, "class": error.class.as_str(), "backtrace": error.backtrace}));
         self.apply(Event::StepFailed(at), note)?;
-        let outcome = if error.class == ErrorClass::Cancelled { Outcome::Cancelled } else { Outcome::Failed };
+        let outcome = if error.class == ErrorClass::Cancelled {
+            Outcome::Cancelled
+        } else {
+            Outcome::Failed
+        };
         self.close_attempt(at, Direction::Forward, outcome, Some(error), Kept::Nothing);
         Ok(())
     }
 
-    /// The attempt that has just failed did nothing, and no attempt before it can have had an effect: there is nothing
-    /// to undo, as if the step had never started.
+    /// The attempt that has just failed did nothing, and no attempt before it can have had an
+    /// effect: there is nothing to undo, as if the step had never started.
     pub fn step_did_nothing(&mut self, at: usize) {
         self.add_detail("sent", false.into());
         self.step_mut(at).started_seq = None;
@@ -148,7 +202,13 @@ impl Draft {
     pub fn step_in_doubt(&mut self, at: usize, why: &str) -> Result<(), Illegal> {
         let note = Note::attempt(self.step(at).attempts).with(json!({"why": why}));
         self.apply(Event::StepInDoubt(at), note)?;
-        self.close_attempt(at, Direction::Forward, Outcome::InDoubt, None, Kept::Nothing);
+        self.close_attempt(
+            at,
+            Direction::Forward,
+            Outcome::InDoubt,
+            None,
+            Kept::Nothing,
+        );
         Ok(())
     }
 
@@ -157,23 +217,34 @@ impl Draft {
     /// # Errors
     /// As the judge says.
     pub fn step_settled_done(&mut self, at: usize, output: Value) -> Result<(), Illegal> {
-        self.apply(Event::StepSettled(at, true), Note::attempt(self.step(at).attempts))?;
+        self.apply(
+            Event::StepSettled(at, true),
+            Note::attempt(self.step(at).attempts),
+        )?;
         self.keep_what_it_names(at, &output);
         self.step_mut(at).output = Some(output);
         self.task_mut().recovery_attempts = 0;
         Ok(())
     }
 
-    /// Objects of the step's own attempts that an output names, which no success of theirs has kept.
+    /// Objects of the step's own attempts that an output names, which no success of theirs has
+    /// kept.
     pub(super) fn keep_what_it_names(&mut self, at: usize, output: &Value) {
         let (task, step) = (self.record().task.id, self.step(at).clone());
         let mut attempts = BTreeSet::new();
         each_text(output, &mut |text| {
-            let key = ObjectKey::parse(text).filter(|key| key.task == task && key.step == step.name);
-            attempts.extend(key.map(|key| key.attempt).filter(|attempt| *attempt <= step.attempts));
+            let key =
+                ObjectKey::parse(text).filter(|key| key.task == task && key.step == step.name);
+            attempts.extend(
+                key.map(|key| key.attempt)
+                    .filter(|attempt| *attempt <= step.attempts),
+            );
         });
         for attempt in attempts {
-            self.push_attempt(AttemptWrite::Keep { step: step.no, attempt });
+            self.push_attempt(AttemptWrite::Keep {
+                step: step.no,
+                attempt,
+            });
         }
     }
 
@@ -185,12 +256,14 @@ impl Draft {
         self.apply(Event::StepSkipped(at), Note::default())
     }
 
-    /// The step's scratch is gone: it goes back to Pending, and its next output supersedes this one.
+    /// The step's scratch is gone: it goes back to Pending, and its next output supersedes this
+    /// one.
     ///
     /// # Errors
     /// As the judge says.
     pub fn scratch_lost(&mut self, at: usize) -> Result<(), Illegal> {
-        let note = Note::attempt(self.step(at).attempts).with(json!({"superseded": self.step(at).output}));
+        let note =
+            Note::attempt(self.step(at).attempts).with(json!({"superseded": self.step(at).output}));
         self.apply(Event::StepScratchLost(at), note)?;
         let row = self.step_mut(at);
         row.output = None;
@@ -214,7 +287,10 @@ impl Draft {
     /// # Errors
     /// As the judge says.
     pub fn hand_over(&mut self, host: Host, why: &str) -> Result<(), Illegal> {
-        self.apply(Event::HandedOver, Note::default().with(json!({"host": host.as_str(), "why": why})))?;
+        self.apply(
+            Event::HandedOver,
+            Note::default().with(json!({"host": host.as_str(), "why": why})),
+        )?;
         self.lease = LeaseChange::Release;
         self.dispatch_to(host);
         Ok(())
@@ -232,8 +308,17 @@ impl Draft {
     ///
     /// # Errors
     /// As the judge says.
-    pub fn wait_with(&mut self, reason: WaitReason, delay: Duration, more: Value) -> Result<(), Illegal> {
-        let left = self.record().task.deadline_at.map(|deadline| deadline.after(self.record().now));
+    pub fn wait_with(
+        &mut self,
+        reason: WaitReason,
+        delay: Duration,
+        more: Value,
+    ) -> Result<(), Illegal> {
+        let left = self
+            .record()
+            .task
+            .deadline_at
+            .map(|deadline| deadline.after(self.record().now));
         let delay = left.map_or(delay, |left| delay.min(left));
         let mut details = json!({"for": reason.as_str(), "delay_ms": millis(delay)});
         if let (Value::Object(details), Value::Object(more)) = (&mut details, more) {
@@ -252,8 +337,8 @@ impl Draft {
     /// As the judge says.
     pub fn give_up(&mut self, failure: Failure, policy: OnExhausted) -> Result<(), Illegal> {
         let left = !crate::plan::undo_order(self.decl(), &self.record().steps).is_empty();
-        let note =
-            Note::default().with(json!({"class": failure.class, "error": failure.message, "step": failure.step}));
+        let note = Note::default()
+            .with(json!({"class": failure.class, "error": failure.message, "step": failure.step}));
         self.apply(Event::GaveUp(policy), note)?;
         let to = self.status();
         let task = self.task_mut();
@@ -287,14 +372,19 @@ impl Draft {
     /// Whether an attempt that makes lost scratch again is under way.
     #[must_use]
     pub fn is_rebuilding(&self) -> bool {
-        self.record().steps.iter().any(|row| row.status == StepStatus::Completed && row.attempt_open)
+        self.record()
+            .steps
+            .iter()
+            .any(|row| row.status == StepStatus::Completed && row.attempt_open)
     }
 
     /// Positions of the steps with an open forward attempt.
     #[must_use]
     pub fn running_steps(&self) -> Vec<usize> {
         let steps = &self.record().steps;
-        (0..steps.len()).filter(|&at| steps[at].status == StepStatus::Running).collect()
+        (0..steps.len())
+            .filter(|&at| steps[at].status == StepStatus::Running)
+            .collect()
     }
 }
 

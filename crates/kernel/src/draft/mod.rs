@@ -1,5 +1,5 @@
-//! A change in the making: events go in, the judge rules on each, and out comes one [`Transition`] in which every
-//! event has its audit entry. The only place that builds transitions of tasks.
+//! A change in the making: events go in, the judge rules on each, and out comes one [`Transition`]
+//! in which every event has its audit entry. The only place that builds transitions of tasks.
 
 mod client;
 mod forward;
@@ -22,9 +22,12 @@ use crate::record::{DbTime, StepRow, TaskRecord};
 use crate::saga::{self, Event, Illegal, State};
 use crate::sql::Sql;
 use crate::transition::{
-    AttemptWrite, AuditEntry, Guard, IdempotencyWrite, LeaseChange, ReceiveWrite, TaskWrite, Time, Transition, Work,
+    AttemptWrite, AuditEntry, Guard, IdempotencyWrite, LeaseChange, ReceiveWrite, TaskWrite, Time,
+    Transition, Work,
 };
-use counterstep_contracts::{Attempt, ChangeId, Epoch, Host, Rev, TaskDecl, TaskStatus, WorkerMessage};
+use counterstep_contracts::{
+    Attempt, ChangeId, Epoch, Host, Rev, TaskDecl, TaskStatus, WorkerMessage,
+};
 use serde_json::Value;
 use std::collections::BTreeSet;
 
@@ -78,7 +81,10 @@ impl Note {
     /// Of an attempt.
     #[must_use]
     pub const fn attempt(attempt: Attempt) -> Self {
-        Self { attempt: Some(attempt), details: Value::Null }
+        Self {
+            attempt: Some(attempt),
+            details: Value::Null,
+        }
     }
 
     /// With details.
@@ -103,7 +109,13 @@ impl Draft {
         Self::make(decl, record, actor.into(), false, (Epoch(0), Rev(0)))
     }
 
-    fn make(decl: &'static TaskDecl, record: TaskRecord, actor: String, exists: bool, base: (Epoch, Rev)) -> Self {
+    fn make(
+        decl: &'static TaskDecl,
+        record: TaskRecord,
+        actor: String,
+        exists: bool,
+        base: (Epoch, Rev),
+    ) -> Self {
         Self {
             decl,
             before: exists.then(|| record.clone()),
@@ -174,7 +186,11 @@ impl Draft {
     pub fn apply(&mut self, event: Event, note: Note) -> Result<(), Illegal> {
         let states = plan::states(self.decl, &self.record.steps);
         let status = self.exists.then_some(self.record.task.status);
-        let state = State { status, cancel_requested: self.is_cancel_requested(), steps: &states };
+        let state = State {
+            status,
+            cancel_requested: self.is_cancel_requested(),
+            steps: &states,
+        };
         let ruling = saga::judge(&state, event)?;
 
         let task = &mut self.record.task;
@@ -240,7 +256,9 @@ impl Draft {
 
     /// Adds to what the last audit entry says beyond the states.
     pub(crate) fn add_detail(&mut self, key: &str, value: Value) {
-        let Some(entry) = self.audit.last_mut() else { return };
+        let Some(entry) = self.audit.last_mut() else {
+            return;
+        };
         if !entry.details.is_object() {
             entry.details = Value::Object(serde_json::Map::new());
         }
@@ -268,7 +286,8 @@ impl Draft {
         self.submitted = details;
     }
 
-    /// The losses of hosts before the one that the draft may count, to be named where the task is given up.
+    /// The losses of hosts before the one that the draft may count, to be named where the task is
+    /// given up.
     pub(crate) fn set_earlier_losses(&mut self, losses: &[Loss]) {
         self.earlier_losses = losses.to_vec();
     }
@@ -309,10 +328,18 @@ impl Draft {
             .record
             .steps
             .iter()
-            .filter_map(|row| row.output.as_ref().map(|output| (row.name.clone(), output.clone())))
+            .filter_map(|row| {
+                row.output
+                    .as_ref()
+                    .map(|output| (row.name.clone(), output.clone()))
+            })
             .collect();
         let size = serde_json::to_string(&outputs).map_or(usize::MAX, |text| text.len());
-        if size <= LIMIT { outputs } else { serde_json::Map::new() }
+        if size <= LIMIT {
+            outputs
+        } else {
+            serde_json::Map::new()
+        }
     }
 
     /// The finished change and the guard for it.
@@ -331,11 +358,18 @@ impl Draft {
             LeaseChange::Release => false,
         };
         // By the time at which the task was read, and so a little early.
-        task.sweep_at = if leased { None } else { intents::sweep_at(&self.record.marks) };
+        task.sweep_at = if leased {
+            None
+        } else {
+            intents::sweep_at(&self.record.marks)
+        };
         let steps = if rev == Rev(0) {
             self.record.steps.clone()
         } else {
-            self.changed.iter().map(|&at| self.record.steps[at].clone()).collect()
+            self.changed
+                .iter()
+                .map(|&at| self.record.steps[at].clone())
+                .collect()
         };
         let write = TaskWrite {
             row: self.record.task.clone(),
@@ -358,11 +392,15 @@ impl Draft {
             sql: self.sql,
             ..Transition::new(change_id, self.record.task.id)
         };
-        (guard, transition.with_journal(self.before.as_ref(), &self.actor))
+        (
+            guard,
+            transition.with_journal(self.before.as_ref(), &self.actor),
+        )
     }
 }
 
-/// The record as it stands after a transition of it was committed at `now`, without reading it again.
+/// The record as it stands after a transition of it was committed at `now`, without reading it
+/// again.
 #[must_use]
 pub fn after_commit(before: &TaskRecord, transition: &Transition, now: DbTime) -> TaskRecord {
     let mut record = before.clone();
@@ -376,13 +414,19 @@ pub fn after_commit(before: &TaskRecord, transition: &Transition, now: DbTime) -
         };
         let task = &mut record.task;
         task.created_at = old.created_at;
-        task.updated_at = if transition.is_quiet() { old.updated_at } else { now };
+        task.updated_at = if transition.is_quiet() {
+            old.updated_at
+        } else {
+            now
+        };
         if let Some(row) = &transition.journal {
             task.audit_seal = Some(audit::seal(&row.link.0, now));
         }
         task.due_at = time(write.due, old.due_at);
         task.deadline_at = time(write.deadline, old.deadline_at);
-        task.cancel_requested_at = old.cancel_requested_at.or(time(write.cancel_requested, None));
+        task.cancel_requested_at = old
+            .cancel_requested_at
+            .or(time(write.cancel_requested, None));
         task.finished_at = time(write.finished, old.finished_at);
         (task.lease_owner, task.lease_expires_at) = match &write.lease {
             LeaseChange::Keep => (old.lease_owner, old.lease_expires_at),

@@ -1,5 +1,5 @@
-//! What a person decides about a parked task. Each decision is an event of its own with the note, and leaves the task
-//! parked only where something is still undecided.
+//! What a person decides about a parked task. Each decision is an event of its own with the note,
+//! and leaves the task parked only where something is still undecided.
 
 use super::{Draft, Note};
 use crate::plan::{self, Backward};
@@ -59,7 +59,12 @@ impl Draft {
     ///
     /// # Errors
     /// As the judge says.
-    pub fn resolve_undo(&mut self, at: usize, settled: SettledAs, decision: &Decision) -> Result<(), Illegal> {
+    pub fn resolve_undo(
+        &mut self,
+        at: usize,
+        settled: SettledAs,
+        decision: &Decision,
+    ) -> Result<(), Illegal> {
         self.settle_undo(at, settled, decision)?;
         if self.steps_at(StepStatus::CompensationFailed).is_empty() {
             self.resume_undo(decision)?;
@@ -67,8 +72,16 @@ impl Draft {
         Ok(())
     }
 
-    fn settle_undo(&mut self, at: usize, settled: SettledAs, decision: &Decision) -> Result<(), Illegal> {
-        self.apply(Event::UndoResolved(at), decision.note(json!({"as": settled})))?;
+    fn settle_undo(
+        &mut self,
+        at: usize,
+        settled: SettledAs,
+        decision: &Decision,
+    ) -> Result<(), Illegal> {
+        self.apply(
+            Event::UndoResolved(at),
+            decision.note(json!({"as": settled})),
+        )?;
         let step = self.step(at).no;
         self.push_attempt(AttemptWrite::Release { step });
         if settled == SettledAs::Skipped {
@@ -77,13 +90,16 @@ impl Draft {
         Ok(())
     }
 
-    /// A step that gave up, or is in doubt, has the output that a person supplies. When no failed step is left, the
-    /// task goes on.
+    /// A step that gave up, or is in doubt, has the output that a person supplies. When no failed
+    /// step is left, the task goes on.
     ///
     /// # Errors
     /// As the judge says.
     pub fn supply(&mut self, at: usize, output: Value, decision: &Decision) -> Result<(), Illegal> {
-        self.apply(Event::StepSupplied(at), decision.note(json!({"as": SettledAs::Done, "output": output})))?;
+        self.apply(
+            Event::StepSupplied(at),
+            decision.note(json!({"as": SettledAs::Done, "output": output})),
+        )?;
         self.keep_what_it_names(at, &output);
         let row = self.step_mut(at);
         row.output = Some(output);
@@ -110,7 +126,10 @@ impl Draft {
     }
 
     fn go_forward(&mut self, decision: &Decision) -> Result<(), Illegal> {
-        self.apply(Event::Operator(Operator::Redrive), decision.note(json!({"failure": self.record().task.failure})))?;
+        self.apply(
+            Event::Operator(Operator::Redrive),
+            decision.note(json!({"failure": self.record().task.failure})),
+        )?;
         for at in 0..self.record().steps.len() {
             if self.step(at).retries_used > 0 && self.step(at).status != StepStatus::Skipped {
                 self.step_mut(at).retries_used = 0;
@@ -120,7 +139,8 @@ impl Draft {
         let task = self.task_mut();
         task.failure = None;
         task.recovery_attempts = 0;
-        // Counted from the submission, a dead letter's time is long over when somebody has looked at it.
+        // Counted from the submission, a dead letter's time is long over when somebody has looked
+        // at it.
         self.deadline = timeout.map_or(Time::Keep, Time::In);
         self.dispatch_to(host);
         Ok(())
@@ -139,7 +159,10 @@ impl Draft {
     }
 
     fn resume_undo(&mut self, decision: &Decision) -> Result<(), Illegal> {
-        self.apply(Event::Operator(Operator::RetryUndo), decision.note(Value::Null))?;
+        self.apply(
+            Event::Operator(Operator::RetryUndo),
+            decision.note(Value::Null),
+        )?;
         self.task_mut().recovery_attempts = 0;
         self.undo_or_finish()
     }
@@ -150,22 +173,29 @@ impl Draft {
     /// As the judge says.
     pub fn undo_parked(&mut self, decision: &Decision) -> Result<(), Illegal> {
         self.apply(Event::Operator(Operator::Undo), decision.note(Value::Null))?;
-        let goal = if self.is_cancel_requested() { UndoGoal::Cancelled } else { UndoGoal::Failed };
+        let goal = if self.is_cancel_requested() {
+            UndoGoal::Cancelled
+        } else {
+            UndoGoal::Failed
+        };
         let task = self.task_mut();
         task.goal.get_or_insert(goal);
         task.recovery_attempts = 0;
         self.undo_or_finish()
     }
 
-    /// The count of hosts that were lost in a row is what a person says. Nothing else changes: whoever runs the task
-    /// goes on with it.
+    /// The count of hosts that were lost in a row is what a person says. Nothing else changes:
+    /// whoever runs the task goes on with it.
     ///
     /// # Errors
     /// As the judge says.
     pub fn set_recoveries(&mut self, attempts: u32, decision: &Decision) -> Result<(), Illegal> {
         let before = self.record().task.recovery_attempts;
         let told = json!({"recoveries": attempts, "before": before, "allowed": self.decl().max_recoveries});
-        self.apply(Event::Operator(Operator::SetRecoveries), decision.note(told))?;
+        self.apply(
+            Event::Operator(Operator::SetRecoveries),
+            decision.note(told),
+        )?;
         self.task_mut().recovery_attempts = attempts;
         Ok(())
     }
@@ -184,6 +214,8 @@ impl Draft {
     #[must_use]
     pub fn steps_at(&self, status: StepStatus) -> Vec<usize> {
         let steps = &self.record().steps;
-        (0..steps.len()).filter(|&at| steps[at].status == status).collect()
+        (0..steps.len())
+            .filter(|&at| steps[at].status == status)
+            .collect()
     }
 }

@@ -1,4 +1,5 @@
-//! Claims and take-backs: how a task changes hands, and what becomes of attempts that an older epoch left open.
+//! Claims and take-backs: how a task changes hands, and what becomes of attempts that an older
+//! epoch left open.
 
 use super::{Draft, Note};
 use crate::losses::{self, Loss};
@@ -19,9 +20,14 @@ impl Draft {
         let lost_by = self.lost_owner();
         self.task_mut().epoch = self.record().task.epoch.next();
         // The actor of the entry is the owner.
-        let details = lost_by.as_ref().map_or(Value::Null, |lost_by| json!({"lost_by": lost_by}));
+        let details = lost_by
+            .as_ref()
+            .map_or(Value::Null, |lost_by| json!({"lost_by": lost_by}));
         self.apply(Event::Claimed, Note::default().with(details))?;
-        self.lease = LeaseChange::Take { owner: owner.to_owned(), ttl };
+        self.lease = LeaseChange::Take {
+            owner: owner.to_owned(),
+            ttl,
+        };
         self.due = Time::Clear;
         self.close_older_attempts()?;
         lost_by.map_or(Ok(()), |host| self.count_recovery(&host))
@@ -38,7 +44,10 @@ impl Draft {
         self.close_older_attempts()?;
         self.count_recovery(lost_by.as_deref().unwrap_or_default())?;
         if !self.status().is_at_rest() {
-            self.apply(Event::TakenBack, Note::default().with(json!({"lost_by": lost_by})))?;
+            self.apply(
+                Event::TakenBack,
+                Note::default().with(json!({"lost_by": lost_by})),
+            )?;
             self.lease = LeaseChange::Release;
             let host = self.record().task.host;
             self.dispatch_to(host);
@@ -46,18 +55,24 @@ impl Draft {
         Ok(())
     }
 
-    /// Nobody came for the task: its hosts are told once more. Its due time stays, so that the next time is put off for
-    /// longer; where it has none, it is due since now.
+    /// Nobody came for the task: its hosts are told once more. Its due time stays, so that the next
+    /// time is put off for longer; where it has none, it is due since now.
     ///
     /// # Errors
     /// As the judge says.
     pub fn offer_again(&mut self) -> Result<(), Illegal> {
         let task = &self.record().task;
-        let (host, since) = (task.host, crate::times::rfc3339(task.due_at.unwrap_or(task.updated_at)));
+        let (host, since) = (
+            task.host,
+            crate::times::rfc3339(task.due_at.unwrap_or(task.updated_at)),
+        );
         if task.due_at.is_none() {
             self.due = Time::In(Duration::ZERO);
         }
-        self.apply(Event::OfferedAgain, Note::default().with(json!({"nobody_came_since": since})))?;
+        self.apply(
+            Event::OfferedAgain,
+            Note::default().with(json!({"nobody_came_since": since})),
+        )?;
         self.dispatch_to(host);
         Ok(())
     }
@@ -79,15 +94,28 @@ impl Draft {
             }
         }
         // What is written anew below, and with the steps above, is kept here.
-        self.apply(Event::Quarantined, Note::default().with(json!({"unreadable": unreadable})))?;
-        let what: Vec<_> = unreadable.iter().map(|column| column.what.as_str()).collect();
+        self.apply(
+            Event::Quarantined,
+            Note::default().with(json!({"unreadable": unreadable})),
+        )?;
+        let what: Vec<_> = unreadable
+            .iter()
+            .map(|column| column.what.as_str())
+            .collect();
         let message = format!("the task cannot be read: {}", what.join("; "));
-        self.task_mut().failure = Some(Failure { step: None, class: "unreadable".to_owned(), message });
+        self.task_mut().failure = Some(Failure {
+            step: None,
+            class: "unreadable".to_owned(),
+            message,
+        });
         Ok(())
     }
 
     fn lost_owner(&self) -> Option<String> {
-        self.record().lease_has_expired().then(|| self.record().task.lease_owner.clone()).flatten()
+        self.record()
+            .lease_has_expired()
+            .then(|| self.record().task.lease_owner.clone())
+            .flatten()
     }
 
     fn close_older_attempts(&mut self) -> Result<(), Illegal> {
@@ -100,9 +128,13 @@ impl Draft {
                 StepStatus::Running => self.step_in_doubt(at, WHY)?,
                 StepStatus::Compensating => self.undo_in_doubt(at, WHY)?,
                 // A rebuild of lost scratch: the committed output stands whatever became of it.
-                StepStatus::Completed => {
-                    self.close_attempt(at, Direction::Forward, Outcome::InDoubt, None, Kept::Nothing)
-                }
+                StepStatus::Completed => self.close_attempt(
+                    at,
+                    Direction::Forward,
+                    Outcome::InDoubt,
+                    None,
+                    Kept::Nothing,
+                ),
                 StepStatus::Pending
                 | StepStatus::Waiting
                 | StepStatus::Skipped
@@ -116,13 +148,15 @@ impl Draft {
         Ok(())
     }
 
-    /// Counted before the try: a task that kills its host is counted even though the host never says so.
+    /// Counted before the try: a task that kills its host is counted even though the host never
+    /// says so.
     fn count_recovery(&mut self, lost_by: &str) -> Result<(), Illegal> {
         let bound = self.decl().max_recoveries;
         let task = self.task_mut();
         task.recovery_attempts += 1;
         let count = task.recovery_attempts;
-        // A cancel was accepted and there is nothing to undo: the next claim honours it, whatever became of the host.
+        // A cancel was accepted and there is nothing to undo: the next claim honours it, whatever
+        // became of the host.
         let only_stops = self.status() == TaskStatus::Running
             && self.is_cancel_requested()
             && crate::plan::undo_order(self.decl(), &self.record().steps).is_empty();
@@ -132,16 +166,29 @@ impl Draft {
         }
         let left = self.record().task.clone();
         let loss = Loss::of(lost_by, &self.audit, &self.record().steps);
-        let mut lost = if for_good { Vec::new() } else { std::mem::take(&mut self.earlier_losses) };
+        let mut lost = if for_good {
+            Vec::new()
+        } else {
+            std::mem::take(&mut self.earlier_losses)
+        };
         lost.push(loss);
         let ran = losses::text(&lost);
         let (event, message) = if for_good {
-            (Event::LostForGood, format!("a host was lost that ran {ran}; its type has it undone then"))
+            (
+                Event::LostForGood,
+                format!("a host was lost that ran {ran}; its type has it undone then"),
+            )
         } else {
-            let counted = format!("{count} hosts in a row were lost while they ran it; its type allows {bound}");
-            (Event::LostTooOften, format!("{counted}. What ran on them: {ran}"))
+            let counted = format!(
+                "{count} hosts in a row were lost while they ran it; its type allows {bound}"
+            );
+            (
+                Event::LostTooOften,
+                format!("{counted}. What ran on them: {ran}"),
+            )
         };
-        let details = json!({"recoveries": count, "allowed": bound, "why": message, "losses": lost});
+        let details =
+            json!({"recoveries": count, "allowed": bound, "why": message, "losses": lost});
         self.apply(event, Note::default().with(details))?;
         let to = self.status();
         let task = self.task_mut();
@@ -154,10 +201,18 @@ impl Draft {
                 } else {
                     UndoGoal::Failed
                 }));
-                task.failure = Some(Failure { step: None, class: LOST.to_owned(), message });
+                task.failure = Some(Failure {
+                    step: None,
+                    class: LOST.to_owned(),
+                    message,
+                });
             }
             TaskStatus::Failed | TaskStatus::CompensationFailed => {
-                task.failure.get_or_insert(Failure { step: None, class: LOST.to_owned(), message });
+                task.failure.get_or_insert(Failure {
+                    step: None,
+                    class: LOST.to_owned(),
+                    message,
+                });
             }
             TaskStatus::Submitted
             | TaskStatus::Dispatched

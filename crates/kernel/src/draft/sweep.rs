@@ -1,5 +1,5 @@
-//! What sweeps cause: a change that says whose objects are, and nothing else. It needs no declaration, so that a task whose
-//! type this process does not know is swept too.
+//! What sweeps cause: a change that says whose objects are, and nothing else. It needs no
+//! declaration, so that a task whose type this process does not know is swept too.
 
 use crate::intents;
 use crate::record::TaskRecord;
@@ -19,8 +19,21 @@ pub(crate) fn sweep(
     }
     let mut row = record.task.clone();
     (row.rev, row.change_id) = (row.rev.next(), change_id);
-    row.sweep_at = if row.lease_owner.is_some() { None } else { intents::sweep_at(&marks) };
+    row.sweep_at = if row.lease_owner.is_some() {
+        None
+    } else {
+        intents::sweep_at(&marks)
+    };
     let write = TaskWrite::new(row);
-    let transition = Transition { task: Some(write), attempts, ..Transition::new(change_id, record.task.id) };
-    (Guard::Free { rev: record.task.rev }, transition.with_journal(Some(record), actor))
+    let transition = Transition {
+        task: Some(write),
+        attempts,
+        ..Transition::new(change_id, record.task.id)
+    };
+    (
+        Guard::Free {
+            rev: record.task.rev,
+        },
+        transition.with_journal(Some(record), actor),
+    )
 }

@@ -12,7 +12,8 @@ use serde_json::json;
 use std::time::Duration;
 
 impl Draft {
-    /// Starts the next undo attempt of a step, and records the waivers that it passes on its way back.
+    /// Starts the next undo attempt of a step, and records the waivers that it passes on its way
+    /// back.
     ///
     /// # Errors
     /// As the judge says.
@@ -28,8 +29,13 @@ impl Draft {
 
     fn record_waivers(&mut self) -> Result<(), Illegal> {
         for at in plan::waived_now(self.decl(), &self.record().steps) {
-            let UndoDecl::Waived { reason } = self.decl().steps[at].undo else { continue };
-            self.apply(Event::UndoWaived(at), Note::default().with(json!({"reason": reason})))?;
+            let UndoDecl::Waived { reason } = self.decl().steps[at].undo else {
+                continue;
+            };
+            self.apply(
+                Event::UndoWaived(at),
+                Note::default().with(json!({"reason": reason})),
+            )?;
         }
         Ok(())
     }
@@ -40,7 +46,10 @@ impl Draft {
     /// As the judge says.
     pub fn step_settled_not_done(&mut self, at: usize) -> Result<(), Illegal> {
         self.record_waivers()?;
-        self.apply(Event::StepSettled(at, false), Note::attempt(self.step(at).attempts))?;
+        self.apply(
+            Event::StepSettled(at, false),
+            Note::attempt(self.step(at).attempts),
+        )?;
         self.task_mut().recovery_attempts = 0;
         Ok(())
     }
@@ -50,7 +59,10 @@ impl Draft {
     /// # Errors
     /// As the judge says.
     pub fn undo_succeeded(&mut self, at: usize, stored: bool) -> Result<(), Illegal> {
-        self.apply(Event::UndoSucceeded(at), Note::attempt(self.step(at).undo_attempts))?;
+        self.apply(
+            Event::UndoSucceeded(at),
+            Note::attempt(self.step(at).undo_attempts),
+        )?;
         self.close_attempt(
             at,
             Direction::Undo,
@@ -58,7 +70,8 @@ impl Draft {
             None,
             if stored { Kept::Nothing } else { Kept::None },
         );
-        // What the step's attempts kept is no output any more: what the undo left of it is open to the sweep.
+        // What the step's attempts kept is no output any more: what the undo left of it is open to
+        // the sweep.
         let step = self.step(at).no;
         self.push_attempt(AttemptWrite::Release { step });
         self.task_mut().recovery_attempts = 0;
@@ -69,12 +82,24 @@ impl Draft {
     ///
     /// # Errors
     /// As the judge says.
-    pub fn undo_retries(&mut self, at: usize, error: &StepError, delay: Duration) -> Result<(), Illegal> {
+    pub fn undo_retries(
+        &mut self,
+        at: usize,
+        error: &StepError,
+        delay: Duration,
+    ) -> Result<(), Illegal> {
         let delay_ms = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX);
-        let note = Note::attempt(self.step(at).undo_attempts)
-            .with(json!({"error": error.message, "class": error.class.as_str(), "delay_ms": delay_ms}));
+        let note = Note::attempt(self.step(at).undo_attempts).with(
+            json!({"error": error.message, "class": error.class.as_str(), "delay_ms": delay_ms}),
+        );
         self.apply(Event::UndoRetries(at), note)?;
-        self.close_attempt(at, Direction::Undo, Outcome::Failed, Some(error), Kept::Nothing);
+        self.close_attempt(
+            at,
+            Direction::Undo,
+            Outcome::Failed,
+            Some(error),
+            Kept::Nothing,
+        );
         self.step_mut(at).undo_retries_used += 1;
         Ok(())
     }
@@ -84,7 +109,10 @@ impl Draft {
     /// # Errors
     /// As the judge says.
     pub fn undo_in_doubt(&mut self, at: usize, why: &str) -> Result<(), Illegal> {
-        self.apply(Event::UndoInDoubt(at), Note::attempt(self.step(at).undo_attempts).with(json!({"why": why})))?;
+        self.apply(
+            Event::UndoInDoubt(at),
+            Note::attempt(self.step(at).undo_attempts).with(json!({"why": why})),
+        )?;
         self.close_attempt(at, Direction::Undo, Outcome::InDoubt, None, Kept::Nothing);
         Ok(())
     }
@@ -104,7 +132,13 @@ impl Draft {
             "backtrace": error.backtrace,
         }));
         self.apply(Event::UndoFailed(at), note)?;
-        self.close_attempt(at, Direction::Undo, Outcome::Failed, Some(error), Kept::Nothing);
+        self.close_attempt(
+            at,
+            Direction::Undo,
+            Outcome::Failed,
+            Some(error),
+            Kept::Nothing,
+        );
         Ok(())
     }
 
@@ -113,8 +147,12 @@ impl Draft {
     /// # Errors
     /// As the judge says.
     pub fn finish_undo(&mut self) -> Result<(), Illegal> {
-        let failed: Vec<_> =
-            self.record().steps.iter().filter(|row| row.status == StepStatus::CompensationFailed).collect();
+        let failed: Vec<_> = self
+            .record()
+            .steps
+            .iter()
+            .filter(|row| row.status == StepStatus::CompensationFailed)
+            .collect();
         if let Some(first) = failed.first() {
             // Their own changes may lie far back: the alert of this one names them.
             let steps: Vec<_> = failed.iter().map(|row| row.name.as_str()).collect();

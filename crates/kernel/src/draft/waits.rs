@@ -1,5 +1,5 @@
-//! What is written down of steps that wait, of the signals that they wait for, and of fallbacks. A wait runs no code, so
-//! it has no attempts: its audit entries are its whole past.
+//! What is written down of steps that wait, of the signals that they wait for, and of fallbacks. A
+//! wait runs no code, so it has no attempts: its audit entries are its whole past.
 
 use super::{Draft, Note};
 use crate::error::StepError;
@@ -16,7 +16,9 @@ impl Draft {
     /// What the step waits for; `None`: it runs code, its own or that of its fallback.
     #[must_use]
     pub fn waits(&self, at: usize) -> Option<WaitDecl> {
-        self.decl().steps[at].waits.filter(|_| !self.step(at).in_fallback)
+        self.decl().steps[at]
+            .waits
+            .filter(|_| !self.step(at).in_fallback)
     }
 
     /// The step waits until `due`, or for its signal.
@@ -25,7 +27,10 @@ impl Draft {
     /// As the judge says.
     pub fn wait_begins(&mut self, at: usize, due: DbTime) -> Result<(), Illegal> {
         self.apply(Event::StepStarted(at), Note::default())?;
-        self.apply(Event::StepWaits(at), Note::default().with(json!({"due_at": rfc3339(due)})))?;
+        self.apply(
+            Event::StepWaits(at),
+            Note::default().with(json!({"due_at": rfc3339(due)})),
+        )?;
         self.step_mut(at).due_at = Some(due);
         Ok(())
     }
@@ -44,23 +49,35 @@ impl Draft {
         Ok(())
     }
 
-    /// What the step waited for did not come, or its function says nothing that could be waited for. The caller
-    /// decides whether a fallback follows.
+    /// What the step waited for did not come, or its function says nothing that could be waited
+    /// for. The caller decides whether a fallback follows.
     ///
     /// # Errors
     /// As the judge says.
-    pub fn wait_failed(&mut self, at: usize, error: &StepError, falls_back: bool) -> Result<(), Illegal> {
+    pub fn wait_failed(
+        &mut self,
+        at: usize,
+        error: &StepError,
+        falls_back: bool,
+    ) -> Result<(), Illegal> {
         self.apply(Event::StepStarted(at), Note::default())?;
-        let event = if falls_back { Event::StepFallsBack(at) } else { Event::StepFailed(at) };
-        self.apply(event, Note::default().with(json!({"error": error.message, "class": error.class.as_str()})))?;
+        let event = if falls_back {
+            Event::StepFallsBack(at)
+        } else {
+            Event::StepFailed(at)
+        };
+        self.apply(
+            event,
+            Note::default().with(json!({"error": error.message, "class": error.class.as_str()})),
+        )?;
         let row = self.step_mut(at);
         row.error = Some(error.to_string());
         row.in_fallback = falls_back;
         Ok(())
     }
 
-    /// The attempt failed and no other of the step's own will follow; those of its fallback do, with retries of their
-    /// own.
+    /// The attempt failed and no other of the step's own will follow; those of its fallback do,
+    /// with retries of their own.
     ///
     /// # Errors
     /// As the judge says.
@@ -68,7 +85,13 @@ impl Draft {
         let note = Note::attempt(self.step(at).attempts)
             .with(json!({"error": error.message, "class": error.class.as_str(), "backtrace": error.backtrace}));
         self.apply(Event::StepFallsBack(at), note)?;
-        self.close_attempt(at, Direction::Forward, Outcome::Failed, Some(error), Kept::Nothing);
+        self.close_attempt(
+            at,
+            Direction::Forward,
+            Outcome::Failed,
+            Some(error),
+            Kept::Nothing,
+        );
         let row = self.step_mut(at);
         (row.in_fallback, row.retries_used) = (true, 0);
         Ok(())
@@ -78,15 +101,21 @@ impl Draft {
     #[must_use]
     pub fn inputs_of_step(&self, at: usize) -> &'static [InputDecl] {
         let decl = &self.decl().steps[at];
-        decl.fallback.filter(|_| self.step(at).in_fallback).map_or(decl.inputs, |fallback| fallback.inputs)
+        decl.fallback
+            .filter(|_| self.step(at).in_fallback)
+            .map_or(decl.inputs, |fallback| fallback.inputs)
     }
 
-    /// Whether the step's fallback is to run now that the step has given up: it has one that has not run yet, and
-    /// nothing else speaks against going on.
+    /// Whether the step's fallback is to run now that the step has given up: it has one that has
+    /// not run yet, and nothing else speaks against going on.
     #[must_use]
     pub fn may_fall_back(&self, at: usize) -> bool {
-        let stopped =
-            self.is_cancel_requested() || self.record().steps.iter().any(|row| row.status == StepStatus::Failed);
+        let stopped = self.is_cancel_requested()
+            || self
+                .record()
+                .steps
+                .iter()
+                .any(|row| row.status == StepStatus::Failed);
         self.decl().steps[at].fallback.is_some() && !self.step(at).in_fallback && !stopped
     }
 
@@ -94,10 +123,13 @@ impl Draft {
     ///
     /// # Errors
     /// As the judge says.
-    // No edge of the task of its own: it is due from now on, and whoever claims it finds the signal. A lost message only
-    // delays, because a due task is also found without one.
+    // No edge of the task of its own: it is due from now on, and whoever claims it finds the
+    // signal. A lost message only delays, because a due task is also found without one.
     pub fn receive_signal(&mut self, at: usize, signal: SignalRow) -> Result<(), Illegal> {
-        self.apply(Event::SignalReceived(at), Note::default().with(json!({"body": signal.body})))?;
+        self.apply(
+            Event::SignalReceived(at),
+            Note::default().with(json!({"body": signal.body})),
+        )?;
         let row = self.step_mut(at);
         row.signal = Some(signal);
         let awaited = row.status == StepStatus::Waiting;

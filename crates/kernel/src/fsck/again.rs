@@ -1,5 +1,6 @@
-//! Events that stand in a journal, put before the judge once more. What an event was judged on is read from the rows before
-//! and after its change, so that a rule that has become stricter since shows here and nowhere else.
+//! Events that stand in a journal, put before the judge once more. What an event was judged on is
+//! read from the rows before and after its change, so that a rule that has become stricter since
+//! shows here and nowhere else.
 
 use crate::record::{AuditRow, TaskRecord};
 use crate::saga::{Event, Ruling, State, StepState, judge};
@@ -23,29 +24,65 @@ impl Before {
 }
 
 fn steps_of(record: &TaskRecord) -> Vec<(StepNo, StepStatus, bool)> {
-    record.steps.iter().map(|row| (row.no, row.status, row.started_seq.is_some())).collect()
+    record
+        .steps
+        .iter()
+        .map(|row| (row.no, row.status, row.started_seq.is_some()))
+        .collect()
 }
 
 /// What each event of a change is that the judge does not allow, in words.
-pub(super) fn illegal(decl: &TaskDecl, before: &Before, after: &TaskRecord, events: &[AuditRow]) -> Vec<String> {
-    // A change marks a step as started, or not, and a cancel as accepted, before an event of it or behind.
+pub(super) fn illegal(
+    decl: &TaskDecl,
+    before: &Before,
+    after: &TaskRecord,
+    events: &[AuditRow],
+) -> Vec<String> {
+    // A change marks a step as started, or not, and a cancel as accepted, before an event of it or
+    // behind.
     let ends = steps_of(after);
-    let mut started = [states(decl, &before.steps, &before.steps), states(decl, &before.steps, &ends)];
-    let cancels = [before.is_cancel_requested, after.task.cancel_requested_at.is_some()];
+    let mut started = [
+        states(decl, &before.steps, &before.steps),
+        states(decl, &before.steps, &ends),
+    ];
+    let cancels = [
+        before.is_cancel_requested,
+        after.task.cancel_requested_at.is_some(),
+    ];
     let mut status = before.status;
     let mut found = Vec::new();
     for entry in events.iter().map(|row| &row.entry) {
-        let place = entry.step.map(|no| decl.steps.iter().position(|step| step.no == no));
+        let place = entry
+            .step
+            .map(|no| decl.steps.iter().position(|step| step.no == no));
         let at = place.flatten();
-        let ruling = Ruling { task: entry.to, step: at.zip(entry.step_to) };
+        let ruling = Ruling {
+            task: entry.to,
+            step: at.zip(entry.step_to),
+        };
         let is_legal = |event: Event| {
             cancels.iter().any(|&cancel_requested| {
-                started.iter().any(|steps| judge(&State { status, cancel_requested, steps }, event) == Ok(ruling))
+                started.iter().any(|steps| {
+                    judge(
+                        &State {
+                            status,
+                            cancel_requested,
+                            steps,
+                        },
+                        event,
+                    ) == Ok(ruling)
+                })
             })
         };
         let is_of_decl = place != Some(None);
-        if !(is_of_decl && Event::named(&entry.event, at.unwrap_or_default()).into_iter().any(is_legal)) {
-            let of_step = entry.step.map_or_else(String::new, |no| format!(" of step {no}"));
+        if !(is_of_decl
+            && Event::named(&entry.event, at.unwrap_or_default())
+                .into_iter()
+                .any(is_legal))
+        {
+            let of_step = entry
+                .step
+                .map_or_else(String::new, |no| format!(" of step {no}"));
             let was = status.map_or("not there", TaskStatus::as_str);
             let to = entry.step_to.map_or(entry.to.as_str(), StepStatus::as_str);
             found.push(format!(
@@ -63,10 +100,16 @@ pub(super) fn illegal(decl: &TaskDecl, before: &Before, after: &TaskRecord, even
     }
     // No state changes without an event.
     if status != Some(after.task.status) {
-        found.push(format!("it leaves the task {} without an event", after.task.status));
+        found.push(format!(
+            "it leaves the task {} without an event",
+            after.task.status
+        ));
     }
     for (step, was) in decl.steps.iter().zip(&started[0]) {
-        let is = ends.iter().find(|row| row.0 == step.no).map_or(StepStatus::Pending, |row| row.1);
+        let is = ends
+            .iter()
+            .find(|row| row.0 == step.no)
+            .map_or(StepStatus::Pending, |row| row.1);
         if is != was.status {
             found.push(format!("it leaves step {} {is} without an event", step.no));
         }

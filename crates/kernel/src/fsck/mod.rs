@@ -1,6 +1,6 @@
-//! The check of a whole database: each journal is folded, its events are judged again, and the result is compared with the
-//! task's row and, where that is asked for, with the objects that are there. Reads page by page, beside those who write, and
-//! changes nothing.
+//! The check of a whole database: each journal is folded, its events are judged again, and the
+//! result is compared with the task's row and, where that is asked for, with the objects that are
+//! there. Reads page by page, beside those who write, and changes nothing.
 
 mod again;
 mod row;
@@ -29,7 +29,8 @@ pub struct Checked {
     pub objects: u64,
     /// Tasks to which a newer program has written: only their chains were checked.
     pub newer: u64,
-    /// Tasks of a type, version or definition that this program does not have: their events were not judged again.
+    /// Tasks of a type, version or definition that this program does not have: their events were
+    /// not judged again.
     pub not_judged: u64,
 }
 
@@ -44,8 +45,9 @@ pub enum FsckError {
     Objects(#[from] ObjectError),
 }
 
-/// Checks every task, or one, and hands over what is wrong as it is found, a page of tasks at a time. `registry`: what events
-/// are judged by. `objects`: where outputs have their objects; `None`: they are not looked for.
+/// Checks every task, or one, and hands over what is wrong as it is found, a page of tasks at a
+/// time. `registry`: what events are judged by. `objects`: where outputs have their objects;
+/// `None`: they are not looked for.
 ///
 /// # Errors
 /// [`FsckError`]; what was found by then was handed over.
@@ -58,7 +60,13 @@ pub fn fsck<'a>(
 ) -> BoxFuture<'a, Result<Checked, FsckError>> {
     Box::pin(async move {
         let mut check = Check::of(store, scope, found);
-        let mut fsck = Fsck { store, registry, objects, found: Vec::new(), checked: Checked::default() };
+        let mut fsck = Fsck {
+            store,
+            registry,
+            objects,
+            found: Vec::new(),
+            checked: Checked::default(),
+        };
         let (mut task, mut ended) = (None::<Folded>, Vec::new());
         while let Some(rows) = check.page().await? {
             for row in &rows {
@@ -71,13 +79,20 @@ pub fn fsck<'a>(
                 }
             }
             let compared = fsck.compare(std::mem::take(&mut ended)).await;
-            fsck.found.drain(..).for_each(|finding| check.report(finding));
+            fsck.found
+                .drain(..)
+                .for_each(|finding| check.report(finding));
             compared?;
         }
         let compared = fsck.compare(task.into_iter().collect()).await;
-        fsck.found.drain(..).for_each(|finding| check.report(finding));
+        fsck.found
+            .drain(..)
+            .for_each(|finding| check.report(finding));
         compared?;
-        Ok(Checked { verified: check.finish().await?, ..fsck.checked })
+        Ok(Checked {
+            verified: check.finish().await?,
+            ..fsck.checked
+        })
     })
 }
 
@@ -95,7 +110,12 @@ impl Folded {
     /// `None`: what stands in the row is no id of a task, which the check of the chains finds.
     fn begin(row: &SealedRow) -> Option<Self> {
         let id = row.task.parse().ok()?;
-        Some(Self { name: row.task.clone(), id, fold: Fold::with_history(id), is_over: false })
+        Some(Self {
+            name: row.task.clone(),
+            id,
+            fold: Fold::with_history(id),
+            is_over: false,
+        })
     }
 }
 
@@ -109,7 +129,12 @@ struct Fsck<'a> {
 
 impl Fsck<'_> {
     fn report(&mut self, task: &Folded, rev: Option<i64>, damage: Damage, says: String) {
-        self.found.push(Finding { task: task.name.clone(), rev, damage, says });
+        self.found.push(Finding {
+            task: task.name.clone(),
+            rev,
+            damage,
+            says,
+        });
     }
 
     /// Applies the next row of a task, and judges its events again.
@@ -119,7 +144,12 @@ impl Fsck<'_> {
         }
         let Some(row) = row.journal_row() else {
             task.is_over = true;
-            return self.report(task, Some(row.rev), Damage::Unfolded, "its columns are none of a row".to_owned());
+            return self.report(
+                task,
+                Some(row.rev),
+                Damage::Unfolded,
+                "its columns are none of a row".to_owned(),
+            );
         };
         let before = again::Before::of(task.fold.record());
         match task.fold.push(&row) {
@@ -141,16 +171,22 @@ impl Fsck<'_> {
         }
     }
 
-    /// Compares what tasks' rows were folded to with the rows of these tasks. They may have gone on meanwhile.
+    /// Compares what tasks' rows were folded to with the rows of these tasks. They may have gone on
+    /// meanwhile.
     async fn compare(&mut self, tasks: Vec<Folded>) -> Result<(), FsckError> {
-        let ids: Vec<TaskId> = tasks.iter().filter(|task| !task.is_over).map(|task| task.id).collect();
+        let ids: Vec<TaskId> = tasks
+            .iter()
+            .filter(|task| !task.is_over)
+            .map(|task| task.id)
+            .collect();
         if ids.is_empty() {
             return Ok(());
         }
         let mut rows: HashMap<TaskId, _> = self.store.records(&ids).await?.into_iter().collect();
         for mut task in tasks.into_iter().filter(|task| !task.is_over) {
             match rows.remove(&task.id) {
-                // Retention has removed it meanwhile. Rows of a task that was never there are found with the chains.
+                // Retention has removed it meanwhile. Rows of a task that was never there are found
+                // with the chains.
                 None => {}
                 Some(Err(StoreError::Newer(_))) => self.checked.newer += 1,
                 Some(Err(StoreError::Corrupt(why))) => {
@@ -173,7 +209,11 @@ impl Fsck<'_> {
     async fn catch_up(&mut self, task: &mut Folded, record: &TaskRecord) -> Result<(), StoreError> {
         while !task.is_over && task.fold.record().task.rev < record.task.rev {
             let after = Some((task.name.clone(), task.fold.record().task.rev.0));
-            let page = SealedPage { task: Some(task.name.clone()), after, limit: 100 };
+            let page = SealedPage {
+                task: Some(task.name.clone()),
+                after,
+                limit: 100,
+            };
             let rows = self.store.sealed(&page).await?;
             if rows.is_empty() {
                 // Its end is cut off, which the check of the chains finds.
@@ -196,7 +236,12 @@ impl Fsck<'_> {
         let Folded { name, fold, .. } = task;
         let says = row::differences(&record.task, &fold.into_record(record.now).task);
         if !says.is_empty() {
-            self.found.push(Finding { task: name, rev: None, damage: Damage::RowDiffers, says: says.join("; ") });
+            self.found.push(Finding {
+                task: name,
+                rev: None,
+                damage: Damage::RowDiffers,
+                says: says.join("; "),
+            });
         }
         Ok(())
     }
@@ -219,29 +264,44 @@ impl Fsck<'_> {
         // An undo may have deleted them since, or retention.
         let now = self.store.records(&[task.id]).await?;
         let stands = |now: &(TaskId, Result<TaskRecord, StoreError>)| {
-            now.1.as_ref().is_ok_and(|now| now.task.rev == record.task.rev)
+            now.1
+                .as_ref()
+                .is_ok_and(|now| now.task.rev == record.task.rev)
         };
         if now.first().is_some_and(stands) {
             for key in missing {
-                self.report(task, None, Damage::ObjectMissing, format!("an output names `{key}`, and it is not there"));
+                self.report(
+                    task,
+                    None,
+                    Damage::ObjectMissing,
+                    format!("an output names `{key}`, and it is not there"),
+                );
             }
         }
         Ok(())
     }
 }
 
-/// Whether an object of this key was kept by an attempt of the task, and no undo of its step may have deleted it. What an
-/// output says of other places is none of the task's objects.
+/// Whether an object of this key was kept by an attempt of the task, and no undo of its step may
+/// have deleted it. What an output says of other places is none of the task's objects.
 fn is_to_be_there(record: &TaskRecord, key: &str) -> bool {
-    let Some(of) = ObjectKey::parse(key).filter(|of| of.task == record.task.id) else { return false };
+    let Some(of) = ObjectKey::parse(key).filter(|of| of.task == record.task.id) else {
+        return false;
+    };
     let is_undone = |step: &StepRow| {
         use StepStatus::{Compensated, Compensating, CompensationFailed, Resolved};
-        step.name == of.step && matches!(step.status, Compensating | Compensated | CompensationFailed | Resolved)
+        step.name == of.step
+            && matches!(
+                step.status,
+                Compensating | Compensated | CompensationFailed | Resolved
+            )
     };
-    intents::standing(record, &of.prefix) == IntentState::Kept && !record.steps.iter().any(is_undone)
+    intents::standing(record, &of.prefix) == IntentState::Kept
+        && !record.steps.iter().any(is_undone)
 }
 
-/// Keys of the objects to which the outputs of a task refer, without those of steps that were undone.
+/// Keys of the objects to which the outputs of a task refer, without those of steps that were
+/// undone.
 #[must_use]
 pub fn referenced_keys(record: &TaskRecord) -> BTreeSet<String> {
     fn walk(value: &Value, keys: &mut BTreeSet<String>) {

@@ -4,8 +4,8 @@ use crate::record::{DbTime, TaskRow};
 use crate::times::rfc3339;
 use serde::Serialize;
 
-/// Each column that is another one in the task's row than in the fold of its journal, in words. What was handed in stands in
-/// the journal only.
+/// Each column that is another one in the task's row than in the fold of its journal, in words.
+/// What was handed in stands in the journal only.
 pub(super) fn differences(row: &TaskRow, folded: &TaskRow) -> Vec<String> {
     let mut found = Vec::new();
     macro_rules! columns {
@@ -19,23 +19,39 @@ pub(super) fn differences(row: &TaskRow, folded: &TaskRow) -> Vec<String> {
     columns! { value: goal recovery_attempts audit_seq failure residue traceparent change_id }
     columns! { moment: created_at updated_at }
     columns! { time: due_at deadline_at cancel_requested_at finished_at }
-    let seal = |row: &TaskRow| row.audit_seal.as_ref().map_or_else(nothing, ToString::to_string);
+    let seal = |row: &TaskRow| {
+        row.audit_seal
+            .as_ref()
+            .map_or_else(nothing, ToString::to_string)
+    };
     if row.audit_seal != folded.audit_seal {
         found.push(said("audit_seal", &seal(row), &seal(folded)));
     }
     // The row's is computed from the time at which the task was read, and a sweep may put it off.
     if row.sweep_at.is_some() != folded.sweep_at.is_some() {
-        found.push(said("sweep_at", &time(&row.sweep_at), &time(&folded.sweep_at)));
+        found.push(said(
+            "sweep_at",
+            &time(&row.sweep_at),
+            &time(&folded.sweep_at),
+        ));
     }
     // A heartbeat leaves no row in the journal: only that there is a lease can be compared.
     if row.lease_expires_at.is_some() != folded.lease_expires_at.is_some() {
-        found.push(said("lease_expires_at", &time(&row.lease_expires_at), &time(&folded.lease_expires_at)));
+        found.push(said(
+            "lease_expires_at",
+            &time(&row.lease_expires_at),
+            &time(&folded.lease_expires_at),
+        ));
     }
     found
 }
 
 fn said(column: &str, row: &str, folded: &str) -> String {
-    format!("{column} is {} in the task's row and {} in its journal", short(row), short(folded))
+    format!(
+        "{column} is {} in the task's row and {} in its journal",
+        short(row),
+        short(folded)
+    )
 }
 
 fn nothing() -> String {

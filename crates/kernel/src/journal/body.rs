@@ -1,9 +1,12 @@
-//! The two texts of a row in the journal, as they are written and read: form 2, and form 1. Must not interpret what they say.
+//! The two texts of a row in the journal, as they are written and read: form 2, and form 1. Must
+//! not interpret what they say.
 
 use super::patch::{Shift, StepPatch, TaskPatch, some};
 use crate::record::SignalRow;
 use crate::transition::{AttemptWrite, Kept};
-use counterstep_contracts::{Attempt, AuditSeq, Direction, Epoch, Outcome, StepNo, StepStatus, TaskStatus};
+use counterstep_contracts::{
+    Attempt, AuditSeq, Direction, Epoch, Outcome, StepNo, StepStatus, TaskStatus,
+};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -25,48 +28,85 @@ pub(super) struct Body {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) steps: Vec<StepBody>,
     /// The lease; absent: it stays. `null`: released.
-    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "some")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "some"
+    )]
     pub(super) lease: Option<Option<LeaseBody>>,
     /// When it goes on.
-    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "some")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "some"
+    )]
     pub(super) due: Shift,
     /// After this no forward step starts.
-    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "some")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "some"
+    )]
     pub(super) deadline: Shift,
     /// A cancel was accepted; counts once.
-    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "some")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "some"
+    )]
     pub(super) cancel_requested: Shift,
     /// It came to a terminal state.
-    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "some")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "some"
+    )]
     pub(super) finished: Shift,
     /// Lower-case hexadecimal SHA-256 of the row's `data`; absent: there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) data: Option<String>,
 }
 
-/// What one event did. The first of a row says its number and the state before it; of the others these follow from the
-/// event before, and actor and epoch are those of the row, unless one says otherwise.
+/// What one event did. The first of a row says its number and the state before it; of the others
+/// these follow from the event before, and actor and epoch are those of the row, unless one says
+/// otherwise.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct EventBody {
     pub(super) event: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) seq: Option<AuditSeq>,
-    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "some")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "some"
+    )]
     pub(super) from: Option<Option<TaskStatus>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) to: Option<TaskStatus>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) step: Option<StepNo>,
-    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "some")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "some"
+    )]
     pub(super) step_from: Option<Option<StepStatus>>,
     /// Absent: as the event's name implies.
-    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "some")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "some"
+    )]
     pub(super) step_to: Option<Option<StepStatus>>,
     /// Absent: as the event's name implies.
-    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "some")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "some"
+    )]
     pub(super) attempt: Option<Option<Attempt>>,
-    /// The attempt starts with it, with the intent of its objects: microseconds after the time of the row; from then on a
-    /// sweep may condemn what no success has kept.
+    /// The attempt starts with it, with the intent of its objects: microseconds after the time of
+    /// the row; from then on a sweep may condemn what no success has kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) sweep_after: Option<u64>,
     /// The attempt succeeds with it, and what becomes of its objects.
@@ -115,7 +155,8 @@ pub(super) enum AttemptBody {
     Start {
         #[serde(flatten)]
         which: Which,
-        /// Microseconds after the time of the row; from then on a sweep may condemn what no success has kept.
+        /// Microseconds after the time of the row; from then on a sweep may condemn what no success
+        /// has kept.
         sweep_after: u64,
         /// Absent: that of the row.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -144,17 +185,64 @@ impl AttemptBody {
     /// The write that it records, in a row of this epoch.
     pub(super) fn write(self, row: Epoch) -> AttemptWrite {
         match self {
-            Self::Start { which: Which { step, attempt, direction }, sweep_after, epoch } => {
-                let (epoch, sweep_after) = (epoch.unwrap_or(row), Duration::from_micros(sweep_after));
-                AttemptWrite::Start { step, direction, attempt, epoch, sweep_after }
+            Self::Start {
+                which:
+                    Which {
+                        step,
+                        attempt,
+                        direction,
+                    },
+                sweep_after,
+                epoch,
+            } => {
+                let (epoch, sweep_after) =
+                    (epoch.unwrap_or(row), Duration::from_micros(sweep_after));
+                AttemptWrite::Start {
+                    step,
+                    direction,
+                    attempt,
+                    epoch,
+                    sweep_after,
+                }
             }
-            Self::End { which: Which { step, attempt, direction }, outcome, error, kept } => {
-                AttemptWrite::End { step, direction, attempt, outcome, error, kept }
-            }
+            Self::End {
+                which:
+                    Which {
+                        step,
+                        attempt,
+                        direction,
+                    },
+                outcome,
+                error,
+                kept,
+            } => AttemptWrite::End {
+                step,
+                direction,
+                attempt,
+                outcome,
+                error,
+                kept,
+            },
             Self::Keep(Which { step, attempt, .. }) => AttemptWrite::Keep { step, attempt },
             Self::Release { step } => AttemptWrite::Release { step },
-            Self::Condemn(Which { step, attempt, direction }) => AttemptWrite::Condemn { step, direction, attempt },
-            Self::Swept(Which { step, attempt, direction }) => AttemptWrite::Swept { step, direction, attempt },
+            Self::Condemn(Which {
+                step,
+                attempt,
+                direction,
+            }) => AttemptWrite::Condemn {
+                step,
+                direction,
+                attempt,
+            },
+            Self::Swept(Which {
+                step,
+                attempt,
+                direction,
+            }) => AttemptWrite::Swept {
+                step,
+                direction,
+                attempt,
+            },
         }
     }
 }
@@ -176,9 +264,17 @@ pub(super) struct StepBody {
 /// What clients and steps handed in.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub(super) struct Data {
-    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "some")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "some"
+    )]
     pub(super) request: Option<Value>,
-    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "some")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "some"
+    )]
     pub(super) response: Option<Value>,
     /// By step.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -213,11 +309,19 @@ pub fn named(entries: &str) -> Option<Named> {
     let status = body.task.status.or(last).map(word);
     let (mut number, mut first) = (None, None);
     for event in &body.events {
-        let seq = event.seq.map(|seq| seq.0).or(number.map(|before: i64| before.saturating_add(1)))?;
+        let seq = event
+            .seq
+            .map(|seq| seq.0)
+            .or(number.map(|before: i64| before.saturating_add(1)))?;
         number = Some(seq);
         if first.is_none() {
             first = Some((seq, event.from?.map(word)));
         }
     }
-    Some(Named { first, last: number, status, data: body.data })
+    Some(Named {
+        first,
+        last: number,
+        status,
+        data: body.data,
+    })
 }

@@ -1,5 +1,5 @@
-//! Rows of a journal, read back: the task, its steps, its attempts, its past. Applies what the rows record; must not ask
-//! the judge.
+//! Rows of a journal, read back: the task, its steps, its attempts, its past. Applies what the rows
+//! record; must not ask the judge.
 
 use super::body::{Body, Data, EventBody, LeaseBody, StepBody, Which};
 use super::implied::Implied;
@@ -11,7 +11,8 @@ use crate::intents;
 use crate::record::{AttemptRow, AuditRow, DbTime, History, StepRow, TaskRecord, TaskRow};
 use crate::transition::{AttemptWrite, AuditEntry};
 use counterstep_contracts::{
-    Attempt, AuditSeq, ChangeId, Direction, Epoch, Host, Outcome, Rev, StepNo, StepStatus, TaskId, TaskStatus, Tenant,
+    Attempt, AuditSeq, ChangeId, Direction, Epoch, Host, Outcome, Rev, StepNo, StepStatus, TaskId,
+    TaskStatus, Tenant,
 };
 use serde_json::Value;
 use std::time::Duration;
@@ -46,7 +47,9 @@ pub struct JournalRow {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum JournalError {
     /// A newer program wrote it: to be left alone.
-    #[error("row {rev} of the journal has form {form}; expected at most {FORM}: a newer program wrote it")]
+    #[error(
+        "row {rev} of the journal has form {form}; expected at most {FORM}: a newer program wrote it"
+    )]
     Newer {
         /// Its place.
         rev: Rev,
@@ -92,14 +95,26 @@ impl Fold {
     /// Of a task without rows, for its state only.
     #[must_use]
     pub fn new(task: TaskId) -> Self {
-        let record = TaskRecord { task: blank(task), steps: Vec::new(), marks: Vec::new(), now: DbTime(0) };
-        Self { record, attempts: Vec::new(), past: None }
+        let record = TaskRecord {
+            task: blank(task),
+            steps: Vec::new(),
+            marks: Vec::new(),
+            now: DbTime(0),
+        };
+        Self {
+            record,
+            attempts: Vec::new(),
+            past: None,
+        }
     }
 
     /// The same, for its past too.
     #[must_use]
     pub fn with_history(task: TaskId) -> Self {
-        Self { past: Some(Past::default()), ..Self::new(task) }
+        Self {
+            past: Some(Past::default()),
+            ..Self::new(task)
+        }
     }
 
     /// Applies the next row.
@@ -109,33 +124,53 @@ impl Fold {
     pub fn push(&mut self, row: &JournalRow) -> Result<(), JournalError> {
         let expected = self.record.task.rev.next();
         if row.form > FORM {
-            return Err(JournalError::Newer { rev: row.rev, form: row.form });
+            return Err(JournalError::Newer {
+                rev: row.rev,
+                form: row.form,
+            });
         }
         if row.rev != expected {
-            return Err(JournalError::Gap { expected, found: row.rev });
+            return Err(JournalError::Gap {
+                expected,
+                found: row.rev,
+            });
         }
         // The error itself could tell what the data is.
         let broken = |text, error: &serde_json::Error| {
             let why = format!("is no JSON of form {FORM}, at column {}", error.column());
-            JournalError::Broken { rev: row.rev, text, why }
+            JournalError::Broken {
+                rev: row.rev,
+                text,
+                why,
+            }
         };
-        let body: Body = serde_json::from_str(&row.entries).map_err(|error| broken("entries", &error))?;
-        let data = row.data.as_deref().map(serde_json::from_str::<Data>).transpose();
+        let body: Body =
+            serde_json::from_str(&row.entries).map_err(|error| broken("entries", &error))?;
+        let data = row
+            .data
+            .as_deref()
+            .map(serde_json::from_str::<Data>)
+            .transpose();
         let data = data.map_err(|error| broken("data", &error))?;
         self.apply(row, body, data.unwrap_or_default());
         Ok(())
     }
 
-    /// Applies what can be of a row, for looking at a task that is damaged. Where it is not said what became of a step that
-    /// was running, the step is in doubt, unless a later row says it.
+    /// Applies what can be of a row, for looking at a task that is damaged. Where it is not said
+    /// what became of a step that was running, the step is in doubt, unless a later row says it.
     ///
     /// # Errors
     /// What is wrong with the row; the fold can go on.
     pub fn push_damaged(&mut self, row: &JournalRow) -> Result<(), JournalError> {
-        let Err(error) = self.push(row) else { return Ok(()) };
+        let Err(error) = self.push(row) else {
+            return Ok(());
+        };
         match &error {
             JournalError::Broken { text: "data", .. } => {
-                let _ = self.push(&JournalRow { data: None, ..row.clone() });
+                let _ = self.push(&JournalRow {
+                    data: None,
+                    ..row.clone()
+                });
                 return Err(error);
             }
             JournalError::Gap { .. } => {
@@ -153,7 +188,8 @@ impl Fold {
 
     fn goes_on_from(&mut self, row: &JournalRow) {
         let task = &mut self.record.task;
-        (task.rev, task.epoch, task.change_id, task.updated_at) = (row.rev, row.epoch, row.change_id, row.at);
+        (task.rev, task.epoch, task.change_id, task.updated_at) =
+            (row.rev, row.epoch, row.change_id, row.at);
         task.audit_seal = Some(row.seal.clone());
         if let Some(past) = &mut self.past {
             past.changes.push((row.rev, row.change_id));
@@ -170,10 +206,14 @@ impl Fold {
 
     /// The audit entries so far, which are let go of.
     pub(crate) fn take_audit(&mut self) -> Vec<AuditRow> {
-        self.past.as_mut().map(|past| std::mem::take(&mut past.audit)).unwrap_or_default()
+        self.past
+            .as_mut()
+            .map(|past| std::mem::take(&mut past.audit))
+            .unwrap_or_default()
     }
 
-    /// The task as the rows so far have it, its lease as the last claim has it: heartbeats leave no row.
+    /// The task as the rows so far have it, its lease as the last claim has it: heartbeats leave no
+    /// row.
     #[must_use]
     pub const fn record(&self) -> &TaskRecord {
         &self.record
@@ -196,11 +236,26 @@ impl Fold {
     #[must_use]
     pub fn into_history(self) -> History {
         let Past { audit, changes } = self.past.unwrap_or_default();
-        History { audit, attempts: self.attempts, changes }
+        History {
+            audit,
+            attempts: self.attempts,
+            changes,
+        }
     }
 
     fn apply(&mut self, row: &JournalRow, body: Body, mut data: Data) {
-        let Body { events, attempts, task: patch, steps, lease, due, deadline, cancel_requested, finished, .. } = body;
+        let Body {
+            events,
+            attempts,
+            task: patch,
+            steps,
+            lease,
+            due,
+            deadline,
+            cancel_requested,
+            finished,
+            ..
+        } = body;
         let is_quiet = events.is_empty();
         let mut writes = Vec::with_capacity(events.len() + attempts.len());
         for (place, event) in events.into_iter().enumerate() {
@@ -222,7 +277,9 @@ impl Fold {
         }
         task.due_at = shifted(task.due_at, due, row.at);
         task.deadline_at = shifted(task.deadline_at, deadline, row.at);
-        task.cancel_requested_at = task.cancel_requested_at.or(shifted(None, cancel_requested, row.at));
+        task.cancel_requested_at =
+            task.cancel_requested_at
+                .or(shifted(None, cancel_requested, row.at));
         task.finished_at = shifted(task.finished_at, finished, row.at);
         if let Some(lease) = lease {
             let (owner, until) = match lease {
@@ -240,7 +297,8 @@ impl Fold {
         if data.response.is_some() {
             task.response = data.response;
         }
-        // The names of steps are part of prefixes too, and an attempt that starts implies fields of its step.
+        // The names of steps are part of prefixes too, and an attempt that starts implies fields of
+        // its step.
         for step in &steps {
             let place = self.place(step.no);
             if let Some(name) = &step.patch.name {
@@ -251,8 +309,18 @@ impl Fold {
             self.attempt(row, write);
         }
         let task = &mut self.record.task;
-        task.sweep_at = if task.lease_owner.is_some() { None } else { intents::sweep_at(&self.record.marks) };
-        for StepBody { no, patch, output_gone, signal_gone } in steps {
+        task.sweep_at = if task.lease_owner.is_some() {
+            None
+        } else {
+            intents::sweep_at(&self.record.marks)
+        };
+        for StepBody {
+            no,
+            patch,
+            output_gone,
+            signal_gone,
+        } in steps
+        {
             let step = self.step(no);
             patch.apply(step);
             if output_gone {
@@ -271,30 +339,67 @@ impl Fold {
     }
 
     /// Returns what it says of an attempt.
-    fn event(&mut self, row: &JournalRow, event: EventBody, handed_in: Option<Value>) -> Option<AttemptWrite> {
+    fn event(
+        &mut self,
+        row: &JournalRow,
+        event: EventBody,
+        handed_in: Option<Value>,
+    ) -> Option<AttemptWrite> {
         let task = &mut self.record.task;
         let seq = event.seq.unwrap_or(task.audit_seq.next());
         let before = (row.rev != Rev(1) || task.audit_seq != AuditSeq(0)).then_some(task.status);
         let to = event.to.unwrap_or(task.status);
         (task.audit_seq, task.status) = (seq, to);
-        let implied = event.step.zip(Implied::by(&event.event)).filter(|_| row.form >= IMPLIES);
-        let attempt = event.attempt.unwrap_or_else(|| implied.map(|(no, implied)| implied.attempt(self.step(no))));
-        let step_to = event.step_to.unwrap_or(implied.map(|(_, implied)| implied.to));
+        let implied = event
+            .step
+            .zip(Implied::by(&event.event))
+            .filter(|_| row.form >= IMPLIES);
+        let attempt = event
+            .attempt
+            .unwrap_or_else(|| implied.map(|(no, implied)| implied.attempt(self.step(no))));
+        let step_to = event
+            .step_to
+            .unwrap_or(implied.map(|(_, implied)| implied.to));
         let step_before = event.step.zip(step_to).map(|(no, to)| {
             let step = self.step(no);
             begins(step, &event.event, seq);
             std::mem::replace(&mut step.status, to)
         });
         let epoch = event.epoch.unwrap_or(row.epoch);
-        let write = implied.zip(attempt).and_then(|((step, Implied { direction, starts, .. }), attempt)| {
-            if starts {
-                let sweep_after = Duration::from_micros(event.sweep_after?);
-                return Some(AttemptWrite::Start { step, direction, attempt, epoch, sweep_after });
-            }
-            let (outcome, error, kept) = (Outcome::Succeeded, None, event.kept?);
-            Some(AttemptWrite::End { step, direction, attempt, outcome, error, kept })
-        });
-        let Some(past) = &mut self.past else { return write };
+        let write = implied.zip(attempt).and_then(
+            |(
+                (
+                    step,
+                    Implied {
+                        direction, starts, ..
+                    },
+                ),
+                attempt,
+            )| {
+                if starts {
+                    let sweep_after = Duration::from_micros(event.sweep_after?);
+                    return Some(AttemptWrite::Start {
+                        step,
+                        direction,
+                        attempt,
+                        epoch,
+                        sweep_after,
+                    });
+                }
+                let (outcome, error, kept) = (Outcome::Succeeded, None, event.kept?);
+                Some(AttemptWrite::End {
+                    step,
+                    direction,
+                    attempt,
+                    outcome,
+                    error,
+                    kept,
+                })
+            },
+        );
+        let Some(past) = &mut self.past else {
+            return write;
+        };
         past.audit.push(AuditRow {
             seq,
             change_id: row.change_id,
@@ -320,17 +425,44 @@ impl Fold {
     fn attempt(&mut self, row: &JournalRow, write: AttemptWrite) {
         intents::apply(&mut self.record.marks, &write, row.at);
         match write {
-            AttemptWrite::Start { step, direction, attempt, epoch, .. } => {
-                self.start(row, Which { step, attempt, direction }, epoch);
+            AttemptWrite::Start {
+                step,
+                direction,
+                attempt,
+                epoch,
+                ..
+            } => {
+                self.start(
+                    row,
+                    Which {
+                        step,
+                        attempt,
+                        direction,
+                    },
+                    epoch,
+                );
             }
-            AttemptWrite::End { step, direction, attempt, outcome, error, .. } => {
-                let which = Which { step, attempt, direction };
+            AttemptWrite::End {
+                step,
+                direction,
+                attempt,
+                outcome,
+                error,
+                ..
+            } => {
+                let which = Which {
+                    step,
+                    attempt,
+                    direction,
+                };
                 if self.find(which).is_none() {
                     // An upload: it was received before there was a journal.
                     self.start(row, which, Epoch(0));
                 }
                 ends(self.step(step), error.as_deref());
-                let Some(found) = self.find(which) else { return };
+                let Some(found) = self.find(which) else {
+                    return;
+                };
                 (found.outcome, found.error, found.ended_at) = (Some(outcome), error, Some(row.at));
             }
             AttemptWrite::Keep { .. }
@@ -341,11 +473,23 @@ impl Fold {
     }
 
     fn start(&mut self, row: &JournalRow, which: Which, epoch: Epoch) {
-        let Which { step, attempt, direction } = which;
+        let Which {
+            step,
+            attempt,
+            direction,
+        } = which;
         starts(self.step(step), direction, attempt);
         let name = self.step(step).name.clone();
         let (tenant, task) = (self.record.task.tenant.clone(), self.record.task.id);
-        let prefix = Execution { tenant, task, step: name, direction, attempt, epoch }.prefix();
+        let prefix = Execution {
+            tenant,
+            task,
+            step: name,
+            direction,
+            attempt,
+            epoch,
+        }
+        .prefix();
         self.attempts.push(AttemptRow {
             step,
             direction,
@@ -361,8 +505,14 @@ impl Fold {
     }
 
     fn find(&mut self, which: Which) -> Option<&mut AttemptRow> {
-        let Which { step, attempt, direction } = which;
-        let is = |row: &&mut AttemptRow| (row.step, row.direction, row.attempt) == (step, direction, attempt);
+        let Which {
+            step,
+            attempt,
+            direction,
+        } = which;
+        let is = |row: &&mut AttemptRow| {
+            (row.step, row.direction, row.attempt) == (step, direction, attempt)
+        };
         self.attempts.iter_mut().rfind(is)
     }
 
@@ -383,7 +533,8 @@ impl Fold {
     }
 }
 
-/// The row of a task before its first change. Fields of a first change that are these are not written.
+/// The row of a task before its first change. Fields of a first change that are these are not
+/// written.
 pub(super) fn blank(task: TaskId) -> TaskRow {
     TaskRow {
         id: task,

@@ -1,5 +1,5 @@
-//! What the name of an event implies, so that a row need not say it. Must not judge: an event that does something else
-//! says so.
+//! What the name of an event implies, so that a row need not say it. Must not judge: an event that
+//! does something else says so.
 
 use crate::record::StepRow;
 use counterstep_contracts::{Attempt, Direction, StepStatus};
@@ -23,7 +23,11 @@ impl Implied {
             "undo_succeeded" => (StepStatus::Compensated, Direction::Undo, false),
             _ => return None,
         };
-        Some(Self { to, direction, starts })
+        Some(Self {
+            to,
+            direction,
+            starts,
+        })
     }
 
     /// The attempt, of a step as it was before the event.

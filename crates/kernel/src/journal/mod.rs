@@ -1,11 +1,12 @@
-//! The journal of a task: one row for each of its changes, append-only. Writes a change as a row ([`write()`]) and reads rows
-//! back as the state and the past of the task ([`Fold`]). Must not judge: a row that was written counts, whatever the
-//! rules of today say of it.
+//! The journal of a task: one row for each of its changes, append-only. Writes a change as a row
+//! ([`write()`]) and reads rows back as the state and the past of the task ([`Fold`]). Must not
+//! judge: a row that was written counts, whatever the rules of today say of it.
 //!
-//! A row has two texts. `entries` says what happened: the events with the states before and after, the attempts that
-//! started and ended, and the fields that changed otherwise. `data` holds what clients and steps handed in: the request,
-//! outputs, signals, the response. `entries` holds the SHA-256 of `data` and the link of the row binds `entries`, so `data`
-//! can be erased and the chain still verifies.
+//! A row has two texts. `entries` says what happened: the events with the states before and after,
+//! the attempts that started and ended, and the fields that changed otherwise. `data` holds what
+//! clients and steps handed in: the request, outputs, signals, the response. `entries` holds the
+//! SHA-256 of `data` and the link of the row binds `entries`, so `data` can be erased and the chain
+//! still verifies.
 
 mod body;
 mod fold;
@@ -17,8 +18,8 @@ pub use body::{Named, named};
 pub use fold::{Fold, JournalError, JournalRow};
 pub use write::{Written, write};
 
-/// The form of the rows that this program writes. A row of a newer form is left alone. In form 1 the name of an event implied
-/// nothing; it is read as ever.
+/// The form of the rows that this program writes. A row of a newer form is left alone. In form 1
+/// the name of an event implied nothing; it is read as ever.
 pub const FORM: i16 = 2;
 
 /// From this form on the name of an event implies what [`implied`] says.

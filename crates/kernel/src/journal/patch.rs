@@ -1,14 +1,18 @@
-//! Fields that a change has set, as sparse records: what did not change is not there. Must not know where a field comes
-//! from.
+//! Fields that a change has set, as sparse records: what did not change is not there. Must not know
+//! where a field comes from.
 
 use crate::record::{DbTime, Failure, StepRow, TaskRow, UndoGoal};
 use crate::transition::Time;
-use counterstep_contracts::{Attempt, AuditSeq, Host, StepNo, StepStatus, TaskStatus, Tenant, WaitReason};
+use counterstep_contracts::{
+    Attempt, AuditSeq, Host, StepNo, StepStatus, TaskStatus, Tenant, WaitReason,
+};
 use serde::{Deserialize, Deserializer, Serialize};
 use std::time::Duration;
 
 /// Reads a field that is there: `null` is a value then, and only an absent field is `None`.
-pub(super) fn some<'de, T: Deserialize<'de>, D: Deserializer<'de>>(from: D) -> Result<Option<T>, D::Error> {
+pub(super) fn some<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
+    from: D,
+) -> Result<Option<T>, D::Error> {
     T::deserialize(from).map(Some)
 }
 
@@ -79,8 +83,8 @@ patch! {
     }
 }
 
-/// A change of a point of time: absent, it stays; `null`, there is none from now on; a number of microseconds after the
-/// time of the row.
+/// A change of a point of time: absent, it stays; `null`, there is none from now on; a number of
+/// microseconds after the time of the row.
 pub(super) type Shift = Option<Option<u64>>;
 
 /// The shift that a change of a time is.

@@ -13,7 +13,8 @@ use counterstep_contracts::{Attempt, Direction, Epoch, Outcome, Rev, StepNo, Tas
 use sha2::{Digest, Sha256};
 use std::time::Duration;
 
-/// A row of the journal, but for what only the database knows: its time, and the seal that binds it.
+/// A row of the journal, but for what only the database knows: its time, and the seal that binds
+/// it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Written {
     /// Who caused the change.
@@ -29,10 +30,15 @@ pub struct Written {
 }
 
 /// Events whose details say what a client, a step or an operator handed in: they go with the data.
-const HANDED_IN: [&str; 4] = ["signal_received", "step_supplied", "step_scratch_lost", "quarantined"];
+const HANDED_IN: [&str; 4] = [
+    "signal_received",
+    "step_supplied",
+    "step_scratch_lost",
+    "quarantined",
+];
 
-/// The row of a change that `actor` caused; `before`: the task on which it was decided, `None` where there was none. `None`
-/// of a change that concerns no task yet: that leaves no row.
+/// The row of a change that `actor` caused; `before`: the task on which it was decided, `None`
+/// where there was none. `None` of a change that concerns no task yet: that leaves no row.
 #[must_use]
 pub fn write(before: Option<&TaskRecord>, actor: &str, change: &Transition) -> Option<Written> {
     let to = change.task.as_ref()?;
@@ -45,7 +51,8 @@ pub fn write(before: Option<&TaskRecord>, actor: &str, change: &Transition) -> O
             && !entry.details.is_null()
             && let Some(event) = body.events.last_mut()
         {
-            data.details.insert(place, std::mem::take(&mut event.details));
+            data.details
+                .insert(place, std::mem::take(&mut event.details));
         }
     }
     attempts(&mut body, &mut base, change, to.row.epoch);
@@ -55,17 +62,25 @@ pub fn write(before: Option<&TaskRecord>, actor: &str, change: &Transition) -> O
         let patch = StepPatch::between(base, step);
         let output = before.and_then(|before| before.output.as_ref());
         let signal = before.and_then(|before| before.signal.as_ref());
-        let (output_gone, signal_gone) =
-            (output.is_some() && step.output.is_none(), signal.is_some() && step.signal.is_none());
+        let (output_gone, signal_gone) = (
+            output.is_some() && step.output.is_none(),
+            signal.is_some() && step.signal.is_none(),
+        );
         if let Some(new) = step.output.as_ref().filter(|new| output != Some(new)) {
             data.outputs.insert(step.no, new.clone());
         }
         if let Some(new) = step.signal.as_ref().filter(|new| signal != Some(new)) {
             data.signals.insert(step.no, new.clone());
         }
-        // A new task's steps are all there, also those of which nothing is to be said but their name.
+        // A new task's steps are all there, also those of which nothing is to be said but their
+        // name.
         if before.is_none() || !patch.is_empty() || output_gone || signal_gone {
-            body.steps.push(StepBody { no: step.no, patch, output_gone, signal_gone });
+            body.steps.push(StepBody {
+                no: step.no,
+                patch,
+                output_gone,
+                signal_gone,
+            });
         }
     }
     times(&mut body, actor, to);
@@ -78,7 +93,9 @@ pub fn write(before: Option<&TaskRecord>, actor: &str, change: &Transition) -> O
     body.data = data.as_ref().map(|data| hex(&Sha256::digest(data)));
     let entries = text(&body);
     let (task, change_id) = (change.task_id.to_string(), change.change_id.to_string());
-    let tip = before.and_then(|before| before.task.audit_seal.clone()).unwrap_or_else(|| audit::origin(&task));
+    let tip = before
+        .and_then(|before| before.task.audit_seal.clone())
+        .unwrap_or_else(|| audit::origin(&task));
     let facts = Facts {
         task: &task,
         rev: to.row.rev.0,
@@ -89,7 +106,13 @@ pub fn write(before: Option<&TaskRecord>, actor: &str, change: &Transition) -> O
         entries: &entries,
     };
     let link = audit::link(&tip.0, &facts);
-    Some(Written { actor: actor.to_owned(), form: FORM, entries, data, link })
+    Some(Written {
+        actor: actor.to_owned(),
+        form: FORM,
+        entries,
+        data,
+        link,
+    })
 }
 
 fn before_of<'a>(before: Option<&'a TaskRecord>, step: &StepRow) -> Option<&'a StepRow> {
@@ -117,17 +140,35 @@ fn attempts(body: &mut Body, base: &mut Base, change: &Transition, epoch: Epoch)
     }
 }
 
-/// Whether an event implies all that is to be said of an attempt, but for its intent and what becomes of its objects.
+/// Whether an event implies all that is to be said of an attempt, but for its intent and what
+/// becomes of its objects.
 fn says(entry: &AuditEntry, write: &AttemptWrite) -> bool {
-    let Some(implied) = Implied::by(&entry.event) else { return false };
-    let of = |step: &StepNo, attempt: &Attempt| (entry.step, entry.attempt) == (Some(*step), Some(*attempt));
+    let Some(implied) = Implied::by(&entry.event) else {
+        return false;
+    };
+    let of = |step: &StepNo, attempt: &Attempt| {
+        (entry.step, entry.attempt) == (Some(*step), Some(*attempt))
+    };
     match write {
-        AttemptWrite::Start { step, direction, attempt, epoch, .. } => {
-            implied.starts && of(step, attempt) && (implied.direction, entry.epoch) == (*direction, *epoch)
+        AttemptWrite::Start {
+            step,
+            direction,
+            attempt,
+            epoch,
+            ..
+        } => {
+            implied.starts
+                && of(step, attempt)
+                && (implied.direction, entry.epoch) == (*direction, *epoch)
         }
-        AttemptWrite::End { step, direction, attempt, outcome: Outcome::Succeeded, error: None, .. } => {
-            !implied.starts && of(step, attempt) && implied.direction == *direction
-        }
+        AttemptWrite::End {
+            step,
+            direction,
+            attempt,
+            outcome: Outcome::Succeeded,
+            error: None,
+            ..
+        } => !implied.starts && of(step, attempt) && implied.direction == *direction,
         _ => false,
     }
 }
@@ -136,9 +177,10 @@ fn times(body: &mut Body, actor: &str, to: &TaskWrite) {
     body.lease = match &to.lease {
         LeaseChange::Keep => None,
         LeaseChange::Release => Some(None),
-        LeaseChange::Take { owner, ttl } => {
-            Some(Some(LeaseBody { owner: (owner != actor).then(|| owner.clone()), ttl: micros(*ttl) }))
-        }
+        LeaseChange::Take { owner, ttl } => Some(Some(LeaseBody {
+            owner: (owner != actor).then(|| owner.clone()),
+            ttl: micros(*ttl),
+        })),
     };
     body.due = shift(to.due);
     body.deadline = shift(to.deadline);
@@ -155,8 +197,8 @@ fn text(value: &impl serde::Serialize) -> String {
     serde_json::to_string(value).unwrap_or_default()
 }
 
-/// What the task is once events and attempts were applied, as [`Fold`](super::Fold) applies them: what it is besides has
-/// to be said. Without the values that clients and steps handed in.
+/// What the task is once events and attempts were applied, as [`Fold`](super::Fold) applies them:
+/// what it is besides has to be said. Without the values that clients and steps handed in.
 struct Base {
     is_new: bool,
     epoch: Epoch,
@@ -170,7 +212,10 @@ impl Base {
             return Self {
                 is_new: true,
                 epoch: to.epoch,
-                task: TaskRow { rev: Rev(0), ..blank(to.id) },
+                task: TaskRow {
+                    rev: Rev(0),
+                    ..blank(to.id)
+                },
                 steps: Vec::new(),
             };
         };
@@ -200,7 +245,12 @@ impl Base {
             signal: None,
             ..*step
         };
-        Self { is_new: false, epoch: to.epoch, task, steps: before.steps.iter().map(light).collect() }
+        Self {
+            is_new: false,
+            epoch: to.epoch,
+            task,
+            steps: before.steps.iter().map(light).collect(),
+        }
     }
 
     fn step(&mut self, step: &StepRow) -> &mut StepRow {
@@ -214,7 +264,8 @@ impl Base {
         &mut self.steps[place]
     }
 
-    /// The first event of a row says where it begins, so that a check sees a task that was changed in between.
+    /// The first event of a row says where it begins, so that a check sees a task that was changed
+    /// in between.
     fn event(&mut self, actor: &str, entry: &AuditEntry, first: bool) -> EventBody {
         let before = (!self.is_new || self.task.audit_seq.0 != 0).then_some(self.task.status);
         let seq = self.task.audit_seq.next();
@@ -238,7 +289,8 @@ impl Base {
         let implied = entry.step.zip(Implied::by(&entry.event));
         let attempt = implied.map(|(no, implied)| implied.attempt(self.step(&unknown_step(no))));
         body.attempt = (entry.attempt != attempt).then_some(entry.attempt);
-        body.step_to = (entry.step_to != implied.map(|(_, implied)| implied.to)).then_some(entry.step_to);
+        body.step_to =
+            (entry.step_to != implied.map(|(_, implied)| implied.to)).then_some(entry.step_to);
         let step_before = entry.step.zip(entry.step_to).map(|(no, to)| {
             let step = self.step(&unknown_step(no));
             begins(step, &entry.event, entry.seq);
@@ -250,34 +302,74 @@ impl Base {
 
     fn attempt(&mut self, row: Epoch, write: &AttemptWrite) -> AttemptBody {
         match write {
-            AttemptWrite::Start { step, direction, attempt, epoch, sweep_after } => {
+            AttemptWrite::Start {
+                step,
+                direction,
+                attempt,
+                epoch,
+                sweep_after,
+            } => {
                 starts(self.step(&unknown_step(*step)), *direction, *attempt);
                 AttemptBody::Start {
-                    which: Which { step: *step, attempt: *attempt, direction: *direction },
+                    which: Which {
+                        step: *step,
+                        attempt: *attempt,
+                        direction: *direction,
+                    },
                     sweep_after: micros(*sweep_after),
                     epoch: (*epoch != row).then_some(*epoch),
                 }
             }
-            AttemptWrite::End { step, direction, attempt, outcome, error, kept } => {
-                let which = Which { step: *step, attempt: *attempt, direction: *direction };
+            AttemptWrite::End {
+                step,
+                direction,
+                attempt,
+                outcome,
+                error,
+                kept,
+            } => {
+                let which = Which {
+                    step: *step,
+                    attempt: *attempt,
+                    direction: *direction,
+                };
                 let known = self.step(&unknown_step(*step));
                 if known.last_attempt(*direction) < *attempt {
                     // An upload: it was received before there was a journal.
                     starts(known, *direction, *attempt);
                 }
                 ends(known, error.as_deref());
-                AttemptBody::End { which, outcome: *outcome, error: error.clone(), kept: *kept }
+                AttemptBody::End {
+                    which,
+                    outcome: *outcome,
+                    error: error.clone(),
+                    kept: *kept,
+                }
             }
-            AttemptWrite::Keep { step, attempt } => {
-                AttemptBody::Keep(Which { step: *step, attempt: *attempt, direction: Direction::Forward })
-            }
+            AttemptWrite::Keep { step, attempt } => AttemptBody::Keep(Which {
+                step: *step,
+                attempt: *attempt,
+                direction: Direction::Forward,
+            }),
             AttemptWrite::Release { step } => AttemptBody::Release { step: *step },
-            AttemptWrite::Condemn { step, direction, attempt } => {
-                AttemptBody::Condemn(Which { step: *step, attempt: *attempt, direction: *direction })
-            }
-            AttemptWrite::Swept { step, direction, attempt } => {
-                AttemptBody::Swept(Which { step: *step, attempt: *attempt, direction: *direction })
-            }
+            AttemptWrite::Condemn {
+                step,
+                direction,
+                attempt,
+            } => AttemptBody::Condemn(Which {
+                step: *step,
+                attempt: *attempt,
+                direction: *direction,
+            }),
+            AttemptWrite::Swept {
+                step,
+                direction,
+                attempt,
+            } => AttemptBody::Swept(Which {
+                step: *step,
+                attempt: *attempt,
+                direction: *direction,
+            }),
         }
     }
 }

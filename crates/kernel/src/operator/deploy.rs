@@ -1,4 +1,5 @@
-//! Whether a program could go on with the tasks in flight: compared by what they were submitted under.
+//! Whether a program could go on with the tasks in flight: compared by what they were submitted
+//! under.
 
 use crate::ports::{InFlight, Store, StoreError};
 use crate::task::Registry;
@@ -10,7 +11,10 @@ impl Registry {
     ///
     /// # Errors
     /// When the store does not answer.
-    pub fn check_deploy<'a>(&'a self, store: &'a dyn Store) -> BoxFuture<'a, Result<DeployCheck, StoreError>> {
+    pub fn check_deploy<'a>(
+        &'a self,
+        store: &'a dyn Store,
+    ) -> BoxFuture<'a, Result<DeployCheck, StoreError>> {
         Box::pin(async move { Ok(compare(self, store.in_flight().await?)) })
     }
 }
@@ -18,30 +22,56 @@ impl Registry {
 fn compare(registry: &Registry, groups: Vec<InFlight>) -> DeployCheck {
     let in_flight = groups.iter().map(|group| group.count).sum();
     let known = registry.known();
-    let stranded = groups.into_iter().filter(|group| !known.contains(&group.of)).map(|group| stranded(registry, group));
-    DeployCheck { in_flight, stranded: stranded.collect() }
+    let stranded = groups
+        .into_iter()
+        .filter(|group| !known.contains(&group.of))
+        .map(|group| stranded(registry, group));
+    DeployCheck {
+        in_flight,
+        stranded: stranded.collect(),
+    }
 }
 
 fn stranded(registry: &Registry, group: InFlight) -> Stranded {
     let InFlight { of, count, example } = group;
-    let same_name: Vec<_> = registry.known().into_iter().filter(|known| known.name == of.name).collect();
+    let same_name: Vec<_> = registry
+        .known()
+        .into_iter()
+        .filter(|known| known.name == of.name)
+        .collect();
     let why = if let Some(same) = same_name.iter().find(|known| known.version == of.version) {
         format!(
             "this build declares version {} otherwise ({}): give the changed declaration version {} and register the \
              old one beside it",
             of.version,
             same.definition,
-            same_name.iter().map(|known| known.version).max().unwrap_or(of.version) + 1
+            same_name
+                .iter()
+                .map(|known| known.version)
+                .max()
+                .unwrap_or(of.version)
+                + 1
         )
     } else if same_name.is_empty() {
-        "this build has no task type of this name: keep it registered until its tasks have ended".to_owned()
+        "this build has no task type of this name: keep it registered until its tasks have ended"
+            .to_owned()
     } else {
-        let versions: Vec<_> = same_name.iter().map(|known| known.version.to_string()).collect();
+        let versions: Vec<_> = same_name
+            .iter()
+            .map(|known| known.version.to_string())
+            .collect();
         format!(
             "this build has version {} only: keep version {} registered beside it until its tasks have ended",
             versions.join(", "),
             of.version
         )
     };
-    Stranded { task_type: of.name, version: of.version, definition: of.definition, count, example, why }
+    Stranded {
+        task_type: of.name,
+        version: of.version,
+        definition: of.definition,
+        count,
+        example,
+        why,
+    }
 }

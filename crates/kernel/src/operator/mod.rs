@@ -1,5 +1,6 @@
-//! What people who look after tasks ask of the engine: settle, retry, plan, why. A decision passes through the one door
-//! like any other change; the two views are worked out from the rows and change nothing.
+//! What people who look after tasks ask of the engine: settle, retry, plan, why. A decision passes
+//! through the one door like any other change; the two views are worked out from the rows and
+//! change nothing.
 
 mod deploy;
 mod recoveries;

@@ -1,5 +1,5 @@
-//! The count of lost hosts, set by hand: for a task whose hosts were lost for reasons that are not its own, and which
-//! would be undone, or parked, at the next loss.
+//! The count of lost hosts, set by hand: for a task whose hosts were lost for reasons that are not
+//! its own, and which would be undone, or parked, at the next loss.
 
 use super::OperatorError;
 use crate::draft::{As, Decision};
@@ -20,37 +20,61 @@ pub struct Recount {
 }
 
 impl Engine {
-    /// Sets how many hosts count as lost in a row. A change beside the lease, as a cancel is: whoever runs the task
-    /// finds it at its next commit, and goes on.
+    /// Sets how many hosts count as lost in a row. A change beside the lease, as a cancel is:
+    /// whoever runs the task finds it at its next commit, and goes on.
     ///
     /// # Errors
     /// [`OperatorError`]: the task has ended, or the count is above what its type allows.
-    pub fn set_recoveries(&self, task: TaskId, to: Recount) -> BoxFuture<'_, Result<RecoveriesAnswer, OperatorError>> {
+    pub fn set_recoveries(
+        &self,
+        task: TaskId,
+        to: Recount,
+    ) -> BoxFuture<'_, Result<RecoveriesAnswer, OperatorError>> {
         Box::pin(async move {
-            let record = self.read(task).await.map_err(|error| OperatorError::Change(error.into()))?;
+            let record = self
+                .read(task)
+                .await
+                .map_err(|error| OperatorError::Change(error.into()))?;
             let record = record.ok_or(OperatorError::Gone)?;
             if record.task.status.is_terminal() {
                 return Err(OperatorError::Ended(record.task.status));
             }
-            let task_type = self.registry.of(&record.task).ok_or(OperatorError::UnknownType)?;
+            let task_type = self
+                .registry
+                .of(&record.task)
+                .ok_or(OperatorError::UnknownType)?;
             let allowed = task_type.decl.max_recoveries;
-            // More than that is undone, or parked, the moment it is counted: nobody would have counted it.
+            // More than that is undone, or parked, the moment it is counted: nobody would have
+            // counted it.
             if to.attempts > allowed {
-                return Err(OperatorError::TooMany { asked: to.attempts, allowed });
+                return Err(OperatorError::TooMany {
+                    asked: to.attempts,
+                    allowed,
+                });
             }
             let changed = self.change_for(&to.actor, &task_type, record, As::Anyone, |draft| {
                 // It has ended meanwhile.
                 if draft.status().is_terminal() {
                     return Ok(Err(OperatorError::Ended(draft.status())));
                 }
-                draft.set_recoveries(to.attempts, &Decision { note: to.note.clone() })?;
+                draft.set_recoveries(
+                    to.attempts,
+                    &Decision {
+                        note: to.note.clone(),
+                    },
+                )?;
                 Ok(Ok(()))
             });
             let changed = changed.await.map_err(OperatorError::Change)?;
             changed.answer?;
             let row = changed.record.task;
             let recovery_attempts = row.recovery_attempts;
-            Ok(RecoveriesAnswer { task_id: row.id, status: row.status, recovery_attempts, allowed })
+            Ok(RecoveriesAnswer {
+                task_id: row.id,
+                status: row.status,
+                recovery_attempts,
+                allowed,
+            })
         })
     }
 }

@@ -1,5 +1,5 @@
-//! Decisions about parked tasks. What may be decided where is the judge's; here its refusals get words that say what
-//! can be done instead.
+//! Decisions about parked tasks. What may be decided where is the judge's; here its refusals get
+//! words that say what can be done instead.
 
 use crate::draft::{As, Decision, Draft, will_undo};
 use crate::engine::{ChangeError, Engine};
@@ -87,11 +87,14 @@ impl Engine {
         Box::pin(async move {
             let actor = resolution.actor.clone();
             self.decide(task, &actor, move |task_type, draft| {
-                let decision = Decision { note: resolution.note.clone() };
+                let decision = Decision {
+                    note: resolution.note.clone(),
+                };
                 match &resolution.step {
                     Some(step) => settle_step(task_type, draft, step, &resolution, &decision),
                     None if resolution.output.is_some() => Ok(Err(OperatorError::NotSettleable(
-                        "an output is of one step: name the step, or leave the output out".to_owned(),
+                        "an output is of one step: name the step, or leave the output out"
+                            .to_owned(),
                     ))),
                     None => draft.resolve_task(resolution.settled, &decision).map(Ok),
                 }
@@ -108,7 +111,9 @@ impl Engine {
         Box::pin(async move {
             let actor = retrial.actor.clone();
             self.decide(task, &actor, move |_, draft| {
-                let decision = Decision { note: retrial.note.clone() };
+                let decision = Decision {
+                    note: retrial.note.clone(),
+                };
                 let parked_going_forward = draft.status() == TaskStatus::DeadLettered;
                 match (parked_going_forward, retrial.direction) {
                     (true, None | Some(Direction::Forward)) => draft.redrive(&decision).map(Ok),
@@ -127,12 +132,18 @@ impl Engine {
         actor: &str,
         mut decide: impl FnMut(&TaskType, &mut Draft) -> Result<Result<(), OperatorError>, Illegal>,
     ) -> Decided {
-        let record = self.read(task).await.map_err(|error| OperatorError::Change(error.into()))?;
+        let record = self
+            .read(task)
+            .await
+            .map_err(|error| OperatorError::Change(error.into()))?;
         let record = record.ok_or(OperatorError::Gone)?;
         if !record.task.status.is_parked() {
             return Err(OperatorError::NotParked(record.task.status));
         }
-        let task_type = self.registry.of(&record.task).ok_or(OperatorError::UnknownType)?;
+        let task_type = self
+            .registry
+            .of(&record.task)
+            .ok_or(OperatorError::UnknownType)?;
         let changed = self.change_for(actor, &task_type, record, As::Anyone, |draft| {
             // Somebody else decided first.
             if !draft.status().is_parked() {
@@ -164,8 +175,15 @@ fn answer(draft: &Draft) -> OperatorAnswer {
     OperatorAnswer {
         task_id: draft.record().task.id,
         status,
-        open_steps: open.into_iter().map(|at| draft.step(at).name.clone()).collect(),
-        will_undo: if is_undone { will_undo(draft.decl(), draft.record()) } else { Vec::new() },
+        open_steps: open
+            .into_iter()
+            .map(|at| draft.step(at).name.clone())
+            .collect(),
+        will_undo: if is_undone {
+            will_undo(draft.decl(), draft.record())
+        } else {
+            Vec::new()
+        },
     }
 }
 

@@ -1,4 +1,5 @@
-//! What an undo of the whole task would do now: the same plan that a turn follows, carried out on a copy of the rows.
+//! What an undo of the whole task would do now: the same plan that a turn follows, carried out on a
+//! copy of the rows.
 
 use crate::plan::{self, Backward};
 use crate::record::{StepRow, TaskRecord};
@@ -24,18 +25,31 @@ pub fn undo_plan(task_type: &TaskType, record: &TaskRecord) -> UndoPlan {
         while let Backward::Undo(stage) = plan::backward(decl, &steps, true) {
             stages.push(UndoStage {
                 group: decl.steps[stage[0]].group.map(str::to_owned),
-                steps: stage.iter().map(|&at| planned(task_type, &record.steps[at], at)).collect(),
+                steps: stage
+                    .iter()
+                    .map(|&at| planned(task_type, &record.steps[at], at))
+                    .collect(),
             });
             for at in stage {
                 steps[at].status = StepStatus::Compensated;
             }
         }
     }
-    let mut order: Vec<usize> = (0..record.steps.len()).filter(|&at| record.steps[at].started_seq.is_some()).collect();
+    let mut order: Vec<usize> = (0..record.steps.len())
+        .filter(|&at| record.steps[at].started_seq.is_some())
+        .collect();
     order.sort_by_key(|&at| std::cmp::Reverse(record.steps[at].started_seq));
-    let not_undone =
-        order.into_iter().filter_map(|at| not_undone(&decl.steps[at], &record.steps[at], status)).collect();
-    UndoPlan { task_id: record.task.id, status, when: when(task_type, record), stages, not_undone }
+    let not_undone = order
+        .into_iter()
+        .filter_map(|at| not_undone(&decl.steps[at], &record.steps[at], status))
+        .collect();
+    UndoPlan {
+        task_id: record.task.id,
+        status,
+        when: when(task_type, record),
+        stages,
+        not_undone,
+    }
 }
 
 fn planned(task_type: &TaskType, row: &StepRow, at: usize) -> PlannedUndo {
@@ -60,36 +74,57 @@ fn planned(task_type: &TaskType, row: &StepRow, at: usize) -> PlannedUndo {
 fn not_undone(decl: &StepDecl, row: &StepRow, task: TaskStatus) -> Option<NotUndone> {
     let (kind, reason) = match (decl.undo, row.status) {
         (_, StepStatus::Compensated) => (NotUndoneKind::Undone, "it has been undone".to_owned()),
-        (_, StepStatus::Resolved) => (NotUndoneKind::Settled, "an operator has settled its undo".to_owned()),
+        (_, StepStatus::Resolved) => (
+            NotUndoneKind::Settled,
+            "an operator has settled its undo".to_owned(),
+        ),
         (UndoDecl::Waived { reason }, _) => (NotUndoneKind::Waived, reason.to_owned()),
         (UndoDecl::Pure, _) => (NotUndoneKind::Pure, "it has no effects".to_owned()),
-        (UndoDecl::Function { .. } | UndoDecl::BuiltIn, _) if task.is_terminal() => {
-            (NotUndoneKind::Ended, format!("its task is {task}, and nothing undoes a task that has ended"))
-        }
+        (UndoDecl::Function { .. } | UndoDecl::BuiltIn, _) if task.is_terminal() => (
+            NotUndoneKind::Ended,
+            format!("its task is {task}, and nothing undoes a task that has ended"),
+        ),
         (UndoDecl::Function { .. } | UndoDecl::BuiltIn, _) => return None,
     };
-    Some(NotUndone { step: row.name.clone(), status: row.status, kind, reason })
+    Some(NotUndone {
+        step: row.name.clone(),
+        status: row.status,
+        kind,
+        reason,
+    })
 }
 
 fn when(task_type: &TaskType, record: &TaskRecord) -> String {
     let cancel = match (task_type.decl.cancellable, record.task.cancel_requested_at) {
-        (_, Some(_)) => "a cancel was accepted: it is carried out as soon as the running steps have stopped",
+        (_, Some(_)) => {
+            "a cancel was accepted: it is carried out as soon as the running steps have stopped"
+        }
         (true, None) => "when it fails or is cancelled",
         (false, None) => "when it fails; its type does not allow a cancel",
     };
     match record.task.status {
-        TaskStatus::Submitted | TaskStatus::Dispatched | TaskStatus::Running | TaskStatus::Waiting => cancel.to_owned(),
+        TaskStatus::Submitted
+        | TaskStatus::Dispatched
+        | TaskStatus::Running
+        | TaskStatus::Waiting => cancel.to_owned(),
         TaskStatus::Compensating => "now: it is being undone".to_owned(),
-        TaskStatus::DeadLettered => "when an operator retries it with the direction `undo`".to_owned(),
+        TaskStatus::DeadLettered => {
+            "when an operator retries it with the direction `undo`".to_owned()
+        }
         TaskStatus::CompensationFailed => match task_type.decl.on_undo_failure {
             OnUndoFailure::Stop => {
                 "when an operator retries it, or has settled the undos that gave up: those before \
                                     them wait until then"
             }
-            OnUndoFailure::Continue => "when an operator retries it: all the others have been undone",
+            OnUndoFailure::Continue => {
+                "when an operator retries it: all the others have been undone"
+            }
         }
         .to_owned(),
-        TaskStatus::Completed | TaskStatus::Failed | TaskStatus::Cancelled | TaskStatus::Resolved => {
+        TaskStatus::Completed
+        | TaskStatus::Failed
+        | TaskStatus::Cancelled
+        | TaskStatus::Resolved => {
             format!("never: the task is {}", record.task.status)
         }
     }

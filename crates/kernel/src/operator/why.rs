@@ -1,5 +1,5 @@
-//! What a task is waiting for, from its rows, from what this program knows, and from what processes have said of
-//! themselves. Says only what they show.
+//! What a task is waiting for, from its rows, from what this program knows, and from what processes
+//! have said of themselves. Says only what they show.
 
 use crate::ports::{KnownType, Workers};
 use crate::record::{DbTime, TaskRecord};
@@ -21,8 +21,8 @@ pub fn why(registry: &Registry, record: &TaskRecord) -> Why {
     why_among(registry, record, None)
 }
 
-/// The same, with what processes have said of themselves; `None`: nobody knows. They say who was there, and decide
-/// nothing.
+/// The same, with what processes have said of themselves; `None`: nobody knows. They say who was
+/// there, and decide nothing.
 #[must_use]
 pub fn why_among(registry: &Registry, record: &TaskRecord, workers: Option<&Workers>) -> Why {
     let task = &record.task;
@@ -46,12 +46,23 @@ pub fn why_among(registry: &Registry, record: &TaskRecord, workers: Option<&Work
             });
         }
         TaskStatus::CompensationFailed | TaskStatus::DeadLettered => because.push(parked(record)),
-        TaskStatus::Completed | TaskStatus::Failed | TaskStatus::Cancelled | TaskStatus::Resolved => {
-            because.push(reason(WhyCode::Ended, format!("nothing: it is {}", task.status)));
+        TaskStatus::Completed
+        | TaskStatus::Failed
+        | TaskStatus::Cancelled
+        | TaskStatus::Resolved => {
+            because.push(reason(
+                WhyCode::Ended,
+                format!("nothing: it is {}", task.status),
+            ));
         }
         TaskStatus::Running | TaskStatus::Compensating => {}
     }
-    Why { task_id: task.id, status: task.status, because, operator_can: moves(registry, record) }
+    Why {
+        task_id: task.id,
+        status: task.status,
+        because,
+        operator_can: moves(registry, record),
+    }
 }
 
 fn reason(code: WhyCode, detail: String) -> WhyReason {
@@ -68,7 +79,12 @@ fn reason(code: WhyCode, detail: String) -> WhyReason {
 }
 
 fn steps(record: &TaskRecord, of: impl Fn(StepStatus) -> bool) -> Vec<String> {
-    record.steps.iter().filter(|row| of(row.status)).map(|row| row.name.clone()).collect()
+    record
+        .steps
+        .iter()
+        .filter(|row| of(row.status))
+        .map(|row| row.name.clone())
+        .collect()
 }
 
 /// Whole seconds: the rest is of no use to a person.
@@ -77,20 +93,36 @@ fn age(record: &TaskRecord, since: DbTime) -> Duration {
 }
 
 fn cancel(record: &TaskRecord, at: DbTime) -> WhyReason {
-    let detail = format!("a cancel was accepted {} ago", format_duration(age(record, at)));
+    let detail = format!(
+        "a cancel was accepted {} ago",
+        format_duration(age(record, at))
+    );
     reason(WhyCode::CancelRequested, detail)
 }
 
 fn held(record: &TaskRecord, workers: Option<&Workers>) -> Option<WhyReason> {
     let owner = record.task.lease_owner.clone()?;
     let until = record.task.lease_expires_at.map(rfc3339);
-    let under_way = steps(record, |status| matches!(status, StepStatus::Running | StepStatus::Compensating));
-    let named = if under_way.is_empty() { "its steps".to_owned() } else { under_way.join(", ") };
+    let under_way = steps(record, |status| {
+        matches!(status, StepStatus::Running | StepStatus::Compensating)
+    });
+    let named = if under_way.is_empty() {
+        "its steps".to_owned()
+    } else {
+        under_way.join(", ")
+    };
     let state = workers.and_then(|known| {
-        known.rows.iter().find(|seen| seen.row.id == owner).map(|seen| (seen.state(known.now), seen))
+        known
+            .rows
+            .iter()
+            .find(|seen| seen.row.id == owner)
+            .map(|seen| (seen.state(known.now), seen))
     });
     let (code, mut detail) = if record.lease_is_live() {
-        (WhyCode::Working, format!("{owner} works on {named}, and has to prolong its lease until then"))
+        (
+            WhyCode::Working,
+            format!("{owner} works on {named}, and has to prolong its lease until then"),
+        )
     } else {
         (
             WhyCode::HostLost,
@@ -110,40 +142,74 @@ fn held(record: &TaskRecord, workers: Option<&Workers>) -> Option<WhyReason> {
                     ago(seen.seen_at)
                 )
             }
-            WorkerState::Alive => format!("; it is alive on {}, seen {} ago", seen.row.machine, ago(seen.seen_at)),
-            WorkerState::Lost => format!("; it is lost: last seen on {} {} ago", seen.row.machine, ago(seen.seen_at)),
-            WorkerState::Stopped => format!("; it was stopped on {} {} ago", seen.row.machine, ago(seen.seen_at)),
+            WorkerState::Alive => format!(
+                "; it is alive on {}, seen {} ago",
+                seen.row.machine,
+                ago(seen.seen_at)
+            ),
+            WorkerState::Lost => format!(
+                "; it is lost: last seen on {} {} ago",
+                seen.row.machine,
+                ago(seen.seen_at)
+            ),
+            WorkerState::Stopped => format!(
+                "; it was stopped on {} {} ago",
+                seen.row.machine,
+                ago(seen.seen_at)
+            ),
         });
     }
     let owner_state = state.map(|(state, _)| state);
-    Some(WhyReason { until, owner: Some(owner), owner_state, steps: under_way, ..reason(code, detail) })
+    Some(WhyReason {
+        until,
+        owner: Some(owner),
+        owner_state,
+        steps: under_way,
+        ..reason(code, detail)
+    })
 }
 
-/// How many processes that are alive take such a task, in words; nothing where nobody knows. One that has missed a
-/// refresh may have been killed: its slots are no free ones.
+/// How many processes that are alive take such a task, in words; nothing where nobody knows. One
+/// that has missed a refresh may have been killed: its slots are no free ones.
 fn takers(record: &TaskRecord, workers: Option<&Workers>) -> String {
-    let Some(known) = workers.filter(|known| !known.rows.is_empty()) else { return String::new() };
+    let Some(known) = workers.filter(|known| !known.rows.is_empty()) else {
+        return String::new();
+    };
     let task = &record.task;
-    let of =
-        KnownType { name: task.task_type.clone(), version: task.version, definition: task.definition_hash.clone() };
+    let of = KnownType {
+        name: task.task_type.clone(),
+        version: task.version,
+        definition: task.definition_hash.clone(),
+    };
     let (fresh, silent): (Vec<_>, Vec<_>) = known
         .rows
         .iter()
         .filter(|seen| seen.state(known.now) == WorkerState::Alive && seen.serves(&task.queue, &of))
         .partition(|seen| seen.is_fresh(known.now));
-    let free = fresh.iter().filter(|seen| seen.row.running_count < seen.row.concurrency).count();
+    let free = fresh
+        .iter()
+        .filter(|seen| seen.row.running_count < seen.row.concurrency)
+        .count();
     let mut text = match fresh.len() {
         0 => "; no process that takes it is known to be alive".to_owned(),
         1 if free == 1 => "; 1 process that takes it is alive, with a free slot".to_owned(),
         1 => "; 1 process that takes it is alive, and has no free slot".to_owned(),
-        count => format!("; {count} processes that take it are alive, {free} of them with a free slot"),
+        count => {
+            format!("; {count} processes that take it are alive, {free} of them with a free slot")
+        }
     };
-    if let Some(last) = silent.iter().map(|seen| known.now.after(seen.seen_at).as_secs()).min() {
+    if let Some(last) = silent
+        .iter()
+        .map(|seen| known.now.after(seen.seen_at).as_secs())
+        .min()
+    {
         let ago = format_duration(Duration::from_secs(last));
         text += &match silent.len() {
             1 => format!("; 1 that takes it has missed a refresh and may be gone: seen {ago} ago"),
             count => {
-                format!("; {count} that take it have missed a refresh and may be gone: the last was seen {ago} ago")
+                format!(
+                    "; {count} that take it have missed a refresh and may be gone: the last was seen {ago} ago"
+                )
             }
         };
     }
@@ -176,7 +242,9 @@ fn waiting(record: &TaskRecord) -> WhyReason {
     let named = waiting.join(", ");
     let mut found = match task.waiting {
         Some(WaitReason::Retry) => due(record, &format!("the next attempt of {named} is due then")),
-        Some(WaitReason::Breaker) => due(record, "a circuit breaker is open, and is asked again then"),
+        Some(WaitReason::Breaker) => {
+            due(record, "a circuit breaker is open, and is asked again then")
+        }
         Some(WaitReason::Timer) => due(record, "a timer step waits until then"),
         Some(WaitReason::Signal) => WhyReason {
             until: task.due_at.map(rfc3339),
@@ -201,9 +269,15 @@ fn due(record: &TaskRecord, what: &str) -> WhyReason {
     let detail = if left.is_zero() {
         format!("{what}, which has passed: it is claimed as soon as a host has a free slot")
     } else {
-        format!("{what}, in {}", format_duration(Duration::from_secs(left.as_secs() + 1)))
+        format!(
+            "{what}, in {}",
+            format_duration(Duration::from_secs(left.as_secs() + 1))
+        )
     };
-    WhyReason { until: record.task.due_at.map(rfc3339), ..reason(WhyCode::Due, detail) }
+    WhyReason {
+        until: record.task.due_at.map(rfc3339),
+        ..reason(WhyCode::Due, detail)
+    }
 }
 
 fn unclaimed(record: &TaskRecord, workers: Option<&Workers>) -> WhyReason {
@@ -220,15 +294,24 @@ fn unclaimed(record: &TaskRecord, workers: Option<&Workers>) -> WhyReason {
             task.version
         )
     } else {
-        format!("it was offered on queue `{}` and waits for a free slot of a {hosts}", task.queue)
+        format!(
+            "it was offered on queue `{}` and waits for a free slot of a {hosts}",
+            task.queue
+        )
     };
     let detail = detail + &takers(record, workers);
-    WhyReason { queue: Some(task.queue.clone()), ..reason(WhyCode::Unclaimed, detail) }
+    WhyReason {
+        queue: Some(task.queue.clone()),
+        ..reason(WhyCode::Unclaimed, detail)
+    }
 }
 
 fn parked(record: &TaskRecord) -> WhyReason {
     let task = &record.task;
-    let failure = task.failure.as_ref().map_or_else(String::new, |failure| format!(" ({})", failure.message));
+    let failure = task
+        .failure
+        .as_ref()
+        .map_or_else(String::new, |failure| format!(" ({})", failure.message));
     let since = format_duration(age(record, task.updated_at));
     let (concerned, detail) = if task.status == TaskStatus::CompensationFailed {
         let failed = steps(record, |status| status == StepStatus::CompensationFailed);
@@ -236,15 +319,36 @@ fn parked(record: &TaskRecord) -> WhyReason {
             .steps
             .iter()
             .filter(|row| row.status == StepStatus::CompensationFailed)
-            .map(|row| format!("{}: {}", row.name, row.error.as_deref().unwrap_or("no error is known")))
+            .map(|row| {
+                format!(
+                    "{}: {}",
+                    row.name,
+                    row.error.as_deref().unwrap_or("no error is known")
+                )
+            })
             .collect();
-        let what = if errors.is_empty() { format!("its undo cannot go on{failure}") } else { errors.join("; ") };
-        (failed, format!("for a person, since {since}: an undo gave up: {what}"))
+        let what = if errors.is_empty() {
+            format!("its undo cannot go on{failure}")
+        } else {
+            errors.join("; ")
+        };
+        (
+            failed,
+            format!("for a person, since {since}: an undo gave up: {what}"),
+        )
     } else {
-        let failed = steps(record, |status| matches!(status, StepStatus::Failed | StepStatus::InDoubt));
-        (failed, format!("for a person, since {since}: it gave up{failure}"))
+        let failed = steps(record, |status| {
+            matches!(status, StepStatus::Failed | StepStatus::InDoubt)
+        });
+        (
+            failed,
+            format!("for a person, since {since}: it gave up{failure}"),
+        )
     };
-    WhyReason { steps: concerned, ..reason(WhyCode::Parked, detail) }
+    WhyReason {
+        steps: concerned,
+        ..reason(WhyCode::Parked, detail)
+    }
 }
 
 fn moves(registry: &Registry, record: &TaskRecord) -> Vec<OperatorMove> {
@@ -259,16 +363,36 @@ fn moves(registry: &Registry, record: &TaskRecord) -> Vec<OperatorMove> {
     match record.task.status {
         TaskStatus::DeadLettered => {
             let mut moves = vec![
-                post("retry", json!({"note": note}), "runs the steps that gave up again, with their retries anew"),
-                post("retry", json!({"note": note, "direction": "undo"}), "undoes what it has done"),
+                post(
+                    "retry",
+                    json!({"note": note}),
+                    "runs the steps that gave up again, with their retries anew",
+                ),
+                post(
+                    "retry",
+                    json!({"note": note, "direction": "undo"}),
+                    "undoes what it has done",
+                ),
             ];
             moves.extend(
-                steps(record, |status| matches!(status, StepStatus::Failed | StepStatus::InDoubt)).iter().map(|step| {
+                steps(record, |status| {
+                    matches!(status, StepStatus::Failed | StepStatus::InDoubt)
+                })
+                .iter()
+                .map(|step| {
                     let body = json!({"step": step, "as": "done", "output": null, "note": note});
-                    post("resolve", body, "gives the step the output of work that was done by hand, and goes on")
+                    post(
+                        "resolve",
+                        body,
+                        "gives the step the output of work that was done by hand, and goes on",
+                    )
                 }),
             );
-            moves.push(post("resolve", json!({"as": "undone", "note": note}), "ends the task as resolved"));
+            moves.push(post(
+                "resolve",
+                json!({"as": "undone", "note": note}),
+                "ends the task as resolved",
+            ));
             moves
         }
         TaskStatus::CompensationFailed => {
@@ -277,15 +401,32 @@ fn moves(registry: &Registry, record: &TaskRecord) -> Vec<OperatorMove> {
                 json!({"note": note}),
                 "tries the undos that gave up again, with their retries anew",
             )];
-            moves.extend(steps(record, |status| status == StepStatus::CompensationFailed).iter().map(|step| {
-                let body = json!({"step": step, "as": "undone", "note": note});
-                post("resolve", body, "says that the step was undone by hand, and undoes the others")
-            }));
-            moves.push(post("resolve", json!({"as": "undone", "note": note}), "ends the task as resolved"));
+            moves.extend(
+                steps(record, |status| status == StepStatus::CompensationFailed)
+                    .iter()
+                    .map(|step| {
+                        let body = json!({"step": step, "as": "undone", "note": note});
+                        post(
+                            "resolve",
+                            body,
+                            "says that the step was undone by hand, and undoes the others",
+                        )
+                    }),
+            );
+            moves.push(post(
+                "resolve",
+                json!({"as": "undone", "note": note}),
+                "ends the task as resolved",
+            ));
             moves
         }
-        TaskStatus::Submitted | TaskStatus::Dispatched | TaskStatus::Running | TaskStatus::Waiting => {
-            let can = registry.of(&record.task).is_some_and(|known| known.decl.cancellable);
+        TaskStatus::Submitted
+        | TaskStatus::Dispatched
+        | TaskStatus::Running
+        | TaskStatus::Waiting => {
+            let can = registry
+                .of(&record.task)
+                .is_some_and(|known| known.decl.cancellable);
             let cancel = OperatorMove {
                 method: "DELETE".to_owned(),
                 path: format!("/api/tasks/{id}"),

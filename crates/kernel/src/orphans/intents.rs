@@ -1,4 +1,5 @@
-//! Intents in the stores: which of them a sweep may take, and what it writes before and after it deletes objects.
+//! Intents in the stores: which of them a sweep may take, and what it writes before and after it
+//! deletes objects.
 
 use crate::draft;
 use crate::engine::Engine;
@@ -35,9 +36,23 @@ type Decide = fn(&TaskRecord, &[AttemptKey]) -> (Vec<AttemptKey>, Vec<AttemptWri
 impl Engine {
     /// At most `limit` intents that a sweep may take, the longest overdue first.
     pub(super) async fn overdue(&self, limit: u32) -> Result<Look, StoreError> {
-        let receives = self.ports.store.receives(&ReceiveOp::Overdue { limit }).await?;
-        let mut look = Look { now: receives.now, intents: Vec::new(), unreadable: Vec::new(), newer: Vec::new() };
-        look.intents.extend(receives.rows.iter().filter_map(|row| intents::overdue_receive(row, receives.now)));
+        let receives = self
+            .ports
+            .store
+            .receives(&ReceiveOp::Overdue { limit })
+            .await?;
+        let mut look = Look {
+            now: receives.now,
+            intents: Vec::new(),
+            unreadable: Vec::new(),
+            newer: Vec::new(),
+        };
+        look.intents.extend(
+            receives
+                .rows
+                .iter()
+                .filter_map(|row| intents::overdue_receive(row, receives.now)),
+        );
         let tasks = self.ports.store.sweeps(&SweepOp::Due { limit }).await?;
         for (task, record) in self.records(&tasks).await? {
             match record {
@@ -46,7 +61,8 @@ impl Engine {
                     // Or it would stand before the others for good.
                     let is_due = intents::sweep_at(&record.marks).is_none_or(|at| at <= record.now);
                     if overdue.is_empty() && is_due && record.task.lease_owner.is_none() {
-                        look.unreadable.push((task, "its attempts are of no step that it has".to_owned()));
+                        look.unreadable
+                            .push((task, "its attempts are of no step that it has".to_owned()));
                     }
                     look.intents.extend(overdue);
                 }
@@ -55,17 +71,30 @@ impl Engine {
                 Err(error) => return Err(error),
             }
         }
-        look.intents.sort_by(|one, other| other.overdue.cmp(&one.overdue).then_with(|| one.prefix.cmp(&other.prefix)));
-        look.intents.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
+        look.intents.sort_by(|one, other| {
+            other
+                .overdue
+                .cmp(&one.overdue)
+                .then_with(|| one.prefix.cmp(&other.prefix))
+        });
+        look.intents
+            .truncate(usize::try_from(limit).unwrap_or(usize::MAX));
         Ok(look)
     }
 
-    /// Condemns these: no success can keep them any more. Returns those of which that is true: only they may be deleted.
+    /// Condemns these: no success can keep them any more. Returns those of which that is true: only
+    /// they may be deleted.
     pub(super) async fn condemn(&self, intents: Vec<Intent>) -> Result<Vec<Intent>, StoreError> {
         let (receives, attempts) = parted(&intents);
         let condemned = match receives.is_empty() {
             true => Vec::new(),
-            false => self.ports.store.receives(&ReceiveOp::Condemn(receives)).await?.rows,
+            false => {
+                self.ports
+                    .store
+                    .receives(&ReceiveOp::Condemn(receives))
+                    .await?
+                    .rows
+            }
         };
         let condemned: BTreeSet<TaskId> = condemned.into_iter().map(|row| row.task).collect();
         let done = self.write_intents(attempts, intents::condemn).await?;
@@ -80,12 +109,16 @@ impl Engine {
     pub(super) async fn have_swept(&self, intents: &[Intent]) -> Result<(), StoreError> {
         let (receives, attempts) = parted(intents);
         if !receives.is_empty() {
-            self.ports.store.receives(&ReceiveOp::Swept(receives)).await?;
+            self.ports
+                .store
+                .receives(&ReceiveOp::Swept(receives))
+                .await?;
         }
         self.write_intents(attempts, intents::swept).await.map(drop)
     }
 
-    /// Writes what `decide` finds of attempts, task by task. Returns those of which it is true by then.
+    /// Writes what `decide` finds of attempts, task by task. Returns those of which it is true by
+    /// then.
     async fn write_intents(
         &self,
         attempts: BTreeMap<TaskId, Vec<AttemptKey>>,
@@ -116,7 +149,9 @@ impl Engine {
         for _ in 0..TRIES {
             let record = match self.ports.store.load(task).await {
                 Ok(Some(record)) => record,
-                Ok(None) | Err(StoreError::Corrupt(_) | StoreError::Newer(_)) => return Ok(Vec::new()),
+                Ok(None) | Err(StoreError::Corrupt(_) | StoreError::Newer(_)) => {
+                    return Ok(Vec::new());
+                }
                 Err(error) => return Err(error),
             };
             let (done, writes) = decide(&record, asked);
@@ -126,7 +161,9 @@ impl Engine {
             let (guard, transition) = draft::sweep(&record, writes, self.new_change_id(), &self.id);
             match self.ports.store.commit(guard, &transition).await {
                 Ok(_) => return Ok(done),
-                Err(CommitError::Store(StoreError::Corrupt(_) | StoreError::Newer(_))) => return Ok(Vec::new()),
+                Err(CommitError::Store(StoreError::Corrupt(_) | StoreError::Newer(_))) => {
+                    return Ok(Vec::new());
+                }
                 Err(CommitError::Store(error)) => return Err(error),
                 // Another writer was faster.
                 Err(_) => {}
@@ -136,7 +173,10 @@ impl Engine {
     }
 
     /// Tasks without what was handed in, a bounded number at a time.
-    async fn records(&self, tasks: &[TaskId]) -> Result<Vec<(TaskId, Result<TaskRecord, StoreError>)>, StoreError> {
+    async fn records(
+        &self,
+        tasks: &[TaskId],
+    ) -> Result<Vec<(TaskId, Result<TaskRecord, StoreError>)>, StoreError> {
         let mut records = Vec::with_capacity(tasks.len());
         for some in tasks.chunks(READ_AT_ONCE) {
             records.extend(self.ports.store.records(some).await?);
@@ -151,9 +191,14 @@ impl Engine {
         for (at, one) in asked.iter().enumerate() {
             by_task.entry(one.task).or_default().push(at);
         }
-        // Receives first: one that is gone by then is a task by now. Tombstones last: a task that is gone by then has one.
+        // Receives first: one that is gone by then is a task by now. Tombstones last: a task that
+        // is gone by then has one.
         let tasks: Vec<TaskId> = by_task.keys().copied().collect();
-        let receives = self.ports.store.receives(&ReceiveOp::Of(tasks.clone())).await?;
+        let receives = self
+            .ports
+            .store
+            .receives(&ReceiveOp::Of(tasks.clone()))
+            .await?;
         for (task, record) in self.records(&tasks).await? {
             let record = match record {
                 Ok(record) => Ok(record),
@@ -166,14 +211,22 @@ impl Engine {
                         task_type: Some(record.task.task_type.clone()),
                         intent: intents::standing(record, &asked[at].prefix),
                     },
-                    Err(why) => Standing { task_type: None, intent: IntentState::Unreadable(why.clone()) },
+                    Err(why) => Standing {
+                        task_type: None,
+                        intent: IntentState::Unreadable(why.clone()),
+                    },
                 });
             }
         }
         let gone = by_task;
         let graves = match gone.is_empty() {
             true => Vec::new(),
-            false => self.ports.store.retire(&RetireOp::Tombstones(gone.keys().copied().collect())).await?,
+            false => {
+                self.ports
+                    .store
+                    .retire(&RetireOp::Tombstones(gone.keys().copied().collect()))
+                    .await?
+            }
         };
         for (task, places) in gone {
             let receive = receives.rows.iter().find(|row| row.task == task);
@@ -182,15 +235,30 @@ impl Engine {
                 let prefix = || asked[at].prefix.clone();
                 let overdue = receive.and_then(|row| intents::overdue_receive(row, receives.now));
                 let intent = match overdue {
-                    Some(intent) => IntentState::Overdue(Intent { prefix: prefix(), ..intent }),
+                    Some(intent) => IntentState::Overdue(Intent {
+                        prefix: prefix(),
+                        ..intent
+                    }),
                     None if buried || receive.is_some() => IntentState::Live,
                     None => IntentState::Missing,
                 };
-                of[at] = Some(Standing { task_type: None, intent });
+                of[at] = Some(Standing {
+                    task_type: None,
+                    intent,
+                });
             }
         }
-        let missing = Standing { task_type: None, intent: IntentState::Missing };
-        Ok(Standings { now: receives.now, of: of.into_iter().map(|one| one.unwrap_or(missing.clone())).collect() })
+        let missing = Standing {
+            task_type: None,
+            intent: IntentState::Missing,
+        };
+        Ok(Standings {
+            now: receives.now,
+            of: of
+                .into_iter()
+                .map(|one| one.unwrap_or(missing.clone()))
+                .collect(),
+        })
     }
 }
 

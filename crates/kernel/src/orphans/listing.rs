@@ -1,6 +1,7 @@
-//! Orphans that no journal names: what a writer stored that had stood still until its attempt was swept, and what is left of
-//! tasks without rows. Found by listing all objects, page by page, from a cursor in the store; never more than a page is
-//! in memory. What a page leads to is a plan, a value, and so is what is done with it.
+//! Orphans that no journal names: what a writer stored that had stood still until its attempt was
+//! swept, and what is left of tasks without rows. Found by listing all objects, page by page, from
+//! a cursor in the store; never more than a page is in memory. What a page leads to is a plan, a
+//! value, and so is what is done with it.
 
 use super::policy::{Orphan, OrphanAction, Why, decided};
 use super::rules::Rules;
@@ -124,25 +125,49 @@ struct Read<'a> {
 }
 
 fn read(page: &ObjectPage) -> Read<'_> {
-    let ours: Vec<_> =
-        page.objects.iter().filter_map(|listed| Some((listed, ObjectKey::parse(&listed.key)?))).collect();
+    let ours: Vec<_> = page
+        .objects
+        .iter()
+        .filter_map(|listed| Some((listed, ObjectKey::parse(&listed.key)?)))
+        .collect();
     let strangers = u64::try_from(page.objects.len() - ours.len()).unwrap_or(u64::MAX);
-    Read { foreign: page.foreign + strangers, ours }
+    Read {
+        foreign: page.foreign + strangers,
+        ours,
+    }
 }
 
 /// The attempts that a page shows, each once.
 fn attempts(read: &Read<'_>) -> Vec<AttemptRef> {
-    let all = read.ours.iter().map(|(_, key)| AttemptRef { task: key.task, prefix: key.prefix.clone() });
+    let all = read.ours.iter().map(|(_, key)| AttemptRef {
+        task: key.task,
+        prefix: key.prefix.clone(),
+    });
     all.collect::<BTreeSet<_>>().into_iter().collect()
 }
 
 /// Judges a page. `every`: the interval of the listing; `None`: of all of them.
-fn plan(page: &ObjectPage, asked: &[AttemptRef], said: &Standings, rules: &Rules, every: Option<Duration>) -> PagePlan {
-    let standing: BTreeMap<&str, _> = asked.iter().map(|one| one.prefix.as_str()).zip(&said.of).collect();
+fn plan(
+    page: &ObjectPage,
+    asked: &[AttemptRef],
+    said: &Standings,
+    rules: &Rules,
+    every: Option<Duration>,
+) -> PagePlan {
+    let standing: BTreeMap<&str, _> = asked
+        .iter()
+        .map(|one| one.prefix.as_str())
+        .zip(&said.of)
+        .collect();
     let read = read(page);
-    let mut plan = PagePlan { foreign: read.foreign, ..PagePlan::default() };
+    let mut plan = PagePlan {
+        foreign: read.foreign,
+        ..PagePlan::default()
+    };
     for (listed, key) in read.ours {
-        let Some(standing) = standing.get(key.prefix.as_str()) else { continue };
+        let Some(standing) = standing.get(key.prefix.as_str()) else {
+            continue;
+        };
         let rule = rules.for_type(standing.task_type.as_deref());
         let (why, condemn) = match (&standing.intent, &standing.task_type) {
             (IntentState::Kept | IntentState::Live, _) => {
@@ -151,8 +176,10 @@ fn plan(page: &ObjectPage, asked: &[AttemptRef], said: &Standings, rules: &Rules
             }
             (IntentState::Unreadable(error), _) => {
                 plan.kept += 1;
-                plan.unreadable
-                    .insert(format!("attempt {}: the record of its task cannot be read: {error}", key.prefix));
+                plan.unreadable.insert(format!(
+                    "attempt {}: the record of its task cannot be read: {error}",
+                    key.prefix
+                ));
                 continue;
             }
             (IntentState::Overdue(intent), _) => (Why::Unkept, Some(intent.clone())),
@@ -177,27 +204,36 @@ fn plan(page: &ObjectPage, asked: &[AttemptRef], said: &Standings, rules: &Rules
         }
         let orphan = Orphan::of(listed, key, standing.task_type.clone(), age, why);
         let action = decided(rule.policy.as_ref(), &orphan);
-        plan.found.push(Found { orphan, action, condemn, listed: listed.clone() });
+        plan.found.push(Found {
+            orphan,
+            action,
+            condemn,
+            listed: listed.clone(),
+        });
     }
     plan
 }
 
-/// How long ago an object was stored. The object store has a clock of its own, and it may be wrong now: by that clock
-/// against itself, and by that clock against the database's. The shorter one counts, so that one clock that runs ahead
-/// makes no orphan older. A clock of the object store that was behind when it stored the object, and is right now, does:
-/// nothing here can tell.
+/// How long ago an object was stored. The object store has a clock of its own, and it may be wrong
+/// now: by that clock against itself, and by that clock against the database's. The shorter one
+/// counts, so that one clock that runs ahead makes no orphan older. A clock of the object store
+/// that was behind when it stored the object, and is right now, does: nothing here can tell.
 pub(super) fn age(listed: &Listed, store_now: i64, now: DbTime) -> Duration {
     let since = |clock: i64| u64::try_from(clock.saturating_sub(listed.stored_at)).unwrap_or(0);
     Duration::from_micros(since(store_now).min(since(now.0)))
 }
 
 impl Engine {
-    /// What listings would do, from the beginning on: at most `limit` orphans, of at most `pages` pages. Changes nothing,
-    /// and takes nobody's turn.
+    /// What listings would do, from the beginning on: at most `limit` orphans, of at most `pages`
+    /// pages. Changes nothing, and takes nobody's turn.
     ///
     /// # Errors
     /// When the store does not answer, or in words what the object store says.
-    pub fn plan_listing(&self, pages: u32, limit: usize) -> BoxFuture<'_, Result<ListingPlan, StoreError>> {
+    pub fn plan_listing(
+        &self,
+        pages: u32,
+        limit: usize,
+    ) -> BoxFuture<'_, Result<ListingPlan, StoreError>> {
         Box::pin(async move {
             let rules = Rules::of(self);
             let (mut planned, mut cursor) = (ListingPlan::default(), None::<String>);
@@ -227,15 +263,19 @@ impl Engine {
     ) -> Result<PagePlan, StoreError> {
         let asked = attempts(&read(page));
         let said = match asked.is_empty() {
-            true => Standings { now: DbTime(0), of: Vec::new() },
+            true => Standings {
+                now: DbTime(0),
+                of: Vec::new(),
+            },
             false => self.standing(&asked).await?,
         };
         Ok(plan(page, &asked, &said, rules, every))
     }
 
-    /// Lists all objects where a listing is due, or goes on with one that was begun, and does with orphans what their
-    /// policies say; at most `pages` pages in this call, or one for each interval at which something is listed where these
-    /// are more; none after `shutdown`. Of several reconcilers one does it.
+    /// Lists all objects where a listing is due, or goes on with one that was begun, and does with
+    /// orphans what their policies say; at most `pages` pages in this call, or one for each
+    /// interval at which something is listed where these are more; none after `shutdown`. Of
+    /// several reconcilers one does it.
     ///
     /// # Errors
     /// When the store does not answer. What the object store refuses stands in the result.
@@ -251,10 +291,14 @@ impl Engine {
             while !due.is_empty() && done.pages < pages && !shutdown.is_cancelled() {
                 let mut longer = Vec::new();
                 for (before, every) in due.iter().enumerate() {
-                    // Each its share: one that is due all the time must not keep the others from their turn.
+                    // Each its share: one that is due all the time must not keep the others from
+                    // their turn.
                     let others = u32::try_from(due.len() - before).unwrap_or(u32::MAX);
                     let share = pages.saturating_sub(done.pages).div_ceil(others).max(1);
-                    if self.list_once(*every, (&rules, shutdown), share, &mut done).await? {
+                    if self
+                        .list_once(*every, (&rules, shutdown), share, &mut done)
+                        .await?
+                    {
                         longer.push(*every);
                     }
                 }
@@ -283,7 +327,8 @@ impl Engine {
         })
     }
 
-    /// Lists so many pages at most for one interval. Whether there are more, and it is still the caller's turn.
+    /// Lists so many pages at most for one interval. Whether there are more, and it is still the
+    /// caller's turn.
     async fn list_once(
         &self,
         every: Duration,
@@ -295,8 +340,14 @@ impl Engine {
             return Ok(false);
         }
         let by = self.id.to_string();
-        let claim = ListingOp::Claim { every, by: by.clone(), hold: HOLD };
-        let Some(turn) = self.ports.store.listing(&claim).await? else { return Ok(false) };
+        let claim = ListingOp::Claim {
+            every,
+            by: by.clone(),
+            hold: HOLD,
+        };
+        let Some(turn) = self.ports.store.listing(&claim).await? else {
+            return Ok(false);
+        };
         let until = done.pages.saturating_add(pages);
         let mut cursor = turn.cursor;
         loop {
@@ -304,9 +355,13 @@ impl Engine {
             let page = match shutdown.run_until_cancelled(page).await {
                 Some(Ok(page)) => page,
                 None => return self.give_back(every, cursor).await,
-                // It was begun on other objects than those that the settings name now, and would never come further.
+                // It was begun on other objects than those that the settings name now, and would
+                // never come further.
                 Some(Err(ObjectError::Refused(why))) if cursor.is_some() => {
-                    tracing::warn!(why, "a listing begins again: the object store refuses where it had come to");
+                    tracing::warn!(
+                        why,
+                        "a listing begins again: the object store refuses where it had come to"
+                    );
                     cursor = None;
                     continue;
                 }
@@ -330,7 +385,12 @@ impl Engine {
             // Noted after the work and not before: a page that was broken off is read again.
             let last = cursor.is_none() || done.pages >= until;
             let hold = if last { Duration::ZERO } else { HOLD };
-            let keep = ListingOp::Keep { every, by: by.clone(), cursor: cursor.clone(), hold };
+            let keep = ListingOp::Keep {
+                every,
+                by: by.clone(),
+                cursor: cursor.clone(),
+                hold,
+            };
             let still_ours = self.ports.store.listing(&keep).await?.is_some();
             done.finished += u32::from(cursor.is_none());
             if last || !still_ours {
@@ -342,29 +402,64 @@ impl Engine {
     /// Leaves a listing that has come as far as this to the next pass, of whichever reconciler.
     async fn give_back(&self, every: Duration, cursor: Option<String>) -> Result<bool, StoreError> {
         let (by, cursor) = (self.id.to_string(), Some(cursor.unwrap_or_default()));
-        self.ports.store.listing(&ListingOp::Keep { every, by, cursor, hold: Duration::ZERO }).await?;
+        self.ports
+            .store
+            .listing(&ListingOp::Keep {
+                every,
+                by,
+                cursor,
+                hold: Duration::ZERO,
+            })
+            .await?;
         Ok(false)
     }
 
     /// Does with orphans what was planned, until `shutdown`.
-    async fn act(&self, found: Vec<Found>, shutdown: &CancelToken, done: &mut Listings) -> Result<(), StoreError> {
-        let mut condemn: Vec<Intent> = found.iter().filter_map(|found| found.condemn.clone()).collect();
+    async fn act(
+        &self,
+        found: Vec<Found>,
+        shutdown: &CancelToken,
+        done: &mut Listings,
+    ) -> Result<(), StoreError> {
+        let mut condemn: Vec<Intent> = found
+            .iter()
+            .filter_map(|found| found.condemn.clone())
+            .collect();
         condemn.sort_by_key(|intent| (intent.task, intent.prefix.clone()));
         condemn.dedup();
         let condemned: BTreeSet<(TaskId, String)> = match condemn.is_empty() {
             true => BTreeSet::new(),
-            // Only what this returns is ours: an attempt may have succeeded since the plan was made.
+            // Only what this returns is ours: an attempt may have succeeded since the plan was
+            // made.
             false => {
                 let condemned = self.condemn(condemn).await?;
-                condemned.into_iter().map(|intent| (intent.task, intent.prefix)).collect()
+                condemned
+                    .into_iter()
+                    .map(|intent| (intent.task, intent.prefix))
+                    .collect()
             }
         };
         let ours = |found: &Found| {
-            found.condemn.as_ref().is_none_or(|intent| condemned.contains(&(intent.task, intent.prefix.clone())))
+            found
+                .condemn
+                .as_ref()
+                .is_none_or(|intent| condemned.contains(&(intent.task, intent.prefix.clone())))
         };
         let mut delete = Vec::new();
-        for Found { orphan, action, listed, .. } in found.into_iter().filter(ours) {
-            let Orphan { task, key, why, age, .. } = &orphan;
+        for Found {
+            orphan,
+            action,
+            listed,
+            ..
+        } in found.into_iter().filter(ours)
+        {
+            let Orphan {
+                task,
+                key,
+                why,
+                age,
+                ..
+            } = &orphan;
             match action {
                 OrphanAction::Report => {
                     tracing::warn!(%task, key, bucket = orphan.bucket, ?age, %why, "an orphan, and it stays");
@@ -388,9 +483,14 @@ impl Engine {
             }
         }
         if !delete.is_empty() {
-            match shutdown.run_until_cancelled(self.ports.objects.remove(&delete)).await {
+            match shutdown
+                .run_until_cancelled(self.ports.objects.remove(&delete))
+                .await
+            {
                 Some(Ok(deleted)) => done.deleted += deleted,
-                Some(Err(error)) => done.failed.push(format!("{} orphans: {error}", delete.len())),
+                Some(Err(error)) => done
+                    .failed
+                    .push(format!("{} orphans: {error}", delete.len())),
                 None => {}
             }
         }

@@ -12,7 +12,8 @@ use std::time::Duration;
 /// Between the starts of two listings, where nothing else is said.
 pub const EVERY: Duration = Duration::from_secs(6 * 3600);
 
-/// An object, or half of one, that no committed output refers to and that nobody can be writing any more.
+/// An object, or half of one, that no committed output refers to and that nobody can be writing any
+/// more.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Orphan {
     /// Declared name of its task's type; `None`: there is no row of the task.
@@ -31,7 +32,8 @@ pub struct Orphan {
     pub key: String,
     /// Bytes; 0 for a half-done upload.
     pub size_bytes: u64,
-    /// How long ago it was stored, by the clocks of the object store and of the database: the shorter of both.
+    /// How long ago it was stored, by the clocks of the object store and of the database: the
+    /// shorter of both.
     pub age: Duration,
     /// It is a half-done upload.
     pub half: bool,
@@ -41,7 +43,13 @@ pub struct Orphan {
 
 impl Orphan {
     /// Of an object as it was listed, and what its key says.
-    pub(super) fn of(listed: &Listed, key: ObjectKey, task_type: Option<String>, age: Duration, why: Why) -> Self {
+    pub(super) fn of(
+        listed: &Listed,
+        key: ObjectKey,
+        task_type: Option<String>,
+        age: Duration,
+        why: Why,
+    ) -> Self {
         Self {
             task_type,
             tenant: key.tenant,
@@ -63,10 +71,12 @@ impl Orphan {
 pub enum Why {
     /// Its attempt never succeeded, or its step was undone, resolved or run again.
     Unkept,
-    /// Its attempt has been swept; it was stored later, or was left then because its grace was not over.
+    /// Its attempt has been swept; it was stored later, or was left then because its grace was not
+    /// over.
     Late,
-    /// Its task has no such attempt. No policy is asked unless [`OrphanSettings::without_task`](super::OrphanSettings) says
-    /// so: it may be one of another database, or of this one before it was restored.
+    /// Its task has no such attempt. No policy is asked unless
+    /// [`OrphanSettings::without_task`](super::OrphanSettings) says so: it may be one of another
+    /// database, or of this one before it was restored.
     NoAttempt,
     /// There is neither a task nor an attempt. As above.
     NoTask,
@@ -89,7 +99,8 @@ pub enum OrphanAction {
     /// It is deleted.
     #[default]
     Delete,
-    /// It is moved to `archive/{prefix}/{key}` of its bucket. A half-done upload is deleted: it cannot be moved.
+    /// It is moved to `archive/{prefix}/{key}` of its bucket. A half-done upload is deleted: it
+    /// cannot be moved.
     Archive {
         /// See [`is_archive_prefix`]; with another one it is only reported.
         prefix: String,
@@ -98,8 +109,8 @@ pub enum OrphanAction {
     Report,
 }
 
-/// Decides on orphans. A function `Fn(&Orphan) -> OrphanAction` is one, and an [`OrphanAction`] is one that always says
-/// the same. It only decides: the engine acts.
+/// Decides on orphans. A function `Fn(&Orphan) -> OrphanAction` is one, and an [`OrphanAction`] is
+/// one that always says the same. It only decides: the engine acts.
 pub trait OrphanPolicy: Send + Sync {
     /// What becomes of this one.
     fn decide(&self, orphan: &Orphan) -> OrphanAction;
@@ -129,10 +140,15 @@ impl OrphanRule {
     /// With this policy, each six hours, and after no longer a grace than is needed.
     #[must_use]
     pub fn new(policy: impl OrphanPolicy + 'static) -> Self {
-        Self { policy: Arc::new(policy), every: EVERY, grace: Duration::ZERO }
+        Self {
+            policy: Arc::new(policy),
+            every: EVERY,
+            grace: Duration::ZERO,
+        }
     }
 
-    /// How often all objects are listed for this type, as `1h`. Types with the same interval share a listing.
+    /// How often all objects are listed for this type, as `1h`. Types with the same interval share
+    /// a listing.
     ///
     /// # Panics
     /// When it is no duration above 0.
@@ -142,7 +158,8 @@ impl OrphanRule {
         self
     }
 
-    /// Objects that are younger are left alone, as `1d`. A grace below the one that the type needs has no effect.
+    /// Objects that are younger are left alone, as `1d`. A grace below the one that the type needs
+    /// has no effect.
     ///
     /// # Panics
     /// When it is no duration above 0.
@@ -156,7 +173,9 @@ impl OrphanRule {
 fn duration(text: &str) -> Duration {
     match parse_duration(text).filter(|duration| !duration.is_zero()) {
         Some(duration) => duration,
-        None => panic!("`{text}` is no duration above 0: write a whole number and a unit, as 30m, 6h, 1d"),
+        None => panic!(
+            "`{text}` is no duration above 0: write a whole number and a unit, as 30m, 6h, 1d"
+        ),
     }
 }
 
@@ -168,20 +187,25 @@ impl Default for OrphanRule {
 
 impl fmt::Debug for OrphanRule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("OrphanRule").field("every", &self.every).field("grace", &self.grace).finish_non_exhaustive()
+        f.debug_struct("OrphanRule")
+            .field("every", &self.every)
+            .field("grace", &self.grace)
+            .finish_non_exhaustive()
     }
 }
 
 impl Registry {
-    /// Says what becomes of the orphans of a type, all its versions. Without a word they are deleted.
+    /// Says what becomes of the orphans of a type, all its versions. Without a word they are
+    /// deleted.
     #[must_use]
     pub fn orphans<T: DistributedTask>(mut self, rule: OrphanRule) -> Self {
-        self.orphans.insert(T::task_type().decl.name.to_owned(), rule);
+        self.orphans
+            .insert(T::task_type().decl.name.to_owned(), rule);
         self
     }
 
-    /// Says what becomes of the orphans of all tasks whose type has no rule of its own, is not known to this program, or
-    /// that have no row.
+    /// Says what becomes of the orphans of all tasks whose type has no rule of its own, is not
+    /// known to this program, or that have no row.
     #[must_use]
     pub fn other_orphans(mut self, rule: OrphanRule) -> Self {
         self.other_orphans = Some(rule);
@@ -199,7 +223,11 @@ pub(super) fn decided(policy: &dyn OrphanPolicy, orphan: &Orphan) -> OrphanActio
             OrphanAction::Report
         }
         Ok(OrphanAction::Archive { prefix }) if !is_archive_prefix(&prefix) => {
-            tracing::error!(prefix, key = orphan.key, "the orphan policy's prefix cannot be used; the object stays");
+            tracing::error!(
+                prefix,
+                key = orphan.key,
+                "the orphan policy's prefix cannot be used; the object stays"
+            );
             OrphanAction::Report
         }
         Ok(OrphanAction::Archive { .. }) if orphan.half => OrphanAction::Delete,

@@ -1,5 +1,5 @@
-//! Which policy, interval and grace holds for which type: what the program declares, changed as the settings say. Must
-//! not let a grace fall below what the type's own attempts may take.
+//! Which policy, interval and grace holds for which type: what the program declares, changed as the
+//! settings say. Must not let a grace fall below what the type's own attempts may take.
 
 use super::policy::{OrphanPolicy, OrphanRule};
 use crate::client::begins_with_uploads;
@@ -20,9 +20,10 @@ pub const OTHERS: &str = "*";
 pub struct OrphanSettings {
     /// By the declared name of a type, or [`OTHERS`].
     pub types: BTreeMap<String, OrphanOverride>,
-    /// From which age on policies get objects of a task or an attempt that has no row; never below the type's grace.
-    /// `None`: never, they are only told of. A bucket that two databases share by mistake, a new or wrong database, and one
-    /// that was restored from yesterday look just like this: only a person knows whether nobody else needs them.
+    /// From which age on policies get objects of a task or an attempt that has no row; never below
+    /// the type's grace. `None`: never, they are only told of. A bucket that two databases share by
+    /// mistake, a new or wrong database, and one that was restored from yesterday look just like
+    /// this: only a person knows whether nobody else needs them.
     pub without_task: Option<Duration>,
 }
 
@@ -33,7 +34,11 @@ impl OrphanSettings {
     /// Which does not, and what there is.
     pub fn check(&self, registry: &Registry) -> Result<(), String> {
         let known: BTreeSet<&str> = registry.iter().map(|known| known.decl.name).collect();
-        match self.types.keys().find(|name| *name != OTHERS && !known.contains(name.as_str())) {
+        match self
+            .types
+            .keys()
+            .find(|name| *name != OTHERS && !known.contains(name.as_str()))
+        {
             None => Ok(()),
             Some(name) => Err(format!(
                 "setting `orphans.{name}`: no such task type: known are {}, and \"*\" for all others",
@@ -68,12 +73,23 @@ impl Rules {
             let longest = needed.entry(task_type.decl.name).or_default();
             *longest = needs(engine, task_type).max(*longest);
         }
-        // A type that this program does not know may be any of those that it does, or have the defaults.
-        let engines = engine.settings.step_timeout + engine.settings.cancel_grace + engine.settings.lease;
-        let largest = needed.values().copied().fold(engines.max(engine.settings.upload_timeout * 2), Duration::max);
+        // A type that this program does not know may be any of those that it does, or have the
+        // defaults.
+        let engines =
+            engine.settings.step_timeout + engine.settings.cancel_grace + engine.settings.lease;
+        let largest = needed.values().copied().fold(
+            engines.max(engine.settings.upload_timeout * 2),
+            Duration::max,
+        );
         let in_force = |rule: Option<&OrphanRule>, name: &str, needed: Duration| {
-            let rule = rule.or(registry.other_orphans.as_ref()).cloned().unwrap_or_default();
-            let set = settings.types.get(name).or_else(|| settings.types.get(OTHERS));
+            let rule = rule
+                .or(registry.other_orphans.as_ref())
+                .cloned()
+                .unwrap_or_default();
+            let set = settings
+                .types
+                .get(name)
+                .or_else(|| settings.types.get(OTHERS));
             let (every, grace) = set.map_or((None, None), |set| (set.every, set.grace));
             let grace = grace.unwrap_or(rule.grace);
             InForce {
@@ -86,7 +102,12 @@ impl Rules {
         Self {
             types: needed
                 .into_iter()
-                .map(|(name, needed)| (name.to_owned(), in_force(registry.orphans.get(name), name, needed)))
+                .map(|(name, needed)| {
+                    (
+                        name.to_owned(),
+                        in_force(registry.orphans.get(name), name, needed),
+                    )
+                })
                 .collect(),
             others: in_force(None, OTHERS, largest),
             without_task: settings.without_task,
@@ -95,31 +116,45 @@ impl Rules {
 
     /// What holds for a type; `None`: the object's task has no row.
     pub(super) fn for_type(&self, task_type: Option<&str>) -> &InForce {
-        task_type.and_then(|name| self.types.get(name)).unwrap_or(&self.others)
+        task_type
+            .and_then(|name| self.types.get(name))
+            .unwrap_or(&self.others)
     }
 
-    /// For how long an object of a task or an attempt without a row is left alone; `None`: for ever.
+    /// For how long an object of a task or an attempt without a row is left alone; `None`: for
+    /// ever.
     pub(super) const fn without_task(&self) -> Option<Duration> {
         self.without_task
     }
 
     /// The intervals at which listings begin.
     pub(super) fn intervals(&self) -> BTreeSet<Duration> {
-        self.types.values().map(|rule| rule.every).chain([self.others.every]).collect()
+        self.types
+            .values()
+            .map(|rule| rule.every)
+            .chain([self.others.every])
+            .collect()
     }
 
     /// Whether whatever an intent's sweep finds is deleted: then nothing need be listed.
     pub(super) fn always_deletes(&self, registry: &Registry, task_type: Option<&str>) -> bool {
-        let declared = task_type.and_then(|name| registry.orphans.get(name)).or(registry.other_orphans.as_ref());
+        let declared = task_type
+            .and_then(|name| registry.orphans.get(name))
+            .or(registry.other_orphans.as_ref());
         declared.is_none() && !self.for_type(task_type).patient
     }
 }
 
-/// How long an attempt of this type may take until nobody can be writing for it any more: the longest step, the grace of
-/// its cancellation, and the lease.
+/// How long an attempt of this type may take until nobody can be writing for it any more: the
+/// longest step, the grace of its cancellation, and the lease.
 fn needs(engine: &Engine, task_type: &TaskType) -> Duration {
-    let steps = (0..task_type.decl.steps.len())
-        .flat_map(|at| [Direction::Forward, Direction::Undo].map(|way| limits(engine, task_type, at, way).1));
-    let uploads = if begins_with_uploads(task_type) { engine.settings.upload_timeout * 2 } else { Duration::ZERO };
+    let steps = (0..task_type.decl.steps.len()).flat_map(|at| {
+        [Direction::Forward, Direction::Undo].map(|way| limits(engine, task_type, at, way).1)
+    });
+    let uploads = if begins_with_uploads(task_type) {
+        engine.settings.upload_timeout * 2
+    } else {
+        Duration::ZERO
+    };
     steps.fold(uploads, Duration::max)
 }

@@ -1,6 +1,6 @@
-//! Documents: the small records beside the tasks, each a JSON text under a kind, a tenant and a name. The store keeps them,
-//! counts their revision and finds those that are due; the kernel writes and reads their bodies
-//! ([`documents`](crate::documents)).
+//! Documents: the small records beside the tasks, each a JSON text under a kind, a tenant and a
+//! name. The store keeps them, counts their revision and finds those that are due; the kernel
+//! writes and reads their bodies ([`documents`](crate::documents)).
 
 use crate::record::DbTime;
 use counterstep_contracts::{Rev, Tenant};
@@ -30,8 +30,8 @@ impl DocumentKind {
         }
     }
 
-    /// Whether a write must be on the disk when the store answers. Of the others, each process writes its row again with its
-    /// next refresh, and a listing may read some pages again.
+    /// Whether a write must be on the disk when the store answers. Of the others, each process
+    /// writes its row again with its next refresh, and a listing may read some pages again.
     #[must_use]
     pub const fn is_durable(self) -> bool {
         matches!(self, Self::Schedule | Self::TaskType)
@@ -59,7 +59,11 @@ impl Document {
     /// Its place in the order of those that are due.
     #[must_use]
     pub fn due_place(&self) -> Option<DuePlace> {
-        Some(DuePlace { due: self.due_at?, tenant: self.tenant.clone(), name: self.name.clone() })
+        Some(DuePlace {
+            due: self.due_at?,
+            tenant: self.tenant.clone(),
+            name: self.name.clone(),
+        })
     }
 }
 

@@ -1,4 +1,5 @@
-//! What the store is asked for when it looks for tasks: those that are due, a page of a list, those in flight.
+//! What the store is asked for when it looks for tasks: those that are due, a page of a list, those
+//! in flight.
 
 use crate::record::{DbTime, Failure};
 use counterstep_contracts::{QueueName, TaskId, TaskStatus, Tenant};
@@ -7,22 +8,23 @@ use std::time::Duration;
 /// Which tasks to look for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Due {
-    /// Ready to be claimed on one of these queues and unleased: dispatched, submitted, or compensating without a due
-    /// time, and not claimed for a while (their message may be lost); or waiting or compensating with a due time that
-    /// has passed.
+    /// Ready to be claimed on one of these queues and unleased: dispatched, submitted, or
+    /// compensating without a due time, and not claimed for a while (their message may be lost); or
+    /// waiting or compensating with a due time that has passed.
     Claimable {
         /// On these queues.
         queues: Vec<QueueName>,
-        /// Of these types, versions and definitions: others must not stand in the way of those that can be run.
+        /// Of these types, versions and definitions: others must not stand in the way of those that
+        /// can be run.
         known: Vec<KnownType>,
         /// Undelivered for this long.
         unclaimed_for: Duration,
     },
     /// With a lease that has run out, and that no reconciler holds for itself.
     Lost(Lost),
-    /// As claimable ones, but nobody has come for them for long although they were offered: their message may be lost.
-    /// Not those that wait for another version of a host: a message would only bring them to the wrong one once more.
-    /// Those that have changed least lately come first.
+    /// As claimable ones, but nobody has come for them for long although they were offered: their
+    /// message may be lost. Not those that wait for another version of a host: a message would only
+    /// bring them to the wrong one once more. Those that have changed least lately come first.
     Unanswered(Unanswered),
 }
 
@@ -37,7 +39,8 @@ pub struct Lost {
     pub of: LostOf,
 }
 
-/// Whose lost tasks to look for. Those of others must not fill the places of one's own, nor the other way round.
+/// Whose lost tasks to look for. Those of others must not fill the places of one's own, nor the
+/// other way round.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum LostOf {
     /// Anybody's.
@@ -58,8 +61,8 @@ pub struct Unanswered {
     pub known: Vec<KnownType>,
     /// Offered, or due, for at least so long, and not changed for at least so long.
     pub for_at_least: Duration,
-    /// One with a due time was offered again after it. Then it is left alone for as long again as had passed between its
-    /// due time and its last change, but for no longer than this.
+    /// One with a due time was offered again after it. Then it is left alone for as long again as
+    /// had passed between its due time and its last change, but for no longer than this.
     pub at_most: Duration,
 }
 

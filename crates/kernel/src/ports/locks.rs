@@ -1,7 +1,8 @@
 //! The port for locks of tasks.
 //!
-//! A lock decides nothing: the epoch in the row does. It only spares a host the attempt to claim what another one is
-//! claiming. So every answer may be wrong, late or missing, and the task still runs once.
+//! A lock decides nothing: the epoch in the row does. It only spares a host the attempt to claim
+//! what another one is claiming. So every answer may be wrong, late or missing, and the task still
+//! runs once.
 
 use async_trait::async_trait;
 use counterstep_contracts::TaskId;
@@ -13,7 +14,8 @@ use std::time::Duration;
 #[error("the lock service does not answer: {0}")]
 pub struct LockError(pub String);
 
-/// Names one holding of a lock, so that only its holder prolongs or ends it. Opaque to everyone but its adapter.
+/// Names one holding of a lock, so that only its holder prolongs or ends it. Opaque to everyone but
+/// its adapter.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct LockTag(pub Vec<u8>);
 
@@ -26,12 +28,12 @@ pub enum Acquired {
     Elsewhere,
 }
 
-/// One lock a task, which ends by itself. No call waits for a lock to become free, and each ends within the adapter's
-/// own time limit, whatever becomes of the service.
+/// One lock a task, which ends by itself. No call waits for a lock to become free, and each ends
+/// within the adapter's own time limit, whatever becomes of the service.
 #[async_trait]
 pub trait Locks: Send + Sync + Debug {
-    /// Whether all processes of the installation ask the same service. Where each has its own, a lock that is held says
-    /// nothing about the others.
+    /// Whether all processes of the installation ask the same service. Where each has its own, a
+    /// lock that is held says nothing about the others.
     fn is_shared(&self) -> bool {
         true
     }
@@ -39,9 +41,11 @@ pub trait Locks: Send + Sync + Debug {
     /// Takes the lock of a task for `ttl`, if nobody has it.
     async fn acquire(&self, task: TaskId, ttl: Duration) -> Result<Acquired, LockError>;
 
-    /// Prolongs a holding to `ttl` from now. `false`: it is over, and may be somebody else's; look at the lease.
+    /// Prolongs a holding to `ttl` from now. `false`: it is over, and may be somebody else's; look
+    /// at the lease.
     async fn extend(&self, task: TaskId, tag: &LockTag, ttl: Duration) -> Result<bool, LockError>;
 
-    /// Ends a holding. One that is over already, or somebody else's since, is left as it is: that is success.
+    /// Ends a holding. One that is over already, or somebody else's since, is left as it is: that
+    /// is success.
     async fn release(&self, task: TaskId, tag: &LockTag) -> Result<(), LockError>;
 }

@@ -1,5 +1,6 @@
-//! The port for services that the settings name: one request, one answer. Knows no URL and no secret; both are the
-//! settings' and stay in the adapter, so that nothing that a client sends can choose where a request goes.
+//! The port for services that the settings name: one request, one answer. Knows no URL and no
+//! secret; both are the settings' and stay in the adapter, so that nothing that a client sends can
+//! choose where a request goes.
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -39,7 +40,8 @@ pub struct OutsideRequest {
     pub service: String,
     /// What for.
     pub method: Method,
-    /// Path and query below the service's URL, escaped already; starts with a slash, and has no `.` or `..` in it.
+    /// Path and query below the service's URL, escaped already; starts with a slash, and has no `.`
+    /// or `..` in it.
     pub path: String,
     /// Headers beside those that the settings give: names in lower case.
     pub headers: Vec<(&'static str, String)>,
@@ -93,8 +95,8 @@ impl OutsideError {
 /// Services outside of this program.
 #[async_trait]
 pub trait Outside: Send + Sync + Debug {
-    /// Sends a request once and reads the answer. Has no time limit beyond that of reaching the service: whoever calls
-    /// drops the call when its own time is up.
+    /// Sends a request once and reads the answer. Has no time limit beyond that of reaching the
+    /// service: whoever calls drops the call when its own time is up.
     async fn call(&self, request: OutsideRequest) -> Result<OutsideAnswer, OutsideError>;
 
     /// Whether the settings name this service.

@@ -21,7 +21,8 @@ pub struct ScheduleRow {
     pub next_due_at: Option<DbTime>,
     /// The due time that fired last.
     pub last_due_at: Option<DbTime>,
-    /// When it fired last, by a due time or by hand: by the database's clock when it was read for that.
+    /// When it fired last, by a due time or by hand: by the database's clock when it was read for
+    /// that.
     pub last_fired_at: Option<DbTime>,
     /// The task that it submitted last.
     pub last_task: Option<TaskId>,
@@ -72,6 +73,7 @@ pub struct Schedules {
     pub now: DbTime,
     /// In the order that was asked for.
     pub rows: Vec<ScheduleRow>,
-    /// Of [`ScheduleQuery::Due`]: the last one that was read, also where it is not in `rows`, unless there are no more. `None`: there are no more.
+    /// Of [`ScheduleQuery::Due`]: the last one that was read, also where it is not in `rows`,
+    /// unless there are no more. `None`: there are no more.
     pub last: Option<DuePlace>,
 }

@@ -1,4 +1,5 @@
-//! Rows of journals as they lie in the database, for checking them: nothing in them is taken to be what a program wrote.
+//! Rows of journals as they lie in the database, for checking them: nothing in them is taken to be
+//! what a program wrote.
 
 use crate::audit::{Facts, Link, Seal};
 use crate::journal::JournalRow;

@@ -22,13 +22,15 @@ pub enum StoreError {
     /// It does not answer, or is busy beyond its time limit. Nothing was written.
     #[error("the database does not answer: {0}")]
     Unavailable(String),
-    /// The connection was lost while committing: written or not, nobody knows. Compare the task's `change_id`.
+    /// The connection was lost while committing: written or not, nobody knows. Compare the task's
+    /// `change_id`.
     #[error("the database's answer to a commit was lost: {0}")]
     Unknown(String),
     /// A row cannot be understood.
     #[error("a row cannot be read: {0}")]
     Corrupt(String),
-    /// A newer program has written to the task: it is whole, and to be left to programs that know its form.
+    /// A newer program has written to the task: it is whole, and to be left to programs that know
+    /// its form.
     #[error("the task is one for a newer program: {0}")]
     Newer(String),
 }
@@ -95,7 +97,8 @@ pub struct OutboxRow {
 /// Work on the outbox.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum OutboxOp {
-    /// The oldest rows that were not published for this long; another relay does not get them meanwhile.
+    /// The oldest rows that were not published for this long; another relay does not get them
+    /// meanwhile.
     Take {
         /// Age.
         older_than: Duration,
@@ -107,7 +110,8 @@ pub enum OutboxOp {
     /// The events of these changes are published: their rows are deleted.
     PublishedOf(Vec<counterstep_contracts::ChangeId>),
     /// Keeps a message that nobody understands; durable when it returns. One row for each
-    /// [`Poison::source`](crate::poison::Poison::source): a repetition is success and changes nothing.
+    /// [`Poison::source`](crate::poison::Poison::source): a repetition is success and changes
+    /// nothing.
     Poison(PoisonRow),
 }
 
@@ -125,9 +129,10 @@ pub struct IdempotencyRow {
 /// A task of which not everything can be read.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Salvaged {
-    /// What can be: its state, and what the readable rows of its journal say of its steps. In place of a value that is none
-    /// stands `Null` or nothing; a step that runs where a row cannot be read is in doubt, and an undo whose goal is
-    /// unreadable ends as cancelled where a cancel was accepted.
+    /// What can be: its state, and what the readable rows of its journal say of its steps. In place
+    /// of a value that is none stands `Null` or nothing; a step that runs where a row cannot be
+    /// read is in doubt, and an undo whose goal is unreadable ends as cancelled where a cancel was
+    /// accepted.
     pub record: TaskRecord,
     /// What cannot be. Nothing: it is whole.
     pub unreadable: Vec<Unread>,
@@ -152,16 +157,23 @@ pub trait Store: Upkeep + Send + Sync + Debug {
     async fn salvage(&self, task: TaskId) -> Result<Option<Salvaged>, StoreError>;
 
     /// The one door: writes a change whole, or not at all.
-    async fn commit(&self, guard: Guard, transition: &Transition) -> Result<Committed, CommitError>;
+    async fn commit(&self, guard: Guard, transition: &Transition)
+    -> Result<Committed, CommitError>;
 
     /// Prolongs a lease by `ttl` from the database's now. The only write that leaves `rev` alone.
-    async fn heartbeat(&self, task: TaskId, epoch: Epoch, ttl: Duration) -> Result<Heartbeat, StoreError>;
+    async fn heartbeat(
+        &self,
+        task: TaskId,
+        epoch: Epoch,
+        ttl: Duration,
+    ) -> Result<Heartbeat, StoreError>;
 
     /// Tasks that somebody should look at, the oldest first, at most `limit`.
     async fn due(&self, due: &Due, limit: u32) -> Result<Vec<DueTask>, StoreError>;
 
-    /// Keeps lost tasks for this caller for so long: other reconcilers pass them over. Returns those that are still lost
-    /// and that nobody else holds. It only spares others the work; what becomes of a task its revision decides.
+    /// Keeps lost tasks for this caller for so long: other reconcilers pass them over. Returns
+    /// those that are still lost and that nobody else holds. It only spares others the work; what
+    /// becomes of a task its revision decides.
     async fn hold(&self, lost: &[TaskId], ttl: Duration) -> Result<Vec<TaskId>, StoreError>;
 
     /// A page, the newest first.
@@ -170,14 +182,16 @@ pub trait Store: Upkeep + Send + Sync + Debug {
     /// Tasks that have not ended, counted by what they were submitted under; in the order of that.
     async fn in_flight(&self) -> Result<Vec<InFlight>, StoreError>;
 
-    /// What is under way, counted. Its cost grows with the tasks that have not ended, never with those that have.
+    /// What is under way, counted. Its cost grows with the tasks that have not ended, never with
+    /// those that have.
     async fn gauges(&self) -> Result<Gauges, StoreError>;
 
     /// Audit entries and attempts of a task.
     async fn history(&self, task: TaskId) -> Result<History, StoreError>;
 
-    /// A page of rows of journals as they lie there, in the order of task and place, each with what its task's row says of
-    /// them in the same moment. Also rows of tasks that are not there, and what no other method could read.
+    /// A page of rows of journals as they lie there, in the order of task and place, each with what
+    /// its task's row says of them in the same moment. Also rows of tasks that are not there, and
+    /// what no other method could read.
     async fn sealed(&self, page: &SealedPage) -> Result<Vec<SealedRow>, StoreError>;
 
     /// A page of what tasks' rows say of their journal, by task.
@@ -187,13 +201,17 @@ pub trait Store: Upkeep + Send + Sync + Debug {
     async fn outbox(&self, op: OutboxOp) -> Result<Vec<OutboxRow>, StoreError>;
 
     /// The unexpired row of a client's key.
-    async fn idempotency(&self, tenant: &Tenant, key: &str) -> Result<Option<IdempotencyRow>, StoreError>;
+    async fn idempotency(
+        &self,
+        tenant: &Tenant,
+        key: &str,
+    ) -> Result<Option<IdempotencyRow>, StoreError>;
 
     /// Documents, and the time at which they were read.
     async fn documents(&self, query: &DocumentQuery) -> Result<Documents, StoreError>;
 
-    /// Writes or deletes a document; a firing is part of a [`commit`](Self::commit). Returns the database's now; `None`: it
-    /// is not at the expected revision, and nothing was written.
+    /// Writes or deletes a document; a firing is part of a [`commit`](Self::commit). Returns the
+    /// database's now; `None`: it is not at the expected revision, and nothing was written.
     async fn put_document(&self, write: &DocumentWrite) -> Result<Option<DbTime>, StoreError>;
 
     /// How many tasks of a type failed in a row.

@@ -42,7 +42,8 @@ pub struct TypeRows {
     pub rows: Vec<TypeRow>,
 }
 
-/// Which failures to count: tasks that ended as Failed, and tasks that are parked, since the last one that completed.
+/// Which failures to count: tasks that ended as Failed, and tasks that are parked, since the last
+/// one that completed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FailureQuery {
     /// Of this tenant ...

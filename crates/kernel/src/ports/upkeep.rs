@@ -1,5 +1,5 @@
-//! What sweeps ask of the store beyond the tasks themselves: which of them to look at, the files of requests that have no
-//! task, and those that have ended.
+//! What sweeps ask of the store beyond the tasks themselves: which of them to look at, the files of
+//! requests that have no task, and those that have ended.
 
 use super::store::StoreError;
 use crate::record::{DbTime, TaskRecord};
@@ -39,8 +39,8 @@ pub enum ReceiveOp {
     },
     /// Those of these tasks, whatever their time. Reads only.
     Of(Vec<TaskId>),
-    /// Those of these whose time has come: none of them can become a task from now on. Returns them: only their files may be
-    /// deleted.
+    /// Those of these whose time has come: none of them can become a task from now on. Returns
+    /// them: only their files may be deleted.
     Condemn(Vec<TaskId>),
     /// The files of these condemned ones are deleted: their rows go.
     Swept(Vec<TaskId>),
@@ -60,8 +60,8 @@ pub struct Leaving {
 /// Work on tasks that have ended long enough ago.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RetireOp {
-    /// The tasks that ended first, of one type and state, in one order. Not one whose idempotency key still lives, or with
-    /// events that are not published: it cannot be buried. Reads only.
+    /// The tasks that ended first, of one type and state, in one order. Not one whose idempotency
+    /// key still lives, or with events that are not published: it cannot be buried. Reads only.
     Ended {
         /// Declared name of the type.
         task_type: String,
@@ -74,9 +74,9 @@ pub enum RetireOp {
         /// At most so many.
         limit: u32,
     },
-    /// Deletes all rows of these tasks, their audit too, and leaves a tombstone of each: in one transaction. Returns those of
-    /// which that is true now; a task that has changed, has not ended, has events that are not published, or whose
-    /// idempotency key still lives, stays whole.
+    /// Deletes all rows of these tasks, their audit too, and leaves a tombstone of each: in one
+    /// transaction. Returns those of which that is true now; a task that has changed, has not
+    /// ended, has events that are not published, or whose idempotency key still lives, stays whole.
     Bury(Vec<Leaving>),
     /// The oldest tombstones. Reads only.
     Buried {
@@ -97,7 +97,8 @@ pub enum SweepOp {
         /// At most so many.
         limit: u32,
     },
-    /// Looked at again so long from now, as far as they can be locked at once: no sweep can read them. Their revision stays.
+    /// Looked at again so long from now, as far as they can be locked at once: no sweep can read
+    /// them. Their revision stays.
     PutOff {
         /// Which.
         tasks: Vec<TaskId>,
@@ -109,9 +110,12 @@ pub enum SweepOp {
 /// Questions of sweeps. Each atomic, and none changes what a task is; a burial removes one.
 #[async_trait]
 pub trait Upkeep {
-    /// Tasks without what was handed in: no request, no outputs, no signals, no response. Those that are not there are left
-    /// out; one that cannot be read is no trouble of the others.
-    async fn records(&self, tasks: &[TaskId]) -> Result<Vec<(TaskId, Result<TaskRecord, StoreError>)>, StoreError>;
+    /// Tasks without what was handed in: no request, no outputs, no signals, no response. Those
+    /// that are not there are left out; one that cannot be read is no trouble of the others.
+    async fn records(
+        &self,
+        tasks: &[TaskId],
+    ) -> Result<Vec<(TaskId, Result<TaskRecord, StoreError>)>, StoreError>;
 
     /// Finds tasks for a sweep, or puts them off. Returns them.
     async fn sweeps(&self, op: &SweepOp) -> Result<Vec<TaskId>, StoreError>;

@@ -1,5 +1,5 @@
-//! Processes as they say of themselves who they are, and counts of what is under way, as rows of the store. Nothing is
-//! ever decided by them: that a host is lost its leases say.
+//! Processes as they say of themselves who they are, and counts of what is under way, as rows of
+//! the store. Nothing is ever decided by them: that a host is lost its leases say.
 
 use super::finding::KnownType;
 use crate::record::DbTime;
@@ -80,8 +80,8 @@ impl WorkerSeen {
         }
     }
 
-    /// Whether it has refreshed its row as often as it does while it lives. One that was killed counts as alive until
-    /// `lost_after` is over, and is not fresh long before.
+    /// Whether it has refreshed its row as often as it does while it lives. One that was killed
+    /// counts as alive until `lost_after` is over, and is not fresh long before.
     #[must_use]
     pub fn is_fresh(&self, now: DbTime) -> bool {
         now.after(self.seen_at) <= refreshed_every(self.row.lost_after) + REFRESH_TAKES
@@ -90,7 +90,10 @@ impl WorkerSeen {
     /// `worker`, `api`, `reconciler`, or `dev` for all of them in one process.
     #[must_use]
     pub fn role(&self) -> &str {
-        self.row.id.split_once(':').map_or(&*self.row.id, |(role, _)| role)
+        self.row
+            .id
+            .split_once(':')
+            .map_or(&*self.row.id, |(role, _)| role)
     }
 
     /// Whether it takes such tasks of this queue.
@@ -103,7 +106,8 @@ impl WorkerSeen {
 /// No refresh takes longer: what it has not written by then, the next one writes.
 pub(crate) const REFRESH_TAKES: Duration = Duration::from_secs(2);
 
-/// Time between two refreshes of a process that counts as lost after so long: a third of it, as two may get lost.
+/// Time between two refreshes of a process that counts as lost after so long: a third of it, as two
+/// may get lost.
 pub(crate) fn refreshed_every(lost_after: Duration) -> Duration {
     (lost_after / 3).max(Duration::from_millis(50))
 }
@@ -136,7 +140,8 @@ pub struct TaskCount {
 pub struct Gauges {
     /// Tasks that have not ended, in the order of status and queue.
     pub tasks: Vec<TaskCount>,
-    /// Since the last change of the running task that has changed least lately. Heartbeats are no change.
+    /// Since the last change of the running task that has changed least lately. Heartbeats are no
+    /// change.
     pub oldest_running: Option<Duration>,
     /// Of the task that could be claimed for the longest time.
     pub oldest_due: Option<Duration>,

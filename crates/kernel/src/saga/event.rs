@@ -43,7 +43,8 @@ pub enum Event {
     OfferedAgain,
     /// Hosts were lost more often than the type allows.
     LostTooOften,
-    /// A host was lost on the way forward, and the type has such a task undone instead of run again.
+    /// A host was lost on the way forward, and the type has such a task undone instead of run
+    /// again.
     LostForGood,
     /// The lease's owner put the task to sleep.
     Waits(WaitReason),
@@ -87,7 +88,8 @@ pub enum Event {
     StepInDoubt(usize),
     /// The step's scratch is gone, and no reader of it has completed.
     StepScratchLost(usize),
-    /// The step's scratch is gone though a reader has completed: it is made again and must come out the same.
+    /// The step's scratch is gone though a reader has completed: it is made again and must come out
+    /// the same.
     StepRebuilt(usize),
     /// A probe found out that the step had taken effect (`true`) or not.
     StepSettled(usize, bool),

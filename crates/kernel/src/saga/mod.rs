@@ -1,5 +1,6 @@
-//! The judge: which state follows which event. One pure function, passed by live runs, cancels, operators and
-//! recovery alike. No clock, no database, no await; and no arm that accepts what nobody thought of.
+//! The judge: which state follows which event. One pure function, passed by live runs, cancels,
+//! operators and recovery alike. No clock, no database, no await; and no arm that accepts what
+//! nobody thought of.
 
 mod event;
 mod step_rules;
@@ -16,18 +17,23 @@ pub struct StepState {
     pub status: StepStatus,
     /// Neither pure nor waived.
     pub effects: bool,
-    /// An attempt of it that may have had effects has started at some time: also true of a step that went back to
-    /// Pending because its scratch was lost, and false of one whose calls were provably never sent.
+    /// An attempt of it that may have had effects has started at some time: also true of a step
+    /// that went back to Pending because its scratch was lost, and false of one whose calls were
+    /// provably never sent.
     pub started: bool,
 }
 
 impl StepState {
-    /// Whether an undo of the task has to undo this step: it started, it has effects, and nobody has settled it.
+    /// Whether an undo of the task has to undo this step: it started, it has effects, and nobody
+    /// has settled it.
     #[must_use]
     pub const fn needs_undo(self) -> bool {
         self.effects
             && match self.status {
-                StepStatus::Running | StepStatus::Completed | StepStatus::InDoubt | StepStatus::Compensating => true,
+                StepStatus::Running
+                | StepStatus::Completed
+                | StepStatus::InDoubt
+                | StepStatus::Compensating => true,
                 StepStatus::Pending | StepStatus::Waiting | StepStatus::Failed => self.started,
                 StepStatus::Skipped
                 | StepStatus::Compensated
@@ -83,13 +89,24 @@ pub struct Illegal {
 /// # Errors
 /// [`Illegal`], when the event cannot happen in this state. Nothing has changed then.
 pub fn judge(state: &State<'_>, event: Event) -> Result<Ruling, Illegal> {
-    let illegal = |why| Illegal { event: event.name(), status: state.status, why };
+    let illegal = |why| Illegal {
+        event: event.name(),
+        status: state.status,
+        why,
+    };
     match event.step() {
         Some(at) => {
-            let Some(status) = state.status else { return Err(illegal("the task does not exist yet")) };
-            let Some(step) = state.steps.get(at).copied() else { return Err(illegal("it has no such step")) };
+            let Some(status) = state.status else {
+                return Err(illegal("the task does not exist yet"));
+            };
+            let Some(step) = state.steps.get(at).copied() else {
+                return Err(illegal("it has no such step"));
+            };
             let to = step_rules::rule(state, status, step, event).map_err(illegal)?;
-            Ok(Ruling { task: status, step: Some((at, to)) })
+            Ok(Ruling {
+                task: status,
+                step: Some((at, to)),
+            })
         }
         None => {
             let task = task_rules::rule(state, event).map_err(illegal)?;

@@ -9,12 +9,21 @@ pub(super) fn rule(state: &State<'_>, task: TaskStatus, step: StepState, event: 
     let from = step.status;
     match event {
         Event::StepStarted(_) => {
-            // While Submitted, the request itself carried the step out: its files were stored while it arrived.
+            // While Submitted, the request itself carried the step out: its files were stored while
+            // it arrived.
             going_forward(task, &[TaskStatus::Submitted, TaskStatus::Running])?;
             if state.cancel_requested {
                 return Err("a cancel was accepted: no step starts any more");
             }
-            one_of(from, &[StepStatus::Pending, StepStatus::Waiting, StepStatus::InDoubt], StepStatus::Running)
+            one_of(
+                from,
+                &[
+                    StepStatus::Pending,
+                    StepStatus::Waiting,
+                    StepStatus::InDoubt,
+                ],
+                StepStatus::Running,
+            )
         }
         Event::StepSkipped(_) => {
             going_forward(task, &[TaskStatus::Submitted, TaskStatus::Running])?;
@@ -29,7 +38,12 @@ pub(super) fn rule(state: &State<'_>, task: TaskStatus, step: StepState, event: 
             one_of(from, &[StepStatus::Running], StepStatus::Waiting)
         }
         Event::SignalReceived(_) => {
-            let forward = [TaskStatus::Submitted, TaskStatus::Dispatched, TaskStatus::Running, TaskStatus::Waiting];
+            let forward = [
+                TaskStatus::Submitted,
+                TaskStatus::Dispatched,
+                TaskStatus::Running,
+                TaskStatus::Waiting,
+            ];
             going_forward(task, &forward)?;
             if state.cancel_requested {
                 return Err("a cancel was accepted: nobody waits for it any more");
@@ -66,7 +80,11 @@ pub(super) fn rule(state: &State<'_>, task: TaskStatus, step: StepState, event: 
         Event::StepSettled(_, done) => settled(task, from, done),
         Event::StepSupplied(_) => {
             parked(task, TaskStatus::DeadLettered)?;
-            one_of(from, &[StepStatus::Failed, StepStatus::InDoubt], StepStatus::Completed)
+            one_of(
+                from,
+                &[StepStatus::Failed, StepStatus::InDoubt],
+                StepStatus::Completed,
+            )
         }
         Event::StepRedriven(_) => {
             parked(task, TaskStatus::DeadLettered)?;
@@ -77,7 +95,11 @@ pub(super) fn rule(state: &State<'_>, task: TaskStatus, step: StepState, event: 
             if !step.effects {
                 return Err("it has no effects to undo");
             }
-            if matches!(from, StepStatus::Pending | StepStatus::Waiting | StepStatus::Failed) && !step.started {
+            if matches!(
+                from,
+                StepStatus::Pending | StepStatus::Waiting | StepStatus::Failed
+            ) && !step.started
+            {
                 return Err("it never started, or never did anything");
             }
             one_of(
@@ -104,7 +126,11 @@ pub(super) fn rule(state: &State<'_>, task: TaskStatus, step: StepState, event: 
         }
         Event::UndoFailed(_) => {
             being_undone(task)?;
-            one_of(from, &[StepStatus::Compensating], StepStatus::CompensationFailed)
+            one_of(
+                from,
+                &[StepStatus::Compensating],
+                StepStatus::CompensationFailed,
+            )
         }
         Event::UndoWaived(_) => {
             being_undone(task)?;
@@ -113,7 +139,10 @@ pub(super) fn rule(state: &State<'_>, task: TaskStatus, step: StepState, event: 
             }
             match from {
                 StepStatus::Pending if step.started => Ok(from),
-                StepStatus::Waiting | StepStatus::Completed | StepStatus::Failed | StepStatus::InDoubt => Ok(from),
+                StepStatus::Waiting
+                | StepStatus::Completed
+                | StepStatus::Failed
+                | StepStatus::InDoubt => Ok(from),
                 StepStatus::Running => Err("it is still running"),
                 StepStatus::Pending
                 | StepStatus::Skipped
@@ -125,12 +154,20 @@ pub(super) fn rule(state: &State<'_>, task: TaskStatus, step: StepState, event: 
         }
         Event::UndoResolved(_) => {
             parked(task, TaskStatus::CompensationFailed)?;
-            one_of(from, &[StepStatus::CompensationFailed], StepStatus::Resolved)
+            one_of(
+                from,
+                &[StepStatus::CompensationFailed],
+                StepStatus::Resolved,
+            )
         }
         // The attempt itself starts under the lease of whoever claims the task next.
         Event::UndoRedriven(_) => {
             parked(task, TaskStatus::CompensationFailed)?;
-            one_of(from, &[StepStatus::CompensationFailed], StepStatus::Compensating)
+            one_of(
+                from,
+                &[StepStatus::CompensationFailed],
+                StepStatus::Compensating,
+            )
         }
         Event::Submitted
         | Event::Dispatched
@@ -155,25 +192,45 @@ pub(super) fn rule(state: &State<'_>, task: TaskStatus, step: StepState, event: 
 fn settled(task: TaskStatus, from: StepStatus, done: bool) -> Rule {
     match (task, done) {
         (TaskStatus::Running, true) => one_of(from, &[StepStatus::InDoubt], StepStatus::Completed),
-        (TaskStatus::Compensating, false) => one_of(from, &[StepStatus::InDoubt], StepStatus::Compensated),
+        (TaskStatus::Compensating, false) => {
+            one_of(from, &[StepStatus::InDoubt], StepStatus::Compensated)
+        }
         (TaskStatus::Running, false) => Err("it has not taken effect, so it runs"),
         (_, true) => Err("only a running task's step is settled as done"),
-        (_, false) => Err("only while the task is being undone does \"nothing happened\" settle a step"),
+        (_, false) => {
+            Err("only while the task is being undone does \"nothing happened\" settle a step")
+        }
     }
 }
 
 fn going_forward(task: TaskStatus, allowed: &[TaskStatus]) -> Result<(), &'static str> {
-    if allowed.contains(&task) { Ok(()) } else { Err("the task does not go forward now") }
+    if allowed.contains(&task) {
+        Ok(())
+    } else {
+        Err("the task does not go forward now")
+    }
 }
 
 fn being_undone(task: TaskStatus) -> Result<(), &'static str> {
-    if task == TaskStatus::Compensating { Ok(()) } else { Err("the task is not being undone") }
+    if task == TaskStatus::Compensating {
+        Ok(())
+    } else {
+        Err("the task is not being undone")
+    }
 }
 
 fn parked(task: TaskStatus, needed: TaskStatus) -> Result<(), &'static str> {
-    if task == needed { Ok(()) } else { Err("the task is not parked for that") }
+    if task == needed {
+        Ok(())
+    } else {
+        Err("the task is not parked for that")
+    }
 }
 
 fn one_of(from: StepStatus, allowed: &[StepStatus], to: StepStatus) -> Rule {
-    if allowed.contains(&from) { Ok(to) } else { Err("the step does not stand where that can happen") }
+    if allowed.contains(&from) {
+        Ok(to)
+    } else {
+        Err("the step does not stand where that can happen")
+    }
 }

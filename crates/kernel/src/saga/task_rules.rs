@@ -12,8 +12,8 @@ pub(super) fn rule(state: &State<'_>, event: Event) -> Rule {
             _ => Err("the task does not exist yet"),
         };
     };
-    // An attempt under way is ended first, as in doubt where nobody knows better: once the task is with somebody else,
-    // or being undone, nothing could end it any more.
+    // An attempt under way is ended first, as in doubt where nobody knows better: once the task is
+    // with somebody else, or being undone, nothing could end it any more.
     let leaves = matches!(
         event,
         Event::Dispatched
@@ -28,7 +28,12 @@ pub(super) fn rule(state: &State<'_>, event: Event) -> Rule {
             | Event::Quarantined
     );
     let cancels_unheld = event == Event::CancelRequested && status != TaskStatus::Running;
-    if (leaves || cancels_unheld) && state.steps.iter().any(|step| step.status == StepStatus::Running) {
+    if (leaves || cancels_unheld)
+        && state
+            .steps
+            .iter()
+            .any(|step| step.status == StepStatus::Running)
+    {
         return Err("a step of it is still running");
     }
     match event {
@@ -42,7 +47,9 @@ pub(super) fn rule(state: &State<'_>, event: Event) -> Rule {
         Event::Waits(_) => waits(state, status),
         Event::Completed => completed(state, status),
         Event::GaveUp(policy) => match status {
-            TaskStatus::Running if state.cancel_requested => Err("a cancel was accepted: it stops instead"),
+            TaskStatus::Running if state.cancel_requested => {
+                Err("a cancel was accepted: it stops instead")
+            }
             TaskStatus::Running => Ok(after_giving_up(state, policy)),
             _ => Err("only a running task gives up"),
         },
@@ -54,7 +61,12 @@ pub(super) fn rule(state: &State<'_>, event: Event) -> Rule {
         },
         Event::UndoFinished { cancelled } => undo_finished(state, status, cancelled),
         Event::UndoGaveUp => match status {
-            TaskStatus::Compensating if state.steps.iter().any(|s| s.status == StepStatus::CompensationFailed) => {
+            TaskStatus::Compensating
+                if state
+                    .steps
+                    .iter()
+                    .any(|s| s.status == StepStatus::CompensationFailed) =>
+            {
                 Ok(TaskStatus::CompensationFailed)
             }
             TaskStatus::Compensating => Err("no undo has given up"),
@@ -88,14 +100,19 @@ pub(super) fn rule(state: &State<'_>, event: Event) -> Rule {
 }
 
 fn only(status: TaskStatus, from: &[TaskStatus], to: TaskStatus) -> Rule {
-    if from.contains(&status) { Ok(to) } else { Err("it is past that") }
+    if from.contains(&status) {
+        Ok(to)
+    } else {
+        Err("it is past that")
+    }
 }
 
 fn claimed(status: TaskStatus) -> Rule {
     match status {
-        TaskStatus::Submitted | TaskStatus::Dispatched | TaskStatus::Running | TaskStatus::Waiting => {
-            Ok(TaskStatus::Running)
-        }
+        TaskStatus::Submitted
+        | TaskStatus::Dispatched
+        | TaskStatus::Running
+        | TaskStatus::Waiting => Ok(TaskStatus::Running),
         // Never to Running: once compensating, no forward step runs again.
         TaskStatus::Compensating => Ok(TaskStatus::Compensating),
         TaskStatus::Completed
@@ -111,7 +128,9 @@ fn given_back(status: TaskStatus) -> Rule {
     match status {
         TaskStatus::Running => Ok(TaskStatus::Dispatched),
         TaskStatus::Compensating => Ok(TaskStatus::Compensating),
-        TaskStatus::Submitted | TaskStatus::Dispatched | TaskStatus::Waiting => Err("nobody has claimed it"),
+        TaskStatus::Submitted | TaskStatus::Dispatched | TaskStatus::Waiting => {
+            Err("nobody has claimed it")
+        }
         TaskStatus::Completed
         | TaskStatus::CompensationFailed
         | TaskStatus::Failed
@@ -123,7 +142,10 @@ fn given_back(status: TaskStatus) -> Rule {
 
 fn offered_again(status: TaskStatus) -> Rule {
     match status {
-        TaskStatus::Submitted | TaskStatus::Dispatched | TaskStatus::Waiting | TaskStatus::Compensating => Ok(status),
+        TaskStatus::Submitted
+        | TaskStatus::Dispatched
+        | TaskStatus::Waiting
+        | TaskStatus::Compensating => Ok(status),
         TaskStatus::Running => Err("a host has it"),
         TaskStatus::Completed
         | TaskStatus::CompensationFailed
@@ -176,7 +198,11 @@ fn completed(state: &State<'_>, status: TaskStatus) -> Rule {
     if state.cancel_requested {
         return Err("a cancel was accepted: it stops instead");
     }
-    if !state.steps.iter().all(|step| matches!(step.status, StepStatus::Completed | StepStatus::Skipped)) {
+    if !state
+        .steps
+        .iter()
+        .all(|step| matches!(step.status, StepStatus::Completed | StepStatus::Skipped))
+    {
         return Err("not all of its steps have completed");
     }
     Ok(TaskStatus::Completed)
@@ -188,17 +214,22 @@ fn cancel_requested(state: &State<'_>, status: TaskStatus) -> Rule {
     }
     match status {
         // Nobody holds a lease in these states, so the one who asks carries it out.
-        TaskStatus::Submitted | TaskStatus::Dispatched | TaskStatus::Waiting if state.has_effects() => {
+        TaskStatus::Submitted | TaskStatus::Dispatched | TaskStatus::Waiting
+            if state.has_effects() =>
+        {
             Ok(TaskStatus::Compensating)
         }
-        TaskStatus::Submitted | TaskStatus::Dispatched | TaskStatus::Waiting => Ok(TaskStatus::Cancelled),
+        TaskStatus::Submitted | TaskStatus::Dispatched | TaskStatus::Waiting => {
+            Ok(TaskStatus::Cancelled)
+        }
         // The owner of the lease honours it.
         TaskStatus::Running => Ok(TaskStatus::Running),
         TaskStatus::Compensating => Err("it is being undone"),
         TaskStatus::CompensationFailed | TaskStatus::DeadLettered => Err("it is parked"),
-        TaskStatus::Completed | TaskStatus::Failed | TaskStatus::Cancelled | TaskStatus::Resolved => {
-            Err("it has ended")
-        }
+        TaskStatus::Completed
+        | TaskStatus::Failed
+        | TaskStatus::Cancelled
+        | TaskStatus::Resolved => Err("it has ended"),
     }
 }
 
@@ -209,15 +240,25 @@ fn undo_finished(state: &State<'_>, status: TaskStatus, cancelled: bool) -> Rule
     if state.has_effects() {
         return Err("a step has not been undone yet");
     }
-    if state.steps.iter().any(|step| step.status == StepStatus::CompensationFailed) {
+    if state
+        .steps
+        .iter()
+        .any(|step| step.status == StepStatus::CompensationFailed)
+    {
         return Err("the undo of a step has failed");
     }
-    Ok(if cancelled { TaskStatus::Cancelled } else { TaskStatus::Failed })
+    Ok(if cancelled {
+        TaskStatus::Cancelled
+    } else {
+        TaskStatus::Failed
+    })
 }
 
 fn quarantined(status: TaskStatus) -> Rule {
     match status {
-        TaskStatus::Dispatched | TaskStatus::Running | TaskStatus::Waiting => Ok(TaskStatus::DeadLettered),
+        TaskStatus::Dispatched | TaskStatus::Running | TaskStatus::Waiting => {
+            Ok(TaskStatus::DeadLettered)
+        }
         TaskStatus::Compensating => Ok(TaskStatus::CompensationFailed),
         TaskStatus::Submitted => Err("it must be claimed first"),
         TaskStatus::Completed
@@ -232,17 +273,29 @@ fn quarantined(status: TaskStatus) -> Rule {
 fn operator(state: &State<'_>, status: TaskStatus, decision: Operator) -> Rule {
     match (decision, status) {
         (Operator::RetryUndo, TaskStatus::CompensationFailed) => {
-            // One that is still failed would be a barrier: it is tried again, or settled by hand, first.
-            if state.steps.iter().any(|step| step.status == StepStatus::CompensationFailed) {
+            // One that is still failed would be a barrier: it is tried again, or settled by hand,
+            // first.
+            if state
+                .steps
+                .iter()
+                .any(|step| step.status == StepStatus::CompensationFailed)
+            {
                 Err("the undo of a step is still failed: retry or settle it first")
             } else {
                 Ok(TaskStatus::Compensating)
             }
         }
-        (Operator::Resolve, TaskStatus::CompensationFailed | TaskStatus::DeadLettered) => Ok(TaskStatus::Resolved),
+        (Operator::Resolve, TaskStatus::CompensationFailed | TaskStatus::DeadLettered) => {
+            Ok(TaskStatus::Resolved)
+        }
         (Operator::Redrive, TaskStatus::DeadLettered) => {
-            // A failed step that is still failed would be passed over: it is redriven, or its output supplied, first.
-            if state.steps.iter().any(|step| step.status == StepStatus::Failed) {
+            // A failed step that is still failed would be passed over: it is redriven, or its
+            // output supplied, first.
+            if state
+                .steps
+                .iter()
+                .any(|step| step.status == StepStatus::Failed)
+            {
                 Err("a step of it is still failed: redrive it or supply its output first")
             } else {
                 Ok(TaskStatus::Dispatched)
@@ -257,9 +310,10 @@ fn operator(state: &State<'_>, status: TaskStatus, decision: Operator) -> Rule {
             | TaskStatus::Compensating
             | TaskStatus::CompensationFailed
             | TaskStatus::DeadLettered => Ok(status),
-            TaskStatus::Completed | TaskStatus::Failed | TaskStatus::Cancelled | TaskStatus::Resolved => {
-                Err("it has ended: no host will have it again")
-            }
+            TaskStatus::Completed
+            | TaskStatus::Failed
+            | TaskStatus::Cancelled
+            | TaskStatus::Resolved => Err("it has ended: no host will have it again"),
         },
         (Operator::RetryUndo, _) => Err("no undo of it has given up"),
         (Operator::Redrive | Operator::Undo, _) => Err("it is not dead-lettered"),

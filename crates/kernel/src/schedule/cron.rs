@@ -1,9 +1,11 @@
-//! Cron expressions: five fields, or six with the second first. Reads them, and finds the next local time that fits one.
-//! Knows no zone: that an hour may be missing or come twice is the business of [`when`](super::when).
+//! Cron expressions: five fields, or six with the second first. Reads them, and finds the next
+//! local time that fits one. Knows no zone: that an hour may be missing or come twice is the
+//! business of [`when`](super::when).
 
 use jiff::civil::{Date, DateTime, Time};
 
-/// From a time on, so many days are searched: 29 February on a given weekday is at most 40 years away.
+/// From a time on, so many days are searched: 29 February on a given weekday is at most 40 years
+/// away.
 const DAYS: u32 = 41 * 366;
 
 /// What an expression says, as sets of bits.
@@ -15,10 +17,12 @@ pub struct Cron {
     days: u64,
     months: u64,
     weekdays: u64,
-    /// The day of the month, or that of the week, says nothing. Where both say something, one of them is enough.
+    /// The day of the month, or that of the week, says nothing. Where both say something, one of
+    /// them is enough.
     any_day: bool,
     any_weekday: bool,
-    /// The hour begins with `*`: the expression means real time that passes, and not given times of a day.
+    /// The hour begins with `*`: the expression means real time that passes, and not given times of
+    /// a day.
     every_hour: bool,
 }
 
@@ -34,23 +38,49 @@ struct Field {
     names: &'static [&'static str],
 }
 
-const SECOND: Field = Field { name: "second", lowest: 0, highest: 59, names: &[] };
-const MINUTE: Field = Field { name: "minute", lowest: 0, highest: 59, names: &[] };
-const HOUR: Field = Field { name: "hour", lowest: 0, highest: 23, names: &[] };
-const DAY: Field = Field { name: "day of the month", lowest: 1, highest: 31, names: &[] };
+const SECOND: Field = Field {
+    name: "second",
+    lowest: 0,
+    highest: 59,
+    names: &[],
+};
+const MINUTE: Field = Field {
+    name: "minute",
+    lowest: 0,
+    highest: 59,
+    names: &[],
+};
+const HOUR: Field = Field {
+    name: "hour",
+    lowest: 0,
+    highest: 23,
+    names: &[],
+};
+const DAY: Field = Field {
+    name: "day of the month",
+    lowest: 1,
+    highest: 31,
+    names: &[],
+};
 const MONTH: Field = Field {
     name: "month",
     lowest: 1,
     highest: 12,
-    names: &["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"],
+    names: &[
+        "jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec",
+    ],
 };
 /// 7 is Sunday, too.
-const WEEKDAY: Field =
-    Field { name: "day of the week", lowest: 0, highest: 7, names: &["sun", "mon", "tue", "wed", "thu", "fri", "sat"] };
+const WEEKDAY: Field = Field {
+    name: "day of the week",
+    lowest: 0,
+    highest: 7,
+    names: &["sun", "mon", "tue", "wed", "thu", "fri", "sat"],
+};
 
 impl Cron {
-    /// Reads `minute hour day-of-month month day-of-week`, the same with a second in front, or one of `@hourly`,
-    /// `@daily`, `@midnight`, `@weekly`, `@monthly`, `@yearly`, `@annually`.
+    /// Reads `minute hour day-of-month month day-of-week`, the same with a second in front, or one
+    /// of `@hourly`, `@daily`, `@midnight`, `@weekly`, `@monthly`, `@yearly`, `@annually`.
     ///
     /// # Errors
     /// [`CronError`] names the field, what was found, and what was expected.
@@ -87,11 +117,13 @@ impl Cron {
         };
         // A leap year is enough to meet every day that there is.
         let exists = cron.next(Date::constant(2024, 1, 1).at(0, 0, 0, 0));
-        exists.map(|_| cron).ok_or_else(|| CronError(format!("`{text}` names no day that exists")))
+        exists
+            .map(|_| cron)
+            .ok_or_else(|| CronError(format!("`{text}` names no day that exists")))
     }
 
-    /// Whether it means real time that passes (`*` or `*/n` hours), so that a clock change neither repeats nor moves
-    /// anything, and not given times of a day.
+    /// Whether it means real time that passes (`*` or `*/n` hours), so that a clock change neither
+    /// repeats nor moves anything, and not given times of a day.
     pub(super) const fn is_every_hour(&self) -> bool {
         self.every_hour
     }
@@ -125,7 +157,11 @@ impl Cron {
     fn time_from(&self, from: Time) -> Option<Time> {
         let mut hour = next(self.hours, from.hour())?;
         let same = hour == from.hour();
-        let (mut minute, mut second) = if same { (from.minute(), from.second()) } else { (0, 0) };
+        let (mut minute, mut second) = if same {
+            (from.minute(), from.second())
+        } else {
+            (0, 0)
+        };
         loop {
             let Some(found) = next(self.minutes, minute) else {
                 hour = next(self.hours, hour + 1)?;
@@ -154,12 +190,23 @@ fn next(bits: u64, from: i8) -> Option<i8> {
 
 impl Field {
     fn read(&self, text: &str) -> Result<u64, CronError> {
-        text.split(',').try_fold(0, |bits, part| Ok(bits | self.part(part).ok_or_else(|| self.wrong(text))?))
+        text.split(',').try_fold(0, |bits, part| {
+            Ok(bits | self.part(part).ok_or_else(|| self.wrong(text))?)
+        })
     }
 
     fn wrong(&self, text: &str) -> CronError {
-        let Self { name, lowest, highest, names } = self;
-        let or = if names.is_empty() { String::new() } else { format!(", or names like {}", names[1]) };
+        let Self {
+            name,
+            lowest,
+            highest,
+            names,
+        } = self;
+        let or = if names.is_empty() {
+            String::new()
+        } else {
+            format!(", or names like {}", names[1])
+        };
         CronError(format!(
             "the {name} is `{text}`; expected *, or numbers from {lowest} to {highest}{or}, as a list (1,2), a range \
              (1-5) or steps (*/2)"
@@ -184,16 +231,25 @@ impl Field {
         if step == 0 || first > last {
             return None;
         }
-        Some((first..=last).step_by(step.into()).fold(0, |bits, at| bits | 1 << at))
+        Some(
+            (first..=last)
+                .step_by(step.into())
+                .fold(0, |bits, at| bits | 1 << at),
+        )
     }
 
     fn one(&self, text: &str) -> Option<u8> {
-        let at = self.names.iter().position(|name| name.eq_ignore_ascii_case(text));
+        let at = self
+            .names
+            .iter()
+            .position(|name| name.eq_ignore_ascii_case(text));
         let value = match at {
             Some(at) => u8::try_from(at).ok()? + self.lowest,
             None => number(text)?,
         };
-        (self.lowest..=self.highest).contains(&value).then_some(value)
+        (self.lowest..=self.highest)
+            .contains(&value)
+            .then_some(value)
     }
 }
 

@@ -23,17 +23,31 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// At the times of a cron expression (five fields, or six with the second first) in a zone like `Europe/Berlin`.
+    /// At the times of a cron expression (five fields, or six with the second first) in a zone like
+    /// `Europe/Berlin`.
     pub fn cron(name: &str, expression: &str, zone: &str) -> Self {
-        let spec =
-            ScheduleSpec { cron: Some(expression.to_owned()), zone: Some(zone.to_owned()), ..ScheduleSpec::of("") };
-        Self { name: name.to_owned(), spec }
+        let spec = ScheduleSpec {
+            cron: Some(expression.to_owned()),
+            zone: Some(zone.to_owned()),
+            ..ScheduleSpec::of("")
+        };
+        Self {
+            name: name.to_owned(),
+            spec,
+        }
     }
 
-    /// Once, at an RFC 3339 time. Where that has passed before a reconciler first sees it, it never fires.
+    /// Once, at an RFC 3339 time. Where that has passed before a reconciler first sees it, it never
+    /// fires.
     pub fn once(name: &str, run_at: &str) -> Self {
-        let spec = ScheduleSpec { run_at: Some(run_at.to_owned()), ..ScheduleSpec::of("") };
-        Self { name: name.to_owned(), spec }
+        let spec = ScheduleSpec {
+            run_at: Some(run_at.to_owned()),
+            ..ScheduleSpec::of("")
+        };
+        Self {
+            name: name.to_owned(),
+            spec,
+        }
     }
 
     /// The request of each task; an empty object where there is none.
@@ -48,7 +62,8 @@ impl Schedule {
         self
     }
 
-    /// What becomes of a due time while the last task runs; it is passed over where nothing is said.
+    /// What becomes of a due time while the last task runs; it is passed over where nothing is
+    /// said.
     pub const fn overlap(mut self, overlap: Overlap) -> Self {
         self.spec.overlap = overlap;
         self
@@ -60,7 +75,8 @@ impl Schedule {
         self
     }
 
-    /// A due time counts as missed when it is later than this, as `30s`; a minute where nothing is said.
+    /// A due time counts as missed when it is later than this, as `30s`; a minute where nothing is
+    /// said.
     pub fn grace(mut self, grace: &str) -> Self {
         self.spec.grace = grace.to_owned();
         self
@@ -78,8 +94,8 @@ pub struct ScheduleMistake {
 }
 
 impl Registry {
-    /// Adds a schedule of a task type that was added before; panics where it cannot be, because that is a mistake in the
-    /// program.
+    /// Adds a schedule of a task type that was added before; panics where it cannot be, because
+    /// that is a mistake in the program.
     ///
     /// # Panics
     /// When [`try_schedule`](Self::try_schedule) would err.
@@ -94,11 +110,18 @@ impl Registry {
     /// Adds a schedule of a task type that was added before.
     ///
     /// # Errors
-    /// When the name is taken or unusable, the type is not registered or takes uploads, or the times or the request
-    /// cannot be read.
-    pub fn try_schedule(mut self, task_type: &str, schedule: Schedule) -> Result<Self, ScheduleMistake> {
+    /// When the name is taken or unusable, the type is not registered or takes uploads, or the
+    /// times or the request cannot be read.
+    pub fn try_schedule(
+        mut self,
+        task_type: &str,
+        schedule: Schedule,
+    ) -> Result<Self, ScheduleMistake> {
         let Schedule { name, mut spec } = schedule;
-        let mistake = |why: String| ScheduleMistake { name: name.clone(), why };
+        let mistake = |why: String| ScheduleMistake {
+            name: name.clone(),
+            why,
+        };
         if !is_name(&name) {
             return Err(mistake(NAME.to_owned()));
         }
@@ -106,18 +129,23 @@ impl Registry {
         let at = |error: RequestError| mistake(format!("{}: {}", error.pointer, error.message));
         when::read(&mut spec).map_err(at)?;
         let Some(known) = newest(&self, task_type) else {
-            return Err(mistake(format!("task type `{task_type}` is not registered: add it with `.with` before")));
+            return Err(mistake(format!(
+                "task type `{task_type}` is not registered: add it with `.with` before"
+            )));
         };
         spec.request = check(&known, spec.request).map_err(at)?;
         if self.schedules.insert(name.clone(), spec).is_some() {
-            return Err(mistake("it is declared twice: give one of them another name".to_owned()));
+            return Err(mistake(
+                "it is declared twice: give one of them another name".to_owned(),
+            ));
         }
         Ok(self)
     }
 }
 
 /// What a name must be.
-pub(super) const NAME: &str = "a schedule's name is 1 to 100 characters of a-z, A-Z, 0-9, `.`, `_` and `-`";
+pub(super) const NAME: &str =
+    "a schedule's name is 1 to 100 characters of a-z, A-Z, 0-9, `.`, `_` and `-`";
 
 /// Whether it can name a schedule.
 pub(super) fn is_name(name: &str) -> bool {
@@ -125,8 +153,8 @@ pub(super) fn is_name(name: &str) -> bool {
     !matches!(name, "" | "." | "..") && name.len() <= LONGEST_NAME && name.bytes().all(usable)
 }
 
-/// Whether tasks of the type can be submitted with this request by nobody in particular. Gives the request its stored
-/// form.
+/// Whether tasks of the type can be submitted with this request by nobody in particular. Gives the
+/// request its stored form.
 pub(super) fn check(task_type: &TaskType, request: Value) -> Result<Value, RequestError> {
     if crate::client::begins_with_uploads(task_type) {
         let message = format!(
@@ -134,10 +162,17 @@ pub(super) fn check(task_type: &TaskType, request: Value) -> Result<Value, Reque
              is JSON alone",
             task_type.decl.name
         );
-        return Err(RequestError { pointer: "type".to_owned(), message });
+        return Err(RequestError {
+            pointer: "type".to_owned(),
+            message,
+        });
     }
     (task_type.read_request)(request).map_err(|error| {
-        let pointer = if error.pointer == "." { "request".to_owned() } else { format!("request.{}", error.pointer) };
+        let pointer = if error.pointer == "." {
+            "request".to_owned()
+        } else {
+            format!("request.{}", error.pointer)
+        };
         RequestError { pointer, ..error }
     })
 }

@@ -1,4 +1,5 @@
-//! Which schedules are due, as a plan: what the program declares anew, and pages of those that are due. Changes nothing.
+//! Which schedules are due, as a plan: what the program declares anew, and pages of those that are
+//! due. Changes nothing.
 
 use super::plan::{Move, plan};
 use super::when;
@@ -58,18 +59,24 @@ pub(super) struct DuePage {
 }
 
 impl Engine {
-    /// Plans what is due, the longest due first, until `limit` schedules would fire or pass a due time over. Changes
-    /// nothing.
+    /// Plans what is due, the longest due first, until `limit` schedules would fire or pass a due
+    /// time over. Changes nothing.
     ///
     /// # Errors
     /// When the store does not answer.
-    pub fn plan_schedules(&self, limit: u32) -> BoxFuture<'_, Result<Vec<ScheduleStep>, StoreError>> {
+    pub fn plan_schedules(
+        &self,
+        limit: u32,
+    ) -> BoxFuture<'_, Result<Vec<ScheduleStep>, StoreError>> {
         Box::pin(async move {
             let mut steps = self.plan_declared().await?;
             let (declared, mut moving, mut after) = (names(&steps), 0, None);
             loop {
-                let page = self.plan_due(&declared, after, limit.saturating_sub(moving)).await?;
-                moving += u32::try_from(page.steps.iter().filter(|step| step.moves()).count()).unwrap_or(u32::MAX);
+                let page = self
+                    .plan_due(&declared, after, limit.saturating_sub(moving))
+                    .await?;
+                moving += u32::try_from(page.steps.iter().filter(|step| step.moves()).count())
+                    .unwrap_or(u32::MAX);
                 steps.extend(page.steps);
                 after = page.last;
                 if after.is_none() || moving >= limit {
@@ -85,7 +92,10 @@ impl Engine {
         if names.is_empty() {
             return Ok(Vec::new());
         }
-        let named = ScheduleQuery::Named { tenant: Tenant::default(), names };
+        let named = ScheduleQuery::Named {
+            tenant: Tenant::default(),
+            names,
+        };
         Ok(self.to_declare(&self.ports.store.schedules(&named).await?))
     }
 
@@ -96,31 +106,55 @@ impl Engine {
         after: Option<DuePlace>,
         limit: u32,
     ) -> Result<DuePage, StoreError> {
-        let mut types: Vec<String> = self.registry.iter().map(|known| known.decl.name.to_owned()).collect();
+        let mut types: Vec<String> = self
+            .registry
+            .iter()
+            .map(|known| known.decl.name.to_owned())
+            .collect();
         types.dedup();
         let of_code = self.registry.schedules.keys().cloned().collect();
-        let query = ScheduleQuery::Due { types, declared: of_code, after, limit: limit.max(1) };
+        let query = ScheduleQuery::Due {
+            types,
+            declared: of_code,
+            after,
+            limit: limit.max(1),
+        };
         let due = self.ports.store.schedules(&query).await?;
         let mut steps = Vec::with_capacity(due.rows.len());
         for row in due.rows {
-            let Some(first) = row.next_due_at.filter(|_| !declared.contains(&row.name)) else { continue };
+            let Some(first) = row.next_due_at.filter(|_| !declared.contains(&row.name)) else {
+                continue;
+            };
             steps.push(match when::read(&mut row.spec.clone()) {
-                Err(error) => ScheduleStep::Broken { name: row.name, why: error.to_string() },
+                Err(error) => ScheduleStep::Broken {
+                    name: row.name,
+                    why: error.to_string(),
+                },
                 Ok(when) => match self.is_busy(&row).await {
                     Ok(busy) => {
                         let moves = plan(&row.spec, &when, first, due.now, busy);
-                        ScheduleStep::Move { row, moves, now: due.now }
+                        ScheduleStep::Move {
+                            row,
+                            moves,
+                            now: due.now,
+                        }
                     }
                     // Not a row of its own, and no reason to leave the others.
                     Err(StoreError::Corrupt(why) | StoreError::Newer(why)) => {
                         let why = format!("its last task cannot be read: {why}");
-                        ScheduleStep::Broken { name: row.name, why }
+                        ScheduleStep::Broken {
+                            name: row.name,
+                            why,
+                        }
                     }
                     Err(error) => return Err(error),
                 },
             });
         }
-        Ok(DuePage { steps, last: due.last })
+        Ok(DuePage {
+            steps,
+            last: due.last,
+        })
     }
 
     /// The schedules of this program that do not stand in the rows as it declares them.
@@ -132,10 +166,12 @@ impl Engine {
                 continue;
             }
             // Counts from now on: what would have been due before was not declared then.
-            let next_due_at = when::read(&mut spec.clone()).ok().and_then(|when| when.after(found.now));
-            let mut row = row
-                .cloned()
-                .unwrap_or_else(|| ScheduleRow::new(Tenant::default(), name.clone(), spec.clone(), found.now));
+            let next_due_at = when::read(&mut spec.clone())
+                .ok()
+                .and_then(|when| when.after(found.now));
+            let mut row = row.cloned().unwrap_or_else(|| {
+                ScheduleRow::new(Tenant::default(), name.clone(), spec.clone(), found.now)
+            });
             row.origin = ScheduleOrigin::Code;
             row.spec = spec.clone();
             row.next_due_at = next_due_at;
@@ -147,9 +183,16 @@ impl Engine {
 
     /// Whether its last task has not come to rest.
     pub(super) async fn is_busy(&self, row: &ScheduleRow) -> Result<bool, StoreError> {
-        let Some(task) = row.last_task else { return Ok(false) };
+        let Some(task) = row.last_task else {
+            return Ok(false);
+        };
         let record = match self.ports.store.load(task).await {
-            Err(StoreError::Corrupt(_)) => self.ports.store.salvage(task).await?.map(|salvaged| salvaged.record),
+            Err(StoreError::Corrupt(_)) => self
+                .ports
+                .store
+                .salvage(task)
+                .await?
+                .map(|salvaged| salvaged.record),
             record => record?,
         };
         Ok(record.is_some_and(|record| !record.task.status.is_at_rest()))

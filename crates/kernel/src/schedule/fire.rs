@@ -1,5 +1,5 @@
-//! A pass over the schedules: takes over what the program declares, and fires what is due. What that is, is planned in
-//! `due`.
+//! A pass over the schedules: takes over what the program declares, and fires what is due. What
+//! that is, is planned in `due`.
 
 use super::due::{ScheduleStep, names};
 use super::plan::{Move, PassedOver};
@@ -49,8 +49,8 @@ pub struct ScheduleReport {
 }
 
 impl ScheduleReport {
-    /// Due times that are dealt with. Schedules that wait or fail use up nothing of a pass's limit: they are the first
-    /// again in each pass, and must not keep those behind them from their turn.
+    /// Due times that are dealt with. Schedules that wait or fail use up nothing of a pass's limit:
+    /// they are the first again in each pass, and must not keep those behind them from their turn.
     fn done(&self) -> usize {
         self.fired.len() + self.passed_over
     }
@@ -66,8 +66,8 @@ impl ScheduleReport {
 }
 
 impl Engine {
-    /// A pass over the schedules: plans and executes page by page, until `limit` due times have fired or were passed
-    /// over, or `shutdown`.
+    /// A pass over the schedules: plans and executes page by page, until `limit` due times have
+    /// fired or were passed over, or `shutdown`.
     ///
     /// # Errors
     /// When the store does not answer.
@@ -93,8 +93,8 @@ impl Engine {
         })
     }
 
-    /// Executes a plan. Each move is a change of its own; where somebody else has moved a schedule meanwhile, it is
-    /// left to them.
+    /// Executes a plan. Each move is a change of its own; where somebody else has moved a schedule
+    /// meanwhile, it is left to them.
     pub fn run_schedules(&self, plan: Vec<ScheduleStep>) -> BoxFuture<'_, ScheduleReport> {
         Box::pin(async move {
             let mut done = ScheduleReport::default();
@@ -105,28 +105,41 @@ impl Engine {
                         let name = row.name.clone();
                         match self.ports.store.put_schedule(&row).await {
                             Ok(true) => {
-                                tracing::info!(schedule = name, "took over a schedule that the program declares");
+                                tracing::info!(
+                                    schedule = name,
+                                    "took over a schedule that the program declares"
+                                );
                                 done.declared += 1;
                             }
                             Ok(false) => done.moved += 1,
                             Err(error) => done.failed.push((name, error.to_string())),
                         }
                     }
-                    ScheduleStep::Move { row, moves, now } => self.make(row, moves, now, &mut done).await,
+                    ScheduleStep::Move { row, moves, now } => {
+                        self.make(row, moves, now, &mut done).await
+                    }
                 }
             }
             done
         })
     }
 
-    async fn make(&self, mut row: ScheduleRow, moves: Vec<Move>, now: DbTime, done: &mut ScheduleReport) {
+    async fn make(
+        &self,
+        mut row: ScheduleRow,
+        moves: Vec<Move>,
+        now: DbTime,
+        done: &mut ScheduleReport,
+    ) {
         for step in moves {
             let moved = match step {
                 Move::Wait { .. } => {
                     done.waiting += 1;
                     return;
                 }
-                Move::PassOver { due, next, why } => self.pass_over(&mut row, (due, next), why, done).await,
+                Move::PassOver { due, next, why } => {
+                    self.pass_over(&mut row, (due, next), why, done).await
+                }
                 Move::Fire { due, next } => {
                     let mut fired = row.clone();
                     fired.next_due_at = next;
@@ -139,7 +152,11 @@ impl Engine {
                     match answer {
                         Ok(Accepted { task_id: task, .. }) => {
                             tracing::info!(schedule = row.name, due = rfc3339(due), %task, "fired");
-                            done.fired.push(Fired { schedule: row.name.clone(), due, task });
+                            done.fired.push(Fired {
+                                schedule: row.name.clone(),
+                                due,
+                                task,
+                            });
                             Ok(true)
                         }
                         Err(SubmitError::Moved) => Ok(false),
@@ -147,17 +164,29 @@ impl Engine {
                             // All that is due until now goes at once.
                             let when = when::read(&mut row.spec.clone()).ok();
                             let next = when.and_then(|when| when.after(due.max(now)));
-                            // A probe may let it go on at any moment, and might be of this very due time. What comes
-                            // only once is not lost because its type was disabled for a minute.
+                            // A probe may let it go on at any moment, and might be of this very due
+                            // time. What comes only once is not lost because its type was disabled
+                            // for a minute.
                             if refusal.probing || next.is_none() {
                                 // As a value, not as a text: what a person wrote stands in it.
                                 let refusal = refusal.to_string();
-                                tracing::info!(schedule = row.name, due = rfc3339(due), refusal, "a due time waits");
+                                tracing::info!(
+                                    schedule = row.name,
+                                    due = rfc3339(due),
+                                    refusal,
+                                    "a due time waits"
+                                );
                                 done.waiting += 1;
                                 return;
                             }
-                            let passed = self.pass_over(&mut row, (due, next), PassedOver::Disabled, done).await;
-                            if !matches!(passed, Ok(true)) { passed } else { return }
+                            let passed = self
+                                .pass_over(&mut row, (due, next), PassedOver::Disabled, done)
+                                .await;
+                            if !matches!(passed, Ok(true)) {
+                                passed
+                            } else {
+                                return;
+                            }
                         }
                         Err(error) => Err(error.to_string()),
                     }
@@ -198,14 +227,19 @@ impl Engine {
                 PassedOver::Overlaps => "its last task still runs",
                 PassedOver::Disabled => "its task type is disabled",
             };
-            tracing::info!(schedule = row.name, due = rfc3339(due), why, "passed a due time over");
+            tracing::info!(
+                schedule = row.name,
+                due = rfc3339(due),
+                why,
+                "passed a due time over"
+            );
             done.passed_over += 1;
         }
         written.map_err(|error| error.to_string())
     }
 
-    /// Submits a task of a schedule and writes its row, in one change. `due`: `None` by hand; `now`: the database's clock when
-    /// the row was read.
+    /// Submits a task of a schedule and writes its row, in one change. `due`: `None` by hand;
+    /// `now`: the database's clock when the row was read.
     pub(super) async fn fire(
         &self,
         row: &mut ScheduleRow,
@@ -214,9 +248,15 @@ impl Engine {
         actor: &str,
     ) -> Result<Accepted, SubmitError> {
         let Some(task_type) = newest(&self.registry, &row.spec.task_type) else {
-            return Err(SubmitError::Declaration(crate::StepError::permanent("its task type is not known here")));
+            return Err(SubmitError::Declaration(crate::StepError::permanent(
+                "its task type is not known here",
+            )));
         };
-        let submission = Submission { tenant: row.tenant.clone(), key: None, traceparent: None };
+        let submission = Submission {
+            tenant: row.tenant.clone(),
+            key: None,
+            traceparent: None,
+        };
         let mut receipt = Receipt::begin(self, task_type, submission).await?;
         if let Err(error) = receipt.body(row.spec.request.clone()) {
             receipt.abandon("the schedule's request is none").await;
@@ -250,7 +290,12 @@ impl Engine {
 impl ScheduleRow {
     /// One that is not written yet.
     #[must_use]
-    pub const fn new(tenant: Tenant, name: String, spec: counterstep_contracts::ScheduleSpec, now: DbTime) -> Self {
+    pub const fn new(
+        tenant: Tenant,
+        name: String,
+        spec: counterstep_contracts::ScheduleSpec,
+        now: DbTime,
+    ) -> Self {
         Self {
             tenant,
             name,

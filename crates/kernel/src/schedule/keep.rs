@@ -1,5 +1,5 @@
-//! What people ask of schedules: set, delete, pause, resume, run now. Each under the revision that was read; where
-//! somebody else was faster, it is decided again on the newer row.
+//! What people ask of schedules: set, delete, pause, resume, run now. Each under the revision that
+//! was read; where somebody else was faster, it is decided again on the newer row.
 
 use super::declared::{NAME, check, is_name};
 use super::when;
@@ -32,7 +32,9 @@ pub enum ScheduleError {
     #[error("there is no task type `{0}` here")]
     UnknownType(String),
     /// Its last task still runs.
-    #[error("its last task, {0}, has not come to rest, and the schedule does not allow two at a time")]
+    #[error(
+        "its last task, {0}, has not come to rest, and the schedule does not allow two at a time"
+    )]
     Busy(TaskId),
     /// Its task was not accepted.
     #[error(transparent)]
@@ -60,9 +62,13 @@ impl Kept {
     /// Its next due times, at most so many; none while it is paused.
     #[must_use]
     pub fn upcoming(&self, count: usize) -> Vec<DbTime> {
-        let Ok(when) = when::read(&mut self.row.spec.clone()) else { return Vec::new() };
+        let Ok(when) = when::read(&mut self.row.spec.clone()) else {
+            return Vec::new();
+        };
         let first = self.row.next_due_at.filter(|_| !self.row.paused);
-        std::iter::successors(first, |due| when.after(*due)).take(count).collect()
+        std::iter::successors(first, |due| when.after(*due))
+            .take(count)
+            .collect()
     }
 }
 
@@ -71,17 +77,39 @@ impl Engine {
     ///
     /// # Errors
     /// [`ScheduleError::Gone`], or the store does not answer.
-    pub fn schedule<'a>(&'a self, tenant: &'a Tenant, name: &'a str) -> BoxFuture<'a, Result<Kept, ScheduleError>> {
+    pub fn schedule<'a>(
+        &'a self,
+        tenant: &'a Tenant,
+        name: &'a str,
+    ) -> BoxFuture<'a, Result<Kept, ScheduleError>> {
         Box::pin(async move { self.find(tenant, name).await?.0.ok_or(ScheduleError::Gone) })
     }
 
-    async fn find(&self, tenant: &Tenant, name: &str) -> Result<(Option<Kept>, DbTime), ScheduleError> {
+    async fn find(
+        &self,
+        tenant: &Tenant,
+        name: &str,
+    ) -> Result<(Option<Kept>, DbTime), ScheduleError> {
         // Another name has no row, and may be one that no database takes.
-        let names = if is_name(name) { vec![name.to_owned()] } else { Vec::new() };
-        let query = ScheduleQuery::Named { tenant: tenant.clone(), names };
+        let names = if is_name(name) {
+            vec![name.to_owned()]
+        } else {
+            Vec::new()
+        };
+        let query = ScheduleQuery::Named {
+            tenant: tenant.clone(),
+            names,
+        };
         let found = self.ports.store.schedules(&query).await?;
         let row = found.rows.into_iter().next();
-        Ok((row.map(|row| Kept { row, now: found.now, is_new: false }), found.now))
+        Ok((
+            row.map(|row| Kept {
+                row,
+                now: found.now,
+                is_new: false,
+            }),
+            found.now,
+        ))
     }
 
     /// Makes a schedule, or makes it another one. What is the same already stays as it is.
@@ -96,7 +124,11 @@ impl Engine {
     ) -> BoxFuture<'a, Result<Kept, ScheduleError>> {
         Box::pin(async move {
             if !is_name(name) {
-                return Err(RequestError { pointer: "name".to_owned(), message: NAME.to_owned() }.into());
+                return Err(RequestError {
+                    pointer: "name".to_owned(),
+                    message: NAME.to_owned(),
+                }
+                .into());
             }
             let by_route = self.registry.by_route(&spec.task_type);
             let Some(task_type) = newest(&self.registry, &spec.task_type).or(by_route) else {
@@ -114,18 +146,30 @@ impl Engine {
                 let is_new = found.is_none();
                 let next = when.after(now);
                 if next.is_none() {
-                    let pointer = if spec.run_at.is_some() { "run_at" } else { "cron" };
+                    let pointer = if spec.run_at.is_some() {
+                        "run_at"
+                    } else {
+                        "cron"
+                    };
                     let message = "none of its times is still to come: name one that is".to_owned();
-                    return Err(RequestError { pointer: pointer.to_owned(), message }.into());
+                    return Err(RequestError {
+                        pointer: pointer.to_owned(),
+                        message,
+                    }
+                    .into());
                 }
                 let row = found.map(|kept| kept.row);
-                let mut row =
-                    row.unwrap_or_else(|| ScheduleRow::new(tenant.clone(), name.to_owned(), spec.clone(), now));
+                let mut row = row.unwrap_or_else(|| {
+                    ScheduleRow::new(tenant.clone(), name.to_owned(), spec.clone(), now)
+                });
                 row.origin = ScheduleOrigin::Api;
                 row.spec = spec.clone();
                 row.next_due_at = next;
                 if self.put(&mut row).await? {
-                    return Ok(Kept { is_new, ..self.schedule(tenant, name).await? });
+                    return Ok(Kept {
+                        is_new,
+                        ..self.schedule(tenant, name).await?
+                    });
                 }
             }
             Err(ScheduleError::Moved)
@@ -136,7 +180,9 @@ impl Engine {
     fn is_free(&self, name: &str, found: Option<&Kept>) -> Result<(), ScheduleError> {
         let ours = self.registry.schedules.contains_key(name);
         match found {
-            Some(kept) if kept.row.origin == ScheduleOrigin::Code && ours => Err(ScheduleError::Declared),
+            Some(kept) if kept.row.origin == ScheduleOrigin::Code && ours => {
+                Err(ScheduleError::Declared)
+            }
             None if ours => Err(ScheduleError::Declared),
             Some(_) | None => Ok(()),
         }
@@ -161,7 +207,12 @@ impl Engine {
                 let found = self.find(tenant, name).await?.0;
                 self.is_free(name, found.as_ref())?;
                 let Kept { row, .. } = found.ok_or(ScheduleError::Gone)?;
-                if self.ports.store.delete_schedule(tenant, name, row.rev).await? {
+                if self
+                    .ports
+                    .store
+                    .delete_schedule(tenant, name, row.rev)
+                    .await?
+                {
                     return Ok(());
                 }
             }
@@ -169,8 +220,8 @@ impl Engine {
         })
     }
 
-    /// Pauses a schedule, or lets it go on: then with the first due time from now on. What it would have fired meanwhile
-    /// was not missed but unwanted.
+    /// Pauses a schedule, or lets it go on: then with the first due time from now on. What it would
+    /// have fired meanwhile was not missed but unwanted.
     ///
     /// # Errors
     /// [`ScheduleError`].
@@ -199,7 +250,8 @@ impl Engine {
         })
     }
 
-    /// Submits a task of a schedule now, beside its due times, also while it is paused. `actor` stands in the audit.
+    /// Submits a task of a schedule now, beside its due times, also while it is paused. `actor`
+    /// stands in the audit.
     ///
     /// # Errors
     /// [`ScheduleError`]; [`Busy`](ScheduleError::Busy) where it would overlap and must not.

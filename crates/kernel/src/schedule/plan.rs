@@ -1,5 +1,5 @@
-//! What a schedule that is due is going to do: a pure function of its policies, its times, and whether its last task
-//! still runs. The reconciler prints it, or carries it out.
+//! What a schedule that is due is going to do: a pure function of its policies, its times, and
+//! whether its last task still runs. The reconciler prints it, or carries it out.
 
 use super::when::When;
 use crate::record::DbTime;
@@ -43,13 +43,15 @@ pub enum Move {
     },
 }
 
-/// Plans for a schedule that has been due since `first`. `busy`: its last task has not come to rest.
+/// Plans for a schedule that has been due since `first`. `busy`: its last task has not come to
+/// rest.
 #[must_use]
 pub fn plan(spec: &ScheduleSpec, when: &When, first: DbTime, now: DbTime, busy: bool) -> Vec<Move> {
     let most = usize::try_from(spec.catch_up_limit.max(1)).unwrap_or(usize::MAX);
     let mut due = when.newest(first, now, most);
     if due.is_empty() {
-        // It was worked out by a program with other rules for its zone. It was announced, so it stands.
+        // It was worked out by a program with other rules for its zone. It was announced, so it
+        // stands.
         due.push(first);
     }
     let newest = due[due.len() - 1];
@@ -61,20 +63,44 @@ pub fn plan(spec: &ScheduleSpec, when: &When, first: DbTime, now: DbTime, busy: 
         (Misfire::CatchUp, _) => {}
         (Misfire::FireOnce | Misfire::Skip, Some(at)) => drop(due.drain(..at)),
         (Misfire::FireOnce, None) => due = vec![newest],
-        (Misfire::Skip, None) => return vec![Move::PassOver { due: newest, next, why: PassedOver::Missed }],
+        (Misfire::Skip, None) => {
+            return vec![Move::PassOver {
+                due: newest,
+                next,
+                why: PassedOver::Missed,
+            }];
+        }
     }
     let behind = |at: usize| due.get(at + 1).copied().or(next);
     match (spec.overlap, busy) {
-        (Overlap::Allow, _) => due.iter().enumerate().map(|(at, &due)| Move::Fire { due, next: behind(at) }).collect(),
+        (Overlap::Allow, _) => due
+            .iter()
+            .enumerate()
+            .map(|(at, &due)| Move::Fire {
+                due,
+                next: behind(at),
+            })
+            .collect(),
         (Overlap::Queue, true) => vec![Move::Wait { due: due[0] }],
-        (Overlap::Skip, true) => vec![Move::PassOver { due: newest, next, why: PassedOver::Overlaps }],
+        (Overlap::Skip, true) => vec![Move::PassOver {
+            due: newest,
+            next,
+            why: PassedOver::Overlaps,
+        }],
         (Overlap::Queue | Overlap::Skip, false) => {
-            let mut moves = vec![Move::Fire { due: due[0], next: behind(0) }];
+            let mut moves = vec![Move::Fire {
+                due: due[0],
+                next: behind(0),
+            }];
             if let Some(&second) = due.get(1) {
                 // By then the first one's task has only just been submitted.
                 moves.push(match spec.overlap {
                     Overlap::Queue => Move::Wait { due: second },
-                    Overlap::Skip | Overlap::Allow => Move::PassOver { due: newest, next, why: PassedOver::Overlaps },
+                    Overlap::Skip | Overlap::Allow => Move::PassOver {
+                        due: newest,
+                        next,
+                        why: PassedOver::Overlaps,
+                    },
                 });
             }
             moves

@@ -1,9 +1,11 @@
-//! When a schedule is due: a pure function of its words and a time. Owns what a change of the clock does to it. The zones
-//! are those that the program was built with, so that every host comes to the same answer.
+//! When a schedule is due: a pure function of its words and a time. Owns what a change of the clock
+//! does to it. The zones are those that the program was built with, so that every host comes to the
+//! same answer.
 //!
-//! Given times of a day (`30 2 * * *`): one that the clock jumps over is due at the first instant after the jump, once,
-//! and one that comes twice is due the first time. Real time that passes (the hour begins with `*`): due at every
-//! instant whose local time fits, so an hour that comes twice has its due times twice, and one that is missing has none.
+//! Given times of a day (`30 2 * * *`): one that the clock jumps over is due at the first instant
+//! after the jump, once, and one that comes twice is due the first time. Real time that passes (the
+//! hour begins with `*`): due at every instant whose local time fits, so an hour that comes twice
+//! has its due times twice, and one that is missing has none.
 
 use super::cron::Cron;
 use crate::record::DbTime;
@@ -40,20 +42,32 @@ pub enum When {
 }
 
 fn wrong(pointer: &str, message: impl Into<String>) -> RequestError {
-    RequestError { pointer: pointer.to_owned(), message: message.into() }
+    RequestError {
+        pointer: pointer.to_owned(),
+        message: message.into(),
+    }
 }
 
-/// Reads the times of a schedule, and gives its words the one form in which they are stored and compared.
+/// Reads the times of a schedule, and gives its words the one form in which they are stored and
+/// compared.
 ///
 /// # Errors
 /// [`RequestError`] names the field at fault.
 pub fn read(spec: &mut ScheduleSpec) -> Result<When, RequestError> {
     let grace = parse_duration(&spec.grace)
         .filter(|grace| !grace.is_zero())
-        .ok_or_else(|| wrong("grace", format!("`{}` is no duration: write 30s, 5m, 1h", spec.grace)))?;
+        .ok_or_else(|| {
+            wrong(
+                "grace",
+                format!("`{}` is no duration: write 30s, 5m, 1h", spec.grace),
+            )
+        })?;
     spec.grace = format_duration(grace);
     if !(1..=MOST_CAUGHT_UP).contains(&spec.catch_up_limit) {
-        return Err(wrong("catch_up_limit", format!("expected a whole number from 1 to {MOST_CAUGHT_UP}")));
+        return Err(wrong(
+            "catch_up_limit",
+            format!("expected a whole number from 1 to {MOST_CAUGHT_UP}"),
+        ));
     }
     match (&mut spec.cron, &mut spec.run_at) {
         (Some(text), None) => {
@@ -68,17 +82,29 @@ pub fn read(spec: &mut ScheduleSpec) -> Result<When, RequestError> {
         }
         (None, Some(text)) => {
             if spec.zone.is_some() {
-                return Err(wrong("zone", "`run_at` says its offset itself: leave `zone` out"));
+                return Err(wrong(
+                    "zone",
+                    "`run_at` says its offset itself: leave `zone` out",
+                ));
             }
             let at: Timestamp = text.parse().map_err(|_| {
-                wrong("run_at", format!("`{text}` is no point of time: write it as 2026-12-24T18:00:00+01:00"))
+                wrong(
+                    "run_at",
+                    format!("`{text}` is no point of time: write it as 2026-12-24T18:00:00+01:00"),
+                )
             })?;
             let at = DbTime(at.as_microsecond());
             *text = crate::times::rfc3339(at);
             Ok(When::Once(at))
         }
-        (Some(_), Some(_)) => Err(wrong("run_at", "`cron` and `run_at` exclude each other: leave one of them out")),
-        (None, None) => Err(wrong("cron", "when? Give a `cron` expression, or a point of time in `run_at`")),
+        (Some(_), Some(_)) => Err(wrong(
+            "run_at",
+            "`cron` and `run_at` exclude each other: leave one of them out",
+        )),
+        (None, None) => Err(wrong(
+            "cron",
+            "when? Give a `cron` expression, or a point of time in `run_at`",
+        )),
     }
 }
 
@@ -90,7 +116,11 @@ impl When {
             Self::Once(at) => (*at > time).then_some(*at),
             Self::Cron { cron, zone } => {
                 let from = Timestamp::from_second(time.0.div_euclid(1_000_000)).ok()?;
-                let found = if cron.is_every_hour() { passing(cron, zone, from) } else { given(cron, zone, from) };
+                let found = if cron.is_every_hour() {
+                    passing(cron, zone, from)
+                } else {
+                    given(cron, zone, from)
+                };
                 found.map(|found| DbTime(found.as_microsecond()))
             }
         }
@@ -99,7 +129,8 @@ impl When {
     /// The newest `most` due times from `first` to `until`, both included, in order.
     #[must_use]
     pub fn newest(&self, first: DbTime, until: DbTime, most: usize) -> Vec<DbTime> {
-        // Looks back further and further: after a long pause there may be millions that do not matter.
+        // Looks back further and further: after a long pause there may be millions that do not
+        // matter.
         let mut span = Duration::from_secs(60);
         loop {
             let from = first.max(DbTime(until.0.saturating_sub(micros(span))));
@@ -145,7 +176,11 @@ fn instant(zone: &TimeZone, local: DateTime) -> Option<Timestamp> {
         }
         AmbiguousOffset::Gap { before, .. } => {
             // Counted on as if the clock had not jumped, it lies behind the jump.
-            let behind = before.to_timestamp(local).ok()?.checked_add(1.second()).ok()?;
+            let behind = before
+                .to_timestamp(local)
+                .ok()?
+                .checked_add(1.second())
+                .ok()?;
             zone.preceding(behind).next().map(|jump| jump.timestamp())
         }
     }
@@ -156,9 +191,15 @@ fn passing(cron: &Cron, zone: &TimeZone, after: Timestamp) -> Option<Timestamp> 
     let mut from = after.checked_add(1.second()).ok()?;
     while from.as_second() - after.as_second() < FAR {
         let offset = zone.to_offset(from);
-        let found = offset.to_timestamp(cron.next(offset.to_datetime(from))?).ok()?;
+        let found = offset
+            .to_timestamp(cron.next(offset.to_datetime(from))?)
+            .ok()?;
         // The clock changes before: from there on it is another local time.
-        match zone.following(from).next().filter(|change| change.timestamp() <= found) {
+        match zone
+            .following(from)
+            .next()
+            .filter(|change| change.timestamp() <= found)
+        {
             Some(change) => from = change.timestamp(),
             None => return Some(found),
         }

@@ -1,5 +1,5 @@
-//! One execution of a step's code, or of its undo's: with its time limit, its cancel token, and a net under panics.
-//! Decides nothing about what follows.
+//! One execution of a step's code, or of its undo's: with its time limit, its cancel token, and a
+//! net under panics. Decides nothing about what follows.
 
 use super::code::{self, NotDone};
 use super::heavy::RoomInCode;
@@ -60,14 +60,34 @@ pub(crate) struct Ended {
 
 /// Runs an order to its end.
 pub(crate) async fn execute(engine: &Engine, task_type: &TaskType, order: Order) -> Ended {
-    let Order { at, execution, inputs, own_output, fallback, limit, cancel, traceparent, meter, room } = order;
+    let Order {
+        at,
+        execution,
+        inputs,
+        own_output,
+        fallback,
+        limit,
+        cancel,
+        traceparent,
+        meter,
+        room,
+    } = order;
     let mut code = task_type.steps[at];
     if let Some(instead) = code.fallback.filter(|_| fallback) {
         code.run = Run::Custom(instead);
     }
-    let fault = engine.settings.faults.iter().find(|fault| fault.strikes(&execution)).cloned();
-    let (task, step, direction, attempt) =
-        (execution.task, execution.step.clone(), execution.direction, execution.attempt);
+    let fault = engine
+        .settings
+        .faults
+        .iter()
+        .find(|fault| fault.strikes(&execution))
+        .cloned();
+    let (task, step, direction, attempt) = (
+        execution.task,
+        execution.step.clone(),
+        execution.direction,
+        execution.attempt,
+    );
     let ports = &engine.ports;
     let objects = match fault.as_ref().map(|fault| fault.kind) {
         Some(FaultKind::FailHalfWay) => Arc::new(BreakOff(ports.objects.clone())),
@@ -75,13 +95,24 @@ pub(crate) async fn execute(engine: &Engine, task_type: &TaskType, order: Order)
     };
     let outside = match task_type.decl.steps[at].undo {
         UndoDecl::Pure => Arc::new(ReadOnly(ports.outside.clone())),
-        UndoDecl::BuiltIn | UndoDecl::Function { .. } | UndoDecl::Waived { .. } => ports.outside.clone(),
+        UndoDecl::BuiltIn | UndoDecl::Function { .. } | UndoDecl::Waived { .. } => {
+            ports.outside.clone()
+        }
     };
     let context = StepContext::new(execution, cancel.clone(), objects, ports.scratch.clone());
-    let context = Arc::new(context.with_services(outside, traceparent).measured_by(meter));
+    let context = Arc::new(
+        context
+            .with_services(outside, traceparent)
+            .measured_by(meter),
+    );
 
-    let label = CodeLabel { task, step: step.clone(), part: part(direction) };
-    // What the author's code logs, and what the process logs of its panic, names the execution by this span.
+    let label = CodeLabel {
+        task,
+        step: step.clone(),
+        part: part(direction),
+    };
+    // What the author's code logs, and what the process logs of its panic, names the execution by
+    // this span.
     let span = tracing::error_span!("attempt", %task, step, %direction, %attempt);
     let body = {
         let (context, task_type) = (context.clone(), *task_type);
@@ -119,9 +150,10 @@ pub(crate) async fn execute(engine: &Engine, task_type: &TaskType, order: Order)
     };
     let result = match run.await {
         Ok(result) => result,
-        Err(NotDone::Panicked(panic)) => {
-            Err(StepError::new(ErrorClass::Panicked, format_args!("the code panicked: {panic}")))
-        }
+        Err(NotDone::Panicked(panic)) => Err(StepError::new(
+            ErrorClass::Panicked,
+            format_args!("the code panicked: {panic}"),
+        )),
         Err(NotDone::Late(late)) => {
             if let Some(room) = in_code.and_then(|room| room.upgrade()) {
                 room.abandon();
@@ -143,7 +175,14 @@ pub(crate) async fn execute(engine: &Engine, task_type: &TaskType, order: Order)
     // The author's own code may have done more than its last call.
     let is_call = direction == Direction::Forward && matches!(code.run, Run::BuiltIn(_));
     let unsent = is_call && result.is_err() && context.is_unsent();
-    Ended { at, result, in_doubt, unsent, stored: context.objects().written(), sql: context.take_sql() }
+    Ended {
+        at,
+        result,
+        in_doubt,
+        unsent,
+        stored: context.objects().written(),
+        sql: context.take_sql(),
+    }
 }
 
 /// What a run of code is called in the log.
@@ -155,13 +194,24 @@ const fn part(direction: Direction) -> &'static str {
 }
 
 /// What cannot be written exactly once is not written at all.
-fn may_write(task_type: &TaskType, at: usize, direction: Direction, output: &Value) -> StepResult<()> {
-    let refused = |why: &str| Err(StepError::permanent(format_args!("a step that writes to tables {why}")));
+fn may_write(
+    task_type: &TaskType,
+    at: usize,
+    direction: Direction,
+    output: &Value,
+) -> StepResult<()> {
+    let refused = |why: &str| {
+        Err(StepError::permanent(format_args!(
+            "a step that writes to tables {why}"
+        )))
+    };
     if task_type.decl.steps[at].undo == UndoDecl::Pure {
         return refused("is not pure: take `#[pure]` away, and declare an undo or waive it");
     }
     if direction == Direction::Forward && !scratch_files_in(output).is_empty() {
-        return refused("makes no scratch file, whose loss would run it again: make two steps of it");
+        return refused(
+            "makes no scratch file, whose loss would run it again: make two steps of it",
+        );
     }
     if direction == Direction::Forward && task_type.steps[at].probe.is_some() {
         return refused("has no probe, which would complete it without them: make two steps of it");
@@ -169,13 +219,17 @@ fn may_write(task_type: &TaskType, at: usize, direction: Direction, output: &Val
     Ok(())
 }
 
-/// Ends with an error when the attempt has run too long, or has ignored its cancel token for too long.
+/// Ends with an error when the attempt has run too long, or has ignored its cancel token for too
+/// long.
 async fn watch(engine: &Engine, limit: Duration, cancel: &CancelToken) -> StepError {
     let clock = &engine.ports.clock;
     match select(clock.sleep(limit), Box::pin(cancel.cancelled())).await {
         Either::Left(_) => StepError::new(
             ErrorClass::TimedOut,
-            format_args!("ran longer than its limit of {}", counterstep_contracts::retry::format_duration(limit)),
+            format_args!(
+                "ran longer than its limit of {}",
+                counterstep_contracts::retry::format_duration(limit)
+            ),
         ),
         Either::Right(_) => {
             clock.sleep(engine.settings.cancel_grace).await;
@@ -197,7 +251,12 @@ async fn forward(code: StepCode, context: &StepContext, inputs: &Inputs) -> Step
     }
 }
 
-async fn undo(code: StepCode, context: &StepContext, own: Option<Value>, inputs: &Inputs) -> StepResult<Value> {
+async fn undo(
+    code: StepCode,
+    context: &StepContext,
+    own: Option<Value>,
+    inputs: &Inputs,
+) -> StepResult<Value> {
     if let Some(undo) = code.undo {
         undo(context, own, inputs).await?;
     } else {
@@ -210,7 +269,11 @@ async fn undo(code: StepCode, context: &StepContext, own: Option<Value>, inputs:
 /// Carries a built-in upload out.
 async fn upload(context: &StepContext, upload: Upload) -> StepResult<Value> {
     let mut files = Vec::with_capacity(upload.sources.len());
-    let total = upload.sources.iter().map(|(source, _)| source.size_bytes()).sum();
+    let total = upload
+        .sources
+        .iter()
+        .map(|(source, _)| source.size_bytes())
+        .sum();
     let mut before = 0;
     for (source, name) in &upload.sources {
         let name = name.as_ref().unwrap_or_else(|| source.name());
@@ -220,7 +283,11 @@ async fn upload(context: &StepContext, upload: Upload) -> StepResult<Value> {
     if upload.many {
         return output(&StoredFiles(files));
     }
-    output(&files.pop().ok_or_else(|| StepError::permanent("an upload of one file was given none"))?)
+    output(
+        &files
+            .pop()
+            .ok_or_else(|| StepError::permanent("an upload of one file was given none"))?,
+    )
 }
 
 async fn store_one(
@@ -230,8 +297,16 @@ async fn store_one(
     (before, total): (u64, u64),
 ) -> StepResult<StoredFile> {
     let (body, sha256, own_type) = match source {
-        FileSource::Scratch(file) => (context.read_scratch(file).await?, &file.sha256, "application/octet-stream"),
-        FileSource::Stored(file) => (context.objects().read(file).await?, &file.sha256, file.content_type.as_str()),
+        FileSource::Scratch(file) => (
+            context.read_scratch(file).await?,
+            &file.sha256,
+            "application/octet-stream",
+        ),
+        FileSource::Stored(file) => (
+            context.objects().read(file).await?,
+            &file.sha256,
+            file.content_type.as_str(),
+        ),
         FileSource::Request(file) => {
             return Err(StepError::permanent(format_args!(
                 "`{}` is a file of the request, which is stored while the request arrives: upload it in a built-in \
@@ -242,9 +317,14 @@ async fn store_one(
     };
     let content_type = upload.content_type.as_deref().unwrap_or(own_type);
     let body = progress::counting(body, context.meter(), before, total);
-    let stored = context.objects().put(&upload.bucket, name, content_type, body).await?;
+    let stored = context
+        .objects()
+        .put(&upload.bucket, name, content_type, body)
+        .await?;
     if &stored.sha256 != sha256 {
-        return Err(StepError::transient(format_args!("`{name}` changed while it was stored: its SHA-256 differs")));
+        return Err(StepError::transient(format_args!(
+            "`{name}` changed while it was stored: its SHA-256 differs"
+        )));
     }
     Ok(stored)
 }

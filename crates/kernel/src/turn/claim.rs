@@ -1,4 +1,5 @@
-//! The start of a turn: whether the task is to be claimed here and now, and in which direction it goes.
+//! The start of a turn: whether the task is to be claimed here and now, and in which direction it
+//! goes.
 
 use super::breakers::Seen;
 use super::forward::{Ahead, ForwardTurn};
@@ -25,8 +26,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A claimed task. Which of the two it is decides what can be run at all: there is no way from an undo to a forward
-/// step.
+/// A claimed task. Which of the two it is decides what can be run at all: there is no way from an
+/// undo to a forward step.
 enum Claimed<'a> {
     Forward(ForwardTurn<'a>, Next),
     Undo(UndoTurn<'a>, Next),
@@ -35,15 +36,21 @@ enum Claimed<'a> {
 /// A turn that does not fit beside the tasks that run here is tried again after so long.
 const NO_ROOM: Duration = Duration::from_secs(1);
 
-/// For a due task that has to run among few and was ready for so long, a process where it does not fit drains as for a
-/// delivered one: elsewhere it would have been claimed by then.
+/// For a due task that has to run among few and was ready for so long, a process where it does not
+/// fit drains as for a delivered one: elsewhere it would have been claimed by then.
 const NOT_CLAIMED: Duration = Duration::from_secs(30);
 
-/// A process that drains holds the task's lock for so long at least, from one look to the next but few.
+/// A process that drains holds the task's lock for so long at least, from one look to the next but
+/// few.
 const DRAINS_FOR: Duration = Duration::from_secs(10);
 
 /// Runs a task as far as this host can take it.
-pub fn turn<'a>(engine: &'a Engine, host: Host, task: TaskId, shutdown: &'a CancelToken) -> BoxFuture<'a, TurnEnd> {
+pub fn turn<'a>(
+    engine: &'a Engine,
+    host: Host,
+    task: TaskId,
+    shutdown: &'a CancelToken,
+) -> BoxFuture<'a, TurnEnd> {
     turn_when(engine, host, task, WhenFull::Drain, shutdown)
 }
 
@@ -55,7 +62,16 @@ pub(crate) fn turn_when<'a>(
     full: WhenFull,
     shutdown: &'a CancelToken,
 ) -> BoxFuture<'a, TurnEnd> {
-    Box::pin(take_turn(engine, host, Wanted { task, full, offer: None }, shutdown))
+    Box::pin(take_turn(
+        engine,
+        host,
+        Wanted {
+            task,
+            full,
+            offer: None,
+        },
+        shutdown,
+    ))
 }
 
 /// The same for a message that offers the task, where the message agrees with the row.
@@ -65,7 +81,11 @@ pub fn turn_for<'a>(
     offer: Offer<'a>,
     shutdown: &'a CancelToken,
 ) -> BoxFuture<'a, TurnEnd> {
-    let wanted = Wanted { task: offer.message.task, full: WhenFull::Drain, offer: Some(offer) };
+    let wanted = Wanted {
+        task: offer.message.task,
+        full: WhenFull::Drain,
+        offer: Some(offer),
+    };
     Box::pin(take_turn(engine, host, wanted, shutdown))
 }
 
@@ -78,7 +98,12 @@ struct Wanted<'a> {
     offer: Option<Offer<'a>>,
 }
 
-async fn take_turn(engine: &Engine, host: Host, wanted: Wanted<'_>, shutdown: &CancelToken) -> TurnEnd {
+async fn take_turn(
+    engine: &Engine,
+    host: Host,
+    wanted: Wanted<'_>,
+    shutdown: &CancelToken,
+) -> TurnEnd {
     let mut drained = None;
     let end = take_turn_with(engine, host, wanted, shutdown, &mut drained).await;
     if let Some(lock) = drained {
@@ -87,7 +112,8 @@ async fn take_turn(engine: &Engine, host: Host, wanted: Wanted<'_>, shutdown: &C
     end
 }
 
-/// `drained`: the lock that the process held while it drained for the task, unless the turn has used it.
+/// `drained`: the lock that the process held while it drained for the task, unless the turn has
+/// used it.
 async fn take_turn_with(
     engine: &Engine,
     host: Host,
@@ -96,13 +122,21 @@ async fn take_turn_with(
     drained: &mut Option<TaskLock>,
 ) -> TurnEnd {
     let admitted = admit(engine, host, wanted, shutdown, drained).await;
-    let Admitted { task_type, record, running: _running } = match admitted {
+    let Admitted {
+        task_type,
+        record,
+        running: _running,
+    } = match admitted {
         Ok(admitted) => admitted,
         Err(end) => return end,
     };
-    // Only once the task is admitted: room that waits for other turns to end could be the room that they wait for.
+    // Only once the task is admitted: room that waits for other turns to end could be the room that
+    // they wait for.
     let reserved = Reserved::default();
-    let record = match reserved.for_next(engine, &task_type, &record, shutdown).await {
+    let record = match reserved
+        .for_next(engine, &task_type, &record, shutdown)
+        .await
+    {
         Room::Enough => record,
         Room::LookAgain(left) => return TurnEnd::NoRoom(left),
         // Another host may have had it meanwhile.
@@ -114,7 +148,9 @@ async fn take_turn_with(
     let ttl = engine.lease_of(&task_type);
     let lock = match drained.take() {
         Some(lock) => lock,
-        None if wanted.offer.is_some_and(|offer| offer.is_first) => TaskLock::none(engine, wanted.task, ttl),
+        None if wanted.offer.is_some_and(|offer| offer.is_first) => {
+            TaskLock::none(engine, wanted.task, ttl)
+        }
         None => match TaskLock::take(engine, &record, ttl).await {
             Some(lock) => lock,
             None => return TurnEnd::Busy(LOOK_AGAIN),
@@ -152,10 +188,20 @@ async fn admit(
         let (task_type, record) = claimable(engine, host, wanted).await?;
         // A loss that the claim will count is counted here, too.
         let losses = record.task.recovery_attempts + u32::from(record.lease_has_expired());
-        let most = most_tasks(losses, task_type.decl.max_recoveries, engine.presence.concurrency());
-        let guest = Guest { task, most, abandoned: Abandoned::beside_one_ready_for(ready_for(&record)) };
+        let most = most_tasks(
+            losses,
+            task_type.decl.max_recoveries,
+            engine.presence.concurrency(),
+        );
+        let guest = Guest {
+            task,
+            most,
+            abandoned: Abandoned::beside_one_ready_for(ready_for(&record)),
+        };
         let is_next = waiting.is_some();
-        let mut entry = engine.isolation.enter(guest, WhenFull::Leave, waiting.take());
+        let mut entry = engine
+            .isolation
+            .enter(guest, WhenFull::Leave, waiting.take());
         if !is_next && matches!(entry, Entry::Full) && engine.isolation.can_drain(guest) {
             *drained = lock_to_drain(engine, &task_type, &record, full).await;
             if drained.is_some() {
@@ -177,7 +223,11 @@ async fn admit(
                          no other process has taken it; a restart would end that code"
                     );
                 }
-                return Ok(Admitted { task_type, record, running });
+                return Ok(Admitted {
+                    task_type,
+                    record,
+                    running,
+                });
             }
             Entry::Full => return Err(TurnEnd::NoRoom(NO_ROOM)),
             Entry::Next(next) => waiting = Some(next),
@@ -187,7 +237,10 @@ async fn admit(
         }
         tracing::debug!(%task, losses, ?most, "waits until fewer tasks run here");
         // Another process may have claimed it meanwhile.
-        let again = select(Box::pin(engine.isolation.turn_ended()), engine.ports.clock.sleep(NO_ROOM));
+        let again = select(
+            Box::pin(engine.isolation.turn_ended()),
+            engine.ports.clock.sleep(NO_ROOM),
+        );
         if let Either::Right(_) = select(again, Box::pin(shutdown.cancelled())).await {
             return Err(TurnEnd::Busy(Duration::ZERO));
         }
@@ -195,26 +248,43 @@ async fn admit(
 }
 
 /// The lock with which this process drains for a task, if it is to do so.
-async fn lock_to_drain(engine: &Engine, task_type: &TaskType, record: &TaskRecord, full: WhenFull) -> Option<TaskLock> {
+async fn lock_to_drain(
+    engine: &Engine,
+    task_type: &TaskType,
+    record: &TaskRecord,
+    full: WhenFull,
+) -> Option<TaskLock> {
     let (row, ready) = (&record.task, ready_for(record));
     if full == WhenFull::Leave && ready <= NOT_CLAIMED {
         return None;
     }
-    // The first message comes to one process. While that one drains, the task is offered again, and to others.
+    // The first message comes to one process. While that one drains, the task is offered again, and
+    // to others.
     let offered_again = row.due_at.is_some_and(|due| due <= row.updated_at);
     let due = match full {
         WhenFull::Drain if !offered_again => Unlocked::Due,
         // Without locks the processes begin one after the other.
-        WhenFull::Drain | WhenFull::Leave => Unlocked::after(engine, ready.as_millis() / NOT_CLAIMED.as_millis()),
+        WhenFull::Drain | WhenFull::Leave => {
+            Unlocked::after(engine, ready.as_millis() / NOT_CLAIMED.as_millis())
+        }
     };
-    TaskLock::to_drain(engine, row.id, engine.lease_of(task_type).max(DRAINS_FOR), due).await
+    TaskLock::to_drain(
+        engine,
+        row.id,
+        engine.lease_of(task_type).max(DRAINS_FOR),
+        due,
+    )
+    .await
 }
 
-/// How long a task that may be claimed has been waiting for that, however often it was offered meanwhile.
+/// How long a task that may be claimed has been waiting for that, however often it was offered
+/// meanwhile.
 fn ready_for(record: &TaskRecord) -> Duration {
     let row = &record.task;
     let since = row.due_at.unwrap_or(row.updated_at);
-    record.now.after(row.lease_expires_at.map_or(since, |lease| lease.max(since)))
+    record
+        .now
+        .after(row.lease_expires_at.map_or(since, |lease| lease.max(since)))
 }
 
 /// Reads a task that this host may claim; an error is the end of its turn.
@@ -226,7 +296,8 @@ async fn claimable(
     let record = match engine.ports.store.load(task).await {
         Ok(Some(record)) => record,
         Ok(None) => {
-            // Retention may have taken it. Otherwise the message was another installation's, which now waits for a poll.
+            // Retention may have taken it. Otherwise the message was another installation's, which
+            // now waits for a poll.
             tracing::warn!(%task, "no such task in this database: does another installation share the queue's server?");
             return Err(TurnEnd::Gone);
         }
@@ -250,7 +321,9 @@ async fn claimable(
         return Err(TurnEnd::Rests(row.status));
     }
     if record.lease_is_live() {
-        let left = row.lease_expires_at.map_or(Duration::ZERO, |until| until.after(record.now));
+        let left = row
+            .lease_expires_at
+            .map_or(Duration::ZERO, |until| until.after(record.now));
         return Err(TurnEnd::Busy(left));
     }
     // An undo runs on whichever host has it; a forward step where it was placed.
@@ -258,7 +331,9 @@ async fn claimable(
     if elsewhere || !record.due_in().is_zero() {
         return Err(TurnEnd::NotNow);
     }
-    let Some(task_type) = engine.registry.of(row) else { return Err(version::leave(engine, record).await) };
+    let Some(task_type) = engine.registry.of(row) else {
+        return Err(version::leave(engine, record).await);
+    };
     if !fits(&task_type, &record) {
         return Err(quarantined(engine, task).await);
     }
@@ -278,7 +353,8 @@ async fn quarantined(engine: &Engine, task: TaskId) -> TurnEnd {
     }
 }
 
-/// What goes with a turn from its start: the tokens that stop it, the lock, and room for a heavy step.
+/// What goes with a turn from its start: the tokens that stop it, the lock, and room for a heavy
+/// step.
 type With = (Tokens, Arc<TaskLock>, Reserved);
 
 async fn run(
@@ -297,7 +373,15 @@ async fn run(
     }
     let (row, board, leased_at) = (&turn.record.task, turn.board.clone(), turn.leased_at);
     let cancellable = turn.task_type.decl.cancellable;
-    let kept = Kept { task: row.id, epoch: row.epoch, cancellable, ttl, leased_at, lock: &lock, board: &board };
+    let kept = Kept {
+        task: row.id,
+        epoch: row.epoch,
+        cancellable,
+        ttl,
+        leased_at,
+        lock: &lock,
+        board: &board,
+    };
     let work = async {
         let end = match claimed {
             Claimed::Forward(turn, next) => turn.run(next).await,
@@ -329,18 +413,25 @@ async fn claim<'a>(
     let ttl = engine.lease_of(&task_type);
     let task = record.task.id;
     let epoch_before = record.task.epoch;
-    let seen = Seen { done: None, now: record.now };
+    let seen = Seen {
+        done: None,
+        now: record.now,
+    };
     let mut ahead = Ahead::look(engine, task_type, host, &record, seen).await;
     ahead.reserved = reserved.clone();
     let losses = engine.earlier_losses(&task_type, &record).await;
     let leased_at = engine.ports.clock.monotonic();
     let changed = engine
         .change(&task_type, record, As::Anyone, |draft| {
-            // Judged again on a newer state: somebody else was faster, the old owner is alive after all, or the task
-            // sleeps now. Not ours, and no reason to try again.
+            // Judged again on a newer state: somebody else was faster, the old owner is alive after
+            // all, or the task sleeps now. Not ours, and no reason to try again.
             let now = draft.record();
             let elsewhere = now.task.host != host && now.task.status != TaskStatus::Compensating;
-            if now.task.epoch != epoch_before || now.lease_is_live() || elsewhere || !now.due_in().is_zero() {
+            if now.task.epoch != epoch_before
+                || now.lease_is_live()
+                || elsewhere
+                || !now.due_in().is_zero()
+            {
                 return Ok(None);
             }
             draft.set_earlier_losses(&losses);
@@ -354,7 +445,10 @@ async fn claim<'a>(
         .await;
     let passes = std::mem::take(&mut ahead.passes);
     let (record, next) = match changed {
-        Ok(Changed { answer: Some(next), record }) => (record, next),
+        Ok(Changed {
+            answer: Some(next),
+            record,
+        }) => (record, next),
         refused => {
             passes.give_back().await;
             return Err(refused.err().unwrap_or(ChangeError::Fenced));
@@ -381,5 +475,9 @@ async fn claim<'a>(
         doubts: Probes::default(),
         board,
     };
-    Ok(if undoing { Claimed::Undo(UndoTurn(turn), next) } else { Claimed::Forward(ForwardTurn(turn), next) })
+    Ok(if undoing {
+        Claimed::Undo(UndoTurn(turn), next)
+    } else {
+        Claimed::Forward(ForwardTurn(turn), next)
+    })
 }

@@ -1,5 +1,5 @@
-//! One run of an author's code on the runner of steps: its panic caught, its end bounded, and, where it does not let
-//! go of its thread, abandoned. Must not know what the code is for.
+//! One run of an author's code on the runner of steps: its panic caught, its end bounded, and,
+//! where it does not let go of its thread, abandoned. Must not know what the code is for.
 
 use crate::engine::Engine;
 use crate::error::panic_message;
@@ -13,8 +13,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::{Notify, oneshot};
 
-/// Code that waits is dropped at once when its time is up; code that computes or blocks may take so long to get to a
-/// point where it can be.
+/// Code that waits is dropped at once when its time is up; code that computes or blocks may take so
+/// long to get to a point where it can be.
 const LETS_GO_WITHIN: Duration = Duration::from_millis(250);
 
 /// Code that did not come to its end.
@@ -44,7 +44,10 @@ enum RunState {
 impl Run {
     /// Takes the new state, and gives the old one.
     fn become_(&self, state: RunState) -> RunState {
-        std::mem::replace(&mut *self.state.lock().unwrap_or_else(PoisonError::into_inner), state)
+        std::mem::replace(
+            &mut *self.state.lock().unwrap_or_else(PoisonError::into_inner),
+            state,
+        )
     }
 }
 
@@ -74,8 +77,9 @@ impl Drop for EndsWith {
     }
 }
 
-/// Runs `code` until it ends, or `late` does. Late code is dropped where it waits; where it blocks its thread, it is
-/// abandoned: nothing waits for it any more, and it counts as one task of this host until it returns.
+/// Runs `code` until it ends, or `late` does. Late code is dropped where it waits; where it blocks
+/// its thread, it is abandoned: nothing waits for it any more, and it counts as one task of this
+/// host until it returns.
 pub(super) async fn run<T, L>(
     engine: &Engine,
     label: CodeLabel,
@@ -88,7 +92,11 @@ where
     let run = Arc::new(Run::default());
     let _ends = EndsWith(run.clone());
     let (to, from) = oneshot::channel();
-    let occupied = Occupied { run: run.clone(), isolation: engine.isolation.clone(), label: label.clone() };
+    let occupied = Occupied {
+        run: run.clone(),
+        isolation: engine.isolation.clone(),
+        label: label.clone(),
+    };
     let stopped = run.clone();
     let guarded = async move {
         // Declared first, so dropped last: after the code.
@@ -103,7 +111,9 @@ where
     let running = engine.ports.steps.start(label.clone(), Box::pin(guarded));
     let (late, running) = match select(running, Box::pin(late)).await {
         Either::Left(((), _)) => {
-            let ended = from.await.unwrap_or_else(|_| Err("it was dropped before its end".to_owned()));
+            let ended = from
+                .await
+                .unwrap_or_else(|_| Err("it was dropped before its end".to_owned()));
             return ended.map_err(NotDone::Panicked);
         }
         Either::Right(late) => late,

@@ -1,4 +1,5 @@
-//! Going forward: run the next steps, commit each result together with the start of what follows it.
+//! Going forward: run the next steps, commit each result together with the start of what follows
+//! it.
 
 mod room;
 mod scratch;
@@ -18,7 +19,9 @@ use crate::record::{Failure, TaskRecord};
 use crate::saga::Illegal;
 use crate::scratch::scratch_files_in;
 use crate::task::{TaskType, guarded};
-use counterstep_contracts::{Direction, Host, OnExhausted, Outcome, StepStatus, TaskStatus, WaitReason};
+use counterstep_contracts::{
+    Direction, Host, OnExhausted, Outcome, StepStatus, TaskStatus, WaitReason,
+};
 use futures::StreamExt;
 use std::collections::BTreeSet;
 
@@ -46,7 +49,8 @@ impl<'a> ForwardTurn<'a> {
                     self.0.delay(at, delay, token);
                 }
                 Next::Probe(steps) => self.0.ask(steps),
-                // Of a change whose reply was lost, what it was decided on may be over: it is decided once more.
+                // Of a change whose reply was lost, what it was decided on may be over: it is
+                // decided once more.
                 Next::Hold if self.0.under_way.is_empty() && !was_held => {
                     was_held = true;
                     next = self.go_on().await?;
@@ -57,7 +61,8 @@ impl<'a> ForwardTurn<'a> {
                 Next::End => return Ok(self.0.end()),
                 // The start of its first attempts was part of the commit that led here.
                 Next::Undo => {
-                    // No attempt is under way when an undo begins, and what its steps waited for is of no use any more.
+                    // No attempt is under way when an undo begins, and what its steps waited for is
+                    // of no use any more.
                     self.0.delayed.clear();
                     self.0.under_way.clear();
                     self.0.waits_for_room = false;
@@ -102,8 +107,18 @@ impl<'a> ForwardTurn<'a> {
 
     /// What has to be known for the next decision; `done` is the step that has just succeeded.
     async fn look(&mut self, done: Option<usize>) -> Ahead<'a> {
-        let seen = Seen { done, now: self.0.now() };
-        let mut ahead = Ahead::look(self.0.engine, self.0.task_type, self.0.host, &self.0.record, seen).await;
+        let seen = Seen {
+            done,
+            now: self.0.now(),
+        };
+        let mut ahead = Ahead::look(
+            self.0.engine,
+            self.0.task_type,
+            self.0.host,
+            &self.0.record,
+            seen,
+        )
+        .await;
         ahead.interrupted = self.0.tokens.forward.reason();
         ahead.stopping = self.0.tokens.is_cancelled_for(CancelReason::Shutdown);
         ahead.probes = self.0.doubts.clone();
@@ -115,7 +130,8 @@ impl<'a> ForwardTurn<'a> {
         let at = ended.at;
         self.tell_breaker(&ended).await;
         match ended.in_doubt {
-            // Whatever the step came to, its epoch is over: nothing that it says can be written down.
+            // Whatever the step came to, its epoch is over: nothing that it says can be written
+            // down.
             Some(CancelReason::LeaseLost) => return Err(ChangeError::Fenced),
             Some(CancelReason::Shutdown) => return self.interrupted(at).await,
             Some(CancelReason::Requested | CancelReason::Sibling) | None => {}
@@ -140,7 +156,8 @@ impl<'a> ForwardTurn<'a> {
                 self.passed(std::mem::take(&mut ahead.passes)).await;
                 match committed {
                     Err(ChangeError::Condemned) => {
-                        let error = StepError::transient("its objects were condemned before it succeeded");
+                        let error =
+                            StepError::transient("its objects were condemned before it succeeded");
                         self.failed(at, error, false).await
                     }
                     Err(ChangeError::Sql(refused)) => self.failed(at, refused.into(), false).await,
@@ -151,7 +168,12 @@ impl<'a> ForwardTurn<'a> {
         }
     }
 
-    async fn failed(&mut self, at: usize, error: StepError, unsent: bool) -> Result<Next, ChangeError> {
+    async fn failed(
+        &mut self,
+        at: usize,
+        error: StepError,
+        unsent: bool,
+    ) -> Result<Next, ChangeError> {
         let follows = self.0.after_failure(at, Direction::Forward, &error);
         let mut ahead = self.look(None).await;
         let decided = self
@@ -164,7 +186,9 @@ impl<'a> ForwardTurn<'a> {
                     _ if error.class != ErrorClass::Cancelled && draft.may_fall_back(at) => {
                         draft.step_falls_back(at, &error)?;
                     }
-                    policy::Next::Retry(_) | policy::Next::GiveUp => draft.step_failed(at, &error)?,
+                    policy::Next::Retry(_) | policy::Next::GiveUp => {
+                        draft.step_failed(at, &error)?
+                    }
                 }
                 if unsent {
                     draft.step_did_nothing(at);
@@ -187,7 +211,11 @@ impl<'a> ForwardTurn<'a> {
                 } else {
                     draft.end_rebuild(at, Outcome::InDoubt, None);
                 }
-                if alone { give_back(draft, host) } else { Ok(Next::Hold) }
+                if alone {
+                    give_back(draft, host)
+                } else {
+                    Ok(Next::Hold)
+                }
             })
             .await
     }
@@ -196,9 +224,14 @@ impl<'a> ForwardTurn<'a> {
     async fn rebuilt(&mut self, ended: Ended) -> Result<Next, ChangeError> {
         let at = ended.at;
         let error = match &ended.result {
-            // The files are what a rebuild is for; the committed output stays the one that counts in all else.
+            // The files are what a rebuild is for; the committed output stays the one that counts
+            // in all else.
             Ok(output)
-                if self.0.record.steps[at].output.as_ref().map(scratch_files_in) == Some(scratch_files_in(output)) =>
+                if self.0.record.steps[at]
+                    .output
+                    .as_ref()
+                    .map(scratch_files_in)
+                    == Some(scratch_files_in(output)) =>
             {
                 None
             }
@@ -230,14 +263,21 @@ impl<'a> ForwardTurn<'a> {
                 draft.end_rebuild(at, Outcome::Failed, Some(&error));
                 draft.step_mut(at).retries_used += 1;
                 match follows {
-                    policy::Next::Retry(delay) if !draft.is_cancel_requested() && delay >= policy::INLINE_LIMIT => {
+                    policy::Next::Retry(delay)
+                        if !draft.is_cancel_requested() && delay >= policy::INLINE_LIMIT =>
+                    {
                         draft.wait(WaitReason::Retry, delay)?;
                         Ok(Next::End)
                     }
-                    policy::Next::Retry(delay) if !draft.is_cancel_requested() => Ok(Next::Delay(at, delay)),
+                    policy::Next::Retry(delay) if !draft.is_cancel_requested() => {
+                        Ok(Next::Delay(at, delay))
+                    }
                     policy::Next::Retry(_) | policy::Next::GiveUp => {
                         if !draft.is_cancel_requested() {
-                            draft.give_up(failure(&step, &error), draft.decl().steps[at].on_exhausted)?;
+                            draft.give_up(
+                                failure(&step, &error),
+                                draft.decl().steps[at].on_exhausted,
+                            )?;
                         }
                         ahead.next(draft)
                     }
@@ -258,7 +298,11 @@ fn give_back(draft: &mut Draft, host: Host) -> Result<Next, Illegal> {
 }
 
 fn failure(step: &str, error: &StepError) -> Failure {
-    Failure { step: Some(step.to_owned()), class: error.class.as_str().to_owned(), message: error.message.clone() }
+    Failure {
+        step: Some(step.to_owned()),
+        class: error.class.as_str().to_owned(),
+        message: error.message.clone(),
+    }
 }
 
 /// What has to be known, beyond the rows, to decide what comes next.
@@ -280,7 +324,8 @@ pub(super) struct Ahead<'a> {
 }
 
 impl<'a> Ahead<'a> {
-    /// Looks which scratch files are gone, and asks the breakers. I/O, so it happens before the decision.
+    /// Looks which scratch files are gone, and asks the breakers. I/O, so it happens before the
+    /// decision.
     pub(super) async fn look(
         engine: &'a Engine,
         task_type: TaskType,
@@ -290,17 +335,38 @@ impl<'a> Ahead<'a> {
     ) -> Self {
         let mut missing = BTreeSet::new();
         for (at, row) in record.steps.iter().enumerate() {
-            let Some(output) = row.output.as_ref().filter(|_| row.status == StepStatus::Completed) else { continue };
+            let Some(output) = row
+                .output
+                .as_ref()
+                .filter(|_| row.status == StepStatus::Completed)
+            else {
+                continue;
+            };
             for file in scratch_files_in(output) {
-                // A disk that cannot be asked counts as one that has lost it: running the step again is always safe.
-                if !matches!(engine.ports.scratch.locate(record.task.id, &file).await, Ok(Some(_))) {
+                // A disk that cannot be asked counts as one that has lost it: running the step
+                // again is always safe.
+                if !matches!(
+                    engine.ports.scratch.locate(record.task.id, &file).await,
+                    Ok(Some(_))
+                ) {
                     missing.insert(at);
                 }
             }
         }
         let passes = Passes::ask(engine, &task_type, host, record, (seen, &missing)).await;
-        let (interrupted, stopping, probes, reserved) = (None, false, Probes::default(), Reserved::default());
-        Self { engine, task_type, host, missing, interrupted, passes, stopping, probes, reserved }
+        let (interrupted, stopping, probes, reserved) =
+            (None, false, Probes::default(), Reserved::default());
+        Self {
+            engine,
+            task_type,
+            host,
+            missing,
+            interrupted,
+            passes,
+            stopping,
+            probes,
+            reserved,
+        }
     }
 
     /// Decides what comes next, and writes its start into the draft.
@@ -317,7 +383,9 @@ impl<'a> Ahead<'a> {
                 return Ok(match back.next(draft)? {
                     Next::End => Next::End,
                     // The starts are in the draft; the undo takes them up from the rows.
-                    Next::Run(_) | Next::Undo | Next::Hold | Next::Delay(..) | Next::Probe(_) => Next::Undo,
+                    Next::Run(_) | Next::Undo | Next::Hold | Next::Delay(..) | Next::Probe(_) => {
+                        Next::Undo
+                    }
                 });
             }
             if draft.is_rebuilding() || !self.probes.asked.is_empty() {
@@ -326,7 +394,8 @@ impl<'a> Ahead<'a> {
             let running = !draft.running_steps().is_empty();
             let give_up = self.reason_to_give_up(draft);
             if running {
-                // Beside those that run a sibling may start again, unless something speaks against going on.
+                // Beside those that run a sibling may start again, unless something speaks against
+                // going on.
                 if draft.is_cancel_requested() || self.stopping || give_up.is_some() {
                     return Ok(Next::Hold);
                 }
@@ -353,14 +422,17 @@ impl<'a> Ahead<'a> {
     /// Nothing runs, and nothing may start before something is due: long waits are slept through.
     fn rest(&self, draft: &mut Draft) -> Result<Next, Illegal> {
         let record = draft.record();
-        let Some((at, due)) = plan::next_due(draft.decl(), &record.steps) else { return Ok(Next::Hold) };
+        let Some((at, due)) = plan::next_due(draft.decl(), &record.steps) else {
+            return Ok(Next::Hold);
+        };
         let left = due.after(record.now);
         if left < policy::INLINE_LIMIT {
             match self.interrupted {
                 None => return Ok(Next::Hold),
                 Some(CancelReason::Shutdown) => return give_back(draft, self.host),
                 // The rows know more than this draft: its commit finds out what.
-                Some(CancelReason::Requested | CancelReason::Sibling | CancelReason::LeaseLost) => {}
+                Some(CancelReason::Requested | CancelReason::Sibling | CancelReason::LeaseLost) => {
+                }
             }
         }
         draft.wait(draft.reason_to_wait(at), left)?;
@@ -370,24 +442,56 @@ impl<'a> Ahead<'a> {
     fn reason_to_give_up(&self, draft: &Draft) -> Option<(Failure, OnExhausted)> {
         let record = draft.record();
         let failed = |row: &crate::record::StepRow| row.status == StepStatus::Failed;
-        // The siblings that it took with it have failed too; the culprit is the one that was not cancelled.
+        // The siblings that it took with it have failed too; the culprit is the one that was not
+        // cancelled.
         let culprit = |row: &crate::record::StepRow| {
-            failed(row) && row.error.as_ref().is_some_and(|error| !error.ends_with("(cancelled)"))
+            failed(row)
+                && row
+                    .error
+                    .as_ref()
+                    .is_some_and(|error| !error.ends_with("(cancelled)"))
         };
         let steps = &record.steps;
-        if let Some(at) = steps.iter().position(culprit).or_else(|| steps.iter().position(failed)) {
+        if let Some(at) = steps
+            .iter()
+            .position(culprit)
+            .or_else(|| steps.iter().position(failed))
+        {
             let decl = &draft.decl().steps[at];
-            let text = record.steps[at].error.clone().unwrap_or_else(|| "it failed".to_owned());
+            let text = record.steps[at]
+                .error
+                .clone()
+                .unwrap_or_else(|| "it failed".to_owned());
             // The row has the error as `message (class)`.
             let (message, class) = match text.rsplit_once(" (") {
-                Some((message, class)) => (message.to_owned(), class.trim_end_matches(')').to_owned()),
+                Some((message, class)) => {
+                    (message.to_owned(), class.trim_end_matches(')').to_owned())
+                }
                 None => (text, "permanent".to_owned()),
             };
-            return Some((Failure { step: Some(decl.name.to_owned()), class, message }, decl.on_exhausted));
+            return Some((
+                Failure {
+                    step: Some(decl.name.to_owned()),
+                    class,
+                    message,
+                },
+                decl.on_exhausted,
+            ));
         }
-        if record.task.deadline_at.is_some_and(|deadline| deadline <= record.now) {
+        if record
+            .task
+            .deadline_at
+            .is_some_and(|deadline| deadline <= record.now)
+        {
             let message = "the task ran into its deadline, counted from its submission".to_owned();
-            return Some((Failure { step: None, class: "deadline".to_owned(), message }, OnExhausted::Compensate));
+            return Some((
+                Failure {
+                    step: None,
+                    class: "deadline".to_owned(),
+                    message,
+                },
+                OnExhausted::Compensate,
+            ));
         }
         None
     }
@@ -400,12 +504,20 @@ impl<'a> Ahead<'a> {
         }
     }
 
-    /// Starts a stage, or what of it is due beside what is `running`; `None`: something else has to be decided first.
-    fn start(&self, draft: &mut Draft, stage: Vec<usize>, running: bool) -> Result<Option<Next>, Illegal> {
+    /// Starts a stage, or what of it is due beside what is `running`; `None`: something else has to
+    /// be decided first.
+    fn start(
+        &self,
+        draft: &mut Draft,
+        stage: Vec<usize>,
+        running: bool,
+    ) -> Result<Option<Next>, Illegal> {
         let inputs = inputs_of(draft.record());
         let mut decided = false;
         for &at in &stage {
-            let Some(when) = self.task_type.steps[at].when else { continue };
+            let Some(when) = self.task_type.steps[at].when else {
+                continue;
+            };
             if draft.step(at).status != StepStatus::Pending {
                 continue;
             }
@@ -416,8 +528,10 @@ impl<'a> Ahead<'a> {
                     decided = true;
                 }
                 Err(error) => {
-                    draft
-                        .give_up(failure(&draft.step(at).name.clone(), &error), draft.decl().steps[at].on_exhausted)?;
+                    draft.give_up(
+                        failure(&draft.step(at).name.clone(), &error),
+                        draft.decl().steps[at].on_exhausted,
+                    )?;
                     return Ok(None);
                 }
             }
@@ -433,14 +547,19 @@ impl<'a> Ahead<'a> {
         if self.stopping {
             return give_back(draft, self.host).map(Some);
         }
-        let waits: Vec<usize> = stage.iter().copied().filter(|&at| draft.waits(at).is_some()).collect();
+        let waits: Vec<usize> = stage
+            .iter()
+            .copied()
+            .filter(|&at| draft.waits(at).is_some())
+            .collect();
         for &at in &waits {
             super::waits::decide(&self.task_type, draft, at, &inputs)?;
         }
         if !waits.is_empty() {
             return Ok(None);
         }
-        let (barred, stage): (Vec<usize>, Vec<usize>) = stage.into_iter().partition(|&at| self.passes.must_wait(at));
+        let (barred, stage): (Vec<usize>, Vec<usize>) =
+            stage.into_iter().partition(|&at| self.passes.must_wait(at));
         if stage.is_empty() {
             return self.wait_for_breakers(draft, &barred).map(Some);
         }
@@ -449,7 +568,10 @@ impl<'a> Ahead<'a> {
                 "it reads a scratch file of `{producer}`, which runs on another kind of host: scratch files never \
                  cross hosts, also not inside another type; store the file instead"
             ));
-            draft.give_up(failure(&draft.step(at).name.clone(), &error), draft.decl().steps[at].on_exhausted)?;
+            draft.give_up(
+                failure(&draft.step(at).name.clone(), &error),
+                draft.decl().steps[at].on_exhausted,
+            )?;
             return Ok(None);
         }
         if let Some(lost) = self.lost_input(draft, &stage) {
@@ -474,7 +596,12 @@ impl<'a> Ahead<'a> {
             if let Some(found) = found {
                 draft.add_detail("probe", super::probe::word(found).into());
             }
-            starts.push(Start { at, execution, limit: self.within_deadline(draft, limit), first });
+            starts.push(Start {
+                at,
+                execution,
+                limit: self.within_deadline(draft, limit),
+                first,
+            });
         }
         Ok(Some(Next::Run(starts)))
     }

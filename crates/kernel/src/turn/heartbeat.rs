@@ -1,7 +1,7 @@
 //! What goes on beside the work of a turn: heartbeats, cancels, the shutdown of the process.
 //!
-//! The work is never dropped half-way: this only cancels tokens, and the work stops where it is safe. A hint cancels
-//! nothing: only the task's row does.
+//! The work is never dropped half-way: this only cancels tokens, and the work stops where it is
+//! safe. A hint cancels nothing: only the task's row does.
 
 use super::lock::TaskLock;
 use crate::cancel::{CancelReason, CancelToken};
@@ -26,10 +26,13 @@ pub(crate) struct Tokens {
 }
 
 impl Tokens {
-    /// Whether either was cancelled for this reason. The first reason of a token stays: a forward token that was
-    /// cancelled on request says nothing of a shutdown that came later, but the undo's does.
+    /// Whether either was cancelled for this reason. The first reason of a token stays: a forward
+    /// token that was cancelled on request says nothing of a shutdown that came later, but the
+    /// undo's does.
     pub(super) fn is_cancelled_for(&self, reason: CancelReason) -> bool {
-        [&self.forward, &self.undo].iter().any(|token| token.reason() == Some(reason))
+        [&self.forward, &self.undo]
+            .iter()
+            .any(|token| token.reason() == Some(reason))
     }
 
     fn cancel(&self, reason: CancelReason) {
@@ -49,7 +52,8 @@ pub(super) struct Kept<'a> {
     pub(super) cancellable: bool,
     /// Length of the lease, and of the lock.
     pub(super) ttl: Duration,
-    /// By this host's timer, before the claim was sent: the database counts the lease from a later moment.
+    /// By this host's timer, before the claim was sent: the database counts the lease from a later
+    /// moment.
     pub(super) leased_at: Duration,
     pub(super) lock: &'a TaskLock,
     /// What the attempts say of their progress.
@@ -70,11 +74,24 @@ pub(super) async fn beside<T>(
         done.notify_one();
         end
     };
-    // The heartbeats end with the work. The others never end, and may be dropped anywhere: they hold no transaction.
+    // The heartbeats end with the work. The others never end, and may be dropped anywhere: they
+    // hold no transaction.
     let look = Notify::new();
-    let beats = keep_alive(engine, kept, tokens, Wakes { look: &look, done: &done });
+    let beats = keep_alive(
+        engine,
+        kept,
+        tokens,
+        Wakes {
+            look: &look,
+            done: &done,
+        },
+    );
     let others = async {
-        futures::join!(listen(engine, kept, &look), drain(engine, tokens, shutdown), kept.board.tell(engine));
+        futures::join!(
+            listen(engine, kept, &look),
+            drain(engine, tokens, shutdown),
+            kept.board.tell(engine)
+        );
     };
     match select(Box::pin(join(work, beats)), Box::pin(others)).await {
         Either::Left(((end, ()), _)) => end,
@@ -93,7 +110,9 @@ struct Wakes<'a> {
 
 /// Prolongs the lease at a third of its length until the work is done, or the lease is over.
 async fn keep_alive(engine: &Engine, kept: Kept<'_>, tokens: &Tokens, wakes: Wakes<'_>) {
-    let Kept { task, epoch, ttl, .. } = kept;
+    let Kept {
+        task, epoch, ttl, ..
+    } = kept;
     let clock = &engine.ports.clock;
     let mut confirmed = kept.leased_at;
     loop {
@@ -107,8 +126,13 @@ async fn keep_alive(engine: &Engine, kept: Kept<'_>, tokens: &Tokens, wakes: Wak
         }
         let sent = clock.monotonic();
         let left = ttl.saturating_sub(sent.saturating_sub(confirmed));
-        // A heartbeat of a lease that is over is not even sent: it would prolong the lease of a turn that stops.
-        let answer = if left.is_zero() { Beat::Over } else { beat(engine, kept, left.min(ttl / 3)).await };
+        // A heartbeat of a lease that is over is not even sent: it would prolong the lease of a
+        // turn that stops.
+        let answer = if left.is_zero() {
+            Beat::Over
+        } else {
+            beat(engine, kept, left.min(ttl / 3)).await
+        };
         match answer {
             Beat::Answered(Ok(Heartbeat::Held { cancel_requested })) => {
                 confirmed = sent;
@@ -125,9 +149,13 @@ async fn keep_alive(engine: &Engine, kept: Kept<'_>, tokens: &Tokens, wakes: Wak
                 tracing::warn!(%task, "a heartbeat got no answer in time");
                 continue;
             }
-            Beat::Answered(Ok(Heartbeat::Lost)) => tracing::warn!(%task, %epoch, "the lease is lost: stopping"),
+            Beat::Answered(Ok(Heartbeat::Lost)) => {
+                tracing::warn!(%task, %epoch, "the lease is lost: stopping")
+            }
             // The database may answer every other host, and give the task to one of them.
-            Beat::Over => tracing::warn!(%task, %epoch, "the lease is over and no heartbeat got through: stopping"),
+            Beat::Over => {
+                tracing::warn!(%task, %epoch, "the lease is over and no heartbeat got through: stopping")
+            }
         }
         tokens.cancel(CancelReason::LeaseLost);
         wakes.done.notified().await;
@@ -145,18 +173,26 @@ enum Beat {
     Over,
 }
 
-/// One heartbeat, which takes at most `limit`: a part of what is left of the lease, since a connection may be dead without
-/// a sign of it, and the next heartbeat goes over another one.
+/// One heartbeat, which takes at most `limit`: a part of what is left of the lease, since a
+/// connection may be dead without a sign of it, and the next heartbeat goes over another one.
 async fn beat(engine: &Engine, kept: Kept<'_>, limit: Duration) -> Beat {
-    let heartbeat = engine.ports.store.heartbeat(kept.task, kept.epoch, kept.ttl);
-    match select(Box::pin(join(heartbeat, kept.lock.extend())), engine.ports.clock.sleep(limit)).await {
+    let heartbeat = engine
+        .ports
+        .store
+        .heartbeat(kept.task, kept.epoch, kept.ttl);
+    match select(
+        Box::pin(join(heartbeat, kept.lock.extend())),
+        engine.ports.clock.sleep(limit),
+    )
+    .await
+    {
         Either::Left(((answer, ()), _)) => Beat::Answered(answer),
         Either::Right(_) => Beat::Unanswered,
     }
 }
 
-/// Brings the next heartbeat forward when a hint of a cancel arrives. Anyone on the bus can send one, so that it decides
-/// nothing: the heartbeat returns what the row holds.
+/// Brings the next heartbeat forward when a hint of a cancel arrives. Anyone on the bus can send
+/// one, so that it decides nothing: the heartbeat returns what the row holds.
 async fn listen(engine: &Engine, kept: Kept<'_>, look: &Notify) {
     if !kept.cancellable {
         return;

@@ -1,5 +1,6 @@
-//! Room for heavy steps: those that take a processor or much memory for themselves. A process runs few of them side by
-//! side, whatever its number of tasks, and takes no task whose next step is heavy while all of that room is taken.
+//! Room for heavy steps: those that take a processor or much memory for themselves. A process runs
+//! few of them side by side, whatever its number of tasks, and takes no task whose next step is
+//! heavy while all of that room is taken.
 //!
 //! Must not hold up a light step.
 
@@ -16,7 +17,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
-/// So long a task stands in line for room, with a slot but without a lease, before it is left to other hosts.
+/// So long a task stands in line for room, with a slot but without a lease, before it is left to
+/// other hosts.
 const IN_LINE_FOR: Duration = Duration::from_secs(5);
 
 /// A task that was left is looked at again after this at the earliest, ...
@@ -52,7 +54,11 @@ pub(super) struct RoomInCode {
 
 impl RoomInCode {
     pub(super) fn new(heavy: &Arc<Heavy>, permit: OwnedSemaphorePermit) -> Arc<Self> {
-        Arc::new(Self { heavy: heavy.clone(), abandoned: AtomicBool::new(false), _permit: permit })
+        Arc::new(Self {
+            heavy: heavy.clone(),
+            abandoned: AtomicBool::new(false),
+            _permit: permit,
+        })
     }
 
     /// Nothing waits for the code any more, and the room is still inside it.
@@ -78,10 +84,18 @@ impl Heavy {
         let steps = steps.max(1);
         let room = || Arc::new(Semaphore::new(steps));
         let (abandoned, more_abandoned) = (AtomicUsize::new(0), Notify::new());
-        Self { room: room(), line: room(), next_look: Mutex::default(), steps, abandoned, more_abandoned }
+        Self {
+            room: room(),
+            line: room(),
+            next_look: Mutex::default(),
+            steps,
+            abandoned,
+            more_abandoned,
+        }
     }
 
-    /// Whether all of the room is in abandoned code, so that waiting for it may take as long as the process lives.
+    /// Whether all of the room is in abandoned code, so that waiting for it may take as long as the
+    /// process lives.
     pub(super) fn is_stuck(&self) -> bool {
         self.abandoned.load(Ordering::SeqCst) >= self.steps
     }
@@ -110,7 +124,10 @@ impl Heavy {
 
     /// When to look again at a task for which there was none.
     fn look_again(&self, now: Duration) -> Duration {
-        let mut next = self.next_look.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut next = self
+            .next_look
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         *next = (*next + BETWEEN_LOOKS).max(now + SOONEST).min(now + LATEST);
         next.saturating_sub(now)
     }
@@ -216,7 +233,8 @@ impl Reserved {
 /// Whether a step that would start now is heavy. Conditions and probes may still decide otherwise.
 fn starts_heavy(task_type: &TaskType, record: &TaskRecord) -> bool {
     let steps = task_type.decl.steps;
-    let goes_forward = record.task.status != TaskStatus::Compensating && record.task.cancel_requested_at.is_none();
+    let goes_forward =
+        record.task.status != TaskStatus::Compensating && record.task.cancel_requested_at.is_none();
     goes_forward
         && steps.iter().any(|step| step.heavy)
         && matches!(plan::forward(task_type.decl, &record.steps, record.now),

@@ -1,8 +1,10 @@
-//! The lock of a task during a turn: taken before the claim, prolonged with the lease, let go with it.
+//! The lock of a task during a turn: taken before the claim, prolonged with the lease, let go with
+//! it.
 //!
-//! It decides nothing. Without it, two hosts that are offered the same task both try to claim it, and the epoch picks
-//! one. With it, the second one mostly does not try. A message that comes for the first time is with one host, and others
-//! rarely come by its task at that moment: its turn takes none.
+//! It decides nothing. Without it, two hosts that are offered the same task both try to claim it,
+//! and the epoch picks one. With it, the second one mostly does not try. A message that comes for
+//! the first time is with one host, and others rarely come by its task at that moment: its turn
+//! takes none.
 
 use crate::engine::Engine;
 use crate::ports::{Acquired, LockTag};
@@ -11,7 +13,8 @@ use counterstep_contracts::TaskId;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// A task that somebody is about to claim is looked at again after this long: by then its row tells more.
+/// A task that somebody is about to claim is looked at again after this long: by then its row tells
+/// more.
 pub(super) const LOOK_AGAIN: Duration = Duration::from_millis(200);
 
 /// The lock of one task, as far as the service gave it to us.
@@ -25,8 +28,8 @@ pub(super) struct TaskLock {
 }
 
 impl TaskLock {
-    /// Takes the lock of a task that is to be claimed; it ends with the lease unless it is prolonged. `None`: somebody
-    /// else has it, and is likely to claim the task at this moment.
+    /// Takes the lock of a task that is to be claimed; it ends with the lease unless it is
+    /// prolonged. `None`: somebody else has it, and is likely to claim the task at this moment.
     pub(super) async fn take(engine: &Engine, record: &TaskRecord, ttl: Duration) -> Option<Self> {
         let task = record.task.id;
         let tag = match engine.advised(engine.ports.locks.acquire(task, ttl)).await {
@@ -36,7 +39,8 @@ impl TaskLock {
                 None
             }
             Some(Ok(Acquired::Elsewhere)) => return None,
-            // The adapter says when the service went away and came back; one line a task would drown that.
+            // The adapter says when the service went away and came back; one line a task would
+            // drown that.
             Some(Err(error)) => {
                 tracing::debug!(%task, %error, "claiming without a lock");
                 None
@@ -46,18 +50,33 @@ impl TaskLock {
                 None
             }
         };
-        Some(Self { engine: engine.clone(), task, ttl, tag: Mutex::new(tag) })
+        Some(Self {
+            engine: engine.clone(),
+            task,
+            ttl,
+            tag: Mutex::new(tag),
+        })
     }
 
     /// No lock: most likely no other host is about to claim the task.
     pub(super) fn none(engine: &Engine, task: TaskId, ttl: Duration) -> Self {
-        Self { engine: engine.clone(), task, ttl, tag: Mutex::new(None) }
+        Self {
+            engine: engine.clone(),
+            task,
+            ttl,
+            tag: Mutex::new(None),
+        }
     }
 
-    /// Takes the lock of a task for which this process is to drain, so that few processes drain for one task. `None`:
-    /// another one does. Where processes share no lock, or the service does not answer, the process drains if it is `due`
-    /// without one.
-    pub(super) async fn to_drain(engine: &Engine, task: TaskId, ttl: Duration, due: Unlocked) -> Option<Self> {
+    /// Takes the lock of a task for which this process is to drain, so that few processes drain for
+    /// one task. `None`: another one does. Where processes share no lock, or the service does not
+    /// answer, the process drains if it is `due` without one.
+    pub(super) async fn to_drain(
+        engine: &Engine,
+        task: TaskId,
+        ttl: Duration,
+        due: Unlocked,
+    ) -> Option<Self> {
         let locks = &engine.ports.locks;
         if !locks.is_shared() && due == Unlocked::NotYet {
             return None;
@@ -68,32 +87,53 @@ impl TaskLock {
             Some(Err(_)) | None if due == Unlocked::Due => None,
             Some(Err(_)) | None => return None,
         };
-        Some(Self { engine: engine.clone(), task, ttl, tag: Mutex::new(tag) })
+        Some(Self {
+            engine: engine.clone(),
+            task,
+            ttl,
+            tag: Mutex::new(tag),
+        })
     }
 
-    /// Prolongs it, beside a heartbeat. A lock that is lost is no reason to stop: the lease is what counts, and the
-    /// heartbeat beside this asks for it.
+    /// Prolongs it, beside a heartbeat. A lock that is lost is no reason to stop: the lease is what
+    /// counts, and the heartbeat beside this asks for it.
     pub(super) async fn extend(&self) {
-        let Some(tag) = self.held().clone() else { return };
+        let Some(tag) = self.held().clone() else {
+            return;
+        };
         let task = self.task;
-        match self.engine.advised(self.engine.ports.locks.extend(task, &tag, self.ttl)).await {
+        match self
+            .engine
+            .advised(self.engine.ports.locks.extend(task, &tag, self.ttl))
+            .await
+        {
             Some(Ok(true)) => {}
             Some(Ok(false)) => {
                 tracing::debug!(%task, "the lock is lost; the lease decides");
                 *self.held() = None;
             }
             Some(Err(error)) => tracing::debug!(%task, %error, "the lock was not prolonged"),
-            None => tracing::debug!(%task, "the lock was not prolonged: its service did not answer in time"),
+            None => {
+                tracing::debug!(%task, "the lock was not prolonged: its service did not answer in time")
+            }
         }
     }
 
     /// Lets it go. Nothing happens where that was done before.
     pub(super) async fn release(&self) {
-        let Some(tag) = self.held().take() else { return };
+        let Some(tag) = self.held().take() else {
+            return;
+        };
         let task = self.task;
-        match self.engine.advised(self.engine.ports.locks.release(task, &tag)).await {
+        match self
+            .engine
+            .advised(self.engine.ports.locks.release(task, &tag))
+            .await
+        {
             Some(Ok(())) => {}
-            Some(Err(error)) => tracing::debug!(%task, %error, "the lock was not released; it ends by itself"),
+            Some(Err(error)) => {
+                tracing::debug!(%task, %error, "the lock was not released; it ends by itself")
+            }
             None => tracing::debug!(%task, "the lock was not released in time; it ends by itself"),
         }
     }
@@ -113,19 +153,30 @@ pub(super) enum Unlocked {
 }
 
 impl Unlocked {
-    /// Processes without locks begin one after the other, by the last digit of their random ids: a task that has waited
-    /// for so many `steps` of patience is due in those with a smaller one.
+    /// Processes without locks begin one after the other, by the last digit of their random ids: a
+    /// task that has waited for so many `steps` of patience is due in those with a smaller one.
     pub(super) fn after(engine: &Engine, steps: u128) -> Self {
-        let place = engine.id.chars().next_back().and_then(|digit| digit.to_digit(16)).unwrap_or_default();
-        if steps > u128::from(place) { Self::Due } else { Self::NotYet }
+        let place = engine
+            .id
+            .chars()
+            .next_back()
+            .and_then(|digit| digit.to_digit(16))
+            .unwrap_or_default();
+        if steps > u128::from(place) {
+            Self::Due
+        } else {
+            Self::NotYet
+        }
     }
 }
 
-/// Whether the row speaks against a lock that somebody else is said to hold: a task must not starve behind one whose
-/// holder is gone. A holder that is alive claims within moments, long before its first heartbeat would be due; and it
-/// loses the lock with the lease.
+/// Whether the row speaks against a lock that somebody else is said to hold: a task must not starve
+/// behind one whose holder is gone. A holder that is alive claims within moments, long before its
+/// first heartbeat would be due; and it loses the lock with the lease.
 fn outlasts_locks(record: &TaskRecord, ttl: Duration) -> bool {
     let row = &record.task;
-    let ready_since = row.due_at.map_or(row.updated_at, |due| due.max(row.updated_at));
+    let ready_since = row
+        .due_at
+        .map_or(row.updated_at, |due| due.max(row.updated_at));
     record.lease_has_expired() || record.now.after(ready_since) > ttl / 3
 }

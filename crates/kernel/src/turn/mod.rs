@@ -1,5 +1,5 @@
-//! A turn: claim a task, run what is to be run on this host, commit each result, and stop where the task rests,
-//! waits, or goes to another host. The loop around it is trivial (`host`).
+//! A turn: claim a task, run what is to be run on this host, commit each result, and stop where the
+//! task rests, waits, or goes to another host. The loop around it is trivial (`host`).
 //!
 //! A turn never runs a step inside a transaction, and nothing drops it half-way.
 
@@ -66,8 +66,8 @@ pub enum TurnEnd {
     UnknownType,
     /// The lease was lost on the way, or another host was faster.
     Lost,
-    /// It does not fit beside what this process runs: its next step is heavy and there is no room for another one, or
-    /// it has to run among few. Look again after so long.
+    /// It does not fit beside what this process runs: its next step is heavy and there is no room
+    /// for another one, or it has to run among few. Look again after so long.
     NoRoom(Duration),
     /// The store did not answer.
     StoreDown,
@@ -130,7 +130,8 @@ struct Turn<'a> {
     /// It is woken when there is room for another heavy step.
     waits_for_room: bool,
     under_way: FuturesUnordered<BoxFuture<'a, Happened>>,
-    /// Steps between two attempts, waited for with the lease held, and when each is due by this host's timer.
+    /// Steps between two attempts, waited for with the lease held, and when each is due by this
+    /// host's timer.
     delayed: BTreeMap<usize, Duration>,
     /// Attempts under way that find out for a breaker whether what it stands for is back.
     tickets: BTreeMap<usize, Ticket>,
@@ -142,22 +143,31 @@ struct Turn<'a> {
 
 impl<'a> Turn<'a> {
     /// Decides and commits as the owner of the lease.
-    async fn change<R>(&mut self, decide: impl FnMut(&mut Draft) -> Result<R, Illegal>) -> Result<R, ChangeError> {
+    async fn change<R>(
+        &mut self,
+        decide: impl FnMut(&mut Draft) -> Result<R, Illegal>,
+    ) -> Result<R, ChangeError> {
         let clock = &self.engine.ports.clock;
         let mut record = self.record.clone();
         // Deadlines must not wait for a commit.
         record.now = self.now();
         let engine = self.engine;
-        let (changed, written) = engine.change_untold(&engine.id, &self.task_type, record, As::Owner, decide).await?;
+        let (changed, written) = engine
+            .change_untold(&engine.id, &self.task_type, record, As::Owner, decide)
+            .await?;
         if let Some(transition) = written {
-            // The lock goes with the lease, ahead of the message: another host that gets it at once is to find it free.
+            // The lock goes with the lease, ahead of the message: another host that gets it at once
+            // is to find it free.
             let given_up = changed.record.task.lease_owner.is_none();
             let release = async {
                 if given_up {
                     self.lock.release().await;
                 }
             };
-            futures::join!(release, engine.announce(&transition, changed.record.task.updated_at));
+            futures::join!(
+                release,
+                engine.announce(&transition, changed.record.task.updated_at)
+            );
         }
         self.record = changed.record;
         self.read_at = clock.monotonic();
@@ -166,11 +176,23 @@ impl<'a> Turn<'a> {
 
     /// The database's time now, by this host's timer since it was last read.
     fn now(&self) -> DbTime {
-        self.record.now.later(self.engine.ports.clock.monotonic().saturating_sub(self.read_at))
+        self.record.now.later(
+            self.engine
+                .ports
+                .clock
+                .monotonic()
+                .saturating_sub(self.read_at),
+        )
     }
 
     fn begin(&self, starts: Vec<Start>, direction: Direction) {
-        for Start { at, execution, limit, first } in starts {
+        for Start {
+            at,
+            execution,
+            limit,
+            first,
+        } in starts
+        {
             let cancel = match direction {
                 Direction::Forward => self.tokens.forward.clone(),
                 Direction::Undo => self.tokens.undo.clone(),
@@ -178,10 +200,23 @@ impl<'a> Turn<'a> {
             let own_output = self.record.steps[at].output.clone();
             let fallback = direction == Direction::Forward && self.record.steps[at].in_fallback;
             let (inputs, traceparent) = (self.inputs(), self.record.task.traceparent.clone());
-            let meter = self.board.meter(&execution.step, direction, execution.attempt);
+            let meter = self
+                .board
+                .meter(&execution.step, direction, execution.attempt);
             let heavy = direction == Direction::Forward && self.task_type.decl.steps[at].heavy;
             let room = if heavy { self.reserved.take() } else { None };
-            let order = Order { at, execution, inputs, own_output, fallback, limit, cancel, traceparent, meter, room };
+            let order = Order {
+                at,
+                execution,
+                inputs,
+                own_output,
+                fallback,
+                limit,
+                cancel,
+                traceparent,
+                meter,
+                room,
+            };
             let (engine, task_type) = (self.engine, self.task_type);
             self.under_way.push(Box::pin(async move {
                 let mut ended = attempt::execute(engine, &task_type, order).await;
@@ -199,7 +234,8 @@ impl<'a> Turn<'a> {
     }
 
     fn delay(&mut self, at: usize, delay: Duration, cancel: CancelToken) {
-        self.delayed.insert(at, self.engine.ports.clock.monotonic() + delay);
+        self.delayed
+            .insert(at, self.engine.ports.clock.monotonic() + delay);
         let sleep = self.engine.ports.clock.sleep(delay);
         self.under_way.push(Box::pin(async move {
             // A cancelled delay ends at once: there is nothing to wait for any more.
@@ -211,7 +247,11 @@ impl<'a> Turn<'a> {
     /// Until the last of the delayed steps is due.
     fn longest_delay(&self) -> Duration {
         let now = self.engine.ports.clock.monotonic();
-        self.delayed.values().map(|due| due.saturating_sub(now)).max().unwrap_or_default()
+        self.delayed
+            .values()
+            .map(|due| due.saturating_sub(now))
+            .max()
+            .unwrap_or_default()
     }
 
     fn after_failure(&self, at: usize, direction: Direction, error: &StepError) -> policy::Next {
@@ -220,12 +260,21 @@ impl<'a> Turn<'a> {
             Direction::Forward => row.retries_used,
             Direction::Undo => row.undo_retries_used,
         };
-        let retry = self.engine.settings.policies.retry_of(&self.task_type.decl.steps[at], direction);
-        policy::after_failure(&retry, error.class, retries_used, self.engine.ports.random.bits())
+        let retry = self
+            .engine
+            .settings
+            .policies
+            .retry_of(&self.task_type.decl.steps[at], direction);
+        policy::after_failure(
+            &retry,
+            error.class,
+            retries_used,
+            self.engine.ports.random.bits(),
+        )
     }
 
-    /// Nothing is under way and nothing may start: no state leads here, so the turn ends and leaves the task to the
-    /// next claim, instead of spinning.
+    /// Nothing is under way and nothing may start: no state leads here, so the turn ends and leaves
+    /// the task to the next claim, instead of spinning.
     fn stuck(&self) -> TurnEnd {
         tracing::error!(task = %self.record.task.id, status = %self.record.task.status, "nothing is under way");
         TurnEnd::Lost
@@ -233,7 +282,11 @@ impl<'a> Turn<'a> {
 
     fn end(&self) -> TurnEnd {
         let status = self.record.task.status;
-        if status.is_at_rest() { TurnEnd::Rests(status) } else { TurnEnd::GivenBack }
+        if status.is_at_rest() {
+            TurnEnd::Rests(status)
+        } else {
+            TurnEnd::GivenBack
+        }
     }
 }
 
@@ -242,18 +295,34 @@ fn inputs_of(record: &TaskRecord) -> Inputs {
     let outputs = record
         .steps
         .iter()
-        .filter_map(|row| row.output.as_ref().map(|output| (row.name.clone(), output.clone())))
+        .filter_map(|row| {
+            row.output
+                .as_ref()
+                .map(|output| (row.name.clone(), output.clone()))
+        })
         .collect();
     Inputs::new(record.task.request.clone(), outputs)
 }
 
-/// Limit of an attempt, and the time after which its objects are orphans: no writer can be alive then.
-pub(crate) fn limits(engine: &Engine, task_type: &TaskType, at: usize, direction: Direction) -> (Duration, Duration) {
+/// Limit of an attempt, and the time after which its objects are orphans: no writer can be alive
+/// then.
+pub(crate) fn limits(
+    engine: &Engine,
+    task_type: &TaskType,
+    at: usize,
+    direction: Direction,
+) -> (Duration, Duration) {
     let step = &task_type.decl.steps[at];
     let declared = engine.settings.policies.attempt_timeout(step, direction);
     let limit = declared.unwrap_or(engine.settings.step_timeout);
-    let limit = engine.settings.longest_attempt.map_or(limit, |longest| limit.min(longest));
-    (limit, limit + engine.settings.cancel_grace + engine.lease_of(task_type))
+    let limit = engine
+        .settings
+        .longest_attempt
+        .map_or(limit, |longest| limit.min(longest));
+    (
+        limit,
+        limit + engine.settings.cancel_grace + engine.lease_of(task_type),
+    )
 }
 
 fn end_of(error: &ChangeError, task: counterstep_contracts::TaskId) -> TurnEnd {
@@ -267,7 +336,10 @@ fn end_of(error: &ChangeError, task: counterstep_contracts::TaskId) -> TurnEnd {
             tracing::error!(%task, %error, "the turn ends without its result");
             TurnEnd::StoreDown
         }
-        ChangeError::Illegal(_) | ChangeError::KeyTaken | ChangeError::Condemned | ChangeError::Sql(_) => {
+        ChangeError::Illegal(_)
+        | ChangeError::KeyTaken
+        | ChangeError::Condemned
+        | ChangeError::Sql(_) => {
             tracing::error!(%task, %error, "the turn ends: its change is not acceptable");
             TurnEnd::Lost
         }

@@ -1,5 +1,6 @@
-//! A message that offers a task, held against the task's row. Anyone who may publish on the broker can name any task in a
-//! message, so a message only wakes a host up for what is in the row. Compares; writes nothing.
+//! A message that offers a task, held against the task's row. Anyone who may publish on the broker
+//! can name any task in a message, so a message only wakes a host up for what is in the row.
+//! Compares; writes nothing.
 
 use crate::record::TaskRow;
 use counterstep_contracts::{QueueName, WorkerMessage};
@@ -31,18 +32,26 @@ impl Offer<'_> {
     pub(super) fn verdict(&self, row: &TaskRow) -> OfferVerdict {
         let Self { message, queue, .. } = self;
         let contradicts = |what: &str, given: &str, stored: &str| {
-            OfferVerdict::Contradicts(format!("its {what} is `{}`, and its task's `{stored}`", short(given)))
+            OfferVerdict::Contradicts(format!(
+                "its {what} is `{}`, and its task's `{stored}`",
+                short(given)
+            ))
         };
         if message.task_type != row.task_type {
             return contradicts("type", &message.task_type, &row.task_type);
         }
         if message.version != row.version {
-            return contradicts("version", &message.version.to_string(), &row.version.to_string());
+            return contradicts(
+                "version",
+                &message.version.to_string(),
+                &row.version.to_string(),
+            );
         }
         if queue.0 == row.queue {
             return OfferVerdict::Agrees;
         }
-        // A redelivery from before the task went from one kind of host to the other is no fault of its publisher.
+        // A redelivery from before the task went from one kind of host to the other is no fault of
+        // its publisher.
         if message.rev < row.rev && declared(&queue.0) == declared(&row.queue) {
             return OfferVerdict::Outdated;
         }

@@ -1,5 +1,5 @@
-//! Asking a step's probe how far an attempt in doubt came, before the step runs again or is undone. A probe only looks:
-//! it has no attempt of its own, and a turn asks it once.
+//! Asking a step's probe how far an attempt in doubt came, before the step runs again or is undone.
+//! A probe only looks: it has no attempt of its own, and a turn asks it once.
 
 use super::code::{self, NotDone};
 use super::{Happened, Next, Turn, limits};
@@ -31,7 +31,12 @@ pub(super) struct Probes {
 
 impl Probes {
     /// Steps among these that are in doubt and have a probe that was not asked yet.
-    pub(super) fn to_ask(&self, task_type: &TaskType, draft: &Draft, steps: &[usize]) -> Vec<usize> {
+    pub(super) fn to_ask(
+        &self,
+        task_type: &TaskType,
+        draft: &Draft,
+        steps: &[usize],
+    ) -> Vec<usize> {
         let open = |at: &usize| {
             draft.step(*at).status == StepStatus::InDoubt
                 && task_type.steps[*at].probe.is_some()
@@ -43,23 +48,32 @@ impl Probes {
 
     /// What was found out about a step that is in doubt.
     pub(super) fn of(&self, draft: &Draft, at: usize) -> Option<&Probe<Value>> {
-        self.told.get(&at).filter(|_| draft.step(at).status == StepStatus::InDoubt)
+        self.told
+            .get(&at)
+            .filter(|_| draft.step(at).status == StepStatus::InDoubt)
     }
 }
 
 impl Probes {
-    /// What was found done cannot be kept: a sweep has taken its objects since. Then nobody knows how far it came.
-    /// `false`: nothing was.
+    /// What was found done cannot be kept: a sweep has taken its objects since. Then nobody knows
+    /// how far it came. `false`: nothing was.
     pub(super) fn disbelieve(&mut self) -> bool {
-        let done = self.told.values_mut().filter(|found| matches!(found, Probe::Done(_)));
+        let done = self
+            .told
+            .values_mut()
+            .filter(|found| matches!(found, Probe::Done(_)));
         done.map(|found| *found = Probe::Unknown).count() > 0
     }
 }
 
 impl Probes {
-    /// What becomes of steps in doubt before they run again. `None`: nothing stands against running them. Within it, as
-    /// where a stage is started: what is next, or that something else has to be decided first.
-    #[allow(clippy::option_option, reason = "the inner one is what the start of a stage returns")]
+    /// What becomes of steps in doubt before they run again. `None`: nothing stands against running
+    /// them. Within it, as where a stage is started: what is next, or that something else has to be
+    /// decided first.
+    #[allow(
+        clippy::option_option,
+        reason = "the inner one is what the start of a stage returns"
+    )]
     pub(super) fn settle(
         &self,
         task_type: &TaskType,
@@ -94,7 +108,9 @@ impl Turn<'_> {
     /// Asks these.
     pub(super) fn ask(&mut self, steps: Vec<usize>) {
         for at in steps {
-            let Some(probe) = self.task_type.steps[at].probe else { continue };
+            let Some(probe) = self.task_type.steps[at].probe else {
+                continue;
+            };
             self.doubts.asked.insert(at);
             let row = &self.record.steps[at];
             let task = &self.record.task;
@@ -102,18 +118,28 @@ impl Turn<'_> {
                 tenant: task.tenant.clone(),
                 task: task.id,
                 step: row.name.clone(),
-                // Of the attempt that it asks about: its effect key is the one that the outside service was given.
+                // Of the attempt that it asks about: its effect key is the one that the outside
+                // service was given.
                 direction: Direction::Forward,
                 attempt: row.attempts,
                 epoch: task.epoch,
             };
             let engine = self.engine;
             let limit = limits(engine, &self.task_type, at, Direction::Forward).0;
-            // A cancel on request does not stop it: what it finds out is what the undo needs to know.
+            // A cancel on request does not stop it: what it finds out is what the undo needs to
+            // know.
             let traceparent = self.record.task.traceparent.clone();
-            let question = Question { probe, execution, inputs: self.inputs(), limit, traceparent };
+            let question = Question {
+                probe,
+                execution,
+                inputs: self.inputs(),
+                limit,
+                traceparent,
+            };
             let cancel = self.tokens.undo.clone();
-            self.under_way.push(Box::pin(async move { Happened::Probed(at, ask(engine, question, cancel).await) }));
+            self.under_way.push(Box::pin(async move {
+                Happened::Probed(at, ask(engine, question, cancel).await)
+            }));
         }
     }
 
@@ -135,11 +161,23 @@ struct Question {
 }
 
 async fn ask(engine: &Engine, question: Question, cancel: CancelToken) -> Option<Probe<Value>> {
-    let Question { probe, execution, inputs, limit, traceparent } = question;
+    let Question {
+        probe,
+        execution,
+        inputs,
+        limit,
+        traceparent,
+    } = question;
     let (task, step, attempt) = (execution.task, execution.step.clone(), execution.attempt);
     let ports = &engine.ports;
-    let context = StepContext::new(execution, cancel.clone(), ports.objects.clone(), ports.scratch.clone());
-    let context = Arc::new(context.with_services(Arc::new(ReadOnly(ports.outside.clone())), traceparent));
+    let context = StepContext::new(
+        execution,
+        cancel.clone(),
+        ports.objects.clone(),
+        ports.scratch.clone(),
+    );
+    let context =
+        Arc::new(context.with_services(Arc::new(ReadOnly(ports.outside.clone())), traceparent));
     let asked = context.clone();
     let span = tracing::error_span!("probe", %task, step, %attempt);
     let code = async move {
@@ -151,14 +189,22 @@ async fn ask(engine: &Engine, question: Question, cancel: CancelToken) -> Option
     .instrument(span);
     let over = async {
         match select(ports.clock.sleep(limit), Box::pin(cancel.cancelled())).await {
-            Either::Left(_) => StepError::transient("the probe ran longer than an attempt of its step may"),
+            Either::Left(_) => {
+                StepError::transient("the probe ran longer than an attempt of its step may")
+            }
             Either::Right(_) => StepError::cancelled(),
         }
     };
-    let label = CodeLabel { task, step: step.clone(), part: "probe" };
+    let label = CodeLabel {
+        task,
+        step: step.clone(),
+        part: "probe",
+    };
     let found: StepResult<Probe<Value>> = match code::run(engine, label, code, over).await {
         Ok(found) => found,
-        Err(NotDone::Panicked(panic)) => Err(StepError::permanent(format_args!("the probe panicked: {panic}"))),
+        Err(NotDone::Panicked(panic)) => Err(StepError::permanent(format_args!(
+            "the probe panicked: {panic}"
+        ))),
         Err(NotDone::Late(error)) => Err(error),
     };
     if cancel.is_cancelled() {

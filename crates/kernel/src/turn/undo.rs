@@ -1,5 +1,5 @@
-//! Going backward: undo what started, the latest first, each with its own retries. Nothing in here can run a step
-//! forward.
+//! Going backward: undo what started, the latest first, each with its own retries. Nothing in here
+//! can run a step forward.
 
 use super::attempt::Ended;
 use super::probe::Probes;
@@ -60,7 +60,9 @@ impl UndoTurn<'_> {
         let turn = &self.0;
         let draft = Draft::new(turn.task_type.decl, turn.record.clone(), "");
         (0..turn.record.steps.len())
-            .filter(|&at| draft.step(at).status == StepStatus::Compensating && draft.step(at).attempt_open)
+            .filter(|&at| {
+                draft.step(at).status == StepStatus::Compensating && draft.step(at).attempt_open
+            })
             .map(|at| Start {
                 at,
                 execution: draft.execution(at, Direction::Undo, draft.step(at).undo_attempts),
@@ -134,7 +136,9 @@ impl UndoTurn<'_> {
                     })
                     .await;
                 match committed {
-                    Err(ChangeError::Sql(refused)) => self.failed(at, &refused.into(), alone, others).await,
+                    Err(ChangeError::Sql(refused)) => {
+                        self.failed(at, &refused.into(), alone, others).await
+                    }
                     other => other,
                 }
             }
@@ -202,7 +206,9 @@ impl Back {
             return Ok(Next::End);
         }
         let under_way = |draft: &Draft, at: usize| {
-            draft.step(at).attempt_open || self.delayed.contains(&at) || self.probes.asked.contains(&at)
+            draft.step(at).attempt_open
+                || self.delayed.contains(&at)
+                || self.probes.asked.contains(&at)
         };
         let go_on = draft.decl().on_undo_failure == OnUndoFailure::Continue;
         let stage = match plan::backward(draft.decl(), &draft.record().steps, go_on) {
@@ -216,7 +222,10 @@ impl Back {
             }
             Backward::Undo(stage) => stage,
         };
-        let fresh: Vec<usize> = stage.into_iter().filter(|&at| !under_way(draft, at)).collect();
+        let fresh: Vec<usize> = stage
+            .into_iter()
+            .filter(|&at| !under_way(draft, at))
+            .collect();
         if fresh.is_empty() {
             return Ok(Next::Hold);
         }
@@ -231,7 +240,8 @@ impl Back {
         if !ask.is_empty() {
             return Ok(Next::Probe(ask));
         }
-        let nothing = |at: &usize| matches!(self.probes.of(draft, *at), Some(Probe::NothingHappened));
+        let nothing =
+            |at: &usize| matches!(self.probes.of(draft, *at), Some(Probe::NothingHappened));
         let unneeded: Vec<usize> = fresh.iter().copied().filter(nothing).collect();
         if !unneeded.is_empty() {
             for at in unneeded {
@@ -251,7 +261,12 @@ impl Back {
                 // In the row, so that a later attempt of this undo gets it too.
                 draft.step_mut(at).output = Some(output.clone());
             }
-            starts.push(Start { at, execution, limit, first: false });
+            starts.push(Start {
+                at,
+                execution,
+                limit,
+                first: false,
+            });
         }
         Ok(Next::Run(starts))
     }

@@ -1,5 +1,6 @@
-//! A task that this program must not run: its type is known here under another version or definition only. It is put to
-//! sleep for a host that knows it, so that its message does not go round among those that do not.
+//! A task that this program must not run: its type is known here under another version or
+//! definition only. It is put to sleep for a host that knows it, so that its message does not go
+//! round among those that do not.
 
 use super::TurnEnd;
 use crate::draft::As;
@@ -10,9 +11,21 @@ use std::time::Duration;
 
 /// Leaves the task to those that can run it. Runs nothing of it.
 pub(super) async fn leave(engine: &Engine, record: TaskRecord) -> TurnEnd {
-    let (task, name, version) = (record.task.id, record.task.task_type.clone(), record.task.version);
-    let known: Vec<_> = engine.registry.known().into_iter().filter(|known| known.name == name).collect();
-    let Some(any) = known.first().and_then(|known| engine.registry.get(&known.name, known.version)) else {
+    let (task, name, version) = (
+        record.task.id,
+        record.task.task_type.clone(),
+        record.task.version,
+    );
+    let known: Vec<_> = engine
+        .registry
+        .known()
+        .into_iter()
+        .filter(|known| known.name == name)
+        .collect();
+    let Some(any) = known
+        .first()
+        .and_then(|known| engine.registry.get(&known.name, known.version))
+    else {
         // Of another program that shares the queue: it knows what to do with it.
         return TurnEnd::UnknownType;
     };
@@ -23,13 +36,19 @@ pub(super) async fn leave(engine: &Engine, record: TaskRecord) -> TurnEnd {
             it changed without a new version? `check-deploy` lists such tasks"
         );
     }
-    // A waiting one is shown only to those that know it, and an undo has no state to wait in: both are looked for.
-    if !matches!(record.task.status, TaskStatus::Submitted | TaskStatus::Dispatched)
-        || record.task.lease_owner.is_some()
+    // A waiting one is shown only to those that know it, and an undo has no state to wait in: both
+    // are looked for.
+    if !matches!(
+        record.task.status,
+        TaskStatus::Submitted | TaskStatus::Dispatched
+    ) || record.task.lease_owner.is_some()
     {
         return TurnEnd::UnknownType;
     }
-    let here: Vec<String> = known.iter().map(|known| format!("v{} {}", known.version, known.definition)).collect();
+    let here: Vec<String> = known
+        .iter()
+        .map(|known| format!("v{} {}", known.version, known.definition))
+        .collect();
     let rev = record.task.rev;
     let slept = engine.change(&any, record, As::Anyone, |draft| {
         if draft.record().task.rev != rev {

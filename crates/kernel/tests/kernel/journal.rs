@@ -1,13 +1,19 @@
-//! The rows of a journal: their form, which released programs have written, and what is read back from them.
+//! The rows of a journal: their form, which released programs have written, and what is read back
+//! from them.
 
 use counterstep_contracts::{
-    Attempt, AuditSeq, ChangeId, Direction, Epoch, Host, Outcome, Rev, StepNo, StepStatus, TaskId, TaskStatus, Tenant,
+    Attempt, AuditSeq, ChangeId, Direction, Epoch, Host, Outcome, Rev, StepNo, StepStatus, TaskId,
+    TaskStatus, Tenant,
 };
 use counterstep_kernel::audit::{Link, Seal, seal};
 use counterstep_kernel::intents;
 use counterstep_kernel::journal::{FORM, Fold, JournalError, JournalRow, Written};
-use counterstep_kernel::record::{DbTime, Intention, SignalRow, StepRow, TaskRecord, TaskRow, UndoGoal};
-use counterstep_kernel::transition::{AttemptWrite, AuditEntry, Kept, LeaseChange, TaskWrite, Time, Transition};
+use counterstep_kernel::record::{
+    DbTime, Intention, SignalRow, StepRow, TaskRecord, TaskRow, UndoGoal,
+};
+use counterstep_kernel::transition::{
+    AttemptWrite, AuditEntry, Kept, LeaseChange, TaskWrite, Time, Transition,
+};
 use serde_json::{Value, json};
 use std::time::Duration;
 use uuid::Uuid;
@@ -26,16 +32,27 @@ impl Story {
     fn write(&mut self, at: i64, change: Transition) -> &JournalRow {
         let change = change.with_journal(self.record.as_ref(), "worker:1");
         let now = DbTime(at * 1_000_000);
-        let Written { actor, form, entries, data, link } = change.journal.clone().expect("a row");
+        let Written {
+            actor,
+            form,
+            entries,
+            data,
+            link,
+        } = change.journal.clone().expect("a row");
         let write = change.task.as_ref().expect("a task");
         let mut before = self.record.take().unwrap_or_else(|| TaskRecord {
-            task: TaskRow { created_at: now, ..write.row.clone() },
+            task: TaskRow {
+                created_at: now,
+                ..write.row.clone()
+            },
             steps: change.steps.clone(),
             marks: Vec::new(),
             now,
         });
         before.now = now;
-        self.record = Some(counterstep_kernel::draft::after_commit(&before, &change, now));
+        self.record = Some(counterstep_kernel::draft::after_commit(
+            &before, &change, now,
+        ));
         let sealed = seal(&link.0, now);
         let (rev, epoch) = (write.row.rev, write.row.epoch);
         let row = JournalRow {
@@ -67,8 +84,15 @@ impl Story {
 
 fn change(row: TaskRow, rev: i64) -> Transition {
     let change_id = ChangeId(Uuid::from_u128(u128::try_from(rev).expect("a revision")));
-    let write = TaskWrite::new(TaskRow { rev: Rev(rev), change_id, ..row });
-    Transition { task: Some(write), ..Transition::new(change_id, TASK) }
+    let write = TaskWrite::new(TaskRow {
+        rev: Rev(rev),
+        change_id,
+        ..row
+    });
+    Transition {
+        task: Some(write),
+        ..Transition::new(change_id, TASK)
+    }
 }
 
 fn entry(seq: i64, event: &str, from: Option<TaskStatus>, to: TaskStatus) -> AuditEntry {
@@ -89,7 +113,14 @@ fn entry(seq: i64, event: &str, from: Option<TaskStatus>, to: TaskStatus) -> Aud
 
 fn of_step(entry: AuditEntry, from: StepStatus, to: StepStatus) -> AuditEntry {
     let (step, attempt) = (Some(StepNo(1)), Some(Attempt(1)));
-    AuditEntry { step, step_from: Some(from), step_to: Some(to), attempt, epoch: Epoch(1), ..entry }
+    AuditEntry {
+        step,
+        step_from: Some(from),
+        step_to: Some(to),
+        attempt,
+        epoch: Epoch(1),
+        ..entry
+    }
 }
 
 fn submitted() -> TaskRow {
@@ -130,22 +161,57 @@ fn submitted() -> TaskRow {
 /// Submitted; claimed, with its step's first attempt; a signal; the end.
 fn story() -> Story {
     use StepStatus::{Completed, Pending, Running};
-    let mut story = Story { record: None, rows: Vec::new() };
+    let mut story = Story {
+        record: None,
+        rows: Vec::new(),
+    };
     let mut first = change(submitted(), 1);
     first.audit = vec![
         entry(1, "submitted", None, TaskStatus::Submitted),
-        entry(2, "dispatched", Some(TaskStatus::Submitted), TaskStatus::Dispatched),
+        entry(
+            2,
+            "dispatched",
+            Some(TaskStatus::Submitted),
+            TaskStatus::Dispatched,
+        ),
     ];
-    first.steps = vec![StepRow::pending(StepNo(1), "zip"), StepRow::pending(StepNo(2), "approve")];
+    first.steps = vec![
+        StepRow::pending(StepNo(1), "zip"),
+        StepRow::pending(StepNo(2), "approve"),
+    ];
     first.task.as_mut().expect("a task").deadline = Time::In(10 * MINUTE);
     story.write(1, first);
 
-    let row = TaskRow { status: TaskStatus::Running, epoch: Epoch(1), audit_seq: AuditSeq(4), ..story.task().clone() };
+    let row = TaskRow {
+        status: TaskStatus::Running,
+        epoch: Epoch(1),
+        audit_seq: AuditSeq(4),
+        ..story.task().clone()
+    };
     let mut claim = change(row, 2);
-    claim.task.as_mut().expect("a task").lease = LeaseChange::Take { owner: "worker:1".to_owned(), ttl: MINUTE };
-    let claimed = entry(3, "claimed", Some(TaskStatus::Dispatched), TaskStatus::Running);
-    let started = entry(4, "step_started", Some(TaskStatus::Running), TaskStatus::Running);
-    claim.audit = vec![AuditEntry { epoch: Epoch(1), ..claimed }, of_step(started, Pending, Running)];
+    claim.task.as_mut().expect("a task").lease = LeaseChange::Take {
+        owner: "worker:1".to_owned(),
+        ttl: MINUTE,
+    };
+    let claimed = entry(
+        3,
+        "claimed",
+        Some(TaskStatus::Dispatched),
+        TaskStatus::Running,
+    );
+    let started = entry(
+        4,
+        "step_started",
+        Some(TaskStatus::Running),
+        TaskStatus::Running,
+    );
+    claim.audit = vec![
+        AuditEntry {
+            epoch: Epoch(1),
+            ..claimed
+        },
+        of_step(started, Pending, Running),
+    ];
     claim.attempts = vec![AttemptWrite::Start {
         step: StepNo(1),
         direction: Direction::Forward,
@@ -163,9 +229,24 @@ fn story() -> Story {
     }];
     story.write(2, claim);
 
-    let signal = SignalRow { body: json!({"secret": "yes"}), actor: "client".to_owned(), at: DbTime(3_000_000) };
-    let mut heard = change(TaskRow { audit_seq: AuditSeq(5), ..story.task().clone() }, 3);
-    let received = entry(5, "signal_received", Some(TaskStatus::Running), TaskStatus::Running);
+    let signal = SignalRow {
+        body: json!({"secret": "yes"}),
+        actor: "client".to_owned(),
+        at: DbTime(3_000_000),
+    };
+    let mut heard = change(
+        TaskRow {
+            audit_seq: AuditSeq(5),
+            ..story.task().clone()
+        },
+        3,
+    );
+    let received = entry(
+        5,
+        "signal_received",
+        Some(TaskStatus::Running),
+        TaskStatus::Running,
+    );
     let (step, pending) = (Some(StepNo(2)), Some(Pending));
     heard.audit = vec![AuditEntry {
         step,
@@ -175,15 +256,28 @@ fn story() -> Story {
         details: json!({"body": {"secret": "yes"}}),
         ..received
     }];
-    heard.steps = vec![StepRow { signal: Some(signal), ..StepRow::pending(StepNo(2), "approve") }];
+    heard.steps = vec![StepRow {
+        signal: Some(signal),
+        ..StepRow::pending(StepNo(2), "approve")
+    }];
     story.write(3, heard);
 
     let response = Some(json!({"size": 7}));
-    let row = TaskRow { audit_seq: AuditSeq(6), response, goal: Some(UndoGoal::Failed), ..story.task().clone() };
+    let row = TaskRow {
+        audit_seq: AuditSeq(6),
+        response,
+        goal: Some(UndoGoal::Failed),
+        ..story.task().clone()
+    };
     let mut end = change(row, 4);
     let task = end.task.as_mut().expect("a task");
     (task.lease, task.finished) = (LeaseChange::Release, Time::In(Duration::ZERO));
-    let succeeded = entry(6, "step_succeeded", Some(TaskStatus::Running), TaskStatus::Running);
+    let succeeded = entry(
+        6,
+        "step_succeeded",
+        Some(TaskStatus::Running),
+        TaskStatus::Running,
+    );
     end.audit = vec![of_step(succeeded, Running, Completed)];
     end.attempts = vec![AttemptWrite::End {
         step: StepNo(1),
@@ -242,22 +336,60 @@ fn rows_of_form_1_are_read_as_ever() {
     // A step that waits has no attempt, and an event that says none had none.
     story.rows.truncate(2);
     story.rows[1].entries = r#"{"events":[{"event":"claimed","seq":3,"from":"dispatched","to":"running"},{"event":"step_started","step":1,"step_to":"running"},{"event":"step_succeeded","step":1,"step_to":"completed"}],"steps":[{"no":1,"started_seq":4}]}"#.to_owned();
-    let past = story.fold().expect("rows that can be read").into_history().audit;
-    let said: Vec<_> = past[3..].iter().map(|row| (row.entry.step_to, row.entry.attempt)).collect();
-    assert_eq!(said, [(Some(StepStatus::Running), None), (Some(StepStatus::Completed), None)]);
+    let past = story
+        .fold()
+        .expect("rows that can be read")
+        .into_history()
+        .audit;
+    let said: Vec<_> = past[3..]
+        .iter()
+        .map(|row| (row.entry.step_to, row.entry.attempt))
+        .collect();
+    assert_eq!(
+        said,
+        [
+            (Some(StepStatus::Running), None),
+            (Some(StepStatus::Completed), None)
+        ]
+    );
 }
 
 #[test]
 fn what_an_event_does_beside_what_it_implies_is_said() {
     let mut story = story();
     story.rows.truncate(2);
-    story.record = Some(story.fold().expect("rows that can be read").into_record(DbTime(3_000_000)));
-    let mut again = change(TaskRow { audit_seq: AuditSeq(6), ..story.task().clone() }, 3);
+    story.record = Some(
+        story
+            .fold()
+            .expect("rows that can be read")
+            .into_record(DbTime(3_000_000)),
+    );
+    let mut again = change(
+        TaskRow {
+            audit_seq: AuditSeq(6),
+            ..story.task().clone()
+        },
+        3,
+    );
     let entry_of = |seq, event| entry(seq, event, Some(TaskStatus::Running), TaskStatus::Running);
     // Skips an attempt and ends in another state than it should.
-    let odd = of_step(entry_of(5, "step_started"), StepStatus::Running, StepStatus::InDoubt);
-    let none = AuditEntry { step: Some(StepNo(1)), epoch: Epoch(1), ..entry_of(6, "step_succeeded") };
-    again.audit = vec![AuditEntry { attempt: Some(Attempt(7)), ..odd }, none];
+    let odd = of_step(
+        entry_of(5, "step_started"),
+        StepStatus::Running,
+        StepStatus::InDoubt,
+    );
+    let none = AuditEntry {
+        step: Some(StepNo(1)),
+        epoch: Epoch(1),
+        ..entry_of(6, "step_succeeded")
+    };
+    again.audit = vec![
+        AuditEntry {
+            attempt: Some(Attempt(7)),
+            ..odd
+        },
+        none,
+    ];
     let start = |attempt| AttemptWrite::Start {
         step: StepNo(1),
         direction: Direction::Forward,
@@ -265,7 +397,8 @@ fn what_an_event_does_beside_what_it_implies_is_said() {
         epoch: Epoch(1),
         sweep_after: MINUTE,
     };
-    // What an event could say stands behind what none says: the order decides what a sweep may take.
+    // What an event could say stands behind what none says: the order decides what a sweep may
+    // take.
     again.attempts = vec![AttemptWrite::Release { step: StepNo(1) }, start(7)];
     let of = StepRow {
         attempts: Attempt(7),
@@ -274,10 +407,22 @@ fn what_an_event_does_beside_what_it_implies_is_said() {
     };
     again.steps = vec![of];
     let row = story.write(3, again.clone());
-    assert!(row.entries.contains(r#""attempts":[{"release":{"step":1}},{"start":{"step":1,"attempt":7,"#), "{row:?}");
+    assert!(
+        row.entries
+            .contains(r#""attempts":[{"release":{"step":1}},{"start":{"step":1,"attempt":7,"#),
+        "{row:?}"
+    );
     let fold = story.fold().expect("rows that can be read");
-    assert_eq!(fold.clone().into_record(DbTime(3_000_000)), story.record.clone().expect("a task"));
-    let past: Vec<_> = fold.into_history().audit.into_iter().map(|row| row.entry).collect();
+    assert_eq!(
+        fold.clone().into_record(DbTime(3_000_000)),
+        story.record.clone().expect("a task")
+    );
+    let past: Vec<_> = fold
+        .into_history()
+        .audit
+        .into_iter()
+        .map(|row| row.entry)
+        .collect();
     assert_eq!(past[4..], again.audit);
 }
 
@@ -285,22 +430,42 @@ fn what_an_event_does_beside_what_it_implies_is_said() {
 fn rows_fold_to_the_task_its_attempts_and_its_past() {
     let story = story();
     let fold = story.fold().expect("rows that can be read");
-    let [attempt] = fold.attempts() else { panic!("{:?}", fold.attempts()) };
+    let [attempt] = fold.attempts() else {
+        panic!("{:?}", fold.attempts())
+    };
     assert_eq!(attempt.prefix, format!("t/acme/{TASK}/zip/e1.1/"));
-    assert_eq!((attempt.outcome, attempt.ended_at), (Some(Outcome::Succeeded), Some(DbTime(4_000_000))));
-    let [mark] = fold.record().marks[..] else { panic!("{:?}", fold.record().marks) };
-    assert_eq!((mark.objects, mark.runs, mark.sweep_at), (Intention::Kept, false, DbTime(62_000_000)));
+    assert_eq!(
+        (attempt.outcome, attempt.ended_at),
+        (Some(Outcome::Succeeded), Some(DbTime(4_000_000)))
+    );
+    let [mark] = fold.record().marks[..] else {
+        panic!("{:?}", fold.record().marks)
+    };
+    assert_eq!(
+        (mark.objects, mark.runs, mark.sweep_at),
+        (Intention::Kept, false, DbTime(62_000_000))
+    );
     let record = story.record.clone().expect("a task");
     assert_eq!(fold.clone().into_record(record.now), record);
     let past = fold.into_history().audit;
-    assert_eq!(past.iter().map(|row| row.seq.0).collect::<Vec<_>>(), [1, 2, 3, 4, 5, 6]);
-    assert_eq!(past[0].entry, entry(1, "submitted", None, TaskStatus::Submitted));
+    assert_eq!(
+        past.iter().map(|row| row.seq.0).collect::<Vec<_>>(),
+        [1, 2, 3, 4, 5, 6]
+    );
+    assert_eq!(
+        past[0].entry,
+        entry(1, "submitted", None, TaskStatus::Submitted)
+    );
     assert_eq!(past[3].entry.step_from, Some(StepStatus::Pending));
     assert_eq!(past[4].entry.details, json!({"body": {"secret": "yes"}}));
-    assert_eq!((past[5].at, past[5].change_id), (DbTime(4_000_000), story.rows[3].change_id));
+    assert_eq!(
+        (past[5].at, past[5].change_id),
+        (DbTime(4_000_000), story.rows[3].change_id)
+    );
 }
 
-/// What each row makes of the objects of the story's attempt, and when a sweep is to look at the task then.
+/// What each row makes of the objects of the story's attempt, and when a sweep is to look at the
+/// task then.
 #[test]
 fn what_a_sweep_does_is_a_row_without_an_event() {
     let (step, direction, attempt) = (StepNo(1), Direction::Forward, Attempt(1));
@@ -315,14 +480,22 @@ fn what_a_sweep_does_is_a_row_without_an_event() {
         ),
         (
             6,
-            AttemptWrite::Condemn { step, direction, attempt },
+            AttemptWrite::Condemn {
+                step,
+                direction,
+                attempt,
+            },
             r#"{"attempts":[{"condemn":{"step":1,"attempt":1}}]}"#,
             Intention::Condemned,
             Some(DbTime(5_000_000)),
         ),
         (
             7,
-            AttemptWrite::Swept { step, direction, attempt },
+            AttemptWrite::Swept {
+                step,
+                direction,
+                attempt,
+            },
             r#"{"attempts":[{"swept":{"step":1,"attempt":1}}]}"#,
             Intention::Swept,
             None,
@@ -335,10 +508,24 @@ fn what_a_sweep_does_is_a_row_without_an_event() {
         assert_eq!((row.entries.as_str(), &row.data), (entries, &None));
         let fold = story.fold().expect("rows that can be read");
         let record = fold.record();
-        let [mark] = record.marks[..] else { panic!("{:?}", record.marks) };
-        assert_eq!((mark.objects, record.task.sweep_at), (objects, sweep_at), "row {rev}");
-        assert_eq!(record.marks, story.record.as_ref().expect("a task").marks, "as the engine works it out for itself");
-        assert_eq!(fold.attempts()[0].outcome, Some(Outcome::Succeeded), "how it ended stays");
+        let [mark] = record.marks[..] else {
+            panic!("{:?}", record.marks)
+        };
+        assert_eq!(
+            (mark.objects, record.task.sweep_at),
+            (objects, sweep_at),
+            "row {rev}"
+        );
+        assert_eq!(
+            record.marks,
+            story.record.as_ref().expect("a task").marks,
+            "as the engine works it out for itself"
+        );
+        assert_eq!(
+            fold.attempts()[0].outcome,
+            Some(Outcome::Succeeded),
+            "how it ended stays"
+        );
         assert_eq!(fold.into_history().audit.len(), 6, "no entry of the audit");
     }
 }
@@ -351,7 +538,10 @@ fn a_sweep_may_take_what_is_open_once_its_time_has_come_and_no_live_lease_has_it
     // Its attempt runs; its time comes a minute after its start, and so does the end of the lease.
     let running = |now: DbTime| {
         let mut fold = Fold::new(TASK);
-        story.rows[..2].iter().try_for_each(|row| fold.push(row)).expect("rows that can be read");
+        story.rows[..2]
+            .iter()
+            .try_for_each(|row| fold.push(row))
+            .expect("rows that can be read");
         fold.into_record(now)
     };
     assert_eq!(intents::overdue(&running(second(61))), []);
@@ -361,9 +551,19 @@ fn a_sweep_may_take_what_is_open_once_its_time_has_come_and_no_live_lease_has_it
         record.task.epoch = epoch;
         record
     };
-    assert_eq!(intents::overdue(&longer(Epoch(1))), [], "it runs under the lease");
-    assert_eq!(intents::overdue(&longer(Epoch(2))).len(), 1, "the lease is another host's");
-    let [intent] = &intents::overdue(&running(second(70)))[..] else { panic!("one intent") };
+    assert_eq!(
+        intents::overdue(&longer(Epoch(1))),
+        [],
+        "it runs under the lease"
+    );
+    assert_eq!(
+        intents::overdue(&longer(Epoch(2))).len(),
+        1,
+        "the lease is another host's"
+    );
+    let [intent] = &intents::overdue(&running(second(70)))[..] else {
+        panic!("one intent")
+    };
     assert_eq!(
         (intent.of, intent.task, intent.task_type.as_deref()),
         (Some((step, direction, attempt)), TASK, Some("Zip"))
@@ -371,20 +571,39 @@ fn a_sweep_may_take_what_is_open_once_its_time_has_come_and_no_live_lease_has_it
     assert_eq!(intent.prefix, format!("t/acme/{TASK}/zip/e1.1/"));
     assert_eq!(intent.overdue, Duration::from_secs(8));
     // At the end it is an output.
-    let ended = story.fold().expect("rows that can be read").into_record(second(1_000));
-    assert_eq!((intents::overdue(&ended), ended.task.sweep_at), (Vec::new(), None));
+    let ended = story
+        .fold()
+        .expect("rows that can be read")
+        .into_record(second(1_000));
+    assert_eq!(
+        (intents::overdue(&ended), ended.task.sweep_at),
+        (Vec::new(), None)
+    );
 }
 
 #[test]
 fn nothing_that_was_handed_in_stands_in_the_entries_and_the_fold_does_without() {
     let mut story = story();
     for row in &mut story.rows {
-        assert!(!row.entries.contains("secret") && !row.entries.contains("size"), "{}", row.entries);
+        assert!(
+            !row.entries.contains("secret") && !row.entries.contains("size"),
+            "{}",
+            row.entries
+        );
         row.data = None;
     }
-    let record = story.fold().expect("rows that can be read").into_record(DbTime(0));
-    assert_eq!((record.task.request, record.task.response), (Value::Null, None));
-    assert_eq!((record.steps[0].status, record.steps[0].output.clone()), (StepStatus::Completed, None));
+    let record = story
+        .fold()
+        .expect("rows that can be read")
+        .into_record(DbTime(0));
+    assert_eq!(
+        (record.task.request, record.task.response),
+        (Value::Null, None)
+    );
+    assert_eq!(
+        (record.steps[0].status, record.steps[0].output.clone()),
+        (StepStatus::Completed, None)
+    );
 }
 
 #[test]
@@ -392,13 +611,32 @@ fn a_row_of_a_newer_form_a_missing_one_and_a_broken_one_are_told_apart() {
     let mut newer = story();
     newer.rows[2].form = FORM + 1;
     newer.rows[2].entries = "[another form]".to_owned();
-    assert_eq!(newer.fold().unwrap_err(), JournalError::Newer { rev: Rev(3), form: FORM + 1 });
+    assert_eq!(
+        newer.fold().unwrap_err(),
+        JournalError::Newer {
+            rev: Rev(3),
+            form: FORM + 1
+        }
+    );
     let mut gap = story();
     gap.rows.remove(1);
-    assert_eq!(gap.fold().unwrap_err(), JournalError::Gap { expected: Rev(2), found: Rev(3) });
+    assert_eq!(
+        gap.fold().unwrap_err(),
+        JournalError::Gap {
+            expected: Rev(2),
+            found: Rev(3)
+        }
+    );
     let mut broken = story();
     broken.rows[3].entries.push('}');
-    assert!(matches!(broken.fold(), Err(JournalError::Broken { rev: Rev(4), text: "entries", .. })));
+    assert!(matches!(
+        broken.fold(),
+        Err(JournalError::Broken {
+            rev: Rev(4),
+            text: "entries",
+            ..
+        })
+    ));
     let mut broken = story();
     broken.rows[3].data = Some("secret".to_owned());
     let told = broken.fold().unwrap_err().to_string();
@@ -409,11 +647,21 @@ fn a_row_of_a_newer_form_a_missing_one_and_a_broken_one_are_told_apart() {
 fn a_row_is_bound_to_the_one_before_it() {
     let story = story();
     let links: Vec<&Link> = story.rows.iter().map(|row| &row.link).collect();
-    assert!(links.iter().all(|link| link.0.len() == 33 && link.0[0] == 2), "{links:?}");
+    assert!(
+        links
+            .iter()
+            .all(|link| link.0.len() == 33 && link.0[0] == 2),
+        "{links:?}"
+    );
     let mut other = story;
     let record = other.record.as_mut().expect("a task");
     record.task.audit_seal = Some(Seal(vec![0]));
-    let next = change(TaskRow { ..record.task.clone() }, 5);
+    let next = change(
+        TaskRow {
+            ..record.task.clone()
+        },
+        5,
+    );
     let (here, there) = (next.clone().with_journal(Some(record), "test"), {
         record.task.audit_seal = Some(Seal(vec![1]));
         next.with_journal(Some(record), "test")

@@ -13,12 +13,19 @@ fn the_samples_hold_every_event_once() {
     let samples = Event::samples();
     let distinct: HashSet<String> = samples.iter().map(|event| format!("{event:?}")).collect();
     assert_eq!(distinct.len(), samples.len());
-    assert!(samples.iter().all(|event| event.step().is_none_or(|at| at == 0)));
+    assert!(
+        samples
+            .iter()
+            .all(|event| event.step().is_none_or(|at| at == 0))
+    );
 }
 
 #[test]
 fn a_terminal_state_accepts_no_event() {
-    for case in cases().iter().filter(|case| case.status.is_some_and(TaskStatus::is_terminal)) {
+    for case in cases()
+        .iter()
+        .filter(|case| case.status.is_some_and(TaskStatus::is_terminal))
+    {
         assert_eq!(case.successors(), [], "{case:?}");
     }
 }
@@ -28,13 +35,22 @@ fn every_state_that_is_not_terminal_can_be_left() {
     for status in statuses().filter(|status| !status.is_some_and(TaskStatus::is_terminal)) {
         let all = cases();
         let mut of_it = all.iter().filter(|case| case.status == status);
-        assert!(of_it.any(|case| case.successors().iter().any(|(_, next)| next.status != status)), "{status:?}");
+        assert!(
+            of_it.any(|case| case
+                .successors()
+                .iter()
+                .any(|(_, next)| next.status != status)),
+            "{status:?}"
+        );
     }
 }
 
 #[test]
 fn only_a_person_moves_a_parked_task() {
-    for case in cases().iter().filter(|case| case.status.is_some_and(TaskStatus::is_parked)) {
+    for case in cases()
+        .iter()
+        .filter(|case| case.status.is_some_and(TaskStatus::is_parked))
+    {
         for (event, next) in case.successors() {
             let by_a_person = matches!(
                 event,
@@ -54,10 +70,17 @@ fn resolved_is_reached_from_a_parked_task_only() {
     for case in cases() {
         for (event, next) in case.successors() {
             if next.status == Some(TaskStatus::Resolved) {
-                assert!(case.status.is_some_and(TaskStatus::is_parked), "{event:?} leads there from {case:?}");
+                assert!(
+                    case.status.is_some_and(TaskStatus::is_parked),
+                    "{event:?} leads there from {case:?}"
+                );
             }
             if count(&next, StepStatus::Resolved) > count(&case, StepStatus::Resolved) {
-                assert_eq!(case.status, Some(TaskStatus::CompensationFailed), "{event:?} settles a step of {case:?}");
+                assert_eq!(
+                    case.status,
+                    Some(TaskStatus::CompensationFailed),
+                    "{event:?} settles a step of {case:?}"
+                );
             }
         }
     }
@@ -69,7 +92,11 @@ fn an_illegal_event_names_itself_and_where_it_was_refused() {
         for event in Event::samples() {
             let before = case.clone();
             let ruling = case.judge(event);
-            assert_eq!((&case, case.judge(event)), (&before, ruling), "the same question has one answer");
+            assert_eq!(
+                (&case, case.judge(event)),
+                (&before, ruling),
+                "the same question has one answer"
+            );
             if let Err(illegal) = ruling {
                 assert_eq!((illegal.event, illegal.status), (event.name(), case.status));
                 assert!(!illegal.why.is_empty());
@@ -81,11 +108,17 @@ fn an_illegal_event_names_itself_and_where_it_was_refused() {
 #[test]
 fn an_event_of_a_step_moves_that_step_alone_and_one_of_the_task_moves_none() {
     for case in cases() {
-        for (event, ruling) in Event::samples().into_iter().filter_map(|e| case.judge(e).ok().map(|ruling| (e, ruling)))
+        for (event, ruling) in Event::samples()
+            .into_iter()
+            .filter_map(|e| case.judge(e).ok().map(|ruling| (e, ruling)))
         {
             assert_eq!(ruling.step.map(|(at, _)| at), event.step(), "{event:?}");
             if event.step().is_some() {
-                assert_eq!(Some(ruling.task), case.status, "{event:?} moves the whole of {case:?}");
+                assert_eq!(
+                    Some(ruling.task),
+                    case.status,
+                    "{event:?} moves the whole of {case:?}"
+                );
             }
         }
     }
@@ -102,11 +135,17 @@ fn after_an_accepted_cancel_nothing_starts_and_nothing_completes() {
 
 #[test]
 fn a_step_without_effects_is_never_undone() {
-    for case in cases().iter().filter(|case| case.steps.first().is_some_and(|step| !step.effects)) {
+    for case in cases()
+        .iter()
+        .filter(|case| case.steps.first().is_some_and(|step| !step.effects))
+    {
         assert!(case.judge(Event::UndoStarted(0)).is_err(), "{case:?}");
     }
 }
 
 fn count(case: &Case, status: StepStatus) -> usize {
-    case.steps.iter().filter(|step| step.status == status).count()
+    case.steps
+        .iter()
+        .filter(|step| step.status == status)
+        .count()
 }

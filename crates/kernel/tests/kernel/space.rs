@@ -1,5 +1,5 @@
-//! Everything that the judge can be asked: each state of a task with none, one or two steps, and each event.
-//! Small enough to be tried whole, so nothing about the judge needs to be sampled.
+//! Everything that the judge can be asked: each state of a task with none, one or two steps, and
+//! each event. Small enough to be tried whole, so nothing about the judge needs to be sampled.
 
 use counterstep_contracts::{StepStatus, TaskStatus};
 use counterstep_kernel::saga::{Event, Illegal, Ruling, State, StepState, judge};
@@ -17,19 +17,35 @@ pub(super) struct Case {
 impl Hash for Case {
     fn hash<H: Hasher>(&self, hasher: &mut H) {
         (self.status, self.cancel_requested).hash(hasher);
-        self.steps.iter().for_each(|step| (step.status, step.effects, step.started).hash(hasher));
+        self.steps
+            .iter()
+            .for_each(|step| (step.status, step.effects, step.started).hash(hasher));
     }
 }
 
 impl Case {
     /// A task that does not exist yet, with two steps.
     pub(super) fn unborn(effects: [bool; 2]) -> Self {
-        let steps = effects.map(|effects| StepState { status: StepStatus::Pending, effects, started: false }).to_vec();
-        Self { status: None, cancel_requested: false, steps }
+        let steps = effects
+            .map(|effects| StepState {
+                status: StepStatus::Pending,
+                effects,
+                started: false,
+            })
+            .to_vec();
+        Self {
+            status: None,
+            cancel_requested: false,
+            steps,
+        }
     }
 
     pub(super) fn state(&self) -> State<'_> {
-        State { status: self.status, cancel_requested: self.cancel_requested, steps: &self.steps }
+        State {
+            status: self.status,
+            cancel_requested: self.cancel_requested,
+            steps: &self.steps,
+        }
     }
 
     pub(super) fn judge(&self, event: Event) -> Result<Ruling, Illegal> {
@@ -59,11 +75,16 @@ impl Case {
         if let Event::StepFailed(at) | Event::StepRetries(at) | Event::StepFallsBack(at) = event {
             unsent.steps[at].started = false;
         }
-        if unsent == next { vec![next] } else { vec![next, unsent] }
+        if unsent == next {
+            vec![next]
+        } else {
+            vec![next, unsent]
+        }
     }
 
-    /// The same with the steps in the other order. The samples concern the first step, and the judge does not look at
-    /// the order, so the events of a second step are those of the first in the mirror.
+    /// The same with the steps in the other order. The samples concern the first step, and the
+    /// judge does not look at the order, so the events of a second step are those of the first in
+    /// the mirror.
     fn mirrored(&self) -> Self {
         let mut mirrored = self.clone();
         mirrored.steps.reverse();
@@ -75,14 +96,23 @@ impl Case {
         let mut next = Vec::new();
         for event in Event::samples() {
             if let Ok(ruling) = self.judge(event) {
-                next.extend(self.outcomes(event, ruling).into_iter().map(|next| (event, next)));
+                next.extend(
+                    self.outcomes(event, ruling)
+                        .into_iter()
+                        .map(|next| (event, next)),
+                );
             }
             let mirrored = self.mirrored();
             if event.step().is_some()
                 && self.steps.len() == 2
                 && let Ok(ruling) = mirrored.judge(event)
             {
-                next.extend(mirrored.outcomes(event, ruling).into_iter().map(|next| (event, next.mirrored())));
+                next.extend(
+                    mirrored
+                        .outcomes(event, ruling)
+                        .into_iter()
+                        .map(|next| (event, next.mirrored())),
+                );
             }
         }
         next
@@ -97,23 +127,37 @@ pub(super) fn statuses() -> impl Iterator<Item = Option<TaskStatus>> {
 /// Every case there is.
 pub(super) fn cases() -> Vec<Case> {
     let step = |&status: &StepStatus| {
-        // A step that was skipped never started; one that is pending may have, before its scratch was lost; one that
-        // failed or will be tried again has, unless its calls were never sent; any other has.
+        // A step that was skipped never started; one that is pending may have, before its scratch
+        // was lost; one that failed or will be tried again has, unless its calls were never sent;
+        // any other has.
         let started: &[bool] = match status {
             StepStatus::Skipped => &[false],
             StepStatus::Pending | StepStatus::Waiting | StepStatus::Failed => &[false, true],
             _ => &[true],
         };
-        started.iter().flat_map(move |&started| [true, false].map(|effects| StepState { status, effects, started }))
+        started.iter().flat_map(move |&started| {
+            [true, false].map(|effects| StepState {
+                status,
+                effects,
+                started,
+            })
+        })
     };
     let each: Vec<StepState> = StepStatus::ALL.iter().flat_map(step).collect();
     let mut mixes = vec![Vec::new()];
     mixes.extend(each.iter().map(|&one| vec![one]));
-    mixes.extend(each.iter().flat_map(|&one| each.iter().map(move |&other| vec![one, other])));
+    mixes.extend(
+        each.iter()
+            .flat_map(|&one| each.iter().map(move |&other| vec![one, other])),
+    );
     let mut cases = Vec::new();
     for status in statuses() {
         for cancel_requested in [false, true] {
-            cases.extend(mixes.iter().map(|steps| Case { status, cancel_requested, steps: steps.clone() }));
+            cases.extend(mixes.iter().map(|steps| Case {
+                status,
+                cancel_requested,
+                steps: steps.clone(),
+            }));
         }
     }
     cases

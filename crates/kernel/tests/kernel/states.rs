@@ -1,4 +1,5 @@
-//! `docs/states.md` is what the judge does: rendered from it, and compared with the page that is checked in.
+//! `docs/states.md` is what the judge does: rendered from it, and compared with the page that is
+//! checked in.
 
 mod edges;
 mod meaning;
@@ -17,8 +18,12 @@ fn the_page_of_states_is_what_the_judge_does() {
         return;
     }
     let checked_in = std::fs::read_to_string(&path).unwrap_or_default();
-    let differs = checked_in.lines().zip(rendered.lines()).position(|(old, new)| old != new);
-    let line = differs.unwrap_or_else(|| checked_in.lines().count().min(rendered.lines().count())) + 1;
+    let differs = checked_in
+        .lines()
+        .zip(rendered.lines())
+        .position(|(old, new)| old != new);
+    let line =
+        differs.unwrap_or_else(|| checked_in.lines().count().min(rendered.lines().count())) + 1;
     assert!(
         checked_in == rendered,
         "docs/states.md is not what the judge does, from line {line} on. If the judge is right, rewrite the page: \

@@ -1,4 +1,5 @@
-//! Checks the shape of each function: async or not, what it returns, what it must not be. Parameters are in `inputs`.
+//! Checks the shape of each function: async or not, what it returns, what it must not be.
+//! Parameters are in `inputs`.
 
 use crate::code::Code;
 use crate::declaration::Declaration;
@@ -41,9 +42,13 @@ pub(super) fn check(declaration: &Declaration, report: &mut Report) {
 }
 
 /// Each function that `of` finds for some step and that is no step itself, once.
-fn declared_once(declaration: &Declaration, of: impl Fn(&Declaration, usize) -> Option<usize>) -> BTreeSet<usize> {
+fn declared_once(
+    declaration: &Declaration,
+    of: impl Fn(&Declaration, usize) -> Option<usize>,
+) -> BTreeSet<usize> {
     let all = (0..declaration.steps.len()).filter_map(|step| of(declaration, step));
-    all.filter(|function| !declaration.is_step(*function)).collect()
+    all.filter(|function| !declaration.is_step(*function))
+        .collect()
 }
 
 /// Each function that is a part of the declaration; the others are the author's own business.
@@ -112,10 +117,13 @@ fn returns_wait(sig: &Signature) -> bool {
     returns_one_of(sig, &["Sleep", "AwaitSignal", "MaybeSignal"])
 }
 
-/// Only where the return type shows what was meant; other types are left to the bound on built-in steps.
+/// Only where the return type shows what was meant; other types are left to the bound on built-in
+/// steps.
 fn custom_step_not_async(declaration: &Declaration, step: usize, report: &mut Report) {
     let sig = declaration.step_function(step);
-    if sig.asyncness.is_none() && (returns(sig).is_none() || returns_one_of(sig, &["StepResult", "Result"])) {
+    if sig.asyncness.is_none()
+        && (returns(sig).is_none() || returns_one_of(sig, &["StepResult", "Result"]))
+    {
         let message = format_args!(
             "step `{}` has code of its own but is not async; expected an `async fn` that returns \
              `StepResult<Output>`, or a built-in step that returns `UploadMany` or `UploadOne`; make it async",
@@ -149,7 +157,9 @@ fn not_a_step_result(declaration: &Declaration, step: usize, report: &mut Report
 }
 
 fn unknown_when(declaration: &Declaration, step: usize, report: &mut Report) {
-    let Some(name) = &declaration.steps[step].when else { return };
+    let Some(name) = &declaration.steps[step].when else {
+        return;
+    };
     let found = declaration.function_named(name);
     if !found.is_some_and(|function| !declaration.is_step(function) && name != "respond") {
         let message = format_args!(
@@ -161,8 +171,12 @@ fn unknown_when(declaration: &Declaration, step: usize, report: &mut Report) {
 }
 
 fn bad_fallback(declaration: &Declaration, step: usize, report: &mut Report) {
-    let Some(name) = &declaration.steps[step].fallback else { return };
-    let found = declaration.fallback_of(step).filter(|function| !declaration.is_step(*function) && name != "respond");
+    let Some(name) = &declaration.steps[step].fallback else {
+        return;
+    };
+    let found = declaration
+        .fallback_of(step)
+        .filter(|function| !declaration.is_step(*function) && name != "respond");
     let problem = match found.map(|function| &declaration.functions[function].sig) {
         None => "there is no such function in this impl that is nothing else",
         Some(sig) if sig.asyncness.is_none() => "it is not async",
@@ -183,7 +197,8 @@ fn useless_on_wait(declaration: &Declaration, step: usize, report: &mut Report) 
         return;
     }
     let is_timer = returns_one_of(sig, &["Sleep"]);
-    // Those of attempts are those of the fallback, where a wait can give up. No fallback asks a breaker.
+    // Those of attempts are those of the fallback, where a wait can give up. No fallback asks a
+    // breaker.
     let no_attempts = declared.fallback.is_none() || is_timer;
     let keys = [
         ("retry", declared.retry.is_some() && no_attempts),
@@ -202,7 +217,9 @@ fn useless_on_wait(declaration: &Declaration, step: usize, report: &mut Report) 
 }
 
 fn unknown_probe(declaration: &Declaration, step: usize, report: &mut Report) {
-    let Some(name) = &declaration.steps[step].probe else { return };
+    let Some(name) = &declaration.steps[step].probe else {
+        return;
+    };
     let found = declaration.function_named(name);
     if !found.is_some_and(|function| !declaration.is_step(function) && name != "respond") {
         let message = format_args!(
@@ -217,7 +234,8 @@ fn useless_probe(declaration: &Declaration, step: usize, report: &mut Report) {
     let declared = &declaration.steps[step];
     let Some(name) = &declared.probe else { return };
     // A service may have done its work without anybody having seen the answer.
-    let is_built_in = !declaration.is_custom(step) && !returns_call(declaration.step_function(step));
+    let is_built_in =
+        !declaration.is_custom(step) && !returns_call(declaration.step_function(step));
     if declared.pure.is_some() || is_built_in {
         let message = format_args!(
             "step `{}` is pure or built-in, so it is never in doubt what it has done; expected `probe` beside a step \
@@ -241,7 +259,9 @@ fn probe_not_async(sig: &Signature, report: &mut Report) {
 
 fn undo_not_async(sig: &Signature, report: &mut Report) {
     // What else a plain function returns, an alias of a call perhaps, is left to a bound.
-    if sig.asyncness.is_none() && (returns(sig).is_none() || returns_one_of(sig, &["UndoResult", "Result"])) {
+    if sig.asyncness.is_none()
+        && (returns(sig).is_none() || returns_one_of(sig, &["UndoResult", "Result"]))
+    {
         let message = format_args!(
             "undo `{}` is not async; expected `async fn {}(ctx: &StepContext, out: Option<Output>, ..) -> UndoResult`; \
              make it async",
@@ -272,7 +292,12 @@ fn missing_respond(declaration: &Declaration, report: &mut Report) {
 }
 
 fn bad_respond(declaration: &Declaration, report: &mut Report) {
-    let Some(respond) = declaration.respond().filter(|respond| !declaration.is_step(*respond)) else { return };
+    let Some(respond) = declaration
+        .respond()
+        .filter(|respond| !declaration.is_step(*respond))
+    else {
+        return;
+    };
     let sig = &declaration.functions[respond].sig;
     if sig.asyncness.is_some() {
         let message = "`respond` is async; expected a plain `fn respond(..) -> Response`: it only puts outputs together, \

@@ -1,4 +1,5 @@
-//! Sorts out the parameters of each function: the context, an undo's own output, and what is read from where.
+//! Sorts out the parameters of each function: the context, an undo's own output, and what is read
+//! from where.
 
 use crate::code::Code;
 use crate::declaration::Declaration;
@@ -57,17 +58,54 @@ pub(crate) struct Readings {
 
 pub(super) fn check(declaration: &Declaration, report: &mut Report) -> Readings {
     let steps = 0..declaration.steps.len();
-    let mut read = |reader, function: usize| Reading { declaration, reader, report }.params(function);
+    let mut read = |reader, function: usize| {
+        Reading {
+            declaration,
+            reader,
+            report,
+        }
+        .params(function)
+    };
     Readings {
-        runs: steps.clone().map(|step| read(Reader::Run(step), declaration.steps[step].function)).collect(),
-        undos: steps.clone().map(|step| declaration.undo_of(step).map(|undo| read(Reader::Undo(step), undo))).collect(),
-        whens: steps.clone().map(|step| declaration.when_of(step).map(|when| read(Reader::When(step), when))).collect(),
+        runs: steps
+            .clone()
+            .map(|step| read(Reader::Run(step), declaration.steps[step].function))
+            .collect(),
+        undos: steps
+            .clone()
+            .map(|step| {
+                declaration
+                    .undo_of(step)
+                    .map(|undo| read(Reader::Undo(step), undo))
+            })
+            .collect(),
+        whens: steps
+            .clone()
+            .map(|step| {
+                declaration
+                    .when_of(step)
+                    .map(|when| read(Reader::When(step), when))
+            })
+            .collect(),
         fallbacks: steps
             .clone()
-            .map(|step| declaration.fallback_of(step).map(|it| read(Reader::Fallback(step), it)))
+            .map(|step| {
+                declaration
+                    .fallback_of(step)
+                    .map(|it| read(Reader::Fallback(step), it))
+            })
             .collect(),
-        probes: steps.map(|step| declaration.probe_of(step).map(|probe| read(Reader::Probe(step), probe))).collect(),
-        respond: declaration.respond().map(|respond| read(Reader::Respond, respond)).unwrap_or_default(),
+        probes: steps
+            .map(|step| {
+                declaration
+                    .probe_of(step)
+                    .map(|probe| read(Reader::Probe(step), probe))
+            })
+            .collect(),
+        respond: declaration
+            .respond()
+            .map(|respond| read(Reader::Respond, respond))
+            .unwrap_or_default(),
     }
 }
 
@@ -75,9 +113,11 @@ impl Reader {
     /// Whether it may read a step.
     pub(crate) fn may_read(self, declaration: &Declaration, source: usize) -> bool {
         match self {
-            Self::Run(step) | Self::Undo(step) | Self::When(step) | Self::Fallback(step) | Self::Probe(step) => {
-                declaration.is_earlier(source, step)
-            }
+            Self::Run(step)
+            | Self::Undo(step)
+            | Self::When(step)
+            | Self::Fallback(step)
+            | Self::Probe(step) => declaration.is_earlier(source, step),
             Self::Respond => true,
         }
     }
@@ -97,11 +137,20 @@ impl Reading<'_> {
         let mut params: Vec<Param> = Vec::new();
         for argument in &sig.inputs {
             // A receiver has a diagnostic of its own.
-            let FnArg::Typed(parameter) = argument else { continue };
+            let FnArg::Typed(parameter) = argument else {
+                continue;
+            };
             report_cfg(cfgs(&parameter.attrs), self.report);
-            let Some(param) = self.param(parameter) else { continue };
-            if matches!(param, Param::OwnOutput(_)) && params.iter().any(|p| matches!(p, Param::OwnOutput(_))) {
-                self.bad(&parameter.ty, "an undo takes its step's output once; expected `&T` or `Option<&T>`");
+            let Some(param) = self.param(parameter) else {
+                continue;
+            };
+            if matches!(param, Param::OwnOutput(_))
+                && params.iter().any(|p| matches!(p, Param::OwnOutput(_)))
+            {
+                self.bad(
+                    &parameter.ty,
+                    "an undo takes its step's output once; expected `&T` or `Option<&T>`",
+                );
             }
             params.push(param);
         }
@@ -110,13 +159,18 @@ impl Reading<'_> {
 
     fn param(&mut self, parameter: &PatType) -> Option<Param> {
         let Pat::Ident(pattern) = &*parameter.pat else {
-            self.bad(&parameter.pat, "a parameter without a plain name; expected `name: &T`, the name may be a step's");
+            self.bad(
+                &parameter.pat,
+                "a parameter without a plain name; expected `name: &T`, the name may be a step's",
+            );
             return None;
         };
         let name = pattern.ident.clone();
         match ungrouped(&parameter.ty) {
             Type::Reference(reference) if reference.mutability.is_none() => {
-                if last_segment(&reference.elem).is_some_and(|segment| segment.ident == "StepContext") {
+                if last_segment(&reference.elem)
+                    .is_some_and(|segment| segment.ident == "StepContext")
+                {
                     return self.context(&parameter.ty);
                 }
                 Some(Param::Input(self.input(name, &reference.elem, false)))
@@ -125,7 +179,10 @@ impl Reading<'_> {
                 Some(Type::Reference(reference)) if reference.mutability.is_none() => {
                     Some(Param::Input(self.input(name, &reference.elem, true)))
                 }
-                Some(own) if matches!(self.reader, Reader::Undo(_)) && !matches!(own, Type::Reference(_)) => {
+                Some(own)
+                    if matches!(self.reader, Reader::Undo(_))
+                        && !matches!(own, Type::Reference(_)) =>
+                {
                     Some(Param::OwnOutput(own.clone()))
                 }
                 _ => {
@@ -133,9 +190,14 @@ impl Reading<'_> {
                         Reader::Undo(_) => {
                             "expected `&StepContext`, `Option<Output>` of its step, `&T` or `Option<&T>`"
                         }
-                        _ => "expected `&StepContext`, `&T`, or `Option<&T>` for what a `when` may skip",
+                        _ => {
+                            "expected `&StepContext`, `&T`, or `Option<&T>` for what a `when` may skip"
+                        }
                     };
-                    self.bad(ty, &format!("`{name}` is not something that can be read; {expected}"));
+                    self.bad(
+                        ty,
+                        &format!("`{name}` is not something that can be read; {expected}"),
+                    );
                     None
                 }
             },
@@ -158,7 +220,11 @@ impl Reading<'_> {
     }
 
     fn bad(&mut self, culprit: impl quote::ToTokens, what: &str) {
-        self.report.add(Code::BadParameter, culprit, format_args!("{what}; change the parameter"));
+        self.report.add(
+            Code::BadParameter,
+            culprit,
+            format_args!("{what}; change the parameter"),
+        );
     }
 
     fn input(&mut self, name: Ident, ty: &Type, optional: bool) -> Input {
@@ -173,7 +239,12 @@ impl Reading<'_> {
                 Source::ByType
             }
         };
-        Input { name, ty: ty.clone(), optional, source }
+        Input {
+            name,
+            ty: ty.clone(),
+            optional,
+            source,
+        }
     }
 
     fn not_earlier_by_name(&mut self, name: &Ident, step: usize) {
@@ -181,8 +252,12 @@ impl Reading<'_> {
             return;
         }
         let hint = match self.reader {
-            Reader::Undo(own) if own == step => "an undo takes its own step's output as `Option<Output>`",
-            _ => "number that step before this one and outside its group, or give the parameter another name",
+            Reader::Undo(own) if own == step => {
+                "an undo takes its own step's output as `Option<Output>`"
+            }
+            _ => {
+                "number that step before this one and outside its group, or give the parameter another name"
+            }
         };
         let message = format_args!(
             "parameter `{name}` reads step `{name}`, which does not run earlier; expected a step with a lower number, \
@@ -201,20 +276,32 @@ impl Reading<'_> {
             self.report.add(Code::NeedsOption, name, message);
         }
         if !may_be_missing && optional {
-            let message = format_args!("step `{name}` has no `when`, so its output is there; expected `&T`; take that");
+            let message = format_args!(
+                "step `{name}` has no `when`, so its output is there; expected `&T`; take that"
+            );
             self.report.add(Code::NeedlessOption, name, message);
         }
     }
 
-    /// All that tokens tell about reading by type. Whether an earlier source gives the type at all is left to a bound:
-    /// it may be written in another way there.
+    /// All that tokens tell about reading by type. Whether an earlier source gives the type at all
+    /// is left to a bound: it may be written in another way there.
     fn by_type(&mut self, name: &Ident, ty: &Type) {
         let declaration = self.declaration;
-        let request = declaration.request.as_ref().filter(|request| as_written(request) == as_written(ty));
+        let request = declaration
+            .request
+            .as_ref()
+            .filter(|request| as_written(request) == as_written(ty));
         let steps = (0..declaration.steps.len())
-            .filter(|step| self.reader.may_read(declaration, *step) && gives(declaration.step_function(*step), ty))
+            .filter(|step| {
+                self.reader.may_read(declaration, *step)
+                    && gives(declaration.step_function(*step), ty)
+            })
             .map(|step| format!("step `{}`", declaration.step_name(step)));
-        let sources: Vec<_> = request.map(|_| "the request".to_owned()).into_iter().chain(steps).collect();
+        let sources: Vec<_> = request
+            .map(|_| "the request".to_owned())
+            .into_iter()
+            .chain(steps)
+            .collect();
         if sources.len() > 1 {
             let message = format_args!(
                 "`{name}` goes by its type, and {} give a `{}`; expected one source of this type; name the parameter \
@@ -228,12 +315,16 @@ impl Reading<'_> {
 }
 
 fn option_of(ty: &Type) -> Option<&Type> {
-    last_segment(ty).filter(|segment| segment.ident == "Option").and_then(first_argument)
+    last_segment(ty)
+        .filter(|segment| segment.ident == "Option")
+        .and_then(first_argument)
 }
 
 /// What a step gives, as far as its tokens show.
 pub(crate) fn written_output(sig: &Signature) -> Option<&Type> {
-    let ReturnType::Type(_, ty) = &sig.output else { return None };
+    let ReturnType::Type(_, ty) = &sig.output else {
+        return None;
+    };
     last_segment(ty).and_then(first_argument)
 }
 
@@ -241,8 +332,12 @@ fn gives(sig: &Signature, ty: &Type) -> bool {
     if sig.asyncness.is_some() {
         return written_output(sig).is_some_and(|output| as_written(output) == as_written(ty));
     }
-    let ReturnType::Type(_, built_in) = &sig.output else { return false };
-    let Some(segment) = last_segment(built_in) else { return false };
+    let ReturnType::Type(_, built_in) = &sig.output else {
+        return false;
+    };
+    let Some(segment) = last_segment(built_in) else {
+        return false;
+    };
     let named = |output: &str| last_segment(ty).is_some_and(|segment| segment.ident == output);
     let body = || first_argument(segment).map(as_written);
     match segment.ident.to_string().as_str() {
@@ -250,7 +345,9 @@ fn gives(sig: &Signature, ty: &Type) -> bool {
         "UploadOne" => named("StoredFile"),
         "Sleep" => named("Slept"),
         "AwaitSignal" | "HttpCall" => body().is_some_and(|body| body == as_written(ty)),
-        "MaybeSignal" => body().is_some_and(|body| option_of(ty).is_some_and(|inner| body == as_written(inner))),
+        "MaybeSignal" => {
+            body().is_some_and(|body| option_of(ty).is_some_and(|inner| body == as_written(inner)))
+        }
         _ => false,
     }
 }

@@ -1,5 +1,5 @@
-//! Judges a declaration by its tokens: one small function a diagnostic, and the parameters of each function sorted out.
-//! Writes nothing down; what needs types is left to bounds.
+//! Judges a declaration by its tokens: one small function a diagnostic, and the parameters of each
+//! function sorted out. Writes nothing down; what needs types is left to bounds.
 
 mod functions;
 mod inputs;
@@ -24,9 +24,14 @@ pub(crate) fn check(declaration: &Declaration, report: &mut Report) -> Readings 
 }
 
 fn missing_types(declaration: &Declaration, report: &mut Report) {
-    for (name, ty) in [("Request", &declaration.request), ("Response", &declaration.response)] {
+    for (name, ty) in [
+        ("Request", &declaration.request),
+        ("Response", &declaration.response),
+    ] {
         if ty.is_none() {
-            let message = format_args!("the declaration has no `type {name}`; expected `type {name} = ..;`; add it");
+            let message = format_args!(
+                "the declaration has no `type {name}`; expected `type {name} = ..;`; add it"
+            );
             report.add(Code::MissingType, &declaration.item.self_ty, message);
         }
     }
@@ -34,7 +39,12 @@ fn missing_types(declaration: &Declaration, report: &mut Report) {
 
 fn no_steps(declaration: &Declaration, report: &mut Report) {
     if declaration.steps.is_empty() {
-        let message = "the task has no step; expected a function with `#[step(1, host = \"..\")]`; add one";
-        report.add(Code::NoSteps, declaration.item.self_ty.to_token_stream(), message);
+        let message =
+            "the task has no step; expected a function with `#[step(1, host = \"..\")]`; add one";
+        report.add(
+            Code::NoSteps,
+            declaration.item.self_ty.to_token_stream(),
+            message,
+        );
     }
 }

@@ -14,8 +14,15 @@ pub(super) fn check(declaration: &Declaration, report: &mut Report) {
 }
 
 fn number_taken(declaration: &Declaration, report: &mut Report) {
-    for pair in declaration.steps.windows(2).filter(|pair| pair[0].number == pair[1].number && pair[0].number > 0) {
-        let (first, number) = (&declaration.functions[pair[0].function].sig.ident, pair[0].number);
+    for pair in declaration
+        .steps
+        .windows(2)
+        .filter(|pair| pair[0].number == pair[1].number && pair[0].number > 0)
+    {
+        let (first, number) = (
+            &declaration.functions[pair[0].function].sig.ident,
+            pair[0].number,
+        );
         let message = format_args!(
             "number {number} is taken by step `{first}`; expected another number for each step; choose a free one"
         );
@@ -27,7 +34,9 @@ fn number_taken(declaration: &Declaration, report: &mut Report) {
 fn name_taken(declaration: &Declaration, report: &mut Report) {
     for (at, function) in declaration.functions.iter().enumerate() {
         let name = &function.sig.ident;
-        let earlier = declaration.functions[..at].iter().position(|other| other.sig.ident == *name);
+        let earlier = declaration.functions[..at]
+            .iter()
+            .position(|other| other.sig.ident == *name);
         if earlier.is_some_and(|earlier| declaration.is_step(earlier) || declaration.is_step(at)) {
             let message = format_args!(
                 "there are two functions `{name}`; expected another name for each, a step's rows are keyed by it; \
@@ -53,9 +62,15 @@ fn reserved_name(declaration: &Declaration, report: &mut Report) {
 
 fn group_over_two_hosts(declaration: &Declaration, report: &mut Report) {
     for (at, step) in declaration.steps.iter().enumerate() {
-        let (Some(group), Some(host)) = (&step.group, &step.host) else { continue };
-        let first = declaration.steps[..at].iter().find(|other| is_in(group, other.group.as_ref()));
-        let Some(first_host) = first.and_then(|first| first.host.as_ref()) else { continue };
+        let (Some(group), Some(host)) = (&step.group, &step.host) else {
+            continue;
+        };
+        let first = declaration.steps[..at]
+            .iter()
+            .find(|other| is_in(group, other.group.as_ref()));
+        let Some(first_host) = first.and_then(|first| first.host.as_ref()) else {
+            continue;
+        };
         if host.variant != first_host.variant {
             let message = format_args!(
                 "group `{}` runs on host `{}`; expected all of its steps on one host, because they run side by side; \
@@ -72,7 +87,9 @@ fn group_not_contiguous(declaration: &Declaration, report: &mut Report) {
     for (at, step) in declaration.steps.iter().enumerate().skip(1) {
         let Some(group) = &step.group else { continue };
         let before = &declaration.steps[at - 1];
-        let started = declaration.steps[..at].iter().any(|other| is_in(group, other.group.as_ref()));
+        let started = declaration.steps[..at]
+            .iter()
+            .any(|other| is_in(group, other.group.as_ref()));
         if started && !is_in(group, before.group.as_ref()) {
             let message = format_args!(
                 "step `{}` stands between this one and the rest of group `{}`; expected the steps of a group next to \

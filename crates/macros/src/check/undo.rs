@@ -23,7 +23,10 @@ pub(super) fn check(declaration: &Declaration, report: &mut Report) {
 /// Everything that says how a step is undone, in the order in which people read it.
 fn sayings(declaration: &Declaration, at: usize) -> Vec<TokenStream> {
     let step = &declaration.steps[at];
-    let marks = declaration.undo_marks.iter().filter(|mark| mark.step == *declaration.step_name(at));
+    let marks = declaration
+        .undo_marks
+        .iter()
+        .filter(|mark| mark.step == *declaration.step_name(at));
     let mut sayings: Vec<_> = step.undo.iter().map(ToTokens::to_token_stream).collect();
     sayings.extend(step.no_undo.iter().map(ToTokens::to_token_stream));
     // A built-in step that is `#[pure]` has a diagnostic of its own.
@@ -34,7 +37,8 @@ fn sayings(declaration: &Declaration, at: usize) -> Vec<TokenStream> {
 }
 
 fn missing_undo(declaration: &Declaration, at: usize, report: &mut Report) {
-    // What is said wrongly has a diagnostic already, and so has a built-in step that is async by mistake.
+    // What is said wrongly has a diagnostic already, and so has a built-in step that is async by
+    // mistake.
     let is_custom = declaration.is_custom(at) && !returns_built_in(declaration.step_function(at));
     if is_custom && !declaration.steps[at].mentions_undo && sayings(declaration, at).is_empty() {
         let name = declaration.step_name(at);
@@ -58,7 +62,11 @@ fn undo_twice(declaration: &Declaration, at: usize, report: &mut Report) {
 }
 
 fn empty_reason(step: &Step, report: &mut Report) {
-    if let Some(reason) = step.no_undo.as_ref().filter(|reason| reason.value().trim().is_empty()) {
+    if let Some(reason) = step
+        .no_undo
+        .as_ref()
+        .filter(|reason| reason.value().trim().is_empty())
+    {
         let message = "`no_undo` gives no reason; expected why nothing needs to be undone, because people read it in \
                        the audit; write it";
         report.add(Code::EmptyReason, reason, message);
@@ -70,7 +78,9 @@ fn unknown_undo(declaration: &Declaration, step: &Step, report: &mut Report) {
     match declaration.function_named(name) {
         Some(function) if !declaration.is_step(function) && name != "respond" => {}
         Some(_) => {
-            let message = format_args!("`{name}` is no undo; expected an `async fn` that is nothing else; write one");
+            let message = format_args!(
+                "`{name}` is no undo; expected an `async fn` that is nothing else; write one"
+            );
             report.add(Code::UnknownUndo, name, message);
         }
         None => {
@@ -109,7 +119,11 @@ fn undo_on_a_step(declaration: &Declaration, report: &mut Report) {
 }
 
 fn pure_built_in(declaration: &Declaration, at: usize, report: &mut Report) {
-    if let Some(pure) = declaration.steps[at].pure.as_ref().filter(|_| !declaration.is_custom(at)) {
+    if let Some(pure) = declaration.steps[at]
+        .pure
+        .as_ref()
+        .filter(|_| !declaration.is_custom(at))
+    {
         let message = "a built-in step says itself whether it has anything to undo; expected no `#[pure]` on it; \
                        remove it";
         report.add(Code::PureBuiltIn, pure, message);

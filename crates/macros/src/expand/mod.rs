@@ -1,5 +1,5 @@
-//! Writes a checked declaration down: the impl block as it came, and beside it one `const` block with data, wrappers
-//! and trait impls. Decides nothing.
+//! Writes a checked declaration down: the impl block as it came, and beside it one `const` block
+//! with data, wrappers and trait impls. Decides nothing.
 
 mod reads;
 mod table;
@@ -16,8 +16,19 @@ use syn::spanned::Spanned;
 use syn::{ReturnType, Signature};
 
 /// The expansion; with diagnostics, what keeps the compiler and the editor going beside them.
-pub(crate) fn expand(declaration: &Declaration, readings: &Readings, report: &Report) -> TokenStream {
-    let (item, expansion) = (&declaration.item, Expansion { declaration, readings, root: Root::find() });
+pub(crate) fn expand(
+    declaration: &Declaration,
+    readings: &Readings,
+    report: &Report,
+) -> TokenStream {
+    let (item, expansion) = (
+        &declaration.item,
+        Expansion {
+            declaration,
+            readings,
+            root: Root::find(),
+        },
+    );
     if report.is_empty() {
         let block = expansion.block();
         return quote!(#item #block);
@@ -45,7 +56,13 @@ impl Expansion<'_> {
     fn stub(&self) -> TokenStream {
         let (root, task) = (self.root.path(), &self.declaration.item.self_ty);
         let (request, response) = (self.request(), self.response());
-        let named = |step: &'_ Step| [step.retry.clone(), step.undo_retry.clone(), step.breaker.clone()];
+        let named = |step: &'_ Step| {
+            [
+                step.retry.clone(),
+                step.undo_retry.clone(),
+                step.breaker.clone(),
+            ]
+        };
         let policies = self.declaration.steps.iter().flat_map(named).flatten();
         let policies = policies.chain(self.declaration.task.auto_disable.clone());
         let policies = policies.map(|path| self.outside(&path));
@@ -66,11 +83,17 @@ impl Expansion<'_> {
     }
 
     fn request(&self) -> TokenStream {
-        self.declaration.request.as_ref().map_or_else(|| quote!(()), |ty| self.outside(ty))
+        self.declaration
+            .request
+            .as_ref()
+            .map_or_else(|| quote!(()), |ty| self.outside(ty))
     }
 
     fn response(&self) -> TokenStream {
-        self.declaration.response.as_ref().map_or_else(|| quote!(()), |ty| self.outside(ty))
+        self.declaration
+            .response
+            .as_ref()
+            .map_or_else(|| quote!(()), |ty| self.outside(ty))
     }
 
     /// A type of the impl as it is written outside of it.
@@ -108,9 +131,11 @@ impl Expansion<'_> {
         quote!(__counterstep_sources::#name)
     }
 
-    /// No more visible than the author's types may be: an associated type must not be more private than its marker.
+    /// No more visible than the author's types may be: an associated type must not be more private
+    /// than its marker.
     fn markers(&self) -> TokenStream {
-        let steps = (0..self.declaration.steps.len()).map(|step| generated(self.declaration.step_name(step)));
+        let steps = (0..self.declaration.steps.len())
+            .map(|step| generated(self.declaration.step_name(step)));
         quote! {
             #[allow(non_camel_case_types, dead_code)]
             mod __counterstep_sources {
@@ -144,5 +169,9 @@ fn numbered(what: &str, step: usize) -> Ident {
 
 /// The name of the constant that says where a parameter reads.
 fn source_name(what: &str, step: usize, parameter: usize) -> Ident {
-    format_ident!("__COUNTERSTEP_{}_{step}_{parameter}", what.to_uppercase(), span = Span::mixed_site())
+    format_ident!(
+        "__COUNTERSTEP_{}_{step}_{parameter}",
+        what.to_uppercase(),
+        span = Span::mixed_site()
+    )
 }

@@ -1,5 +1,5 @@
-//! What each source gives, who may read it, and for each parameter the constant that names its source. The bounds
-//! behind these constants are the checks that need types.
+//! What each source gives, who may read it, and for each parameter the constant that names its
+//! source. The bounds behind these constants are the checks that need types.
 
 use super::{Expansion, source_name};
 use crate::check::{Input, Param, Reader, Source};
@@ -25,7 +25,9 @@ impl Expansion<'_> {
     pub(super) fn reads(&self) -> TokenStream {
         let sources = self.sources();
         let readers = self.readers();
-        let given = readers.iter().map(|(reader, params)| self.given(*reader, params));
+        let given = readers
+            .iter()
+            .map(|(reader, params)| self.given(*reader, params));
         let constants = readers.iter().flat_map(|(reader, params)| {
             let inputs = inputs(params).map(|(at, input)| self.source_constant(*reader, at, input));
             inputs.collect::<Vec<_>>()
@@ -35,15 +37,27 @@ impl Expansion<'_> {
 
     /// Each reader with its parameters.
     fn readers(&self) -> Vec<(Reader, &[Param])> {
-        fn of(list: &[Option<Vec<Param>>], reader: fn(usize) -> Reader) -> impl Iterator<Item = (Reader, &[Param])> {
-            list.iter().enumerate().filter_map(move |(step, params)| Some((reader(step), params.as_deref()?)))
+        fn of(
+            list: &[Option<Vec<Param>>],
+            reader: fn(usize) -> Reader,
+        ) -> impl Iterator<Item = (Reader, &[Param])> {
+            list.iter()
+                .enumerate()
+                .filter_map(move |(step, params)| Some((reader(step), params.as_deref()?)))
         }
-        let runs = self.readings.runs.iter().enumerate().map(|(step, params)| (Reader::Run(step), &params[..]));
+        let runs = self
+            .readings
+            .runs
+            .iter()
+            .enumerate()
+            .map(|(step, params)| (Reader::Run(step), &params[..]));
         let others = of(&self.readings.undos, Reader::Undo)
             .chain(of(&self.readings.whens, Reader::When))
             .chain(of(&self.readings.fallbacks, Reader::Fallback))
             .chain(of(&self.readings.probes, Reader::Probe));
-        runs.chain(others).chain([(Reader::Respond, &self.readings.respond[..])]).collect()
+        runs.chain(others)
+            .chain([(Reader::Respond, &self.readings.respond[..])])
+            .collect()
     }
 
     /// Which type each marker stands for.
@@ -67,14 +81,16 @@ impl Expansion<'_> {
         }
     }
 
-    /// What a reader may read by type. `From` tells apart two sources of one type, so that an alias is no conflict
-    /// until somebody reads it by type.
+    /// What a reader may read by type. `From` tells apart two sources of one type, so that an alias
+    /// is no conflict until somebody reads it by type.
     fn given(&self, reader: Reader, params: &[Param]) -> TokenStream {
         if !inputs(params).any(|(_, input)| matches!(input.source, Source::ByType)) {
             return TokenStream::new();
         }
-        let (root, reader_type, request) = (self.root.path(), self.reader_type(reader), self.request());
-        let readable = (0..self.declaration.steps.len()).filter(|step| reader.may_read(self.declaration, *step));
+        let (root, reader_type, request) =
+            (self.root.path(), self.reader_type(reader), self.request());
+        let readable = (0..self.declaration.steps.len())
+            .filter(|step| reader.may_read(self.declaration, *step));
         let steps = readable.map(|step| {
             let (marker, way) = (self.marker(step), self.way(reader, step));
             let name = self.declaration.step_name(step).unraw().to_string();
@@ -121,17 +137,29 @@ impl Expansion<'_> {
     /// Whether a step's output crosses hosts on its way to a reader.
     fn way(&self, reader: Reader, source: usize) -> TokenStream {
         let root = self.root.path();
-        let host = |step: usize| self.declaration.steps[step].host.as_ref().map(|host| host.variant);
+        let host = |step: usize| {
+            self.declaration.steps[step]
+                .host
+                .as_ref()
+                .map(|host| host.variant)
+        };
         let same = match reader {
-            Reader::Run(step) | Reader::When(step) | Reader::Fallback(step) => host(step) == host(source),
+            Reader::Run(step) | Reader::When(step) | Reader::Fallback(step) => {
+                host(step) == host(source)
+            }
             // They run on whichever host holds the lease.
             Reader::Undo(_) | Reader::Probe(_) => false,
             Reader::Respond => host(self.declaration.steps.len() - 1) == host(source),
         };
-        if same { quote!(#root::declare::SameHost) } else { quote!(#root::declare::OtherHost) }
+        if same {
+            quote!(#root::declare::SameHost)
+        } else {
+            quote!(#root::declare::OtherHost)
+        }
     }
 
-    /// The type stands in it as the author wrote it, tokens and spans, because that is what the compiler points at.
+    /// The type stands in it as the author wrote it, tokens and spans, because that is what the
+    /// compiler points at.
     fn source_constant(&self, reader: Reader, at: usize, input: &Input) -> TokenStream {
         let (what, number) = reader_name(reader);
         let (constant, ty) = (source_name(what, number, at), self.outside(&input.ty));
@@ -145,7 +173,11 @@ impl Expansion<'_> {
             }
             Source::ByType => {
                 let reader = self.reader_type(reader);
-                let by_type = if input.optional { "by_type_optional" } else { "by_type" };
+                let by_type = if input.optional {
+                    "by_type_optional"
+                } else {
+                    "by_type"
+                };
                 let by_type = Ident::new(by_type, span);
                 quote_spanned!(span=> #root::declare::#by_type::<#ty, #reader, _>())
             }
@@ -168,8 +200,11 @@ impl Expansion<'_> {
 
 /// The parameters that read something, with their places.
 pub(super) fn inputs(params: &[Param]) -> impl Iterator<Item = (usize, &Input)> {
-    params.iter().enumerate().filter_map(|(at, param)| match param {
-        Param::Input(input) => Some((at, input)),
-        Param::Context | Param::OwnOutput(_) => None,
-    })
+    params
+        .iter()
+        .enumerate()
+        .filter_map(|(at, param)| match param {
+            Param::Input(input) => Some((at, input)),
+            Param::Context | Param::OwnOutput(_) => None,
+        })
 }

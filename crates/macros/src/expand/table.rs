@@ -11,7 +11,11 @@ use syn::{LitStr, Path, ReturnType, Signature};
 
 impl Expansion<'_> {
     pub(super) fn table(&self) -> TokenStream {
-        let (root, own, task) = (self.root.path(), &self.declaration.item.self_ty, self.task());
+        let (root, own, task) = (
+            self.root.path(),
+            &self.declaration.item.self_ty,
+            self.task(),
+        );
         let (request, response) = (self.request(), self.response());
         let count = self.declaration.steps.len();
         let policies = (0..count).map(|step| self.policies(step));
@@ -70,10 +74,15 @@ impl Expansion<'_> {
         }
     }
 
-    /// The policies as constants of their own: an impossible one is found here, and said where it is named.
+    /// The policies as constants of their own: an impossible one is found here, and said where it
+    /// is named.
     fn policies(&self, step: usize) -> TokenStream {
         let (root, declared) = (self.root.path(), &self.declaration.steps[step]);
-        let default = if self.declaration.is_custom(step) { quote!(NONE) } else { quote!(BUILT_IN) };
+        let default = if self.declaration.is_custom(step) {
+            quote!(NONE)
+        } else {
+            quote!(BUILT_IN)
+        };
         let value = |path: &Option<Path>, default: TokenStream| match path {
             Some(path) => {
                 let (root, path) = (self.root.at(path.span()), self.outside(path));
@@ -81,10 +90,17 @@ impl Expansion<'_> {
             }
             None => quote!(#root::RetryPolicy::#default),
         };
-        let (retry, undo) = (value(&declared.retry, default), value(&declared.undo_retry, quote!(UNDO)));
+        let (retry, undo) = (
+            value(&declared.retry, default),
+            value(&declared.undo_retry, quote!(UNDO)),
+        );
         let (retry_name, undo_name) = (policy_name("RETRY", step), policy_name("UNDO_RETRY", step));
         let breaker = declared.breaker.as_ref().map(|path| {
-            let (name, root, path) = (policy_name("BREAKER", step), self.root.at(path.span()), self.outside(path));
+            let (name, root, path) = (
+                policy_name("BREAKER", step),
+                self.root.at(path.span()),
+                self.outside(path),
+            );
             quote!(const #name: #root::BreakerPolicy = #root::declare::breaker(#path);)
         });
         quote! {
@@ -96,7 +112,10 @@ impl Expansion<'_> {
 
     fn step(&self, step: usize) -> TokenStream {
         let (root, declared) = (self.root.path(), &self.declaration.steps[step]);
-        let (number, name) = (declared.number, self.declaration.step_name(step).unraw().to_string());
+        let (number, name) = (
+            declared.number,
+            self.declaration.step_name(step).unraw().to_string(),
+        );
         let host = variant(declared.host.as_ref().map_or("Api", |host| host.variant));
         let custom = self.declaration.is_custom(step);
         let kind = variant(if custom { "Custom" } else { "BuiltIn" });
@@ -108,7 +127,11 @@ impl Expansion<'_> {
             let policy = policy_name(what, step);
             quote!(#root::declare::NamedPolicy { name: #name, policy: #policy })
         };
-        let retry = named(&declared.retry, if custom { "none" } else { "built-in" }, "RETRY");
+        let retry = named(
+            &declared.retry,
+            if custom { "none" } else { "built-in" },
+            "RETRY",
+        );
         let undo_retry = named(&declared.undo_retry, "undo", "UNDO_RETRY");
         let breaker = optional(declared.breaker.as_ref().map(|path| {
             let (name, policy) = (as_written(path), policy_name("BREAKER", step));
@@ -119,7 +142,12 @@ impl Expansion<'_> {
         // A built-in step moves bytes: only its own mark makes it heavy.
         let heavy = declared.heavy || (custom && self.declaration.task.heavy);
         let when = optional(declared.when.as_ref().map(|when| when.unraw().to_string()));
-        let probe = optional(declared.probe.as_ref().map(|probe| probe.unraw().to_string()));
+        let probe = optional(
+            declared
+                .probe
+                .as_ref()
+                .map(|probe| probe.unraw().to_string()),
+        );
         quote! {
             #root::contracts::StepDecl {
                 no: #root::contracts::StepNo(#number),
@@ -147,10 +175,15 @@ impl Expansion<'_> {
     fn output(&self, step: usize) -> TokenStream {
         let sig = self.declaration.step_function(step);
         if !self.declaration.is_custom(step) {
-            // As written where it stands there: only the tokens know what the author calls the body of a signal or an answer.
+            // As written where it stands there: only the tokens know what the author calls the body
+            // of a signal or an answer.
             return match (written_output(sig), written_name(sig).as_deref()) {
-                (Some(body), Some("AwaitSignal" | "HttpCall")) => as_written(body).to_token_stream(),
-                (Some(body), Some("MaybeSignal")) => format!("Option<{}>", as_written(body)).to_token_stream(),
+                (Some(body), Some("AwaitSignal" | "HttpCall")) => {
+                    as_written(body).to_token_stream()
+                }
+                (Some(body), Some("MaybeSignal")) => {
+                    format!("Option<{}>", as_written(body)).to_token_stream()
+                }
                 _ => self.of_built_in(step, "OUTPUT"),
             };
         }
@@ -174,9 +207,16 @@ impl Expansion<'_> {
 
     fn fallback_decl(&self, step: usize) -> TokenStream {
         let root = self.root.path();
-        let fallback = self.declaration.fallback_of(step).zip(self.readings.fallbacks[step].as_ref());
+        let fallback = self
+            .declaration
+            .fallback_of(step)
+            .zip(self.readings.fallbacks[step].as_ref());
         optional(fallback.map(|(function, params)| {
-            let name = self.declaration.functions[function].sig.ident.unraw().to_string();
+            let name = self.declaration.functions[function]
+                .sig
+                .ident
+                .unraw()
+                .to_string();
             let inputs = self.input_table(Reader::Fallback(step), params);
             quote!(#root::contracts::FallbackDecl { name: #name, inputs: #inputs })
         }))
@@ -185,7 +225,11 @@ impl Expansion<'_> {
     fn undo_decl(&self, step: usize) -> TokenStream {
         let (root, declared) = (self.root.path(), &self.declaration.steps[step]);
         let undo = if let Some(function) = self.declaration.undo_of(step) {
-            let name = self.declaration.functions[function].sig.ident.unraw().to_string();
+            let name = self.declaration.functions[function]
+                .sig
+                .ident
+                .unraw()
+                .to_string();
             quote!(Function { name: #name })
         } else if let Some(reason) = &declared.no_undo {
             quote!(Waived { reason: #reason })
@@ -199,17 +243,28 @@ impl Expansion<'_> {
 
     fn code(&self, step: usize) -> TokenStream {
         let (root, run) = (self.root.path(), numbered("run", step));
-        let kind = variant(if self.declaration.is_custom(step) { "Custom" } else { "BuiltIn" });
+        let kind = variant(if self.declaration.is_custom(step) {
+            "Custom"
+        } else {
+            "BuiltIn"
+        });
         let named = |is_there: bool, what| {
             let name = numbered(what, step);
-            if is_there { quote!(::core::option::Option::Some(#name)) } else { quote!(::core::option::Option::None) }
+            if is_there {
+                quote!(::core::option::Option::Some(#name))
+            } else {
+                quote!(::core::option::Option::None)
+            }
         };
         let undo = named(self.declaration.undo_of(step).is_some(), "undo");
         let when = named(self.declaration.when_of(step).is_some(), "when");
         let fallback = named(self.declaration.fallback_of(step).is_some(), "fallback");
         let signal = self.of_built_in(step, "READ_SIGNAL");
         let probe = named(self.declaration.probe_of(step).is_some(), "probe");
-        let (output, at_output) = (self.output_type(step), self.root.at(self.returned_span(step)));
+        let (output, at_output) = (
+            self.output_type(step),
+            self.root.at(self.returned_span(step)),
+        );
         quote! {
             #root::task::StepCode {
                 run: #root::task::Run::#kind(#run),
@@ -226,7 +281,9 @@ impl Expansion<'_> {
 
 /// The name of what a function returns.
 fn written_name(sig: &Signature) -> Option<String> {
-    let ReturnType::Type(_, ty) = &sig.output else { return None };
+    let ReturnType::Type(_, ty) = &sig.output else {
+        return None;
+    };
     last_segment(ty).map(|segment| segment.ident.to_string())
 }
 

@@ -1,5 +1,5 @@
-//! A function for each of the author's, with the signature that the engine calls: it reads the inputs, calls, and
-//! turns what comes back into what is stored.
+//! A function for each of the author's, with the signature that the engine calls: it reads the
+//! inputs, calls, and turns what comes back into what is stored.
 
 use super::reads::{inputs, reader_name};
 use super::{Expansion, numbered, returned_span, source_name};
@@ -13,7 +13,11 @@ use syn::{Ident, ReturnType, Signature};
 impl Expansion<'_> {
     pub(super) fn wrappers(&self) -> TokenStream {
         let steps = (0..self.declaration.steps.len()).map(|step| {
-            let run = if self.declaration.is_custom(step) { self.custom(step) } else { self.built_in(step) };
+            let run = if self.declaration.is_custom(step) {
+                self.custom(step)
+            } else {
+                self.built_in(step)
+            };
             let (undo, when) = (self.undo(step), self.when(step));
             let (fallback, probe) = (self.fallback(step), self.probe(step));
             quote!(#run #undo #when #fallback #probe)
@@ -23,13 +27,24 @@ impl Expansion<'_> {
     }
 
     fn custom(&self, step: usize) -> TokenStream {
-        let (sig, params) = (self.declaration.step_function(step), &self.readings.runs[step]);
-        self.async_code(Reader::Run(step), sig, params, &self.returned(step), self.returned_span(step))
+        let (sig, params) = (
+            self.declaration.step_function(step),
+            &self.readings.runs[step],
+        );
+        self.async_code(
+            Reader::Run(step),
+            sig,
+            params,
+            &self.returned(step),
+            self.returned_span(step),
+        )
     }
 
     fn fallback(&self, step: usize) -> TokenStream {
-        let (Some(function), Some(params)) = (self.declaration.fallback_of(step), &self.readings.fallbacks[step])
-        else {
+        let (Some(function), Some(params)) = (
+            self.declaration.fallback_of(step),
+            &self.readings.fallbacks[step],
+        ) else {
             return TokenStream::new();
         };
         let sig = &self.declaration.functions[function].sig;
@@ -37,12 +52,14 @@ impl Expansion<'_> {
         let span = returned_span(sig);
         let (root, marker) = (self.root.at(span), self.marker(step));
         let output = quote_spanned!(span=> <#returned as #root::declare::StepReturn>::Output);
-        let check = quote_spanned!(span=> const _: () = #root::declare::falls_back::<#output, #marker>(););
+        let check =
+            quote_spanned!(span=> const _: () = #root::declare::falls_back::<#output, #marker>(););
         let code = self.async_code(Reader::Fallback(step), sig, params, &returned, span);
         quote!(#check #code)
     }
 
-    /// The function that the engine calls for an async function of the author's that returns `StepResult<Output>`.
+    /// The function that the engine calls for an async function of the author's that returns
+    /// `StepResult<Output>`.
     fn async_code(
         &self,
         reader: Reader,
@@ -54,9 +71,11 @@ impl Expansion<'_> {
         let (what, step) = reader_name(reader);
         let (name, root) = (numbered(what, step), self.root.path());
         let (reads, call) = self.call(reader, sig, params);
-        // One call points at the returned type and one at the output in it: whichever is wrong is what one sees.
+        // One call points at the returned type and one at the output in it: whichever is wrong is
+        // what one sees.
         let at_returned = self.root.at(span);
-        let result = quote_spanned!(span=> <#returned as #at_returned::declare::StepReturn>::into_result);
+        let result =
+            quote_spanned!(span=> <#returned as #at_returned::declare::StepReturn>::into_result);
         let output = written_output(sig).map_or(span, Spanned::span);
         let (span, at_output) = (output.resolved_at(Span::mixed_site()), self.root.at(output));
         let value = Ident::new("output", span);
@@ -79,9 +98,13 @@ impl Expansion<'_> {
         let (name, root, returned) = (numbered("run", step), self.root.path(), self.returned(step));
         let sig = self.declaration.step_function(step);
         let (reads, call) = self.call(Reader::Run(step), sig, &self.readings.runs[step]);
-        let (span, at_returned) = (self.returned_span(step), self.root.at(self.returned_span(step)));
+        let (span, at_returned) = (
+            self.returned_span(step),
+            self.root.at(self.returned_span(step)),
+        );
         let upload = quote_spanned!(span=> <#returned as #at_returned::BuiltInStep>::into_work);
-        let says = self.declaration.undo_of(step).is_some() || self.declaration.steps[step].no_undo.is_some();
+        let says = self.declaration.undo_of(step).is_some()
+            || self.declaration.steps[step].no_undo.is_some();
         let check = quote_spanned!(span=> const _: () = #at_returned::declare::undone_by_the_engine::<#returned>(););
         let check = (!says).then_some(check);
         quote! {
@@ -95,7 +118,9 @@ impl Expansion<'_> {
     }
 
     fn undo(&self, step: usize) -> TokenStream {
-        let (Some(function), Some(params)) = (self.declaration.undo_of(step), &self.readings.undos[step]) else {
+        let (Some(function), Some(params)) =
+            (self.declaration.undo_of(step), &self.readings.undos[step])
+        else {
             return TokenStream::new();
         };
         let (name, root, marker) = (numbered("undo", step), self.root.path(), self.marker(step));
@@ -106,8 +131,11 @@ impl Expansion<'_> {
             Param::OwnOutput(ty) => Some(self.outside(ty)),
             Param::Context | Param::Input(_) => None,
         });
-        let own_check = own.as_ref().map(|ty| quote!(const _: () = #root::declare::undoes::<#ty, #marker>();));
-        let own = own.map(|ty| quote!(let own = #root::declare::undone_output::<#ty>(#step_name, own)?;));
+        let own_check = own
+            .as_ref()
+            .map(|ty| quote!(const _: () = #root::declare::undoes::<#ty, #marker>();));
+        let own =
+            own.map(|ty| quote!(let own = #root::declare::undone_output::<#ty>(#step_name, own)?;));
         let returned = self.written_return(sig);
         let body = if sig.asyncness.is_some() {
             quote!(#own #reads #root::declare::undo_result::<#returned>(#call.await))
@@ -129,11 +157,17 @@ impl Expansion<'_> {
     }
 
     fn when(&self, step: usize) -> TokenStream {
-        let (Some(function), Some(params)) = (self.declaration.when_of(step), &self.readings.whens[step]) else {
+        let (Some(function), Some(params)) =
+            (self.declaration.when_of(step), &self.readings.whens[step])
+        else {
             return TokenStream::new();
         };
         let (name, root) = (numbered("when", step), self.root.path());
-        let (reads, call) = self.call(Reader::When(step), &self.declaration.functions[function].sig, params);
+        let (reads, call) = self.call(
+            Reader::When(step),
+            &self.declaration.functions[function].sig,
+            params,
+        );
         quote! {
             fn #name(inputs: &#root::Inputs) -> #root::StepResult<::core::primitive::bool> {
                 let _ = inputs;
@@ -144,7 +178,9 @@ impl Expansion<'_> {
     }
 
     fn probe(&self, step: usize) -> TokenStream {
-        let (Some(function), Some(params)) = (self.declaration.probe_of(step), &self.readings.probes[step]) else {
+        let (Some(function), Some(params)) =
+            (self.declaration.probe_of(step), &self.readings.probes[step])
+        else {
             return TokenStream::new();
         };
         let (name, root, marker) = (numbered("probe", step), self.root.path(), self.marker(step));
@@ -165,7 +201,9 @@ impl Expansion<'_> {
     }
 
     fn respond(&self) -> TokenStream {
-        let Some(function) = self.declaration.respond() else { return TokenStream::new() };
+        let Some(function) = self.declaration.respond() else {
+            return TokenStream::new();
+        };
         let sig = &self.declaration.functions[function].sig;
         let (root, response) = (self.root.path(), self.response());
         let (returned, name) = (self.written_return(sig), numbered("respond", 0));
@@ -192,11 +230,23 @@ impl Expansion<'_> {
     }
 
     /// The statements that read what a function takes, and the call.
-    fn call(&self, reader: Reader, sig: &Signature, params: &[Param]) -> (TokenStream, TokenStream) {
+    fn call(
+        &self,
+        reader: Reader,
+        sig: &Signature,
+        params: &[Param],
+    ) -> (TokenStream, TokenStream) {
         let (what, number) = reader_name(reader);
         let reads = inputs(params).map(|(at, input)| {
             let (value, source) = (input_name(at), source_name(what, number, at));
-            let (ty, read) = (self.outside(&input.ty), if input.optional { "read_optional" } else { "read" });
+            let (ty, read) = (
+                self.outside(&input.ty),
+                if input.optional {
+                    "read_optional"
+                } else {
+                    "read"
+                },
+            );
             let read = format_ident!("{read}", span = Span::mixed_site());
             quote!(let #value = inputs.#read::<#ty>(#source)?;)
         });
@@ -205,11 +255,18 @@ impl Expansion<'_> {
             Param::OwnOutput(_) => quote!(own),
             Param::Input(input) => {
                 let value = input_name(at);
-                if input.optional { quote!(#value.as_ref()) } else { quote!(&#value) }
+                if input.optional {
+                    quote!(#value.as_ref())
+                } else {
+                    quote!(&#value)
+                }
             }
         });
         let (task, function) = (&self.declaration.item.self_ty, &sig.ident);
-        (quote!(#(#reads)*), quote!(<#task>::#function(#(#arguments),*)))
+        (
+            quote!(#(#reads)*),
+            quote!(<#task>::#function(#(#arguments),*)),
+        )
     }
 }
 
@@ -217,7 +274,8 @@ fn input_name(at: usize) -> Ident {
     format_ident!("input_{at}", span = Span::mixed_site())
 }
 
-/// Boxed at the name of the author's function: that is where the compiler says that its future is not `Send`.
+/// Boxed at the name of the author's function: that is where the compiler says that its future is
+/// not `Send`.
 fn boxed(function: &Ident, body: &TokenStream) -> TokenStream {
     let span = function.span().resolved_at(Span::mixed_site());
     quote_spanned!(span=> ::std::boxed::Box::pin(async move { #body }))

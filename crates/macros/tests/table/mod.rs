@@ -1,12 +1,14 @@
 //! What stands in the declaration and the code that the macro writes.
 
 use counterstep_kernel::contracts::declaration::InputDecl;
-use counterstep_kernel::contracts::{Host, OnExhausted, OnLost, OnUndoFailure, StepKind, TaskDecl, UndoDecl};
+use counterstep_kernel::contracts::{
+    Host, OnExhausted, OnLost, OnUndoFailure, StepKind, TaskDecl, UndoDecl,
+};
 use counterstep_kernel::declare::Value;
 use counterstep_kernel::task::{self, Run};
 use counterstep_kernel::{
-    DistributedTask as _, FileName, Inputs, Registry, RetryPolicy, StepContext, StepResult, StoredFile, UndoResult,
-    UploadOne, UploadedFile, Work,
+    DistributedTask as _, FileName, Inputs, Registry, RetryPolicy, StepContext, StepResult,
+    StoredFile, UndoResult, UploadOne, UploadedFile, Work,
 };
 use counterstep_macros::distributed_task;
 use serde::{Deserialize, Serialize};
@@ -25,13 +27,23 @@ const PATIENT: RetryPolicy = RetryPolicy::constant("2s").max_retries(7);
 
 struct PlaceOrder;
 
-#[distributed_task(timeout = "10m", lease = "3s", on_lost = "fail", cancellable, on_undo_failure = "continue")]
+#[distributed_task(
+    timeout = "10m",
+    lease = "3s",
+    on_lost = "fail",
+    cancellable,
+    on_undo_failure = "continue"
+)]
 impl PlaceOrder {
     type Request = Order;
     type Response = Vec<(u32, bool)>;
 
     #[step(20, host = "worker", undo = refund, retry = self::PATIENT, timeout = "30s", on_exhausted = "dead_letter")]
-    async fn charge(ctx: &StepContext, order: &Order, upload_paper: &StoredFile) -> StepResult<Receipt> {
+    async fn charge(
+        ctx: &StepContext,
+        order: &Order,
+        upload_paper: &StoredFile,
+    ) -> StepResult<Receipt> {
         let _ = (ctx, upload_paper);
         Ok(Receipt(order.id))
     }
@@ -67,7 +79,13 @@ impl PlaceOrder {
 
 struct HTTPPing;
 
-#[distributed_task(name = "Ping", version = 2, queue = "probes", max_recoveries = 0, heavy)]
+#[distributed_task(
+    name = "Ping",
+    version = 2,
+    queue = "probes",
+    max_recoveries = 0,
+    heavy
+)]
 impl HTTPPing {
     type Request = ();
     type Response = ();
@@ -95,28 +113,59 @@ fn order(gift: bool) -> Value {
 }
 
 fn inputs(gift: bool, outputs: &[(&str, Value)]) -> Inputs {
-    Inputs::new(order(gift), outputs.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect())
+    Inputs::new(
+        order(gift),
+        outputs
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), value.clone()))
+            .collect(),
+    )
 }
 
 #[test]
 fn the_task_row_holds_what_the_attribute_says_and_the_defaults() {
     let decl = PlaceOrder::task_type().decl;
-    assert_eq!((decl.name, decl.version, decl.queue), ("PlaceOrder", 1, "place-order"));
-    assert_eq!((decl.timeout, decl.lease), (Some(Duration::from_secs(600)), Some(Duration::from_secs(3))));
+    assert_eq!(
+        (decl.name, decl.version, decl.queue),
+        ("PlaceOrder", 1, "place-order")
+    );
+    assert_eq!(
+        (decl.timeout, decl.lease),
+        (Some(Duration::from_secs(600)), Some(Duration::from_secs(3)))
+    );
     assert_eq!((decl.max_recoveries, decl.cancellable), (3, true));
-    assert_eq!((decl.on_lost, decl.on_undo_failure), (OnLost::Fail, OnUndoFailure::Continue));
+    assert_eq!(
+        (decl.on_lost, decl.on_undo_failure),
+        (OnLost::Fail, OnUndoFailure::Continue)
+    );
     assert_eq!((decl.request, decl.response), ("Order", "Vec<(u32, bool)>"));
 
     let ping = HTTPPing::task_type().decl;
-    assert_eq!((ping.name, ping.version, ping.queue, ping.max_recoveries), ("Ping", 2, "probes", 0));
-    assert_eq!((ping.cancellable, ping.on_undo_failure), (false, OnUndoFailure::Stop));
+    assert_eq!(
+        (ping.name, ping.version, ping.queue, ping.max_recoveries),
+        ("Ping", 2, "probes", 0)
+    );
+    assert_eq!(
+        (ping.cancellable, ping.on_undo_failure),
+        (false, OnUndoFailure::Stop)
+    );
     assert_eq!(ping.on_lost, OnLost::Requeue);
 }
 
 #[test]
 fn a_step_is_heavy_by_its_own_mark_or_by_that_of_its_type() {
-    let heavy = |decl: &TaskDecl| decl.steps.iter().map(|step| (step.name, step.heavy)).collect::<Vec<_>>();
-    let own = [("upload_paper", false), ("charge", false), ("wrap", true), ("weigh", false)];
+    let heavy = |decl: &TaskDecl| {
+        decl.steps
+            .iter()
+            .map(|step| (step.name, step.heavy))
+            .collect::<Vec<_>>()
+    };
+    let own = [
+        ("upload_paper", false),
+        ("charge", false),
+        ("wrap", true),
+        ("weigh", false),
+    ];
     assert_eq!(heavy(PlaceOrder::task_type().decl), own);
     assert_eq!(heavy(HTTPPing::task_type().decl), [("ping", true)]);
 }
@@ -124,34 +173,78 @@ fn a_step_is_heavy_by_its_own_mark_or_by_that_of_its_type() {
 #[test]
 fn the_steps_stand_in_the_order_of_their_numbers_with_what_they_say() {
     let steps = PlaceOrder::task_type().decl.steps;
-    let rows: Vec<_> = steps.iter().map(|step| (step.no.0, step.name, step.host, step.kind, step.output)).collect();
+    let rows: Vec<_> = steps
+        .iter()
+        .map(|step| (step.no.0, step.name, step.host, step.kind, step.output))
+        .collect();
     assert_eq!(
         rows,
         [
-            (10, "upload_paper", Host::Api, StepKind::BuiltIn, "StoredFile"),
+            (
+                10,
+                "upload_paper",
+                Host::Api,
+                StepKind::BuiltIn,
+                "StoredFile"
+            ),
             (20, "charge", Host::Worker, StepKind::Custom, "Receipt"),
-            (30, "wrap", Host::Worker, StepKind::Custom, "Vec<Option<u8>>"),
+            (
+                30,
+                "wrap",
+                Host::Worker,
+                StepKind::Custom,
+                "Vec<Option<u8>>"
+            ),
             (31, "weigh", Host::Worker, StepKind::Custom, "()"),
         ]
     );
     let charge = &steps[1];
-    assert_eq!((charge.timeout, charge.on_exhausted), (Some(Duration::from_secs(30)), OnExhausted::DeadLetter));
-    assert_eq!((steps[0].timeout, steps[0].on_exhausted), (None, OnExhausted::Compensate));
     assert_eq!(
-        steps.iter().map(|step| (step.group, step.when)).collect::<Vec<_>>(),
-        [(None, None), (None, None), (Some("pack"), Some("is_gift")), (Some("pack"), None),]
+        (charge.timeout, charge.on_exhausted),
+        (Some(Duration::from_secs(30)), OnExhausted::DeadLetter)
+    );
+    assert_eq!(
+        (steps[0].timeout, steps[0].on_exhausted),
+        (None, OnExhausted::Compensate)
+    );
+    assert_eq!(
+        steps
+            .iter()
+            .map(|step| (step.group, step.when))
+            .collect::<Vec<_>>(),
+        [
+            (None, None),
+            (None, None),
+            (Some("pack"), Some("is_gift")),
+            (Some("pack"), None),
+        ]
     );
 }
 
 #[test]
 fn inputs_name_the_source_that_their_name_or_type_led_to() {
     let steps = PlaceOrder::task_type().decl.steps;
-    let order = InputDecl { name: "order", source: "request", ty: "Order" };
+    let order = InputDecl {
+        name: "order",
+        source: "request",
+        ty: "Order",
+    };
     assert_eq!(steps[0].inputs, [order]);
-    let paper = InputDecl { name: "upload_paper", source: "upload_paper", ty: "StoredFile" };
+    let paper = InputDecl {
+        name: "upload_paper",
+        source: "upload_paper",
+        ty: "StoredFile",
+    };
     assert_eq!(steps[1].inputs, [order, paper]);
     assert_eq!(steps[2].inputs, []);
-    assert_eq!(steps[3].inputs, [InputDecl { name: "_slip", source: "charge", ty: "Receipt" }]);
+    assert_eq!(
+        steps[3].inputs,
+        [InputDecl {
+            name: "_slip",
+            source: "charge",
+            ty: "Receipt"
+        }]
+    );
 }
 
 #[test]
@@ -163,11 +256,18 @@ fn each_step_has_the_undo_and_the_policies_that_it_declares() {
         [
             UndoDecl::BuiltIn,
             UndoDecl::Function { name: "refund" },
-            UndoDecl::Waived { reason: "paper is cheap" },
+            UndoDecl::Waived {
+                reason: "paper is cheap"
+            },
             UndoDecl::Pure,
         ]
     );
-    let policies: Vec<_> = task_type.decl.steps.iter().map(|step| (step.retry.name, step.retry.policy)).collect();
+    let policies: Vec<_> = task_type
+        .decl
+        .steps
+        .iter()
+        .map(|step| (step.retry.name, step.retry.policy))
+        .collect();
     assert_eq!(
         policies,
         [
@@ -178,19 +278,37 @@ fn each_step_has_the_undo_and_the_policies_that_it_declares() {
         ]
     );
     assert!(
-        task_type.decl.steps.iter().all(|s| s.undo_retry.name == "undo" && s.undo_retry.policy == RetryPolicy::UNDO)
+        task_type
+            .decl
+            .steps
+            .iter()
+            .all(|s| s.undo_retry.name == "undo" && s.undo_retry.policy == RetryPolicy::UNDO)
     );
 
-    let code: Vec<_> = task_type.steps.iter().map(|code| (code.undo.is_some(), code.when.is_some())).collect();
-    assert_eq!(code, [(false, false), (true, false), (false, true), (false, false)]);
-    assert!(matches!(task_type.steps[0].run, Run::BuiltIn(_)) && matches!(task_type.steps[1].run, Run::Custom(_)));
+    let code: Vec<_> = task_type
+        .steps
+        .iter()
+        .map(|code| (code.undo.is_some(), code.when.is_some()))
+        .collect();
+    assert_eq!(
+        code,
+        [(false, false), (true, false), (false, true), (false, false)]
+    );
+    assert!(
+        matches!(task_type.steps[0].run, Run::BuiltIn(_))
+            && matches!(task_type.steps[1].run, Run::Custom(_))
+    );
 }
 
 #[test]
 fn the_code_reads_its_inputs_and_calls_the_authors_functions() {
     let task_type = PlaceOrder::task_type();
-    let Run::BuiltIn(upload) = task_type.steps[0].run else { panic!("a built-in step") };
-    let Work::Upload(upload) = upload(&inputs(false, &[])).unwrap() else { panic!("an upload") };
+    let Run::BuiltIn(upload) = task_type.steps[0].run else {
+        panic!("a built-in step")
+    };
+    let Work::Upload(upload) = upload(&inputs(false, &[])).unwrap() else {
+        panic!("an upload")
+    };
     assert_eq!(upload.bucket, "papers");
 
     let is_gift = task_type.steps[2].when.unwrap();
@@ -204,7 +322,12 @@ fn the_code_reads_its_inputs_and_calls_the_authors_functions() {
     assert_eq!(response, task::output(&vec![(7, true)]).unwrap());
 
     let missing = (task_type.respond)(&inputs(true, &[])).unwrap_err();
-    assert!(missing.message.contains("the output of `charge` is missing"), "{missing}");
+    assert!(
+        missing
+            .message
+            .contains("the output of `charge` is missing"),
+        "{missing}"
+    );
 }
 
 #[test]
@@ -217,5 +340,11 @@ fn a_request_is_checked_against_the_declared_type() {
 #[test]
 fn several_task_types_of_one_crate_stand_side_by_side() {
     let registry = Registry::new().with::<PlaceOrder>().with::<HTTPPing>();
-    assert_eq!(registry.iter().map(|task_type| task_type.decl.name).collect::<Vec<_>>(), ["Ping", "PlaceOrder"]);
+    assert_eq!(
+        registry
+            .iter()
+            .map(|task_type| task_type.decl.name)
+            .collect::<Vec<_>>(),
+        ["Ping", "PlaceOrder"]
+    );
 }

@@ -11,8 +11,9 @@ pub use counterstep_adapters::finding::Finding;
 use counterstep_kernel::Registry;
 use futures::future::BoxFuture;
 
-/// Looks at every server of the settings. One that does not answer is a finding, and the others are looked at all the
-/// same. PostgreSQL has to have connections for so many `processes`; `None`: for those that are alive.
+/// Looks at every server of the settings. One that does not answer is a finding, and the others are
+/// looked at all the same. PostgreSQL has to have connections for so many `processes`; `None`: for
+/// those that are alive.
 ///
 /// # Errors
 /// [`Exit`] for settings that cannot be used whatever the servers do.
@@ -29,21 +30,34 @@ pub fn examine<'a>(
                 code: "sqlite_one_machine",
                 what: format!("the database is the file {}", path.display()),
                 why: "all services must run on this machine, and a lost disk loses every task",
-                to_do: "for more than one machine set --database postgres://… and --nats".to_owned(),
+                to_do: "for more than one machine set --database postgres://… and --nats"
+                    .to_owned(),
             });
         }
-        found.extend(missing_services(settings, registry).into_iter().map(|service| Finding {
-            code: "service_unset",
-            what: format!("steps call the service `{service}`, and the settings do not have it"),
-            why: "such a step fails for good, and its task is undone",
-            to_do: format!("add [services.{service}] with its `url` to the settings file"),
-        }));
-        found.extend(open_to_others(settings).into_iter().map(|OpenSecret { setting, file, mode }| Finding {
-            code: "secret_file_open",
-            what: format!("setting `{setting}`: the file {file} has the mode {mode}"),
-            why: "every user of this machine can read the secret in it",
-            to_do: format!("chmod 600 {file}, as the user of the service"),
-        }));
+        found.extend(
+            missing_services(settings, registry)
+                .into_iter()
+                .map(|service| Finding {
+                    code: "service_unset",
+                    what: format!(
+                        "steps call the service `{service}`, and the settings do not have it"
+                    ),
+                    why: "such a step fails for good, and its task is undone",
+                    to_do: format!("add [services.{service}] with its `url` to the settings file"),
+                }),
+        );
+        found.extend(open_to_others(settings).into_iter().map(
+            |OpenSecret {
+                 setting,
+                 file,
+                 mode,
+             }| Finding {
+                code: "secret_file_open",
+                what: format!("setting `{setting}`: the file {file} has the mode {mode}"),
+                why: "every user of this machine can read the secret in it",
+                to_do: format!("chmod 600 {file}, as the user of the service"),
+            },
+        ));
         #[cfg(feature = "servers")]
         servers::examine(settings, processes, &mut found).await?;
         #[cfg(not(feature = "servers"))]

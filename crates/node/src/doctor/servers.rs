@@ -35,7 +35,9 @@ pub(super) async fn examine(
     }
     if let Some(server) = &settings.nats {
         let options = servers::nats_options(settings, server, "doctor");
-        let nats = Nats::look(options).await.map_err(|error| Exit::config(chain(&error)))?;
+        let nats = Nats::look(options)
+            .await
+            .map_err(|error| Exit::config(chain(&error)))?;
         match nats.examine(server.monitor.as_deref()).await {
             Err(error) => found.push(away("nats_unreachable", error)),
             Ok(findings) => found.extend(findings),
@@ -43,9 +45,17 @@ pub(super) async fn examine(
     }
     if let Some(server) = &settings.redis {
         let options = servers::redis_options(settings, server);
-        found.extend(redis::findings(&options).await.map_err(|error| Exit::config(chain(&error)))?);
+        found.extend(
+            redis::findings(&options)
+                .await
+                .map_err(|error| Exit::config(chain(&error)))?,
+        );
     }
-    if let ObjectPlace::Server { url, credentials_file } = &settings.objects {
+    if let ObjectPlace::Server {
+        url,
+        credentials_file,
+    } = &settings.objects
+    {
         let objects = servers::objects(settings, url, credentials_file.as_deref())?;
         if let Err(error) = objects.check().await {
             found.push(away("objects_unreachable", error));

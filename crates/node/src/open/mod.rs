@@ -17,7 +17,9 @@ use counterstep_adapters::sqlite::{SqliteOptions, SqliteStore};
 use counterstep_adapters::step_threads::StepThreads;
 use counterstep_adapters::system::{SystemClock, SystemRandom};
 use counterstep_kernel::error::chain;
-use counterstep_kernel::ports::{Hints, Locks, NoServices, Objects, Outside, Ports, Queue, Signals, StepRunner, Store};
+use counterstep_kernel::ports::{
+    Hints, Locks, NoServices, Objects, Outside, Ports, Queue, Signals, StepRunner, Store,
+};
 use counterstep_kernel::{Engine, EngineSettings, Registry, progress};
 use futures::future::BoxFuture;
 use std::path::{Path, PathBuf};
@@ -29,21 +31,50 @@ pub use servers::install_provider;
 ///
 /// # Errors
 /// [`Exit`], saying which part cannot be used.
-pub fn open<'a>(settings: &'a Settings, registry: Arc<Registry>, role: &'a str) -> BoxFuture<'a, Result<Engine, Exit>> {
+pub fn open<'a>(
+    settings: &'a Settings,
+    registry: Arc<Registry>,
+    role: &'a str,
+) -> BoxFuture<'a, Result<Engine, Exit>> {
     Box::pin(async move {
         let policies = in_effect(&registry, settings.overrides.clone())?;
-        settings.engine.orphans.check(&registry).map_err(Exit::config)?;
-        settings.engine.retention.check(&registry).map_err(Exit::config)?;
-        let engine = EngineSettings { policies: Arc::new(policies), ..settings.engine.clone() };
+        settings
+            .engine
+            .orphans
+            .check(&registry)
+            .map_err(Exit::config)?;
+        settings
+            .engine
+            .retention
+            .check(&registry)
+            .map_err(Exit::config)?;
+        let engine = EngineSettings {
+            policies: Arc::new(policies),
+            ..settings.engine.clone()
+        };
         crate::install_provider();
-        for OpenSecret { setting, file, mode } in open_to_others(settings) {
-            tracing::warn!(setting, file, mode, "other users of this machine can read a secret: set its mode to 0600");
+        for OpenSecret {
+            setting,
+            file,
+            mode,
+        } in open_to_others(settings)
+        {
+            tracing::warn!(
+                setting,
+                file,
+                mode,
+                "other users of this machine can read a secret: set its mode to 0600"
+            );
         }
         let (store, queue, signals) = truth(settings, &registry, role).await?;
         let (locks, hints) = advisers(settings).await?;
         if settings.redis.is_none() && settings.nats.is_some() {
-            // The hints are this process's own: what others say of their progress is known by hearing it.
-            tokio::spawn(progress::keep_what_is_heard(signals.subscribe(), hints.clone()));
+            // The hints are this process's own: what others say of their progress is known by
+            // hearing it.
+            tokio::spawn(progress::keep_what_is_heard(
+                signals.subscribe(),
+                hints.clone(),
+            ));
         }
         let ports = Ports {
             store,
@@ -53,9 +84,14 @@ pub fn open<'a>(settings: &'a Settings, registry: Arc<Registry>, role: &'a str) 
             hints,
             outside: outside(settings, &registry, role)?,
             objects: objects(settings)?,
-            scratch: Arc::new(FolderScratch::open(&made(&settings.scratch)?).map_err(|error| {
-                Exit::config(format_args!("the folder `{}` cannot be used: {error}", settings.scratch.display()))
-            })?),
+            scratch: Arc::new(
+                FolderScratch::open(&made(&settings.scratch)?).map_err(|error| {
+                    Exit::config(format_args!(
+                        "the folder `{}` cannot be used: {error}",
+                        settings.scratch.display()
+                    ))
+                })?,
+            ),
             steps: steps(role)?,
             clock: Arc::new(SystemClock::new()),
             random: Arc::new(SystemRandom),
@@ -64,12 +100,14 @@ pub fn open<'a>(settings: &'a Settings, registry: Arc<Registry>, role: &'a str) 
     })
 }
 
-/// Threads for the code of steps: one for each core, besides those that it blocks. A reconciler runs only the pure steps at
-/// the head of what a schedule submits, one at a time.
+/// Threads for the code of steps: one for each core, besides those that it blocks. A reconciler
+/// runs only the pure steps at the head of what a schedule submits, one at a time.
 fn steps(role: &str) -> Result<Arc<dyn StepRunner>, Exit> {
     let cores = std::thread::available_parallelism().map_or(2, std::num::NonZero::get);
     let threads = StepThreads::start(if role == "reconciler" { 1 } else { cores });
-    Ok(Arc::new(threads.map_err(|error| Exit::failed(format_args!("the threads for steps cannot start: {error}")))?))
+    Ok(Arc::new(threads.map_err(|error| {
+        Exit::failed(format_args!("the threads for steps cannot start: {error}"))
+    })?))
 }
 
 /// Brings the schema of the database up to date.
@@ -87,19 +125,22 @@ pub fn migrate(settings: &Settings) -> BoxFuture<'_, Result<(), Exit>> {
     })
 }
 
-/// The database of the settings, for looking only: its schema is left as it is, also where it is of another program.
+/// The database of the settings, for looking only: its schema is left as it is, also where it is of
+/// another program.
 ///
 /// # Errors
 /// [`Exit`], where there is no such file, or the settings cannot be used.
 pub fn look(settings: &Settings, role: &str) -> Result<Arc<dyn Store>, Exit> {
     crate::install_provider();
     match &settings.database {
-        Database::Sqlite(path) => Ok(Arc::new(SqliteStore::look(path, &SqliteOptions::default()).map_err(|_| {
-            Exit::config(format_args!(
-                "there is no database file `{}`: are --data-dir and --database right?",
-                path.display()
-            ))
-        })?)),
+        Database::Sqlite(path) => Ok(Arc::new(
+            SqliteStore::look(path, &SqliteOptions::default()).map_err(|_| {
+                Exit::config(format_args!(
+                    "there is no database file `{}`: are --data-dir and --database right?",
+                    path.display()
+                ))
+            })?,
+        )),
         Database::Postgres(server) => servers::look(settings, server, role),
     }
 }
@@ -114,7 +155,9 @@ pub fn look_at_objects(settings: &Settings) -> Result<Arc<dyn Objects>, Exit> {
         && !folder.is_dir()
     {
         let folder = folder.display();
-        return Err(Exit::config(format_args!("there is no folder `{folder}`: are --data-dir and --objects right?")));
+        return Err(Exit::config(format_args!(
+            "there is no folder `{folder}`: are --data-dir and --objects right?"
+        )));
     }
     objects(settings)
 }
@@ -123,7 +166,9 @@ type Truth = (Arc<dyn Store>, Arc<dyn Queue>, Arc<dyn Signals>);
 
 async fn truth(settings: &Settings, registry: &Registry, role: &str) -> Result<Truth, Exit> {
     match (&settings.database, &settings.nats) {
-        (Database::Postgres(server), Some(nats)) => servers::truth(settings, server, nats, registry, role).await,
+        (Database::Postgres(server), Some(nats)) => {
+            servers::truth(settings, server, nats, registry, role).await
+        }
         (Database::Postgres(_), None) => Err(Exit::config(
             "setting `nats`: a PostgreSQL database needs a NATS server for its messages: set --nats nats://HOST:4222",
         )),
@@ -137,25 +182,36 @@ async fn truth(settings: &Settings, registry: &Registry, role: &str) -> Result<T
 }
 
 async fn sqlite(path: &Path) -> Result<SqliteStore, Exit> {
-    if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+    if let Some(folder) = path
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty())
+    {
         made(folder)?;
     }
     SqliteStore::open(path, SqliteOptions::default())
         .await
-        .map_err(|error| Exit::config(format_args!("the database file cannot be used: {}", chain(&error))))
+        .map_err(|error| {
+            Exit::config(format_args!(
+                "the database file cannot be used: {}",
+                chain(&error)
+            ))
+        })
 }
 
 type Advisers = (Arc<dyn Locks>, Arc<dyn Hints>);
 
 async fn advisers(settings: &Settings) -> Result<Advisers, Exit> {
     let Some(server) = &settings.redis else {
-        return Ok((Arc::new(LocalLocks::default()), Arc::new(LocalHints::default())));
+        return Ok((
+            Arc::new(LocalLocks::default()),
+            Arc::new(LocalHints::default()),
+        ));
     };
     servers::advisers(settings, server).await
 }
 
-/// The services that steps call. One that is missing among others is worth a word at the start; where none is set, the
-/// program may well come with task types that nobody here uses.
+/// The services that steps call. One that is missing among others is worth a word at the start;
+/// where none is set, the program may well come with task types that nobody here uses.
 fn outside(settings: &Settings, registry: &Registry, role: &str) -> Result<Arc<dyn Outside>, Exit> {
     if role == "reconciler" {
         // It runs neither steps nor undos, and should not need their secrets.
@@ -163,7 +219,10 @@ fn outside(settings: &Settings, registry: &Registry, role: &str) -> Result<Arc<d
     }
     let outside = services(settings)?;
     for service in missing_services(settings, registry) {
-        tracing::warn!(service, "steps call a service that the settings do not have: add [services.{service}]");
+        tracing::warn!(
+            service,
+            "steps call a service that the settings do not have: add [services.{service}]"
+        );
     }
     Ok(outside)
 }
@@ -171,7 +230,10 @@ fn outside(settings: &Settings, registry: &Registry, role: &str) -> Result<Arc<d
 /// Services that steps call and that the settings leave out, though they have others.
 pub(crate) fn missing_services(settings: &Settings, registry: &Registry) -> Vec<&'static str> {
     let services = &settings.services;
-    registry.services().filter(|service| !services.is_empty() && !services.contains_key(*service)).collect()
+    registry
+        .services()
+        .filter(|service| !services.is_empty() && !services.contains_key(*service))
+        .collect()
 }
 
 #[cfg(feature = "http")]
@@ -181,14 +243,19 @@ fn services(settings: &Settings) -> Result<Arc<dyn Outside>, Exit> {
         let service = service.clone();
         let given = ServiceSettings {
             url: service.url,
-            token: service.token.map(Token::Text).or(service.token_file.map(Token::File)),
+            token: service
+                .token
+                .map(Token::Text)
+                .or(service.token_file.map(Token::File)),
             header_files: service.header_files,
             ca_file: service.ca_file,
             allow_plaintext: service.allow_plaintext || settings.allow_plaintext,
         };
         (name.clone(), given)
     });
-    Ok(Arc::new(HttpServices::open(&given.collect()).map_err(|error| Exit::config(chain(&error)))?))
+    Ok(Arc::new(
+        HttpServices::open(&given.collect()).map_err(|error| Exit::config(chain(&error)))?,
+    ))
 }
 
 #[cfg(not(feature = "http"))]
@@ -207,15 +274,25 @@ fn objects(settings: &Settings) -> Result<Arc<dyn Objects>, Exit> {
         ObjectPlace::Folder(folder) => {
             let opened = FolderObjects::open(&made(folder)?);
             Ok(Arc::new(opened.map_err(|error| {
-                Exit::config(format_args!("the folder `{}` cannot be used: {error}", folder.display()))
+                Exit::config(format_args!(
+                    "the folder `{}` cannot be used: {error}",
+                    folder.display()
+                ))
             })?))
         }
-        ObjectPlace::Server { url, credentials_file } => servers::objects(settings, url, credentials_file.as_deref()),
+        ObjectPlace::Server {
+            url,
+            credentials_file,
+        } => servers::objects(settings, url, credentials_file.as_deref()),
     }
 }
 
 fn made(folder: &Path) -> Result<PathBuf, Exit> {
-    std::fs::create_dir_all(folder)
-        .map_err(|error| Exit::config(format_args!("the folder `{}` cannot be made: {error}", folder.display())))?;
+    std::fs::create_dir_all(folder).map_err(|error| {
+        Exit::config(format_args!(
+            "the folder `{}` cannot be made: {error}",
+            folder.display()
+        ))
+    })?;
     Ok(folder.to_owned())
 }

@@ -25,24 +25,43 @@ pub(super) async fn truth(
     registry: &Registry,
     role: &str,
 ) -> Result<Truth, Exit> {
-    let opened = PostgresStore::open(server.url.expose(), postgres_options(settings, server, role)).await;
+    let opened = PostgresStore::open(
+        server.url.expose(),
+        postgres_options(settings, server, role),
+    )
+    .await;
     let store = opened.map_err(|error| of_postgres(&error))?;
     let nats = self::nats(settings, nats, registry, role).await?;
-    Ok((Arc::new(store), Arc::new(nats.queue()), Arc::new(nats.signals())))
+    Ok((
+        Arc::new(store),
+        Arc::new(nats.queue()),
+        Arc::new(nats.signals()),
+    ))
 }
 
-pub(super) fn look(settings: &Settings, server: &Server, role: &str) -> Result<Arc<dyn Store>, Exit> {
-    let looked = PostgresStore::look(server.url.expose(), &postgres_options(settings, server, role));
+pub(super) fn look(
+    settings: &Settings,
+    server: &Server,
+    role: &str,
+) -> Result<Arc<dyn Store>, Exit> {
+    let looked = PostgresStore::look(
+        server.url.expose(),
+        &postgres_options(settings, server, role),
+    );
     Ok(Arc::new(looked.map_err(|error| of_postgres(&error))?))
 }
 
 pub(super) async fn migrate(settings: &Settings, server: &Server) -> Result<(), Exit> {
     let options = postgres_options(settings, server, "migrate");
-    PostgresStore::migrate(server.url.expose(), &options).await.map_err(|error| of_postgres(&error))
+    PostgresStore::migrate(server.url.expose(), &options)
+        .await
+        .map_err(|error| of_postgres(&error))
 }
 
 pub(super) async fn advisers(settings: &Settings, server: &RedisPlace) -> Result<Advisers, Exit> {
-    let redis = redis::open(redis_options(settings, server)).await.map_err(|error| Exit::config(chain(&error)))?;
+    let redis = redis::open(redis_options(settings, server))
+        .await
+        .map_err(|error| Exit::config(chain(&error)))?;
     Ok((redis.locks.clone(), redis.hints.clone()))
 }
 
@@ -64,7 +83,11 @@ pub(crate) fn objects(
     Ok(Arc::new(opened.map_err(Exit::config)?))
 }
 
-pub(crate) fn postgres_options(settings: &Settings, server: &Server, role: &str) -> PostgresOptions {
+pub(crate) fn postgres_options(
+    settings: &Settings,
+    server: &Server,
+    role: &str,
+) -> PostgresOptions {
     PostgresOptions {
         connections: settings.database_use.connections,
         prepared_statements: settings.database_use.prepared_statements,
@@ -85,10 +108,24 @@ fn of_postgres(error: &postgres::OpenError) -> Exit {
     }
 }
 
-async fn nats(settings: &Settings, server: &NatsPlace, registry: &Registry, role: &str) -> Result<Nats, Exit> {
-    let nats = Nats::open(nats_options(settings, server, role)).await.map_err(|error| Exit::config(chain(&error)))?;
-    let queues = [Host::Api, Host::Worker].iter().flat_map(|host| registry.queues(*host)).collect();
-    let events = if settings.engine.events { Events::Published } else { Events::None };
+async fn nats(
+    settings: &Settings,
+    server: &NatsPlace,
+    registry: &Registry,
+    role: &str,
+) -> Result<Nats, Exit> {
+    let nats = Nats::open(nats_options(settings, server, role))
+        .await
+        .map_err(|error| Exit::config(chain(&error)))?;
+    let queues = [Host::Api, Host::Worker]
+        .iter()
+        .flat_map(|host| registry.queues(*host))
+        .collect();
+    let events = if settings.engine.events {
+        Events::Published
+    } else {
+        Events::None
+    };
     if let Err(why) = nats.prepare(queues, events).await {
         tracing::warn!(error = %why, "streams and consumers are not all there; they are made when they are needed");
     }
@@ -102,7 +139,13 @@ pub(crate) fn nats_options(settings: &Settings, server: &NatsPlace, role: &str) 
         auth: match server.login.clone() {
             NatsLogin::None => NatsAuth::None,
             NatsLogin::Credentials(path) => NatsAuth::Credentials(path),
-            NatsLogin::User { user, password_file } => NatsAuth::UserPassword { user, password_file },
+            NatsLogin::User {
+                user,
+                password_file,
+            } => NatsAuth::UserPassword {
+                user,
+                password_file,
+            },
             NatsLogin::Token(path) => NatsAuth::Token(path),
             NatsLogin::Nkey(path) => NatsAuth::Nkey(path),
         },
@@ -110,11 +153,19 @@ pub(crate) fn nats_options(settings: &Settings, server: &NatsPlace, role: &str) 
         certificate: server.certificate.clone(),
         allow_plaintext: settings.allow_plaintext,
         prefix: server.prefix.clone(),
-        ack_wait: server.ack_wait.unwrap_or_else(|| settings.engine.lease.max(Duration::from_secs(15))),
+        ack_wait: server
+            .ack_wait
+            .unwrap_or_else(|| settings.engine.lease.max(Duration::from_secs(15))),
         replicas: server.replicas.unwrap_or(defaults.replicas),
         events_max_age: server.events_max_age.unwrap_or(defaults.events_max_age),
-        max_message_bytes: server.max_message_bytes.unwrap_or(defaults.max_message_bytes),
-        hears: if role == "worker" { Hears::Cancels } else { Hears::Everything },
+        max_message_bytes: server
+            .max_message_bytes
+            .unwrap_or(defaults.max_message_bytes),
+        hears: if role == "worker" {
+            Hears::Cancels
+        } else {
+            Hears::Everything
+        },
         ..defaults
     }
 }
@@ -133,11 +184,17 @@ pub(crate) fn redis_options(settings: &Settings, redis: &RedisPlace) -> RedisOpt
 }
 
 /// What other settings add to the URL of the object store.
-fn complete(buckets: &mut BucketSettings, settings: &Settings, credentials_file: Option<&Path>) -> Result<(), Exit> {
+fn complete(
+    buckets: &mut BucketSettings,
+    settings: &Settings,
+    credentials_file: Option<&Path>,
+) -> Result<(), Exit> {
     buckets.allow_http |= settings.allow_plaintext;
     match (credentials_file, &buckets.credentials) {
         (None, _) => {}
-        (Some(path), Credentials::Environment) => buckets.credentials = Credentials::File(path.to_owned()),
+        (Some(path), Credentials::Environment) => {
+            buckets.credentials = Credentials::File(path.to_owned())
+        }
         (Some(_), Credentials::File(_)) => {
             return Err(Exit::config(
                 "setting `objects_credentials_file`: the URL of `objects` names a `credentials_file` too; expected one of \

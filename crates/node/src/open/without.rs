@@ -1,4 +1,5 @@
-//! A program that was built for a file and folders only. What it is asked for beyond them it says it has not.
+//! A program that was built for a file and folders only. What it is asked for beyond them it says
+//! it has not.
 
 use super::{Advisers, Truth};
 use crate::exit::Exit;
@@ -18,7 +19,13 @@ fn lacking(setting: &str) -> Exit {
     ))
 }
 
-pub(super) async fn truth(_: &Settings, _: &Server, _: &NatsPlace, _: &Registry, _: &str) -> Result<Truth, Exit> {
+pub(super) async fn truth(
+    _: &Settings,
+    _: &Server,
+    _: &NatsPlace,
+    _: &Registry,
+    _: &str,
+) -> Result<Truth, Exit> {
     Err(lacking("database"))
 }
 
@@ -34,16 +41,26 @@ pub(super) async fn advisers(_: &Settings, _: &RedisPlace) -> Result<Advisers, E
     Err(lacking("redis"))
 }
 
-pub(super) fn objects(_: &Settings, _: &SecretUrl, _: Option<&Path>) -> Result<Arc<dyn Objects>, Exit> {
+pub(super) fn objects(
+    _: &Settings,
+    _: &SecretUrl,
+    _: Option<&Path>,
+) -> Result<Arc<dyn Objects>, Exit> {
     Err(lacking("objects"))
 }
 
 /// Refuses settings that name a server.
 pub(crate) fn no_servers(settings: &Settings) -> Result<(), Exit> {
     match settings {
-        Settings { database: Database::Postgres(_), .. } => Err(lacking("database")),
+        Settings {
+            database: Database::Postgres(_),
+            ..
+        } => Err(lacking("database")),
         Settings { redis: Some(_), .. } => Err(lacking("redis")),
-        Settings { objects: ObjectPlace::Server { .. }, .. } => Err(lacking("objects")),
+        Settings {
+            objects: ObjectPlace::Server { .. },
+            ..
+        } => Err(lacking("objects")),
         _ => Ok(()),
     }
 }

@@ -1,19 +1,32 @@
-//! Passwords among the command's arguments, where every user of the machine can read them. Must not repeat one.
+//! Passwords among the command's arguments, where every user of the machine can read them. Must not
+//! repeat one.
 
 use crate::exit::Exit;
 
 /// Parameters of URLs that hold a secret, by a part of their names.
-const SECRET_PARAMETERS: [&str; 9] =
-    ["password", "passwd", "pwd", "secret", "token", "account_key", "access_key", "sas", "sig"];
+const SECRET_PARAMETERS: [&str; 9] = [
+    "password",
+    "passwd",
+    "pwd",
+    "secret",
+    "token",
+    "account_key",
+    "access_key",
+    "sas",
+    "sig",
+];
 
-/// Refuses URLs with a password among the arguments: as `scheme://user:password@…`, as a parameter, and in each URL of a
-/// list.
+/// Refuses URLs with a password among the arguments: as `scheme://user:password@…`, as a parameter,
+/// and in each URL of a list.
 pub(super) fn refuse_secrets(arguments: impl Iterator<Item = String>) -> Result<(), Exit> {
     for argument in arguments.skip(1) {
-        // The first part ends before its scheme; a list of servers may leave the scheme out from the second URL on.
+        // The first part ends before its scheme; a list of servers may leave the scheme out from
+        // the second URL on.
         let mut rest = argument.as_str();
         while let Some((before, after)) = rest.split_once("://") {
-            let is_path = ["sqlite", "file"].iter().any(|scheme| before.ends_with(scheme));
+            let is_path = ["sqlite", "file"]
+                .iter()
+                .any(|scheme| before.ends_with(scheme));
             let is_nats = before.ends_with("nats") || before.ends_with("tls");
             if !is_path && after.split(',').any(|url| has_secret(url, is_nats)) {
                 return Err(Exit::config(
@@ -27,13 +40,17 @@ pub(super) fn refuse_secrets(arguments: impl Iterator<Item = String>) -> Result<
     Ok(())
 }
 
-/// A URL without its scheme. A password may hold an unescaped `/`, so the user's part is sought up to the last `@`. For NATS
-/// a user without a password is a token.
+/// A URL without its scheme. A password may hold an unescaped `/`, so the user's part is sought up
+/// to the last `@`. For NATS a user without a password is a token.
 fn has_secret(url: &str, user_is_token: bool) -> bool {
     let (place, query) = url.split_once('?').unwrap_or((url, ""));
     let user = place.rsplit_once('@').map(|(user, _)| user);
     let named = |parameter: &str| {
-        let name = parameter.split('=').next().unwrap_or_default().to_ascii_lowercase();
+        let name = parameter
+            .split('=')
+            .next()
+            .unwrap_or_default()
+            .to_ascii_lowercase();
         SECRET_PARAMETERS.iter().any(|secret| name.contains(secret))
     };
     user.is_some_and(|user| user.contains(':') || user_is_token)
@@ -47,7 +64,10 @@ mod tests {
     use super::*;
 
     fn words(text: &str) -> impl Iterator<Item = String> {
-        text.split(' ').map(str::to_owned).collect::<Vec<_>>().into_iter()
+        text.split(' ')
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
+            .into_iter()
     }
 
     #[test]

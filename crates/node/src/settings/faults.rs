@@ -6,7 +6,10 @@ use counterstep_kernel::faults::{Fault, FaultKind};
 pub(super) fn parse_fault(text: &str) -> Result<Fault, String> {
     let (step, kind) = text.split_once('=').ok_or("expected STEP=KIND")?;
     let (kind, attempt) = match kind.split_once('@') {
-        Some((kind, attempt)) => (kind, Some(attempt.parse::<i32>().map_err(|error| error.to_string())?)),
+        Some((kind, attempt)) => (
+            kind,
+            Some(attempt.parse::<i32>().map_err(|error| error.to_string())?),
+        ),
         None => (kind, None),
     };
     let kind = match kind {
@@ -19,7 +22,8 @@ pub(super) fn parse_fault(text: &str) -> Result<Fault, String> {
         "hang-before" => FaultKind::HangBefore,
         "block" => FaultKind::Block,
         _ => {
-            let kinds = "fail-before, fail-half-way, fail, fail-for-now, panic, hang-before, block, hang";
+            let kinds =
+                "fail-before, fail-half-way, fail, fail-for-now, panic, hang-before, block, hang";
             return Err(format!("expected one of {kinds}"));
         }
     };

@@ -1,11 +1,13 @@
-//! The settings file: its keys, one struct for all services, so that they can share one file. Must not check a value
-//! against another one, or against what a flag says.
+//! The settings file: its keys, one struct for all services, so that they can share one file. Must
+//! not check a value against another one, or against what a flag says.
 
 use super::servers::ServerArgs;
 use super::unusable::unusable;
 use super::{LogFormat, Service};
 use crate::exit::Exit;
-use counterstep_contracts::{AutoDisableOverride, BreakerOverride, OrphanOverride, Retention, RetryOverride};
+use counterstep_contracts::{
+    AutoDisableOverride, BreakerOverride, OrphanOverride, Retention, RetryOverride,
+};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -99,7 +101,10 @@ impl File {
 
 pub(super) fn read_file(path: &Path) -> Result<File, Exit> {
     let text = std::fs::read_to_string(path).map_err(|error| {
-        Exit::config(format_args!("the settings file `{}` cannot be read: {error}", path.display()))
+        Exit::config(format_args!(
+            "the settings file `{}` cannot be read: {error}",
+            path.display()
+        ))
     })?;
     toml::from_str(&text).map_err(|error| unusable(path, &text, &error))
 }
@@ -113,8 +118,13 @@ mod tests {
     #[test]
     fn unknown_keys_of_the_file_are_errors() {
         assert!(toml::from_str::<File>("lease = \"3s\"").is_ok());
-        let error = toml::from_str::<File>("leese = \"3s\"").unwrap_err().to_string();
-        assert!(error.contains("leese") && error.contains("lease"), "{error}");
+        let error = toml::from_str::<File>("leese = \"3s\"")
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.contains("leese") && error.contains("lease"),
+            "{error}"
+        );
     }
 
     #[test]
@@ -124,17 +134,29 @@ mod tests {
                     [auto_disable.Zip]\ncooldown = \"9m\"\n[auto_disable.Mail]\ncooldown = \"until_enabled\"\n";
         let read = toml::from_str::<File>(file).unwrap();
         assert_eq!(read.policies["ZIP_RETRY"].max_retries, Some(5));
-        assert_eq!(read.breakers["payments"].open_for, Some(Duration::from_secs(60)));
+        assert_eq!(
+            read.breakers["payments"].open_for,
+            Some(Duration::from_secs(60))
+        );
         let cooldown = |type_name: &str| read.auto_disable[type_name].cooldown;
-        assert_eq!(cooldown("Zip"), Some(CooldownOverride::For(Duration::from_secs(540))));
+        assert_eq!(
+            cooldown("Zip"),
+            Some(CooldownOverride::For(Duration::from_secs(540)))
+        );
         assert_eq!(cooldown("Mail"), Some(CooldownOverride::UntilEnabled));
         for (wrong, said) in [
             ("[policies.X]\nretries = 5", "max_retries"),
             ("[policies.X]\nbackoff = \"cubic\"", "exponential"),
             ("[policies.X]\nbase = \"soon\"", "no duration above 0"),
             ("[breakers.x]\nopen_for = \"0s\"", "no duration above 0"),
-            ("[auto_disable.X]\ncooldown = \"never\"", "or `until_enabled`"),
-            ("[services.bank]\nuri = \"http://localhost\"", "expected one of `url`"),
+            (
+                "[auto_disable.X]\ncooldown = \"never\"",
+                "or `until_enabled`",
+            ),
+            (
+                "[services.bank]\nuri = \"http://localhost\"",
+                "expected one of `url`",
+            ),
             ("[services.bank]\n", "missing field `url`"),
             ("[orphans.Zip]\nevery = \"often\"", "no duration above 0"),
             ("[retention.Zip]\ncompleted = \"burn\"", "expected \"keep\""),

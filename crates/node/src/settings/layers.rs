@@ -1,5 +1,5 @@
-//! Which of two layers counts for a server, flags and variables or the settings file, and whether they fit together. Must
-//! not connect to anything.
+//! Which of two layers counts for a server, flags and variables or the settings file, and whether
+//! they fit together. Must not connect to anything.
 
 use super::places::{Database, NatsLogin, NatsPlace, ObjectPlace, RedisPlace, SecretUrl, Server};
 use super::{ServerArgs, duration};
@@ -19,39 +19,61 @@ pub(super) struct Places {
 impl Places {
     /// Of flags and variables, which come `first`, and of the file.
     pub(super) fn of(first: ServerArgs, file: ServerArgs, data_dir: &Path) -> Result<Self, Exit> {
-        let database = match Url::of("database", [&first, &file], |it| (&it.database, &it.database_file))? {
+        let database = match Url::of("database", [&first, &file], |it| {
+            (&it.database, &it.database_file)
+        })? {
             None => Database::Sqlite(data_dir.join("counterstep.db")),
-            Some(url) => match scheme("database", &url.text, &["sqlite", "postgres", "postgresql"])? {
-                "sqlite" => Database::Sqlite(path("database", &url.text)?),
-                _ => Database::Postgres(Server {
-                    secret_file: url.password_file(&first.database_password_file, &file.database_password_file),
+            Some(url) => {
+                match scheme("database", &url.text, &["sqlite", "postgres", "postgresql"])? {
+                    "sqlite" => Database::Sqlite(path("database", &url.text)?),
+                    _ => Database::Postgres(Server {
+                        secret_file: url.password_file(
+                            &first.database_password_file,
+                            &file.database_password_file,
+                        ),
+                        url_file: url.secret_file(),
+                        url: SecretUrl::new(url.text),
+                        ca_file: either(&first.database_ca_file, &file.database_ca_file),
+                        certificate: certificate("database", [&first, &file], |it| {
+                            (&it.database_cert_file, &it.database_key_file)
+                        })?,
+                    }),
+                }
+            }
+        };
+        let redis =
+            Url::of("redis", [&first, &file], |it| (&it.redis, &it.redis_file))?.map(|url| {
+                each(&url.text, |url| {
+                    scheme("redis", url, &["redis", "rediss"]).map(|_| ())
+                })?;
+                let server = Server {
+                    secret_file: url
+                        .password_file(&first.redis_password_file, &file.redis_password_file),
                     url_file: url.secret_file(),
                     url: SecretUrl::new(url.text),
-                    ca_file: either(&first.database_ca_file, &file.database_ca_file),
-                    certificate: certificate("database", [&first, &file], |it| {
-                        (&it.database_cert_file, &it.database_key_file)
+                    ca_file: either(&first.redis_ca_file, &file.redis_ca_file),
+                    certificate: certificate("redis", [&first, &file], |it| {
+                        (&it.redis_cert_file, &it.redis_key_file)
                     })?,
-                }),
-            },
-        };
-        let redis = Url::of("redis", [&first, &file], |it| (&it.redis, &it.redis_file))?.map(|url| {
-            each(&url.text, |url| scheme("redis", url, &["redis", "rediss"]).map(|_| ()))?;
-            let server = Server {
-                secret_file: url.password_file(&first.redis_password_file, &file.redis_password_file),
-                url_file: url.secret_file(),
-                url: SecretUrl::new(url.text),
-                ca_file: either(&first.redis_ca_file, &file.redis_ca_file),
-                certificate: certificate("redis", [&first, &file], |it| (&it.redis_cert_file, &it.redis_key_file))?,
-            };
-            Ok(RedisPlace { server, prefix: prefix("redis_prefix", either(&first.redis_prefix, &file.redis_prefix))? })
-        });
+                };
+                Ok(RedisPlace {
+                    server,
+                    prefix: prefix(
+                        "redis_prefix",
+                        either(&first.redis_prefix, &file.redis_prefix),
+                    )?,
+                })
+            });
         let objects = match either(&first.objects, &file.objects) {
             None => ObjectPlace::Folder(data_dir.join("objects")),
             Some(url) => match scheme("objects", &url, &["file", "s3", "az"])? {
                 "file" => ObjectPlace::Folder(path("objects", &url)?),
                 _ => ObjectPlace::Server {
                     url: SecretUrl::new(url),
-                    credentials_file: either(&first.objects_credentials_file, &file.objects_credentials_file),
+                    credentials_file: either(
+                        &first.objects_credentials_file,
+                        &file.objects_credentials_file,
+                    ),
                 },
             },
         };
@@ -62,37 +84,60 @@ impl Places {
                  postgres://…",
             ));
         }
-        Ok(Self { database, nats, redis: redis.transpose()?, objects })
+        Ok(Self {
+            database,
+            nats,
+            redis: redis.transpose()?,
+            objects,
+        })
     }
 }
 
 fn nats(first: &ServerArgs, file: &ServerArgs) -> Result<Option<NatsPlace>, Exit> {
-    let Some(url) = either(&first.nats, &file.nats) else { return Ok(None) };
-    each(&url, |url| scheme("nats", url, &["nats", "tls"]).map(|_| ()))?;
+    let Some(url) = either(&first.nats, &file.nats) else {
+        return Ok(None);
+    };
+    each(&url, |url| {
+        scheme("nats", url, &["nats", "tls"]).map(|_| ())
+    })?;
     let time = |name: &str, first: &Option<String>, file: &Option<String>| {
-        either(first, file).map(|text| duration(name, &text)).transpose()
+        either(first, file)
+            .map(|text| duration(name, &text))
+            .transpose()
     };
-    let within = |name: &str, value: Option<usize>, range: std::ops::RangeInclusive<usize>| match value {
-        Some(value) if !range.contains(&value) => Err(Exit::config(format_args!(
-            "invalid setting `{name}`: {value}; expected {} to {}",
-            range.start(),
-            range.end()
-        ))),
-        value => Ok(value),
-    };
+    let within =
+        |name: &str, value: Option<usize>, range: std::ops::RangeInclusive<usize>| match value {
+            Some(value) if !range.contains(&value) => Err(Exit::config(format_args!(
+                "invalid setting `{name}`: {value}; expected {} to {}",
+                range.start(),
+                range.end()
+            ))),
+            value => Ok(value),
+        };
     let size = either(&first.nats_max_message_bytes, &file.nats_max_message_bytes);
     Ok(Some(NatsPlace {
         url: SecretUrl::new(url),
         ca_file: either(&first.nats_ca_file, &file.nats_ca_file),
-        certificate: certificate("nats", [first, file], |it| (&it.nats_cert_file, &it.nats_key_file))?,
+        certificate: certificate("nats", [first, file], |it| {
+            (&it.nats_cert_file, &it.nats_key_file)
+        })?,
         login: login(first, file)?,
         monitor: either(&first.nats_monitor, &file.nats_monitor),
         prefix: prefix("nats_prefix", either(&first.nats_prefix, &file.nats_prefix))?,
         ack_wait: time("nats_ack_wait", &first.nats_ack_wait, &file.nats_ack_wait)?,
-        replicas: within("nats_replicas", either(&first.nats_replicas, &file.nats_replicas), 1..=5)?,
-        // The messages of this program itself have to fit: 16 KiB of outputs, and what is around them.
+        replicas: within(
+            "nats_replicas",
+            either(&first.nats_replicas, &file.nats_replicas),
+            1..=5,
+        )?,
+        // The messages of this program itself have to fit: 16 KiB of outputs, and what is around
+        // them.
         max_message_bytes: within("nats_max_message_bytes", size, 32 * 1024..=64 * 1024 * 1024)?,
-        events_max_age: time("events_max_age", &first.events_max_age, &file.events_max_age)?,
+        events_max_age: time(
+            "events_max_age",
+            &first.events_max_age,
+            &file.events_max_age,
+        )?,
     }))
 }
 
@@ -101,7 +146,10 @@ fn login(first: &ServerArgs, file: &ServerArgs) -> Result<NatsLogin, Exit> {
     for layer in [first, file] {
         let user = layer.nats_user.is_some() || layer.nats_password_file.is_some();
         let given = [
-            layer.nats_credentials_file.clone().map(NatsLogin::Credentials),
+            layer
+                .nats_credentials_file
+                .clone()
+                .map(NatsLogin::Credentials),
             layer.nats_token_file.clone().map(NatsLogin::Token),
             layer.nats_nkey_file.clone().map(NatsLogin::Nkey),
         ];
@@ -115,7 +163,10 @@ fn login(first: &ServerArgs, file: &ServerArgs) -> Result<NatsLogin, Exit> {
                     "settings `nats_user` and `nats_password_file`: one is there without the other; expected both",
                 ));
             };
-            given.push(NatsLogin::User { user, password_file });
+            given.push(NatsLogin::User {
+                user,
+                password_file,
+            });
         }
         match given.len() {
             0 => {}
@@ -149,7 +200,13 @@ impl Url {
         for (layer, is_first) in layers.into_iter().zip([true, false]) {
             match of(layer) {
                 (None, None) => {}
-                (Some(text), None) => return Ok(Some(Self { text: text.clone(), is_first, file: None })),
+                (Some(text), None) => {
+                    return Ok(Some(Self {
+                        text: text.clone(),
+                        is_first,
+                        file: None,
+                    }));
+                }
                 (None, Some(path)) => {
                     let text = std::fs::read_to_string(path).map_err(|error| {
                         Exit::config(format_args!(
@@ -157,7 +214,11 @@ impl Url {
                             path.display()
                         ))
                     })?;
-                    return Ok(Some(Self { text: text.trim().to_owned(), is_first, file: Some(path.clone()) }));
+                    return Ok(Some(Self {
+                        text: text.trim().to_owned(),
+                        is_first,
+                        file: Some(path.clone()),
+                    }));
                 }
                 (Some(_), Some(_)) => {
                     return Err(Exit::config(format_args!(
@@ -169,11 +230,14 @@ impl Url {
         Ok(None)
     }
 
-    /// The file with the password. One of the settings file is for the user there: a flag or a variable that brings a
-    /// URL with its own password means another user, as a migration does that runs as the owner of the tables.
+    /// The file with the password. One of the settings file is for the user there: a flag or a
+    /// variable that brings a URL with its own password means another user, as a migration does
+    /// that runs as the owner of the tables.
     fn password_file(&self, first: &Option<PathBuf>, file: &Option<PathBuf>) -> Option<PathBuf> {
         let has_its_own = self.is_first && has_password(&self.text);
-        first.clone().or_else(|| file.clone().filter(|_| !has_its_own))
+        first
+            .clone()
+            .or_else(|| file.clone().filter(|_| !has_its_own))
     }
 
     /// The file that held it, where a password is in it.
@@ -184,7 +248,10 @@ impl Url {
 
 /// Whether any URL of a settings file holds a password, which makes the file itself a secret.
 pub(super) fn is_secret(file: &ServerArgs) -> bool {
-    [&file.database, &file.redis, &file.nats].into_iter().flatten().any(|url| has_password(url))
+    [&file.database, &file.redis, &file.nats]
+        .into_iter()
+        .flatten()
+        .any(|url| has_password(url))
 }
 
 /// Whether a URL, or one of several with commas between them, holds a password.
@@ -193,9 +260,14 @@ fn has_password(url: &str) -> bool {
     let in_address = address.split(',').any(|one| {
         let rest = one.split_once("://").map_or(one, |(_, rest)| rest);
         let authority = rest.split('/').next().unwrap_or_default();
-        authority.rsplit_once('@').is_some_and(|(user, _)| user.contains(':'))
+        authority
+            .rsplit_once('@')
+            .is_some_and(|(user, _)| user.contains(':'))
     });
-    in_address || query.split('&').any(|parameter| parameter.starts_with("password="))
+    in_address
+        || query
+            .split('&')
+            .any(|parameter| parameter.starts_with("password="))
 }
 
 fn either<T: Clone>(first: &Option<T>, file: &Option<T>) -> Option<T> {
@@ -207,10 +279,16 @@ fn certificate(
     [first, file]: [&ServerArgs; 2],
     of: impl Fn(&ServerArgs) -> (&Option<PathBuf>, &Option<PathBuf>),
 ) -> Result<Option<ClientCertificate>, Exit> {
-    let (cert_file, key_file) = (either(of(first).0, of(file).0), either(of(first).1, of(file).1));
+    let (cert_file, key_file) = (
+        either(of(first).0, of(file).0),
+        either(of(first).1, of(file).1),
+    );
     match (cert_file, key_file) {
         (None, None) => Ok(None),
-        (Some(cert_file), Some(key_file)) => Ok(Some(ClientCertificate { cert_file, key_file })),
+        (Some(cert_file), Some(key_file)) => Ok(Some(ClientCertificate {
+            cert_file,
+            key_file,
+        })),
         _ => Err(Exit::config(format_args!(
             "settings `{name}_cert_file` and `{name}_key_file`: one is there without the other; expected both"
         ))),
@@ -221,7 +299,9 @@ fn certificate(
 fn prefix(name: &str, given: Option<String>) -> Result<Option<String>, Exit> {
     let is_name = |text: &str| {
         (1..=64).contains(&text.len())
-            && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-')
+            && text
+                .bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-')
     };
     match given {
         Some(text) if !is_name(&text) => Err(Exit::config(format_args!(
@@ -236,10 +316,13 @@ fn each(urls: &str, check: impl Fn(&str) -> Result<(), Exit>) -> Result<(), Exit
     urls.split(',').try_for_each(check)
 }
 
-/// The URL's scheme, one of those that are known. The value is not repeated: it may hold a password.
+/// The URL's scheme, one of those that are known. The value is not repeated: it may hold a
+/// password.
 fn scheme<'a>(name: &str, url: &'a str, known: &[&str]) -> Result<&'a str, Exit> {
     match url.split_once("://") {
-        Some((scheme, rest)) if known.contains(&scheme) && (matches!(scheme, "s3" | "az") || !rest.is_empty()) => {
+        Some((scheme, rest))
+            if known.contains(&scheme) && (matches!(scheme, "s3" | "az") || !rest.is_empty()) =>
+        {
             Ok(scheme)
         }
         _ => {
@@ -255,7 +338,9 @@ fn scheme<'a>(name: &str, url: &'a str, known: &[&str]) -> Result<&'a str, Exit>
 fn path(name: &str, url: &str) -> Result<PathBuf, Exit> {
     match url.split_once("://") {
         Some((_, path)) if !path.is_empty() => Ok(PathBuf::from(path)),
-        _ => Err(Exit::config(format_args!("setting `{name}`: expected a path behind the scheme"))),
+        _ => Err(Exit::config(format_args!(
+            "setting `{name}`: expected a path behind the scheme"
+        ))),
     }
 }
 
@@ -285,13 +370,25 @@ mod tests {
 
     #[test]
     fn sqlite_has_no_use_for_nats() {
-        assert!(places(ServerArgs { database: None, ..on_postgres() }, ServerArgs::default()).is_err());
+        assert!(
+            places(
+                ServerArgs {
+                    database: None,
+                    ..on_postgres()
+                },
+                ServerArgs::default()
+            )
+            .is_err()
+        );
         assert!(places(on_postgres(), ServerArgs::default()).is_ok());
     }
 
     #[test]
     fn a_password_is_not_repeated() {
-        let wrong = ServerArgs { database: Some("mysql://me:secret@db".into()), ..ServerArgs::default() };
+        let wrong = ServerArgs {
+            database: Some("mysql://me:secret@db".into()),
+            ..ServerArgs::default()
+        };
         let error = places(wrong, ServerArgs::default()).unwrap_err();
         assert!(!error.message.contains("secret"), "{error}");
     }
@@ -304,45 +401,119 @@ mod tests {
                 database_password_file: password_file.map(PathBuf::from),
                 ..ServerArgs::default()
             };
-            let Database::Postgres(server) = places(flags, on_postgres()).unwrap().database else { panic!() };
+            let Database::Postgres(server) = places(flags, on_postgres()).unwrap().database else {
+                panic!()
+            };
             server.secret_file
         };
-        for owner in ["postgres://owner:pw@db/x", "postgres://owner@db/x?sslmode=require&password=pw"] {
+        for owner in [
+            "postgres://owner:pw@db/x",
+            "postgres://owner@db/x?sslmode=require&password=pw",
+        ] {
             assert_eq!(secret_file(owner, None), None, "{owner}");
-            assert_eq!(secret_file(owner, Some("other")), Some("other".into()), "{owner}");
+            assert_eq!(
+                secret_file(owner, Some("other")),
+                Some("other".into()),
+                "{owner}"
+            );
         }
-        assert_eq!(secret_file("postgres://service@other/x", None), Some("password".into()));
+        assert_eq!(
+            secret_file("postgres://service@other/x", None),
+            Some("password".into())
+        );
     }
 
     #[test]
     fn a_login_for_nats_is_one_of_its_kinds_and_a_variable_comes_before_the_file() {
-        let login = |flags: ServerArgs, file: ServerArgs| places(flags, file).map(|it| it.nats.unwrap().login);
-        let token = || ServerArgs { nats_token_file: Some("t".into()), ..ServerArgs::default() };
-        let file = || ServerArgs { nats_credentials_file: Some("c".into()), ..on_postgres() };
-        assert_eq!(login(ServerArgs::default(), file()).unwrap(), NatsLogin::Credentials("c".into()));
-        assert_eq!(login(token(), file()).unwrap(), NatsLogin::Token("t".into()));
-        let two = ServerArgs { nats_credentials_file: Some("c".into()), ..token() };
-        assert!(login(two, file()).unwrap_err().message.contains("more than one login"));
-        let half = ServerArgs { nats_user: Some("me".into()), ..on_postgres() };
-        assert!(login(ServerArgs::default(), half.clone()).unwrap_err().message.contains("nats_password_file"));
-        let other = ServerArgs { nats_password_file: Some("p".into()), ..ServerArgs::default() };
-        let user = NatsLogin::User { user: "me".into(), password_file: "p".into() };
+        let login = |flags: ServerArgs, file: ServerArgs| {
+            places(flags, file).map(|it| it.nats.unwrap().login)
+        };
+        let token = || ServerArgs {
+            nats_token_file: Some("t".into()),
+            ..ServerArgs::default()
+        };
+        let file = || ServerArgs {
+            nats_credentials_file: Some("c".into()),
+            ..on_postgres()
+        };
+        assert_eq!(
+            login(ServerArgs::default(), file()).unwrap(),
+            NatsLogin::Credentials("c".into())
+        );
+        assert_eq!(
+            login(token(), file()).unwrap(),
+            NatsLogin::Token("t".into())
+        );
+        let two = ServerArgs {
+            nats_credentials_file: Some("c".into()),
+            ..token()
+        };
+        assert!(
+            login(two, file())
+                .unwrap_err()
+                .message
+                .contains("more than one login")
+        );
+        let half = ServerArgs {
+            nats_user: Some("me".into()),
+            ..on_postgres()
+        };
+        assert!(
+            login(ServerArgs::default(), half.clone())
+                .unwrap_err()
+                .message
+                .contains("nats_password_file")
+        );
+        let other = ServerArgs {
+            nats_password_file: Some("p".into()),
+            ..ServerArgs::default()
+        };
+        let user = NatsLogin::User {
+            user: "me".into(),
+            password_file: "p".into(),
+        };
         assert_eq!(login(other, half).unwrap(), user);
     }
 
     #[test]
     fn what_no_server_takes_is_refused() {
         for wrong in [
-            ServerArgs { nats_prefix: Some("a.b".into()), ..on_postgres() },
-            ServerArgs { redis_prefix: Some(String::new()), redis: Some("redis://r".into()), ..on_postgres() },
-            ServerArgs { nats_replicas: Some(0), ..on_postgres() },
-            ServerArgs { nats_max_message_bytes: Some(100), ..on_postgres() },
-            ServerArgs { nats_ack_wait: Some("0s".into()), ..on_postgres() },
-            ServerArgs { database_cert_file: Some("c".into()), ..on_postgres() },
-            ServerArgs { database_file: Some("f".into()), ..on_postgres() },
+            ServerArgs {
+                nats_prefix: Some("a.b".into()),
+                ..on_postgres()
+            },
+            ServerArgs {
+                redis_prefix: Some(String::new()),
+                redis: Some("redis://r".into()),
+                ..on_postgres()
+            },
+            ServerArgs {
+                nats_replicas: Some(0),
+                ..on_postgres()
+            },
+            ServerArgs {
+                nats_max_message_bytes: Some(100),
+                ..on_postgres()
+            },
+            ServerArgs {
+                nats_ack_wait: Some("0s".into()),
+                ..on_postgres()
+            },
+            ServerArgs {
+                database_cert_file: Some("c".into()),
+                ..on_postgres()
+            },
+            ServerArgs {
+                database_file: Some("f".into()),
+                ..on_postgres()
+            },
         ] {
-            let error = places(wrong.clone(), ServerArgs::default()).expect_err(&format!("{wrong:?}"));
-            assert!(error.message.contains("expected") || error.message.contains("no duration"), "{error}");
+            let error =
+                places(wrong.clone(), ServerArgs::default()).expect_err(&format!("{wrong:?}"));
+            assert!(
+                error.message.contains("expected") || error.message.contains("no duration"),
+                "{error}"
+            );
         }
     }
 }

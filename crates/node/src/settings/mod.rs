@@ -1,5 +1,5 @@
-//! Settings: flags, then `COUNTERSTEP_*` variables, then a TOML file, then defaults. Unknown keys are errors, and so
-//! are secrets among the flags, where every user of the machine could read them.
+//! Settings: flags, then `COUNTERSTEP_*` variables, then a TOML file, then defaults. Unknown keys
+//! are errors, and so are secrets among the flags, where every user of the machine could read them.
 
 mod arguments;
 mod database;
@@ -92,7 +92,12 @@ pub struct SettingsArgs {
     #[arg(long, env = "COUNTERSTEP_IDEMPOTENCY_TTL", global = true)]
     pub idempotency_ttl: Option<String>,
     /// The most bytes of an output, a response or a signal, as JSON [default: 1048576]
-    #[arg(long, env = "COUNTERSTEP_OUTPUT_LIMIT", global = true, value_name = "BYTES")]
+    #[arg(
+        long,
+        env = "COUNTERSTEP_OUTPUT_LIMIT",
+        global = true,
+        value_name = "BYTES"
+    )]
     pub output_limit: Option<usize>,
     /// What to log, as `info` or `warn,counterstep=debug` [default: info]
     #[arg(long, env = "COUNTERSTEP_LOG", global = true)]
@@ -180,20 +185,36 @@ impl SettingsArgs {
     /// [`Exit`] with the kind `Config`, naming the setting at fault.
     pub fn resolve(&self) -> Result<Settings, Exit> {
         check_surroundings()?;
-        let mut file = self.config.as_deref().map_or_else(|| Ok(File::default()), read_file)?;
-        let data = self.data_dir.clone().or(file.data_dir.take()).unwrap_or_else(|| PathBuf::from("counterstep-data"));
+        let mut file = self
+            .config
+            .as_deref()
+            .map_or_else(|| Ok(File::default()), read_file)?;
+        let data = self
+            .data_dir
+            .clone()
+            .or(file.data_dir.take())
+            .unwrap_or_else(|| PathBuf::from("counterstep-data"));
         let database_use = self.database_use.check(&file)?;
         let servers = file.take_servers();
         let secret_config = self.config.clone().filter(|_| layers::is_secret(&servers));
         let places = layers::Places::of(self.servers.clone(), servers, &data)?;
-        let layers::Places { database, nats, redis, objects } = places;
+        let layers::Places {
+            database,
+            nats,
+            redis,
+            objects,
+        } = places;
         let defaults = EngineSettings::default();
         let time = |name: &str, flag: &Option<String>, file: Option<String>, default: Duration| {
-            flag.clone().or(file).map_or(Ok(default), |text| duration(name, &text))
+            flag.clone()
+                .or(file)
+                .map_or(Ok(default), |text| duration(name, &text))
         };
         let events = self.events.or(file.events);
         if events == Some(true) && nats.is_none() {
-            return Err(Exit::config("setting `events`: without NATS there is nobody to tell: set --nats too"));
+            return Err(Exit::config(
+                "setting `events`: without NATS there is nobody to tell: set --nats too",
+            ));
         }
         let events = events.unwrap_or(false);
         Ok(Settings {
@@ -206,14 +227,24 @@ impl SettingsArgs {
             scratch: data.join("scratch"),
             engine: EngineSettings {
                 lease: time("lease", &self.lease, file.lease, defaults.lease)?,
-                step_timeout: time("step_timeout", &self.step_timeout, file.step_timeout, defaults.step_timeout)?,
+                step_timeout: time(
+                    "step_timeout",
+                    &self.step_timeout,
+                    file.step_timeout,
+                    defaults.step_timeout,
+                )?,
                 upload_timeout: time(
                     "upload_timeout",
                     &self.upload_timeout,
                     file.upload_timeout,
                     defaults.upload_timeout,
                 )?,
-                cancel_grace: time("cancel_grace", &self.cancel_grace, file.cancel_grace, defaults.cancel_grace)?,
+                cancel_grace: time(
+                    "cancel_grace",
+                    &self.cancel_grace,
+                    file.cancel_grace,
+                    defaults.cancel_grace,
+                )?,
                 idempotency_ttl: time(
                     "idempotency_ttl",
                     &self.idempotency_ttl,
@@ -221,8 +252,16 @@ impl SettingsArgs {
                     defaults.idempotency_ttl,
                 )?,
                 drain: time("drain", &self.drain, file.drain, defaults.drain)?,
-                lost_after: time("lost_after", &self.lost_after, file.lost_after, defaults.lost_after)?,
-                output_limit: output_limit(self.output_limit.or(file.output_limit), defaults.output_limit)?,
+                lost_after: time(
+                    "lost_after",
+                    &self.lost_after,
+                    file.lost_after,
+                    defaults.lost_after,
+                )?,
+                output_limit: output_limit(
+                    self.output_limit.or(file.output_limit),
+                    defaults.output_limit,
+                )?,
                 events,
                 heavy: heavy(self.heavy.or(file.heavy))?,
                 machine: machine(),
@@ -240,7 +279,11 @@ impl SettingsArgs {
                 faults: self.plant_fault.clone(),
                 ..defaults
             },
-            log: self.log.clone().or(file.log).unwrap_or_else(|| "info".to_owned()),
+            log: self
+                .log
+                .clone()
+                .or(file.log)
+                .unwrap_or_else(|| "info".to_owned()),
             log_format: self.log_format.or(file.log_format).unwrap_or_default(),
             listen: file.listen,
             allowed_hosts: file.allowed_hosts,
@@ -253,22 +296,37 @@ impl SettingsArgs {
                 tasks => tasks,
             },
             queues: file.queues,
-            every: file.every.map(|text| duration("every", &text)).transpose()?,
-            overrides: Overrides { policies: file.policies, breakers: file.breakers, auto_disable: file.auto_disable },
+            every: file
+                .every
+                .map(|text| duration("every", &text))
+                .transpose()?,
+            overrides: Overrides {
+                policies: file.policies,
+                breakers: file.breakers,
+                auto_disable: file.auto_disable,
+            },
             services: services::with_tokens(file.services, std::env::vars_os())?,
             secret_config,
         })
     }
 
-    /// The policies in effect, without a look at anything else that is set: for those who only show them.
+    /// The policies in effect, without a look at anything else that is set: for those who only show
+    /// them.
     ///
     /// # Errors
     /// [`Exit`] with the kind `Config`, naming the setting at fault.
     pub fn policies(&self, registry: &Registry) -> Result<Policies, Exit> {
-        let file = self.config.as_deref().map_or_else(|| Ok(File::default()), read_file)?;
+        let file = self
+            .config
+            .as_deref()
+            .map_or_else(|| Ok(File::default()), read_file)?;
         in_effect(
             registry,
-            Overrides { policies: file.policies, breakers: file.breakers, auto_disable: file.auto_disable },
+            Overrides {
+                policies: file.policies,
+                breakers: file.breakers,
+                auto_disable: file.auto_disable,
+            },
         )
     }
 }
@@ -276,7 +334,9 @@ impl SettingsArgs {
 /// Steps that compute do so side by side up to the cores that this process may use.
 fn heavy(set: Option<u16>) -> Result<usize, Exit> {
     match set {
-        Some(0) => Err(Exit::config("invalid setting `heavy`: 0 would run no heavy step at all; expected 1 to 4096")),
+        Some(0) => Err(Exit::config(
+            "invalid setting `heavy`: 0 would run no heavy step at all; expected 1 to 4096",
+        )),
         Some(steps) => Ok(steps.into()),
         None => Ok(std::thread::available_parallelism().map_or(2, std::num::NonZero::get)),
     }
@@ -292,7 +352,8 @@ fn output_limit(set: Option<usize>, default: OutputLimit) -> Result<OutputLimit,
     }
 }
 
-/// The reference to a stored file is an output too, and has a name of up to 255 bytes and a key of more.
+/// The reference to a stored file is an output too, and has a name of up to 255 bytes and a key of
+/// more.
 const SMALLEST_OUTPUT_LIMIT: usize = 4096;
 
 /// Changes to policies, checked against the task types of this process.
@@ -304,7 +365,11 @@ pub(crate) fn in_effect(registry: &Registry, overrides: Overrides) -> Result<Pol
 fn machine() -> String {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let name = name.trim();
-    if name.is_empty() { "unnamed".to_owned() } else { name.to_owned() }
+    if name.is_empty() {
+        "unnamed".to_owned()
+    } else {
+        name.to_owned()
+    }
 }
 
 /// Reads a duration setting such as `30s`.
@@ -326,24 +391,40 @@ mod tests {
 
     #[test]
     fn how_long_the_answer_to_a_key_is_kept_comes_from_the_flag_and_then_from_the_file() {
-        let path = std::env::temp_dir().join(format!("counterstep-settings-{}", std::process::id()));
+        let path =
+            std::env::temp_dir().join(format!("counterstep-settings-{}", std::process::id()));
         std::fs::write(&path, "idempotency_ttl = \"3d\"").unwrap();
-        let file = SettingsArgs { config: Some(path.clone()), ..SettingsArgs::default() };
+        let file = SettingsArgs {
+            config: Some(path.clone()),
+            ..SettingsArgs::default()
+        };
         let of = |args: &SettingsArgs| args.resolve().unwrap().engine.idempotency_ttl;
         assert_eq!(of(&file), Duration::from_secs(3 * 86_400));
-        assert_eq!(of(&SettingsArgs { idempotency_ttl: Some("1h".into()), ..file }), Duration::from_secs(3600));
+        assert_eq!(
+            of(&SettingsArgs {
+                idempotency_ttl: Some("1h".into()),
+                ..file
+            }),
+            Duration::from_secs(3600)
+        );
         std::fs::remove_file(path).unwrap();
     }
 
     #[test]
     fn values_that_cannot_work_are_refused() {
-        for (text, expected) in
-            [("output_limit = 0", "expected 4096 or more"), ("concurrency = 4097", "expected 1 to 4096")]
-        {
+        for (text, expected) in [
+            ("output_limit = 0", "expected 4096 or more"),
+            ("concurrency = 4097", "expected 1 to 4096"),
+        ] {
             let folder = tempfile::tempdir().unwrap();
             let path = folder.path().join("settings.toml");
             std::fs::write(&path, text).unwrap();
-            let refused = SettingsArgs { config: Some(path), ..SettingsArgs::default() }.resolve().unwrap_err();
+            let refused = SettingsArgs {
+                config: Some(path),
+                ..SettingsArgs::default()
+            }
+            .resolve()
+            .unwrap_err();
             assert!(refused.message.contains(expected), "{refused}");
         }
     }

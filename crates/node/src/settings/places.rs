@@ -1,4 +1,5 @@
-//! Where the truth, the messages and the objects live: a file and folders of this machine, or servers.
+//! Where the truth, the messages and the objects live: a file and folders of this machine, or
+//! servers.
 
 use counterstep_adapters::client_certificate::ClientCertificate;
 use std::fmt;
@@ -34,7 +35,9 @@ impl fmt::Display for SecretUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (scheme, rest) = self.0.split_once("://").unwrap_or(("", &self.0));
         let authority = rest.split(['/', '?']).next().unwrap_or_default();
-        let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
+        let host = authority
+            .rsplit_once('@')
+            .map_or(authority, |(_, host)| host);
         write!(f, "{scheme}://{host}")
     }
 }
@@ -58,7 +61,13 @@ impl Server {
     /// One that asks for nothing.
     #[must_use]
     pub const fn at(url: String) -> Self {
-        Self { url: SecretUrl::new(url), ca_file: None, certificate: None, secret_file: None, url_file: None }
+        Self {
+            url: SecretUrl::new(url),
+            ca_file: None,
+            certificate: None,
+            secret_file: None,
+            url_file: None,
+        }
     }
 }
 
@@ -162,8 +171,8 @@ pub enum ObjectPlace {
     Server {
         /// `s3://BUCKET/PREFIX?…` or `az://CONTAINER/PREFIX?…`
         url: SecretUrl,
-        /// File with the keys; without it, and without one in the URL, they come from the variables that are usual for
-        /// the server.
+        /// File with the keys; without it, and without one in the URL, they come from the variables
+        /// that are usual for the server.
         credentials_file: Option<PathBuf>,
     },
 }

@@ -1,40 +1,60 @@
-//! What a process finds before it reads its own flags: its arguments and its variables. Must not read a value that it
-//! does not need.
+//! What a process finds before it reads its own flags: its arguments and its variables. Must not
+//! read a value that it does not need.
 
 use super::{SettingsArgs, arguments, services};
 use crate::exit::Exit;
 use std::collections::BTreeSet;
 
-/// Variables of single services, of tests and of builds, beside those of [`SettingsArgs`]. Another one with our prefix is a
-/// mistake that would otherwise go unnoticed.
-const VARIABLES: &[&str] =
-    &["COMMIT", "OFFER_AFTER", "LISTEN", "ALLOWED_HOSTS", "CONCURRENCY", "QUEUES", "EVERY", "URL", "BLESS"];
+/// Variables of single services, of tests and of builds, beside those of [`SettingsArgs`]. Another
+/// one with our prefix is a mistake that would otherwise go unnoticed.
+const VARIABLES: &[&str] = &[
+    "COMMIT",
+    "OFFER_AFTER",
+    "LISTEN",
+    "ALLOWED_HOSTS",
+    "CONCURRENCY",
+    "QUEUES",
+    "EVERY",
+    "URL",
+    "BLESS",
+];
 
-/// Checks what a process finds before it reads its own flags: a secret among the arguments, which the parser might
-/// repeat, and unknown variables, which a command that takes no settings would pass over.
+/// Checks what a process finds before it reads its own flags: a secret among the arguments, which
+/// the parser might repeat, and unknown variables, which a command that takes no settings would
+/// pass over.
 ///
 /// # Errors
 /// [`Exit`] with the kind `Config`.
 pub fn check_surroundings() -> Result<(), Exit> {
-    arguments::refuse_secrets(std::env::args_os().map(|argument| argument.to_string_lossy().into_owned()))?;
-    refuse_unknown(
-        std::env::vars_os()
-            .map(|(name, value)| (name.to_string_lossy().into_owned(), value.to_string_lossy().into_owned())),
-    )
+    arguments::refuse_secrets(
+        std::env::args_os().map(|argument| argument.to_string_lossy().into_owned()),
+    )?;
+    refuse_unknown(std::env::vars_os().map(|(name, value)| {
+        (
+            name.to_string_lossy().into_owned(),
+            value.to_string_lossy().into_owned(),
+        )
+    }))
 }
 
 /// Every variable that is read.
 fn known() -> BTreeSet<String> {
     let shared = <SettingsArgs as clap::Args>::augment_args(clap::Command::new("counterstep"));
-    let shared = shared.get_arguments().filter_map(|setting| setting.get_env());
+    let shared = shared
+        .get_arguments()
+        .filter_map(|setting| setting.get_env());
     let shared = shared.map(|name| name.to_string_lossy().into_owned());
-    shared.chain(VARIABLES.iter().map(|name| format!("COUNTERSTEP_{name}"))).collect()
+    shared
+        .chain(VARIABLES.iter().map(|name| format!("COUNTERSTEP_{name}")))
+        .collect()
 }
 
 fn refuse_unknown(variables: impl Iterator<Item = (String, String)>) -> Result<(), Exit> {
     let known = known();
     for (name, value) in variables {
-        let Some(key) = name.strip_prefix("COUNTERSTEP_") else { continue };
+        let Some(key) = name.strip_prefix("COUNTERSTEP_") else {
+            continue;
+        };
         if !known.contains(&name) && !services::is_token(&name) && !is_service_link(key, &value) {
             let known: Vec<_> = known.into_iter().collect();
             return Err(Exit::config(format_args!(
@@ -47,24 +67,36 @@ fn refuse_unknown(variables: impl Iterator<Item = (String, String)>) -> Result<(
     Ok(())
 }
 
-/// Whether a variable is one that the kubelet gives every pod for a Kubernetes Service, unless the pod has
-/// `enableServiceLinks: false`. A Service whose name begins with `counterstep` is no mistake of this program's user.
-/// See <https://kubernetes.io/docs/tutorials/services/connect-applications-service/#environment-variables>.
+/// Whether a variable is one that the kubelet gives every pod for a Kubernetes Service, unless the
+/// pod has `enableServiceLinks: false`. A Service whose name begins with `counterstep` is no
+/// mistake of this program's user. See
+/// <https://kubernetes.io/docs/tutorials/services/connect-applications-service/#environment-variables>.
 fn is_service_link(key: &str, value: &str) -> bool {
     // The Service may be called `counterstep` alone.
     let key = format!("_{key}");
-    if key.ends_with("_SERVICE_HOST") || key.ends_with("_SERVICE_PORT") || key.contains("_SERVICE_PORT_") {
+    if key.ends_with("_SERVICE_HOST")
+        || key.ends_with("_SERVICE_PORT")
+        || key.contains("_SERVICE_PORT_")
+    {
         return true;
     }
-    // `{SERVICE}_PORT` is the one form that a setting could have, too; its value cannot be one of a setting.
-    let is_address = ["tcp://", "udp://", "sctp://"].iter().any(|protocol| value.starts_with(protocol));
+    // `{SERVICE}_PORT` is the one form that a setting could have, too; its value cannot be one of a
+    // setting.
+    let is_address = ["tcp://", "udp://", "sctp://"]
+        .iter()
+        .any(|protocol| value.starts_with(protocol));
     is_port_of_a_link(&key) || (key.ends_with("_PORT") && is_address)
 }
 
 /// `…_PORT_{number}_{protocol}`, and the same with `_PROTO`, `_PORT` or `_ADDR` behind it.
 fn is_port_of_a_link(key: &str) -> bool {
-    let of_a_part = ["_PROTO", "_PORT", "_ADDR"].iter().find_map(|part| key.strip_suffix(part)).unwrap_or(key);
-    let Some((_, rest)) = of_a_part.rsplit_once("_PORT_") else { return false };
+    let of_a_part = ["_PROTO", "_PORT", "_ADDR"]
+        .iter()
+        .find_map(|part| key.strip_suffix(part))
+        .unwrap_or(key);
+    let Some((_, rest)) = of_a_part.rsplit_once("_PORT_") else {
+        return false;
+    };
     rest.split_once('_').is_some_and(|(number, protocol)| {
         !number.is_empty()
             && number.bytes().all(|digit| digit.is_ascii_digit())
@@ -85,8 +117,16 @@ mod tests {
         assert!(!refused("PATH", "/bin") && !refused("COUNTERSTEP_LEASE", "3s"));
         assert!(!refused("COUNTERSTEP_SERVICES_BANK_TOKEN", "x"));
         assert!(!refused("COUNTERSTEP_SERVICES_BANK_TOKEN_FILE", "x"));
-        assert!(refused("COUNTERSTEP_SERVICES_TOKEN", "x") && refused("COUNTERSTEP_SERVICES_BANK_URL", "x"));
-        for unknown in ["COUNTERSTEP_LEESE", "COUNTERSTEP_PORT", "COUNTERSTEP_LISTEN_PORT", "COUNTERSTEP_PORT_80"] {
+        assert!(
+            refused("COUNTERSTEP_SERVICES_TOKEN", "x")
+                && refused("COUNTERSTEP_SERVICES_BANK_URL", "x")
+        );
+        for unknown in [
+            "COUNTERSTEP_LEESE",
+            "COUNTERSTEP_PORT",
+            "COUNTERSTEP_LISTEN_PORT",
+            "COUNTERSTEP_PORT_80",
+        ] {
             assert!(refused(unknown, "8080"), "{unknown}");
         }
     }
@@ -105,7 +145,10 @@ mod tests {
                 ("PORT_80_TCP_ADDR", "10.96.0.11"),
                 ("PORT_53_UDP", "udp://10.96.0.11:53"),
             ] {
-                assert!(!refused(&format!("{service}_{rest}"), value), "{service}_{rest}");
+                assert!(
+                    !refused(&format!("{service}_{rest}"), value),
+                    "{service}_{rest}"
+                );
             }
         }
     }

@@ -1,11 +1,13 @@
-//! An object store or a queue that takes requests and never answers: what need not wait for it goes on, and a shutdown
-//! does not wait for it either.
+//! An object store or a queue that takes requests and never answers: what need not wait for it goes
+//! on, and a shutdown does not wait for it either.
 
 use crate::place::{Kind, Place, Row};
 use async_trait::async_trait;
 use counterstep_adapters::buckets::settings::Credentials;
 use counterstep_adapters::s3::{self, S3Settings};
-use counterstep_contracts::{Host, QueueName, ScheduleSpec, TaskId, TaskStatus, Tenant, WorkerMessage};
+use counterstep_contracts::{
+    Host, QueueName, ScheduleSpec, TaskId, TaskStatus, Tenant, WorkerMessage,
+};
 use counterstep_kernel::documents::TypedDocuments;
 use counterstep_kernel::ports::{Delivery, DeliveryTag, Queue, QueueError, Settle};
 use counterstep_kernel::record::TaskRow;
@@ -19,7 +21,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::net::TcpListener;
 
-/// What has not happened after this long never will. Far below the time limit of a request to the object store.
+/// What has not happened after this long never will. Far below the time limit of a request to the
+/// object store.
 const LIMIT: Duration = Duration::from_secs(60);
 
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -42,7 +45,14 @@ impl Stuck {
 }
 
 async fn row(engine: &Engine, task: TaskId) -> TaskRow {
-    engine.ports.store.load(task).await.expect("the store answers").expect("the task").task
+    engine
+        .ports
+        .store
+        .load(task)
+        .await
+        .expect("the store answers")
+        .expect("the task")
+        .task
 }
 
 /// Waits for what `look` finds.
@@ -61,19 +71,36 @@ async fn found<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
 async fn lose_a_host(engine: &Engine) -> TaskId {
     let task = harness::submit(engine, Form::new()).await;
     let host = engine.clone();
-    let running = tokio::spawn(async move { turn(&host, Host::Worker, task, &CancelToken::new()).await });
-    found("the task runs", async || (row(engine, task).await.status == TaskStatus::Running).then_some(())).await;
+    let running =
+        tokio::spawn(async move { turn(&host, Host::Worker, task, &CancelToken::new()).await });
+    found("the task runs", async || {
+        (row(engine, task).await.status == TaskStatus::Running).then_some(())
+    })
+    .await;
     running.abort();
     task
 }
 
 async fn make_due(engine: &Engine, name: &str) {
-    let spec = ScheduleSpec { cron: Some("@yearly".to_owned()), ..ScheduleSpec::of("Stuck") };
-    let set = engine.set_schedule(&Tenant::default(), name, spec).await.expect("it is set");
+    let spec = ScheduleSpec {
+        cron: Some("@yearly".to_owned()),
+        ..ScheduleSpec::of("Stuck")
+    };
+    let set = engine
+        .set_schedule(&Tenant::default(), name, spec)
+        .await
+        .expect("it is set");
     let mut row = set.row;
     row.next_due_at = Some(set.now);
     row.rev = row.rev.next();
-    assert!(engine.ports.store.put_schedule(&row).await.expect("the store answers"));
+    assert!(
+        engine
+            .ports
+            .store
+            .put_schedule(&row)
+            .await
+            .expect("the store answers")
+    );
 }
 
 /// While a sweep (where an intent is overdue) or else a listing hangs.
@@ -82,24 +109,43 @@ async fn goes_on_while_upkeep_hangs(overdue: bool) {
     let endpoint = silent.local_addr().expect("its address");
     let mut place = Place::new(Registry::new().with::<Stuck>(), |_| {}).await;
     if overdue {
-        place.task(TaskStatus::Dispatched, &[Row::of(1, Kind::Overdue)]).await;
+        place
+            .task(TaskStatus::Dispatched, &[Row::of(1, Kind::Overdue)])
+            .await;
     }
     let file = place.folder().join("credentials");
-    std::fs::write(&file, "aws_access_key_id = id\naws_secret_access_key = secret\n").expect("a file");
-    let url = format!("s3://objects?endpoint=http://{endpoint}&allow_http=true&request_timeout_s=600&retry_for_s=600");
+    std::fs::write(
+        &file,
+        "aws_access_key_id = id\naws_secret_access_key = secret\n",
+    )
+    .expect("a file");
+    let url = format!(
+        "s3://objects?endpoint=http://{endpoint}&allow_http=true&request_timeout_s=600&retry_for_s=600"
+    );
     let mut settings = S3Settings::from_url(&url).expect("settings");
     settings.common.credentials = Credentials::File(file);
     place.engine.ports.objects = Arc::new(s3::open(&settings).expect("the adapter opens"));
 
     let (engine, stop) = (place.another(), CancelToken::new());
-    let settings = ReconcilerSettings { every: Duration::from_millis(50), ..ReconcilerSettings::default() };
+    let settings = ReconcilerSettings {
+        every: Duration::from_millis(50),
+        ..ReconcilerSettings::default()
+    };
     let serving = tokio::spawn(serve(engine.clone(), settings, stop.clone()));
-    let _hanging = tokio::time::timeout(LIMIT, silent.accept()).await.expect("upkeep asks").expect("a connection");
+    let _hanging = tokio::time::timeout(LIMIT, silent.accept())
+        .await
+        .expect("upkeep asks")
+        .expect("a connection");
 
     make_due(&engine, "yearly").await;
     let lost = lose_a_host(&engine).await;
     found("the schedule fires", async || {
-        engine.schedule(&Tenant::default(), "yearly").await.expect("the schedule").row.last_task
+        engine
+            .schedule(&Tenant::default(), "yearly")
+            .await
+            .expect("the schedule")
+            .row
+            .last_task
     })
     .await;
     found("the lost task is taken back", async || {
@@ -108,7 +154,10 @@ async fn goes_on_while_upkeep_hangs(overdue: bool) {
     .await;
 
     stop.cancel(CancelReason::Shutdown);
-    tokio::time::timeout(LIMIT, serving).await.expect("it stops").expect("no panic");
+    tokio::time::timeout(LIMIT, serving)
+        .await
+        .expect("it stops")
+        .expect("no panic");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -131,7 +180,12 @@ impl Queue for SilentQueue {
         std::future::pending().await
     }
 
-    async fn fetch(&self, _: &[QueueName], _: usize, _: Duration) -> Result<Vec<Delivery>, QueueError> {
+    async fn fetch(
+        &self,
+        _: &[QueueName],
+        _: usize,
+        _: Duration,
+    ) -> Result<Vec<Delivery>, QueueError> {
         std::future::pending().await
     }
 
@@ -146,7 +200,11 @@ async fn a_queue_that_hangs_holds_up_neither_recovery_nor_schedules_nor_a_shutdo
     let (mut engine, stop) = (place.another(), CancelToken::new());
     engine.ports.queue = Arc::new(SilentQueue);
     let every = Duration::from_millis(50);
-    let settings = ReconcilerSettings { every, relay_after: Duration::ZERO, ..ReconcilerSettings::default() };
+    let settings = ReconcilerSettings {
+        every,
+        relay_after: Duration::ZERO,
+        ..ReconcilerSettings::default()
+    };
     let serving = tokio::spawn(serve(engine, settings, stop.clone()));
 
     // Each of the second round comes behind a message that no client takes.
@@ -154,7 +212,13 @@ async fn a_queue_that_hangs_holds_up_neither_recovery_nor_schedules_nor_a_shutdo
         make_due(&place.engine, name).await;
         let lost = lose_a_host(&place.engine).await;
         found("the schedule fires", async || {
-            place.engine.schedule(&Tenant::default(), name).await.expect("the schedule").row.last_task
+            place
+                .engine
+                .schedule(&Tenant::default(), name)
+                .await
+                .expect("the schedule")
+                .row
+                .last_task
         })
         .await;
         found("the lost task is taken back", async || {
@@ -164,5 +228,8 @@ async fn a_queue_that_hangs_holds_up_neither_recovery_nor_schedules_nor_a_shutdo
     }
 
     stop.cancel(CancelReason::Shutdown);
-    tokio::time::timeout(LIMIT, serving).await.expect("it stops").expect("no panic");
+    tokio::time::timeout(LIMIT, serving)
+        .await
+        .expect("it stops")
+        .expect("no panic");
 }

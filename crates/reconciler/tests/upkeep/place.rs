@@ -1,18 +1,22 @@
-//! A database and objects as files, written the way the engine and its crashes leave them. Rows go through the store's
-//! one door; objects are put where their adapter would put them, because their age has to be chosen.
+//! A database and objects as files, written the way the engine and its crashes leave them. Rows go
+//! through the store's one door; objects are put where their adapter would put them, because their
+//! age has to be chosen.
 
 use counterstep_adapters::buckets::settings::Credentials;
 use counterstep_adapters::embedded::{self, EmbeddedOptions, EmbeddedPaths};
 use counterstep_adapters::s3::{self, S3Settings};
 use counterstep_contracts::overrides::OrphanOverride;
 use counterstep_contracts::{
-    Attempt, AuditSeq, ChangeId, Direction, Epoch, Host, Outcome, Rev, StepNo, TaskId, TaskStatus, Tenant,
+    Attempt, AuditSeq, ChangeId, Direction, Epoch, Host, Outcome, Rev, StepNo, TaskId, TaskStatus,
+    Tenant,
 };
 use counterstep_kernel::keys::attempt_prefix;
 use counterstep_kernel::orphans::OTHERS;
 use counterstep_kernel::ports::Store;
 use counterstep_kernel::record::{DbTime, StepRow, TaskRow};
-use counterstep_kernel::transition::{AttemptWrite, Guard, Kept, ReceiveWrite, TaskWrite, Time, Transition};
+use counterstep_kernel::transition::{
+    AttemptWrite, Guard, Kept, ReceiveWrite, TaskWrite, Time, Transition,
+};
 use counterstep_kernel::{Engine, EngineSettings, Registry};
 use counterstep_reconciler::{ReconcilerSettings, Report, pass};
 use counterstep_tasks::CreateZipFromFiles;
@@ -37,18 +41,24 @@ pub(crate) fn types() -> Registry {
 
 /// A pass after which nothing has failed.
 pub(crate) async fn one_pass(place: &Place<'_>) -> Report {
-    let report = pass(&place.engine, &ReconcilerSettings::default()).await.expect("a pass");
+    let report = pass(&place.engine, &ReconcilerSettings::default())
+        .await
+        .expect("a pass");
     assert_eq!(report.failed, Vec::<String>::new());
     report
 }
 
 /// Listings at each pass, so that a test need not wait for one.
 pub(crate) fn at_each_pass(settings: &mut EngineSettings) {
-    let often = OrphanOverride { every: Some(Duration::from_micros(1)), grace: None };
+    let often = OrphanOverride {
+        every: Some(Duration::from_micros(1)),
+        grace: None,
+    };
     settings.orphans.types.insert(OTHERS.to_owned(), often);
 }
 
-/// The same, and objects of unknown tasks and attempts are orphans once they are a minute old, or as old as any need be.
+/// The same, and objects of unknown tasks and attempts are orphans once they are a minute old, or
+/// as old as any need be.
 pub(crate) fn at_each_pass_with_unknown(settings: &mut EngineSettings) {
     at_each_pass(settings);
     settings.orphans.without_task = Some(Duration::from_secs(60));
@@ -96,21 +106,37 @@ impl<'a> Place<'a> {
             objects: folder.path().join("objects"),
             scratch: folder.path().join("scratch"),
         };
-        let ports = embedded::open(paths, EmbeddedOptions::default()).await.expect("the adapters open");
+        let ports = embedded::open(paths, EmbeddedOptions::default())
+            .await
+            .expect("the adapters open");
         let mut settings = EngineSettings::default();
         change(&mut settings);
         let engine = Engine::new(ports, Arc::new(registry), settings, "reconciler");
         let bucket = folder.path().join("objects").join(BUCKET);
         std::fs::create_dir_all(&bucket).expect("a bucket");
-        Self { engine, folder, bucket, server: None }
+        Self {
+            engine,
+            folder,
+            bucket,
+            server: None,
+        }
     }
 
     /// With objects in a real bucket of a server, which `url` maps the declared one to.
-    pub(crate) async fn in_bucket(registry: Registry, server: &'a S3, bucket: &'a str, url: &str) -> Self {
+    pub(crate) async fn in_bucket(
+        registry: Registry,
+        server: &'a S3,
+        bucket: &'a str,
+        url: &str,
+    ) -> Self {
         let mut place = Self::new(registry, |_| {}).await;
         let file = place.folder.path().join("credentials");
         let (id, secret) = (server.access_key(), server.secret_key());
-        std::fs::write(&file, format!("aws_access_key_id = {id}\naws_secret_access_key = {secret}\n")).expect("a file");
+        std::fs::write(
+            &file,
+            format!("aws_access_key_id = {id}\naws_secret_access_key = {secret}\n"),
+        )
+        .expect("a file");
         let mut settings = S3Settings::from_url(url).expect("the settings");
         settings.common.credentials = Credentials::File(file);
         place.engine.ports.objects = Arc::new(s3::open(&settings).expect("the adapter opens"));
@@ -128,7 +154,12 @@ impl<'a> Place<'a> {
     pub(crate) fn with(&self, change: impl FnOnce(&mut EngineSettings)) -> Engine {
         let mut settings = (*self.engine.settings).clone();
         change(&mut settings);
-        Engine::new(self.engine.ports.clone(), self.engine.registry.clone(), settings, "reconciler")
+        Engine::new(
+            self.engine.ports.clone(),
+            self.engine.registry.clone(),
+            settings,
+            "reconciler",
+        )
     }
 
     pub(crate) fn folder(&self) -> &Path {
@@ -164,7 +195,11 @@ impl<'a> Place<'a> {
         row.sweep_at = self.sweep_at(attempts);
         change(&mut row);
         let task = TaskWrite {
-            finished: if status.is_at_rest() { Time::In(Duration::ZERO) } else { Time::Keep },
+            finished: if status.is_at_rest() {
+                Time::In(Duration::ZERO)
+            } else {
+                Time::Keep
+            },
             ..TaskWrite::new(row)
         };
         let change = Transition {
@@ -175,24 +210,37 @@ impl<'a> Place<'a> {
         };
         let store: &dyn Store = &*self.engine.ports.store;
         store
-            .commit(Guard::Free { rev: Rev(0) }, &change.with_journal(None, "test"))
+            .commit(
+                Guard::Free { rev: Rev(0) },
+                &change.with_journal(None, "test"),
+            )
             .await
             .expect("the rows are written");
         id
     }
 
-    /// Begins a request with files, which a sweep may take from then on. There is no task of its id.
+    /// Begins a request with files, which a sweep may take from then on. There is no task of its
+    /// id.
     pub(crate) async fn receive(&self, sweep_after: Duration) -> TaskId {
         let id = self.new_task();
         let change = Transition {
-            receive: Some(ReceiveWrite::Begun { tenant: Tenant::default(), sweep_after }),
+            receive: Some(ReceiveWrite::Begun {
+                tenant: Tenant::default(),
+                sweep_after,
+            }),
             ..Transition::new(self.engine.new_change_id(), id)
         };
-        self.engine.ports.store.commit(Guard::Free { rev: Rev(0) }, &change).await.expect("the row is written");
+        self.engine
+            .ports
+            .store
+            .commit(Guard::Free { rev: Rev(0) }, &change)
+            .await
+            .expect("the row is written");
         id
     }
 
-    /// When a sweep is to look at a task with these attempts: as an engine works it out, a little early.
+    /// When a sweep is to look at a task with these attempts: as an engine works it out, a little
+    /// early.
     fn sweep_at(&self, attempts: &[Row]) -> Option<DbTime> {
         let millis = i64::try_from(self.engine.ports.clock.unix_millis()).expect("a time of today");
         let now = DbTime(millis * 1000);
@@ -211,13 +259,14 @@ impl<'a> Place<'a> {
         key
     }
 
-    /// Writes so many objects of an attempt that are old. One file under many names: a hundred thousand files of their own
-    /// would take minutes to make and to remove.
+    /// Writes so many objects of an attempt that are old. One file under many names: a hundred
+    /// thousand files of their own would take minutes to make and to remove.
     pub(crate) fn many_old(&self, task: TaskId, attempt: i32, count: usize) -> Vec<String> {
         let first = self.old(task, attempt, "0");
         let others = (1..count).map(|n| format!("{}{n}", prefix(task, attempt)));
         let linked = others.inspect(|key| {
-            std::fs::hard_link(self.bucket.join(&first), self.bucket.join(key)).expect("another name");
+            std::fs::hard_link(self.bucket.join(&first), self.bucket.join(key))
+                .expect("another name");
         });
         std::iter::once(first.clone()).chain(linked).collect()
     }
@@ -233,7 +282,10 @@ impl<'a> Place<'a> {
     pub(crate) fn half(&self, task: TaskId, attempt: i32, name: &str) -> String {
         let key = format!("{}{name}", prefix(task, attempt));
         let path = match self.server {
-            Some((server, bucket)) => server.begin_upload(bucket, &key).to_string_lossy().into_owned(),
+            Some((server, bucket)) => server
+                .begin_upload(bucket, &key)
+                .to_string_lossy()
+                .into_owned(),
             None => {
                 let staged = format!("{key}#1");
                 self.write(&staged);
@@ -257,13 +309,20 @@ impl<'a> Place<'a> {
 
     /// Makes an object this old.
     pub(crate) fn age_by(&self, key: &str, age: Duration) {
-        let file = File::options().write(true).open(self.bucket.join(key)).expect("the object");
-        file.set_modified(SystemTime::now() - age).expect("its time");
+        let file = File::options()
+            .write(true)
+            .open(self.bucket.join(key))
+            .expect("the object");
+        file.set_modified(SystemTime::now() - age)
+            .expect("its time");
     }
 
     /// Of these objects those that are not there.
     pub(crate) fn missing(&self, keys: &[String]) -> Vec<String> {
-        keys.iter().filter(|key| !self.bucket.join(key).exists()).cloned().collect()
+        keys.iter()
+            .filter(|key| !self.bucket.join(key).exists())
+            .cloned()
+            .collect()
     }
 
     /// Whether none of these is there. Cheaper than to look for all.
@@ -277,11 +336,28 @@ fn prefix(task: TaskId, attempt: i32) -> String {
 }
 
 fn attempt(Row(number, kind): Row) -> Vec<AttemptWrite> {
-    let sweep_after = if matches!(kind, Kind::Live) { OLD } else { Duration::ZERO };
+    let sweep_after = if matches!(kind, Kind::Live) {
+        OLD
+    } else {
+        Duration::ZERO
+    };
     let (step, direction, attempt) = (StepNo(1), Direction::Forward, Attempt(number));
-    let start = AttemptWrite::Start { step, direction, attempt, epoch: Epoch(1), sweep_after };
+    let start = AttemptWrite::Start {
+        step,
+        direction,
+        attempt,
+        epoch: Epoch(1),
+        sweep_after,
+    };
     let outcome = Outcome::Succeeded;
-    let end = |kept| AttemptWrite::End { step, direction, attempt, outcome, error: None, kept };
+    let end = |kept| AttemptWrite::End {
+        step,
+        direction,
+        attempt,
+        outcome,
+        error: None,
+        kept,
+    };
     match kind {
         Kind::Kept => vec![start, end(Kept::Output)],
         Kind::Swept => vec![start, end(Kept::None)],

@@ -1,5 +1,5 @@
-//! A hundred thousand objects, a hundredth of them orphans of six kinds, and a reconciler as a process of its own: which
-//! go, and how much memory that takes.
+//! A hundred thousand objects, a hundredth of them orphans of six kinds, and a reconciler as a
+//! process of its own: which go, and how much memory that takes.
 
 use crate::place::{Kind, Place, Row, at_each_pass, types};
 use counterstep_contracts::TaskStatus;
@@ -15,8 +15,9 @@ struct Planted {
     go: Vec<String>,
 }
 
-/// So many tasks with so many outputs each, and on average a hundredth as many orphans, of six kinds: of attempts that
-/// crashed before, in and after their uploads, of a paused writer, beside a failed undo, and half an upload.
+/// So many tasks with so many outputs each, and on average a hundredth as many orphans, of six
+/// kinds: of attempts that crashed before, in and after their uploads, of a paused writer, beside a
+/// failed undo, and half an upload.
 async fn plant(place: &Place<'_>, tasks: usize, outputs: usize) -> Planted {
     let mut planted = Planted::default();
     for n in 0..tasks {
@@ -27,19 +28,31 @@ async fn plant(place: &Place<'_>, tasks: usize, outputs: usize) -> Planted {
             4 => (TaskStatus::CompensationFailed, Kind::Overdue),
             _ => (TaskStatus::Cancelled, Kind::Swept),
         };
-        let rows = [Row::of(1, Kind::Kept), Row::of(2, second), Row::of(3, Kind::Live)];
+        let rows = [
+            Row::of(1, Kind::Kept),
+            Row::of(2, second),
+            Row::of(3, Kind::Live),
+        ];
         let task = place.task(status, &rows).await;
         planted.stay.extend(place.many_old(task, 1, outputs));
         planted.stay.push(place.old(task, 3, "0"));
         match n % 6 {
             0 => {}
-            1 => planted.go.extend([place.old(task, 2, "0"), place.half(task, 2, "1")]),
-            2 | 4 => planted.go.extend([place.old(task, 2, "0"), place.old(task, 2, "1")]),
+            1 => planted
+                .go
+                .extend([place.old(task, 2, "0"), place.half(task, 2, "1")]),
+            2 | 4 => planted
+                .go
+                .extend([place.old(task, 2, "0"), place.old(task, 2, "1")]),
             3 => {
-                planted.go.extend([place.old(task, 2, "0"), place.old(task, 2, "1")]);
+                planted
+                    .go
+                    .extend([place.old(task, 2, "0"), place.old(task, 2, "1")]);
                 planted.stay.push(place.new_object(task, 2, "2"));
             }
-            _ => planted.go.extend([place.half(task, 2, "0"), place.half(task, 2, "1")]),
+            _ => planted
+                .go
+                .extend([place.half(task, 2, "0"), place.half(task, 2, "1")]),
         }
     }
     planted
@@ -58,10 +71,23 @@ impl Reconciler {
     fn start(place: &Place<'_>, objects: &str, server: Option<&S3>) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_counterstep-reconciler"));
         let database = format!("sqlite://{}", place.database().display());
-        command.args(["--every", "200ms", "--database", &database, "--objects", objects, "--data-dir"]);
-        command.arg(place.folder().join("data")).stdout(Stdio::null()).stderr(Stdio::null());
+        command.args([
+            "--every",
+            "200ms",
+            "--database",
+            &database,
+            "--objects",
+            objects,
+            "--data-dir",
+        ]);
+        command
+            .arg(place.folder().join("data"))
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
         if let Some(server) = server {
-            command.env("AWS_ACCESS_KEY_ID", server.access_key()).env("AWS_SECRET_ACCESS_KEY", server.secret_key());
+            command
+                .env("AWS_ACCESS_KEY_ID", server.access_key())
+                .env("AWS_SECRET_ACCESS_KEY", server.secret_key());
         }
         Self(command.spawn().expect("the reconciler starts"))
     }
@@ -72,33 +98,59 @@ impl Reconciler {
 
     /// The most memory that it ever had at a time, in bytes.
     fn peak_memory(&self) -> u64 {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.0.id())).expect("its status");
-        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("its peak");
-        line.trim().trim_end_matches(" kB").parse::<u64>().expect("a number of KiB") * 1024
+        let status =
+            std::fs::read_to_string(format!("/proc/{}/status", self.0.id())).expect("its status");
+        let line = status
+            .lines()
+            .find_map(|line| line.strip_prefix("VmHWM:"))
+            .expect("its peak");
+        line.trim()
+            .trim_end_matches(" kB")
+            .parse::<u64>()
+            .expect("a number of KiB")
+            * 1024
     }
 }
 
-/// Waits until a reconciler has removed what should go; its peak memory. Another one then finds nothing to do.
+/// Waits until a reconciler has removed what should go; its peak memory. Another one then finds
+/// nothing to do.
 async fn swept(place: &Place<'_>, planted: &Planted, reconciler: &mut Reconciler) -> u64 {
     let until = Instant::now() + Duration::from_secs(240);
     while !place.all_gone(&planted.go) {
-        assert!(reconciler.0.try_wait().expect("its state").is_none(), "the reconciler has ended");
-        assert!(Instant::now() < until, "{} orphans stay", planted.go.len() - place.missing(&planted.go).len());
+        assert!(
+            reconciler.0.try_wait().expect("its state").is_none(),
+            "the reconciler has ended"
+        );
+        assert!(
+            Instant::now() < until,
+            "{} orphans stay",
+            planted.go.len() - place.missing(&planted.go).len()
+        );
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
     let peak = reconciler.peak_memory();
     reconciler.stop();
-    let listed = place.with(at_each_pass).sweep_listing(1_000, &CancelToken::new()).await.expect("a listing");
-    assert_eq!((listed.finished, listed.deleted, listed.failed), (1, 0, Vec::new()));
+    let listed = place
+        .with(at_each_pass)
+        .sweep_listing(1_000, &CancelToken::new())
+        .await
+        .expect("a listing");
+    assert_eq!(
+        (listed.finished, listed.deleted, listed.failed),
+        (1, 0, Vec::new())
+    );
     assert_eq!(place.missing(&planted.stay), Vec::<String>::new());
     peak
 }
 
-/// What more objects may cost: much less than a listing of them would take, at a hundred bytes for a key and its
-/// surroundings.
+/// What more objects may cost: much less than a listing of them would take, at a hundred bytes for
+/// a key and its surroundings.
 fn flat(small: u64, large: u64, more_objects: usize) {
     let whole = more_objects as u64 * 100;
-    assert!(large < small + whole, "{large} bytes at the peak, {small} with {more_objects} objects less");
+    assert!(
+        large < small + whole,
+        "{large} bytes at the peak, {small} with {more_objects} objects less"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -120,7 +172,10 @@ async fn of_as_many_in_buckets_too() {
     let mut peaks = Vec::new();
     for (tasks, outputs) in [(60, 165), (600, 165)] {
         let server = S3::start(&["objects", "incoming"]);
-        let url = format!("s3://objects?endpoint={}&map.incoming-files=incoming&part_mib=5", server.endpoint());
+        let url = format!(
+            "s3://objects?endpoint={}&map.incoming-files=incoming&part_mib=5",
+            server.endpoint()
+        );
         let place = Place::in_bucket(types(), &server, "incoming", &url).await;
         let planted = plant(&place, tasks, outputs).await;
         let mut reconciler = Reconciler::start(&place, &url, Some(&server));

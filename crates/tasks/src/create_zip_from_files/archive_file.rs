@@ -1,7 +1,9 @@
-//! The file under an archive that is being written. Must not hide an error: the first one goes to the caller as it is.
+//! The file under an archive that is being written. Must not hide an error: the first one goes to
+//! the caller as it is.
 //!
-//! A `ZipWriter` that is dropped half-way finishes its archive, and where that fails it writes to the process's standard
-//! error, in the middle of the log. So after the first error this file only pretends: it takes everything and keeps nothing.
+//! A `ZipWriter` that is dropped half-way finishes its archive, and where that fails it writes to
+//! the process's standard error, in the middle of the log. So after the first error this file only
+//! pretends: it takes everything and keeps nothing.
 
 use std::io::{self, ErrorKind, Seek, SeekFrom, Write};
 
@@ -16,12 +18,19 @@ pub(super) struct ArchiveFile<W> {
 impl<W> ArchiveFile<W> {
     /// Of an empty file.
     pub(super) const fn new(file: W) -> Self {
-        Self { file, at: 0, end: 0, broken: false }
+        Self {
+            file,
+            at: 0,
+            end: 0,
+            broken: false,
+        }
     }
 
     fn noted<T>(&mut self, result: io::Result<T>) -> io::Result<T> {
         // An interrupted call is made again.
-        self.broken |= result.as_ref().is_err_and(|error| error.kind() != ErrorKind::Interrupted);
+        self.broken |= result
+            .as_ref()
+            .is_err_and(|error| error.kind() != ErrorKind::Interrupted);
         result
     }
 
@@ -33,14 +42,22 @@ impl<W> ArchiveFile<W> {
 
 impl<W: Write> Write for ArchiveFile<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let written = if self.broken { Ok(bytes.len()) } else { self.file.write(bytes) };
+        let written = if self.broken {
+            Ok(bytes.len())
+        } else {
+            self.file.write(bytes)
+        };
         let written = self.noted(written)?;
         self.moved(self.at + written as u64);
         Ok(written)
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        let flushed = if self.broken { Ok(()) } else { self.file.flush() };
+        let flushed = if self.broken {
+            Ok(())
+        } else {
+            self.file.flush()
+        };
         self.noted(flushed)
     }
 }
@@ -93,7 +110,8 @@ mod tests {
 
     fn store(zip: &mut ZipWriter<ArchiveFile<Full>>) -> io::Result<()> {
         for name in ["a", "b"] {
-            let options = SimpleFileOptions::default().compression_method(CompressionMethod::Stored);
+            let options =
+                SimpleFileOptions::default().compression_method(CompressionMethod::Stored);
             zip.start_file(name, options).map_err(io::Error::other)?;
             zip.write_all(&[7; 200_000])?;
         }
@@ -106,7 +124,8 @@ mod tests {
             let mut zip = ZipWriter::new(ArchiveFile::new(Full(Cursor::default(), room)));
             store(&mut zip).expect_err("there is no room");
             // What the writer's drop does, and whose error it prints.
-            zip.finish().unwrap_or_else(|error| panic!("{room}: {error}"));
+            zip.finish()
+                .unwrap_or_else(|error| panic!("{room}: {error}"));
         }
     }
 }

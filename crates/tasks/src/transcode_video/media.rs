@@ -1,5 +1,5 @@
-//! What is asked of ffmpeg and ffprobe, as lists of arguments. None of them holds a text that a client has sent: names
-//! of files are the engine's, and all else is chosen here.
+//! What is asked of ffmpeg and ffprobe, as lists of arguments. None of them holds a text that a
+//! client has sent: names of files are the engine's, and all else is chosen here.
 
 use super::TranscodeVideoRequest;
 use super::tool::{self, Tool};
@@ -121,20 +121,31 @@ pub(super) struct Found {
     pub(super) duration_ms: Option<u64>,
 }
 
-/// Containers that hold their bytes themselves. A play list is none: it could name any file of this host.
-const CONTAINERS: &str = "mov,mp4,matroska,webm,avi,mpegts,mpeg,flv,asf,ogg,mxf,gif,h264,hevc,m4v,mpegvideo";
+/// Containers that hold their bytes themselves. A play list is none: it could name any file of this
+/// host.
+const CONTAINERS: &str =
+    "mov,mp4,matroska,webm,avi,mpegts,mpeg,flv,asf,ogg,mxf,gif,h264,hevc,m4v,mpegvideo";
 
 /// More is no video but an attempt to fill the memory.
 const LARGEST_SIDE: u32 = 16_384;
 
-/// Of one picture: that of an 8K video. Also told to ffmpeg, because a video may change its size on the way.
+/// Of one picture: that of an 8K video. Also told to ffmpeg, because a video may change its size on
+/// the way.
 const MOST_PIXELS: u64 = 8_192 * 4_320;
 
 /// Before each input: what may be opened, and how.
 fn input(from: &Path) -> Vec<String> {
-    let guards = ["-protocol_whitelist", "file,pipe", "-format_whitelist", CONTAINERS, "-max_pixels"];
+    let guards = [
+        "-protocol_whitelist",
+        "file,pipe",
+        "-format_whitelist",
+        CONTAINERS,
+        "-max_pixels",
+    ];
     let guards = guards.iter().map(|&text| text.to_owned());
-    guards.chain([MOST_PIXELS.to_string(), "-i".to_owned(), file(from)]).collect()
+    guards
+        .chain([MOST_PIXELS.to_string(), "-i".to_owned(), file(from)])
+        .collect()
 }
 
 /// Said like this, no name can be taken for an option or for another protocol.
@@ -151,8 +162,9 @@ fn words(text: &str) -> Vec<String> {
 /// # Errors
 /// Permanent where it is no video that can be read, or ffprobe is missing.
 pub(super) async fn probe(ctx: &StepContext, path: &Path) -> StepResult<Found> {
-    let mut arguments =
-        words("-v error -select_streams V:0 -show_entries stream=width,height:format=duration -of json");
+    let mut arguments = words(
+        "-v error -select_streams V:0 -show_entries stream=width,height:format=duration -of json",
+    );
     arguments.extend(input(path));
     let mut said = String::new();
     tool::run(ctx, Tool::Ffprobe, &arguments, |line| {
@@ -184,8 +196,9 @@ fn read(said: &str) -> StepResult<Found> {
     struct Format {
         duration: Option<String>,
     }
-    let said: Said = serde_json::from_str(said)
-        .map_err(|error| StepError::permanent(format_args!("ffprobe's answer cannot be read: {error}")))?;
+    let said: Said = serde_json::from_str(said).map_err(|error| {
+        StepError::permanent(format_args!("ffprobe's answer cannot be read: {error}"))
+    })?;
     let Some(Stream { width, height }) = said.streams.first() else {
         return Err(StepError::permanent("the file has no video in it"));
     };
@@ -200,12 +213,22 @@ fn read(said: &str) -> StepResult<Found> {
             "a video of {width} by {height} pixels is not taken: a picture may have {MOST_PIXELS}"
         )));
     }
-    let duration = said.format.duration.and_then(|text| text.parse::<f64>().ok());
-    let duration_ms = duration.filter(|seconds| (0.0..1e9).contains(seconds)).map(|seconds| (seconds * 1e3) as u64);
-    Ok(Found { width: *width, height: *height, duration_ms })
+    let duration = said
+        .format
+        .duration
+        .and_then(|text| text.parse::<f64>().ok());
+    let duration_ms = duration
+        .filter(|seconds| (0.0..1e9).contains(seconds))
+        .map(|seconds| (seconds * 1e3) as u64);
+    Ok(Found {
+        width: *width,
+        height: *height,
+        duration_ms,
+    })
 }
 
-/// Renders to an MP4 that players can begin with before they have all of it. `None`: in the source's own size.
+/// Renders to an MP4 that players can begin with before they have all of it. `None`: in the
+/// source's own size.
 ///
 /// # Errors
 /// Permanent where ffmpeg cannot, transient where the disk is full or somebody has ended it.
@@ -218,31 +241,44 @@ pub(super) async fn render(
 ) -> StepResult<()> {
     let mut arguments = words("-hide_banner -nostdin -nostats -v error -progress pipe:1");
     arguments.extend(input(from));
-    // The first picture track and the first sound, and nothing of what the file says about whoever made it.
-    arguments.extend(words("-map 0:V:0 -map 0:a:0? -sn -dn -map_metadata -1 -map_chapters -1 -c:v libx264"));
+    // The first picture track and the first sound, and nothing of what the file says about whoever
+    // made it.
+    arguments.extend(words(
+        "-map 0:V:0 -map 0:a:0? -sn -dn -map_metadata -1 -map_chapters -1 -c:v libx264",
+    ));
     arguments.extend(quality.settings().map(str::to_owned));
     arguments.extend(["-vf".to_owned(), scale(size)]);
-    arguments.extend(words("-pix_fmt yuv420p -c:a aac -b:a 128k -ac 2 -movflags +faststart -f mp4 -y"));
+    arguments.extend(words(
+        "-pix_fmt yuv420p -c:a aac -b:a 128k -ac 2 -movflags +faststart -f mp4 -y",
+    ));
     arguments.push(file(to));
     let total = duration_ms.unwrap_or(0);
     let mut frames = 0;
-    tool::run(ctx, Tool::Ffmpeg, &arguments, |line| match line.split_once('=') {
-        Some(("frame", value)) => frames = value.trim().parse().unwrap_or(frames),
-        Some(("out_time_us", value)) => {
-            // It is `N/A` before the first frame, and may be a little less than nothing.
-            let done = value.trim().parse().map_or(0, |micros: i64| u64::try_from(micros).unwrap_or(0) / 1000);
-            ctx.progress(if total == 0 { done } else { done.min(total) }, total);
+    tool::run(ctx, Tool::Ffmpeg, &arguments, |line| {
+        match line.split_once('=') {
+            Some(("frame", value)) => frames = value.trim().parse().unwrap_or(frames),
+            Some(("out_time_us", value)) => {
+                // It is `N/A` before the first frame, and may be a little less than nothing.
+                let done = value
+                    .trim()
+                    .parse()
+                    .map_or(0, |micros: i64| u64::try_from(micros).unwrap_or(0) / 1000);
+                ctx.progress(if total == 0 { done } else { done.min(total) }, total);
+            }
+            _ => {}
         }
-        _ => {}
     })
     .await?;
     if frames == 0 {
-        return Err(StepError::permanent("not one picture of the video could be read"));
+        return Err(StepError::permanent(
+            "not one picture of the video could be read",
+        ));
     }
     Ok(())
 }
 
-/// Both sides even, as the codec wants it; the shorter one has the lines. ffmpeg has turned the picture upright by then.
+/// Both sides even, as the codec wants it; the shorter one has the lines. ffmpeg has turned the
+/// picture upright by then.
 fn scale(size: Option<Size>) -> String {
     match size {
         None => "scale=trunc(iw/2)*2:trunc(ih/2)*2".to_owned(),
@@ -257,7 +293,12 @@ fn scale(size: Option<Size>) -> String {
 ///
 /// # Errors
 /// As [`render`].
-pub(super) async fn picture(ctx: &StepContext, from: &Path, to: &Path, at_ms: u64) -> StepResult<()> {
+pub(super) async fn picture(
+    ctx: &StepContext,
+    from: &Path,
+    to: &Path,
+    at_ms: u64,
+) -> StepResult<()> {
     let mut arguments = words("-hide_banner -nostdin -nostats -v error -ss");
     arguments.push(format!("{}.{:03}", at_ms / 1000, at_ms % 1000));
     arguments.extend(input(from));
@@ -284,16 +325,31 @@ mod tests {
 
     #[test]
     fn what_ffprobe_says_is_read_or_refused() {
-        let said =
-            r#"{"programs": [], "streams": [{"width": 640, "height": 480}], "format": {"duration": "1.280000"}}"#;
-        assert_eq!(read(said).unwrap(), Found { width: 640, height: 480, duration_ms: Some(1280) });
+        let said = r#"{"programs": [], "streams": [{"width": 640, "height": 480}], "format": {"duration": "1.280000"}}"#;
+        assert_eq!(
+            read(said).unwrap(),
+            Found {
+                width: 640,
+                height: 480,
+                duration_ms: Some(1280)
+            }
+        );
         let silent = r#"{"streams": [{"width": 640, "height": 480}], "format": {}}"#;
         assert_eq!(read(silent).unwrap().duration_ms, None);
         for (said, why) in [
             ("", "cannot be read"),
-            (r#"{"streams": [], "format": {"duration": "3.0"}}"#, "no video in it"),
-            (r#"{"streams": [{"width": 0, "height": 0}]}"#, "0 by 0 pixels"),
-            (r#"{"streams": [{"width": 65000, "height": 20}]}"#, "65000 by 20 pixels"),
+            (
+                r#"{"streams": [], "format": {"duration": "3.0"}}"#,
+                "no video in it",
+            ),
+            (
+                r#"{"streams": [{"width": 0, "height": 0}]}"#,
+                "0 by 0 pixels",
+            ),
+            (
+                r#"{"streams": [{"width": 65000, "height": 20}]}"#,
+                "65000 by 20 pixels",
+            ),
         ] {
             let error = read(said).unwrap_err();
             assert_eq!(error.class, ErrorClass::Permanent);

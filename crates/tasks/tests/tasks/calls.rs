@@ -1,9 +1,12 @@
-//! What a service is sent: keys, trace, credentials; from steps that are calls, from code that calls, and from undos.
+//! What a service is sent: keys, trace, credentials; from steps that are calls, from code that
+//! calls, and from undos.
 
 use async_trait::async_trait;
 use counterstep_kernel::contracts::TaskStatus;
 use counterstep_kernel::ports::{Outside, OutsideAnswer, OutsideError, OutsideRequest};
-use counterstep_kernel::{HttpCall, Registry, RetryPolicy, StepContext, StepError, StepResult, UndoResult};
+use counterstep_kernel::{
+    HttpCall, Registry, RetryPolicy, StepContext, StepError, StepResult, UndoResult,
+};
 use counterstep_macros::distributed_task;
 use counterstep_testkit::services::Services;
 use counterstep_testkit::{Form, Harness};
@@ -39,7 +42,9 @@ impl Echoes {
 
     #[step(1, host = "worker", undo = take_back)]
     fn say(words: &Words) -> HttpCall<Sent> {
-        HttpCall::post("echo", "/200").query("text", &words.text).json(words)
+        HttpCall::post("echo", "/200")
+            .query("text", &words.text)
+            .json(words)
     }
 
     async fn take_back(ctx: &StepContext, sent: Option<Sent>, words: &Words) -> UndoResult {
@@ -47,7 +52,9 @@ impl Echoes {
         let again: Sent = ctx.call(HttpCall::put("echo", "/200").json(words)).await?;
         let own = again.headers.get("idempotency-key");
         if own != key.map(|key| format!("{key}:undo")).as_ref() || own != Some(&ctx.effect_key()) {
-            return Err(StepError::permanent(format_args!("{own:?} is the key of another undo")));
+            return Err(StepError::permanent(format_args!(
+                "{own:?} is the key of another undo"
+            )));
         }
         Ok(())
     }
@@ -55,12 +62,18 @@ impl Echoes {
     #[step(2, host = "worker", no_undo = "reads only")]
     async fn ask(ctx: &StepContext) -> StepResult<Both> {
         let first = ctx.call(HttpCall::get("echo", "/201")).await?;
-        ctx.call(HttpCall::<()>::delete("echo", "/404").accepting(404)).await?;
-        Ok(Both(first, ctx.call(HttpCall::delete("echo", "/200")).await?))
+        ctx.call(HttpCall::<()>::delete("echo", "/404").accepting(404))
+            .await?;
+        Ok(Both(
+            first,
+            ctx.call(HttpCall::delete("echo", "/200")).await?,
+        ))
     }
 
     fn respond(say: &Sent, both: &Both) -> Vec<Value> {
-        [say, &both.0, &both.1].map(|sent| serde_json::to_value(sent).unwrap_or_default()).into()
+        [say, &both.0, &both.1]
+            .map(|sent| serde_json::to_value(sent).unwrap_or_default())
+            .into()
     }
 }
 
@@ -76,15 +89,28 @@ fn words() -> Form {
 async fn a_call_carries_the_effect_key_unless_it_only_reads_and_values_stay_values() {
     let services = Services::start().await;
     let task = harness(&services).submit(words()).await;
-    assert_eq!(task.run_to_rest().await, TaskStatus::Completed, "{}", task.trail().await);
+    assert_eq!(
+        task.run_to_rest().await,
+        TaskStatus::Completed,
+        "{}",
+        task.trail().await
+    );
     let response = task.record().await.task.response.expect("a response");
-    let [say, get, delete] = &response.as_array().expect("a list")[..] else { panic!("{response}") };
+    let [say, get, delete] = &response.as_array().expect("a list")[..] else {
+        panic!("{response}")
+    };
     let id = task.id;
     assert_eq!(say["headers"]["idempotency-key"], format!("{id}:say"));
     assert_eq!(say["uri"], "/echo/200?text=a%26b%3D%C3%BC%20%2F..");
     assert_eq!(say["headers"]["content-type"], "application/json");
-    assert_eq!(serde_json::from_str::<Value>(say["body"].as_str().unwrap()).unwrap()["text"], "a&b=ü /..");
-    assert_eq!((&get["method"], &get["headers"]["idempotency-key"]), (&"GET".into(), &Value::Null));
+    assert_eq!(
+        serde_json::from_str::<Value>(say["body"].as_str().unwrap()).unwrap()["text"],
+        "a&b=ü /.."
+    );
+    assert_eq!(
+        (&get["method"], &get["headers"]["idempotency-key"]),
+        (&"GET".into(), &Value::Null)
+    );
     assert_eq!(delete["headers"]["idempotency-key"], format!("{id}:ask"));
     // What a service repeats of the credentials is stored nowhere.
     assert_eq!(say["headers"]["authorization"], "Bearer [secret]");
@@ -94,8 +120,14 @@ async fn a_call_carries_the_effect_key_unless_it_only_reads_and_values_stay_valu
 async fn an_undo_that_calls_has_a_key_of_its_own() {
     let services = Services::start().await;
     let task = harness(&services).fail_at("ask").submit(words()).await;
-    assert_eq!(task.run_to_rest().await, TaskStatus::Failed, "{}", task.trail().await);
-    task.assert_trail("say ok, ask failed, ask waived, say undone, failed").await;
+    assert_eq!(
+        task.run_to_rest().await,
+        TaskStatus::Failed,
+        "{}",
+        task.trail().await
+    );
+    task.assert_trail("say ok, ask failed, ask waived, say undone, failed")
+        .await;
 }
 
 /// Says that it is pure, and is not.
@@ -129,10 +161,18 @@ async fn a_pure_step_reads_from_services_and_does_nothing_to_them() {
     let services = Services::start().await;
     let harness = Harness::embedded(Registry::new().with::<Hasty>()).services(services.outside());
     let task = harness.submit(words()).await;
-    assert_eq!(task.run_to_rest().await, TaskStatus::Failed, "{}", task.trail().await);
+    assert_eq!(
+        task.run_to_rest().await,
+        TaskStatus::Failed,
+        "{}",
+        task.trail().await
+    );
     task.assert_trail("look ok, say failed, failed").await;
     let failure = task.record().await.task.failure.expect("a reason");
-    assert!(failure.message.contains("only reads from services"), "{failure:?}");
+    assert!(
+        failure.message.contains("only reads from services"),
+        "{failure:?}"
+    );
 }
 
 /// One call, tried twice, with a way back.
@@ -167,7 +207,12 @@ struct Ends(Mutex<VecDeque<OutsideError>>);
 impl Outside for Ends {
     async fn call(&self, _: OutsideRequest) -> Result<OutsideAnswer, OutsideError> {
         let end = self.0.lock().unwrap().pop_front();
-        let done = OutsideAnswer { status: 200, retry_after: None, body: "7".into(), cut: false };
+        let done = OutsideAnswer {
+            status: 200,
+            retry_after: None,
+            body: "7".into(),
+            cut: false,
+        };
         end.map_or(Ok(done), Err)
     }
 
@@ -191,15 +236,36 @@ async fn only_what_may_have_been_sent_is_undone() {
     ] {
         let words = format!("{ends:?}");
         let outside = Arc::new(Ends(Mutex::new(ends.into())));
-        let task = Harness::embedded(Registry::new().with::<Tries>()).services(outside).submit(self::words()).await;
-        assert_eq!(task.run_to_rest().await, TaskStatus::Failed, "{words}: {}", task.trail().await);
+        let task = Harness::embedded(Registry::new().with::<Tries>())
+            .services(outside)
+            .submit(self::words())
+            .await;
+        assert_eq!(
+            task.run_to_rest().await,
+            TaskStatus::Failed,
+            "{words}: {}",
+            task.trail().await
+        );
         let step = task.record().await.steps.remove(0);
-        assert_eq!((step.attempts.0, step.undo_attempts.0), (attempts, undos), "{words}: {}", task.trail().await);
+        assert_eq!(
+            (step.attempts.0, step.undo_attempts.0),
+            (attempts, undos),
+            "{words}: {}",
+            task.trail().await
+        );
         task.assert_invariants().await;
     }
     // The next attempt arrives.
     let outside = Arc::new(Ends(Mutex::new([unsent()].into())));
-    let task = Harness::embedded(Registry::new().with::<Tries>()).services(outside).submit(words()).await;
-    assert_eq!(task.run_to_rest().await, TaskStatus::Completed, "{}", task.trail().await);
+    let task = Harness::embedded(Registry::new().with::<Tries>())
+        .services(outside)
+        .submit(words())
+        .await;
+    assert_eq!(
+        task.run_to_rest().await,
+        TaskStatus::Completed,
+        "{}",
+        task.trail().await
+    );
     task.assert_invariants().await;
 }

@@ -1,7 +1,9 @@
-//! PlaceOrder against a bank, a shop and a carrier over real HTTP: whatever breaks, money and goods are conserved, and
-//! each order is paid once or not at all.
+//! PlaceOrder against a bank, a shop and a carrier over real HTTP: whatever breaks, money and goods
+//! are conserved, and each order is paid once or not at all.
 
-use counterstep_kernel::contracts::{BreakerOverride, Direction, Host, Overrides, TaskId, TaskStatus, WaitReason};
+use counterstep_kernel::contracts::{
+    BreakerOverride, Direction, Host, Overrides, TaskId, TaskStatus, WaitReason,
+};
 use counterstep_kernel::faults::{Fault, FaultKind};
 use counterstep_kernel::policies::Policies;
 use counterstep_kernel::turn::turn;
@@ -28,7 +30,10 @@ fn order(amount_cents: u64) -> Form {
 }
 
 fn lamps(quantity: u32) -> Form {
-    Form::new().field("account", "anna").field("item", "lamp").field("quantity", quantity)
+    Form::new()
+        .field("account", "anna")
+        .field("item", "lamp")
+        .field("quantity", quantity)
 }
 
 fn small() -> Form {
@@ -43,8 +48,8 @@ fn harness(services: &Services) -> Harness {
     Harness::embedded(only_orders()).services(services.outside())
 }
 
-/// How long a service that does not answer is waited for. A healthy one needs milliseconds, and on a busy machine less
-/// than this.
+/// How long a service that does not answer is waited for. A healthy one needs milliseconds, and on
+/// a busy machine less than this.
 const PATIENCE: Duration = Duration::from_millis(1_500);
 
 /// Attempts are cut short, for services that do not answer.
@@ -60,13 +65,19 @@ impl Surroundings for Around {
     }
 
     fn assert_after(&self, task: &TestTask, status: TaskStatus) {
-        self.0.assert_settled(task.id, status == TaskStatus::Completed);
+        self.0
+            .assert_settled(task.id, status == TaskStatus::Completed);
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_fault_at_every_step_of_place_order_leaves_a_clean_slate() {
-    every_fault_amid(Arc::new(Around(Services::start().await)), only_orders, small).await;
+    every_fault_amid(
+        Arc::new(Around(Services::start().await)),
+        only_orders,
+        small,
+    )
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -74,12 +85,18 @@ async fn a_small_order_asks_nobody_and_each_service_once() {
     let services = Services::start().await;
     let task = harness(&services).submit(small()).await;
     assert_eq!(task.run_to_rest().await, TaskStatus::Completed);
-    task.assert_trail("reserve ok, charge ok, approval skipped, clear ok, ship ok, completed").await;
+    task.assert_trail("reserve ok, charge ok, approval skipped, clear ok, ship ok, completed")
+        .await;
     services.assert_settled(task.id, true);
     assert_eq!(services.balance("shop"), 2_500);
     let response = task.record().await.task.response.expect("a response");
     assert_eq!(response["approved_by"], json!(null));
-    assert!(response["tracking"].as_str().is_some_and(|tracking| tracking.starts_with('t')), "{response}");
+    assert!(
+        response["tracking"]
+            .as_str()
+            .is_some_and(|tracking| tracking.starts_with('t')),
+        "{response}"
+    );
     for request in FORWARD {
         assert_eq!(services.requests(request), 1, "{request}");
     }
@@ -102,10 +119,16 @@ async fn a_large_order_is_shipped_once_somebody_has_approved_it() {
     let services = Services::start().await;
     let task = waiting(&services, large()).await;
     let body = json!({"approved": true, "by": "carla"});
-    task.engine.signal(task.id, "approval", body, "client:carla").await.expect("accepted");
+    task.engine
+        .signal(task.id, "approval", body, "client:carla")
+        .await
+        .expect("accepted");
     assert_eq!(task.run_to_rest().await, TaskStatus::Completed);
     task.assert_invariants().await;
-    assert_eq!(task.record().await.task.response.expect("a response")["approved_by"], "carla");
+    assert_eq!(
+        task.record().await.task.response.expect("a response")["approved_by"],
+        "carla"
+    );
     services.assert_settled(task.id, true);
 }
 
@@ -114,22 +137,44 @@ async fn an_order_that_is_declined_is_paid_back_and_says_by_whom() {
     let services = Services::start().await;
     let task = waiting(&services, large()).await;
     assert_eq!(services.balance("shop"), 250_000);
-    let untyped = task.engine.signal(task.id, "approval", json!({"approved": "perhaps"}), "client").await;
+    let untyped = task
+        .engine
+        .signal(
+            task.id,
+            "approval",
+            json!({"approved": "perhaps"}),
+            "client",
+        )
+        .await;
     assert!(untyped.is_err());
     let body = json!({"approved": false, "by": "carla"});
-    task.engine.signal(task.id, "approval", body, "client:carla").await.expect("accepted");
+    task.engine
+        .signal(task.id, "approval", body, "client:carla")
+        .await
+        .expect("accepted");
     assert_eq!(task.run_to_rest().await, TaskStatus::Failed);
     task.assert_invariants().await;
     let failure = task.record().await.task.failure.expect("a reason");
-    assert!(failure.message.contains("carla declined the order"), "{failure:?}");
+    assert!(
+        failure.message.contains("carla declined the order"),
+        "{failure:?}"
+    );
     services.assert_settled(task.id, false);
-    assert_eq!((services.balance("shop"), services.requests("POST /shipping/shipments")), (0, 0));
+    assert_eq!(
+        (
+            services.balance("shop"),
+            services.requests("POST /shipping/shipments")
+        ),
+        (0, 0)
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_order_that_nobody_approves_in_time_is_paid_back() {
     let services = Services::start().await;
-    let task = harness(&services).submit(large().field("hold_seconds", 1)).await;
+    let task = harness(&services)
+        .submit(large().field("hold_seconds", 1))
+        .await;
     assert_eq!(task.run_to_rest().await, TaskStatus::Failed);
     task.assert_invariants().await;
     services.assert_settled(task.id, false);
@@ -146,8 +191,16 @@ async fn an_order_that_is_cancelled_while_it_waits_is_paid_back() {
     services.assert_settled(task.id, false);
 }
 
-const FORWARD: [&str; 3] = ["POST /inventory/reservations", "POST /bank/charges", "POST /shipping/shipments"];
-const BACKWARD: [&str; 3] = ["DELETE /inventory/reservations", "POST /bank/refunds", "DELETE /shipping/shipments"];
+const FORWARD: [&str; 3] = [
+    "POST /inventory/reservations",
+    "POST /bank/charges",
+    "POST /shipping/shipments",
+];
+const BACKWARD: [&str; 3] = [
+    "DELETE /inventory/reservations",
+    "POST /bank/refunds",
+    "DELETE /shipping/shipments",
+];
 
 /// One order, one trouble, on services of its own: all of these wait at the same time.
 async fn with_trouble(
@@ -159,12 +212,25 @@ async fn with_trouble(
     let services = Services::start().await;
     services.plant(request, trouble.clone());
     let task = prepare(impatient(&services)).submit(small()).await;
-    assert_eq!(task.run_to_rest().await, expected, "{trouble:?} at {request}: {}", task.trail().await);
+    assert_eq!(
+        task.run_to_rest().await,
+        expected,
+        "{trouble:?} at {request}: {}",
+        task.trail().await
+    );
     task.assert_invariants().await;
     assert_eq!(services.planted(), 0, "{trouble:?} struck");
-    eventually("the end of late work", || async { (services.late() == 0).then_some(()) }).await;
+    eventually("the end of late work", || async {
+        (services.late() == 0).then_some(())
+    })
+    .await;
     services.assert_settled(task.id, expected == TaskStatus::Completed);
-    task.record().await.task.failure.map(|failure| failure.message).unwrap_or_default()
+    task.record()
+        .await
+        .task
+        .failure
+        .map(|failure| failure.message)
+        .unwrap_or_default()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -180,34 +246,63 @@ async fn what_passes_by_itself_delays_an_order_and_does_nothing_twice() {
         Trouble::Silent,
         Trouble::Late(PATIENCE + Duration::from_millis(300)),
     ];
-    let cases = troubles.iter().flat_map(|trouble| FORWARD.map(|request| (request, trouble.clone())));
-    join_all(cases.map(|(request, trouble)| with_trouble(request, trouble, TaskStatus::Completed, |it| it))).await;
+    let cases = troubles
+        .iter()
+        .flat_map(|trouble| FORWARD.map(|request| (request, trouble.clone())));
+    join_all(
+        cases.map(|(request, trouble)| {
+            with_trouble(request, trouble, TaskStatus::Completed, |it| it)
+        }),
+    )
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_does_not_pass_undoes_an_order_also_where_the_work_was_done() {
-    let troubles = [Trouble::Refuses(422, None), Trouble::Refuses(302, None), Trouble::Garbled];
-    let cases = troubles.iter().flat_map(|trouble| FORWARD.map(|request| (request, trouble.clone())));
+    let troubles = [
+        Trouble::Refuses(422, None),
+        Trouble::Refuses(302, None),
+        Trouble::Garbled,
+    ];
+    let cases = troubles
+        .iter()
+        .flat_map(|trouble| FORWARD.map(|request| (request, trouble.clone())));
     join_all(cases.map(async |(request, trouble)| {
         let said = with_trouble(request, trouble, TaskStatus::Failed, |it| it).await;
         let service = request.split('/').nth(1).expect("a service");
-        assert!(said.contains(&format!("of the service `{service}`")), "{said}");
+        assert!(
+            said.contains(&format!("of the service `{service}`")),
+            "{said}"
+        );
     }))
     .await;
     let services = Services::start().await;
-    let greedy = harness(&services).submit(lamps(2_000_000).field("amount_cents", 1)).await;
+    let greedy = harness(&services)
+        .submit(lamps(2_000_000).field("amount_cents", 1))
+        .await;
     assert_eq!(greedy.run_to_rest().await, TaskStatus::Failed);
     let failure = greedy.record().await.task.failure.expect("a reason");
-    assert!(failure.message.contains("409") && failure.message.contains("not enough goods"), "{failure:?}");
+    assert!(
+        failure.message.contains("409") && failure.message.contains("not enough goods"),
+        "{failure:?}"
+    );
     services.assert_settled(greedy.id, false);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_undo_whose_call_breaks_is_tried_again_and_pays_back_once() {
-    let troubles = [Trouble::Refuses(503, Some("0".to_owned())), Trouble::CutAfter, Trouble::Silent];
-    let cases = troubles.iter().flat_map(|trouble| BACKWARD.map(|request| (request, trouble.clone())));
+    let troubles = [
+        Trouble::Refuses(503, Some("0".to_owned())),
+        Trouble::CutAfter,
+        Trouble::Silent,
+    ];
+    let cases = troubles
+        .iter()
+        .flat_map(|trouble| BACKWARD.map(|request| (request, trouble.clone())));
     join_all(cases.map(|(request, trouble)| {
-        with_trouble(request, trouble, TaskStatus::Failed, |harness| harness.fail_at("ship"))
+        with_trouble(request, trouble, TaskStatus::Failed, |harness| {
+            harness.fail_at("ship")
+        })
     }))
     .await;
 }
@@ -215,17 +310,25 @@ async fn an_undo_whose_call_breaks_is_tried_again_and_pays_back_once() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_charge_that_arrives_after_its_refund_is_refused() {
     let services = Services::start().await;
-    services.plant("POST /bank/charges", Trouble::Late(Duration::from_millis(700)));
+    services.plant(
+        "POST /bank/charges",
+        Trouble::Late(Duration::from_millis(700)),
+    );
     let task = harness(&services).submit(small()).await;
     let cancel = async {
-        eventually("a charge on its way", || async { (services.requests("POST /bank/charges") == 1).then_some(()) })
-            .await;
+        eventually("a charge on its way", || async {
+            (services.requests("POST /bank/charges") == 1).then_some(())
+        })
+        .await;
         task.engine.cancel(task.id).await.expect("accepted");
     };
     let (status, ()) = futures::join!(task.run_to_rest(), cancel);
     assert_eq!(status, TaskStatus::Cancelled, "{}", task.trail().await);
     assert_eq!(services.requests("POST /bank/refunds"), 1);
-    eventually("the end of the late charge", || async { (services.late() == 0).then_some(()) }).await;
+    eventually("the end of the late charge", || async {
+        (services.late() == 0).then_some(())
+    })
+    .await;
     services.assert_settled(task.id, false);
     assert_eq!(services.balance("shop"), 0);
 }
@@ -233,30 +336,50 @@ async fn a_charge_that_arrives_after_its_refund_is_refused() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_worker_lost_while_it_pays_back_is_replaced_and_pays_back_once() {
     let services = Services::start().await;
-    let task = harness(&services).fail_at("ship").crash_in_undo_of("charge").submit(small()).await;
+    let task = harness(&services)
+        .fail_at("ship")
+        .crash_in_undo_of("charge")
+        .submit(small())
+        .await;
     assert_eq!(task.run_to_rest().await, TaskStatus::Failed);
     task.assert_invariants().await;
     services.assert_settled(task.id, false);
-    assert_eq!(services.requests("POST /bank/refunds"), 2, "the second one finds that the first was done");
+    assert_eq!(
+        services.requests("POST /bank/refunds"),
+        2,
+        "the second one finds that the first was done"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_order_without_services_fails_with_their_name_and_leaves_nothing_to_undo() {
     let task = Harness::embedded(only_orders()).submit(small()).await;
-    assert_eq!(task.run_to_rest().await, TaskStatus::Failed, "{}", task.trail().await);
+    assert_eq!(
+        task.run_to_rest().await,
+        TaskStatus::Failed,
+        "{}",
+        task.trail().await
+    );
     let record = task.record().await;
     let failure = record.task.failure.expect("a reason");
-    assert!(failure.message.contains("[services.inventory]"), "{failure:?}");
-    assert_eq!(record.steps[0].retries_used, 0, "trying again would not help");
+    assert!(
+        failure.message.contains("[services.inventory]"),
+        "{failure:?}"
+    );
+    assert_eq!(
+        record.steps[0].retries_used, 0,
+        "trying again would not help"
+    );
     assert_eq!(record.steps[0].undo_attempts.0, 0, "nothing was ever sent");
     task.assert_invariants().await;
 }
 
-/// Troubles that an order meets at each request, at most: fewer than its retries, so that each of them ends, however the
-/// orders beside it fare, and leaves retries for what a busy machine adds.
+/// Troubles that an order meets at each request, at most: fewer than its retries, so that each of
+/// them ends, however the orders beside it fare, and leaves retries for what a busy machine adds.
 const AT_MOST: usize = 2;
 
-/// Draws what goes wrong with an order: the same from the same seed, whichever order is served first.
+/// Draws what goes wrong with an order: the same from the same seed, whichever order is served
+/// first.
 fn storm_over(services: &Services, task: TaskId, chance: &mut StdRng) {
     for request in FORWARD.into_iter().chain(BACKWARD) {
         for _ in 0..chance.random_range(0..=AT_MOST) {
@@ -272,15 +395,26 @@ fn storm_over(services: &Services, task: TaskId, chance: &mut StdRng) {
     }
 }
 
-/// Forty orders, eight at a time, while all three services break again and again, the breaker of the bank opens, and every
-/// fourth order is cancelled: at the end each one is paid for once, or nobody has paid.
+/// Forty orders, eight at a time, while all three services break again and again, the breaker of
+/// the bank opens, and every fourth order is cancelled: at the end each one is paid for once, or
+/// nobody has paid.
 #[tokio::test(flavor = "multi_thread")]
 async fn through_a_storm_each_order_is_charged_once_or_not_at_all() {
     let mut chance = seeded();
     let services = Services::start().await;
-    let soon = BreakerOverride { open_for: Some(Duration::from_millis(400)), ..BreakerOverride::default() };
+    let soon = BreakerOverride {
+        open_for: Some(Duration::from_millis(400)),
+        ..BreakerOverride::default()
+    };
     let breakers = [("bank".to_owned(), soon)].into();
-    let policies = Policies::checked(&only_orders(), Overrides { breakers, ..Overrides::default() }).expect("policies");
+    let policies = Policies::checked(
+        &only_orders(),
+        Overrides {
+            breakers,
+            ..Overrides::default()
+        },
+    )
+    .expect("policies");
     let mut site = impatient(&services)
         .settings(|settings| settings.policies = policies.into())
         .fault(Fault::at("ship", FaultKind::FailTransiently).on_attempt(1))
@@ -304,26 +438,45 @@ async fn through_a_storm_each_order_is_charged_once_or_not_at_all() {
         .await;
         let _ = site.engine.cancel(*task).await;
     }
-    let rests = site.all("at rest", &tasks, |record| record.task.status.is_at_rest()).await;
-    eventually("the end of late work", || async { (services.late() == 0).then_some(()) }).await;
+    let rests = site
+        .all("at rest", &tasks, |record| record.task.status.is_at_rest())
+        .await;
+    eventually("the end of late work", || async {
+        (services.late() == 0).then_some(())
+    })
+    .await;
     let mut charged = 0;
     for record in &rests {
         let (task, status) = (record.task.id, record.task.status);
-        assert!(matches!(status, TaskStatus::Completed | TaskStatus::Cancelled), "{status}: {:?}", record.task.failure);
+        assert!(
+            matches!(status, TaskStatus::Completed | TaskStatus::Cancelled),
+            "{status}: {:?}",
+            record.task.failure
+        );
         services.assert_settled(task, status == TaskStatus::Completed);
         if status == TaskStatus::Completed {
-            charged += record.task.request["amount_cents"].as_i64().expect("an amount");
-            let calm = FORWARD.iter().all(|request| services.planted_for(task, request) == 0);
+            charged += record.task.request["amount_cents"]
+                .as_i64()
+                .expect("an amount");
+            let calm = FORWARD
+                .iter()
+                .all(|request| services.planted_for(task, request) == 0);
             assert!(calm, "an order completed before all of its troubles struck");
         }
     }
     assert_eq!(services.balance("shop"), charged);
-    assert!(services.planted() < planted, "of {planted} planted troubles none struck");
+    assert!(
+        services.planted() < planted,
+        "of {planted} planted troubles none struck"
+    );
     site.assert_invariants(&tasks).await;
     site.stop().await;
     for task in tasks {
         let history = site.history(task).await;
-        let again = history.attempts.iter().filter(|attempt| attempt.direction == Direction::Undo);
+        let again = history
+            .attempts
+            .iter()
+            .filter(|attempt| attempt.direction == Direction::Undo);
         let rows = format!("{:?}{:?}", history.audit, again.collect::<Vec<_>>());
         assert!(!rows.contains(services.token()), "a secret is in a row");
     }

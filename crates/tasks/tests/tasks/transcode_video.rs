@@ -24,17 +24,50 @@ fn video(size: &str, frames: u32) -> Vec<u8> {
     let path = folder.path().join("sample.mp4");
     let picture = format!("testsrc=s={size}:r=10");
     let made = Command::new("ffmpeg")
-        .args(["-v", "error", "-nostdin", "-f", "lavfi", "-i", &picture, "-f", "lavfi", "-i", "sine=r=8000"])
-        .args(["-frames:v", &frames.to_string(), "-shortest", "-c:v", "libx264", "-preset", "ultrafast"])
-        .args(["-pix_fmt", "yuv420p", "-c:a", "aac", "-metadata", "artist=somebody", "-y"])
+        .args([
+            "-v",
+            "error",
+            "-nostdin",
+            "-f",
+            "lavfi",
+            "-i",
+            &picture,
+            "-f",
+            "lavfi",
+            "-i",
+            "sine=r=8000",
+        ])
+        .args([
+            "-frames:v",
+            &frames.to_string(),
+            "-shortest",
+            "-c:v",
+            "libx264",
+            "-preset",
+            "ultrafast",
+        ])
+        .args([
+            "-pix_fmt",
+            "yuv420p",
+            "-c:a",
+            "aac",
+            "-metadata",
+            "artist=somebody",
+            "-y",
+        ])
         .arg(&path)
         .status();
-    assert!(made.expect("ffmpeg is installed").success(), "the sample was not made");
+    assert!(
+        made.expect("ffmpeg is installed").success(),
+        "the sample was not made"
+    );
     std::fs::read(&path).expect("the sample")
 }
 
 fn form(bytes: Vec<u8>) -> Form {
-    Form::new().field("quality", "draft").file("video", "my holiday.mov", bytes)
+    Form::new()
+        .field("quality", "draft")
+        .file("video", "my holiday.mov", bytes)
 }
 
 /// Two renditions.
@@ -44,7 +77,12 @@ fn in_720p() -> Form {
 }
 
 async fn completed(task: &TestTask) -> TranscodeVideoResponse {
-    assert_eq!(task.run_to_rest().await, TaskStatus::Completed, "{}", task.trail().await);
+    assert_eq!(
+        task.run_to_rest().await,
+        TaskStatus::Completed,
+        "{}",
+        task.trail().await
+    );
     task.assert_invariants().await;
     task.assert_no_orphans().await;
     let response = task.record().await.task.response.expect("a response");
@@ -53,30 +91,61 @@ async fn completed(task: &TestTask) -> TranscodeVideoResponse {
 
 /// Name, width and height of the renditions.
 fn sizes(response: &TranscodeVideoResponse) -> Vec<(String, u32, u32)> {
-    response.renditions.iter().map(|made| (made.file.name.to_string(), made.width, made.height)).collect()
+    response
+        .renditions
+        .iter()
+        .map(|made| (made.file.name.to_string(), made.width, made.height))
+        .collect()
 }
 
 fn owned(sizes: &[(&str, u32, u32)]) -> Vec<(String, u32, u32)> {
-    sizes.iter().map(|&(name, width, height)| (name.to_owned(), width, height)).collect()
+    sizes
+        .iter()
+        .map(|&(name, width, height)| (name.to_owned(), width, height))
+        .collect()
 }
 
 async fn skipped(task: &TestTask) -> Vec<String> {
     let steps = task.record().await.steps;
-    steps.into_iter().filter(|row| row.status == StepStatus::Skipped).map(|row| row.name).collect()
+    steps
+        .into_iter()
+        .filter(|row| row.status == StepStatus::Skipped)
+        .map(|row| row.name)
+        .collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_small_video_comes_in_the_sizes_that_it_has_and_the_others_are_recorded_as_skipped() {
-    let task = Harness::embedded(transcoding()).submit(form(video("640x480", 10))).await;
+    let task = Harness::embedded(transcoding())
+        .submit(form(video("640x480", 10)))
+        .await;
     let response = completed(&task).await;
     assert_eq!((response.width, response.height), (640, 480));
-    assert!((900..=1_300).contains(&response.duration_ms.unwrap()), "{:?}", response.duration_ms);
-    assert_eq!(sizes(&response), owned(&[("my holiday-480p.mp4", 640, 480)]));
-    assert_eq!(skipped(&task).await, ["render_as_is", "render_720p", "render_1080p", "render_2160p"]);
+    assert!(
+        (900..=1_300).contains(&response.duration_ms.unwrap()),
+        "{:?}",
+        response.duration_ms
+    );
+    assert_eq!(
+        sizes(&response),
+        owned(&[("my holiday-480p.mp4", 640, 480)])
+    );
+    assert_eq!(
+        skipped(&task).await,
+        [
+            "render_as_is",
+            "render_720p",
+            "render_1080p",
+            "render_2160p"
+        ]
+    );
     assert_eq!(response.thumbnail.name.as_str(), "my holiday-thumbnail.jpg");
     let manifest = read(&task, &response.manifest).await;
     let manifest: serde_json::Value = serde_json::from_slice(&manifest).expect("JSON");
-    assert_eq!(manifest["renditions"][0]["key"], response.renditions[0].file.key);
+    assert_eq!(
+        manifest["renditions"][0]["key"],
+        response.renditions[0].file.key
+    );
     let jpeg = read(&task, &response.thumbnail).await;
     assert!(jpeg.starts_with(&[0xff, 0xd8, 0xff]), "no JPEG");
     // Playable, with picture and sound, and without what the source says of its maker.
@@ -86,12 +155,21 @@ async fn a_small_video_comes_in_the_sizes_that_it_has_and_the_others_are_recorde
     std::fs::write(&path, &mp4).unwrap();
     let entries = "stream=codec_name:format_tags=artist";
     let arguments = ["-v", "error", "-show_entries", entries, "-of", "csv"];
-    let said = Command::new("ffprobe").args(arguments).arg(&path).output().expect("ffprobe is installed");
+    let said = Command::new("ffprobe")
+        .args(arguments)
+        .arg(&path)
+        .output()
+        .expect("ffprobe is installed");
     let said = String::from_utf8(said.stdout).unwrap();
-    assert!(said.contains("h264") && said.contains("aac") && !said.contains("somebody"), "{said}");
+    assert!(
+        said.contains("h264") && said.contains("aac") && !said.contains("somebody"),
+        "{said}"
+    );
 
     // Smaller than the smallest, and of odd sides.
-    let task = Harness::embedded(transcoding()).submit(form(video("98x50", 2)).field("name", "tiny.webm")).await;
+    let task = Harness::embedded(transcoding())
+        .submit(form(video("98x50", 2)).field("name", "tiny.webm"))
+        .await;
     let response = completed(&task).await;
     assert_eq!(sizes(&response), owned(&[("tiny-source.mp4", 98, 50)]));
     assert_eq!(response.thumbnail.name.as_str(), "tiny-thumbnail.jpg");
@@ -100,7 +178,9 @@ async fn a_small_video_comes_in_the_sizes_that_it_has_and_the_others_are_recorde
 #[tokio::test(flavor = "multi_thread")]
 async fn a_4k_video_has_4k_and_an_upright_one_is_measured_by_its_shorter_side() {
     let large = video("3840x2160", 2);
-    let task = Harness::embedded(transcoding()).submit(form(large.clone())).await;
+    let task = Harness::embedded(transcoding())
+        .submit(form(large.clone()))
+        .await;
     let expected = [
         ("my holiday-480p.mp4", 854, 480),
         ("my holiday-720p.mp4", 1280, 720),
@@ -111,13 +191,21 @@ async fn a_4k_video_has_4k_and_an_upright_one_is_measured_by_its_shorter_side() 
     assert_eq!(skipped(&task).await, ["render_as_is"]);
 
     // Nobody has to have what he does not want.
-    let form = Form::new().field("largest", "720p").field("quality", "draft").file("video", "v", large);
+    let form = Form::new()
+        .field("largest", "720p")
+        .field("quality", "draft")
+        .file("video", "v", large);
     let task = Harness::embedded(transcoding()).submit(form).await;
     let expected = [("v-480p.mp4", 854, 480), ("v-720p.mp4", 1280, 720)];
     assert_eq!(sizes(&completed(&task).await), owned(&expected));
 
-    let task = Harness::embedded(transcoding()).submit(self::form(video("720x1280", 2))).await;
-    let expected = [("my holiday-480p.mp4", 480, 854), ("my holiday-720p.mp4", 720, 1280)];
+    let task = Harness::embedded(transcoding())
+        .submit(self::form(video("720x1280", 2)))
+        .await;
+    let expected = [
+        ("my holiday-480p.mp4", 480, 854),
+        ("my holiday-720p.mp4", 720, 1280),
+    ];
     assert_eq!(sizes(&completed(&task).await), owned(&expected));
 }
 
@@ -130,13 +218,20 @@ async fn renditions_run_side_by_side() {
     let of = |name: &str| {
         let no = record.steps.iter().find(|row| row.name == name).unwrap().no;
         let attempt = history.attempts.iter().find(|row| row.step == no).unwrap();
-        (attempt.started_at, attempt.ended_at.unwrap(), attempt.change_id)
+        (
+            attempt.started_at,
+            attempt.ended_at.unwrap(),
+            attempt.change_id,
+        )
     };
     let group = [of("render_480p"), of("render_720p"), of("make_thumbnail")];
     let last_start = group.iter().map(|attempt| attempt.0).max().unwrap();
     let first_end = group.iter().map(|attempt| attempt.1).min().unwrap();
     assert!(last_start < first_end, "{group:?}");
-    assert!(group.iter().all(|attempt| attempt.2 == group[0].2), "started by one change: {group:?}");
+    assert!(
+        group.iter().all(|attempt| attempt.2 == group[0].2),
+        "started by one change: {group:?}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -149,7 +244,12 @@ async fn one_rendition_that_fails_undoes_all_and_leaves_no_object() {
     task.assert_no_orphans().await;
     task.assert_no_objects().await;
     let trail = task.trail().await;
-    for words in ["render_720p failed", "render_480p undone", "make_thumbnail undone", "upload_source undone"] {
+    for words in [
+        "render_720p failed",
+        "render_480p undone",
+        "make_thumbnail undone",
+        "upload_source undone",
+    ] {
         assert!(trail.contains(words), "`{words}` is not in {trail}");
     }
 }
@@ -158,89 +258,171 @@ async fn one_rendition_that_fails_undoes_all_and_leaves_no_object() {
 async fn a_source_that_is_gone_is_fetched_again_beside_renditions_that_have_read_it() {
     let fault = |n| Fault::at("render_720p", FaultKind::FailTransiently).on_attempt(n);
     // Often enough to sleep, when the others have completed.
-    let harness = (1..=3).fold(Harness::embedded(transcoding()).loses_hosts(), |harness, n| harness.fault(fault(n)));
-    // What a failed attempt has stored is swept when no writer can be alive: hours later, with the limits as declared.
-    let harness = harness.settings(|settings| settings.longest_attempt = Some(Duration::from_secs(4)));
+    let harness = (1..=3).fold(
+        Harness::embedded(transcoding()).loses_hosts(),
+        |harness, n| harness.fault(fault(n)),
+    );
+    // What a failed attempt has stored is swept when no writer can be alive: hours later, with the
+    // limits as declared.
+    let harness =
+        harness.settings(|settings| settings.longest_attempt = Some(Duration::from_secs(4)));
     let task = harness.submit(in_720p()).await;
     let (engine, id) = (task.engine.clone(), task.id);
     let wipe = async {
         eventually("a wait", || async {
-            let record = engine.ports.store.load(id).await.expect("the store answers").expect("the task exists");
+            let record = engine
+                .ports
+                .store
+                .load(id)
+                .await
+                .expect("the store answers")
+                .expect("the task exists");
             (record.task.status == TaskStatus::Waiting).then_some(())
         })
         .await;
         // As it is on another worker.
-        engine.ports.scratch.remove(id).await.expect("the scratch goes");
+        engine
+            .ports
+            .scratch
+            .remove(id)
+            .await
+            .expect("the scratch goes");
     };
     let (response, ()) = futures::join!(completed(&task), wipe);
     assert_eq!(response.renditions.len(), 2);
     let trail = task.trail().await;
-    assert!(trail.contains("probe_source rebuilt, render_720p ok"), "{trail}");
+    assert!(
+        trail.contains("probe_source rebuilt, render_720p ok"),
+        "{trail}"
+    );
     assert_eq!(trail.matches("render_480p ok").count(), 1, "{trail}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn another_worker_that_takes_over_in_the_middle_fetches_the_source_again_and_renders_only_what_is_missing() {
-    let task = Harness::embedded(transcoding()).loses_hosts().submit(in_720p()).await;
+async fn another_worker_that_takes_over_in_the_middle_fetches_the_source_again_and_renders_only_what_is_missing()
+ {
+    let task = Harness::embedded(transcoding())
+        .loses_hosts()
+        .submit(in_720p())
+        .await;
     let mut settings = (*task.engine.settings).clone();
-    settings.faults.push(Fault::at("render_720p", FaultKind::Hang));
-    let doomed = Engine::new(task.engine.ports.clone(), task.engine.registry.clone(), settings, "doomed");
+    settings
+        .faults
+        .push(Fault::at("render_720p", FaultKind::Hang));
+    let doomed = Engine::new(
+        task.engine.ports.clone(),
+        task.engine.registry.clone(),
+        settings,
+        "doomed",
+    );
     let id = task.id;
-    let running = tokio::spawn(async move { turn(&doomed, Host::Worker, id, &CancelToken::new()).await });
+    let running =
+        tokio::spawn(async move { turn(&doomed, Host::Worker, id, &CancelToken::new()).await });
     eventually("the others to be done", || async {
         let steps = task.record().await.steps;
-        let is = |name: &str, status| steps.iter().any(|row| row.name == name && row.status == status);
-        let done = is("render_480p", StepStatus::Completed) && is("make_thumbnail", StepStatus::Completed);
+        let is = |name: &str, status| {
+            steps
+                .iter()
+                .any(|row| row.name == name && row.status == status)
+        };
+        let done =
+            is("render_480p", StepStatus::Completed) && is("make_thumbnail", StepStatus::Completed);
         (done && is("render_720p", StepStatus::Running)).then_some(())
     })
     .await;
     // Like SIGKILL; and the one that takes over has another disk.
     running.abort();
     let _ = running.await;
-    task.engine.ports.scratch.remove(task.id).await.expect("the scratch goes");
-    assert_eq!(task.run_to_rest().await, TaskStatus::Completed, "{}", task.trail().await);
+    task.engine
+        .ports
+        .scratch
+        .remove(task.id)
+        .await
+        .expect("the scratch goes");
+    assert_eq!(
+        task.run_to_rest().await,
+        TaskStatus::Completed,
+        "{}",
+        task.trail().await
+    );
     task.assert_invariants().await;
     let trail = task.trail().await;
-    let end = "render_720p in doubt, probe_source rebuilt, render_720p ok, store_manifest ok, completed";
+    let end =
+        "render_720p in doubt, probe_source rebuilt, render_720p ok, store_manifest ok, completed";
     assert!(trail.ends_with(end), "{trail}");
     assert_eq!(trail.matches("render_480p ok").count(), 1, "{trail}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_no_video_is_refused_for_good_and_a_play_list_opens_nothing() {
-    let list = "#EXTM3U\n#EXT-X-TARGETDURATION:1\n#EXTINF:1,\nfile:///etc/hostname\n#EXT-X-ENDLIST\n";
+    let list =
+        "#EXTM3U\n#EXT-X-TARGETDURATION:1\n#EXTINF:1,\nfile:///etc/hostname\n#EXT-X-ENDLIST\n";
     let mut torn = video("640x480", 2);
     torn.truncate(200);
-    for bytes in
-        [b"no video at all".to_vec(), list.into(), b"ffconcat version 1.0\nfile /etc/hostname\n".to_vec(), torn]
-    {
+    for bytes in [
+        b"no video at all".to_vec(),
+        list.into(),
+        b"ffconcat version 1.0\nfile /etc/hostname\n".to_vec(),
+        torn,
+    ] {
         let task = Harness::embedded(transcoding()).submit(form(bytes)).await;
         assert_eq!(task.run_to_rest().await, TaskStatus::Failed);
         let failure = task.record().await.task.failure.expect("a failure");
-        assert_eq!((failure.step.as_deref(), failure.class.as_str()), (Some("probe_source"), "permanent"));
-        assert!(failure.message.contains("ffprobe cannot work with this video"), "{}", failure.message);
-        assert!(failure.message.len() < 800 && !failure.message.contains("scratch"), "{}", failure.message);
+        assert_eq!(
+            (failure.step.as_deref(), failure.class.as_str()),
+            (Some("probe_source"), "permanent")
+        );
+        assert!(
+            failure
+                .message
+                .contains("ffprobe cannot work with this video"),
+            "{}",
+            failure.message
+        );
+        assert!(
+            failure.message.len() < 800 && !failure.message.contains("scratch"),
+            "{}",
+            failure.message
+        );
         task.assert_no_objects().await;
     }
     // Sound alone is none either.
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("tone.mp4");
-    let tone = Command::new("ffmpeg").args(["-v", "error", "-f", "lavfi", "-i", "sine=d=1"]).arg(&path).status();
+    let tone = Command::new("ffmpeg")
+        .args(["-v", "error", "-f", "lavfi", "-i", "sine=d=1"])
+        .arg(&path)
+        .status();
     assert!(tone.expect("ffmpeg is installed").success());
-    let task = Harness::embedded(transcoding()).submit(form(std::fs::read(&path).unwrap())).await;
+    let task = Harness::embedded(transcoding())
+        .submit(form(std::fs::read(&path).unwrap()))
+        .await;
     assert_eq!(task.run_to_rest().await, TaskStatus::Failed);
-    assert!(task.record().await.task.failure.unwrap().message.contains("no video in it"));
+    assert!(
+        task.record()
+            .await
+            .task
+            .failure
+            .unwrap()
+            .message
+            .contains("no video in it")
+    );
 }
 
-/// Commands of running processes that name something in a folder; one that has ended and was not waited for has none,
-/// so zombies are counted apart.
+/// Commands of running processes that name something in a folder; one that has ended and was not
+/// waited for has none, so zombies are counted apart.
 fn running_in(folder: &Path) -> Vec<String> {
     let folder = folder.to_str().expect("a plain path");
-    let commands = std::fs::read_dir("/proc").expect("/proc").flatten().filter_map(|entry| {
-        let command = std::fs::read(entry.path().join("cmdline")).ok()?;
-        Some(String::from_utf8_lossy(&command).replace('\0', " "))
-    });
-    commands.filter(|command| command.starts_with("ff") && command.contains(folder)).collect()
+    let commands = std::fs::read_dir("/proc")
+        .expect("/proc")
+        .flatten()
+        .filter_map(|entry| {
+            let command = std::fs::read(entry.path().join("cmdline")).ok()?;
+            Some(String::from_utf8_lossy(&command).replace('\0', " "))
+        });
+    commands
+        .filter(|command| command.starts_with("ff") && command.contains(folder))
+        .collect()
 }
 
 /// Children of this process that have ended and that nobody has waited for.
@@ -251,7 +433,9 @@ fn zombies() -> usize {
         .filter_map(|entry| std::fs::read_to_string(entry.path().join("stat")).ok())
         .filter(|stat| {
             // `pid (name) state parent ..`
-            let Some((name, rest)) = stat.rsplit_once(") ") else { return false };
+            let Some((name, rest)) = stat.rsplit_once(") ") else {
+                return false;
+            };
             name.contains("(ff") && rest.starts_with(&format!("Z {own} "))
         })
         .count()
@@ -273,27 +457,56 @@ fn files_in(folder: &Path) -> Vec<String> {
 async fn progress_is_seen_and_a_cancel_or_the_limit_of_an_attempt_ends_ffmpeg_and_leaves_no_file() {
     // Seconds of work in this quality.
     let long = video("1280x720", 120);
-    let slow = || Form::new().field("quality", "high").file("video", "long.mp4", long.clone());
+    let slow = || {
+        Form::new()
+            .field("quality", "high")
+            .file("video", "long.mp4", long.clone())
+    };
     let mut site = Harness::embedded(transcoding()).start().await;
     site.serve(2);
     let task = site.submit(slow()).await;
     let said = eventually("a progress of a rendition", || async {
         let record = site.record(task).await;
-        let said = site.engine.progress_of(&record).await?.steps.remove("render_720p")?;
+        let said = site
+            .engine
+            .progress_of(&record)
+            .await?
+            .steps
+            .remove("render_720p")?;
         (said.done > 0 && !running_in(site.folder()).is_empty()).then_some(said)
     })
     .await;
-    let AttemptProgress { direction, done, total, .. } = said;
-    assert!(direction == Direction::Forward && done <= total && (11_000..14_000).contains(&total), "{done}/{total}");
-    let answer = site.engine.cancel(task).await.expect("it can be cancelled").answer;
+    let AttemptProgress {
+        direction,
+        done,
+        total,
+        ..
+    } = said;
+    assert!(
+        direction == Direction::Forward && done <= total && (11_000..14_000).contains(&total),
+        "{done}/{total}"
+    );
+    let answer = site
+        .engine
+        .cancel(task)
+        .await
+        .expect("it can be cancelled")
+        .answer;
     assert_eq!(answer.outcome, CancelOutcome::Stopping);
     site.all_are(TaskStatus::Cancelled, &[task]).await;
     // At once: the step waited for it.
     assert_eq!(running_in(site.folder()), Vec::<String>::new());
     site.assert_invariants(&[task]).await;
-    eventually("an empty scratch", || async { files_in(&site.folder().join("scratch")).is_empty().then_some(()) })
-        .await;
-    assert_eq!(files_in(&site.folder().join("objects")), Vec::<String>::new());
+    eventually("an empty scratch", || async {
+        files_in(&site.folder().join("scratch"))
+            .is_empty()
+            .then_some(())
+    })
+    .await;
+    assert_eq!(
+        files_in(&site.folder().join("objects")),
+        Vec::<String>::new()
+    );
 
     // Each attempt is too short for it: in the end the task is undone.
     let mut site = Harness::embedded(transcoding())
@@ -308,8 +521,12 @@ async fn progress_is_seen_and_a_cancel_or_the_limit_of_an_attempt_ends_ffmpeg_an
         (running_in(site.folder()).is_empty() && zombies() == 0).then_some(())
     })
     .await;
-    eventually("an empty scratch", || async { files_in(&site.folder().join("scratch")).is_empty().then_some(()) })
-        .await;
+    eventually("an empty scratch", || async {
+        files_in(&site.folder().join("scratch"))
+            .is_empty()
+            .then_some(())
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -319,7 +536,13 @@ async fn every_fault_at_every_step_of_transcode_video_leaves_a_clean_slate() {
 
 async fn read(task: &TestTask, file: &counterstep_kernel::StoredFile) -> Vec<u8> {
     use futures::TryStreamExt;
-    let body = task.engine.ports.objects.get(&file.bucket, &file.key).await.expect("the object is there");
+    let body = task
+        .engine
+        .ports
+        .objects
+        .get(&file.bucket, &file.key)
+        .await
+        .expect("the object is there");
     let pieces: Vec<_> = body.try_collect().await.expect("its bytes");
     pieces.concat()
 }

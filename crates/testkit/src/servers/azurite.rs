@@ -8,13 +8,15 @@ use std::time::Duration;
 
 const ACCOUNT: &str = "counterstep";
 /// Base64 of a sentence that says what it is.
-const KEY: &str = "Y291bnRlcnN0ZXAtdGVzdHM6IHRoZSBrZXkgb2YgYW4gZW11bGF0b3IsIHdoaWNoIGlzIG5vdCBhIHNlY3JldA==";
-/// A signature of the account by that key, over the rights, the end and the version that stand before it. It is written out
-/// because the request that makes a container is signed, and signing takes libraries that nothing else here needs.
+const KEY: &str =
+    "Y291bnRlcnN0ZXAtdGVzdHM6IHRoZSBrZXkgb2YgYW4gZW11bGF0b3IsIHdoaWNoIGlzIG5vdCBhIHNlY3JldA==";
+/// A signature of the account by that key, over the rights, the end and the version that stand
+/// before it. It is written out because the request that makes a container is signed, and signing
+/// takes libraries that nothing else here needs.
 const SIGNATURE: &str = "sv=2020-08-04&ss=b&srt=sco&sp=rwdlac&se=2099-12-31T00:00:00Z&\
                          sig=rQXou0WbS4CWpqL5LuTD2BG0j6fVt6El2%2B0ECs%2Fg2hc%3D";
-/// The container of [`Azurite::make_signed_container`], and a signature for it alone. Azurite takes none of an account for the
-/// requests that delete several blobs; Azure does.
+/// The container of [`Azurite::make_signed_container`], and a signature for it alone. Azurite takes
+/// none of an account for the requests that delete several blobs; Azure does.
 const SIGNED: (&str, &str) = (
     "signed",
     "sv=2020-08-04&sr=c&sp=racwdl&se=2099-12-31T00:00:00Z&sig=3V8tKRTGczqyhuN9oGcq8E28JU3rOudQXodYd84dhk0%3D",
@@ -37,21 +39,37 @@ impl Azurite {
     #[must_use]
     pub fn start() -> Self {
         Process::start("azurite", || {
-            let server = Self { process: Process::new("azurite", None), port: process::free_port() };
+            let server = Self {
+                process: Process::new("azurite", None),
+                port: process::free_port(),
+            };
             server.run().map(|()| server)
         })
     }
 
     fn run(&self) -> Result<(), String> {
         let mut command = process::command(&process::find("node", "nodejs"), None, "KILL");
-        command.arg(program()).args(["--blobHost", "127.0.0.1", "--blobPort"]).arg(self.port.to_string());
-        command.args(["--inMemoryPersistence", "--extentMemoryLimit", "1024", "--silent"]);
+        command
+            .arg(program())
+            .args(["--blobHost", "127.0.0.1", "--blobPort"])
+            .arg(self.port.to_string());
+        command.args([
+            "--inMemoryPersistence",
+            "--extentMemoryLimit",
+            "1024",
+            "--silent",
+        ]);
         // The client's version of the protocol may be newer than the emulator.
-        command.args(["--skipApiVersionCheck", "--disableTelemetry", "--disableProductStyleUrl"]);
+        command.args([
+            "--skipApiVersionCheck",
+            "--disableTelemetry",
+            "--disableProductStyleUrl",
+        ]);
         command.env("AZURITE_ACCOUNTS", format!("{ACCOUNT}:{KEY}"));
         // Another test's Azurite has the same account; what this one writes is its own.
         self.process.begin(command, |_| {
-            std::fs::read_to_string(self.process.log()).is_ok_and(|log| log.contains("successfully listens"))
+            std::fs::read_to_string(self.process.log())
+                .is_ok_and(|log| log.contains("successfully listens"))
         })
     }
 
@@ -61,14 +79,21 @@ impl Azurite {
     /// When it cannot be made.
     pub fn make_container(&self, name: &str) {
         let made = self.put(&format!("/{ACCOUNT}/{name}?restype=container&{SIGNATURE}"));
-        let status = made.as_ref().map(|answer| answer.split(' ').nth(1).unwrap_or_default());
-        assert!(matches!(status, Ok("201" | "409")), "the container `{name}` was not made: {made:?}");
+        let status = made
+            .as_ref()
+            .map(|answer| answer.split(' ').nth(1).unwrap_or_default());
+        assert!(
+            matches!(status, Ok("201" | "409")),
+            "the container `{name}` was not made: {made:?}"
+        );
     }
 
     fn put(&self, path: &str) -> std::io::Result<String> {
         let mut stream = TcpStream::connect(("127.0.0.1", self.port))?;
         stream.set_read_timeout(Some(Duration::from_secs(10)))?;
-        let head = format!("PUT {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+        let head = format!(
+            "PUT {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+        );
         stream.write_all(head.as_bytes())?;
         let mut answer = String::new();
         stream.read_to_string(&mut answer)?;
@@ -93,8 +118,8 @@ impl Azurite {
         KEY
     }
 
-    /// Makes a container for which there is a shared access signature. Returns its name and the signature, which has every
-    /// right that objects need.
+    /// Makes a container for which there is a shared access signature. Returns its name and the
+    /// signature, which has every right that objects need.
     ///
     /// # Panics
     /// When it cannot be made.
@@ -113,7 +138,10 @@ impl Azurite {
 /// The file that Node.js runs. Test programs lie below the target folder, wherever that is.
 fn program() -> PathBuf {
     let own = std::env::current_exe().expect("a test program has a path");
-    let found = own.ancestors().map(|folder| folder.join(PROGRAM)).find(|file| Path::is_file(file));
+    let found = own
+        .ancestors()
+        .map(|folder| folder.join(PROGRAM))
+        .find(|file| Path::is_file(file));
     found.unwrap_or_else(|| {
         panic!("Azurite is not installed, and this test needs it: `cargo xtask test` installs it into target/tools")
     })

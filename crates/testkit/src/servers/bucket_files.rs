@@ -1,5 +1,6 @@
-//! The operations of S3 on files: those of `s3s-fs`, and in its place a listing of open multipart uploads, which it
-//! lacks, and a listing of objects that reads no more than the asked-for folder and stands deletes beside it.
+//! The operations of S3 on files: those of `s3s-fs`, and in its place a listing of open multipart
+//! uploads, which it lacks, and a listing of objects that reads no more than the asked-for folder
+//! and stands deletes beside it.
 
 use s3s::dto::*;
 use s3s::{S3, S3Request, S3Response, S3Result, s3_error};
@@ -17,29 +18,46 @@ pub(super) struct BucketFiles {
 
 impl BucketFiles {
     pub(super) fn new(root: &Path) -> io::Result<Self> {
-        let files = FileSystem::new(root).map_err(|error| io::Error::other(format!("{error:?}")))?;
-        Ok(Self { files, root: root.canonicalize()? })
+        let files =
+            FileSystem::new(root).map_err(|error| io::Error::other(format!("{error:?}")))?;
+        Ok(Self {
+            files,
+            root: root.canonicalize()?,
+        })
     }
 
     /// A bucket's folder.
     fn bucket(&self, bucket: &str) -> S3Result<PathBuf> {
         let folder = self.root.join(bucket);
-        if folder.is_dir() { Ok(folder) } else { Err(s3_error!(NoSuchBucket)) }
+        if folder.is_dir() {
+            Ok(folder)
+        } else {
+            Err(s3_error!(NoSuchBucket))
+        }
     }
 
     /// Open uploads of a bucket as key, id and beginning, sorted as S3 sorts them.
     fn uploads(&self, bucket: &str, prefix: &str) -> io::Result<Vec<(String, String, Timestamp)>> {
         let mut uploads = Vec::new();
-        // `s3s-fs` keeps a file for each: `.bucket-{bucket}.object-{key}.upload-{id}.metadata.json`, names in base64.
+        // `s3s-fs` keeps a file for each:
+        // `.bucket-{bucket}.object-{key}.upload-{id}.metadata.json`, names in base64.
         let start = format!(".bucket-{}.object-", base64_url(bucket.as_bytes()));
         for entry in std::fs::read_dir(&self.root)? {
             let entry = entry?;
             let name = entry.file_name();
-            let inner = name.to_str().and_then(|name| name.strip_prefix(&start)?.strip_suffix(".metadata.json"));
-            let Some((key, id)) = inner.and_then(|inner| inner.split_once(".upload-")) else { continue };
-            let Some(key) = from_base64_url(key).and_then(|key| String::from_utf8(key).ok()) else { continue };
+            let inner = name
+                .to_str()
+                .and_then(|name| name.strip_prefix(&start)?.strip_suffix(".metadata.json"));
+            let Some((key, id)) = inner.and_then(|inner| inner.split_once(".upload-")) else {
+                continue;
+            };
+            let Some(key) = from_base64_url(key).and_then(|key| String::from_utf8(key).ok()) else {
+                continue;
+            };
             match entry.metadata().and_then(|found| found.modified()) {
-                Ok(begun) if key.starts_with(prefix) => uploads.push((key, id.to_owned(), begun.into())),
+                Ok(begun) if key.starts_with(prefix) => {
+                    uploads.push((key, id.to_owned(), begun.into()))
+                }
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
                 // Completed or aborted since, or not asked for.
                 Ok(_) | Err(_) => {}
@@ -50,12 +68,27 @@ impl BucketFiles {
     }
 }
 
-/// Objects below `prefix` and behind `after` as key, size and last change, sorted by key: the first so many. Folders that
-/// lie wholly before `after` are not opened, so that a page costs no more the further it is from the beginning.
-fn objects(bucket: &Path, prefix: &str, after: &str, most: usize) -> io::Result<Vec<(String, u64, Timestamp)>> {
+/// Objects below `prefix` and behind `after` as key, size and last change, sorted by key: the first
+/// so many. Folders that lie wholly before `after` are not opened, so that a page costs no more the
+/// further it is from the beginning.
+fn objects(
+    bucket: &Path,
+    prefix: &str,
+    after: &str,
+    most: usize,
+) -> io::Result<Vec<(String, u64, Timestamp)>> {
     let mut found = Vec::new();
-    let folder = prefix.rsplit_once('/').map_or(String::new(), |(folder, _)| format!("{folder}/"));
-    walk(bucket, &folder, &|key| key.starts_with(prefix), after, most, &mut found)?;
+    let folder = prefix
+        .rsplit_once('/')
+        .map_or(String::new(), |(folder, _)| format!("{folder}/"));
+    walk(
+        bucket,
+        &folder,
+        &|key| key.starts_with(prefix),
+        after,
+        most,
+        &mut found,
+    )?;
     Ok(found)
 }
 
@@ -83,7 +116,13 @@ fn walk(
             Err(error) if is_gone(&error) => continue,
             Err(error) => return Err(error),
         };
-        let Some(name) = entry.file_name().to_str().map(|name| format!("{folder}{name}{slash}")) else { continue };
+        let Some(name) = entry
+            .file_name()
+            .to_str()
+            .map(|name| format!("{folder}{name}{slash}"))
+        else {
+            continue;
+        };
         if name.as_str() > after || (!slash.is_empty() && after.starts_with(&name)) {
             names.push(name);
         }
@@ -96,7 +135,9 @@ fn walk(
         if name.ends_with('/') {
             walk(bucket, &name, wanted, after, most, found)?;
         } else if wanted(&name) {
-            match std::fs::metadata(bucket.join(&name)).and_then(|file| Ok((file.len(), file.modified()?))) {
+            match std::fs::metadata(bucket.join(&name))
+                .and_then(|file| Ok((file.len(), file.modified()?)))
+            {
                 Ok((size, changed)) => found.push((name, size, changed.into())),
                 Err(error) if is_gone(&error) => {}
                 Err(error) => return Err(error),
@@ -107,15 +148,18 @@ fn walk(
 }
 
 fn is_gone(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+    matches!(
+        error.kind(),
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+    )
 }
 
 fn broken(error: io::Error) -> s3s::S3Error {
     s3_error!(error, InternalError)
 }
 
-/// Makes each operation call the one of `s3s-fs`. That one would make a bucket that is missing, or say that only the
-/// object is: so operations in a bucket look for it first.
+/// Makes each operation call the one of `s3s-fs`. That one would make a bucket that is missing, or
+/// say that only the object is: so operations in a bucket look for it first.
 macro_rules! as_files_do {
     (
         $($operation:ident: $input:ty => $output:ty),+;
@@ -178,7 +222,11 @@ impl BucketFiles {
     // Reading a small folder blocks this runtime's thread for less than handing it over would take.
     fn list(&self, input: ListObjectsV2Input) -> S3Result<ListObjectsV2Output> {
         let bucket = self.bucket(&input.bucket)?;
-        let after = input.continuation_token.as_deref().max(input.start_after.as_deref()).unwrap_or("");
+        let after = input
+            .continuation_token
+            .as_deref()
+            .max(input.start_after.as_deref())
+            .unwrap_or("");
         let most = input.max_keys.unwrap_or(PAGE).clamp(0, PAGE);
         let prefix = input.prefix.as_deref().unwrap_or("");
         let mut found = objects(&bucket, prefix, after, most as usize + 1).map_err(broken)?;
@@ -208,9 +256,14 @@ impl BucketFiles {
         })
     }
 
-    fn list_uploads(&self, input: ListMultipartUploadsInput) -> S3Result<ListMultipartUploadsOutput> {
+    fn list_uploads(
+        &self,
+        input: ListMultipartUploadsInput,
+    ) -> S3Result<ListMultipartUploadsOutput> {
         self.bucket(&input.bucket)?;
-        let mut found = self.uploads(&input.bucket, input.prefix.as_deref().unwrap_or("")).map_err(broken)?;
+        let mut found = self
+            .uploads(&input.bucket, input.prefix.as_deref().unwrap_or(""))
+            .map_err(broken)?;
         if let Some(marker) = &input.key_marker {
             // With an id, the page goes on within the key; without one, behind it.
             found.retain(|(key, id, _)| match &input.upload_id_marker {
@@ -259,8 +312,11 @@ const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxy
 fn base64_url(bytes: &[u8]) -> String {
     let mut text = String::new();
     for chunk in bytes.chunks(3) {
-        let three = chunk.iter().enumerate().fold(0_u32, |sum, (n, byte)| sum | u32::from(*byte) << (16 - 8 * n));
-        (0..=chunk.len()).for_each(|n| text.push(char::from(LETTERS[(three >> (18 - 6 * n) & 63) as usize])));
+        let three = chunk.iter().enumerate().fold(0_u32, |sum, (n, byte)| {
+            sum | u32::from(*byte) << (16 - 8 * n)
+        });
+        (0..=chunk.len())
+            .for_each(|n| text.push(char::from(LETTERS[(three >> (18 - 6 * n) & 63) as usize])));
     }
     text
 }
@@ -283,8 +339,18 @@ mod tests {
 
     #[test]
     fn names_of_uploads_are_read_back() {
-        for name in ["", "f", "fo", "foo", "t/default/0193/zip/e1.1/0", "~~~???>>>"] {
-            assert_eq!(from_base64_url(&base64_url(name.as_bytes())).as_deref(), Some(name.as_bytes()));
+        for name in [
+            "",
+            "f",
+            "fo",
+            "foo",
+            "t/default/0193/zip/e1.1/0",
+            "~~~???>>>",
+        ] {
+            assert_eq!(
+                from_base64_url(&base64_url(name.as_bytes())).as_deref(),
+                Some(name.as_bytes())
+            );
         }
         assert_eq!(base64_url(b"foobar?>"), "Zm9vYmFyPz4");
         assert_eq!(from_base64_url("a.b"), None);

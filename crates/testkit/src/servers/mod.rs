@@ -1,11 +1,14 @@
-//! Real servers for tests, private to the process that starts them: PostgreSQL, NATS with JetStream, Redis and
-//! Azurite as processes of their own on free ports of the loopback address, and an S3 server in this process over real HTTP.
+//! Real servers for tests, private to the process that starts them: PostgreSQL, NATS with
+//! JetStream, Redis and Azurite as processes of their own on free ports of the loopback address,
+//! and an S3 server in this process over real HTTP.
 //!
-//! Starting blocks and takes well under a second each. Dropping stops for certain; and whatever way the test process
-//! ends, also by a kill, its servers end with it and their files are removed. A server that is not installed is a
-//! panic that names its package: a test that needs one never passes without it.
+//! Starting blocks and takes well under a second each. Dropping stops for certain; and whatever way
+//! the test process ends, also by a kill, its servers end with it and their files are removed. A
+//! server that is not installed is a panic that names its package: a test that needs one never
+//! passes without it.
 //!
-//! Nothing in here may listen beyond the loopback address, or touch a server that it has not started.
+//! Nothing in here may listen beyond the loopback address, or touch a server that it has not
+//! started.
 
 mod azurite;
 #[cfg(feature = "s3-server")]
@@ -58,7 +61,8 @@ impl Servers {
         Self::around(Postgres::start, buckets)
     }
 
-    /// The same with a PostgreSQL that keeps what it has committed through a power cut: for benchmarks.
+    /// The same with a PostgreSQL that keeps what it has committed through a power cut: for
+    /// benchmarks.
     ///
     /// # Panics
     /// When a server is not installed or does not start.
@@ -84,32 +88,37 @@ impl Servers {
     }
 }
 
-/// The one PostgreSQL of this test binary, started on first use. Take a [`Postgres::database`] of your own from it.
+/// The one PostgreSQL of this test binary, started on first use. Take a [`Postgres::database`] of
+/// your own from it.
 pub fn shared_postgres() -> &'static Postgres {
     static SHARED: LazyLock<Postgres> = LazyLock::new(Postgres::start);
     &SHARED
 }
 
-/// The one NATS of this test binary, started on first use. Tests keep apart by the names of their streams.
+/// The one NATS of this test binary, started on first use. Tests keep apart by the names of their
+/// streams.
 pub fn shared_nats() -> &'static Nats {
     static SHARED: LazyLock<Nats> = LazyLock::new(Nats::start);
     &SHARED
 }
 
-/// The one Redis of this test binary, started on first use. Tests keep apart by the prefix of their keys.
+/// The one Redis of this test binary, started on first use. Tests keep apart by the prefix of their
+/// keys.
 pub fn shared_redis() -> &'static Redis {
     static SHARED: LazyLock<Redis> = LazyLock::new(Redis::start);
     &SHARED
 }
 
-/// The one Azurite of this test binary, started on first use, without a container: see [`Azurite::make_container`].
+/// The one Azurite of this test binary, started on first use, without a container: see
+/// [`Azurite::make_container`].
 pub fn shared_azurite() -> &'static Azurite {
     static SHARED: LazyLock<Azurite> = LazyLock::new(Azurite::start);
     &SHARED
 }
 
 #[cfg(feature = "s3-server")]
-/// The one S3 server of this test binary, started on first use, without a bucket: see [`S3::make_bucket`].
+/// The one S3 server of this test binary, started on first use, without a bucket: see
+/// [`S3::make_bucket`].
 pub fn shared_s3() -> &'static S3 {
     static SHARED: LazyLock<S3> = LazyLock::new(|| S3::start(&[]));
     &SHARED

@@ -47,12 +47,19 @@ impl Nats {
         Process::start("nats", || {
             let (port, monitor) = (process::free_port(), process::free_port());
             let (lines, jetstream) = (lines.to_owned(), jetstream.to_owned());
-            let server = Self { process: Process::new("nats", None), port, monitor, lines, jetstream };
+            let server = Self {
+                process: Process::new("nats", None),
+                port,
+                monitor,
+                lines,
+                jetstream,
+            };
             server.run().map(|()| server)
         })
     }
 
-    /// Names this server to those who ask it, so that another one on the same port is not taken for it.
+    /// Names this server to those who ask it, so that another one on the same port is not taken for
+    /// it.
     fn name(&self) -> String {
         format!("counterstep-{}-{}", std::process::id(), self.port)
     }
@@ -67,13 +74,18 @@ impl Nats {
              jetstream {{\n  store_dir: {store:?}\n  max_memory_store: 256MB\n  max_file_store: 4GB\n  {jetstream}\n}}\n{lines}\n"
         );
         let file = folder.join("nats.conf");
-        std::fs::write(&file, text).map_err(|error| format!("its settings cannot be written: {error}"))?;
-        let mut command = process::command(&process::find("nats-server", "nats-server"), None, "KILL");
+        std::fs::write(&file, text)
+            .map_err(|error| format!("its settings cannot be written: {error}"))?;
+        let mut command =
+            process::command(&process::find("nats-server", "nats-server"), None, "KILL");
         command.arg("--config").arg(file);
         self.process.begin(command, |_| {
             // It greets with its name; that its streams are recovered, the monitoring port tells.
-            self.greeting().is_ok_and(|greeting| greeting.contains(&name))
-                && self.healthy().is_ok_and(|answer| answer.starts_with("HTTP/1.0 200"))
+            self.greeting()
+                .is_ok_and(|greeting| greeting.contains(&name))
+                && self
+                    .healthy()
+                    .is_ok_and(|answer| answer.starts_with("HTTP/1.0 200"))
         })
     }
 
@@ -132,7 +144,8 @@ impl Nats {
     /// # Panics
     /// When it does not start, or runs already.
     pub fn begin(&self) {
-        self.run().unwrap_or_else(|error| panic!("NATS does not start again: {error}"));
+        self.run()
+            .unwrap_or_else(|error| panic!("NATS does not start again: {error}"));
     }
 
     /// Stops it and starts it again.
@@ -149,9 +162,14 @@ impl Nats {
     /// # Panics
     /// When it runs: stop it first.
     pub fn wipe_store(&self) {
-        assert!(self.pid().is_none(), "NATS runs: stop it before its store is wiped");
+        assert!(
+            self.pid().is_none(),
+            "NATS runs: stop it before its store is wiped"
+        );
         match std::fs::remove_dir_all(self.process.folder.path().join("store")) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => panic!("its store stays: {error}"),
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                panic!("its store stays: {error}")
+            }
             Ok(()) | Err(_) => {}
         }
     }

@@ -1,4 +1,5 @@
-//! PgBouncer in transaction mode before a PostgreSQL: each transaction may get another session of the server.
+//! PgBouncer in transaction mode before a PostgreSQL: each transaction may get another session of
+//! the server.
 
 use super::Postgres;
 use super::postgres::sql;
@@ -23,7 +24,12 @@ impl PgBouncer {
         Process::start("pgbouncer", || {
             let lines = format!("default_pool_size = {sessions}");
             let process = Process::new("pgbouncer", None);
-            let pooler = Self { process, port: process::free_port(), server: server.port(), lines };
+            let pooler = Self {
+                process,
+                port: process::free_port(),
+                server: server.port(),
+                lines,
+            };
             pooler.run().map(|()| pooler)
         })
     }
@@ -32,7 +38,8 @@ impl PgBouncer {
         let folder = self.process.folder.path();
         let wrong = |error: std::io::Error| format!("its settings cannot be written: {error}");
         let users = folder.join("users");
-        std::fs::write(&users, "\"postgres\" \"\"\n\"counterstep_service\" \"\"\n").map_err(wrong)?;
+        std::fs::write(&users, "\"postgres\" \"\"\n\"counterstep_service\" \"\"\n")
+            .map_err(wrong)?;
         let (port, server, lines, users) = (self.port, self.server, &self.lines, users.display());
         let text = format!(
             "[databases]\n* = host=127.0.0.1 port={server}\n[pgbouncer]\nlisten_addr = 127.0.0.1\n\
@@ -45,10 +52,12 @@ impl PgBouncer {
         if let Some(account) = account {
             account.owns(folder);
         }
-        let mut command = process::command(&process::find("pgbouncer", "pgbouncer"), account, "KILL");
+        let mut command =
+            process::command(&process::find("pgbouncer", "pgbouncer"), account, "KILL");
         command.arg(file);
         let url = format!("postgres://postgres@127.0.0.1:{port}/postgres");
-        self.process.begin(command, |_| sql(&url, "SELECT 1").is_ok())
+        self.process
+            .begin(command, |_| sql(&url, "SELECT 1").is_ok())
     }
 
     /// The URL of a database of the server, by way of this pooler.
@@ -58,7 +67,10 @@ impl PgBouncer {
     #[must_use]
     pub fn url(&self, direct: &str) -> String {
         let (ours, theirs) = (format!(":{}/", self.port), format!(":{}/", self.server));
-        assert!(direct.contains(&theirs), "{direct} is not a database of the server behind this pooler");
+        assert!(
+            direct.contains(&theirs),
+            "{direct} is not a database of the server behind this pooler"
+        );
         direct.replace(&theirs, &ours)
     }
 }

@@ -10,11 +10,20 @@ use tokio_postgres::SimpleQueryMessage;
 
 const PACKAGE: &str = "postgresql";
 
-/// For tests: nothing waits for a disk. What a stopped or killed server has committed is still there afterwards, since
-/// a commit is answered only once the machine has it, and the machine itself keeps running.
-const FAST: &[(&str, &str)] = &[("fsync", "off"), ("synchronous_commit", "on"), ("full_page_writes", "off")];
+/// For tests: nothing waits for a disk. What a stopped or killed server has committed is still
+/// there afterwards, since a commit is answered only once the machine has it, and the machine
+/// itself keeps running.
+const FAST: &[(&str, &str)] = &[
+    ("fsync", "off"),
+    ("synchronous_commit", "on"),
+    ("full_page_writes", "off"),
+];
 /// For benchmarks: what is committed has reached the disk.
-const DURABLE: &[(&str, &str)] = &[("fsync", "on"), ("synchronous_commit", "on"), ("full_page_writes", "on")];
+const DURABLE: &[(&str, &str)] = &[
+    ("fsync", "on"),
+    ("synchronous_commit", "on"),
+    ("full_page_writes", "on"),
+];
 const COMMON: &[(&str, &str)] = &[
     ("listen_addresses", "127.0.0.1"),
     ("max_connections", "200"),
@@ -59,14 +68,22 @@ impl Postgres {
     /// When PostgreSQL is not installed or does not start with them.
     #[must_use]
     pub fn with_settings(settings: &[(&str, &str)]) -> Self {
-        let settings: Vec<(String, String)> =
-            COMMON.iter().chain(settings).map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        let settings: Vec<(String, String)> = COMMON
+            .iter()
+            .chain(settings)
+            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+            .collect();
         Process::start("postgres", || {
-            // At the end it is told to quit at once, not killed: killed, it would leave its segment of shared memory.
+            // At the end it is told to quit at once, not killed: killed, it would leave its segment
+            // of shared memory.
             let process = Process::new("postgres", Some(Asked::Quit));
             copy_cluster(process.folder.path())?;
-            let server =
-                Self { process, port: process::free_port(), databases: AtomicU32::new(0), settings: settings.clone() };
+            let server = Self {
+                process,
+                port: process::free_port(),
+                databases: AtomicU32::new(0),
+                settings: settings.clone(),
+            };
             server.run().map(|()| server)
         })
     }
@@ -80,13 +97,20 @@ impl Postgres {
             account.owns(folder);
         }
         let mut command = process::command(&process::find("postgres", PACKAGE), account, "QUIT");
-        command.arg("-D").arg(&data).arg("-p").arg(self.port.to_string()).arg("-k").arg(folder);
+        command
+            .arg("-D")
+            .arg(&data)
+            .arg("-p")
+            .arg(self.port.to_string())
+            .arg("-k")
+            .arg(folder);
         for (name, value) in &self.settings {
             command.arg("-c").arg(format!("{name}={value}"));
         }
         let url = self.url();
         self.process.begin(command, |pid| {
-            // Another process's server may sit on the port while ours is about to give up: its own file tells.
+            // Another process's server may sit on the port while ours is about to give up: its own
+            // file tells.
             let own = std::fs::read_to_string(data.join("postmaster.pid")).unwrap_or_default();
             let lines: Vec<&str> = own.lines().map(str::trim).collect();
             lines.first() == Some(&pid.to_string().as_str())
@@ -112,7 +136,10 @@ impl Postgres {
     #[must_use]
     pub fn database(&self) -> String {
         let name = format!("db{}", self.databases.fetch_add(1, Ordering::Relaxed));
-        let made = sql(&self.url(), &format!("CREATE DATABASE {name} TEMPLATE template0"));
+        let made = sql(
+            &self.url(),
+            &format!("CREATE DATABASE {name} TEMPLATE template0"),
+        );
         made.unwrap_or_else(|error| panic!("no new database: {error}"));
         self.url_of(&name)
     }
@@ -152,7 +179,8 @@ impl Postgres {
     /// # Panics
     /// When it does not start, or runs already.
     pub fn begin(&self) {
-        self.run().unwrap_or_else(|error| panic!("PostgreSQL does not start again: {error}"));
+        self.run()
+            .unwrap_or_else(|error| panic!("PostgreSQL does not start again: {error}"));
     }
 
     /// Stops it and starts it again.
@@ -165,12 +193,15 @@ impl Postgres {
     }
 }
 
-/// Copies the cluster that this process has made at first, so that the second server starts in a fraction of the time.
+/// Copies the cluster that this process has made at first, so that the second server starts in a
+/// fraction of the time.
 fn copy_cluster(folder: &Path) -> Result<(), String> {
     static TEMPLATE: LazyLock<Result<(Folder, PathBuf), String>> = LazyLock::new(make_cluster);
     let (_, template) = TEMPLATE.as_ref().map_err(Clone::clone)?;
     let mut copy = Command::new("cp");
-    copy.args(["--archive", "--reflink=auto"]).arg(template).arg(folder.join("data"));
+    copy.args(["--archive", "--reflink=auto"])
+        .arg(template)
+        .arg(folder.join("data"));
     succeed(copy)
 }
 
@@ -183,20 +214,32 @@ fn make_cluster() -> Result<(Folder, PathBuf), String> {
     let data = folder.path().join("data");
     let mut initdb = process::command(&process::find("initdb", PACKAGE), account, "KILL");
     initdb.current_dir(folder.path()).arg("--pgdata").arg(&data);
-    initdb.args(["--auth=trust", "--username=postgres", "--encoding=UTF8", "--locale=C", "--no-sync"]);
+    initdb.args([
+        "--auth=trust",
+        "--username=postgres",
+        "--encoding=UTF8",
+        "--locale=C",
+        "--no-sync",
+    ]);
     succeed(initdb)?;
     Ok((folder, data))
 }
 
 fn succeed(mut command: Command) -> Result<(), String> {
-    command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
+    command
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped());
     let shown = format!("{command:?}");
     let output = process::spawn(command).and_then(std::process::Child::wait_with_output);
     let output = output.map_err(|error| format!("{shown}: {error}"))?;
     if output.status.success() {
         return Ok(());
     }
-    Err(format!("{shown} ended with {}: {}", output.status, String::from_utf8_lossy(&output.stderr).trim()))
+    Err(format!(
+        "{shown} ended with {}: {}",
+        output.status,
+        String::from_utf8_lossy(&output.stderr).trim()
+    ))
 }
 
 /// Runs statements over a connection of their own.
@@ -204,7 +247,8 @@ pub(super) fn sql(url: &str, statements: &str) -> Result<(), String> {
     ask(url, statements).map(drop)
 }
 
-/// The same, and the first value that the server gives. On a thread of its own, since the caller may be inside a runtime.
+/// The same, and the first value that the server gives. On a thread of its own, since the caller
+/// may be inside a runtime.
 pub(super) fn ask(url: &str, statements: &str) -> Result<Option<String>, String> {
     let work = async {
         let (client, connection) = tokio_postgres::connect(url, tokio_postgres::NoTls).await?;
@@ -223,13 +267,19 @@ pub(super) fn ask(url: &str, statements: &str) -> Result<Option<String>, String>
     };
     std::thread::scope(|scope| {
         let asked = scope.spawn(|| {
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build();
             let runtime = runtime.map_err(|error| error.to_string())?;
-            runtime.block_on(work).map_err(|error: tokio_postgres::Error| match error.as_db_error() {
-                Some(error) => error.to_string(),
-                None => error.to_string(),
-            })
+            runtime
+                .block_on(work)
+                .map_err(|error: tokio_postgres::Error| match error.as_db_error() {
+                    Some(error) => error.to_string(),
+                    None => error.to_string(),
+                })
         });
-        asked.join().unwrap_or_else(|_| Err("the connection's thread panicked".to_owned()))
+        asked
+            .join()
+            .unwrap_or_else(|_| Err("the connection's thread panicked".to_owned()))
     })
 }

@@ -1,4 +1,5 @@
-//! One server process: found, started on a free port, asked whether it is ready, stopped for certain. Knows no server.
+//! One server process: found, started on a free port, asked whether it is ready, stopped for
+//! certain. Knows no server.
 
 use super::place::Folder;
 use std::hash::{BuildHasher, RandomState};
@@ -10,8 +11,8 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
-/// How long a server may take to answer, or to stop when asked to: a loaded machine is slow, and a test that passes
-/// never waits for so long.
+/// How long a server may take to answer, or to stop when asked to: a loaded machine is slow, and a
+/// test that passes never waits for so long.
 const LIMIT: Duration = Duration::from_secs(60);
 const POLL: Duration = Duration::from_millis(5);
 /// How often a start is tried: a port may be taken between our look and the server's.
@@ -34,12 +35,25 @@ fn look_for(program: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let mut folders: Vec<PathBuf> = std::env::split_paths(&path).collect();
     folders.extend(["/usr/sbin", "/usr/local/sbin", "/sbin", "/usr/local/bin"].map(PathBuf::from));
-    // Debian keeps the programs of PostgreSQL off the path, one folder a version. The newest comes first.
-    let versions = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
-    let mut versions: Vec<u32> = versions.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
+    // Debian keeps the programs of PostgreSQL off the path, one folder a version. The newest comes
+    // first.
+    let versions = std::fs::read_dir("/usr/lib/postgresql")
+        .into_iter()
+        .flatten()
+        .flatten();
+    let mut versions: Vec<u32> = versions
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .collect();
     versions.sort_unstable_by(|a, b| b.cmp(a));
-    folders.extend(versions.iter().map(|version| PathBuf::from(format!("/usr/lib/postgresql/{version}/bin"))));
-    folders.into_iter().map(|folder| folder.join(program)).find(|file| file.is_file())
+    folders.extend(
+        versions
+            .iter()
+            .map(|version| PathBuf::from(format!("/usr/lib/postgresql/{version}/bin"))),
+    );
+    folders
+        .into_iter()
+        .map(|folder| folder.join(program))
+        .find(|file| file.is_file())
 }
 
 /// Somebody who is not root, for servers that refuse root.
@@ -61,9 +75,10 @@ impl Account {
             accounts.lines().find_map(|line| {
                 let fields: Vec<&str> = line.split(':').collect();
                 match fields.as_slice() {
-                    [name, _, uid, gid, ..] if *name == wanted => {
-                        Some(Self { uid: uid.parse().ok()?, gid: gid.parse().ok()? })
-                    }
+                    [name, _, uid, gid, ..] if *name == wanted => Some(Self {
+                        uid: uid.parse().ok()?,
+                        gid: gid.parse().ok()?,
+                    }),
                     _ => None,
                 }
             })
@@ -73,7 +88,8 @@ impl Account {
     }
 
     pub(super) fn owns(self, path: &Path) {
-        std::os::unix::fs::chown(path, Some(self.uid), Some(self.gid)).expect("root may give a file away");
+        std::os::unix::fs::chown(path, Some(self.uid), Some(self.gid))
+            .expect("root may give a file away");
     }
 }
 
@@ -82,22 +98,33 @@ pub(super) fn command(program: &Path, account: Option<Account>, on_our_death: &s
     let mut command = Command::new(find("setpriv", "util-linux"));
     command.args(["--pdeathsig", on_our_death]);
     if let Some(Account { uid, gid }) = account {
-        command.arg("--reuid").arg(uid.to_string()).arg("--regid").arg(gid.to_string()).arg("--clear-groups");
+        command
+            .arg("--reuid")
+            .arg(uid.to_string())
+            .arg("--regid")
+            .arg(gid.to_string())
+            .arg("--clear-groups");
     }
     command.arg("--").arg(program);
-    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
     command
 }
 
 type Errand = Box<dyn FnOnce() + Send>;
 
-/// Starts a process from a thread that lives as long as ours does: the kernel's signal at the parent's death follows
-/// the *thread* that started the child, and a test's thread ends with its test.
+/// Starts a process from a thread that lives as long as ours does: the kernel's signal at the
+/// parent's death follows the *thread* that started the child, and a test's thread ends with its
+/// test.
 pub(super) fn spawn(mut command: Command) -> std::io::Result<Child> {
     static KEEPER: LazyLock<Mutex<mpsc::Sender<Errand>>> = LazyLock::new(|| {
         let (give, take) = mpsc::channel::<Errand>();
         let keeper = std::thread::Builder::new().name("keeper of servers".to_owned());
-        keeper.spawn(move || take.into_iter().for_each(|errand| errand())).expect("a thread");
+        keeper
+            .spawn(move || take.into_iter().for_each(|errand| errand()))
+            .expect("a thread");
         Mutex::new(give)
     });
     let (give, take) = mpsc::channel();
@@ -106,8 +133,9 @@ pub(super) fn spawn(mut command: Command) -> std::io::Result<Child> {
     take.recv().expect("the keeper answers")
 }
 
-/// A port of the loopback address on which nobody listens now. Below those that the kernel hands out by itself, so that
-/// no outgoing connection takes it while its server is stopped; and none twice in this process.
+/// A port of the loopback address on which nobody listens now. Below those that the kernel hands
+/// out by itself, so that no outgoing connection takes it while its server is stopped; and none
+/// twice in this process.
 pub(super) fn free_port() -> u16 {
     const FIRST: u16 = 15_000;
     const PORTS: u16 = 17_000;
@@ -145,8 +173,12 @@ pub(super) struct Process {
 }
 
 impl Process {
-    /// Starts a server for the first time: `begin` is tried with another process until it has one that is ready.
-    pub(super) fn start<S>(name: &'static str, mut attempt: impl FnMut() -> Result<S, String>) -> S {
+    /// Starts a server for the first time: `begin` is tried with another process until it has one
+    /// that is ready.
+    pub(super) fn start<S>(
+        name: &'static str,
+        mut attempt: impl FnMut() -> Result<S, String>,
+    ) -> S {
         let mut last = String::new();
         for _ in 0..TRIES {
             match attempt() {
@@ -158,7 +190,12 @@ impl Process {
     }
 
     pub(super) fn new(name: &'static str, end: Option<Asked>) -> Self {
-        Self { name, child: Mutex::new(None), end, folder: Folder::make(name) }
+        Self {
+            name,
+            child: Mutex::new(None),
+            end,
+            folder: Folder::make(name),
+        }
     }
 
     /// The file that takes what the process writes.
@@ -167,16 +204,29 @@ impl Process {
     }
 
     /// Starts it and waits until `ready`, which gets its process id, says so.
-    pub(super) fn begin(&self, mut command: Command, ready: impl Fn(u32) -> bool) -> Result<(), String> {
+    pub(super) fn begin(
+        &self,
+        mut command: Command,
+        ready: impl Fn(u32) -> bool,
+    ) -> Result<(), String> {
         let mut child = lock(&self.child);
         if child.is_some() {
             return Err(format!("{} runs already", self.name));
         }
-        let log = std::fs::File::options().create(true).append(true).open(self.log());
+        let log = std::fs::File::options()
+            .create(true)
+            .append(true)
+            .open(self.log());
         let log = log.map_err(|error| format!("its log cannot be opened: {error}"))?;
-        let copy = log.try_clone().map_err(|error| format!("its log cannot be opened twice: {error}"))?;
-        command.current_dir(self.folder.path()).stdout(log).stderr(copy);
-        let mut begun = spawn(command).map_err(|error| format!("its program cannot be run: {error}"))?;
+        let copy = log
+            .try_clone()
+            .map_err(|error| format!("its log cannot be opened twice: {error}"))?;
+        command
+            .current_dir(self.folder.path())
+            .stdout(log)
+            .stderr(copy);
+        let mut begun =
+            spawn(command).map_err(|error| format!("its program cannot be run: {error}"))?;
         let until = Instant::now() + LIMIT;
         let why = loop {
             match begun.try_wait() {
@@ -185,7 +235,9 @@ impl Process {
                     *child = Some(begun);
                     return Ok(());
                 }
-                Ok(None) if Instant::now() > until => break format!("it is not ready after {LIMIT:?}"),
+                Ok(None) if Instant::now() > until => {
+                    break format!("it is not ready after {LIMIT:?}");
+                }
                 Ok(None) => std::thread::sleep(POLL),
                 Err(error) => break format!("it cannot be asked: {error}"),
             }
@@ -239,8 +291,16 @@ fn end(child: &mut Child, asked: Asked) {
         Asked::Int => "INT",
         Asked::Quit => "QUIT",
     };
-    // The child has not been waited for, so its id cannot be somebody else's. The shell has its own `kill`.
-    let sent = Command::new("sh").args(["-c", r#"kill -s "$0" "$1""#, signal, &child.id().to_string()]).status();
+    // The child has not been waited for, so its id cannot be somebody else's. The shell has its own
+    // `kill`.
+    let sent = Command::new("sh")
+        .args([
+            "-c",
+            r#"kill -s "$0" "$1""#,
+            signal,
+            &child.id().to_string(),
+        ])
+        .status();
     let until = Instant::now() + LIMIT;
     while sent.as_ref().is_ok_and(std::process::ExitStatus::success) && Instant::now() < until {
         match child.try_wait() {

@@ -1,8 +1,10 @@
-//! A TCP proxy in front of a PostgreSQL server, for network faults that a server cannot produce by itself: connections
-//! that are cut, a network that swallows bytes, and a commit whose reply is lost after the server has executed it.
+//! A TCP proxy in front of a PostgreSQL server, for network faults that a server cannot produce by
+//! itself: connections that are cut, a network that swallows bytes, and a commit whose reply is
+//! lost after the server has executed it.
 //!
-//! It reads the frames of the PostgreSQL protocol far enough to know the text of the statement that a reply belongs to.
-//! It must not change a byte of what it forwards, and it listens on the loopback address only.
+//! It reads the frames of the PostgreSQL protocol far enough to know the text of the statement that
+//! a reply belongs to. It must not change a byte of what it forwards, and it listens on the
+//! loopback address only.
 
 use super::process::lock;
 use std::collections::BTreeMap;
@@ -55,7 +57,9 @@ pub struct Proxy {
 
 impl std::fmt::Debug for Proxy {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Proxy").field("port", &self.port).finish_non_exhaustive()
+        f.debug_struct("Proxy")
+            .field("port", &self.port)
+            .finish_non_exhaustive()
     }
 }
 
@@ -96,7 +100,11 @@ impl Proxy {
     #[must_use]
     pub fn url(&self, direct: &str) -> String {
         let port = format!(":{}/", self.state.upstream);
-        assert!(direct.contains(&port), "{direct} is no database of the server on port {}", self.state.upstream);
+        assert!(
+            direct.contains(&port),
+            "{direct} is no database of the server on port {}",
+            self.state.upstream
+        );
         direct.replace(&port, &format!(":{}/", self.port))
     }
 
@@ -106,27 +114,32 @@ impl Proxy {
         self.state.cut_all();
     }
 
-    /// Forwards nothing more, in either direction, and closes nothing, until [`heal`](Self::heal). What was swallowed
-    /// by then is gone, so the connections that were open are cut.
+    /// Forwards nothing more, in either direction, and closes nothing, until [`heal`](Self::heal).
+    /// What was swallowed by then is gone, so the connections that were open are cut.
     pub fn silence(&self) {
         *lock(&self.state.network) = Network::Silent;
     }
 
-    /// The same for the connections that are open now; new ones are forwarded. So a firewall forgets a connection.
+    /// The same for the connections that are open now; new ones are forwarded. So a firewall
+    /// forgets a connection.
     pub fn silence_open(&self) {
-        self.state.silent_below.store(self.state.next.load(Ordering::SeqCst), Ordering::SeqCst);
+        self.state
+            .silent_below
+            .store(self.state.next.load(Ordering::SeqCst), Ordering::SeqCst);
     }
 
     /// Forwards everything again.
     pub fn heal(&self) {
         let before = std::mem::replace(&mut *lock(&self.state.network), Network::Up);
-        if matches!(before, Network::Silent) || self.state.silent_below.swap(0, Ordering::SeqCst) > 0 {
+        if matches!(before, Network::Silent)
+            || self.state.silent_below.swap(0, Ordering::SeqCst) > 0
+        {
             self.state.cut_all();
         }
     }
 
-    /// Loses the replies to the next `count` statements whose text `selects`: the server executes the statement, and
-    /// its connection is cut before the client gets a byte of the reply.
+    /// Loses the replies to the next `count` statements whose text `selects`: the server executes
+    /// the statement, and its connection is cut before the client gets a byte of the reply.
     pub fn lose_replies(&self, count: u32, selects: impl Fn(&str) -> bool + Send + Sync + 'static) {
         *lock(&self.state.losing) = Some((Arc::new(selects), count));
     }
@@ -147,7 +160,8 @@ impl Drop for Proxy {
     }
 }
 
-/// Whether a statement is a commit of the store, another change that carries the id of a change, or the end of a transaction.
+/// Whether a statement is a commit of the store, another change that carries the id of a change, or
+/// the end of a transaction.
 #[must_use]
 pub fn is_commit(text: &str) -> bool {
     let text = text.to_ascii_uppercase();
@@ -175,7 +189,8 @@ impl State {
         }
     }
 
-    /// Waits while the network is silent for the connection of this number. `false`: it is down, or the proxy has ended.
+    /// Waits while the network is silent for the connection of this number. `false`: it is down, or
+    /// the proxy has ended.
     fn lets_through(&self, number: u64) -> bool {
         loop {
             if self.ended.load(Ordering::SeqCst) {
@@ -192,7 +207,10 @@ impl State {
 }
 
 fn start(name: &str, work: impl FnOnce() + Send + 'static) {
-    std::thread::Builder::new().name(name.to_owned()).spawn(work).expect("a thread");
+    std::thread::Builder::new()
+        .name(name.to_owned())
+        .spawn(work)
+        .expect("a thread");
 }
 
 fn cut(pair: &[TcpStream; 2]) {
@@ -232,13 +250,17 @@ fn serve(client: TcpStream, state: &Arc<State>) -> std::io::Result<()> {
     server.set_nodelay(true)?;
     let pair = [client.try_clone()?, server.try_clone()?];
     lock(&state.open).insert(number, [client.try_clone()?, server.try_clone()?]);
-    let shared = Arc::new(Shared { number, loses: AtomicBool::new(false) });
+    let shared = Arc::new(Shared {
+        number,
+        loses: AtomicBool::new(false),
+    });
     let (back, back_shared) = (state.clone(), shared.clone());
     let (from_server, to_client) = (server.try_clone()?, client.try_clone()?);
     let closing = [server.try_clone()?, client.try_clone()?];
     start("proxy replies", move || {
         let _ = replies(from_server, to_client, &back, &back_shared);
-        // A client learns at once of a server that has closed its connection, where the network forwards at all.
+        // A client learns at once of a server that has closed its connection, where the network
+        // forwards at all.
         back.lets_through(back_shared.number);
         cut(&closing);
     });
@@ -271,7 +293,9 @@ fn requests(
 ) -> std::io::Result<()> {
     loop {
         let start = read_frame(&mut client, false)?;
-        let code = start.get(4..8).map_or(0, |code| u32::from_be_bytes(code.try_into().expect("four bytes")));
+        let code = start.get(4..8).map_or(0, |code| {
+            u32::from_be_bytes(code.try_into().expect("four bytes"))
+        });
         server.write_all(&start)?;
         if !ENCRYPTION_REQUESTS.contains(&code) {
             break;
@@ -291,7 +315,9 @@ fn requests(
             }
             b'B' => {
                 let (_portal, name) = (text(), text());
-                statements.get(name.as_bytes()).is_some_and(|text| state.loses(text))
+                statements
+                    .get(name.as_bytes())
+                    .is_some_and(|text| state.loses(text))
             }
             _ => false,
         };
@@ -305,7 +331,8 @@ fn requests(
     }
 }
 
-/// From the server to the client. A lost reply is read to its end, `ReadyForQuery`: by then the statement is committed.
+/// From the server to the client. A lost reply is read to its end, `ReadyForQuery`: by then the
+/// statement is committed.
 fn replies(
     mut server: TcpStream,
     mut client: TcpStream,
@@ -314,7 +341,8 @@ fn replies(
 ) -> std::io::Result<()> {
     let mut started = false;
     loop {
-        // The answer to a request for encryption is one byte, `N` from a server without it; all else are frames.
+        // The answer to a request for encryption is one byte, `N` from a server without it; all
+        // else are frames.
         let mut first = [0];
         if !started && server.peek(&mut first)? == 1 && first[0] == b'N' {
             server.read_exact(&mut first)?;

@@ -20,17 +20,33 @@ impl Redis {
     #[must_use]
     pub fn start() -> Self {
         Process::start("redis", || {
-            let server = Self { process: Process::new("redis", None), port: process::free_port() };
+            let server = Self {
+                process: Process::new("redis", None),
+                port: process::free_port(),
+            };
             server.run().map(|()| server)
         })
     }
 
     fn run(&self) -> Result<(), String> {
-        let mut command = process::command(&process::find("redis-server", "redis-server"), None, "KILL");
-        command.arg("--port").arg(self.port.to_string()).args(["--bind", "127.0.0.1", "--save", ""]);
-        command.args(["--appendonly", "no", "--daemonize", "no"]).arg("--dir").arg(self.process.folder.path());
+        let mut command =
+            process::command(&process::find("redis-server", "redis-server"), None, "KILL");
+        command.arg("--port").arg(self.port.to_string()).args([
+            "--bind",
+            "127.0.0.1",
+            "--save",
+            "",
+        ]);
+        command
+            .args(["--appendonly", "no", "--daemonize", "no"])
+            .arg("--dir")
+            .arg(self.process.folder.path());
         self.process.begin(command, |pid| {
-            self.ask("INFO server").is_ok_and(|answer| answer.lines().any(|line| line == format!("process_id:{pid}")))
+            self.ask("INFO server").is_ok_and(|answer| {
+                answer
+                    .lines()
+                    .any(|line| line == format!("process_id:{pid}"))
+            })
         })
     }
 
@@ -59,7 +75,10 @@ impl Redis {
     #[must_use]
     pub fn keys(&self) -> u64 {
         let answer = self.ask("DBSIZE");
-        let count = answer.as_ref().ok().and_then(|answer| answer.lines().next()?.strip_prefix(':')?.parse().ok());
+        let count = answer
+            .as_ref()
+            .ok()
+            .and_then(|answer| answer.lines().next()?.strip_prefix(':')?.parse().ok());
         count.unwrap_or_else(|| panic!("Redis does not say how many keys it holds: {answer:?}"))
     }
 
@@ -69,7 +88,12 @@ impl Redis {
     /// When it does not answer.
     pub fn flush(&self) {
         let answer = self.ask("FLUSHALL");
-        assert!(answer.as_ref().is_ok_and(|answer| answer.starts_with("+OK")), "Redis was not flushed: {answer:?}");
+        assert!(
+            answer
+                .as_ref()
+                .is_ok_and(|answer| answer.starts_with("+OK")),
+            "Redis was not flushed: {answer:?}"
+        );
     }
 
     /// Stops it; all keys are lost.
@@ -82,7 +106,8 @@ impl Redis {
     /// # Panics
     /// When it does not start, or runs already.
     pub fn begin(&self) {
-        self.run().unwrap_or_else(|error| panic!("Redis does not start again: {error}"));
+        self.run()
+            .unwrap_or_else(|error| panic!("Redis does not start again: {error}"));
     }
 
     /// Stops it and starts it again.

@@ -45,12 +45,17 @@ impl S3 {
         let service = builder.build();
 
         let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
-        listener.set_nonblocking(true).expect("a listener that does not block");
+        listener
+            .set_nonblocking(true)
+            .expect("a listener that does not block");
         let port = listener.local_addr().expect("a bound address").port();
         let (stop, stopped) = oneshot::channel();
         // A runtime of its own, so that it outlives that of the test which starts it.
         let serve = move || {
-            let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+            let runtime = tokio::runtime::Builder::new_multi_thread()
+                .worker_threads(2)
+                .enable_all()
+                .build();
             let runtime = runtime.expect("a runtime");
             runtime.block_on(async move {
                 tokio::select! {
@@ -60,8 +65,17 @@ impl S3 {
             });
             runtime.shutdown_timeout(Duration::from_secs(5));
         };
-        let thread = std::thread::Builder::new().name("s3 server".to_owned()).spawn(serve).expect("a thread");
-        let server = Self { port, outage, begun: AtomicU64::new(0), running: Some((stop, thread)), folder };
+        let thread = std::thread::Builder::new()
+            .name("s3 server".to_owned())
+            .spawn(serve)
+            .expect("a thread");
+        let server = Self {
+            port,
+            outage,
+            begun: AtomicU64::new(0),
+            running: Some((stop, thread)),
+            folder,
+        };
         buckets.iter().for_each(|bucket| server.make_bucket(bucket));
         server
     }
@@ -104,14 +118,17 @@ impl S3 {
         self.outage.refused.load(Ordering::Relaxed)
     }
 
-    /// Leaves a multipart upload open, as a client does that dies before its first part. Returns the server's file of it:
-    /// its time is when the upload began.
+    /// Leaves a multipart upload open, as a client does that dies before its first part. Returns
+    /// the server's file of it: its time is when the upload began.
     ///
     /// # Panics
     /// When it cannot be written.
     #[must_use]
     pub fn begin_upload(&self, bucket: &str, key: &str) -> std::path::PathBuf {
-        let id = format!("00000000-0000-4000-8000-{:012x}", self.begun.fetch_add(1, Ordering::Relaxed));
+        let id = format!(
+            "00000000-0000-4000-8000-{:012x}",
+            self.begun.fetch_add(1, Ordering::Relaxed)
+        );
         let info = self.folder().join(format!(".upload-{id}.json"));
         std::fs::write(info, format!("\"{ACCESS_KEY}\"")).expect("a file of the server's");
         let file = self.folder().join(upload_file(bucket, key, &id));
@@ -119,7 +136,8 @@ impl S3 {
         file
     }
 
-    /// Where the buckets lie: one folder each, its objects as files below. Files beside them are the server's own.
+    /// Where the buckets lie: one folder each, its objects as files below. Files beside them are
+    /// the server's own.
     #[must_use]
     pub fn folder(&self) -> &Path {
         self.folder.path()
@@ -138,7 +156,8 @@ impl Drop for S3 {
 async fn serve(listener: std::net::TcpListener, service: S3Service) {
     let listener = tokio::net::TcpListener::from_std(listener).expect("a listener of this runtime");
     loop {
-        // Too many open files, say: it passes, and a loop without a wait would keep it from passing.
+        // Too many open files, say: it passes, and a loop without a wait would keep it from
+        // passing.
         let Ok((stream, _)) = listener.accept().await else {
             tokio::time::sleep(Duration::from_millis(10)).await;
             continue;
@@ -148,7 +167,9 @@ async fn serve(listener: std::net::TcpListener, service: S3Service) {
         let service = service.clone();
         tokio::spawn(async move {
             // A connection that breaks off is the client's business.
-            let _ = Builder::new(TokioExecutor::new()).serve_connection(TokioIo::new(stream), service).await;
+            let _ = Builder::new(TokioExecutor::new())
+                .serve_connection(TokioIo::new(stream), service)
+                .await;
         });
     }
 }
@@ -167,7 +188,10 @@ impl S3Access for Gate {
     async fn check(&self, request: &mut S3AccessContext<'_>) -> S3Result<()> {
         if lock(&self.0.until).is_some_and(|until| Instant::now() < until) {
             self.0.refused.fetch_add(1, Ordering::Relaxed);
-            return Err(s3_error!(ServiceUnavailable, "an outage that a test has asked for"));
+            return Err(s3_error!(
+                ServiceUnavailable,
+                "an outage that a test has asked for"
+            ));
         }
         match request.credentials() {
             Some(_) => Ok(()),

@@ -1,4 +1,5 @@
-//! What the services have written down: who has how much, what was done under which key, and what is to go wrong.
+//! What the services have written down: who has how much, what was done under which key, and what
+//! is to go wrong.
 
 use counterstep_contracts::TaskId;
 use serde_json::{Value, json};
@@ -62,7 +63,10 @@ pub(super) struct Books {
 
 impl Books {
     pub(super) fn new() -> Self {
-        let accounts = CUSTOMERS.map(|name| (name.to_owned(), EACH_HAS)).into_iter().chain([("shop".to_owned(), 0)]);
+        let accounts = CUSTOMERS
+            .map(|name| (name.to_owned(), EACH_HAS))
+            .into_iter()
+            .chain([("shop".to_owned(), 0)]);
         Self {
             accounts: accounts.collect(),
             stock: STOCK,
@@ -75,11 +79,16 @@ impl Books {
     }
 
     pub(super) fn plant(&mut self, request: &str, of: Option<TaskId>, trouble: Trouble) {
-        self.troubles.entry((request.to_owned(), of)).or_default().push_back(trouble);
+        self.troubles
+            .entry((request.to_owned(), of))
+            .or_default()
+            .push_back(trouble);
     }
 
     pub(super) fn planted_at(&self, request: &str) -> usize {
-        self.troubles.get(&(request.to_owned(), None)).map_or(0, VecDeque::len)
+        self.troubles
+            .get(&(request.to_owned(), None))
+            .map_or(0, VecDeque::len)
     }
 
     pub(super) fn planted(&self) -> usize {
@@ -87,20 +96,27 @@ impl Books {
     }
 
     pub(super) fn planted_for(&self, request: &str, task: TaskId) -> usize {
-        self.troubles.get(&(request.to_owned(), Some(task))).map_or(0, VecDeque::len)
+        self.troubles
+            .get(&(request.to_owned(), Some(task)))
+            .map_or(0, VecDeque::len)
     }
 
     pub(super) fn requests(&self, request: &str) -> usize {
         self.requests.get(request).copied().unwrap_or(0)
     }
 
-    /// Counts a request, and gives what goes wrong with it. `key` is the one of the step's call: `{task}:{step}`.
+    /// Counts a request, and gives what goes wrong with it. `key` is the one of the step's call:
+    /// `{task}:{step}`.
     pub(super) fn strike(&mut self, request: &str, key: &str) -> Option<Trouble> {
         *self.requests.entry(request.to_owned()).or_default() += 1;
         let task = key.split_once(':').and_then(|(task, _)| task.parse().ok());
         let own = task.and_then(|task| self.troubles.get_mut(&(request.to_owned(), Some(task))));
         let own = own.and_then(VecDeque::pop_front);
-        own.or_else(|| self.troubles.get_mut(&(request.to_owned(), None))?.pop_front())
+        own.or_else(|| {
+            self.troubles
+                .get_mut(&(request.to_owned(), None))?
+                .pop_front()
+        })
     }
 
     pub(super) fn balance(&self, account: &str) -> i64 {
@@ -109,40 +125,75 @@ impl Books {
 
     pub(super) fn open(&self, task: TaskId) -> Vec<String> {
         let own = format!("{task}:");
-        let done = self.entries.iter().filter(|(_, entry)| entry.state == State::Done);
-        done.filter_map(|((service, key), _)| Some(format!("{service}/{}", key.strip_prefix(&own)?))).collect()
+        let done = self
+            .entries
+            .iter()
+            .filter(|(_, entry)| entry.state == State::Done);
+        done.filter_map(|((service, key), _)| {
+            Some(format!("{service}/{}", key.strip_prefix(&own)?))
+        })
+        .collect()
     }
 
     pub(super) fn assert_conserved(&self) {
         let money: i64 = self.accounts.values().sum();
-        assert_eq!(money, EACH_HAS * CUSTOMERS.len() as i64, "money was made or lost: {:?}", self.accounts);
+        assert_eq!(
+            money,
+            EACH_HAS * CUSTOMERS.len() as i64,
+            "money was made or lost: {:?}",
+            self.accounts
+        );
         let done = |service| {
-            let of = self.entries.iter().filter(move |((of, _), _)| *of == service);
-            of.filter(|(_, entry)| entry.state == State::Done).map(|(_, entry)| entry)
+            let of = self
+                .entries
+                .iter()
+                .filter(move |((of, _), _)| *of == service);
+            of.filter(|(_, entry)| entry.state == State::Done)
+                .map(|(_, entry)| entry)
         };
-        let charged: i64 = done("bank").map(|entry| whole(&entry.body, "amount_cents")).sum();
-        assert_eq!(self.balance("shop"), charged, "the shop has what was charged and not given back");
-        let reserved: i64 = done("inventory").map(|entry| whole(&entry.body, "quantity")).sum();
+        let charged: i64 = done("bank")
+            .map(|entry| whole(&entry.body, "amount_cents"))
+            .sum();
+        assert_eq!(
+            self.balance("shop"),
+            charged,
+            "the shop has what was charged and not given back"
+        );
+        let reserved: i64 = done("inventory")
+            .map(|entry| whole(&entry.body, "quantity"))
+            .sum();
         assert_eq!(self.stock + reserved, STOCK, "goods were made or lost");
     }
 
     /// Does a thing once for its key.
     pub(super) fn make(&mut self, service: &'static str, key: &str, body: Value) -> Answer {
         match self.entries.get(&(service, key.to_owned())) {
-            Some(Entry { state: State::Done, body: first, answer }) if *first == body => return answer.clone(),
-            Some(Entry { state: State::Done, .. }) => return (422, json!({"error": "the key is another request's"})),
+            Some(Entry {
+                state: State::Done,
+                body: first,
+                answer,
+            }) if *first == body => return answer.clone(),
+            Some(Entry {
+                state: State::Done, ..
+            }) => return (422, json!({"error": "the key is another request's"})),
             Some(_) => return (410, json!({"error": "it was taken back"})),
             None => {}
         }
         let id = self.entries.len() + 1;
         let answer = match service {
             "bank" => {
-                let (from, amount) = (body["account"].as_str().unwrap_or_default(), whole(&body, "amount_cents"));
+                let (from, amount) = (
+                    body["account"].as_str().unwrap_or_default(),
+                    whole(&body, "amount_cents"),
+                );
                 if amount <= 0 || self.balance(from) < amount {
                     return (402, json!({"error": "not enough money"}));
                 }
                 self.transfer(from, "shop", amount);
-                (201, json!({"charge_id": format!("c{id}"), "amount_cents": amount}))
+                (
+                    201,
+                    json!({"charge_id": format!("c{id}"), "amount_cents": amount}),
+                )
             }
             "inventory" => {
                 let quantity = whole(&body, "quantity");
@@ -154,7 +205,11 @@ impl Books {
             }
             _ => (201, json!({"tracking": format!("t{id}")})),
         };
-        let entry = Entry { state: State::Done, body, answer: answer.clone() };
+        let entry = Entry {
+            state: State::Done,
+            body,
+            answer: answer.clone(),
+        };
         self.entries.insert((service, key.to_owned()), entry);
         answer
     }
@@ -162,7 +217,11 @@ impl Books {
     /// Takes a thing back, once.
     pub(super) fn take_back(&mut self, service: &'static str, key: &str) -> Answer {
         let Some(entry) = self.entries.get_mut(&(service, key.to_owned())) else {
-            let void = Entry { state: State::Void, body: Value::Null, answer: (410, Value::Null) };
+            let void = Entry {
+                state: State::Void,
+                body: Value::Null,
+                answer: (410, Value::Null),
+            };
             self.entries.insert((service, key.to_owned()), void);
             return (404, json!({"error": "nothing was done under this key"}));
         };

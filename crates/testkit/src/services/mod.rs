@@ -1,5 +1,5 @@
-//! A bank, a shop and a carrier over real HTTP, which do their work once for each idempotency key and break when they
-//! are told to. Everything is in memory; nothing here knows the engine.
+//! A bank, a shop and a carrier over real HTTP, which do their work once for each idempotency key
+//! and break when they are told to. Everything is in memory; nothing here knows the engine.
 
 mod books;
 mod server;
@@ -18,7 +18,8 @@ use tempfile::TempDir;
 /// What the services want to see in `Authorization`.
 const TOKEN: &str = "a-planted-secret-token";
 
-/// The three services, below one address: `inventory`, `bank` and `shipping`; and `echo`, which says what it was sent.
+/// The three services, below one address: `inventory`, `bank` and `shipping`; and `echo`, which
+/// says what it was sent.
 ///
 /// | | |
 /// |---|---|
@@ -45,9 +46,17 @@ impl Services {
     pub async fn start() -> Self {
         let books = Arc::new(Mutex::new(Books::new()));
         let server = server::start(books.clone());
-        let folder = tempfile::Builder::new().prefix("counterstep-services-").tempdir().expect("a temporary folder");
-        std::fs::write(folder.path().join("token"), format!("{TOKEN}\n")).expect("the token is written");
-        Self { books, server, folder }
+        let folder = tempfile::Builder::new()
+            .prefix("counterstep-services-")
+            .tempdir()
+            .expect("a temporary folder");
+        std::fs::write(folder.path().join("token"), format!("{TOKEN}\n"))
+            .expect("the token is written");
+        Self {
+            books,
+            server,
+            folder,
+        }
     }
 
     /// Where a service is.
@@ -82,19 +91,30 @@ impl Services {
     pub fn outside(&self) -> Arc<dyn Outside> {
         let service = |name: &str| {
             let token = Some(Token::File(self.token_file()));
-            (name.to_owned(), ServiceSettings { url: self.url(name), token, ..ServiceSettings::default() })
+            (
+                name.to_owned(),
+                ServiceSettings {
+                    url: self.url(name),
+                    token,
+                    ..ServiceSettings::default()
+                },
+            )
         };
-        let settings: BTreeMap<_, _> = ["inventory", "bank", "shipping", "echo"].map(service).into();
+        let settings: BTreeMap<_, _> = ["inventory", "bank", "shipping", "echo"]
+            .map(service)
+            .into();
         Arc::new(HttpServices::open(&settings).expect("the services can be called"))
     }
 
-    /// Breaks the next request for `method` and `path`, as `"POST /bank/charges"`. Several queue up.
+    /// Breaks the next request for `method` and `path`, as `"POST /bank/charges"`. Several queue
+    /// up.
     pub fn plant(&self, request: &str, trouble: Trouble) {
         self.books().plant(request, None, trouble);
     }
 
-    /// Breaks the next call of this task for `method` and `path`. Several queue up, and each call that comes takes one: a
-    /// task whose policy retries more often than that gets through, however the tasks beside it fare.
+    /// Breaks the next call of this task for `method` and `path`. Several queue up, and each call
+    /// that comes takes one: a task whose policy retries more often than that gets through, however
+    /// the tasks beside it fare.
     pub fn plant_for(&self, task: TaskId, request: &str, trouble: Trouble) {
         self.books().plant(request, Some(task), trouble);
     }
@@ -105,7 +125,8 @@ impl Services {
         self.books().planted_for(request, task)
     }
 
-    /// How many troubles that were planted for this request, of whichever task, have not struck yet.
+    /// How many troubles that were planted for this request, of whichever task, have not struck
+    /// yet.
     #[must_use]
     pub fn planted_at(&self, request: &str) -> usize {
         self.books().planted_at(request)
@@ -147,19 +168,25 @@ impl Services {
         self.books().open(task)
     }
 
-    /// No money and no goods were made or lost, and of this task all has been taken back, or each service has done its
-    /// work once.
+    /// No money and no goods were made or lost, and of this task all has been taken back, or each
+    /// service has done its work once.
     ///
     /// # Panics
     /// When it is not so.
     pub fn assert_settled(&self, task: TaskId, completed: bool) {
         self.books().assert_conserved();
         let open = self.open(task);
-        let wanted: &[&str] = if completed { &["bank/charge", "inventory/reserve", "shipping/ship"] } else { &[] };
+        let wanted: &[&str] = if completed {
+            &["bank/charge", "inventory/reserve", "shipping/ship"]
+        } else {
+            &[]
+        };
         assert_eq!(open, wanted, "what stands of the task {task}");
     }
 
     fn books(&self) -> MutexGuard<'_, Books> {
-        self.books.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+        self.books
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 }

@@ -75,7 +75,12 @@ async fn ship(request: HttpRequest, books: Shared, body: web::Json<Value>) -> Ht
     make(request, books, "shipping", body.into_inner()).await
 }
 
-async fn make(request: HttpRequest, books: Shared, service: &'static str, body: Value) -> HttpResponse {
+async fn make(
+    request: HttpRequest,
+    books: Shared,
+    service: &'static str,
+    body: Value,
+) -> HttpResponse {
     let named = format!("POST {}", request.path());
     let key = header(&request, "idempotency-key");
     let of = key.clone().unwrap_or_default();
@@ -89,11 +94,23 @@ async fn make(request: HttpRequest, books: Shared, service: &'static str, body: 
 }
 
 async fn release(request: HttpRequest, books: Shared, key: web::Path<String>) -> HttpResponse {
-    take_back(request, books, ("DELETE /inventory/reservations", "inventory"), key.into_inner()).await
+    take_back(
+        request,
+        books,
+        ("DELETE /inventory/reservations", "inventory"),
+        key.into_inner(),
+    )
+    .await
 }
 
 async fn recall(request: HttpRequest, books: Shared, key: web::Path<String>) -> HttpResponse {
-    take_back(request, books, ("DELETE /shipping/shipments", "shipping"), key.into_inner()).await
+    take_back(
+        request,
+        books,
+        ("DELETE /shipping/shipments", "shipping"),
+        key.into_inner(),
+    )
+    .await
 }
 
 async fn refund(request: HttpRequest, books: Shared, body: web::Json<Value>) -> HttpResponse {
@@ -108,17 +125,27 @@ async fn take_back(
     key: String,
 ) -> HttpResponse {
     let of = key.clone();
-    answered(&request, &books.clone(), (named, &of), async move { lock(&books).take_back(service, &key) }).await
+    answered(&request, &books.clone(), (named, &of), async move {
+        lock(&books).take_back(service, &key)
+    })
+    .await
 }
 
 /// Says what it was sent.
 async fn echo(request: HttpRequest, status: web::Path<u16>, body: web::Bytes) -> HttpResponse {
-    let query = web::Query::<std::collections::BTreeMap<String, String>>::from_query(request.query_string());
+    let query = web::Query::<std::collections::BTreeMap<String, String>>::from_query(
+        request.query_string(),
+    );
     let mut query = query.map(web::Query::into_inner).unwrap_or_default();
     let headers: Value = request
         .headers()
         .iter()
-        .map(|(name, value)| (name.to_string(), Value::from(String::from_utf8_lossy(value.as_bytes()))))
+        .map(|(name, value)| {
+            (
+                name.to_string(),
+                Value::from(String::from_utf8_lossy(value.as_bytes())),
+            )
+        })
         .collect::<serde_json::Map<_, _>>()
         .into();
     let mut response = HttpResponse::build(StatusCode::from_u16(*status).expect("a status"));
@@ -190,13 +217,19 @@ fn reply((status, body): Answer) -> HttpResponse {
 }
 
 fn cut(request: &HttpRequest) -> HttpResponse {
-    let socket = request.conn_data::<Arc<TcpStream>>().expect("the connection");
+    let socket = request
+        .conn_data::<Arc<TcpStream>>()
+        .expect("the connection");
     let _ = socket.shutdown(Shutdown::Both);
     HttpResponse::InternalServerError().finish()
 }
 
 fn header(request: &HttpRequest, name: &str) -> Option<String> {
-    request.headers().get(name).and_then(|value| value.to_str().ok()).map(str::to_owned)
+    request
+        .headers()
+        .get(name)
+        .and_then(|value| value.to_str().ok())
+        .map(str::to_owned)
 }
 
 fn lock(books: &Shared) -> std::sync::MutexGuard<'_, Books> {

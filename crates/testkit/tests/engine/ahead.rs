@@ -1,4 +1,5 @@
-//! Pure steps on the api host run before their task is accepted, and like any other where that does not come out well.
+//! Pure steps on the api host run before their task is accepted, and like any other where that does
+//! not come out well.
 
 use crate::errand::only;
 use counterstep_contracts::{ChangeId, FileName, StepStatus, TaskStatus};
@@ -45,7 +46,14 @@ impl Trip {
         tokio::time::sleep(Duration::from_millis(req.takes)).await;
         if req.stores && RUNS[req.counter].load(Ordering::Relaxed) == 1 {
             let body = futures::stream::once(async { Ok(b"3".to_vec().into()) }).boxed();
-            ctx.objects().put("quotes", &FileName::parse("quote").expect("a name"), "text/plain", body).await?;
+            ctx.objects()
+                .put(
+                    "quotes",
+                    &FileName::parse("quote").expect("a name"),
+                    "text/plain",
+                    body,
+                )
+                .await?;
         }
         Ok(Quote(3))
     }
@@ -67,7 +75,13 @@ impl Trip {
 
 async fn submitted(form: Form) -> (TestTask, BTreeSet<ChangeId>) {
     let task = Harness::embedded(only::<Trip>()).submit(form).await;
-    let changes = task.history().await.audit.iter().map(|row| row.change_id).collect();
+    let changes = task
+        .history()
+        .await
+        .audit
+        .iter()
+        .map(|row| row.change_id)
+        .collect();
     (task, changes)
 }
 
@@ -77,7 +91,8 @@ async fn a_pure_step_is_part_of_the_submission_and_a_task_of_three_steps_takes_f
     assert_eq!(changes.len(), 1);
     assert_eq!(task.record().await.steps[0].status, StepStatus::Completed);
     assert_eq!(task.run_to_rest().await, TaskStatus::Completed);
-    task.assert_trail("quote ok, book ok, tell ok, completed").await;
+    task.assert_trail("quote ok, book ok, tell ok, completed")
+        .await;
     let history = task.history().await;
     let changes: BTreeSet<_> = history.audit.iter().map(|row| row.change_id).collect();
     // Submit with step 1; claim and start 2; complete 2 and start 3; complete 3 and the task.
@@ -90,7 +105,8 @@ async fn a_pure_step_that_takes_its_time_runs_under_its_lease_instead() {
     let (task, _) = submitted(Form::new().field("takes", 3_000).field("counter", 1)).await;
     assert_eq!(task.record().await.steps[0].status, StepStatus::Pending);
     assert_eq!(task.run_to_rest().await, TaskStatus::Completed);
-    task.assert_trail("quote ok, book ok, tell ok, completed").await;
+    task.assert_trail("quote ok, book ok, tell ok, completed")
+        .await;
     assert_eq!(RUNS[1].load(Ordering::Relaxed), 2);
 }
 
@@ -105,8 +121,15 @@ async fn what_a_step_wants_to_store_has_no_intent_before_the_task() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lost_host_is_shown_by_a_pure_step_too() {
-    let task = Harness::embedded(only::<Trip>()).crash_at("quote").submit(Form::new().field("counter", 3)).await;
+    let task = Harness::embedded(only::<Trip>())
+        .crash_at("quote")
+        .submit(Form::new().field("counter", 3))
+        .await;
     assert_eq!(task.run_to_rest().await, TaskStatus::Completed);
     task.assert_invariants().await;
-    assert!(task.trail().await.starts_with("quote in doubt"), "{}", task.trail().await);
+    assert!(
+        task.trail().await.starts_with("quote in doubt"),
+        "{}",
+        task.trail().await
+    );
 }

@@ -1,5 +1,5 @@
-//! Steps that block their threads: the engine goes on beside them, their leases hold, and past their limit they are
-//! abandoned.
+//! Steps that block their threads: the engine goes on beside them, their leases hold, and past
+//! their limit they are abandoned.
 
 use crate::errand::only;
 use counterstep_adapters::step_threads::StepThreads;
@@ -20,13 +20,23 @@ const THREADS: usize = 2;
 static OPEN: (Mutex<Option<HashSet<u64>>>, Condvar) = (Mutex::new(None), Condvar::new());
 
 fn open(gate: u64) {
-    OPEN.0.lock().expect("the gates").get_or_insert_default().insert(gate);
+    OPEN.0
+        .lock()
+        .expect("the gates")
+        .get_or_insert_default()
+        .insert(gate);
     OPEN.1.notify_all();
 }
 
 fn block_until_open(gate: u64) {
     let gates = OPEN.0.lock().expect("the gates");
-    drop(OPEN.1.wait_while(gates, |gates| !gates.get_or_insert_default().contains(&gate)).expect("the gates"));
+    drop(
+        OPEN.1
+            .wait_while(gates, |gates| {
+                !gates.get_or_insert_default().contains(&gate)
+            })
+            .expect("the gates"),
+    );
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -70,14 +80,20 @@ fn form(gate: u64) -> Form {
 async fn steps_that_block_their_threads_for_longer_than_the_lease_keep_it_and_hold_nobody_up() {
     const GATE: u64 = 1;
     // With a lease of a second.
-    let mut site = site(Harness::embedded(only::<Blocks>()).loses_hosts(), Duration::from_secs(120)).await;
+    let mut site = site(
+        Harness::embedded(only::<Blocks>()).loses_hosts(),
+        Duration::from_secs(120),
+    )
+    .await;
     site.serve(16);
     let mut blocked = Vec::new();
     for _ in 0..2 * THREADS {
         blocked.push(site.submit(form(GATE)).await);
     }
     let running = site
-        .all("running", &blocked, |record| record.steps[0].status == StepStatus::Running)
+        .all("running", &blocked, |record| {
+            record.steps[0].status == StepStatus::Running
+        })
         .await
         .into_iter()
         .map(|record| record.task.lease_expires_at.expect("a lease"))
@@ -90,13 +106,19 @@ async fn steps_that_block_their_threads_for_longer_than_the_lease_keep_it_and_ho
             let plan = site.engine.plan_recovery(100).await.expect("a plan");
             site.engine.recover(plan).await;
             let row = site.record(*task).await.task;
-            (row.lease_expires_at.is_some_and(|until| until.after(first) > Duration::from_secs(1))).then_some(())
+            (row.lease_expires_at
+                .is_some_and(|until| until.after(first) > Duration::from_secs(1)))
+            .then_some(())
         })
         .await;
     }
     open(GATE);
     for record in site.all_are(TaskStatus::Completed, &blocked).await {
-        assert_eq!((record.task.recovery_attempts, record.steps[0].attempts.0), (0, 1), "{record:?}");
+        assert_eq!(
+            (record.task.recovery_attempts, record.steps[0].attempts.0),
+            (0, 1),
+            "{record:?}"
+        );
     }
     site.assert_invariants(&blocked).await;
     site.stop().await;
@@ -105,7 +127,11 @@ async fn steps_that_block_their_threads_for_longer_than_the_lease_keep_it_and_ho
 #[tokio::test]
 async fn a_blocked_step_fails_at_its_time_limit_and_takes_up_its_slot_until_it_returns() {
     const GATE: u64 = 2;
-    let mut site = site(Harness::embedded(only::<Blocks>()), Duration::from_millis(300)).await;
+    let mut site = site(
+        Harness::embedded(only::<Blocks>()),
+        Duration::from_millis(300),
+    )
+    .await;
     site.serve(1);
     let late = [site.submit(form(GATE)).await];
     let failed = site.all_are(TaskStatus::Failed, &late).await;
@@ -113,10 +139,18 @@ async fn a_blocked_step_fails_at_its_time_limit_and_takes_up_its_slot_until_it_r
     assert!(error.ends_with("(timed_out)"), "{error}");
 
     let next = [site.submit(form(0)).await];
-    // A worker with a free slot looks for work every 50 ms, and one without asks for nothing, so that no event shows what
-    // it does not do. A pause that is too short for a busy machine can only miss a fault.
-    let taken = tokio::time::timeout(Duration::from_millis(500), site.all_are(TaskStatus::Completed, &next)).await;
-    assert!(taken.is_err(), "the only slot was given away while its step still ran: {taken:?}");
+    // A worker with a free slot looks for work every 50 ms, and one without asks for nothing, so
+    // that no event shows what it does not do. A pause that is too short for a busy machine can
+    // only miss a fault.
+    let taken = tokio::time::timeout(
+        Duration::from_millis(500),
+        site.all_are(TaskStatus::Completed, &next),
+    )
+    .await;
+    assert!(
+        taken.is_err(),
+        "the only slot was given away while its step still ran: {taken:?}"
+    );
     open(GATE);
     site.all_are(TaskStatus::Completed, &next).await;
     site.assert_invariants(&[late[0], next[0]]).await;

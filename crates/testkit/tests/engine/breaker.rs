@@ -7,7 +7,9 @@ use counterstep_kernel::breaker::{Breaker, Standing, Ticket, Verdict};
 use counterstep_kernel::ports::Hints;
 use counterstep_kernel::record::TaskRecord;
 use counterstep_kernel::resilience::PortsRuntime;
-use counterstep_kernel::{BreakerPolicy, RetryPolicy, StepContext, StepError, StepResult, UndoResult};
+use counterstep_kernel::{
+    BreakerPolicy, RetryPolicy, StepContext, StepError, StepResult, UndoResult,
+};
 use counterstep_macros::distributed_task;
 use counterstep_testkit::{Form, Harness, Site};
 use futures::future::join_all;
@@ -54,7 +56,10 @@ struct Reserved(String);
 struct Charged(u32);
 
 const EAGER: RetryPolicy = RetryPolicy::constant("1ms").max_retries(50);
-const PAYMENTS: BreakerPolicy = BreakerPolicy::named("payments").after_failures(3).within("1h").open_for("2s");
+const PAYMENTS: BreakerPolicy = BreakerPolicy::named("payments")
+    .after_failures(3)
+    .within("1h")
+    .open_for("2s");
 
 struct Sale;
 
@@ -83,7 +88,10 @@ impl Sale {
             Answer::Yes => Ok(Charged(u32::try_from(calls).unwrap_or(u32::MAX))),
             Answer::Down => Err(StepError::transient("the bank does not answer")),
             Answer::Never => Err(StepError::permanent("the card was declined")),
-            Answer::Later => Err(StepError::rate_limited(Duration::from_millis(1), "not so fast")),
+            Answer::Later => Err(StepError::rate_limited(
+                Duration::from_millis(1),
+                "not so fast",
+            )),
         }
     }
 
@@ -98,7 +106,11 @@ impl Sale {
             ctx.go_on()?;
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
-        if order.spoiled { Err(StepError::permanent("spoiled")) } else { Ok(true) }
+        if order.spoiled {
+            Err(StepError::permanent("spoiled"))
+        } else {
+            Ok(true)
+        }
     }
 
     async fn unpack(_out: Option<bool>) -> UndoResult {
@@ -116,12 +128,19 @@ fn order(bank: &str) -> Form {
 
 fn breaker(site: &Site) -> Breaker {
     let ports = &site.engine.ports;
-    Breaker::new("payments", PAYMENTS, ports.hints.clone(), Arc::new(PortsRuntime::from(ports)))
+    Breaker::new(
+        "payments",
+        PAYMENTS,
+        ports.hints.clone(),
+        Arc::new(PortsRuntime::from(ports)),
+    )
 }
 
 async fn open(site: &Site) {
     for _ in 0..3 {
-        breaker(site).report(Ticket::default(), Verdict::Failed).await;
+        breaker(site)
+            .report(Ticket::default(), Verdict::Failed)
+            .await;
     }
     assert!(matches!(breaker(site).standing().await, Standing::Open(_)));
 }
@@ -154,12 +173,25 @@ async fn a_hundred_tasks_wait_for_an_open_breaker_and_complete_with_the_attempts
     site.serve(4);
 
     let first = submit(&site, order(BANK), 1).await;
-    let waiting = site.all("waiting for the breaker", &first, waits_for_a_breaker).await;
-    assert_eq!(attempts(&waiting[0]), (3, 3), "it opens at the third failure");
+    let waiting = site
+        .all("waiting for the breaker", &first, waits_for_a_breaker)
+        .await;
+    assert_eq!(
+        attempts(&waiting[0]),
+        (3, 3),
+        "it opens at the third failure"
+    );
 
     let tasks = submit(&site, order(BANK), 100).await;
-    for record in site.all("waiting for the breaker", &tasks, waits_for_a_breaker).await {
-        assert_eq!(attempts(&record), (0, 0), "an open breaker lets no attempt start");
+    for record in site
+        .all("waiting for the breaker", &tasks, waits_for_a_breaker)
+        .await
+    {
+        assert_eq!(
+            attempts(&record),
+            (0, 0),
+            "an open breaker lets no attempt start"
+        );
         assert_eq!(record.task.status, TaskStatus::Waiting);
         assert!(record.task.lease_owner.is_none() && record.task.due_at.is_some());
     }
@@ -173,9 +205,21 @@ async fn a_hundred_tasks_wait_for_an_open_breaker_and_complete_with_the_attempts
     let record = &site.all_are(TaskStatus::Completed, &first).await[0];
     assert_eq!(attempts(record), (4, 3));
     assert_eq!(bank(BANK, |bank| (bank.calls, bank.failed)), (104, 3));
-    let waits = site.history(first[0]).await.audit.into_iter().find(|row| row.entry.event == "waits").unwrap();
+    let waits = site
+        .history(first[0])
+        .await
+        .audit
+        .into_iter()
+        .find(|row| row.entry.event == "waits")
+        .unwrap();
     assert_eq!(waits.entry.details["for"], "breaker");
-    assert_eq!((&waits.entry.details["breaker"], &waits.entry.details["step"]), (&"payments".into(), &"charge".into()));
+    assert_eq!(
+        (
+            &waits.entry.details["breaker"],
+            &waits.entry.details["step"]
+        ),
+        (&"payments".into(), &"charge".into())
+    );
     site.assert_invariants(&tasks).await;
     site.assert_invariants(&first).await;
     site.stop().await;
@@ -189,7 +233,8 @@ async fn half_open_one_task_probes_and_when_it_fails_the_others_go_on_waiting() 
     open(&site).await;
     site.serve(4);
     let tasks = submit(&site, order(BANK), 10).await;
-    site.all("waiting for the breaker", &tasks, waits_for_a_breaker).await;
+    site.all("waiting for the breaker", &tasks, waits_for_a_breaker)
+        .await;
     assert_eq!(bank(BANK, |bank| bank.calls), 0);
     for probes in 1..=2 {
         hints.advance(PAYMENTS.open_for);
@@ -202,11 +247,19 @@ async fn half_open_one_task_probes_and_when_it_fails_the_others_go_on_waiting() 
         })
         .await;
     }
-    assert_eq!(bank(BANK, |bank| bank.calls), 2, "one call each time, from ten tasks");
+    assert_eq!(
+        bank(BANK, |bank| bank.calls),
+        2,
+        "one call each time, from ten tasks"
+    );
     bank(BANK, |bank| bank.answer = Answer::Yes);
     hints.advance(PAYMENTS.open_for);
     let records = site.all_are(TaskStatus::Completed, &tasks).await;
-    assert_eq!(records.iter().map(|record| attempts(record).0).sum::<i32>(), 12, "ten that succeeded, two probes");
+    assert_eq!(
+        records.iter().map(|record| attempts(record).0).sum::<i32>(),
+        12,
+        "ten that succeeded, two probes"
+    );
     site.assert_invariants(&tasks).await;
     site.stop().await;
 }
@@ -215,12 +268,24 @@ async fn half_open_one_task_probes_and_when_it_fails_the_others_go_on_waiting() 
 async fn a_hint_of_ten_years_delays_a_task_no_longer_than_the_policy() {
     const TEN_YEARS: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
     let (mut site, hints) = site(Harness::embedded(only::<Sale>())).await;
-    hints.set("breaker:payments", "open planted", TEN_YEARS).await.unwrap();
-    hints.set("breaker:payments:planted:cooling", "", TEN_YEARS).await.unwrap();
+    hints
+        .set("breaker:payments", "open planted", TEN_YEARS)
+        .await
+        .unwrap();
+    hints
+        .set("breaker:payments:planted:cooling", "", TEN_YEARS)
+        .await
+        .unwrap();
     site.serve(1);
     let tasks = submit(&site, order("ten years"), 1).await;
-    let record = &site.all("waiting for the breaker", &tasks, waits_for_a_breaker).await[0];
-    let waits = record.task.due_at.expect("it is due").after(record.task.updated_at);
+    let record = &site
+        .all("waiting for the breaker", &tasks, waits_for_a_breaker)
+        .await[0];
+    let waits = record
+        .task
+        .due_at
+        .expect("it is due")
+        .after(record.task.updated_at);
     // A quarter more spreads those that wait together.
     assert!(waits <= PAYMENTS.open_for * 5 / 4, "{waits:?}");
     hints.advance(PAYMENTS.open_for);
@@ -236,7 +301,11 @@ async fn errors_that_say_that_the_bank_is_there_do_not_open_it() {
     site.serve(4);
     let refused = submit(&site, order("never"), 5).await;
     for record in site.all_are(TaskStatus::Failed, &refused).await {
-        assert_eq!(attempts(&record), (1, 0), "a permanent error is never retried");
+        assert_eq!(
+            attempts(&record),
+            (1, 0),
+            "a permanent error is never retried"
+        );
     }
     let later = submit(&site, order("later"), 1).await;
     let record = &site.all_are(TaskStatus::Failed, &later).await[0];
@@ -252,11 +321,29 @@ async fn a_task_waits_for_a_breaker_no_longer_than_its_deadline() {
     site.serve(1);
     let tasks = submit(&site, Form::new(), 1).await;
     let record = &site.all_are(TaskStatus::Failed, &tasks).await[0];
-    assert_eq!(record.task.failure.as_ref().map(|failure| failure.class.as_str()), Some("deadline"));
+    assert_eq!(
+        record
+            .task
+            .failure
+            .as_ref()
+            .map(|failure| failure.class.as_str()),
+        Some("deadline")
+    );
     assert_eq!(attempts(record), (0, 0));
     let history = site.history(tasks[0]).await;
-    assert!(history.audit.iter().any(|row| row.entry.details["for"] == "breaker"));
-    assert!(history.audit.iter().any(|row| row.entry.event == "undo_succeeded"), "what had run is undone");
+    assert!(
+        history
+            .audit
+            .iter()
+            .any(|row| row.entry.details["for"] == "breaker")
+    );
+    assert!(
+        history
+            .audit
+            .iter()
+            .any(|row| row.entry.event == "undo_succeeded"),
+        "what had run is undone"
+    );
     site.assert_invariants(&tasks).await;
     site.stop().await;
 }
@@ -293,13 +380,21 @@ async fn an_undo_does_not_wait_for_a_breaker() {
     let (mut site, _) = site(Harness::embedded(only::<Sale>())).await;
     site.serve(1);
     let tasks = submit(&site, order(BANK).field("spoiled", true), 1).await;
-    site.all("charged", &tasks, |record| record.steps[2].attempt_open).await;
+    site.all("charged", &tasks, |record| record.steps[2].attempt_open)
+        .await;
     open(&site).await;
     bank(BANK, |bank| bank.answer = Answer::Down);
     site.all_are(TaskStatus::Failed, &tasks).await;
-    assert!(matches!(breaker(&site).standing().await, Standing::Open(_)), "it is open all the time");
+    assert!(
+        matches!(breaker(&site).standing().await, Standing::Open(_)),
+        "it is open all the time"
+    );
     let history = site.history(tasks[0]).await;
-    let undone = history.audit.iter().filter(|row| row.entry.event == "undo_succeeded").count();
+    let undone = history
+        .audit
+        .iter()
+        .filter(|row| row.entry.event == "undo_succeeded")
+        .count();
     assert_eq!(undone, 3);
     assert!(!history.audit.iter().any(|row| row.entry.event == "waits"));
     site.assert_invariants(&tasks).await;
@@ -312,7 +407,8 @@ async fn a_task_that_waits_for_a_breaker_can_be_cancelled() {
     open(&site).await;
     site.serve(1);
     let tasks = submit(&site, order("cancel"), 1).await;
-    site.all("waiting for the breaker", &tasks, waits_for_a_breaker).await;
+    site.all("waiting for the breaker", &tasks, waits_for_a_breaker)
+        .await;
     site.engine.cancel(tasks[0]).await.expect("it is accepted");
     site.all_are(TaskStatus::Cancelled, &tasks).await;
     assert_eq!(bank("cancel", |bank| bank.calls), 0);
@@ -336,7 +432,14 @@ async fn without_hints_there_is_no_breaker() {
         bank(&name, |bank| bank.answer = Answer::Yes);
         site.all_are(TaskStatus::Completed, &tasks).await;
         for task in &tasks {
-            assert!(!site.history(*task).await.audit.iter().any(|row| row.entry.event == "waits"));
+            assert!(
+                !site
+                    .history(*task)
+                    .await
+                    .audit
+                    .iter()
+                    .any(|row| row.entry.event == "waits")
+            );
         }
         site.stop().await;
     }
@@ -349,12 +452,25 @@ async fn on_the_hints_of_one_process_it_opens_and_closes_by_the_clock() {
     bank(BANK, |bank| bank.answer = Answer::Down);
     site.serve(2);
     let tasks = submit(&site, order(BANK), 10).await;
-    site.all("waiting for the breaker", &tasks, waits_for_a_breaker).await;
+    site.all("waiting for the breaker", &tasks, waits_for_a_breaker)
+        .await;
     bank(BANK, |bank| bank.answer = Answer::Yes);
     let records = site.all_are(TaskStatus::Completed, &tasks).await;
     let failed = bank(BANK, |bank| bank.failed);
-    assert_eq!(records.iter().map(|record| record.steps[1].retries_used as usize).sum::<usize>(), failed);
-    assert_eq!(records.iter().map(|record| attempts(record).0 as usize).sum::<usize>(), failed + 10);
+    assert_eq!(
+        records
+            .iter()
+            .map(|record| record.steps[1].retries_used as usize)
+            .sum::<usize>(),
+        failed
+    );
+    assert_eq!(
+        records
+            .iter()
+            .map(|record| attempts(record).0 as usize)
+            .sum::<usize>(),
+        failed + 10
+    );
     site.assert_invariants(&tasks).await;
     site.stop().await;
 }
@@ -387,8 +503,13 @@ async fn in_a_group_only_the_step_behind_the_breaker_waits() {
     open(&site).await;
     site.serve(1);
     let tasks = submit(&site, Form::new(), 1).await;
-    let record = &site.all("waiting for the breaker", &tasks, waits_for_a_breaker).await[0];
-    assert_eq!((record.steps[0].attempts.0, record.steps[1].status.as_str()), (0, "completed"));
+    let record = &site
+        .all("waiting for the breaker", &tasks, waits_for_a_breaker)
+        .await[0];
+    assert_eq!(
+        (record.steps[0].attempts.0, record.steps[1].status.as_str()),
+        (0, "completed")
+    );
     hints.advance(PAYMENTS.open_for);
     site.all_are(TaskStatus::Completed, &tasks).await;
     assert_eq!(breaker(&site).standing().await, Standing::Closed);
@@ -396,7 +517,10 @@ async fn in_a_group_only_the_step_behind_the_breaker_waits() {
     site.stop().await;
 }
 
-const FRAGILE: BreakerPolicy = BreakerPolicy::named("payments").after_failures(1).within("1h").open_for("1h");
+const FRAGILE: BreakerPolicy = BreakerPolicy::named("payments")
+    .after_failures(1)
+    .within("1h")
+    .open_for("1h");
 
 struct ByInvoice;
 
@@ -426,7 +550,10 @@ async fn a_fallback_goes_another_way_and_asks_no_breaker() {
     let tasks = submit(&site, Form::new(), 1).await;
     let record = &site.all_are(TaskStatus::Completed, &tasks).await[0];
     assert_eq!(record.task.response, Some(2.into()));
-    assert!(matches!(breaker(&site).standing().await, Standing::Open(_)), "what the fallback says does not close it");
+    assert!(
+        matches!(breaker(&site).standing().await, Standing::Open(_)),
+        "what the fallback says does not close it"
+    );
     site.assert_invariants(&tasks).await;
     site.stop().await;
 }

@@ -16,32 +16,51 @@ use std::time::{Duration, Instant};
 /// What has not happened after this long never will.
 const LIMIT: Duration = Duration::from_secs(60);
 
-pub(crate) async fn until(task: &TestTask, reached: impl Fn(&counterstep_kernel::record::TaskRecord) -> bool) {
+pub(crate) async fn until(
+    task: &TestTask,
+    reached: impl Fn(&counterstep_kernel::record::TaskRecord) -> bool,
+) {
     let until = Instant::now() + LIMIT;
     while !reached(&task.record().await) {
-        assert!(Instant::now() < until, "not reached: {}", task.trail().await);
+        assert!(
+            Instant::now() < until,
+            "not reached: {}",
+            task.trail().await
+        );
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn before_anything_ran_a_cancel_is_carried_out_at_once() {
-    let task = Harness::embedded(only::<Errand>()).submit(Form::new()).await;
+    let task = Harness::embedded(only::<Errand>())
+        .submit(Form::new())
+        .await;
     let answer = task.engine.cancel(task.id).await.expect("accepted").answer;
-    assert_eq!((answer.outcome, answer.status), (CancelOutcome::NothingHadRun, TaskStatus::Cancelled));
+    assert_eq!(
+        (answer.outcome, answer.status),
+        (CancelOutcome::NothingHadRun, TaskStatus::Cancelled)
+    );
     assert_eq!(task.run_to_rest().await, TaskStatus::Cancelled);
     task.assert_trail("cancelled").await;
     let again = task.engine.cancel(task.id).await.expect("accepted").answer;
     assert_eq!(again.outcome, CancelOutcome::AlreadyCancelled);
-    assert_eq!(task.trail().await, "cancelled", "a second cancel leaves no entry");
+    assert_eq!(
+        task.trail().await,
+        "cancelled",
+        "a second cancel leaves no entry"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_running_step_is_told_and_everything_is_undone_by_the_owner_of_the_lease() {
-    let task = Harness::embedded(only::<Errand>()).submit(Form::new().field("pick_ms", 60_000)).await;
+    let task = Harness::embedded(only::<Errand>())
+        .submit(Form::new().field("pick_ms", 60_000))
+        .await;
     let cancel = async {
         until(&task, |record| {
-            record.steps[1].status == StepStatus::Running && record.steps[2].status != StepStatus::Running
+            record.steps[1].status == StepStatus::Running
+                && record.steps[2].status != StepStatus::Running
         })
         .await;
         let first = task.engine.cancel(task.id).await.expect("accepted").answer;
@@ -52,10 +71,20 @@ async fn a_running_step_is_told_and_everything_is_undone_by_the_owner_of_the_lea
     assert_eq!(status, TaskStatus::Cancelled);
     assert_eq!(first.outcome, CancelOutcome::Stopping);
     assert_eq!(first.will_undo.last().map(String::as_str), Some("note"));
-    assert!(matches!(second.outcome, CancelOutcome::Stopping | CancelOutcome::Undoing), "{second:?}");
+    assert!(
+        matches!(
+            second.outcome,
+            CancelOutcome::Stopping | CancelOutcome::Undoing
+        ),
+        "{second:?}"
+    );
     task.assert_invariants().await;
     let history = task.history().await;
-    let asked = history.audit.iter().filter(|row| row.entry.event == "cancel_requested").count();
+    let asked = history
+        .audit
+        .iter()
+        .filter(|row| row.entry.event == "cancel_requested")
+        .count();
     assert_eq!(asked, 1, "cancelled twice, one audit entry");
     let owners: std::collections::BTreeSet<_> = history
         .audit
@@ -68,39 +97,69 @@ async fn a_running_step_is_told_and_everything_is_undone_by_the_owner_of_the_lea
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_sleeping_task_is_undone_without_waiting_for_its_due_time() {
-    let task = Harness::embedded(only::<Errand>()).submit(Form::new().field("busy_times", 9)).await;
+    let task = Harness::embedded(only::<Errand>())
+        .submit(Form::new().field("busy_times", 9))
+        .await;
     let cancel = async {
         until(&task, |record| record.task.status == TaskStatus::Waiting).await;
         task.engine.cancel(task.id).await.expect("accepted").answer
     };
     let (status, answer) = futures::join!(task.run_to_rest(), cancel);
-    assert_eq!((status, answer.outcome), (TaskStatus::Cancelled, CancelOutcome::Undoing));
-    assert_eq!(answer.will_undo[0], "deliver", "a step between two attempts has started");
+    assert_eq!(
+        (status, answer.outcome),
+        (TaskStatus::Cancelled, CancelOutcome::Undoing)
+    );
+    assert_eq!(
+        answer.will_undo[0], "deliver",
+        "a step between two attempts has started"
+    );
     task.assert_invariants().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn too_late_and_not_allowed_are_told_apart() {
-    let task = Harness::embedded(only::<Errand>()).submit(Form::new()).await;
+    let task = Harness::embedded(only::<Errand>())
+        .submit(Form::new())
+        .await;
     task.run_to_rest().await;
-    let refusal = task.engine.cancel(task.id).await.expect_err("it has completed");
-    assert!(matches!(refusal, Refusal::TooLate(TaskStatus::Completed)), "{refusal:?}");
+    let refusal = task
+        .engine
+        .cancel(task.id)
+        .await
+        .expect_err("it has completed");
+    assert!(
+        matches!(refusal, Refusal::TooLate(TaskStatus::Completed)),
+        "{refusal:?}"
+    );
 
-    let task = Harness::embedded(only::<Stubborn>()).submit(Form::new()).await;
-    let refusal = task.engine.cancel(task.id).await.expect_err("its type does not allow it");
+    let task = Harness::embedded(only::<Stubborn>())
+        .submit(Form::new())
+        .await;
+    let refusal = task
+        .engine
+        .cancel(task.id)
+        .await
+        .expect_err("its type does not allow it");
     assert!(matches!(refusal, Refusal::NotCancellable), "{refusal:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_hint_that_the_row_does_not_confirm_cancels_nothing() {
-    let harness = Harness::embedded(only::<Errand>()).settings(|settings| settings.step_timeout = LIMIT);
+    let harness =
+        Harness::embedded(only::<Errand>()).settings(|settings| settings.step_timeout = LIMIT);
     let task = harness.submit(Form::new().field("pick_ms", 3_000)).await;
     let forge = async {
-        until(&task, |record| record.steps[1].status == StepStatus::Running).await;
+        until(&task, |record| {
+            record.steps[1].status == StepStatus::Running
+        })
+        .await;
         let first = task.record().await.task.lease_expires_at;
         // Until a heartbeat has looked at the row.
         eventually("a heartbeat", || async {
-            task.engine.ports.signals.send(Signal::CancelRequested(task.id));
+            task.engine
+                .ports
+                .signals
+                .send(Signal::CancelRequested(task.id));
             (task.record().await.task.lease_expires_at > first).then_some(())
         })
         .await;
@@ -108,7 +167,10 @@ async fn a_hint_that_the_row_does_not_confirm_cancels_nothing() {
     let (status, ()) = futures::join!(task.run_to_rest(), forge);
     assert_eq!(status, TaskStatus::Completed);
     let trail = task.trail().await;
-    assert!(!trail.contains("failed") && !trail.contains("undone"), "{trail}");
+    assert!(
+        !trail.contains("failed") && !trail.contains("undone"),
+        "{trail}"
+    );
     task.assert_invariants().await;
 }
 
@@ -130,16 +192,28 @@ impl Signals for Lossy {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn with_all_signals_lost_a_heartbeat_brings_a_cancel_to_the_running_step() {
-    let harness = Harness::embedded(only::<Errand>())
-        .settings(|settings| (settings.lease, settings.step_timeout) = (Duration::from_secs(3), LIMIT));
+    let harness = Harness::embedded(only::<Errand>()).settings(|settings| {
+        (settings.lease, settings.step_timeout) = (Duration::from_secs(3), LIMIT)
+    });
     let mut task = harness.submit(Form::new().field("pick_ms", 60_000)).await;
     task.engine.ports.signals = Arc::new(Lossy);
     let cancel = async {
-        until(&task, |record| record.steps[1].status == StepStatus::Running).await;
-        task.engine.cancel(task.id).await.expect("accepted").answer.outcome
+        until(&task, |record| {
+            record.steps[1].status == StepStatus::Running
+        })
+        .await;
+        task.engine
+            .cancel(task.id)
+            .await
+            .expect("accepted")
+            .answer
+            .outcome
     };
     let (status, outcome) = futures::join!(task.run_to_rest(), cancel);
-    assert_eq!((status, outcome), (TaskStatus::Cancelled, CancelOutcome::Stopping));
+    assert_eq!(
+        (status, outcome),
+        (TaskStatus::Cancelled, CancelOutcome::Stopping)
+    );
     task.assert_invariants().await;
 }
 
@@ -165,14 +239,25 @@ impl Signals for Storm {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_storm_of_hints_is_no_storm_of_heartbeats() {
-    let mut task = Harness::embedded(only::<Errand>()).submit(Form::new().field("pick_ms", 1500)).await;
+    let mut task = Harness::embedded(only::<Errand>())
+        .submit(Form::new().field("pick_ms", 1500))
+        .await;
     let taken = Arc::default();
     task.engine.ports.signals = Arc::new(Storm(Arc::clone(&taken)));
     let began = Instant::now();
     assert_eq!(task.run_to_rest().await, TaskStatus::Completed);
     // One for each turn at its start, and then one in a second; each brings one heartbeat forward.
-    let turns = task.history().await.audit.iter().filter(|row| row.entry.event == "claimed").count();
+    let turns = task
+        .history()
+        .await
+        .audit
+        .iter()
+        .filter(|row| row.entry.event == "claimed")
+        .count();
     let most = began.elapsed().as_secs() + u64::try_from(turns).expect("a count") + 1;
     let taken = taken.load(Ordering::SeqCst);
-    assert!((1..=most).contains(&taken), "{taken} hints led to a look at the row, at most {most} may");
+    assert!(
+        (1..=most).contains(&taken),
+        "{taken} hints led to a look at the row, at most {most} may"
+    );
 }

@@ -1,5 +1,6 @@
-//! A task that has to run among few and fits nowhere: one process makes room for it, and the others work on, whether
-//! processes share a lock service or not. And one that fits nowhere because of abandoned code.
+//! A task that has to run among few and fits nowhere: one process makes room for it, and the others
+//! work on, whether processes share a lock service or not. And one that fits nowhere because of
+//! abandoned code.
 
 use async_trait::async_trait;
 use counterstep_adapters::embedded::{self, EmbeddedOptions, EmbeddedPaths};
@@ -13,7 +14,8 @@ use counterstep_kernel::ports::{Acquired, LockError, LockTag, Locks, Ports};
 use counterstep_kernel::record::TaskRecord;
 use counterstep_kernel::turn::{TurnEnd, turn};
 use counterstep_kernel::{
-    CancelReason, CancelToken, Engine, EngineSettings, Registry, RetryPolicy, StepContext, StepResult,
+    CancelReason, CancelToken, Engine, EngineSettings, Registry, RetryPolicy, StepContext,
+    StepResult,
 };
 use counterstep_macros::distributed_task;
 use counterstep_testkit::LossyQueue;
@@ -87,7 +89,11 @@ impl Stay {
     #[step(1, host = "worker", no_undo = "does nothing")]
     async fn rest(_ctx: &StepContext, guest: &Guest) -> StepResult<u32> {
         if let Some(test) = guest.rests {
-            RESTED[test].acquire().await.expect("it stays open").forget();
+            RESTED[test]
+                .acquire()
+                .await
+                .expect("it stays open")
+                .forget();
         }
         Ok(1)
     }
@@ -109,7 +115,12 @@ impl Jam {
 
     #[step(1, host = "worker", timeout = "200ms", retry = NEVER, no_undo = "does nothing")]
     async fn block(_ctx: &StepContext) -> StepResult<u32> {
-        drop(LET_GO.1.wait_while(LET_GO.0.lock().expect("a flag"), |free| !*free).expect("a flag"));
+        drop(
+            LET_GO
+                .1
+                .wait_while(LET_GO.0.lock().expect("a flag"), |free| !*free)
+                .expect("a flag"),
+        );
         Ok(1)
     }
 
@@ -133,42 +144,80 @@ impl Installation {
             scratch: folder.path().join("scratch"),
         };
         let clock = Arc::new(Ages::default());
-        let sqlite = SqliteOptions { clock: clock.clone(), ..SqliteOptions::default() };
-        let mut ports =
-            embedded::open(paths, EmbeddedOptions { sqlite, ..EmbeddedOptions::default() }).await.expect("it opens");
+        let sqlite = SqliteOptions {
+            clock: clock.clone(),
+            ..SqliteOptions::default()
+        };
+        let mut ports = embedded::open(
+            paths,
+            EmbeddedOptions {
+                sqlite,
+                ..EmbeddedOptions::default()
+            },
+        )
+        .await
+        .expect("it opens");
         ports.queue = Arc::<LossyQueue>::default();
         let registry = Arc::new(Registry::new().with::<Stay>().with::<Jam>());
-        Self { _folder: folder, clock, ports, registry }
+        Self {
+            _folder: folder,
+            clock,
+            ports,
+            registry,
+        }
     }
 
     fn engine(&self) -> Engine {
-        Engine::new(self.ports.clone(), self.registry.clone(), EngineSettings::default(), "worker")
+        Engine::new(
+            self.ports.clone(),
+            self.registry.clone(),
+            EngineSettings::default(),
+            "worker",
+        )
     }
 
     async fn submitted(&self, rests: Option<usize>) -> TaskId {
-        self.submit("Stay", serde_json::json!({ "rests": rests })).await
+        self.submit("Stay", serde_json::json!({ "rests": rests }))
+            .await
     }
 
     async fn submit(&self, name: &str, body: serde_json::Value) -> TaskId {
         let task_type = self.registry.get(name, 1).expect("the type");
-        let submission = Submission { tenant: Tenant::default(), key: None, traceparent: None };
+        let submission = Submission {
+            tenant: Tenant::default(),
+            key: None,
+            traceparent: None,
+        };
         let engine = self.engine();
-        let mut receipt = Receipt::begin(&engine, task_type, submission).await.expect("the receipt begins");
+        let mut receipt = Receipt::begin(&engine, task_type, submission)
+            .await
+            .expect("the receipt begins");
         receipt.body(body).expect("the body is accepted");
-        receipt.submit().await.expect("the request is accepted").answer.task_id
+        receipt
+            .submit()
+            .await
+            .expect("the request is accepted")
+            .answer
+            .task_id
     }
 
     /// A task that has lost as many hosts as it may.
     async fn suspect(&self, test: usize) -> TaskId {
         let suspect = self.submitted(Some(test)).await;
         let doomed = self.engine();
-        let lost = tokio::spawn(async move { turn(&doomed, Host::Worker, suspect, &CancelToken::new()).await });
+        let lost =
+            tokio::spawn(
+                async move { turn(&doomed, Host::Worker, suspect, &CancelToken::new()).await },
+            );
         is(&self.engine(), "a turn that gets lost", suspect, runs).await;
         lost.abort();
         self.clock.by(10);
         let plan = self.engine().plan_recovery(10).await.expect("a plan");
         self.engine().recover(plan).await;
-        is(&self.engine(), "a loss", suspect, |record| record.task.recovery_attempts == 1).await;
+        is(&self.engine(), "a loss", suspect, |record| {
+            record.task.recovery_attempts == 1
+        })
+        .await;
         suspect
     }
 
@@ -176,7 +225,10 @@ impl Installation {
     async fn busy(&self, process: &Engine, test: usize) -> tokio::task::JoinHandle<TurnEnd> {
         let busy = self.submitted(Some(test)).await;
         let running = process.clone();
-        let turn = tokio::spawn(async move { turn(&running, Host::Worker, busy, &CancelToken::new()).await });
+        let turn =
+            tokio::spawn(
+                async move { turn(&running, Host::Worker, busy, &CancelToken::new()).await },
+            );
         is(process, "a busy process", busy, runs).await;
         turn
     }
@@ -184,7 +236,13 @@ impl Installation {
 
 async fn is(engine: &Engine, what: &str, task: TaskId, wanted: impl Fn(&TaskRecord) -> bool) {
     eventually(what, || async {
-        let record = engine.ports.store.load(task).await.expect("an answer").expect("the task");
+        let record = engine
+            .ports
+            .store
+            .load(task)
+            .await
+            .expect("an answer")
+            .expect("the task");
         wanted(&record).then_some(())
     })
     .await;
@@ -194,7 +252,8 @@ fn runs(record: &TaskRecord) -> bool {
     record.steps[0].status == StepStatus::Running
 }
 
-/// What tells processes that share no lock apart: one of them is due after half a minute, the others after minutes.
+/// What tells processes that share no lock apart: one of them is due after half a minute, the
+/// others after minutes.
 const IDS: [&str; 3] = ["worker:0", "worker:8", "worker:f"];
 
 async fn one_of_three_drains(test: usize, locks: impl Fn() -> Arc<dyn Locks>) {
@@ -212,18 +271,31 @@ async fn one_of_three_drains(test: usize, locks: impl Fn() -> Arc<dyn Locks>) {
         process.id = id.into();
         process.ports.locks = locks();
         busy.push(here.busy(&process, test).await);
-        // One slot: a look for one task that always finds the suspect, as the oldest, would find no other.
+        // One slot: a look for one task that always finds the suspect, as the oldest, would find no
+        // other.
         let mut settings = HostSettings::for_all(registry, Host::Worker, 1);
         (settings.poll, settings.unclaimed_for) = (Duration::from_millis(50), Duration::ZERO);
-        serving.push(tokio::spawn(serve(process, settings, shutdown.clone(), spawn.clone())));
+        serving.push(tokio::spawn(serve(
+            process,
+            settings,
+            shutdown.clone(),
+            spawn.clone(),
+        )));
     }
-    // Each process has looked at the suspect many times once so many have gone past it one after the other.
+    // Each process has looked at the suspect many times once so many have gone past it one after
+    // the other.
     for _ in 0..20 {
         let other = here.submitted(None).await;
-        is(&engine, "a task beside one that drains", other, |record| record.task.status == TaskStatus::Completed).await;
+        is(&engine, "a task beside one that drains", other, |record| {
+            record.task.status == TaskStatus::Completed
+        })
+        .await;
     }
     RESTED[test].add_permits(4);
-    is(&engine, "the suspect", suspect, |record| record.task.status == TaskStatus::Completed).await;
+    is(&engine, "the suspect", suspect, |record| {
+        record.task.status == TaskStatus::Completed
+    })
+    .await;
     shutdown.cancel(CancelReason::Shutdown);
     for ended in serving {
         ended.await.expect("it ends");
@@ -255,7 +327,9 @@ async fn of_two_processes_that_are_offered_a_task_that_fits_nowhere_one_drains()
     for _ in 0..2 {
         let process = here.engine();
         busy.push(here.busy(&process, TEST).await);
-        offered.push(tokio::spawn(async move { turn(&process, Host::Worker, suspect, &CancelToken::new()).await }));
+        offered.push(tokio::spawn(async move {
+            turn(&process, Host::Worker, suspect, &CancelToken::new()).await
+        }));
     }
     let first = tokio::time::timeout(Duration::from_secs(60), select_all(offered)).await;
     let (end, _, mut drains) = first.expect("one of them leaves it to the other");
@@ -264,12 +338,16 @@ async fn of_two_processes_that_are_offered_a_task_that_fits_nowhere_one_drains()
     let end = drains.remove(0).await.expect("it ends");
     assert_eq!(end, TurnEnd::Rests(TaskStatus::Completed));
     for ended in busy {
-        assert_eq!(ended.await.expect("it ends"), TurnEnd::Rests(TaskStatus::Completed));
+        assert_eq!(
+            ended.await.expect("it ends"),
+            TurnEnd::Rests(TaskStatus::Completed)
+        );
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_task_that_has_to_be_alone_starts_beside_abandoned_code_once_no_other_process_has_taken_it() {
+async fn a_task_that_has_to_be_alone_starts_beside_abandoned_code_once_no_other_process_has_taken_it()
+ {
     const TEST: usize = 3;
     let here = Installation::new().await;
     let suspect = here.suspect(TEST).await;
@@ -278,7 +356,10 @@ async fn a_task_that_has_to_be_alone_starts_beside_abandoned_code_once_no_other_
     let jam = here.submit("Jam", serde_json::json!({})).await;
     let runs = async |task| turn(&process, Host::Worker, task, &CancelToken::new()).await;
     assert_eq!(runs(jam).await, TurnEnd::Rests(TaskStatus::Failed));
-    assert!(matches!(runs(suspect).await, TurnEnd::NoRoom(_)), "the code can end the process yet");
+    assert!(
+        matches!(runs(suspect).await, TurnEnd::NoRoom(_)),
+        "the code can end the process yet"
+    );
     here.clock.by(240);
     RESTED[TEST].add_permits(1);
     assert_eq!(runs(suspect).await, TurnEnd::Rests(TaskStatus::Completed));

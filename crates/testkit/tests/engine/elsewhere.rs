@@ -18,13 +18,19 @@ async fn process(folder: &Path, role: &str) -> Engine {
         objects: folder.join("objects"),
         scratch: folder.join("scratch"),
     };
-    let ports = embedded::open(paths, EmbeddedOptions::default()).await.expect("the adapters open");
+    let ports = embedded::open(paths, EmbeddedOptions::default())
+        .await
+        .expect("the adapters open");
     // No heartbeat comes for minutes: it cannot be what brings the news.
-    let settings = EngineSettings { lease: Duration::from_secs(3600), ..EngineSettings::default() };
+    let settings = EngineSettings {
+        lease: Duration::from_secs(3600),
+        ..EngineSettings::default()
+    };
     Engine::new(ports, Arc::new(only::<Errand>()), settings, role)
 }
 
-/// Cancels a task whose step runs in another process, and returns how long it took until that process had stopped.
+/// Cancels a task whose step runs in another process, and returns how long it took until that
+/// process had stopped.
 async fn cancelled_elsewhere(api: &Engine, worker: &Engine) -> Duration {
     let task = harness::submit(api, Form::new().field("pick_ms", 600_000)).await;
     turn(api, Host::Api, task, &CancelToken::new()).await;
@@ -39,20 +45,32 @@ async fn cancelled_elsewhere(api: &Engine, worker: &Engine) -> Duration {
     let answer = api.cancel(task).await.expect("accepted").answer;
     assert_eq!(answer.outcome, CancelOutcome::Stopping);
     assert!(answer.will_undo.contains(&"pick".to_owned()), "{answer:?}");
-    let end = tokio::time::timeout(Duration::from_secs(60), running).await.expect("it stops").expect("no panic");
+    let end = tokio::time::timeout(Duration::from_secs(60), running)
+        .await
+        .expect("it stops")
+        .expect("no panic");
     assert_eq!(end, TurnEnd::Rests(TaskStatus::Cancelled));
     asked.elapsed()
 }
 
 async fn status(engine: &Engine, task: TaskId) -> (TaskStatus, StepStatus) {
-    let record = engine.ports.store.load(task).await.expect("an answer").expect("the task");
+    let record = engine
+        .ports
+        .store
+        .load(task)
+        .await
+        .expect("an answer")
+        .expect("the task");
     (record.task.status, record.steps[1].status)
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cancel_reaches_a_step_in_another_process_on_the_same_file() {
     let folder = tempfile::tempdir().expect("a folder");
-    let (api, worker) = (process(folder.path(), "api").await, process(folder.path(), "worker").await);
+    let (api, worker) = (
+        process(folder.path(), "api").await,
+        process(folder.path(), "worker").await,
+    );
     cancelled_elsewhere(&api, &worker).await;
 }
 
@@ -62,13 +80,19 @@ async fn a_cancel_reaches_a_step_in_another_process_on_the_same_file() {
 #[ignore = "a measurement: from a cancel's request to the end of the undo in another process"]
 async fn how_soon_a_cancel_is_carried_out_elsewhere() {
     let folder = tempfile::tempdir().expect("a folder");
-    let (api, worker) = (process(folder.path(), "api").await, process(folder.path(), "worker").await);
+    let (api, worker) = (
+        process(folder.path(), "api").await,
+        process(folder.path(), "worker").await,
+    );
     let mut times = Vec::new();
     for _ in 0..41 {
         times.push(cancelled_elsewhere(&api, &worker).await);
     }
     times.sort_unstable();
-    println!("one file, two processes' adapters: median {:?}, longest {:?}", times[20], times[40]);
+    println!(
+        "one file, two processes' adapters: median {:?}, longest {:?}",
+        times[20], times[40]
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]

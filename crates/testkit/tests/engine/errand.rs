@@ -1,6 +1,9 @@
-//! A task type with one of everything: a group, a condition, both hosts, policies, undos that can be told to fail.
+//! A task type with one of everything: a group, a condition, both hosts, policies, undos that can
+//! be told to fail.
 
-use counterstep_kernel::{DistributedTask, Registry, RetryPolicy, StepContext, StepError, StepResult, UndoResult};
+use counterstep_kernel::{
+    DistributedTask, Registry, RetryPolicy, StepContext, StepError, StepResult, UndoResult,
+};
 use counterstep_macros::distributed_task;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -54,7 +57,9 @@ impl Errand {
     async fn forget(ctx: &StepContext, out: Option<String>) -> UndoResult {
         // The undo's key is the step's with a suffix, and the same on each attempt.
         match out {
-            Some(key) if ctx.effect_key() != format!("{key}:undo") => Err(StepError::permanent("another step's key")),
+            Some(key) if ctx.effect_key() != format!("{key}:undo") => {
+                Err(StepError::permanent("another step's key"))
+            }
             _ => Ok(()),
         }
     }
@@ -93,7 +98,10 @@ impl Errand {
     #[step(5, host = "worker", retry = SLOW, undo = fetch_back)]
     async fn deliver(ctx: &StepContext, req: &ErrandRequest, paid: &Paid) -> StepResult<u32> {
         if ctx.attempt().0 <= req.busy_times {
-            return Err(StepError::transient(format_args!("nobody home, {} in hand", paid.0)));
+            return Err(StepError::transient(format_args!(
+                "nobody home, {} in hand",
+                paid.0
+            )));
         }
         Ok(7)
     }
@@ -103,7 +111,11 @@ impl Errand {
     }
 
     fn respond(goods: &Goods, paid: &Paid, wrap: Option<&Paper>) -> Done {
-        Done { goods: goods.0.clone(), paid: paid.0.clone(), paper: wrap.map(|paper| paper.0.clone()) }
+        Done {
+            goods: goods.0.clone(),
+            paid: paid.0.clone(),
+            paper: wrap.map(|paper| paper.0.clone()),
+        }
     }
 }
 

@@ -5,7 +5,9 @@ use crate::errand::{QUICK, only};
 use counterstep_contracts::{Host, Outcome, StepStatus, TaskStatus};
 use counterstep_kernel::faults::{Fault, FaultKind};
 use counterstep_kernel::turn::turn;
-use counterstep_kernel::{AwaitSignal, BreakerPolicy, CancelToken, StepContext, StepError, StepResult, UndoResult};
+use counterstep_kernel::{
+    AwaitSignal, BreakerPolicy, CancelToken, StepContext, StepError, StepResult, UndoResult,
+};
 use counterstep_macros::distributed_task;
 use counterstep_testkit::{Form, Harness};
 use serde::{Deserialize, Serialize};
@@ -95,29 +97,52 @@ fn form(card: &str, invoice: &str) -> Form {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_step_that_fails_for_good_completes_by_its_fallback() {
-    let task = Harness::embedded(only::<Shop>()).submit(form("permanent", "ok")).await;
+    let task = Harness::embedded(only::<Shop>())
+        .submit(form("permanent", "ok"))
+        .await;
     assert_eq!(task.run_to_rest().await, TaskStatus::Completed);
-    task.assert_trail("pick ok, charge falls back, charge ok, consent skipped, completed").await;
+    task.assert_trail("pick ok, charge falls back, charge ok, consent skipped, completed")
+        .await;
     let record = task.record().await;
     assert_eq!(record.task.response, Some(json!("by invoice over 7, None")));
     assert!(record.steps[1].in_fallback && record.steps[1].error.is_none());
     let history = task.history().await;
-    let outcomes: Vec<_> = history.attempts.iter().filter(|row| row.step.0 == 2).map(|row| row.outcome).collect();
-    assert_eq!(outcomes, [Some(Outcome::Failed), Some(Outcome::Succeeded)], "its own attempt");
-    let fell = history.audit.iter().find(|row| row.entry.event == "step_falls_back").expect("an entry");
+    let outcomes: Vec<_> = history
+        .attempts
+        .iter()
+        .filter(|row| row.step.0 == 2)
+        .map(|row| row.outcome)
+        .collect();
+    assert_eq!(
+        outcomes,
+        [Some(Outcome::Failed), Some(Outcome::Succeeded)],
+        "its own attempt"
+    );
+    let fell = history
+        .audit
+        .iter()
+        .find(|row| row.entry.event == "step_falls_back")
+        .expect("an entry");
     assert_eq!(fell.entry.details["error"], "card refused");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_step_without_fallback_in_need_does_not_use_it() {
-    let task = Harness::embedded(only::<Shop>()).submit(form("ok", "permanent")).await;
+    let task = Harness::embedded(only::<Shop>())
+        .submit(form("ok", "permanent"))
+        .await;
     assert_eq!(task.run_to_rest().await, TaskStatus::Completed);
-    assert_eq!(task.record().await.task.response, Some(json!("by card, None")));
+    assert_eq!(
+        task.record().await.task.response,
+        Some(json!("by card, None"))
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_fallback_comes_after_the_last_retry_and_has_retries_of_its_own() {
-    let task = Harness::embedded(only::<Shop>()).submit(form("busy", "busy")).await;
+    let task = Harness::embedded(only::<Shop>())
+        .submit(form("busy", "busy"))
+        .await;
     assert_eq!(task.run_to_rest().await, TaskStatus::Failed);
     task.assert_trail(
         "pick ok, charge retries, charge retries, charge falls back, charge retries, charge retries, charge failed, \
@@ -125,7 +150,10 @@ async fn a_fallback_comes_after_the_last_retry_and_has_retries_of_its_own() {
     )
     .await;
     let failure = task.record().await.task.failure.expect("a failure");
-    assert_eq!(failure.message, "invoice busy", "the failure of the fallback is that of the step");
+    assert_eq!(
+        failure.message, "invoice busy",
+        "the failure of the fallback is that of the step"
+    );
     assert_eq!(task.record().await.steps[1].attempts.0, 6);
 }
 
@@ -138,48 +166,86 @@ async fn a_panic_and_a_time_out_lead_to_the_fallback_too() {
             harness = harness.fault(Fault::at("charge", kind).on_attempt(attempt));
         }
         let task = harness.submit(form("ok", "ok")).await;
-        assert_eq!(task.run_to_rest().await, TaskStatus::Completed, "{kind:?}: {}", task.trail().await);
-        assert!(task.trail().await.contains("charge falls back, "), "{kind:?}");
+        assert_eq!(
+            task.run_to_rest().await,
+            TaskStatus::Completed,
+            "{kind:?}: {}",
+            task.trail().await
+        );
+        assert!(
+            task.trail().await.contains("charge falls back, "),
+            "{kind:?}"
+        );
         task.assert_invariants().await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_host_that_is_lost_in_a_fallback_leads_to_the_fallback_again() {
-    let task = Harness::embedded(only::<Shop>()).loses_hosts().submit(form("permanent", "once")).await;
+    let task = Harness::embedded(only::<Shop>())
+        .loses_hosts()
+        .submit(form("permanent", "once"))
+        .await;
     let (engine, id) = (task.engine.clone(), task.id);
-    let doomed = tokio::spawn(async move { turn(&engine, Host::Worker, id, &CancelToken::new()).await });
-    until(&task, |record| record.steps[1].attempts.0 == 2 && record.steps[1].attempt_open).await;
+    let doomed =
+        tokio::spawn(async move { turn(&engine, Host::Worker, id, &CancelToken::new()).await });
+    until(&task, |record| {
+        record.steps[1].attempts.0 == 2 && record.steps[1].attempt_open
+    })
+    .await;
     doomed.abort();
     let _ = doomed.await;
     assert_eq!(task.run_to_rest().await, TaskStatus::Completed);
-    task.assert_trail("pick ok, charge falls back, charge in doubt, charge ok, consent skipped, completed").await;
-    assert_eq!(task.record().await.task.response, Some(json!("by invoice over 7, None")));
+    task.assert_trail(
+        "pick ok, charge falls back, charge in doubt, charge ok, consent skipped, completed",
+    )
+    .await;
+    assert_eq!(
+        task.record().await.task.response,
+        Some(json!("by invoice over 7, None"))
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cancelled_step_does_not_fall_back() {
-    let task = Harness::embedded(only::<Shop>()).submit(form("hang", "ok")).await;
+    let task = Harness::embedded(only::<Shop>())
+        .submit(form("hang", "ok"))
+        .await;
     let cancel = async {
-        until(&task, |record| record.steps[1].status == StepStatus::Running).await;
+        until(&task, |record| {
+            record.steps[1].status == StepStatus::Running
+        })
+        .await;
         task.engine.cancel(task.id).await.expect("accepted");
     };
     let (status, ()) = futures::join!(task.run_to_rest(), cancel);
     assert_eq!(status, TaskStatus::Cancelled);
-    task.assert_trail("pick ok, charge failed, charge undone, pick undone, cancelled").await;
+    task.assert_trail("pick ok, charge failed, charge undone, pick undone, cancelled")
+        .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn where_nobody_answers_a_fallback_may_answer() {
-    let task = Harness::embedded(only::<Shop>()).submit(form("ok", "ok").field("ask", true)).await;
+    let task = Harness::embedded(only::<Shop>())
+        .submit(form("ok", "ok").field("ask", true))
+        .await;
     assert_eq!(task.run_to_rest().await, TaskStatus::Completed);
-    task.assert_trail("pick ok, charge ok, consent waits, consent falls back, consent ok, completed").await;
+    task.assert_trail(
+        "pick ok, charge ok, consent waits, consent falls back, consent ok, completed",
+    )
+    .await;
     let record = task.record().await;
     assert_eq!(record.task.response, Some(json!("by card, Some(false)")));
-    assert_eq!(record.steps[2].attempts.0, 1, "the wait was no attempt, the fallback is one");
+    assert_eq!(
+        record.steps[2].attempts.0, 1,
+        "the wait was no attempt, the fallback is one"
+    );
 }
 
-const TERMINAL: BreakerPolicy = BreakerPolicy::named("terminal").after_failures(3).within("1h").open_for("1h");
+const TERMINAL: BreakerPolicy = BreakerPolicy::named("terminal")
+    .after_failures(3)
+    .within("1h")
+    .open_for("1h");
 
 pub(crate) struct Kiosk;
 
@@ -207,8 +273,13 @@ impl Kiosk {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_fallback_goes_past_the_breaker_that_its_step_has_opened() {
-    let task = Harness::embedded(only::<Kiosk>()).submit(form("busy", "ok")).await;
+    let task = Harness::embedded(only::<Kiosk>())
+        .submit(form("busy", "ok"))
+        .await;
     assert_eq!(task.run_to_rest().await, TaskStatus::Completed);
-    task.assert_trail("charge retries, charge retries, charge falls back, charge retries, charge ok, completed").await;
+    task.assert_trail(
+        "charge retries, charge retries, charge falls back, charge retries, charge ok, completed",
+    )
+    .await;
     assert_eq!(task.record().await.task.response, Some(json!("by cash")));
 }

@@ -6,7 +6,9 @@ use counterstep_kernel::audit::{Damage, Finding, Scope};
 use counterstep_kernel::fsck::{Checked, fsck};
 use counterstep_kernel::record::TaskRecord;
 use counterstep_kernel::transition::{AuditEntry, Guard, TaskWrite, Transition};
-use counterstep_kernel::{FileName, Registry, StepContext, StepError, StepResult, StoredFile, UndoResult};
+use counterstep_kernel::{
+    FileName, Registry, StepContext, StepError, StepResult, StoredFile, UndoResult,
+};
 use counterstep_macros::distributed_task;
 use counterstep_testkit::{Form, Harness, TestTask};
 use futures::StreamExt;
@@ -14,15 +16,27 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 async fn completed() -> TestTask {
-    let task = Harness::embedded(only::<Errand>()).submit(Form::new()).await;
+    let task = Harness::embedded(only::<Errand>())
+        .submit(Form::new())
+        .await;
     assert_eq!(task.run_to_rest().await, TaskStatus::Completed);
     task
 }
 
 async fn checked(task: &TestTask, registry: &Registry) -> (Checked, Vec<Finding>) {
     let mut found = Vec::new();
-    let (store, objects) = (task.engine.ports.store.as_ref(), Some(task.engine.ports.objects.as_ref()));
-    let checked = fsck(store, registry, objects, &Scope::default(), &mut |finding| found.push(finding)).await;
+    let (store, objects) = (
+        task.engine.ports.store.as_ref(),
+        Some(task.engine.ports.objects.as_ref()),
+    );
+    let checked = fsck(
+        store,
+        registry,
+        objects,
+        &Scope::default(),
+        &mut |finding| found.push(finding),
+    )
+    .await;
     (checked.expect("the stores answer"), found)
 }
 
@@ -48,29 +62,67 @@ async fn commit(task: &TestTask, before: &TaskRecord, event: &str, to: TaskStatu
         details: Value::Null,
     };
     let write = TaskWrite::new(row);
-    let audit = if event.is_empty() { Vec::new() } else { vec![entry] };
-    let change = Transition { audit, ..Transition::new(write.row.change_id, task.id) };
-    let change = Transition { task: Some(write), ..change }.with_journal(Some(before), "test");
-    let guard = Guard::Free { rev: before.task.rev };
-    task.engine.ports.store.commit(guard, &change).await.expect("the change is written");
+    let audit = if event.is_empty() {
+        Vec::new()
+    } else {
+        vec![entry]
+    };
+    let change = Transition {
+        audit,
+        ..Transition::new(write.row.change_id, task.id)
+    };
+    let change = Transition {
+        task: Some(write),
+        ..change
+    }
+    .with_journal(Some(before), "test");
+    let guard = Guard::Free {
+        rev: before.task.rev,
+    };
+    task.engine
+        .ports
+        .store
+        .commit(guard, &change)
+        .await
+        .expect("the change is written");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_event_that_the_judge_does_not_allow_is_found_by_its_row() {
     let task = completed().await;
     let (whole, found) = checked(&task, &task.engine.registry).await;
-    assert_eq!((whole.verified.tasks, whole.verified.findings, &*found), (1, 0, &[] as &[Finding]));
+    assert_eq!(
+        (whole.verified.tasks, whole.verified.findings, &*found),
+        (1, 0, &[] as &[Finding])
+    );
 
     let before = task.record().await;
     commit(&task, &before, "taken_back", TaskStatus::Dispatched).await;
     let (after, found) = checked(&task, &task.engine.registry).await;
-    let [finding] = &found[..] else { panic!("one finding: {found:?}") };
-    assert_eq!((finding.damage, finding.rev), (Damage::Illegal, Some(before.task.rev.next().0)));
-    assert!(finding.says.contains("`taken_back`") && finding.says.contains("completed"), "{finding}");
-    assert_eq!((after.verified.findings, after.verified.rows), (1, whole.verified.rows + 1));
+    let [finding] = &found[..] else {
+        panic!("one finding: {found:?}")
+    };
+    assert_eq!(
+        (finding.damage, finding.rev),
+        (Damage::Illegal, Some(before.task.rev.next().0))
+    );
+    assert!(
+        finding.says.contains("`taken_back`") && finding.says.contains("completed"),
+        "{finding}"
+    );
+    assert_eq!(
+        (after.verified.findings, after.verified.rows),
+        (1, whole.verified.rows + 1)
+    );
 
     // An event of no name that a program writes is none that the judge allows.
-    commit(&task, &task.record().await, "went_away", TaskStatus::Dispatched).await;
+    commit(
+        &task,
+        &task.record().await,
+        "went_away",
+        TaskStatus::Dispatched,
+    )
+    .await;
     assert_eq!(checked(&task, &task.engine.registry).await.1.len(), 2);
 }
 
@@ -79,14 +131,23 @@ async fn a_state_that_changes_without_an_event_is_found() {
     let task = completed().await;
     commit(&task, &task.record().await, "", TaskStatus::Failed).await;
     let found = checked(&task, &task.engine.registry).await.1;
-    let [finding] = &found[..] else { panic!("one finding: {found:?}") };
+    let [finding] = &found[..] else {
+        panic!("one finding: {found:?}")
+    };
     assert_eq!(finding.damage, Damage::Illegal);
-    assert!(finding.says.ends_with("it leaves the task failed without an event"), "{finding}");
+    assert!(
+        finding
+            .says
+            .ends_with("it leaves the task failed without an event"),
+        "{finding}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_task_that_goes_on_between_two_looks_is_no_finding() {
-    let task = Harness::embedded(only::<Errand>()).submit(Form::new().field("pick_ms", 300)).await;
+    let task = Harness::embedded(only::<Errand>())
+        .submit(Form::new().field("pick_ms", 300))
+        .await;
     let runs = async { task.run_to_rest().await };
     let mut looks = 0;
     let look = async {
@@ -114,7 +175,14 @@ impl Shredding {
     #[step(1, host = "worker", undo = shred)]
     async fn store(ctx: &StepContext) -> StepResult<StoredFile> {
         let body = futures::stream::once(async { Ok("paper".into()) }).boxed();
-        ctx.objects().put("files", &FileName::parse("paper").expect("a name"), "text/plain", body).await
+        ctx.objects()
+            .put(
+                "files",
+                &FileName::parse("paper").expect("a name"),
+                "text/plain",
+                body,
+            )
+            .await
     }
 
     async fn shred(ctx: &StepContext) -> UndoResult {
@@ -137,7 +205,9 @@ struct Paper {}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_object_that_a_failed_undo_has_deleted_is_not_missed() {
-    let task = Harness::embedded(only::<Shredding>()).submit(Form::new()).await;
+    let task = Harness::embedded(only::<Shredding>())
+        .submit(Form::new())
+        .await;
     assert_eq!(task.run_to_rest().await, TaskStatus::CompensationFailed);
     assert_eq!(task.objects().await, []);
     assert_eq!(checked(&task, &task.engine.registry).await.1, []);
@@ -146,7 +216,16 @@ async fn an_object_that_a_failed_undo_has_deleted_is_not_missed() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_events_of_a_type_that_this_program_does_not_have_are_not_judged() {
     let task = completed().await;
-    commit(&task, &task.record().await, "taken_back", TaskStatus::Dispatched).await;
+    commit(
+        &task,
+        &task.record().await,
+        "taken_back",
+        TaskStatus::Dispatched,
+    )
+    .await;
     let (checked, found) = checked(&task, &Registry::new()).await;
-    assert_eq!((checked.not_judged, checked.verified.tasks, found), (1, 1, Vec::new()));
+    assert_eq!(
+        (checked.not_judged, checked.verified.tasks, found),
+        (1, 1, Vec::new())
+    );
 }

@@ -5,7 +5,9 @@ use crate::errand::{QUICK, SLOW, only};
 use crate::policies;
 use counterstep_contracts::{Host, StepStatus, TaskStatus, WaitReason};
 use counterstep_kernel::turn::turn;
-use counterstep_kernel::{AwaitSignal, CancelToken, RetryPolicy, StepContext, StepError, StepResult, UndoResult};
+use counterstep_kernel::{
+    AwaitSignal, CancelToken, RetryPolicy, StepContext, StepError, StepResult, UndoResult,
+};
 use counterstep_macros::distributed_task;
 use counterstep_testkit::{Form, Harness, TestTask};
 use serde::{Deserialize, Serialize};
@@ -122,7 +124,10 @@ impl Crew {
 
 async fn crew(form: Form) -> TestTask {
     let long = Duration::from_secs(60);
-    Harness::embedded(only::<Crew>()).settings(|settings| settings.step_timeout = long).submit(form).await
+    Harness::embedded(only::<Crew>())
+        .settings(|settings| settings.step_timeout = long)
+        .submit(form)
+        .await
 }
 
 /// Places of these words in the trail, which must all be there.
@@ -130,17 +135,27 @@ async fn in_order(task: &TestTask, words: &[&str]) {
     let trail = task.trail().await;
     let mut rest = trail.as_str();
     for word in words {
-        let at = rest.find(word).unwrap_or_else(|| panic!("`{word}` is not where it is expected in: {trail}"));
+        let at = rest
+            .find(word)
+            .unwrap_or_else(|| panic!("`{word}` is not where it is expected in: {trail}"));
         rest = &rest[at + word.len()..];
     }
 }
 
-async fn changes(task: &TestTask, event: &str, steps: &[i32]) -> Vec<counterstep_contracts::ChangeId> {
+async fn changes(
+    task: &TestTask,
+    event: &str,
+    steps: &[i32],
+) -> Vec<counterstep_contracts::ChangeId> {
     let history = task.history().await;
     let of = |no: i32| {
-        let entry =
-            history.audit.iter().rfind(|row| row.entry.event == event && row.entry.step.is_some_and(|s| s.0 == no));
-        entry.unwrap_or_else(|| panic!("{event} of step {no}")).change_id
+        let entry = history
+            .audit
+            .iter()
+            .rfind(|row| row.entry.event == event && row.entry.step.is_some_and(|s| s.0 == no));
+        entry
+            .unwrap_or_else(|| panic!("{event} of step {no}"))
+            .change_id
     };
     steps.iter().map(|no| of(*no)).collect()
 }
@@ -149,26 +164,63 @@ async fn changes(task: &TestTask, event: &str, steps: &[i32]) -> Vec<counterstep
 async fn one_step_retries_while_its_sibling_runs() {
     let task = crew(Form::new().field("smith_ms", 3000).field("baker_fails", 2)).await;
     assert_eq!(task.run_to_rest().await, TaskStatus::Completed);
-    in_order(&task, &["baker retries", "baker retries", "baker ok", "smith ok", "feast ok, completed"]).await;
+    in_order(
+        &task,
+        &[
+            "baker retries",
+            "baker retries",
+            "baker ok",
+            "smith ok",
+            "feast ok, completed",
+        ],
+    )
+    .await;
     task.assert_invariants().await;
-    assert_eq!(task.record().await.task.epoch.0, 1, "one claim: it did not sleep meanwhile");
+    assert_eq!(
+        task.record().await.task.epoch.0,
+        1,
+        "one claim: it did not sleep meanwhile"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_task_sleeps_only_once_no_sibling_runs_any_more() {
     // The miller's delay is still long when the smith is done, on a slow machine too.
     let delay = Some(Duration::from_secs(4));
-    let harness = policies::with("SLOW", only::<Crew>(), |set| (set.base, set.cap) = (delay, delay));
-    let task = harness.submit(Form::new().field("smith_ms", 400).field("miller_fails", 1)).await;
+    let harness = policies::with("SLOW", only::<Crew>(), |set| {
+        (set.base, set.cap) = (delay, delay)
+    });
+    let task = harness
+        .submit(Form::new().field("smith_ms", 400).field("miller_fails", 1))
+        .await;
     assert_eq!(task.run_to_rest().await, TaskStatus::Completed);
-    in_order(&task, &["miller retries", "smith ok", "miller ok", "feast ok, completed"]).await;
+    in_order(
+        &task,
+        &[
+            "miller retries",
+            "smith ok",
+            "miller ok",
+            "feast ok, completed",
+        ],
+    )
+    .await;
     task.assert_invariants().await;
     let history = task.history().await;
     let place = |event: &str, step: Option<i32>| {
-        history.audit.iter().position(|row| row.entry.event == event && row.entry.step.map(|no| no.0) == step)
+        history
+            .audit
+            .iter()
+            .position(|row| row.entry.event == event && row.entry.step.map(|no| no.0) == step)
     };
-    assert!(place("waits", None) > place("step_succeeded", Some(2)), "{}", task.trail().await);
-    let sleeps = history.audit.iter().filter(|row| row.entry.event == "waits");
+    assert!(
+        place("waits", None) > place("step_succeeded", Some(2)),
+        "{}",
+        task.trail().await
+    );
+    let sleeps = history
+        .audit
+        .iter()
+        .filter(|row| row.entry.event == "waits");
     assert_eq!(sleeps.count(), 1);
 }
 
@@ -178,9 +230,17 @@ async fn a_sleeping_group_wakes_for_the_first_that_is_due() {
     let task = crew(Form::new().field("smith_ms", 1).field("miller_fails", 1)).await;
     turn(&task.engine, Host::Worker, task.id, &CancelToken::new()).await;
     let asleep = task.record().await;
-    assert_eq!((asleep.task.status, asleep.task.waiting), (TaskStatus::Waiting, Some(WaitReason::Retry)));
-    let dues: Vec<_> = [1, 3].map(|at: usize| asleep.steps[at].due_at.expect("due")).into();
-    assert!(dues[1] < dues[0] && asleep.task.due_at.expect("due") < dues[0], "{asleep:?}");
+    assert_eq!(
+        (asleep.task.status, asleep.task.waiting),
+        (TaskStatus::Waiting, Some(WaitReason::Retry))
+    );
+    let dues: Vec<_> = [1, 3]
+        .map(|at: usize| asleep.steps[at].due_at.expect("due"))
+        .into();
+    assert!(
+        dues[1] < dues[0] && asleep.task.due_at.expect("due") < dues[0],
+        "{asleep:?}"
+    );
     assert_eq!(task.run_to_rest().await, TaskStatus::Completed);
     in_order(&task, &["smith retries", "miller ok", "smith ok"]).await;
     task.assert_invariants().await;
@@ -188,42 +248,81 @@ async fn a_sleeping_group_wakes_for_the_first_that_is_due() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_first_to_give_up_stops_the_others_and_all_are_undone_side_by_side() {
-    let form = Form::new().field("smith_ms", 60_000).field("asks", true).field("brews", true);
+    let form = Form::new()
+        .field("smith_ms", 60_000)
+        .field("asks", true)
+        .field("brews", true);
     let task = crew(form.field("miller_quits_after", 300)).await;
     assert_eq!(task.run_to_rest().await, TaskStatus::Failed);
     task.assert_invariants().await;
     in_order(&task, &["mayor waits", "miller failed", "smith failed"]).await;
     let record = task.record().await;
-    assert_eq!(record.task.failure.expect("a failure").step.as_deref(), Some("miller"));
+    assert_eq!(
+        record.task.failure.expect("a failure").step.as_deref(),
+        Some("miller")
+    );
     let undos = changes(&task, "undo_started", &[2, 3, 4]).await;
-    assert!(undos.iter().all(|change| *change == undos[0]), "one change starts all of them");
-    assert!(task.trail().await.ends_with("open undone, failed"), "{}", task.trail().await);
-    let waived = record.steps.iter().find(|row| row.name == "brewer").expect("a row");
+    assert!(
+        undos.iter().all(|change| *change == undos[0]),
+        "one change starts all of them"
+    );
+    assert!(
+        task.trail().await.ends_with("open undone, failed"),
+        "{}",
+        task.trail().await
+    );
+    let waived = record
+        .steps
+        .iter()
+        .find(|row| row.name == "brewer")
+        .expect("a row");
     assert_eq!(waived.status, StepStatus::Completed, "waived, and said so");
     assert!(task.trail().await.contains("brewer waived"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_sibling_that_waits_for_its_retry_does_not_start_again_once_another_gave_up() {
-    let task = crew(Form::new().field("miller_quits_after", 500).field("smith_ms", 1)).await;
+    let task = crew(
+        Form::new()
+            .field("miller_quits_after", 500)
+            .field("smith_ms", 1),
+    )
+    .await;
     assert_eq!(task.run_to_rest().await, TaskStatus::Failed);
     task.assert_invariants().await;
     let record = task.record().await;
     assert_eq!(record.steps[1].attempts.0, 1, "{}", task.trail().await);
-    assert!(task.trail().await.contains("smith undone"), "it started, so it is undone");
+    assert!(
+        task.trail().await.contains("smith undone"),
+        "it started, so it is undone"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_signal_that_comes_while_a_sibling_runs_is_used_without_a_sleep() {
     let task = crew(Form::new().field("smith_ms", 2500).field("asks", true)).await;
     let answer = async {
-        until(&task, |record| record.steps[4].status == StepStatus::Waiting).await;
-        assert_eq!(task.record().await.task.status, TaskStatus::Running, "the smith still works");
-        task.engine.signal(task.id, "mayor", json!(true), "client").await.expect("accepted");
+        until(&task, |record| {
+            record.steps[4].status == StepStatus::Waiting
+        })
+        .await;
+        assert_eq!(
+            task.record().await.task.status,
+            TaskStatus::Running,
+            "the smith still works"
+        );
+        task.engine
+            .signal(task.id, "mayor", json!(true), "client")
+            .await
+            .expect("accepted");
     };
     let (status, ()) = futures::join!(task.run_to_rest(), answer);
     assert_eq!(status, TaskStatus::Completed);
-    in_order(&task, &["mayor waits", "mayor signalled", "mayor ok", "feast ok"]).await;
+    in_order(
+        &task,
+        &["mayor waits", "mayor signalled", "mayor ok", "feast ok"],
+    )
+    .await;
     task.assert_invariants().await;
     assert_eq!(task.record().await.task.epoch.0, 1);
 }
@@ -233,9 +332,22 @@ async fn a_group_sleeps_for_a_signal_once_the_others_have_ended() {
     let task = crew(Form::new().field("smith_ms", 50).field("asks", true)).await;
     turn(&task.engine, Host::Worker, task.id, &CancelToken::new()).await;
     let asleep = task.record().await;
-    assert_eq!((asleep.task.status, asleep.task.waiting), (TaskStatus::Waiting, Some(WaitReason::Signal)));
-    assert_eq!(asleep.steps.iter().filter(|row| row.status == StepStatus::Completed).count(), 4);
-    task.engine.signal(task.id, "mayor", json!(true), "client").await.expect("accepted");
+    assert_eq!(
+        (asleep.task.status, asleep.task.waiting),
+        (TaskStatus::Waiting, Some(WaitReason::Signal))
+    );
+    assert_eq!(
+        asleep
+            .steps
+            .iter()
+            .filter(|row| row.status == StepStatus::Completed)
+            .count(),
+        4
+    );
+    task.engine
+        .signal(task.id, "mayor", json!(true), "client")
+        .await
+        .expect("accepted");
     assert_eq!(task.run_to_rest().await, TaskStatus::Completed);
     task.assert_invariants().await;
 }

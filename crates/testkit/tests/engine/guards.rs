@@ -1,5 +1,5 @@
-//! Guards that a run without a fault does not need: a message is kept until its turn has ended, and what an attempt stores
-//! is left alone while a writer may be alive.
+//! Guards that a run without a fault does not need: a message is kept until its turn has ended, and
+//! what an attempt stores is left alone while a writer may be alive.
 
 use crate::errand::{ErrandRequest, Stubborn, only};
 use crate::lost::lost_in;
@@ -29,14 +29,27 @@ impl Queue for Watched {
         self.queue.publish(queue, message).await
     }
 
-    async fn fetch(&self, queues: &[QueueName], max: usize, wait: Duration) -> Result<Vec<Delivery>, QueueError> {
+    async fn fetch(
+        &self,
+        queues: &[QueueName],
+        max: usize,
+        wait: Duration,
+    ) -> Result<Vec<Delivery>, QueueError> {
         self.queue.fetch(queues, max, wait).await
     }
 
     async fn settle(&self, tag: &DeliveryTag, settle: Settle) -> Result<(), QueueError> {
         if settle == Settle::Ack {
-            let record = self.store.load(self.task).await.expect("an answer").expect("the task");
-            self.acked.lock().unwrap_or_else(PoisonError::into_inner).push(record.task.status);
+            let record = self
+                .store
+                .load(self.task)
+                .await
+                .expect("an answer")
+                .expect("the task");
+            self.acked
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .push(record.task.status);
         }
         self.queue.settle(tag, settle).await
     }
@@ -51,32 +64,50 @@ async fn a_message_is_acknowledged_only_when_its_turn_has_ended() {
     let mut site = Harness::embedded(only::<Stubborn>()).start().await;
     let task = site.submit(Form::new()).await;
     let acked = Arc::<Mutex<Vec<TaskStatus>>>::default();
-    let (queue, store) = (site.engine.ports.queue.clone(), site.engine.ports.store.clone());
-    site.engine.ports.queue = Arc::new(Watched { queue, store, task, acked: acked.clone() });
+    let (queue, store) = (
+        site.engine.ports.queue.clone(),
+        site.engine.ports.store.clone(),
+    );
+    site.engine.ports.queue = Arc::new(Watched {
+        queue,
+        store,
+        task,
+        acked: acked.clone(),
+    });
     site.serve(1);
-    // A task that was found as due needs no message; then the message comes later, and finds it at rest.
+    // A task that was found as due needs no message; then the message comes later, and finds it at
+    // rest.
     let acked = eventually("an acknowledged message", || async {
         let acked = acked.lock().unwrap_or_else(PoisonError::into_inner).clone();
         (!acked.is_empty()).then_some(acked)
     })
     .await;
-    assert!(acked.iter().all(|status| status.is_at_rest()), "acknowledged under a running turn: {acked:?}");
+    assert!(
+        acked.iter().all(|status| status.is_at_rest()),
+        "acknowledged under a running turn: {acked:?}"
+    );
     site.stop().await;
 }
 
-/// The time after which an attempt's objects are swept has three parts, and each of them alone keeps a sweep away: the
-/// attempt's limit, the grace of its cancellation, and the lease.
+/// The time after which an attempt's objects are swept has three parts, and each of them alone
+/// keeps a sweep away: the attempt's limit, the grace of its cancellation, and the lease.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_sweep_leaves_an_attempt_alone_while_its_writer_may_be_alive() {
     const LONG: Duration = Duration::from_secs(3_600);
     const SHORT: Duration = Duration::from_millis(200);
-    for (limit, grace, lease) in
-        [(LONG, SHORT, SHORT), (SHORT, LONG, SHORT), (SHORT, SHORT, LONG), (SHORT, SHORT, SHORT)]
-    {
+    for (limit, grace, lease) in [
+        (LONG, SHORT, SHORT),
+        (SHORT, LONG, SHORT),
+        (SHORT, SHORT, LONG),
+        (SHORT, SHORT, SHORT),
+    ] {
         let fault = Fault::at("one", FaultKind::HangBefore);
-        let harness = Harness::embedded(only::<Stubborn>()).fault(fault.clone()).settings(|settings| {
-            (settings.step_timeout, settings.cancel_grace, settings.lease) = (limit, grace, lease);
-        });
+        let harness = Harness::embedded(only::<Stubborn>())
+            .fault(fault.clone())
+            .settings(|settings| {
+                (settings.step_timeout, settings.cancel_grace, settings.lease) =
+                    (limit, grace, lease);
+            });
         let task = harness.submit(Form::new()).await;
         lost_in(&task.engine, task.id, &fault).await;
         // A sweep looks at a task once it is taken back.
@@ -86,12 +117,19 @@ async fn a_sweep_leaves_an_attempt_alone_while_its_writer_may_be_alive() {
             task.engine.plan_sweep(10).await.expect("the plan").condemn
         };
         if [limit, grace, lease].contains(&LONG) {
-            // Longer than the short parts together. The database's clock counts them, and the long one is far away: no
-            // machine is too slow for this.
+            // Longer than the short parts together. The database's clock counts them, and the long
+            // one is far away: no machine is too slow for this.
             tokio::time::sleep(SHORT * 4).await;
-            assert_eq!(planned().await, [], "limit {limit:?}, grace {grace:?}, lease {lease:?}");
+            assert_eq!(
+                planned().await,
+                [],
+                "limit {limit:?}, grace {grace:?}, lease {lease:?}"
+            );
         } else {
-            eventually("a sweep of the attempt", || async { (!planned().await.is_empty()).then_some(()) }).await;
+            eventually("a sweep of the attempt", || async {
+                (!planned().await.is_empty()).then_some(())
+            })
+            .await;
         }
     }
 }

@@ -1,9 +1,12 @@
-//! Heavy steps: few run side by side, and light tasks of the same queue go past those that wait for room.
+//! Heavy steps: few run side by side, and light tasks of the same queue go past those that wait for
+//! room.
 
 use counterstep_adapters::step_threads::StepThreads;
 use counterstep_contracts::{StepStatus, TaskId, TaskStatus, Tenant};
 use counterstep_kernel::client::{Receipt, Submission};
-use counterstep_kernel::{Classify, Registry, RetryPolicy, ScratchFile, StepContext, StepError, StepResult};
+use counterstep_kernel::{
+    Classify, Registry, RetryPolicy, ScratchFile, StepContext, StepError, StepResult,
+};
 use counterstep_macros::distributed_task;
 use counterstep_testkit::site::{Site, eventually};
 use counterstep_testkit::{Form, Harness};
@@ -86,34 +89,56 @@ async fn submit(site: &Site, name: &str, tasks: usize) -> Vec<TaskId> {
     let mut submitted = Vec::new();
     for _ in 0..tasks {
         let task_type = site.engine.registry.get(name, 1).expect("the type");
-        let submission = Submission { tenant: Tenant::default(), key: None, traceparent: None };
-        let mut receipt = Receipt::begin(&site.engine, task_type, submission).await.expect("the receipt begins");
+        let submission = Submission {
+            tenant: Tenant::default(),
+            key: None,
+            traceparent: None,
+        };
+        let mut receipt = Receipt::begin(&site.engine, task_type, submission)
+            .await
+            .expect("the receipt begins");
         receipt.body(json!({})).expect("the body is accepted");
-        submitted.push(receipt.submit().await.expect("the request is accepted").answer.task_id);
+        submitted.push(
+            receipt
+                .submit()
+                .await
+                .expect("the request is accepted")
+                .answer
+                .task_id,
+        );
     }
     submitted
 }
 
 #[tokio::test]
 async fn few_heavy_steps_run_side_by_side_and_light_tasks_go_past_those_that_wait() {
-    let registry = Registry::new().with::<Grind>().with::<LookThenGrind>().with::<Light>();
+    let registry = Registry::new()
+        .with::<Grind>()
+        .with::<LookThenGrind>()
+        .with::<Light>();
     let mut site = Harness::embedded(registry)
-        .settings(|settings| (settings.heavy, settings.step_timeout) = (ROOM, Duration::from_secs(60)))
+        .settings(|settings| {
+            (settings.heavy, settings.step_timeout) = (ROOM, Duration::from_secs(60))
+        })
         .start()
         .await;
     let heavy = submit(&site, "Grind", 6).await;
     site.serve(8);
-    eventually("heavy steps in all of the room", || async { (INSIDE.load(Ordering::SeqCst) == ROOM).then_some(()) })
-        .await;
+    eventually("heavy steps in all of the room", || async {
+        (INSIDE.load(Ordering::SeqCst) == ROOM).then_some(())
+    })
+    .await;
     let light = submit(&site, "Light", 12).await;
     site.all_are(TaskStatus::Completed, &light).await;
 
-    // What is heavy only later is given back there: it holds neither a lease nor a slot while it waits.
+    // What is heavy only later is given back there: it holds neither a lease nor a slot while it
+    // waits.
     let later = submit(&site, "LookThenGrind", 3).await;
     let given_back = |record: &counterstep_kernel::record::TaskRecord| {
         record.steps[0].status == StepStatus::Completed && record.task.lease_owner.is_none()
     };
-    site.all("given back before its heavy step", &later, given_back).await;
+    site.all("given back before its heavy step", &later, given_back)
+        .await;
     let mut claimed = 0;
     for task in heavy.iter().chain(&later) {
         claimed += usize::from(site.record(*task).await.task.lease_owner.is_some());
@@ -126,13 +151,19 @@ async fn few_heavy_steps_run_side_by_side_and_light_tasks_go_past_those_that_wai
     assert_eq!(MOST.load(Ordering::SeqCst), ROOM);
     for record in &records {
         let last = record.steps.last().expect("a step");
-        assert_eq!((record.task.recovery_attempts, last.attempts.0), (0, 1), "{record:?}");
+        assert_eq!(
+            (record.task.recovery_attempts, last.attempts.0),
+            (0, 1),
+            "{record:?}"
+        );
     }
-    site.assert_invariants(&[heavy, later, light].concat()).await;
+    site.assert_invariants(&[heavy, later, light].concat())
+        .await;
     site.stop().await;
 }
 
-/// Longer than the limit of an attempt of each of its siblings, and than all of those limits together.
+/// Longer than the limit of an attempt of each of its siblings, and than all of those limits
+/// together.
 const LONG: Duration = Duration::from_millis(1500);
 
 const NEVER: RetryPolicy = RetryPolicy::NONE;
@@ -175,15 +206,26 @@ impl Develop {
 #[tokio::test]
 async fn a_heavy_step_of_a_group_starts_once_it_has_room_however_long_that_takes() {
     let registry = Registry::new().with::<Develop>();
-    let mut site = Harness::embedded(registry).settings(|settings| settings.heavy = 1).start().await;
+    let mut site = Harness::embedded(registry)
+        .settings(|settings| settings.heavy = 1)
+        .start()
+        .await;
     site.serve(4);
     let task = site.submit(Form::new()).await;
     // A light sibling waits for no room.
     let others_go_on = |record: &counterstep_kernel::record::TaskRecord| {
-        record.steps[1].status == StepStatus::Running && record.steps[3].status == StepStatus::Completed
+        record.steps[1].status == StepStatus::Running
+            && record.steps[3].status == StepStatus::Completed
     };
-    let record = site.all("at its poster", &[task], others_go_on).await.remove(0);
-    assert_eq!((record.steps[2].status, record.steps[2].attempts.0), (StepStatus::Pending, 0), "it has no room");
+    let record = site
+        .all("at its poster", &[task], others_go_on)
+        .await
+        .remove(0);
+    assert_eq!(
+        (record.steps[2].status, record.steps[2].attempts.0),
+        (StepStatus::Pending, 0),
+        "it has no room"
+    );
 
     let record = site.all_are(TaskStatus::Completed, &[task]).await.remove(0);
     assert_eq!(record.task.response, Some(json!(3)));
@@ -197,16 +239,26 @@ async fn a_heavy_step_of_a_group_starts_once_it_has_room_however_long_that_takes
 #[tokio::test]
 async fn a_cancel_reaches_a_task_that_waits_for_room() {
     let registry = Registry::new().with::<Print>();
-    let mut site = Harness::embedded(registry).settings(|settings| settings.heavy = 1).start().await;
+    let mut site = Harness::embedded(registry)
+        .settings(|settings| settings.heavy = 1)
+        .start()
+        .await;
     site.serve(4);
     let first = site.submit(Form::new()).await;
-    let prints = |record: &counterstep_kernel::record::TaskRecord| record.steps[1].status == StepStatus::Running;
+    let prints = |record: &counterstep_kernel::record::TaskRecord| {
+        record.steps[1].status == StepStatus::Running
+    };
     site.all("printing", &[first], prints).await;
     let second = site.submit(Form::new()).await;
-    let waits = |record: &counterstep_kernel::record::TaskRecord| record.steps[0].status == StepStatus::Completed;
+    let waits = |record: &counterstep_kernel::record::TaskRecord| {
+        record.steps[0].status == StepStatus::Completed
+    };
     site.all("shot", &[second], waits).await;
     site.engine.cancel(second).await.expect("it is accepted");
-    let record = site.all_are(TaskStatus::Cancelled, &[second]).await.remove(0);
+    let record = site
+        .all_are(TaskStatus::Cancelled, &[second])
+        .await
+        .remove(0);
     assert_eq!(record.steps[1].attempts.0, 0, "it never had room");
     PRINTED.add_permits(1);
     site.all_are(TaskStatus::Completed, &[first]).await;
@@ -233,7 +285,11 @@ impl Print {
 
     #[step(2, host = "worker", heavy, no_undo = "does nothing")]
     async fn print(_ctx: &StepContext, shoot: &ScratchFile) -> StepResult<u64> {
-        PRINTED.acquire().await.map_err(StepError::transient)?.forget();
+        PRINTED
+            .acquire()
+            .await
+            .map_err(StepError::transient)?
+            .forget();
         Ok(shoot.size_bytes)
     }
 
@@ -252,7 +308,12 @@ impl Jam {
 
     #[step(1, host = "worker", heavy, timeout = "1s", retry = NEVER, no_undo = "does nothing")]
     async fn block(_ctx: &StepContext) -> StepResult<u32> {
-        drop(LET_GO.1.wait_while(LET_GO.0.lock().expect("a flag"), |free| !*free).expect("a flag"));
+        drop(
+            LET_GO
+                .1
+                .wait_while(LET_GO.0.lock().expect("a flag"), |free| !*free)
+                .expect("a flag"),
+        );
         Ok(1)
     }
 
@@ -284,18 +345,25 @@ impl Proof {
 #[tokio::test]
 async fn a_task_whose_heavy_step_reads_scratch_is_given_back_when_all_room_is_in_abandoned_code() {
     let registry = Registry::new().with::<Jam>().with::<Proof>();
-    let mut site = Harness::embedded(registry).settings(|settings| settings.heavy = 1).start().await;
+    let mut site = Harness::embedded(registry)
+        .settings(|settings| settings.heavy = 1)
+        .start()
+        .await;
     site.engine.ports.steps = Arc::new(StepThreads::start(2).expect("threads"));
     site.serve(4);
     let jam = submit(&site, "Jam", 1).await;
-    let runs = |record: &counterstep_kernel::record::TaskRecord| record.steps[0].status == StepStatus::Running;
+    let runs = |record: &counterstep_kernel::record::TaskRecord| {
+        record.steps[0].status == StepStatus::Running
+    };
     site.all("in the heavy step", &jam, runs).await;
-    // It gets to its own heavy step while the other one has the room, or finds the room abandoned already.
+    // It gets to its own heavy step while the other one has the room, or finds the room abandoned
+    // already.
     let proof = submit(&site, "Proof", 1).await;
     let given_back = |record: &counterstep_kernel::record::TaskRecord| {
         record.steps[0].status == StepStatus::Completed && record.task.lease_owner.is_none()
     };
-    site.all("given back before its heavy step", &proof, given_back).await;
+    site.all("given back before its heavy step", &proof, given_back)
+        .await;
     site.all_are(TaskStatus::Failed, &jam).await;
 
     *LET_GO.0.lock().expect("a flag") = true;

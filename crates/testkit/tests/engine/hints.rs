@@ -1,5 +1,5 @@
-//! Hints about idempotency keys: whether they are right, wrong, or do not come, a key makes one task, and a repetition
-//! gets the first answer.
+//! Hints about idempotency keys: whether they are right, wrong, or do not come, a key makes one
+//! task, and a repetition gets the first answer.
 
 use crate::errand::only;
 use async_trait::async_trait;
@@ -85,25 +85,48 @@ impl Hints for Says {
         Err(HintError("not asked here".to_owned()))
     }
 
-    async fn swap(&self, _: &str, _: Option<&str>, _: &str, _: Duration) -> Result<bool, HintError> {
+    async fn swap(
+        &self,
+        _: &str,
+        _: Option<&str>,
+        _: &str,
+        _: Duration,
+    ) -> Result<bool, HintError> {
         Err(HintError("not asked here".to_owned()))
     }
 }
 
 async fn start() -> TestTask {
-    Harness::embedded(only::<Post>()).submit(Form::new().file("files", "first.txt", "1")).await
+    Harness::embedded(only::<Post>())
+        .submit(Form::new().file("files", "first.txt", "1"))
+        .await
 }
 
 /// Submits files of these contents under the key `key`.
-async fn send(engine: &Engine, note: &str, files: &[&'static str]) -> Result<Submitted, SubmitError> {
+async fn send(
+    engine: &Engine,
+    note: &str,
+    files: &[&'static str],
+) -> Result<Submitted, SubmitError> {
     let task_type = *engine.registry.iter().next().expect("a task type");
-    let submission = Submission { tenant: Tenant::default(), key: Some("key".to_owned()), traceparent: None };
+    let submission = Submission {
+        tenant: Tenant::default(),
+        key: Some("key".to_owned()),
+        traceparent: None,
+    };
     let mut receipt = Receipt::begin(engine, task_type, submission).await?;
     let sent = async {
         receipt.field("note", note.into())?;
         for bytes in files {
             let body = futures::stream::iter([Ok(bytes.as_bytes().into())]).boxed();
-            receipt.file("files", FileName::parse("note.txt").expect("a name"), "text/plain", body).await?;
+            receipt
+                .file(
+                    "files",
+                    FileName::parse("note.txt").expect("a name"),
+                    "text/plain",
+                    body,
+                )
+                .await?;
         }
         receipt.submit().await
     };
@@ -122,17 +145,31 @@ async fn whatever_a_hint_says_a_repetition_gets_the_first_answer_and_stores_noth
         let mut task = start().await;
         let case = format!("{says:?}");
         task.engine.ports.hints = Arc::new(says);
-        let first = send(&task.engine, "", &["one", "two"]).await.expect("accepted");
+        let first = send(&task.engine, "", &["one", "two"])
+            .await
+            .expect("accepted");
         assert!(!first.replayed, "{case}");
         let objects = task.objects().await.len();
-        let again = send(&task.engine, "", &["one", "two"]).await.expect("accepted");
+        let again = send(&task.engine, "", &["one", "two"])
+            .await
+            .expect("accepted");
         assert!(again.replayed, "{case}");
         assert_eq!(again.answer, first.answer, "{case}");
         let other = send(&task.engine, "", &["one", "three"]).await;
-        assert!(matches!(other, Err(SubmitError::KeyMismatch)), "{case}: {other:?}");
+        assert!(
+            matches!(other, Err(SubmitError::KeyMismatch)),
+            "{case}: {other:?}"
+        );
         let other = send(&task.engine, "another", &["one", "two"]).await;
-        assert!(matches!(other, Err(SubmitError::KeyMismatch)), "{case}: {other:?}");
-        assert_eq!(task.objects().await.len(), objects, "{case}: a repetition stores nothing");
+        assert!(
+            matches!(other, Err(SubmitError::KeyMismatch)),
+            "{case}: {other:?}"
+        );
+        assert_eq!(
+            task.objects().await.len(),
+            objects,
+            "{case}: a repetition stores nothing"
+        );
     }
 }
 
@@ -141,10 +178,16 @@ async fn ten_requests_at_once_with_one_key_make_one_task_without_any_hint() {
     let mut task = start().await;
     task.engine.ports.hints = Arc::new(Says::New);
     let sent = futures::future::join_all((0..10).map(|_| send(&task.engine, "", &["one"]))).await;
-    let made: Vec<_> = sent.iter().filter(|sent| sent.as_ref().is_ok_and(|sent| !sent.replayed)).collect();
+    let made: Vec<_> = sent
+        .iter()
+        .filter(|sent| sent.as_ref().is_ok_and(|sent| !sent.replayed))
+        .collect();
     assert_eq!(made.len(), 1, "{sent:?}");
     for sent in &sent {
-        assert!(matches!(sent, Ok(_) | Err(SubmitError::InProgress)), "{sent:?}");
+        assert!(
+            matches!(sent, Ok(_) | Err(SubmitError::InProgress)),
+            "{sent:?}"
+        );
     }
     let again = send(&task.engine, "", &["one"]).await.expect("accepted");
     assert_eq!(&again.answer, &made[0].as_ref().expect("the first").answer);

@@ -1,5 +1,5 @@
-//! Whose the objects of an attempt are: a success keeps them, a probe finds that they are an output, or a sweep takes them,
-//! and never two of these.
+//! Whose the objects of an attempt are: a success keeps them, a probe finds that they are an
+//! output, or a sweep takes them, and never two of these.
 
 use crate::errand::{QUICK, only};
 use crate::lost::lost_at;
@@ -10,7 +10,9 @@ use counterstep_kernel::orphans::Swept;
 use counterstep_kernel::ports::{Clock, Ports, SealedPage};
 use counterstep_kernel::record::{Intention, TaskRecord};
 use counterstep_kernel::turn::turn;
-use counterstep_kernel::{CancelToken, Engine, Probe, Sql, StepContext, StepError, StepResult, StoredFile, UndoResult};
+use counterstep_kernel::{
+    CancelToken, Engine, Probe, Sql, StepContext, StepError, StepResult, StoredFile, UndoResult,
+};
 use counterstep_macros::distributed_task;
 use counterstep_testkit::site::eventually;
 use counterstep_testkit::{Form, Harness, TestTask};
@@ -68,7 +70,10 @@ impl Filing {
 async fn sweep(task: &TestTask, condemn: Vec<Intent>) -> Swept {
     let mut plan = task.engine.plan_sweep(10).await.expect("the plan");
     plan.condemn = condemn;
-    task.engine.sweep(plan, &CancelToken::new()).await.expect("the sweep")
+    task.engine
+        .sweep(plan, &CancelToken::new())
+        .await
+        .expect("the sweep")
 }
 
 /// Whose the objects of each attempt are.
@@ -78,10 +83,24 @@ fn objects(record: &TaskRecord) -> Vec<Intention> {
 
 /// What sweeps have written into the journal.
 async fn said_by_sweeps(task: &TestTask) -> Vec<String> {
-    let page = SealedPage { task: Some(task.id.to_string()), after: None, limit: 1000 };
-    let rows = task.engine.ports.store.sealed(&page).await.expect("the rows");
-    let by_a_sweep = |entries: &String| entries.contains("\"condemn\"") || entries.contains("\"swept\":");
-    rows.into_iter().map(|row| row.entries).filter(by_a_sweep).collect()
+    let page = SealedPage {
+        task: Some(task.id.to_string()),
+        after: None,
+        limit: 1000,
+    };
+    let rows = task
+        .engine
+        .ports
+        .store
+        .sealed(&page)
+        .await
+        .expect("the rows");
+    let by_a_sweep =
+        |entries: &String| entries.contains("\"condemn\"") || entries.contains("\"swept\":");
+    rows.into_iter()
+        .map(|row| row.entries)
+        .filter(by_a_sweep)
+        .collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -91,11 +110,20 @@ async fn what_a_probe_has_found_is_kept_from_the_sweep() {
         .loses_hosts()
         .settings(|settings| settings.step_timeout = Duration::from_secs(60));
     let task = harness.submit(Form::new()).await;
-    lost_at(&task.engine, task.id, || FILED.lock().expect("no holder of the lock panics").is_some()).await;
+    lost_at(&task.engine, task.id, || {
+        FILED
+            .lock()
+            .expect("no holder of the lock panics")
+            .is_some()
+    })
+    .await;
     assert_eq!(task.run_to_rest().await, TaskStatus::Completed);
     let record = task.record().await;
     assert_eq!(record.steps[0].attempts, Attempt(1), "it did not run again");
-    assert_eq!((objects(&record), record.task.sweep_at), (vec![Intention::Kept], None));
+    assert_eq!(
+        (objects(&record), record.task.sweep_at),
+        (vec![Intention::Kept], None)
+    );
     let intent = Intent {
         task: task.id,
         task_type: Some("Filing".to_owned()),
@@ -103,7 +131,11 @@ async fn what_a_probe_has_found_is_kept_from_the_sweep() {
         prefix: task.history().await.attempts[0].prefix.clone(),
         overdue: Duration::ZERO,
     };
-    assert_eq!(sweep(&task, vec![intent]).await, Swept::default(), "the output of a completed step");
+    assert_eq!(
+        sweep(&task, vec![intent]).await,
+        Swept::default(),
+        "the output of a completed step"
+    );
     assert_eq!(task.objects().await.len(), 1);
 }
 
@@ -118,7 +150,11 @@ impl Sorting {
     #[step(1, host = "worker", retry = QUICK, undo = remove)]
     async fn sort(ctx: &StepContext) -> StepResult<StoredFile> {
         let stored = put(ctx).await?;
-        if ctx.attempt() == Attempt(1) { Err(StepError::transient("out of order")) } else { Ok(stored) }
+        if ctx.attempt() == Attempt(1) {
+            Err(StepError::transient("out of order"))
+        } else {
+            Ok(stored)
+        }
     }
 
     async fn remove(ctx: &StepContext) -> UndoResult {
@@ -132,36 +168,79 @@ impl Sorting {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_failed_attempt_has_stored_is_swept_and_what_the_next_one_kept_stays() {
-    let task = Harness::embedded(only::<Sorting>()).loses_hosts().submit(Form::new()).await;
+    let task = Harness::embedded(only::<Sorting>())
+        .loses_hosts()
+        .submit(Form::new())
+        .await;
     assert_eq!(task.run_to_rest().await, TaskStatus::Completed);
     let (before, past) = (task.record().await, task.history().await);
     let last = before.marks.len() - 1;
-    assert!(last >= 1 && before.marks[..last].iter().all(|mark| mark.objects == Intention::Open), "{before:?}");
+    assert!(
+        last >= 1
+            && before.marks[..last]
+                .iter()
+                .all(|mark| mark.objects == Intention::Open),
+        "{before:?}"
+    );
     assert_eq!(objects(&before)[last], Intention::Kept);
-    assert!(before.task.sweep_at.is_some_and(|at| at <= before.marks[0].sweep_at), "{before:?}");
+    assert!(
+        before
+            .task
+            .sweep_at
+            .is_some_and(|at| at <= before.marks[0].sweep_at),
+        "{before:?}"
+    );
     assert!(task.objects().await.len() > 1);
 
     let after = eventually("the last of the sweeps", || async {
         let plan = task.engine.plan_sweep(10).await.expect("the plan");
-        task.engine.sweep(plan, &CancelToken::new()).await.expect("the sweep");
+        task.engine
+            .sweep(plan, &CancelToken::new())
+            .await
+            .expect("the sweep");
         Some(task.record().await).filter(|record| record.task.sweep_at.is_none())
     });
     let after = after.await;
-    assert!(after.marks[..last].iter().all(|mark| mark.objects == Intention::Swept), "{after:?}");
+    assert!(
+        after.marks[..last]
+            .iter()
+            .all(|mark| mark.objects == Intention::Swept),
+        "{after:?}"
+    );
     assert_eq!(objects(&after)[last], Intention::Kept);
-    let [kept] = &task.objects().await[..] else { panic!("one object") };
-    assert_eq!(after.steps[0].output.as_ref().map(|output| output["key"] == kept.key), Some(true));
+    let [kept] = &task.objects().await[..] else {
+        panic!("one object")
+    };
+    assert_eq!(
+        after.steps[0]
+            .output
+            .as_ref()
+            .map(|output| output["key"] == kept.key),
+        Some(true)
+    );
     // It stands in the journal, and nowhere else: the task has ended as it had.
     let said = said_by_sweeps(&task).await;
-    assert!(said[0].contains(r#"{"swept":{"step":1,"attempt":1}}"#), "{said:?}");
+    assert!(
+        said[0].contains(r#"{"swept":{"step":1,"attempt":1}}"#),
+        "{said:?}"
+    );
     let history = task.history().await;
-    assert_eq!((&history.audit, &history.attempts), (&past.audit, &past.attempts));
+    assert_eq!(
+        (&history.audit, &history.attempts),
+        (&past.audit, &past.attempts)
+    );
     assert_eq!(history.changes.len(), past.changes.len() + said.len());
-    assert_eq!((after.task.updated_at, after.task.status), (before.task.updated_at, before.task.status));
+    assert_eq!(
+        (after.task.updated_at, after.task.status),
+        (before.task.updated_at, before.task.status)
+    );
     task.assert_invariants().await;
     // Nothing is left for the next one.
     let plan = task.engine.plan_sweep(10).await.expect("the plan");
-    assert!(plan.condemn.is_empty() && plan.unreadable.is_empty(), "{plan:?}");
+    assert!(
+        plan.condemn.is_empty() && plan.unreadable.is_empty(),
+        "{plan:?}"
+    );
 }
 
 /// A clock whose timers never end: of a host that stands still while its step goes on.
@@ -198,7 +277,11 @@ impl Late {
         if ctx.attempt() == Attempt(1) {
             GOES_ON.notified().await;
         }
-        ctx.in_transaction(Sql::new("INSERT INTO filed VALUES ($1)").bind(i64::from(ctx.attempt().0)).rows(1));
+        ctx.in_transaction(
+            Sql::new("INSERT INTO filed VALUES ($1)")
+                .bind(i64::from(ctx.attempt().0))
+                .rows(1),
+        );
         Ok(stored)
     }
 
@@ -213,18 +296,27 @@ impl Late {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_owner_whose_lease_ran_out_cannot_keep_what_a_sweep_has_condemned_meanwhile() {
-    let task = Harness::embedded(only::<Late>()).loses_hosts().submit(Form::new()).await;
+    let task = Harness::embedded(only::<Late>())
+        .loses_hosts()
+        .submit(Form::new())
+        .await;
     let database = task.database();
-    let mut rows = SqliteConnection::establish(database.to_str().expect("UTF-8")).expect("the database");
-    rows.batch_execute("PRAGMA busy_timeout = 10000; CREATE TABLE filed (attempt BIGINT NOT NULL)").expect("a table");
+    let mut rows =
+        SqliteConnection::establish(database.to_str().expect("UTF-8")).expect("the database");
+    rows.batch_execute("PRAGMA busy_timeout = 10000; CREATE TABLE filed (attempt BIGINT NOT NULL)")
+        .expect("a table");
     let clock = Arc::new(Still(task.engine.ports.clock.clone()));
     let mut settings = (*task.engine.settings).clone();
     let short = Duration::from_millis(100);
     (settings.step_timeout, settings.cancel_grace, settings.lease) = (short, short, short);
-    let ports = Ports { clock, ..task.engine.ports.clone() };
+    let ports = Ports {
+        clock,
+        ..task.engine.ports.clone()
+    };
     let owner = Engine::new(ports, task.engine.registry.clone(), settings, "owner");
     let id = task.id;
-    let running = tokio::spawn(async move { turn(&owner, Host::Worker, id, &CancelToken::new()).await });
+    let running =
+        tokio::spawn(async move { turn(&owner, Host::Worker, id, &CancelToken::new()).await });
 
     let overdue = eventually("an attempt whose time is over", || async {
         let record = task.record().await;
@@ -237,37 +329,71 @@ async fn an_owner_whose_lease_ran_out_cannot_keep_what_a_sweep_has_condemned_mea
     assert_eq!(planned.condemn, []);
     let before = task.record().await;
     let swept = sweep(&task, overdue).await;
-    assert_eq!((swept.prefixes, swept.objects, &swept.failed), (1, 1, &Vec::new()));
+    assert_eq!(
+        (swept.prefixes, swept.objects, &swept.failed),
+        (1, 1, &Vec::new())
+    );
     let swept = task.record().await;
-    assert_eq!((objects(&swept), swept.task.rev), (vec![Intention::Swept], before.task.rev.next().next()));
+    assert_eq!(
+        (objects(&swept), swept.task.rev),
+        (vec![Intention::Swept], before.task.rev.next().next())
+    );
     let said = said_by_sweeps(&task).await;
     assert_eq!(
         said,
-        [r#"{"condemn":{"step":1,"attempt":1}}"#, r#"{"swept":{"step":1,"attempt":1}}"#]
-            .map(|what| format!(r#"{{"attempts":[{what}]}}"#))
+        [
+            r#"{"condemn":{"step":1,"attempt":1}}"#,
+            r#"{"swept":{"step":1,"attempt":1}}"#
+        ]
+        .map(|what| format!(r#"{{"attempts":[{what}]}}"#))
     );
 
     // The step succeeds now. No other host has come, so its epoch is the task's.
     GOES_ON.notify_one();
     let ended = eventually("the end of the attempt", || async {
-        task.history().await.attempts.into_iter().next().filter(|attempt| attempt.outcome.is_some())
+        task.history()
+            .await
+            .attempts
+            .into_iter()
+            .next()
+            .filter(|attempt| attempt.outcome.is_some())
     });
     let ended = ended.await;
-    assert_eq!((ended.attempt, ended.outcome), (Attempt(1), Some(Outcome::Failed)));
-    assert!(ended.error.as_ref().is_some_and(|error| error.contains("condemned")), "{ended:?}");
+    assert_eq!(
+        (ended.attempt, ended.outcome),
+        (Attempt(1), Some(Outcome::Failed))
+    );
+    assert!(
+        ended
+            .error
+            .as_ref()
+            .is_some_and(|error| error.contains("condemned")),
+        "{ended:?}"
+    );
     running.abort();
     let _ = running.await;
     let refused = task.record().await;
-    assert_eq!((objects(&refused), refused.task.epoch), (vec![Intention::Swept], swept.task.epoch));
-    assert!(refused.steps[0].output.is_none() && refused.steps[0].status != StepStatus::Completed, "{refused:?}");
+    assert_eq!(
+        (objects(&refused), refused.task.epoch),
+        (vec![Intention::Swept], swept.task.epoch)
+    );
+    assert!(
+        refused.steps[0].output.is_none() && refused.steps[0].status != StepStatus::Completed,
+        "{refused:?}"
+    );
 
     // Another attempt does it, and of the first nothing is there.
     assert_eq!(task.run_to_rest().await, TaskStatus::Completed);
     let record = task.record().await;
     let last = i64::from(record.steps[0].attempts.0);
-    assert_eq!((objects(&record).first(), objects(&record).last()), (Some(&Intention::Swept), Some(&Intention::Kept)));
+    assert_eq!(
+        (objects(&record).first(), objects(&record).last()),
+        (Some(&Intention::Swept), Some(&Intention::Kept))
+    );
     assert!(last >= 2, "{record:?}");
-    let filed: Vec<i64> = diesel::dsl::sql::<BigInt>("SELECT attempt FROM filed").load(&mut rows).expect("the rows");
+    let filed: Vec<i64> = diesel::dsl::sql::<BigInt>("SELECT attempt FROM filed")
+        .load(&mut rows)
+        .expect("the rows");
     assert_eq!(filed, [last]);
     task.assert_no_orphans().await;
     task.assert_invariants().await;

@@ -1,4 +1,5 @@
-//! Locks beside the lease: they spare vain claims, and whatever they say, each task runs once and none starves.
+//! Locks beside the lease: they spare vain claims, and whatever they say, each task runs once and
+//! none starves.
 
 use crate::errand::{Errand, only};
 use async_trait::async_trait;
@@ -63,19 +64,33 @@ async fn with(form: Form, lease: Duration) -> TestTask {
 /// Past the api host, so that a worker is to claim it.
 async fn for_a_worker(form: Form, lease: Duration) -> TestTask {
     let task = with(form, lease).await;
-    assert_eq!(turn(&task.engine, Host::Api, task.id, &CancelToken::new()).await, TurnEnd::GivenBack);
+    assert_eq!(
+        turn(&task.engine, Host::Api, task.id, &CancelToken::new()).await,
+        TurnEnd::GivenBack
+    );
     task
 }
 
 async fn hold(engine: &Engine, task: TaskId) -> LockTag {
-    match engine.ports.locks.acquire(task, LONG).await.expect("the lock service answers") {
+    match engine
+        .ports
+        .locks
+        .acquire(task, LONG)
+        .await
+        .expect("the lock service answers")
+    {
         Acquired::Held(tag) => tag,
         Acquired::Elsewhere => panic!("the lock is held"),
     }
 }
 
 async fn claims(task: &TestTask) -> usize {
-    task.history().await.audit.iter().filter(|row| row.entry.event == "claimed").count()
+    task.history()
+        .await
+        .audit
+        .iter()
+        .filter(|row| row.entry.event == "claimed")
+        .count()
 }
 
 /// Counts how often a lock was elsewhere.
@@ -93,7 +108,8 @@ impl Locks for Counted {
 
     async fn acquire(&self, task: TaskId, ttl: Duration) -> Result<Acquired, LockError> {
         let answer = self.locks.acquire(task, ttl).await?;
-        self.elsewhere.fetch_add(usize::from(answer == Acquired::Elsewhere), Ordering::SeqCst);
+        self.elsewhere
+            .fetch_add(usize::from(answer == Acquired::Elsewhere), Ordering::SeqCst);
         Ok(answer)
     }
 
@@ -113,7 +129,9 @@ async fn until(what: &str, mut so: impl AsyncFnMut() -> bool) {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
-    tokio::time::timeout(LONG, looks).await.unwrap_or_else(|_| panic!("never came: {what}"));
+    tokio::time::timeout(LONG, looks)
+        .await
+        .unwrap_or_else(|_| panic!("never came: {what}"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -121,24 +139,49 @@ async fn a_turn_holds_the_lock_and_lets_it_go_with_the_lease() {
     let task = for_a_worker(Form::new().field("pick_ms", 4500), Duration::from_secs(2)).await;
     // The api host has let go of it: its turn is over.
     let tag = hold(&task.engine, task.id).await;
-    task.engine.ports.locks.release(task.id, &tag).await.expect("released");
+    task.engine
+        .ports
+        .locks
+        .release(task.id, &tag)
+        .await
+        .expect("released");
 
     let (engine, id) = (task.engine.clone(), task.id);
-    let running = tokio::spawn(async move { turn(&engine, Host::Worker, id, &CancelToken::new()).await });
+    let running =
+        tokio::spawn(async move { turn(&engine, Host::Worker, id, &CancelToken::new()).await });
     until("a claim", async || claims(&task).await == 2).await;
     // The step takes twice the lock's first term: it is prolonged with the lease.
     until("completion", async || {
-        let answer = task.engine.ports.locks.acquire(task.id, LONG).await.expect("an answer");
-        // Looked at afterwards: a task that is still running was running when the lock was asked for.
+        let answer = task
+            .engine
+            .ports
+            .locks
+            .acquire(task.id, LONG)
+            .await
+            .expect("an answer");
+        // Looked at afterwards: a task that is still running was running when the lock was asked
+        // for.
         let status = task.record().await.task.status;
         if let Acquired::Held(tag) = answer {
-            assert_eq!(status, TaskStatus::Completed, "the lock was free during the turn");
-            task.engine.ports.locks.release(task.id, &tag).await.expect("released");
+            assert_eq!(
+                status,
+                TaskStatus::Completed,
+                "the lock was free during the turn"
+            );
+            task.engine
+                .ports
+                .locks
+                .release(task.id, &tag)
+                .await
+                .expect("released");
         }
         status == TaskStatus::Completed
     })
     .await;
-    assert_eq!(running.await.expect("the turn ends"), TurnEnd::Rests(TaskStatus::Completed));
+    assert_eq!(
+        running.await.expect("the turn ends"),
+        TurnEnd::Rests(TaskStatus::Completed)
+    );
     hold(&task.engine, task.id).await;
     task.assert_invariants().await;
 }
@@ -157,24 +200,52 @@ async fn a_delivered_task_whose_lock_is_elsewhere_comes_again_and_completes() {
     let tag = hold(&task.engine, task.id).await;
     let elsewhere = Arc::new(AtomicUsize::new(0));
     let locks = task.engine.ports.locks.clone();
-    task.engine.ports.locks = Arc::new(Counted { locks, elsewhere: elsewhere.clone() });
+    task.engine.ports.locks = Arc::new(Counted {
+        locks,
+        elsewhere: elsewhere.clone(),
+    });
     let end = turn(&task.engine, Host::Worker, task.id, &CancelToken::new()).await;
-    assert!(matches!(end, TurnEnd::Busy(left) if left < Duration::from_secs(1)), "{end:?}");
+    assert!(
+        matches!(end, TurnEnd::Busy(left) if left < Duration::from_secs(1)),
+        "{end:?}"
+    );
     assert_eq!(claims(&task).await, 1, "it was not claimed by a worker");
 
     let shutdown = CancelToken::new();
     // Only deliveries: nobody looks for tasks whose message was lost.
-    let settings =
-        HostSettings { unclaimed_for: LONG, ..HostSettings::for_all(&task.engine.registry, Host::Worker, 2) };
+    let settings = HostSettings {
+        unclaimed_for: LONG,
+        ..HostSettings::for_all(&task.engine.registry, Host::Worker, 2)
+    };
     let spawn = Arc::new(|work| {
         tokio::spawn(work);
     });
-    let host = tokio::spawn(serve(task.engine.clone(), settings, shutdown.clone(), spawn));
+    let host = tokio::spawn(serve(
+        task.engine.clone(),
+        settings,
+        shutdown.clone(),
+        spawn,
+    ));
     // Once in the turn above, and then as a delivery that comes again.
-    until("a second delivery", async || elsewhere.load(Ordering::SeqCst) >= 3).await;
-    assert_eq!(claims(&task).await, 1, "each time that it came, the lock was elsewhere");
-    task.engine.ports.locks.release(task.id, &tag).await.expect("released");
-    until("completion", async || task.record().await.task.status == TaskStatus::Completed).await;
+    until("a second delivery", async || {
+        elsewhere.load(Ordering::SeqCst) >= 3
+    })
+    .await;
+    assert_eq!(
+        claims(&task).await,
+        1,
+        "each time that it came, the lock was elsewhere"
+    );
+    task.engine
+        .ports
+        .locks
+        .release(task.id, &tag)
+        .await
+        .expect("released");
+    until("completion", async || {
+        task.record().await.task.status == TaskStatus::Completed
+    })
+    .await;
     shutdown.cancel(CancelReason::Shutdown);
     host.await.expect("the host ends");
     assert_eq!(claims(&task).await, 2);
@@ -187,7 +258,10 @@ async fn a_first_delivery_asks_for_no_lock_and_a_redelivery_does() {
     hold(&task.engine, task.id).await;
     let elsewhere = Arc::new(AtomicUsize::new(0));
     let locks = task.engine.ports.locks.clone();
-    task.engine.ports.locks = Arc::new(Counted { locks, elsewhere: elsewhere.clone() });
+    task.engine.ports.locks = Arc::new(Counted {
+        locks,
+        elsewhere: elsewhere.clone(),
+    });
     let row = task.record().await.task;
     let queue = QueueName(row.queue.clone());
     let message = WorkerMessage {
@@ -199,13 +273,23 @@ async fn a_first_delivery_asks_for_no_lock_and_a_redelivery_does() {
         outputs: serde_json::Map::new(),
     };
     let offer = async |is_first| {
-        let offer = Offer { message: &message, queue: &queue, is_first };
+        let offer = Offer {
+            message: &message,
+            queue: &queue,
+            is_first,
+        };
         turn_for(&task.engine, Host::Worker, offer, &CancelToken::new()).await
     };
     assert!(matches!(offer(false).await, TurnEnd::Busy(_)));
-    assert_eq!((elsewhere.load(Ordering::SeqCst), claims(&task).await), (1, 1));
+    assert_eq!(
+        (elsewhere.load(Ordering::SeqCst), claims(&task).await),
+        (1, 1)
+    );
     assert_eq!(offer(true).await, TurnEnd::Rests(TaskStatus::Completed));
-    assert_eq!((elsewhere.load(Ordering::SeqCst), claims(&task).await), (1, 2));
+    assert_eq!(
+        (elsewhere.load(Ordering::SeqCst), claims(&task).await),
+        (1, 2)
+    );
     task.assert_invariants().await;
 }
 
@@ -222,10 +306,16 @@ async fn an_expired_lease_beats_a_held_lock() {
     let _ = lost.await;
     // Whoever has the lock from now on does nothing with it.
     until("the end of the dead host's lock", async || {
-        matches!(task.engine.ports.locks.acquire(task.id, LONG).await, Ok(Acquired::Held(_)))
+        matches!(
+            task.engine.ports.locks.acquire(task.id, LONG).await,
+            Ok(Acquired::Held(_))
+        )
     })
     .await;
-    until("the end of the lease", async || task.record().await.lease_has_expired()).await;
+    until("the end of the lease", async || {
+        task.record().await.lease_has_expired()
+    })
+    .await;
     let claimed = run();
     until("another claim", async || claims(&task).await == 3).await;
     assert!(!claimed.is_finished(), "it runs");
@@ -236,8 +326,20 @@ async fn an_expired_lease_beats_a_held_lock() {
 async fn a_stale_lock_does_not_starve_a_task_that_nobody_claims() {
     let task = for_a_worker(Form::new(), Duration::from_secs(1)).await;
     hold(&task.engine, task.id).await;
-    assert_eq!(task.run_to_rest().await, TaskStatus::Completed, "though the lock is held to the end");
-    assert_eq!(task.engine.ports.locks.acquire(task.id, LONG).await.expect("an answer"), Acquired::Elsewhere);
+    assert_eq!(
+        task.run_to_rest().await,
+        TaskStatus::Completed,
+        "though the lock is held to the end"
+    );
+    assert_eq!(
+        task.engine
+            .ports
+            .locks
+            .acquire(task.id, LONG)
+            .await
+            .expect("an answer"),
+        Acquired::Elsewhere
+    );
     task.assert_invariants().await;
 }
 
@@ -256,10 +358,19 @@ async fn without_locks_worth_the_name_the_epoch_still_picks_one_of_ten_hosts() {
     let mut task = for_a_worker(Form::new().field("pick_ms", 500), LONG).await;
     task.engine.ports.locks = Arc::new(Generous);
     let token = CancelToken::new();
-    let ends = futures::future::join_all((0..10).map(|_| turn(&task.engine, Host::Worker, task.id, &token))).await;
-    assert!(ends.contains(&TurnEnd::Rests(TaskStatus::Completed)), "{ends:?}");
+    let ends = futures::future::join_all(
+        (0..10).map(|_| turn(&task.engine, Host::Worker, task.id, &token)),
+    )
+    .await;
+    assert!(
+        ends.contains(&TurnEnd::Rests(TaskStatus::Completed)),
+        "{ends:?}"
+    );
     assert_eq!(claims(&task).await, 2);
-    assert_eq!(invariants::successes(&task.history().await, Direction::Forward), 4);
+    assert_eq!(
+        invariants::successes(&task.history().await, Direction::Forward),
+        4
+    );
     task.assert_invariants().await;
 }
 
@@ -269,27 +380,54 @@ async fn a_flush_of_redis_and_its_end_in_the_middle_of_a_turn_change_nothing() {
     use counterstep_adapters::redis::{RedisOptions, open};
     let server = counterstep_testkit::servers::Redis::start();
     // Not to be taken for away when the machine is busy.
-    let options = RedisOptions { limit: Duration::from_secs(2), ..RedisOptions::at(&server.url()) };
+    let options = RedisOptions {
+        limit: Duration::from_secs(2),
+        ..RedisOptions::at(&server.url())
+    };
     let redis = open(options).await.expect("it opens");
     let mut task = with(Form::new().field("pick_ms", 5000), Duration::from_secs(2)).await;
     (task.engine.ports.locks, task.engine.ports.hints) = (redis.locks, redis.hints);
     turn(&task.engine, Host::Api, task.id, &CancelToken::new()).await;
     let (engine, id) = (task.engine.clone(), task.id);
-    let running = tokio::spawn(async move { turn(&engine, Host::Worker, id, &CancelToken::new()).await });
+    let running =
+        tokio::spawn(async move { turn(&engine, Host::Worker, id, &CancelToken::new()).await });
     until("a claim", async || claims(&task).await == 2).await;
-    assert_eq!(task.engine.ports.locks.acquire(task.id, LONG).await.expect("an answer"), Acquired::Elsewhere);
+    assert_eq!(
+        task.engine
+            .ports
+            .locks
+            .acquire(task.id, LONG)
+            .await
+            .expect("an answer"),
+        Acquired::Elsewhere
+    );
     server.flush();
     // Everyone may now have the lock. The lease is live, and nobody gets the task.
     let end = turn(&task.engine, Host::Worker, task.id, &CancelToken::new()).await;
     assert!(matches!(end, TurnEnd::Busy(_)), "{end:?}");
     // A heartbeat goes through that finds its lock forgotten.
     let first = task.record().await.task.lease_expires_at;
-    until("a heartbeat", async || task.record().await.task.lease_expires_at > first).await;
+    until("a heartbeat", async || {
+        task.record().await.task.lease_expires_at > first
+    })
+    .await;
     server.stop();
     let end = turn(&task.engine, Host::Worker, task.id, &CancelToken::new()).await;
     assert!(matches!(end, TurnEnd::Busy(_)), "{end:?}");
-    assert_eq!(running.await.expect("the turn ends"), TurnEnd::Rests(TaskStatus::Completed));
-    assert_eq!((claims(&task).await, task.record().await.task.recovery_attempts), (2, 0));
-    assert_eq!(invariants::successes(&task.history().await, Direction::Forward), 4);
+    assert_eq!(
+        running.await.expect("the turn ends"),
+        TurnEnd::Rests(TaskStatus::Completed)
+    );
+    assert_eq!(
+        (
+            claims(&task).await,
+            task.record().await.task.recovery_attempts
+        ),
+        (2, 0)
+    );
+    assert_eq!(
+        invariants::successes(&task.history().await, Direction::Forward),
+        4
+    );
     task.assert_invariants().await;
 }

@@ -12,14 +12,15 @@ use std::time::{Duration, Instant};
 /// What has not happened after this long never will.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Gives the task a turn on a worker and drops it as soon as `moment` has come: like a process that dies, it says nothing
-/// to anyone.
+/// Gives the task a turn on a worker and drops it as soon as `moment` has come: like a process that
+/// dies, it says nothing to anyone.
 pub(crate) async fn lost_at(engine: &Engine, task: TaskId, moment: impl Fn() -> bool) {
     let (token, until) = (CancelToken::new(), Instant::now() + LIMIT);
     let mut turn = pin!(turn(engine, Host::Worker, task, &token));
     loop {
         tokio::select! {
-            // The turn is never polled again once the moment has come: it cannot run into a limit first.
+            // The turn is never polled again once the moment has come: it cannot run into a limit
+            // first.
             biased;
             () = poll_fn(|_| if moment() { Poll::Ready(()) } else { Poll::Pending }) => return,
             end = &mut turn => panic!("its turn ended before it was lost: {end:?}"),

@@ -1,5 +1,5 @@
-//! The engine under task types made for it: flow, policies, cancels, undo, recovery. Each test drives turns on real
-//! adapters and reads the outcome back from the audit.
+//! The engine under task types made for it: flow, policies, cancels, undo, recovery. Each test
+//! drives turns on real adapters and reads the outcome back from the audit.
 
 mod ahead;
 mod blocking;

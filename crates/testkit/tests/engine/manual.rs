@@ -53,7 +53,10 @@ impl Hints for TestHints {
     async fn bump(&self, counter: &str, window: Duration) -> Result<u64, HintError> {
         let mut memory = self.open();
         let until = memory.now + window;
-        let (count, _) = memory.counted.entry(counter.to_owned()).or_insert((0, until));
+        let (count, _) = memory
+            .counted
+            .entry(counter.to_owned())
+            .or_insert((0, until));
         *count += 1;
         Ok(*count)
     }
@@ -64,23 +67,36 @@ impl Hints for TestHints {
 
     async fn left(&self, key: &str) -> Result<Option<Duration>, HintError> {
         let memory = self.open();
-        Ok(memory.kept.get(key).map(|(_, until)| until.saturating_sub(memory.now)))
+        Ok(memory
+            .kept
+            .get(key)
+            .map(|(_, until)| until.saturating_sub(memory.now)))
     }
 
     async fn set(&self, key: &str, value: &str, ttl: Duration) -> Result<(), HintError> {
         let mut memory = self.open();
         let until = memory.now + ttl;
-        memory.kept.insert(key.to_owned(), (value.to_owned(), until));
+        memory
+            .kept
+            .insert(key.to_owned(), (value.to_owned(), until));
         Ok(())
     }
 
-    async fn swap(&self, key: &str, was: Option<&str>, value: &str, ttl: Duration) -> Result<bool, HintError> {
+    async fn swap(
+        &self,
+        key: &str,
+        was: Option<&str>,
+        value: &str,
+        ttl: Duration,
+    ) -> Result<bool, HintError> {
         let mut memory = self.open();
         if memory.kept.get(key).map(|(value, _)| value.as_str()) != was {
             return Ok(false);
         }
         let until = memory.now + ttl;
-        memory.kept.insert(key.to_owned(), (value.to_owned(), until));
+        memory
+            .kept
+            .insert(key.to_owned(), (value.to_owned(), until));
         Ok(true)
     }
 }
@@ -123,7 +139,13 @@ impl Hints for Mute {
         self.answer().await
     }
 
-    async fn swap(&self, _: &str, _: Option<&str>, _: &str, _: Duration) -> Result<bool, HintError> {
+    async fn swap(
+        &self,
+        _: &str,
+        _: Option<&str>,
+        _: &str,
+        _: Duration,
+    ) -> Result<bool, HintError> {
         self.answer().await
     }
 }

@@ -1,4 +1,5 @@
-//! Steps that write to tables of their own, together with their outcome: exactly once, whatever strikes.
+//! Steps that write to tables of their own, together with their outcome: exactly once, whatever
+//! strikes.
 
 use crate::errand::{QUICK, only};
 use counterstep_contracts::TaskStatus;
@@ -31,25 +32,43 @@ impl Sale {
 
     #[step(1, host = "worker", retry = QUICK, no_undo = "the table and its stock are part of the shop")]
     async fn set_up(ctx: &StepContext) -> StepResult<String> {
-        ctx.in_transaction(Sql::new("CREATE TABLE stock (pieces BIGINT NOT NULL CHECK (pieces >= 0))"));
+        ctx.in_transaction(Sql::new(
+            "CREATE TABLE stock (pieces BIGINT NOT NULL CHECK (pieces >= 0))",
+        ));
         ctx.in_transaction(Sql::new("CREATE TABLE sales (effect TEXT, attempt BIGINT)"));
-        ctx.in_transaction(Sql::new("INSERT INTO stock VALUES ($1)").bind(10_i64).rows(1));
+        ctx.in_transaction(
+            Sql::new("INSERT INTO stock VALUES ($1)")
+                .bind(10_i64)
+                .rows(1),
+        );
         Ok("shop".to_owned())
     }
 
     #[step(2, host = "worker", retry = QUICK, undo = take_back)]
     async fn sell(ctx: &StepContext, req: &Purchase) -> StepResult<Sold> {
         let pieces = if req.too_many { 11 } else { 3 };
-        ctx.in_transaction(Sql::new("UPDATE stock SET pieces = pieces - $1").bind(pieces).rows(1));
+        ctx.in_transaction(
+            Sql::new("UPDATE stock SET pieces = pieces - $1")
+                .bind(pieces)
+                .rows(1),
+        );
         let attempt = i64::from(ctx.attempt().0);
-        ctx.in_transaction(Sql::new("INSERT INTO sales VALUES ($1, $2)").bind(ctx.effect_key()).bind(attempt));
+        ctx.in_transaction(
+            Sql::new("INSERT INTO sales VALUES ($1, $2)")
+                .bind(ctx.effect_key())
+                .bind(attempt),
+        );
         Ok(Sold { pieces })
     }
 
     async fn take_back(ctx: &StepContext, sold: Option<Sold>) -> UndoResult {
         // Without an output nothing was committed, so nothing was sold.
         if let Some(sold) = sold {
-            ctx.in_transaction(Sql::new("UPDATE stock SET pieces = pieces + $1").bind(sold.pieces).rows(1));
+            ctx.in_transaction(
+                Sql::new("UPDATE stock SET pieces = pieces + $1")
+                    .bind(sold.pieces)
+                    .rows(1),
+            );
             ctx.in_transaction(Sql::new("DELETE FROM sales").rows(1));
         }
         Ok(())
@@ -134,27 +153,46 @@ impl Asks {
 /// What is in stock, and how many sales there were.
 fn books(task: &TestTask) -> (i64, i64) {
     let path = task.database();
-    let mut connection = SqliteConnection::establish(path.to_str().expect("UTF-8")).expect("the database");
+    let mut connection =
+        SqliteConnection::establish(path.to_str().expect("UTF-8")).expect("the database");
     let mut one = |text: &str| {
         let number = diesel::dsl::sql::<BigInt>(text);
-        diesel::select(number).get_result::<i64>(&mut connection).expect("a number")
+        diesel::select(number)
+            .get_result::<i64>(&mut connection)
+            .expect("a number")
     };
-    (one("(SELECT pieces FROM stock)"), one("(SELECT count(*) FROM sales)"))
+    (
+        one("(SELECT pieces FROM stock)"),
+        one("(SELECT count(*) FROM sales)"),
+    )
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_step_writes_is_there_once_however_often_it_runs() {
-    for kind in [FaultKind::FailTransiently, FaultKind::Panic, FaultKind::Hang] {
-        let harness = Harness::embedded(only::<Sale>()).fault(Fault::at("sell", kind).on_attempt(1));
+    for kind in [
+        FaultKind::FailTransiently,
+        FaultKind::Panic,
+        FaultKind::Hang,
+    ] {
         let harness =
-            harness.settings(|settings| settings.longest_attempt = Some(std::time::Duration::from_millis(500)));
+            Harness::embedded(only::<Sale>()).fault(Fault::at("sell", kind).on_attempt(1));
+        let harness = harness.settings(|settings| {
+            settings.longest_attempt = Some(std::time::Duration::from_millis(500))
+        });
         let task = harness.submit(Form::new()).await;
         assert_eq!(task.run_to_rest().await, TaskStatus::Completed, "{kind:?}");
         assert_eq!(task.record().await.steps[1].attempts.0, 2, "{kind:?}");
         assert_eq!(books(&task), (7, 1), "{kind:?}");
     }
-    let task = Harness::embedded(only::<Sale>()).crash_at("sell").submit(Form::new()).await;
-    assert_eq!(task.run_to_rest().await, TaskStatus::Completed, "a lost host");
+    let task = Harness::embedded(only::<Sale>())
+        .crash_at("sell")
+        .submit(Form::new())
+        .await;
+    assert_eq!(
+        task.run_to_rest().await,
+        TaskStatus::Completed,
+        "a lost host"
+    );
     assert_eq!(books(&task), (7, 1), "a lost host");
 }
 
@@ -163,14 +201,24 @@ async fn an_undo_takes_it_back_once() {
     for attempt in 0..3 {
         let mut harness = Harness::embedded(only::<Sale>()).fail_at("announce");
         for n in 1..=attempt {
-            harness = harness.fault(Fault::at("sell", FaultKind::FailTransiently).in_undo().on_attempt(n));
+            harness = harness.fault(
+                Fault::at("sell", FaultKind::FailTransiently)
+                    .in_undo()
+                    .on_attempt(n),
+            );
         }
         let task = harness.submit(Form::new()).await;
         assert_eq!(task.run_to_rest().await, TaskStatus::Failed);
-        assert_eq!(books(&task), (10, 0), "after {attempt} failures of the undo");
+        assert_eq!(
+            books(&task),
+            (10, 0),
+            "after {attempt} failures of the undo"
+        );
         task.assert_invariants().await;
     }
-    let harness = Harness::embedded(only::<Sale>()).fail_at("announce").crash_in_undo_of("sell");
+    let harness = Harness::embedded(only::<Sale>())
+        .fail_at("announce")
+        .crash_in_undo_of("sell");
     let task = harness.submit(Form::new()).await;
     assert_eq!(task.run_to_rest().await, TaskStatus::Failed);
     assert_eq!(books(&task), (10, 0), "after a host was lost in the undo");
@@ -183,27 +231,46 @@ async fn a_constraint_fails_the_step_for_good_and_nothing_of_it_is_there() {
     assert_eq!(task.run_to_rest().await, TaskStatus::Failed);
     assert_eq!(books(&task), (10, 0));
     let record = task.record().await;
-    assert_eq!(record.steps[1].attempts.0, 1, "a broken constraint is not tried again");
+    assert_eq!(
+        record.steps[1].attempts.0, 1,
+        "a broken constraint is not tried again"
+    );
     let failure = record.task.failure.expect("a failure");
-    assert!(failure.message.contains("UPDATE stock SET pieces") && failure.class == "permanent", "{failure:?}");
+    assert!(
+        failure.message.contains("UPDATE stock SET pieces") && failure.class == "permanent",
+        "{failure:?}"
+    );
     task.assert_invariants().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_could_be_written_twice_or_not_at_all_is_refused() {
     for (task, said) in [
-        (Harness::embedded(only::<Leaves>()).submit(Form::new()).await, "makes no scratch file"),
-        (Harness::embedded(only::<Asks>()).submit(Form::new()).await, "has no probe"),
+        (
+            Harness::embedded(only::<Leaves>())
+                .submit(Form::new())
+                .await,
+            "makes no scratch file",
+        ),
+        (
+            Harness::embedded(only::<Asks>()).submit(Form::new()).await,
+            "has no probe",
+        ),
     ] {
         assert_eq!(task.run_to_rest().await, TaskStatus::Failed, "{said}");
         let failure = task.record().await.task.failure.expect("a failure");
-        assert!(failure.message.contains(said) && failure.class == "permanent", "{failure:?}");
+        assert!(
+            failure.message.contains(said) && failure.class == "permanent",
+            "{failure:?}"
+        );
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_pure_step_must_not_write() {
-    let task = Harness::embedded(only::<Pretender>()).submit(Form::new()).await;
+    let task = Harness::embedded(only::<Pretender>())
+        .submit(Form::new())
+        .await;
     assert_eq!(task.run_to_rest().await, TaskStatus::Failed);
     let failure = task.record().await.task.failure.expect("a failure");
     assert!(failure.message.contains("is not pure"), "{failure:?}");

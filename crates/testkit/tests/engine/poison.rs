@@ -4,7 +4,9 @@ use crate::errand::only;
 use counterstep_adapters::embedded::{self, EmbeddedOptions, EmbeddedPaths};
 use counterstep_contracts::{Host, TaskStatus};
 use counterstep_kernel::host::{self, HostSettings};
-use counterstep_kernel::{CancelToken, Engine, EngineSettings, StepContext, StepResult, UndoResult};
+use counterstep_kernel::{
+    CancelToken, Engine, EngineSettings, StepContext, StepResult, UndoResult,
+};
 use counterstep_macros::distributed_task;
 use counterstep_testkit::{Form, Harness};
 use serde::{Deserialize, Serialize};
@@ -56,7 +58,9 @@ impl Meal {
 /// No test by itself: the worker of the next one.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_worker_that_aborts() {
-    let Some(folder) = std::env::var_os(FOLDER).map(PathBuf::from) else { return };
+    let Some(folder) = std::env::var_os(FOLDER).map(PathBuf::from) else {
+        return;
+    };
     // It ends with its test, whatever way that one ends.
     std::thread::spawn(|| {
         let _ = std::io::stdin().read_to_end(&mut Vec::new());
@@ -67,7 +71,9 @@ async fn the_worker_that_aborts() {
         objects: folder.join("objects"),
         scratch: folder.join("scratch"),
     };
-    let ports = embedded::open(paths, EmbeddedOptions::default()).await.expect("the files open");
+    let ports = embedded::open(paths, EmbeddedOptions::default())
+        .await
+        .expect("the files open");
     let registry = Arc::new(only::<Meal>());
     let mut settings = HostSettings::for_all(&registry, Host::Worker, 8);
     settings.poll = Duration::from_millis(50);
@@ -81,8 +87,13 @@ struct Worker(Child);
 impl Worker {
     fn start(folder: &std::path::Path) -> Self {
         let mut command = Command::new(std::env::current_exe().expect("its own path"));
-        command.args(["--exact", "poison::the_worker_that_aborts"]).env(FOLDER, folder);
-        let command = command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+        command
+            .args(["--exact", "poison::the_worker_that_aborts"])
+            .env(FOLDER, folder);
+        let command = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
         Self(command.spawn().expect("a worker starts"))
     }
 }
@@ -119,17 +130,34 @@ async fn a_step_that_kills_its_process_is_undone_and_its_neighbours_complete() {
         if at_rest == 5 {
             break;
         }
-        assert!(Instant::now() < until, "only {at_rest} of 5 tasks came to rest");
+        assert!(
+            Instant::now() < until,
+            "only {at_rest} of 5 tasks came to rest"
+        );
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
 
     for task in innocents {
         let record = store.load(task).await.expect("an answer").expect("a task");
-        assert_eq!(record.task.status, TaskStatus::Completed, "{:?}", record.task.failure);
+        assert_eq!(
+            record.task.status,
+            TaskStatus::Completed,
+            "{:?}",
+            record.task.failure
+        );
     }
-    let record = store.load(poison).await.expect("an answer").expect("a task");
+    let record = store
+        .load(poison)
+        .await
+        .expect("an answer")
+        .expect("a task");
     assert_eq!(record.task.status, TaskStatus::Failed);
     let failure = record.task.failure.expect("a failure");
     assert_eq!(failure.class, "lost");
-    assert_eq!(failure.message.matches("`eat` on worker:").count(), 3, "{}", failure.message);
+    assert_eq!(
+        failure.message.matches("`eat` on worker:").count(),
+        3,
+        "{}",
+        failure.message
+    );
 }

@@ -1,4 +1,5 @@
-//! Steps in doubt whose probe finds out what became of them, and undos: fresh tokens, limits, crashes at any point.
+//! Steps in doubt whose probe finds out what became of them, and undos: fresh tokens, limits,
+//! crashes at any point.
 
 use crate::errand::{Errand, only};
 use crate::lost::lost_in;
@@ -20,7 +21,9 @@ struct Sale {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct Charged(String);
 
-const PATIENT: RetryPolicy = RetryPolicy::constant("20ms").max_retries(2).attempt_timeout("300ms");
+const PATIENT: RetryPolicy = RetryPolicy::constant("20ms")
+    .max_retries(2)
+    .attempt_timeout("300ms");
 
 struct Till;
 
@@ -36,7 +39,11 @@ impl Till {
 
     async fn put_back(ctx: &StepContext) -> UndoResult {
         // The cancel that led here must not cancel the undo.
-        if ctx.cancel().is_cancelled() { Err(StepError::permanent("its token is not fresh")) } else { Ok(()) }
+        if ctx.cancel().is_cancelled() {
+            Err(StepError::permanent("its token is not fresh"))
+        } else {
+            Ok(())
+        }
     }
 
     #[step(2, host = "worker", probe = ask_the_bank, undo = pay_back, undo_retry = PATIENT)]
@@ -44,20 +51,31 @@ impl Till {
         Ok(Charged(ctx.execution_key()))
     }
 
-    async fn ask_the_bank(ctx: &StepContext, sale: &Sale, scan: &u32) -> StepResult<Probe<Charged>> {
+    async fn ask_the_bank(
+        ctx: &StepContext,
+        sale: &Sale,
+        scan: &u32,
+    ) -> StepResult<Probe<Charged>> {
         assert_eq!(*scan, 1);
         match sale.bank_says.as_str() {
-            "done" => Ok(Probe::Done(Charged(format!("found under {}", ctx.effect_key())))),
+            "done" => Ok(Probe::Done(Charged(format!(
+                "found under {}",
+                ctx.effect_key()
+            )))),
             "nothing" => Ok(Probe::NothingHappened),
             "panic" => panic!("the bank is on fire"),
-            other => Err(StepError::transient(format_args!("the bank says {other:?}"))),
+            other => Err(StepError::transient(format_args!(
+                "the bank says {other:?}"
+            ))),
         }
     }
 
     async fn pay_back(charged: Option<Charged>, sale: &Sale) -> UndoResult {
         // Where the bank had the charge, its undo is told which.
         match (sale.bank_says.as_str(), charged) {
-            ("done", None) => Err(StepError::permanent("what the probe found did not reach the undo")),
+            ("done", None) => Err(StepError::permanent(
+                "what the probe found did not reach the undo",
+            )),
             _ => Ok(()),
         }
     }
@@ -82,22 +100,45 @@ fn sale(bank_says: &str) -> Form {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_step_that_had_taken_effect_is_not_run_again() {
-    let task = Harness::embedded(only::<Till>()).crash_at("charge").submit(sale("done")).await;
+    let task = Harness::embedded(only::<Till>())
+        .crash_at("charge")
+        .submit(sale("done"))
+        .await;
     assert_eq!(task.run_to_rest().await, TaskStatus::Completed);
-    task.assert_trail("scan ok, charge in doubt, charge found done, bag ok, completed").await;
+    task.assert_trail("scan ok, charge in doubt, charge found done, bag ok, completed")
+        .await;
     let record = task.record().await;
     assert_eq!(record.steps[1].attempts.0, 1);
-    assert_eq!(record.task.response, Some(format!("found under {}:charge", task.id).into()));
+    assert_eq!(
+        record.task.response,
+        Some(format!("found under {}:charge", task.id).into())
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_step_that_had_not_or_of_which_nobody_knows_runs_again() {
-    for (bank_says, word) in [("nothing", "nothing_happened"), ("?", "unknown"), ("panic", "unknown")] {
-        let task = Harness::embedded(only::<Till>()).crash_at("charge").submit(sale(bank_says)).await;
-        assert_eq!(task.run_to_rest().await, TaskStatus::Completed, "{bank_says}");
-        task.assert_trail("scan ok, charge in doubt, charge ok, bag ok, completed").await;
+    for (bank_says, word) in [
+        ("nothing", "nothing_happened"),
+        ("?", "unknown"),
+        ("panic", "unknown"),
+    ] {
+        let task = Harness::embedded(only::<Till>())
+            .crash_at("charge")
+            .submit(sale(bank_says))
+            .await;
+        assert_eq!(
+            task.run_to_rest().await,
+            TaskStatus::Completed,
+            "{bank_says}"
+        );
+        task.assert_trail("scan ok, charge in doubt, charge ok, bag ok, completed")
+            .await;
         let history = task.history().await;
-        let starts: Vec<_> = history.audit.iter().filter(|row| row.entry.event == "step_started").collect();
+        let starts: Vec<_> = history
+            .audit
+            .iter()
+            .filter(|row| row.entry.event == "step_started")
+            .collect();
         assert_eq!(starts[2].entry.details["probe"], word);
     }
 }
@@ -105,7 +146,11 @@ async fn a_step_that_had_not_or_of_which_nobody_knows_runs_again() {
 /// A task that lost its host in the middle of `charge` and was then cancelled.
 async fn cancelled_in_doubt(bank_says: &str) -> TestTask {
     let fault = Fault::at("charge", FaultKind::Hang).on_attempt(1);
-    let task = Harness::embedded(only::<Till>()).loses_hosts().fault(fault.clone()).submit(sale(bank_says)).await;
+    let task = Harness::embedded(only::<Till>())
+        .loses_hosts()
+        .fault(fault.clone())
+        .submit(sale(bank_says))
+        .await;
     lost_in(&task.engine, task.id, &fault).await;
     assert_eq!(task.record().await.steps[1].status, StepStatus::Running);
     task.engine.cancel(task.id).await.expect("accepted");
@@ -116,7 +161,8 @@ async fn cancelled_in_doubt(bank_says: &str) -> TestTask {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_step_that_had_not_taken_effect_needs_no_undo() {
     let task = cancelled_in_doubt("nothing").await;
-    task.assert_trail("scan ok, charge in doubt, charge found not done, scan undone, cancelled").await;
+    task.assert_trail("scan ok, charge in doubt, charge found not done, scan undone, cancelled")
+        .await;
     assert_eq!(task.record().await.steps[1].undo_attempts.0, 0);
 }
 
@@ -124,7 +170,8 @@ async fn a_step_that_had_not_taken_effect_needs_no_undo() {
 async fn the_undo_of_a_step_in_doubt_gets_what_the_probe_found() {
     for bank_says in ["done", "?"] {
         let task = cancelled_in_doubt(bank_says).await;
-        task.assert_trail("scan ok, charge in doubt, charge undone, scan undone, cancelled").await;
+        task.assert_trail("scan ok, charge in doubt, charge undone, scan undone, cancelled")
+            .await;
     }
 }
 
@@ -145,14 +192,21 @@ async fn an_undo_that_hangs_runs_into_the_limit_of_its_own_policy() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_undo_goes_on_after_a_crash_wherever_it_was() {
     for step in ["deliver", "pay", "pick", "note"] {
-        let task =
-            Harness::embedded(only::<Errand>()).fail_at("deliver").crash_in_undo_of(step).submit(Form::new()).await;
+        let task = Harness::embedded(only::<Errand>())
+            .fail_at("deliver")
+            .crash_in_undo_of(step)
+            .submit(Form::new())
+            .await;
         assert_eq!(task.run_to_rest().await, TaskStatus::Failed, "{step}");
         task.assert_invariants().await;
         let trail = task.trail().await;
         assert!(trail.contains(&format!("{step} undo in doubt")), "{trail}");
         for other in ["deliver", "pay", "pick", "note"] {
-            assert_eq!(trail.matches(&format!("{other} undone")).count(), 1, "{step}: {trail}");
+            assert_eq!(
+                trail.matches(&format!("{other} undone")).count(),
+                1,
+                "{step}: {trail}"
+            );
         }
     }
 }
@@ -165,10 +219,22 @@ async fn a_failed_undo_is_written_down_with_all_that_a_person_needs() {
     let task = harness.submit(sale("?")).await;
     assert_eq!(task.run_to_rest().await, TaskStatus::CompensationFailed);
     let history = task.history().await;
-    let failed = &history.audit.iter().find(|row| row.entry.event == "undo_failed").expect("the entry").entry;
-    assert_eq!(failed.details["attempts"], 3, "its own policy allows two retries");
+    let failed = &history
+        .audit
+        .iter()
+        .find(|row| row.entry.event == "undo_failed")
+        .expect("the entry")
+        .entry;
+    assert_eq!(
+        failed.details["attempts"], 3,
+        "its own policy allows two retries"
+    );
     assert_eq!(failed.details["class"], "transient");
     assert_eq!(failed.details["error"], "planted: fails for now");
-    let undos = history.attempts.iter().filter(|row| row.direction == Direction::Undo && row.step.0 == 2).count();
+    let undos = history
+        .attempts
+        .iter()
+        .filter(|row| row.direction == Direction::Undo && row.step.0 == 2)
+        .count();
     assert_eq!(undos, 3);
 }

@@ -1,10 +1,12 @@
-//! What running attempts say of their progress: it is known while they run, told seldom however often it is said, never
-//! taken for another attempt's, and missed by nobody when it does not come.
+//! What running attempts say of their progress: it is known while they run, told seldom however
+//! often it is said, never taken for another attempt's, and missed by nobody when it does not come.
 
 use crate::errand::{QUICK, only};
 use crate::manual::{Mute, TestHints};
 use async_trait::async_trait;
-use counterstep_contracts::{Attempt, AttemptProgress, Direction, Epoch, TaskId, TaskProgress, TaskStatus};
+use counterstep_contracts::{
+    Attempt, AttemptProgress, Direction, Epoch, TaskId, TaskProgress, TaskStatus,
+};
 use counterstep_kernel::ports::{HintError, Hints, Signal};
 use counterstep_kernel::{Engine, Meter, StepContext, StepError, StepResult, UndoResult, progress};
 use counterstep_macros::distributed_task;
@@ -64,7 +66,12 @@ impl Walk {
 }
 
 async fn follow(ctx: &StepContext, path: &Path) -> StepResult<()> {
-    let orders = ORDERS.lock().unwrap().get(&path.walker).expect("orders").clone();
+    let orders = ORDERS
+        .lock()
+        .unwrap()
+        .get(&path.walker)
+        .expect("orders")
+        .clone();
     let mut orders = orders.lock().await;
     while let Some(order) = orders.recv().await {
         match order {
@@ -79,8 +86,14 @@ async fn follow(ctx: &StepContext, path: &Path) -> StepResult<()> {
 /// A walker of its own, and its orders.
 fn walker() -> (Form, mpsc::UnboundedSender<Do>, u64) {
     static NEXT: AtomicUsize = AtomicUsize::new(1);
-    let (walker, (orders, taken)) = (NEXT.fetch_add(1, Ordering::Relaxed) as u64, mpsc::unbounded_channel());
-    ORDERS.lock().unwrap().insert(walker, Arc::new(AsyncMutex::new(taken)));
+    let (walker, (orders, taken)) = (
+        NEXT.fetch_add(1, Ordering::Relaxed) as u64,
+        mpsc::unbounded_channel(),
+    );
+    ORDERS
+        .lock()
+        .unwrap()
+        .insert(walker, Arc::new(AsyncMutex::new(taken)));
     (Form::new().field("walker", walker), orders, walker)
 }
 
@@ -95,15 +108,29 @@ async fn site(hints: Arc<dyn Hints>) -> Site {
 type Seen = (Direction, i32, u64, u64);
 
 async fn seen(engine: &Engine, task: TaskId) -> Option<Seen> {
-    let record = engine.ports.store.load(task).await.expect("the store answers").expect("the task exists");
+    let record = engine
+        .ports
+        .store
+        .load(task)
+        .await
+        .expect("the store answers")
+        .expect("the task exists");
     let told = engine.progress_of(&record).await?;
-    let AttemptProgress { direction, attempt, done, total, .. } = told.steps["walk"].clone();
+    let AttemptProgress {
+        direction,
+        attempt,
+        done,
+        total,
+        ..
+    } = told.steps["walk"].clone();
     Some((direction, attempt.0, done, total))
 }
 
 async fn until_seen(engine: &Engine, task: TaskId, wanted: Seen) {
-    eventually(&format!("{wanted:?}"), || async move { (seen(engine, task).await == Some(wanted)).then_some(()) })
-        .await;
+    eventually(&format!("{wanted:?}"), || async move {
+        (seen(engine, task).await == Some(wanted)).then_some(())
+    })
+    .await;
 }
 
 /// Counts how often something is kept.
@@ -128,7 +155,13 @@ impl Hints for Counting {
         self.1.fetch_add(1, Ordering::Relaxed);
         self.0.set(key, value, ttl).await
     }
-    async fn swap(&self, key: &str, was: Option<&str>, value: &str, ttl: Duration) -> Result<bool, HintError> {
+    async fn swap(
+        &self,
+        key: &str,
+        was: Option<&str>,
+        value: &str,
+        ttl: Duration,
+    ) -> Result<bool, HintError> {
         self.0.swap(key, was, value, ttl).await
     }
 }
@@ -172,10 +205,17 @@ async fn another_attempt_or_epoch_never_shows_what_an_earlier_one_has_said() {
     let task = site.submit(form).await;
     orders.send(Do::Say(70, 100)).unwrap();
     until_seen(&site.engine, task, (Direction::Forward, 1, 70, 100)).await;
-    let kept = hints.get(&progress::key(task)).await.unwrap().expect("it is kept");
+    let kept = hints
+        .get(&progress::key(task))
+        .await
+        .unwrap()
+        .expect("it is kept");
     let meter = METERS.lock().unwrap()[&walker].clone();
     orders.send(Do::Fail).unwrap();
-    site.all("second attempt", &[task], |record| record.steps[0].attempts == Attempt(2)).await;
+    site.all("second attempt", &[task], |record| {
+        record.steps[0].attempts == Attempt(2)
+    })
+    .await;
     assert_eq!(seen(&site.engine, task).await, None);
     // Code that outlives its attempt talks to nobody.
     meter.tell(99, 100);
@@ -183,17 +223,32 @@ async fn another_attempt_or_epoch_never_shows_what_an_earlier_one_has_said() {
     until_seen(&site.engine, task, (Direction::Forward, 2, 10, 100)).await;
 
     // A host that was lost writes late: what it says is of an older attempt, or of another epoch.
-    hints.set(&progress::key(task), &kept, Duration::from_secs(60)).await.unwrap();
+    hints
+        .set(&progress::key(task), &kept, Duration::from_secs(60))
+        .await
+        .unwrap();
     assert_eq!(seen(&site.engine, task).await, None);
     let mut late: TaskProgress = serde_json::from_str(&kept).unwrap();
     late.steps.get_mut("walk").unwrap().attempt = Attempt(2);
     let text = |progress: &TaskProgress| serde_json::to_string(progress).unwrap();
-    hints.set(&progress::key(task), &text(&late), Duration::from_secs(60)).await.unwrap();
-    assert_eq!(seen(&site.engine, task).await, Some((Direction::Forward, 2, 70, 100)));
+    hints
+        .set(&progress::key(task), &text(&late), Duration::from_secs(60))
+        .await
+        .unwrap();
+    assert_eq!(
+        seen(&site.engine, task).await,
+        Some((Direction::Forward, 2, 70, 100))
+    );
     late.epoch = Epoch(late.epoch.0 + 1);
-    hints.set(&progress::key(task), &text(&late), Duration::from_secs(60)).await.unwrap();
+    hints
+        .set(&progress::key(task), &text(&late), Duration::from_secs(60))
+        .await
+        .unwrap();
     assert_eq!(seen(&site.engine, task).await, None);
-    hints.set(&progress::key(task), "no JSON", Duration::from_secs(60)).await.unwrap();
+    hints
+        .set(&progress::key(task), "no JSON", Duration::from_secs(60))
+        .await
+        .unwrap();
     assert_eq!(seen(&site.engine, task).await, None);
 
     orders.send(Do::Arrive).unwrap();
@@ -228,11 +283,17 @@ async fn hints_that_fail_or_never_answer_cost_a_step_nothing_but_its_progress() 
             orders.send(Do::Say(done, 1_000)).unwrap();
         }
         // Whoever listens hears it all the same.
-        while !matches!(signals.next().await.expect("signals go on"), Signal::Progress(_)) {}
+        while !matches!(
+            signals.next().await.expect("signals go on"),
+            Signal::Progress(_)
+        ) {}
         assert_eq!(seen(&site.engine, task).await, None);
         orders.send(Do::Arrive).unwrap();
         let record = site.all_are(TaskStatus::Completed, &[task]).await.remove(0);
-        assert_eq!((record.steps[0].attempts, record.task.recovery_attempts), (Attempt(1), 0));
+        assert_eq!(
+            (record.steps[0].attempts, record.task.recovery_attempts),
+            (Attempt(1), 0)
+        );
         site.assert_invariants(&[task]).await;
     }
 }
@@ -242,7 +303,8 @@ async fn a_process_with_hints_of_its_own_keeps_what_it_hears() {
     let site = site(Arc::new(TestHints::default())).await;
     let mut other = site.engine.clone();
     other.ports.hints = Arc::new(TestHints::default());
-    let hearing = progress::keep_what_is_heard(other.ports.signals.subscribe(), other.ports.hints.clone());
+    let hearing =
+        progress::keep_what_is_heard(other.ports.signals.subscribe(), other.ports.hints.clone());
     let hearing = tokio::spawn(hearing);
     let (form, orders, _) = walker();
     let task = site.submit(form).await;
@@ -261,7 +323,10 @@ async fn with_redis_another_process_sees_it_and_without_it_the_step_goes_on() {
     use counterstep_adapters::redis::{RedisOptions, open};
     let server = counterstep_testkit::servers::Redis::start();
     // Not to be taken for away when the machine is busy.
-    let options = RedisOptions { limit: Duration::from_secs(2), ..RedisOptions::at(&server.url()) };
+    let options = RedisOptions {
+        limit: Duration::from_secs(2),
+        ..RedisOptions::at(&server.url())
+    };
     let site = site(open(options.clone()).await.expect("it opens").hints).await;
     let mut other = site.engine.clone();
     other.ports.hints = open(options).await.expect("it opens").hints;

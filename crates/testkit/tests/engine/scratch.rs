@@ -4,7 +4,8 @@ use crate::errand::only;
 use counterstep_contracts::{StepStatus, TaskStatus};
 use counterstep_kernel::faults::{Fault, FaultKind};
 use counterstep_kernel::{
-    Classify, FileName, RetryPolicy, ScratchFile, StepContext, StepError, StepResult, StoredFile, UndoResult,
+    Classify, FileName, RetryPolicy, ScratchFile, StepContext, StepError, StepResult, StoredFile,
+    UndoResult,
 };
 use counterstep_macros::distributed_task;
 use counterstep_testkit::{Form, Harness, TestTask};
@@ -50,12 +51,23 @@ impl Chain {
 
     #[step(2, host = "worker", retry = QUICK, undo = unsecond)]
     async fn second(ctx: &StepContext, req: &Wish, first: &Draft1) -> StepResult<Draft2> {
-        let one = std::fs::read_to_string(ctx.scratch_path(&first.0).await?).transient("reading")?;
-        let text = if req.fickle { format!("{one} {}", ctx.attempt()) } else { format!("{one} two") };
+        let one =
+            std::fs::read_to_string(ctx.scratch_path(&first.0).await?).transient("reading")?;
+        let text = if req.fickle {
+            format!("{one} {}", ctx.attempt())
+        } else {
+            format!("{one} two")
+        };
         let file = write(ctx, &text).await?;
         let body = futures::stream::once(async move { Ok(text.into()) }).boxed();
         let name = FileName::parse("copy.txt").permanent("naming")?;
-        Ok(Draft2 { file, copy: ctx.objects().put("copies", &name, "text/plain", body).await? })
+        Ok(Draft2 {
+            file,
+            copy: ctx
+                .objects()
+                .put("copies", &name, "text/plain", body)
+                .await?,
+        })
     }
 
     async fn unsecond(ctx: &StepContext, _out: Option<Draft2>) -> UndoResult {
@@ -64,13 +76,15 @@ impl Chain {
 
     #[step(3, host = "worker", retry = SLEEPY, no_undo = "reads only")]
     async fn third(ctx: &StepContext, second: &Draft2) -> StepResult<u32> {
-        let text = std::fs::read_to_string(ctx.scratch_path(&second.file).await?).transient("reading")?;
+        let text =
+            std::fs::read_to_string(ctx.scratch_path(&second.file).await?).transient("reading")?;
         u32::try_from(text.len()).map_err(StepError::permanent)
     }
 
     #[step(4, host = "worker", retry = SLEEPY, no_undo = "reads only")]
     async fn fourth(ctx: &StepContext, second: &Draft2) -> StepResult<u64> {
-        let text = std::fs::read_to_string(ctx.scratch_path(&second.file).await?).transient("reading")?;
+        let text =
+            std::fs::read_to_string(ctx.scratch_path(&second.file).await?).transient("reading")?;
         Ok(text.len() as u64)
     }
 
@@ -85,9 +99,19 @@ async fn run_and_wipe_in_its_sleep(task: &TestTask) -> TaskStatus {
         loop {
             let record = task.record().await;
             if record.task.status == TaskStatus::Waiting {
-                return task.engine.ports.scratch.remove(task.id).await.expect("the scratch goes");
+                return task
+                    .engine
+                    .ports
+                    .scratch
+                    .remove(task.id)
+                    .await
+                    .expect("the scratch goes");
             }
-            assert!(!record.task.status.is_at_rest(), "it never slept: {}", task.trail().await);
+            assert!(
+                !record.task.status.is_at_rest(),
+                "it never slept: {}",
+                task.trail().await
+            );
             tokio::time::sleep(std::time::Duration::from_millis(5)).await;
         }
     };
@@ -100,8 +124,15 @@ fn sleeps_at(step: &str) -> Fault {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_chain_of_lost_files_is_made_again_from_its_first_link() {
-    let task = Harness::embedded(only::<Chain>()).loses_hosts().fault(sleeps_at("third")).submit(Form::new()).await;
-    assert_eq!(run_and_wipe_in_its_sleep(&task).await, TaskStatus::Completed);
+    let task = Harness::embedded(only::<Chain>())
+        .loses_hosts()
+        .fault(sleeps_at("third"))
+        .submit(Form::new())
+        .await;
+    assert_eq!(
+        run_and_wipe_in_its_sleep(&task).await,
+        TaskStatus::Completed
+    );
     task.assert_trail(
         "first ok, second ok, third retries, first rebuilt, second scratch lost, second ok, third ok, fourth ok, \
          completed",
@@ -118,23 +149,52 @@ async fn when_a_link_cannot_be_made_again_everything_is_undone() {
         .submit(Form::new())
         .await;
     assert_eq!(run_and_wipe_in_its_sleep(&task).await, TaskStatus::Failed);
-    assert_eq!(task.record().await.task.failure.expect("a failure").step.as_deref(), Some("first"));
-    assert!(task.trail().await.contains("second undone"), "{}", task.trail().await);
+    assert_eq!(
+        task.record()
+            .await
+            .task
+            .failure
+            .expect("a failure")
+            .step
+            .as_deref(),
+        Some("first")
+    );
+    assert!(
+        task.trail().await.contains("second undone"),
+        "{}",
+        task.trail().await
+    );
     task.assert_invariants().await;
     task.assert_no_objects().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn after_a_reader_the_same_bytes_are_made_again_and_the_committed_output_stands() {
-    let task = Harness::embedded(only::<Chain>()).loses_hosts().fault(sleeps_at("fourth")).submit(Form::new()).await;
-    assert_eq!(run_and_wipe_in_its_sleep(&task).await, TaskStatus::Completed);
+    let task = Harness::embedded(only::<Chain>())
+        .loses_hosts()
+        .fault(sleeps_at("fourth"))
+        .submit(Form::new())
+        .await;
+    assert_eq!(
+        run_and_wipe_in_its_sleep(&task).await,
+        TaskStatus::Completed
+    );
     task.assert_invariants().await;
     let trail = task.trail().await;
-    assert!(trail.contains("fourth retries, first scratch lost") || trail.contains("first rebuilt"), "{trail}");
+    assert!(
+        trail.contains("fourth retries, first scratch lost") || trail.contains("first rebuilt"),
+        "{trail}"
+    );
     assert!(trail.contains("second rebuilt"), "{trail}");
     let record = task.record().await;
     let first_output = record.steps[1].output.as_ref().expect("an output");
-    assert!(first_output["copy"]["key"].as_str().expect("a key").contains(".1/"), "the first attempt's output stands");
+    assert!(
+        first_output["copy"]["key"]
+            .as_str()
+            .expect("a key")
+            .contains(".1/"),
+        "the first attempt's output stands"
+    );
     // The object that the rebuild stored belongs to nothing.
     task.assert_no_orphans().await;
 }
@@ -142,11 +202,18 @@ async fn after_a_reader_the_same_bytes_are_made_again_and_the_committed_output_s
 #[tokio::test(flavor = "multi_thread")]
 async fn after_a_reader_other_bytes_are_refused() {
     let form = Form::new().field("fickle", true);
-    let task = Harness::embedded(only::<Chain>()).loses_hosts().fault(sleeps_at("fourth")).submit(form).await;
+    let task = Harness::embedded(only::<Chain>())
+        .loses_hosts()
+        .fault(sleeps_at("fourth"))
+        .submit(form)
+        .await;
     assert_eq!(run_and_wipe_in_its_sleep(&task).await, TaskStatus::Failed);
     let record = task.record().await;
     let failure = record.task.failure.expect("a failure");
-    assert_eq!((failure.step.as_deref(), failure.class.as_str()), (Some("second"), "permanent"));
+    assert_eq!(
+        (failure.step.as_deref(), failure.class.as_str()),
+        (Some("second"), "permanent")
+    );
     assert_eq!(record.steps[1].status, StepStatus::Compensated);
     task.assert_invariants().await;
     task.assert_no_objects().await;
@@ -155,11 +222,25 @@ async fn after_a_reader_other_bytes_are_refused() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_rebuild_that_fails_uses_up_retries_and_ends() {
     let again = |n| Fault::at("second", FaultKind::Panic).on_attempt(n);
-    let harness = (2..=9).fold(Harness::embedded(only::<Chain>()), |harness, n| harness.fault(again(n)));
+    let harness = (2..=9).fold(Harness::embedded(only::<Chain>()), |harness, n| {
+        harness.fault(again(n))
+    });
     let task = harness.fault(sleeps_at("fourth")).submit(Form::new()).await;
     assert_eq!(run_and_wipe_in_its_sleep(&task).await, TaskStatus::Failed);
     let record = task.record().await;
-    assert_eq!((record.steps[1].retries_used, record.steps[1].attempts.0), (3, 4), "{}", task.trail().await);
-    assert!(task.history().await.attempts.iter().all(|attempt| attempt.outcome.is_some()), "none is left open");
+    assert_eq!(
+        (record.steps[1].retries_used, record.steps[1].attempts.0),
+        (3, 4),
+        "{}",
+        task.trail().await
+    );
+    assert!(
+        task.history()
+            .await
+            .attempts
+            .iter()
+            .all(|attempt| attempt.outcome.is_some()),
+        "none is left open"
+    );
     task.assert_invariants().await;
 }

@@ -1,4 +1,5 @@
-//! Signal steps: a task waits for somebody's answer, with a deadline; whoever answers is in the audit.
+//! Signal steps: a task waits for somebody's answer, with a deadline; whoever answers is in the
+//! audit.
 
 use crate::cancel::until;
 use crate::errand::only;
@@ -9,7 +10,8 @@ use counterstep_kernel::operator::Retrial;
 use counterstep_kernel::output_limit::OutputLimit;
 use counterstep_kernel::turn::{TurnEnd, turn};
 use counterstep_kernel::{
-    AwaitSignal, CancelReason, CancelToken, Engine, MaybeSignal, StepContext, StepResult, UndoResult,
+    AwaitSignal, CancelReason, CancelToken, Engine, MaybeSignal, StepContext, StepResult,
+    UndoResult,
 };
 use counterstep_macros::distributed_task;
 use counterstep_testkit::{Form, Harness, LossyQueue, TestTask, harness};
@@ -63,7 +65,10 @@ impl Purchase {
 
     fn respond(approval: Option<&Approval>, remark: &Option<String>) -> String {
         let by = approval.map_or("nobody", |approval| approval.by.as_str());
-        format!("approved by {by}, {}", remark.as_deref().unwrap_or("without a remark"))
+        format!(
+            "approved by {by}, {}",
+            remark.as_deref().unwrap_or("without a remark")
+        )
     }
 }
 
@@ -72,18 +77,26 @@ fn form(amount: u64, within: &str) -> Form {
 }
 
 async fn purchase(amount: u64, within: &str) -> TestTask {
-    Harness::embedded(only::<Purchase>()).submit(form(amount, within)).await
+    Harness::embedded(only::<Purchase>())
+        .submit(form(amount, within))
+        .await
 }
 
 /// A purchase that waits for its approval.
 async fn waiting(within: &str) -> TestTask {
     let task = purchase(500, within).await;
-    assert_eq!(turn(&task.engine, Host::Worker, task.id, &CancelToken::new()).await, TurnEnd::GivenBack);
+    assert_eq!(
+        turn(&task.engine, Host::Worker, task.id, &CancelToken::new()).await,
+        TurnEnd::GivenBack
+    );
     task
 }
 
 async fn approve(task: &TestTask, body: Value) -> Result<String, SignalRefusal> {
-    task.engine.signal(task.id, "approval", body, "client:anna").await.map(|answer| answer.received_at)
+    task.engine
+        .signal(task.id, "approval", body, "client:anna")
+        .await
+        .map(|answer| answer.received_at)
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -91,9 +104,23 @@ async fn the_change_that_a_signal_makes_wakes_a_host() {
     let mut task = waiting("1h").await;
     let queue = LossyQueue::default();
     task.engine.ports.queue = Arc::new(queue.clone());
-    approve(&task, json!({"by": "anna"})).await.expect("accepted");
-    let row = task.engine.ports.store.load(task.id).await.expect("an answer").expect("the task").task;
-    let sent: Vec<_> = queue.lost().into_iter().map(|(queue, message)| (queue.0, message.task, message.rev)).collect();
+    approve(&task, json!({"by": "anna"}))
+        .await
+        .expect("accepted");
+    let row = task
+        .engine
+        .ports
+        .store
+        .load(task.id)
+        .await
+        .expect("an answer")
+        .expect("the task")
+        .task;
+    let sent: Vec<_> = queue
+        .lost()
+        .into_iter()
+        .map(|(queue, message)| (queue.0, message.task, message.rev))
+        .collect();
     assert_eq!(sent, [("purchases".to_owned(), task.id, row.rev)]);
 }
 
@@ -101,17 +128,36 @@ async fn the_change_that_a_signal_makes_wakes_a_host() {
 async fn a_task_sleeps_until_somebody_answers_and_reads_the_answer() {
     let task = waiting("72h").await;
     let asleep = task.record().await;
-    assert_eq!((asleep.task.status, asleep.task.waiting), (TaskStatus::Waiting, Some(WaitReason::Signal)));
+    assert_eq!(
+        (asleep.task.status, asleep.task.waiting),
+        (TaskStatus::Waiting, Some(WaitReason::Signal))
+    );
     assert_eq!(asleep.task.lease_owner, None);
-    assert_eq!(turn(&task.engine, Host::Worker, task.id, &CancelToken::new()).await, TurnEnd::NotNow);
+    assert_eq!(
+        turn(&task.engine, Host::Worker, task.id, &CancelToken::new()).await,
+        TurnEnd::NotNow
+    );
 
-    let at = approve(&task, json!({"by": "anna"})).await.expect("accepted");
+    let at = approve(&task, json!({"by": "anna"}))
+        .await
+        .expect("accepted");
     let woken = task.record().await;
     assert!(woken.due_in().is_zero() && woken.task.status == TaskStatus::Waiting);
     assert_eq!(woken.task.rev.0, asleep.task.rev.0 + 1);
-    assert_eq!(approve(&task, json!({"limit": 0, "by": "anna"})).await.expect("the same body"), at);
-    assert_eq!(task.record().await.task.rev, woken.task.rev, "a repetition changes nothing");
-    let refused = approve(&task, json!({"by": "bert"})).await.expect_err("another body");
+    assert_eq!(
+        approve(&task, json!({"limit": 0, "by": "anna"}))
+            .await
+            .expect("the same body"),
+        at
+    );
+    assert_eq!(
+        task.record().await.task.rev,
+        woken.task.rev,
+        "a repetition changes nothing"
+    );
+    let refused = approve(&task, json!({"by": "bert"}))
+        .await
+        .expect_err("another body");
     assert!(matches!(refused, SignalRefusal::Taken), "{refused:?}");
 
     assert_eq!(task.run_to_rest().await, TaskStatus::Completed);
@@ -120,15 +166,43 @@ async fn a_task_sleeps_until_somebody_answers_and_reads_the_answer() {
     )
     .await;
     let record = task.record().await;
-    assert_eq!(record.task.response, Some(json!("approved by anna, without a remark")));
-    assert_eq!(record.steps[1].output, Some(json!({"by": "anna", "limit": 0})));
+    assert_eq!(
+        record.task.response,
+        Some(json!("approved by anna, without a remark"))
+    );
+    assert_eq!(
+        record.steps[1].output,
+        Some(json!({"by": "anna", "limit": 0}))
+    );
     let history = task.history().await;
-    let heard = history.audit.iter().find(|row| row.entry.event == "signal_received").expect("an entry");
+    let heard = history
+        .audit
+        .iter()
+        .find(|row| row.entry.event == "signal_received")
+        .expect("an entry");
     assert_eq!(heard.entry.actor, "client:anna");
     assert_eq!(heard.entry.details["body"]["by"], "anna");
-    assert_eq!(approve(&task, json!({"by": "anna"})).await.expect("also once it has completed"), at);
-    let late = task.engine.signal(task.id, "remark", json!("nice"), "client").await.expect_err("too late");
-    assert!(matches!(late, SignalRefusal::TooLate { task: TaskStatus::Completed, .. }), "{late:?}");
+    assert_eq!(
+        approve(&task, json!({"by": "anna"}))
+            .await
+            .expect("also once it has completed"),
+        at
+    );
+    let late = task
+        .engine
+        .signal(task.id, "remark", json!("nice"), "client")
+        .await
+        .expect_err("too late");
+    assert!(
+        matches!(
+            late,
+            SignalRefusal::TooLate {
+                task: TaskStatus::Completed,
+                ..
+            }
+        ),
+        "{late:?}"
+    );
 }
 
 /// Changed without a new version: another step takes the signal's body for something else.
@@ -157,60 +231,119 @@ async fn a_program_with_another_definition_of_the_type_takes_no_signal_for_its_t
     let task = waiting("72h").await;
     let before = task.record().await.task;
     let ports = task.engine.ports.clone();
-    let stranger = Engine::new(ports, Arc::new(only::<Changed>()), (*task.engine.settings).clone(), "other");
-    let refused = stranger.signal(task.id, "approval", json!("yes"), "client").await.expect_err("refused");
+    let stranger = Engine::new(
+        ports,
+        Arc::new(only::<Changed>()),
+        (*task.engine.settings).clone(),
+        "other",
+    );
+    let refused = stranger
+        .signal(task.id, "approval", json!("yes"), "client")
+        .await
+        .expect_err("refused");
     assert!(matches!(refused, SignalRefusal::UnknownType), "{refused:?}");
     assert_eq!(task.record().await.task, before);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_signal_that_is_larger_than_an_output_may_be_is_refused() {
-    let harness = Harness::embedded(only::<Purchase>()).settings(|settings| settings.output_limit = OutputLimit(1000));
+    let harness = Harness::embedded(only::<Purchase>())
+        .settings(|settings| settings.output_limit = OutputLimit(1000));
     let task = harness.submit(form(500, "72h")).await;
-    let refused = approve(&task, json!({"by": "a".repeat(1000)})).await.expect_err("too large");
-    assert!(matches!(&refused, SignalRefusal::Invalid(why) if why.message.contains("1000 bytes")), "{refused:?}");
-    approve(&task, json!({"by": "a".repeat(900)})).await.expect("small enough");
+    let refused = approve(&task, json!({"by": "a".repeat(1000)}))
+        .await
+        .expect_err("too large");
+    assert!(
+        matches!(&refused, SignalRefusal::Invalid(why) if why.message.contains("1000 bytes")),
+        "{refused:?}"
+    );
+    approve(&task, json!({"by": "a".repeat(900)}))
+        .await
+        .expect("small enough");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_signal_that_comes_before_its_step_waits_is_kept_for_it() {
     let task = purchase(500, "72h").await;
-    approve(&task, json!({"by": "anna"})).await.expect("accepted before anything ran");
-    task.engine.signal(task.id, "remark", json!("soon, please"), "client").await.expect("accepted");
+    approve(&task, json!({"by": "anna"}))
+        .await
+        .expect("accepted before anything ran");
+    task.engine
+        .signal(task.id, "remark", json!("soon, please"), "client")
+        .await
+        .expect("accepted");
     assert_eq!(task.run_to_rest().await, TaskStatus::Completed);
-    task.assert_trail("approval signalled, remark signalled, reserve ok, approval ok, remark ok, completed").await;
-    assert_eq!(task.record().await.task.response, Some(json!("approved by anna, soon, please")));
+    task.assert_trail(
+        "approval signalled, remark signalled, reserve ok, approval ok, remark ok, completed",
+    )
+    .await;
+    assert_eq!(
+        task.record().await.task.response,
+        Some(json!("approved by anna, soon, please"))
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn where_nobody_answers_in_time_the_step_fails_and_says_so() {
     let task = purchase(500, "1100ms").await;
     assert_eq!(task.run_to_rest().await, TaskStatus::Failed);
-    task.assert_trail("reserve ok, approval waits, approval failed, reserve undone, failed").await;
+    task.assert_trail("reserve ok, approval waits, approval failed, reserve undone, failed")
+        .await;
     let failure = task.record().await.task.failure.expect("a failure");
-    assert_eq!((failure.class.as_str(), failure.message.as_str()), ("permanent", "nobody answered within 1100ms"));
-    let late = approve(&task, json!({"by": "anna"})).await.expect_err("too late");
-    assert!(matches!(late, SignalRefusal::TooLate { step: StepStatus::Failed, .. }), "{late:?}");
+    assert_eq!(
+        (failure.class.as_str(), failure.message.as_str()),
+        ("permanent", "nobody answered within 1100ms")
+    );
+    let late = approve(&task, json!({"by": "anna"}))
+        .await
+        .expect_err("too late");
+    assert!(
+        matches!(
+            late,
+            SignalRefusal::TooLate {
+                step: StepStatus::Failed,
+                ..
+            }
+        ),
+        "{late:?}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_signal_for_a_step_that_is_skipped_is_too_late() {
     let task = purchase(5, "72h").await;
     assert_eq!(task.run_to_rest().await, TaskStatus::Completed);
-    task.assert_trail("reserve ok, approval skipped, remark waits, remark ok, completed").await;
-    let late = approve(&task, json!({"by": "anna"})).await.expect_err("nobody waits for it");
-    assert!(matches!(late, SignalRefusal::TooLate { step: StepStatus::Skipped, .. }), "{late:?}");
+    task.assert_trail("reserve ok, approval skipped, remark waits, remark ok, completed")
+        .await;
+    let late = approve(&task, json!({"by": "anna"}))
+        .await
+        .expect_err("nobody waits for it");
+    assert!(
+        matches!(
+            late,
+            SignalRefusal::TooLate {
+                step: StepStatus::Skipped,
+                ..
+            }
+        ),
+        "{late:?}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_does_not_fit_is_refused_and_changes_nothing() {
     let task = waiting("72h").await;
     let before = task.record().await.task.rev;
-    for (body, pointer) in
-        [(json!({"by": 7}), "by"), (json!({"by": "anna", "why": "?"}), "why"), (json!({}), "."), (json!(null), ".")]
-    {
+    for (body, pointer) in [
+        (json!({"by": 7}), "by"),
+        (json!({"by": "anna", "why": "?"}), "why"),
+        (json!({}), "."),
+        (json!(null), "."),
+    ] {
         match approve(&task, body.clone()).await {
-            Err(SignalRefusal::Invalid(error)) => assert_eq!(error.pointer, pointer, "{body}: {error}"),
+            Err(SignalRefusal::Invalid(error)) => {
+                assert_eq!(error.pointer, pointer, "{body}: {error}")
+            }
             other => panic!("{body}: {other:?}"),
         }
     }
@@ -221,7 +354,10 @@ async fn what_does_not_fit_is_refused_and_changes_nothing() {
         }
     }
     let stranger = task.engine.new_task_id();
-    let refused = task.engine.signal(stranger, "approval", json!({"by": "anna"}), "client").await;
+    let refused = task
+        .engine
+        .signal(stranger, "approval", json!({"by": "anna"}), "client")
+        .await;
     assert!(matches!(refused, Err(SignalRefusal::Gone)), "{refused:?}");
     assert_eq!(task.record().await.task.rev, before);
 }
@@ -230,10 +366,22 @@ async fn what_does_not_fit_is_refused_and_changes_nothing() {
 async fn a_cancelled_wait_is_undone_and_takes_no_signal_any_more() {
     let task = waiting("72h").await;
     task.engine.cancel(task.id).await.expect("accepted");
-    let late = approve(&task, json!({"by": "anna"})).await.expect_err("a cancel was accepted");
-    assert!(matches!(late, SignalRefusal::TooLate { cancelled: true, .. }), "{late:?}");
+    let late = approve(&task, json!({"by": "anna"}))
+        .await
+        .expect_err("a cancel was accepted");
+    assert!(
+        matches!(
+            late,
+            SignalRefusal::TooLate {
+                cancelled: true,
+                ..
+            }
+        ),
+        "{late:?}"
+    );
     assert_eq!(task.run_to_rest().await, TaskStatus::Cancelled);
-    task.assert_trail("reserve ok, approval waits, reserve undone, cancelled").await;
+    task.assert_trail("reserve ok, approval waits, reserve undone, cancelled")
+        .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -241,7 +389,11 @@ async fn of_many_who_answer_at_once_one_is_heard() {
     let task = waiting("72h").await;
     let answers = (0..8).map(|n| approve(&task, json!({"by": format!("person {n}")})));
     let answers = futures::future::join_all(answers).await;
-    assert_eq!(answers.iter().filter(|answer| answer.is_ok()).count(), 1, "{answers:?}");
+    assert_eq!(
+        answers.iter().filter(|answer| answer.is_ok()).count(),
+        1,
+        "{answers:?}"
+    );
     assert_eq!(task.run_to_rest().await, TaskStatus::Completed);
     task.assert_invariants().await;
 }
@@ -249,7 +401,16 @@ async fn of_many_who_answer_at_once_one_is_heard() {
 async fn until_all(of: &TestTask, tasks: &[TaskId], wanted: TaskStatus) {
     for id in tasks {
         for left in (0..3000).rev() {
-            if of.engine.ports.store.load(*id).await.expect("the store answers").expect("the task").task.status
+            if of
+                .engine
+                .ports
+                .store
+                .load(*id)
+                .await
+                .expect("the store answers")
+                .expect("the task")
+                .task
+                .status
                 == wanted
             {
                 break;
@@ -267,16 +428,27 @@ async fn tasks_that_wait_for_an_answer_leave_the_only_slot_to_others() {
     for _ in 0..4 {
         asking.push(harness::submit(&task.engine, form(500, "72h")).await);
     }
-    let (shutdown, mut settings) = (CancelToken::new(), HostSettings::for_all(&task.engine.registry, Host::Worker, 1));
+    let (shutdown, mut settings) = (
+        CancelToken::new(),
+        HostSettings::for_all(&task.engine.registry, Host::Worker, 1),
+    );
     settings.poll = Duration::from_millis(50);
     let spawn: Spawn = Arc::new(|work| drop(tokio::spawn(work)));
-    let serving = tokio::spawn(host::serve(task.engine.clone(), settings, shutdown.clone(), spawn));
+    let serving = tokio::spawn(host::serve(
+        task.engine.clone(),
+        settings,
+        shutdown.clone(),
+        spawn,
+    ));
     until(&task, |record| record.task.status == TaskStatus::Waiting).await;
     let small = harness::submit(&task.engine, form(5, "72h")).await;
     until_all(&task, &[small], TaskStatus::Completed).await;
     until_all(&task, &asking, TaskStatus::Waiting).await;
     for id in &asking {
-        task.engine.signal(*id, "approval", json!({"by": "anna"}), "client").await.expect("accepted");
+        task.engine
+            .signal(*id, "approval", json!({"by": "anna"}), "client")
+            .await
+            .expect("accepted");
     }
     until_all(&task, &asking, TaskStatus::Completed).await;
     shutdown.cancel(CancelReason::Shutdown);
@@ -303,16 +475,36 @@ impl Patient {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_redriven_wait_begins_anew() {
-    let task = Harness::embedded(only::<Patient>()).submit(form(1, "4s")).await;
+    let task = Harness::embedded(only::<Patient>())
+        .submit(form(1, "4s"))
+        .await;
     assert_eq!(task.run_to_rest().await, TaskStatus::DeadLettered);
     let first = task.record().await.steps[0].due_at;
     let (actor, note) = ("operator:kim".to_owned(), "anna was away".to_owned());
-    task.engine.retry(task.id, Retrial { direction: None, actor, note }).await.expect("accepted");
-    assert_eq!(turn(&task.engine, Host::Worker, task.id, &CancelToken::new()).await, TurnEnd::GivenBack);
+    task.engine
+        .retry(
+            task.id,
+            Retrial {
+                direction: None,
+                actor,
+                note,
+            },
+        )
+        .await
+        .expect("accepted");
+    assert_eq!(
+        turn(&task.engine, Host::Worker, task.id, &CancelToken::new()).await,
+        TurnEnd::GivenBack
+    );
     let asleep = task.record().await;
-    assert_eq!((asleep.task.status, asleep.task.waiting), (TaskStatus::Waiting, Some(WaitReason::Signal)));
+    assert_eq!(
+        (asleep.task.status, asleep.task.waiting),
+        (TaskStatus::Waiting, Some(WaitReason::Signal))
+    );
     assert!(asleep.steps[0].due_at > first, "with a deadline of its own");
-    approve(&task, json!({"by": "anna"})).await.expect("accepted");
+    approve(&task, json!({"by": "anna"}))
+        .await
+        .expect("accepted");
     assert_eq!(task.run_to_rest().await, TaskStatus::Completed);
     task.assert_invariants().await;
 }

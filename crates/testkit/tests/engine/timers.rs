@@ -1,4 +1,5 @@
-//! Timer steps: the task sleeps in the rows, without a lease and without a slot, and goes on when its time has come.
+//! Timer steps: the task sleeps in the rows, without a lease and without a slot, and goes on when
+//! its time has come.
 
 use crate::cancel::until;
 use crate::errand::only;
@@ -50,57 +51,112 @@ impl Napper {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_timer_sleeps_in_the_database_and_another_process_goes_on() {
-    let task = Harness::embedded(only::<Napper>()).submit(Form::new().field("rest", "3s")).await;
-    assert_eq!(turn(&task.engine, Host::Worker, task.id, &CancelToken::new()).await, TurnEnd::GivenBack);
+    let task = Harness::embedded(only::<Napper>())
+        .submit(Form::new().field("rest", "3s"))
+        .await;
+    assert_eq!(
+        turn(&task.engine, Host::Worker, task.id, &CancelToken::new()).await,
+        TurnEnd::GivenBack
+    );
     let asleep = task.record().await;
-    assert_eq!((asleep.task.status, asleep.task.waiting), (TaskStatus::Waiting, Some(WaitReason::Timer)));
+    assert_eq!(
+        (asleep.task.status, asleep.task.waiting),
+        (TaskStatus::Waiting, Some(WaitReason::Timer))
+    );
     assert_eq!(asleep.task.lease_owner, None);
     let due = asleep.steps[1].due_at.expect("the step's own time");
     let woken = asleep.task.due_at.expect("a due time");
-    assert!(woken >= due, "the task is woken at {woken:?}, before its step is due, at {due:?}");
+    assert!(
+        woken >= due,
+        "the task is woken at {woken:?}, before its step is due, at {due:?}"
+    );
 
     let ports = task.engine.ports.clone();
-    let other = Engine::new(ports, task.engine.registry.clone(), (*task.engine.settings).clone(), "other");
-    assert_eq!(turn(&other, Host::Worker, task.id, &CancelToken::new()).await, TurnEnd::NotNow);
+    let other = Engine::new(
+        ports,
+        task.engine.registry.clone(),
+        (*task.engine.settings).clone(),
+        "other",
+    );
+    assert_eq!(
+        turn(&other, Host::Worker, task.id, &CancelToken::new()).await,
+        TurnEnd::NotNow
+    );
     until(&task, |record| record.due_in().is_zero()).await;
-    assert_eq!(turn(&other, Host::Worker, task.id, &CancelToken::new()).await, TurnEnd::Rests(TaskStatus::Completed));
-    task.assert_trail("lie_down ok, rest waits, rest ok, blink ok, completed").await;
+    assert_eq!(
+        turn(&other, Host::Worker, task.id, &CancelToken::new()).await,
+        TurnEnd::Rests(TaskStatus::Completed)
+    );
+    task.assert_trail("lie_down ok, rest waits, rest ok, blink ok, completed")
+        .await;
     let record = task.record().await;
     let said = record.task.response.expect("a response");
     let due = counterstep_kernel::times::rfc3339(due);
-    assert_eq!(said.as_str(), Some(format!("{due} 1970-01-01T00:00:00.000000Z").as_str()));
+    assert_eq!(
+        said.as_str(),
+        Some(format!("{due} 1970-01-01T00:00:00.000000Z").as_str())
+    );
     assert_eq!(record.steps[1].attempts.0, 0, "a wait is no attempt");
-    assert!(!task.history().await.attempts.iter().any(|row| row.step.0 > 1));
+    assert!(
+        !task
+            .history()
+            .await
+            .attempts
+            .iter()
+            .any(|row| row.step.0 > 1)
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_timer_below_a_second_is_waited_out_with_the_lease_held() {
-    let task = Harness::embedded(only::<Napper>()).submit(Form::new().field("rest", "50ms")).await;
+    let task = Harness::embedded(only::<Napper>())
+        .submit(Form::new().field("rest", "50ms"))
+        .await;
     assert_eq!(task.run_to_rest().await, TaskStatus::Completed);
-    task.assert_trail("lie_down ok, rest waits, rest ok, blink ok, completed").await;
+    task.assert_trail("lie_down ok, rest waits, rest ok, blink ok, completed")
+        .await;
     assert_eq!(task.record().await.task.epoch.0, 1, "one claim");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cancel_wakes_a_sleeper_and_undoes_what_ran_before_it() {
-    let task = Harness::embedded(only::<Napper>()).submit(Form::new().field("rest", "1h")).await;
+    let task = Harness::embedded(only::<Napper>())
+        .submit(Form::new().field("rest", "1h"))
+        .await;
     turn(&task.engine, Host::Worker, task.id, &CancelToken::new()).await;
     let answer = task.engine.cancel(task.id).await.expect("accepted").answer;
-    assert_eq!(answer.will_undo, ["lie_down"], "a timer has nothing to undo");
+    assert_eq!(
+        answer.will_undo,
+        ["lie_down"],
+        "a timer has nothing to undo"
+    );
     assert_eq!(task.run_to_rest().await, TaskStatus::Cancelled);
-    task.assert_trail("lie_down ok, rest waits, lie_down undone, cancelled").await;
+    task.assert_trail("lie_down ok, rest waits, lie_down undone, cancelled")
+        .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_timer_that_says_nothing_sensible_fails_its_step() {
-    for (rest, words) in [("soon", "`soon` is no duration"), ("40000d", "at most 36500 days")] {
-        let task = Harness::embedded(only::<Napper>()).submit(Form::new().field("rest", rest)).await;
+    for (rest, words) in [
+        ("soon", "`soon` is no duration"),
+        ("40000d", "at most 36500 days"),
+    ] {
+        let task = Harness::embedded(only::<Napper>())
+            .submit(Form::new().field("rest", rest))
+            .await;
         assert_eq!(task.run_to_rest().await, TaskStatus::Failed);
-        task.assert_trail("lie_down ok, rest failed, lie_down undone, failed").await;
+        task.assert_trail("lie_down ok, rest failed, lie_down undone, failed")
+            .await;
         let failure = task.record().await.task.failure.expect("a failure");
         assert_eq!(failure.step.as_deref(), Some("rest"));
         assert!(failure.message.contains(words), "{failure:?}");
-        let undone = task.history().await.attempts.iter().filter(|row| row.direction == Direction::Undo).count();
+        let undone = task
+            .history()
+            .await
+            .attempts
+            .iter()
+            .filter(|row| row.direction == Direction::Undo)
+            .count();
         assert_eq!(undone, 1);
     }
 }

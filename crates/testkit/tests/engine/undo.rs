@@ -9,27 +9,52 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_undo_is_retried_under_its_own_policy() {
-    let refund = |n| Fault::at("pay", FaultKind::FailTransiently).in_undo().on_attempt(n);
-    let harness = Harness::embedded(only::<Errand>()).fail_at("deliver").fault(refund(1)).fault(refund(2));
+    let refund = |n| {
+        Fault::at("pay", FaultKind::FailTransiently)
+            .in_undo()
+            .on_attempt(n)
+    };
+    let harness = Harness::embedded(only::<Errand>())
+        .fail_at("deliver")
+        .fault(refund(1))
+        .fault(refund(2));
     let task = harness.submit(Form::new()).await;
     assert_eq!(task.run_to_rest().await, TaskStatus::Failed);
     task.assert_invariants().await;
     let record = task.record().await;
-    assert_eq!((record.steps[2].undo_attempts.0, record.steps[2].undo_retries_used), (3, 2));
+    assert_eq!(
+        (
+            record.steps[2].undo_attempts.0,
+            record.steps[2].undo_retries_used
+        ),
+        (3, 2)
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_undo_that_gives_up_parks_the_task_and_leaves_earlier_steps_alone() {
-    let harness =
-        Harness::embedded(only::<Errand>()).fail_at("deliver").fault(Fault::at("pay", FaultKind::FailAfter).in_undo());
+    let harness = Harness::embedded(only::<Errand>())
+        .fail_at("deliver")
+        .fault(Fault::at("pay", FaultKind::FailAfter).in_undo());
     let task = harness.submit(Form::new()).await;
     assert_eq!(task.run_to_rest().await, TaskStatus::CompensationFailed);
     let record = task.record().await;
     assert_eq!(record.steps[2].status, StepStatus::CompensationFailed);
-    assert_eq!(record.steps[0].status, StepStatus::Completed, "a barrier: its predecessor is not touched");
+    assert_eq!(
+        record.steps[0].status,
+        StepStatus::Completed,
+        "a barrier: its predecessor is not touched"
+    );
     let history = task.history().await;
-    let entry = history.audit.iter().find(|row| row.entry.event == "undo_failed").expect("the entry");
-    assert_eq!(entry.entry.details["error"], "planted: fails after its work");
+    let entry = history
+        .audit
+        .iter()
+        .find(|row| row.entry.event == "undo_failed")
+        .expect("the entry");
+    assert_eq!(
+        entry.entry.details["error"],
+        "planted: fails after its work"
+    );
     assert_eq!(entry.entry.details["attempts"], 1);
 }
 
@@ -55,7 +80,13 @@ async fn a_panicking_undo_is_an_attempt_that_failed() {
     let task = harness.submit(Form::new()).await;
     assert_eq!(task.run_to_rest().await, TaskStatus::Failed);
     task.assert_invariants().await;
-    assert!(task.trail().await.contains("note undo retries, note undone"), "{}", task.trail().await);
+    assert!(
+        task.trail()
+            .await
+            .contains("note undo retries, note undone"),
+        "{}",
+        task.trail().await
+    );
 }
 
 /// Lines of the log of all tests of this program.
@@ -64,7 +95,10 @@ struct Lines(Arc<Mutex<Vec<u8>>>);
 
 impl Write for Lines {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).write(bytes)
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .write(bytes)
     }
 
     fn flush(&mut self) -> std::io::Result<()> {
@@ -72,14 +106,18 @@ impl Write for Lines {
     }
 }
 
-/// Starts the log. For the whole process: `tracing` remembers for each line whether it is wanted, by the thread that comes
-/// by first, so that a log of one thread loses lines to tests that run beside it.
+/// Starts the log. For the whole process: `tracing` remembers for each line whether it is wanted,
+/// by the thread that comes by first, so that a log of one thread loses lines to tests that run
+/// beside it.
 fn log() -> Lines {
     static LOG: OnceLock<Lines> = OnceLock::new();
     let start = || {
         let log = Lines::default();
         let writer = log.clone();
-        let lines = tracing_subscriber::fmt().json().flatten_event(true).with_max_level(tracing::Level::ERROR);
+        let lines = tracing_subscriber::fmt()
+            .json()
+            .flatten_event(true)
+            .with_max_level(tracing::Level::ERROR);
         tracing::subscriber::set_global_default(lines.with_writer(move || writer.clone()).finish())
             .expect("the only log");
         log
@@ -95,11 +133,23 @@ async fn the_critical_line_names_the_step_and_its_error_also_where_the_others_ar
         .fault(Fault::at("two", FaultKind::FailAfter).in_undo());
     let task = harness.submit(Form::new()).await;
     assert_eq!(task.run_to_rest().await, TaskStatus::CompensationFailed);
-    let log = String::from_utf8(log.0.lock().unwrap_or_else(PoisonError::into_inner).clone()).expect("text");
-    let lines = log.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).expect("JSON"));
-    let is_alert = |line: &serde_json::Value| line["severity"] == "critical" && line["task"] == task.id.to_string();
+    let log = String::from_utf8(log.0.lock().unwrap_or_else(PoisonError::into_inner).clone())
+        .expect("text");
+    let lines = log
+        .lines()
+        .map(|line| serde_json::from_str::<serde_json::Value>(line).expect("JSON"));
+    let is_alert = |line: &serde_json::Value| {
+        line["severity"] == "critical" && line["task"] == task.id.to_string()
+    };
     let critical: Vec<_> = lines.filter(is_alert).collect();
-    let [line] = &critical[..] else { panic!("one critical line: {log}") };
+    let [line] = &critical[..] else {
+        panic!("one critical line: {log}")
+    };
     assert_eq!(line["steps"], "two");
-    assert!(line["error"].as_str().is_some_and(|error| error.contains("planted: fails after its work")), "{line}");
+    assert!(
+        line["error"]
+            .as_str()
+            .is_some_and(|error| error.contains("planted: fails after its work")),
+        "{line}"
+    );
 }

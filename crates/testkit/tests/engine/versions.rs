@@ -80,17 +80,33 @@ fn with<T: DistributedTask>() -> Arc<Registry> {
 }
 
 async fn submitted() -> TestTask {
-    Harness::embedded(Registry::new().with::<Old>()).loses_hosts().submit(Form::new()).await
+    Harness::embedded(Registry::new().with::<Old>())
+        .loses_hosts()
+        .submit(Form::new())
+        .await
 }
 
 fn other(task: &TestTask, registry: Arc<Registry>) -> Engine {
-    Engine::new(task.engine.ports.clone(), registry, (*task.engine.settings).clone(), "other")
+    Engine::new(
+        task.engine.ports.clone(),
+        registry,
+        (*task.engine.settings).clone(),
+        "other",
+    )
 }
 
 #[test]
 fn submissions_go_to_the_newest_version_and_the_old_one_stays() {
-    for registry in [Registry::new().with::<Old>().with::<New>(), Registry::new().with::<New>().with::<Old>()] {
-        assert_eq!(registry.by_route("greeting").map(|known| known.decl.version), Some(2));
+    for registry in [
+        Registry::new().with::<Old>().with::<New>(),
+        Registry::new().with::<New>().with::<Old>(),
+    ] {
+        assert_eq!(
+            registry
+                .by_route("greeting")
+                .map(|known| known.decl.version),
+            Some(2)
+        );
         assert!(registry.get("Greeting", 1).is_some());
         assert_eq!(registry.known().len(), 2);
     }
@@ -113,26 +129,61 @@ async fn a_host_of_another_version_or_definition_leaves_a_task_to_those_that_kno
         let end = turn(&stranger, Host::Worker, task.id, &CancelToken::new()).await;
         assert_eq!(end, TurnEnd::GivenBack);
         let record = task.record().await;
-        assert_eq!((record.task.status, record.task.waiting), (TaskStatus::Waiting, Some(WaitReason::Version)));
-        assert!(record.steps.iter().all(|row| row.attempts.0 == 0), "nothing of it ran");
+        assert_eq!(
+            (record.task.status, record.task.waiting),
+            (TaskStatus::Waiting, Some(WaitReason::Version))
+        );
+        assert!(
+            record.steps.iter().all(|row| row.attempts.0 == 0),
+            "nothing of it ran"
+        );
         let due = |engine: &Engine| Due::Claimable {
             queues: engine.registry.queues(Host::Worker),
             known: engine.registry.known(),
             unclaimed_for: Duration::ZERO,
         };
         let store = &task.engine.ports.store;
-        assert_eq!(store.due(&due(&stranger), 10).await.expect("an answer"), [], "it is not shown it again");
-        assert_eq!(store.due(&due(&task.engine), 10).await.expect("an answer").len(), 1);
+        assert_eq!(
+            store.due(&due(&stranger), 10).await.expect("an answer"),
+            [],
+            "it is not shown it again"
+        );
+        assert_eq!(
+            store
+                .due(&due(&task.engine), 10)
+                .await
+                .expect("an answer")
+                .len(),
+            1
+        );
 
         let reasons = why(&stranger.registry, &record).because;
-        assert!(reasons.iter().any(|reason| reason.code == WhyCode::Version), "{reasons:?}");
-        let check = stranger.registry.check_deploy(store.as_ref()).await.expect("an answer");
+        assert!(
+            reasons.iter().any(|reason| reason.code == WhyCode::Version),
+            "{reasons:?}"
+        );
+        let check = stranger
+            .registry
+            .check_deploy(store.as_ref())
+            .await
+            .expect("an answer");
         assert_eq!((check.in_flight, check.stranded.len()), (1, 1));
-        assert_eq!((check.stranded[0].count, check.stranded[0].example), (1, task.id));
+        assert_eq!(
+            (check.stranded[0].count, check.stranded[0].example),
+            (1, task.id)
+        );
 
-        assert_eq!(task.run_to_rest().await, TaskStatus::Completed, "a host that knows it goes on");
+        assert_eq!(
+            task.run_to_rest().await,
+            TaskStatus::Completed,
+            "a host that knows it goes on"
+        );
         task.assert_invariants().await;
-        let check = stranger.registry.check_deploy(store.as_ref()).await.expect("an answer");
+        let check = stranger
+            .registry
+            .check_deploy(store.as_ref())
+            .await
+            .expect("an answer");
         assert_eq!((check.in_flight, check.stranded.len()), (0, 0));
     }
 }
@@ -144,7 +195,12 @@ async fn a_lost_task_is_not_taken_back_by_a_program_with_another_definition() {
     let hangs = Fault::at("greet", FaultKind::Hang);
     let mut settings = (*task.engine.settings).clone();
     settings.faults = vec![hangs.clone()];
-    let doomed = Engine::new(task.engine.ports.clone(), task.engine.registry.clone(), settings, "doomed");
+    let doomed = Engine::new(
+        task.engine.ports.clone(),
+        task.engine.registry.clone(),
+        settings,
+        "doomed",
+    );
     lost_in(&doomed, task.id, &hangs).await;
     until(&task, TaskRecord::lease_has_expired).await;
     let plan = stranger.plan_recovery(10).await.expect("a plan");

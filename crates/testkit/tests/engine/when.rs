@@ -33,7 +33,9 @@ impl Render {
     #[step(1, host = "worker")]
     #[pure]
     async fn probe(film: &Film) -> StepResult<Probed> {
-        Ok(Probed { height: film.height })
+        Ok(Probed {
+            height: film.height,
+        })
     }
 
     #[step(2, host = "worker", group = "renditions", when = is_4k, no_undo = "test")]
@@ -64,9 +66,18 @@ impl Render {
         film.extras && large.is_some()
     }
 
-    fn respond(large: Option<&Large>, in_720p: Option<&String>, extras: Option<&u8>) -> Vec<String> {
+    fn respond(
+        large: Option<&Large>,
+        in_720p: Option<&String>,
+        extras: Option<&u8>,
+    ) -> Vec<String> {
         let extras = extras.map(|count| format!("{count} extra"));
-        large.map(|large| large.0.clone()).into_iter().chain(in_720p.cloned()).chain(extras).collect()
+        large
+            .map(|large| large.0.clone())
+            .into_iter()
+            .chain(in_720p.cloned())
+            .chain(extras)
+            .collect()
     }
 }
 
@@ -75,8 +86,17 @@ async fn rendered(height: u32, extras: bool, trail: &str) -> serde_json::Value {
     let task = Harness::embedded(only::<Render>()).submit(form).await;
     assert_eq!(task.run_to_rest().await, TaskStatus::Completed);
     let record = task.record().await;
-    let skipped = record.steps.iter().filter(|row| row.status == StepStatus::Skipped).count();
-    assert_eq!(skipped, trail.matches("skipped").count(), "{}", task.trail().await);
+    let skipped = record
+        .steps
+        .iter()
+        .filter(|row| row.status == StepStatus::Skipped)
+        .count();
+    assert_eq!(
+        skipped,
+        trail.matches("skipped").count(),
+        "{}",
+        task.trail().await
+    );
     if !trail.is_empty() {
         task.assert_trail(trail).await;
     }
@@ -91,7 +111,10 @@ async fn a_step_of_a_group_is_skipped_by_what_an_earlier_step_found() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_condition_reads_what_another_condition_may_have_skipped() {
-    assert_eq!(rendered(2160, true, "").await, json!(["4k", "720p", "1 extra"]));
+    assert_eq!(
+        rendered(2160, true, "").await,
+        json!(["4k", "720p", "1 extra"])
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,5 +1,5 @@
-//! The private servers keep what they promise: they start, keep their data through a restart, free their port, and
-//! leave neither process nor file, whatever way the test process ends.
+//! The private servers keep what they promise: they start, keep their data through a restart, free
+//! their port, and leave neither process nor file, whatever way the test process ends.
 
 mod leftovers;
 mod lives;

@@ -14,8 +14,12 @@ fn a_lost_reply_belongs_to_a_statement_that_the_server_has_executed() {
     postgres.run_sql(&url, "CREATE TABLE t (n int)").unwrap();
     proxy.lose_replies(1, |text| text.contains("INSERT"));
     postgres.run_sql(&url, "SELECT 1").unwrap();
-    postgres.run_sql(&url, "INSERT INTO t VALUES (1)").unwrap_err();
-    postgres.run_sql(&direct, "SELECT 1 / count(*) FROM t").unwrap();
+    postgres
+        .run_sql(&url, "INSERT INTO t VALUES (1)")
+        .unwrap_err();
+    postgres
+        .run_sql(&direct, "SELECT 1 / count(*) FROM t")
+        .unwrap();
     assert_eq!(proxy.lost(), 1);
     postgres.run_sql(&url, "INSERT INTO t VALUES (2)").unwrap();
     assert_eq!(proxy.lost(), 1);
@@ -49,20 +53,25 @@ fn a_silent_network_answers_when_it_heals() {
     postgres.run_sql(&url, "SELECT 1").unwrap();
 }
 
-/// Without this a client's next statement waits until its own limit, as on no network but a silent one.
+/// Without this a client's next statement waits until its own limit, as on no network but a silent
+/// one.
 #[test]
 fn a_connection_that_the_server_closes_is_closed_for_its_client() {
     let server = TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
     let proxy = Proxy::to(server.local_addr().expect("a bound address").port());
     let mut client = TcpStream::connect(("127.0.0.1", proxy.port())).expect("the proxy accepts");
-    client.set_read_timeout(Some(Duration::from_secs(20))).expect("a limit");
+    client
+        .set_read_timeout(Some(Duration::from_secs(20)))
+        .expect("a limit");
     drop(server.accept().expect("the proxy's connection"));
     assert_eq!(client.read(&mut [0]).expect("an end before the limit"), 0);
 }
 
 #[test]
 fn a_commit_is_known_by_its_text() {
-    assert!(is_commit("WITH t AS (UPDATE tasks SET rev = 1, change_id = $1) SELECT 1"));
+    assert!(is_commit(
+        "WITH t AS (UPDATE tasks SET rev = 1, change_id = $1) SELECT 1"
+    ));
     assert!(is_commit("COMMIT"));
     assert!(!is_commit("SELECT change_id FROM tasks"));
     assert!(!is_commit("UPDATE tasks SET lease_expires_at = now()"));

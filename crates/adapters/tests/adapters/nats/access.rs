@@ -13,7 +13,10 @@ const SEED: &str = "SUACSSL3UAHUDXKFSNVUZRF5UHPMWZ6BFDTJ7M6USDXIEDNPPQYYYCU3VY";
 const PUBLIC: &str = "UDXU4RCSJNZOIQHZNWXHXORDPRTGNJAHAHFRGZNEEJCPQTT2M7NLCNF4";
 
 fn options(url: String, auth: NatsAuth) -> NatsOptions {
-    NatsOptions { auth, ..NatsOptions::new(url) }
+    NatsOptions {
+        auth,
+        ..NatsOptions::new(url)
+    }
 }
 
 async fn assert_works(nats: &Nats) {
@@ -26,7 +29,11 @@ async fn assert_works(nats: &Nats) {
 
 /// Refused, and soon: the client would go on trying for as long as it lives.
 async fn assert_refused(options: NatsOptions) {
-    let nats = open(NatsOptions { timeout: Duration::from_millis(500), ..options }).await;
+    let nats = open(NatsOptions {
+        timeout: Duration::from_millis(500),
+        ..options
+    })
+    .await;
     let why = nats.healthy().await.unwrap_err();
     assert!(!why.contains("planted"), "{why}");
 }
@@ -38,19 +45,37 @@ async fn each_kind_of_login_is_let_in_and_a_wrong_one_is_not() {
         std::fs::write(folder.path().join(name), format!("{secret}\n")).unwrap();
         folder.path().join(name)
     };
-    let user =
-        |password: &str| NatsAuth::UserPassword { user: "me".to_owned(), password_file: file(password, password) };
+    let user = |password: &str| NatsAuth::UserPassword {
+        user: "me".to_owned(),
+        password_file: file(password, password),
+    };
     let logins = [
-        ("user: me, password: planted-1", user("planted-1"), user("planted-2")),
-        ("token: planted-1", NatsAuth::Token(file("t1", "planted-1")), NatsAuth::Token(file("t2", "planted-2"))),
-        (&format!("users: [ {{ nkey: {PUBLIC} }} ]"), NatsAuth::Nkey(file("seed", SEED)), NatsAuth::None),
+        (
+            "user: me, password: planted-1",
+            user("planted-1"),
+            user("planted-2"),
+        ),
+        (
+            "token: planted-1",
+            NatsAuth::Token(file("t1", "planted-1")),
+            NatsAuth::Token(file("t2", "planted-2")),
+        ),
+        (
+            &format!("users: [ {{ nkey: {PUBLIC} }} ]"),
+            NatsAuth::Nkey(file("seed", SEED)),
+            NatsAuth::None,
+        ),
     ];
     for (server, right, wrong) in logins {
         let server = servers::Nats::with_lines(&format!("authorization {{ {server} }}"));
         assert_works(&open(options(server.url(), right)).await).await;
         assert_refused(options(server.url(), wrong)).await;
     }
-    let empty = Nats::open(options("nats://127.0.0.1:1".to_owned(), NatsAuth::Token(file("empty", "")))).await;
+    let empty = Nats::open(options(
+        "nats://127.0.0.1:1".to_owned(),
+        NatsAuth::Token(file("empty", "")),
+    ))
+    .await;
     assert!(matches!(empty, Err(NatsOpenError::File { .. })));
 }
 
@@ -66,13 +91,29 @@ async fn a_server_that_wants_a_certificate_gets_ours() {
         file("ca.pem")
     ));
     let url = format!("nats://localhost:{}", server.port());
-    let ours = ClientCertificate { cert_file: file("client.pem"), key_file: file("client.key") };
-    let without = NatsOptions { ca_file: Some(file("ca.pem")), ..options(url, NatsAuth::None) };
-    let with = NatsOptions { certificate: Some(ours.clone()), ..without.clone() };
+    let ours = ClientCertificate {
+        cert_file: file("client.pem"),
+        key_file: file("client.key"),
+    };
+    let without = NatsOptions {
+        ca_file: Some(file("ca.pem")),
+        ..options(url, NatsAuth::None)
+    };
+    let with = NatsOptions {
+        certificate: Some(ours.clone()),
+        ..without.clone()
+    };
     assert_works(&open(with.clone()).await).await;
     assert_refused(without).await;
-    let missing = ClientCertificate { key_file: file("none"), ..ours };
-    let unusable = Nats::open(NatsOptions { certificate: Some(missing), ..with }).await;
+    let missing = ClientCertificate {
+        key_file: file("none"),
+        ..ours
+    };
+    let unusable = Nats::open(NatsOptions {
+        certificate: Some(missing),
+        ..with
+    })
+    .await;
     assert!(matches!(unusable, Err(NatsOpenError::File { .. })));
 }
 
@@ -88,7 +129,12 @@ async fn an_examination_makes_nothing() {
 
 /// How many streams a server has.
 async fn streams_of(monitor: &str) -> u64 {
-    let answer = reqwest::get(format!("{monitor}/jsz")).await.unwrap().text().await.unwrap();
+    let answer = reqwest::get(format!("{monitor}/jsz"))
+        .await
+        .unwrap()
+        .text()
+        .await
+        .unwrap();
     let answer: serde_json::Value = serde_json::from_str(&answer).unwrap();
     answer["streams"].as_u64().expect("a number of streams")
 }

@@ -5,7 +5,9 @@ use counterstep_contracts::{Host, Rev, TaskStatus};
 use counterstep_kernel::host::{HostSettings, serve};
 use counterstep_kernel::ports::OutboxOp;
 use counterstep_kernel::record::DbTime;
-use counterstep_kernel::{CancelReason, CancelToken, Engine, EngineSettings, Registry, StepContext, StepResult};
+use counterstep_kernel::{
+    CancelReason, CancelToken, Engine, EngineSettings, Registry, StepContext, StepResult,
+};
 use counterstep_macros::distributed_task;
 use counterstep_testkit::{Form, harness};
 use diesel::prelude::*;
@@ -39,8 +41,16 @@ impl Greet {
 }
 
 fn engine(fixture: &Fixture) -> Engine {
-    let settings = EngineSettings { events: true, ..EngineSettings::default() };
-    Engine::new(fixture.ports.clone(), Arc::new(Registry::new().with::<Greet>()), settings, "worker")
+    let settings = EngineSettings {
+        events: true,
+        ..EngineSettings::default()
+    };
+    Engine::new(
+        fixture.ports.clone(),
+        Arc::new(Registry::new().with::<Greet>()),
+        settings,
+        "worker",
+    )
 }
 
 /// Serves the queue while `work` goes on. A message must bring the task, and not the poll.
@@ -77,7 +87,10 @@ fn count(fixture: &Fixture, query: &str) -> i64 {
     }
     let path = fixture._folder.path().join("data/counterstep.db");
     let mut connection = SqliteConnection::establish(path.to_str().unwrap()).unwrap();
-    diesel::sql_query(query).get_result::<Number>(&mut connection).unwrap().n
+    diesel::sql_query(query)
+        .get_result::<Number>(&mut connection)
+        .unwrap()
+        .n
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -86,7 +99,10 @@ async fn every_change_is_told_to_a_plain_subscriber() {
     let fixture = fixture_of(open(options.clone()).await).await;
     let engine = engine(&fixture);
     let client = async_nats::connect(shared_nats().url()).await.unwrap();
-    let mut events = client.subscribe(format!("{}.events.Greet.>", prefix(&options))).await.unwrap();
+    let mut events = client
+        .subscribe(format!("{}.events.Greet.>", prefix(&options)))
+        .await
+        .unwrap();
     client.flush().await.unwrap();
     let form = Form::new().field("secret", "hunter2");
     let task = served(&engine, async {
@@ -99,12 +115,30 @@ async fn every_change_is_told_to_a_plain_subscriber() {
     let audit = engine.ports.store.history(task).await.unwrap().audit;
     let mut told = Vec::new();
     while told.len() < audit.len() {
-        let message = tokio::time::timeout(LIMIT, events.next()).await.expect("an event").unwrap();
+        let message = tokio::time::timeout(LIMIT, events.next())
+            .await
+            .expect("an event")
+            .unwrap();
         let event: Value = serde_json::from_slice(&message.payload).unwrap();
-        assert_eq!(message.headers.unwrap().get("Nats-Msg-Id").unwrap().as_str(), event["id"]);
-        let subject = format!("{}.events.Greet.{}", prefix(&options), event["data"]["event"].as_str().unwrap());
+        assert_eq!(
+            message
+                .headers
+                .unwrap()
+                .get("Nats-Msg-Id")
+                .unwrap()
+                .as_str(),
+            event["id"]
+        );
+        let subject = format!(
+            "{}.events.Greet.{}",
+            prefix(&options),
+            event["data"]["event"].as_str().unwrap()
+        );
         assert_eq!(message.subject.as_str(), subject);
-        assert!(!event.to_string().contains("hunter2"), "a request went out: {event}");
+        assert!(
+            !event.to_string().contains("hunter2"),
+            "a request went out: {event}"
+        );
         told.push(event);
     }
     told.sort_by_key(|event| event["data"]["seq"].as_i64());
@@ -112,33 +146,64 @@ async fn every_change_is_told_to_a_plain_subscriber() {
         assert_eq!(event["specversion"], "1.0");
         assert_eq!(event["id"], format!("{task}/{}", row.seq));
         assert_eq!(event["source"], "/counterstep/Greet");
-        assert_eq!(event["type"], format!("counterstep.task.{}", row.entry.event));
+        assert_eq!(
+            event["type"],
+            format!("counterstep.task.{}", row.entry.event)
+        );
         assert_eq!(event["subject"], task.to_string());
         assert_eq!(event["time"], counterstep_kernel::times::rfc3339(row.at));
         assert_eq!(event["data"]["status"]["to"], row.entry.to.as_str());
         assert_eq!(event["data"]["actor"], row.entry.actor);
     }
     let last = told.last().unwrap();
-    assert_eq!(last["data"]["status"], serde_json::json!({ "from": "running", "to": "completed" }), "{last}");
-    assert!(told.iter().any(|event| event["data"]["step"]["name"] == "greet"));
+    assert_eq!(
+        last["data"]["status"],
+        serde_json::json!({ "from": "running", "to": "completed" }),
+        "{last}"
+    );
+    assert!(
+        told.iter()
+            .any(|event| event["data"]["step"]["name"] == "greet")
+    );
 
     // All of it is published, and the relay has nothing to say twice.
     assert_eq!(count(&fixture, "SELECT count(*) AS n FROM outbox"), 0);
-    assert_eq!(engine.relay(Duration::ZERO, 100, &CancelToken::new()).await.unwrap(), 0);
+    assert_eq!(
+        engine
+            .relay(Duration::ZERO, 100, &CancelToken::new())
+            .await
+            .unwrap(),
+        0
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stream_of_events_that_is_gone_is_made_again_though_somebody_listens() {
-    let options = NatsOptions { timeout: Duration::from_millis(500), ..apart() };
+    let options = NatsOptions {
+        timeout: Duration::from_millis(500),
+        ..apart()
+    };
     let nats = open(options.clone()).await;
     let plain = plain(&shared_nats().url()).await;
-    let _listener = plain.client().subscribe(format!("{}.events.>", prefix(&options))).await.unwrap();
+    let _listener = plain
+        .client()
+        .subscribe(format!("{}.events.>", prefix(&options)))
+        .await
+        .unwrap();
     let tell = || {
         let nats = nats.clone();
-        async move { nats.queue().publish_events(DbTime(0), &[event(new_task(), 1)]).await.ok() }
+        async move {
+            nats.queue()
+                .publish_events(DbTime(0), &[event(new_task(), 1)])
+                .await
+                .ok()
+        }
     };
     eventually("an event", tell).await;
-    plain.delete_stream(format!("{}-events", prefix(&options))).await.unwrap();
+    plain
+        .delete_stream(format!("{}-events", prefix(&options)))
+        .await
+        .unwrap();
     assert_eq!(tell().await, None, "nobody has kept it");
     eventually("an event in the new stream", tell).await;
 }
@@ -146,24 +211,42 @@ async fn a_stream_of_events_that_is_gone_is_made_again_though_somebody_listens()
 #[tokio::test(flavor = "multi_thread")]
 async fn events_that_could_not_be_published_the_relay_publishes_and_hosts_look_for_the_task() {
     let server = counterstep_testkit::servers::Nats::start();
-    let options = NatsOptions { timeout: Duration::from_secs(5), ..NatsOptions::new(server.url()) };
+    let options = NatsOptions {
+        timeout: Duration::from_secs(5),
+        ..NatsOptions::new(server.url())
+    };
     let fixture = fixture_of(open(options).await).await;
     let engine = engine(&fixture);
     server.stop();
     let task = harness::submit(&engine, Form::new().field("secret", "x")).await;
-    assert_eq!(engine.relay(Duration::ZERO, 100, &CancelToken::new()).await.unwrap(), 0);
+    assert_eq!(
+        engine
+            .relay(Duration::ZERO, 100, &CancelToken::new())
+            .await
+            .unwrap(),
+        0
+    );
     server.begin();
     eventually("health", || async { fixture.nats.healthy().await.ok() }).await;
     // A relay that failed has hidden the rows for a while: nobody else is to try meanwhile.
     diesel_execute(&fixture, "UPDATE outbox SET visible_at = 0");
-    assert_eq!(engine.relay(Duration::ZERO, 100, &CancelToken::new()).await.unwrap(), 1, "the submission's events");
+    assert_eq!(
+        engine
+            .relay(Duration::ZERO, 100, &CancelToken::new())
+            .await
+            .unwrap(),
+        1,
+        "the submission's events"
+    );
     served_with(&engine, Duration::from_millis(20), completed(&engine, task)).await;
 }
 
 fn diesel_execute(fixture: &Fixture, query: &str) {
     let path = fixture._folder.path().join("data/counterstep.db");
     let mut connection = SqliteConnection::establish(path.to_str().unwrap()).unwrap();
-    diesel::sql_query("PRAGMA busy_timeout = 5000").execute(&mut connection).unwrap();
+    diesel::sql_query("PRAGMA busy_timeout = 5000")
+        .execute(&mut connection)
+        .unwrap();
     diesel::sql_query(query).execute(&mut connection).unwrap();
 }
 
@@ -174,8 +257,16 @@ async fn poison_becomes_one_row_and_never_comes_again() {
     let engine = engine(&fixture);
     let plain = plain(&shared_nats().url()).await;
     let subject = format!("{}.work.files.Greet.v1", prefix(&options));
-    plain.publish(subject.clone(), "not json".into()).await.unwrap().await.unwrap();
-    let stream = plain.get_stream(format!("{}-work", prefix(&options))).await.unwrap();
+    plain
+        .publish(subject.clone(), "not json".into())
+        .await
+        .unwrap()
+        .await
+        .unwrap();
+    let stream = plain
+        .get_stream(format!("{}-work", prefix(&options)))
+        .await
+        .unwrap();
     served(&engine, async {
         eventually("an empty stream", || async {
             (stream.get_info().await.unwrap().state.messages == 0).then_some(())
@@ -188,11 +279,25 @@ async fn poison_becomes_one_row_and_never_comes_again() {
     .await;
     let kept = format!(
         "SELECT count(*) AS n FROM poison WHERE queue = 'files' AND subject = '{subject}' AND payload = x'{}'",
-        "not json".bytes().map(|byte| format!("{byte:02x}")).collect::<String>()
+        "not json"
+            .bytes()
+            .map(|byte| format!("{byte:02x}"))
+            .collect::<String>()
     );
     assert_eq!(count(&fixture, &kept), 1);
     assert_eq!(count(&fixture, "SELECT count(*) AS n FROM poison"), 1);
-    assert_eq!(engine.ports.store.outbox(OutboxOp::Take { older_than: Duration::ZERO, limit: 9 }).await.unwrap(), []);
+    assert_eq!(
+        engine
+            .ports
+            .store
+            .outbox(OutboxOp::Take {
+                older_than: Duration::ZERO,
+                limit: 9
+            })
+            .await
+            .unwrap(),
+        []
+    );
 }
 
 pub(crate) struct Wink;
@@ -221,27 +326,86 @@ async fn a_message_that_contradicts_the_row_of_its_task_is_kept_as_poison_and_mo
     let before = fixture.ports.store.load(task).await.unwrap().unwrap().task;
     // A host that could run the task, and that does not serve its queue.
     let registry = Arc::new(Registry::new().with::<Wink>().with::<Greet>());
-    let host = Engine::new(fixture.ports.clone(), registry, EngineSettings::default(), "worker");
-    let honest = WorkerMessage { task_type: "Greet".into(), ..message(task, before.rev.0) };
+    let host = Engine::new(
+        fixture.ports.clone(),
+        registry,
+        EngineSettings::default(),
+        "worker",
+    );
+    let honest = WorkerMessage {
+        task_type: "Greet".into(),
+        ..message(task, before.rev.0)
+    };
     let hostile = [
         ("winks", honest.clone()),
-        ("winks", WorkerMessage { task_type: "Wink".into(), ..honest.clone() }),
-        ("winks", WorkerMessage { task_type: "\u{1b}[2J\n".repeat(1000), ..honest.clone() }),
-        ("winks", WorkerMessage { rev: Rev(i64::MIN), ..honest.clone() }),
-        ("winks", WorkerMessage { rev: Rev(i64::MAX), ..honest.clone() }),
-        ("files", WorkerMessage { version: 2, ..honest.clone() }),
-        ("files", WorkerMessage { version: u32::MAX, task_type: "Wink".into(), ..honest.clone() }),
+        (
+            "winks",
+            WorkerMessage {
+                task_type: "Wink".into(),
+                ..honest.clone()
+            },
+        ),
+        (
+            "winks",
+            WorkerMessage {
+                task_type: "\u{1b}[2J\n".repeat(1000),
+                ..honest.clone()
+            },
+        ),
+        (
+            "winks",
+            WorkerMessage {
+                rev: Rev(i64::MIN),
+                ..honest.clone()
+            },
+        ),
+        (
+            "winks",
+            WorkerMessage {
+                rev: Rev(i64::MAX),
+                ..honest.clone()
+            },
+        ),
+        (
+            "files",
+            WorkerMessage {
+                version: 2,
+                ..honest.clone()
+            },
+        ),
+        (
+            "files",
+            WorkerMessage {
+                version: u32::MAX,
+                task_type: "Wink".into(),
+                ..honest.clone()
+            },
+        ),
         // Of no task: there is no row to hold it against, and nothing to do.
-        ("winks", WorkerMessage { task: new_task(), ..honest }),
+        (
+            "winks",
+            WorkerMessage {
+                task: new_task(),
+                ..honest
+            },
+        ),
     ];
     let plain = plain(&shared_nats().url()).await;
     let subject = |queue: &str| format!("{}.work.{queue}.Greet.v1", prefix(&options));
-    let stream = plain.get_stream(format!("{}-work", prefix(&options))).await.unwrap();
+    let stream = plain
+        .get_stream(format!("{}-work", prefix(&options)))
+        .await
+        .unwrap();
     // What was submitted is for another host, and not what this is about.
     stream.purge().await.unwrap();
     for (queue, message) in &hostile {
         let body = serde_json::to_vec(message).unwrap();
-        plain.publish(subject(queue), body.into()).await.unwrap().await.unwrap();
+        plain
+            .publish(subject(queue), body.into())
+            .await
+            .unwrap()
+            .await
+            .unwrap();
     }
     served(&host, async {
         eventually("an empty stream", || async {
@@ -250,7 +414,10 @@ async fn a_message_that_contradicts_the_row_of_its_task_is_kept_as_poison_and_mo
         .await;
     })
     .await;
-    assert_eq!(fixture.ports.store.load(task).await.unwrap().unwrap().task, before);
+    assert_eq!(
+        fixture.ports.store.load(task).await.unwrap().unwrap().task,
+        before
+    );
     assert_eq!(count(&fixture, "SELECT count(*) AS n FROM poison"), 7);
     let body = serde_json::to_string(&hostile[1].1).unwrap();
     let kept = format!(
@@ -262,9 +429,17 @@ async fn a_message_that_contradicts_the_row_of_its_task_is_kept_as_poison_and_mo
     let long = "SELECT count(*) AS n FROM poison WHERE length(reason) > 200 OR reason LIKE '%' || char(27) || '%'";
     assert_eq!(count(&fixture, long), 0, "a client's text goes into a log");
     // The message of a commit still brings the task.
-    let honest = WorkerMessage { task_type: "Greet".into(), ..message(task, before.rev.0) };
+    let honest = WorkerMessage {
+        task_type: "Greet".into(),
+        ..message(task, before.rev.0)
+    };
     let body = serde_json::to_vec(&honest).unwrap();
-    plain.publish(subject("files"), body.into()).await.unwrap().await.unwrap();
+    plain
+        .publish(subject("files"), body.into())
+        .await
+        .unwrap()
+        .await
+        .unwrap();
     served(&host, completed(&host, task)).await;
 }
 
@@ -276,8 +451,16 @@ async fn poison_that_cannot_be_kept_stays_in_the_queue() {
     diesel_execute(&fixture, "DROP TABLE poison");
     let plain = plain(&shared_nats().url()).await;
     let subject = format!("{}.work.files.Greet.v1", prefix(&options));
-    plain.publish(subject, "not json".into()).await.unwrap().await.unwrap();
-    let stream = plain.get_stream(format!("{}-work", prefix(&options))).await.unwrap();
+    plain
+        .publish(subject, "not json".into())
+        .await
+        .unwrap()
+        .await
+        .unwrap();
+    let stream = plain
+        .get_stream(format!("{}-work", prefix(&options)))
+        .await
+        .unwrap();
     served(&engine, async {
         eventually("a delivery that was put off", || async {
             let info = stream.consumer_info("files").await.ok()?;

@@ -1,6 +1,6 @@
-//! A network that loses the replies to commits: each change is written once, its author finds that out and goes on, and
-//! no lease
-//! is left without a worker. Every commit of every story below loses its reply once.
+//! A network that loses the replies to commits: each change is written once, its author finds that
+//! out and goes on, and no lease is left without a worker. Every commit of every story below loses
+//! its reply once.
 
 use super::{database, number, open, options, raw};
 use crate::suite::{LIMIT, eventually};
@@ -14,8 +14,8 @@ use counterstep_kernel::record::TaskRecord;
 use counterstep_kernel::schedule::ScheduleError;
 use counterstep_kernel::turn::{TurnEnd, turn};
 use counterstep_kernel::{
-    AwaitSignal, CancelReason, CancelToken, Engine, EngineSettings, Registry, RetryPolicy, Sql, StepContext, StepError,
-    StepResult, UndoResult, UploadMany, UploadedFile,
+    AwaitSignal, CancelReason, CancelToken, Engine, EngineSettings, Registry, RetryPolicy, Sql,
+    StepContext, StepError, StepResult, UndoResult, UploadMany, UploadedFile,
 };
 use counterstep_macros::distributed_task;
 use counterstep_testkit::servers::{Proxy, is_commit, shared_postgres};
@@ -54,12 +54,20 @@ impl Parcel {
 
     #[step(2, host = "worker", undo = unpack)]
     async fn pack(ctx: &StepContext) -> StepResult<u32> {
-        ctx.in_transaction(Sql::new("INSERT INTO ledger (entry) VALUES ($1)").bind(ctx.effect_key()).rows(1));
+        ctx.in_transaction(
+            Sql::new("INSERT INTO ledger (entry) VALUES ($1)")
+                .bind(ctx.effect_key())
+                .rows(1),
+        );
         Ok(1)
     }
 
     async fn unpack(_ctx: &StepContext, _out: Option<u32>, order: &Order) -> UndoResult {
-        if order.fate == "stuck" { Err(StepError::permanent("it is glued")) } else { Ok(()) }
+        if order.fate == "stuck" {
+            Err(StepError::permanent("it is glued"))
+        } else {
+            Ok(())
+        }
     }
 
     #[step(3, host = "worker")]
@@ -113,25 +121,48 @@ pub(super) struct Stage {
 impl Stage {
     pub(super) async fn of(registry: Registry) -> Self {
         let url = database().await;
-        raw(&url).await.batch_execute("CREATE TABLE ledger (entry TEXT PRIMARY KEY)").await.expect("a table");
+        raw(&url)
+            .await
+            .batch_execute("CREATE TABLE ledger (entry TEXT PRIMARY KEY)")
+            .await
+            .expect("a table");
         let proxy = Proxy::to(shared_postgres().port());
-        let (store, direct) = (open(&proxy.url(&url), options()).await, open(&url, options()).await);
+        let (store, direct) = (
+            open(&proxy.url(&url), options()).await,
+            open(&url, options()).await,
+        );
         let embedded = crate::embedded::fixture().await;
-        let ports = Ports { store, queue: Arc::<LossyQueue>::default(), ..embedded.ports };
+        let ports = Ports {
+            store,
+            queue: Arc::<LossyQueue>::default(),
+            ..embedded.ports
+        };
         let engine = Engine::new(ports, Arc::new(registry), EngineSettings::default(), "test");
-        Self { engine, direct, url, proxy, _folder: embedded.folder }
+        Self {
+            engine,
+            direct,
+            url,
+            proxy,
+            _folder: embedded.folder,
+        }
     }
 
     /// Loses the reply to this commit from now on, counted from 1. Gives the counter.
     pub(super) fn lose(&self, nth: u32) -> Arc<AtomicU32> {
         let seen = Arc::new(AtomicU32::new(0));
         let counter = seen.clone();
-        self.proxy.lose_replies(1, move |text| is_commit(text) && counter.fetch_add(1, Ordering::SeqCst) + 1 == nth);
+        self.proxy.lose_replies(1, move |text| {
+            is_commit(text) && counter.fetch_add(1, Ordering::SeqCst) + 1 == nth
+        });
         seen
     }
 
     async fn record(&self, task: TaskId) -> TaskRecord {
-        self.direct.load(task).await.expect("an answer").expect("a task")
+        self.direct
+            .load(task)
+            .await
+            .expect("an answer")
+            .expect("a task")
     }
 
     /// Turns until the task rests, or waits for its signal.
@@ -143,31 +174,46 @@ impl Stage {
                 return row.status;
             }
             let end = turn(&self.engine, row.host, task, &CancelToken::new()).await;
-            assert!(matches!(end, TurnEnd::Rests(_) | TurnEnd::GivenBack), "a turn ended as {end:?}");
+            assert!(
+                matches!(end, TurnEnd::Rests(_) | TurnEnd::GivenBack),
+                "a turn ended as {end:?}"
+            );
         }
     }
 
     pub(super) async fn tasks(&self) -> usize {
-        let query = TaskQuery { limit: 1000, ..TaskQuery::default() };
+        let query = TaskQuery {
+            limit: 1000,
+            ..TaskQuery::default()
+        };
         self.direct.list(&query).await.expect("an answer").len()
     }
 
     /// The events of the audit. Checks the invariants on the way.
     async fn past(&self, task: TaskId) -> Vec<String> {
-        let (record, history) = (self.record(task).await, self.direct.history(task).await.expect("an answer"));
+        let (record, history) = (
+            self.record(task).await,
+            self.direct.history(task).await.expect("an answer"),
+        );
         let row = &record.task;
         assert_eq!((row.recovery_attempts, &row.lease_owner), (0, &None));
         let decl = self.engine.registry.of(row).expect("a known type").decl;
         let mut broken = invariants::broken(decl, &record, &history);
         broken.extend(invariants::found_by_fsck(&*self.direct, &self.engine.registry, task).await);
         assert!(broken.is_empty(), "{}", broken.join("; "));
-        history.audit.iter().map(|row| format!("{} {:?}", row.entry.event, row.entry.step)).collect()
+        history
+            .audit
+            .iter()
+            .map(|row| format!("{} {:?}", row.entry.event, row.entry.step))
+            .collect()
     }
 }
 
 /// The life of a parcel: every call on the way has the right answer.
 async fn parcel(stage: &Stage, fate: &str) -> TaskId {
-    let form = Form::new().field("fate", fate).file("files", "a.txt", "abc");
+    let form = Form::new()
+        .field("fate", fate)
+        .file("files", "a.txt", "abc");
     let task = harness::submit(&stage.engine, form).await;
     assert_eq!(stage.drive(task).await, TaskStatus::Waiting);
     if fate == "cancelled" {
@@ -175,7 +221,11 @@ async fn parcel(stage: &Stage, fate: &str) -> TaskId {
         assert_eq!(stage.drive(task).await, TaskStatus::Cancelled);
         return task;
     }
-    stage.engine.signal(task, "approval", json!("anna"), "client").await.expect("accepted");
+    stage
+        .engine
+        .signal(task, "approval", json!("anna"), "client")
+        .await
+        .expect("accepted");
     let status = stage.drive(task).await;
     match fate {
         "arrives" => assert_eq!(status, TaskStatus::Completed),
@@ -183,8 +233,18 @@ async fn parcel(stage: &Stage, fate: &str) -> TaskId {
             assert_eq!(status, TaskStatus::CompensationFailed);
             let (actor, note) = ("operator:kim".to_owned(), "cut open".to_owned());
             let step = Some("pack".to_owned());
-            let resolution = Resolution { step, settled: SettledAs::Undone, output: None, actor, note };
-            stage.engine.resolve(task, resolution).await.expect("accepted");
+            let resolution = Resolution {
+                step,
+                settled: SettledAs::Undone,
+                output: None,
+                actor,
+                note,
+            };
+            stage
+                .engine
+                .resolve(task, resolution)
+                .await
+                .expect("accepted");
             assert_eq!(stage.drive(task).await, TaskStatus::Failed);
         }
         _ => assert_eq!(status, TaskStatus::Failed),
@@ -199,17 +259,32 @@ async fn every_commit_of(fate: &str) {
     let undisturbed = parcel(&stage, fate).await;
     let expected = stage.past(undisturbed).await;
     let commits = commits.load(Ordering::SeqCst);
-    assert!(commits > 5, "receive, submit, claim, and what follows: {commits}");
+    assert!(
+        commits > 5,
+        "receive, submit, claim, and what follows: {commits}"
+    );
     for nth in 1..=commits {
         let lost = stage.proxy.lost();
         stage.lose(nth);
         let task = parcel(&stage, fate).await;
-        assert_eq!(stage.proxy.lost(), lost + 1, "the reply to commit {nth} was to be lost");
+        assert_eq!(
+            stage.proxy.lost(),
+            lost + 1,
+            "the reply to commit {nth} was to be lost"
+        );
         assert_eq!(stage.past(task).await, expected, "commit {nth}");
     }
     let entries = number(&raw(&stage.url).await, "SELECT count(*) FROM ledger").await;
-    assert_eq!(entries, i64::from(commits) + 1, "statements of steps are written once for each task");
-    assert_eq!(stage.tasks().await, usize::try_from(commits).expect("few") + 1, "no submission made two tasks");
+    assert_eq!(
+        entries,
+        i64::from(commits) + 1,
+        "statements of steps are written once for each task"
+    );
+    assert_eq!(
+        stage.tasks().await,
+        usize::try_from(commits).expect("few") + 1,
+        "no submission made two tasks"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -238,19 +313,32 @@ async fn a_schedule_that_fires_over_a_lost_reply_makes_one_task() {
     let tenant = Tenant::default();
     let spec = json!({"type": "Tick", "cron": "@yearly", "overlap": "allow"});
     let spec = serde_json::from_value(spec).expect("a schedule");
-    stage.engine.set_schedule(&tenant, "ticks", spec).await.expect("it is made");
+    stage
+        .engine
+        .set_schedule(&tenant, "ticks", spec)
+        .await
+        .expect("it is made");
     let commits = stage.lose(u32::MAX);
-    stage.engine.run_schedule(&tenant, "ticks", "operator:kim").await.expect("it fires");
+    stage
+        .engine
+        .run_schedule(&tenant, "ticks", "operator:kim")
+        .await
+        .expect("it fires");
     let commits = commits.load(Ordering::SeqCst);
     let mut made = 1;
     for nth in 1..=commits {
         stage.lose(nth);
-        match stage.engine.run_schedule(&tenant, "ticks", "operator:kim").await {
+        match stage
+            .engine
+            .run_schedule(&tenant, "ticks", "operator:kim")
+            .await
+        {
             Ok(fired) => {
                 assert_eq!(stage.drive(fired.task_id).await, TaskStatus::Completed);
                 made += 1;
             }
-            // A statement of the transaction, and not its end: nothing was written, and the caller is told so.
+            // A statement of the transaction, and not its end: nothing was written, and the caller
+            // is told so.
             Err(ScheduleError::Submit(SubmitError::Store(StoreError::Unavailable(_)))) => {}
             Err(error) => panic!("commit {nth}: {error}"),
         }
@@ -264,12 +352,25 @@ async fn a_schedule_that_fires_over_a_lost_reply_makes_one_task() {
 async fn a_take_back_whose_reply_is_lost_counts_one_lost_host() {
     let stage = Stage::of(Registry::new().with::<Tick>()).await;
     let task = harness::submit(&stage.engine, Form::new()).await;
-    let short = EngineSettings { lease: Duration::from_secs(1), ..EngineSettings::default() };
-    let settings = EngineSettings { faults: vec![Fault::at("count", FaultKind::HangBefore)], ..short };
-    let doomed = Engine::new(stage.engine.ports.clone(), stage.engine.registry.clone(), settings, "doomed");
+    let short = EngineSettings {
+        lease: Duration::from_secs(1),
+        ..EngineSettings::default()
+    };
+    let settings = EngineSettings {
+        faults: vec![Fault::at("count", FaultKind::HangBefore)],
+        ..short
+    };
+    let doomed = Engine::new(
+        stage.engine.ports.clone(),
+        stage.engine.registry.clone(),
+        settings,
+        "doomed",
+    );
     let token = CancelToken::new();
     let running = turn(&doomed, Host::Worker, task, &token);
-    let claimed = eventually("a claim", || async { stage.record(task).await.task.lease_owner.map(drop) });
+    let claimed = eventually("a claim", || async {
+        stage.record(task).await.task.lease_owner.map(drop)
+    });
     // The turn is dropped here, as with a killed process.
     futures::future::select(running, Box::pin(claimed)).await;
 
@@ -280,19 +381,33 @@ async fn a_take_back_whose_reply_is_lost_counts_one_lost_host() {
     .await;
     stage.lose(1);
     let recovered = stage.engine.recover(plan).await;
-    assert_eq!((recovered.taken_back, recovered.failed), (vec![task], Vec::new()));
+    assert_eq!(
+        (recovered.taken_back, recovered.failed),
+        (vec![task], Vec::new())
+    );
     assert_eq!(stage.proxy.lost(), 1);
     assert_eq!(stage.record(task).await.task.recovery_attempts, 1);
     assert_eq!(stage.drive(task).await, TaskStatus::Completed);
     let past = stage.past(task).await;
-    assert_eq!(past.iter().filter(|entry| entry.starts_with("taken_back")).count(), 1, "{past:?}");
+    assert_eq!(
+        past.iter()
+            .filter(|entry| entry.starts_with("taken_back"))
+            .count(),
+        1,
+        "{past:?}"
+    );
 }
 
-/// The change lands, its reply is lost, and before its author looks another change stands on top of it.
+/// The change lands, its reply is lost, and before its author looks another change stands on top of
+/// it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_change_is_recognised_below_a_later_one() {
     let stage = Stage::of(Registry::new().with::<Parcel>()).await;
-    let form = || Form::new().field("fate", "arrives").file("files", "a.txt", "abc");
+    let form = || {
+        Form::new()
+            .field("fate", "arrives")
+            .file("files", "a.txt", "abc")
+    };
     // The claim, and what a worker writes after it.
     for nth in 1..=3 {
         let task = harness::submit(&stage.engine, form()).await;
@@ -300,7 +415,10 @@ async fn a_change_is_recognised_below_a_later_one() {
         let (lost, api) = (
             stage.proxy.lost(),
             Engine::new(
-                Ports { store: open(&stage.url, options()).await, ..stage.engine.ports.clone() },
+                Ports {
+                    store: open(&stage.url, options()).await,
+                    ..stage.engine.ports.clone()
+                },
                 stage.engine.registry.clone(),
                 EngineSettings::default(),
                 "api",
@@ -310,11 +428,19 @@ async fn a_change_is_recognised_below_a_later_one() {
         let token = CancelToken::new();
         let running = turn(&stage.engine, row.host, task, &token);
         let cancelling = async {
-            eventually("a lost reply", || async { (stage.proxy.lost() > lost).then_some(()) }).await;
+            eventually("a lost reply", || async {
+                (stage.proxy.lost() > lost).then_some(())
+            })
+            .await;
             api.cancel(task).await.expect("accepted");
         };
-        let (end, ()) = tokio::time::timeout(LIMIT, futures::future::join(running, cancelling)).await.expect("an end");
-        assert!(matches!(end, TurnEnd::Rests(_) | TurnEnd::GivenBack), "commit {nth}: {end:?}");
+        let (end, ()) = tokio::time::timeout(LIMIT, futures::future::join(running, cancelling))
+            .await
+            .expect("an end");
+        assert!(
+            matches!(end, TurnEnd::Rests(_) | TurnEnd::GivenBack),
+            "commit {nth}: {end:?}"
+        );
         assert_eq!(stage.drive(task).await, TaskStatus::Cancelled);
         stage.past(task).await;
     }
@@ -345,15 +471,29 @@ impl Clock for Pausable {
     }
 }
 
-/// A change lands, its reply is lost, and its author looks only when another host runs the task: in the turn of a worker
-/// the commit after `before` others, while the other host stands in front of `step`. How the author's turn ended, and
-/// the author's name.
-async fn overtaken(stage: &Stage, task: TaskId, before: u32, step: &'static str) -> (TurnEnd, Arc<str>) {
+/// A change lands, its reply is lost, and its author looks only when another host runs the task: in
+/// the turn of a worker the commit after `before` others, while the other host stands in front of
+/// `step`. How the author's turn ended, and the author's name.
+async fn overtaken(
+    stage: &Stage,
+    task: TaskId,
+    before: u32,
+    step: &'static str,
+) -> (TurnEnd, Arc<str>) {
     let (pause, paused) = watch::channel(false);
     let pause = Arc::new(pause);
-    let clock = Arc::new(Pausable { clock: stage.engine.ports.clock.clone(), paused });
-    let ports = Ports { clock, ..stage.engine.ports.clone() };
-    let settings = EngineSettings { lease: Duration::from_secs(1), ..EngineSettings::default() };
+    let clock = Arc::new(Pausable {
+        clock: stage.engine.ports.clock.clone(),
+        paused,
+    });
+    let ports = Ports {
+        clock,
+        ..stage.engine.ports.clone()
+    };
+    let settings = EngineSettings {
+        lease: Duration::from_secs(1),
+        ..EngineSettings::default()
+    };
     let owner = Engine::new(ports, stage.engine.registry.clone(), settings, "owner");
     let (commits, pauses) = (AtomicU32::new(0), pause.clone());
     stage.proxy.lose_replies(1, move |text| {
@@ -364,10 +504,17 @@ async fn overtaken(stage: &Stage, task: TaskId, before: u32, step: &'static str)
         is_it
     });
     let id = owner.id.clone();
-    let running = tokio::spawn(async move { turn(&owner, Host::Worker, task, &CancelToken::new()).await });
+    let running =
+        tokio::spawn(async move { turn(&owner, Host::Worker, task, &CancelToken::new()).await });
     eventually("a take-back", || async {
         let plan = stage.engine.plan_recovery(10).await.expect("a plan");
-        stage.engine.recover(plan).await.taken_back.contains(&task).then_some(())
+        stage
+            .engine
+            .recover(plan)
+            .await
+            .taken_back
+            .contains(&task)
+            .then_some(())
     })
     .await;
     assert_eq!(stage.proxy.lost(), 1);
@@ -377,14 +524,27 @@ async fn overtaken(stage: &Stage, task: TaskId, before: u32, step: &'static str)
         cancel_grace: Duration::from_millis(100),
         ..EngineSettings::default()
     };
-    let other = Engine::new(stage.engine.ports.clone(), stage.engine.registry.clone(), settings, "other");
+    let other = Engine::new(
+        stage.engine.ports.clone(),
+        stage.engine.registry.clone(),
+        settings,
+        "other",
+    );
     let token = CancelToken::new();
     let others = turn(&other, Host::Worker, task, &token);
     let mut ended = None;
     let looks = async {
-        eventually("a claim", || async { stage.record(task).await.task.lease_owner.map(drop) }).await;
+        eventually("a claim", || async {
+            stage.record(task).await.task.lease_owner.map(drop)
+        })
+        .await;
         pause.send_replace(false);
-        ended = Some(tokio::time::timeout(LIMIT, running).await.expect("an end").expect("no panic"));
+        ended = Some(
+            tokio::time::timeout(LIMIT, running)
+                .await
+                .expect("an end")
+                .expect("no panic"),
+        );
         token.cancel(CancelReason::Shutdown);
         std::future::pending::<()>().await;
     };
@@ -398,17 +558,29 @@ async fn overtaken(stage: &Stage, task: TaskId, before: u32, step: &'static str)
 #[tokio::test(flavor = "multi_thread")]
 async fn an_owner_whose_change_stands_behind_a_take_back_writes_nothing_more() {
     let stage = Stage::of(Registry::new().with::<Parcel>()).await;
-    let form = Form::new().field("fate", "arrives").file("files", "a.txt", "abc");
+    let form = Form::new()
+        .field("fate", "arrives")
+        .file("files", "a.txt", "abc");
     let task = harness::submit(&stage.engine, form).await;
     assert_eq!(stage.drive(task).await, TaskStatus::Waiting);
-    stage.engine.signal(task, "approval", json!("anna"), "client").await.expect("accepted");
+    stage
+        .engine
+        .signal(task, "approval", json!("anna"), "client")
+        .await
+        .expect("accepted");
 
     // Behind the claim: the failure of a step that is tried again under the same lease.
     let (end, id) = overtaken(&stage, task, 1, "send").await;
     assert_eq!(end, TurnEnd::Lost);
     let audit = stage.direct.history(task).await.expect("an answer").audit;
-    let back = audit.iter().position(|row| row.entry.event == "taken_back").expect("the take-back");
-    assert!(audit[back..].iter().all(|row| *row.entry.actor != *id), "it wrote under another one's lease");
+    let back = audit
+        .iter()
+        .position(|row| row.entry.event == "taken_back")
+        .expect("the take-back");
+    assert!(
+        audit[back..].iter().all(|row| *row.entry.actor != *id),
+        "it wrote under another one's lease"
+    );
     assert_eq!(stage.drive(task).await, TaskStatus::Completed);
 }
 
@@ -437,7 +609,11 @@ async fn a_claim_that_stands_behind_a_take_back_runs_no_step() {
     let stage = Stage::of(Registry::new().with::<Bell>()).await;
     let task = harness::submit(&stage.engine, Form::new()).await;
     overtaken(&stage, task, 0, "ring").await;
-    assert_eq!(RUNG.load(Ordering::SeqCst), 0, "its host ran the step while another one had the task");
+    assert_eq!(
+        RUNG.load(Ordering::SeqCst),
+        0,
+        "its host ran the step while another one had the task"
+    );
     assert_eq!(stage.drive(task).await, TaskStatus::Completed);
     assert_eq!(RUNG.load(Ordering::SeqCst), 1);
 }

@@ -29,12 +29,17 @@ pub(crate) struct Fixture {
 
 /// Few connections each, since the tests of a binary run side by side on one server.
 pub(crate) fn options() -> PostgresOptions {
-    PostgresOptions { connections: 6, ..PostgresOptions::default() }
+    PostgresOptions {
+        connections: 6,
+        ..PostgresOptions::default()
+    }
 }
 
 pub(crate) async fn database() -> String {
     let url = shared_postgres().database();
-    PostgresStore::migrate(&url, &options()).await.expect("a schema");
+    PostgresStore::migrate(&url, &options())
+        .await
+        .expect("a schema");
     url
 }
 
@@ -46,15 +51,25 @@ pub(crate) async fn fixture() -> Fixture {
     let url = database().await;
     let store = open(&url, options()).await;
     let embedded = embedded::fixture().await;
-    let ports = Ports { store, queue: Arc::<LossyQueue>::default(), ..embedded.ports };
-    Fixture { ports, url, _folder: embedded.folder }
+    let ports = Ports {
+        store,
+        queue: Arc::<LossyQueue>::default(),
+        ..embedded.ports
+    };
+    Fixture {
+        ports,
+        url,
+        _folder: embedded.folder,
+    }
 }
 
 crate::store_cases!(crate::postgres::fixture);
 
 /// A connection beside the store's, as the superuser.
 pub(crate) async fn raw(url: &str) -> Client {
-    let (client, connection) = tokio_postgres::connect(url, NoTls).await.expect("a connection");
+    let (client, connection) = tokio_postgres::connect(url, NoTls)
+        .await
+        .expect("a connection");
     tokio::spawn(connection);
     client
 }
@@ -75,8 +90,8 @@ async fn hold(client: &Client, task: TaskId) {
     client.batch_execute(&lock).await.expect("a lock");
 }
 
-/// The process of the server that waits for a lock in this database, for longer than a change does beside others: it
-/// waits apart by now.
+/// The process of the server that waits for a lock in this database, for longer than a change does
+/// beside others: it waits apart by now.
 async fn waiting(client: &Client) -> i32 {
     crate::suite::eventually("a statement that waits for the lock", || async {
         let query = "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'

@@ -3,10 +3,12 @@
 use super::{database, number, open, options, raw};
 use crate::suite::changes::*;
 use counterstep_adapters::postgres::{PostgresOptions, PostgresStore};
-use counterstep_contracts::{Attempt, AuditSeq, Direction, Epoch, Outcome, Rev, StepNo, TaskStatus, Tenant};
+use counterstep_contracts::{
+    Attempt, AuditSeq, Direction, Epoch, Outcome, Rev, StepNo, TaskStatus, Tenant,
+};
 use counterstep_kernel::ports::{
-    CommitError, DocumentChange, DocumentKind, DocumentQuery, DocumentWrite, Due, DuePlace, Leaving, Lost, OutboxOp,
-    ReceiveOp, RetireOp, Store, SweepOp, TaskQuery, Unanswered, Upkeep,
+    CommitError, DocumentChange, DocumentKind, DocumentQuery, DocumentWrite, Due, DuePlace,
+    Leaving, Lost, OutboxOp, ReceiveOp, RetireOp, Store, SweepOp, TaskQuery, Unanswered, Upkeep,
 };
 use counterstep_kernel::record::{DbTime, StepRow, TaskRecord, TaskRow};
 use counterstep_kernel::transition::{AttemptWrite, ReceiveWrite, Transition};
@@ -18,7 +20,8 @@ use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-/// "Step succeeded, next one started", with 200 bytes of output; its attempt numbers are the revisions.
+/// "Step succeeded, next one started", with 200 bytes of output; its attempt numbers are the
+/// revisions.
 fn typical(record: &TaskRecord) -> Transition {
     let mut change = after(record);
     let write = write_of(&mut change);
@@ -28,7 +31,10 @@ fn typical(record: &TaskRecord) -> Transition {
     let mut entries = [audit(&row, "step_succeeded"), audit(&row, "step_started")];
     entries[0].seq = AuditSeq(row.audit_seq.0 - 1);
     change.audit = entries.to_vec();
-    let done = StepRow { output: Some("x".repeat(198).into()), ..StepRow::pending(StepNo(1), "one") };
+    let done = StepRow {
+        output: Some("x".repeat(198).into()),
+        ..StepRow::pending(StepNo(1), "one")
+    };
     change.steps = vec![done, StepRow::pending(StepNo(2), "two")];
     change.attempts = vec![AttemptWrite::Start {
         step: StepNo(1),
@@ -38,7 +44,9 @@ fn typical(record: &TaskRecord) -> Transition {
         sweep_after: 60 * MINUTE,
     }];
     if number > 3 {
-        change.attempts.insert(0, end(number - 1, Outcome::Succeeded, false));
+        change
+            .attempts
+            .insert(0, end(number - 1, Outcome::Succeeded, false));
     }
     change
 }
@@ -51,10 +59,14 @@ async fn next(store: &dyn Store, record: &mut TaskRecord) {
     record.task.updated_at = now;
 }
 
-/// Stands between a client and a server, and counts how often the client speaks after the server has.
+/// Stands between a client and a server, and counts how often the client speaks after the server
+/// has.
 async fn counting_proxy(port: u16) -> (u16, Arc<AtomicU64>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let (own, turns) = (listener.local_addr().unwrap().port(), Arc::new(AtomicU64::new(0)));
+    let (own, turns) = (
+        listener.local_addr().unwrap().port(),
+        Arc::new(AtomicU64::new(0)),
+    );
     let counted = turns.clone();
     tokio::spawn(async move {
         loop {
@@ -69,7 +81,9 @@ async fn counting_proxy(port: u16) -> (u16, Arc<AtomicU64>) {
                     turns.fetch_add(1, Ordering::SeqCst);
                 }
             }));
-            tokio::spawn(copy(from_server, to_client, move || answered.store(true, Ordering::SeqCst)));
+            tokio::spawn(copy(from_server, to_client, move || {
+                answered.store(true, Ordering::SeqCst)
+            }));
         }
     });
     (own, turns)
@@ -97,7 +111,14 @@ async fn a_commit_and_a_load_are_one_round_trip_each() {
     let port: u16 = url.rsplit(['/', ':']).nth(1).unwrap().parse().unwrap();
     let (proxy, turns) = counting_proxy(port).await;
     let through = url.replace(&format!(":{port}/"), &format!(":{proxy}/"));
-    let store = open(&through, PostgresOptions { connections: 1, ..options() }).await;
+    let store = open(
+        &through,
+        PostgresOptions {
+            connections: 1,
+            ..options()
+        },
+    )
+    .await;
     let mut record = claimed(&*store, MINUTE).await;
     for _ in 0..4 {
         next(&*store, &mut record).await;
@@ -119,7 +140,14 @@ async fn changes_that_are_refused_send_no_neighbour_again() {
     let port: u16 = url.rsplit(['/', ':']).nth(1).unwrap().parse().unwrap();
     let (proxy, turns) = counting_proxy(port).await;
     let through = url.replace(&format!(":{port}/"), &format!(":{proxy}/"));
-    let store = open(&through, PostgresOptions { connections: 1, ..options() }).await;
+    let store = open(
+        &through,
+        PostgresOptions {
+            connections: 1,
+            ..options()
+        },
+    )
+    .await;
     // The first time each text is prepared, which is a round trip of its own.
     for _ in 0..2 {
         let mut changes = Vec::new();
@@ -131,12 +159,24 @@ async fn changes_that_are_refused_send_no_neighbour_again() {
                 next(&*store, &mut record).await;
                 record = stale;
             }
-            changes.push((leased(&record), typical(&record).with_journal(Some(&record), "test")));
+            changes.push((
+                leased(&record),
+                typical(&record).with_journal(Some(&record), "test"),
+            ));
         }
         turns.store(0, Ordering::SeqCst);
-        let committed = join_all(changes.iter().map(|(guard, change)| store.commit(*guard, change))).await;
+        let committed = join_all(
+            changes
+                .iter()
+                .map(|(guard, change)| store.commit(*guard, change)),
+        )
+        .await;
         for (n, committed) in committed.iter().enumerate() {
-            assert_eq!(matches!(committed, Err(CommitError::Stale)), n == 7 || n == 13, "{n}: {committed:?}");
+            assert_eq!(
+                matches!(committed, Err(CommitError::Stale)),
+                n == 7 || n == 13,
+                "{n}: {committed:?}"
+            );
             assert_eq!(committed.is_ok(), n != 7 && n != 13, "{n}: {committed:?}");
         }
     }
@@ -150,86 +190,243 @@ async fn no_statement_reads_a_whole_table() {
     let raw = raw(&url).await;
     alone(&raw).await;
     raw.batch_execute("SELECT pg_stat_reset()").await.unwrap();
-    let store = open(&url, PostgresOptions { connections: 1, ..options() }).await;
+    let store = open(
+        &url,
+        PostgresOptions {
+            connections: 1,
+            ..options()
+        },
+    )
+    .await;
     let mut record = claimed(&*store, MINUTE).await;
     for _ in 0..8 {
         next(&*store, &mut record).await;
     }
     // Also more rows than go value by value.
     let mut change = after(&record);
-    change.steps = (1..12).map(|no| StepRow::pending(StepNo(no), "many")).collect();
+    change.steps = (1..12)
+        .map(|no| StepRow::pending(StepNo(no), "many"))
+        .collect();
     commit(&*store, leased(&record), &change).await.unwrap();
     store.load(record.task.id).await.unwrap();
     store.history(record.task.id).await.unwrap();
-    store.heartbeat(record.task.id, Epoch(1), MINUTE).await.unwrap();
+    store
+        .heartbeat(record.task.id, Epoch(1), MINUTE)
+        .await
+        .unwrap();
     let queues = vec![counterstep_contracts::QueueName("files".into())];
-    store.due(&Due::Claimable { queues, known: known(), unclaimed_for: Duration::ZERO }, 9).await.unwrap();
+    store
+        .due(
+            &Due::Claimable {
+                queues,
+                known: known(),
+                unclaimed_for: Duration::ZERO,
+            },
+            9,
+        )
+        .await
+        .unwrap();
     store.due(&Due::Lost(Lost::default()), 9).await.unwrap();
     let queues = vec![counterstep_contracts::QueueName("files".into())];
-    let which = Unanswered { queues, known: known(), for_at_least: Duration::ZERO, at_most: MINUTE };
+    let which = Unanswered {
+        queues,
+        known: known(),
+        for_at_least: Duration::ZERO,
+        at_most: MINUTE,
+    };
     store.due(&Due::Unanswered(which), 9).await.unwrap();
     store.gauges().await.unwrap();
     let (kind, tenant) = (DocumentKind::Worker, Tenant::default());
-    let put = || DocumentChange::Put { body: String::new(), due_at: None };
-    for (expected, change) in
-        [(None, put()), (Some(Rev(0)), put()), (Some(Rev(1)), put()), (Some(Rev(2)), DocumentChange::Delete)]
-    {
-        let write = DocumentWrite { kind, tenant: tenant.clone(), name: "worker:1".into(), expected, change };
+    let put = || DocumentChange::Put {
+        body: String::new(),
+        due_at: None,
+    };
+    for (expected, change) in [
+        (None, put()),
+        (Some(Rev(0)), put()),
+        (Some(Rev(1)), put()),
+        (Some(Rev(2)), DocumentChange::Delete),
+    ] {
+        let write = DocumentWrite {
+            kind,
+            tenant: tenant.clone(),
+            name: "worker:1".into(),
+            expected,
+            change,
+        };
         store.put_document(&write).await.unwrap();
     }
-    let place = DuePlace { due: DbTime(0), tenant: tenant.clone(), name: String::new() };
+    let place = DuePlace {
+        due: DbTime(0),
+        tenant: tenant.clone(),
+        name: String::new(),
+    };
     for query in [
-        DocumentQuery::Named { kind, tenant: tenant.clone(), names: vec!["worker:1".into()] },
-        DocumentQuery::Page { kind, tenant, after: None, limit: 9 },
-        DocumentQuery::Due { kind, after: None, limit: 9 },
-        DocumentQuery::Due { kind, after: Some(place), limit: 9 },
+        DocumentQuery::Named {
+            kind,
+            tenant: tenant.clone(),
+            names: vec!["worker:1".into()],
+        },
+        DocumentQuery::Page {
+            kind,
+            tenant,
+            after: None,
+            limit: 9,
+        },
+        DocumentQuery::Due {
+            kind,
+            after: None,
+            limit: 9,
+        },
+        DocumentQuery::Due {
+            kind,
+            after: Some(place),
+            limit: 9,
+        },
         DocumentQuery::Latest { kind, limit: 9 },
     ] {
         store.documents(&query).await.unwrap();
     }
-    store.list(&TaskQuery { limit: 9, ..TaskQuery::default() }).await.unwrap();
+    store
+        .list(&TaskQuery {
+            limit: 9,
+            ..TaskQuery::default()
+        })
+        .await
+        .unwrap();
     store.in_flight().await.unwrap();
-    store.outbox(OutboxOp::PublishedOf(vec![new_change()])).await.unwrap();
-    let taken = store.outbox(OutboxOp::Take { older_than: Duration::ZERO, limit: 9 }).await.unwrap();
-    store.outbox(OutboxOp::Published(taken.iter().map(|row| row.id).collect())).await.unwrap();
+    store
+        .outbox(OutboxOp::PublishedOf(vec![new_change()]))
+        .await
+        .unwrap();
+    let taken = store
+        .outbox(OutboxOp::Take {
+            older_than: Duration::ZERO,
+            limit: 9,
+        })
+        .await
+        .unwrap();
+    store
+        .outbox(OutboxOp::Published(
+            taken.iter().map(|row| row.id).collect(),
+        ))
+        .await
+        .unwrap();
     store.sweeps(&SweepOp::Due { limit: 9 }).await.unwrap();
-    store.sweeps(&SweepOp::PutOff { tasks: vec![record.task.id], by: MINUTE }).await.unwrap();
+    store
+        .sweeps(&SweepOp::PutOff {
+            tasks: vec![record.task.id],
+            by: MINUTE,
+        })
+        .await
+        .unwrap();
     let receives = [new_task(), new_task()];
     for task in receives {
-        commit(&*store, NEW, &begin(task, Duration::ZERO)).await.unwrap();
+        commit(&*store, NEW, &begin(task, Duration::ZERO))
+            .await
+            .unwrap();
     }
-    commit(&*store, NEW, &submit_received(receives[0])).await.unwrap();
-    let abandon = Transition { receive: Some(ReceiveWrite::Abandoned), ..nothing(receives[1]) };
+    commit(&*store, NEW, &submit_received(receives[0]))
+        .await
+        .unwrap();
+    let abandon = Transition {
+        receive: Some(ReceiveWrite::Abandoned),
+        ..nothing(receives[1])
+    };
     commit(&*store, NEW, &abandon).await.unwrap();
-    store.receives(&ReceiveOp::Of(receives.to_vec())).await.unwrap();
-    assert_eq!(store.receives(&ReceiveOp::Overdue { limit: 9 }).await.unwrap().rows.len(), 1);
-    store.receives(&ReceiveOp::Condemn(receives.to_vec())).await.unwrap();
-    store.receives(&ReceiveOp::Swept(receives.to_vec())).await.unwrap();
+    store
+        .receives(&ReceiveOp::Of(receives.to_vec()))
+        .await
+        .unwrap();
+    assert_eq!(
+        store
+            .receives(&ReceiveOp::Overdue { limit: 9 })
+            .await
+            .unwrap()
+            .rows
+            .len(),
+        1
+    );
+    store
+        .receives(&ReceiveOp::Condemn(receives.to_vec()))
+        .await
+        .unwrap();
+    store
+        .receives(&ReceiveOp::Swept(receives.to_vec()))
+        .await
+        .unwrap();
     let (task_type, status) = ("Zip".to_owned(), TaskStatus::Completed);
     for after in [None, Some(record.task.id)] {
         let task_type = task_type.clone();
-        store.retire(&RetireOp::Ended { task_type, status, before: MINUTE, after, limit: 9 }).await.unwrap();
+        store
+            .retire(&RetireOp::Ended {
+                task_type,
+                status,
+                before: MINUTE,
+                after,
+                limit: 9,
+            })
+            .await
+            .unwrap();
     }
-    let ended = submitted(&*store, TaskRow { status, ..row(new_task()) }).await.task;
-    let leaving = Leaving { task: ended.id, tenant: ended.tenant, rev: ended.rev };
-    assert_eq!(store.retire(&RetireOp::Bury(vec![leaving])).await.unwrap().len(), 1);
+    let ended = submitted(
+        &*store,
+        TaskRow {
+            status,
+            ..row(new_task())
+        },
+    )
+    .await
+    .task;
+    let leaving = Leaving {
+        task: ended.id,
+        tenant: ended.tenant,
+        rev: ended.rev,
+    };
+    assert_eq!(
+        store
+            .retire(&RetireOp::Bury(vec![leaving]))
+            .await
+            .unwrap()
+            .len(),
+        1
+    );
     store.retire(&RetireOp::Buried { limit: 9 }).await.unwrap();
-    store.retire(&RetireOp::Tombstones(vec![ended.id])).await.unwrap();
-    store.retire(&RetireOp::Forget(vec![ended.id])).await.unwrap();
+    store
+        .retire(&RetireOp::Tombstones(vec![ended.id]))
+        .await
+        .unwrap();
+    store
+        .retire(&RetireOp::Forget(vec![ended.id]))
+        .await
+        .unwrap();
     drop(store);
     alone(&raw).await;
     let whole = "SELECT relname || ': ' || seq_scan FROM pg_stat_user_tables
                  WHERE seq_scan > 0 AND relname <> '__diesel_schema_migrations'";
-    let whole: Vec<String> = raw.query(whole, &[]).await.unwrap().iter().map(|row| row.get(0)).collect();
+    let whole: Vec<String> = raw
+        .query(whole, &[])
+        .await
+        .unwrap()
+        .iter()
+        .map(|row| row.get(0))
+        .collect();
     assert_eq!(whole, Vec::<String>::new());
     let hot = "SELECT n_tup_hot_upd FROM pg_stat_user_tables WHERE relname = 'tasks'";
-    assert!(number(&raw, hot).await >= 6, "the commits between a claim and the end are to change no index");
+    assert!(
+        number(&raw, hot).await >= 6,
+        "the commits between a claim and the end are to change no index"
+    );
 }
 
-/// Until the others in this database have ended: a server's process hands its counts in when it does.
+/// Until the others in this database have ended: a server's process hands its counts in when it
+/// does.
 pub(super) async fn alone(raw: &tokio_postgres::Client) {
     let others = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()";
-    crate::suite::eventually("nobody else", || async { (number(raw, others).await == 0).then_some(()) }).await;
+    crate::suite::eventually("nobody else", || async {
+        (number(raw, others).await == 0).then_some(())
+    })
+    .await;
 }
 
 /// Not a test of anything:
@@ -240,7 +437,14 @@ async fn typical_commits_per_second() {
     let server = Postgres::durable();
     let url = server.database();
     PostgresStore::migrate(&url, &options()).await.unwrap();
-    let store = open(&url, PostgresOptions { connections: 32, ..options() }).await;
+    let store = open(
+        &url,
+        PostgresOptions {
+            connections: 32,
+            ..options()
+        },
+    )
+    .await;
     // Every so many changes come again, as a redelivery does, and are refused.
     let mut rates = Vec::new();
     for (width, again) in [(1, 0)].into_iter().chain([(32, 0), (32, 10)].repeat(5)) {
@@ -278,5 +482,8 @@ async fn typical_commits_per_second() {
     }
     let mut ratios: Vec<f64> = rates[1..].chunks(2).map(|pair| pair[1] / pair[0]).collect();
     ratios.sort_by(f64::total_cmp);
-    println!("with one in ten refused: {:.2} of the rate without, the median of {ratios:.2?}", ratios[2]);
+    println!(
+        "with one in ten refused: {:.2} of the rate without, the median of {ratios:.2?}",
+        ratios[2]
+    );
 }

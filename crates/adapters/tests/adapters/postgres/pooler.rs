@@ -23,13 +23,33 @@ async fn works(store: &dyn Store) {
         change.events = vec![event(record.task.id, 1)];
         commit(store, leased(&record), &change).await.unwrap();
         record = load(store, record.task.id).await;
-        let beat = store.heartbeat(record.task.id, record.task.epoch, MINUTE).await.unwrap();
+        let beat = store
+            .heartbeat(record.task.id, record.task.epoch, MINUTE)
+            .await
+            .unwrap();
         assert!(matches!(beat, Heartbeat::Held { .. }));
         store.history(record.task.id).await.unwrap();
-        store.list(&TaskQuery { limit: 9, ..TaskQuery::default() }).await.unwrap();
+        store
+            .list(&TaskQuery {
+                limit: 9,
+                ..TaskQuery::default()
+            })
+            .await
+            .unwrap();
         store.gauges().await.unwrap();
-        let taken = store.outbox(OutboxOp::Take { older_than: Duration::ZERO, limit: 9 }).await.unwrap();
-        store.outbox(OutboxOp::Published(taken.iter().map(|row| row.id).collect())).await.unwrap();
+        let taken = store
+            .outbox(OutboxOp::Take {
+                older_than: Duration::ZERO,
+                limit: 9,
+            })
+            .await
+            .unwrap();
+        store
+            .outbox(OutboxOp::Published(
+                taken.iter().map(|row| row.id).collect(),
+            ))
+            .await
+            .unwrap();
     }
 }
 
@@ -38,7 +58,10 @@ async fn several_stores_share_the_sessions_of_a_pooler() {
     let direct = shared_postgres().database();
     let pooler = tokio::task::block_in_place(|| PgBouncer::before(shared_postgres(), 3));
     let url = pooler.url(&direct);
-    let options = PostgresOptions { prepared_statements: false, ..options() };
+    let options = PostgresOptions {
+        prepared_statements: false,
+        ..options()
+    };
     PostgresStore::migrate(&url, &options).await.unwrap();
     let stores = [open(&url, options.clone()).await, open(&url, options).await];
     // Far more at a time than there are sessions.
@@ -52,10 +75,15 @@ async fn several_stores_share_the_sessions_of_a_pooler() {
     for _ in 0..3 {
         let session = raw(&url).await;
         session.batch_execute("BEGIN").await.unwrap();
-        let left = session.simple_query(LEFT).await.unwrap().into_iter().filter_map(|answer| match answer {
-            SimpleQueryMessage::Row(row) => row.get(0).map(str::to_owned),
-            _ => None,
-        });
+        let left = session
+            .simple_query(LEFT)
+            .await
+            .unwrap()
+            .into_iter()
+            .filter_map(|answer| match answer {
+                SimpleQueryMessage::Row(row) => row.get(0).map(str::to_owned),
+                _ => None,
+            });
         assert_eq!(left.collect::<Vec<_>>(), Vec::<String>::new());
         sessions.push(session);
     }
@@ -66,7 +94,11 @@ async fn several_stores_share_the_sessions_of_a_pooler() {
 #[tokio::test]
 async fn a_publication_for_all_tables_stops_no_change() {
     let fixture = super::fixture().await;
-    raw(&fixture.url).await.batch_execute("CREATE PUBLICATION everything FOR ALL TABLES").await.unwrap();
+    raw(&fixture.url)
+        .await
+        .batch_execute("CREATE PUBLICATION everything FOR ALL TABLES")
+        .await
+        .unwrap();
     works(&*fixture.ports.store).await;
     let keyless = "SELECT count(*) FROM pg_class WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace
                    AND NOT EXISTS (SELECT FROM pg_index WHERE indrelid = pg_class.oid AND indisprimary)";

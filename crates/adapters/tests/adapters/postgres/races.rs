@@ -18,7 +18,9 @@ async fn a_change_on_a_base_that_was_lost_is_refused_and_the_task_goes_on_from_w
     let url = database().await;
     let store = open(&url, options()).await;
     let claimed = claimed(&*store, MINUTE).await;
-    commit(&*store, leased(&claimed), &after(&claimed)).await.expect("the change that is lost");
+    commit(&*store, leased(&claimed), &after(&claimed))
+        .await
+        .expect("the change that is lost");
     let lost = load(&*store, claimed.task.id).await;
     let (task, rev) = (claimed.task.id, claimed.task.rev.0);
     raw(&url)
@@ -33,18 +35,29 @@ async fn a_change_on_a_base_that_was_lost_is_refused_and_the_task_goes_on_from_w
     let refused = commit(&*store, leased(&lost), &after(&lost)).await;
     assert!(matches!(refused, Err(CommitError::Stale)), "{refused:?}");
     assert_eq!(load(&*store, task).await.task.rev, claimed.task.rev);
-    commit(&*store, leased(&claimed), &after(&claimed)).await.expect("the owner goes on from what is there");
-    assert_eq!(invariants::found_by_fsck(&*store, &Registry::new(), task).await, [""; 0]);
+    commit(&*store, leased(&claimed), &after(&claimed))
+        .await
+        .expect("the owner goes on from what is there");
+    assert_eq!(
+        invariants::found_by_fsck(&*store, &Registry::new(), task).await,
+        [""; 0]
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_success_and_a_sweep_never_both_get_the_objects() {
     let fixture = fixture().await;
     let store = &*fixture.ports.store;
-    let reconciler = Engine::new(fixture.ports.clone(), Arc::default(), EngineSettings::default(), "reconciler");
+    let reconciler = Engine::new(
+        fixture.ports.clone(),
+        Arc::default(),
+        EngineSettings::default(),
+        "reconciler",
+    );
     let (mut kept, mut swept) = (0, 0);
-    // How much later the sweep is asked for; less than nothing: how much sooner. It comes sooner after it was too late and
-    // later after it was first, so that both stay close together on a fast machine and on a busy one.
+    // How much later the sweep is asked for; less than nothing: how much sooner. It comes sooner
+    // after it was too late and later after it was first, so that both stay close together on a
+    // fast machine and on a busy one.
     let mut behind: i64 = 0;
     for _ in 0..120 {
         let record = claimed(store, Duration::ZERO).await;
@@ -59,7 +72,9 @@ async fn a_success_and_a_sweep_never_both_get_the_objects() {
         // Of a task whose lease has run out, as a listing finds it.
         let mut plan = reconciler.plan_sweep(9).await.unwrap();
         plan.condemn = intents::overdue(&record);
-        let wait = |micros: i64| tokio::time::sleep(Duration::from_micros(u64::try_from(micros).unwrap_or(0)));
+        let wait = |micros: i64| {
+            tokio::time::sleep(Duration::from_micros(u64::try_from(micros).unwrap_or(0)))
+        };
         let sweep = async {
             wait(behind).await;
             reconciler.sweep(plan, &CancelToken::new()).await
@@ -76,17 +91,24 @@ async fn a_success_and_a_sweep_never_both_get_the_objects() {
                 behind -= 300;
                 assert_eq!(now.task.rev, record.task.rev.next());
             }
-            // It is decided again on what stands there now, and the engine keeps nothing that is condemned.
+            // It is decided again on what stands there now, and the engine keeps nothing that is
+            // condemned.
             (Err(CommitError::Stale), 1, Intention::Swept) => {
                 swept += 1;
                 behind += 300;
-                assert_eq!((now.task.status, &now.steps), (record.task.status, &record.steps));
+                assert_eq!(
+                    (now.task.status, &now.steps),
+                    (record.task.status, &record.steps)
+                );
                 assert!(now.marks[0].runs, "it has not ended");
             }
             both => panic!("{both:?}"),
         }
     }
-    assert!(kept > 0 && swept > 0, "there was no race: {kept} kept, {swept} swept");
+    assert!(
+        kept > 0 && swept > 0,
+        "there was no race: {kept} kept, {swept} swept"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -94,9 +116,14 @@ async fn a_sweep_between_a_submissions_view_and_its_lock_condemns_its_files() {
     let fixture = fixture().await;
     let store = &*fixture.ports.store;
     let task = new_task();
-    commit(store, NEW, &begin(task, Duration::ZERO)).await.unwrap();
+    commit(store, NEW, &begin(task, Duration::ZERO))
+        .await
+        .unwrap();
     let other = raw(&fixture.url).await;
-    other.batch_execute("BEGIN; UPDATE receives SET is_condemned = TRUE").await.unwrap();
+    other
+        .batch_execute("BEGIN; UPDATE receives SET is_condemned = TRUE")
+        .await
+        .unwrap();
     let sweep = async {
         super::waiting(&other).await;
         other.batch_execute("COMMIT").await.unwrap();
@@ -125,7 +152,12 @@ async fn of_many_first_requests_with_a_key_one_gets_it() {
         let changes: Vec<_> = (0..12).map(|_| begin(n)).collect();
         let results = join_all(changes.iter().map(|change| commit(store, NEW, change))).await;
         assert_eq!(results.iter().filter(|result| result.is_ok()).count(), 1);
-        assert!(results.iter().all(|result| matches!(result, Ok(_) | Err(CommitError::KeyTaken))), "{results:?}");
+        assert!(
+            results
+                .iter()
+                .all(|result| matches!(result, Ok(_) | Err(CommitError::KeyTaken))),
+            "{results:?}"
+        );
     }
 }
 
@@ -137,13 +169,21 @@ async fn of_many_equal_begins_and_of_many_equal_tasks_one_is_written() {
     let raw = raw(&fixture.url).await;
     let begins: Vec<_> = (0..12).map(|_| begin(task, MINUTE)).collect();
     let results = join_all(begins.iter().map(|change| commit(store, NEW, change))).await;
-    assert!(results.iter().all(Result::is_ok), "a repetition changes nothing: {results:?}");
+    assert!(
+        results.iter().all(Result::is_ok),
+        "a repetition changes nothing: {results:?}"
+    );
     assert_eq!(number(&raw, "SELECT count(*) FROM receives").await, 1);
 
     let submits: Vec<_> = (0..12).map(|_| submit_received(task)).collect();
     let results = join_all(submits.iter().map(|change| commit(store, NEW, change))).await;
     assert_eq!(results.iter().filter(|result| result.is_ok()).count(), 1);
-    assert!(results.iter().all(|result| matches!(result, Ok(_) | Err(CommitError::Stale))), "{results:?}");
+    assert!(
+        results
+            .iter()
+            .all(|result| matches!(result, Ok(_) | Err(CommitError::Stale))),
+        "{results:?}"
+    );
     assert_eq!(number(&raw, "SELECT count(*) FROM journal").await, 1);
     assert_eq!(number(&raw, "SELECT count(*) FROM receives").await, 0);
 }

@@ -7,8 +7,8 @@ use counterstep_adapters::postgres::{PostgresOptions, PostgresStore};
 use counterstep_contracts::{QueueName, TaskId, TaskStatus, Tenant};
 use counterstep_kernel::documents::TypedDocuments;
 use counterstep_kernel::ports::{
-    Due, FailureQuery, Lost, OutboxOp, ReceiveOp, RetireOp, ScheduleQuery, SealedPage, Store, SweepOp, TaskQuery,
-    Unanswered, Upkeep,
+    Due, FailureQuery, Lost, OutboxOp, ReceiveOp, RetireOp, ScheduleQuery, SealedPage, Store,
+    SweepOp, TaskQuery, Unanswered, Upkeep,
 };
 use counterstep_testkit::servers::{ROWS_READ, shared_postgres};
 use futures::future::{BoxFuture, join_all};
@@ -47,14 +47,23 @@ fn queues() -> Vec<QueueName> {
 fn reads() -> Vec<(String, Read)> {
     let mut reads: Vec<(&str, Read)> = vec![
         ("load", read!(store => store.load(task(50)))),
-        ("records", read!(store => store.records(&[task(50), task(51)]))),
+        (
+            "records",
+            read!(store => store.records(&[task(50), task(51)])),
+        ),
         ("history", read!(store => store.history(task(50)))),
         ("in flight", read!(store => store.in_flight())),
         ("gauges", read!(store => store.gauges())),
         ("workers", read!(store => store.workers())),
         ("types", read!(store => store.types())),
-        ("key", read!(store => store.idempotency(&Tenant::default(), "key-50"))),
-        ("all, newest", read!(store => store.list(&TaskQuery { limit: 1, ..TaskQuery::default() }))),
+        (
+            "key",
+            read!(store => store.idempotency(&Tenant::default(), "key-50")),
+        ),
+        (
+            "all, newest",
+            read!(store => store.list(&TaskQuery { limit: 1, ..TaskQuery::default() })),
+        ),
         (
             "schedules",
             read!(store => store.schedules(&ScheduleQuery::Page {
@@ -73,15 +82,42 @@ fn reads() -> Vec<(String, Read)> {
                 tenant: Tenant::default(), task_type: "Zip".into(), classes: &["permanent"], within: MINUTE, counts_from: None, at_most: 9,
             })),
         ),
-        ("lost", read!(store => store.due(&Due::Lost(Lost::default()), PAGE))),
-        ("tasks to sweep", read!(store => store.sweeps(&SweepOp::Due { limit: PAGE }))),
-        ("overdue receives", read!(store => store.receives(&ReceiveOp::Overdue { limit: PAGE }))),
-        ("receives", read!(store => store.receives(&ReceiveOp::Of(vec![task(50), task(60)])))),
-        ("relay", read!(store => store.outbox(OutboxOp::Take { older_than: Duration::ZERO, limit: PAGE }))),
-        ("published", read!(store => store.outbox(OutboxOp::Published(vec![1, 2, 3])))),
-        ("published of changes", read!(store => store.outbox(OutboxOp::PublishedOf(vec![new_change()])))),
-        ("tombstones", read!(store => store.retire(&RetireOp::Buried { limit: PAGE }))),
-        ("tombstones of tasks", read!(store => store.retire(&RetireOp::Tombstones(vec![task(50), task(60)])))),
+        (
+            "lost",
+            read!(store => store.due(&Due::Lost(Lost::default()), PAGE)),
+        ),
+        (
+            "tasks to sweep",
+            read!(store => store.sweeps(&SweepOp::Due { limit: PAGE })),
+        ),
+        (
+            "overdue receives",
+            read!(store => store.receives(&ReceiveOp::Overdue { limit: PAGE })),
+        ),
+        (
+            "receives",
+            read!(store => store.receives(&ReceiveOp::Of(vec![task(50), task(60)]))),
+        ),
+        (
+            "relay",
+            read!(store => store.outbox(OutboxOp::Take { older_than: Duration::ZERO, limit: PAGE })),
+        ),
+        (
+            "published",
+            read!(store => store.outbox(OutboxOp::Published(vec![1, 2, 3]))),
+        ),
+        (
+            "published of changes",
+            read!(store => store.outbox(OutboxOp::PublishedOf(vec![new_change()]))),
+        ),
+        (
+            "tombstones",
+            read!(store => store.retire(&RetireOp::Buried { limit: PAGE })),
+        ),
+        (
+            "tombstones of tasks",
+            read!(store => store.retire(&RetireOp::Tombstones(vec![task(50), task(60)]))),
+        ),
         (
             "rows of one",
             read!(store => store.sealed(&SealedPage {
@@ -117,14 +153,28 @@ fn reads() -> Vec<(String, Read)> {
     for (name, after) in [("ended", None), ("ended, next page", Some(task(9_001)))] {
         let read = move |store: Arc<PostgresStore>| -> BoxFuture<'static, ()> {
             let (task_type, status) = ("Zip".to_owned(), TaskStatus::Completed);
-            let op = RetireOp::Ended { task_type, status, before: MINUTE, after, limit: PAGE };
+            let op = RetireOp::Ended {
+                task_type,
+                status,
+                before: MINUTE,
+                after,
+                limit: PAGE,
+            };
             Box::pin(async move { drop(store.retire(&op).await.unwrap()) })
         };
         reads.push((name, Box::new(read)));
     }
-    let mut reads: Vec<(String, Read)> = reads.into_iter().map(|(name, read)| (name.to_owned(), read)).collect();
+    let mut reads: Vec<(String, Read)> = reads
+        .into_iter()
+        .map(|(name, read)| (name.to_owned(), read))
+        .collect();
     for task_type in [None, Some("Zip"), Some("Rare")] {
-        for status in [None, Some(TaskStatus::Completed), Some(TaskStatus::Cancelled), Some(TaskStatus::DeadLettered)] {
+        for status in [
+            None,
+            Some(TaskStatus::Completed),
+            Some(TaskStatus::Cancelled),
+            Some(TaskStatus::DeadLettered),
+        ] {
             for before in [None, Some(task(30))] {
                 let query = TaskQuery {
                     tenant: Some(Tenant::default()),
@@ -152,7 +202,14 @@ async fn costs(url: &str, times: usize) -> BTreeMap<String, (i64, Duration)> {
     for (name, read) in reads() {
         alone(&raw).await;
         let before = number(&raw, ROWS_READ).await;
-        let store = open(url, PostgresOptions { connections: 2, ..options() }).await;
+        let store = open(
+            url,
+            PostgresOptions {
+                connections: 2,
+                ..options()
+            },
+        )
+        .await;
         let started = Instant::now();
         for _ in 0..times {
             read(store.clone()).await;
@@ -179,13 +236,19 @@ async fn a_read_costs_the_same_among_ten_thousand_tasks_and_a_hundred_thousand()
         .map(|(name, (rows, _))| (name, few[name].0, *rows))
         .filter(|(_, few, many)| *many > few + SLACK)
         .collect();
-    assert!(grown.is_empty(), "read more rows where there are more tasks: {grown:#?}");
+    assert!(
+        grown.is_empty(),
+        "read more rows where there are more tasks: {grown:#?}"
+    );
     let most = many.values().map(|(rows, _)| *rows).max();
-    assert!(most.is_some_and(|most| most > 0 && most < 10_000), "{many:#?}");
+    assert!(
+        most.is_some_and(|most| most > 0 && most < 10_000),
+        "{many:#?}"
+    );
 }
 
-/// Not a test of anything: `cargo test --release --workspace --all-features --test adapters -- --ignored --nocapture \
-/// reads_among_a_million`.
+/// Not a test of anything:
+/// `cargo test --release --workspace --all-features --test adapters -- --ignored --nocapture reads_among_a_million`.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "measures reads among a million tasks; its comment says how to run it"]
 async fn reads_among_a_million_tasks() {
@@ -202,8 +265,13 @@ async fn reads_among_a_million_tasks() {
 async fn lists_hold_up_neither_a_submission_nor_what_the_engine_reads() {
     let url = database().await;
     let long = Duration::from_secs(300);
-    let options =
-        PostgresOptions { connections: 3, wait: long, lock_timeout: long, statement_timeout: long, ..options() };
+    let options = PostgresOptions {
+        connections: 3,
+        wait: long,
+        lock_timeout: long,
+        statement_timeout: long,
+        ..options()
+    };
     let store = open(&url, options).await;
     let other = raw(&url).await;
     // What lists read is held, so that none of them comes to an end.
@@ -212,15 +280,27 @@ async fn lists_hold_up_neither_a_submission_nor_what_the_engine_reads() {
         .map(|_| {
             let store = store.clone();
             tokio::spawn(async move {
-                let page = ScheduleQuery::Page { tenant: Tenant::default(), after: None, limit: PAGE };
+                let page = ScheduleQuery::Page {
+                    tenant: Tenant::default(),
+                    after: None,
+                    limit: PAGE,
+                };
                 store.schedules(&page).await
             })
         })
         .collect();
     super::waiting(&other).await;
-    let record = crate::suite::within_limit("a submission", submitted(&*store, row(new_task()))).await;
-    crate::suite::within_limit("a history", store.history(record.task.id)).await.unwrap();
-    crate::suite::within_limit("receives", store.receives(&ReceiveOp::Overdue { limit: PAGE })).await.unwrap();
+    let record =
+        crate::suite::within_limit("a submission", submitted(&*store, row(new_task()))).await;
+    crate::suite::within_limit("a history", store.history(record.task.id))
+        .await
+        .unwrap();
+    crate::suite::within_limit(
+        "receives",
+        store.receives(&ReceiveOp::Overdue { limit: PAGE }),
+    )
+    .await
+    .unwrap();
     other.batch_execute("ROLLBACK").await.unwrap();
     for list in join_all(lists).await {
         list.unwrap().unwrap();

@@ -1,5 +1,5 @@
-//! Requests that come to nothing, or that are repeated while the process that received them sleeps: what is stored goes
-//! with them and only with them.
+//! Requests that come to nothing, or that are repeated while the process that received them sleeps:
+//! what is stored goes with them and only with them.
 
 use super::lost_replies::{Parcel, Stage};
 use super::{open, options, raw, waiting};
@@ -21,17 +21,32 @@ async fn stage() -> Stage {
 /// A request whose file is stored.
 async fn received(engine: &Engine, key: Option<&str>) -> Receipt {
     let task_type = *engine.registry.iter().next().expect("a task type");
-    let submission = Submission { tenant: Tenant::default(), key: key.map(str::to_owned), traceparent: None };
-    let mut receipt = Receipt::begin(engine, task_type, submission).await.expect("it begins");
+    let submission = Submission {
+        tenant: Tenant::default(),
+        key: key.map(str::to_owned),
+        traceparent: None,
+    };
+    let mut receipt = Receipt::begin(engine, task_type, submission)
+        .await
+        .expect("it begins");
     receipt.field("fate", json!("arrives")).expect("a field");
     let body = futures::stream::iter([Ok(b"abc".to_vec().into())]).boxed();
     let name = FileName::parse("a.txt").expect("a name");
-    receipt.file("files", name, "text/plain", body).await.expect("a file");
+    receipt
+        .file("files", name, "text/plain", body)
+        .await
+        .expect("a file");
     receipt
 }
 
 async fn stored(engine: &Engine) -> usize {
-    let all: Vec<_> = engine.ports.objects.list("").try_collect().await.expect("they are listed");
+    let all: Vec<_> = engine
+        .ports
+        .objects
+        .list("")
+        .try_collect()
+        .await
+        .expect("they are listed");
     all.len()
 }
 
@@ -48,12 +63,18 @@ async fn a_request_that_is_abandoned_over_a_lost_reply_leaves_no_file() {
     assert!(!again.submit().await.expect("its key is free").replayed);
 }
 
-/// The submission landed and its answer never came: an abandoned request must not delete the files of the task.
+/// The submission landed and its answer never came: an abandoned request must not delete the files
+/// of the task.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_task_keeps_its_files_when_its_request_is_abandoned_over_a_lost_reply() {
     let stage = stage().await;
     let mut receipt = received(&stage.engine, None).await;
-    let task = receipt.submit().await.expect("it is accepted").answer.task_id;
+    let task = receipt
+        .submit()
+        .await
+        .expect("it is accepted")
+        .answer
+        .task_id;
     stage.lose(1);
     receipt.abandon("the store did not answer").await;
     assert_eq!(stage.proxy.lost(), 1);
@@ -65,7 +86,8 @@ async fn a_task_keeps_its_files_when_its_request_is_abandoned_over_a_lost_reply(
 const WAIT_PATIENTLY: &str = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'
     AND datname = current_database() AND clock_timestamp() - query_start > interval '300 ms'";
 
-/// The submission is still under way in the database, its client gone, when its request is abandoned, and it lands first.
+/// The submission is still under way in the database, its client gone, when its request is
+/// abandoned, and it lands first.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_task_keeps_its_files_when_its_submission_lands_beside_the_end_of_its_request() {
     let stage = stage().await;
@@ -79,14 +101,23 @@ async fn a_task_keeps_its_files_when_its_submission_lands_beside_the_end_of_its_
         .await;
     };
     // The submission has taken its receive by the time that it waits for the key.
-    other.batch_execute("BEGIN; SELECT FROM idempotency FOR UPDATE").await.expect("a lock");
+    other
+        .batch_execute("BEGIN; SELECT FROM idempotency FOR UPDATE")
+        .await
+        .expect("a lock");
     let (submission, seen) = (receipt.submit(), Box::pin(wait(1)));
-    assert!(matches!(futures::future::select(submission, seen).await, futures::future::Either::Right(_)));
+    assert!(matches!(
+        futures::future::select(submission, seen).await,
+        futures::future::Either::Right(_)
+    ));
     let abandoned = tokio::spawn(async move { receipt.abandon("its connection broke").await });
     wait(2).await;
     other.batch_execute("COMMIT").await.expect("no lock");
     abandoned.await.expect("no panic");
-    crate::suite::eventually("the task", || async { stage.direct.load(task).await.expect("an answer") }).await;
+    crate::suite::eventually("the task", || async {
+        stage.direct.load(task).await.expect("an answer")
+    })
+    .await;
     assert_eq!(stored(&stage.engine).await, 1);
     assert_eq!(stage.drive(task).await, TaskStatus::Waiting);
 }
@@ -95,24 +126,42 @@ async fn a_task_keeps_its_files_when_its_submission_lands_beside_the_end_of_its_
 async fn a_repetition_gets_the_answer_of_a_paused_process_that_goes_on_beside_it() {
     let stage = stage().await;
     let engine = |id: &str, lost_after| {
-        let settings = EngineSettings { lost_after, ..EngineSettings::default() };
-        Engine::new(stage.engine.ports.clone(), stage.engine.registry.clone(), settings, id)
+        let settings = EngineSettings {
+            lost_after,
+            ..EngineSettings::default()
+        };
+        Engine::new(
+            stage.engine.ports.clone(),
+            stage.engine.registry.clone(),
+            settings,
+            id,
+        )
     };
     let paused = engine("paused", Duration::from_millis(1));
     let (present, id) = (paused.clone(), paused.id.to_string());
     let present = tokio::spawn(async move {
-        present.present(Part::default(), Box::pin(std::future::pending::<()>())).await;
+        present
+            .present(Part::default(), Box::pin(std::future::pending::<()>()))
+            .await;
     });
     crate::suite::eventually("a process that is registered", || async {
         let workers = stage.direct.workers().await.expect("an answer");
-        workers.rows.iter().any(|seen| seen.row.id == id).then_some(())
+        workers
+            .rows
+            .iter()
+            .any(|seen| seen.row.id == id)
+            .then_some(())
     })
     .await;
     present.abort();
     let _ = present.await;
     crate::suite::eventually("a process that counts as lost", || async {
         let workers = stage.direct.workers().await.expect("an answer");
-        let seen = workers.rows.iter().find(|seen| seen.row.id == id).expect("its row");
+        let seen = workers
+            .rows
+            .iter()
+            .find(|seen| seen.row.id == id)
+            .expect("its row");
         (seen.state(workers.now) == WorkerState::Lost).then_some(())
     })
     .await;
@@ -121,9 +170,20 @@ async fn a_repetition_gets_the_answer_of_a_paused_process_that_goes_on_beside_it
     // The repetition has read the key, and asks whether its process is gone.
     let other = raw(&stage.url).await;
     other.batch_execute(WORKERS_TO_HOLD).await.expect("a view");
-    other.batch_execute("BEGIN; SELECT pg_advisory_xact_lock(7)").await.expect("a lock");
-    let ports = Ports { store: open(&stage.url, options()).await, ..stage.engine.ports.clone() };
-    let repeating = Engine::new(ports, stage.engine.registry.clone(), EngineSettings::default(), "api");
+    other
+        .batch_execute("BEGIN; SELECT pg_advisory_xact_lock(7)")
+        .await
+        .expect("a lock");
+    let ports = Ports {
+        store: open(&stage.url, options()).await,
+        ..stage.engine.ports.clone()
+    };
+    let repeating = Engine::new(
+        ports,
+        stage.engine.registry.clone(),
+        EngineSettings::default(),
+        "api",
+    );
     let repetition = tokio::spawn(async move {
         let mut receipt = received(&repeating, Some("k")).await;
         receipt.submit().await
@@ -132,8 +192,14 @@ async fn a_repetition_gets_the_answer_of_a_paused_process_that_goes_on_beside_it
     let accepted = first.submit().await.expect("it is only paused");
     other.batch_execute("ROLLBACK").await.expect("no lock");
 
-    let repeated = repetition.await.expect("no panic").expect("the first answer");
-    assert_eq!((repeated.answer, repeated.replayed), (accepted.answer, true));
+    let repeated = repetition
+        .await
+        .expect("no panic")
+        .expect("the first answer");
+    assert_eq!(
+        (repeated.answer, repeated.replayed),
+        (accepted.answer, true)
+    );
     assert_eq!(stage.tasks().await, 1);
 }
 

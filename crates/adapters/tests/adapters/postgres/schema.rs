@@ -15,10 +15,22 @@ use serde_json::json;
 async fn an_older_schema_is_refused_until_it_is_migrated() {
     let url = shared_postgres().database();
     let refused = PostgresStore::open(&url, options()).await;
-    let Err(error @ OpenError::OlderSchema { .. }) = refused else { panic!("{refused:?}") };
-    assert!(error.to_string().contains("run `counterstep migrate`"), "{error}");
+    let Err(error @ OpenError::OlderSchema { .. }) = refused else {
+        panic!("{refused:?}")
+    };
+    assert!(
+        error.to_string().contains("run `counterstep migrate`"),
+        "{error}"
+    );
     // Opening has made nothing.
-    assert_eq!(number(&raw(&url).await, "SELECT count(*) FROM pg_tables WHERE schemaname = 'public'").await, 0);
+    assert_eq!(
+        number(
+            &raw(&url).await,
+            "SELECT count(*) FROM pg_tables WHERE schemaname = 'public'"
+        )
+        .await,
+        0
+    );
     PostgresStore::migrate(&url, &options()).await.unwrap();
     PostgresStore::open(&url, options()).await.unwrap();
 }
@@ -57,7 +69,11 @@ async fn a_nul_in_json_comes_back_and_one_in_an_error_does_not_stop_its_task() {
     let mut change = after(&record);
     let write = write_of(&mut change);
     write.row.response = Some(json!({"a\0b": "\0", "float": 1e17, "minus": -0.0}));
-    write.row.failure = Some(Failure { step: None, class: "permanent".into(), message: "\0".into() });
+    write.row.failure = Some(Failure {
+        step: None,
+        class: "permanent".into(),
+        message: "\0".into(),
+    });
     let expected = write.row.clone();
     let mut step = record.steps[0].clone();
     step.error = Some("it\0broke".to_owned());
@@ -70,7 +86,10 @@ async fn a_nul_in_json_comes_back_and_one_in_an_error_does_not_stop_its_task() {
     change.attempts = vec![start(1, Epoch(1), MINUTE), failed];
     commit(store, leased(&record), &change).await.unwrap();
     let read = load(store, record.task.id).await;
-    assert_eq!((&read.task.response, &read.task.failure), (&expected.response, &expected.failure));
+    assert_eq!(
+        (&read.task.response, &read.task.failure),
+        (&expected.response, &expected.failure)
+    );
     assert_eq!(read.steps[0].output, step.output);
     assert_eq!(read.steps[0].error, step.error);
     let history = store.history(record.task.id).await.unwrap();
@@ -78,7 +97,10 @@ async fn a_nul_in_json_comes_back_and_one_in_an_error_does_not_stop_its_task() {
 
     // In a name it would be another name.
     let mut change = after(&read);
-    write_of(&mut change).lease = LeaseChange::Take { owner: "o\0ne".to_owned(), ttl: MINUTE };
+    write_of(&mut change).lease = LeaseChange::Take {
+        owner: "o\0ne".to_owned(),
+        ttl: MINUTE,
+    };
     let refused = commit(store, leased(&read), &change).await;
     assert!(
         matches!(&refused, Err(CommitError::Store(StoreError::Corrupt(text))) if text.contains("NUL")),

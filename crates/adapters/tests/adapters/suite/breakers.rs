@@ -1,4 +1,5 @@
-//! Breakers on the hints of an adapter, with the adapter's own time: what two processes make of one between them.
+//! Breakers on the hints of an adapter, with the adapter's own time: what two processes make of one
+//! between them.
 
 use super::eventually;
 use counterstep_contracts::BreakerPolicy;
@@ -10,10 +11,13 @@ use std::sync::Arc;
 use std::time::Duration;
 use uuid::Uuid;
 
-const SHORT: BreakerPolicy = BreakerPolicy::per_step().after_failures(3).open_for("150ms");
+const SHORT: BreakerPolicy = BreakerPolicy::per_step()
+    .after_failures(3)
+    .open_for("150ms");
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// The suite is about answers, on a machine that may be busy: a breaker here goes on without them never.
+/// The suite is about answers, on a machine that may be busy: a breaker here goes on without them
+/// never.
 #[derive(Debug)]
 struct Patient(Arc<dyn Random>);
 
@@ -30,13 +34,23 @@ impl Runtime for Patient {
 /// Breakers of two processes, of no other case: a server may be shared.
 pub(crate) fn of_two(one: &Ports, two: &Ports) -> [Breaker; 2] {
     let key = Uuid::now_v7().to_string();
-    [one, two].map(|ports| Breaker::new(&key, SHORT, ports.hints.clone(), Arc::new(Patient(ports.random.clone()))))
+    [one, two].map(|ports| {
+        Breaker::new(
+            &key,
+            SHORT,
+            ports.hints.clone(),
+            Arc::new(Patient(ports.random.clone())),
+        )
+    })
 }
 
 async fn fail_until_open(breakers: &[Breaker; 2]) {
     let reports = (0..20).map(|at| breakers[at % 2].report(Ticket::default(), Verdict::Failed));
     join_all(reports).await;
-    eventually("half-open", || async { (breakers[0].standing().await == Standing::HalfOpen).then_some(()) }).await;
+    eventually("half-open", || async {
+        (breakers[0].standing().await == Standing::HalfOpen).then_some(())
+    })
+    .await;
 }
 
 /// Asks fifty times at once; gives the one ticket.
@@ -56,7 +70,9 @@ async fn one_probe(breakers: &[Breaker; 2]) -> Ticket {
 pub(crate) async fn failures_open_it(ports: &Ports) {
     let breakers = of_two(ports, ports);
     for (at, standing) in [(0, Standing::Closed), (1, Standing::Closed)] {
-        breakers[at].report(Ticket::default(), Verdict::Failed).await;
+        breakers[at]
+            .report(Ticket::default(), Verdict::Failed)
+            .await;
         assert_eq!(breakers[1 - at].standing().await, standing);
     }
     breakers[0].report(Ticket::default(), Verdict::Failed).await;
@@ -81,7 +97,10 @@ pub(crate) async fn probes_between(breakers: &[Breaker; 2]) {
     .await;
     breakers[1].report(failed, Verdict::Failed).await;
     assert_ne!(breakers[0].standing().await, Standing::Closed);
-    eventually("half-open", || async { (breakers[0].standing().await == Standing::HalfOpen).then_some(()) }).await;
+    eventually("half-open", || async {
+        (breakers[0].standing().await == Standing::HalfOpen).then_some(())
+    })
+    .await;
     let probe = one_probe(breakers).await;
     breakers[0].report(probe, Verdict::Answered).await;
     assert_eq!(breakers[1].standing().await, Standing::Closed);

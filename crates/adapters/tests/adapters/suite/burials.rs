@@ -2,7 +2,9 @@
 
 use super::changes::*;
 use counterstep_contracts::{Epoch, Outcome, Rev, TaskStatus};
-use counterstep_kernel::ports::{CommitError, Leaving, OutboxOp, Ports, RetireOp, SealedPage, Store};
+use counterstep_kernel::ports::{
+    CommitError, Leaving, OutboxOp, Ports, RetireOp, SealedPage, Store,
+};
 use counterstep_kernel::record::{History, TaskRecord};
 use counterstep_kernel::transition::{IdempotencyWrite, LeaseChange, Time};
 use std::time::Duration;
@@ -13,7 +15,12 @@ async fn ended(store: &dyn Store, status: TaskStatus, key: &str) -> TaskRecord {
 }
 
 /// The same, with a key that lives for so long.
-async fn ended_with(store: &dyn Store, status: TaskStatus, key: &str, expires_in: Duration) -> TaskRecord {
+async fn ended_with(
+    store: &dyn Store,
+    status: TaskStatus,
+    key: &str,
+    expires_in: Duration,
+) -> TaskRecord {
     let record = claimed(store, MINUTE).await;
     let mut change = after(&record);
     let write = write_of(&mut change);
@@ -22,20 +29,44 @@ async fn ended_with(store: &dyn Store, status: TaskStatus, key: &str, expires_in
     write.lease = LeaseChange::Release;
     write.finished = Time::In(Duration::ZERO);
     change.audit = vec![audit(&write.row, "ended")];
-    change.attempts = vec![start(1, Epoch(1), Duration::ZERO), end(1, Outcome::Succeeded, true)];
+    change.attempts = vec![
+        start(1, Epoch(1), Duration::ZERO),
+        end(1, Outcome::Succeeded, true),
+    ];
     let answer = serde_json::json!({"task": key});
     let (tenant, key, fingerprint) = (record.task.tenant.clone(), key.to_owned(), "f".to_owned());
-    change.idempotency = Some(IdempotencyWrite::Finish { tenant, key, fingerprint, answer, expires_in });
+    change.idempotency = Some(IdempotencyWrite::Finish {
+        tenant,
+        key,
+        fingerprint,
+        answer,
+        expires_in,
+    });
     commit(store, leased(&record), &change).await.unwrap();
     load(store, record.task.id).await
 }
 
 fn leaving(record: &TaskRecord) -> Leaving {
-    Leaving { task: record.task.id, tenant: record.task.tenant.clone(), rev: record.task.rev }
+    Leaving {
+        task: record.task.id,
+        tenant: record.task.tenant.clone(),
+        rev: record.task.rev,
+    }
 }
 
-async fn find_ended(store: &dyn Store, task_type: &str, status: TaskStatus, before: Duration) -> Vec<Leaving> {
-    let op = RetireOp::Ended { task_type: task_type.to_owned(), status, before, after: None, limit: 10 };
+async fn find_ended(
+    store: &dyn Store,
+    task_type: &str,
+    status: TaskStatus,
+    before: Duration,
+) -> Vec<Leaving> {
+    let op = RetireOp::Ended {
+        task_type: task_type.to_owned(),
+        status,
+        before,
+        after: None,
+        limit: 10,
+    };
     store.retire(&op).await.unwrap()
 }
 
@@ -48,17 +79,39 @@ pub(crate) async fn tasks_that_ended_are_found_by_type_state_and_age(ports: &Por
     let failed = ended(store, TaskStatus::Failed, "three").await;
     claimed(store, MINUTE).await;
     let (all, completed) = (Duration::ZERO, TaskStatus::Completed);
-    assert_eq!(find_ended(store, "Zip", completed, all).await, [leaving(&first), leaving(&second)]);
-    assert_eq!(find_ended(store, "Zip", TaskStatus::Failed, all).await, [leaving(&failed)]);
+    assert_eq!(
+        find_ended(store, "Zip", completed, all).await,
+        [leaving(&first), leaving(&second)]
+    );
+    assert_eq!(
+        find_ended(store, "Zip", TaskStatus::Failed, all).await,
+        [leaving(&failed)]
+    );
     assert_eq!(find_ended(store, "Zip", TaskStatus::Running, all).await, []);
     assert_eq!(find_ended(store, "Other", completed, all).await, []);
     assert_eq!(find_ended(store, "Zip", completed, MINUTE).await, []);
     assert_eq!(find_ended(store, "Zip", completed, Duration::MAX).await, []);
-    let op = RetireOp::Ended { task_type: "Zip".to_owned(), status: completed, before: all, after: None, limit: 1 };
+    let op = RetireOp::Ended {
+        task_type: "Zip".to_owned(),
+        status: completed,
+        before: all,
+        after: None,
+        limit: 1,
+    };
     assert_eq!(store.retire(&op).await.unwrap(), [leaving(&first)]);
-    for (after, found) in [(first.task.id, vec![leaving(&second)]), (second.task.id, vec![]), (new_task(), vec![])] {
+    for (after, found) in [
+        (first.task.id, vec![leaving(&second)]),
+        (second.task.id, vec![]),
+        (new_task(), vec![]),
+    ] {
         let (task_type, after) = ("Zip".to_owned(), Some(after));
-        let op = RetireOp::Ended { task_type, status: completed, before: all, after, limit: 9 };
+        let op = RetireOp::Ended {
+            task_type,
+            status: completed,
+            before: all,
+            after,
+            limit: 9,
+        };
         assert_eq!(store.retire(&op).await.unwrap(), found);
     }
 }
@@ -68,9 +121,23 @@ pub(crate) async fn a_buried_task_leaves_a_tombstone_and_no_row(ports: &Ports) {
     let one = ended(store, TaskStatus::Completed, "one").await;
     let other = ended_with(store, TaskStatus::Completed, "two", MINUTE).await;
     let running = claimed(store, MINUTE).await;
-    let stale = Leaving { rev: Rev(other.task.rev.0 - 1), ..leaving(&other) };
-    let asked = vec![leaving(&one), stale, leaving(&running), Leaving { task: new_task(), ..leaving(&one) }];
-    assert_eq!(store.retire(&RetireOp::Bury(asked.clone())).await.unwrap(), [leaving(&one)]);
+    let stale = Leaving {
+        rev: Rev(other.task.rev.0 - 1),
+        ..leaving(&other)
+    };
+    let asked = vec![
+        leaving(&one),
+        stale,
+        leaving(&running),
+        Leaving {
+            task: new_task(),
+            ..leaving(&one)
+        },
+    ];
+    assert_eq!(
+        store.retire(&RetireOp::Bury(asked.clone())).await.unwrap(),
+        [leaving(&one)]
+    );
     let (id, tenant) = (one.task.id, &one.task.tenant);
     assert_eq!(store.load(id).await.unwrap(), None);
     assert_eq!(store.history(id).await.unwrap(), History::default());
@@ -83,15 +150,39 @@ pub(crate) async fn a_buried_task_leaves_a_tombstone_and_no_row(ports: &Ports) {
     // Whoever decides on it still is told that it is gone.
     for guard in [free(&one), leased(&one)] {
         let late = commit(store, guard, &after(&one)).await;
-        assert!(matches!(late, Err(CommitError::Stale | CommitError::Fenced { .. })), "{late:?}");
+        assert!(
+            matches!(late, Err(CommitError::Stale | CommitError::Fenced { .. })),
+            "{late:?}"
+        );
     }
-    let page = SealedPage { task: Some(id.to_string()), after: None, limit: 10 };
-    assert_eq!(store.sealed(&page).await.unwrap(), [], "a frozen owner adds no row");
+    let page = SealedPage {
+        task: Some(id.to_string()),
+        after: None,
+        limit: 10,
+    };
+    assert_eq!(
+        store.sealed(&page).await.unwrap(),
+        [],
+        "a frozen owner adds no row"
+    );
     let graves = store.retire(&RetireOp::Buried { limit: 10 }).await.unwrap();
-    assert_eq!(graves, [Leaving { rev: Rev(0), ..leaving(&one) }]);
-    assert_eq!(store.retire(&RetireOp::Bury(asked)).await.unwrap(), [], "it is buried once");
+    assert_eq!(
+        graves,
+        [Leaving {
+            rev: Rev(0),
+            ..leaving(&one)
+        }]
+    );
+    assert_eq!(
+        store.retire(&RetireOp::Bury(asked)).await.unwrap(),
+        [],
+        "it is buried once"
+    );
     store.retire(&RetireOp::Forget(vec![id])).await.unwrap();
-    assert_eq!(store.retire(&RetireOp::Buried { limit: 10 }).await.unwrap(), []);
+    assert_eq!(
+        store.retire(&RetireOp::Buried { limit: 10 }).await.unwrap(),
+        []
+    );
 }
 
 pub(crate) async fn a_task_is_not_buried_before_others_were_told_of_its_end(ports: &Ports) {
@@ -106,21 +197,50 @@ pub(crate) async fn a_task_is_not_buried_before_others_were_told_of_its_end(port
     commit(store, leased(&record), &change).await.unwrap();
     let record = load(store, record.task.id).await;
     let (zip, completed) = (record.task.task_type.clone(), TaskStatus::Completed);
-    assert_eq!(store.retire(&RetireOp::Bury(vec![leaving(&record)])).await.unwrap(), []);
-    assert_eq!(find_ended(store, &zip, completed, Duration::ZERO).await, [], "nor is it archived in vain");
-    store.outbox(OutboxOp::PublishedOf(vec![change.change_id])).await.unwrap();
-    assert_eq!(find_ended(store, &zip, completed, Duration::ZERO).await, [leaving(&record)]);
-    assert_eq!(store.retire(&RetireOp::Bury(vec![leaving(&record)])).await.unwrap(), [leaving(&record)]);
+    assert_eq!(
+        store
+            .retire(&RetireOp::Bury(vec![leaving(&record)]))
+            .await
+            .unwrap(),
+        []
+    );
+    assert_eq!(
+        find_ended(store, &zip, completed, Duration::ZERO).await,
+        [],
+        "nor is it archived in vain"
+    );
+    store
+        .outbox(OutboxOp::PublishedOf(vec![change.change_id]))
+        .await
+        .unwrap();
+    assert_eq!(
+        find_ended(store, &zip, completed, Duration::ZERO).await,
+        [leaving(&record)]
+    );
+    assert_eq!(
+        store
+            .retire(&RetireOp::Bury(vec![leaving(&record)]))
+            .await
+            .unwrap(),
+        [leaving(&record)]
+    );
 }
 
 pub(crate) async fn a_task_stays_while_its_key_lives(ports: &Ports) {
     let store = &*ports.store;
     let lives = ended_with(store, TaskStatus::Completed, "lives", MINUTE).await;
     let over = ended(store, TaskStatus::Completed, "over").await;
-    assert_eq!(find_ended(store, "Zip", TaskStatus::Completed, Duration::ZERO).await, [leaving(&over)]);
+    assert_eq!(
+        find_ended(store, "Zip", TaskStatus::Completed, Duration::ZERO).await,
+        [leaving(&over)]
+    );
     let both = RetireOp::Bury(vec![leaving(&lives), leaving(&over)]);
     assert_eq!(store.retire(&both).await.unwrap(), [leaving(&over)]);
-    let row = store.idempotency(&lives.task.tenant, "lives").await.unwrap().expect("its key");
+    let row = store
+        .idempotency(&lives.task.tenant, "lives")
+        .await
+        .unwrap()
+        .expect("its key");
     assert_eq!(row.task, lives.task.id);
 }
 
@@ -139,11 +259,23 @@ pub(crate) async fn tombstones_are_found_by_their_tasks(ports: &Ports) {
         found.sort_unstable_by_key(|grave| grave.task);
         found
     };
-    let mut expected = [&gone[0], &gone[1]].map(|record| Leaving { rev: Rev(0), ..leaving(record) });
+    let mut expected = [&gone[0], &gone[1]].map(|record| Leaving {
+        rev: Rev(0),
+        ..leaving(record)
+    });
     expected.sort_unstable_by_key(|grave| grave.task);
     assert_eq!(graves(&[&gone[1], &stays, &gone[0]]).await, expected);
     assert_eq!(graves(&[&stays]).await, []);
     assert_eq!(graves(&[]).await, []);
-    store.retire(&RetireOp::Forget(vec![gone[0].task.id])).await.unwrap();
-    assert_eq!(graves(&[&gone[0], &gone[1]]).await, [Leaving { rev: Rev(0), ..leaving(&gone[1]) }]);
+    store
+        .retire(&RetireOp::Forget(vec![gone[0].task.id]))
+        .await
+        .unwrap();
+    assert_eq!(
+        graves(&[&gone[0], &gone[1]]).await,
+        [Leaving {
+            rev: Rev(0),
+            ..leaving(&gone[1])
+        }]
+    );
 }

@@ -31,7 +31,11 @@ pub(crate) fn entries(change: &mut Transition, count: i64, details: &Value) {
     // So that each row has data, too.
     let output = Some(json!(write.row.rev));
     change.audit = made;
-    change.steps = vec![StepRow { output, status: StepStatus::Running, ..StepRow::pending(StepNo(1), "zip") }];
+    change.steps = vec![StepRow {
+        output,
+        status: StepStatus::Running,
+        ..StepRow::pending(StepNo(1), "zip")
+    }];
 }
 
 /// A task with a chain of these changes, each of so many entries.
@@ -55,7 +59,9 @@ pub(crate) async fn chained(store: &dyn Store, changes: &[i64], details: &Value)
 
 pub(crate) async fn check(store: &dyn Store, scope: &Scope) -> (Verified, Vec<Finding>) {
     let mut found = Vec::new();
-    let verified = verify(store, scope, &mut |finding| found.push(finding)).await.expect("a store that answers");
+    let verified = verify(store, scope, &mut |finding| found.push(finding))
+        .await
+        .expect("a store that answers");
     assert_eq!(verified.findings, found.len() as u64);
     (verified, found)
 }
@@ -71,16 +77,43 @@ pub(crate) async fn a_chain_holds_over_changes_of_one_and_of_many_entries(ports:
     let task = record.task.id;
     let history = store.history(task).await.unwrap().audit;
     // What the engine works out for itself is what the store has written.
-    assert_eq!(record.task.audit_seal.as_ref(), Some(&history.last().unwrap().seal));
-    assert_eq!(load(store, task).await.task.audit_seal, record.task.audit_seal);
-    let page = SealedPage { task: Some(task.to_string()), after: None, limit: 9 };
+    assert_eq!(
+        record.task.audit_seal.as_ref(),
+        Some(&history.last().unwrap().seal)
+    );
+    assert_eq!(
+        load(store, task).await.task.audit_seal,
+        record.task.audit_seal
+    );
+    let page = SealedPage {
+        task: Some(task.to_string()),
+        after: None,
+        limit: 9,
+    };
     for row in store.sealed(&page).await.unwrap() {
-        assert_eq!(row.seal, audit::seal(&row.link, row.at).0, "sealed with the time in the row");
+        assert_eq!(
+            row.seal,
+            audit::seal(&row.link, row.at).0,
+            "sealed with the time in the row"
+        );
     }
-    assert_eq!(history.iter().map(|row| row.seq.0).collect::<Vec<_>>(), [1, 2, 3, 4, 5, 6, 7]);
-    let (verified, _) = check(store, &Scope { task: Some(task), ..Scope::default() }).await;
+    assert_eq!(
+        history.iter().map(|row| row.seq.0).collect::<Vec<_>>(),
+        [1, 2, 3, 4, 5, 6, 7]
+    );
+    let (verified, _) = check(
+        store,
+        &Scope {
+            task: Some(task),
+            ..Scope::default()
+        },
+    )
+    .await;
     assert_eq!((verified.tasks, verified.rows), (1, 4));
-    let none = Scope { task: Some(new_task()), ..Scope::default() };
+    let none = Scope {
+        task: Some(new_task()),
+        ..Scope::default()
+    };
     assert_eq!(check(store, &none).await, (Verified::default(), vec![]));
 }
 
@@ -88,8 +121,16 @@ pub(crate) async fn a_link_survives_the_way_through_the_columns(ports: &Ports) {
     let store = &*ports.store;
     for details in [
         json!({"b": 1, "a": {"z": [1, 2.5, -0.0, 1e300, 5e-324, 0.1, 1e17]}, "": null}),
-        json!([u64::MAX, i64::MIN, 9_007_199_254_740_993_i64, 123_456_789.123_456_79, 2.225_073_858_507_201e-308]),
-        json!("quotes \" and \\ and \u{0} and \u{1f} and \u{7f} and \u{2028} and é e\u{301} 👩‍👩‍👧 and \u{fffd}"),
+        json!([
+            u64::MAX,
+            i64::MIN,
+            9_007_199_254_740_993_i64,
+            123_456_789.123_456_79,
+            2.225_073_858_507_201e-308
+        ]),
+        json!(
+            "quotes \" and \\ and \u{0} and \u{1f} and \u{7f} and \u{2028} and é e\u{301} 👩‍👩‍👧 and \u{fffd}"
+        ),
         json!({"k\u{0}ey": "tab\there", "K": "🦀".repeat(3000), "nested": [[[[{"x": []}], {}]]]}),
         json!(true),
     ] {
@@ -118,14 +159,22 @@ pub(crate) async fn a_change_without_an_entry_is_a_row_too(ports: &Ports) {
     let plain = after(&record).with_journal(Some(&record), "test");
     let committed = commit(store, free(&record), &plain).await.unwrap();
     let left = after_commit(&record, &plain, committed.now);
-    assert_eq!(load(store, record.task.id).await.task.audit_seal, left.task.audit_seal);
+    assert_eq!(
+        load(store, record.task.id).await.task.audit_seal,
+        left.task.audit_seal
+    );
     assert_ne!(left.task.audit_seal, record.task.audit_seal);
     // A process that lost the answer to the change finds it there.
     let changes = store.history(record.task.id).await.unwrap().changes;
-    assert_eq!((changes.len(), changes.last()), (3, Some(&(left.task.rev, plain.change_id))));
+    assert_eq!(
+        (changes.len(), changes.last()),
+        (3, Some(&(left.task.rev, plain.change_id)))
+    );
     let mut more = after(&left);
     entries(&mut more, 2, &Value::Null);
-    commit(store, free(&left), &more.with_journal(Some(&left), "test")).await.unwrap();
+    commit(store, free(&left), &more.with_journal(Some(&left), "test"))
+        .await
+        .unwrap();
     let (verified, found) = check(store, &Scope::default()).await;
     assert_eq!((verified.rows, found), (4, vec![]));
 }
@@ -140,24 +189,53 @@ pub(crate) async fn a_change_of_a_task_without_its_row_is_refused(ports: &Ports)
 pub(crate) async fn a_copy_of_the_ends_tells_whether_they_are_still_there(ports: &Ports) {
     let store = &*ports.store;
     let task = chained(store, &[2, 1], &Value::Null).await.task.id;
-    let heads = store.heads(&SealedPage { task: None, after: None, limit: 10 }).await.unwrap();
+    let heads = store
+        .heads(&SealedPage {
+            task: None,
+            after: None,
+            limit: 10,
+        })
+        .await
+        .unwrap();
     assert_eq!(heads.len(), 1);
-    assert_eq!((heads[0].task.as_str(), heads[0].rev, heads[0].has_rows), (task.to_string().as_str(), 2, true));
+    assert_eq!(
+        (heads[0].task.as_str(), heads[0].rev, heads[0].has_rows),
+        (task.to_string().as_str(), 2, true)
+    );
     let line = Copied::line(&heads[0]).expect("a sealed end");
-    let of = |text: &str| Scope { copied: Copied::parse(text).expect("lines"), ..Scope::default() };
+    let of = |text: &str| Scope {
+        copied: Copied::parse(text).expect("lines"),
+        ..Scope::default()
+    };
     // The chain may have gone on meanwhile.
     let record = load(store, task).await;
     let mut change = after(&record);
     entries(&mut change, 1, &Value::Null);
     commit(store, free(&record), &change).await.unwrap();
-    assert_eq!(check(store, &of(&format!("# ends\n{line}\n\n"))).await.1, []);
+    assert_eq!(
+        check(store, &of(&format!("# ends\n{line}\n\n"))).await.1,
+        []
+    );
 
-    let other = line.replace(&line[line.len() - 4..], if line.ends_with("0000") { "1111" } else { "0000" });
+    let other = line.replace(
+        &line[line.len() - 4..],
+        if line.ends_with("0000") {
+            "1111"
+        } else {
+            "0000"
+        },
+    );
     let found = check(store, &of(&other)).await.1;
-    assert!(matches!(&found[..], [one] if one.rev == Some(2) && one.damage == audit::Damage::NotAsCopied), "{found:?}");
+    assert!(
+        matches!(&found[..], [one] if one.rev == Some(2) && one.damage == audit::Damage::NotAsCopied),
+        "{found:?}"
+    );
     let gone = format!("{} 1 {}", TaskId(uuid::Uuid::nil()), "ab".repeat(32));
     let found = check(store, &of(&gone)).await.1;
-    assert!(matches!(&found[..], [one] if one.damage == audit::Damage::NotAsCopied), "{found:?}");
+    assert!(
+        matches!(&found[..], [one] if one.damage == audit::Damage::NotAsCopied),
+        "{found:?}"
+    );
     assert!(Copied::parse("not a line").is_err());
 }
 
@@ -165,24 +243,67 @@ pub(crate) async fn rows_and_heads_page_in_order(ports: &Ports) {
     let store = &*ports.store;
     let mut tasks = Vec::new();
     for _ in 0..3 {
-        tasks.push(chained(store, &[2, 2, 1, 1], &Value::Null).await.task.id.to_string());
+        tasks.push(
+            chained(store, &[2, 2, 1, 1], &Value::Null)
+                .await
+                .task
+                .id
+                .to_string(),
+        );
     }
     tasks.sort();
     let (mut seen, mut after) = (Vec::new(), None);
     loop {
-        let page = store.sealed(&SealedPage { task: None, after, limit: 3 }).await.unwrap();
+        let page = store
+            .sealed(&SealedPage {
+                task: None,
+                after,
+                limit: 3,
+            })
+            .await
+            .unwrap();
         let Some(last) = page.last() else { break };
         after = Some((last.task.clone(), last.rev));
         assert!(page.len() <= 3);
         seen.extend(page.into_iter().map(|row| (row.task, row.rev)));
     }
-    let expected: Vec<_> = tasks.iter().flat_map(|task| (1..=4).map(|rev| (task.clone(), rev))).collect();
+    let expected: Vec<_> = tasks
+        .iter()
+        .flat_map(|task| (1..=4).map(|rev| (task.clone(), rev)))
+        .collect();
     assert_eq!(seen, expected);
     let page = |task, after, limit| SealedPage { task, after, limit };
     let heads = store.heads(&page(None, None, 2)).await.unwrap();
-    assert_eq!(heads.iter().map(|head| head.task.clone()).collect::<Vec<_>>(), tasks[..2]);
-    let heads = store.heads(&page(None, Some((tasks[1].clone(), 0)), 2)).await.unwrap();
-    assert_eq!(heads.iter().map(|head| head.task.clone()).collect::<Vec<_>>(), tasks[2..]);
-    let one = store.sealed(&page(Some(tasks[1].clone()), Some((tasks[1].clone(), 2)), 9)).await.unwrap();
-    assert_eq!(one.iter().map(|row| (row.task.clone(), row.rev)).collect::<Vec<_>>(), expected[6..8]);
+    assert_eq!(
+        heads
+            .iter()
+            .map(|head| head.task.clone())
+            .collect::<Vec<_>>(),
+        tasks[..2]
+    );
+    let heads = store
+        .heads(&page(None, Some((tasks[1].clone(), 0)), 2))
+        .await
+        .unwrap();
+    assert_eq!(
+        heads
+            .iter()
+            .map(|head| head.task.clone())
+            .collect::<Vec<_>>(),
+        tasks[2..]
+    );
+    let one = store
+        .sealed(&page(
+            Some(tasks[1].clone()),
+            Some((tasks[1].clone(), 2)),
+            9,
+        ))
+        .await
+        .unwrap();
+    assert_eq!(
+        one.iter()
+            .map(|row| (row.task.clone(), row.rev))
+            .collect::<Vec<_>>(),
+        expected[6..8]
+    );
 }

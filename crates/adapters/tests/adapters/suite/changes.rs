@@ -1,15 +1,16 @@
 //! Transitions for the cases, as small as they can be.
 
 use counterstep_contracts::{
-    Attempt, AuditSeq, ChangeId, Direction, Epoch, Host, Outcome, QueueName, Rev, StatusChange, StepNo, TaskEvent,
-    TaskId, TaskStatus, Tenant, WorkerMessage,
+    Attempt, AuditSeq, ChangeId, Direction, Epoch, Host, Outcome, QueueName, Rev, StatusChange,
+    StepNo, TaskEvent, TaskId, TaskStatus, Tenant, WorkerMessage,
 };
 use counterstep_kernel::draft::after_commit;
 use counterstep_kernel::intents;
 use counterstep_kernel::ports::{CommitError, Committed, KnownType, Store};
 use counterstep_kernel::record::{DbTime, StepRow, TaskRecord, TaskRow};
 use counterstep_kernel::transition::{
-    AttemptWrite, AuditEntry, Guard, Kept, LeaseChange, ReceiveWrite, TaskWrite, Time, Transition, Work,
+    AttemptWrite, AuditEntry, Guard, Kept, LeaseChange, ReceiveWrite, TaskWrite, Time, Transition,
+    Work,
 };
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -19,7 +20,11 @@ pub(crate) const MINUTE: Duration = Duration::from_secs(60);
 
 /// What the cases' own tasks are.
 pub(crate) fn known() -> Vec<KnownType> {
-    vec![KnownType { name: "Zip".to_owned(), version: 1, definition: "hash".to_owned() }]
+    vec![KnownType {
+        name: "Zip".to_owned(),
+        version: 1,
+        definition: "hash".to_owned(),
+    }]
 }
 
 pub(crate) fn new_task() -> TaskId {
@@ -49,7 +54,10 @@ pub(crate) fn event(task: TaskId, seq: i64) -> TaskEvent {
         tenant: Tenant::default(),
         seq: AuditSeq(seq),
         event: "step_succeeded".to_owned(),
-        status: StatusChange { from: Some(TaskStatus::Running), to: TaskStatus::Running },
+        status: StatusChange {
+            from: Some(TaskStatus::Running),
+            to: TaskStatus::Running,
+        },
         step: None,
         attempt: Some(Attempt(1)),
         epoch: Epoch(1),
@@ -117,12 +125,21 @@ pub(crate) fn nothing(task: TaskId) -> Transition {
 /// The begin of a request with files, which a sweep may take from then on.
 pub(crate) fn begin(task: TaskId, sweep_after: Duration) -> Transition {
     let tenant = Tenant::default();
-    Transition { receive: Some(ReceiveWrite::Begun { tenant, sweep_after }), ..nothing(task) }
+    Transition {
+        receive: Some(ReceiveWrite::Begun {
+            tenant,
+            sweep_after,
+        }),
+        ..nothing(task)
+    }
 }
 
 /// That writes this row, and nothing else.
 pub(crate) fn of(row: TaskRow) -> Transition {
-    Transition { task: Some(TaskWrite::new(row.clone())), ..nothing(row.id) }
+    Transition {
+        task: Some(TaskWrite::new(row.clone())),
+        ..nothing(row.id)
+    }
 }
 
 /// A new task with a step, its first audit entry and its message.
@@ -131,13 +148,19 @@ pub(crate) fn submit(row: TaskRow) -> Transition {
     change.steps = vec![StepRow::pending(StepNo(1), "zip")];
     change.audit = vec![audit(&row, "submitted")];
     let queue = QueueName(row.queue.clone());
-    change.work = vec![Work { queue, message: message(row.id, row.rev.0) }];
+    change.work = vec![Work {
+        queue,
+        message: message(row.id, row.rev.0),
+    }];
     change
 }
 
 /// The same, of a request with files.
 pub(crate) fn submit_received(task: TaskId) -> Transition {
-    Transition { receive: Some(ReceiveWrite::Taken), ..submit(row(task)) }
+    Transition {
+        receive: Some(ReceiveWrite::Taken),
+        ..submit(row(task))
+    }
 }
 
 /// The next change of a task, with the revision that it must have.
@@ -157,7 +180,10 @@ pub(crate) fn claim(record: &TaskRecord, owner: &str, ttl: Duration) -> Transiti
     }
     write.row.waiting = None;
     write.due = Time::Clear;
-    write.lease = LeaseChange::Take { owner: owner.to_owned(), ttl };
+    write.lease = LeaseChange::Take {
+        owner: owner.to_owned(),
+        ttl,
+    };
     change
 }
 
@@ -187,75 +213,131 @@ pub(crate) fn end(attempt: i32, outcome: Outcome, keeps_objects: bool) -> Attemp
 }
 
 pub(crate) fn condemn(attempt: i32) -> AttemptWrite {
-    AttemptWrite::Condemn { step: StepNo(1), direction: Direction::Forward, attempt: Attempt(attempt) }
+    AttemptWrite::Condemn {
+        step: StepNo(1),
+        direction: Direction::Forward,
+        attempt: Attempt(attempt),
+    }
 }
 
 pub(crate) fn swept(attempt: i32) -> AttemptWrite {
-    AttemptWrite::Swept { step: StepNo(1), direction: Direction::Forward, attempt: Attempt(attempt) }
+    AttemptWrite::Swept {
+        step: StepNo(1),
+        direction: Direction::Forward,
+        attempt: Attempt(attempt),
+    }
 }
 
 pub(crate) const NEW: Guard = Guard::Free { rev: Rev(0) };
 
 pub(crate) fn free(record: &TaskRecord) -> Guard {
-    Guard::Free { rev: record.task.rev }
+    Guard::Free {
+        rev: record.task.rev,
+    }
 }
 
 pub(crate) fn leased(record: &TaskRecord) -> Guard {
-    Guard::Lease { epoch: record.task.epoch, rev: record.task.rev }
+    Guard::Lease {
+        epoch: record.task.epoch,
+        rev: record.task.rev,
+    }
 }
 
 pub(crate) async fn load(store: &dyn Store, task: TaskId) -> TaskRecord {
-    store.load(task).await.expect("a store that answers").expect("a task that is there")
+    store
+        .load(task)
+        .await
+        .expect("a store that answers")
+        .expect("a task that is there")
 }
 
-/// With what the engine gives each change: the time at which a sweep is to look at the task, and its row in the journal.
+/// With what the engine gives each change: the time at which a sweep is to look at the task, and
+/// its row in the journal.
 pub(crate) fn whole(before: Option<&TaskRecord>, mut change: Transition) -> Transition {
-    let actor = change.audit.first().map_or_else(|| "test".to_owned(), |entry| entry.actor.clone());
+    let actor = change
+        .audit
+        .first()
+        .map_or_else(|| "test".to_owned(), |entry| entry.actor.clone());
     if let Some(write) = &change.task {
         let (task, steps) = (write.row.clone(), change.steps.clone());
-        let blank = TaskRecord { task, steps, marks: Vec::new(), now: DbTime(0) };
+        let blank = TaskRecord {
+            task,
+            steps,
+            marks: Vec::new(),
+            now: DbTime(0),
+        };
         let before = before.unwrap_or(&blank);
         let after = after_commit(before, &change, before.now);
         let is_leased = after.task.lease_owner.is_some();
-        write_of(&mut change).row.sweep_at = if is_leased { None } else { intents::sweep_at(&after.marks) };
+        write_of(&mut change).row.sweep_at = if is_leased {
+            None
+        } else {
+            intents::sweep_at(&after.marks)
+        };
     }
     change.with_journal(before, &actor)
 }
 
-/// Writes a change as the engine does, or as it is where it has its row in the journal already. One of a task that is there
-/// gets an entry of the audit where it has none: without one it would be a sweep's.
-pub(crate) async fn commit(store: &dyn Store, guard: Guard, change: &Transition) -> Result<Committed, CommitError> {
+/// Writes a change as the engine does, or as it is where it has its row in the journal already. One
+/// of a task that is there gets an entry of the audit where it has none: without one it would be a
+/// sweep's.
+pub(crate) async fn commit(
+    store: &dyn Store,
+    guard: Guard,
+    change: &Transition,
+) -> Result<Committed, CommitError> {
     if change.journal.is_some() {
         return store.commit(guard, change).await;
     }
-    let before = if guard == NEW { None } else { store.load(change.task_id).await.unwrap_or_default() };
+    let before = if guard == NEW {
+        None
+    } else {
+        store.load(change.task_id).await.unwrap_or_default()
+    };
     let mut change = change.clone();
     if change.audit.is_empty()
         && let (Some(write), Some(before)) = (&mut change.task, &before)
     {
         write.row.audit_seq = write.row.audit_seq.next();
-        change.audit = vec![AuditEntry { from: Some(before.task.status), ..audit(&write.row, "changed") }];
+        change.audit = vec![AuditEntry {
+            from: Some(before.task.status),
+            ..audit(&write.row, "changed")
+        }];
     }
     store.commit(guard, &whole(before.as_ref(), change)).await
 }
 
 /// Writes what a sweep says of attempts, and nothing else.
-pub(crate) async fn sweep(store: &dyn Store, task: TaskId, attempts: Vec<AttemptWrite>) -> TaskRecord {
+pub(crate) async fn sweep(
+    store: &dyn Store,
+    task: TaskId,
+    attempts: Vec<AttemptWrite>,
+) -> TaskRecord {
     let record = load(store, task).await;
-    let change = Transition { attempts, ..after(&record) };
-    store.commit(free(&record), &whole(Some(&record), change)).await.expect("a sweep");
+    let change = Transition {
+        attempts,
+        ..after(&record)
+    };
+    store
+        .commit(free(&record), &whole(Some(&record), change))
+        .await
+        .expect("a sweep");
     load(store, task).await
 }
 
 /// Writes a new row, and reads it back.
 pub(crate) async fn submitted(store: &dyn Store, row: TaskRow) -> TaskRecord {
-    commit(store, NEW, &submit(row.clone())).await.expect("a new task");
+    commit(store, NEW, &submit(row.clone()))
+        .await
+        .expect("a new task");
     load(store, row.id).await
 }
 
 /// A running task under a lease.
 pub(crate) async fn claimed(store: &dyn Store, ttl: Duration) -> TaskRecord {
     let record = submitted(store, row(new_task())).await;
-    commit(store, free(&record), &claim(&record, "one", ttl)).await.expect("a claim");
+    commit(store, free(&record), &claim(&record, "one", ttl))
+        .await
+        .expect("a claim");
     load(store, record.task.id).await
 }

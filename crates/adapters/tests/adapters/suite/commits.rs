@@ -1,7 +1,9 @@
 //! The one door: guards, leases, times, and all or nothing.
 
 use super::changes::*;
-use counterstep_contracts::{AuditSeq, Epoch, Rev, StepNo, StepStatus, TaskStatus, Tenant, WaitReason};
+use counterstep_contracts::{
+    AuditSeq, Epoch, Rev, StepNo, StepStatus, TaskStatus, Tenant, WaitReason,
+};
 use counterstep_kernel::ports::{CommitError, Heartbeat, OutboxOp, Ports, StoreError};
 use counterstep_kernel::record::{DbTime, Failure, History, SignalRow, StepRow, UndoGoal};
 use counterstep_kernel::transition::{Guard, IdempotencyWrite, LeaseChange, Time};
@@ -14,10 +16,29 @@ pub(crate) async fn a_wrong_epoch_is_fenced_and_a_wrong_revision_is_stale(ports:
     let record = claimed(store, MINUTE).await;
     let (rev, epoch) = (record.task.rev, record.task.epoch);
 
-    let fenced = commit(store, Guard::Lease { epoch: Epoch(0), rev }, &after(&record)).await;
-    assert!(matches!(fenced, Err(CommitError::Fenced { current }) if current == epoch), "{fenced:?}");
+    let fenced = commit(
+        store,
+        Guard::Lease {
+            epoch: Epoch(0),
+            rev,
+        },
+        &after(&record),
+    )
+    .await;
+    assert!(
+        matches!(fenced, Err(CommitError::Fenced { current }) if current == epoch),
+        "{fenced:?}"
+    );
     // The epoch is looked at first: who is fenced must stop, not reload.
-    let both = commit(store, Guard::Lease { epoch: Epoch(7), rev: Rev(9) }, &after(&record)).await;
+    let both = commit(
+        store,
+        Guard::Lease {
+            epoch: Epoch(7),
+            rev: Rev(9),
+        },
+        &after(&record),
+    )
+    .await;
     assert!(matches!(both, Err(CommitError::Fenced { .. })), "{both:?}");
     let stale = commit(store, Guard::Lease { epoch, rev: Rev(1) }, &after(&record)).await;
     assert!(matches!(stale, Err(CommitError::Stale)), "{stale:?}");
@@ -25,16 +46,24 @@ pub(crate) async fn a_wrong_epoch_is_fenced_and_a_wrong_revision_is_stale(ports:
     assert!(matches!(stale, Err(CommitError::Stale)), "{stale:?}");
     assert_eq!(load(store, record.task.id).await.task, record.task);
 
-    commit(store, leased(&record), &after(&record)).await.unwrap();
+    commit(store, leased(&record), &after(&record))
+        .await
+        .unwrap();
     assert_eq!(load(store, record.task.id).await.task.rev, rev.next());
 }
 
 pub(crate) async fn a_lease_on_a_task_that_is_not_there_is_fenced(ports: &Ports) {
-    let guard = Guard::Lease { epoch: Epoch(1), rev: Rev(1) };
+    let guard = Guard::Lease {
+        epoch: Epoch(1),
+        rev: Rev(1),
+    };
     let mut row = row(new_task());
     row.rev = Rev(2);
     let fenced = commit(&*ports.store, guard, &of(row)).await;
-    assert!(matches!(fenced, Err(CommitError::Fenced { .. })), "{fenced:?}");
+    assert!(
+        matches!(fenced, Err(CommitError::Fenced { .. })),
+        "{fenced:?}"
+    );
 }
 
 pub(crate) async fn a_task_is_inserted_once(ports: &Ports) {
@@ -57,9 +86,14 @@ pub(crate) async fn a_live_lease_cannot_be_taken_and_an_expired_one_can(ports: &
 
     let record = claimed(store, Duration::ZERO).await;
     assert!(record.lease_has_expired());
-    commit(store, free(&record), &claim(&record, "two", MINUTE)).await.unwrap();
+    commit(store, free(&record), &claim(&record, "two", MINUTE))
+        .await
+        .unwrap();
     let taken = load(store, record.task.id).await;
-    assert_eq!((taken.task.lease_owner.as_deref(), taken.task.epoch), (Some("two"), Epoch(2)));
+    assert_eq!(
+        (taken.task.lease_owner.as_deref(), taken.task.epoch),
+        (Some("two"), Epoch(2))
+    );
     assert!(taken.lease_is_live());
 }
 
@@ -67,7 +101,10 @@ pub(crate) async fn a_holder_may_take_its_own_lease_again(ports: &Ports) {
     let store = &*ports.store;
     let record = claimed(store, MINUTE).await;
     let mut change = after(&record);
-    write_of(&mut change).lease = LeaseChange::Take { owner: "one".to_owned(), ttl: 2 * MINUTE };
+    write_of(&mut change).lease = LeaseChange::Take {
+        owner: "one".to_owned(),
+        ttl: 2 * MINUTE,
+    };
     commit(store, leased(&record), &change).await.unwrap();
     assert!(load(store, record.task.id).await.task.lease_expires_at > record.task.lease_expires_at);
 }
@@ -100,7 +137,10 @@ pub(crate) async fn a_release_clears_the_lease(ports: &Ports) {
     write_of(&mut change).lease = LeaseChange::Release;
     commit(store, leased(&record), &change).await.unwrap();
     let released = load(store, record.task.id).await.task;
-    assert_eq!((released.lease_owner, released.lease_expires_at), (None, None));
+    assert_eq!(
+        (released.lease_owner, released.lease_expires_at),
+        (None, None)
+    );
 }
 
 pub(crate) async fn a_record_comes_back_as_it_was_written(ports: &Ports) {
@@ -113,12 +153,18 @@ pub(crate) async fn a_record_comes_back_as_it_was_written(ports: &Ports) {
     written.goal = Some(UndoGoal::Cancelled);
     written.recovery_attempts = 3;
     written.audit_seq = AuditSeq(8);
-    written.request = json!({"text": "'ä\u{1F980}\"\\", "deep": [[1.5, null, true, -9_007_199_254_740_993_i64]]});
+    written.request =
+        json!({"text": "'ä\u{1F980}\"\\", "deep": [[1.5, null, true, -9_007_199_254_740_993_i64]]});
     written.response = Some(json!([]));
-    written.failure = Some(Failure { step: Some("zip".into()), class: "permanent".into(), message: "no".into() });
+    written.failure = Some(Failure {
+        step: Some("zip".into()),
+        class: "permanent".into(),
+        message: "no".into(),
+    });
     written.residue = true;
     written.sweep_at = Some(DbTime(1_795_000_000_654_321));
-    written.traceparent = Some("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01".to_owned());
+    written.traceparent =
+        Some("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01".to_owned());
     let mut step = StepRow::pending(StepNo(2), "upload");
     step.status = StepStatus::InDoubt;
     step.output = Some(json!({"n": 1}));
@@ -142,7 +188,12 @@ pub(crate) async fn a_record_comes_back_as_it_was_written(ports: &Ports) {
     let committed = commit(store, NEW, &change).await.unwrap();
 
     let read = load(store, written.id).await;
-    let link = &change.journal.as_ref().expect("a row of the journal").link.0;
+    let link = &change
+        .journal
+        .as_ref()
+        .expect("a row of the journal")
+        .link
+        .0;
     written.audit_seal = Some(counterstep_kernel::audit::seal(link, committed.now));
     written.created_at = committed.now;
     written.updated_at = committed.now;
@@ -187,12 +238,20 @@ pub(crate) async fn relative_times_start_from_the_databases_now(ports: &Ports) {
     write_of(&mut change).due = Time::Clear;
     commit(store, free(&record), &change).await.unwrap();
     let kept = load(store, change.task_id).await.task;
-    assert_eq!((kept.due_at, kept.deadline_at), (None, record.task.deadline_at));
-    assert_eq!((kept.lease_owner, kept.created_at), (None, record.task.created_at));
+    assert_eq!(
+        (kept.due_at, kept.deadline_at),
+        (None, record.task.deadline_at)
+    );
+    assert_eq!(
+        (kept.lease_owner, kept.created_at),
+        (None, record.task.created_at)
+    );
 
     let mut change = after(&load(store, change.task_id).await);
     write_of(&mut change).deadline = Time::In(Duration::MAX);
-    commit(store, Guard::Free { rev: Rev(2) }, &change).await.unwrap();
+    commit(store, Guard::Free { rev: Rev(2) }, &change)
+        .await
+        .unwrap();
 }
 
 pub(crate) async fn a_cancel_request_is_set_once_and_stays(ports: &Ports) {
@@ -206,7 +265,10 @@ pub(crate) async fn a_cancel_request_is_set_once_and_stays(ports: &Ports) {
     let mut change = after(&first);
     write_of(&mut change).cancel_requested = Time::In(MINUTE);
     commit(store, free(&first), &change).await.unwrap();
-    assert_eq!(load(store, record.task.id).await.task.cancel_requested_at, first.task.cancel_requested_at);
+    assert_eq!(
+        load(store, record.task.id).await.task.cancel_requested_at,
+        first.task.cancel_requested_at
+    );
 }
 
 pub(crate) async fn a_change_whose_last_part_fails_leaves_nothing(ports: &Ports) {
@@ -224,12 +286,19 @@ pub(crate) async fn a_change_whose_last_part_fails_leaves_nothing(ports: &Ports)
     commit(store, NEW, &begin(new_task())).await.unwrap();
 
     let record = submitted(store, row(new_task())).await;
-    let before = (record.task.clone(), record.steps.clone(), store.history(record.task.id).await.unwrap());
+    let before = (
+        record.task.clone(),
+        record.steps.clone(),
+        store.history(record.task.id).await.unwrap(),
+    );
     let mut change = claim(&record, "one", MINUTE);
     let row = &mut write_of(&mut change).row;
     row.audit_seq = AuditSeq(2);
     change.audit = vec![audit(&row.clone(), "claimed")];
-    change.steps = vec![StepRow { status: StepStatus::Running, ..record.steps[0].clone() }];
+    change.steps = vec![StepRow {
+        status: StepStatus::Running,
+        ..record.steps[0].clone()
+    }];
     change.attempts = vec![start(1, Epoch(1), MINUTE)];
     change.events = vec![event(record.task.id, 2)];
     change.idempotency = begin(record.task.id).idempotency;
@@ -237,8 +306,21 @@ pub(crate) async fn a_change_whose_last_part_fails_leaves_nothing(ports: &Ports)
     assert!(matches!(refused, Err(CommitError::KeyTaken)), "{refused:?}");
 
     let now = load(store, record.task.id).await;
-    assert_eq!((now.task, now.steps, store.history(record.task.id).await.unwrap()), before);
-    let events = store.outbox(OutboxOp::Take { older_than: Duration::ZERO, limit: 10 }).await.unwrap();
+    assert_eq!(
+        (
+            now.task,
+            now.steps,
+            store.history(record.task.id).await.unwrap()
+        ),
+        before
+    );
+    let events = store
+        .outbox(OutboxOp::Take {
+            older_than: Duration::ZERO,
+            limit: 10,
+        })
+        .await
+        .unwrap();
     assert_eq!(events, []);
 
     // A new task that fails is not there at all.
@@ -246,7 +328,10 @@ pub(crate) async fn a_change_whose_last_part_fails_leaves_nothing(ports: &Ports)
     change.idempotency = begin(change.task_id).idempotency;
     assert!(commit(store, NEW, &change).await.is_err());
     assert_eq!(store.load(change.task_id).await.unwrap(), None);
-    assert_eq!(store.history(change.task_id).await.unwrap(), History::default());
+    assert_eq!(
+        store.history(change.task_id).await.unwrap(),
+        History::default()
+    );
 }
 
 pub(crate) async fn a_receive_leaves_a_task_that_exists_alone(ports: &Ports) {
@@ -255,7 +340,10 @@ pub(crate) async fn a_receive_leaves_a_task_that_exists_alone(ports: &Ports) {
     let late = commit(store, NEW, &nothing(record.task.id)).await;
     assert!(matches!(late, Err(CommitError::Stale)), "{late:?}");
     let unguarded = commit(store, free(&record), &nothing(record.task.id)).await;
-    assert!(matches!(unguarded, Err(CommitError::Store(StoreError::Corrupt(_)))), "{unguarded:?}");
+    assert!(
+        matches!(unguarded, Err(CommitError::Store(StoreError::Corrupt(_)))),
+        "{unguarded:?}"
+    );
 }
 
 pub(crate) async fn a_row_that_skips_a_revision_is_refused(ports: &Ports) {
@@ -265,7 +353,10 @@ pub(crate) async fn a_row_that_skips_a_revision_is_refused(ports: &Ports) {
         let mut change = after(&record);
         write_of(&mut change).row.rev = rev;
         let refused = commit(store, free(&record), &change).await;
-        assert!(matches!(refused, Err(CommitError::Store(StoreError::Corrupt(_)))), "{refused:?}");
+        assert!(
+            matches!(refused, Err(CommitError::Store(StoreError::Corrupt(_)))),
+            "{refused:?}"
+        );
     }
 }
 
@@ -274,33 +365,70 @@ pub(crate) async fn a_heartbeat_prolongs_and_tells_of_a_cancel(ports: &Ports) {
     let record = claimed(store, MINUTE).await;
     let (task, epoch) = (record.task.id, record.task.epoch);
     let held = store.heartbeat(task, epoch, 5 * MINUTE).await.unwrap();
-    assert_eq!(held, Heartbeat::Held { cancel_requested: false });
+    assert_eq!(
+        held,
+        Heartbeat::Held {
+            cancel_requested: false
+        }
+    );
     let longer = load(store, task).await;
-    assert_eq!((longer.task.rev, longer.task.updated_at), (record.task.rev, record.task.updated_at));
-    assert!(longer.task.lease_expires_at.unwrap().0 >= record.task.lease_expires_at.unwrap().0 + 200_000_000);
+    assert_eq!(
+        (longer.task.rev, longer.task.updated_at),
+        (record.task.rev, record.task.updated_at)
+    );
+    assert!(
+        longer.task.lease_expires_at.unwrap().0
+            >= record.task.lease_expires_at.unwrap().0 + 200_000_000
+    );
 
     let mut change = after(&longer);
     write_of(&mut change).cancel_requested = Time::In(Duration::ZERO);
     commit(store, free(&longer), &change).await.unwrap();
     let held = store.heartbeat(task, epoch, MINUTE).await.unwrap();
-    assert_eq!(held, Heartbeat::Held { cancel_requested: true });
-    assert_eq!(store.heartbeat(task, Epoch(0), MINUTE).await.unwrap(), Heartbeat::Lost);
-    assert_eq!(store.heartbeat(new_task(), Epoch(0), MINUTE).await.unwrap(), Heartbeat::Lost);
+    assert_eq!(
+        held,
+        Heartbeat::Held {
+            cancel_requested: true
+        }
+    );
+    assert_eq!(
+        store.heartbeat(task, Epoch(0), MINUTE).await.unwrap(),
+        Heartbeat::Lost
+    );
+    assert_eq!(
+        store.heartbeat(new_task(), Epoch(0), MINUTE).await.unwrap(),
+        Heartbeat::Lost
+    );
 
     let cancelled = load(store, task).await;
     let mut release = after(&cancelled);
     write_of(&mut release).lease = LeaseChange::Release;
     commit(store, leased(&cancelled), &release).await.unwrap();
-    assert_eq!(store.heartbeat(task, epoch, MINUTE).await.unwrap(), Heartbeat::Lost);
+    assert_eq!(
+        store.heartbeat(task, epoch, MINUTE).await.unwrap(),
+        Heartbeat::Lost
+    );
 }
 
 pub(crate) async fn of_fifty_racing_claims_one_wins_each_task(ports: &Ports) {
     let store = &*ports.store;
     for _ in 0..3 {
         let record = submitted(store, row(new_task())).await;
-        let claims: Vec<_> = (0..50).map(|n| claim(&record, &format!("host-{n}"), MINUTE)).collect();
-        let results = join_all(claims.iter().map(|claim| commit(store, free(&record), claim))).await;
+        let claims: Vec<_> = (0..50)
+            .map(|n| claim(&record, &format!("host-{n}"), MINUTE))
+            .collect();
+        let results = join_all(
+            claims
+                .iter()
+                .map(|claim| commit(store, free(&record), claim)),
+        )
+        .await;
         assert_eq!(results.iter().filter(|result| result.is_ok()).count(), 1);
-        assert!(results.iter().all(|result| matches!(result, Ok(_) | Err(CommitError::Stale))), "{results:?}");
+        assert!(
+            results
+                .iter()
+                .all(|result| matches!(result, Ok(_) | Err(CommitError::Stale))),
+            "{results:?}"
+        );
     }
 }

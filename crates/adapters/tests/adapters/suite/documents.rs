@@ -16,7 +16,10 @@ fn put(name: &str, expected: Option<i64>, due_at: Option<DbTime>) -> DocumentWri
         tenant: Tenant::default(),
         name: name.to_owned(),
         expected: expected.map(Rev),
-        change: DocumentChange::Put { body: format!("{{\"of\":\"{name} ä\\u0000\"}}"), due_at },
+        change: DocumentChange::Put {
+            body: format!("{{\"of\":\"{name} ä\\u0000\"}}"),
+            due_at,
+        },
     }
 }
 
@@ -29,49 +32,106 @@ async fn find(store: &dyn Store, query: &DocumentQuery) -> Vec<Document> {
 }
 
 async fn names(store: &dyn Store, query: &DocumentQuery) -> Vec<String> {
-    find(store, query).await.into_iter().map(|row| row.name).collect()
+    find(store, query)
+        .await
+        .into_iter()
+        .map(|row| row.name)
+        .collect()
 }
 
 fn named(kind: DocumentKind, names: &[&str]) -> DocumentQuery {
-    DocumentQuery::Named { kind, tenant: Tenant::default(), names: names.iter().map(|&name| name.to_owned()).collect() }
+    DocumentQuery::Named {
+        kind,
+        tenant: Tenant::default(),
+        names: names.iter().map(|&name| name.to_owned()).collect(),
+    }
 }
 
 pub(crate) async fn a_document_comes_back_as_it_was_written(ports: &Ports) {
     let store = &*ports.store;
     let nothing = store.documents(&named(KIND, &["a"])).await.unwrap();
-    assert!(nothing.rows.is_empty() && nothing.now > DbTime(0), "the clock comes without a document, too");
+    assert!(
+        nothing.rows.is_empty() && nothing.now > DbTime(0),
+        "the clock comes without a document, too"
+    );
     let due = Some(DbTime(7 * SECOND));
     let new = put("a", Some(0), due);
-    let now = store.put_document(&new).await.unwrap().expect("there was none");
-    let DocumentChange::Put { body, due_at } = new.change else { panic!("a put") };
-    let row = Document { tenant: new.tenant, name: new.name, rev: Rev(1), body, due_at, seen_at: now };
+    let now = store
+        .put_document(&new)
+        .await
+        .unwrap()
+        .expect("there was none");
+    let DocumentChange::Put { body, due_at } = new.change else {
+        panic!("a put")
+    };
+    let row = Document {
+        tenant: new.tenant,
+        name: new.name,
+        rev: Rev(1),
+        body,
+        due_at,
+        seen_at: now,
+    };
     assert_eq!(find(store, &named(KIND, &["a"])).await, [row.clone()]);
     // A document of another kind, or of another tenant, is another one.
     assert_eq!(find(store, &named(DocumentKind::Worker, &["a"])).await, []);
-    let other = DocumentWrite { tenant: Tenant("other".to_owned()), ..put("a", Some(0), None) };
+    let other = DocumentWrite {
+        tenant: Tenant("other".to_owned()),
+        ..put("a", Some(0), None)
+    };
     assert!(write(store, &other).await);
-    let worker = DocumentWrite { kind: DocumentKind::Worker, ..put("a", Some(0), None) };
+    let worker = DocumentWrite {
+        kind: DocumentKind::Worker,
+        ..put("a", Some(0), None)
+    };
     assert!(write(store, &worker).await);
     assert_eq!(find(store, &named(KIND, &["a"])).await, [row]);
 }
 
 pub(crate) async fn a_document_changes_only_at_the_expected_revision(ports: &Ports) {
     let store = &*ports.store;
-    assert!(!write(store, &put("a", Some(1), None)).await, "there is none");
-    for (expected, written) in [(0, true), (0, false), (2, false), (1, true), (1, false), (-1, false)] {
-        assert_eq!(write(store, &put("a", Some(expected), None)).await, written, "{expected}");
+    assert!(
+        !write(store, &put("a", Some(1), None)).await,
+        "there is none"
+    );
+    for (expected, written) in [
+        (0, true),
+        (0, false),
+        (2, false),
+        (1, true),
+        (1, false),
+        (-1, false),
+    ] {
+        assert_eq!(
+            write(store, &put("a", Some(expected), None)).await,
+            written,
+            "{expected}"
+        );
     }
     // Whatever it is.
     assert!(write(store, &put("a", None, None)).await && write(store, &put("b", None, None)).await);
-    let revisions: Vec<_> = find(store, &named(KIND, &["b", "a"])).await.into_iter().map(|row| row.rev).collect();
+    let revisions: Vec<_> = find(store, &named(KIND, &["b", "a"]))
+        .await
+        .into_iter()
+        .map(|row| row.rev)
+        .collect();
     assert_eq!(revisions, [Rev(3), Rev(1)], "by name");
-    let delete = |expected| DocumentWrite { change: DocumentChange::Delete, ..put("a", expected, None) };
+    let delete = |expected| DocumentWrite {
+        change: DocumentChange::Delete,
+        ..put("a", expected, None)
+    };
     assert!(!write(store, &delete(Some(2))).await);
     assert!(write(store, &delete(Some(3))).await);
     for expected in [Some(3), Some(0), None] {
-        assert!(!write(store, &delete(expected)).await, "it is gone: {expected:?}");
+        assert!(
+            !write(store, &delete(expected)).await,
+            "it is gone: {expected:?}"
+        );
     }
-    assert!(write(store, &put("a", Some(0), None)).await, "and may be made again");
+    assert!(
+        write(store, &put("a", Some(0), None)).await,
+        "and may be made again"
+    );
 }
 
 pub(crate) async fn of_fifty_racing_writers_of_a_document_one_wins(ports: &Ports) {
@@ -79,7 +139,11 @@ pub(crate) async fn of_fifty_racing_writers_of_a_document_one_wins(ports: &Ports
     for expected in 0..3 {
         let racing = put("a", Some(expected), None);
         let written = join_all((0..50).map(|_| write(store, &racing))).await;
-        assert_eq!(written.into_iter().filter(|written| *written).count(), 1, "{expected}");
+        assert_eq!(
+            written.into_iter().filter(|written| *written).count(),
+            1,
+            "{expected}"
+        );
     }
 }
 
@@ -87,17 +151,37 @@ pub(crate) async fn due_documents_come_in_the_order_of_their_times(ports: &Ports
     let store = &*ports.store;
     let now = store.documents(&named(KIND, &[])).await.unwrap().now;
     let at = |seconds: i64| Some(DbTime(now.0 + seconds * SECOND));
-    for (name, due) in [("c", at(-30)), ("b", at(-20)), ("a", at(-20)), ("later", at(3600)), ("never", None)] {
+    for (name, due) in [
+        ("c", at(-30)),
+        ("b", at(-20)),
+        ("a", at(-20)),
+        ("later", at(3600)),
+        ("never", None),
+    ] {
         assert!(write(store, &put(name, Some(0), due)).await);
     }
-    let other = DocumentWrite { tenant: Tenant("other".to_owned()), ..put("0", Some(0), at(-20)) };
+    let other = DocumentWrite {
+        tenant: Tenant("other".to_owned()),
+        ..put("0", Some(0), at(-20))
+    };
     assert!(write(store, &other).await);
-    let of_another_kind = DocumentWrite { kind: DocumentKind::Listing, ..put("x", Some(0), at(-40)) };
+    let of_another_kind = DocumentWrite {
+        kind: DocumentKind::Listing,
+        ..put("x", Some(0), at(-40))
+    };
     assert!(write(store, &of_another_kind).await);
     let mut after: Option<DuePlace> = None;
     let mut pages = Vec::new();
     loop {
-        let page = find(store, &DocumentQuery::Due { kind: KIND, after: after.clone(), limit: 2 }).await;
+        let page = find(
+            store,
+            &DocumentQuery::Due {
+                kind: KIND,
+                after: after.clone(),
+                limit: 2,
+            },
+        )
+        .await;
         let Some(last) = page.last() else { break };
         after = last.due_place();
         pages.push(page.iter().map(|row| row.name.as_str()).collect::<String>());
@@ -116,9 +200,16 @@ pub(crate) async fn documents_page_by_name_and_the_last_written_is_the_latest(po
         after: after.map(str::to_owned),
         limit,
     };
-    assert_eq!(names(store, &page(None, 3)).await, ["B", "a", "b"], "by bytes");
+    assert_eq!(
+        names(store, &page(None, 3)).await,
+        ["B", "a", "b"],
+        "by bytes"
+    );
     assert_eq!(names(store, &page(Some("b"), 3)).await, ["c"]);
-    let latest = DocumentQuery::Latest { kind: KIND, limit: 2 };
+    let latest = DocumentQuery::Latest {
+        kind: KIND,
+        limit: 2,
+    };
     // Later, whatever the resolution of the database's clock.
     super::eventually("`c` is the latest", || async {
         assert!(write(store, &put("c", None, None)).await);

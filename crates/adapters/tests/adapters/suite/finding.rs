@@ -3,7 +3,8 @@
 use super::changes::*;
 use counterstep_contracts::{QueueName, TaskId, TaskStatus, Tenant, WaitReason};
 use counterstep_kernel::ports::{
-    Due, InFlight, KnownType, Lost, LostOf, OutboxOp, OutboxRow, Poison, PoisonRow, Ports, Store, TaskQuery,
+    Due, InFlight, KnownType, Lost, LostOf, OutboxOp, OutboxRow, Poison, PoisonRow, Ports, Store,
+    TaskQuery,
 };
 use counterstep_kernel::record::{DbTime, TaskRecord, TaskRow};
 use counterstep_kernel::transition::{LeaseChange, Time, Transition};
@@ -16,7 +17,13 @@ async fn claimable(store: &dyn Store, unclaimed_for: Duration, limit: u32) -> Ve
         known: known(),
         unclaimed_for,
     };
-    store.due(&due, limit).await.unwrap().into_iter().map(|due| due.task).collect()
+    store
+        .due(&due, limit)
+        .await
+        .unwrap()
+        .into_iter()
+        .map(|due| due.task)
+        .collect()
 }
 
 /// A task in that state, with a due time where one is given.
@@ -34,9 +41,20 @@ async fn resting(store: &dyn Store, status: TaskStatus, due: Option<Duration>) -
 pub(crate) async fn a_dispatched_task_is_claimable_once_it_is_unclaimed_for_long(ports: &Ports) {
     let store = &*ports.store;
     let dispatched = submitted(store, row(new_task())).await;
-    let api = TaskRow { status: TaskStatus::Submitted, queue: "files.api".into(), ..row(new_task()) };
+    let api = TaskRow {
+        status: TaskStatus::Submitted,
+        queue: "files.api".into(),
+        ..row(new_task())
+    };
     let api = submitted(store, api).await;
-    submitted(store, TaskRow { queue: "other".into(), ..row(new_task()) }).await;
+    submitted(
+        store,
+        TaskRow {
+            queue: "other".into(),
+            ..row(new_task())
+        },
+    )
+    .await;
     // A due time says nothing where nobody waits for it.
     let left_over = resting(store, TaskStatus::Dispatched, Some(MINUTE)).await;
     claimed(store, MINUTE).await;
@@ -47,20 +65,41 @@ pub(crate) async fn a_dispatched_task_is_claimable_once_it_is_unclaimed_for_long
     found.sort_unstable();
     assert_eq!(found, [dispatched.task.id, api.task.id, left_over.task.id]);
     assert_eq!(claimable(store, MINUTE, 10).await, []);
-    let due = Due::Claimable { queues: vec![QueueName("other".into())], known: known(), unclaimed_for: MINUTE };
+    let due = Due::Claimable {
+        queues: vec![QueueName("other".into())],
+        known: known(),
+        unclaimed_for: MINUTE,
+    };
     assert_eq!(store.due(&due, 10).await.unwrap(), []);
-    let due =
-        Due::Claimable { queues: vec![QueueName("files.api".into())], known: known(), unclaimed_for: Duration::ZERO };
-    // A host that does not know the type is not even shown them: they would take the places of those that it knows.
-    let newer = KnownType { version: 2, ..known()[0].clone() };
-    let changed = KnownType { definition: "other".to_owned(), ..known()[0].clone() };
+    let due = Due::Claimable {
+        queues: vec![QueueName("files.api".into())],
+        known: known(),
+        unclaimed_for: Duration::ZERO,
+    };
+    // A host that does not know the type is not even shown them: they would take the places of
+    // those that it knows.
+    let newer = KnownType {
+        version: 2,
+        ..known()[0].clone()
+    };
+    let changed = KnownType {
+        definition: "other".to_owned(),
+        ..known()[0].clone()
+    };
     for known in [newer, changed] {
         let queues = vec![QueueName("files.api".into())];
-        let strange = Due::Claimable { queues, known: vec![known], unclaimed_for: Duration::ZERO };
+        let strange = Due::Claimable {
+            queues,
+            known: vec![known],
+            unclaimed_for: Duration::ZERO,
+        };
         assert_eq!(store.due(&strange, 10).await.unwrap(), []);
     }
     let found = &store.due(&due, 10).await.unwrap()[0];
-    assert_eq!((found.task_type.as_str(), found.version, found.status), ("Zip", 1, TaskStatus::Submitted));
+    assert_eq!(
+        (found.task_type.as_str(), found.version, found.status),
+        ("Zip", 1, TaskStatus::Submitted)
+    );
 }
 
 pub(crate) async fn a_waiting_task_is_claimable_when_it_is_due(ports: &Ports) {
@@ -77,7 +116,10 @@ pub(crate) async fn a_waiting_task_is_claimable_when_it_is_due(ports: &Ports) {
 
     // A sibling of a group still runs under the lease.
     let mut change = after(&waiting);
-    write_of(&mut change).lease = LeaseChange::Take { owner: "one".into(), ttl: MINUTE };
+    write_of(&mut change).lease = LeaseChange::Take {
+        owner: "one".into(),
+        ttl: MINUTE,
+    };
     commit(store, free(&waiting), &change).await.unwrap();
     assert_eq!(claimable(store, MINUTE, 10).await, [undo.task.id]);
 }
@@ -85,7 +127,10 @@ pub(crate) async fn a_waiting_task_is_claimable_when_it_is_due(ports: &Ports) {
 pub(crate) async fn a_compensating_task_whose_message_was_lost_is_claimable(ports: &Ports) {
     let store = &*ports.store;
     let cancelled = resting(store, TaskStatus::Compensating, None).await;
-    assert_eq!(claimable(store, Duration::ZERO, 10).await, [cancelled.task.id]);
+    assert_eq!(
+        claimable(store, Duration::ZERO, 10).await,
+        [cancelled.task.id]
+    );
     assert_eq!(claimable(store, MINUTE, 10).await, []);
 }
 
@@ -94,12 +139,24 @@ pub(crate) async fn the_oldest_claimable_tasks_come_first(ports: &Ports) {
     let first = submitted(store, row(new_task())).await;
     // Later, whatever the resolution of the database's clock.
     let second = super::eventually("a later task", || async {
-        let record = submitted(store, TaskRow { queue: "files.api".into(), ..row(new_task()) }).await;
+        let record = submitted(
+            store,
+            TaskRow {
+                queue: "files.api".into(),
+                ..row(new_task())
+            },
+        )
+        .await;
         Some(record).filter(|record| record.task.updated_at > first.task.updated_at)
     });
     let second = second.await;
     let found = claimable(store, Duration::ZERO, 100).await;
-    let place = |record: &TaskRecord| found.iter().position(|task| *task == record.task.id).unwrap();
+    let place = |record: &TaskRecord| {
+        found
+            .iter()
+            .position(|task| *task == record.task.id)
+            .unwrap()
+    };
     assert_eq!(place(&first), 0);
     assert!(place(&second) > 0);
     assert_eq!(claimable(store, Duration::ZERO, 1).await, [first.task.id]);
@@ -112,27 +169,64 @@ pub(crate) async fn only_active_tasks_with_an_expired_lease_are_lost(ports: &Por
     claimed(store, MINUTE).await;
     submitted(store, row(new_task())).await;
     let undo = resting(store, TaskStatus::Compensating, None).await;
-    commit(store, free(&undo), &claim(&undo, "one", Duration::ZERO)).await.unwrap();
+    commit(store, free(&undo), &claim(&undo, "one", Duration::ZERO))
+        .await
+        .unwrap();
     let found = store.due(&Due::Lost(Lost::default()), 10).await.unwrap();
-    assert_eq!(found.iter().map(|due| due.task).collect::<Vec<_>>(), [lost.task.id, undo.task.id]);
-    assert_eq!(store.due(&Due::Lost(Lost::default()), 1).await.unwrap().len(), 1);
+    assert_eq!(
+        found.iter().map(|due| due.task).collect::<Vec<_>>(),
+        [lost.task.id, undo.task.id]
+    );
+    assert_eq!(
+        store
+            .due(&Due::Lost(Lost::default()), 1)
+            .await
+            .unwrap()
+            .len(),
+        1
+    );
 }
 
 pub(crate) async fn lost_tasks_are_found_by_type_and_by_age(ports: &Ports) {
     let store = &*ports.store;
     let lost = claimed(store, Duration::ZERO).await;
     let found = async |which: Lost| store.due(&Due::Lost(which), 10).await.unwrap().len();
-    let of = |name: &str| Lost { task_type: Some(name.to_owned()), ..Lost::default() };
+    let of = |name: &str| Lost {
+        task_type: Some(name.to_owned()),
+        ..Lost::default()
+    };
     assert_eq!(found(of(&lost.task.task_type)).await, 1);
     assert_eq!(found(of("Transfer")).await, 0);
-    let whose = |of| Lost { of, ..Lost::default() };
-    let stranger = vec![KnownType { name: "Zip".to_owned(), version: 1, definition: "another".to_owned() }];
+    let whose = |of| Lost {
+        of,
+        ..Lost::default()
+    };
+    let stranger = vec![KnownType {
+        name: "Zip".to_owned(),
+        version: 1,
+        definition: "another".to_owned(),
+    }];
     assert_eq!(found(whose(LostOf::These(known()))).await, 1);
     assert_eq!(found(whose(LostOf::Others(known()))).await, 0);
     assert_eq!(found(whose(LostOf::These(stranger.clone()))).await, 0);
     assert_eq!(found(whose(LostOf::Others(stranger))).await, 1);
-    assert_eq!(found(Lost { stale_after: MINUTE, ..Lost::default() }).await, 0, "its lease has just run out");
-    assert_eq!(found(Lost { stale_after: Duration::MAX, ..Lost::default() }).await, 0);
+    assert_eq!(
+        found(Lost {
+            stale_after: MINUTE,
+            ..Lost::default()
+        })
+        .await,
+        0,
+        "its lease has just run out"
+    );
+    assert_eq!(
+        found(Lost {
+            stale_after: Duration::MAX,
+            ..Lost::default()
+        })
+        .await,
+        0
+    );
 }
 
 pub(crate) async fn a_lost_task_is_held_by_one_caller_until_it_is_taken_back(ports: &Ports) {
@@ -149,13 +243,22 @@ pub(crate) async fn a_lost_task_is_held_by_one_caller_until_it_is_taken_back(por
     let mut all = lost.clone();
     all.sort();
     assert_eq!(held, all, "each is held once, and only what is lost");
-    assert_eq!(store.due(&Due::Lost(Lost::default()), 100).await.unwrap(), [], "the others pass them over");
+    assert_eq!(
+        store.due(&Due::Lost(Lost::default()), 100).await.unwrap(),
+        [],
+        "the others pass them over"
+    );
 
     // Whoever takes it back ends the hold: lost once more, it is found at once.
     let record = load(store, lost[0]).await;
-    commit(store, free(&record), &claim(&record, "two", Duration::ZERO)).await.unwrap();
+    commit(store, free(&record), &claim(&record, "two", Duration::ZERO))
+        .await
+        .unwrap();
     let found = store.due(&Due::Lost(Lost::default()), 100).await.unwrap();
-    assert_eq!(found.iter().map(|due| due.task).collect::<Vec<_>>(), [lost[0]]);
+    assert_eq!(
+        found.iter().map(|due| due.task).collect::<Vec<_>>(),
+        [lost[0]]
+    );
     assert_eq!(store.hold(&lost, MINUTE).await.unwrap(), [lost[0]]);
     // A hold that has run out is none.
     let other = claimed(store, Duration::ZERO).await.task.id;
@@ -177,24 +280,70 @@ pub(crate) async fn a_list_pages_from_the_newest_and_filters(ports: &Ports) {
     }
     made.reverse();
     let list = |query: TaskQuery| async move {
-        let query = TaskQuery { limit: if query.limit == 0 { 100 } else { query.limit }, ..query };
+        let query = TaskQuery {
+            limit: if query.limit == 0 { 100 } else { query.limit },
+            ..query
+        };
         store.list(&query).await.unwrap()
     };
-    let ids = |lines: &[counterstep_kernel::ports::TaskLine]| lines.iter().map(|line| line.task).collect::<Vec<_>>();
+    let ids = |lines: &[counterstep_kernel::ports::TaskLine]| {
+        lines.iter().map(|line| line.task).collect::<Vec<_>>()
+    };
     let all: Vec<_> = made.iter().map(|row| row.id).collect();
     let odd = vec![all[1], all[3]];
 
-    let first = list(TaskQuery { limit: 2, ..TaskQuery::default() }).await;
+    let first = list(TaskQuery {
+        limit: 2,
+        ..TaskQuery::default()
+    })
+    .await;
     assert_eq!(ids(&first), all[..2]);
-    assert_eq!((first[1].task_type.as_str(), first[1].status), ("Transfer", TaskStatus::Completed));
-    assert_eq!((first[1].created_at, first[1].updated_at), (made[1].created_at, made[1].updated_at));
-    assert_eq!((first[1].version, &first[1].failure), (made[1].version, &made[1].failure));
-    let next = list(TaskQuery { before: Some(all[1]), ..TaskQuery::default() }).await;
+    assert_eq!(
+        (first[1].task_type.as_str(), first[1].status),
+        ("Transfer", TaskStatus::Completed)
+    );
+    assert_eq!(
+        (first[1].created_at, first[1].updated_at),
+        (made[1].created_at, made[1].updated_at)
+    );
+    assert_eq!(
+        (first[1].version, &first[1].failure),
+        (made[1].version, &made[1].failure)
+    );
+    let next = list(TaskQuery {
+        before: Some(all[1]),
+        ..TaskQuery::default()
+    })
+    .await;
     assert_eq!(ids(&next), all[2..]);
-    assert_eq!(ids(&list(TaskQuery { tenant: Some(Tenant("acme".into())), ..TaskQuery::default() }).await), odd);
-    assert_eq!(ids(&list(TaskQuery { task_type: Some("Transfer".into()), ..TaskQuery::default() }).await), odd);
-    assert_eq!(ids(&list(TaskQuery { status: Some(TaskStatus::Completed), ..TaskQuery::default() }).await), odd);
-    let none = TaskQuery { status: Some(TaskStatus::Failed), ..TaskQuery::default() };
+    assert_eq!(
+        ids(&list(TaskQuery {
+            tenant: Some(Tenant("acme".into())),
+            ..TaskQuery::default()
+        })
+        .await),
+        odd
+    );
+    assert_eq!(
+        ids(&list(TaskQuery {
+            task_type: Some("Transfer".into()),
+            ..TaskQuery::default()
+        })
+        .await),
+        odd
+    );
+    assert_eq!(
+        ids(&list(TaskQuery {
+            status: Some(TaskStatus::Completed),
+            ..TaskQuery::default()
+        })
+        .await),
+        odd
+    );
+    let none = TaskQuery {
+        status: Some(TaskStatus::Failed),
+        ..TaskQuery::default()
+    };
     assert_eq!(list(none).await, []);
     assert_eq!(store.list(&TaskQuery::default()).await.unwrap(), []);
 }
@@ -205,23 +354,59 @@ pub(crate) async fn tasks_in_flight_are_counted_by_what_they_were_submitted_unde
     let first = submitted(store, row(new_task())).await.task.id;
     claimed(store, MINUTE).await;
     resting(store, TaskStatus::DeadLettered, None).await;
-    for ended in [TaskStatus::Completed, TaskStatus::Failed, TaskStatus::Cancelled, TaskStatus::Resolved] {
+    for ended in [
+        TaskStatus::Completed,
+        TaskStatus::Failed,
+        TaskStatus::Cancelled,
+        TaskStatus::Resolved,
+    ] {
         resting(store, ended, None).await;
     }
-    let changed = submitted(store, TaskRow { definition_hash: "other".into(), ..row(new_task()) }).await.task.id;
-    let newer = submitted(store, TaskRow { version: 2, ..row(new_task()) }).await.task.id;
+    let changed = submitted(
+        store,
+        TaskRow {
+            definition_hash: "other".into(),
+            ..row(new_task())
+        },
+    )
+    .await
+    .task
+    .id;
+    let newer = submitted(
+        store,
+        TaskRow {
+            version: 2,
+            ..row(new_task())
+        },
+    )
+    .await
+    .task
+    .id;
     let zip = known()[0].clone();
     let group = |of, count, example| InFlight { of, count, example };
     let expected = [
         group(zip.clone(), 3, first),
-        group(KnownType { definition: "other".to_owned(), ..zip.clone() }, 1, changed),
+        group(
+            KnownType {
+                definition: "other".to_owned(),
+                ..zip.clone()
+            },
+            1,
+            changed,
+        ),
         group(KnownType { version: 2, ..zip }, 1, newer),
     ];
     assert_eq!(store.in_flight().await.unwrap(), expected);
 }
 
 async fn take(store: &dyn Store, older_than: Duration) -> Vec<OutboxRow> {
-    store.outbox(OutboxOp::Take { older_than, limit: 10 }).await.unwrap()
+    store
+        .outbox(OutboxOp::Take {
+            older_than,
+            limit: 10,
+        })
+        .await
+        .unwrap()
 }
 
 /// A new task, the submission of which is told to others.
@@ -232,21 +417,38 @@ async fn told(store: &dyn Store) -> (Transition, DbTime) {
     (change, at)
 }
 
-pub(crate) async fn a_relay_takes_the_events_of_each_change_once_until_they_are_published(ports: &Ports) {
+pub(crate) async fn a_relay_takes_the_events_of_each_change_once_until_they_are_published(
+    ports: &Ports,
+) {
     let store = &*ports.store;
     let ((first, at), (second, _)) = (told(store).await, told(store).await);
     // Messages for hosts stand in no outbox.
     submitted(store, row(new_task())).await;
     assert_eq!(take(store, MINUTE).await, []);
-    let one = store.outbox(OutboxOp::Take { older_than: Duration::ZERO, limit: 1 }).await.unwrap();
+    let one = store
+        .outbox(OutboxOp::Take {
+            older_than: Duration::ZERO,
+            limit: 1,
+        })
+        .await
+        .unwrap();
     assert_eq!((one[0].at, &one[0].events), (at, &first.events));
     // The first is hidden from other relays for a while.
     let two = take(store, Duration::ZERO).await;
-    assert_eq!(two.iter().map(|row| &row.events).collect::<Vec<_>>(), [&second.events]);
+    assert_eq!(
+        two.iter().map(|row| &row.events).collect::<Vec<_>>(),
+        [&second.events]
+    );
     assert_eq!(take(store, Duration::ZERO).await, []);
     assert!(store.gauges().await.unwrap().oldest_unpublished.is_some());
     let ids = vec![one[0].id, two[0].id];
-    assert_eq!(store.outbox(OutboxOp::Published(ids.clone())).await.unwrap(), []);
+    assert_eq!(
+        store
+            .outbox(OutboxOp::Published(ids.clone()))
+            .await
+            .unwrap(),
+        []
+    );
     assert_eq!(store.outbox(OutboxOp::Published(ids)).await.unwrap(), []);
     assert_eq!(store.gauges().await.unwrap().oldest_unpublished, None);
 }
@@ -254,17 +456,37 @@ pub(crate) async fn a_relay_takes_the_events_of_each_change_once_until_they_are_
 pub(crate) async fn what_is_published_of_a_change_leaves_the_others_in_the_outbox(ports: &Ports) {
     let store = &*ports.store;
     let ((change, _), (other, _)) = (told(store).await, told(store).await);
-    assert_eq!(store.outbox(OutboxOp::PublishedOf(vec![change.change_id, new_change()])).await.unwrap(), []);
+    assert_eq!(
+        store
+            .outbox(OutboxOp::PublishedOf(vec![change.change_id, new_change()]))
+            .await
+            .unwrap(),
+        []
+    );
     let left = take(store, Duration::ZERO).await;
-    assert_eq!(left.iter().map(|row| &row.events).collect::<Vec<_>>(), [&other.events]);
+    assert_eq!(
+        left.iter().map(|row| &row.events).collect::<Vec<_>>(),
+        [&other.events]
+    );
 }
 
 pub(crate) async fn poison_may_be_kept_twice_and_is_no_message(ports: &Ports) {
     let payload = vec![0; 70_000].into();
-    let poison = Poison::new("work/1".into(), "work.files.Zip.v1".into(), &payload, "no JSON".into());
-    assert_eq!((poison.payload.len(), poison.size_bytes), (64 * 1024, 70_000));
+    let poison = Poison::new(
+        "work/1".into(),
+        "work.files.Zip.v1".into(),
+        &payload,
+        "no JSON".into(),
+    );
+    assert_eq!(
+        (poison.payload.len(), poison.size_bytes),
+        (64 * 1024, 70_000)
+    );
     for _ in 0..2 {
-        let row = PoisonRow { queue: QueueName("files".into()), poison: poison.clone() };
+        let row = PoisonRow {
+            queue: QueueName("files".into()),
+            poison: poison.clone(),
+        };
         assert_eq!(ports.store.outbox(OutboxOp::Poison(row)).await.unwrap(), []);
     }
     assert_eq!(take(&*ports.store, Duration::ZERO).await, []);

@@ -10,7 +10,12 @@ use std::time::Duration;
 const OWNER: &str = "api:0123456789ab";
 
 fn begin(expires_in: Duration) -> IdempotencyWrite {
-    IdempotencyWrite::Begin { tenant: Tenant::default(), key: "key".to_owned(), owner: OWNER.to_owned(), expires_in }
+    IdempotencyWrite::Begin {
+        tenant: Tenant::default(),
+        key: "key".to_owned(),
+        owner: OWNER.to_owned(),
+        expires_in,
+    }
 }
 
 fn finish(expires_in: Duration) -> IdempotencyWrite {
@@ -23,7 +28,11 @@ fn finish(expires_in: Duration) -> IdempotencyWrite {
     }
 }
 
-async fn write(store: &dyn Store, task: TaskId, write: IdempotencyWrite) -> Result<(), CommitError> {
+async fn write(
+    store: &dyn Store,
+    task: TaskId,
+    write: IdempotencyWrite,
+) -> Result<(), CommitError> {
     let mut change = nothing(task);
     change.idempotency = Some(write);
     commit(store, NEW, &change).await.map(drop)
@@ -34,11 +43,19 @@ async fn find(store: &dyn Store) -> Option<IdempotencyRow> {
 }
 
 fn in_progress(task: TaskId) -> Option<IdempotencyRow> {
-    Some(IdempotencyRow { task, owner: Some(OWNER.to_owned()), finished: None })
+    Some(IdempotencyRow {
+        task,
+        owner: Some(OWNER.to_owned()),
+        finished: None,
+    })
 }
 
 fn finished(task: TaskId) -> Option<IdempotencyRow> {
-    Some(IdempotencyRow { task, owner: None, finished: Some(("f".to_owned(), json!({"task_id": "x"}))) })
+    Some(IdempotencyRow {
+        task,
+        owner: None,
+        finished: Some(("f".to_owned(), json!({"task_id": "x"}))),
+    })
 }
 
 pub(crate) async fn a_key_in_progress_belongs_to_its_first_task(ports: &Ports) {
@@ -69,7 +86,10 @@ pub(crate) async fn a_finished_key_gives_its_answer(ports: &Ports) {
 pub(crate) async fn an_abandoned_key_is_free_again(ports: &Ports) {
     let store = &*ports.store;
     let (first, second) = (new_task(), new_task());
-    let abandon = || IdempotencyWrite::Abandon { tenant: Tenant::default(), key: "key".to_owned() };
+    let abandon = || IdempotencyWrite::Abandon {
+        tenant: Tenant::default(),
+        key: "key".to_owned(),
+    };
     write(store, first, begin(MINUTE)).await.unwrap();
     // Only by its owner.
     write(store, second, abandon()).await.unwrap();
@@ -105,8 +125,16 @@ pub(crate) async fn keys_of_two_tenants_do_not_meet(ports: &Ports) {
     write(store, first, begin(MINUTE)).await.unwrap();
     let acme = Tenant("acme".to_owned());
     let owner = OWNER.to_owned();
-    let other = IdempotencyWrite::Begin { tenant: acme.clone(), key: "key".to_owned(), owner, expires_in: MINUTE };
+    let other = IdempotencyWrite::Begin {
+        tenant: acme.clone(),
+        key: "key".to_owned(),
+        owner,
+        expires_in: MINUTE,
+    };
     write(store, second, other).await.unwrap();
     assert_eq!(find(store).await, in_progress(first));
-    assert_eq!(store.idempotency(&acme, "key").await.unwrap(), in_progress(second));
+    assert_eq!(
+        store.idempotency(&acme, "key").await.unwrap(),
+        in_progress(second)
+    );
 }

@@ -1,4 +1,5 @@
-//! Locks of tasks. Times are generous where something must still hold, and short where it is to end.
+//! Locks of tasks. Times are generous where something must still hold, and short where it is to
+//! end.
 
 use super::changes::new_task;
 use super::eventually;
@@ -12,10 +13,13 @@ const SHORT: Duration = Duration::from_millis(150);
 /// Short to wait for, and long enough to do something before it ends.
 const TERM: Duration = Duration::from_secs(2);
 
-/// What the service says once it has an opinion: on a busy machine a short lock may be over before it is granted, and a
-/// service may fail to answer at any time.
+/// What the service says once it has an opinion: on a busy machine a short lock may be over before
+/// it is granted, and a service may fail to answer at any time.
 async fn acquire(locks: &dyn Locks, task: TaskId, ttl: Duration) -> Acquired {
-    eventually("an answer about a lock", || async { locks.acquire(task, ttl).await.ok() }).await
+    eventually("an answer about a lock", || async {
+        locks.acquire(task, ttl).await.ok()
+    })
+    .await
 }
 
 async fn take(locks: &dyn Locks, task: TaskId, ttl: Duration) -> LockTag {
@@ -40,7 +44,8 @@ async fn take_after_the_end(locks: &dyn Locks, task: TaskId) -> LockTag {
     .await
 }
 
-/// Waits until a lock that was taken for so long before this call would have ended: one that is taken now has ended.
+/// Waits until a lock that was taken for so long before this call would have ended: one that is
+/// taken now has ended.
 async fn until_over(locks: &dyn Locks, term: Duration) {
     let other = new_task();
     take(locks, other, term).await;
@@ -84,8 +89,14 @@ pub(crate) async fn only_its_holder_extends_a_lock(ports: &Ports) {
     assert!(!locks.extend(task, &old, SHORT).await.unwrap());
     assert!(!locks.extend(new_task(), &tag, LONG).await.unwrap());
     until_over(locks, SHORT).await;
-    assert!(is_taken(locks, task).await, "a stranger's extension has not shortened it");
-    assert!(locks.extend(task, &tag, LONG).await.unwrap(), "nor ended it");
+    assert!(
+        is_taken(locks, task).await,
+        "a stranger's extension has not shortened it"
+    );
+    assert!(
+        locks.extend(task, &tag, LONG).await.unwrap(),
+        "nor ended it"
+    );
 }
 
 pub(crate) async fn only_its_holder_releases_a_lock(ports: &Ports) {
@@ -111,7 +122,10 @@ pub(crate) async fn a_late_release_leaves_the_next_holders_lock_alone(ports: &Po
 pub(crate) async fn of_fifty_racing_hosts_one_gets_the_lock(ports: &Ports) {
     let (locks, task) = (&*ports.locks, new_task());
     let answers = join_all((0..50).map(|_| locks.acquire(task, LONG))).await;
-    let held = answers.into_iter().filter(|answer| matches!(answer, Ok(Acquired::Held(_)))).count();
+    let held = answers
+        .into_iter()
+        .filter(|answer| matches!(answer, Ok(Acquired::Held(_))))
+        .count();
     assert_eq!(held, 1);
 }
 

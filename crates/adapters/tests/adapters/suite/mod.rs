@@ -1,4 +1,5 @@
-//! The contract of the ports as functions. They use nothing but the ports, and short waits with a limit.
+//! The contract of the ports as functions. They use nothing but the ports, and short waits with a
+//! limit.
 
 pub(crate) mod attempts;
 pub(crate) mod breakers;
@@ -32,11 +33,16 @@ pub(crate) const LIMIT: Duration = Duration::from_secs(20);
 
 /// The end of something that takes several calls.
 pub(crate) async fn within_limit<T>(what: &str, work: impl Future<Output = T>) -> T {
-    tokio::time::timeout(LIMIT, work).await.unwrap_or_else(|_| panic!("did not end: {what}"))
+    tokio::time::timeout(LIMIT, work)
+        .await
+        .unwrap_or_else(|_| panic!("did not end: {what}"))
 }
 
 /// Waits until a look finds something.
-pub(crate) async fn eventually<T, F: Future<Output = Option<T>>>(what: &str, mut look: impl FnMut() -> F) -> T {
+pub(crate) async fn eventually<T, F: Future<Output = Option<T>>>(
+    what: &str,
+    mut look: impl FnMut() -> F,
+) -> T {
     let found = tokio::time::timeout(LIMIT, async {
         loop {
             if let Some(found) = look().await {

@@ -1,4 +1,5 @@
-//! Statements of steps for tables of the user's own: with the change that they belong to, or not at all.
+//! Statements of steps for tables of the user's own: with the change that they belong to, or not at
+//! all.
 
 use super::changes::*;
 use counterstep_contracts::Epoch;
@@ -15,12 +16,20 @@ const TABLE: Sql = Sql::new(
 
 /// A change of a claimed task that also does this.
 fn with(record: &TaskRecord, statements: impl IntoIterator<Item = Sql>) -> Transition {
-    Transition { sql: statements.into_iter().collect(), ..after(record) }
+    Transition {
+        sql: statements.into_iter().collect(),
+        ..after(record)
+    }
 }
 
-async fn write(store: &dyn Store, statements: impl IntoIterator<Item = Sql>) -> Result<(), CommitError> {
+async fn write(
+    store: &dyn Store,
+    statements: impl IntoIterator<Item = Sql>,
+) -> Result<(), CommitError> {
     let record = claimed(store, MINUTE).await;
-    commit(store, leased(&record), &with(&record, statements)).await.map(|_| ())
+    commit(store, leased(&record), &with(&record, statements))
+        .await
+        .map(|_| ())
 }
 
 async fn begin(store: &dyn Store) {
@@ -28,13 +37,18 @@ async fn begin(store: &dyn Store) {
 }
 
 fn insert(id: &str, cents: i64) -> Sql {
-    Sql::new("INSERT INTO own_ledger (id, cents) VALUES ($1, $2)").bind(id).bind(cents).rows(1)
+    Sql::new("INSERT INTO own_ledger (id, cents) VALUES ($1, $2)")
+        .bind(id)
+        .bind(cents)
+        .rows(1)
 }
 
 /// Whether there is such a row: a statement that changes nothing says so.
 async fn has(store: &dyn Store, id: &str, cents: i64) -> bool {
     let same = "UPDATE own_ledger SET cents = $2 WHERE id = $1 AND cents = $2";
-    write(store, [Sql::new(same).bind(id).bind(cents).rows(1)]).await.is_ok()
+    write(store, [Sql::new(same).bind(id).bind(cents).rows(1)])
+        .await
+        .is_ok()
 }
 
 fn refusal(result: Result<(), CommitError>) -> SqlRefused {
@@ -49,9 +63,15 @@ pub(crate) async fn statements_are_written_with_their_change(ports: &Ports) {
     begin(store).await;
     let record = claimed(store, MINUTE).await;
     let takes = Sql::new("UPDATE own_ledger SET cents = cents - $1 WHERE id = $2 AND cents >= $1");
-    let change = with(&record, [insert("a", 100), takes.bind(30).bind("a").rows(1)]);
+    let change = with(
+        &record,
+        [insert("a", 100), takes.bind(30).bind("a").rows(1)],
+    );
     commit(store, leased(&record), &change).await.unwrap();
-    assert_eq!(load(store, record.task.id).await.task.rev, record.task.rev.next());
+    assert_eq!(
+        load(store, record.task.id).await.task.rev,
+        record.task.rev.next()
+    );
     assert!(has(store, "a", 70).await);
 }
 
@@ -60,9 +80,22 @@ pub(crate) async fn whoever_is_fenced_or_stale_writes_to_no_table(ports: &Ports)
     begin(store).await;
     let record = claimed(store, MINUTE).await;
     let change = with(&record, [insert("fenced", 1)]);
-    let fenced = commit(store, Guard::Lease { epoch: Epoch(0), rev: record.task.rev }, &change).await;
-    assert!(matches!(fenced, Err(CommitError::Fenced { .. })), "{fenced:?}");
-    commit(store, leased(&record), &after(&record)).await.unwrap();
+    let fenced = commit(
+        store,
+        Guard::Lease {
+            epoch: Epoch(0),
+            rev: record.task.rev,
+        },
+        &change,
+    )
+    .await;
+    assert!(
+        matches!(fenced, Err(CommitError::Fenced { .. })),
+        "{fenced:?}"
+    );
+    commit(store, leased(&record), &after(&record))
+        .await
+        .unwrap();
     let stale = commit(store, leased(&record), &change).await;
     assert!(matches!(stale, Err(CommitError::Stale)), "{stale:?}");
     assert!(!has(store, "fenced", 1).await);
@@ -73,40 +106,85 @@ pub(crate) async fn a_statement_that_is_refused_takes_all_of_the_change_along(po
     begin(store).await;
     let record = claimed(store, MINUTE).await;
     let guard = leased(&record);
-    let tried =
-        async |statements: Vec<Sql>| refusal(commit(store, guard, &with(&record, statements)).await.map(|_| ()));
+    let tried = async |statements: Vec<Sql>| {
+        refusal(
+            commit(store, guard, &with(&record, statements))
+                .await
+                .map(|_| ()),
+        )
+    };
 
     let negative = tried(vec![insert("b", 5), insert("c", -5)]).await;
-    assert!(!negative.may_pass && negative.text.contains("INSERT INTO own_ledger"), "{negative:?}");
+    assert!(
+        !negative.may_pass && negative.text.contains("INSERT INTO own_ledger"),
+        "{negative:?}"
+    );
     let twice = tried(vec![insert("b", 5), insert("b", 5)]).await;
     assert!(!twice.may_pass, "{twice:?}");
-    let nobody = Sql::new("UPDATE own_ledger SET cents = 0 WHERE id = $1").bind("nobody").rows(1);
+    let nobody = Sql::new("UPDATE own_ledger SET cents = 0 WHERE id = $1")
+        .bind("nobody")
+        .rows(1);
     let nobody = tried(vec![insert("b", 5), nobody]).await;
-    assert!(!nobody.may_pass && nobody.text.contains("changed 0 rows; it must change 1"), "{nobody:?}");
-    let nonsense = tried(vec![insert("b", 5), Sql::new("UPDATE no_such_table SET x = 1")]).await;
-    assert!(nonsense.text.contains("no_such_table") && nonsense.may_pass, "{nonsense:?}");
-    let two = tried(vec![insert("b", 5), Sql::new("DELETE FROM own_ledger; DELETE FROM own_ledger")]).await;
-    assert!(!two.may_pass && two.text.contains("more than one statement"), "{two:?}");
+    assert!(
+        !nobody.may_pass && nobody.text.contains("changed 0 rows; it must change 1"),
+        "{nobody:?}"
+    );
+    let nonsense = tried(vec![
+        insert("b", 5),
+        Sql::new("UPDATE no_such_table SET x = 1"),
+    ])
+    .await;
+    assert!(
+        nonsense.text.contains("no_such_table") && nonsense.may_pass,
+        "{nonsense:?}"
+    );
+    let two = tried(vec![
+        insert("b", 5),
+        Sql::new("DELETE FROM own_ledger; DELETE FROM own_ledger"),
+    ])
+    .await;
+    assert!(
+        !two.may_pass && two.text.contains("more than one statement"),
+        "{two:?}"
+    );
 
-    assert_eq!(load(store, record.task.id).await.task, record.task, "the task is as it was");
+    assert_eq!(
+        load(store, record.task.id).await.task,
+        record.task,
+        "the task is as it was"
+    );
     // The connection is fit for the next one.
-    commit(store, guard, &with(&record, [insert("b", 6)])).await.unwrap();
+    commit(store, guard, &with(&record, [insert("b", 6)]))
+        .await
+        .unwrap();
     assert!(has(store, "b", 6).await);
 }
 
 pub(crate) async fn a_constraint_that_is_looked_at_last_is_a_refusal_too(ports: &Ports) {
     let store = &*ports.store;
     begin(store).await;
-    let child =
-        "CREATE TABLE IF NOT EXISTS own_child (parent TEXT REFERENCES own_ledger (id) DEFERRABLE INITIALLY DEFERRED)";
+    let child = "CREATE TABLE IF NOT EXISTS own_child (parent TEXT REFERENCES own_ledger (id) DEFERRABLE INITIALLY DEFERRED)";
     write(store, [Sql::new(child)]).await.unwrap();
     let record = claimed(store, MINUTE).await;
     let orphan = Sql::new("INSERT INTO own_child VALUES ($1)").bind("nobody's");
-    let late = refusal(commit(store, leased(&record), &with(&record, [orphan])).await.map(|_| ()));
+    let late = refusal(
+        commit(store, leased(&record), &with(&record, [orphan]))
+            .await
+            .map(|_| ()),
+    );
     assert!(!late.may_pass, "{late:?}");
-    assert_eq!(load(store, record.task.id).await.task, record.task, "the task is as it was");
-    let both = [Sql::new("INSERT INTO own_child VALUES ('later')"), insert("later", 1)];
-    commit(store, leased(&record), &with(&record, both)).await.unwrap();
+    assert_eq!(
+        load(store, record.task.id).await.task,
+        record.task,
+        "the task is as it was"
+    );
+    let both = [
+        Sql::new("INSERT INTO own_child VALUES ('later')"),
+        insert("later", 1),
+    ];
+    commit(store, leased(&record), &with(&record, both))
+        .await
+        .unwrap();
     assert!(has(store, "later", 1).await);
 }
 
@@ -145,6 +223,10 @@ pub(crate) async fn of_many_takers_only_as_many_succeed_as_there_is(ports: &Port
     let taken = join_all((0..20).map(|_| take())).await;
     let (got, refused): (Vec<_>, Vec<_>) = taken.into_iter().partition(Result::is_ok);
     assert_eq!(got.len(), 7);
-    assert!(refused.into_iter().all(|refused| !refusal(refused).may_pass));
+    assert!(
+        refused
+            .into_iter()
+            .all(|refused| !refusal(refused).may_pass)
+    );
     assert!(has(store, "stock", 0).await);
 }

@@ -17,12 +17,20 @@ async fn send(ports: &Ports, queue: &str) -> TaskId {
     let mut row = row(new_task());
     row.queue = queue.to_owned();
     let record = submitted(&*ports.store, row).await;
-    ports.queue.publish(&QueueName(queue.into()), &message(record.task.id, 1)).await.unwrap();
+    ports
+        .queue
+        .publish(&QueueName(queue.into()), &message(record.task.id, 1))
+        .await
+        .unwrap();
     record.task.id
 }
 
 async fn fetch(ports: &Ports, max: usize, wait: Duration) -> Vec<Delivery> {
-    ports.queue.fetch(&[QueueName("files".into())], max, wait).await.unwrap()
+    ports
+        .queue
+        .fetch(&[QueueName("files".into())], max, wait)
+        .await
+        .unwrap()
 }
 
 async fn one(ports: &Ports) -> Delivery {
@@ -31,8 +39,8 @@ async fn one(ports: &Ports) -> Delivery {
     found.remove(0)
 }
 
-/// A moment before which something must not happen. Set before the queue starts to count, so that a slow machine makes
-/// it hold all the more.
+/// A moment before which something must not happen. Set before the queue starts to count, so that a
+/// slow machine makes it hold all the more.
 struct NotBefore(Instant);
 
 impl NotBefore {
@@ -42,12 +50,20 @@ impl NotBefore {
 
     fn is_over(&self, what: &str) {
         let now = Instant::now();
-        assert!(now >= self.0, "{what} came too early, by {:?}", self.0 - now);
+        assert!(
+            now >= self.0,
+            "{what} came too early, by {:?}",
+            self.0 - now
+        );
     }
 }
 
 fn task_of(delivery: &Delivery) -> TaskId {
-    delivery.message.as_ref().expect("a message that can be read").task
+    delivery
+        .message
+        .as_ref()
+        .expect("a message that can be read")
+        .task
 }
 
 async fn settle(ports: &Ports, delivery: &Delivery, settle: Settle) {
@@ -62,7 +78,10 @@ async fn assert_silent(ports: &Ports) {
 pub(crate) async fn an_acked_message_never_comes_again(ports: &Ports) {
     let task = send(ports, "files").await;
     let delivery = one(ports).await;
-    assert_eq!((&delivery.queue.0[..], &delivery.message), ("files", &Ok(message(task, 1))));
+    assert_eq!(
+        (&delivery.queue.0[..], &delivery.message),
+        ("files", &Ok(message(task, 1)))
+    );
     settle(ports, &delivery, Settle::Ack).await;
     assert_silent(ports).await;
     settle(ports, &delivery, Settle::Ack).await;
@@ -145,10 +164,15 @@ pub(crate) async fn each_message_goes_to_one_of_many_fetches(ports: &Ports) {
     let early = NotBefore::from_now(ACK_WAIT);
     within_limit("fetching all", async {
         while seen.len() < sent.len() {
-            for delivery in join_all((0..8).map(|_| fetch(ports, 2, SHORT))).await.into_iter().flatten() {
+            for delivery in join_all((0..8).map(|_| fetch(ports, 2, SHORT)))
+                .await
+                .into_iter()
+                .flatten()
+            {
                 settle(ports, &delivery, Settle::Ack).await;
                 if !seen.insert(task_of(&delivery)) {
-                    // A machine that stalls for longer than the ack wait may see one again, and rightly.
+                    // A machine that stalls for longer than the ack wait may see one again, and
+                    // rightly.
                     early.is_over("a message delivered twice");
                 }
             }
@@ -156,5 +180,8 @@ pub(crate) async fn each_message_goes_to_one_of_many_fetches(ports: &Ports) {
     })
     .await;
     assert_eq!(seen, sent);
-    eventually("an empty queue", || async { fetch(ports, 5, SHORT).await.is_empty().then_some(()) }).await;
+    eventually("an empty queue", || async {
+        fetch(ports, 5, SHORT).await.is_empty().then_some(())
+    })
+    .await;
 }

@@ -8,12 +8,17 @@ use counterstep_kernel::transition::{ReceiveWrite, Transition};
 use std::time::Duration;
 
 fn abandon(task: TaskId) -> Transition {
-    Transition { receive: Some(ReceiveWrite::Abandoned), ..nothing(task) }
+    Transition {
+        receive: Some(ReceiveWrite::Abandoned),
+        ..nothing(task)
+    }
 }
 
 async fn begun(store: &dyn Store, sweep_after: Duration) -> TaskId {
     let task = new_task();
-    commit(store, NEW, &begin(task, sweep_after)).await.expect("a begin");
+    commit(store, NEW, &begin(task, sweep_after))
+        .await
+        .expect("a begin");
     task
 }
 
@@ -23,17 +28,27 @@ async fn rows(store: &dyn Store, op: ReceiveOp) -> Vec<Receive> {
 
 async fn of(store: &dyn Store, task: TaskId) -> Option<Receive> {
     let rows = rows(store, ReceiveOp::Of(vec![task])).await;
-    assert!(rows.len() <= 1 && rows.iter().all(|row| row.task == task), "{rows:?}");
+    assert!(
+        rows.len() <= 1 && rows.iter().all(|row| row.task == task),
+        "{rows:?}"
+    );
     rows.into_iter().next()
 }
 
 async fn overdue(store: &dyn Store) -> Vec<TaskId> {
-    rows(store, ReceiveOp::Overdue { limit: 100 }).await.into_iter().map(|row| row.task).collect()
+    rows(store, ReceiveOp::Overdue { limit: 100 })
+        .await
+        .into_iter()
+        .map(|row| row.task)
+        .collect()
 }
 
 async fn condemned(store: &dyn Store, tasks: &[TaskId]) -> Vec<TaskId> {
-    let mut tasks: Vec<_> =
-        rows(store, ReceiveOp::Condemn(tasks.to_vec())).await.into_iter().map(|row| row.task).collect();
+    let mut tasks: Vec<_> = rows(store, ReceiveOp::Condemn(tasks.to_vec()))
+        .await
+        .into_iter()
+        .map(|row| row.task)
+        .collect();
     tasks.sort_unstable();
     tasks
 }
@@ -49,17 +64,35 @@ async fn refused(store: &dyn Store, task: TaskId) {
 pub(crate) async fn a_receive_comes_back_as_it_was_begun(ports: &Ports) {
     let store = &*ports.store;
     let (task, tenant) = (new_task(), Tenant("acme".to_owned()));
-    let begin = ReceiveWrite::Begun { tenant: tenant.clone(), sweep_after: MINUTE };
-    let begin = Transition { receive: Some(begin), ..nothing(task) };
+    let begin = ReceiveWrite::Begun {
+        tenant: tenant.clone(),
+        sweep_after: MINUTE,
+    };
+    let begin = Transition {
+        receive: Some(begin),
+        ..nothing(task)
+    };
     let now = commit(store, NEW, &begin).await.unwrap().now;
-    let expected = Receive { task, tenant, is_condemned: false, sweep_at: now.later(MINUTE) };
+    let expected = Receive {
+        task,
+        tenant,
+        is_condemned: false,
+        sweep_at: now.later(MINUTE),
+    };
     assert_eq!(of(store, task).await, Some(expected.clone()));
     assert_eq!(overdue(store).await, [], "its time has not come");
     assert_eq!(store.load(task).await.unwrap(), None, "it is no task");
     // The clock comes also where there is no row.
-    for op in [ReceiveOp::Overdue { limit: 9 }, ReceiveOp::Of(vec![new_task()]), ReceiveOp::Of(Vec::new())] {
+    for op in [
+        ReceiveOp::Overdue { limit: 9 },
+        ReceiveOp::Of(vec![new_task()]),
+        ReceiveOp::Of(Vec::new()),
+    ] {
         let read = store.receives(&op).await.unwrap();
-        assert!(read.now >= now && read.now > DbTime(0) && read.rows.is_empty(), "{read:?}");
+        assert!(
+            read.now >= now && read.now > DbTime(0) && read.rows.is_empty(),
+            "{read:?}"
+        );
     }
 }
 
@@ -79,11 +112,17 @@ pub(crate) async fn a_begin_that_is_written_twice_changes_nothing(ports: &Ports)
 
 pub(crate) async fn a_submission_takes_its_receive(ports: &Ports) {
     let store = &*ports.store;
-    let (task, other) = (begun(store, Duration::ZERO).await, begun(store, MINUTE).await);
+    let (task, other) = (
+        begun(store, Duration::ZERO).await,
+        begun(store, MINUTE).await,
+    );
     // Late, and no sweep has come by.
     commit(store, NEW, &submit_received(task)).await.unwrap();
     assert!(store.load(task).await.unwrap().is_some());
-    assert_eq!((of(store, task).await, overdue(store).await), (None, vec![]));
+    assert_eq!(
+        (of(store, task).await, overdue(store).await),
+        (None, vec![])
+    );
     assert_eq!(condemned(store, &[task]).await, []);
     assert!(of(store, other).await.is_some(), "another request's");
     // The answer to the first was lost.
@@ -100,9 +139,15 @@ pub(crate) async fn a_submission_of_what_a_sweep_has_condemned_writes_nothing(po
     let row = of(store, task).await.expect("it stays for the sweep");
     assert!(row.is_condemned, "{row:?}");
     // A sweep that died here comes back to it.
-    assert_eq!((overdue(store).await, condemned(store, &[task]).await), (vec![task], vec![task]));
+    assert_eq!(
+        (overdue(store).await, condemned(store, &[task]).await),
+        (vec![task], vec![task])
+    );
     store.receives(&ReceiveOp::Swept(vec![task])).await.unwrap();
-    assert_eq!((of(store, task).await, overdue(store).await), (None, vec![]));
+    assert_eq!(
+        (of(store, task).await, overdue(store).await),
+        (None, vec![])
+    );
     refused(store, task).await;
     // What was never begun is as one that was swept.
     refused(store, new_task()).await;
@@ -110,23 +155,48 @@ pub(crate) async fn a_submission_of_what_a_sweep_has_condemned_writes_nothing(po
 
 pub(crate) async fn only_a_receive_whose_time_has_come_is_condemned(ports: &Ports) {
     let store = &*ports.store;
-    let (late, arrives) = (begun(store, Duration::ZERO).await, begun(store, MINUTE).await);
+    let (late, arrives) = (
+        begun(store, Duration::ZERO).await,
+        begun(store, MINUTE).await,
+    );
     assert_eq!(condemned(store, &[arrives, late, new_task()]).await, [late]);
     // Nor is one swept that is not condemned.
-    store.receives(&ReceiveOp::Swept(vec![arrives, late])).await.unwrap();
-    assert_eq!((of(store, late).await, of(store, arrives).await.map(|row| row.is_condemned)), (None, Some(false)));
+    store
+        .receives(&ReceiveOp::Swept(vec![arrives, late]))
+        .await
+        .unwrap();
+    assert_eq!(
+        (
+            of(store, late).await,
+            of(store, arrives).await.map(|row| row.is_condemned)
+        ),
+        (None, Some(false))
+    );
     commit(store, NEW, &submit_received(arrives)).await.unwrap();
 }
 
-pub(crate) async fn an_abandoned_receive_becomes_no_task_and_is_swept_when_its_time_comes(ports: &Ports) {
+pub(crate) async fn an_abandoned_receive_becomes_no_task_and_is_swept_when_its_time_comes(
+    ports: &Ports,
+) {
     let store = &*ports.store;
-    let (early, late) = (begun(store, MINUTE).await, begun(store, Duration::ZERO).await);
+    let (early, late) = (
+        begun(store, MINUTE).await,
+        begun(store, Duration::ZERO).await,
+    );
     for task in [early, late] {
         let before = of(store, task).await.expect("its row");
         commit(store, NEW, &abandon(task)).await.unwrap();
-        commit(store, NEW, &abandon(task)).await.expect("once more does no harm");
+        commit(store, NEW, &abandon(task))
+            .await
+            .expect("once more does no harm");
         // Its time stays: what still arrives at the object store is found then.
-        assert_eq!(of(store, task).await, Some(Receive { is_condemned: true, ..before }));
+        assert_eq!(
+            of(store, task).await,
+            Some(Receive {
+                is_condemned: true,
+                ..before
+            })
+        );
         refused(store, task).await;
     }
     assert_eq!(overdue(store).await, [late]);
@@ -147,14 +217,18 @@ pub(crate) async fn a_receive_beside_a_task_that_exists_is_stale(ports: &Ports) 
         let late = commit(store, NEW, &late).await;
         assert!(matches!(late, Err(CommitError::Stale)), "{late:?}");
     }
-    assert_eq!((of(store, task).await, overdue(store).await), (None, vec![]));
+    assert_eq!(
+        (of(store, task).await, overdue(store).await),
+        (None, vec![])
+    );
     assert_eq!(load(store, task).await.task, record.task);
 }
 
 pub(crate) async fn the_oldest_receives_come_first(ports: &Ports) {
     let store = &*ports.store;
     let mut expected = Vec::new();
-    // No two of them can fall on the same microsecond, whatever whole milliseconds lie between the commits.
+    // No two of them can fall on the same microsecond, whatever whole milliseconds lie between the
+    // commits.
     for micros in [3003, 1001, 2002] {
         let change = begin(new_task(), Duration::from_micros(micros));
         let now = commit(store, NEW, &change).await.unwrap().now;
@@ -164,9 +238,16 @@ pub(crate) async fn the_oldest_receives_come_first(ports: &Ports) {
     let all = super::eventually("three overdue receives", || async {
         Some(rows(store, ReceiveOp::Overdue { limit: 100 }).await).filter(|found| found.len() == 3)
     });
-    let all: Vec<_> = all.await.into_iter().map(|row| (row.sweep_at, row.task)).collect();
+    let all: Vec<_> = all
+        .await
+        .into_iter()
+        .map(|row| (row.sweep_at, row.task))
+        .collect();
     assert_eq!(all, expected);
-    let two: Vec<_> =
-        rows(store, ReceiveOp::Overdue { limit: 2 }).await.into_iter().map(|row| (row.sweep_at, row.task)).collect();
+    let two: Vec<_> = rows(store, ReceiveOp::Overdue { limit: 2 })
+        .await
+        .into_iter()
+        .map(|row| (row.sweep_at, row.task))
+        .collect();
     assert_eq!(two, expected[..2]);
 }

@@ -10,7 +10,10 @@ use serde_json::json;
 use std::io::ErrorKind;
 
 fn place(task: TaskId) -> ScratchPlace {
-    ScratchPlace { task, step: "zip".to_owned() }
+    ScratchPlace {
+        task,
+        step: "zip".to_owned(),
+    }
 }
 
 fn file(step: &str, sealed: &Sealed) -> ScratchFile {
@@ -32,26 +35,68 @@ pub(crate) async fn a_sealed_file_is_located_and_read(ports: &Ports) {
     let content: Vec<u8> = (0..1_000_003_u32).map(|n| n as u8).collect();
     let large = sealed(scratch, task, "e1.1-0", &content).await;
     let empty = sealed(scratch, task, "e1.1-1", b"").await;
-    assert_eq!(empty.sha256, "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+    assert_eq!(
+        empty.sha256,
+        "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+    );
     assert_eq!((large.size_bytes, empty.size_bytes), (1_000_003, 0));
     // The same content again is the same file.
     assert_eq!(sealed(scratch, task, "e1.2-0", &content).await, large);
 
-    let path = scratch.locate(task, &file("zip", &large)).await.unwrap().expect("the file");
-    let chunks: Vec<Bytes> = scratch.read(&path).await.unwrap().try_collect().await.unwrap();
+    let path = scratch
+        .locate(task, &file("zip", &large))
+        .await
+        .unwrap()
+        .expect("the file");
+    let chunks: Vec<Bytes> = scratch
+        .read(&path)
+        .await
+        .unwrap()
+        .try_collect()
+        .await
+        .unwrap();
     assert!(chunks.concat() == content && chunks.iter().all(|chunk| chunk.len() <= 1 << 20));
-    let path = scratch.locate(task, &file("zip", &empty)).await.unwrap().expect("the empty file");
-    assert_eq!(scratch.read(&path).await.unwrap().try_collect::<Vec<Bytes>>().await.unwrap(), Vec::<Bytes>::new());
-    assert_eq!(scratch.locate(new_task(), &file("zip", &large)).await.unwrap(), None);
-    assert_eq!(scratch.locate(task, &file("other", &large)).await.unwrap(), None);
+    let path = scratch
+        .locate(task, &file("zip", &empty))
+        .await
+        .unwrap()
+        .expect("the empty file");
+    assert_eq!(
+        scratch
+            .read(&path)
+            .await
+            .unwrap()
+            .try_collect::<Vec<Bytes>>()
+            .await
+            .unwrap(),
+        Vec::<Bytes>::new()
+    );
+    assert_eq!(
+        scratch
+            .locate(new_task(), &file("zip", &large))
+            .await
+            .unwrap(),
+        None
+    );
+    assert_eq!(
+        scratch.locate(task, &file("other", &large)).await.unwrap(),
+        None
+    );
 }
 
 pub(crate) async fn a_file_of_another_size_counts_as_gone(ports: &Ports) {
     let (scratch, task) = (&*ports.scratch, new_task());
     let sealed = sealed(scratch, task, "e1.1-0", b"whole").await;
-    let path = scratch.locate(task, &file("zip", &sealed)).await.unwrap().unwrap();
+    let path = scratch
+        .locate(task, &file("zip", &sealed))
+        .await
+        .unwrap()
+        .unwrap();
     tokio::fs::write(&path, b"cut").await.unwrap();
-    assert_eq!(scratch.locate(task, &file("zip", &sealed)).await.unwrap(), None);
+    assert_eq!(
+        scratch.locate(task, &file("zip", &sealed)).await.unwrap(),
+        None
+    );
 }
 
 pub(crate) async fn removed_scratch_is_gone_and_removing_nothing_is_success(ports: &Ports) {
@@ -60,8 +105,17 @@ pub(crate) async fn removed_scratch_is_gone_and_removing_nothing_is_success(port
     let two = sealed(scratch, other, "e1.1-0", b"two").await;
     scratch.remove(task).await.unwrap();
     scratch.remove(task).await.unwrap();
-    assert_eq!(scratch.locate(task, &file("zip", &one)).await.unwrap(), None);
-    assert!(scratch.locate(other, &file("zip", &two)).await.unwrap().is_some());
+    assert_eq!(
+        scratch.locate(task, &file("zip", &one)).await.unwrap(),
+        None
+    );
+    assert!(
+        scratch
+            .locate(other, &file("zip", &two))
+            .await
+            .unwrap()
+            .is_some()
+    );
 }
 
 pub(crate) async fn tasks_with_scratch_are_known(ports: &Ports) {
@@ -80,9 +134,20 @@ pub(crate) async fn tasks_with_scratch_are_known(ports: &Ports) {
 pub(crate) async fn names_that_could_lead_elsewhere_are_refused(ports: &Ports) {
     let (scratch, task) = (&*ports.scratch, new_task());
     for bad in ["..", ".", "", "a/b", "a b", "a\\b", "ä"] {
-        let step = ScratchPlace { task, step: bad.to_owned() };
-        assert_eq!(scratch.create(&step, "x").await.unwrap_err().kind(), ErrorKind::InvalidInput, "{bad:?}");
-        assert_eq!(scratch.create(&place(task), bad).await.unwrap_err().kind(), ErrorKind::InvalidInput, "{bad:?}");
+        let step = ScratchPlace {
+            task,
+            step: bad.to_owned(),
+        };
+        assert_eq!(
+            scratch.create(&step, "x").await.unwrap_err().kind(),
+            ErrorKind::InvalidInput,
+            "{bad:?}"
+        );
+        assert_eq!(
+            scratch.create(&place(task), bad).await.unwrap_err().kind(),
+            ErrorKind::InvalidInput,
+            "{bad:?}"
+        );
     }
     // A draft is sealed where it was made.
     let path = scratch.create(&place(task), "e1.1-0").await.unwrap();

@@ -25,39 +25,76 @@ fn open() -> TypeRow {
 pub(crate) async fn a_type_comes_back_as_it_was_written(ports: &Ports) {
     let store = &*ports.store;
     let read = store.types().await.unwrap();
-    assert!(read.now > DbTime(0) && read.rows.is_empty(), "the clock comes without a type, too");
+    assert!(
+        read.now > DbTime(0) && read.rows.is_empty(),
+        "the clock comes without a type, too"
+    );
     let mut row = open();
     assert!(store.put_type(&row).await.unwrap());
     assert_eq!(store.types().await.unwrap().rows, [row.clone()]);
     let at = |seconds: i64| DbTime(read.now.0 + seconds * 1_000_000);
-    row.disabled = Some(Disabled { since: at(0), probe_from: Some(at(5)), probe: Some((new_task(), at(6))) });
+    row.disabled = Some(Disabled {
+        since: at(0),
+        probe_from: Some(at(5)),
+        probe: Some((new_task(), at(6))),
+    });
     (row.counts_from, row.rev) = (Some(at(-7)), Rev(2));
     assert!(store.put_type(&row).await.unwrap());
     assert_eq!(store.types().await.unwrap().rows, [row.clone()]);
-    row.disabled = Some(Disabled { since: at(0), probe_from: None, probe: None });
+    row.disabled = Some(Disabled {
+        since: at(0),
+        probe_from: None,
+        probe: None,
+    });
     row.rev = Rev(3);
     assert!(store.put_type(&row).await.unwrap());
-    let other = TypeRow { name: "Another".to_owned(), ..open() };
+    let other = TypeRow {
+        name: "Another".to_owned(),
+        ..open()
+    };
     assert!(store.put_type(&other).await.unwrap());
     assert_eq!(store.types().await.unwrap().rows, [other, row], "by name");
 }
 
-pub(crate) async fn a_type_that_cannot_be_read_counts_as_disabled_and_stops_no_other(ports: &Ports) {
+pub(crate) async fn a_type_that_cannot_be_read_counts_as_disabled_and_stops_no_other(
+    ports: &Ports,
+) {
     let store = &*ports.store;
-    let other = TypeRow { name: "Another".to_owned(), ..open() };
+    let other = TypeRow {
+        name: "Another".to_owned(),
+        ..open()
+    };
     assert!(store.put_type(&other).await.unwrap());
     let write = DocumentWrite {
         kind: DocumentKind::TaskType,
         tenant: Tenant::default(),
         name: "Zip".to_owned(),
         expected: None,
-        change: DocumentChange::Put { body: r#"{"disabled":"of a newer form"}"#.to_owned(), due_at: None },
+        change: DocumentChange::Put {
+            body: r#"{"disabled":"of a newer form"}"#.to_owned(),
+            due_at: None,
+        },
     };
-    let now = store.put_document(&write).await.unwrap().expect("it is written");
+    let now = store
+        .put_document(&write)
+        .await
+        .unwrap()
+        .expect("it is written");
     let rows = store.types().await.unwrap().rows;
     assert_eq!(rows[0], other);
-    assert_eq!(rows[1].disabled, Some(Disabled { since: now, probe_from: None, probe: None }), "{rows:?}");
-    let enabled = TypeRow { rev: rows[1].rev.next(), ..open() };
+    assert_eq!(
+        rows[1].disabled,
+        Some(Disabled {
+            since: now,
+            probe_from: None,
+            probe: None
+        }),
+        "{rows:?}"
+    );
+    let enabled = TypeRow {
+        rev: rows[1].rev.next(),
+        ..open()
+    };
     assert!(store.put_type(&enabled).await.unwrap());
     assert_eq!(store.types().await.unwrap().rows, [other, enabled]);
 }
@@ -65,13 +102,28 @@ pub(crate) async fn a_type_that_cannot_be_read_counts_as_disabled_and_stops_no_o
 pub(crate) async fn a_type_changes_only_from_the_revision_that_was_read(ports: &Ports) {
     let store = &*ports.store;
     let row = open();
-    for (rev, taken) in [(2, false), (1, true), (1, false), (3, false), (2, true), (2, false)] {
-        let row = TypeRow { rev: Rev(rev), ..row.clone() };
+    for (rev, taken) in [
+        (2, false),
+        (1, true),
+        (1, false),
+        (3, false),
+        (2, true),
+        (2, false),
+    ] {
+        let row = TypeRow {
+            rev: Rev(rev),
+            ..row.clone()
+        };
         assert_eq!(store.put_type(&row).await.unwrap(), taken, "{rev}");
     }
     let racing = TypeRow { rev: Rev(3), ..row };
     let wins = futures::future::join_all((0..20).map(|_| store.put_type(&racing))).await;
-    assert_eq!(wins.into_iter().filter(|won| *won.as_ref().unwrap()).count(), 1);
+    assert_eq!(
+        wins.into_iter()
+            .filter(|won| *won.as_ref().unwrap())
+            .count(),
+        1
+    );
 }
 
 fn query() -> FailureQuery {
@@ -94,12 +146,21 @@ async fn ended_by(store: &dyn Store, task_type: &str, status: TaskStatus, actor:
     ended_for(store, task_type, status, (actor, "transient")).await;
 }
 
-async fn ended_for(store: &dyn Store, task_type: &str, status: TaskStatus, (actor, class): (&str, &str)) {
+async fn ended_for(
+    store: &dyn Store,
+    task_type: &str,
+    status: TaskStatus,
+    (actor, class): (&str, &str),
+) {
     let mut new = row(new_task());
     (new.status, new.task_type) = (status, task_type.to_owned());
     // A message may repeat what a client has sent.
     let message = r#"{"class":"lost"} and "class":"transient""#.to_owned();
-    new.failure = Some(Failure { step: Some("make".to_owned()), class: class.to_owned(), message });
+    new.failure = Some(Failure {
+        step: Some("make".to_owned()),
+        class: class.to_owned(),
+        message,
+    });
     let mut change = submit(new);
     change.audit[0].actor = actor.to_owned();
     if status.is_terminal() {
@@ -113,11 +174,19 @@ pub(crate) async fn failures_are_counted_since_the_last_success(ports: &Ports) {
     let query = query();
     let count = || async { store.failures(&query).await.unwrap() };
     assert_eq!(count().await, 0);
-    for status in [TaskStatus::Failed, TaskStatus::DeadLettered, TaskStatus::CompensationFailed] {
+    for status in [
+        TaskStatus::Failed,
+        TaskStatus::DeadLettered,
+        TaskStatus::CompensationFailed,
+    ] {
         ended(store, "Zip", status).await;
     }
     // Neither of these is one.
-    for status in [TaskStatus::Cancelled, TaskStatus::Resolved, TaskStatus::Running] {
+    for status in [
+        TaskStatus::Cancelled,
+        TaskStatus::Resolved,
+        TaskStatus::Running,
+    ] {
         ended(store, "Zip", status).await;
     }
     ended(store, "Another", TaskStatus::Failed).await;
@@ -125,14 +194,30 @@ pub(crate) async fn failures_are_counted_since_the_last_success(ports: &Ports) {
     ended_by(store, "Zip", TaskStatus::Failed, "operator:ada").await;
     ended_by(store, "Zip", TaskStatus::CompensationFailed, "operator").await;
     // Nor what its client has brought about.
-    for (status, class) in [(TaskStatus::Failed, "permanent"), (TaskStatus::DeadLettered, "deadline")] {
+    for (status, class) in [
+        (TaskStatus::Failed, "permanent"),
+        (TaskStatus::DeadLettered, "deadline"),
+    ] {
         ended_for(store, "Zip", status, ("worker:1", class)).await;
     }
     assert_eq!(count().await, 3);
-    let other = FailureQuery { tenant: Tenant("another".to_owned()), ..query.clone() };
-    assert_eq!(store.failures(&other).await.unwrap(), 0, "of another tenant");
-    let few = FailureQuery { at_most: 1, ..query.clone() };
-    assert!((1..=2).contains(&store.failures(&few).await.unwrap()), "more need not be counted");
+    let other = FailureQuery {
+        tenant: Tenant("another".to_owned()),
+        ..query.clone()
+    };
+    assert_eq!(
+        store.failures(&other).await.unwrap(),
+        0,
+        "of another tenant"
+    );
+    let few = FailureQuery {
+        at_most: 1,
+        ..query.clone()
+    };
+    assert!(
+        (1..=2).contains(&store.failures(&few).await.unwrap()),
+        "more need not be counted"
+    );
 
     ended(store, "Another", TaskStatus::Completed).await;
     assert_eq!(count().await, 3, "of another type");
@@ -142,9 +227,15 @@ pub(crate) async fn failures_are_counted_since_the_last_success(ports: &Ports) {
     assert_eq!(count().await, 1);
 
     let now = store.types().await.unwrap().now;
-    let later = FailureQuery { counts_from: Some(now), ..query.clone() };
+    let later = FailureQuery {
+        counts_from: Some(now),
+        ..query.clone()
+    };
     assert_eq!(store.failures(&later).await.unwrap(), 0, "from before");
     tokio::time::sleep(Duration::from_millis(20)).await;
-    let recent = FailureQuery { within: Duration::from_millis(1), ..query.clone() };
+    let recent = FailureQuery {
+        within: Duration::from_millis(1),
+        ..query.clone()
+    };
     assert_eq!(store.failures(&recent).await.unwrap(), 0, "too long ago");
 }

@@ -5,7 +5,9 @@ use super::eventually;
 use counterstep_contracts::workers::WorkerState;
 use counterstep_contracts::{QueueName, TaskId, TaskStatus, WaitReason};
 use counterstep_kernel::documents::TypedDocuments;
-use counterstep_kernel::ports::{Due, Passed, Ports, Store, TaskCount, Unanswered, WorkerRow, WorkerSeen};
+use counterstep_kernel::ports::{
+    Due, Passed, Ports, Store, TaskCount, Unanswered, WorkerRow, WorkerSeen,
+};
 use counterstep_kernel::record::{DbTime, TaskRecord, TaskRow};
 use counterstep_kernel::repair::is_unanswered;
 use counterstep_kernel::transition::{LeaseChange, Time};
@@ -36,42 +38,89 @@ async fn refresh(store: &dyn Store, row: &WorkerRow) -> DbTime {
 async fn seen(store: &dyn Store, id: &str) -> Option<(WorkerSeen, WorkerState)> {
     let found = store.workers().await.unwrap();
     let now = found.now;
-    found.rows.into_iter().find(|seen| seen.row.id == id).map(|seen| (seen.clone(), seen.state(now)))
+    found
+        .rows
+        .into_iter()
+        .find(|seen| seen.row.id == id)
+        .map(|seen| (seen.clone(), seen.state(now)))
 }
 
 pub(crate) async fn a_process_is_listed_as_it_says_of_itself(ports: &Ports) {
     let store = &*ports.store;
     assert_eq!(store.workers().await.unwrap().rows, []);
-    assert!(store.workers().await.unwrap().now.0 > 0, "the clock comes without a process, too");
+    assert!(
+        store.workers().await.unwrap().now.0 > 0,
+        "the clock comes without a process, too"
+    );
     let mut row = process("worker:1", MINUTE);
     let now = refresh(store, &row).await;
     let (first, state) = seen(store, "worker:1").await.expect("a process");
-    assert_eq!((&first.row, state, first.role(), first.stopped_at()), (&row, WorkerState::Alive, "worker", None));
+    assert_eq!(
+        (&first.row, state, first.role(), first.stopped_at()),
+        (&row, WorkerState::Alive, "worker", None)
+    );
     assert_eq!((first.started_at(), first.seen_at), (now, now));
     assert!(first.serves("files", &known()[0]) && !first.serves("other", &known()[0]));
 
-    // Later, whatever the resolution of the database's clock; with a pass that ended a minute before.
+    // Later, whatever the resolution of the database's clock; with a pass that ended a minute
+    // before.
     (row.queues, row.running, row.running_count) = (Vec::new(), Vec::new(), 0);
     let counts = BTreeMap::from([("taken_back".to_owned(), 7)]);
     row.started_at = Some(now);
-    row.passed = Some(Passed { ago: MINUTE, counts: counts.clone() });
+    row.passed = Some(Passed {
+        ago: MINUTE,
+        counts: counts.clone(),
+    });
     let again = eventually("it is seen later", || async {
         refresh(store, &row).await;
-        seen(store, "worker:1").await.map(|(seen, _)| seen).filter(|seen| seen.seen_at > first.seen_at)
+        seen(store, "worker:1")
+            .await
+            .map(|(seen, _)| seen)
+            .filter(|seen| seen.seen_at > first.seen_at)
     })
     .await;
-    assert_eq!((again.started_at(), again.row.queues.len(), again.row.running_count), (now, 0, 0));
+    assert_eq!(
+        (
+            again.started_at(),
+            again.row.queues.len(),
+            again.row.running_count
+        ),
+        (now, 0, 0)
+    );
     let passed = again.row.passed.expect("a pass");
-    assert!(passed.ago >= MINUTE && passed.counts == counts, "{passed:?}");
+    assert!(
+        passed.ago >= MINUTE && passed.counts == counts,
+        "{passed:?}"
+    );
 
     refresh(store, &process("api:2", MINUTE)).await;
-    refresh(store, &WorkerRow { is_stopped: true, ..process("api:2", MINUTE) }).await;
+    refresh(
+        store,
+        &WorkerRow {
+            is_stopped: true,
+            ..process("api:2", MINUTE)
+        },
+    )
+    .await;
     let (stopped, state) = seen(store, "api:2").await.expect("a process");
-    assert_eq!((state, stopped.stopped_at()), (WorkerState::Stopped, Some(stopped.seen_at)));
-    let order: Vec<_> = store.workers().await.unwrap().rows.into_iter().map(|seen| seen.row.id).collect();
+    assert_eq!(
+        (state, stopped.stopped_at()),
+        (WorkerState::Stopped, Some(stopped.seen_at))
+    );
+    let order: Vec<_> = store
+        .workers()
+        .await
+        .unwrap()
+        .rows
+        .into_iter()
+        .map(|seen| seen.row.id)
+        .collect();
     assert_eq!(order, ["api:2", "worker:1"], "the last seen first");
     refresh(store, &process("api:2", MINUTE)).await;
-    assert_eq!(seen(store, "api:2").await.expect("a process").1, WorkerState::Alive);
+    assert_eq!(
+        seen(store, "api:2").await.expect("a process").1,
+        WorkerState::Alive
+    );
 }
 
 pub(crate) async fn a_process_that_is_not_seen_for_long_is_lost(ports: &Ports) {
@@ -79,10 +128,15 @@ pub(crate) async fn a_process_that_is_not_seen_for_long_is_lost(ports: &Ports) {
     refresh(store, &process("worker:1", Duration::ZERO)).await;
     refresh(store, &process("worker:2", MINUTE)).await;
     eventually("it is lost", || async {
-        seen(store, "worker:1").await.filter(|(_, state)| *state == WorkerState::Lost)
+        seen(store, "worker:1")
+            .await
+            .filter(|(_, state)| *state == WorkerState::Lost)
     })
     .await;
-    assert_eq!(seen(store, "worker:2").await.expect("a process").1, WorkerState::Alive);
+    assert_eq!(
+        seen(store, "worker:2").await.expect("a process").1,
+        WorkerState::Alive
+    );
 }
 
 pub(crate) async fn a_process_is_forgotten_where_it_was_not_seen_meanwhile(ports: &Ports) {
@@ -94,17 +148,41 @@ pub(crate) async fn a_process_is_forgotten_where_it_was_not_seen_meanwhile(ports
         let ids: Vec<_> = ids.iter().map(|id| (*id).to_owned()).collect();
         store.forget_workers(&ids, unseen_for).await.unwrap()
     };
-    assert_eq!(forget(&["worker:1", "worker:2"], MINUTE).await, 0, "seen meanwhile");
+    assert_eq!(
+        forget(&["worker:1", "worker:2"], MINUTE).await,
+        0,
+        "seen meanwhile"
+    );
     assert_eq!(forget(&["worker:1", "worker:9"], Duration::ZERO).await, 1);
     assert_eq!(forget(&[], Duration::ZERO).await, 0);
-    let left: Vec<_> = store.workers().await.unwrap().rows.into_iter().map(|seen| seen.row.id).collect();
-    assert_eq!((left.len(), left.contains(&"worker:1".to_owned())), (2, false));
+    let left: Vec<_> = store
+        .workers()
+        .await
+        .unwrap()
+        .rows
+        .into_iter()
+        .map(|seen| seen.row.id)
+        .collect();
+    assert_eq!(
+        (left.len(), left.contains(&"worker:1".to_owned())),
+        (2, false)
+    );
 }
 
 /// A task in that state and of that queue, with a due time where one is given.
-async fn task(store: &dyn Store, status: TaskStatus, queue: &str, due: Option<Duration>) -> TaskRecord {
+async fn task(
+    store: &dyn Store,
+    status: TaskStatus,
+    queue: &str,
+    due: Option<Duration>,
+) -> TaskRecord {
     let waiting = (status == TaskStatus::Waiting).then_some(WaitReason::Retry);
-    let mut change = submit(TaskRow { status, waiting, queue: queue.to_owned(), ..row(new_task()) });
+    let mut change = submit(TaskRow {
+        status,
+        waiting,
+        queue: queue.to_owned(),
+        ..row(new_task())
+    });
     write_of(&mut change).due = due.map_or(Time::Clear, Time::In);
     commit(store, NEW, &change).await.unwrap();
     load(store, change.task_id).await
@@ -113,7 +191,10 @@ async fn task(store: &dyn Store, status: TaskStatus, queue: &str, due: Option<Du
 pub(crate) async fn what_is_under_way_is_counted_and_its_age_told(ports: &Ports) {
     let store = &*ports.store;
     let nothing = store.gauges().await.unwrap();
-    assert_eq!((nothing.tasks, nothing.oldest_running, nothing.oldest_due), (Vec::new(), None, None));
+    assert_eq!(
+        (nothing.tasks, nothing.oldest_running, nothing.oldest_due),
+        (Vec::new(), None, None)
+    );
     assert_eq!(nothing.oldest_unpublished, None);
 
     // Neither can be claimed.
@@ -122,7 +203,10 @@ pub(crate) async fn what_is_under_way_is_counted_and_its_age_told(ports: &Ports)
     task(store, TaskStatus::Completed, "files", None).await;
     let gauges = store.gauges().await.unwrap();
     assert_eq!((gauges.oldest_running, gauges.oldest_due), (None, None));
-    assert_eq!(gauges.oldest_unpublished, None, "others are told of none of them");
+    assert_eq!(
+        gauges.oldest_unpublished, None,
+        "others are told of none of them"
+    );
 
     let running = claimed(store, MINUTE).await;
     let due = task(store, TaskStatus::Waiting, "other", Some(Duration::ZERO)).await;
@@ -131,11 +215,16 @@ pub(crate) async fn what_is_under_way_is_counted_and_its_age_told(ports: &Ports)
     }
     let gauges = eventually("ages grow", || async {
         let gauges = store.gauges().await.unwrap();
-        let grown = gauges.oldest_running > Some(Duration::ZERO) && gauges.oldest_due > Some(Duration::ZERO);
+        let grown = gauges.oldest_running > Some(Duration::ZERO)
+            && gauges.oldest_due > Some(Duration::ZERO);
         grown.then_some(gauges)
     })
     .await;
-    let of = |status, queue: &str, count| TaskCount { status, queue: queue.to_owned(), count };
+    let of = |status, queue: &str, count| TaskCount {
+        status,
+        queue: queue.to_owned(),
+        count,
+    };
     assert_eq!(
         gauges.tasks,
         [
@@ -148,14 +237,31 @@ pub(crate) async fn what_is_under_way_is_counted_and_its_age_told(ports: &Ports)
     );
     // By the database's clock: none can be older than its row.
     let now = load(store, running.task.id).await.now;
-    assert!(gauges.oldest_running <= Some(now.after(running.task.updated_at)), "{gauges:?}");
-    assert!(gauges.oldest_due <= Some(now.after(due.task.due_at.expect("a due time"))), "{gauges:?}");
+    assert!(
+        gauges.oldest_running <= Some(now.after(running.task.updated_at)),
+        "{gauges:?}"
+    );
+    assert!(
+        gauges.oldest_due <= Some(now.after(due.task.due_at.expect("a due time"))),
+        "{gauges:?}"
+    );
 }
 
 async fn unanswered(store: &dyn Store, for_at_least: Duration, at_most: Duration) -> Vec<TaskId> {
     let queues = vec![QueueName("files".into()), QueueName("other".into())];
-    let which = Unanswered { queues, known: known(), for_at_least, at_most };
-    store.due(&Due::Unanswered(which), 10).await.unwrap().into_iter().map(|due| due.task).collect()
+    let which = Unanswered {
+        queues,
+        known: known(),
+        for_at_least,
+        at_most,
+    };
+    store
+        .due(&Due::Unanswered(which), 10)
+        .await
+        .unwrap()
+        .into_iter()
+        .map(|due| due.task)
+        .collect()
 }
 
 pub(crate) async fn what_nobody_came_for_is_found(ports: &Ports) {
@@ -164,38 +270,62 @@ pub(crate) async fn what_nobody_came_for_is_found(ports: &Ports) {
     let submitted = task(store, TaskStatus::Submitted, "other", None).await;
     let waiting = task(store, TaskStatus::Waiting, "files", Some(Duration::ZERO)).await;
     let undo = task(store, TaskStatus::Compensating, "files", None).await;
-    let due_undo = task(store, TaskStatus::Compensating, "files", Some(Duration::ZERO)).await;
+    let due_undo = task(
+        store,
+        TaskStatus::Compensating,
+        "files",
+        Some(Duration::ZERO),
+    )
+    .await;
     // These wait, or somebody has them, or they are of no concern here.
     task(store, TaskStatus::Waiting, "files", Some(MINUTE)).await;
     task(store, TaskStatus::Waiting, "files", None).await;
-    let mut version =
-        submit(TaskRow { status: TaskStatus::Waiting, waiting: Some(WaitReason::Version), ..row(new_task()) });
+    let mut version = submit(TaskRow {
+        status: TaskStatus::Waiting,
+        waiting: Some(WaitReason::Version),
+        ..row(new_task())
+    });
     write_of(&mut version).due = Time::In(Duration::ZERO);
     commit(store, NEW, &version).await.unwrap();
     task(store, TaskStatus::Dispatched, "elsewhere", None).await;
     task(store, TaskStatus::DeadLettered, "files", None).await;
     claimed(store, MINUTE).await;
     claimed(store, Duration::ZERO).await;
-    let mut strange = submit(TaskRow { version: 2, ..row(new_task()) });
+    let mut strange = submit(TaskRow {
+        version: 2,
+        ..row(new_task())
+    });
     write_of(&mut strange).due = Time::Clear;
     commit(store, NEW, &strange).await.unwrap();
     // A sibling of a group still runs under a lease.
     let leased = task(store, TaskStatus::Waiting, "files", Some(Duration::ZERO)).await;
     let mut change = after(&leased);
-    write_of(&mut change).lease = LeaseChange::Take { owner: "one".into(), ttl: MINUTE };
+    write_of(&mut change).lease = LeaseChange::Take {
+        owner: "one".into(),
+        ttl: MINUTE,
+    };
     commit(store, free(&leased), &change).await.unwrap();
 
-    let mut expected = [&dispatched, &submitted, &waiting, &undo, &due_undo].map(|record| record.task.id);
+    let mut expected =
+        [&dispatched, &submitted, &waiting, &undo, &due_undo].map(|record| record.task.id);
     let mut found = unanswered(store, Duration::ZERO, MINUTE).await;
     found.sort_unstable();
     expected.sort_unstable();
     assert_eq!(found, expected);
     for task in found {
         let record = load(store, task).await;
-        assert!(is_unanswered(&record, Duration::ZERO) && !is_unanswered(&record, MINUTE), "{record:?}");
+        assert!(
+            is_unanswered(&record, Duration::ZERO) && !is_unanswered(&record, MINUTE),
+            "{record:?}"
+        );
     }
     assert_eq!(unanswered(store, MINUTE, MINUTE).await, []);
-    assert_eq!(unanswered(store, Duration::ZERO, Duration::ZERO).await.len(), 5);
+    assert_eq!(
+        unanswered(store, Duration::ZERO, Duration::ZERO)
+            .await
+            .len(),
+        5
+    );
 }
 
 pub(crate) async fn what_was_offered_again_is_found_less_and_less_often(ports: &Ports) {
@@ -205,22 +335,43 @@ pub(crate) async fn what_was_offered_again_is_found_less_and_less_often(ports: &
         // Due at once, and offered again when so much time had passed since.
         let first = task(store, status, "files", Some(Duration::ZERO)).await;
         let id = first.task.id;
-        let gap = |record: &TaskRecord| record.task.updated_at.after(record.task.due_at.expect("a due time"));
-        eventually("it is left alone as long again as it had waited, and then found", || async {
-            let before = load(store, id).await;
-            if gap(&before) < GAP {
-                commit(store, free(&before), &after(&before)).await.unwrap();
-                return None;
-            }
-            let found = unanswered(store, Duration::ZERO, MINUTE).await.contains(&id);
-            // Whatever the query saw lies between the two loads.
-            let later = load(store, id).await;
-            let waited = |record: &TaskRecord| record.now.after(record.task.updated_at);
-            assert!(!found || waited(&later) >= gap(&later), "found too early: {later:?}");
-            assert!(found || waited(&before) < gap(&before), "not found: {before:?}");
-            assert!(unanswered(store, Duration::ZERO, Duration::from_millis(1)).await.contains(&id) || !found);
-            found.then_some(())
-        })
+        let gap = |record: &TaskRecord| {
+            record
+                .task
+                .updated_at
+                .after(record.task.due_at.expect("a due time"))
+        };
+        eventually(
+            "it is left alone as long again as it had waited, and then found",
+            || async {
+                let before = load(store, id).await;
+                if gap(&before) < GAP {
+                    commit(store, free(&before), &after(&before)).await.unwrap();
+                    return None;
+                }
+                let found = unanswered(store, Duration::ZERO, MINUTE)
+                    .await
+                    .contains(&id);
+                // Whatever the query saw lies between the two loads.
+                let later = load(store, id).await;
+                let waited = |record: &TaskRecord| record.now.after(record.task.updated_at);
+                assert!(
+                    !found || waited(&later) >= gap(&later),
+                    "found too early: {later:?}"
+                );
+                assert!(
+                    found || waited(&before) < gap(&before),
+                    "not found: {before:?}"
+                );
+                assert!(
+                    unanswered(store, Duration::ZERO, Duration::from_millis(1))
+                        .await
+                        .contains(&id)
+                        || !found
+                );
+                found.then_some(())
+            },
+        )
         .await;
     }
 }

@@ -13,9 +13,11 @@ pub(super) struct WorkerProcess {
 }
 
 impl WorkerProcess {
-    /// Starts a worker on the same file and folders; in the first attempt of `hang_at` it does its work and then hangs.
+    /// Starts a worker on the same file and folders; in the first attempt of `hang_at` it does its
+    /// work and then hangs.
     pub(super) fn start(settings: &Settings, hang_at: Option<&str>) -> Result<Self, Exit> {
-        let cannot = |error| Exit::failed(format_args!("a worker process cannot be started: {error}"));
+        let cannot =
+            |error| Exit::failed(format_args!("a worker process cannot be started: {error}"));
         let mut command = Command::new(std::env::current_exe().map_err(cannot)?);
         command
             .arg("worker")
@@ -30,7 +32,11 @@ impl WorkerProcess {
             .args(["--step-timeout", &format_duration(CRASH_STEP_TIMEOUT)])
             .args(["--cancel-grace", &format_duration(CRASH_GRACE)])
             .args(["--log", &settings.log])
-            .args(hang_at.into_iter().flat_map(|step| ["--plant-fault".to_owned(), format!("{step}=hang@1")]))
+            .args(
+                hang_at
+                    .into_iter()
+                    .flat_map(|step| ["--plant-fault".to_owned(), format!("{step}=hang@1")]),
+            )
             .stdin(Stdio::null())
             .kill_on_drop(true);
         let child = command.spawn().map_err(cannot)?;
@@ -44,15 +50,23 @@ impl WorkerProcess {
 
     /// SIGKILL: it gets no chance to say goodbye.
     pub(super) async fn kill(mut self) -> Result<u32, Exit> {
-        self.child.kill().await.map_err(|error| Exit::failed(format_args!("the worker cannot be killed: {error}")))?;
+        self.child
+            .kill()
+            .await
+            .map_err(|error| Exit::failed(format_args!("the worker cannot be killed: {error}")))?;
         Ok(self.pid)
     }
 
     /// The orderly way: SIGTERM, and a wait.
     pub(super) async fn stop(mut self) -> Result<(), Exit> {
-        let asked = Command::new("kill").args(["-TERM", &self.pid.to_string()]).status().await;
+        let asked = Command::new("kill")
+            .args(["-TERM", &self.pid.to_string()])
+            .status()
+            .await;
         let orderly = asked.is_ok_and(|status| status.success())
-            && tokio::time::timeout(Duration::from_secs(10), self.child.wait()).await.is_ok();
+            && tokio::time::timeout(Duration::from_secs(10), self.child.wait())
+                .await
+                .is_ok();
         if !orderly {
             self.kill().await?;
         }

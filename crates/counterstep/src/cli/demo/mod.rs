@@ -1,5 +1,6 @@
-//! `counterstep demo`: the main job on a person's own files, over real HTTP, in a temporary folder. With a fault
-//! planted on request: a step that fails, or a worker that is killed in the middle of one.
+//! `counterstep demo`: the main job on a person's own files, over real HTTP, in a temporary folder.
+//! With a fault planted on request: a step that fails, or a worker that is killed in the middle of
+//! one.
 
 mod child;
 mod show;
@@ -45,41 +46,77 @@ pub(super) struct DemoArgs {
     log: String,
 }
 
-/// Times of a demonstration in which a worker is killed: short, so that lease and sweep can be waited for.
+/// Times of a demonstration in which a worker is killed: short, so that lease and sweep can be
+/// waited for.
 const CRASH_LEASE: Duration = Duration::from_secs(2);
 const CRASH_STEP_TIMEOUT: Duration = Duration::from_secs(10);
 const CRASH_GRACE: Duration = Duration::from_secs(1);
 
 pub(super) fn main(registry: Registry, args: &DemoArgs) -> Result<(), Exit> {
-    let task_type = registry.iter().find(|task_type| task_type.decl.name == TASK_TYPE).copied();
+    let task_type = registry
+        .iter()
+        .find(|task_type| task_type.decl.name == TASK_TYPE)
+        .copied();
     let decl = task_type.map(|task_type| task_type.decl).ok_or_else(|| {
-        Exit::config(format_args!("the demonstration runs `{TASK_TYPE}`, and this program has no such task type"))
+        Exit::config(format_args!(
+            "the demonstration runs `{TASK_TYPE}`, and this program has no such task type"
+        ))
     })?;
     for step in [&args.fail_at, &args.crash_at].into_iter().flatten() {
         check_step(decl, step)?;
     }
-    let folder = tempfile::Builder::new().prefix("counterstep-demo-").tempdir();
-    let folder = folder.map_err(|error| Exit::failed(format_args!("no temporary folder could be made: {error}")))?;
-    let files = if args.files.is_empty() { sample_files(folder.path())? } else { args.files.clone() };
+    let folder = tempfile::Builder::new()
+        .prefix("counterstep-demo-")
+        .tempdir();
+    let folder = folder.map_err(|error| {
+        Exit::failed(format_args!("no temporary folder could be made: {error}"))
+    })?;
+    let files = if args.files.is_empty() {
+        sample_files(folder.path())?
+    } else {
+        args.files.clone()
+    };
     for file in &files {
         std::fs::File::open(file)
             .and_then(|open| open.metadata())
-            .and_then(|meta| if meta.is_file() { Ok(()) } else { Err(std::io::ErrorKind::IsADirectory.into()) })
-            .map_err(|error| Exit::failed(format_args!("`{}` cannot be read as a file: {error}", file.display())))?;
+            .and_then(|meta| {
+                if meta.is_file() {
+                    Ok(())
+                } else {
+                    Err(std::io::ErrorKind::IsADirectory.into())
+                }
+            })
+            .map_err(|error| {
+                Exit::failed(format_args!(
+                    "`{}` cannot be read as a file: {error}",
+                    file.display()
+                ))
+            })?;
     }
     let settings = settings(folder.path(), args);
     counterstep_node::run(
         &settings,
         Box::pin(async {
-            let demo = Demo { args, decl, files, settings: &settings, folder: folder.path() };
+            let demo = Demo {
+                args,
+                decl,
+                files,
+                settings: &settings,
+                folder: folder.path(),
+            };
             demo.run(Arc::new(registry)).await
         }),
     )
 }
 
-/// A fault can be planted where a host runs the step; a step that the request itself carries out is over by then.
+/// A fault can be planted where a host runs the step; a step that the request itself carries out is
+/// over by then.
 fn check_step(decl: &TaskDecl, name: &str) -> Result<(), Exit> {
-    let steps = || decl.steps.iter().filter(|step| step.host == counterstep_contracts::Host::Worker);
+    let steps = || {
+        decl.steps
+            .iter()
+            .filter(|step| step.host == counterstep_contracts::Host::Worker)
+    };
     if steps().any(|step| step.name == name) {
         return Ok(());
     }
@@ -89,7 +126,11 @@ fn check_step(decl: &TaskDecl, name: &str) -> Result<(), Exit> {
         Some(_) => "does not run on a worker",
         None => "is no step of the task",
     };
-    Err(Exit::config(format_args!("`{}` {why}: choose one of {}", name.escape_debug(), known.join(", "))))
+    Err(Exit::config(format_args!(
+        "`{}` {why}: choose one of {}",
+        name.escape_debug(),
+        known.join(", ")
+    )))
 }
 
 fn settings(folder: &Path, args: &DemoArgs) -> Settings {
@@ -102,16 +143,24 @@ fn settings(folder: &Path, args: &DemoArgs) -> Settings {
         engine.step_timeout = CRASH_STEP_TIMEOUT;
         engine.cancel_grace = CRASH_GRACE;
     }
-    Settings { engine, log: args.log.clone(), ..Settings::in_folder(folder) }
+    Settings {
+        engine,
+        log: args.log.clone(),
+        ..Settings::in_folder(folder)
+    }
 }
 
 fn sample_files(folder: &Path) -> Result<Vec<PathBuf>, Exit> {
     let folder = folder.join("samples");
-    let cannot = |error: std::io::Error| Exit::failed(format_args!("the sample files cannot be written: {error}"));
+    let cannot = |error: std::io::Error| {
+        Exit::failed(format_args!("the sample files cannot be written: {error}"))
+    };
     std::fs::create_dir_all(&folder).map_err(cannot)?;
     let lines = |text: &str, times: usize| format!("{text}\n").repeat(times);
-    let samples =
-        [("hello.txt", lines("Hello from Counterstep.", 1)), ("numbers.csv", lines("1,2,3,4,5,6,7,8", 50_000))];
+    let samples = [
+        ("hello.txt", lines("Hello from Counterstep.", 1)),
+        ("numbers.csv", lines("1,2,3,4,5,6,7,8", 50_000)),
+    ];
     samples
         .into_iter()
         .map(|(name, text)| {
@@ -138,16 +187,28 @@ impl Demo<'_> {
         let remote = Remote::new(&format!("http://{address}"))?;
         let in_process = self.args.crash_at.is_none();
         let roles = Roles {
-            api: Some((listener, ApiSettings { drain: Duration::from_secs(1), ..ApiSettings::default() })),
+            api: Some((
+                listener,
+                ApiSettings {
+                    drain: Duration::from_secs(1),
+                    ..ApiSettings::default()
+                },
+            )),
             worker: in_process.then(WorkerSettings::default),
-            reconciler: Some(ReconcilerSettings { every: Duration::from_secs(1), ..ReconcilerSettings::default() }),
+            reconciler: Some(ReconcilerSettings {
+                every: Duration::from_secs(1),
+                ..ReconcilerSettings::default()
+            }),
         };
         let who = if in_process {
             "API, worker and reconciler in this process"
         } else {
             "API and reconciler in this process, the worker in its own"
         };
-        println!("Started {who}: {address}, data in {}", self.folder.display());
+        println!(
+            "Started {who}: {address}, data in {}",
+            self.folder.display()
+        );
 
         let shutdown = CancelToken::new();
         let services = run(&engine, roles, shutdown.clone());
@@ -173,12 +234,17 @@ impl Demo<'_> {
         let progress = show::Steps::new(self.decl);
         let mut lost = None;
         if let (Some(step), Some(running)) = (&self.args.crash_at, worker.take()) {
-            self.until(remote, task, &progress, |view| step_is(view, step, StepStatus::Running)).await?;
+            self.until(remote, task, &progress, |view| {
+                step_is(view, step, StepStatus::Running)
+            })
+            .await?;
             // It has done its work by now and not committed it: the worst moment.
             tokio::time::sleep(Duration::from_millis(500)).await;
             let pid = running.kill().await?;
             lost = Some(Instant::now());
-            progress.note(&format!("killed worker {pid} with SIGKILL in the middle of {step}"));
+            progress.note(&format!(
+                "killed worker {pid} with SIGKILL in the middle of {step}"
+            ));
             let another = WorkerProcess::start(self.settings, None)?;
             progress.note(&format!(
                 "started worker {}; it can claim when the lease of {CRASH_LEASE:?} is over",
@@ -186,7 +252,9 @@ impl Demo<'_> {
             ));
             worker = Some(another);
         }
-        let view = self.until(remote, task, &progress, |view| view.status.is_at_rest()).await?;
+        let view = self
+            .until(remote, task, &progress, |view| view.status.is_at_rest())
+            .await?;
         progress.finish(&view);
         if let Some(worker) = worker {
             worker.stop().await?;
@@ -212,7 +280,9 @@ impl Demo<'_> {
             }
             if view.status.is_at_rest() {
                 let status = view.status;
-                return Err(Exit::failed(format_args!("task {task} ended as {status} before it came that far")));
+                return Err(Exit::failed(format_args!(
+                    "task {task} ended as {status} before it came that far"
+                )));
             }
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
@@ -226,26 +296,44 @@ impl Demo<'_> {
         view: &TaskView,
         lost: Option<Instant>,
     ) -> Result<(), Exit> {
-        let expected = if self.args.fail_at.is_some() { TaskStatus::Failed } else { TaskStatus::Completed };
+        let expected = if self.args.fail_at.is_some() {
+            TaskStatus::Failed
+        } else {
+            TaskStatus::Completed
+        };
         if view.status != expected {
-            return Err(Exit::failed(format_args!("expected the task to end as {expected}; it is {}", view.status)));
+            return Err(Exit::failed(format_args!(
+                "expected the task to end as {expected}; it is {}",
+                view.status
+            )));
         }
         if expected == TaskStatus::Completed {
-            let size = remote.download(view.task_id, RESULT, &self.args.out).await?;
+            let size = remote
+                .download(view.task_id, RESULT, &self.args.out)
+                .await?;
             println!("Wrote {} ({size} bytes)", self.args.out.display());
         }
         if self.args.crash_at.is_none() {
             return show::no_orphans(engine, view, Duration::ZERO).await;
         }
         show::committed_once(remote, view).await?;
-        // Until then a writer could still be alive: the attempt's limit, the grace after a cancel, and the lease.
+        // Until then a writer could still be alive: the attempt's limit, the grace after a cancel,
+        // and the lease.
         let protected = CRASH_STEP_TIMEOUT + CRASH_GRACE + CRASH_LEASE;
-        println!("Waiting for the sweep: what the killed attempt stored is an orphan {protected:?} after its start");
-        show::no_orphans(engine, view, protected.saturating_sub(lost.map_or(Duration::ZERO, |lost| lost.elapsed())))
-            .await
+        println!(
+            "Waiting for the sweep: what the killed attempt stored is an orphan {protected:?} after its start"
+        );
+        show::no_orphans(
+            engine,
+            view,
+            protected.saturating_sub(lost.map_or(Duration::ZERO, |lost| lost.elapsed())),
+        )
+        .await
     }
 }
 
 fn step_is(view: &TaskView, step: &str, status: StepStatus) -> bool {
-    view.steps.iter().any(|row| row.name == step && row.status == status)
+    view.steps
+        .iter()
+        .any(|row| row.name == step && row.status == status)
 }

@@ -21,9 +21,11 @@ pub(super) struct Steps {
 impl Steps {
     pub(super) fn new(decl: &TaskDecl) -> Self {
         let bar = ProgressBar::new(decl.steps.len() as u64 * WHOLE);
-        // The template is a constant; should it ever be wrong, a plain bar is shown. The message gives way: a line that is
-        // wider than the terminal could not be drawn over.
-        if let Ok(style) = ProgressStyle::with_template("{spinner} {bar:24} {percent:>3}% {elapsed} {wide_msg}") {
+        // The template is a constant; should it ever be wrong, a plain bar is shown. The message
+        // gives way: a line that is wider than the terminal could not be drawn over.
+        if let Ok(style) =
+            ProgressStyle::with_template("{spinner} {bar:24} {percent:>3}% {elapsed} {wide_msg}")
+        {
             bar.set_style(style);
         }
         bar.set_draw_target(ProgressDrawTarget::stderr());
@@ -31,14 +33,22 @@ impl Steps {
             // A step may take long and say nothing: that the program lives shows all the same.
             bar.enable_steady_tick(Duration::from_millis(100));
         }
-        Self { bar, last: Mutex::default() }
+        Self {
+            bar,
+            last: Mutex::default(),
+        }
     }
 
     pub(super) fn show(&self, view: &TaskView) {
         self.bar.set_position(position(view));
         self.bar.set_message(under_way(view));
-        // Without a bar there is a line for each change of the rows, and none for what is only said.
-        let steps: Vec<_> = view.steps.iter().map(|step| format!("{} {}", step.name, step.status)).collect();
+        // Without a bar there is a line for each change of the rows, and none for what is only
+        // said.
+        let steps: Vec<_> = view
+            .steps
+            .iter()
+            .map(|step| format!("{} {}", step.name, step.status))
+            .collect();
         let text = format!("{}: {}", view.status, steps.join(", "));
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         if *last != text {
@@ -50,7 +60,11 @@ impl Steps {
     }
 
     pub(super) fn note(&self, text: &str) {
-        if self.bar.is_hidden() { println!("    {text}") } else { self.bar.println(format!("    {text}")) }
+        if self.bar.is_hidden() {
+            println!("    {text}")
+        } else {
+            self.bar.println(format!("    {text}"))
+        }
     }
 
     pub(super) fn finish(&self, view: &TaskView) {
@@ -58,7 +72,11 @@ impl Steps {
         self.bar.abandon();
         println!("\nTask {} is {}", view.task_id, view.status);
         if let Some(failure) = &view.failure {
-            println!("because {} said: {}", failure.step.as_deref().unwrap_or("the task"), failure.message);
+            println!(
+                "because {} said: {}",
+                failure.step.as_deref().unwrap_or("the task"),
+                failure.message
+            );
         }
         println!();
     }
@@ -66,10 +84,23 @@ impl Steps {
 
 /// The task's state, and what is under way: short, as a terminal has little room beside the bar.
 fn under_way(view: &TaskView) -> String {
-    let is_under_way =
-        |step: &&StepView| matches!(step.status, StepStatus::Running | StepStatus::Waiting | StepStatus::Compensating);
-    let said = |step: &StepView| step.progress.as_ref().map(|said| format!(" {}", progress(said))).unwrap_or_default();
-    let steps = view.steps.iter().filter(is_under_way).map(|step| format!("{}{}", step.name, said(step)));
+    let is_under_way = |step: &&StepView| {
+        matches!(
+            step.status,
+            StepStatus::Running | StepStatus::Waiting | StepStatus::Compensating
+        )
+    };
+    let said = |step: &StepView| {
+        step.progress
+            .as_ref()
+            .map(|said| format!(" {}", progress(said)))
+            .unwrap_or_default()
+    };
+    let steps = view
+        .steps
+        .iter()
+        .filter(is_under_way)
+        .map(|step| format!("{}{}", step.name, said(step)));
     let steps: Vec<_> = [view.status.to_string()].into_iter().chain(steps).collect();
     steps.join(" ")
 }
@@ -79,8 +110,14 @@ const WHOLE: u64 = 100;
 
 /// Steps that are done, and the parts that running ones say they have done.
 fn position(view: &TaskView) -> u64 {
-    let running = view.steps.iter().filter(|step| step.status == StepStatus::Running);
-    let parts = running.filter_map(|step| step.progress.as_ref()?.percent).map(u64::from).sum::<u64>();
+    let running = view
+        .steps
+        .iter()
+        .filter(|step| step.status == StepStatus::Running);
+    let parts = running
+        .filter_map(|step| step.progress.as_ref()?.percent)
+        .map(u64::from)
+        .sum::<u64>();
     u64::from(view.progress.done) * WHOLE + parts
 }
 
@@ -93,20 +130,40 @@ pub(super) async fn committed_once(remote: &Remote, view: &TaskView) -> Result<(
             .iter()
             .filter(|attempt| attempt.step == step.name && attempt.direction == Direction::Forward)
             .collect();
-        let committed = tries.iter().filter(|attempt| attempt.outcome == Some(Outcome::Succeeded)).count();
+        let committed = tries
+            .iter()
+            .filter(|attempt| attempt.outcome == Some(Outcome::Succeeded))
+            .count();
         let s = if tries.len() == 1 { "" } else { "s" };
-        println!("{}: {} attempt{s}, {committed} committed output", step.name, tries.len());
+        println!(
+            "{}: {} attempt{s}, {committed} committed output",
+            step.name,
+            tries.len()
+        );
         if committed != 1 {
-            return Err(Exit::failed(format_args!("expected one committed output of {}", step.name)));
+            return Err(Exit::failed(format_args!(
+                "expected one committed output of {}",
+                step.name
+            )));
         }
     }
     Ok(())
 }
 
-/// Waits until every overdue attempt has been swept, and checks that the object store holds what the outputs name, and
-/// nothing else. `patience` is how long the last attempt that came to nothing may still be protected.
-pub(super) async fn no_orphans(engine: &Engine, view: &TaskView, patience: Duration) -> Result<(), Exit> {
-    let record = engine.ports.store.load(view.task_id).await.map_err(Exit::unavailable)?;
+/// Waits until every overdue attempt has been swept, and checks that the object store holds what
+/// the outputs name, and nothing else. `patience` is how long the last attempt that came to nothing
+/// may still be protected.
+pub(super) async fn no_orphans(
+    engine: &Engine,
+    view: &TaskView,
+    patience: Duration,
+) -> Result<(), Exit> {
+    let record = engine
+        .ports
+        .store
+        .load(view.task_id)
+        .await
+        .map_err(Exit::unavailable)?;
     let record = record.ok_or_else(|| Exit::failed("the task's row is gone"))?;
     let outputs: BTreeSet<String> = record
         .steps
@@ -118,19 +175,37 @@ pub(super) async fn no_orphans(engine: &Engine, view: &TaskView, patience: Durat
     let prefix = keys::task_prefix(&record.task.tenant, view.task_id);
     let began = Instant::now();
     loop {
-        let objects: Vec<_> = engine.ports.objects.list(&prefix).try_collect().await.map_err(Exit::unavailable)?;
-        let orphans: Vec<_> = objects.iter().filter(|object| !outputs.contains(&object.key)).collect();
-        let overdue = engine.plan_sweep(1).await.map_err(Exit::unavailable)?.condemn;
+        let objects: Vec<_> = engine
+            .ports
+            .objects
+            .list(&prefix)
+            .try_collect()
+            .await
+            .map_err(Exit::unavailable)?;
+        let orphans: Vec<_> = objects
+            .iter()
+            .filter(|object| !outputs.contains(&object.key))
+            .collect();
+        let overdue = engine
+            .plan_sweep(1)
+            .await
+            .map_err(Exit::unavailable)?
+            .condemn;
         if orphans.is_empty() && overdue.is_empty() && began.elapsed() >= patience {
             match objects.len() {
                 0 => println!("No object is left"),
-                count => println!("{count} objects are left, each the output of a completed step; no orphan"),
+                count => println!(
+                    "{count} objects are left, each the output of a completed step; no orphan"
+                ),
             }
             return Ok(());
         }
         if began.elapsed() > patience + Duration::from_secs(10) {
             let keys: Vec<_> = orphans.iter().map(|object| object.key.as_str()).collect();
-            return Err(Exit::failed(format_args!("these objects belong to nothing: {}", keys.join(", "))));
+            return Err(Exit::failed(format_args!(
+                "these objects belong to nothing: {}",
+                keys.join(", ")
+            )));
         }
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
@@ -138,10 +213,12 @@ pub(super) async fn no_orphans(engine: &Engine, view: &TaskView, patience: Durat
 
 fn keys_in(output: &serde_json::Value) -> Vec<String> {
     match output {
-        serde_json::Value::Object(map) => match map.get("key").and_then(serde_json::Value::as_str) {
-            Some(key) => vec![key.to_owned()],
-            None => map.values().flat_map(keys_in).collect(),
-        },
+        serde_json::Value::Object(map) => {
+            match map.get("key").and_then(serde_json::Value::as_str) {
+                Some(key) => vec![key.to_owned()],
+                None => map.values().flat_map(keys_in).collect(),
+            }
+        }
         serde_json::Value::Array(list) => list.iter().flat_map(keys_in).collect(),
         _ => Vec::new(),
     }

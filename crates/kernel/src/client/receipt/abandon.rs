@@ -7,7 +7,8 @@ use crate::transition::{IdempotencyWrite, ReceiveWrite};
 use futures::future::BoxFuture;
 
 impl Receipt {
-    /// The request came to nothing: deletes what it stored, as far as the stores answer; the sweep does the rest.
+    /// The request came to nothing: deletes what it stored, as far as the stores answer; the sweep
+    /// does the rest.
     pub fn abandon<'a>(mut self, why: &'a str) -> BoxFuture<'a, ()> {
         Box::pin(async move {
             self.is_no_probe().await;
@@ -17,12 +18,16 @@ impl Receipt {
                 .key
                 .clone()
                 .filter(|_| self.key_begun)
-                .map(|key| IdempotencyWrite::Abandon { tenant: self.submission.tenant.clone(), key });
+                .map(|key| IdempotencyWrite::Abandon {
+                    tenant: self.submission.tenant.clone(),
+                    key,
+                });
             if receive.is_none() && release.is_none() {
                 return;
             }
-            // This first: a submission whose answer was lost may still be on its way into the database. It finds its receive
-            // condemned and fails, or this has waited for it and then finds the task; the files go in the first case only.
+            // This first: a submission whose answer was lost may still be on its way into the
+            // database. It finds its receive condemned and fails, or this has waited for it and
+            // then finds the task; the files go in the first case only.
             if let Err(error) = known::write(&self.engine, self.id, receive, release).await {
                 tracing::warn!(task = %self.id, why, %error, "a request came to nothing; its files are left to the sweep");
                 return;

@@ -1,4 +1,5 @@
-//! What bounds the steps that are next: room for the heavy ones, and the time that the deadline of the task leaves.
+//! What bounds the steps that are next: room for the heavy ones, and the time that the deadline of
+//! the task leaves.
 
 use super::Ahead;
 use crate::draft::Draft;
@@ -11,11 +12,12 @@ use std::time::Duration;
 use tokio::sync::OwnedSemaphorePermit;
 
 impl Ahead<'_> {
-    /// Which of these steps may start now: all light ones, and as many heavy ones as there is room for. The others are
-    /// not started before there is room, or their limits and the grace of their objects would run while they wait.
-    /// `None`: another host should run the stage. One that reads files of this host waits here instead, for as long as
-    /// it takes: elsewhere the files would have to be made again. They are where all of the room is in abandoned code,
-    /// which may never return. `readers`: the stage that it is for.
+    /// Which of these steps may start now: all light ones, and as many heavy ones as there is room
+    /// for. The others are not started before there is room, or their limits and the grace of their
+    /// objects would run while they wait. `None`: another host should run the stage. One that reads
+    /// files of this host waits here instead, for as long as it takes: elsewhere the files would
+    /// have to be made again. They are where all of the room is in abandoned code, which may never
+    /// return. `readers`: the stage that it is for.
     pub(super) fn with_room(
         &self,
         draft: &Draft,
@@ -50,35 +52,59 @@ impl Ahead<'_> {
 
     /// Leaves the task to a host that has room.
     pub(super) fn leave_for_room(&self, draft: &mut Draft) -> Result<Next, Illegal> {
-        draft.hand_over(self.host, "its next step is heavy, and this process runs as many as it may")?;
+        draft.hand_over(
+            self.host,
+            "its next step is heavy, and this process runs as many as it may",
+        )?;
         Ok(Next::End)
     }
 
     /// The limit of an attempt, cut short where the deadline of the task comes first.
     pub(super) fn within_deadline(&self, draft: &Draft, limit: Duration) -> Duration {
         let record = draft.record();
-        record.task.deadline_at.map_or(limit, |deadline| limit.min(deadline.after(record.now)))
+        record
+            .task
+            .deadline_at
+            .map_or(limit, |deadline| limit.min(deadline.after(record.now)))
     }
 }
 
 fn reads_scratch(draft: &Draft, stage: &[usize]) -> bool {
-    let holds = |row: &StepRow| row.output.as_ref().is_some_and(|output| !scratch_files_in(output).is_empty());
-    let makers = draft.decl().steps.iter().zip(&draft.record().steps).filter(|(_, row)| holds(row));
-    makers
-        .map(|(maker, _)| maker.name)
-        .any(|maker| stage.iter().any(|&at| draft.inputs_of_step(at).iter().any(|input| input.source == maker)))
+    let holds = |row: &StepRow| {
+        row.output
+            .as_ref()
+            .is_some_and(|output| !scratch_files_in(output).is_empty())
+    };
+    let makers = draft
+        .decl()
+        .steps
+        .iter()
+        .zip(&draft.record().steps)
+        .filter(|(_, row)| holds(row));
+    makers.map(|(maker, _)| maker.name).any(|maker| {
+        stage.iter().any(|&at| {
+            draft
+                .inputs_of_step(at)
+                .iter()
+                .any(|input| input.source == maker)
+        })
+    })
 }
 
 impl Turn<'_> {
-    /// Has the turn woken when there is room for a step that only lacks room: or when its tokens tell it to stop, its
-    /// deadline has come, or all of the room is in abandoned code.
+    /// Has the turn woken when there is room for a step that only lacks room: or when its tokens
+    /// tell it to stop, its deadline has come, or all of the room is in abandoned code.
     pub(super) fn wait_for_room(&mut self) {
         if self.waits_for_room || !self.reserved.wants_more() {
             return;
         }
         self.waits_for_room = true;
         let (engine, cancel) = (self.engine, self.tokens.forward.clone());
-        let left = self.record.task.deadline_at.map(|deadline| deadline.after(self.now()));
+        let left = self
+            .record
+            .task
+            .deadline_at
+            .map(|deadline| deadline.after(self.now()));
         self.under_way.push(Box::pin(async move {
             let deadline = async {
                 match left {
@@ -95,11 +121,12 @@ impl Turn<'_> {
         }));
     }
 
-    /// Whether a step is not due before there is room: the turn waits for that, or, where all of it is in abandoned code,
-    /// for the end of the siblings, after which the task is given back.
+    /// Whether a step is not due before there is room: the turn waits for that, or, where all of it
+    /// is in abandoned code, for the end of the siblings, after which the task is given back.
     pub(super) fn lacks_room(&self, at: usize, now: DbTime) -> bool {
         let is_due = self.record.steps[at].due_at.is_none_or(|due| due <= now);
-        self.task_type.decl.steps[at].heavy && (self.waits_for_room || is_due && self.engine.heavy.is_stuck())
+        self.task_type.decl.steps[at].heavy
+            && (self.waits_for_room || is_due && self.engine.heavy.is_stuck())
     }
 
     /// The wait is over.

@@ -1,4 +1,5 @@
-//! Scratch files that the next steps read, where they are not what those steps can use. Runs nothing.
+//! Scratch files that the next steps read, where they are not what those steps can use. Runs
+//! nothing.
 
 use super::Ahead;
 use crate::draft::Draft;
@@ -10,32 +11,57 @@ use crate::turn::{Next, Start, limits};
 use counterstep_contracts::{Direction, StepDecl, StepStatus};
 
 impl Ahead<'_> {
-    /// A step of the stage that reads scratch of another kind of host. The compiler refuses most of these; a type such
-    /// as `Mutex<ScratchFile>` slips past it.
-    pub(super) fn strange_scratch(&self, draft: &Draft, stage: &[usize]) -> Option<(usize, &'static str)> {
+    /// A step of the stage that reads scratch of another kind of host. The compiler refuses most of
+    /// these; a type such as `Mutex<ScratchFile>` slips past it.
+    pub(super) fn strange_scratch(
+        &self,
+        draft: &Draft,
+        stage: &[usize],
+    ) -> Option<(usize, &'static str)> {
         let steps = draft.decl().steps;
         stage.iter().find_map(|&at| {
-            let reads = |name: &str| draft.inputs_of_step(at).iter().any(|input| input.source == name);
+            let reads = |name: &str| {
+                draft
+                    .inputs_of_step(at)
+                    .iter()
+                    .any(|input| input.source == name)
+            };
             let strange = |(producer, row): &(&StepDecl, &StepRow)| {
                 producer.host != steps[at].host
                     && reads(producer.name)
-                    && row.output.as_ref().is_some_and(|output| !scratch_files_in(output).is_empty())
+                    && row
+                        .output
+                        .as_ref()
+                        .is_some_and(|output| !scratch_files_in(output).is_empty())
             };
-            steps.iter().zip(&draft.record().steps).find(strange).map(|(producer, _)| (at, producer.name))
+            steps
+                .iter()
+                .zip(&draft.record().steps)
+                .find(strange)
+                .map(|(producer, _)| (at, producer.name))
         })
     }
 
     pub(super) fn lost_input(&self, draft: &Draft, stage: &[usize]) -> Option<usize> {
-        let reads = |at: usize, name: &str| draft.inputs_of_step(at).iter().any(|input| input.source == name);
+        let reads = |at: usize, name: &str| {
+            draft
+                .inputs_of_step(at)
+                .iter()
+                .any(|input| input.source == name)
+        };
         self.missing
             .iter()
             .copied()
             .filter(|&lost| draft.step(lost).status == StepStatus::Completed)
-            .find(|&lost| stage.iter().any(|&at| reads(at, draft.decl().steps[lost].name)))
+            .find(|&lost| {
+                stage
+                    .iter()
+                    .any(|&at| reads(at, draft.decl().steps[lost].name))
+            })
     }
 
-    /// Has the scratch that a step of the stage reads made again, from its first lost link on; `None`: something else
-    /// has to be decided first.
+    /// Has the scratch that a step of the stage reads made again, from its first lost link on;
+    /// `None`: something else has to be decided first.
     pub(super) fn make_again(
         &self,
         draft: &mut Draft,
@@ -43,7 +69,8 @@ impl Ahead<'_> {
         mut lost: usize,
         running: bool,
     ) -> Result<Option<Next>, Illegal> {
-        // It is made again once the siblings have ended: what they have read stays as it is until then.
+        // It is made again once the siblings have ended: what they have read stays as it is until
+        // then.
         if running {
             return Ok(Some(Next::Hold));
         }
@@ -66,6 +93,11 @@ impl Ahead<'_> {
         }
         let (limit, sweep_after) = limits(self.engine, &self.task_type, lost, Direction::Forward);
         let execution = draft.start_rebuild(lost, sweep_after)?;
-        Ok(Some(Next::Run(vec![Start { at: lost, execution, limit, first: false }])))
+        Ok(Some(Next::Run(vec![Start {
+            at: lost,
+            execution,
+            limit,
+            first: false,
+        }])))
     }
 }

@@ -5,13 +5,18 @@ use crate::cancel::CancelReason;
 use counterstep_contracts::StepStatus;
 
 impl ForwardTurn<'_> {
-    /// Follows the rows as they are now: wakes the turn when a step that waits is due, and tells those that still run
-    /// that a step beside them has given up.
+    /// Follows the rows as they are now: wakes the turn when a step that waits is due, and tells
+    /// those that still run that a step beside them has given up.
     pub(super) fn arm(&mut self) {
         let turn = &mut self.0;
         turn.wait_for_room();
         let token = turn.tokens.forward.clone();
-        if turn.record.steps.iter().any(|row| row.status == StepStatus::Failed) {
+        if turn
+            .record
+            .steps
+            .iter()
+            .any(|row| row.status == StepStatus::Failed)
+        {
             token.cancel(CancelReason::Sibling);
         }
         // A cancelled token would end the delay at once, again and again.

@@ -1,4 +1,5 @@
-//! The table of states as it was designed, and where the judge goes beyond it. The judge has these edges and no other.
+//! The table of states as it was designed, and where the judge goes beyond it. The judge has these
+//! edges and no other.
 
 use crate::kernel::states::{Edge, step_edges, task_edges};
 use counterstep_contracts::{StepStatus, TaskStatus};
@@ -7,15 +8,35 @@ use std::fmt::Debug;
 
 const TASK: &[(TaskStatus, &[TaskStatus])] = {
     use TaskStatus::{
-        Cancelled, Compensating, CompensationFailed, Completed, DeadLettered, Dispatched, Failed, Resolved, Running,
-        Submitted, Waiting,
+        Cancelled, Compensating, CompensationFailed, Completed, DeadLettered, Dispatched, Failed,
+        Resolved, Running, Submitted, Waiting,
     };
     &[
-        (Submitted, &[Running, Dispatched, Completed, Cancelled, Compensating]),
-        (Dispatched, &[Running, Cancelled, Compensating, DeadLettered]),
-        (Running, &[Running, Dispatched, Waiting, Completed, Compensating, Failed, DeadLettered]),
+        (
+            Submitted,
+            &[Running, Dispatched, Completed, Cancelled, Compensating],
+        ),
+        (
+            Dispatched,
+            &[Running, Cancelled, Compensating, DeadLettered],
+        ),
+        (
+            Running,
+            &[
+                Running,
+                Dispatched,
+                Waiting,
+                Completed,
+                Compensating,
+                Failed,
+                DeadLettered,
+            ],
+        ),
         (Waiting, &[Running, Compensating, Cancelled, DeadLettered]),
-        (Compensating, &[Compensating, Failed, Cancelled, CompensationFailed]),
+        (
+            Compensating,
+            &[Compensating, Failed, Cancelled, CompensationFailed],
+        ),
         (CompensationFailed, &[Compensating, Resolved]),
         (DeadLettered, &[Dispatched, Compensating, Resolved]),
     ]
@@ -23,8 +44,8 @@ const TASK: &[(TaskStatus, &[TaskStatus])] = {
 
 const STEP: &[(StepStatus, &[StepStatus])] = {
     use StepStatus::{
-        Compensated, Compensating, CompensationFailed, Completed, Failed, InDoubt, Pending, Resolved, Running, Skipped,
-        Waiting,
+        Compensated, Compensating, CompensationFailed, Completed, Failed, InDoubt, Pending,
+        Resolved, Running, Skipped, Waiting,
     };
     &[
         (Pending, &[Running, Skipped]),
@@ -34,54 +55,109 @@ const STEP: &[(StepStatus, &[StepStatus])] = {
         (Completed, &[Pending, Compensating]),
         // An operator's supplied output.
         (Failed, &[Compensating, Completed]),
-        (Compensating, &[Compensating, Compensated, CompensationFailed]),
+        (
+            Compensating,
+            &[Compensating, Compensated, CompensationFailed],
+        ),
         (CompensationFailed, &[Compensating, Resolved]),
     ]
 };
 
 /// What the design implies but does not list.
 const STEP_BESIDES: &[(StepStatus, &[StepStatus], &str)] = &[
-    (StepStatus::Failed, &[StepStatus::Waiting], "step_redriven: a dead letter runs again at the step that gave up"),
-    (StepStatus::Pending, &[StepStatus::Compensating], "undo_started: it had started, before its scratch was lost"),
-    (StepStatus::Pending, &[StepStatus::Pending], "signal_received: a signal is kept for a step that comes later"),
-    (StepStatus::Waiting, &[StepStatus::Waiting], "signal_received: whoever claims the task finds it"),
-    (StepStatus::Completed, &[StepStatus::Completed], "step_rebuilt: scratch is made again, the output stands"),
+    (
+        StepStatus::Failed,
+        &[StepStatus::Waiting],
+        "step_redriven: a dead letter runs again at the step that gave up",
+    ),
+    (
+        StepStatus::Pending,
+        &[StepStatus::Compensating],
+        "undo_started: it had started, before its scratch was lost",
+    ),
+    (
+        StepStatus::Pending,
+        &[StepStatus::Pending],
+        "signal_received: a signal is kept for a step that comes later",
+    ),
+    (
+        StepStatus::Waiting,
+        &[StepStatus::Waiting],
+        "signal_received: whoever claims the task finds it",
+    ),
+    (
+        StepStatus::Completed,
+        &[StepStatus::Completed],
+        "step_rebuilt: scratch is made again, the output stands",
+    ),
 ];
 
-/// Counts lost hosts anew, and tells hosts of the task once more. It stays where it is, so these are no edges of their
-/// own.
+/// Counts lost hosts anew, and tells hosts of the task once more. It stays where it is, so these
+/// are no edges of their own.
 const LEAVE_THE_TASK: [&str; 2] = ["operator_set_recoveries", "offered_again"];
 
-/// Notes in the audit that there is nothing to undo. The step stays what it is, so it is no edge of its own.
+/// Notes in the audit that there is nothing to undo. The step stays what it is, so it is no edge of
+/// its own.
 const LEAVES_THE_STEP: &str = "undo_waived";
 
 #[test]
 fn the_judge_has_the_edges_of_the_design_for_a_task_and_no_other() {
-    let (notes, edges): (Vec<_>, Vec<_>) =
-        task_edges().into_iter().partition(|edge| LEAVE_THE_TASK.contains(&edge.event.as_str()));
-    assert!(notes.iter().all(|edge| edge.from == Some(edge.to)), "{notes:#?}");
+    let (notes, edges): (Vec<_>, Vec<_>) = task_edges()
+        .into_iter()
+        .partition(|edge| LEAVE_THE_TASK.contains(&edge.event.as_str()));
+    assert!(
+        notes.iter().all(|edge| edge.from == Some(edge.to)),
+        "{notes:#?}"
+    );
     let of = |event| notes.iter().filter(|edge| edge.event == event).count();
-    let not_ended = TaskStatus::ALL.iter().filter(|status| !status.is_terminal()).count();
-    assert_eq!((of(LEAVE_THE_TASK[0]), of(LEAVE_THE_TASK[1])), (not_ended, 4));
-    let births: Vec<_> = edges.iter().filter(|edge| edge.from.is_none()).map(|edge| edge.to).collect();
+    let not_ended = TaskStatus::ALL
+        .iter()
+        .filter(|status| !status.is_terminal())
+        .count();
+    assert_eq!(
+        (of(LEAVE_THE_TASK[0]), of(LEAVE_THE_TASK[1])),
+        (not_ended, 4)
+    );
+    let births: Vec<_> = edges
+        .iter()
+        .filter(|edge| edge.from.is_none())
+        .map(|edge| edge.to)
+        .collect();
     assert_eq!(births, [TaskStatus::Submitted]);
-    let designed = TASK.iter().flat_map(|(from, to)| to.iter().map(|to| (*from, *to))).collect();
+    let designed = TASK
+        .iter()
+        .flat_map(|(from, to)| to.iter().map(|to| (*from, *to)))
+        .collect();
     compare(&edges, &designed);
 }
 
 #[test]
 fn the_judge_has_the_edges_of_the_design_for_a_step_and_no_other() {
-    let (waived, edges): (Vec<_>, Vec<_>) = step_edges().into_iter().partition(|edge| edge.event == LEAVES_THE_STEP);
+    let (waived, edges): (Vec<_>, Vec<_>) = step_edges()
+        .into_iter()
+        .partition(|edge| edge.event == LEAVES_THE_STEP);
     assert!(waived.iter().all(|edge| edge.from == Some(edge.to)));
     let listed = STEP.iter().map(|(from, to)| (*from, *to));
     let besides = STEP_BESIDES.iter().map(|(from, to, _)| (*from, *to));
-    let designed = listed.chain(besides).flat_map(|(from, to)| to.iter().map(move |to| (from, *to))).collect();
+    let designed = listed
+        .chain(besides)
+        .flat_map(|(from, to)| to.iter().map(move |to| (from, *to)))
+        .collect();
     compare(&edges, &designed);
 }
 
 fn compare<S: Ord + Copy + Debug>(edges: &[Edge<S>], designed: &BTreeSet<(S, S)>) {
-    let had: BTreeSet<(S, S)> = edges.iter().filter_map(|edge| Some((edge.from?, edge.to))).collect();
-    let extra: Vec<_> = edges.iter().filter(|e| e.from.is_some_and(|from| !designed.contains(&(from, e.to)))).collect();
+    let had: BTreeSet<(S, S)> = edges
+        .iter()
+        .filter_map(|edge| Some((edge.from?, edge.to)))
+        .collect();
+    let extra: Vec<_> = edges
+        .iter()
+        .filter(|e| e.from.is_some_and(|from| !designed.contains(&(from, e.to))))
+        .collect();
     let missing: Vec<_> = designed.difference(&had).collect();
-    assert!(extra.is_empty() && missing.is_empty(), "not designed: {extra:#?}\ndesigned but missing: {missing:?}");
+    assert!(
+        extra.is_empty() && missing.is_empty(),
+        "not designed: {extra:#?}\ndesigned but missing: {missing:?}"
+    );
 }

@@ -28,7 +28,9 @@ fn lives() -> HashSet<Case> {
 #[test]
 fn once_compensating_no_sequence_of_events_goes_forward_again() {
     // From each case that can be written down, not just from those that a task gets into.
-    let start = cases().into_iter().filter(|case| case.status == Some(TaskStatus::Compensating));
+    let start = cases()
+        .into_iter()
+        .filter(|case| case.status == Some(TaskStatus::Compensating));
     for case in reachable(start) {
         let backward = [
             TaskStatus::Compensating,
@@ -37,12 +39,23 @@ fn once_compensating_no_sequence_of_events_goes_forward_again() {
             TaskStatus::Cancelled,
             TaskStatus::Resolved,
         ];
-        assert!(case.status.is_some_and(|status| backward.contains(&status)), "{case:?}");
+        assert!(
+            case.status.is_some_and(|status| backward.contains(&status)),
+            "{case:?}"
+        );
         for (event, next) in case.successors() {
             for (old, new) in case.steps.iter().zip(&next.steps) {
-                let forward = [StepStatus::Running, StepStatus::Completed, StepStatus::Waiting, StepStatus::Pending];
+                let forward = [
+                    StepStatus::Running,
+                    StepStatus::Completed,
+                    StepStatus::Waiting,
+                    StepStatus::Pending,
+                ];
                 let moved = old.status != new.status;
-                assert!(!(moved && forward.contains(&new.status)), "{event:?} leads from {case:?} to {next:?}");
+                assert!(
+                    !(moved && forward.contains(&new.status)),
+                    "{event:?} leads from {case:?} to {next:?}"
+                );
             }
         }
     }
@@ -50,16 +63,28 @@ fn once_compensating_no_sequence_of_events_goes_forward_again() {
 
 #[test]
 fn a_completed_task_has_completed_every_step_that_was_not_skipped() {
-    for case in lives().iter().filter(|case| case.status == Some(TaskStatus::Completed)) {
+    for case in lives()
+        .iter()
+        .filter(|case| case.status == Some(TaskStatus::Completed))
+    {
         let done = |status| matches!(status, StepStatus::Completed | StepStatus::Skipped);
-        assert!(case.steps.iter().all(|step| done(step.status)) && !case.cancel_requested, "{case:?}");
+        assert!(
+            case.steps.iter().all(|step| done(step.status)) && !case.cancel_requested,
+            "{case:?}"
+        );
     }
 }
 
 #[test]
 fn a_cancelled_task_has_nothing_left_to_undo() {
-    for case in lives().iter().filter(|case| case.status == Some(TaskStatus::Cancelled)) {
-        assert!(!case.state().has_effects() && !case.any_step(StepStatus::CompensationFailed), "{case:?}");
+    for case in lives()
+        .iter()
+        .filter(|case| case.status == Some(TaskStatus::Cancelled))
+    {
+        assert!(
+            !case.state().has_effects() && !case.any_step(StepStatus::CompensationFailed),
+            "{case:?}"
+        );
     }
 }
 
@@ -72,23 +97,39 @@ fn every_task_can_come_to_rest_without_a_person() {
 #[test]
 fn an_undo_can_always_be_finished_by_undoing() {
     // A step that still ran would be stuck: while compensating, nothing takes it out of Running.
-    let begun: Vec<Case> = lives().into_iter().filter(|case| case.status == Some(TaskStatus::Compensating)).collect();
+    let begun: Vec<Case> = lives()
+        .into_iter()
+        .filter(|case| case.status == Some(TaskStatus::Compensating))
+        .collect();
     assert!(!begun.iter().any(|case| case.any_step(StepStatus::Running)));
-    let is_undone = |case: &Case| matches!(case.status, Some(TaskStatus::Failed | TaskStatus::Cancelled));
-    let by_undoing = |event: Event| event.step().is_some() || matches!(event, Event::UndoFinished { .. });
+    let is_undone = |case: &Case| {
+        matches!(
+            case.status,
+            Some(TaskStatus::Failed | TaskStatus::Cancelled)
+        )
+    };
+    let by_undoing =
+        |event: Event| event.step().is_some() || matches!(event, Event::UndoFinished { .. });
     let stuck = never_reaching(reachable(begun.clone()), is_undone, by_undoing);
     assert!(!stuck.iter().any(|case| begun.contains(case)), "{stuck:?}");
 }
 
-/// The cases from which the allowed events never lead to the goal. Goes backwards from the goal: what leads to a case
-/// that can get there can get there as well.
-fn never_reaching(cases: HashSet<Case>, goal: fn(&Case) -> bool, allowed: fn(Event) -> bool) -> Vec<Case> {
+/// The cases from which the allowed events never lead to the goal. Goes backwards from the goal:
+/// what leads to a case that can get there can get there as well.
+fn never_reaching(
+    cases: HashSet<Case>,
+    goal: fn(&Case) -> bool,
+    allowed: fn(Event) -> bool,
+) -> Vec<Case> {
     let (there, mut open): (Vec<Case>, Vec<Case>) = cases.into_iter().partition(goal);
     let mut there: HashSet<Case> = there.into_iter().collect();
     loop {
         let before = open.len();
         open.retain(|case| {
-            let gets_there = case.successors().iter().any(|(event, next)| allowed(*event) && there.contains(next));
+            let gets_there = case
+                .successors()
+                .iter()
+                .any(|(event, next)| allowed(*event) && there.contains(next));
             if gets_there {
                 there.insert(case.clone());
             }
@@ -104,7 +145,10 @@ fn never_reaching(cases: HashSet<Case>, goal: fn(&Case) -> bool, allowed: fn(Eve
 fn every_state_of_a_task_is_one_that_tasks_get_into() {
     let lives = lives();
     for &status in TaskStatus::ALL {
-        assert!(lives.iter().any(|case| case.status == Some(status)), "{status}");
+        assert!(
+            lives.iter().any(|case| case.status == Some(status)),
+            "{status}"
+        );
     }
     for &status in StepStatus::ALL {
         assert!(lives.iter().any(|case| case.any_step(status)), "{status}");

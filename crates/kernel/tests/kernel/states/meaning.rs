@@ -13,11 +13,19 @@ pub(super) const fn of_a_task(status: TaskStatus) -> &'static str {
             "Waits by itself: for a retry, a breaker, a timer, a signal, or a worker of its version."
         }
         TaskStatus::Completed => "Every step that was not skipped has completed.",
-        TaskStatus::Compensating => "It is being undone, in reverse. No forward step ever runs again.",
-        TaskStatus::CompensationFailed => "An undo gave up, or it could not be loaded while it was being undone.",
-        TaskStatus::Failed => "It did not succeed. Nothing is left to undo, or its policy said to leave it.",
+        TaskStatus::Compensating => {
+            "It is being undone, in reverse. No forward step ever runs again."
+        }
+        TaskStatus::CompensationFailed => {
+            "An undo gave up, or it could not be loaded while it was being undone."
+        }
+        TaskStatus::Failed => {
+            "It did not succeed. Nothing is left to undo, or its policy said to leave it."
+        }
         TaskStatus::Cancelled => "It was cancelled, and what it had done is undone.",
-        TaskStatus::DeadLettered => "It gave up and its policy parks it, or it could not be loaded.",
+        TaskStatus::DeadLettered => {
+            "It gave up and its policy parks it, or it could not be loaded."
+        }
         TaskStatus::Resolved => "A person settled it by hand, with a note.",
     }
 }
@@ -30,7 +38,9 @@ pub(super) const fn of_a_step(status: StepStatus) -> &'static str {
         StepStatus::Completed => "Its one output is committed.",
         StepStatus::Skipped => "Its condition said no.",
         StepStatus::Failed => "It gave up. What it may have done is undone all the same.",
-        StepStatus::InDoubt => "Started, outcome unknown: its lease was lost, or the process shut down.",
+        StepStatus::InDoubt => {
+            "Started, outcome unknown: its lease was lost, or the process shut down."
+        }
         StepStatus::Compensating => "Its undo is under way, or due again.",
         StepStatus::Compensated => "Its undo is done.",
         StepStatus::CompensationFailed => "Its undo gave up.",

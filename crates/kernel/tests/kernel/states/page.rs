@@ -25,8 +25,14 @@ pub(super) fn render() -> String {
     let parts = [
         HEAD.to_owned(),
         format!("## A task\n\n{}", task_meanings()),
-        diagram(&tasks, TaskStatus::ALL, |status| status.is_terminal(), |status| status.is_parked()),
-        "Edges that lead back to the same state are left out of the diagram; the table has all.\n".to_owned(),
+        diagram(
+            &tasks,
+            TaskStatus::ALL,
+            |status| status.is_terminal(),
+            |status| status.is_parked(),
+        ),
+        "Edges that lead back to the same state are left out of the diagram; the table has all.\n"
+            .to_owned(),
         table(&tasks, false),
         format!("## A step\n\n{}", step_meanings()),
         diagram(&steps, StepStatus::ALL, |_| false, |_| false),
@@ -44,7 +50,11 @@ fn task_meanings() -> String {
             (_, true) => "parked",
             _ => "",
         };
-        let _ = writeln!(out, "| `{status}` | {kind} | {} |", meaning::of_a_task(status));
+        let _ = writeln!(
+            out,
+            "| `{status}` | {kind} | {} |",
+            meaning::of_a_task(status)
+        );
     }
     out
 }
@@ -65,7 +75,10 @@ fn diagram<S: Ord + Copy + Display>(
 ) -> String {
     let mut arrows: BTreeMap<(Option<S>, S), BTreeSet<&str>> = BTreeMap::new();
     for edge in edges.iter().filter(|edge| edge.from != Some(edge.to)) {
-        arrows.entry((edge.from, edge.to)).or_default().insert(&edge.event);
+        arrows
+            .entry((edge.from, edge.to))
+            .or_default()
+            .insert(&edge.event);
     }
     let mut out = "```mermaid\nstateDiagram-v2\n".to_owned();
     for ((from, to), events) in arrows {
@@ -76,9 +89,17 @@ fn diagram<S: Ord + Copy + Display>(
     for status in all.iter().filter(|status| is_terminal(**status)) {
         let _ = writeln!(out, "    {status} --> [*]");
     }
-    let parked: Vec<String> = all.iter().filter(|status| is_parked(**status)).map(ToString::to_string).collect();
+    let parked: Vec<String> = all
+        .iter()
+        .filter(|status| is_parked(**status))
+        .map(ToString::to_string)
+        .collect();
     if !parked.is_empty() {
-        let _ = writeln!(out, "    classDef parked stroke-dasharray: 4 4\n    class {} parked", parked.join(","));
+        let _ = writeln!(
+            out,
+            "    classDef parked stroke-dasharray: 4 4\n    class {} parked",
+            parked.join(",")
+        );
     }
     out + "```\n"
 }
@@ -90,10 +111,17 @@ fn table<S: Copy + Display>(edges: &[Edge<S>], of_steps: bool) -> String {
         "| from | event | to | only when |\n|---|---|---|---|\n".to_owned()
     };
     for edge in edges {
-        let from = edge.from.map_or("nothing".to_owned(), |from| format!("`{from}`"));
+        let from = edge
+            .from
+            .map_or("nothing".to_owned(), |from| format!("`{from}`"));
         let _ = write!(out, "| {from} | {} | `{}` | ", edge.event, edge.to);
         if of_steps {
-            let tasks: Vec<String> = edge.tasks.iter().flatten().map(|task| format!("`{task}`")).collect();
+            let tasks: Vec<String> = edge
+                .tasks
+                .iter()
+                .flatten()
+                .map(|task| format!("`{task}`"))
+                .collect();
             let _ = write!(out, "{} | ", tasks.join(", "));
         }
         let _ = writeln!(out, "{} |", edge.when.join("; "));
@@ -101,13 +129,17 @@ fn table<S: Copy + Display>(edges: &[Edge<S>], of_steps: bool) -> String {
     out
 }
 
-/// Why each event is refused, for the terminal states together: they differ in what they mean, not in what they allow.
+/// Why each event is refused, for the terminal states together: they differ in what they mean, not
+/// in what they allow.
 fn refused() -> String {
     let mut reasons: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
     for case in cases() {
-        // Without a step the answer to the events of one would be that there is none, and after a cancel the answer to
-        // another would be that there was one.
-        if !case.status.is_some_and(TaskStatus::is_terminal) || case.cancel_requested || case.steps.is_empty() {
+        // Without a step the answer to the events of one would be that there is none, and after a
+        // cancel the answer to another would be that there was one.
+        if !case.status.is_some_and(TaskStatus::is_terminal)
+            || case.cancel_requested
+            || case.steps.is_empty()
+        {
             continue;
         }
         for event in Event::samples() {
