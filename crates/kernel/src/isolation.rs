@@ -5,11 +5,13 @@
 //! process. Must not decide whether a task is given up: that is `draft::recovery`, and the count
 //! alone decides it.
 
+mod turns;
+
 use counterstep_contracts::TaskId;
-use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::Notify;
+use turns::Turns;
 
 /// How many tasks a process may run at most while it runs one that has lost so many hosts in a row,
 /// that one included; `None`: as many as ever. `allowed` are the losses that its type allows,
@@ -53,74 +55,6 @@ const LAST_GROUP: usize = 4;
 pub(crate) struct Isolation {
     turns: Mutex<Turns>,
     ended: Notify,
-}
-
-#[derive(Debug, Default)]
-struct Turns {
-    running: BTreeMap<u64, (TaskId, usize)>,
-    entered: u64,
-    /// Tasks of code that is not waited for any more and still occupies its thread: it can end the
-    /// process yet.
-    abandoned: Vec<TaskId>,
-    /// The task for which this process starts no other turn, until it fits.
-    waiting: Option<TaskId>,
-}
-
-impl Turns {
-    /// Whether a task may start beside those that run. Another turn of the same task, which a lost
-    /// lease has left behind, is not its neighbour.
-    fn fits(&self, guest: Guest) -> bool {
-        let others = || {
-            self.running
-                .values()
-                .filter(|(other, _)| *other != guest.task)
-        };
-        let beside = others().count() + self.in_its_way(guest);
-        beside
-            < others()
-                .map(|(_, limit)| *limit)
-                .min()
-                .unwrap_or(usize::MAX)
-                .min(guest.most_tasks())
-    }
-
-    /// How many neighbours a task has in abandoned code.
-    fn in_its_way(&self, guest: Guest) -> usize {
-        match guest.abandoned {
-            Abandoned::Neighbours => self.abandoned_beside(guest.task),
-            Abandoned::Tolerated => 0,
-        }
-    }
-
-    /// Whether waiting for turns to end can make room for a task, and this process waits for no
-    /// other one.
-    fn can_drain(&self, guest: Guest) -> bool {
-        // A process may wait for abandoned code as long as it lives: the task is left to another
-        // one.
-        guest.most.is_some()
-            && self.waiting.is_none()
-            && self.in_its_way(guest) < guest.most_tasks()
-    }
-
-    fn abandoned_beside(&self, task: TaskId) -> usize {
-        self.abandoned
-            .iter()
-            .filter(|other| **other != task)
-            .count()
-    }
-
-    fn room(&self) -> usize {
-        if self.waiting.is_some() {
-            return 0;
-        }
-        let most = self
-            .running
-            .values()
-            .map(|(_, limit)| *limit)
-            .min()
-            .unwrap_or(usize::MAX);
-        most.saturating_sub(self.running.len() + self.abandoned.len())
-    }
 }
 
 /// A task that wants to start.

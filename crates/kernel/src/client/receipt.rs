@@ -3,27 +3,20 @@
 //! and upload steps in one change.
 
 mod abandon;
+mod submit;
 
-use super::submission::{
-    Submission, SubmitError, Submitted, both, fingerprint, from_commit, from_objects, invalid,
-    replayed,
-};
+use super::submission::{Submission, SubmitError, both, from_commit, from_objects, invalid};
 use super::texts::Fields;
 use super::{known, request_uploads};
-use crate::builtin::{FileSource, Upload};
+use crate::builtin::FileSource;
 use crate::context::measured;
-use crate::draft::{As, Draft, NewTask, Received};
 use crate::engine::Engine;
 use crate::error::StepError;
 use crate::keys;
 use crate::ports::{ByteStream, CommitError, DocumentWrite, TypeRow};
-use crate::record::TaskRecord;
-use crate::task::{Inputs, RequestError, TaskType, guarded};
+use crate::task::{RequestError, TaskType};
 use crate::transition::{IdempotencyWrite, ReceiveWrite};
-use counterstep_contracts::http::Accepted;
-use counterstep_contracts::{
-    Attempt, Epoch, FileName, StoredFile, StoredFiles, TaskId, UploadedFile,
-};
+use counterstep_contracts::{Attempt, Epoch, FileName, TaskId, UploadedFile};
 use futures::future::BoxFuture;
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -38,9 +31,6 @@ pub struct Firing {
     /// Who fires it.
     pub actor: String,
 }
-
-const MOVED: &str =
-    "the form's later fields changed where its files belong: send text fields first";
 
 /// A file before its first byte.
 fn arriving(field: &str, name: FileName, content_type: &str) -> UploadedFile {
@@ -382,209 +372,6 @@ impl Receipt {
         }
         self.key_begun = true;
         Ok(true)
-    }
-
-    /// The request has arrived whole: checks it and makes the task.
-    ///
-    /// # Errors
-    /// When it breaks a rule, or the store does not answer. What it stored stays until
-    /// [`abandon`](Self::abandon).
-    pub fn submit(&mut self) -> BoxFuture<'_, Result<Submitted, SubmitError>> {
-        Box::pin(async move {
-            let request = self.read()?;
-            let uploads =
-                request_uploads(&self.task_type, &request).map_err(SubmitError::Declaration)?;
-            let fingerprint = fingerprint(&self.task_type, &request);
-            if let Some((first, answer)) = &self.replay {
-                if *first != fingerprint {
-                    return Err(SubmitError::KeyMismatch);
-                }
-                let answer = replayed(answer);
-                self.is_no_probe().await;
-                return answer;
-            }
-            if self
-                .received
-                .keys()
-                .any(|received| !uploads.iter().any(|(at, _)| at == received))
-            {
-                return Err(invalid(".", MOVED).into());
-            }
-            if !self.received.is_empty() {
-                let probe = self.probe.take();
-                self.probe = self
-                    .engine
-                    .admit_late(&self.task_type, self.id, probe)
-                    .await?;
-            }
-            let mut received = uploads
-                .iter()
-                .map(|(at, upload)| self.outputs_of(*at, upload))
-                .collect::<Result<Vec<_>, SubmitError>>()?;
-            let whose = (&self.submission.tenant, self.id);
-            let asked = (&request, self.submission.traceparent.as_deref());
-            super::ahead::run(&self.engine, &self.task_type, whose, asked, &mut received).await;
-            let new = NewTask {
-                id: self.id,
-                tenant: self.submission.tenant.clone(),
-                request,
-                traceparent: self.submission.traceparent.clone(),
-            };
-            let actor = self
-                .firing
-                .as_ref()
-                .map_or("client", |firing| &firing.actor);
-            let mut draft = Draft::of_submission(self.task_type.decl, new, actor);
-            if let Some(Firing { write, details, .. }) = self.firing.clone() {
-                draft.set_schedule(write, details);
-            }
-            let mut failed = None;
-            let respond = |record: &TaskRecord| self.respond(record, &mut failed);
-            if let Err(illegal) = draft.submit(received, respond) {
-                return Err(SubmitError::Declaration(StepError::permanent(illegal)));
-            }
-            if let Some(error) = failed {
-                return Err(SubmitError::Declaration(error));
-            }
-            let answer = Accepted {
-                task_id: self.id,
-                status: draft.status(),
-            };
-            if let Some(key) = self.submission.key.clone() {
-                draft.set_idempotency(IdempotencyWrite::Finish {
-                    tenant: self.submission.tenant.clone(),
-                    key,
-                    fingerprint: fingerprint.clone(),
-                    answer: json!(answer),
-                    expires_in: self.engine.settings.idempotency_ttl,
-                });
-            }
-            let (_, mut transition) = draft.finish(self.engine.new_change_id(), As::Anyone);
-            self.engine.add_events(self.task_type.decl, &mut transition);
-            let mut committed = self.engine.commit_new(&transition).await;
-            if matches!(committed, (Err(CommitError::KeyTaken), false))
-                && matches!(known::read(&self.engine, &self.submission).await, Ok(None))
-            {
-                committed = self.engine.commit_new(&transition).await;
-            }
-            let at = match committed {
-                (Ok(now), _) => now,
-                (Err(error), lost) => {
-                    // Written, if the task is there: nobody else makes one of this id.
-                    let may_be = lost || matches!(error, CommitError::Stale);
-                    let found = if may_be {
-                        self.engine.ports.store.load(self.id).await
-                    } else {
-                        Ok(None)
-                    };
-                    match (found, error) {
-                        (Ok(Some(record)), _) => record.task.created_at,
-                        // A request without files claims its key here: another one may have been
-                        // faster.
-                        (Ok(None), CommitError::KeyTaken) => {
-                            self.is_no_probe().await;
-                            return self.lost_race(&fingerprint).await;
-                        }
-                        (Ok(None) | Err(_), error) => return Err(from_commit(error)),
-                    }
-                }
-            };
-            let announce = async {
-                // Schedules go on where the queue hangs; a client's task is not left to the hosts'
-                // polls as easily.
-                match self.firing {
-                    Some(_) => self.engine.announce_briefly(&transition, at).await,
-                    None => self.engine.announce(&transition, at).await,
-                }
-            };
-            futures::join!(known::remember(&self.engine, &self.submission), announce);
-            Ok(Submitted {
-                answer,
-                replayed: false,
-            })
-        })
-    }
-
-    fn respond(&self, record: &TaskRecord, failed: &mut Option<StepError>) -> Value {
-        let outputs = record
-            .steps
-            .iter()
-            .filter_map(|row| row.output.clone().map(|output| (row.name.clone(), output)));
-        let inputs = Inputs::new(record.task.request.clone(), outputs.collect());
-        let inputs = inputs.within(self.engine.settings.output_limit);
-        guarded("respond", || (self.task_type.respond)(&inputs)).unwrap_or_else(|error| {
-            *failed = Some(error);
-            Value::Null
-        })
-    }
-
-    /// Where it was to be a disabled type's probe: another submission may be.
-    async fn is_no_probe(&mut self) {
-        if let Some(probe) = self.probe.take() {
-            self.engine.give_up_probe(probe).await;
-        }
-    }
-
-    async fn lost_race(&self, fingerprint: &str) -> Result<Submitted, SubmitError> {
-        let Some((first, answer)) = known::read(&self.engine, &self.submission).await? else {
-            return Err(SubmitError::InProgress);
-        };
-        known::remember(&self.engine, &self.submission).await;
-        if first == fingerprint {
-            replayed(&answer)
-        } else {
-            Err(SubmitError::KeyMismatch)
-        }
-    }
-
-    /// The output of an upload step whose files have arrived.
-    fn outputs_of(&self, at: usize, upload: &Upload) -> Result<Received, SubmitError> {
-        let step = self.task_type.decl.steps[at].name;
-        let mut files = Vec::with_capacity(upload.sources.len());
-        for (source, name) in &upload.sources {
-            let FileSource::Request(file) = source else {
-                continue;
-            };
-            // Whatever a client writes into the request, only a file that came in with this very
-            // request counts.
-            if !self.keys.contains(&file.key) {
-                return Err(invalid(
-                    &file.field,
-                    "send a file as a part of a multipart/form-data request",
-                )
-                .into());
-            }
-            if file.bucket != upload.bucket {
-                return Err(invalid(".", MOVED).into());
-            }
-            files.push(StoredFile {
-                name: name.as_ref().unwrap_or(&file.name).clone(),
-                bucket: file.bucket.clone(),
-                key: file.key.clone(),
-                size_bytes: file.size_bytes,
-                sha256: file.sha256.clone(),
-                content_type: upload
-                    .content_type
-                    .as_ref()
-                    .unwrap_or(&file.content_type)
-                    .clone(),
-            });
-        }
-        if files.is_empty() && !upload.may_be_empty {
-            return Err(invalid(step, "send at least one file").into());
-        }
-        let has_intent = self.received.contains_key(&at);
-        let output = if upload.many {
-            Some(json!(StoredFiles(files)))
-        } else {
-            files.pop().map(|file| json!(file))
-        };
-        let output = output.ok_or_else(|| invalid(step, "send one file"))?;
-        Ok(Received {
-            at,
-            output,
-            has_intent,
-        })
     }
 
     /// The id that the task will have, unless it repeats a request that came before.

@@ -1,12 +1,14 @@
 //! The rows of a journal: their form, which released programs have written, and what is read back
 //! from them.
 
+mod form;
+mod sweeps;
+
 use counterstep_contracts::{
     Attempt, AuditSeq, ChangeId, Direction, Epoch, Host, Outcome, Rev, StepNo, StepStatus, TaskId,
     TaskStatus, Tenant,
 };
 use counterstep_kernel::audit::{Link, Seal, seal};
-use counterstep_kernel::intents;
 use counterstep_kernel::journal::{FORM, Fold, JournalError, JournalRow, Written};
 use counterstep_kernel::record::{
     DbTime, Intention, SignalRow, StepRow, TaskRecord, TaskRow, UndoGoal,
@@ -298,134 +300,6 @@ fn story() -> Story {
     story
 }
 
-/// Databases are full of such rows: another form needs another number, and a way to read this one.
-#[test]
-fn the_form_of_a_row_is_fixed() {
-    let story = story();
-    assert_eq!(FORM, 2);
-    assert_eq!(
-        story.rows[1].entries,
-        r#"{"events":[{"event":"claimed","seq":3,"from":"dispatched","to":"running"},{"event":"step_started","step":1,"sweep_after":60000000}],"lease":{"ttl":60000000}}"#
-    );
-    assert_eq!(story.rows[1].data, None);
-    assert_eq!(
-        story.rows[2].data.as_deref(),
-        Some(
-            r#"{"signals":{"2":{"body":{"secret":"yes"},"actor":"client","at":3000000}},"details":{"0":{"body":{"secret":"yes"}}}}"#
-        )
-    );
-    assert_eq!(
-        story.rows[3].entries,
-        format!(
-            r#"{{"events":[{{"event":"step_succeeded","seq":6,"from":"running","step":1,"kept":"output"}}],"task":{{"goal":"failed"}},"lease":null,"finished":0,"data":"{}"}}"#,
-            // SHA-256 of the data below.
-            "bd2362595d73bd8b484f7f671bf9d279c364febe2793639d4b94f4dfc905d0a8"
-        )
-    );
-    let data = r#"{"response":{"size":7},"outputs":{"1":"secret of the step"}}"#;
-    assert_eq!(story.rows[3].data.as_deref(), Some(data));
-}
-
-#[test]
-fn rows_of_form_1_are_read_as_ever() {
-    let mut story = story();
-    let expected = story.fold().expect("rows that can be read");
-    story.rows[1].form = 1;
-    story.rows[1].entries = r#"{"events":[{"event":"claimed","seq":3,"from":"dispatched","to":"running"},{"event":"step_started","step":1,"step_to":"running","attempt":1}],"attempts":[{"start":{"step":1,"attempt":1,"sweep_after":60000000}}],"steps":[{"no":1,"started_seq":4}],"lease":{"owner":"worker:1","ttl":60000000}}"#.to_owned();
-    assert_eq!(story.fold().expect("rows that can be read"), expected);
-    // A step that waits has no attempt, and an event that says none had none.
-    story.rows.truncate(2);
-    story.rows[1].entries = r#"{"events":[{"event":"claimed","seq":3,"from":"dispatched","to":"running"},{"event":"step_started","step":1,"step_to":"running"},{"event":"step_succeeded","step":1,"step_to":"completed"}],"steps":[{"no":1,"started_seq":4}]}"#.to_owned();
-    let past = story
-        .fold()
-        .expect("rows that can be read")
-        .into_history()
-        .audit;
-    let said: Vec<_> = past[3..]
-        .iter()
-        .map(|row| (row.entry.step_to, row.entry.attempt))
-        .collect();
-    assert_eq!(
-        said,
-        [
-            (Some(StepStatus::Running), None),
-            (Some(StepStatus::Completed), None)
-        ]
-    );
-}
-
-#[test]
-fn what_an_event_does_beside_what_it_implies_is_said() {
-    let mut story = story();
-    story.rows.truncate(2);
-    story.record = Some(
-        story
-            .fold()
-            .expect("rows that can be read")
-            .into_record(DbTime(3_000_000)),
-    );
-    let mut again = change(
-        TaskRow {
-            audit_seq: AuditSeq(6),
-            ..story.task().clone()
-        },
-        3,
-    );
-    let entry_of = |seq, event| entry(seq, event, Some(TaskStatus::Running), TaskStatus::Running);
-    // Skips an attempt and ends in another state than it should.
-    let odd = of_step(
-        entry_of(5, "step_started"),
-        StepStatus::Running,
-        StepStatus::InDoubt,
-    );
-    let none = AuditEntry {
-        step: Some(StepNo(1)),
-        epoch: Epoch(1),
-        ..entry_of(6, "step_succeeded")
-    };
-    again.audit = vec![
-        AuditEntry {
-            attempt: Some(Attempt(7)),
-            ..odd
-        },
-        none,
-    ];
-    let start = |attempt| AttemptWrite::Start {
-        step: StepNo(1),
-        direction: Direction::Forward,
-        attempt: Attempt(attempt),
-        epoch: Epoch(1),
-        sweep_after: MINUTE,
-    };
-    // What an event could say stands behind what none says: the order decides what a sweep may
-    // take.
-    again.attempts = vec![AttemptWrite::Release { step: StepNo(1) }, start(7)];
-    let of = StepRow {
-        attempts: Attempt(7),
-        status: StepStatus::InDoubt,
-        ..story.record.as_ref().unwrap().steps[0].clone()
-    };
-    again.steps = vec![of];
-    let row = story.write(3, again.clone());
-    assert!(
-        row.entries
-            .contains(r#""attempts":[{"release":{"step":1}},{"start":{"step":1,"attempt":7,"#),
-        "{row:?}"
-    );
-    let fold = story.fold().expect("rows that can be read");
-    assert_eq!(
-        fold.clone().into_record(DbTime(3_000_000)),
-        story.record.clone().expect("a task")
-    );
-    let past: Vec<_> = fold
-        .into_history()
-        .audit
-        .into_iter()
-        .map(|row| row.entry)
-        .collect();
-    assert_eq!(past[4..], again.audit);
-}
-
 #[test]
 fn rows_fold_to_the_task_its_attempts_and_its_past() {
     let story = story();
@@ -461,123 +335,6 @@ fn rows_fold_to_the_task_its_attempts_and_its_past() {
     assert_eq!(
         (past[5].at, past[5].change_id),
         (DbTime(4_000_000), story.rows[3].change_id)
-    );
-}
-
-/// What each row makes of the objects of the story's attempt, and when a sweep is to look at the
-/// task then.
-#[test]
-fn what_a_sweep_does_is_a_row_without_an_event() {
-    let (step, direction, attempt) = (StepNo(1), Direction::Forward, Attempt(1));
-    let mut story = story();
-    for (rev, write, entries, objects, sweep_at) in [
-        (
-            5,
-            AttemptWrite::Release { step },
-            r#"{"attempts":[{"release":{"step":1}}]}"#,
-            Intention::Open,
-            Some(DbTime(5_000_000)),
-        ),
-        (
-            6,
-            AttemptWrite::Condemn {
-                step,
-                direction,
-                attempt,
-            },
-            r#"{"attempts":[{"condemn":{"step":1,"attempt":1}}]}"#,
-            Intention::Condemned,
-            Some(DbTime(5_000_000)),
-        ),
-        (
-            7,
-            AttemptWrite::Swept {
-                step,
-                direction,
-                attempt,
-            },
-            r#"{"attempts":[{"swept":{"step":1,"attempt":1}}]}"#,
-            Intention::Swept,
-            None,
-        ),
-    ] {
-        let mut next = change(story.task().clone(), rev);
-        next.attempts = vec![write];
-        story.write(rev, next);
-        let row = story.rows.last().expect("it was pushed");
-        assert_eq!((row.entries.as_str(), &row.data), (entries, &None));
-        let fold = story.fold().expect("rows that can be read");
-        let record = fold.record();
-        let [mark] = record.marks[..] else {
-            panic!("{:?}", record.marks)
-        };
-        assert_eq!(
-            (mark.objects, record.task.sweep_at),
-            (objects, sweep_at),
-            "row {rev}"
-        );
-        assert_eq!(
-            record.marks,
-            story.record.as_ref().expect("a task").marks,
-            "as the engine works it out for itself"
-        );
-        assert_eq!(
-            fold.attempts()[0].outcome,
-            Some(Outcome::Succeeded),
-            "how it ended stays"
-        );
-        assert_eq!(fold.into_history().audit.len(), 6, "no entry of the audit");
-    }
-}
-
-#[test]
-fn a_sweep_may_take_what_is_open_once_its_time_has_come_and_no_live_lease_has_it() {
-    let story = story();
-    let (step, direction, attempt) = (StepNo(1), Direction::Forward, Attempt(1));
-    let second = |seconds: i64| DbTime(seconds * 1_000_000);
-    // Its attempt runs; its time comes a minute after its start, and so does the end of the lease.
-    let running = |now: DbTime| {
-        let mut fold = Fold::new(TASK);
-        story.rows[..2]
-            .iter()
-            .try_for_each(|row| fold.push(row))
-            .expect("rows that can be read");
-        fold.into_record(now)
-    };
-    assert_eq!(intents::overdue(&running(second(61))), []);
-    let longer = |epoch| {
-        let mut record = running(second(70));
-        record.task.lease_expires_at = Some(second(90));
-        record.task.epoch = epoch;
-        record
-    };
-    assert_eq!(
-        intents::overdue(&longer(Epoch(1))),
-        [],
-        "it runs under the lease"
-    );
-    assert_eq!(
-        intents::overdue(&longer(Epoch(2))).len(),
-        1,
-        "the lease is another host's"
-    );
-    let [intent] = &intents::overdue(&running(second(70)))[..] else {
-        panic!("one intent")
-    };
-    assert_eq!(
-        (intent.of, intent.task, intent.task_type.as_deref()),
-        (Some((step, direction, attempt)), TASK, Some("Zip"))
-    );
-    assert_eq!(intent.prefix, format!("t/acme/{TASK}/zip/e1.1/"));
-    assert_eq!(intent.overdue, Duration::from_secs(8));
-    // At the end it is an output.
-    let ended = story
-        .fold()
-        .expect("rows that can be read")
-        .into_record(second(1_000));
-    assert_eq!(
-        (intents::overdue(&ended), ended.task.sweep_at),
-        (Vec::new(), None)
     );
 }
 

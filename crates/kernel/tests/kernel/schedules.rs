@@ -1,8 +1,10 @@
 //! When a schedule is due, and what it does then: tables of two pure functions.
 
-use counterstep_contracts::{Misfire, Overlap, ScheduleSpec};
+mod moves;
+
+use counterstep_contracts::ScheduleSpec;
 use counterstep_kernel::record::DbTime;
-use counterstep_kernel::schedule::{Move, PassedOver, When, plan, read};
+use counterstep_kernel::schedule::{When, read};
 use counterstep_kernel::times::rfc3339;
 
 fn spec(cron: &str, zone: &str) -> ScheduleSpec {
@@ -427,142 +429,4 @@ fn the_newest_are_found_without_walking_through_all() {
     assert_eq!(each_second.newest(until, until, 2), []);
     let yearly = when("@yearly", "UTC");
     assert_eq!(yearly.newest(first, until, 100).len(), 37);
-}
-
-fn moves(misfire: Misfire, overlap: Overlap, busy: bool, now: &str) -> Vec<Move> {
-    let spec = ScheduleSpec {
-        misfire,
-        overlap,
-        catch_up_limit: 3,
-        ..spec("0 * * * *", "UTC")
-    };
-    let when = read(&mut spec.clone()).expect("usable");
-    plan(&spec, &when, time("2026-01-01T01:00:00Z"), time(now), busy)
-}
-
-fn hour(hour: u8) -> DbTime {
-    time(&format!("2026-01-01T{hour:02}:00:00Z"))
-}
-
-fn fire(due: u8) -> Move {
-    Move::Fire {
-        due: hour(due),
-        next: Some(hour(due + 1)),
-    }
-}
-
-#[test]
-fn what_was_missed_is_caught_up_with_fired_once_or_passed_over() {
-    use Misfire::{CatchUp, FireOnce, Skip};
-    let late = |misfire, now| moves(misfire, Overlap::Allow, false, now);
-    for misfire in [CatchUp, FireOnce, Skip] {
-        assert_eq!(late(misfire, "2026-01-01T01:00:20Z"), [fire(1)], "in time");
-    }
-    assert_eq!(late(FireOnce, "2026-01-01T06:30:00Z"), [fire(6)]);
-    assert_eq!(late(CatchUp, "2026-01-01T02:30:00Z"), [fire(1), fire(2)]);
-    assert_eq!(
-        late(CatchUp, "2026-01-01T06:30:00Z"),
-        [fire(4), fire(5), fire(6)],
-        "the newest three"
-    );
-    let missed = Move::PassOver {
-        due: hour(6),
-        next: Some(hour(7)),
-        why: PassedOver::Missed,
-    };
-    assert_eq!(late(Skip, "2026-01-01T06:30:00Z"), [missed]);
-    assert_eq!(
-        late(Skip, "2026-01-01T06:01:00Z"),
-        [fire(6)],
-        "within its grace"
-    );
-}
-
-#[test]
-fn due_times_within_the_grace_are_not_missed_and_all_fire() {
-    for misfire in [Misfire::FireOnce, Misfire::Skip, Misfire::CatchUp] {
-        let grace = if misfire == Misfire::CatchUp {
-            "1m"
-        } else {
-            "90m"
-        };
-        let overlap = Overlap::Allow;
-        let spec = ScheduleSpec {
-            misfire,
-            overlap,
-            grace: grace.to_owned(),
-            catch_up_limit: 2,
-            ..spec("0 * * * *", "UTC")
-        };
-        let when = read(&mut spec.clone()).expect("usable");
-        let moves = plan(&spec, &when, hour(1), time("2026-01-01T06:20:00Z"), false);
-        assert_eq!(moves, [fire(5), fire(6)], "{misfire}");
-    }
-}
-
-#[test]
-fn while_the_last_task_runs_a_due_time_is_passed_over_waits_or_fires() {
-    use Misfire::{CatchUp, FireOnce};
-    let now = "2026-01-01T03:30:00Z";
-    let passed = Move::PassOver {
-        due: hour(3),
-        next: Some(hour(4)),
-        why: PassedOver::Overlaps,
-    };
-    assert_eq!(moves(FireOnce, Overlap::Skip, true, now), [passed]);
-    assert_eq!(
-        moves(FireOnce, Overlap::Queue, true, now),
-        [Move::Wait { due: hour(3) }]
-    );
-    assert_eq!(moves(FireOnce, Overlap::Allow, true, now), [fire(3)]);
-    assert_eq!(
-        moves(CatchUp, Overlap::Skip, false, now),
-        [fire(1), passed],
-        "the first runs when the second is due"
-    );
-    assert_eq!(
-        moves(CatchUp, Overlap::Queue, false, now),
-        [fire(1), Move::Wait { due: hour(2) }]
-    );
-    assert_eq!(
-        moves(CatchUp, Overlap::Allow, true, now),
-        [fire(1), fire(2), fire(3)]
-    );
-}
-
-#[test]
-fn a_point_of_time_fires_once() {
-    let at = time("2026-06-01T00:00:00Z");
-    let once = ScheduleSpec {
-        run_at: Some("2026-06-01T02:00:00+02:00".to_owned()),
-        ..ScheduleSpec::of("Zip")
-    };
-    let when = read(&mut once.clone()).expect("usable");
-    assert_eq!(
-        (when.after(DbTime(at.0 - 1)), when.after(at)),
-        (Some(at), None)
-    );
-    let now = DbTime(at.0 + 5_000_000);
-    assert_eq!(
-        plan(&once, &when, at, now, false),
-        [Move::Fire {
-            due: at,
-            next: None
-        }]
-    );
-}
-
-#[test]
-fn a_due_time_that_other_rules_announced_stands() {
-    let spec = spec("0 3 * * *", "UTC");
-    let when = read(&mut spec.clone()).expect("usable");
-    let (announced, now) = (time("2026-01-01T02:30:00Z"), time("2026-01-01T02:30:01Z"));
-    let next = Some(hour(3));
-    assert_eq!(
-        plan(&spec, &when, announced, now, false),
-        [Move::Fire {
-            due: announced,
-            next
-        }]
-    );
 }

@@ -1,0 +1,135 @@
+//! The form of a row: what it says, what the names of its events imply, and rows of older programs.
+
+use super::{MINUTE, change, entry, of_step, story};
+use counterstep_contracts::{Attempt, AuditSeq, Direction, Epoch, StepNo, StepStatus, TaskStatus};
+use counterstep_kernel::journal::FORM;
+use counterstep_kernel::record::{DbTime, StepRow, TaskRow};
+use counterstep_kernel::transition::{AttemptWrite, AuditEntry};
+
+/// Databases are full of such rows: another form needs another number, and a way to read this one.
+#[test]
+fn the_form_of_a_row_is_fixed() {
+    let story = story();
+    assert_eq!(FORM, 2);
+    assert_eq!(
+        story.rows[1].entries,
+        r#"{"events":[{"event":"claimed","seq":3,"from":"dispatched","to":"running"},{"event":"step_started","step":1,"sweep_after":60000000}],"lease":{"ttl":60000000}}"#
+    );
+    assert_eq!(story.rows[1].data, None);
+    assert_eq!(
+        story.rows[2].data.as_deref(),
+        Some(
+            r#"{"signals":{"2":{"body":{"secret":"yes"},"actor":"client","at":3000000}},"details":{"0":{"body":{"secret":"yes"}}}}"#
+        )
+    );
+    assert_eq!(
+        story.rows[3].entries,
+        format!(
+            r#"{{"events":[{{"event":"step_succeeded","seq":6,"from":"running","step":1,"kept":"output"}}],"task":{{"goal":"failed"}},"lease":null,"finished":0,"data":"{}"}}"#,
+            // SHA-256 of the data below.
+            "bd2362595d73bd8b484f7f671bf9d279c364febe2793639d4b94f4dfc905d0a8"
+        )
+    );
+    let data = r#"{"response":{"size":7},"outputs":{"1":"secret of the step"}}"#;
+    assert_eq!(story.rows[3].data.as_deref(), Some(data));
+}
+
+#[test]
+fn rows_of_form_1_are_read_as_ever() {
+    let mut story = story();
+    let expected = story.fold().expect("rows that can be read");
+    story.rows[1].form = 1;
+    story.rows[1].entries = r#"{"events":[{"event":"claimed","seq":3,"from":"dispatched","to":"running"},{"event":"step_started","step":1,"step_to":"running","attempt":1}],"attempts":[{"start":{"step":1,"attempt":1,"sweep_after":60000000}}],"steps":[{"no":1,"started_seq":4}],"lease":{"owner":"worker:1","ttl":60000000}}"#.to_owned();
+    assert_eq!(story.fold().expect("rows that can be read"), expected);
+    // A step that waits has no attempt, and an event that says none had none.
+    story.rows.truncate(2);
+    story.rows[1].entries = r#"{"events":[{"event":"claimed","seq":3,"from":"dispatched","to":"running"},{"event":"step_started","step":1,"step_to":"running"},{"event":"step_succeeded","step":1,"step_to":"completed"}],"steps":[{"no":1,"started_seq":4}]}"#.to_owned();
+    let past = story
+        .fold()
+        .expect("rows that can be read")
+        .into_history()
+        .audit;
+    let said: Vec<_> = past[3..]
+        .iter()
+        .map(|row| (row.entry.step_to, row.entry.attempt))
+        .collect();
+    assert_eq!(
+        said,
+        [
+            (Some(StepStatus::Running), None),
+            (Some(StepStatus::Completed), None)
+        ]
+    );
+}
+
+#[test]
+fn what_an_event_does_beside_what_it_implies_is_said() {
+    let mut story = story();
+    story.rows.truncate(2);
+    story.record = Some(
+        story
+            .fold()
+            .expect("rows that can be read")
+            .into_record(DbTime(3_000_000)),
+    );
+    let mut again = change(
+        TaskRow {
+            audit_seq: AuditSeq(6),
+            ..story.task().clone()
+        },
+        3,
+    );
+    let entry_of = |seq, event| entry(seq, event, Some(TaskStatus::Running), TaskStatus::Running);
+    // Skips an attempt and ends in another state than it should.
+    let odd = of_step(
+        entry_of(5, "step_started"),
+        StepStatus::Running,
+        StepStatus::InDoubt,
+    );
+    let none = AuditEntry {
+        step: Some(StepNo(1)),
+        epoch: Epoch(1),
+        ..entry_of(6, "step_succeeded")
+    };
+    again.audit = vec![
+        AuditEntry {
+            attempt: Some(Attempt(7)),
+            ..odd
+        },
+        none,
+    ];
+    let start = |attempt| AttemptWrite::Start {
+        step: StepNo(1),
+        direction: Direction::Forward,
+        attempt: Attempt(attempt),
+        epoch: Epoch(1),
+        sweep_after: MINUTE,
+    };
+    // What an event could say stands behind what none says: the order decides what a sweep may
+    // take.
+    again.attempts = vec![AttemptWrite::Release { step: StepNo(1) }, start(7)];
+    let of = StepRow {
+        attempts: Attempt(7),
+        status: StepStatus::InDoubt,
+        ..story.record.as_ref().unwrap().steps[0].clone()
+    };
+    again.steps = vec![of];
+    let row = story.write(3, again.clone());
+    assert!(
+        row.entries
+            .contains(r#""attempts":[{"release":{"step":1}},{"start":{"step":1,"attempt":7,"#),
+        "{row:?}"
+    );
+    let fold = story.fold().expect("rows that can be read");
+    assert_eq!(
+        fold.clone().into_record(DbTime(3_000_000)),
+        story.record.clone().expect("a task")
+    );
+    let past: Vec<_> = fold
+        .into_history()
+        .audit
+        .into_iter()
+        .map(|row| row.entry)
+        .collect();
+    assert_eq!(past[4..], again.audit);
+}
