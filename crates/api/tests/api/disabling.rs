@@ -1,23 +1,24 @@
 //! Task types that take no submissions: after failures in a row, by hand, and how they take them
 //! again.
 
+#[path = "disabling/by_hand.rs"]
+mod by_hand;
+#[path = "disabling/scheduled.rs"]
+mod scheduled;
+
 use crate::reply::Reply;
 use crate::site::{Site, eventually};
 use counterstep_contracts::TaskStatus;
 use counterstep_contracts::disable::SwitchView;
 use counterstep_contracts::http::{Accepted, Page, TaskView};
-use counterstep_contracts::schedule::ScheduleView;
 use counterstep_kernel::disable::TypeVerdict;
 use counterstep_kernel::documents::TypedDocuments;
-use counterstep_kernel::schedule::ScheduleReport;
-use counterstep_kernel::times::rfc3339;
 use counterstep_kernel::{
     AutoDisable, Registry, StepContext, StepError, StepResult, UndoResult, UploadMany, UploadedFile,
 };
 use counterstep_macros::distributed_task;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use std::time::Duration;
 
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -373,164 +374,6 @@ async fn after_the_cooldown_one_probe_decides() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_type_without_a_cooldown_stays_disabled_until_a_person_enables_it() {
-    let site = Site::start().await;
-    site.run_worker();
-    disable_by_failures(&site, "guarded").await;
-    let view = shown(&site, "Guarded").await;
-    assert_eq!(
-        (view.by.as_deref(), view.probe_from, view.probe),
-        (Some("counterstep"), None, None)
-    );
-    let refused = ask(&site, "guarded", "works").await;
-    let problem = refused.problem(409, "type-disabled");
-    let detail = problem["detail"].as_str().expect("a detail");
-    assert!(
-        detail.ends_with("it takes tasks again once an operator enables it"),
-        "{detail}"
-    );
-    assert_eq!(refused.header("retry-after"), None);
-    assert_eq!(
-        site.engine.plan_types().await.expect("a plan"),
-        [],
-        "no pass takes a probe"
-    );
-    switch(&site, "guarded", "enable")
-        .await
-        .json::<SwitchView>(200);
-    ends(&site, "guarded", "works", TaskStatus::Completed).await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_type_that_a_person_disabled_takes_not_one_byte() {
-    let site = Site::start().await;
-    let view: SwitchView = switch(&site, "shelf", "disable").await.json(200);
-    assert_eq!(
-        (view.task_type.as_str(), view.by.as_deref()),
-        ("Shelf", Some("operator:ada"))
-    );
-    assert_eq!(
-        (view.reason.as_deref(), view.probe_from),
-        (Some("a test says so"), None)
-    );
-    let body = "--XX\r\nContent-Disposition: form-data; name=\"files\"; filename=\"a\"\r\n\r\nx\r\n--XX--\r\n";
-    let refused = site.form("/api/tasks/shelf", body).await;
-    let problem = refused.problem(409, "type-disabled");
-    assert!(
-        problem["detail"]
-            .as_str()
-            .expect("a detail")
-            .contains("operator:ada: a test says so"),
-        "{problem}"
-    );
-    assert_eq!(refused.header("retry-after"), None);
-    site.until_nothing_is_left().await;
-    switch(&site, "shelf", "enable")
-        .await
-        .json::<SwitchView>(200);
-    site.form("/api/tasks/shelf", body)
-        .await
-        .json::<Accepted>(202);
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn what_a_disabled_type_would_have_been_submitted_by_its_schedule_is_passed_over() {
-    let site = Site::start().await;
-    let spec =
-        r#"{"type":"strict","cron":"* * * * * *","misfire":"catch_up","request":{"fate":"works"}}"#;
-    let request = site
-        .request("PUT", "/api/schedules/often")
-        .header("content-type", "application/json");
-    site.send(request.body(spec))
-        .await
-        .json::<ScheduleView>(201);
-    switch(&site, "strict", "disable")
-        .await
-        .json::<SwitchView>(200);
-    site.send(site.request("POST", "/api/schedules/often/run"))
-        .await
-        .problem(409, "type-disabled");
-    let passed = eventually("a due time is passed over", || async {
-        let plan = site.engine.plan_schedules(10).await.expect("a plan");
-        let report = site.engine.run_schedules(plan).await;
-        assert!(
-            report.fired.is_empty() && report.failed.is_empty(),
-            "{report:?}"
-        );
-        if report.passed_over > 0 {
-            Ok(report.passed_over)
-        } else {
-            Err("nothing was due")
-        }
-    })
-    .await;
-    assert!(passed > 0);
-    assert_eq!(site.tasks().await, 0);
-    switch(&site, "strict", "enable")
-        .await
-        .json::<SwitchView>(200);
-    eventually("the schedule fires again", || async {
-        let plan = site.engine.plan_schedules(10).await.expect("a plan");
-        if site.engine.run_schedules(plan).await.fired.is_empty() {
-            Err("nothing was due")
-        } else {
-            Ok(())
-        }
-    })
-    .await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn what_comes_only_once_waits_until_its_type_is_enabled() {
-    let site = Site::start().await;
-    switch(&site, "strict", "disable")
-        .await
-        .json::<SwitchView>(200);
-    let soon = site
-        .engine
-        .ports
-        .store
-        .types()
-        .await
-        .expect("a clock")
-        .now
-        .later(Duration::from_secs(2));
-    let spec = format!(
-        r#"{{"type":"strict","run_at":"{}","request":{{"fate":"works"}}}}"#,
-        rfc3339(soon)
-    );
-    let request = site
-        .request("PUT", "/api/schedules/once")
-        .header("content-type", "application/json");
-    site.send(request.body(spec))
-        .await
-        .json::<ScheduleView>(201);
-    let pass = || async {
-        let plan = site.engine.plan_schedules(10).await.expect("a plan");
-        site.engine.run_schedules(plan).await
-    };
-    let report = eventually("it is due", || async {
-        let report = pass().await;
-        if report == ScheduleReport::default() {
-            Err("it is not")
-        } else {
-            Ok(report)
-        }
-    })
-    .await;
-    assert_eq!(
-        (report.waiting, report.passed_over, report.fired.len()),
-        (1, 0, 0),
-        "{report:?}"
-    );
-    switch(&site, "strict", "enable")
-        .await
-        .json::<SwitchView>(200);
-    assert_eq!(pass().await.fired.len(), 1);
-    assert_eq!(site.tasks().await, 1);
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn failures_that_nobody_counted_the_reconciler_counts() {
     let site = Site::start().await;
     site.run_worker();
@@ -566,26 +409,4 @@ async fn failures_that_nobody_counted_the_reconciler_counts() {
     ask(&site, "strict", "works")
         .await
         .problem(409, "type-disabled");
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_switch_needs_a_known_type_and_a_note() {
-    let site = Site::start().await;
-    switch(&site, "unheard-of", "disable")
-        .await
-        .problem(404, "no-such-task-type");
-    for body in [
-        r#"{"note":" "}"#,
-        r#"{"note":"x","actor":""}"#,
-        r#"{"actor":"ada"}"#,
-        r#"{"note":"x","force":true}"#,
-        "{\"note\":\"\\u001b[2J\"}",
-    ] {
-        site.post("/api/task-types/strict/disable", body)
-            .await
-            .problem(422, "invalid-request");
-    }
-    let reply = site.get("/api/task-types/strict/disable").await;
-    reply.problem(405, "method-not-allowed");
-    assert_eq!(reply.header("allow"), Some("POST"));
 }

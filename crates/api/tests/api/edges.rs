@@ -1,6 +1,10 @@
 //! Every edge of the judge, driven over HTTP on real hosts and read back from the audit: the page
 //! of states promises them, and each is here to be seen.
 
+#[path = "edges/damaged.rs"]
+mod damaged;
+#[path = "edges/healthy.rs"]
+mod healthy;
 #[path = "edges/lost.rs"]
 mod lost;
 
@@ -9,6 +13,8 @@ use counterstep_contracts::http::{Accepted, AuditTrail, TaskView};
 use counterstep_contracts::{Host, StepStatus, TaskId, TaskStatus};
 use counterstep_kernel::CancelToken;
 use counterstep_kernel::turn::turn;
+use damaged::{lost_scratch, unreadable};
+use healthy::{calm, cancels, failures, parked, waits};
 use lost::{recounts, unanswered, undone_when_lost};
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -205,163 +211,6 @@ impl Stage {
     }
 }
 
-async fn calm(stage: &mut Stage) {
-    let plain = stage.submit("plain", "{}").await;
-    let skips = stage.submit("plain", r#"{"skip":true}"#).await;
-    let uploads = stage.submit("uploads", r#"{"files":[]}"#).await;
-    stage
-        .tasks
-        .push(stage.site.keep("a.txt", "text/plain", "a").await);
-    let (_api, _worker) = (
-        stage.site.run_host(Host::Api),
-        stage.site.run_host(Host::Worker),
-    );
-    for task in [plain, skips, uploads] {
-        stage.until(task, TaskStatus::Completed).await;
-    }
-}
-
-async fn cancels(stage: &mut Stage) {
-    // Before anybody has it.
-    let weighs = stage.submit("weighs", "{}").await;
-    let uploads = stage.submit("uploads", r#"{"files":[]}"#).await;
-    let plain = stage.submit("plain", "{}").await;
-    for task in [weighs, uploads, plain] {
-        stage.cancel(task).await;
-    }
-    // Between two hosts.
-    let between = stage.submit("uploads", r#"{"files":[]}"#).await;
-    let api = stage.site.run_host(Host::Api);
-    stage.until(between, TaskStatus::Dispatched).await;
-    api.stop().await;
-    stage.cancel(between).await;
-
-    let worker = stage.site.run_host(Host::Worker);
-    for task in [weighs, uploads, plain, between] {
-        stage.until(task, TaskStatus::Cancelled).await;
-    }
-    // While it runs, and while it waits.
-    let runs = stage.submit("plain", r#"{"finish":["hang"]}"#).await;
-    stage.until_step(runs, "finish", StepStatus::Running).await;
-    let naps = stage.submit("naps", "{}").await;
-    let asks = stage.submit("asks-first", "{}").await;
-    let busy = stage.submit("patient", r#"{"make":["busy"]}"#).await;
-    let later = stage.submit("patient", r#"{"finish":["busy"]}"#).await;
-    for task in [naps, asks, busy, later] {
-        stage.until(task, TaskStatus::Waiting).await;
-    }
-    for task in [runs, naps, asks, busy, later] {
-        stage.cancel(task).await;
-        stage.until(task, TaskStatus::Cancelled).await;
-    }
-    // A waived step in doubt: its process shut down, and then came the cancel.
-    let doubt = stage.submit("plain", r#"{"finish":["hang"]}"#).await;
-    stage.until_step(doubt, "finish", StepStatus::Running).await;
-    worker.stop().await;
-    stage.until_step(doubt, "finish", StepStatus::InDoubt).await;
-    stage.cancel(doubt).await;
-    let _worker = stage.site.run_host(Host::Worker);
-    stage.until(doubt, TaskStatus::Cancelled).await;
-}
-
-async fn waits(stage: &mut Stage) {
-    let _worker = stage.site.run_host(Host::Worker);
-    let busy = stage
-        .submit("plain", r#"{"make":["busy"],"finish":["broken"]}"#)
-        .await;
-    let asks = stage.submit("asks-first", "{}").await;
-    let line = stage.submit("behind", r#"{"make":["busy"]}"#).await;
-    stage.until(asks, TaskStatus::Waiting).await;
-    stage.signal(asks, "second", "2").await;
-    stage.signal(asks, "first", "1").await;
-    for task in [busy, asks] {
-        stage.until(task, TaskStatus::Completed).await;
-    }
-    stage.until(line, TaskStatus::Waiting).await;
-    stage.cancel(line).await;
-}
-
-async fn failures(stage: &mut Stage) {
-    let _worker = stage.site.run_host(Host::Worker);
-    for (task_type, script) in [
-        ("plain", r#"{"make":["broken"],"unmake":["busy"]}"#),
-        ("plain", r#"{"finish":["broken","broken"]}"#),
-        ("leaves-it", r#"{"make":["broken"]}"#),
-        ("behind", r#"{"make":["broken"]}"#),
-        ("scratches", r#"{"finish":["broken"]}"#),
-    ] {
-        let task = stage.submit(task_type, script).await;
-        stage.until(task, TaskStatus::Failed).await;
-    }
-}
-
-async fn parked(stage: &mut Stage) {
-    let _worker = stage.site.run_host(Host::Worker);
-    let mut dead = Vec::new();
-    for _ in 0..4 {
-        dead.push(stage.submit("parks", r#"{"finish":["broken"]}"#).await);
-    }
-    for task in &dead {
-        stage.until(*task, TaskStatus::DeadLettered).await;
-    }
-    stage.decide(dead[0], "retry", r#"{"note":"again"}"#).await;
-    stage.until(dead[0], TaskStatus::Completed).await;
-    stage
-        .decide(
-            dead[1],
-            "resolve",
-            r#"{"step":"finish","as":"done","output":7,"note":"by hand"}"#,
-        )
-        .await;
-    stage.until(dead[1], TaskStatus::Completed).await;
-    stage
-        .decide(
-            dead[2],
-            "retry",
-            r#"{"note":"no longer wanted","direction":"undo"}"#,
-        )
-        .await;
-    stage.until(dead[2], TaskStatus::Failed).await;
-    stage
-        .decide(
-            dead[3],
-            "resolve",
-            r#"{"as":"skipped","note":"left as it is"}"#,
-        )
-        .await;
-    stage.until(dead[3], TaskStatus::Resolved).await;
-
-    let mut stuck = Vec::new();
-    for _ in 0..3 {
-        stuck.push(
-            stage
-                .submit("plain", r#"{"make":["broken"],"unmake":["broken"]}"#)
-                .await,
-        );
-    }
-    for task in &stuck {
-        stage.until(*task, TaskStatus::CompensationFailed).await;
-    }
-    stage.decide(stuck[0], "retry", r#"{"note":"again"}"#).await;
-    stage.until(stuck[0], TaskStatus::Failed).await;
-    stage
-        .decide(
-            stuck[1],
-            "resolve",
-            r#"{"step":"make","as":"undone","note":"by hand"}"#,
-        )
-        .await;
-    stage.until(stuck[1], TaskStatus::Failed).await;
-    stage
-        .decide(
-            stuck[2],
-            "resolve",
-            r#"{"as":"skipped","note":"left as it is"}"#,
-        )
-        .await;
-    stage.until(stuck[2], TaskStatus::Resolved).await;
-}
-
 async fn lost_hosts(stage: &mut Stage) {
     // Taken back, lost again, and undone.
     let plain = stage.submit("plain", r#"{"make":["hang","hang"]}"#).await;
@@ -431,90 +280,6 @@ async fn probes(stage: &mut Stage) {
     let _worker = stage.site.run_host(Host::Worker);
     stage.until(done, TaskStatus::Completed).await;
     stage.until(nothing, TaskStatus::Cancelled).await;
-}
-
-async fn unreadable(stage: &mut Stage) {
-    let dispatched = stage.submit("plain", "{}").await;
-    stage.spoil(dispatched).await;
-    stage.turn(dispatched).await;
-    stage.until(dispatched, TaskStatus::DeadLettered).await;
-    let view: TaskView = stage
-        .site
-        .get(&format!("/api/tasks/{dispatched}"))
-        .await
-        .json(200);
-    let failure = view.failure.expect("a failure");
-    assert!(
-        failure.class == "unreadable" && failure.message.contains("row 1 of the journal"),
-        "{failure:?}"
-    );
-
-    let newer = stage.submit("plain", "{}").await;
-    stage
-        .damage(&format!(r#"{{"victim":"{newer}","make":["broken"]}}"#))
-        .await;
-    stage.turn(newer).await;
-    stage
-        .site
-        .get(&format!("/api/tasks/{newer}"))
-        .await
-        .problem(503, "unavailable");
-    stage.tasks.retain(|task| *task != newer);
-
-    let lost = stage.submit("plain", r#"{"make":["hang"]}"#).await;
-    stage.lose_host_at(lost, "make", StepStatus::Running).await;
-    stage.spoil(lost).await;
-    stage.site.recover().await;
-    stage.until(lost, TaskStatus::DeadLettered).await;
-    stage
-        .decide(
-            lost,
-            "resolve",
-            r#"{"step":"make","as":"done","output":1,"note":"by hand"}"#,
-        )
-        .await;
-
-    let undone = stage
-        .submit("plain", r#"{"make":["broken"],"unmake":["hang"]}"#)
-        .await;
-    stage
-        .lose_host_at(undone, "make", StepStatus::Compensating)
-        .await;
-    stage.spoil(undone).await;
-    stage.site.recover().await;
-    stage.until(undone, TaskStatus::CompensationFailed).await;
-
-    // Spoiled while its host still has it in memory; read again when it is due.
-    let waits = stage.submit("plain", r#"{"make":["slow"]}"#).await;
-    let running = {
-        let engine = stage.site.engine.clone();
-        tokio::spawn(async move { turn(&engine, Host::Worker, waits, &CancelToken::new()).await })
-    };
-    stage.until_step(waits, "make", StepStatus::Running).await;
-    stage.spoil(waits).await;
-    running.await.expect("its turn ends");
-    let _worker = stage.site.run_host(Host::Worker);
-    // Until it is parked it cannot be shown.
-    eventually("it is parked", || async {
-        let reply = stage.site.get(&format!("/api/tasks/{waits}")).await;
-        if reply.status == 200 {
-            Ok(())
-        } else {
-            Err(reply.status)
-        }
-    })
-    .await;
-    stage.until(waits, TaskStatus::DeadLettered).await;
-}
-
-async fn lost_scratch(stage: &mut Stage) {
-    let _worker = stage.site.run_host(Host::Worker);
-    for script in [r#"{"make":["slow"]}"#, r#"{"finish":["slow"]}"#] {
-        let task = stage.submit("scratches", script).await;
-        stage.until(task, TaskStatus::Waiting).await;
-        stage.site.lose_scratch();
-        stage.until(task, TaskStatus::Completed).await;
-    }
 }
 
 /// The rows of the tables of edges: those of tasks have four columns, those of steps five.

@@ -1,11 +1,14 @@
 //! Which of two layers counts for a server, flags and variables or the settings file, and whether
 //! they fit together. Must not connect to anything.
 
+mod urls;
+
 use super::places::{Database, NatsLogin, NatsPlace, ObjectPlace, RedisPlace, SecretUrl, Server};
 use super::{ServerArgs, duration};
 use crate::exit::Exit;
 use counterstep_adapters::client_certificate::ClientCertificate;
 use std::path::{Path, PathBuf};
+use urls::{Url, each, has_password, path, scheme};
 
 /// The places, checked against each other.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -182,92 +185,12 @@ fn login(first: &ServerArgs, file: &ServerArgs) -> Result<NatsLogin, Exit> {
     Ok(NatsLogin::None)
 }
 
-/// A URL, and whether a flag or a variable had it.
-struct Url {
-    text: String,
-    is_first: bool,
-    /// Which file held it.
-    file: Option<PathBuf>,
-}
-
-impl Url {
-    /// Of the first layer that has one, in itself or in a file.
-    fn of(
-        name: &str,
-        layers: [&ServerArgs; 2],
-        of: impl Fn(&ServerArgs) -> (&Option<String>, &Option<PathBuf>),
-    ) -> Result<Option<Self>, Exit> {
-        for (layer, is_first) in layers.into_iter().zip([true, false]) {
-            match of(layer) {
-                (None, None) => {}
-                (Some(text), None) => {
-                    return Ok(Some(Self {
-                        text: text.clone(),
-                        is_first,
-                        file: None,
-                    }));
-                }
-                (None, Some(path)) => {
-                    let text = std::fs::read_to_string(path).map_err(|error| {
-                        Exit::config(format_args!(
-                            "setting `{name}_file`: the file `{}` cannot be read: {error}",
-                            path.display()
-                        ))
-                    })?;
-                    return Ok(Some(Self {
-                        text: text.trim().to_owned(),
-                        is_first,
-                        file: Some(path.clone()),
-                    }));
-                }
-                (Some(_), Some(_)) => {
-                    return Err(Exit::config(format_args!(
-                        "settings `{name}` and `{name}_file`: both are there; expected one of them"
-                    )));
-                }
-            }
-        }
-        Ok(None)
-    }
-
-    /// The file with the password. One of the settings file is for the user there: a flag or a
-    /// variable that brings a URL with its own password means another user, as a migration does
-    /// that runs as the owner of the tables.
-    fn password_file(&self, first: &Option<PathBuf>, file: &Option<PathBuf>) -> Option<PathBuf> {
-        let has_its_own = self.is_first && has_password(&self.text);
-        first
-            .clone()
-            .or_else(|| file.clone().filter(|_| !has_its_own))
-    }
-
-    /// The file that held it, where a password is in it.
-    fn secret_file(&self) -> Option<PathBuf> {
-        self.file.clone().filter(|_| has_password(&self.text))
-    }
-}
-
 /// Whether any URL of a settings file holds a password, which makes the file itself a secret.
 pub(super) fn is_secret(file: &ServerArgs) -> bool {
     [&file.database, &file.redis, &file.nats]
         .into_iter()
         .flatten()
         .any(|url| has_password(url))
-}
-
-/// Whether a URL, or one of several with commas between them, holds a password.
-fn has_password(url: &str) -> bool {
-    let (address, query) = url.split_once('?').unwrap_or((url, ""));
-    let in_address = address.split(',').any(|one| {
-        let rest = one.split_once("://").map_or(one, |(_, rest)| rest);
-        let authority = rest.split('/').next().unwrap_or_default();
-        authority
-            .rsplit_once('@')
-            .is_some_and(|(user, _)| user.contains(':'))
-    });
-    in_address
-        || query
-            .split('&')
-            .any(|parameter| parameter.starts_with("password="))
 }
 
 fn either<T: Clone>(first: &Option<T>, file: &Option<T>) -> Option<T> {
@@ -309,38 +232,6 @@ fn prefix(name: &str, given: Option<String>) -> Result<Option<String>, Exit> {
             text.escape_debug()
         ))),
         given => Ok(given),
-    }
-}
-
-fn each(urls: &str, check: impl Fn(&str) -> Result<(), Exit>) -> Result<(), Exit> {
-    urls.split(',').try_for_each(check)
-}
-
-/// The URL's scheme, one of those that are known. The value is not repeated: it may hold a
-/// password.
-fn scheme<'a>(name: &str, url: &'a str, known: &[&str]) -> Result<&'a str, Exit> {
-    match url.split_once("://") {
-        Some((scheme, rest))
-            if known.contains(&scheme) && (matches!(scheme, "s3" | "az") || !rest.is_empty()) =>
-        {
-            Ok(scheme)
-        }
-        _ => {
-            let known: Vec<_> = known.iter().map(|scheme| format!("{scheme}://…")).collect();
-            Err(Exit::config(format_args!(
-                "setting `{name}`: expected {}; no other scheme is known",
-                known.join(" or ")
-            )))
-        }
-    }
-}
-
-fn path(name: &str, url: &str) -> Result<PathBuf, Exit> {
-    match url.split_once("://") {
-        Some((_, path)) if !path.is_empty() => Ok(PathBuf::from(path)),
-        _ => Err(Exit::config(format_args!(
-            "setting `{name}`: expected a path behind the scheme"
-        ))),
     }
 }
 

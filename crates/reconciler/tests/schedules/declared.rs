@@ -1,0 +1,72 @@
+//! Schedules that the program declares: how reconcilers take them over, and what people may do to
+//! them.
+
+use crate::{Tick, engine, hourly, make_due, one_pass, row, tenant, types};
+use counterstep_kernel::Schedule;
+use counterstep_kernel::schedule::ScheduleError;
+use counterstep_reconciler::{ReconcilerSettings, Report, plan};
+use serde_json::json;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_declared_schedule_is_taken_over_and_its_pause_outlives_a_change() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let declare = |cron: &str| {
+        let nightly =
+            Schedule::cron("nightly", cron, "Europe/Berlin").request(json!({"text": "good night"}));
+        types().schedule::<Tick>(nightly)
+    };
+    let first = engine(folder.path(), declare("0 3 * * *"), None).await;
+    let planned = plan(&first, &ReconcilerSettings::default())
+        .await
+        .expect("a plan")
+        .to_string();
+    assert_eq!(
+        planned,
+        "take over schedule nightly: the program declares it so\n"
+    );
+    assert_eq!(one_pass(&first).await.declared, 1);
+    assert_eq!(
+        one_pass(&first).await,
+        Report::default(),
+        "nothing has changed"
+    );
+    first
+        .pause_schedule(&tenant(), "nightly", true)
+        .await
+        .expect("it is paused");
+    for refused in [
+        first
+            .set_schedule(&tenant(), "nightly", hourly())
+            .await
+            .map(drop),
+        first.delete_schedule(&tenant(), "nightly").await,
+    ] {
+        assert!(
+            matches!(refused, Err(ScheduleError::Declared)),
+            "{refused:?}"
+        );
+    }
+
+    let second = engine(folder.path(), declare("0 4 * * *"), None).await;
+    assert_eq!(one_pass(&second).await.declared, 1);
+    let changed = row(&second, "nightly").await;
+    assert_eq!(
+        (changed.spec.cron.as_deref(), changed.paused),
+        (Some("0 4 * * *"), true)
+    );
+    assert_eq!(changed.spec.request, json!({"text": "good night"}));
+
+    // A program that does not declare it leaves it alone, and may delete it.
+    second
+        .pause_schedule(&tenant(), "nightly", false)
+        .await
+        .expect("it goes on");
+    make_due(&second, "nightly", 5).await;
+    let other = engine(folder.path(), types(), None).await;
+    assert_eq!(one_pass(&other).await, Report::default());
+    assert_eq!(one_pass(&second).await.fired, 1);
+    other
+        .delete_schedule(&tenant(), "nightly")
+        .await
+        .expect("it is deleted");
+}
