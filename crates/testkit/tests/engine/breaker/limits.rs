@@ -1,0 +1,198 @@
+//! What a breaker never does to a task: keep it beyond its deadline, hold up its undo or a cancel,
+//! or stop the rest of its group or a fallback.
+
+use super::{
+    Answer, Order, PAYMENTS, Sale, attempts, bank, breaker, open, order, site, submit,
+    waits_for_a_breaker,
+};
+use crate::errand::only;
+use counterstep_contracts::TaskStatus;
+use counterstep_kernel::breaker::Standing;
+use counterstep_kernel::{BreakerPolicy, StepError, StepResult, UndoResult};
+use counterstep_macros::distributed_task;
+use counterstep_testkit::{Form, Harness};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_task_waits_for_a_breaker_no_longer_than_its_deadline() {
+    let (mut site, _) = site(Harness::embedded(only::<Hurry>())).await;
+    open(&site).await;
+    site.serve(1);
+    let tasks = submit(&site, Form::new(), 1).await;
+    let record = &site.all_are(TaskStatus::Failed, &tasks).await[0];
+    assert_eq!(
+        record
+            .task
+            .failure
+            .as_ref()
+            .map(|failure| failure.class.as_str()),
+        Some("deadline")
+    );
+    assert_eq!(attempts(record), (0, 0));
+    let history = site.history(tasks[0]).await;
+    assert!(
+        history
+            .audit
+            .iter()
+            .any(|row| row.entry.details["for"] == "breaker")
+    );
+    assert!(
+        history
+            .audit
+            .iter()
+            .any(|row| row.entry.event == "undo_succeeded"),
+        "what had run is undone"
+    );
+    site.assert_invariants(&tasks).await;
+    site.stop().await;
+}
+
+struct Hurry;
+
+#[distributed_task(name = "Hurry", queue = "hurries", timeout = "3s")]
+impl Hurry {
+    type Request = Order;
+    type Response = u32;
+
+    #[step(1, host = "worker", undo = forget)]
+    async fn note() -> StepResult<u32> {
+        Ok(1)
+    }
+
+    async fn forget(_out: Option<u32>) -> UndoResult {
+        Ok(())
+    }
+
+    #[step(2, host = "worker", breaker = PAYMENTS, no_undo = "test")]
+    async fn pay() -> StepResult<()> {
+        Ok(())
+    }
+
+    fn respond(note: &u32) -> u32 {
+        *note
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_undo_does_not_wait_for_a_breaker() {
+    const BANK: &str = "undo";
+    let (mut site, _) = site(Harness::embedded(only::<Sale>())).await;
+    site.serve(1);
+    let tasks = submit(&site, order(BANK).field("spoiled", true), 1).await;
+    site.all("charged", &tasks, |record| record.steps[2].attempt_open)
+        .await;
+    open(&site).await;
+    bank(BANK, |bank| bank.answer = Answer::Down);
+    site.all_are(TaskStatus::Failed, &tasks).await;
+    assert!(
+        matches!(breaker(&site).standing().await, Standing::Open(_)),
+        "it is open all the time"
+    );
+    let history = site.history(tasks[0]).await;
+    let undone = history
+        .audit
+        .iter()
+        .filter(|row| row.entry.event == "undo_succeeded")
+        .count();
+    assert_eq!(undone, 3);
+    assert!(!history.audit.iter().any(|row| row.entry.event == "waits"));
+    site.assert_invariants(&tasks).await;
+    site.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_task_that_waits_for_a_breaker_can_be_cancelled() {
+    let (mut site, _) = site(Harness::embedded(only::<Sale>())).await;
+    open(&site).await;
+    site.serve(1);
+    let tasks = submit(&site, order("cancel"), 1).await;
+    site.all("waiting for the breaker", &tasks, waits_for_a_breaker)
+        .await;
+    site.engine.cancel(tasks[0]).await.expect("it is accepted");
+    site.all_are(TaskStatus::Cancelled, &tasks).await;
+    assert_eq!(bank("cancel", |bank| bank.calls), 0);
+    site.assert_invariants(&tasks).await;
+    site.stop().await;
+}
+
+struct Beside;
+
+#[distributed_task(name = "Beside", queue = "beside")]
+impl Beside {
+    type Request = Order;
+    type Response = u32;
+
+    #[step(1, host = "worker", group = "both", breaker = PAYMENTS, no_undo = "test")]
+    async fn pay() -> StepResult<u32> {
+        Ok(1)
+    }
+
+    #[step(2, host = "worker", group = "both", no_undo = "test")]
+    async fn print() -> StepResult<bool> {
+        Ok(true)
+    }
+
+    fn respond(pay: &u32) -> u32 {
+        *pay
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn in_a_group_only_the_step_behind_the_breaker_waits() {
+    let (mut site, hints) = site(Harness::embedded(only::<Beside>())).await;
+    open(&site).await;
+    site.serve(1);
+    let tasks = submit(&site, Form::new(), 1).await;
+    let record = &site
+        .all("waiting for the breaker", &tasks, waits_for_a_breaker)
+        .await[0];
+    assert_eq!(
+        (record.steps[0].attempts.0, record.steps[1].status.as_str()),
+        (0, "completed")
+    );
+    hints.advance(PAYMENTS.open_for);
+    site.all_are(TaskStatus::Completed, &tasks).await;
+    assert_eq!(breaker(&site).standing().await, Standing::Closed);
+    site.assert_invariants(&tasks).await;
+    site.stop().await;
+}
+
+const FRAGILE: BreakerPolicy = BreakerPolicy::named("payments")
+    .after_failures(1)
+    .within("1h")
+    .open_for("1h");
+
+struct ByInvoice;
+
+#[distributed_task(name = "ByInvoice", queue = "by-invoice")]
+impl ByInvoice {
+    type Request = Order;
+    type Response = u32;
+
+    #[step(1, host = "worker", breaker = FRAGILE, no_undo = "test", fallback = invoice)]
+    async fn pay() -> StepResult<u32> {
+        Err(StepError::transient("the bank does not answer"))
+    }
+
+    async fn invoice() -> StepResult<u32> {
+        Ok(2)
+    }
+
+    fn respond(pay: &u32) -> u32 {
+        *pay
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fallback_goes_another_way_and_asks_no_breaker() {
+    let (mut site, _) = site(Harness::embedded(only::<ByInvoice>())).await;
+    site.serve(1);
+    let tasks = submit(&site, Form::new(), 1).await;
+    let record = &site.all_are(TaskStatus::Completed, &tasks).await[0];
+    assert_eq!(record.task.response, Some(2.into()));
+    assert!(
+        matches!(breaker(&site).standing().await, Standing::Open(_)),
+        "what the fallback says does not close it"
+    );
+    site.assert_invariants(&tasks).await;
+    site.stop().await;
+}
