@@ -54,7 +54,7 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::time::Duration;
 
-// ---- queue ---------------------------------------------------------------------------------------------------
+// ---- queue --------------------------------------------------------------------------------------
 
 /// A queue could not answer.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -118,8 +118,8 @@ pub trait Queue: Send + Sync + Debug {
     ) -> Result<Vec<Delivery>, QueueError>;
 
     /// Publishes what a change that was committed at `at` tells other services; returns once
-    /// whoever keeps events for them has all. Not called where it [hands out
-    /// tasks](Self::hands_out_tasks).
+    /// whoever keeps events for them has all. Not called where it
+    /// [hands out tasks](Self::hands_out_tasks).
     async fn publish_events(&self, at: DbTime, events: &[TaskEvent]) -> Result<(), QueueError> {
         let _ = (at, events);
         Err(QueueError(
@@ -153,7 +153,7 @@ pub trait Queue: Send + Sync + Debug {
     }
 }
 
-// ---- objects and scratch -------------------------------------------------------------------------------------
+// ---- objects and scratch ------------------------------------------------------------------------
 
 /// Bytes on their way.
 pub type ByteStream = BoxStream<'static, std::io::Result<Bytes>>;
@@ -335,7 +335,7 @@ pub trait Scratch: Send + Sync + Debug {
     async fn tasks(&self) -> std::io::Result<Vec<TaskId>>;
 }
 
-// ---- signals, time, chance -----------------------------------------------------------------------------------
+// ---- signals, time, chance ----------------------------------------------------------------------
 
 /// A hint to whoever listens. Losing one only delays.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -383,7 +383,7 @@ pub trait Random: Send + Sync + Debug {
     fn bits(&self) -> u128;
 }
 
-// ---- together ------------------------------------------------------------------------------------------------
+// ---- together -----------------------------------------------------------------------------------
 
 /// All ports of a process.
 #[derive(Debug, Clone)]

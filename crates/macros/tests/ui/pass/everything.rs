@@ -1,5 +1,5 @@
-//! Aliases, module paths, reading by name and by type, conditions, groups, purity, both ways to name an undo, two
-//! sources of one type, `Self` in types, functions of the author's own.
+//! Aliases, module paths, reading by name and by type, conditions, groups, purity, both ways to
+//! name an undo, two sources of one type, `Self` in types, functions of the author's own.
 #![deny(warnings)]
 
 use counterstep_kernel as kernel;

@@ -1,4 +1,5 @@
-//! A task type, its types and its policy are all local to a function; two tasks there share an output type.
+//! A task type, its types and its policy are all local to a function; two tasks there share an
+//! output type.
 #![deny(warnings)]
 
 use counterstep_kernel::{DistributedTask as _, RetryPolicy, StepContext, StepResult, UndoResult};

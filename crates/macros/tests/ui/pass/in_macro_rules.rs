@@ -1,4 +1,5 @@
-//! A declaration that a `macro_rules!` writes: what its fragments pass on is read as if it stood there.
+//! A declaration that a `macro_rules!` writes: what its fragments pass on is read as if it stood
+//! there.
 #![deny(warnings)]
 
 use counterstep_kernel::{DistributedTask as _, RetryPolicy, StepContext, StepResult};

@@ -1,4 +1,5 @@
-//! Timers, signals with and without a body that must come, fallbacks of custom and built-in steps, conditions on outputs.
+//! Timers, signals with and without a body that must come, fallbacks of custom and built-in steps,
+//! conditions on outputs.
 #![deny(warnings)]
 
 use counterstep_kernel::contracts::{UndoDecl, WaitDecl};

@@ -31,7 +31,8 @@ impl CreateZipFromFiles {
     type Request = CreateZipRequest;
     type Response = CreateZipResponse;
 
-    /// Built-in step (not async): the body says what; the engine streams, records, and deletes on undo.
+    /// Built-in step (not async): the body says what; the engine streams, records, and deletes on
+    /// undo.
     #[step(1, host = "api")]
     fn upload_source_files(req: &CreateZipRequest) -> UploadMany {
         UploadMany::to("incoming-files", &req.files)

@@ -1,5 +1,5 @@
-//! Signals that are refused: what does not fit, what comes too late, and tasks whose type is defined
-//! otherwise here.
+//! Signals that are refused: what does not fit, what comes too late, and tasks whose type is
+//! defined otherwise here.
 
 use super::{Ask, Purchase, approve, form, purchase, waiting};
 use crate::errand::only;
