@@ -1,19 +1,20 @@
 //! Queries on the table `tasks`. Must not judge a change: what it is handed is written.
 
+mod find;
+
+pub(super) use find::{DueLine, due, hold, in_flight, known, list, lost, unclaimed};
+
 use super::fault::{
-    Care, Fault, Instead, count, goal, micros, parse, parse_some, read_json, read_some_json,
-    write_json,
+    Care, Fault, Instead, count, goal, parse, parse_some, read_some_json, write_json,
 };
 use super::prepared::{Prepare, Statement};
 use super::schema::tasks;
-use counterstep_contracts::{AuditSeq, Epoch, QueueName, Rev, TaskId, TaskStatus, Tenant};
+use counterstep_contracts::{AuditSeq, Epoch, Rev, TaskId, Tenant};
 use counterstep_kernel::audit::Seal;
-use counterstep_kernel::ports::{DueTask, InFlight, KnownType, Lost, LostOf, TaskLine, TaskQuery};
 use counterstep_kernel::record::{DbTime, TaskRow};
 use diesel::SqliteConnection;
-use diesel::connection::DefaultLoadingMode;
 use diesel::prelude::*;
-use diesel::sql_types::{BigInt, Nullable, Text};
+use diesel::sql_types::{BigInt, Text};
 use serde_json::Value;
 
 /// A row, column by column.
@@ -225,143 +226,6 @@ pub(super) fn prolong(
         .optional()
 }
 
-/// A line of a due query, and since when it has been due.
-#[derive(Debug, QueryableByName)]
-pub(super) struct DueLine {
-    #[diesel(sql_type = BigInt)]
-    pub(super) since: i64,
-    #[diesel(sql_type = Text)]
-    pub(super) id: String,
-    #[diesel(sql_type = Text)]
-    task_type: String,
-    #[diesel(sql_type = BigInt)]
-    version: i64,
-    #[diesel(sql_type = Text)]
-    status: String,
-}
-
-impl DueLine {
-    pub(super) fn decode(self) -> Result<DueTask, Fault> {
-        Ok(DueTask {
-            task: parse("id", &self.id)?,
-            task_type: self.task_type,
-            version: count("version", self.version)?,
-            status: parse("status", &self.status)?,
-        })
-    }
-}
-
-// The conditions of the due queries are literal and the same as in the partial indexes: SQLite uses
-// such an index only when it can prove, while it prepares the statement, that the index holds every
-// row that is asked for. `INDEXED BY` makes that an error where it cannot; left to choose, it takes
-// the list's index on the status and sorts the backlog.
-
-/// Types, as the two queries below compare them: a JSON list of `name/version/definition`.
-pub(super) fn known(types: &[KnownType]) -> String {
-    let names: Vec<String> = types.iter().map(KnownType::key).collect();
-    serde_json::json!(names).to_string()
-}
-
-/// Unleased, and nobody has come for them since `before`.
-// Compensating tasks without a due time are among them: a cancel of a task that nobody holds writes
-// one with a message, and that message can be lost like any other.
-pub(super) fn unclaimed(
-    connection: &mut SqliteConnection,
-    (queue, known): (&QueueName, &str),
-    before: i64,
-    limit: u32,
-) -> QueryResult<Vec<DueLine>> {
-    diesel::sql_query(
-        "SELECT updated_at AS since, id, task_type, version, status FROM tasks INDEXED BY tasks_unclaimed
-         WHERE lease_owner IS NULL
-           AND (status IN ('submitted', 'dispatched') OR (status = 'compensating' AND due_at IS NULL))
-           AND queue = ? AND updated_at <= ?
-           AND task_type || '/' || version || '/' || definition_hash IN (SELECT value FROM json_each(?))
-         ORDER BY updated_at LIMIT ?",
-    )
-    .bind::<Text, _>(&queue.0)
-    .bind::<BigInt, _>(before)
-    .bind::<Text, _>(known)
-    .bind::<BigInt, _>(i64::from(limit))
-    .prepared()
-    .load(connection)
-}
-
-/// Unleased, with a due time that has come.
-pub(super) fn due(
-    connection: &mut SqliteConnection,
-    (queue, known): (&QueueName, &str),
-    now: i64,
-    limit: u32,
-) -> QueryResult<Vec<DueLine>> {
-    diesel::sql_query(
-        "SELECT due_at AS since, id, task_type, version, status FROM tasks INDEXED BY tasks_due
-         WHERE lease_owner IS NULL AND due_at IS NOT NULL AND status IN ('waiting', 'compensating')
-           AND queue = ? AND due_at <= ?
-           AND task_type || '/' || version || '/' || definition_hash IN (SELECT value FROM json_each(?))
-         ORDER BY due_at LIMIT ?",
-    )
-    .bind::<Text, _>(&queue.0)
-    .bind::<BigInt, _>(now)
-    .bind::<Text, _>(known)
-    .bind::<BigInt, _>(i64::from(limit))
-    .prepared()
-    .load(connection)
-}
-
-/// With a lease that has run out, and that no reconciler holds.
-pub(super) fn lost(
-    connection: &mut SqliteConnection,
-    which: &Lost,
-    now: i64,
-    limit: u32,
-) -> QueryResult<Vec<DueLine>> {
-    let (whose, types) = match &which.of {
-        LostOf::All => ("?4 = ?4", String::new()),
-        LostOf::These(these) => (
-            "task_type || '/' || version || '/' || definition_hash IN (SELECT value FROM json_each(?4))",
-            known(these),
-        ),
-        LostOf::Others(these) => (
-            "task_type || '/' || version || '/' || definition_hash NOT IN (SELECT value FROM json_each(?4))",
-            known(these),
-        ),
-    };
-    diesel::sql_query(format!(
-        "SELECT lease_expires_at AS since, id, task_type, version, status FROM tasks INDEXED BY tasks_leased
-         WHERE lease_owner IS NOT NULL AND lease_expires_at <= ?1 AND status IN ('running', 'compensating')
-           AND (held_until IS NULL OR held_until <= ?2 OR held_epoch <> epoch)
-           AND (?3 IS NULL OR task_type = ?3) AND {whose}
-         ORDER BY lease_expires_at LIMIT ?5"
-    ))
-    .bind::<BigInt, _>(now - micros(which.stale_after))
-    .bind::<BigInt, _>(now)
-    .bind::<Nullable<Text>, _>(&which.task_type)
-    .bind::<Text, _>(types)
-    .bind::<BigInt, _>(i64::from(limit))
-    .prepared()
-    .load(connection)
-}
-
-/// Keeps a lost task for one reconciler; whether it could be.
-pub(super) fn hold(
-    connection: &mut SqliteConnection,
-    task: TaskId,
-    now: i64,
-    until: i64,
-) -> QueryResult<bool> {
-    diesel::sql_query(
-        "UPDATE tasks SET held_until = ?1, held_epoch = epoch
-         WHERE id = ?2 AND lease_owner IS NOT NULL AND lease_expires_at <= ?3
-           AND (held_until IS NULL OR held_until <= ?3 OR held_epoch <> epoch)",
-    )
-    .bind::<BigInt, _>(until)
-    .bind::<Text, _>(task.to_string())
-    .bind::<BigInt, _>(now)
-    .execute(connection)
-    .map(|held| held > 0)
-}
-
 #[derive(Debug, QueryableByName)]
 struct IdLine {
     #[diesel(sql_type = Text)]
@@ -420,117 +284,4 @@ pub(super) fn put_off(
 pub(super) fn id_list(tasks: &[TaskId]) -> String {
     let texts: Vec<String> = tasks.iter().map(TaskId::to_string).collect();
     serde_json::json!(texts).to_string()
-}
-
-type Line = (String, String, i64, String, Option<String>, i64, i64);
-
-/// A page, the newest first. Rows that a newer program wrote are passed over, and do not count for
-/// the limit.
-pub(super) fn list(
-    connection: &mut SqliteConnection,
-    query: &TaskQuery,
-) -> Result<Vec<TaskLine>, Fault> {
-    let mut rows = tasks::table
-        .select((
-            tasks::id,
-            tasks::task_type,
-            tasks::version,
-            tasks::status,
-            tasks::failure,
-            tasks::created_at,
-            tasks::updated_at,
-        ))
-        .order(tasks::id.desc())
-        .into_boxed();
-    if let Some(tenant) = &query.tenant {
-        rows = rows.filter(tasks::tenant.eq(&tenant.0));
-    }
-    if let Some(task_type) = &query.task_type {
-        rows = rows.filter(tasks::task_type.eq(task_type));
-    }
-    if let Some(status) = query.status {
-        rows = rows.filter(tasks::status.eq(status.as_str()));
-    }
-    if let Some(before) = query.before {
-        rows = rows.filter(tasks::id.lt(before.to_string()));
-    }
-    let limit = usize::try_from(query.limit).unwrap_or(usize::MAX);
-    let mut lines = Vec::new();
-    // Row by row, so that SQLite stops where the page is full.
-    for row in rows.load_iter::<Line, DefaultLoadingMode>(connection)? {
-        if lines.len() >= limit {
-            break;
-        }
-        let row = row?;
-        let id = row.0.clone();
-        match line(row) {
-            Ok(line) => lines.push(line),
-            Err(fault) => tracing::warn!(task = id, ?fault, "a task cannot be listed"),
-        }
-    }
-    Ok(lines)
-}
-
-fn line(
-    (id, task_type, version, status, failure, created_at, updated_at): Line,
-) -> Result<TaskLine, Fault> {
-    Ok(TaskLine {
-        task: parse("id", &id)?,
-        task_type,
-        version: count("version", version)?,
-        status: parse("status", &status)?,
-        failure: failure
-            .as_deref()
-            .map(|text| read_json("failure", text))
-            .transpose()?,
-        created_at: DbTime(created_at),
-        updated_at: DbTime(updated_at),
-    })
-}
-
-/// A line of [`in_flight`].
-#[derive(Debug, QueryableByName)]
-struct Group {
-    #[diesel(sql_type = Text)]
-    task_type: String,
-    #[diesel(sql_type = BigInt)]
-    version: i64,
-    #[diesel(sql_type = Text)]
-    definition_hash: String,
-    #[diesel(sql_type = BigInt)]
-    tasks: i64,
-    #[diesel(sql_type = Text)]
-    example: String,
-}
-
-/// Tasks that have not ended, by type, version and definition. The states are asked for one by one,
-/// along the list's index: tasks that have ended are most of the table.
-pub(super) fn in_flight(connection: &mut SqliteConnection) -> Result<Vec<InFlight>, Fault> {
-    let open: Vec<_> = TaskStatus::ALL
-        .iter()
-        .filter(|status| !status.is_terminal())
-        .map(|status| status.as_str())
-        .collect();
-    let groups: Vec<Group> = diesel::sql_query(
-        "SELECT task_type, version, definition_hash, count(*) AS tasks, min(id) AS example
-         FROM tasks INDEXED BY tasks_by_status WHERE status IN (SELECT value FROM json_each(?))
-         GROUP BY task_type, version, definition_hash ORDER BY task_type, version, definition_hash",
-    )
-    .bind::<Text, _>(serde_json::json!(open).to_string())
-    .prepared()
-    .load(connection)?;
-    groups
-        .into_iter()
-        .map(|group| {
-            Ok(InFlight {
-                of: KnownType {
-                    name: group.task_type,
-                    version: count("version", group.version)?,
-                    definition: group.definition_hash,
-                },
-                count: u64::try_from(group.tasks).unwrap_or_default(),
-                example: parse("id", &group.example)?,
-            })
-        })
-        .collect()
 }

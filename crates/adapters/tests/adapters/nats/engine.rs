@@ -1,6 +1,7 @@
 //! The engine on NATS: poison that becomes a row, events that other services hear, the relay.
 
 use super::*;
+use crate::suite::eventually;
 use counterstep_contracts::{Host, Rev, TaskStatus};
 use counterstep_kernel::host::{HostSettings, serve};
 use counterstep_kernel::ports::OutboxOp;
@@ -11,6 +12,7 @@ use counterstep_kernel::{
 use counterstep_macros::distributed_task;
 use counterstep_testkit::{Form, harness};
 use diesel::prelude::*;
+use futures::StreamExt;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 

@@ -1,8 +1,11 @@
 //! Servers that stop, start again, lose their disk; consumers that are gone or silent.
 
 use super::*;
+use crate::suite::eventually;
 use counterstep_adapters::nats::{NatsAuth, NatsOpenError};
+use counterstep_kernel::ports::{Signal, Signals};
 use counterstep_testkit::servers::Nats as Server;
+use futures::StreamExt;
 
 /// On a server of its own, with time limits that fit a test.
 fn own(server: &Server) -> NatsOptions {
