@@ -7,6 +7,7 @@ mod links;
 mod map;
 mod markdown;
 mod sources;
+mod words;
 
 use crate::tree;
 use std::fmt;
@@ -47,6 +48,7 @@ fn check() -> Found {
     found.extend(sources::check(&files)?);
     found.extend(map::check()?);
     found.extend(links::check(&files)?);
+    found.extend(words::check(&files)?);
     Ok(found)
 }
 
