@@ -44,7 +44,7 @@ pub struct Breaker {
 
 /// Leave to start an attempt. Hand it back with the outcome.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-#[must_use = "a probe that nobody reports on keeps the breaker half-open for its whole limit"]
+#[must_use = "a probe that is not reported keeps the breaker half-open for its whole limit"]
 pub struct Ticket(Option<Probe>);
 
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -96,7 +96,7 @@ pub enum Work {
 pub trait BuiltInStep {
     /// What the step gives to later steps.
     type Output: Serialize + DeserializeOwned + Send + Sync + 'static;
-    /// Its name, for the declaration: nobody writes it there.
+    /// Its name for the declaration, where the author does not write it.
     const OUTPUT: &'static str;
     /// What it waits for, where it is one of those that wait.
     const WAITS: Option<WaitDecl> = None;

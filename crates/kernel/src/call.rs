@@ -249,7 +249,7 @@ impl Default for Services {
     }
 }
 
-/// For pure steps and probes: nobody undoes what one of them has done to a service, and it may run
+/// For pure steps and probes: what one of them does to a service is never undone, and it may run
 /// before its task is accepted.
 #[derive(Debug)]
 pub(crate) struct ReadOnly(pub(crate) Arc<dyn Outside>);
@@ -354,8 +354,8 @@ impl StepContext {
     }
 
     /// `{task}:{step}` in the step and in its undo alike: what the step's own request carried as
-    /// `Idempotency-Key`. By it an undo can name to a service what it takes back, also where nobody
-    /// knows the step's output.
+    /// `Idempotency-Key`. By it an undo can name to a service what it takes back, also where the
+    /// step's output is unknown.
     #[must_use]
     pub fn step_key(&self) -> String {
         self.key_in(Direction::Forward)

@@ -137,7 +137,7 @@ impl<T> MayBeMissing<Sometimes> for T {}
 #[diagnostic::on_unimplemented(
     message = "CS0039: this undo takes `Option<{Self}>`, but its step gives `{Output}`",
     label = "the step gives `{Output}`",
-    note = "take `Option<{Output}>`: the step's own output, `None` where it started and nobody knows its output"
+    note = "take `Option<{Output}>`: the step's own output, `None` where it started and its output is unknown"
 )]
 pub trait UndoneOutput<Output> {}
 impl<T> UndoneOutput<T> for T {}

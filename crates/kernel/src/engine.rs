@@ -221,7 +221,7 @@ impl Engine {
         task_type.decl.lease.unwrap_or(self.settings.lease)
     }
 
-    /// Decides on a task and commits, again on the newer state where somebody else was faster.
+    /// Decides on a task and commits, again on the newer state where another writer was faster.
     /// `decide` may be called more than once, each time with a fresh draft; a draft in which
     /// nothing happened is not committed.
     pub(crate) async fn change<R>(
@@ -235,7 +235,7 @@ impl Engine {
             .await
     }
 
-    /// The same, with somebody else named in the audit as the one who caused it.
+    /// The same, with another actor in the audit.
     pub(crate) async fn change_for<R>(
         &self,
         actor: &str,
@@ -254,7 +254,7 @@ impl Engine {
         Ok(changed)
     }
 
-    /// The same, and nobody is told yet: the caller announces the transition, where one was
+    /// The same without the announcement: the caller announces the transition, where one was
     /// written.
     pub(crate) async fn change_untold<R>(
         &self,
@@ -382,8 +382,8 @@ impl Engine {
 }
 
 /// How long to put up with a store that does not answer. The owner of a lease has a result in its
-/// hands and waits for the store as long as nobody else is likely to have the task; everyone else
-/// has a client waiting.
+/// hands and waits for the store as long as no other host is likely to have the task; every other
+/// caller has a client waiting.
 struct Patience<'a> {
     engine: &'a Engine,
     until: Duration,

@@ -1,7 +1,7 @@
 //! Errors of steps, classified where they are understood.
 //!
-//! There is no `From<E>` on purpose: whoever writes a step knows whether an error passes by itself,
-//! and says so.
+//! There is no `From<E>` on purpose: the author of a step knows whether an error passes by itself,
+//! and declares it.
 
 use std::fmt;
 use std::time::Duration;

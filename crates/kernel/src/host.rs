@@ -26,7 +26,7 @@ pub struct HostSettings {
     pub concurrency: usize,
     /// How often it looks for due tasks that no message announced.
     pub poll: Duration,
-    /// A dispatched task that nobody has claimed for this long counts as one whose message was
+    /// A dispatched task that no host has claimed for this long counts as one whose message was
     /// lost.
     pub unclaimed_for: Duration,
 }

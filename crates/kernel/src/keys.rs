@@ -46,7 +46,7 @@ pub struct ObjectKey {
 
 impl ObjectKey {
     /// Reads `t/{tenant}/{task}/{step}/e{epoch}.{attempt}/{n}`; `None`: it is none of ours. Only
-    /// the very form that we write counts: a key that merely resembles it is somebody else's.
+    /// the very form that we write counts: a key that merely resembles it is not ours.
     #[must_use]
     pub fn parse(key: &str) -> Option<Self> {
         let parts: Vec<&str> = key.split('/').collect();

@@ -1,5 +1,4 @@
-//! Messages that nobody understands. What is kept of them is bounded here, whatever queue they came
-//! from.
+//! Poison messages. What is kept of them is bounded here, whatever queue they came from.
 
 use bytes::Bytes;
 use counterstep_contracts::QueueName;
@@ -33,7 +32,7 @@ impl MessageSource {
 }
 
 /// A message that this program cannot read, or that contradicts the row of its task. It is kept as
-/// a row and then never delivered again: left in the queue, it would come again for ever.
+/// a row and then never delivered again: left in the queue, it would be redelivered without end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Poison {
     /// Names the message in its queue: the same for each redelivery, another one for every other
@@ -64,7 +63,7 @@ impl Poison {
     }
 }
 
-/// The row of a message that nobody understands: what arrived, for a person to look at.
+/// The row of a poison message: what arrived, for a person to look at.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PoisonRow {
     /// Where it came from.

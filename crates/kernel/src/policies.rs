@@ -17,7 +17,7 @@ use std::time::Duration;
 /// authors want none.
 const ONE_TRY: &str = "none";
 
-/// The settings change a policy that nobody names, or make one impossible.
+/// The settings change a policy that no declaration names, or make one impossible.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PolicyError {
     /// Nothing has this name.

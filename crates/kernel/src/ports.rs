@@ -117,8 +117,8 @@ pub trait Queue: Send + Sync + Debug {
         wait: Duration,
     ) -> Result<Vec<Delivery>, QueueError>;
 
-    /// Publishes what a change that was committed at `at` tells other services; returns once
-    /// whoever keeps events for them has all. Not called where it
+    /// Publishes the events of a change that was committed at `at`, for other services; returns
+    /// once the server that keeps them has all. Not called where it
     /// [hands out tasks](Self::hands_out_tasks).
     async fn publish_events(&self, at: DbTime, events: &[TaskEvent]) -> Result<(), QueueError> {
         let _ = (at, events);
@@ -208,7 +208,7 @@ pub struct ObjectPage {
     /// Objects in the order of their keys within a bucket, then half-done uploads. May be empty
     /// before the last page.
     pub objects: Vec<Listed>,
-    /// So many more are not named like ours: somebody else's.
+    /// So many more are not named like ours: other programs own them.
     pub foreign: u64,
     /// The object store's clock: microseconds since 1970-01-01 UTC.
     pub now: i64,
@@ -337,7 +337,7 @@ pub trait Scratch: Send + Sync + Debug {
 
 // ---- signals, time, chance ----------------------------------------------------------------------
 
-/// A hint to whoever listens. Losing one only delays.
+/// A hint to all subscribers. Losing one only delays.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Signal {
     /// A cancel was accepted: tell the running step.

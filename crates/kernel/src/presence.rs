@@ -1,6 +1,6 @@
 //! What a process says of itself to the others: that it is there, what it can run and what it runs.
-//! It fails open: a process whose word does not arrive works on, and nobody takes anything from it
-//! for that.
+//! It fails open: a process whose word does not arrive works on, and no other process takes
+//! anything from it for that.
 
 use crate::documents::TypedDocuments;
 use crate::engine::Engine;

@@ -1,6 +1,6 @@
 //! How far running steps say they are. A step writes to the board of its turn, which never waits;
-//! beside the work, the turn tells what is new on it a few times a second: to the hints, for
-//! whoever asks, and as a signal, for whoever listens.
+//! beside the work, the turn publishes what is new on it a few times a second: to the hints, for
+//! processes that ask, and as a signal, for subscribers.
 //!
 //! None of it is state. It may be late or lost, nothing is decided by it, and a service that does
 //! not answer costs the step nothing. What an earlier epoch or attempt has said is told apart by
@@ -24,7 +24,7 @@ use tokio::sync::Notify;
 
 /// Between two tellings of a task.
 const PAUSE: Duration = Duration::from_millis(300);
-/// How long one is kept where nobody tells it again.
+/// How long one is kept where it is not published again.
 const KEPT: Duration = Duration::from_secs(60);
 
 /// Where the hints keep a task's progress.
@@ -278,8 +278,8 @@ pub async fn keep_what_is_heard(mut heard: BoxStream<'static, Signal>, hints: Ar
 }
 
 impl Engine {
-    /// What the running attempts of a task have said, by the names of their steps. Asks nobody
-    /// where none is running; else it asks the hints once. Nothing where they do not answer.
+    /// What the running attempts of a task have said, by the names of their steps. Reads the hints
+    /// once, and only where one is running. Nothing where they do not answer.
     pub fn progress_of<'a>(
         &'a self,
         record: &'a TaskRecord,

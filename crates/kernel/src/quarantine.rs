@@ -1,5 +1,5 @@
 //! Tasks that cannot be read. They are parked for a person, with what is wrong as the reason, and
-//! nobody else has to wait for them. What is left of their rows stays as it is.
+//! nothing else has to wait for them. What is left of their rows stays as it is.
 
 use crate::draft::{As, Draft};
 use crate::engine::{ChangeError, Engine};
@@ -9,7 +9,7 @@ use crate::task::TaskType;
 use counterstep_contracts::{TaskId, TaskStatus};
 use futures::future::BoxFuture;
 
-/// So often somebody else may be faster before the next sweep is left to look.
+/// So often another writer may be faster before the task is left to the next sweep.
 const TRIES: u32 = 5;
 
 /// What became of a task that could not be read.
@@ -17,7 +17,7 @@ const TRIES: u32 = 5;
 pub(crate) enum Quarantine {
     /// It is parked.
     Parked(TaskStatus),
-    /// It can be read again, it is leased to somebody, or it is gone.
+    /// It can be read again, it is leased, or it is gone.
     MovedOn,
     /// This process does not know its type, or the form of its rows: another one may be able to
     /// read it.

@@ -95,12 +95,12 @@ pub struct TaskRow {
     pub rev: Rev,
     /// Fence number.
     pub epoch: Epoch,
-    /// Who holds the lease; `None`: nobody.
+    /// Owner of the lease; `None`: the task is not leased.
     pub lease_owner: Option<String>,
     /// Until when; set exactly while there is an owner.
     pub lease_expires_at: Option<DbTime>,
     /// When a waiting task, or a compensating one between two undo attempts, goes on. Of one that
-    /// was offered and that nobody came for: when it was offered again for the first time.
+    /// was offered and that no host claimed: when it was offered again for the first time.
     pub due_at: Option<DbTime>,
     /// After this no forward step starts.
     pub deadline_at: Option<DbTime>,
@@ -120,7 +120,7 @@ pub struct TaskRow {
     pub response: Option<Value>,
     /// Why it did not complete.
     pub failure: Option<Failure>,
-    /// Ended with effects that nobody undid.
+    /// Ended with effects that were not undone.
     pub residue: bool,
     /// W3C trace context of the submission.
     pub traceparent: Option<String>,
@@ -270,7 +270,7 @@ pub struct TaskRecord {
 }
 
 impl TaskRecord {
-    /// Whether somebody holds a lease that has not run out.
+    /// Whether an owner holds a lease that has not run out.
     #[must_use]
     pub fn lease_is_live(&self) -> bool {
         self.task.lease_owner.is_some()
@@ -280,7 +280,7 @@ impl TaskRecord {
                 .is_some_and(|until| until > self.now)
     }
 
-    /// Whether somebody held a lease, and it ran out.
+    /// Whether an owner held a lease, and it ran out.
     #[must_use]
     pub fn lease_has_expired(&self) -> bool {
         self.task.lease_owner.is_some() && !self.lease_is_live()

@@ -1,6 +1,6 @@
-//! The repair of dispatch, as a plan and its execution: tasks that were offered and that nobody has
-//! come for are offered once more, and the queue is asked for what it has lost. Takes nothing from
-//! anybody.
+//! The repair of dispatch, as a plan and its execution: tasks that were offered and that no host
+//! has claimed are offered once more, and the queue is asked for what it has lost. Takes no task
+//! from its host.
 //!
 //! Whether a stream has lost a message cannot be known, and a long queue looks the same. So a task
 //! is offered again after a while, and then less and less often; a message too many finds a task
@@ -21,7 +21,7 @@ use std::time::Duration;
 /// Tasks that are offered again at a time.
 const AT_ONCE: usize = 32;
 
-/// However long nobody comes, a task is offered again after so many times the first wait.
+/// A task that stays unclaimed is offered again after at most so many times the first wait.
 const AT_MOST: u32 = 16;
 
 /// What a repair is going to do.
@@ -43,14 +43,14 @@ pub struct Repaired {
     pub queue: Vec<String>,
     /// Offered again.
     pub offered: Vec<TaskId>,
-    /// Claimed, or offered by somebody else, when their turn came.
+    /// Claimed, or offered by another reconciler, when their turn came.
     pub moved_on: Vec<TaskId>,
     /// Failed, with the reason; they do not stop the others. Without a task: the queue.
     pub failed: Vec<(Option<TaskId>, String)>,
 }
 
-/// Whether nobody has come for a task for so long, as [`Unanswered`] says; asked again on a newer
-/// state.
+/// Whether no host has claimed a task for so long, as [`Unanswered`] defines; asked again on a
+/// newer state.
 #[must_use]
 pub fn is_unanswered(record: &TaskRecord, after: Duration) -> bool {
     let (task, now) = (&record.task, record.now);
@@ -162,7 +162,7 @@ impl Engine {
                     Ok(true) => done.offered.push(task),
                     Ok(false) => done.moved_on.push(task),
                     Err(error) => {
-                        tracing::error!(%task, %error, "a task that nobody came for could not be offered again");
+                        tracing::error!(%task, %error, "an unclaimed task could not be offered again");
                         done.failed.push((Some(task), error.to_string()));
                     }
                 }
@@ -191,7 +191,7 @@ impl Engine {
         });
         let offered = changed.await?.answer;
         if offered {
-            tracing::info!(%task, "nobody came for the task: offered it again");
+            tracing::info!(%task, "unclaimed task offered again");
         }
         Ok(offered)
     }

@@ -152,8 +152,8 @@ impl<'a> Retried<'a> {
         self
     }
 
-    /// Starts no attempt while this breaker is open, and tells it how each ended. Nobody waits here
-    /// for a breaker: that is for tasks, who can wait without holding anything.
+    /// Starts no attempt while this breaker is open, and tells it how each ended. It never waits
+    /// for a breaker: that is for tasks, which can wait without holding anything.
     pub const fn behind(mut self, breaker: &'a Breaker) -> Self {
         self.breaker = Some(breaker);
         self

@@ -79,8 +79,8 @@ impl RetentionSettings {
 }
 
 impl Registry {
-    /// Says what becomes of the tasks of a type, all its versions, after they have ended. Without a
-    /// word they stay for ever.
+    /// Sets what becomes of the tasks of a type, all its versions, after they have ended. By
+    /// default they are kept without limit.
     #[must_use]
     pub fn retention<T: DistributedTask>(mut self, retention: Retention) -> Self {
         self.retention
@@ -241,7 +241,7 @@ impl Engine {
     }
 
     /// The tasks of one type and end. Those that cannot be archived stay, and as many others take
-    /// their turn: they are the first again in each pass, and must not keep the others for ever.
+    /// their turn: they are the first again in each pass, and must not block the others.
     async fn retire_group(
         &self,
         group: Retire,
@@ -359,7 +359,7 @@ impl Engine {
                     archived.written.push(leaving);
                     break read;
                 }
-                // Somebody else was faster with it.
+                // Another writer was faster with it.
                 Ok(None) => {}
                 Err(StoreError::Corrupt(why) | StoreError::Newer(why)) => {
                     archived.unreadable.push((leaving.task, why))
@@ -437,7 +437,7 @@ async fn line(
     let history = store.history(leaving.task).await?;
     let last = history.audit.last().map_or(AuditSeq(0), |row| row.seq);
     if last != record.task.audit_seq {
-        // Somebody else may have buried it in between: a line without its past would look like the
+        // Another sweep may have buried it in between: a line without its past would look like the
         // whole task.
         return match store.load(leaving.task).await?.filter(planned) {
             None => Ok(None),

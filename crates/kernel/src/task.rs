@@ -31,7 +31,7 @@ pub trait DistributedTask: Send + Sync + 'static {
 pub type RunFn = for<'a> fn(&'a StepContext, &'a Inputs) -> BoxFuture<'a, StepResult<Value>>;
 /// The evaluation of a built-in step.
 pub type BuiltInFn = fn(&Inputs) -> StepResult<Work>;
-/// The code of an undo. `None`: the step started and nobody knows its output.
+/// The code of an undo. `None`: the step started and its output is unknown.
 pub type UndoFn =
     for<'a> fn(&'a StepContext, Option<Value>, &'a Inputs) -> BoxFuture<'a, UndoResult>;
 /// The condition of a step.
@@ -201,7 +201,7 @@ pub fn output<T: Serialize>(value: &T) -> StepResult<Value> {
     Ok(value)
 }
 
-/// Well below the limit of whoever reads it back, which counts the row around it too.
+/// Well below the limit of the parser that reads it back, which counts the row around it too.
 const DEPTH_LIMIT: usize = 64;
 
 fn depth(value: &Value) -> usize {

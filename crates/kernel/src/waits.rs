@@ -105,7 +105,7 @@ impl BuiltInStep for Sleep {
     }
 }
 
-/// A signal: the task waits, without a slot and without a lease, until somebody sends a `T` to
+/// A signal: the task waits, without a slot and without a lease, until a client sends a `T` to
 /// `POST /api/tasks/{id}/signals/{step}`. The signal has the step's name; its body is checked
 /// against `T` and is the step's output. A signal that comes before the step waits is kept for it.
 ///

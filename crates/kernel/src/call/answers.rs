@@ -39,7 +39,7 @@ pub(super) fn read(call: &Call, answer: &OutsideAnswer) -> StepResult<Value> {
 }
 
 fn success(call: &Call, answer: &OutsideAnswer) -> StepResult<Value> {
-    // Whoever wants nothing of it does not mind how much there is.
+    // A call that ignores the answer accepts one of any length.
     if answer.cut && (call.read)(b"").is_err() {
         return Err(StepError::permanent(format_args!(
             "{} is longer than {} bytes, which is the limit of this call",

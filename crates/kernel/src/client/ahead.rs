@@ -79,7 +79,7 @@ pub(super) async fn run(
             },
             cancel: CancelToken::new(),
             traceparent: traceparent.map(str::to_owned),
-            // Nobody can ask for a task that is not accepted yet.
+            // No client can ask for a task that is not accepted yet.
             meter: Meter::default(),
             room,
         };

@@ -1,5 +1,4 @@
-//! Cancels. Against a completion it is decided by one row: whoever commits first, the other sees
-//! it.
+//! Cancels. One row decides between a cancel and a completion: the second commit sees the first.
 
 use crate::draft::{As, will_undo};
 use crate::engine::{ChangeError, Engine};
@@ -55,7 +54,7 @@ impl Engine {
                     && draft.record().task.goal != Some(UndoGoal::Failed);
                 let outcome = match status {
                     TaskStatus::Cancelled => Ok(CancelOutcome::AlreadyCancelled),
-                    // Also after a take-back: whoever claims it next honours the cancel.
+                    // Also after a take-back: the next host that claims it honours the cancel.
                     TaskStatus::Submitted
                     | TaskStatus::Dispatched
                     | TaskStatus::Waiting

@@ -1,5 +1,5 @@
-//! Signals: what somebody outside sends to a step that waits for it, or will. Against the deadline
-//! of the step it is decided by one row: whoever commits first, the other sees it.
+//! Signals: what a client sends to a step that waits for it, or will. One row decides between a
+//! signal and the deadline of the step: the second commit sees the first.
 
 use crate::draft::As;
 use crate::engine::{ChangeError, Engine};
@@ -33,7 +33,7 @@ pub enum SignalRefusal {
     /// Another body was accepted before.
     #[error("another body was accepted for this signal before")]
     Taken,
-    /// Nobody waits for it any more.
+    /// No step waits for it any more.
     #[error("the task is {task} and the step {step}{}", if *cancelled { ", and a cancel was accepted" } else { "" })]
     TooLate {
         /// Where the task stands.

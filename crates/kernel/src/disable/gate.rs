@@ -17,7 +17,7 @@ use std::time::Duration;
 /// submissions here until then.
 const BELIEVED: Duration = Duration::from_secs(1);
 
-/// Which types were disabled when somebody looked last.
+/// Which types were disabled when they were last read.
 #[derive(Debug, Default)]
 pub(crate) struct Gate(Mutex<Seen>);
 
@@ -36,8 +36,7 @@ impl Gate {
             .unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
-    /// Whether it is disabled, as far as is known; `None`: somebody has to look, and the caller is
-    /// the one.
+    /// Whether it is disabled, as far as is known; `None`: the caller has to read the types.
     fn remembers(&self, name: &str, now: Duration) -> Option<bool> {
         let mut seen = self.seen();
         let known = seen.at.is_some_and(|at| now.saturating_sub(at) < BELIEVED);
@@ -64,7 +63,7 @@ impl Gate {
         };
     }
 
-    /// Somebody has to look again.
+    /// The types have to be read again.
     pub(super) fn forget(&self) {
         self.seen().at = None;
     }
@@ -170,7 +169,7 @@ impl Engine {
                         tracing::info!(task_type = name, %task, "a disabled task type takes a probe");
                         return Ok(Some(row));
                     }
-                    // Somebody else was faster: look at what they wrote.
+                    // Another writer was faster: read what it wrote.
                 }
             }
         }

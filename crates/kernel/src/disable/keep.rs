@@ -185,7 +185,7 @@ impl Engine {
         }
     }
 
-    /// Writes a step. `false`: somebody else was faster.
+    /// Writes a step. `false`: another writer was faster.
     async fn take(&self, step: TypeStep) -> Result<bool, StoreError> {
         let TypeStep { row, verdict } = step;
         let written = self.ports.store.put_type(&row).await?;
@@ -257,7 +257,7 @@ impl Engine {
         })
     }
 
-    /// Executes a plan. Where somebody else was faster, it is left to them.
+    /// Executes a plan. Skips a step where another writer was faster.
     pub fn run_types(&self, plan: Vec<TypeStep>) -> BoxFuture<'_, TypeReport> {
         Box::pin(async move {
             let mut report = TypeReport::default();

@@ -131,7 +131,7 @@ impl Draft {
         );
         self.step_mut(at).output = Some(output);
         // Work that is done again, because its scratch was lost with the last host, is no progress:
-        // or a step that kills its host after it would be recovered for ever.
+        // otherwise a step that kills its host after it would be recovered without end.
         let no = self.step(at).no;
         if !self
             .record()
@@ -195,7 +195,7 @@ impl Draft {
         self.step_mut(at).started_seq = None;
     }
 
-    /// Nobody knows how far the attempt came.
+    /// It is unknown how far the attempt came.
     ///
     /// # Errors
     /// As the judge says.

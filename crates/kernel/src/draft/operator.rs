@@ -43,7 +43,8 @@ impl Draft {
         self.apply(Event::Operator(Operator::Resolve), decision.note(told))?;
         match settled {
             SettledAs::Done => {}
-            // What the steps stored was theirs to delete: what is left of it is nobody's.
+            // The operator had to delete what the steps stored: what is left of it is open to the
+            // sweep.
             SettledAs::Undone => {
                 for at in left {
                     let step = self.step(at).no;
@@ -139,8 +140,8 @@ impl Draft {
         let task = self.task_mut();
         task.failure = None;
         task.recovery_attempts = 0;
-        // Counted from the submission, a dead letter's time is long over when somebody has looked
-        // at it.
+        // Counted from the submission, a dead letter's time is long over when an operator has
+        // looked at it.
         self.deadline = timeout.map_or(Time::Keep, Time::In);
         self.dispatch_to(host);
         Ok(())
@@ -184,8 +185,8 @@ impl Draft {
         self.undo_or_finish()
     }
 
-    /// The count of hosts that were lost in a row is what a person says. Nothing else changes:
-    /// whoever runs the task goes on with it.
+    /// Sets the count of hosts lost in a row to the operator's. Nothing else changes: the host that
+    /// runs the task goes on with it.
     ///
     /// # Errors
     /// As the judge says.
@@ -200,7 +201,7 @@ impl Draft {
         Ok(())
     }
 
-    /// Where nothing is left to undo, nobody need claim the task to find that out.
+    /// Where nothing is left to undo, no host has to claim the task to find that out.
     fn undo_or_finish(&mut self) -> Result<(), Illegal> {
         if plan::backward(self.decl(), &self.record().steps, false) == Backward::Finish {
             return self.finish_undo();

@@ -36,7 +36,7 @@ impl Draft {
     /// Takes the task from an owner whose lease ran out, and offers it again.
     ///
     /// # Errors
-    /// As the judge says; also when nobody's lease ran out.
+    /// As the judge says; also when no lease ran out.
     pub fn take_back(&mut self) -> Result<(), Illegal> {
         let lost_by = self.lost_owner();
         self.needs_expired_lease = true;
@@ -55,7 +55,7 @@ impl Draft {
         Ok(())
     }
 
-    /// Nobody came for the task: its hosts are told once more. Its due time stays, so that the next
+    /// No host has claimed the task: it is offered once more. Its due time stays, so that the next
     /// time is put off for longer; where it has none, it is due since now.
     ///
     /// # Errors

@@ -104,7 +104,7 @@ impl Draft {
         Ok(())
     }
 
-    /// Nobody knows how far the undo attempt came.
+    /// It is unknown how far the undo attempt came.
     ///
     /// # Errors
     /// As the judge says.

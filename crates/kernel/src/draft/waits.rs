@@ -123,7 +123,7 @@ impl Draft {
     ///
     /// # Errors
     /// As the judge says.
-    // No edge of the task of its own: it is due from now on, and whoever claims it finds the
+    // No edge of the task of its own: it is due from now on, and the host that claims it finds the
     // signal. A lost message only delays, because a due task is also found without one.
     pub fn receive_signal(&mut self, at: usize, signal: SignalRow) -> Result<(), Illegal> {
         self.apply(

@@ -20,8 +20,8 @@ pub struct Recount {
 }
 
 impl Engine {
-    /// Sets how many hosts count as lost in a row. A change beside the lease, as a cancel is:
-    /// whoever runs the task finds it at its next commit, and goes on.
+    /// Sets how many hosts count as lost in a row. A change beside the lease, as a cancel is: the
+    /// host that runs the task finds it at its next commit, and goes on.
     ///
     /// # Errors
     /// [`OperatorError`]: the task has ended, or the count is above what its type allows.
@@ -44,8 +44,8 @@ impl Engine {
                 .of(&record.task)
                 .ok_or(OperatorError::UnknownType)?;
             let allowed = task_type.decl.max_recoveries;
-            // More than that is undone, or parked, the moment it is counted: nobody would have
-            // counted it.
+            // More than that is undone, or parked, the moment it is counted: no task goes on with
+            // such a count.
             if to.attempts > allowed {
                 return Err(OperatorError::TooMany {
                     asked: to.attempts,

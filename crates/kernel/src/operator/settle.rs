@@ -145,7 +145,7 @@ impl Engine {
             .of(&record.task)
             .ok_or(OperatorError::UnknownType)?;
         let changed = self.change_for(actor, &task_type, record, As::Anyone, |draft| {
-            // Somebody else decided first.
+            // Another decision came first.
             if !draft.status().is_parked() {
                 return Ok(Err(OperatorError::NotParked(draft.status())));
             }

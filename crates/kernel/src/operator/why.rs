@@ -12,7 +12,7 @@ use counterstep_contracts::{StepStatus, TaskStatus, WaitReason};
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// A task that nobody has claimed for so long is not just waiting for its turn.
+/// A task that no host has claimed for so long is not just waiting for its turn.
 const LONG: Duration = Duration::from_secs(30);
 
 /// Why a task is where it is.
@@ -21,8 +21,8 @@ pub fn why(registry: &Registry, record: &TaskRecord) -> Why {
     why_among(registry, record, None)
 }
 
-/// The same, with what processes have said of themselves; `None`: nobody knows. They say who was
-/// there, and decide nothing.
+/// The same, with what processes have reported of themselves; `None`: unknown. The reports show
+/// which processes were there, and decide nothing.
 #[must_use]
 pub fn why_among(registry: &Registry, record: &TaskRecord, workers: Option<&Workers>) -> Why {
     let task = &record.task;
@@ -169,7 +169,7 @@ fn held(record: &TaskRecord, workers: Option<&Workers>) -> Option<WhyReason> {
     })
 }
 
-/// How many processes that are alive take such a task, in words; nothing where nobody knows. One
+/// How many processes that are alive take such a task, in words; empty where that is unknown. One
 /// that has missed a refresh may have been killed: its slots are no free ones.
 fn takers(record: &TaskRecord, workers: Option<&Workers>) -> String {
     let Some(known) = workers.filter(|known| !known.rows.is_empty()) else {

@@ -225,7 +225,7 @@ pub(super) fn age(listed: &Listed, store_now: i64, now: DbTime) -> Duration {
 
 impl Engine {
     /// What listings would do, from the beginning on: at most `limit` orphans, of at most `pages`
-    /// pages. Changes nothing, and takes nobody's turn.
+    /// pages. Changes nothing, and takes no turn.
     ///
     /// # Errors
     /// When the store does not answer, or in words what the object store says.
@@ -311,7 +311,7 @@ impl Engine {
                         objects,
                         ?first,
                         "objects of tasks or attempts that this database does not know: they stay. Where they belong to \
-                         another database, give it a bucket or a prefix of its own; where nobody needs them, set \
+                         another database, give it a bucket or a prefix of its own; where they are not needed, set \
                          `orphans_without_task`"
                     ),
                     Some(after) => tracing::warn!(

@@ -12,8 +12,8 @@ use std::time::Duration;
 /// Between the starts of two listings, where nothing else is said.
 pub const EVERY: Duration = Duration::from_secs(6 * 3600);
 
-/// An object, or half of one, that no committed output refers to and that nobody can be writing any
-/// more.
+/// An object, or half of one, that no committed output refers to and that no process can be writing
+/// any more.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Orphan {
     /// Declared name of its task's type; `None`: there is no row of the task.

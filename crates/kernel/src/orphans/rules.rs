@@ -23,7 +23,7 @@ pub struct OrphanSettings {
     /// From which age on policies get objects of a task or an attempt that has no row; never below
     /// the type's grace. `None`: never, they are only told of. A bucket that two databases share by
     /// mistake, a new or wrong database, and one that was restored from yesterday look just like
-    /// this: only a person knows whether nobody else needs them.
+    /// this: only a person knows whether they are needed elsewhere.
     pub without_task: Option<Duration>,
 }
 
@@ -121,8 +121,8 @@ impl Rules {
             .unwrap_or(&self.others)
     }
 
-    /// For how long an object of a task or an attempt without a row is left alone; `None`: for
-    /// ever.
+    /// For how long an object of a task or an attempt without a row is left alone; `None`: without
+    /// limit.
     pub(super) const fn without_task(&self) -> Option<Duration> {
         self.without_task
     }
@@ -145,7 +145,7 @@ impl Rules {
     }
 }
 
-/// How long an attempt of this type may take until nobody can be writing for it any more: the
+/// How long an attempt of this type may take until no process can be writing for it any more: the
 /// longest step, the grace of its cancellation, and the lease.
 fn needs(engine: &Engine, task_type: &TaskType) -> Duration {
     let steps = (0..task_type.decl.steps.len()).flat_map(|at| {

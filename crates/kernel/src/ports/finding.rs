@@ -22,7 +22,7 @@ pub enum Due {
     },
     /// With a lease that has run out, and that no reconciler holds for itself.
     Lost(Lost),
-    /// As claimable ones, but nobody has come for them for long although they were offered: their
+    /// As claimable ones, but no host has claimed them for long although they were offered: their
     /// message may be lost. Not those that wait for another version of a host: a message would only
     /// bring them to the wrong one once more. Those that have changed least lately come first.
     Unanswered(Unanswered),

@@ -1,7 +1,7 @@
 //! The port for what the processes of a cluster tell each other to spare the database a question.
 //!
 //! A hint is never an answer. What was remembered may be forgotten at any time, and a count may
-//! start anew; whoever asks must be right in either case.
+//! start anew; the caller must be right in either case.
 
 use async_trait::async_trait;
 use std::fmt::Debug;

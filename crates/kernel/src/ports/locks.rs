@@ -24,7 +24,7 @@ pub struct LockTag(pub Vec<u8>);
 pub enum Acquired {
     /// It is ours until its time runs out.
     Held(LockTag),
-    /// Somebody else has it, or had it a moment ago.
+    /// Another holder has it, or had it a moment ago.
     Elsewhere,
 }
 
@@ -38,14 +38,14 @@ pub trait Locks: Send + Sync + Debug {
         true
     }
 
-    /// Takes the lock of a task for `ttl`, if nobody has it.
+    /// Takes the lock of a task for `ttl`, if it is free.
     async fn acquire(&self, task: TaskId, ttl: Duration) -> Result<Acquired, LockError>;
 
-    /// Prolongs a holding to `ttl` from now. `false`: it is over, and may be somebody else's; look
-    /// at the lease.
+    /// Prolongs a holding to `ttl` from now. `false`: it is over, and the lock may have another
+    /// holder; look at the lease.
     async fn extend(&self, task: TaskId, tag: &LockTag, ttl: Duration) -> Result<bool, LockError>;
 
-    /// Ends a holding. One that is over already, or somebody else's since, is left as it is: that
-    /// is success.
+    /// Ends a holding. One that is over already is left as it is, also where the lock has another
+    /// holder since: that is success.
     async fn release(&self, task: TaskId, tag: &LockTag) -> Result<(), LockError>;
 }

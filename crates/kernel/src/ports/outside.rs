@@ -96,7 +96,7 @@ impl OutsideError {
 #[async_trait]
 pub trait Outside: Send + Sync + Debug {
     /// Sends a request once and reads the answer. Has no time limit beyond that of reaching the
-    /// service: whoever calls drops the call when its own time is up.
+    /// service: the caller drops the call when its own time is up.
     async fn call(&self, request: OutsideRequest) -> Result<OutsideAnswer, OutsideError>;
 
     /// Whether the settings name this service.

@@ -22,8 +22,8 @@ pub enum StoreError {
     /// It does not answer, or is busy beyond its time limit. Nothing was written.
     #[error("the database does not answer: {0}")]
     Unavailable(String),
-    /// The connection was lost while committing: written or not, nobody knows. Compare the task's
-    /// `change_id`.
+    /// The connection was lost while committing: whether the change was written is unknown. Compare
+    /// the task's `change_id`.
     #[error("the database's answer to a commit was lost: {0}")]
     Unknown(String),
     /// A row cannot be understood.
@@ -44,7 +44,7 @@ pub enum CommitError {
         /// The row's epoch.
         current: Epoch,
     },
-    /// Somebody else changed the task: load it and judge again.
+    /// Another writer changed the task: load it and judge again.
     #[error("stale: the task has changed meanwhile")]
     Stale,
     /// The idempotency key belongs to another task: read its row.
@@ -53,7 +53,7 @@ pub enum CommitError {
     /// A sweep has condemned the files of the request that was to become a task.
     #[error("condemned: the request took longer than its files were kept for")]
     Condemned,
-    /// The schedule that the change fires has moved on: somebody else has fired it, or changed it.
+    /// The schedule that the change fires has moved on: another writer has fired it, or changed it.
     #[error("the schedule has moved on meanwhile")]
     Moved,
     /// A statement of the step's own was refused.
@@ -109,7 +109,7 @@ pub enum OutboxOp {
     Published(Vec<i64>),
     /// The events of these changes are published: their rows are deleted.
     PublishedOf(Vec<counterstep_contracts::ChangeId>),
-    /// Keeps a message that nobody understands; durable when it returns. One row for each
+    /// Keeps a poison message; durable when it returns. One row for each
     /// [`Poison::source`](crate::poison::Poison::source): a repetition is success and changes
     /// nothing.
     Poison(PoisonRow),
@@ -168,12 +168,12 @@ pub trait Store: Upkeep + Send + Sync + Debug {
         ttl: Duration,
     ) -> Result<Heartbeat, StoreError>;
 
-    /// Tasks that somebody should look at, the oldest first, at most `limit`.
+    /// Tasks for the caller to look at, the oldest first, at most `limit`.
     async fn due(&self, due: &Due, limit: u32) -> Result<Vec<DueTask>, StoreError>;
 
     /// Keeps lost tasks for this caller for so long: other reconcilers pass them over. Returns
-    /// those that are still lost and that nobody else holds. It only spares others the work; what
-    /// becomes of a task its revision decides.
+    /// those that are still lost and that no other reconciler holds. It only spares others the
+    /// work; what becomes of a task its revision decides.
     async fn hold(&self, lost: &[TaskId], ttl: Duration) -> Result<Vec<TaskId>, StoreError>;
 
     /// A page, the newest first.

@@ -39,7 +39,7 @@ pub enum Event {
     HandedOver,
     /// The reconciler took the task from an owner whose lease ran out.
     TakenBack,
-    /// Nobody came for the task: it was offered once more.
+    /// No host claimed the task: it was offered once more.
     OfferedAgain,
     /// Hosts were lost more often than the type allows.
     LostTooOften,

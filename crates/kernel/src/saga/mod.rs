@@ -1,6 +1,6 @@
 //! The judge: which state follows which event. One pure function, passed by live runs, cancels,
-//! operators and recovery alike. No clock, no database, no await; and no arm that accepts what
-//! nobody thought of.
+//! operators and recovery alike. No clock, no database, no await; and no arm that accepts an
+//! unforeseen case.
 
 mod event;
 mod step_rules;
@@ -24,8 +24,8 @@ pub struct StepState {
 }
 
 impl StepState {
-    /// Whether an undo of the task has to undo this step: it started, it has effects, and nobody
-    /// has settled it.
+    /// Whether an undo of the task has to undo this step: it started, it has effects, and it is not
+    /// settled.
     #[must_use]
     pub const fn needs_undo(self) -> bool {
         self.effects

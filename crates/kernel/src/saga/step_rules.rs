@@ -46,7 +46,7 @@ pub(super) fn rule(state: &State<'_>, task: TaskStatus, step: StepState, event: 
             ];
             going_forward(task, &forward)?;
             if state.cancel_requested {
-                return Err("a cancel was accepted: nobody waits for it any more");
+                return Err("a cancel was accepted: no step waits for it any more");
             }
             match from {
                 StepStatus::Pending | StepStatus::Waiting => Ok(from),
@@ -160,7 +160,7 @@ pub(super) fn rule(state: &State<'_>, task: TaskStatus, step: StepState, event: 
                 StepStatus::Resolved,
             )
         }
-        // The attempt itself starts under the lease of whoever claims the task next.
+        // The attempt itself starts under the lease of the next host that claims the task.
         Event::UndoRedriven(_) => {
             parked(task, TaskStatus::CompensationFailed)?;
             one_of(

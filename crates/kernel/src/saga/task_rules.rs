@@ -12,8 +12,8 @@ pub(super) fn rule(state: &State<'_>, event: Event) -> Rule {
             _ => Err("the task does not exist yet"),
         };
     };
-    // An attempt under way is ended first, as in doubt where nobody knows better: once the task is
-    // with somebody else, or being undone, nothing could end it any more.
+    // An attempt under way is ended first, as in doubt where its outcome is unknown: once the task
+    // is with another host, or being undone, nothing could end it any more.
     let leaves = matches!(
         event,
         Event::Dispatched
@@ -129,7 +129,7 @@ fn given_back(status: TaskStatus) -> Rule {
         TaskStatus::Running => Ok(TaskStatus::Dispatched),
         TaskStatus::Compensating => Ok(TaskStatus::Compensating),
         TaskStatus::Submitted | TaskStatus::Dispatched | TaskStatus::Waiting => {
-            Err("nobody has claimed it")
+            Err("no host has claimed it")
         }
         TaskStatus::Completed
         | TaskStatus::CompensationFailed
@@ -169,7 +169,7 @@ fn lost_too_often(state: &State<'_>, status: TaskStatus) -> Rule {
         | TaskStatus::Failed
         | TaskStatus::Cancelled
         | TaskStatus::DeadLettered
-        | TaskStatus::Resolved => Err("nobody holds it"),
+        | TaskStatus::Resolved => Err("no host holds it"),
     }
 }
 
@@ -213,7 +213,7 @@ fn cancel_requested(state: &State<'_>, status: TaskStatus) -> Rule {
         return Err("a cancel was accepted before");
     }
     match status {
-        // Nobody holds a lease in these states, so the one who asks carries it out.
+        // No host holds a lease in these states, so the caller carries it out.
         TaskStatus::Submitted | TaskStatus::Dispatched | TaskStatus::Waiting
             if state.has_effects() =>
         {

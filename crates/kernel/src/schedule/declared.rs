@@ -56,7 +56,7 @@ impl Schedule {
         self
     }
 
-    /// What becomes of due times that nobody fired in time; the newest fires where nothing is said.
+    /// What becomes of due times that were not fired in time; by default the newest fires.
     pub const fn misfire(mut self, misfire: Misfire) -> Self {
         self.spec.misfire = misfire;
         self
@@ -153,8 +153,8 @@ pub(super) fn is_name(name: &str) -> bool {
     !matches!(name, "" | "." | "..") && name.len() <= LONGEST_NAME && name.bytes().all(usable)
 }
 
-/// Whether tasks of the type can be submitted with this request by nobody in particular. Gives the
-/// request its stored form.
+/// Whether a schedule can submit tasks of the type with this request. Gives the request its stored
+/// form.
 pub(super) fn check(task_type: &TaskType, request: Value) -> Result<Value, RequestError> {
     if crate::client::begins_with_uploads(task_type) {
         let message = format!(

@@ -42,7 +42,7 @@ pub struct ScheduleReport {
     pub passed_over: usize,
     /// Schedules whose due time waits for their last task.
     pub waiting: usize,
-    /// Schedules that somebody else has moved meanwhile.
+    /// Schedules that another writer has moved meanwhile.
     pub moved: usize,
     /// Failed, with the reason; they do not stop the others.
     pub failed: Vec<(String, String)>,
@@ -93,8 +93,8 @@ impl Engine {
         })
     }
 
-    /// Executes a plan. Each move is a change of its own; where somebody else has moved a schedule
-    /// meanwhile, it is left to them.
+    /// Executes a plan. Each move is a change of its own; a schedule that another writer has moved
+    /// meanwhile is skipped.
     pub fn run_schedules(&self, plan: Vec<ScheduleStep>) -> BoxFuture<'_, ScheduleReport> {
         Box::pin(async move {
             let mut done = ScheduleReport::default();
@@ -223,7 +223,7 @@ impl Engine {
         let written = self.ports.store.put_schedule(row).await;
         if matches!(written, Ok(true)) {
             let why = match why {
-                PassedOver::Missed => "nobody fired it in time",
+                PassedOver::Missed => "it was not fired in time",
                 PassedOver::Overlaps => "its last task still runs",
                 PassedOver::Disabled => "its task type is disabled",
             };

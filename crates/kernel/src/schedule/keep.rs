@@ -1,5 +1,5 @@
 //! What people ask of schedules: set, delete, pause, resume, run now. Each under the revision that
-//! was read; where somebody else was faster, it is decided again on the newer row.
+//! was read; where another writer was faster, it is decided again on the newer row.
 
 use super::declared::{NAME, check, is_name};
 use super::when;

@@ -9,7 +9,7 @@ use counterstep_contracts::{Misfire, Overlap, ScheduleSpec};
 /// Why a due time does not fire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PassedOver {
-    /// Nobody fired it in time.
+    /// It was not fired in time.
     Missed,
     /// The last task still runs.
     Overlaps,

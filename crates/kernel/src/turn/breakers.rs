@@ -117,7 +117,7 @@ impl Passes {
         draft.wait_with(WaitReason::Breaker, (*left).min(at_most), details)
     }
 
-    /// Nothing was decided: whoever comes next may probe.
+    /// Nothing was decided: the next caller may probe.
     pub(super) async fn give_back(self) {
         for (breaker, ticket) in self.probes.into_values() {
             breaker.report(ticket, Verdict::Unknown).await;

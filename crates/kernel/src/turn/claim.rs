@@ -423,7 +423,7 @@ async fn claim<'a>(
     let leased_at = engine.ports.clock.monotonic();
     let changed = engine
         .change(&task_type, record, As::Anyone, |draft| {
-            // Judged again on a newer state: somebody else was faster, the old owner is alive after
+            // Judged again on a newer state: another host was faster, the old owner is alive after
             // all, or the task sleeps now. Not ours, and no reason to try again.
             let now = draft.record();
             let elsewhere = now.task.host != host && now.task.status != TaskStatus::Compensating;

@@ -312,7 +312,7 @@ pub(super) struct Ahead<'a> {
     missing: BTreeSet<usize>,
     /// What the token of the steps says.
     interrupted: Option<CancelReason>,
-    /// What the breakers say. Whoever decides hands them on, used or not.
+    /// The answers of the breakers. The caller that decides hands them on, used or not.
     pub(super) passes: Passes,
     /// The process is shutting down: nothing new starts here.
     stopping: bool,

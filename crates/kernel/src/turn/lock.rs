@@ -13,8 +13,8 @@ use counterstep_contracts::TaskId;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// A task that somebody is about to claim is looked at again after this long: by then its row tells
-/// more.
+/// A task that another host is about to claim is looked at again after this long: by then its row
+/// shows more.
 pub(super) const LOOK_AGAIN: Duration = Duration::from_millis(200);
 
 /// The lock of one task, as far as the service gave it to us.
@@ -29,13 +29,13 @@ pub(super) struct TaskLock {
 
 impl TaskLock {
     /// Takes the lock of a task that is to be claimed; it ends with the lease unless it is
-    /// prolonged. `None`: somebody else has it, and is likely to claim the task at this moment.
+    /// prolonged. `None`: another host has it, and is likely to claim the task at this moment.
     pub(super) async fn take(engine: &Engine, record: &TaskRecord, ttl: Duration) -> Option<Self> {
         let task = record.task.id;
         let tag = match engine.advised(engine.ports.locks.acquire(task, ttl)).await {
             Some(Ok(Acquired::Held(tag))) => Some(tag),
             Some(Ok(Acquired::Elsewhere)) if outlasts_locks(record, ttl) => {
-                tracing::info!(%task, "claiming in spite of a lock: the row says that nobody has the task");
+                tracing::info!(%task, "claiming in spite of a lock: the row shows that no host has the task");
                 None
             }
             Some(Ok(Acquired::Elsewhere)) => return None,
@@ -170,7 +170,7 @@ impl Unlocked {
     }
 }
 
-/// Whether the row speaks against a lock that somebody else is said to hold: a task must not starve
+/// Whether the row contradicts a lock that another host appears to hold: a task must not starve
 /// behind one whose holder is gone. A holder that is alive claims within moments, long before its
 /// first heartbeat would be due; and it loses the lock with the lease.
 fn outlasts_locks(record: &TaskRecord, ttl: Duration) -> bool {

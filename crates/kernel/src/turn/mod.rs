@@ -56,7 +56,7 @@ pub enum TurnEnd {
     GivenBack,
     /// Another host has it, or is about to: look again after so long.
     Busy(Duration),
-    /// It is not due, or not for this kind of host; whoever it is for has been told.
+    /// It is not due, or not for this kind of host; the hosts that it is for have been notified.
     NotNow,
     /// There is no such task.
     Gone,

@@ -55,7 +55,7 @@ impl Probes {
 }
 
 impl Probes {
-    /// What was found done cannot be kept: a sweep has taken its objects since. Then nobody knows
+    /// What was found done cannot be kept: a sweep has taken its objects since. Then it is unknown
     /// how far it came. `false`: nothing was.
     pub(super) fn disbelieve(&mut self) -> bool {
         let done = self
@@ -143,7 +143,7 @@ impl Turn<'_> {
         }
     }
 
-    /// Takes an answer down. `None`: it was interrupted, and whoever has the task next asks again.
+    /// Takes an answer down. `None`: it was interrupted, and the next owner of the task asks again.
     pub(super) fn told(&mut self, at: usize, found: Option<Probe<Value>>) {
         self.doubts.asked.remove(&at);
         if let Some(found) = found {

@@ -23,8 +23,8 @@ pub(super) fn decide(
 ) -> Result<(), Illegal> {
     let step = draft.step(at);
     if let Some(signal) = &step.signal {
-        // Also one that came after the deadline, as long as nobody had said so before: the first
-        // commit counts.
+        // Also one that came after the deadline, as long as no host had noticed it before: the
+        // first commit counts.
         let body = signal.body.clone();
         return draft.wait_is_over(at, body);
     }
@@ -68,11 +68,11 @@ fn outcome(waits: Option<WaitDecl>, wait: &StepResult<Wait>, due: DbTime) -> Ste
         Some(WaitDecl::Signal { optional: true }) => Ok(Value::Null),
         Some(WaitDecl::Signal { optional: false }) | None => Err(match wait {
             Ok(Wait::Signal(within)) => StepError::permanent(format_args!(
-                "nobody answered within {}",
+                "no signal came within {}",
                 format_duration(*within)
             )),
             Ok(Wait::For(_) | Wait::Until(_)) | Err(_) => {
-                StepError::permanent(format_args!("nobody answered by {}", rfc3339(due)))
+                StepError::permanent(format_args!("no signal came by {}", rfc3339(due)))
             }
         }),
     }

@@ -103,11 +103,7 @@ async fn retries_come_after_the_first_try_with_the_delays_of_the_policy() {
         matches!(&error, RunError::Failed { error, attempts: Attempt(4) } if error.message == "busy"),
         "{error}"
     );
-    assert_eq!(
-        runtime.slept().len(),
-        6,
-        "nobody waits after the last attempt"
-    );
+    assert_eq!(runtime.slept().len(), 6, "no wait after the last attempt");
 }
 
 #[tokio::test]

@@ -235,7 +235,7 @@ async fn where_nobody_answers_in_time_the_step_fails_and_says_so() {
     let failure = task.record().await.task.failure.expect("a failure");
     assert_eq!(
         (failure.class.as_str(), failure.message.as_str()),
-        ("permanent", "nobody answered within 1100ms")
+        ("permanent", "no signal came within 1100ms")
     );
     let late = approve(&task, json!({"by": "anna"}))
         .await

@@ -108,7 +108,7 @@ impl Receipt {
             let at = match committed {
                 (Ok(now), _) => now,
                 (Err(error), lost) => {
-                    // Written, if the task is there: nobody else makes one of this id.
+                    // Written, if the task is there: no other submission makes one of this id.
                     let may_be = lost || matches!(error, CommitError::Stale);
                     let found = if may_be {
                         self.engine.ports.store.load(self.id).await

@@ -83,7 +83,7 @@ const STEP_BESIDES: &[(StepStatus, &[StepStatus], &str)] = &[
     (
         StepStatus::Waiting,
         &[StepStatus::Waiting],
-        "signal_received: whoever claims the task finds it",
+        "signal_received: the host that claims the task finds it",
     ),
     (
         StepStatus::Completed,

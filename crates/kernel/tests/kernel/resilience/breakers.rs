@@ -190,7 +190,7 @@ async fn a_probe_that_fails_opens_it_again_and_one_that_is_lost_is_followed_by_a
     hints.advance(LIMIT);
     assert!(
         admitted(&one).await.is_probe(),
-        "whoever does not report loses its place with its limit"
+        "a caller that does not report loses its place with its limit"
     );
 }
 
