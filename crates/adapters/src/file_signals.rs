@@ -41,8 +41,7 @@ impl FileSignals {
                 let Some(local) = listeners.upgrade() else {
                     return;
                 };
-                // Again each time until the task has stopped: whoever has just begun to listen
-                // hears it too.
+                // Sent again each time until the task has stopped: a new listener receives it too.
                 for task in cancelled
                     .iter()
                     .filter_map(|found| found.id.parse::<TaskId>().ok())

@@ -1,5 +1,5 @@
-//! Which keys and prefixes are acceptable. Every object store asks here first, so that the same
-//! keys work in all of them, and that no key, whoever made it, ever leads out of its bucket. Must
+//! Which keys and prefixes are acceptable. Every object store checks here first, so that the same
+//! keys work in all of them, and that no key, whatever its source, leads out of its bucket. Must
 //! not touch a store itself.
 
 use counterstep_kernel::keys::{is_archive_prefix, is_bucket_name};
@@ -58,7 +58,7 @@ pub(crate) fn archive_name(name: &str) -> Result<String, ObjectError> {
     }
 }
 
-/// A folder of keys that may be deleted: `t/{tenant}/{task}/` or below. Nobody ever deletes a whole
+/// A folder of keys that may be deleted: `t/{tenant}/{task}/` or below. No caller deletes a whole
 /// tenant, so a shorter prefix is a mistake.
 pub(crate) fn deletable_prefix(prefix: &str) -> Result<&str, ObjectError> {
     let folder = listable_prefix(prefix)?;

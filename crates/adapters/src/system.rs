@@ -91,7 +91,7 @@ pub struct LocalSignals {
     cancels: Cancels,
 }
 
-/// Who listens to the cancels of which task. An entry stays for as long as somebody does.
+/// The listeners to the cancels of each task. An entry stays for as long as it has one.
 type Cancels = Arc<Mutex<HashMap<TaskId, Vec<Weak<Notify>>>>>;
 
 /// One who listens to the cancels of a task.
@@ -125,7 +125,7 @@ impl LocalSignals {
         }
     }
 
-    /// Without keeping them alive: for whoever sends as long as anybody can listen.
+    /// Does not keep them alive: for a sender that ends with the last other clone.
     #[must_use]
     pub(crate) fn downgrade(&self) -> WeakLocalSignals {
         WeakLocalSignals {
@@ -159,7 +159,7 @@ impl Default for LocalSignals {
 
 impl Signals for LocalSignals {
     fn send(&self, signal: Signal) {
-        // An error means that nobody listens, which is fine for a hint.
+        // An error means that there is no listener, which is fine for a hint.
         let cancelled = if let Signal::CancelRequested(task) = &signal {
             Some(*task)
         } else {

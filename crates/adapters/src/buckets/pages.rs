@@ -176,7 +176,7 @@ async fn uploads(
 }
 
 /// The declared bucket and the key of what lies here, if they lead back here: a bucket that was
-/// given a place of its own later leaves objects behind that nobody would find under their name.
+/// given a place of its own later leaves objects behind that no call finds under their name.
 fn declared(places: &Places, place: &Arc<Location>, path: &str) -> Option<(String, String)> {
     let (bucket, key) = place.declared(path)?;
     let (found, at) = places.locate(&bucket, &key).ok()?;

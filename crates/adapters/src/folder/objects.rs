@@ -274,7 +274,7 @@ impl Objects for FolderObjects {
             }
             // Its bytes were flushed when it was put; a rename shows it in one place or the other.
             match std::fs::rename(&from, &to) {
-                // Somebody else was faster.
+                // Another caller was faster.
                 Err(error) if walk::is_gone(&error) && to.exists() => {}
                 moved => moved?,
             }
@@ -307,7 +307,7 @@ impl Objects for FolderObjects {
                 match page.await {
                     Ok((page, _)) if page.is_empty() => None,
                     Ok((page, listing)) => Some((page, listing)),
-                    // The runtime shuts down: nobody reads on.
+                    // The runtime shuts down: no caller reads on.
                     Err(_) => None,
                 }
             },

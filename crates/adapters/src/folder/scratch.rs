@@ -1,6 +1,6 @@
 //! Scratch as files: `root/{task}/{step}/{sha256}` once sealed, `….draft` beside it before. Must
-//! not outlive trust: nothing here is durable, and whoever looks a file up must be ready not to
-//! find it.
+//! not outlive trust: nothing here is durable, and a caller that looks a file up must be ready not
+//! to find it.
 
 use super::walk::is_gone;
 use crate::keys::is_segment;

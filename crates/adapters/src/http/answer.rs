@@ -18,7 +18,7 @@ pub(super) fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Durati
     };
     let after = text(RETRY_AFTER)?;
     if !after.is_empty() && after.bytes().all(|byte| byte.is_ascii_digit()) {
-        // Too large for a number is as good as for ever; whoever decides has a bound of its own.
+        // A number that overflows stands for a very long wait; the caller has a bound of its own.
         return Some(Duration::from_secs(
             after.parse().unwrap_or(u64::from(u32::MAX)),
         ));

@@ -25,8 +25,8 @@ use std::time::SystemTime;
 pub struct HttpServices(Arc<BTreeMap<String, Service>>);
 
 impl HttpServices {
-    /// Makes a client of each. Talks to nobody, but reads the files that the settings name, to find
-    /// out that it can.
+    /// Makes a client of each. Connects to no service, but reads the files that the settings name,
+    /// to check that it can.
     ///
     /// # Errors
     /// [`OpenError`], naming the setting at fault.
@@ -45,7 +45,7 @@ impl Outside for HttpServices {
             return Err(OutsideError::Unknown(request.service));
         };
         let url = url_below(&service.url, &request.path)?;
-        // At every call: whoever renews a secret writes its file anew and restarts nothing.
+        // At every call: an operator who renews a secret replaces its file and restarts nothing.
         let secrets = service.secrets().map_err(|error| {
             // Where the files lie is for those who run this, and not for those who read the task.
             tracing::error!(

@@ -105,7 +105,7 @@ pub enum OpenError {
     /// A file that holds no secret.
     #[error(
         "setting `services.{service}.{setting}`: the file `{}` holds less than {SHORTEST_SECRET} bytes, which is no secret; \
-         write it under another name and rename it, so that nobody reads half of it",
+         write it under another name and rename it, so that no process reads half of it",
         path.display()
     )]
     Short {

@@ -76,7 +76,7 @@ fn plaintext(streams: &Streams) -> Option<Finding> {
     (!hosts.is_empty()).then(|| Finding {
         code: "nats_plaintext",
         what: format!("the connection to {} is not encrypted", hosts.join(", ")),
-        why: "whoever can read the network between reads task ids, outputs of steps and passwords",
+        why: "an eavesdropper on the network reads task ids, outputs of steps and passwords",
         to_do: "use tls:// or give a CA file, unless the network is trusted".to_owned(),
     })
 }
@@ -86,7 +86,7 @@ async fn stream(streams: &Streams, kind: Kind, single: bool) -> Result<Vec<Findi
     let found = match streams.context.get_stream(&wanted.name).await {
         Ok(stream) => stream,
         Err(error) => match error.kind() {
-            // It is made with the first message, and nobody may ever want events.
+            // It is made with the first message, and some installations never need events.
             GetStreamErrorKind::JetStream(error)
                 if error.error_code() == ErrorCode::STREAM_NOT_FOUND =>
             {
@@ -153,7 +153,7 @@ fn compare(found: &Config, wanted: &Config, kind: Kind, single: bool) -> Vec<Fin
                 "without the work queue policy, messages that are done with stay in the stream, and a consumer that is made \
                  again delivers all of them once more"
             }
-            Kind::Events => "events are to be kept for their time, whoever has read them",
+            Kind::Events => "events are to be kept for their time, even after they were read",
         };
         findings.push(Finding {
             code: "nats_retention",
@@ -212,7 +212,7 @@ fn limited(info: &consumer::Info, stream: &str) -> Option<Finding> {
             "the consumer `{}` gives a message up after {} deliveries",
             info.name, info.config.max_deliver
         ),
-        why: "such a message stays in the stream, and nobody sees it",
+        why: "such a message stays in the stream, and no worker receives it",
         to_do: format!(
             "`nats consumer edit {stream} {} --max-deliver=-1`, or restart the workers",
             info.name

@@ -199,7 +199,7 @@ pub enum Events {
     None,
 }
 
-/// A task of the runtime that ends with whoever holds it.
+/// A task of the runtime that is aborted when this handle is dropped.
 #[derive(Debug)]
 struct Task(JoinHandle<()>);
 

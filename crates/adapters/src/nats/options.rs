@@ -87,7 +87,7 @@ pub enum NatsAuth {
 /// Which hints of other processes are of interest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Hears {
-    /// Cancels only: enough for a worker. Changes of tasks are many, and nobody there waits for
+    /// Cancels only: enough for a worker. Changes of tasks are many, and a worker does not wait for
     /// them.
     Cancels,
     /// Cancels and changes.

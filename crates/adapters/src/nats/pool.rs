@@ -1,7 +1,7 @@
 //! Pull requests under way, and messages that have arrived and were not handed over yet.
 //!
-//! A pull request lives longer than the fetch that sent it: whoever drops a fetch half-way, or
-//! takes its first message and leaves, must not lose what the server sends for it meanwhile. So
+//! A pull request lives longer than the fetch that sent it: a caller that drops a fetch half-way,
+//! or takes its first message and leaves, must not lose what the server sends for it meanwhile. So
 //! requests are parked here, and the next fetch goes on with them. Must not hold a message for
 //! long: a host that is full does not fetch, and others may be idle.
 
@@ -59,7 +59,7 @@ pub(super) struct Lane {
     /// Arrived, and not handed over.
     spare: VecDeque<(Message, Instant)>,
     requests: Vec<Request>,
-    /// The last time that somebody waited for messages of it.
+    /// The last time that a fetch waited for messages of it.
     asked: Option<Instant>,
     /// The last time that one arrived.
     arrived: Option<Instant>,
@@ -163,8 +163,8 @@ impl Pool {
         parked.asked = parked.asked.max(lane.asked);
     }
 
-    /// Messages that nobody has fetched for this long, for others to run. Their requests are gone
-    /// on with.
+    /// Messages that no fetch has taken for this long, for other hosts to run. Requests parked for
+    /// this long are polled for more.
     pub(super) fn stale(&self, age: Duration) -> Vec<Message> {
         let mut stale = Vec::new();
         let mut cx = Context::from_waker(std::task::Waker::noop());
@@ -197,7 +197,7 @@ impl Pool {
         self.stale(Duration::ZERO)
     }
 
-    /// Queues that somebody waits for, and that have brought nothing for this long.
+    /// Queues that a fetch waits for, and that have brought nothing for this long.
     pub(super) fn silent(&self, silent_for: Duration) -> Vec<QueueName> {
         let lanes = self.lanes();
         let silent = lanes.iter().filter(|(_, lane)| {

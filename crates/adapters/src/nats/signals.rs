@@ -1,5 +1,5 @@
-//! Hints between processes over core NATS: nothing is stored, nobody waits, and what nobody hears
-//! is gone. Within this process they arrive without NATS.
+//! Hints between processes over core NATS: nothing is stored, no sender waits, and a hint without
+//! a listener is gone. Within this process they arrive without NATS.
 
 use super::connect::Link;
 use super::names::Names;
@@ -88,7 +88,7 @@ async fn send(link: Link, names: Names, own: Arc<str>, mut waiting: mpsc::Receiv
     from.insert(FROM, &*own);
     let own = bytes::Bytes::copy_from_slice(own.as_bytes());
     while let Some(signal) = waiting.recv().await {
-        // Not kept for later: after an outage a thousand old hints help nobody.
+        // Not kept for later: after an outage a thousand old hints are of no use.
         if link.check().is_err() {
             continue;
         }

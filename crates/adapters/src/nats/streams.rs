@@ -293,7 +293,7 @@ impl Streams {
         }
     }
 
-    /// Takes a consumer away, and makes it again. What nobody has acked is delivered again.
+    /// Deletes a consumer, and makes it again. Unacked messages are delivered again.
     pub(super) async fn rebuild(&self, queue: &QueueName) -> Result<(), QueueError> {
         self.forget(queue);
         let name = self.names.consumer(queue)?;
@@ -321,8 +321,8 @@ fn covers(found: &stream::Config, wanted: &stream::Config) -> Result<(), QueueEr
         return Ok(());
     }
     Err(QueueError(format!(
-        "the stream `{}` keeps {:?}, and not {:?}: it is somebody else's, or was changed; set another prefix, or give it \
-         these subjects",
+        "the stream `{}` keeps {:?}, and not {:?}: it belongs to another program, or was changed; \
+         set another prefix, or give it these subjects",
         found.name, found.subjects, wanted.subjects
     )))
 }

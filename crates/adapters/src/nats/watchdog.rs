@@ -1,4 +1,4 @@
-//! The watch over what runs by itself: messages that nobody fetches, consumers that are gone, and
+//! The watch over what runs by itself: messages that no fetch takes, consumers that are gone, and
 //! consumers that deliver nothing although their stream holds something. Must not decide on
 //! messages.
 
@@ -13,7 +13,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
-/// A message that nobody has fetched for this long is given back: the host is full, and others may
+/// A message that no fetch has taken for this long is given back: the host is full, and others may
 /// be idle.
 const HELD: Duration = Duration::from_millis(500);
 
@@ -74,7 +74,7 @@ async fn look(
     now
 }
 
-/// Messages of a queue that its stream holds and that nobody works on. Not the consumer's own count
+/// Messages of a queue that its stream holds and that no worker has. Not the consumer's own count
 /// of what is pending: a consumer that has gone astray is wrong about that, too.
 async fn undelivered(streams: &Streams, queue: &QueueName) -> Result<usize, QueueError> {
     let failed = |error: &dyn std::fmt::Display| QueueError(error.to_string());

@@ -33,7 +33,7 @@ const CLAIMABLE: &str = "SELECT d.id, d.task_type, d.version, d.status
        ORDER BY due_at LIMIT ?)) d
     ORDER BY d.since, d.id LIMIT ?";
 
-/// Unleased, and nobody has come for them for a while, or with a due time that has come.
+/// Unleased, and unclaimed for a while, or with a due time that has come.
 pub(super) fn claimable<'a>(
     queues: &'a [QueueName],
     known: &'a [KnownType],
@@ -118,7 +118,7 @@ const UNANSWERED: &str = "SELECT d.id, d.task_type, d.version, d.status
        ORDER BY updated_at LIMIT ?)) d
     ORDER BY d.updated_at, d.id LIMIT ?";
 
-/// Offered, and nobody has come for them for long.
+/// Offered, and unclaimed for long.
 pub(super) fn unanswered(which: &Unanswered, limit: u32) -> Result<Statement<'_, DueTypes>, Fault> {
     let queues = which
         .queues
@@ -325,8 +325,8 @@ pub(super) fn decode_group(
 }
 
 /// Prolongs a lease; a row says whether a cancel was requested, none that the lease is gone.
-// It does not wait for the disk: after a power cut nobody holds a lease. Not
-// `lease_owner IS NOT NULL`, which says the same: that is the condition of an index on all leases,
+// It does not wait for the disk: after a power cut no worker holds a lease. Not
+// `lease_owner IS NOT NULL`, which means the same: that is the condition of an index on all leases,
 // which might be read instead of the key's.
 pub(super) fn heartbeat(
     task: TaskId,

@@ -91,7 +91,7 @@ pub enum OpenError {
     /// The server cannot be reached, or does not let us in.
     #[error("the database cannot be reached: {0}")]
     Connection(String),
-    /// Nobody has brought the schema up to date.
+    /// The schema has not been brought up to date.
     #[error(
         "the database's schema is older than this program (version {found}, needed {needed}): run `counterstep migrate`"
     )]
@@ -124,7 +124,7 @@ pub(super) struct Target {
 }
 
 impl std::fmt::Debug for Target {
-    // The configuration's own text leaves the password out, but nobody needs the rest either.
+    // The configuration's own text leaves the password out, but a log needs only the hosts.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Target")
             .field("hosts", &self.config.get_hosts())

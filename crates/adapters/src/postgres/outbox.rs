@@ -71,8 +71,8 @@ pub(super) fn take(older_than: Duration, hold: Duration, limit: u32) -> Statemen
     )
 }
 
-/// Keeps a message that nobody understands, unless it is there already: its queue may deliver it
-/// again before it is ended.
+/// Keeps a poison message, unless it is there already: its queue may deliver it again before it is
+/// ended.
 pub(super) fn keep_poison(row: &PoisonRow) -> Statement<'_, sql::BigInt> {
     let Poison {
         source,

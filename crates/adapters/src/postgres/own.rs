@@ -29,13 +29,13 @@ pub(super) async fn write(
 ) -> Result<Committed, Fault> {
     commit::look(lent, guard, transition).await?;
     lent.run("BEGIN").await.map_err(|fault| {
-        // It may be carried out late, and then whoever gets the connection next would write into
-        // it.
+        // The server may carry it out late: the next user of the connection would then write into
+        // that transaction.
         lent.close_later();
         fault.of_a_read()
     })?;
-    // The guard first: under it nobody else changes the task, and whoever is fenced touches no
-    // other table.
+    // The guard first: under it no other transaction changes the task, and a fenced worker touches
+    // no other table.
     let written = commit::send(lent, guard, transition, lock).await;
     let now = match &written {
         Ok(rows) => rows.first().map(|(now, _)| time(*now)),

@@ -126,9 +126,9 @@ impl Database {
     }
 }
 
-/// A borrowed connection. It goes back to the pool only through [`settle`](Self::settle): whoever
-/// drops it in the middle of a statement, because the caller's future was dropped, closes it. Its
-/// statement may still be running.
+/// A borrowed connection. It goes back to the pool only through [`settle`](Self::settle): a drop in
+/// the middle of a statement, because the caller's future was dropped, closes it. Its statement may
+/// still be running.
 pub(super) struct Lent {
     object: Option<Object<Connections>>,
     limit: Duration,

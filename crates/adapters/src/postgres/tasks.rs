@@ -107,10 +107,10 @@ fn lease(change: &LeaseChange) -> Result<(bool, Option<Str<'_>>, Option<PgInterv
     })
 }
 
-/// Whether the row that this makes is unleased and in a state in which somebody is to come for it
-/// by a message, where what it keeps of the lease and the due time says nothing else.
-// Compensating tasks without a due time are among them: a cancel of a task that nobody holds writes
-// one with a message, and that message can be lost like any other.
+/// Whether the row that this makes is unleased and in a state in which a worker is to claim it by a
+/// message, unless what it keeps of the lease and the due time excludes that.
+// Compensating tasks without a due time are among them: a cancel of an unleased task writes one
+// with a message, and that message can be lost like any other.
 fn may_be_claimed(write: &TaskWrite) -> bool {
     let unleased = !matches!(write.lease, LeaseChange::Take { .. });
     unleased

@@ -54,7 +54,7 @@ fn in_the_clear(name: &str, addr: &ConnectionAddr) -> Vec<Finding> {
         ConnectionAddr::Tcp(host, _) if !crate::tls::is_this_machine(host) => vec![Finding {
             code: "redis_plaintext",
             what: format!("the connection to the Redis server {name} has no TLS"),
-            why: "whoever reads the network learns its password, and can hold any lock",
+            why: "an eavesdropper on the network learns its password, and can hold any lock",
             to_do: "use a rediss:// URL".to_owned(),
         }],
         _ => Vec::new(),

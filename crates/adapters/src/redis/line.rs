@@ -13,8 +13,8 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::time::{Instant, sleep, timeout};
 
-/// To connect takes longer than to ask: names, TLS, passwords. Nobody waits for it but the
-/// background task, and `open`.
+/// To connect takes longer than a call: names, TLS, passwords. Only the background task and `open`
+/// wait for it.
 pub(super) const CONNECT_LIMIT: Duration = Duration::from_secs(2);
 
 /// How long a call may take, and how long to leave a server alone that is away.

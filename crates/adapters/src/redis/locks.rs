@@ -4,7 +4,7 @@
 //! - `acquire` waits until the lock is free, and never returns while Redis is away: `lock` is used,
 //!   with one try.
 //! - More than one try with no delay between them panics when the lock is held: `set_retry(1, …)`.
-//! - "Held by somebody else" and "no server answered" are the same error: only a look at the key
+//! - "Held by another process" and "no server answered" are the same error: only a look at the key
 //!   tells them apart.
 //! - A failed `extend` deletes the lock where it can: it counts as lost.
 //! - Dropping a lock does not release it, and a call that is given up on half-way may have taken
@@ -22,7 +22,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::oneshot;
 
-/// Deletes a key that has our value: not the lock of somebody who came after us.
+/// Deletes a key that has our value: not the lock of a later holder.
 const RELEASE: &str = "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) else return 0 end";
 
 /// Locks of tasks in Redis. Key: `{prefix}:lock:{task}`.
@@ -103,8 +103,8 @@ impl Link {
         }
     }
 
-    /// Ends a holding, and says on how many servers it was still there. Not with `rslock`, which
-    /// tells nobody.
+    /// Ends a holding, and returns on how many servers it was still there. Not with `rslock`, which
+    /// does not report that.
     async fn release(&self, key: &str, tag: &LockTag) -> Result<usize, String> {
         let script = Script::new(RELEASE);
         let releases = self.servers.iter().map(|server| {
@@ -165,7 +165,7 @@ impl Locks for RedisLocks {
             let (answer, waits) = oneshot::channel();
             let (manager, resource) = (link.manager.clone(), key.clone());
             // In a task of its own: where the limit passes first, the server may still grant the
-            // lock, and nobody would ever release it.
+            // lock, and no caller would release it.
             runtime.spawn(async move {
                 let taken = manager.lock(resource.as_str(), ttl).await;
                 if let Err(Ok(late)) = answer.send(taken) {
@@ -183,11 +183,10 @@ impl Locks for RedisLocks {
                 Err(error) => Err(error.to_string()),
             }
         });
-        // Nobody has it, and still it was refused: let go this moment, or the server takes no
-        // writes. Never a reason to leave the task alone.
-        let refused = || {
-            LockError("it answers, but did not grant a lock that nobody seems to hold".to_owned())
-        };
+        // The key is gone, and still the lock was refused: it was released this moment, or the
+        // server takes no writes. Never a reason to leave the task alone.
+        let refused =
+            || LockError("it answers, but did not grant a lock that seems to be free".to_owned());
         granted.await.map_err(LockError)?.ok_or_else(refused)
     }
 
@@ -196,7 +195,7 @@ impl Locks for RedisLocks {
         let extended = self.line.call(|link| async move {
             match link.manager.extend(&link.lock(&key, tag), ttl).await {
                 Ok(_) => Ok(true),
-                // Whoever has it now: an answer, so the server is there.
+                // Held by another process or free: any answer means that the server is up.
                 Err(rslock::LockError::Unavailable) => link.is_there(&key).await.map(|_| false),
                 Err(error) => Err(error.to_string()),
             }
@@ -209,7 +208,7 @@ impl Locks for RedisLocks {
         let runtime = self.line.runtime();
         let released = self.line.call(|link| async move {
             let tag = tag.clone();
-            // Not given up on with the call: a lock that stays behind delays whoever comes next.
+            // Not given up on with the call: a lock that stays behind delays the next holder.
             let released = runtime.spawn(async move { link.release(&key, &tag).await });
             released
                 .await

@@ -116,7 +116,7 @@ fn write_task(
         lease_expires_at,
         due_at: at(write.due, now, head.and_then(|head| head.due_at)),
         deadline_at: at(write.deadline, now, head.and_then(|head| head.deadline_at)),
-        // Once set it stays: nobody takes back that a client was told "cancelling".
+        // Once set it stays: a client may have the answer "cancelling" already.
         cancel_requested_at: cancelled.or_else(|| at(write.cancel_requested, now, None)),
         finished_at: at(write.finished, now, head.and_then(|head| head.finished_at)),
         audit_seal: Some(journal::seal(row, now)),

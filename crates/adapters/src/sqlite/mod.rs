@@ -345,8 +345,7 @@ fn work_outbox(
     match op {
         OutboxOp::Take { older_than, limit } => {
             for row in outbox::to_relay(connection, now - micros(*older_than), now, *limit)? {
-                // Hidden even where it cannot be read: else it would stand in the way of the others
-                // for ever.
+                // Hidden even where it cannot be read: else it would block the others permanently.
                 let id = row.id;
                 outbox::hide(connection, id, now + micros(RELAY_HOLD))?;
                 match row.decode() {

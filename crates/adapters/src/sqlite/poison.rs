@@ -1,5 +1,5 @@
-//! Queries on the table `poison`: messages that nobody understands, for a person to look at. Rows
-//! are only ever added.
+//! Queries on the table `poison`: poison messages, for an operator to look at. Rows are only ever
+//! added.
 
 use super::fault::Fault;
 use super::schema::poison;

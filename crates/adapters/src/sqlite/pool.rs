@@ -260,8 +260,8 @@ impl Pooled {
             Ok(done)
         });
         match written {
-            // The COMMIT itself failed, on the disk: SQLite rolls back what it can, but nobody
-            // knows what a crash from here on would find in the log.
+            // The COMMIT itself failed, on the disk: SQLite rolls back what it can, but what a
+            // crash from here on would find in the log is unknown.
             Err(Fault::Sql(error)) if complete && !is_busy(&error) && !is_foreign(&error) => {
                 Err(Fault::Unknown(error.to_string()))
             }

@@ -19,7 +19,7 @@ struct Line {
     rev: i64,
 }
 
-/// Those that can be read. One that cannot must not keep the others for ever.
+/// Those that can be read. An unreadable one must not hold up the others.
 fn decoded(lines: Vec<Line>) -> Vec<Leaving> {
     let decode = |line: Line| -> Result<Leaving, Fault> {
         Ok(Leaving {

@@ -1,5 +1,5 @@
-//! Tasks that were offered and that nobody has come for: their message may be lost. Must not offer
-//! them again.
+//! Tasks that were offered and that no worker has claimed: their message may be lost. Must not
+//! offer them again.
 
 use super::fault::{Fault, micros};
 use super::prepared::Prepare;

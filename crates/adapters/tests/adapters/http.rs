@@ -79,8 +79,8 @@ async fn a_request_is_sent_as_it_is_with_the_secrets_of_files_which_may_change()
     let text =
         String::from_utf8(services.call(request("/200")).await.unwrap().body.to_vec()).unwrap();
     assert!(text.contains("\"x-api-key\":\"[secret]\""), "{text}");
-    // One that is just being written, or is gone: for now there is no answer, and nobody hears
-    // where it lies.
+    // One that is just being written, or is gone: for now there is no answer, and the error does
+    // not name its path.
     std::fs::write(&other, "").unwrap();
     let asked = async || {
         services

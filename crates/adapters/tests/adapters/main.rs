@@ -58,8 +58,8 @@ macro_rules! store_cases {
 }
 pub(crate) use store_cases;
 
-/// The cases of tables that are the user's own, which whoever opens the store must be allowed to
-/// make.
+/// The cases of tables that are the user's own: the role that opens the store must be allowed to
+/// make them.
 macro_rules! own_table_cases {
     ($open:path) => {
         crate::conformance! { $open;
@@ -75,7 +75,7 @@ macro_rules! own_table_cases {
 }
 pub(crate) use own_table_cases;
 
-/// The cases of tasks that are deleted, which whoever opens the store must be allowed to do.
+/// The cases of deleted tasks: the role that opens the store must be allowed to delete them.
 macro_rules! burial_cases {
     ($open:path) => {
         crate::conformance! { $open;

@@ -1,5 +1,5 @@
-//! What only the SQLite file can be asked: several stores on it, newer schemas, rows that nobody
-//! understands, and the queue on its rows.
+//! Cases of the SQLite file alone: several stores on it, newer schemas, unreadable rows, and the
+//! queue on its rows.
 
 mod queue;
 mod writers;

@@ -38,7 +38,7 @@ CREATE TABLE tasks (
     updated_at          TIMESTAMPTZ NOT NULL,
     finished_at         TIMESTAMPTZ,
     change_id           UUID        NOT NULL,
-    -- Since when nobody has come for it; NULL while it is leased, waits, or has ended. A column of its own because an
+    -- Since when it is unclaimed; NULL while it is leased, waits, or has ended. A column of its own because an
     -- index on updated_at would change with every commit: as it is, the commits between a claim and the end change no
     -- index at all (a "HOT" update).
     unclaimed_since     TIMESTAMPTZ,

@@ -49,9 +49,9 @@ pub(in super::super) fn known(types: &[KnownType]) -> String {
     serde_json::json!(names).to_string()
 }
 
-/// Unleased, and nobody has come for them since `before`.
-// Compensating tasks without a due time are among them: a cancel of a task that nobody holds writes
-// one with a message, and that message can be lost like any other.
+/// Unleased, and unclaimed since `before`.
+// Compensating tasks without a due time are among them: a cancel of an unleased task writes one
+// with a message, and that message can be lost like any other.
 pub(in super::super) fn unclaimed(
     connection: &mut SqliteConnection,
     (queue, known): (&QueueName, &str),

@@ -206,7 +206,7 @@ async fn a_stream_of_events_that_is_gone_is_made_again_though_somebody_listens()
         .delete_stream(format!("{}-events", prefix(&options)))
         .await
         .unwrap();
-    assert_eq!(tell().await, None, "nobody has kept it");
+    assert_eq!(tell().await, None, "no stream has kept it");
     eventually("an event in the new stream", tell).await;
 }
 
@@ -230,7 +230,7 @@ async fn events_that_could_not_be_published_the_relay_publishes_and_hosts_look_f
     );
     server.begin();
     eventually("health", || async { fixture.nats.healthy().await.ok() }).await;
-    // A relay that failed has hidden the rows for a while: nobody else is to try meanwhile.
+    // A relay that failed has hidden the rows for a while: no other is to try meanwhile.
     diesel_execute(&fixture, "UPDATE outbox SET visible_at = 0");
     assert_eq!(
         engine

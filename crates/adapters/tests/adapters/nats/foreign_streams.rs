@@ -1,4 +1,4 @@
-//! Streams that somebody else has made: what doctor says of them, and what is left alone.
+//! Streams that another program has made: what doctor reports of them, and what is left alone.
 
 use super::{apart, files, open, plain, prefix};
 use crate::suite::changes::{message, new_task};

@@ -234,7 +234,7 @@ async fn a_silent_consumer_is_rebuilt() {
     let nats = open(options.clone()).await;
     let blocked = publish(&nats).await;
     assert_eq!(task_of(&fetch(&nats, 1, LIMIT).await[0]), blocked);
-    // From now on it delivers nothing, because one message is unsettled; and it says so to nobody.
+    // From now on it delivers nothing, because one message is unsettled; and it reports no error.
     let stream = plain(&shared_nats().url())
         .await
         .get_stream(format!("{}-work", prefix(&options)))

@@ -82,7 +82,7 @@ async fn a_password_may_come_from_a_file() {
         "{missing:?}"
     );
     std::fs::write(&file, "s3cret\n").unwrap();
-    // The server asks nobody for a password; that ours goes along does no harm.
+    // The server requires no password; to give ours does no harm.
     open(&url, options).await;
     assert!(server.pid().is_some());
 }

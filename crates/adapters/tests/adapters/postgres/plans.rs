@@ -423,7 +423,7 @@ async fn no_statement_reads_a_whole_table() {
 /// does.
 pub(super) async fn alone(raw: &tokio_postgres::Client) {
     let others = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()";
-    crate::suite::eventually("nobody else", || async {
+    crate::suite::eventually("the end of the other connections", || async {
         (number(raw, others).await == 0).then_some(())
     })
     .await;

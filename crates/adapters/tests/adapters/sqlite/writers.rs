@@ -106,7 +106,7 @@ async fn writes_that_wait_share_a_transaction() {
     raw(&path).batch_execute(count).unwrap();
     let committed = commit_after_a_wait(store, &path, &records).await;
     assert!(committed.iter().all(Result::is_ok), "{committed:?}");
-    // The first one had found nobody at work.
+    // The first write had found no other under way.
     assert_eq!(
         number(&mut raw(&path), "SELECT count(*) AS n FROM transactions"),
         2

@@ -147,7 +147,7 @@ pub(crate) async fn a_buried_task_leaves_a_tombstone_and_no_row(ports: &Ports) {
     assert_eq!(load(store, running.task.id).await.task, running.task);
     assert!(store.idempotency(tenant, "two").await.unwrap().is_some());
     assert_eq!(store.history(other.task.id).await.unwrap().audit.len(), 3);
-    // Whoever decides on it still is told that it is gone.
+    // A late decision on it is refused.
     for guard in [free(&one), leased(&one)] {
         let late = commit(store, guard, &after(&one)).await;
         assert!(

@@ -55,7 +55,7 @@ pub(crate) async fn a_dispatched_task_is_claimable_once_it_is_unclaimed_for_long
         },
     )
     .await;
-    // A due time says nothing where nobody waits for it.
+    // A due time counts only in a state that waits for it.
     let left_over = resting(store, TaskStatus::Dispatched, Some(MINUTE)).await;
     claimed(store, MINUTE).await;
     claimed(store, Duration::ZERO).await;
@@ -249,7 +249,7 @@ pub(crate) async fn a_lost_task_is_held_by_one_caller_until_it_is_taken_back(por
         "the others pass them over"
     );
 
-    // Whoever takes it back ends the hold: lost once more, it is found at once.
+    // A claim ends the reservation: lost once more, the task is found at once.
     let record = load(store, lost[0]).await;
     commit(store, free(&record), &claim(&record, "two", Duration::ZERO))
         .await

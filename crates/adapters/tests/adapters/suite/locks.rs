@@ -25,7 +25,7 @@ async fn acquire(locks: &dyn Locks, task: TaskId, ttl: Duration) -> Acquired {
 async fn take(locks: &dyn Locks, task: TaskId, ttl: Duration) -> LockTag {
     match acquire(locks, task, ttl).await {
         Acquired::Held(tag) => tag,
-        Acquired::Elsewhere => panic!("somebody else has the lock"),
+        Acquired::Elsewhere => panic!("another holder has the lock"),
     }
 }
 

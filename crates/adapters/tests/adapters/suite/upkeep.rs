@@ -239,7 +239,7 @@ pub(crate) async fn a_listing_is_one_callers_until_it_is_due_again(ports: &Ports
         None,
         "it has lost it"
     );
-    // At its end it is nobody's until the interval is over.
+    // At its end it has no holder until the interval is over.
     assert_eq!(
         store
             .listing(&keep(hour, "two", None, Duration::ZERO))

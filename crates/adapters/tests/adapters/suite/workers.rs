@@ -1,4 +1,4 @@
-//! What processes say of themselves, what is under way, and what nobody came for.
+//! The worker registry, what is under way, and unclaimed tasks.
 
 use super::changes::*;
 use super::eventually;
@@ -277,7 +277,7 @@ pub(crate) async fn what_nobody_came_for_is_found(ports: &Ports) {
         Some(Duration::ZERO),
     )
     .await;
-    // These wait, or somebody has them, or they are of no concern here.
+    // These wait, or are leased, or are of no concern here.
     task(store, TaskStatus::Waiting, "files", Some(MINUTE)).await;
     task(store, TaskStatus::Waiting, "files", None).await;
     let mut version = submit(TaskRow {
