@@ -53,7 +53,7 @@ GRANT USAGE ON SCHEMA public TO counterstep_service, counterstep_reconciler, cou
 -- A reconciler may do what the other services may, and what follows below.
 GRANT counterstep_service TO counterstep_reconciler;
 
--- What is not named below, a later table say, stays out of reach until somebody has thought about it.
+-- What is not named below, a later table say, stays out of reach until a grant for it is added here.
 REVOKE ALL ON ALL TABLES IN SCHEMA public
     FROM counterstep_service, counterstep_reconciler, counterstep_operator, counterstep_eraser;
 GRANT SELECT, INSERT, UPDATE ON tasks TO counterstep_service;

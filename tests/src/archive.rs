@@ -40,7 +40,7 @@ pub fn assert_holds(archive: &[u8], samples: &[Sample]) {
             "`{name}` is no name for `{}`",
             sample.name
         );
-        // Not `assert_eq`: nobody wants to read megabytes.
+        // Not `assert_eq`: it would print megabytes.
         assert!(
             *bytes == sample.bytes,
             "`{name}` has {} bytes that differ",

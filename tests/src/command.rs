@@ -78,7 +78,7 @@ pub fn run(folder: &Path, arguments: &[&str]) -> Ended {
 ///
 /// # Panics
 /// When it does not end.
-// Its output goes to files: a pipe that nobody reads while this waits would fill up and stop it.
+// Its output goes to files: a pipe that is not read while this waits would fill up and stop it.
 pub fn to_its_end(folder: &Path, mut command: Command) -> Ended {
     let outputs = tempfile::tempdir().expect("a temporary folder");
     let [stdout, stderr] = ["stdout", "stderr"].map(|name| outputs.path().join(name));

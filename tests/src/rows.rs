@@ -274,7 +274,7 @@ impl Rows {
             .expect("the objects are listed")
     }
 
-    /// Waits until there is no object that no committed output refers to. Somebody has to sweep
+    /// Waits until there is no object that no committed output refers to. A reconciler must sweep
     /// meanwhile. Every output has its object all the time.
     ///
     /// # Panics

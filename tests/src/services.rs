@@ -96,7 +96,7 @@ pub fn reconciler(place: &Place, flags: &[&str]) -> Process {
 }
 
 /// A port for a process that is to come back at the same address. Below those that the system hands
-/// out by itself: while the process is down, nobody gets it by chance.
+/// out by itself: while the process is down, no other process gets it by chance.
 ///
 /// # Panics
 /// When all are taken.

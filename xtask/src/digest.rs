@@ -14,7 +14,7 @@ const DIGITS: usize = 64;
 /// Files of one call: far below the longest command line that Linux takes.
 const BATCH: usize = 256;
 
-/// What the file system says of a file. Whoever writes to it changes this: nobody can set the last
+/// What the file system says of a file. A write to it changes this: no program can set the last
 /// one, the time of the last change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Traits {

@@ -282,9 +282,8 @@ fn install(packages: &[&str]) -> Result<(), String> {
     };
     // An image without package lists is the usual case, stale lists the second most usual.
     command::run(apt().arg("update"))?;
-    // We want programs, not services: a server on its usual port would be one that nobody asked
-    // for. Services that are there already, and a policy or a choice that somebody else has made,
-    // stay as they are.
+    // We want programs, not services: a server on its usual port is not needed. Services that are
+    // there already, and a policy or a choice that was made before, stay as they are.
     let _policy = ForNow::write(POLICY, "#!/bin/sh\nexit 101\n")?;
     command::run(
         apt()
@@ -299,7 +298,7 @@ fn install(packages: &[&str]) -> Result<(), String> {
     )
 }
 
-/// A file that is there while packages are installed, unless somebody has one there already.
+/// A file that is there while packages are installed, unless one is there already.
 struct ForNow(Option<&'static Path>);
 
 impl ForNow {

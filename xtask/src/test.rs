@@ -369,7 +369,7 @@ fn collect(command: &mut Command, lines: &mut Vec<String>) -> std::io::Result<bo
     let mut ended = None;
     loop {
         // Not `recv`: a process that a test left behind holds the pipe open, and we would wait for
-        // it for ever.
+        // it without end.
         match from.recv_timeout(GRACE) {
             Ok(line) => lines.push(line),
             Err(std::sync::mpsc::RecvTimeoutError::Disconnected) => break,

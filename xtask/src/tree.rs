@@ -23,7 +23,7 @@ pub(crate) fn files() -> Result<Vec<String>, String> {
     listed(&["--cached"])
 }
 
-/// As [`files`], and those too that nobody has added yet and git does not ignore.
+/// As [`files`], and those too that are not added yet and that git does not ignore.
 pub(crate) fn files_and_drafts() -> Result<Vec<String>, String> {
     listed(&["--cached", "--others", "--exclude-standard"])
 }

@@ -21,8 +21,7 @@ pub struct ApiArgs {
     /// Address and port to listen on [default: 127.0.0.1:8080]
     #[arg(long, env = "COUNTERSTEP_LISTEN")]
     pub listen: Option<SocketAddr>,
-    /// Listen on an address that other machines can reach, although the API asks nobody who they
-    /// are
+    /// Listen on an address that other machines can reach, although the API authenticates no caller
     #[arg(long)]
     pub allow_unauthenticated: bool,
     /// Names by which the API may be addressed, besides localhost and IP addresses:
@@ -43,8 +42,8 @@ impl ApiArgs {
             .unwrap_or(SocketAddr::from(([127, 0, 0, 1], 8080)));
         if !address.ip().is_loopback() && !self.allow_unauthenticated {
             return Err(Exit::config(format_args!(
-                "{address} can be reached from other machines, and this API asks nobody who they are: listen on \
-                 127.0.0.1 behind a proxy that does, or say --allow-unauthenticated"
+                "{address} can be reached from other machines, and this API authenticates no caller: listen on \
+                 127.0.0.1 behind a proxy that does, or set --allow-unauthenticated"
             )));
         }
         let listener = TcpListener::bind(address).map_err(|error| {

@@ -1,5 +1,5 @@
-//! What is under way, kept for a few seconds: however often somebody asks, the database is asked
-//! that often only.
+//! What is under way, kept for a few seconds: however many requests come, the database is
+//! queried once in that time.
 
 use counterstep_contracts::workers::WorkersView;
 use counterstep_kernel::Engine;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout};
 
-/// Whoever asks has a time limit of its own, often a few seconds.
+/// The caller has a time limit of its own, often a few seconds.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// What was found last, and when.

@@ -61,8 +61,8 @@ async fn settle(
         Err(refused) => refused,
         Ok(()) => match receipt.submit().await {
             Ok(submitted) => return Ok(Taken { submitted, wait }),
-            // Committed or not, nobody knows: the files may be a task's by now. The sweep asks the
-            // database first.
+            // Committed or not is unknown: the files may be a task's by now. The sweep looks into
+            // the database first.
             Err(error @ SubmitError::Store(StoreError::Unknown(_))) => return Err(error.into()),
             Err(error) => error.into(),
         },
@@ -132,8 +132,8 @@ struct Arrival {
     failure: Option<Refused>,
 }
 
-/// The current part's bytes. The lock is never waited for: while this stream is read, nobody else
-/// asks the form.
+/// The current part's bytes. The lock is never waited for: while this stream is read, no other
+/// code uses the form.
 fn bytes_of(form: Arc<Mutex<Arrival>>) -> ByteStream {
     stream::unfold(Some(form), |form| async move {
         let form = form?;

@@ -1,6 +1,6 @@
 //! JSON from outside: stricter than serde_json, because the same bytes must mean the same to
-//! whoever reads them next. Refuses deep nesting, repeated keys and NUL; knows nothing of what the
-//! JSON is about.
+//! the next reader. Refuses deep nesting, repeated keys and NUL; knows nothing of what the JSON is
+//! about.
 
 use crate::problem::{Refused, invalid, malformed};
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};

@@ -1,4 +1,4 @@
-//! What every answer has, whoever made it: `nosniff`, the request's id, and a problem document
+//! What every answer has, whatever made it: `nosniff`, the request's id, and a problem document
 //! where the framework, or a panic, left something else. Must not change an answer that a route
 //! gave.
 //!

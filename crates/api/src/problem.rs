@@ -171,7 +171,7 @@ impl From<SubmitError> for Refused {
             // The reconciler fires schedules; a request has none.
             SubmitError::Disabled(refusal) => {
                 let refused = Self::new(ProblemCode::TypeDisabled, refusal.to_string());
-                // A probe under way may decide at any moment; of a person nobody knows.
+                // A probe under way may decide at any moment; when a person does is unknown.
                 let seconds = |time: Duration| u32::try_from(time.as_secs().max(1)).unwrap_or(u32::MAX);
                 let after = refusal.retry_after.map(seconds).or(refusal.probing.then_some(5));
                 match after {

@@ -1,4 +1,4 @@
-//! What whoever starts the API may set. Owns the limits and their defaults; enforces none of them.
+//! Settings of the API. Owns the limits and their defaults; enforces none of them.
 
 use crate::origins::AllowedHosts;
 use std::time::Duration;
@@ -32,8 +32,8 @@ pub struct ApiSettings {
     pub keep_alive: Duration,
     /// For so long a client may send nothing while its body is awaited.
     pub body_silence: Duration,
-    /// After this `?wait` looks again at a task whose rest nobody has announced, and then less and
-    /// less often: another process may run it.
+    /// After this `?wait` looks again at a task whose rest no process has announced, and then less
+    /// and less often: another process may run it.
     pub wait_poll: Duration,
     /// What `/metrics` shows may be so old: scrapes in between ask the database nothing.
     pub gauges_for: Duration,

@@ -1,5 +1,5 @@
-//! Rows as the bodies that clients see. Owns what of a row is shown; changes nothing and asks
-//! nobody.
+//! Rows as the bodies that clients see. Owns what of a row is shown; changes nothing and reads
+//! nothing else.
 
 use counterstep_contracts::disable::SwitchView;
 use counterstep_contracts::http::{

@@ -203,7 +203,7 @@ pub struct StoredFile {
     pub size_bytes: u64,
     /// Lower-case hexadecimal SHA-256 of the bytes.
     pub sha256: String,
-    /// Media type for whoever downloads it.
+    /// Media type for the client that downloads it.
     pub content_type: String,
 }
 

@@ -34,7 +34,7 @@ pub struct TaskView {
     pub due_at: Option<String>,
     /// Whether a cancel was accepted.
     pub cancel_requested: bool,
-    /// Whether it ended with effects that nobody undid.
+    /// Whether it ended with effects that were not undone.
     pub residue: bool,
     /// Grows with every change; the ETag is made of it.
     pub revision: i64,
@@ -209,7 +209,7 @@ pub struct CancelAnswer {
 pub enum CancelOutcome {
     /// No step had effects: it is cancelled.
     NothingHadRun,
-    /// Nobody is running it: the undo starts at once.
+    /// No host is running it: the undo starts at once.
     Undoing,
     /// A host is running it: its step is told, then the undo starts.
     Stopping,

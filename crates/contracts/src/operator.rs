@@ -128,7 +128,7 @@ pub struct PlannedUndo {
     pub status: StepStatus,
     /// The function that undoes it, or `built-in`.
     pub undo: String,
-    /// Whether nobody knows how far it came: its undo gets no output, unless a probe finds one.
+    /// Whether it is unknown how far it came: its undo gets no output, unless a probe finds one.
     pub in_doubt: bool,
     /// The function that finds out first how far it came, where it is in doubt and there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -94,8 +94,8 @@ problem_codes! {
     ScheduleBusy = "schedule-busy", 409, "The last task of the schedule still runs";
     /// The task has no result yet, or never will.
     NotCompleted = "not-completed", 409, "The task has not completed";
-    /// Signal: nobody waits for it any more.
-    SignalTooLate = "signal-too-late", 409, "Nobody waits for this signal any more";
+    /// Signal: the task no longer waits for it.
+    SignalTooLate = "signal-too-late", 409, "The task no longer waits for this signal";
     /// Signal: another body was accepted for it before.
     SignalTaken = "signal-taken", 409, "Another body was accepted for this signal before";
     /// Body or part over its limit.

@@ -6,8 +6,8 @@ use crate::state::Direction;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// What the steps that one turn runs have said last. Kept under one key, and sent to whoever
-/// listens.
+/// What the steps that one turn runs have said last. Kept under one key, and sent to all
+/// listeners.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskProgress {
     /// Which task.

@@ -9,7 +9,7 @@ use std::time::Duration;
 /// What becomes of a task some time after it has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Keep {
-    /// It stays for ever.
+    /// It is never deleted.
     #[default]
     Forever,
     /// It is deleted with its objects, so long after it ended.

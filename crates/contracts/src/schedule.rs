@@ -8,8 +8,8 @@ use serde_json::Value;
 use std::fmt;
 
 text_enum!(
-    /// What becomes of due times that nobody fired within the schedule's grace: every reconciler
-    /// was away, say. Those within it all fire.
+    /// What becomes of due times that no reconciler fired within the schedule's grace: all were
+    /// away, say. Those within it all fire.
     Misfire {
         /// Where none fires in time, the newest of them does, late; the others are passed over.
         FireOnce = "fire_once",

@@ -166,7 +166,7 @@ text_enum!(
         Succeeded = "succeeded",
         /// It returned an error, panicked or timed out.
         Failed = "failed",
-        /// Nobody knows: its lease was lost, or its process shut down.
+        /// Its end is unknown: its lease was lost, or its process shut down.
         InDoubt = "in_doubt",
         /// Its token was cancelled on request and it stopped.
         Cancelled = "cancelled",

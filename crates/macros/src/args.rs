@@ -197,7 +197,7 @@ impl<'a> Keys<'a> {
         self.args.position.take()
     }
 
-    /// Reports what nobody asked for.
+    /// Reports arguments that no check has taken.
     pub(crate) fn finish(self, attribute: &str) {
         let known = self.known.join(", ");
         if let Some(value) = &self.args.position {

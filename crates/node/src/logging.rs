@@ -14,8 +14,8 @@ const CLIENTS_FAULTS: &str = "actix_http::h1";
 
 /// Starts logging, panics included. A second call in one process changes nothing.
 pub fn start(filter: &str, format: LogFormat) {
-    // `Targets` and not `EnvFilter`: nobody filters by the fields of spans, and it would bring an
-    // engine for regular expressions into every cold build.
+    // `Targets` and not `EnvFilter`: filters by the fields of spans are not needed, and it would
+    // bring an engine for regular expressions into every cold build.
     let parsed = filter.parse::<Targets>();
     let unreadable = parsed.as_ref().err().map(ToString::to_string);
     let targets = parsed.unwrap_or_else(|_| Targets::new().with_default(LevelFilter::INFO));

@@ -26,8 +26,8 @@ pub fn run(settings: &Settings, work: BoxFuture<'_, Result<(), Exit>>) -> Result
         .build()
         .map_err(|error| Exit::failed(format_args!("no runtime could be started: {error}")))?;
     let result = runtime.block_on(work);
-    // Blocking work of a dropped step may still be running; it holds no lease any more, so nobody
-    // waits for it.
+    // Blocking work of a dropped step may still be running; it holds no lease any more, so it
+    // is not waited for.
     runtime.shutdown_background();
     result
 }

@@ -30,7 +30,7 @@ pub struct ReconcilerArgs {
     /// Take back tasks of this type only, by its declared name
     #[arg(long, value_name = "TYPE")]
     pub only: Option<String>,
-    /// Offer a task again that nobody has come for in so long, as 60s [default: 60s]
+    /// Offer a task again that no host has claimed in this time, as 60s [default: 60s]
     #[arg(long, value_name = "TIME", env = "COUNTERSTEP_OFFER_AFTER")]
     pub offer_after: Option<String>,
     /// Print what one pass would do, and do nothing

@@ -1,6 +1,7 @@
-//! The reconciler: takes back what lost hosts held, relays what was not published, offers again
-//! what nobody came for, sweeps what no row references, and submits what schedules say. Each is a
-//! plan and its execution in the kernel; this decides how often, how much, and what to report.
+//! The reconciler: takes back what lost hosts held, relays what was not published, offers tasks
+//! again that no host has claimed, sweeps what no row references, and submits what schedules say.
+//! Each is a plan and its execution in the kernel; this decides how often, how much, and what to
+//! report.
 
 mod beat;
 pub mod cli;
@@ -28,7 +29,7 @@ pub struct ReconcilerSettings {
     pub lost: Lost,
     /// Events that were not published for this long are relayed.
     pub relay_after: Duration,
-    /// A task that was offered, or is due, and that nobody has come for in so long is offered
+    /// A task that was offered, or is due, and that no host has claimed in this time is offered
     /// again.
     pub offer_after: Duration,
     /// Time between passes.

@@ -26,7 +26,7 @@ pub struct PassPlan {
     pub sweep: Vec<Intent>,
     /// Tasks that a sweep cannot read, and why.
     pub unswept: Vec<(TaskId, String)>,
-    /// What nobody came for, and what the queue has lost.
+    /// Tasks that no host has claimed, and what the queue has lost.
     pub repair: RepairPlan,
     /// Since when the oldest event waits to be relayed, where it waits for long enough.
     pub unpublished: Option<Duration>,
@@ -118,12 +118,12 @@ impl fmt::Display for PassPlan {
             )?;
         }
         if let Some(why) = &self.repair.silent {
-            writeln!(f, "leave tasks that nobody came for: {why}")?;
+            writeln!(f, "leave tasks that no host has claimed: {why}")?;
         }
         for task in &self.repair.offer {
             writeln!(
                 f,
-                "offer task {} again: it is {}, and nobody came for it",
+                "offer task {} again: it is {}, and no host has claimed it",
                 task.task, task.status
             )?;
         }
@@ -170,7 +170,7 @@ fn write_schedule(f: &mut fmt::Formatter<'_>, step: &ScheduleStep) -> fmt::Resul
             } => {
                 writeln!(
                     f,
-                    "pass over schedule {name}: due {}, and nobody fired it in time",
+                    "pass over schedule {name}: due {}, and no reconciler fired it in time",
                     rfc3339(due)
                 )?;
             }

@@ -14,7 +14,7 @@ pub struct Report {
     pub quarantined: usize,
     /// Changes whose events were relayed.
     pub relayed: u64,
-    /// Tasks that nobody came for, offered again.
+    /// Tasks that no host has claimed, offered again.
     pub offered: usize,
     /// What the queue's server had lost and has again, in words.
     pub mended: Vec<String>,

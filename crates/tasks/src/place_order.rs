@@ -1,4 +1,4 @@
-//! Goods are reserved, the customer pays, somebody approves a large order, and the goods are
+//! Goods are reserved, the customer pays, a person approves a large order, and the goods are
 //! shipped. Each step asks a service outside, and each has its way back.
 
 use counterstep_kernel::{
@@ -40,7 +40,7 @@ pub struct Charge {
     pub amount_cents: u64,
 }
 
-/// What somebody says of a large order.
+/// The decision on a large order.
 #[derive(Serialize, Deserialize)]
 pub struct Approval {
     /// Yes or no.
@@ -72,14 +72,14 @@ pub struct PlaceOrderResponse {
     pub charge_id: String,
     /// At the carrier.
     pub tracking: String,
-    /// Who approved it, where somebody had to.
+    /// Who approved it, where an approval was required.
     pub approved_by: Option<String>,
 }
 
-/// From this amount on somebody has to approve.
+/// From this amount on an order needs an approval.
 pub const APPROVAL_FROM_CENTS: u64 = 100_000;
 
-/// Nobody holds goods and money for longer, whatever a client asks for.
+/// No order holds goods and money for longer, whatever a client asks for.
 pub const LONGEST_HOLD: Duration = Duration::from_secs(30 * 24 * 3600);
 
 /// A request that may have arrived is sent again with the same key, so there is no harm in trying.
@@ -114,7 +114,7 @@ impl PlaceOrder {
         HttpCall::post("inventory", "/reservations").json(&goods)
     }
 
-    /// By the key of the request that it takes back: nobody may know what the answer to that was.
+    /// By the key of the request that it takes back: the answer to that may be unknown.
     fn release(ctx: &StepContext) -> HttpCall<()> {
         HttpCall::delete("inventory", "/reservations")
             .segment(ctx.step_key())

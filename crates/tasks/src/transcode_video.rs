@@ -46,7 +46,7 @@ pub struct TranscodeVideoResponse {
     pub renditions: Vec<Rendition>,
     /// A JPEG from the middle.
     pub thumbnail: StoredFile,
-    /// All of this as JSON, for whoever finds the files without the task.
+    /// All of this as JSON, for a reader who finds the files without the task.
     pub manifest: StoredFile,
 }
 

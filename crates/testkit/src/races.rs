@@ -1,4 +1,4 @@
-//! Cancels against completions, many of them: whoever commits first wins, and the answer says who.
+//! Cancels against completions, many of them: the first commit wins, and the answer says which.
 
 use counterstep_contracts::TaskStatus;
 use counterstep_contracts::{Host, TaskId};

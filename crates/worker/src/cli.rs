@@ -20,7 +20,7 @@ impl WorkerArgs {
     /// With the file's values and the defaults where no flag was given.
     ///
     /// # Errors
-    /// For a queue that no task type has: a worker on it would wait for ever.
+    /// For a queue that no task type has: a worker on it would wait without end.
     pub fn resolve(
         &self,
         settings: &counterstep_node::Settings,

@@ -222,14 +222,14 @@ async fn a_thousand_tasks_complete_whatever_fails_meanwhile() {
         },
     )
     .await;
-    until("its tasks with somebody else", LATER, || async {
+    until("its tasks with another worker", LATER, || async {
         rows.leased_to(&paused_id).await.is_empty().then_some(())
     })
     .await;
     paused.signal(Signal::Continue);
 
     // Each fault has words of its own in the logs, and they are asked for in the end: whatever
-    // strikes meanwhile, a fault that nobody noticed proves nothing.
+    // strikes meanwhile, a fault that left no trace proves nothing.
     let all = [
         &served[0].process,
         &served[1].process,
@@ -323,7 +323,7 @@ async fn a_thousand_tasks_complete_whatever_fails_meanwhile() {
         let known = rows.task(task).await;
         assert!(
             known.trail().contains("in doubt"),
-            "nobody took it over: {}",
+            "no worker took it over: {}",
             known.trail()
         );
     }

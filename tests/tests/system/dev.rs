@@ -43,7 +43,11 @@ async fn three_hundred_submissions_at_once_all_complete_with_their_own_files() {
 
     let rows = Rows::of(&place).await;
     let known = rows.tasks().await;
-    assert_eq!(known.len(), accepted.len(), "no task that nobody submitted");
+    assert_eq!(
+        known.len(),
+        accepted.len(),
+        "no task that no client submitted"
+    );
     for task in known {
         assert!(accepted.contains(&task.record.task.id));
         task.assert_completed_once();

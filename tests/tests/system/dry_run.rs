@@ -46,7 +46,7 @@ fn begin_a_request(api: &Api) -> TcpStream {
 }
 
 /// A task whose last step has stored its object and not committed it, and a request that has stored
-/// one of its two files; then nobody is there any more.
+/// one of its two files; then no process runs any more.
 async fn leave_a_mess(place: &Place, samples: &[Sample]) -> TaskId {
     let never = ["--every", "1h", "--plant-fault", "upload_zip=hang@1"];
     // Limits long enough that neither the step that hangs nor the request that never ends is given

@@ -1,5 +1,5 @@
 //! `counterstep dev` killed with SIGKILL again and again under load: what it accepted it completes,
-//! and what nobody accepted it cleans up.
+//! and what it did not accept it cleans up.
 
 use counterstep_contracts::http::Accepted;
 use counterstep_contracts::{ProblemCode, TaskId, TaskStatus};

@@ -113,7 +113,7 @@ async fn download(api: &Api, task: counterstep_contracts::TaskId) -> (u64, Vec<u
     while let Some(chunk) = body.next().await {
         to.send(chunk.expect("the archive arrives whole"))
             .await
-            .expect("somebody reads it");
+            .expect("the reader takes it");
     }
     drop(to);
     measured.await.expect("the archive can be read")

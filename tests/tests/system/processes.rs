@@ -73,7 +73,7 @@ async fn sixty_tasks_complete_although_one_worker_is_killed_and_one_stands_still
     // As a supervisor would.
     let replacement = services::worker(&place, TIMES);
     until(
-        "the paused worker's tasks with somebody else",
+        "the paused worker's tasks with another worker",
         LATER,
         || async { rows.leased_to(&paused.1).await.is_empty().then_some(()) },
     )
@@ -110,7 +110,7 @@ async fn sixty_tasks_complete_although_one_worker_is_killed_and_one_stands_still
         assert!(known.history.audit.iter().any(had_it), "{}", known.trail());
         assert!(
             known.trail().contains("in doubt"),
-            "nobody took it over: {}",
+            "no worker took it over: {}",
             known.trail()
         );
     }

@@ -134,7 +134,7 @@ fn disposition_of(value: &[u8]) -> Result<(String, Option<FileName>), Refused> {
             "the name of a form field has 1 to 200 bytes and no control characters",
         ));
     }
-    // Where both are there, whoever shows the file may pick either: both must be acceptable.
+    // Where both are there, a reader of the name may pick either: both must be acceptable.
     let plain = plain.map(|bytes| judged(bytes, &field)).transpose()?;
     let extended = extended
         .map(|bytes| judged(percent_decoded(&bytes, &field)?, &field))

@@ -134,7 +134,7 @@ fn unknown_type() -> Refused {
     Refused::new(ProblemCode::Unavailable, detail).retry_after(10)
 }
 
-/// A task of this tenant. That there is one of another tenant is nobody's business.
+/// A task of this tenant. The answer must not reveal that another tenant has one of this id.
 async fn load(api: &Api, id: TaskId) -> Result<TaskRecord, Refused> {
     let record = api.engine.read(id).await?;
     record

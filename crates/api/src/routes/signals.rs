@@ -1,4 +1,4 @@
-//! `POST /api/tasks/{id}/signals/{name}`: somebody answers a step that waits. The kernel decides;
+//! `POST /api/tasks/{id}/signals/{name}`: a client answers a step that waits. The kernel decides;
 //! here its answers get their codes.
 
 use super::{Answer, load, segment, task_id};

@@ -101,8 +101,8 @@ async fn upload(
     let intake = intake::of_form(api.engine.clone(), task_type, submission, form, rests);
     let intake = api.finish("taking a form", intake);
     let pump = pump(Arriving::new(api, payload), to, api.settings.max_form_bytes);
-    // The intake comes first: it starts to run when it is polled. Once it has its answer, nobody
-    // waits for the rest of a body that may never come.
+    // The intake comes first: it starts to run when it is polled. Once it has its answer, this
+    // does not wait for the rest of a body that may never come.
     match select(pin!(intake), pin!(pump)).await {
         Either::Left((submitted, _)) => submitted,
         // A closed channel looks like a client that left; who closed it knows better.
@@ -175,8 +175,8 @@ mod tests {
     use counterstep_contracts::ProblemCode;
     use futures::StreamExt;
 
-    /// What is refused when a body of ten bytes comes after so long, and is to pass a channel that
-    /// nobody reads.
+    /// What is refused when a body of ten bytes comes after so long, and is to pass a channel
+    /// without a reader.
     async fn refused(after: Duration) -> Refused {
         let late = futures::stream::once(async move {
             tokio::time::sleep(after).await;

@@ -19,7 +19,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 /// patience.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
-/// Where nobody announces changes, a client learns of a rest this much later, at most.
+/// Where no process announces changes, a client learns of a rest this much later, at most.
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
 pub(super) async fn get(api: web::Data<Api>, request: HttpRequest) -> Answer {

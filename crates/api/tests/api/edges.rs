@@ -158,7 +158,7 @@ impl Stage {
         .await;
     }
 
-    /// Somebody's hand in the database.
+    /// A change to the database from outside.
     async fn spoil(&mut self, victim: TaskId) {
         self.damage(&format!(r#"{{"victim":"{victim}"}}"#)).await;
     }
@@ -347,7 +347,7 @@ async fn every_edge_is_taken_over_http_and_stands_in_the_audit() {
     assert_eq!(
         not_taken(&of_tasks, &tasks),
         [],
-        "edges of tasks that nobody took"
+        "edges of tasks that no test took"
     );
     assert_eq!(
         not_taken(&tasks, &of_tasks),
@@ -371,6 +371,6 @@ async fn every_edge_is_taken_over_http_and_stands_in_the_audit() {
     assert_eq!(
         not_taken(&of_steps, &steps),
         never,
-        "edges of steps that nobody took"
+        "edges of steps that no test took"
     );
 }

@@ -446,7 +446,7 @@ impl Spoils {
     type Request = Script;
     type Response = u32;
 
-    #[step(1, host = "worker", no_undo = "nobody can")]
+    #[step(1, host = "worker", no_undo = "impossible")]
     async fn spoil(ctx: &StepContext, req: &Script) -> StepResult<Made> {
         let what = if req.make.is_empty() {
             "UPDATE journal SET data = '{' WHERE task = $1 AND rev = 1"
@@ -470,7 +470,7 @@ impl Hides {
     type Request = Script;
     type Response = u32;
 
-    #[step(1, host = "worker", no_undo = "nobody can")]
+    #[step(1, host = "worker", no_undo = "impossible")]
     async fn hide(ctx: &StepContext) -> StepResult<Made> {
         ctx.in_transaction(Sql::new("ALTER TABLE documents RENAME TO gone"));
         ctx.in_transaction(Sql::new(

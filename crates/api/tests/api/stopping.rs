@@ -25,7 +25,7 @@ async fn closed(mut connection: TcpStream) {
         .await
         .expect("it is closed");
     assert_eq!(
-        end.expect_err("nobody asked").kind(),
+        end.expect_err("no answer without a request").kind(),
         std::io::ErrorKind::UnexpectedEof
     );
 }

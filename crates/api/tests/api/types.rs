@@ -239,7 +239,7 @@ pub(crate) struct Permission {
     level: u8,
 }
 
-/// Waits for somebody's permission.
+/// Waits for a person's permission.
 pub(crate) struct AskFirst;
 
 #[distributed_task(name = "AskFirst", version = 1, queue = "questions", cancellable)]
@@ -295,7 +295,7 @@ pub(crate) const LINE: BreakerPolicy = BreakerPolicy::named("line")
     .after_failures(1)
     .open_for("1h");
 
-/// Calls somebody, over a line that may be down.
+/// Calls a service, over a line that may be down.
 pub(crate) struct CallOut;
 
 #[distributed_task(name = "CallOut", version = 1, queue = "calls", cancellable)]

@@ -1,4 +1,4 @@
-//! Who is there, what is under way, and what becomes of both where nobody can say.
+//! Which processes run, what is under way, and what is shown of both where it is unknown.
 
 use crate::site::{Site, eventually};
 use counterstep_contracts::http::Accepted;
@@ -308,7 +308,7 @@ async fn metrics_show_what_is_under_way() {
     );
     worker.stop().await;
     site.submit("/api/tasks/asks-a-person").await;
-    eventually("somebody has waited for a second", || async {
+    eventually("a task has waited for a second", || async {
         let metrics = scrape(&site).await;
         if metrics["counterstep_oldest_due_seconds"] >= 1.0 {
             Ok(())

@@ -99,8 +99,8 @@ struct SpecArgs {
     /// The request of each task, as JSON [default: an empty object]
     #[arg(long)]
     request: Option<String>,
-    /// What becomes of due times that nobody fired in time: fire_once, skip, catch_up [default:
-    /// fire_once]
+    /// What becomes of due times that no reconciler fired in time: fire_once, skip, catch_up
+    /// [default: fire_once]
     #[arg(long)]
     misfire: Option<Misfire>,
     /// What becomes of a due time while the last task runs: skip, queue, allow [default: skip]

@@ -30,7 +30,7 @@ pub(super) struct TypesArgs {
 enum TypesCommand {
     /// Lists the types that the API knows, and which are disabled
     List,
-    /// Refuses submissions of a type until somebody enables it; tasks that were accepted go on
+    /// Refuses submissions of a type until an operator enables it; tasks that were accepted go on
     Disable {
         /// Its name
         name: String,

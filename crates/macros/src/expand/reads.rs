@@ -82,7 +82,7 @@ impl Expansion<'_> {
     }
 
     /// What a reader may read by type. `From` tells apart two sources of one type, so that an alias
-    /// is no conflict until somebody reads it by type.
+    /// is no conflict until a step reads it by type.
     fn given(&self, reader: Reader, params: &[Param]) -> TokenStream {
         if !inputs(params).any(|(_, input)| matches!(input.source, Source::ByType)) {
             return TokenStream::new();

@@ -1,4 +1,4 @@
-//! Keys that nobody knows.
+//! Unknown keys.
 use counterstep_kernel::{StepResult};
 use counterstep_macros::distributed_task;
 use serde::{Deserialize, Serialize};

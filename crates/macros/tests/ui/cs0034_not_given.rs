@@ -1,4 +1,4 @@
-//! No earlier step gives the type: nobody at all, or a later one.
+//! No earlier step gives the type: no step at all, or a later one.
 use counterstep_kernel::{StepResult};
 use counterstep_macros::distributed_task;
 use serde::{Deserialize, Serialize};

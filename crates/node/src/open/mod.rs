@@ -118,7 +118,7 @@ pub fn migrate(settings: &Settings) -> BoxFuture<'_, Result<(), Exit>> {
     Box::pin(async move {
         crate::install_provider();
         match &settings.database {
-            // Opening a file does it: whoever may write the file may change its schema.
+            // Opening a file does it: an account that may write the file may change its schema.
             Database::Sqlite(path) => sqlite(path).await.map(drop),
             Database::Postgres(server) => servers::migrate(settings, server).await,
         }
@@ -211,7 +211,7 @@ async fn advisers(settings: &Settings) -> Result<Advisers, Exit> {
 }
 
 /// The services that steps call. One that is missing among others is worth a word at the start;
-/// where none is set, the program may well come with task types that nobody here uses.
+/// where none is set, the program may well have task types that this installation does not use.
 fn outside(settings: &Settings, registry: &Registry, role: &str) -> Result<Arc<dyn Outside>, Exit> {
     if role == "reconciler" {
         // It runs neither steps nor undos, and should not need their secrets.

@@ -212,9 +212,7 @@ impl SettingsArgs {
         };
         let events = self.events.or(file.events);
         if events == Some(true) && nats.is_none() {
-            return Err(Exit::config(
-                "setting `events`: without NATS there is nobody to tell: set --nats too",
-            ));
+            return Err(Exit::config("setting `events` needs NATS: set --nats too"));
         }
         let events = events.unwrap_or(false);
         Ok(Settings {

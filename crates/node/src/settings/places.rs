@@ -17,7 +17,7 @@ impl SecretUrl {
         Self(url)
     }
 
-    /// The whole URL, for whoever connects.
+    /// The whole URL, for the code that connects.
     #[must_use]
     pub fn expose(&self) -> &str {
         &self.0

@@ -1,4 +1,4 @@
-//! Tasks that nobody comes for: when they are offered again, and how often.
+//! Tasks that no host claims: when they are offered again, and how often.
 
 use crate::{LIMIT, SHORT, Scene, engine_on, ports, settings};
 use counterstep_contracts::TaskStatus;
@@ -35,7 +35,7 @@ async fn what_nobody_comes_for_is_offered_less_and_less_often_by_however_many() 
     }
     let until = Instant::now() + LIMIT;
     while scene.offers(first).await.len() < 5 || scene.offers(second).await.len() < 5 {
-        assert!(Instant::now() < until, "nobody offers it again");
+        assert!(Instant::now() < until, "no pass offers it again");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     passing.iter().for_each(JoinHandle::abort);
@@ -65,7 +65,7 @@ async fn a_dry_run_says_what_would_be_offered_and_what_waits_to_be_published() {
         .to_string();
     assert!(
         said.contains(&format!(
-            "offer task {task} again: it is dispatched, and nobody came for it"
+            "offer task {task} again: it is dispatched, and no host has claimed it"
         )),
         "{said}"
     );

@@ -38,7 +38,7 @@ async fn a_stream_that_is_gone_is_made_again_and_its_tasks_are_offered_again() {
         assert_eq!(
             (record.steps[0].attempts.0, record.task.recovery_attempts),
             (1, 0),
-            "nobody was lost"
+            "no host was lost"
         );
     }
 }
@@ -77,7 +77,7 @@ async fn a_consumer_that_is_gone_is_made_again_and_brings_what_waits() {
         scene.hears();
         scene.pass_until_completed(&[task], NEVER).await
     };
-    // Whoever fetches may be faster; then there was nothing to mend.
+    // A host that fetches may be faster; then there was nothing to mend.
     assert!(
         mended.is_empty() || mended == ["the consumer of queue `errands`"],
         "{mended:?}"

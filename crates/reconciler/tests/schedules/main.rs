@@ -160,7 +160,7 @@ async fn one_pass(engine: &Engine) -> Report {
         .await
         .expect("a pass");
     assert_eq!(report.failed, Vec::<String>::new());
-    // Nobody else relays what was submitted.
+    // No other process relays what was submitted.
     Report {
         relayed: 0,
         ..report

@@ -262,7 +262,7 @@ async fn a_policy_moves_reports_or_deletes_and_a_broken_one_touches_nothing() {
             Vec::<String>::new()
         );
     }
-    // What was reported is reported again, and its intent is in nobody's way.
+    // What was reported is reported again, and its intent blocks nothing.
     let again = one_pass(&place).await;
     assert_eq!(
         (

@@ -69,9 +69,9 @@ pub(crate) fn at_each_pass_with_unknown(settings: &mut EngineSettings) {
 pub(crate) enum Kind {
     /// It succeeded, and its objects are an output.
     Kept,
-    /// Nobody knows how it ended, and its time is over.
+    /// Its end is unknown, and its time is over.
     Overdue,
-    /// Nobody knows how it ended, and its time is not over.
+    /// Its end is unknown, and its time is not over.
     Live,
     /// A sweep has been there.
     Swept,

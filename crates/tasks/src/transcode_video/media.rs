@@ -231,7 +231,7 @@ fn read(said: &str) -> StepResult<Found> {
 /// source's own size.
 ///
 /// # Errors
-/// Permanent where ffmpeg cannot, transient where the disk is full or somebody has ended it.
+/// Permanent where ffmpeg cannot, transient where the disk is full or a signal has ended it.
 pub(super) async fn render(
     ctx: &StepContext,
     from: &Path,
@@ -241,8 +241,8 @@ pub(super) async fn render(
 ) -> StepResult<()> {
     let mut arguments = words("-hide_banner -nostdin -nostats -v error -progress pipe:1");
     arguments.extend(input(from));
-    // The first picture track and the first sound, and nothing of what the file says about whoever
-    // made it.
+    // The first picture track and the first sound, and nothing of what the file says about its
+    // author.
     arguments.extend(words(
         "-map 0:V:0 -map 0:a:0? -sn -dn -map_metadata -1 -map_chapters -1 -c:v libx264",
     ));

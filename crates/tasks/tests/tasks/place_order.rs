@@ -102,7 +102,7 @@ async fn a_small_order_asks_nobody_and_each_service_once() {
     }
 }
 
-/// A large order that waits for somebody.
+/// A large order that waits for a person.
 async fn waiting(services: &Services, form: Form) -> TestTask {
     let task = harness(services).submit(form).await;
     let running = task.engine.clone();
@@ -397,7 +397,7 @@ fn storm_over(services: &Services, task: TaskId, chance: &mut StdRng) {
 
 /// Forty orders, eight at a time, while all three services break again and again, the breaker of
 /// the bank opens, and every fourth order is cancelled: at the end each one is paid for once, or
-/// nobody has paid.
+/// not at all.
 #[tokio::test(flavor = "multi_thread")]
 async fn through_a_storm_each_order_is_charged_once_or_not_at_all() {
     let mut chance = seeded();

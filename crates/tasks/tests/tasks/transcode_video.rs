@@ -191,7 +191,7 @@ async fn a_4k_video_has_4k_and_an_upright_one_is_measured_by_its_shorter_side() 
     assert_eq!(sizes(&completed(&task).await), owned(&expected));
     assert_eq!(skipped(&task).await, ["render_as_is"]);
 
-    // Nobody has to have what he does not want.
+    // A client gets only the renditions that it asks for.
     let form = Form::new()
         .field("largest", "720p")
         .field("quality", "draft")

@@ -33,7 +33,7 @@ fn top() -> &'static Path {
         let top = top
             .expect("a folder for the servers in the temporary folder")
             .keep();
-        // The servers that refuse to run as root run as somebody else, who must get through.
+        // The servers that refuse to run as root run as another account, which must get through.
         open_to_all(&top);
         let mut sweeper = Command::new("sh");
         sweeper.args(["-c", SWEEPER, "sh"]).arg(&top);

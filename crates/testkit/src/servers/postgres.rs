@@ -254,7 +254,7 @@ pub(super) fn ask(url: &str, statements: &str) -> Result<Option<String>, String>
         let (client, connection) = tokio_postgres::connect(url, tokio_postgres::NoTls).await?;
         let talk = async {
             let answer = client.simple_query(statements).await;
-            // The connection ends once nobody can ask any more.
+            // The connection ends once its client is gone.
             drop(client);
             answer
         };

@@ -56,7 +56,7 @@ fn look_for(program: &str) -> Option<PathBuf> {
         .find(|file| file.is_file())
 }
 
-/// Somebody who is not root, for servers that refuse root.
+/// An account that is not root, for servers that refuse root.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Account {
     uid: u32,
@@ -133,9 +133,9 @@ pub(super) fn spawn(mut command: Command) -> std::io::Result<Child> {
     take.recv().expect("the keeper answers")
 }
 
-/// A port of the loopback address on which nobody listens now. Below those that the kernel hands
-/// out by itself, so that no outgoing connection takes it while its server is stopped; and none
-/// twice in this process.
+/// A port of the loopback address on which no process listens now. Below those that the kernel
+/// hands out by itself, so that no outgoing connection takes it while its server is stopped; and
+/// none twice in this process.
 pub(super) fn free_port() -> u16 {
     const FIRST: u16 = 15_000;
     const PORTS: u16 = 17_000;
@@ -167,7 +167,7 @@ pub(super) enum Asked {
 pub(super) struct Process {
     name: &'static str,
     child: Mutex<Option<Child>>,
-    /// What ends it when nobody needs what it has in memory any more.
+    /// What ends it once what it has in memory is no longer needed.
     pub(super) end: Option<Asked>,
     pub(super) folder: Folder,
 }
@@ -291,7 +291,7 @@ fn end(child: &mut Child, asked: Asked) {
         Asked::Int => "INT",
         Asked::Quit => "QUIT",
     };
-    // The child has not been waited for, so its id cannot be somebody else's. The shell has its own
+    // The child has not been waited for, so no other process can have its id. The shell has its own
     // `kill`.
     let sent = Command::new("sh")
         .args([

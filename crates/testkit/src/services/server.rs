@@ -1,4 +1,4 @@
-//! The services' HTTP: routes, the token, and how a planted trouble looks to whoever called.
+//! The services' HTTP: routes, the token, and how a planted trouble looks to the caller.
 
 use super::TOKEN;
 use super::books::{Answer, Books, Trouble};
@@ -24,7 +24,7 @@ pub(super) struct Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // Sent at once; nobody has to wait for the end.
+        // Sent at once; the end need not be waited for.
         drop(self.handle.stop(false));
     }
 }

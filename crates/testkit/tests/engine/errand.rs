@@ -99,7 +99,7 @@ impl Errand {
     async fn deliver(ctx: &StepContext, req: &ErrandRequest, paid: &Paid) -> StepResult<u32> {
         if ctx.attempt().0 <= req.busy_times {
             return Err(StepError::transient(format_args!(
-                "nobody home, {} in hand",
+                "busy, {} in hand",
                 paid.0
             )));
         }

@@ -35,7 +35,7 @@ async fn behave(ctx: &StepContext, how: &str, what: &str) -> StepResult<Charged>
         "busy" => Err(StepError::transient(format_args!("{what} busy"))),
         "once" if ctx.attempt().0 == 2 => {
             tokio::time::sleep(Duration::from_secs(60)).await;
-            Err(StepError::permanent("nobody waits so long"))
+            Err(StepError::permanent("the step outlived its time limit"))
         }
         "hang" => {
             ctx.cancel().cancelled().await;

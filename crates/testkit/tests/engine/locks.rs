@@ -212,7 +212,7 @@ async fn a_delivered_task_whose_lock_is_elsewhere_comes_again_and_completes() {
     assert_eq!(claims(&task).await, 1, "it was not claimed by a worker");
 
     let shutdown = CancelToken::new();
-    // Only deliveries: nobody looks for tasks whose message was lost.
+    // Only deliveries: no host looks for tasks whose message was lost.
     let settings = HostSettings {
         unclaimed_for: LONG,
         ..HostSettings::for_all(&task.engine.registry, Host::Worker, 2)
@@ -304,7 +304,7 @@ async fn an_expired_lease_beats_a_held_lock() {
     until("a claim", async || claims(&task).await == 2).await;
     lost.abort();
     let _ = lost.await;
-    // Whoever has the lock from now on does nothing with it.
+    // The next holder of the lock does nothing with it.
     until("the end of the dead host's lock", async || {
         matches!(
             task.engine.ports.locks.acquire(task.id, LONG).await,
@@ -402,7 +402,7 @@ async fn a_flush_of_redis_and_its_end_in_the_middle_of_a_turn_change_nothing() {
         Acquired::Elsewhere
     );
     server.flush();
-    // Everyone may now have the lock. The lease is live, and nobody gets the task.
+    // Any host may now have the lock. The lease is live, and no host gets the task.
     let end = turn(&task.engine, Host::Worker, task.id, &CancelToken::new()).await;
     assert!(matches!(end, TurnEnd::Busy(_)), "{end:?}");
     // A heartbeat goes through that finds its lock forgotten.

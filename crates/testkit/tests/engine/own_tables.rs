@@ -74,7 +74,7 @@ impl Sale {
         Ok(())
     }
 
-    #[step(3, host = "worker", retry = QUICK, no_undo = "nobody hears it")]
+    #[step(3, host = "worker", retry = QUICK, no_undo = "no effect")]
     async fn announce(_sold: &Sold) -> StepResult<String> {
         Ok("sold".to_owned())
     }

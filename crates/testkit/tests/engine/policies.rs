@@ -103,7 +103,7 @@ async fn delays_have_the_shape_of_the_policy_and_the_last_retry_may_succeed() {
     }
     assert!(
         !history.audit.iter().any(|row| row.entry.event == "waits"),
-        "below a second nobody sleeps"
+        "below a second no task sleeps"
     );
     task.assert_invariants().await;
 }

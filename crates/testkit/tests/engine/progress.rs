@@ -1,5 +1,5 @@
 //! What running attempts say of their progress: it is known while they run, told seldom however
-//! often it is said, never taken for another attempt's, and missed by nobody when it does not come.
+//! often it is said, never taken for another attempt's, and no task needs it.
 
 use crate::errand::{QUICK, only};
 use crate::manual::{Mute, TestHints};
@@ -80,7 +80,7 @@ async fn follow(ctx: &StepContext, path: &Path) -> StepResult<()> {
             Do::Arrive => return Ok(()),
         }
     }
-    Err(StepError::permanent("nobody gives orders"))
+    Err(StepError::permanent("no orders come"))
 }
 
 /// A walker of its own, and its orders.
@@ -217,7 +217,7 @@ async fn another_attempt_or_epoch_never_shows_what_an_earlier_one_has_said() {
     })
     .await;
     assert_eq!(seen(&site.engine, task).await, None);
-    // Code that outlives its attempt talks to nobody.
+    // What code tells after its attempt has ended is dropped.
     meter.tell(99, 100);
     orders.send(Do::Say(10, 100)).unwrap();
     until_seen(&site.engine, task, (Direction::Forward, 2, 10, 100)).await;
@@ -282,7 +282,7 @@ async fn hints_that_fail_or_never_answer_cost_a_step_nothing_but_its_progress() 
         for done in 0..1_000 {
             orders.send(Do::Say(done, 1_000)).unwrap();
         }
-        // Whoever listens hears it all the same.
+        // Listeners receive it all the same.
         while !matches!(
             signals.next().await.expect("signals go on"),
             Signal::Progress(_)

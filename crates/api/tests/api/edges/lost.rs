@@ -1,4 +1,4 @@
-//! Scenes of hosts that are lost for good, or counted anew, and of tasks that nobody comes for.
+//! Scenes of hosts that are lost for good, or counted anew, and of tasks that no host claims.
 
 use super::Stage;
 use crate::site::eventually;
@@ -52,7 +52,7 @@ pub(super) async fn undone_when_lost(stage: &mut Stage) {
     }
 }
 
-/// Nobody comes: no message arrives, and nobody polls.
+/// No host claims it: no message arrives, and no host polls.
 pub(super) async fn unanswered(stage: &mut Stage) {
     const AFTER: Duration = Duration::from_millis(1);
     let submitted = stage.submit("weighs", "{}").await;

@@ -25,7 +25,7 @@ fn running_in(folder: &Path) -> Vec<String> {
         .collect()
 }
 
-/// Children of this process that have ended and that nobody has waited for.
+/// Children of this process that have ended and were not waited for.
 fn zombies() -> usize {
     let own = format!("{}", std::process::id());
     let stats = std::fs::read_dir("/proc").expect("/proc").flatten();

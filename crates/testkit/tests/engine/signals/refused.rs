@@ -78,7 +78,7 @@ async fn a_signal_for_a_step_that_is_skipped_is_too_late() {
         .await;
     let late = approve(&task, json!({"by": "anna"}))
         .await
-        .expect_err("nobody waits for it");
+        .expect_err("the task no longer waits for it");
     assert!(
         matches!(
             late,
