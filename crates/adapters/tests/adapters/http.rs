@@ -169,11 +169,11 @@ async fn a_lost_connection_is_no_answer_and_the_next_request_gets_a_new_one() {
         (5, 2)
     );
 
-    let nobody = TcpListener::bind("127.0.0.1:0")
+    let closed = TcpListener::bind("127.0.0.1:0")
         .unwrap()
         .local_addr()
         .unwrap();
-    let away = open(|given| given.url = format!("http://{nobody}/where"));
+    let away = open(|given| given.url = format!("http://{closed}/where"));
     let error = away.call(request("/200")).await.unwrap_err();
     assert!(
         matches!(&error, OutsideError::NotSent(why) if !why.contains("where")),

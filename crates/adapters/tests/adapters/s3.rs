@@ -335,7 +335,7 @@ async fn a_check_names_what_is_missing() {
     };
     std::fs::write(
         file,
-        "aws_access_key_id = somebody\naws_secret_access_key = else\n",
+        "aws_access_key_id = another\naws_secret_access_key = else\n",
     )
     .unwrap();
     let error = fixture.objects.check().await.unwrap_err().to_string();

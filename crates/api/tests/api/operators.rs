@@ -150,8 +150,8 @@ async fn each_refusal_has_its_code() {
             .await
             .problem(409, "not-settleable");
     }
-    let nobody = TaskId(uuid::Uuid::nil());
-    decide(&site, nobody, "retry", r#"{"note":"x"}"#)
+    let missing = TaskId(uuid::Uuid::nil());
+    decide(&site, missing, "retry", r#"{"note":"x"}"#)
         .await
         .problem(404, "no-such-task");
     let live = site.submit("/api/tasks/undoes-for-long").await;

@@ -163,7 +163,7 @@ async fn each_refusal_has_its_code() {
         .problem(422, "invalid-request");
     assert_eq!(name["pointer"], "name");
     for what in ["pause", "resume", "run"] {
-        ask(&site, "nobody", what)
+        ask(&site, "no-such", what)
             .await
             .problem(404, "no-such-schedule");
     }

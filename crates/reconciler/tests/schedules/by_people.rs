@@ -180,7 +180,7 @@ async fn what_cannot_be_scheduled_is_refused_with_the_reason() {
             .to_string();
         assert!(refused.contains(words), "{refused}");
     }
-    let gone = engine.run_schedule(&tenant(), "nobody", "client").await;
+    let gone = engine.run_schedule(&tenant(), "no-such", "client").await;
     assert!(matches!(gone, Err(ScheduleError::Gone)), "{gone:?}");
     for (task_type, schedule, words) in [
         (

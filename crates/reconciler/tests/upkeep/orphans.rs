@@ -120,18 +120,18 @@ async fn of_a_task_whose_undo_failed_only_what_no_output_names_goes() {
 #[tokio::test]
 async fn objects_of_unknown_tasks_and_attempts_stay_however_old_and_are_told_of() {
     let place = Place::new(types(), at_each_pass).await;
-    let (nobody, task) = (
+    let (unknown, task) = (
         place.new_task(),
         place
             .task(TaskStatus::Completed, &[Row::of(1, Kind::Kept)])
             .await,
     );
     let mut objects: Vec<_> = (0..20)
-        .map(|n| place.old(nobody, 1, &n.to_string()))
+        .map(|n| place.old(unknown, 1, &n.to_string()))
         .collect();
     objects.extend([
-        place.half(nobody, 2, "0"),
-        place.new_object(nobody, 3, "0"),
+        place.half(unknown, 2, "0"),
+        place.new_object(unknown, 3, "0"),
         place.old(task, 7, "0"),
     ]);
     for key in objects.iter().filter(|key| !key.contains("/e1.3/")) {
@@ -180,8 +180,11 @@ async fn objects_of_unknown_tasks_and_attempts_stay_however_old_and_are_told_of(
 #[tokio::test]
 async fn objects_without_a_task_go_where_the_settings_say_so_and_those_of_others_never() {
     let place = Place::new(types(), at_each_pass_with_unknown).await;
-    let nobody = place.new_task();
-    let (old, new) = (place.old(nobody, 1, "0"), place.new_object(nobody, 1, "1"));
+    let unknown = place.new_task();
+    let (old, new) = (
+        place.old(unknown, 1, "0"),
+        place.new_object(unknown, 1, "1"),
+    );
     let foreign = [
         "t/default/photos/1.jpg",
         "t/readme",

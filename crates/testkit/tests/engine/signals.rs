@@ -1,5 +1,4 @@
-//! Signal steps: a task waits for somebody's answer, with a deadline; whoever answers is in the
-//! audit.
+//! Signal steps: a task waits for a person's answer, with a deadline; the audit names the person.
 
 mod refused;
 
@@ -64,7 +63,7 @@ impl Purchase {
     }
 
     fn respond(approval: Option<&Approval>, remark: &Option<String>) -> String {
-        let by = approval.map_or("nobody", |approval| approval.by.as_str());
+        let by = approval.map_or("no one", |approval| approval.by.as_str());
         format!(
             "approved by {by}, {}",
             remark.as_deref().unwrap_or("without a remark")
@@ -323,7 +322,7 @@ async fn tasks_that_wait_for_an_answer_leave_the_only_slot_to_others() {
     serving.await.expect("the host ends");
 }
 
-/// Asks a person where nobody answers.
+/// Waits for a person who does not answer.
 pub(crate) struct Patient;
 
 #[distributed_task(name = "Patient", queue = "patients")]

@@ -234,7 +234,7 @@ pub(crate) async fn relative_times_start_from_the_databases_now(ports: &Ports) {
     let mut change = after(&record);
     // What the row itself says of times counts for nothing.
     write_of(&mut change).row.deadline_at = None;
-    write_of(&mut change).row.lease_owner = Some("nobody".to_owned());
+    write_of(&mut change).row.lease_owner = Some("a host".to_owned());
     write_of(&mut change).due = Time::Clear;
     commit(store, free(&record), &change).await.unwrap();
     let kept = load(store, change.task_id).await.task;

@@ -121,13 +121,13 @@ pub(crate) async fn a_statement_that_is_refused_takes_all_of_the_change_along(po
     );
     let twice = tried(vec![insert("b", 5), insert("b", 5)]).await;
     assert!(!twice.may_pass, "{twice:?}");
-    let nobody = Sql::new("UPDATE own_ledger SET cents = 0 WHERE id = $1")
-        .bind("nobody")
+    let missing = Sql::new("UPDATE own_ledger SET cents = 0 WHERE id = $1")
+        .bind("no such")
         .rows(1);
-    let nobody = tried(vec![insert("b", 5), nobody]).await;
+    let missing = tried(vec![insert("b", 5), missing]).await;
     assert!(
-        !nobody.may_pass && nobody.text.contains("changed 0 rows; it must change 1"),
-        "{nobody:?}"
+        !missing.may_pass && missing.text.contains("changed 0 rows; it must change 1"),
+        "{missing:?}"
     );
     let nonsense = tried(vec![
         insert("b", 5),
@@ -166,7 +166,7 @@ pub(crate) async fn a_constraint_that_is_looked_at_last_is_a_refusal_too(ports: 
     let child = "CREATE TABLE IF NOT EXISTS own_child (parent TEXT REFERENCES own_ledger (id) DEFERRABLE INITIALLY DEFERRED)";
     write(store, [Sql::new(child)]).await.unwrap();
     let record = claimed(store, MINUTE).await;
-    let orphan = Sql::new("INSERT INTO own_child VALUES ($1)").bind("nobody's");
+    let orphan = Sql::new("INSERT INTO own_child VALUES ($1)").bind("no parent");
     let late = refusal(
         commit(store, leased(&record), &with(&record, [orphan]))
             .await
