@@ -1,43 +1,27 @@
-//! The database's times as RFC 3339 texts. A dozen lines of calendar, so that no date crate is
-//! needed for one format.
+//! The database's times as RFC 3339 texts.
 
 use crate::record::DbTime;
+use jiff::Timestamp;
 
-/// `2026-11-20T23:11:05.123456Z`.
+/// `2026-11-20T23:11:05.123456Z`. A time that the calendar does not have, before the year −9999 or
+/// after 9999, is its first or last one.
 #[must_use]
 pub fn rfc3339(time: DbTime) -> String {
-    let (seconds, micros) = (time.0.div_euclid(1_000_000), time.0.rem_euclid(1_000_000));
-    let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
-    let (year, month, day) = civil(days);
-    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
-    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{micros:06}Z")
+    let nearest = if time.0 < 0 {
+        Timestamp::MIN
+    } else {
+        Timestamp::MAX
+    };
+    let time = Timestamp::from_microsecond(time.0).unwrap_or(nearest);
+    format!("{time:.6}")
 }
 
 /// Reads an RFC 3339 time, as microseconds since 1970-01-01 UTC; `None`: it is none.
 #[must_use]
 pub fn read_rfc3339(text: &str) -> Option<i64> {
-    text.parse::<jiff::Timestamp>()
+    text.parse::<Timestamp>()
         .ok()
-        .map(jiff::Timestamp::as_microsecond)
-}
-
-/// Year, month and day of a day since 1970-01-01, in the Gregorian calendar. Years are taken to
-/// begin in March, so that the leap day is the last of its year, and in eras of 400 years, which
-/// all have the same length.
-fn civil(days: i64) -> (i64, i64, i64) {
-    let days = days + 719_468;
-    let (era, day_of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));
-    let year_of_era =
-        (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month_from_march = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
-    let month = if month_from_march < 10 {
-        month_from_march + 3
-    } else {
-        month_from_march - 9
-    };
-    (year_of_era + era * 400 + i64::from(month <= 2), month, day)
+        .map(Timestamp::as_microsecond)
 }
 
 #[cfg(test)]
@@ -54,6 +38,17 @@ mod tests {
             (1_709_251_200_000_000, "2024-03-01T00:00:00.000000Z"),
             (4_107_542_400_000_001, "2100-03-01T00:00:00.000001Z"),
             (1_000_000_000_000_000, "2001-09-09T01:46:40.000000Z"),
+        ] {
+            assert_eq!(rfc3339(DbTime(micros)), text);
+            assert_eq!(read_rfc3339(text), Some(micros));
+        }
+    }
+
+    #[test]
+    fn times_beyond_the_calendar_are_its_ends() {
+        for (micros, text) in [
+            (i64::MAX / 4, "9999-12-30T22:00:00.999999Z"),
+            (i64::MIN / 4, "-009999-01-02T01:59:59.000000Z"),
         ] {
             assert_eq!(rfc3339(DbTime(micros)), text);
         }
