@@ -45,7 +45,7 @@ struct Known {
     passed: Option<(Duration, BTreeMap<String, u64>)>,
     /// When the first row of this process was written, by the database's clock.
     started_at: Option<DbTime>,
-    unheard: bool,
+    failing: bool,
 }
 
 /// As long as it lives, its task is among those that the process runs.
@@ -118,12 +118,12 @@ impl Engine {
                 done
             };
             let speaking = async {
-                self.say(self.as_it_is()).await;
+                self.register(self.as_it_is()).await;
                 let pause = refreshed_every(self.settings.lost_after);
                 while let Either::Left(_) = select(self.ports.clock.sleep(pause), &mut ended).await
                 {
                     if self.presence.speaks(number) {
-                        self.say(self.as_it_is()).await;
+                        self.register(self.as_it_is()).await;
                     }
                 }
             };
@@ -133,7 +133,7 @@ impl Engine {
             // served: its row stays for a day.
             let stopped = self.stopped();
             if !self.presence.leave(number) {
-                self.say(stopped).await;
+                self.register(stopped).await;
             }
             done
         })
@@ -149,7 +149,7 @@ impl Engine {
     pub fn passed_once(&self, counts: BTreeMap<String, u64>) -> BoxFuture<'_, ()> {
         Box::pin(async move {
             self.passed(self.ports.clock.monotonic(), counts);
-            self.say(WorkerRow {
+            self.register(WorkerRow {
                 id: ONE_PASS.to_owned(),
                 ..self.stopped()
             })
@@ -241,8 +241,8 @@ impl Engine {
         }
     }
 
-    /// Dropped at its limit: whatever has become of it, the next write has all of it.
-    async fn say(&self, row: WorkerRow) {
+    /// Writes the row of this process. Dropped at its time limit: the next write has all of it.
+    async fn register(&self, row: WorkerRow) {
         let refresh = Box::pin(self.ports.store.refresh_worker(&row));
         let said = match select(refresh, self.ports.clock.sleep(REFRESH_TAKES)).await {
             Either::Left((said, _)) => said,
@@ -250,21 +250,21 @@ impl Engine {
                 "no answer within {REFRESH_TAKES:?}"
             ))),
         };
-        let unheard = {
+        let failing = {
             let mut known = self.presence.known();
             if let Ok(now) = said {
                 known.started_at.get_or_insert(now);
             }
-            std::mem::replace(&mut known.unheard, said.is_err())
+            std::mem::replace(&mut known.failing, said.is_err())
         };
         match said {
-            Ok(_) if unheard => tracing::info!("the others know again that this process is there"),
+            Ok(_) if failing => tracing::info!("worker registration restored"),
             Ok(_) => {}
             // Once; it works on all the same.
-            Err(error) if !unheard => {
-                tracing::warn!(%error, "the others may list this process as lost: its word does not arrive");
+            Err(error) if !failing => {
+                tracing::warn!(%error, "worker registration failed: this process may be listed as lost");
             }
-            Err(error) => tracing::debug!(%error, "the word about this process does not arrive"),
+            Err(error) => tracing::debug!(%error, "worker registration failed again"),
         }
     }
 }
