@@ -48,7 +48,7 @@ impl ErrorClass {
 }
 
 /// What a step, or an undo, returns when it does not succeed.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StepError {
     /// What it means for the next attempt.
     pub class: ErrorClass,

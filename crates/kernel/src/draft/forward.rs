@@ -8,7 +8,7 @@ use crate::record::{Failure, UndoGoal};
 use crate::saga::{Event, Illegal};
 use crate::transition::{AttemptWrite, Kept, LeaseChange, Time};
 use counterstep_contracts::{
-    Attempt, Direction, Host, OnExhausted, Outcome, StepStatus, TaskStatus, WaitReason,
+    Attempt, Direction, Host, OnExhausted, Outcome, TaskStatus, WaitReason,
 };
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -367,24 +367,6 @@ impl Draft {
         self.apply(Event::Stopped, Note::default())?;
         self.task_mut().goal = Some(UndoGoal::Cancelled);
         Ok(())
-    }
-
-    /// Whether an attempt that makes lost scratch again is under way.
-    #[must_use]
-    pub fn is_rebuilding(&self) -> bool {
-        self.record()
-            .steps
-            .iter()
-            .any(|row| row.status == StepStatus::Completed && row.attempt_open)
-    }
-
-    /// Positions of the steps with an open forward attempt.
-    #[must_use]
-    pub fn running_steps(&self) -> Vec<usize> {
-        let steps = &self.record().steps;
-        (0..steps.len())
-            .filter(|&at| steps[at].status == StepStatus::Running)
-            .collect()
     }
 }
 

@@ -7,8 +7,7 @@ use crate::record::{DbTime, SignalRow};
 use crate::saga::{Event, Illegal};
 use crate::times::rfc3339;
 use crate::transition::{Kept, Time};
-use counterstep_contracts::declaration::InputDecl;
-use counterstep_contracts::{Direction, Outcome, StepStatus, TaskStatus, WaitDecl, WaitReason};
+use counterstep_contracts::{Direction, Outcome, StepStatus, TaskStatus, WaitDecl};
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -97,28 +96,6 @@ impl Draft {
         Ok(())
     }
 
-    /// What the code that the step's next attempt runs reads.
-    #[must_use]
-    pub fn inputs_of_step(&self, at: usize) -> &'static [InputDecl] {
-        let decl = &self.decl().steps[at];
-        decl.fallback
-            .filter(|_| self.step(at).in_fallback)
-            .map_or(decl.inputs, |fallback| fallback.inputs)
-    }
-
-    /// Whether the step's fallback is to run now that the step has given up: it has one that has
-    /// not run yet, and nothing else speaks against going on.
-    #[must_use]
-    pub fn may_fall_back(&self, at: usize) -> bool {
-        let stopped = self.is_cancel_requested()
-            || self
-                .record()
-                .steps
-                .iter()
-                .any(|row| row.status == StepStatus::Failed);
-        self.decl().steps[at].fallback.is_some() && !self.step(at).in_fallback && !stopped
-    }
-
     /// Keeps a signal for its step, and wakes the task where it sleeps for it.
     ///
     /// # Errors
@@ -138,14 +115,5 @@ impl Draft {
             self.dispatch_to(self.record().task.host);
         }
         Ok(())
-    }
-
-    /// Why a task sleeps whose next step to be due is this one.
-    pub(crate) fn reason_to_wait(&self, at: usize) -> WaitReason {
-        match self.waits(at) {
-            Some(WaitDecl::Timer) => WaitReason::Timer,
-            Some(WaitDecl::Signal { .. }) => WaitReason::Signal,
-            None => WaitReason::Retry,
-        }
     }
 }

@@ -1,7 +1,7 @@
 //! What an undo of the whole task would do now: the same plan that a turn follows, carried out on a
 //! copy of the rows.
 
-use crate::plan::{self, Backward};
+use crate::plan;
 use crate::record::{StepRow, TaskRecord};
 use counterstep_contracts::operator::{NotUndone, NotUndoneKind, PlannedUndo, UndoPlan, UndoStage};
 use counterstep_contracts::{OnUndoFailure, StepDecl, StepStatus, TaskStatus, UndoDecl};
@@ -22,7 +22,7 @@ pub fn undo_plan(task_type: &TaskType, record: &TaskRecord) -> UndoPlan {
     }
     let mut stages = Vec::new();
     if !status.is_terminal() {
-        while let Backward::Undo(stage) = plan::backward(decl, &steps, true) {
+        for stage in plan::undo_stages(decl, &steps) {
             stages.push(UndoStage {
                 group: decl.steps[stage[0]].group.map(str::to_owned),
                 steps: stage
@@ -30,9 +30,6 @@ pub fn undo_plan(task_type: &TaskType, record: &TaskRecord) -> UndoPlan {
                     .map(|&at| planned(task_type, &record.steps[at], at))
                     .collect(),
             });
-            for at in stage {
-                steps[at].status = StepStatus::Compensated;
-            }
         }
     }
     let mut order: Vec<usize> = (0..record.steps.len())

@@ -1,19 +1,17 @@
 //! The start of a turn: whether the task is to be claimed here and now, and in which direction it
 //! goes.
 
-use super::breakers::Seen;
-use super::forward::{Ahead, ForwardTurn};
+use super::facts::{Looked, TurnPlan};
 use super::heartbeat::{Kept, Tokens, beside};
 use super::heavy::{Reserved, Room};
 use super::lock::{LOOK_AGAIN, TaskLock, Unlocked};
 use super::offer::{Offer, OfferVerdict};
-use super::probe::Probes;
-use super::undo::{Back, UndoTurn};
 use super::{Next, Turn, TurnEnd, end_of, version};
 use crate::cancel::CancelToken;
 use crate::draft::As;
 use crate::engine::{ChangeError, Changed, Engine};
 use crate::isolation::{Abandoned, Entry, Guest, Running, WhenFull, most_tasks};
+use crate::plan::{Facts, Probes};
 use crate::ports::StoreError;
 use crate::progress::Board;
 use crate::quarantine::{Quarantine, fits};
@@ -25,13 +23,6 @@ use futures::stream::FuturesUnordered;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
-
-/// A claimed task. Which of the two it is decides what can be run at all: there is no way from an
-/// undo to a forward step.
-enum Claimed<'a> {
-    Forward(ForwardTurn<'a>, Next),
-    Undo(UndoTurn<'a>, Next),
-}
 
 /// A turn that does not fit beside the tasks that run here is tried again after so long.
 const NO_ROOM: Duration = Duration::from_secs(1);
@@ -359,15 +350,11 @@ type With = (Tokens, Arc<TaskLock>, Reserved);
 
 async fn run(
     engine: &Engine,
-    claimed: Claimed<'_>,
+    (turn, next): (Turn<'_>, Next),
     ttl: Duration,
     (tokens, lock, _): With,
     shutdown: &CancelToken,
 ) -> TurnEnd {
-    let (turn, next) = match &claimed {
-        Claimed::Forward(turn, next) => (&turn.0, next),
-        Claimed::Undo(turn, next) => (&turn.0, next),
-    };
     if matches!(next, Next::End) {
         return turn.end();
     }
@@ -383,10 +370,7 @@ async fn run(
         board: &board,
     };
     let work = async {
-        let end = match claimed {
-            Claimed::Forward(turn, next) => turn.run(next).await,
-            Claimed::Undo(turn, next) => turn.run(next).await,
-        };
+        let end = turn.run(next).await;
         end.unwrap_or_else(|error| end_of(&error, kept.task))
     };
     beside(engine, kept, &tokens, shutdown, work).await
@@ -409,16 +393,19 @@ async fn claim<'a>(
     host: Host,
     record: TaskRecord,
     (tokens, lock, reserved): With,
-) -> Result<Claimed<'a>, ChangeError> {
+) -> Result<(Turn<'a>, Next), ChangeError> {
     let ttl = engine.lease_of(&task_type);
     let task = record.task.id;
     let epoch_before = record.task.epoch;
-    let seen = Seen {
-        done: None,
+    let looked = Looked {
+        engine,
+        task_type,
+        host,
+        record: &record,
         now: record.now,
+        done: None,
     };
-    let mut ahead = Ahead::look(engine, task_type, host, &record, seen).await;
-    ahead.reserved = reserved.clone();
+    let plan = TurnPlan::gather(engine, looked, Facts::default(), reserved.clone()).await;
     let losses = engine.earlier_losses(&task_type, &record).await;
     let leased_at = engine.ports.clock.monotonic();
     let changed = engine
@@ -436,25 +423,21 @@ async fn claim<'a>(
             }
             draft.set_earlier_losses(&losses);
             draft.claim(&engine.id, ttl)?;
-            let next = match draft.status() {
-                TaskStatus::Compensating => Back::fresh(engine, task_type, host).next(draft)?,
-                _ => ahead.next(draft)?,
-            };
-            Ok(Some(next))
+            plan.next(draft).map(Some)
         })
         .await;
-    let passes = std::mem::take(&mut ahead.passes);
+    let (permits, _) = plan.into_permits();
     let (record, next) = match changed {
         Ok(Changed {
             answer: Some(next),
             record,
         }) => (record, next),
         refused => {
-            passes.give_back().await;
+            permits.give_back().await;
             return Err(refused.err().unwrap_or(ChangeError::Fenced));
         }
     };
-    let tickets = passes.used(&record).await;
+    let tickets = permits.used(&record).await;
     tracing::debug!(%task, epoch = %record.task.epoch, status = %record.task.status, "claimed");
     let undoing = record.task.status == TaskStatus::Compensating;
     let board = Board::of(&record, engine.ports.clock.clone());
@@ -472,12 +455,9 @@ async fn claim<'a>(
         under_way: FuturesUnordered::new(),
         delayed: BTreeMap::new(),
         tickets,
-        doubts: Probes::default(),
+        probes: Probes::default(),
+        undoing,
         board,
     };
-    Ok(if undoing {
-        Claimed::Undo(UndoTurn(turn), next)
-    } else {
-        Claimed::Forward(ForwardTurn(turn), next)
-    })
+    Ok((turn, next))
 }

@@ -3,19 +3,20 @@
 //!
 //! A turn never runs a step inside a transaction, and nothing drops it half-way.
 
+mod apply;
 mod attempt;
 mod breakers;
 mod claim;
 mod code;
-mod forward;
+mod ended;
+mod facts;
 mod heartbeat;
 mod heavy;
 mod lock;
 mod offer;
 mod probe;
-mod undo;
 mod version;
-mod waits;
+mod wake;
 
 pub(crate) use claim::turn_when;
 pub use claim::{turn, turn_for};
@@ -25,8 +26,7 @@ use crate::breaker::Ticket;
 use crate::cancel::CancelToken;
 use crate::draft::{As, Draft};
 use crate::engine::{ChangeError, Engine};
-use crate::error::StepError;
-use crate::policy;
+use crate::plan::Probes;
 use crate::progress::Board;
 use crate::record::{DbTime, TaskRecord};
 use crate::saga::Illegal;
@@ -34,13 +34,13 @@ use crate::task::{Inputs, Probe, TaskType};
 use attempt::Ended;
 pub(crate) use attempt::{Order, execute};
 use counterstep_contracts::{Direction, Host, TaskStatus};
+use futures::StreamExt;
 use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
 use heartbeat::Tokens;
 pub(crate) use heavy::Heavy;
 use heavy::Reserved;
 use lock::TaskLock;
-use probe::Probes;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -78,16 +78,12 @@ pub enum TurnEnd {
 enum Next {
     /// Run these.
     Run(Vec<Start>),
-    /// Go on with a step after a short delay, with the lease held.
-    Delay(usize, Duration),
     /// Ask the probes of these steps, which are in doubt.
     Probe(Vec<usize>),
-    /// Something is still running.
+    /// Something is under way, or due soon.
     Hold,
     /// The task was given back or came to rest.
     End,
-    /// From here on it is undone.
-    Undo,
 }
 
 /// An attempt whose start is in the draft.
@@ -113,7 +109,7 @@ enum Happened {
     Room(Option<OwnedSemaphorePermit>),
 }
 
-/// What both directions share: the task as last committed, and what is under way.
+/// A claimed task as last committed, and what is under way.
 struct Turn<'a> {
     engine: &'a Engine,
     task_type: TaskType,
@@ -135,13 +131,73 @@ struct Turn<'a> {
     delayed: BTreeMap<usize, Duration>,
     /// Attempts under way that find out for a breaker whether what it stands for is back.
     tickets: BTreeMap<usize, Ticket>,
-    /// What the probes of steps in doubt have said.
-    doubts: Probes,
+    /// What the probes of steps in doubt have found.
+    probes: Probes,
+    /// The task is being undone.
+    undoing: bool,
     /// What its attempts say of their progress.
     board: Arc<Board>,
 }
 
 impl<'a> Turn<'a> {
+    /// Runs until the task is given back or rests.
+    async fn run(mut self, mut next: Next) -> Result<TurnEnd, ChangeError> {
+        let mut was_held = false;
+        loop {
+            self.notice_undo();
+            if matches!(next, Next::Run(_) | Next::Hold) {
+                self.arm();
+            }
+            if !matches!(next, Next::Run(_) | Next::Probe(_)) {
+                self.reserved.give_back();
+            }
+            match next {
+                Next::Run(starts) => self.begin(starts),
+                Next::Probe(steps) => self.ask(steps),
+                // Of a change whose reply was lost, what it was decided on may be over: it is
+                // decided once more.
+                Next::Hold if self.under_way.is_empty() && !was_held => {
+                    was_held = true;
+                    next = self.go_on().await?;
+                    continue;
+                }
+                Next::Hold if self.under_way.is_empty() => return Ok(self.stuck()),
+                Next::Hold => {}
+                Next::End => return Ok(self.end()),
+            }
+            was_held = false;
+            next = match self.under_way.next().await {
+                Some(Happened::Ended(ended)) => self.ended(ended).await?,
+                Some(Happened::Due(at)) => {
+                    self.delayed.remove(&at);
+                    self.go_on().await?
+                }
+                Some(Happened::Probed(at, found)) => {
+                    self.probed(at, found);
+                    self.go_on().await?
+                }
+                Some(Happened::Room(room)) => {
+                    self.has_room(room);
+                    self.go_on().await?
+                }
+                // Nothing is under way and nothing was started: the next decision finds out why.
+                None => self.go_on().await?,
+            };
+        }
+    }
+
+    /// No attempt is under way when an undo begins, and what forward steps waited for is of no use
+    /// any more.
+    fn notice_undo(&mut self) {
+        if self.undoing || self.record.task.status != TaskStatus::Compensating {
+            return;
+        }
+        self.undoing = true;
+        self.delayed.clear();
+        self.under_way.clear();
+        self.waits_for_room = false;
+    }
+
     /// Decides and commits as the owner of the lease.
     async fn change<R>(
         &mut self,
@@ -185,7 +241,7 @@ impl<'a> Turn<'a> {
         )
     }
 
-    fn begin(&self, starts: Vec<Start>, direction: Direction) {
+    fn begin(&self, starts: Vec<Start>) {
         for Start {
             at,
             execution,
@@ -193,6 +249,7 @@ impl<'a> Turn<'a> {
             first,
         } in starts
         {
+            let direction = execution.direction;
             let cancel = match direction {
                 Direction::Forward => self.tokens.forward.clone(),
                 Direction::Undo => self.tokens.undo.clone(),
@@ -242,35 +299,6 @@ impl<'a> Turn<'a> {
             futures::future::select(sleep, Box::pin(cancel.cancelled())).await;
             Happened::Due(at)
         }));
-    }
-
-    /// Until the last of the delayed steps is due.
-    fn longest_delay(&self) -> Duration {
-        let now = self.engine.ports.clock.monotonic();
-        self.delayed
-            .values()
-            .map(|due| due.saturating_sub(now))
-            .max()
-            .unwrap_or_default()
-    }
-
-    fn after_failure(&self, at: usize, direction: Direction, error: &StepError) -> policy::Next {
-        let row = &self.record.steps[at];
-        let retries_used = match direction {
-            Direction::Forward => row.retries_used,
-            Direction::Undo => row.undo_retries_used,
-        };
-        let retry = self
-            .engine
-            .settings
-            .policies
-            .retry_of(&self.task_type.decl.steps[at], direction);
-        policy::after_failure(
-            &retry,
-            error.class,
-            retries_used,
-            self.engine.ports.random.bits(),
-        )
     }
 
     /// Nothing is under way and nothing may start: no state leads here, so the turn ends and leaves

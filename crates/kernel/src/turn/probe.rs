@@ -2,98 +2,20 @@
 //! A probe only looks: it has no attempt of its own, and a turn asks it once.
 
 use super::code::{self, NotDone};
-use super::{Happened, Next, Turn, limits};
+use super::{Happened, Turn, limits};
 use crate::call::ReadOnly;
 use crate::cancel::CancelToken;
 use crate::context::{Execution, StepContext};
-use crate::draft::Draft;
 use crate::engine::Engine;
 use crate::error::{StepError, StepResult};
 use crate::ports::CodeLabel;
-use crate::saga::Illegal;
-use crate::task::{Inputs, Probe, ProbeFn, TaskType};
-use counterstep_contracts::{Direction, StepStatus};
+use crate::task::{Inputs, Probe, ProbeFn};
+use counterstep_contracts::Direction;
 use futures::future::{Either, select};
 use serde_json::Value;
-use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 use tracing::Instrument;
-
-/// What a turn knows from its probes.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Probes {
-    /// Under way.
-    pub(super) asked: BTreeSet<usize>,
-    /// Answered.
-    pub(super) told: BTreeMap<usize, Probe<Value>>,
-}
-
-impl Probes {
-    /// Steps among these that are in doubt and have a probe that was not asked yet.
-    pub(super) fn to_ask(
-        &self,
-        task_type: &TaskType,
-        draft: &Draft,
-        steps: &[usize],
-    ) -> Vec<usize> {
-        let open = |at: &usize| {
-            draft.step(*at).status == StepStatus::InDoubt
-                && task_type.steps[*at].probe.is_some()
-                && !self.told.contains_key(at)
-                && !self.asked.contains(at)
-        };
-        steps.iter().copied().filter(open).collect()
-    }
-
-    /// What was found out about a step that is in doubt.
-    pub(super) fn of(&self, draft: &Draft, at: usize) -> Option<&Probe<Value>> {
-        self.told
-            .get(&at)
-            .filter(|_| draft.step(at).status == StepStatus::InDoubt)
-    }
-}
-
-impl Probes {
-    /// What was found done cannot be kept: a sweep has taken its objects since. Then it is unknown
-    /// how far it came. `false`: nothing was.
-    pub(super) fn disbelieve(&mut self) -> bool {
-        let done = self
-            .told
-            .values_mut()
-            .filter(|found| matches!(found, Probe::Done(_)));
-        done.map(|found| *found = Probe::Unknown).count() > 0
-    }
-}
-
-impl Probes {
-    /// What becomes of steps in doubt before they run again. `None`: nothing stands against running
-    /// them. Within it, as where a stage is started: what is next, or that something else has to be
-    /// decided first.
-    #[allow(
-        clippy::option_option,
-        reason = "the inner one is what the start of a stage returns"
-    )]
-    pub(super) fn settle(
-        &self,
-        task_type: &TaskType,
-        draft: &mut Draft,
-        stage: &[usize],
-    ) -> Result<Option<Option<Next>>, Illegal> {
-        let ask = self.to_ask(task_type, draft, stage);
-        if !ask.is_empty() {
-            return Ok(Some(Some(Next::Probe(ask))));
-        }
-        let mut settled = false;
-        for &at in stage {
-            if let Some(Probe::Done(output)) = self.of(draft, at) {
-                draft.step_settled_done(at, output.clone())?;
-                settled = true;
-            }
-        }
-        Ok(settled.then_some(None))
-    }
-}
 
 /// The word for an answer in the audit.
 pub(super) fn word(found: &Probe<Value>) -> &'static str {
@@ -111,7 +33,7 @@ impl Turn<'_> {
             let Some(probe) = self.task_type.steps[at].probe else {
                 continue;
             };
-            self.doubts.asked.insert(at);
+            self.probes.asked.insert(at);
             let row = &self.record.steps[at];
             let task = &self.record.task;
             let execution = Execution {
@@ -144,10 +66,10 @@ impl Turn<'_> {
     }
 
     /// Takes an answer down. `None`: it was interrupted, and the next owner of the task asks again.
-    pub(super) fn told(&mut self, at: usize, found: Option<Probe<Value>>) {
-        self.doubts.asked.remove(&at);
+    pub(super) fn probed(&mut self, at: usize, found: Option<Probe<Value>>) {
+        self.probes.asked.remove(&at);
         if let Some(found) = found {
-            self.doubts.told.insert(at, found);
+            self.probes.found.insert(at, found);
         }
     }
 }

@@ -1,5 +1,5 @@
-//! What comes next, from the declaration and the states of the steps. Pure, and independent of who
-//! asks: a live run, a recovery and the `plan` route get the same answer.
+//! Stages: which steps come next, from the declaration and the states of the steps alone. A live run,
+//! a recovery and the `plan` route get the same answer.
 
 use crate::record::{DbTime, StepRow};
 use crate::saga::StepState;
@@ -166,15 +166,24 @@ pub fn waived_now(decl: &TaskDecl, steps: &[StepRow]) -> Vec<usize> {
     waived
 }
 
-/// Steps that an undo of the whole task would undo now, in its order.
+/// What an undo of the whole task would do now, stage by stage, if every undo succeeds.
+#[must_use]
+pub fn undo_stages(decl: &TaskDecl, steps: &[StepRow]) -> Vec<Vec<usize>> {
+    let mut steps = steps.to_vec();
+    let mut stages = Vec::new();
+    while let Backward::Undo(stage) = backward(decl, &steps, true) {
+        for &at in &stage {
+            steps[at].status = StepStatus::Compensated;
+        }
+        stages.push(stage);
+    }
+    stages
+}
+
+/// The same, step by step.
 #[must_use]
 pub fn undo_order(decl: &TaskDecl, steps: &[StepRow]) -> Vec<usize> {
-    let states = states(decl, steps);
-    let mut order: Vec<usize> = (0..steps.len().min(states.len()))
-        .filter(|&at| states[at].needs_undo())
-        .collect();
-    order.sort_by_key(|&at| std::cmp::Reverse(steps[at].started_seq));
-    order
+    undo_stages(decl, steps).concat()
 }
 
 /// Whether a step that reads the output of `at` has completed.

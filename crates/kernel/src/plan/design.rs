@@ -1,0 +1,8 @@
+//! The planner case by case: a task as it stands, and what is next for it. Each table is one
+//! subject; a case that fails is named by its text.
+
+mod backward;
+mod cases;
+mod failures;
+mod forward;
+mod resources;

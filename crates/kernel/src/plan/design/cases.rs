@@ -1,0 +1,361 @@
+//! How a case is written down.
+
+use crate::cancel::CancelReason;
+use crate::draft::{Draft, NewTask};
+use crate::error::{StepError, StepResult};
+use crate::plan::{Answers, BreakerWait, Decision, Facts, Room, View, WaitStep, decide};
+use crate::record::{DbTime, SignalRow, StepRow, TaskRecord};
+use crate::task::Probe;
+use crate::waits::Wait;
+use counterstep_contracts::declaration::{FallbackDecl, InputDecl, NamedPolicy};
+use counterstep_contracts::retry::parse_duration;
+use counterstep_contracts::{
+    AuditSeq, Host, OnExhausted, OnLost, OnUndoFailure, RetryPolicy, StepDecl, StepKind, StepNo,
+    StepStatus, TaskDecl, TaskId, TaskStatus, Tenant, UndoDecl, WaitDecl,
+};
+use serde_json::{Value, json};
+use std::time::Duration;
+
+/// The database's time in all cases.
+pub(super) const NOW: DbTime = DbTime(1_000_000_000);
+
+pub(super) fn duration(text: &str) -> Duration {
+    parse_duration(text).expect("a duration")
+}
+
+pub(super) fn later(text: &str) -> DbTime {
+    NOW.later(duration(text))
+}
+
+/// A step of a case: its declaration and its row. A step of worker hosts that has an undo and has
+/// not started, unless it says otherwise.
+#[derive(Clone)]
+pub(super) struct Step {
+    pub(super) decl: StepDecl,
+    pub(super) row: StepRow,
+}
+
+pub(super) fn step(name: &'static str) -> Step {
+    let policy = NamedPolicy {
+        name: "none",
+        policy: RetryPolicy::NONE,
+    };
+    Step {
+        decl: StepDecl {
+            no: StepNo(0),
+            name,
+            host: Host::Worker,
+            kind: StepKind::Custom,
+            inputs: &[],
+            output: "Value",
+            retry: policy,
+            breaker: None,
+            undo: UndoDecl::Function { name: "undo" },
+            undo_retry: policy,
+            on_exhausted: OnExhausted::Compensate,
+            timeout: None,
+            group: None,
+            heavy: false,
+            when: None,
+            waits: None,
+            fallback: None,
+            probe: None,
+        },
+        row: StepRow::pending(StepNo(0), name),
+    }
+}
+
+/// A step with this state; of those that have started, the later ones started later.
+pub(super) fn step_is(name: &'static str, status: StepStatus) -> Step {
+    step(name).is(status)
+}
+
+impl Step {
+    pub(super) fn is(mut self, status: StepStatus) -> Self {
+        self.row.status = status;
+        let started = !matches!(status, StepStatus::Pending | StepStatus::Skipped);
+        self.row.started_seq = started.then_some(AuditSeq(0));
+        let open = [StepStatus::Running, StepStatus::Compensating];
+        self.row.attempt_open = open.contains(&status);
+        if status == StepStatus::Completed {
+            self.row.output = Some(json!("output"));
+        }
+        self
+    }
+    pub(super) fn on(mut self, host: Host) -> Self {
+        self.decl.host = host;
+        self
+    }
+    pub(super) fn group(mut self) -> Self {
+        self.decl.group = Some("group");
+        self
+    }
+    pub(super) fn heavy(mut self) -> Self {
+        self.decl.heavy = true;
+        self
+    }
+    pub(super) fn undo(mut self, undo: UndoDecl) -> Self {
+        self.decl.undo = undo;
+        self
+    }
+    pub(super) fn on_exhausted(mut self, policy: OnExhausted) -> Self {
+        self.decl.on_exhausted = policy;
+        self
+    }
+    pub(super) fn conditional(mut self) -> Self {
+        self.decl.when = Some("when");
+        self
+    }
+    pub(super) fn probed(mut self) -> Self {
+        self.decl.probe = Some("probe");
+        self
+    }
+    pub(super) fn with_fallback(mut self) -> Self {
+        self.decl.fallback = Some(FallbackDecl {
+            name: "fallback",
+            inputs: &[],
+        });
+        self
+    }
+    pub(super) fn in_fallback(mut self) -> Self {
+        self = self.with_fallback();
+        self.row.in_fallback = true;
+        self
+    }
+    pub(super) fn timer(mut self) -> Self {
+        self.decl.waits = Some(WaitDecl::Timer);
+        self
+    }
+    pub(super) fn signal(mut self, optional: bool) -> Self {
+        self.decl.waits = Some(WaitDecl::Signal { optional });
+        self
+    }
+    pub(super) fn signalled(mut self, body: Value) -> Self {
+        self.row.signal = Some(SignalRow {
+            body,
+            actor: "a client".to_owned(),
+            at: NOW,
+        });
+        self
+    }
+    pub(super) fn reads(mut self, source: &'static str) -> Self {
+        self.decl.inputs = Box::leak(Box::new([InputDecl {
+            name: source,
+            source,
+            ty: "Value",
+        }]));
+        self
+    }
+    pub(super) fn made_scratch(mut self) -> Self {
+        let file = json!({
+            "name": "a.bin", "size_bytes": 3, "sha256": "0".repeat(64), "step": self.row.name,
+        });
+        self.row.output = Some(json!({"$scratch": file}));
+        self
+    }
+    pub(super) fn due(mut self, at: DbTime) -> Self {
+        self.row.due_at = Some(at);
+        self
+    }
+    pub(super) fn error(mut self, error: &StepError) -> Self {
+        self.row.error = Some(error.to_string());
+        self
+    }
+    /// Between two attempts of its undo.
+    pub(super) fn at_rest(mut self) -> Self {
+        self.row.attempt_open = false;
+        self
+    }
+    /// An attempt that makes its scratch again is under way.
+    pub(super) fn rebuilding(mut self) -> Self {
+        self.row.attempt_open = true;
+        self
+    }
+}
+
+/// A task as it stands, and what its host knows.
+#[derive(Clone)]
+pub(super) struct Case {
+    decl: &'static TaskDecl,
+    pub(super) record: TaskRecord,
+    host: Host,
+    facts: Facts,
+    answers: Answers,
+}
+
+/// A running task of these steps, on a worker.
+pub(super) fn task<const N: usize>(steps: [Step; N]) -> Case {
+    let (mut decls, mut rows) = (Vec::new(), Vec::new());
+    for (at, mut step) in steps.into_iter().enumerate() {
+        let no = StepNo(i32::try_from(at).expect("few steps") + 1);
+        (step.decl.no, step.row.no) = (no, no);
+        let started = step.row.started_seq.is_some();
+        step.row.started_seq = started.then_some(AuditSeq(i64::from(no.0)));
+        decls.push(step.decl);
+        rows.push(step.row);
+    }
+    let decl: &'static TaskDecl = Box::leak(Box::new(TaskDecl {
+        name: "Case",
+        version: 1,
+        queue: "cases",
+        timeout: None,
+        lease: None,
+        max_recoveries: 3,
+        on_lost: OnLost::Requeue,
+        cancellable: true,
+        on_undo_failure: OnUndoFailure::Stop,
+        auto_disable: None,
+        steps: decls.leak(),
+        request: "Value",
+        response: "Value",
+    }));
+    let new = NewTask {
+        id: TaskId(uuid::Uuid::nil()),
+        tenant: Tenant::default(),
+        request: Value::Null,
+        traceparent: None,
+    };
+    let mut record = Draft::of_submission(decl, new, "a client").record().clone();
+    record.task.status = TaskStatus::Running;
+    record.steps = rows;
+    record.now = NOW;
+    Case {
+        decl,
+        record,
+        host: Host::Worker,
+        facts: Facts::default(),
+        answers: Answers::default(),
+    }
+}
+
+/// A task of these steps that is being undone.
+pub(super) fn undone<const N: usize>(steps: [Step; N]) -> Case {
+    task(steps).is(TaskStatus::Compensating)
+}
+
+impl Case {
+    pub(super) fn is(mut self, status: TaskStatus) -> Self {
+        self.record.task.status = status;
+        self
+    }
+    pub(super) fn cancelled(mut self) -> Self {
+        self.record.task.cancel_requested_at = Some(NOW);
+        self
+    }
+    pub(super) fn deadline(mut self, at: DbTime) -> Self {
+        self.record.task.deadline_at = Some(at);
+        self
+    }
+    pub(super) fn stopping(mut self) -> Self {
+        self.facts.stopping = true;
+        self.interrupted(CancelReason::Shutdown)
+    }
+    pub(super) fn interrupted(mut self, reason: CancelReason) -> Self {
+        self.facts.interrupted = Some(reason);
+        self
+    }
+    pub(super) fn lost(mut self, at: usize) -> Self {
+        self.facts.lost_scratch.insert(at);
+        self
+    }
+    pub(super) fn held_back(mut self, at: usize, left: &str) -> Self {
+        let (key, left) = (format!("breaker {at}"), duration(left));
+        self.facts.breakers.insert(at, BreakerWait { key, left });
+        self
+    }
+    pub(super) fn asking(mut self, at: usize) -> Self {
+        self.facts.probes.asked.insert(at);
+        self
+    }
+    pub(super) fn found(mut self, at: usize, found: Probe<Value>) -> Self {
+        self.facts.probes.found.insert(at, found);
+        self
+    }
+    pub(super) fn condition(mut self, at: usize, holds: StepResult<bool>) -> Self {
+        self.answers.conditions.insert(at, holds);
+        self
+    }
+    pub(super) fn wait(mut self, at: usize, wait: StepResult<Wait>) -> Self {
+        self.answers.waits.insert(at, wait);
+        self
+    }
+    pub(super) fn room(mut self, steps: usize) -> Self {
+        self.answers.room = Some(Room {
+            steps,
+            stuck: false,
+        });
+        self
+    }
+    pub(super) fn stuck(mut self) -> Self {
+        self.answers.room = Some(Room {
+            steps: 0,
+            stuck: true,
+        });
+        self
+    }
+    pub(super) fn rebuild_delayed(mut self, at: usize, left: &str) -> Self {
+        self.facts.delayed_rebuilds.insert(at, duration(left));
+        self
+    }
+    pub(super) fn undo_delayed(mut self, at: usize, left: &str) -> Self {
+        self.facts.delayed_undos.insert(at, duration(left));
+        self
+    }
+    /// An undo that gave up does not stop the others.
+    pub(super) fn going_on(mut self) -> Self {
+        self.decl = Box::leak(Box::new(TaskDecl {
+            on_undo_failure: OnUndoFailure::Continue,
+            ..*self.decl
+        }));
+        self
+    }
+    pub(super) fn decl(&self) -> &'static TaskDecl {
+        self.decl
+    }
+    pub(super) fn decision(&self) -> Decision {
+        without_backtraces(decide(&View {
+            decl: self.decl,
+            record: &self.record,
+            host: self.host,
+            facts: &self.facts,
+            answers: &self.answers,
+        }))
+    }
+}
+
+fn without_backtraces(mut decision: Decision) -> Decision {
+    if let Decision::Wait(steps) = &mut decision {
+        for (_, step) in steps {
+            if let WaitStep::Failed { error, .. } = step {
+                error.backtrace = None;
+            }
+        }
+    }
+    decision
+}
+
+/// Compares all cases of a table, and names those that differ.
+pub(super) fn table(cases: Vec<(&str, Case, Decision)>) {
+    let differ: Vec<String> = cases
+        .into_iter()
+        .filter_map(|(text, case, expected)| {
+            let (decided, expected) = (case.decision(), without_backtraces(expected));
+            (decided != expected)
+                .then(|| format!("{text}:\n  decided  {decided:?}\n  expected {expected:?}"))
+        })
+        .collect();
+    assert!(differ.is_empty(), "{}", differ.join("\n"));
+}
+
+pub(super) fn start<const N: usize>(steps: [usize; N]) -> Decision {
+    Decision::Start {
+        steps: steps.to_vec(),
+        wants_room: false,
+    }
+}
+
+pub(super) const HOLD: Decision = Decision::Hold { wants_room: false };
+
+pub(super) fn broken() -> StepError {
+    StepError::permanent("broken")
+}

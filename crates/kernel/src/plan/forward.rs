@@ -1,0 +1,259 @@
+//! A task that goes forward.
+
+use super::stages::{self, Forward};
+use super::{Decision, HOLD, SHUTS_DOWN, View, failure, scratch, sleep, sleep_for_breaker, waits};
+use crate::cancel::CancelReason;
+use crate::error::StepError;
+use crate::policy::INLINE_LIMIT;
+use crate::record::{Failure, StepRow};
+use crate::task::Probe;
+use counterstep_contracts::{OnExhausted, StepStatus, WaitReason};
+use std::time::Duration;
+
+pub(super) fn decide(view: &View<'_>) -> Decision {
+    if scratch::is_rebuilding(view) || !view.facts.probes.asked.is_empty() {
+        return HOLD;
+    }
+    let running = view.has(StepStatus::Running);
+    let given_up = reason_to_give_up(view);
+    if running {
+        // Beside those that run a sibling may start again, unless something speaks against going
+        // on.
+        if view.is_cancelled() || view.facts.stopping || given_up.is_some() {
+            return HOLD;
+        }
+    } else if view.is_cancelled() {
+        return Decision::Stop;
+    } else if let Some((failure, policy)) = given_up {
+        return Decision::GiveUp(failure, policy);
+    }
+    match stages::forward(view.decl, &view.record.steps, view.record.now) {
+        Forward::Finish => Decision::Complete,
+        Forward::Hold if running => HOLD,
+        Forward::Hold => rest(view),
+        Forward::Start(stage) => conditions(view, &stage)
+            .or_else(|| elsewhere(view, &stage))
+            .or_else(|| waits::decide(view, &stage))
+            .unwrap_or_else(|| start(view, stage, running)),
+    }
+}
+
+/// Nothing runs, and nothing may start before something is due: long waits are slept through.
+fn rest(view: &View<'_>) -> Decision {
+    let Some((at, due)) = stages::next_due(view.decl, &view.record.steps) else {
+        return HOLD;
+    };
+    let left = due.after(view.record.now);
+    if left < INLINE_LIMIT {
+        match view.facts.interrupted {
+            None => return HOLD,
+            Some(CancelReason::Shutdown) => return Decision::HandOver(view.host, SHUTS_DOWN),
+            // The rows know more than this view: the commit of the decision finds out what.
+            Some(CancelReason::Requested | CancelReason::Sibling | CancelReason::LeaseLost) => {}
+        }
+    }
+    sleep(waits::reason(view, at), left)
+}
+
+/// A step that has failed, or the deadline of the task.
+fn reason_to_give_up(view: &View<'_>) -> Option<(Failure, OnExhausted)> {
+    let record = view.record;
+    let failed = |row: &StepRow| row.status == StepStatus::Failed;
+    // The siblings that it took with it have failed too; the culprit is the one that was not
+    // cancelled.
+    let culprit = |row: &StepRow| {
+        failed(row)
+            && row
+                .error
+                .as_ref()
+                .is_some_and(|error| !error.ends_with("(cancelled)"))
+    };
+    let steps = &record.steps;
+    if let Some(at) = steps
+        .iter()
+        .position(culprit)
+        .or_else(|| steps.iter().position(failed))
+    {
+        let decl = &view.decl.steps[at];
+        let text = record.steps[at]
+            .error
+            .clone()
+            .unwrap_or_else(|| "it failed".to_owned());
+        // The row has the error as `message (class)`.
+        let (message, class) = match text.rsplit_once(" (") {
+            Some((message, class)) => (message.to_owned(), class.trim_end_matches(')').to_owned()),
+            None => (text, "permanent".to_owned()),
+        };
+        let failure = Failure {
+            step: Some(decl.name.to_owned()),
+            class,
+            message,
+        };
+        return Some((failure, decl.on_exhausted));
+    }
+    let over = record.task.deadline_at? <= record.now;
+    over.then(|| {
+        let failure = Failure {
+            step: None,
+            class: "deadline".to_owned(),
+            message: "the task ran into its deadline, counted from its submission".to_owned(),
+        };
+        (failure, OnExhausted::Compensate)
+    })
+}
+
+/// Conditions of steps that have not started.
+fn conditions(view: &View<'_>, stage: &[usize]) -> Option<Decision> {
+    let conditional = |at: &usize| {
+        view.decl.steps[*at].when.is_some() && view.step(*at).status == StepStatus::Pending
+    };
+    let known = &view.answers.conditions;
+    let stage: Vec<usize> = stage.iter().copied().filter(conditional).collect();
+    if stage.iter().any(|at| !known.contains_key(at)) {
+        return Some(Decision::AskConditions(stage));
+    }
+    stage.into_iter().find_map(|at| match known.get(&at)? {
+        Ok(true) => None,
+        Ok(false) => Some(Decision::Skip(at)),
+        Err(error) => Some(step_gives_up(view, at, error)),
+    })
+}
+
+/// A stage of another kind of host, or of a process that shuts down.
+fn elsewhere(view: &View<'_>, stage: &[usize]) -> Option<Decision> {
+    let host = view.decl.steps[stage[0]].host;
+    if host != view.host {
+        return Some(Decision::HandOver(host, "the next step runs there"));
+    }
+    view.facts
+        .stopping
+        .then_some(Decision::HandOver(view.host, SHUTS_DOWN))
+}
+
+/// Starts a stage, or what of it is due beside what is `running`.
+fn start(view: &View<'_>, stage: Vec<usize>, running: bool) -> Decision {
+    let (held_back, stage): (Vec<usize>, Vec<usize>) = stage
+        .into_iter()
+        .partition(|at| view.facts.breakers.contains_key(at));
+    if stage.is_empty() {
+        return wait_for_breakers(view, &held_back, running);
+    }
+    if let Some((at, error)) = scratch::unreachable(view, &stage).filter(|_| !running) {
+        return step_gives_up(view, at, &error);
+    }
+    if let Some(lost) = scratch::lost_input(view, &stage) {
+        return rebuild(view, &stage, lost, running);
+    }
+    let ask = view.unprobed(&stage);
+    if !ask.is_empty() {
+        return Decision::Probe(ask);
+    }
+    let done = view.found(&stage, |found| matches!(found, Probe::Done(_)));
+    if !done.is_empty() {
+        return Decision::SettleDone(done);
+    }
+    match with_room(view, &stage, &stage, running) {
+        Ok((steps, wants_room)) if steps.is_empty() => Decision::Hold { wants_room },
+        Ok((steps, wants_room)) => Decision::Start { steps, wants_room },
+        Err(decision) => decision,
+    }
+}
+
+/// Has the scratch that a step of the stage reads made again, from its first lost link on.
+fn rebuild(view: &View<'_>, stage: &[usize], lost: usize, running: bool) -> Decision {
+    // It is made again once the siblings have ended: what they have read stays as it is until then.
+    if running {
+        return HOLD;
+    }
+    let lost = scratch::first_lost_link(view, lost);
+    if view.facts.breakers.contains_key(&lost) {
+        return wait_for_breakers(view, &[lost], running);
+    }
+    if !stages::has_completed_reader(view.decl, &view.record.steps, lost) {
+        return Decision::ScratchLost(lost);
+    }
+    if let Some(&left) = view.facts.delayed_rebuilds.get(&lost) {
+        return if left < INLINE_LIMIT {
+            HOLD
+        } else {
+            sleep(WaitReason::Retry, left)
+        };
+    }
+    // Other scratch that the stage reads may be here still: it waits here for room.
+    match with_room(view, &[lost], stage, running) {
+        Ok((steps, wants_room)) if steps.is_empty() => Decision::Hold { wants_room },
+        Ok(_) => Decision::Rebuild(lost),
+        Err(decision) => decision,
+    }
+}
+
+/// No attempt is consumed: none starts. A sibling that runs holds the lease anyway.
+fn wait_for_breakers(view: &View<'_>, steps: &[usize], running: bool) -> Decision {
+    if running {
+        return HOLD;
+    }
+    // A sibling that waits for its own time is not held up by the breaker of another one.
+    let record = view.record;
+    let due = stages::stage_of(view.decl, steps[0])
+        .into_iter()
+        .filter(|at| !steps.contains(at))
+        .filter(|&at| record.steps[at].status == StepStatus::Waiting)
+        .filter_map(|at| record.steps[at].due_at)
+        .min()
+        .map_or(Duration::MAX, |due| due.after(record.now));
+    let first = steps
+        .iter()
+        .filter_map(|at| Some((*at, view.facts.breakers.get(at)?)))
+        .min_by_key(|(_, wait)| wait.left);
+    match first {
+        Some((at, wait)) => sleep_for_breaker(wait, &view.step(at).name, due),
+        None => HOLD,
+    }
+}
+
+/// Which of these steps may start now: all light ones, and as many heavy ones as there is room for;
+/// and whether the others are waited for here. They are not started before there is room, or their
+/// limits and the grace of their objects would run while they wait. An error is what is decided
+/// instead: to ask for room, or that another host should run the stage. One that reads files of
+/// this host (`readers`) waits here, for as long as it takes: elsewhere the files would have to be
+/// made again. They are where all of the room is in abandoned code, which may never return.
+fn with_room(
+    view: &View<'_>,
+    steps: &[usize],
+    readers: &[usize],
+    running: bool,
+) -> Result<(Vec<usize>, bool), Decision> {
+    let is_heavy = |at: usize| view.decl.steps[at].heavy;
+    let heavy = steps.iter().filter(|&&at| is_heavy(at)).count();
+    if heavy == 0 {
+        return Ok((steps.to_vec(), false));
+    }
+    let Some(room) = view.answers.room else {
+        return Err(Decision::AskRoom(heavy));
+    };
+    if room.steps >= heavy {
+        return Ok((steps.to_vec(), false));
+    }
+    // Where the turn is told to stop, the rows know why, and the commit finds out.
+    let waits = view.facts.interrupted.is_none() && !room.stuck;
+    if room.steps == 0 && !running && !(waits && scratch::is_read_by(view, readers)) {
+        return Err(Decision::HandOver(
+            view.host,
+            "its next step is heavy, and this process runs as many as it may",
+        ));
+    }
+    let mut left = room.steps;
+    let fits = |at: &usize| {
+        !is_heavy(*at) || {
+            let fits = left > 0;
+            left = left.saturating_sub(1);
+            fits
+        }
+    };
+    Ok((steps.iter().copied().filter(fits).collect(), waits))
+}
+
+fn step_gives_up(view: &View<'_>, at: usize, error: &StepError) -> Decision {
+    let decl = &view.decl.steps[at];
+    Decision::GiveUp(failure::failure_of(decl.name, error), decl.on_exhausted)
+}

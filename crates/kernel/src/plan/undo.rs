@@ -1,0 +1,59 @@
+//! A task that goes backward: what started is undone, the latest first.
+
+use super::stages::{self, Backward};
+use super::{Decision, HOLD, SHUTS_DOWN, View};
+use crate::policy::INLINE_LIMIT;
+use crate::task::Probe;
+use counterstep_contracts::OnUndoFailure;
+
+pub(super) fn decide(view: &View<'_>) -> Decision {
+    let go_on = view.decl.on_undo_failure == OnUndoFailure::Continue;
+    let active = (0..view.record.steps.len()).any(|at| is_active(view, at));
+    let stage = match stages::backward(view.decl, &view.record.steps, go_on) {
+        // A sibling's undo may still be under way when another one has given up.
+        Backward::Finish if active || is_delayed(view) => return HOLD,
+        Backward::Finish => return Decision::FinishUndo,
+        Backward::Undo(stage) => stage,
+    };
+    if view.facts.stopping {
+        return if active {
+            HOLD
+        } else {
+            Decision::HandOver(view.host, SHUTS_DOWN)
+        };
+    }
+    let due: Vec<usize> = stage
+        .into_iter()
+        .filter(|at| !is_active(view, *at) && !view.facts.delayed_undos.contains_key(at))
+        .collect();
+    if due.is_empty() {
+        return between_attempts(view, active);
+    }
+    let ask = view.unprobed(&due);
+    if !ask.is_empty() {
+        return Decision::Probe(ask);
+    }
+    let not_done = view.found(&due, |found| matches!(found, Probe::NothingHappened));
+    if !not_done.is_empty() {
+        return Decision::SettleNotDone(not_done);
+    }
+    Decision::Undo(due)
+}
+
+/// Whether an undo attempt or a probe of the step is under way.
+fn is_active(view: &View<'_>, at: usize) -> bool {
+    view.step(at).attempt_open || view.facts.probes.asked.contains(&at)
+}
+
+fn is_delayed(view: &View<'_>) -> bool {
+    !view.facts.stopping && !view.facts.delayed_undos.is_empty()
+}
+
+/// No undo can start now: long waits for the next attempt are slept through.
+fn between_attempts(view: &View<'_>, active: bool) -> Decision {
+    let longest = view.facts.delayed_undos.values().max();
+    match longest {
+        Some(&left) if !active && left >= INLINE_LIMIT => Decision::RestBetweenUndos(left),
+        Some(_) | None => HOLD,
+    }
+}

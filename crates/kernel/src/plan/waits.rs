@@ -1,0 +1,119 @@
+//! Steps that wait, where the next steps are decided: a wait begins, is over, or was in vain.
+
+use super::{Decision, View, WaitStep, failure};
+use crate::error::{StepError, StepResult};
+use crate::record::DbTime;
+use crate::task::output;
+use crate::times::rfc3339;
+use crate::waits::{Slept, Wait};
+use counterstep_contracts::retry::format_duration;
+use counterstep_contracts::{WaitDecl, WaitReason};
+use serde_json::Value;
+
+/// What the step waits for; `None`: it runs code, its own or that of its fallback.
+fn waits(view: &View<'_>, at: usize) -> Option<WaitDecl> {
+    view.decl.steps[at]
+        .waits
+        .filter(|_| !view.step(at).in_fallback)
+}
+
+/// Why a task sleeps whose next step to be due is this one.
+pub(super) fn reason(view: &View<'_>, at: usize) -> WaitReason {
+    match waits(view, at) {
+        Some(WaitDecl::Timer) => WaitReason::Timer,
+        Some(WaitDecl::Signal { .. }) => WaitReason::Signal,
+        None => WaitReason::Retry,
+    }
+}
+
+/// Decides on the steps of a stage that wait: those that may start, or for which their time or
+/// their signal has come.
+pub(super) fn decide(view: &View<'_>, stage: &[usize]) -> Option<Decision> {
+    let known = &view.answers.waits;
+    let stage: Vec<usize> = stage
+        .iter()
+        .copied()
+        .filter(|&at| waits(view, at).is_some())
+        .collect();
+    let unknown: Vec<usize> = stage
+        .iter()
+        .copied()
+        .filter(|at| view.step(*at).signal.is_none() && !known.contains_key(at))
+        .collect();
+    if !unknown.is_empty() {
+        return Some(Decision::AskWaits(unknown));
+    }
+    let mut steps: Vec<(usize, WaitStep)> = Vec::with_capacity(stage.len());
+    let mut failed = false;
+    for at in stage {
+        let step = decide_one(view, at, known.get(&at), failed);
+        failed |= matches!(
+            step,
+            WaitStep::Failed {
+                falls_back: false,
+                ..
+            }
+        );
+        steps.push((at, step));
+    }
+    (!steps.is_empty()).then_some(Decision::Wait(steps))
+}
+
+/// `failed`: a step beside it has failed in the same decision.
+fn decide_one(
+    view: &View<'_>,
+    at: usize,
+    wait: Option<&StepResult<Wait>>,
+    failed: bool,
+) -> WaitStep {
+    let row = view.step(at);
+    if let Some(signal) = &row.signal {
+        // Also one that came after the deadline, as long as no host had noticed it before: the
+        // first commit counts.
+        return WaitStep::Over(signal.body.clone());
+    }
+    let now = view.record.now;
+    let due = match (row.due_at, wait) {
+        (Some(due), _) => Ok(due),
+        (None, Some(Ok(wait))) => wait.due(now),
+        (None, Some(Err(error))) => Err(error.clone()),
+        (None, None) => Err(StepError::permanent(
+            "it is unknown what the step waits for",
+        )),
+    };
+    let result = match due {
+        Ok(due) if due > now => return WaitStep::Begins(due),
+        Ok(due) => outcome(waits(view, at), wait, due),
+        Err(error) => Err(error),
+    };
+    match result {
+        Ok(output) => WaitStep::Over(output),
+        Err(error) => WaitStep::Failed {
+            error,
+            falls_back: !failed && failure::may_fall_back(view.decl, view.record, at),
+        },
+    }
+}
+
+/// What comes of a wait whose time has come without a signal.
+fn outcome(
+    waits: Option<WaitDecl>,
+    wait: Option<&StepResult<Wait>>,
+    due: DbTime,
+) -> StepResult<Value> {
+    match waits {
+        Some(WaitDecl::Timer) => output(&Slept {
+            due_at: rfc3339(due),
+        }),
+        Some(WaitDecl::Signal { optional: true }) => Ok(Value::Null),
+        Some(WaitDecl::Signal { optional: false }) | None => Err(match wait {
+            Some(Ok(Wait::Signal(within))) => StepError::permanent(format_args!(
+                "no signal came within {}",
+                format_duration(*within)
+            )),
+            Some(Ok(Wait::For(_) | Wait::Until(_)) | Err(_)) | None => {
+                StepError::permanent(format_args!("no signal came by {}", rfc3339(due)))
+            }
+        }),
+    }
+}

@@ -1,0 +1,211 @@
+//! Decisions of the planner, written into a draft: whatever it asks for is answered, whatever it
+//! decides is put before the judge. Must decide nothing itself.
+
+use super::facts::TurnPlan;
+use super::{Next, Start, inputs_of, limits, probe};
+use crate::builtin::Work;
+use crate::draft::Draft;
+use crate::error::{StepError, StepResult};
+use crate::plan::{self, Answers, Decision, Room, View, WaitStep, failure_of};
+use crate::saga::Illegal;
+use crate::task::{Inputs, Probe, Run, guarded};
+use crate::waits::Wait;
+use counterstep_contracts::{Direction, OnExhausted};
+use std::time::Duration;
+
+impl TurnPlan<'_> {
+    /// Decides what is next, and writes it into the draft.
+    pub(super) fn next(&self, draft: &mut Draft) -> Result<Next, Illegal> {
+        self.reserved.wants_enough();
+        let mut answers = Answers::default();
+        loop {
+            let decision = plan::decide(&View {
+                decl: draft.decl(),
+                record: draft.record(),
+                host: self.host,
+                facts: &self.facts,
+                answers: &answers,
+            });
+            match decision {
+                Decision::AskConditions(steps) => {
+                    let inputs = inputs_of(draft.record());
+                    let holds = |&at| (at, self.condition(at, &inputs));
+                    answers.conditions.extend(steps.iter().map(holds));
+                }
+                Decision::AskWaits(steps) => {
+                    let inputs = inputs_of(draft.record());
+                    let wait = |&at| (at, self.wait(at, &inputs));
+                    answers.waits.extend(steps.iter().map(wait));
+                }
+                Decision::AskRoom(steps) => {
+                    answers.room = Some(Room {
+                        steps: self.reserved.reserve(self.engine, steps),
+                        stuck: self.engine.heavy.is_stuck(),
+                    });
+                }
+
+                Decision::Skip(at) => draft.skip_step(at)?,
+                Decision::Wait(steps) => {
+                    for (at, step) in steps {
+                        wait_step(draft, at, step)?;
+                    }
+                }
+                Decision::ScratchLost(at) => draft.scratch_lost(at)?,
+                Decision::SettleDone(steps) => self.settle_done(draft, &steps)?,
+                Decision::SettleNotDone(steps) => {
+                    for at in steps {
+                        draft.step_settled_not_done(at)?;
+                    }
+                }
+                Decision::Stop => draft.stop()?,
+                Decision::GiveUp(failure, policy) => draft.give_up(failure, policy)?,
+                Decision::Complete => self.complete(draft)?,
+                Decision::FinishUndo => draft.finish_undo()?,
+
+                Decision::Start { steps, wants_room } => {
+                    if wants_room {
+                        self.reserved.want_more();
+                    }
+                    return self.start(draft, steps);
+                }
+                Decision::Rebuild(at) => return self.rebuild(draft, at),
+                Decision::Undo(steps) => return self.undo(draft, steps),
+                Decision::Probe(steps) => return Ok(Next::Probe(steps)),
+                Decision::Hold { wants_room } => {
+                    if wants_room {
+                        self.reserved.want_more();
+                    }
+                    return Ok(Next::Hold);
+                }
+                Decision::HandOver(host, why) => {
+                    draft.hand_over(host, why)?;
+                    return Ok(Next::End);
+                }
+                Decision::Sleep {
+                    reason,
+                    left,
+                    details,
+                } => {
+                    draft.wait_with(reason, left, details)?;
+                    return Ok(Next::End);
+                }
+                Decision::RestBetweenUndos(left) => {
+                    draft.rest_between_undos(left)?;
+                    return Ok(Next::End);
+                }
+                Decision::Rest => return Ok(Next::End),
+            }
+        }
+    }
+
+    fn condition(&self, at: usize, inputs: &Inputs) -> StepResult<bool> {
+        self.task_type.steps[at]
+            .when
+            .map_or(Ok(true), |when| guarded("the condition", || when(inputs)))
+    }
+
+    fn wait(&self, at: usize, inputs: &Inputs) -> StepResult<Wait> {
+        let no_wait = || {
+            StepError::permanent("the declaration says that the step waits, and its code does not")
+        };
+        let Run::BuiltIn(evaluate) = self.task_type.steps[at].run else {
+            return Err(no_wait());
+        };
+        match guarded("the step's function", || evaluate(inputs))? {
+            Work::Wait(wait) => Ok(wait),
+            Work::Upload(_) | Work::Call(_) => Err(no_wait()),
+        }
+    }
+
+    fn complete(&self, draft: &mut Draft) -> Result<(), Illegal> {
+        let inputs = inputs_of(draft.record()).within(self.engine.settings.output_limit);
+        match guarded("respond", || (self.task_type.respond)(&inputs)) {
+            Ok(response) => draft.complete(response),
+            Err(error) => draft.give_up(failure_of("respond", &error), OnExhausted::Compensate),
+        }
+    }
+
+    fn found(&self, draft: &Draft, at: usize) -> Option<&Probe<serde_json::Value>> {
+        self.facts.probes.of(at, draft.step(at))
+    }
+
+    fn settle_done(&self, draft: &mut Draft, steps: &[usize]) -> Result<(), Illegal> {
+        for &at in steps {
+            if let Some(Probe::Done(output)) = self.found(draft, at) {
+                draft.step_settled_done(at, output.clone())?;
+            }
+        }
+        Ok(())
+    }
+
+    fn start(&self, draft: &mut Draft, steps: Vec<usize>) -> Result<Next, Illegal> {
+        let mut starts = Vec::with_capacity(steps.len());
+        for at in steps {
+            let (limit, sweep_after) = limits(self.engine, &self.task_type, at, Direction::Forward);
+            let found = self.found(draft, at);
+            let first = draft.step(at).started_seq.is_none();
+            let execution = draft.start_step(at, sweep_after)?;
+            if let Some(found) = found {
+                draft.add_detail("probe", probe::word(found).into());
+            }
+            starts.push(Start {
+                at,
+                execution,
+                limit: within_deadline(draft, limit),
+                first,
+            });
+        }
+        Ok(Next::Run(starts))
+    }
+
+    fn rebuild(&self, draft: &mut Draft, at: usize) -> Result<Next, Illegal> {
+        let (limit, sweep_after) = limits(self.engine, &self.task_type, at, Direction::Forward);
+        let execution = draft.start_rebuild(at, sweep_after)?;
+        Ok(Next::Run(vec![Start {
+            at,
+            execution,
+            limit,
+            first: false,
+        }]))
+    }
+
+    fn undo(&self, draft: &mut Draft, steps: Vec<usize>) -> Result<Next, Illegal> {
+        let mut starts = Vec::with_capacity(steps.len());
+        for at in steps {
+            let (limit, sweep_after) = limits(self.engine, &self.task_type, at, Direction::Undo);
+            let found = self.found(draft, at);
+            let execution = draft.start_undo(at, sweep_after)?;
+            if let Some(found) = found {
+                draft.add_detail("probe", probe::word(found).into());
+            }
+            if let Some(Probe::Done(output)) = found {
+                // In the row, so that a later attempt of this undo gets it too.
+                draft.step_mut(at).output = Some(output.clone());
+            }
+            starts.push(Start {
+                at,
+                execution,
+                limit,
+                first: false,
+            });
+        }
+        Ok(Next::Run(starts))
+    }
+}
+
+fn wait_step(draft: &mut Draft, at: usize, step: WaitStep) -> Result<(), Illegal> {
+    match step {
+        WaitStep::Begins(due) => draft.wait_begins(at, due),
+        WaitStep::Over(output) => draft.wait_is_over(at, output),
+        WaitStep::Failed { error, falls_back } => draft.wait_failed(at, &error, falls_back),
+    }
+}
+
+/// The limit of an attempt, cut short where the deadline of the task comes first.
+fn within_deadline(draft: &Draft, limit: Duration) -> Duration {
+    let record = draft.record();
+    record
+        .task
+        .deadline_at
+        .map_or(limit, |deadline| limit.min(deadline.after(record.now)))
+}

@@ -1,0 +1,262 @@
+//! What happened in a turn, written down together with what is next.
+
+use super::attempt::Ended;
+use super::facts::{Looked, TurnPlan};
+use super::{Next, Turn};
+use crate::cancel::CancelReason;
+use crate::draft::Draft;
+use crate::engine::ChangeError;
+use crate::error::StepError;
+use crate::plan::{self, AfterFailure, Facts, after_failure, failure_of};
+use crate::policy;
+use crate::record::TaskRecord;
+use crate::saga::Illegal;
+use crate::scratch::scratch_files_in;
+use counterstep_contracts::{Direction, Outcome, StepStatus, TaskStatus};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+impl<'a> Turn<'a> {
+    /// Decides anew, after time has passed or something was found out.
+    pub(super) async fn go_on(&mut self) -> Result<Next, ChangeError> {
+        if self.tokens.is_cancelled_for(CancelReason::LeaseLost) {
+            return Err(ChangeError::Fenced);
+        }
+        loop {
+            let decided = self.decide(None, |_, _| Ok(())).await;
+            if !matches!(decided, Err(ChangeError::Condemned)) || !self.probes.disbelieve() {
+                return decided;
+            }
+        }
+    }
+
+    /// Writes down what has happened and decides what is next, in one commit. `done`: a step that
+    /// has just succeeded.
+    async fn decide(
+        &mut self,
+        done: Option<usize>,
+        mut happened: impl FnMut(&mut Draft, &mut Facts) -> Result<(), Illegal>,
+    ) -> Result<Next, ChangeError> {
+        let mut plan = self.look(done).await;
+        let decided = self
+            .change(|draft| {
+                happened(draft, &mut plan.facts)?;
+                plan.next(draft)
+            })
+            .await;
+        if decided.is_ok() {
+            self.delay_retries(&plan.facts);
+        }
+        let (permits, waits) = plan.into_permits();
+        self.keep(permits, waits).await;
+        decided
+    }
+
+    async fn look(&mut self, done: Option<usize>) -> TurnPlan<'a> {
+        let task = Looked {
+            engine: self.engine,
+            task_type: self.task_type,
+            host: self.host,
+            record: &self.record,
+            now: self.now(),
+            done,
+        };
+        let facts = Facts {
+            probes: self.probes.clone(),
+            interrupted: self.tokens.forward.reason(),
+            stopping: self.tokens.is_cancelled_for(CancelReason::Shutdown),
+            ..Facts::default()
+        };
+        let mut plan = TurnPlan::gather(self.engine, task, facts, self.reserved.clone()).await;
+        let delayed = self.delays_left();
+        if self.undoing {
+            plan.facts.delayed_undos = delayed;
+        } else {
+            plan.facts.delayed_rebuilds = delayed;
+        }
+        plan
+    }
+
+    /// Steps between two attempts, and how long each still waits by this host's timer.
+    fn delays_left(&self) -> BTreeMap<usize, Duration> {
+        let now = self.engine.ports.clock.monotonic();
+        let left = |(&at, due): (&usize, &Duration)| (at, due.saturating_sub(now));
+        self.delayed.iter().map(left).collect()
+    }
+
+    /// Waits out the delays that a decision has left to this turn.
+    fn delay_retries(&mut self, facts: &Facts) {
+        let undoing = self.record.task.status == TaskStatus::Compensating;
+        let (delays, token) = if undoing {
+            (&facts.delayed_undos, &self.tokens.undo)
+        } else {
+            (&facts.delayed_rebuilds, &self.tokens.forward)
+        };
+        let token = token.clone();
+        for (&at, &left) in delays {
+            if !self.delayed.contains_key(&at) {
+                self.delay(at, left, token.clone());
+            }
+        }
+    }
+
+    /// An attempt has ended.
+    pub(super) async fn ended(&mut self, ended: Ended) -> Result<Next, ChangeError> {
+        let at = ended.at;
+        self.tell_breaker(&ended).await;
+        match ended.in_doubt {
+            // Whatever the attempt came to, its epoch is over: nothing that it says can be written
+            // down.
+            Some(CancelReason::LeaseLost) => return Err(ChangeError::Fenced),
+            Some(CancelReason::Shutdown) => return self.interrupted(at).await,
+            Some(CancelReason::Requested | CancelReason::Sibling) | None => {}
+        }
+        if !self.undoing && self.record.steps[at].status == StepStatus::Completed {
+            return self.rebuilt(ended).await;
+        }
+        match ended.result {
+            Ok(_) => self.succeeded(ended).await,
+            Err(error) => self.failed(at, error, ended.unsent).await,
+        }
+    }
+
+    /// The process is shutting down and the attempt has stopped.
+    async fn interrupted(&mut self, at: usize) -> Result<Next, ChangeError> {
+        let undoing = self.undoing;
+        self.decide(None, |draft, _| {
+            if undoing {
+                draft.undo_in_doubt(at, plan::SHUTS_DOWN)
+            } else if draft.step(at).status == StepStatus::Running {
+                draft.step_in_doubt(at, plan::SHUTS_DOWN)
+            } else {
+                draft.end_rebuild(at, Outcome::InDoubt, None);
+                Ok(())
+            }
+        })
+        .await
+    }
+
+    async fn succeeded(&mut self, ended: Ended) -> Result<Next, ChangeError> {
+        let (at, undoing) = (ended.at, self.undoing);
+        let output = ended.result.unwrap_or_default();
+        let committed = self
+            .decide(Some(at), |draft, _| {
+                if undoing {
+                    draft.undo_succeeded(at, ended.stored)?;
+                } else {
+                    draft.step_succeeded(at, output.clone(), ended.stored)?;
+                }
+                draft.write_along(&ended.sql);
+                Ok(())
+            })
+            .await;
+        match committed {
+            Err(ChangeError::Condemned) if !undoing => {
+                let error = StepError::transient("its objects were condemned before it succeeded");
+                self.failed(at, error, false).await
+            }
+            Err(ChangeError::Sql(refused)) => self.failed(at, refused.into(), false).await,
+            other => other,
+        }
+    }
+
+    async fn failed(
+        &mut self,
+        at: usize,
+        error: StepError,
+        unsent: bool,
+    ) -> Result<Next, ChangeError> {
+        if self.undoing {
+            return self.undo_failed(at, &error).await;
+        }
+        let follows = self.after_failure(at, Direction::Forward, &error);
+        let what = plan::Ended::Step;
+        self.decide(None, |draft, _| {
+            match follows(draft.record(), what) {
+                AfterFailure::Retry(delay) => draft.step_retries(at, &error, delay)?,
+                AfterFailure::FallBack => draft.step_falls_back(at, &error)?,
+                AfterFailure::GiveUp | AfterFailure::Nothing => draft.step_failed(at, &error)?,
+            }
+            if unsent {
+                draft.step_did_nothing(at);
+            }
+            Ok(())
+        })
+        .await
+    }
+
+    async fn undo_failed(&mut self, at: usize, error: &StepError) -> Result<Next, ChangeError> {
+        let follows = self.after_failure(at, Direction::Undo, error);
+        let task = self.record.task.id;
+        self.decide(None, |draft, facts| {
+            if let AfterFailure::Retry(delay) = follows(draft.record(), plan::Ended::Undo) {
+                facts.delayed_undos.insert(at, delay);
+                return draft.undo_retries(at, error, delay);
+            }
+            tracing::error!(%task, step = draft.step(at).name, %error, "an undo gave up: a person has to decide");
+            draft.undo_failed(at, error)
+        })
+        .await
+    }
+
+    /// Lost scratch was made again, or not.
+    async fn rebuilt(&mut self, ended: Ended) -> Result<Next, ChangeError> {
+        let at = ended.at;
+        let committed = self.record.steps[at].output.as_ref().map(scratch_files_in);
+        let error = match ended.result {
+            // The files are what a rebuild is for; the committed output stays the one that counts
+            // in all else.
+            Ok(output) if committed == Some(scratch_files_in(&output)) => {
+                let succeeded = |draft: &mut Draft, _: &mut Facts| {
+                    draft.end_rebuild(at, Outcome::Succeeded, None);
+                    Ok(())
+                };
+                return self.decide(Some(at), succeeded).await;
+            }
+            Ok(_) => StepError::permanent(
+                "the step was run again because its scratch file was lost, and came out different although a later \
+                 step has already read the first one: make its output depend on its inputs alone",
+            ),
+            Err(error) => error,
+        };
+        let follows = self.after_failure(at, Direction::Forward, &error);
+        let step = self.record.steps[at].name.clone();
+        self.decide(None, |draft, facts| {
+            facts.delayed_rebuilds.remove(&at);
+            draft.end_rebuild(at, Outcome::Failed, Some(&error));
+            draft.step_mut(at).retries_used += 1;
+            match follows(draft.record(), plan::Ended::Rebuild) {
+                AfterFailure::Retry(delay) => {
+                    facts.delayed_rebuilds.insert(at, delay);
+                    Ok(())
+                }
+                AfterFailure::FallBack | AfterFailure::Nothing => Ok(()),
+                AfterFailure::GiveUp => {
+                    let policy = draft.decl().steps[at].on_exhausted;
+                    draft.give_up(failure_of(&step, &error), policy)
+                }
+            }
+        })
+        .await
+    }
+
+    /// What follows a failed attempt, by the rows as they are when it is written down.
+    fn after_failure(
+        &self,
+        at: usize,
+        direction: Direction,
+        error: &StepError,
+    ) -> impl Fn(&TaskRecord, plan::Ended) -> AfterFailure + use<> {
+        let row = &self.record.steps[at];
+        let retries_used = match direction {
+            Direction::Forward => row.retries_used,
+            Direction::Undo => row.undo_retries_used,
+        };
+        let decl = self.task_type.decl;
+        let settings = &self.engine.settings.policies;
+        let retry = settings.retry_of(&decl.steps[at], direction);
+        let (class, bits) = (error.class, self.engine.ports.random.bits());
+        let policy = policy::after_failure(&retry, class, retries_used, bits);
+        move |record, ended| after_failure(decl, record, at, ended, class, policy)
+    }
+}

@@ -1,0 +1,92 @@
+//! What a turn gathers before a decision: lost scratch files, circuit breakers, and what it knows
+//! itself. All I/O of a decision is here; `plan` decides.
+
+use super::breakers::Permits;
+use super::heavy::Reserved;
+use crate::engine::Engine;
+use crate::plan::{BreakerWait, Facts};
+use crate::record::{DbTime, TaskRecord};
+use crate::scratch::scratch_files_in;
+use crate::task::TaskType;
+use counterstep_contracts::{Host, StepStatus, TaskStatus};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The task that is looked at.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Looked<'a> {
+    pub(super) engine: &'a Engine,
+    pub(super) task_type: TaskType,
+    pub(super) host: Host,
+    pub(super) record: &'a TaskRecord,
+    /// The database's time.
+    pub(super) now: DbTime,
+    /// A step that is under way in the rows and has just succeeded.
+    pub(super) done: Option<usize>,
+}
+
+/// All that a decision of a turn needs beyond the rows.
+#[derive(Debug)]
+pub(super) struct TurnPlan<'a> {
+    pub(super) engine: &'a Engine,
+    pub(super) task_type: TaskType,
+    pub(super) host: Host,
+    pub(super) facts: Facts,
+    /// The answers of the breakers. The caller that decides hands them on, used or not.
+    pub(super) permits: Permits,
+    /// Room for heavy steps.
+    pub(super) reserved: Reserved,
+}
+
+impl<'a> TurnPlan<'a> {
+    /// `facts`: what the turn knows itself.
+    pub(super) async fn gather(
+        engine: &'a Engine,
+        task: Looked<'_>,
+        mut facts: Facts,
+        reserved: Reserved,
+    ) -> Self {
+        let goes_forward = task.record.task.status != TaskStatus::Compensating;
+        let mut permits = Permits::default();
+        // Otherwise no attempt of a step starts.
+        if goes_forward && !facts.stopping {
+            facts.lost_scratch = lost_scratch(task).await;
+            permits = Permits::ask(task, &facts.lost_scratch).await;
+            facts.breakers = std::mem::take(&mut permits.waits);
+        }
+        Self {
+            engine,
+            task_type: task.task_type,
+            host: task.host,
+            facts,
+            permits,
+            reserved,
+        }
+    }
+
+    /// After the decision: the answers of the breakers, and which steps they hold back.
+    pub(super) fn into_permits(self) -> (Permits, BTreeMap<usize, BreakerWait>) {
+        (self.permits, self.facts.breakers)
+    }
+}
+
+async fn lost_scratch(task: Looked<'_>) -> BTreeSet<usize> {
+    let mut lost = BTreeSet::new();
+    for (at, row) in task.record.steps.iter().enumerate() {
+        // What the step has just made is here.
+        if row.status != StepStatus::Completed || task.done == Some(at) {
+            continue;
+        }
+        let Some(output) = &row.output else {
+            continue;
+        };
+        for file in scratch_files_in(output) {
+            // A disk that cannot be asked counts as one that has lost it: running the step again is
+            // always safe.
+            let located = task.engine.ports.scratch.locate(task.record.task.id, &file);
+            if !matches!(located.await, Ok(Some(_))) {
+                lost.insert(at);
+            }
+        }
+    }
+    lost
+}
