@@ -6,6 +6,7 @@ use crate::load::Client;
 use crate::work;
 use async_trait::async_trait;
 use counterstep_contracts::{Epoch, QueueName, TaskId, Tenant, WorkerMessage};
+use counterstep_kernel::Engine;
 use counterstep_kernel::client::{Receipt, Submission};
 use counterstep_kernel::ports::{
     AuditHead, CommitError, Committed, Delivery, DeliveryTag, DocumentKind, DocumentQuery,
@@ -14,9 +15,10 @@ use counterstep_kernel::ports::{
     RetireOp, Salvaged, SealedPage, SealedRow, Settle, Store, StoreError, SweepOp, TaskLine,
     TaskQuery, Upkeep,
 };
-use counterstep_kernel::record::{DbTime, History, TaskRecord};
+use counterstep_kernel::record::{History, TaskRecord};
 use counterstep_kernel::transition::{Guard, Transition};
-use counterstep_kernel::{CancelReason, CancelToken, Engine};
+use counterstep_steps::times::DbTime;
+use counterstep_steps::{CancelReason, CancelToken};
 use counterstep_worker::WorkerSettings;
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,8 +1,8 @@
 //! What is measured: a task of three trivial steps, each with an output of 200 bytes that is
 //! committed; and one whose third step fails, so that two are undone.
 
-use counterstep_kernel::{Registry, StepContext, StepError, StepResult, UndoResult};
 use counterstep_macros::distributed_task;
+use counterstep_steps::{Registry, StepContext, StepError, StepResult, UndoResult};
 use serde::{Deserialize, Serialize};
 
 /// Bytes of each output.

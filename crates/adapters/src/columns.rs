@@ -5,8 +5,9 @@ use counterstep_contracts::{Rev, TaskId, WaitReason};
 use counterstep_kernel::journal::{Fold, JournalError, JournalRow};
 use counterstep_kernel::ports::Unread;
 use counterstep_kernel::record::{
-    AttemptMark, DbTime, Failure, History, StepRow, TaskRecord, TaskRow, UndoGoal,
+    AttemptMark, Failure, History, StepRow, TaskRecord, TaskRow, UndoGoal,
 };
+use counterstep_steps::times::DbTime;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;

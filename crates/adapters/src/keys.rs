@@ -2,8 +2,8 @@
 //! keys work in all of them, and that no key, whatever its source, leads out of its bucket. Must
 //! not touch a store itself.
 
-use counterstep_kernel::keys::{is_archive_prefix, is_bucket_name};
 use counterstep_kernel::ports::ObjectError;
+use counterstep_steps::keys::{is_archive_prefix, is_bucket_name};
 
 /// A name that can stand as one segment of a path: `[A-Za-z0-9._-]`, not `.` or `..`, at most 200
 /// bytes (a file system takes 255, and the half-done upload beside an object has a longer name).

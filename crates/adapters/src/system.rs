@@ -4,7 +4,7 @@
 
 use counterstep_contracts::TaskId;
 use counterstep_kernel::ports::{Clock, Random, Signal, Signals};
-use counterstep_kernel::resilience::Runtime;
+use counterstep_steps::runtime::Runtime;
 use futures::StreamExt;
 use futures::future::BoxFuture;
 use futures::stream::{self, BoxStream};

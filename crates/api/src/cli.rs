@@ -2,9 +2,9 @@
 
 use crate::{AllowedHosts, ApiSettings, serve};
 use counterstep_contracts::Host;
-use counterstep_kernel::Registry;
 use counterstep_kernel::host::{self, HostSettings};
 use counterstep_node::{Exit, Settings, SettingsArgs, open, run, shutdown_on_signals, spawner};
+use counterstep_steps::Registry;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::time::Duration;
@@ -87,7 +87,7 @@ pub fn main(registry: Registry, settings: &SettingsArgs, args: &ApiArgs) -> Resu
             let steps = host::serve(engine.clone(), host, shutdown.clone(), spawner());
             let http = async {
                 let served = serve(engine.clone(), api, listener, shutdown.clone()).await;
-                shutdown.cancel(counterstep_kernel::CancelReason::Shutdown);
+                shutdown.cancel(counterstep_steps::CancelReason::Shutdown);
                 served
             };
             let (served, ()) = tokio::join!(http, steps);

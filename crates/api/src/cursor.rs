@@ -4,8 +4,8 @@
 
 use crate::problem::Refused;
 use counterstep_contracts::{ProblemCode, TaskId, Tenant};
-use counterstep_kernel::context::hex;
 use counterstep_kernel::ports::TaskQuery;
+use counterstep_steps::digest::hex;
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 

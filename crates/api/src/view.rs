@@ -10,8 +10,9 @@ use counterstep_contracts::operator::DeadLetter;
 use counterstep_contracts::schedule::ScheduleView;
 use counterstep_contracts::{AttemptProgress, StepNo, StepStatus, TaskStatus};
 use counterstep_kernel::ports::{ScheduleRow, TaskLine, TypeRow};
-use counterstep_kernel::record::{AttemptRow, AuditRow, DbTime, Failure, History, TaskRecord};
-use counterstep_kernel::times::rfc3339;
+use counterstep_kernel::record::{AttemptRow, AuditRow, Failure, History, TaskRecord};
+use counterstep_steps::times::DbTime;
+use counterstep_steps::times::rfc3339;
 use serde_json::Value;
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
 //! Circuit breakers as data: after how many failures a step stops trying a dependency that is down,
-//! and for how long. What a breaker does is worked out in `counterstep_kernel::breaker`.
+//! and for how long. What a breaker does is worked out in `counterstep_steps::breaker`.
 
 use crate::retry::positive;
 use serde::Serialize;

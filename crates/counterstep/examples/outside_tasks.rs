@@ -2,10 +2,10 @@
 //! error of one's own.
 
 use counterstep::contracts::Attempt;
-use counterstep::kernel::CancelToken;
-use counterstep::kernel::error::ErrorClass;
 use counterstep::prelude::*;
 use counterstep::resilience::{Classified, Resilient, RunError, TokioRuntime};
+use counterstep::steps::CancelToken;
+use counterstep::steps::error::ErrorClass;
 
 const PATIENT: RetryPolicy = RetryPolicy::exponential("50ms")
     .max_retries(5)

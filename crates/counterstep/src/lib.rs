@@ -13,24 +13,25 @@ pub mod run;
 pub use counterstep_contracts as contracts;
 pub use counterstep_kernel as kernel;
 pub use counterstep_macros::distributed_task;
+pub use counterstep_steps as steps;
 
 /// Policies around code outside of tasks.
 pub mod resilience {
-    pub use counterstep_kernel::breaker::{Admission, Breaker, Standing, Ticket, Verdict};
-    pub use counterstep_kernel::resilience::{
-        Classified, PortsRuntime, Resilient, Retried, RunError, Runtime,
-    };
+    pub use counterstep_kernel::ports::PortsRuntime;
     pub use counterstep_node::TokioRuntime;
+    pub use counterstep_steps::breaker::{Admission, Breaker, Standing, Ticket, Verdict};
+    pub use counterstep_steps::resilience::{Classified, Resilient, Retried, RunError};
+    pub use counterstep_steps::runtime::Runtime;
 }
 
 /// What a declaration needs.
 pub mod prelude {
     pub use counterstep_contracts::{Misfire, Overlap};
-    pub use counterstep_kernel::Schedule;
-    pub use counterstep_kernel::{
-        AwaitSignal, BreakerPolicy, CancelReason, Classify, DistributedTask, FileName, HttpCall,
-        MaybeSignal, Registry, RetryPolicy, ScratchFile, Sleep, Slept, Sql, StepContext, StepError,
-        StepResult, StoredFile, StoredFiles, UndoResult, UploadMany, UploadOne, UploadedFile,
-    };
     pub use counterstep_macros::distributed_task;
+    pub use counterstep_steps::{
+        AwaitSignal, BreakerPolicy, CancelReason, Classify, DistributedTask, FileName, HttpCall,
+        MaybeSignal, Registry, RetryPolicy, Schedule, ScratchFile, Sleep, Slept, Sql, StepContext,
+        StepError, StepResult, StoredFile, StoredFiles, UndoResult, UploadMany, UploadOne,
+        UploadedFile,
+    };
 }

@@ -3,10 +3,11 @@
 
 use counterstep_api::ApiSettings;
 use counterstep_contracts::Host;
+use counterstep_kernel::Engine;
 use counterstep_kernel::host::{self, HostSettings};
-use counterstep_kernel::{CancelReason, CancelToken, Engine};
 use counterstep_node::{Exit, spawner};
 use counterstep_reconciler::ReconcilerSettings;
+use counterstep_steps::{CancelReason, CancelToken};
 use counterstep_worker::WorkerSettings;
 use futures::future::BoxFuture;
 use std::net::TcpListener;

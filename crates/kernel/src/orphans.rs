@@ -9,8 +9,8 @@ mod listing;
 mod policy;
 mod rules;
 
+use counterstep_steps::orphans::{Orphan, OrphanAction, Why};
 pub use listing::{Found, ListingPlan, Listings, PagePlan, Strange};
-pub use policy::{EVERY, Orphan, OrphanAction, OrphanPolicy, OrphanRule, Why};
 pub use rules::{OTHERS, OrphanSettings};
 
 use crate::cancel::CancelToken;
@@ -23,7 +23,7 @@ use counterstep_contracts::TaskId;
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt, stream};
 use intents::Look;
-use policy::decided;
+use policy::{decided, orphan};
 use rules::Rules;
 use std::time::Duration;
 
@@ -224,8 +224,7 @@ impl Engine {
                     swept.young += 1;
                     continue;
                 }
-                let orphan =
-                    Orphan::of(&listed, key, task_type.map(str::to_owned), age, Why::Unkept);
+                let orphan = orphan(&listed, key, task_type.map(str::to_owned), age, Why::Unkept);
                 match decided(rule.policy.as_ref(), &orphan) {
                     OrphanAction::Delete => delete.push(listed),
                     OrphanAction::Archive { prefix } => {

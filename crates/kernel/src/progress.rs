@@ -13,6 +13,8 @@ use crate::times::rfc3339;
 use counterstep_contracts::{
     Attempt, AttemptProgress, Direction, Epoch, StepStatus, TaskId, TaskProgress,
 };
+pub(crate) use counterstep_steps::progress::Meter;
+use counterstep_steps::progress::ProgressSink;
 use futures::StreamExt;
 use futures::future::{BoxFuture, select};
 use futures::stream::BoxStream;
@@ -112,7 +114,7 @@ impl Board {
             direction,
             attempt,
         };
-        Meter(Some(Arc::new(Mutex::new(Some(place)))))
+        Meter::to(Arc::new(AttemptSink(Mutex::new(Some(place)))))
     }
 
     fn open(&self) -> MutexGuard<'_, Said> {
@@ -189,11 +191,6 @@ impl Board {
     }
 }
 
-/// Where an attempt says how far it is. Cheap to clone, for code on other threads; what is said
-/// after the attempt has ended is dropped.
-#[derive(Debug, Clone, Default)]
-pub struct Meter(Option<Arc<Mutex<Option<Place>>>>);
-
 /// An attempt's place on its board.
 #[derive(Debug)]
 struct Place {
@@ -203,12 +200,13 @@ struct Place {
     attempt: Attempt,
 }
 
-impl Meter {
-    /// `done` out of `total`, in units of the step's own; `total` is 0 where it is not known. Never
-    /// waits and never fails; only the latest counts, so say it as often as you like.
-    pub fn tell(&self, done: u64, total: u64) {
-        let Some(place) = &self.0 else { return };
-        let place = place.lock().unwrap_or_else(PoisonError::into_inner);
+/// An attempt's place on its board, until it has ended.
+#[derive(Debug)]
+struct AttemptSink(Mutex<Option<Place>>);
+
+impl ProgressSink for AttemptSink {
+    fn tell(&self, done: u64, total: u64) {
+        let place = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(Place {
             board,
             step,
@@ -234,10 +232,8 @@ impl Meter {
         board.news.notify_one();
     }
 
-    /// The attempt is over: its row says the rest.
-    pub(crate) fn end(&self) {
-        let Some(place) = &self.0 else { return };
-        let mut place = place.lock().unwrap_or_else(PoisonError::into_inner);
+    fn end(&self) {
+        let mut place = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(Place { board, step, .. }) = place.take() {
             board.open().steps.remove(&step);
         }

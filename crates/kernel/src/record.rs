@@ -2,6 +2,7 @@
 //! compared with the `now` that was read in the same query.
 
 use crate::audit::Seal;
+use crate::task::TypeRef;
 use counterstep_contracts::{
     Attempt, AuditSeq, ChangeId, Direction, Epoch, Host, Outcome, Rev, StepNo, StepStatus, TaskId,
     TaskStatus, Tenant, WaitReason,
@@ -10,29 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::time::Duration;
 
-/// Microseconds since 1970-01-01 UTC by the database's clock.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct DbTime(pub i64);
-
-impl DbTime {
-    /// How long until then, seen from `now`; zero where it has passed.
-    #[must_use]
-    pub fn after(self, now: Self) -> Duration {
-        Duration::from_micros(u64::try_from(self.0.saturating_sub(now.0)).unwrap_or(0))
-    }
-
-    /// This long after it.
-    #[must_use]
-    pub fn later(self, by: Duration) -> Self {
-        // At most a quarter of the range, which is as good as never, and a time that every database
-        // knows.
-        let by = i64::try_from(by.as_micros())
-            .unwrap_or(i64::MAX)
-            .min(i64::MAX / 4);
-        Self(self.0.saturating_add(by))
-    }
-}
+pub(crate) use counterstep_steps::times::DbTime;
 
 /// What an undo of the whole task ends in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -135,6 +114,16 @@ pub struct TaskRow {
     pub sweep_at: Option<DbTime>,
     /// The last change. An unknown commit is settled by comparing it.
     pub change_id: ChangeId,
+}
+
+impl<'a> From<&'a TaskRow> for TypeRef<'a> {
+    fn from(row: &'a TaskRow) -> Self {
+        Self {
+            name: &row.task_type,
+            version: row.version,
+            definition: &row.definition_hash,
+        }
+    }
 }
 
 impl TaskRow {

@@ -11,7 +11,7 @@ use crate::engine::Engine;
 use crate::keys::task_prefix;
 use crate::ports::{Leaving, ObjectError, RetireOp, Store, StoreError};
 use crate::record::{DbTime, TaskRecord};
-use crate::task::{DistributedTask, Registry};
+use crate::task::Registry;
 use crate::times::rfc3339;
 use counterstep_contracts::retention::ENDED;
 use counterstep_contracts::{AuditSeq, Keep, Retention, TaskId, TaskStatus};
@@ -78,17 +78,6 @@ impl RetentionSettings {
     }
 }
 
-impl Registry {
-    /// Sets what becomes of the tasks of a type, all its versions, after they have ended. By
-    /// default they are kept without limit.
-    #[must_use]
-    pub fn retention<T: DistributedTask>(mut self, retention: Retention) -> Self {
-        self.retention
-            .insert(T::task_type().decl.name.to_owned(), retention);
-        self
-    }
-}
-
 /// Tasks of one type that ended in one way, and what becomes of them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Retire {
@@ -140,8 +129,7 @@ impl Engine {
         let set = types.get(task_type).and_then(|set| set.of(status));
         let declared = || {
             self.registry
-                .retention
-                .get(task_type)
+                .retention_of(task_type)
                 .and_then(|declared| declared.of(status))
         };
         let others = || types.get(OTHERS).and_then(|set| set.of(status));

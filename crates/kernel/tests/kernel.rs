@@ -4,7 +4,6 @@
 mod kernel {
     mod journal;
     mod judge;
-    mod resilience;
     mod schedules;
     mod space;
     mod states;

@@ -2,7 +2,7 @@
 //! and function pointers.
 //!
 //! The way of a declaration: `parse` → `check` → `expand`. Owns every diagnostic that tokens can
-//! tell; those that need types are bounds in `counterstep_kernel::declare`. Runs no step and knows
+//! tell; those that need types are bounds in `counterstep_steps::declare`. Runs no step and knows
 //! no state.
 
 mod args;

@@ -1,10 +1,10 @@
-//! Finds under which name the caller knows the kernel.
+//! Finds under which name the caller knows the crate that authors of tasks touch.
 
 use proc_macro_crate::{FoundCrate, crate_name};
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::quote_spanned;
 
-/// The kernel's root as the caller may name it.
+/// That crate's root as the caller may name it.
 #[derive(Debug, Clone)]
 pub(crate) struct Root {
     name: String,
@@ -12,7 +12,7 @@ pub(crate) struct Root {
 }
 
 impl Root {
-    /// Looks into the caller's manifest: what users depend on first, then the kernel alone.
+    /// Looks into the caller's manifest: what users depend on first, then that crate alone.
     pub(crate) fn find() -> Self {
         Self::found_by(|package| match crate_name(package) {
             Ok(FoundCrate::Name(name)) => Some(name),
@@ -24,16 +24,16 @@ impl Root {
     }
 
     fn found_by(name_of: impl Fn(&str) -> Option<String>) -> Self {
-        match (name_of("counterstep"), name_of("counterstep-kernel")) {
+        match (name_of("counterstep"), name_of("counterstep-steps")) {
             (None, Some(name)) => Self { name, inner: None },
             (Some(name), _) => Self {
                 name,
-                inner: Some("kernel"),
+                inner: Some("steps"),
             },
             // The compiler then says that it cannot find `counterstep`, which is the right hint.
             (None, None) => Self {
                 name: "counterstep".to_owned(),
-                inner: Some("kernel"),
+                inner: Some("steps"),
             },
         }
     }
@@ -74,13 +74,13 @@ mod tests {
     #[test]
     fn the_root_is_what_the_manifest_calls_it() {
         assert_eq!(
-            path_in(&[("counterstep-kernel", "counterstep_kernel")]),
-            "::counterstep_kernel"
+            path_in(&[("counterstep-steps", "counterstep_steps")]),
+            "::counterstep_steps"
         );
         assert_eq!(
-            path_in(&[("counterstep", "cs"), ("counterstep-kernel", "k")]),
-            "::cs::kernel"
+            path_in(&[("counterstep", "cs"), ("counterstep-steps", "s")]),
+            "::cs::steps"
         );
-        assert_eq!(path_in(&[]), "::counterstep::kernel");
+        assert_eq!(path_in(&[]), "::counterstep::steps");
     }
 }

@@ -148,8 +148,8 @@ pub(crate) fn millis(text: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use counterstep_kernel::contracts::declaration;
-    use counterstep_kernel::contracts::retry;
+    use counterstep_steps::contracts::declaration;
+    use counterstep_steps::contracts::retry;
 
     #[test]
     fn types_are_printed_as_people_write_them() {

@@ -4,7 +4,7 @@ use crate::exit::{Exit, ExitKind};
 use crate::logging;
 use crate::settings::Settings;
 use counterstep_kernel::host::Spawn;
-use counterstep_kernel::{CancelReason, CancelToken};
+use counterstep_steps::{CancelReason, CancelToken};
 use futures::future::BoxFuture;
 use rustix::fs::Mode;
 use std::sync::Arc;

@@ -3,9 +3,10 @@
 //! together and counts.
 
 use crate::{ReconcilerSettings, Report};
+use counterstep_kernel::Engine;
 use counterstep_kernel::orphans::Swept;
 use counterstep_kernel::ports::StoreError;
-use counterstep_kernel::{CancelToken, Engine};
+use counterstep_steps::CancelToken;
 use std::fmt;
 
 /// A part of a pass.

@@ -1,9 +1,9 @@
 //! The reconciler's part of a command line.
 
 use crate::{PassPlan, ReconcilerSettings, pass_until, plan, plan_listing, serve};
-use counterstep_kernel::Registry;
 use counterstep_node::settings::duration;
 use counterstep_node::{Exit, SettingsArgs, open, run, shutdown_on_signals};
+use counterstep_steps::Registry;
 use std::sync::Arc;
 
 /// Flags of the reconciler service.

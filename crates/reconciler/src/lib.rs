@@ -12,9 +12,10 @@ pub use plan::{PassPlan, plan, plan_listing};
 pub use report::Report;
 
 use beat::Beat;
+use counterstep_kernel::Engine;
 use counterstep_kernel::ports::{Lost, StoreError};
 use counterstep_kernel::presence::Part;
-use counterstep_kernel::{CancelToken, Engine};
+use counterstep_steps::CancelToken;
 use futures::future::{BoxFuture, join_all};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};

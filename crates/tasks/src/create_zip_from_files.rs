@@ -3,11 +3,11 @@
 mod archive_file;
 
 use archive_file::ArchiveFile;
-use counterstep_kernel::{
+use counterstep_macros::distributed_task;
+use counterstep_steps::{
     Classify, FileName, RetryPolicy, ScratchFile, StepContext, StepError, StepResult,
 };
-use counterstep_kernel::{StoredFile, StoredFiles, UploadMany, UploadOne, UploadedFile};
-use counterstep_macros::distributed_task;
+use counterstep_steps::{StoredFile, StoredFiles, UploadMany, UploadOne, UploadedFile};
 use serde::{Deserialize, Serialize};
 use std::sync::{Arc, Weak};
 use std::{fs::File, io};

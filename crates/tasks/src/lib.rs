@@ -9,7 +9,7 @@ pub use create_zip_from_files::CreateZipFromFiles;
 pub use place_order::PlaceOrder;
 pub use transcode_video::TranscodeVideo;
 
-use counterstep_kernel::Registry;
+use counterstep_steps::Registry;
 
 /// All of them.
 #[must_use]

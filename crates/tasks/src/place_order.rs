@@ -1,10 +1,10 @@
 //! Goods are reserved, the customer pays, a person approves a large order, and the goods are
 //! shipped. Each step asks a service outside, and each has its way back.
 
-use counterstep_kernel::{
+use counterstep_macros::distributed_task;
+use counterstep_steps::{
     AwaitSignal, BreakerPolicy, HttpCall, RetryPolicy, StepContext, StepError, StepResult,
 };
-use counterstep_macros::distributed_task;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::time::Duration;

@@ -7,11 +7,11 @@ mod tool;
 
 pub use media::{Quality, Rendition, Size, Source};
 
-use counterstep_kernel::{
+use counterstep_macros::distributed_task;
+use counterstep_steps::{
     Classify, FileName, RetryPolicy, ScratchDraft, StepContext, StepError, StepResult,
 };
-use counterstep_kernel::{StoredFile, UndoResult, UploadOne, UploadedFile};
-use counterstep_macros::distributed_task;
+use counterstep_steps::{StoredFile, UndoResult, UploadOne, UploadedFile};
 use futures::StreamExt;
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};

@@ -2,9 +2,10 @@
 
 use counterstep_contracts::TaskStatus;
 use counterstep_contracts::{Host, TaskId};
+use counterstep_kernel::Engine;
 use counterstep_kernel::client::Refusal;
 use counterstep_kernel::turn::turn;
-use counterstep_kernel::{CancelToken, Engine};
+use counterstep_steps::CancelToken;
 use std::time::Duration;
 
 /// How a race came out: who won, of how many.

@@ -5,7 +5,7 @@ use crate::harness::{Harness, TestTask};
 use counterstep_contracts::{Host, OnExhausted, OnLost, TaskStatus, UndoDecl};
 use counterstep_kernel::faults::{Fault, FaultKind};
 use counterstep_kernel::turn::{TurnEnd, turn};
-use counterstep_kernel::{CancelToken, Registry, TaskType};
+use counterstep_steps::{CancelToken, Registry, TaskType};
 use futures::future::{BoxFuture, FutureExt};
 use futures::{StreamExt, stream};
 use std::sync::Arc;

@@ -1,8 +1,8 @@
 //! The worker's part of a command line.
 
 use crate::{WorkerSettings, serve};
-use counterstep_kernel::Registry;
 use counterstep_node::{Exit, SettingsArgs, open, run, shutdown_on_signals, spawner};
+use counterstep_steps::Registry;
 use std::sync::Arc;
 
 /// Flags of the worker service.

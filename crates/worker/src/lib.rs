@@ -4,8 +4,9 @@
 pub mod cli;
 
 use counterstep_contracts::{Host, QueueName};
+use counterstep_kernel::Engine;
 use counterstep_kernel::host::{self, HostSettings, Spawn};
-use counterstep_kernel::{CancelToken, Engine};
+use counterstep_steps::CancelToken;
 use futures::future::BoxFuture;
 use std::time::Duration;
 

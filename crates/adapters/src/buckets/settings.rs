@@ -1,8 +1,8 @@
 //! What an operator says about the object store, whatever kind of server it is. Checks nothing that
 //! a server must be asked for.
 
-use counterstep_kernel::keys::is_bucket_name;
 use counterstep_kernel::ports::ObjectError;
+use counterstep_steps::keys::is_bucket_name;
 use object_store::signer::Url;
 use std::collections::BTreeMap;
 use std::path::PathBuf;

@@ -11,8 +11,8 @@ pub use settings::{OpenError, ServiceSettings, Token};
 
 use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
-use counterstep_kernel::error::chain;
 use counterstep_kernel::ports::{Method, Outside, OutsideAnswer, OutsideError, OutsideRequest};
+use counterstep_steps::error::chain;
 use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderValue};
 use reqwest::{Client, Response, Url};
 use settings::Service;

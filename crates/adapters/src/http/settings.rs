@@ -285,7 +285,7 @@ fn url(given: &ServiceSettings) -> Result<Url, &'static str> {
 fn client(name: &str, given: &ServiceSettings) -> Result<Client, OpenError> {
     let failed = |error: reqwest::Error| OpenError::Client {
         service: name.to_owned(),
-        why: counterstep_kernel::error::chain(&error),
+        why: counterstep_steps::error::chain(&error),
     };
     // Asked for also where the service speaks in the clear.
     #[cfg(feature = "tls")]

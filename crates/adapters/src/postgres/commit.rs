@@ -337,8 +337,9 @@ mod tests {
     use super::*;
     use counterstep_contracts::TaskId;
     use counterstep_kernel::journal::Fold;
-    use counterstep_kernel::record::{DbTime, TaskRow};
+    use counterstep_kernel::record::TaskRow;
     use counterstep_kernel::transition::{LeaseChange, Time};
+    use counterstep_steps::times::DbTime;
     use diesel::pg::Pg;
     use std::path::Path;
     use uuid::Uuid;

@@ -6,8 +6,8 @@ use crate::columns::{self, NotRead, Unreadable};
 pub(super) use crate::columns::{
     Care, Content, content, count, goal, micros, parse, parse_some, read_json, read_some_json,
 };
-use counterstep_kernel::error::chain;
 use counterstep_kernel::ports::{CommitError, StoreError};
+use counterstep_steps::error::chain;
 use serde::Serialize;
 use std::borrow::Cow;
 use tokio_postgres::error::{Severity, SqlState};

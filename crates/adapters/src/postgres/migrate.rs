@@ -8,8 +8,8 @@ use super::connection::Connection;
 use super::fault::Fault;
 use super::options::{OpenError, Target};
 use super::statement::{Statement, values};
-use counterstep_kernel::error::chain;
 use counterstep_kernel::ports::StoreError;
+use counterstep_steps::error::chain;
 use diesel::sql_types::{Bool, Text};
 
 /// Version and text of each migration, the oldest first. A migration that was ever released never

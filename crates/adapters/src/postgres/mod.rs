@@ -38,8 +38,9 @@ use counterstep_kernel::ports::{
     FailureQuery, Gauges, Heartbeat, IdempotencyRow, InFlight, OutboxOp, OutboxRow, Salvaged,
     SealedPage, SealedRow, Store, StoreError, TaskLine, TaskQuery,
 };
-use counterstep_kernel::record::{DbTime, History, TaskRecord};
+use counterstep_kernel::record::{History, TaskRecord};
 use counterstep_kernel::transition::{Guard, Transition};
+use counterstep_steps::times::DbTime;
 use diesel::pg::data_types::PgTimestamp;
 use fault::{Fault, name};
 use futures::future::BoxFuture;

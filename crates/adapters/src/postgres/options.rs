@@ -1,7 +1,7 @@
 //! Where the server is, how it is spoken to, and within which limits. Must not open a connection.
 
 use crate::client_certificate::ClientCertificate;
-use counterstep_kernel::error::chain;
+use counterstep_steps::error::chain;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ClientConfig, RootCertStore};

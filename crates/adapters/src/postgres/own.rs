@@ -9,7 +9,7 @@ use super::pool::Lent;
 use super::statement::time;
 use counterstep_kernel::ports::{CommitError, Committed};
 use counterstep_kernel::transition::{Guard, Transition};
-use counterstep_kernel::{Sql, SqlRefused, SqlValue};
+use counterstep_steps::{Sql, SqlRefused, SqlValue};
 use diesel::pg::Pg;
 use diesel::pg::data_types::PgTimestamp;
 use diesel::query_builder::{BoxedSqlQuery, SqlQuery};

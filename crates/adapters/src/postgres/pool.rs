@@ -5,7 +5,7 @@ use super::connection::Connection;
 use super::fault::Fault;
 use super::options::{OpenError, PostgresOptions, Target};
 use super::statement::Statement;
-use counterstep_kernel::error::chain;
+use counterstep_steps::error::chain;
 use deadpool::Runtime;
 use deadpool::managed::{Manager, Metrics, Object, Pool, QueueMode, RecycleError, RecycleResult};
 use diesel::deserialize::FromSqlRow;

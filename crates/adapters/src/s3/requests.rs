@@ -8,7 +8,7 @@ use crate::buckets::client::{
 use crate::buckets::connection::retry_pause;
 use async_trait::async_trait;
 use counterstep_kernel::ports::ObjectError;
-use counterstep_kernel::times::read_rfc3339;
+use counterstep_steps::times::read_rfc3339;
 use futures::StreamExt;
 use object_store::client::{HttpRequest, HttpRequestBody};
 use object_store::multipart::MultipartStore;

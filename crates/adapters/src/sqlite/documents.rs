@@ -6,7 +6,7 @@ use counterstep_contracts::{Rev, Tenant};
 use counterstep_kernel::ports::{
     Document, DocumentChange, DocumentQuery, DocumentWrite, Documents,
 };
-use counterstep_kernel::record::DbTime;
+use counterstep_steps::times::DbTime;
 use diesel::SqliteConnection;
 use diesel::prelude::*;
 

@@ -5,7 +5,7 @@ use super::fault::{Fault, parse};
 use super::prepared::Prepare;
 use counterstep_contracts::TaskStatus;
 use counterstep_kernel::ports::{Gauges, TaskCount};
-use counterstep_kernel::record::DbTime;
+use counterstep_steps::times::DbTime;
 use diesel::SqliteConnection;
 use diesel::prelude::*;
 use diesel::sql_types::{BigInt, Nullable, Text};

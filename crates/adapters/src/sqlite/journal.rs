@@ -5,7 +5,8 @@ use super::schema::journal;
 use counterstep_contracts::{ChangeId, Epoch, Rev, TaskId};
 use counterstep_kernel::audit::{self, Link, Seal};
 use counterstep_kernel::journal::{JournalRow, Written};
-use counterstep_kernel::record::{DbTime, TaskRow};
+use counterstep_kernel::record::TaskRow;
+use counterstep_steps::times::DbTime;
 use diesel::SqliteConnection;
 use diesel::prelude::*;
 

@@ -40,8 +40,9 @@ use counterstep_kernel::ports::{
     FailureQuery, Gauges, Heartbeat, IdempotencyRow, InFlight, OutboxOp, OutboxRow, Salvaged,
     SealedPage, SealedRow, Store, StoreError, TaskLine, TaskQuery,
 };
-use counterstep_kernel::record::{DbTime, History, TaskRecord, TaskRow};
+use counterstep_kernel::record::{History, TaskRecord, TaskRow};
 use counterstep_kernel::transition::{Guard, Transition};
+use counterstep_steps::times::DbTime;
 use diesel::SqliteConnection;
 use fault::{Care, Content, Fault, content, micros};
 use loads::Loads;

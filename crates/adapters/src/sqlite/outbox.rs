@@ -5,7 +5,7 @@ use super::fault::{Fault, read_json, write_json};
 use super::schema::outbox;
 use counterstep_contracts::{ChangeId, TaskEvent, TaskId};
 use counterstep_kernel::ports::OutboxRow;
-use counterstep_kernel::record::DbTime;
+use counterstep_steps::times::DbTime;
 use diesel::SqliteConnection;
 use diesel::prelude::*;
 

@@ -3,7 +3,7 @@
 
 use super::fault::Fault;
 use counterstep_kernel::ports::CommitError;
-use counterstep_kernel::{Sql, SqlRefused, SqlValue};
+use counterstep_steps::{Sql, SqlRefused, SqlValue};
 use diesel::result::{DatabaseErrorKind, Error as DieselError};
 use diesel::sql_types::{BigInt, Binary, Bool, Double, Nullable, Text};
 use diesel::sqlite::Sqlite;

@@ -6,7 +6,7 @@ use super::schema::receives;
 use super::tasks::id_list;
 use counterstep_contracts::{TaskId, Tenant};
 use counterstep_kernel::ports::{Receive, ReceiveOp};
-use counterstep_kernel::record::DbTime;
+use counterstep_steps::times::DbTime;
 use diesel::SqliteConnection;
 use diesel::dsl::sql;
 use diesel::prelude::*;

@@ -3,7 +3,7 @@
 
 use super::prepared::Prepare;
 use counterstep_kernel::ports::{AuditHead, SealedPage, SealedRow};
-use counterstep_kernel::record::DbTime;
+use counterstep_steps::times::DbTime;
 use diesel::SqliteConnection;
 use diesel::prelude::*;
 use diesel::sql_types::{BigInt, Binary, Bool, Nullable, Text};

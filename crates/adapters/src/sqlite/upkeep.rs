@@ -9,8 +9,8 @@ use counterstep_contracts::TaskId;
 use counterstep_kernel::ports::{
     Leaving, ReceiveOp, Receives, RetireOp, StoreError, SweepOp, Upkeep,
 };
-use counterstep_kernel::record::DbTime;
 use counterstep_kernel::record::TaskRecord;
+use counterstep_steps::times::DbTime;
 use diesel::SqliteConnection;
 
 #[async_trait]

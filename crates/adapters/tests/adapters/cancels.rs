@@ -7,10 +7,9 @@ use counterstep_adapters::nats::{Hears, NatsOptions};
 use counterstep_contracts::{Host, StepStatus, TaskStatus};
 use counterstep_kernel::ports::Ports;
 use counterstep_kernel::turn::{TurnEnd, turn};
-use counterstep_kernel::{
-    CancelToken, Engine, EngineSettings, Registry, StepContext, StepError, StepResult, UndoResult,
-};
+use counterstep_kernel::{Engine, EngineSettings};
 use counterstep_macros::distributed_task;
+use counterstep_steps::{CancelToken, Registry, StepContext, StepError, StepResult, UndoResult};
 use counterstep_testkit::{Form, harness, races};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;

@@ -8,10 +8,9 @@ use counterstep_kernel::audit::{Damage, Scope};
 use counterstep_kernel::ports::{SealedPage, StoreError};
 use counterstep_kernel::recovery::Recovered;
 use counterstep_kernel::turn::{TurnEnd, turn};
-use counterstep_kernel::{
-    CancelToken, Engine, EngineSettings, Registry, Sql, StepContext, StepError, StepResult,
-};
+use counterstep_kernel::{Engine, EngineSettings};
 use counterstep_macros::distributed_task;
+use counterstep_steps::{CancelToken, Registry, Sql, StepContext, StepError, StepResult};
 use counterstep_testkit::{Form, harness};
 use futures::future::join_all;
 use serde::{Deserialize, Serialize};

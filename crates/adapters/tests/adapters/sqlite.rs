@@ -13,7 +13,8 @@ use counterstep_kernel::ports::{
 };
 use counterstep_kernel::record::Intention;
 use counterstep_kernel::transition::LeaseChange;
-use counterstep_kernel::{CancelToken, Engine, EngineSettings, Registry};
+use counterstep_kernel::{Engine, EngineSettings};
+use counterstep_steps::{CancelToken, Registry};
 use diesel::connection::SimpleConnection;
 use diesel::prelude::*;
 use diesel::sql_types::BigInt;

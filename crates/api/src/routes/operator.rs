@@ -14,7 +14,7 @@ use counterstep_contracts::operator::{RecoveriesRequest, ResolveRequest, RetryRe
 use counterstep_contracts::{ProblemCode, TaskStatus};
 use counterstep_kernel::engine::ChangeError;
 use counterstep_kernel::operator::{OperatorError, Recount, Resolution, Retrial};
-use counterstep_kernel::task::read_request;
+use counterstep_steps::task::read_request;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 

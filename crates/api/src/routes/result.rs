@@ -14,9 +14,9 @@ use actix_web::http::header::{
 };
 use actix_web::{HttpRequest, HttpResponse, ResponseError, web};
 use counterstep_contracts::{FileName, ProblemCode, StoredFile, TaskStatus};
-use counterstep_kernel::keys;
 use counterstep_kernel::ports::ObjectError;
-use counterstep_kernel::verified::verified;
+use counterstep_steps::keys;
+use counterstep_steps::verified::verified;
 use futures::TryStreamExt;
 use serde::Deserialize;
 use serde_json::Value;

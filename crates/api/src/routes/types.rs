@@ -12,9 +12,9 @@ use counterstep_contracts::ProblemCode;
 use counterstep_contracts::disable::SwitchRequest;
 use counterstep_contracts::http::Page;
 use counterstep_contracts::retry::format_duration;
-use counterstep_kernel::TaskType;
 use counterstep_kernel::disable::SwitchError;
 use counterstep_kernel::documents::TypedDocuments;
+use counterstep_steps::TaskType;
 use serde_json::{Value, json};
 use std::time::Duration;
 

@@ -4,8 +4,8 @@ use crate::site::Site;
 use crate::types::LINE;
 use counterstep_contracts::http::AuditTrail;
 use counterstep_contracts::{TaskStatus, WaitReason};
-use counterstep_kernel::breaker::{Breaker, Ticket, Verdict};
-use counterstep_kernel::resilience::PortsRuntime;
+use counterstep_kernel::ports::PortsRuntime;
+use counterstep_steps::breaker::{Breaker, Ticket, Verdict};
 use serde_json::Value;
 use std::sync::Arc;
 

@@ -13,10 +13,10 @@ use counterstep_contracts::disable::SwitchView;
 use counterstep_contracts::http::{Accepted, Page, TaskView};
 use counterstep_kernel::disable::TypeVerdict;
 use counterstep_kernel::documents::TypedDocuments;
-use counterstep_kernel::{
+use counterstep_macros::distributed_task;
+use counterstep_steps::{
     AutoDisable, Registry, StepContext, StepError, StepResult, UndoResult, UploadMany, UploadedFile,
 };
-use counterstep_macros::distributed_task;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 

@@ -7,7 +7,8 @@ use counterstep_contracts::{FileName, Keep, Retention, TaskStatus, Tenant};
 use counterstep_kernel::client::{Receipt, Submission, SubmitError};
 use counterstep_kernel::documents::TypedDocuments;
 use counterstep_kernel::presence::Part;
-use counterstep_kernel::{CancelToken, Engine, EngineSettings};
+use counterstep_kernel::{Engine, EngineSettings};
+use counterstep_steps::CancelToken;
 use std::time::Duration;
 
 const NOTE: &str = "/api/tasks/write-note";

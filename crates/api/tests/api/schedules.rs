@@ -5,7 +5,7 @@ use crate::site::Site;
 use counterstep_contracts::TaskStatus;
 use counterstep_contracts::http::{Accepted, AuditTrail, Page};
 use counterstep_contracts::schedule::ScheduleView;
-use counterstep_kernel::Schedule;
+use counterstep_steps::Schedule;
 
 const NIGHTLY: &str =
     r#"{"type":"write-note","cron":"30 2 * * *","zone":"Europe/Berlin","request":{"text":"hi"}}"#;

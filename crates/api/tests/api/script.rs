@@ -1,12 +1,12 @@
 //! Task types whose steps do what the request says, attempt by attempt, and one for each way to
 //! wait.
 
-use counterstep_kernel::contracts::RetryPolicy;
-use counterstep_kernel::{
+use counterstep_macros::distributed_task;
+use counterstep_steps::contracts::RetryPolicy;
+use counterstep_steps::{
     AwaitSignal, BreakerPolicy, Classify, Probe, Registry, ScratchFile, Sleep, Sql, StepContext,
     StepError, StepResult, UndoResult, UploadMany, UploadedFile,
 };
-use counterstep_macros::distributed_task;
 use serde::{Deserialize, Serialize};
 
 /// What one attempt does.

@@ -3,7 +3,7 @@
 use crate::site::Site;
 use counterstep_contracts::TaskStatus;
 use counterstep_contracts::http::TaskView;
-use counterstep_kernel::CancelReason;
+use counterstep_steps::CancelReason;
 use std::time::Duration;
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;

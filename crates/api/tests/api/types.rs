@@ -1,11 +1,11 @@
 //! Task types for the tests, one for each way in which a task can end.
 
-use counterstep_kernel::contracts::RetryPolicy;
-use counterstep_kernel::{AwaitSignal, BreakerPolicy, UploadMany, UploadedFile};
-use counterstep_kernel::{
+use counterstep_macros::distributed_task;
+use counterstep_steps::contracts::RetryPolicy;
+use counterstep_steps::{AwaitSignal, BreakerPolicy, UploadMany, UploadedFile};
+use counterstep_steps::{
     FileName, Registry, StepContext, StepError, StepResult, StoredFile, StoredFiles, UndoResult,
 };
-use counterstep_macros::distributed_task;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 

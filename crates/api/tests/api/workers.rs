@@ -5,12 +5,13 @@ use counterstep_contracts::http::Accepted;
 use counterstep_contracts::operator::{Why, WhyCode};
 use counterstep_contracts::workers::{WorkerState, WorkerView, WorkersView};
 use counterstep_contracts::{Host, TaskId, TaskStatus};
+use counterstep_kernel::Engine;
 use counterstep_kernel::documents::TypedDocuments;
 use counterstep_kernel::host::{self, HostSettings};
 use counterstep_kernel::operator::why_among;
 use counterstep_kernel::ports::Workers;
-use counterstep_kernel::record::DbTime;
-use counterstep_kernel::{CancelToken, Engine};
+use counterstep_steps::CancelToken;
+use counterstep_steps::times::DbTime;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -101,7 +102,7 @@ async fn a_worker_says_what_it_serves_and_what_it_runs_until_it_stops() {
     })
     .await;
 
-    stop.cancel(counterstep_kernel::CancelReason::Shutdown);
+    stop.cancel(counterstep_steps::CancelReason::Shutdown);
     serving.await.expect("it stops");
     let view = seen(&site, &engine.id, "it says that it stops", |worker| {
         worker.state == WorkerState::Stopped
@@ -233,7 +234,7 @@ async fn of_several_parts_of_one_process_one_word_says_all() {
         worker.concurrency == 20 && worker.queues.contains(&"plain.api".to_owned())
     };
     seen(&site, &engine.id, "it says both", both).await;
-    stop.cancel(counterstep_kernel::CancelReason::Shutdown);
+    stop.cancel(counterstep_steps::CancelReason::Shutdown);
     worker.await.expect("it stops");
     api.await.expect("it stops");
     seen(&site, &engine.id, "it stops", |worker| {

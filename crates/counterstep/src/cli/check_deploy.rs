@@ -3,8 +3,9 @@
 
 use super::{print, table};
 use counterstep_contracts::operator::DeployCheck;
-use counterstep_kernel::Registry;
+use counterstep_kernel::operator::check_deploy;
 use counterstep_node::{Exit, SettingsArgs};
+use counterstep_steps::Registry;
 
 /// Flags of `check-deploy`.
 #[derive(Debug, Clone, clap::Args)]
@@ -24,8 +25,7 @@ pub(super) fn main(
         &settings,
         Box::pin(async {
             let store = counterstep_node::look(&settings, "check-deploy")?;
-            let check = registry
-                .check_deploy(store.as_ref())
+            let check = check_deploy(registry, store.as_ref())
                 .await
                 .map_err(|error| {
                     Exit::unavailable(format_args!("the tasks in flight cannot be read: {error}"))

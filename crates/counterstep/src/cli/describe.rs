@@ -6,9 +6,9 @@ use counterstep_contracts::retry::format_duration;
 use counterstep_contracts::{
     Backoff, BreakerPolicy, Direction, RetryPolicy, StepDecl, TaskDecl, UndoDecl, WaitDecl,
 };
-use counterstep_kernel::Registry;
-use counterstep_kernel::policies::Policies;
 use counterstep_node::Exit;
+use counterstep_steps::Registry;
+use counterstep_steps::policies::Policies;
 use std::fmt::Write as _;
 
 /// Flags of `describe`.

@@ -2,10 +2,10 @@
 
 use crate::run::{Roles, run};
 use counterstep_api::cli::ApiArgs;
-use counterstep_kernel::Registry;
 use counterstep_node::settings::duration;
 use counterstep_node::{Exit, SettingsArgs, open, shutdown_on_signals};
 use counterstep_reconciler::ReconcilerSettings;
+use counterstep_steps::Registry;
 use counterstep_worker::cli::WorkerArgs;
 use std::sync::Arc;
 use std::time::Duration;

@@ -18,10 +18,10 @@ mod workers;
 
 use clap::parser::ValueSource;
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
-use counterstep_kernel::Registry;
 use counterstep_node::settings::check_surroundings;
 use counterstep_node::{Exit, SettingsArgs, exit};
 use counterstep_reconciler::cli::ReconcilerArgs;
+use counterstep_steps::Registry;
 use counterstep_worker::cli::WorkerArgs;
 use std::process::ExitCode;
 

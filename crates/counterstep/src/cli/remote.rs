@@ -55,7 +55,7 @@ impl Remote {
         Exit::unavailable(format_args!(
             "the API at {} does not answer ({}): is it running, and is --url right?",
             without_password(&self.base),
-            counterstep_kernel::error::chain(error)
+            counterstep_steps::error::chain(error)
         ))
     }
 

@@ -2,7 +2,7 @@
 //! it differs from the database's.
 
 use counterstep_contracts::retry::parse_duration;
-use counterstep_kernel::times::read_rfc3339;
+use counterstep_steps::times::read_rfc3339;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 const SECOND: i64 = 1_000_000;

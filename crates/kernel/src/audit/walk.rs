@@ -3,7 +3,7 @@
 //! [`diagnose`](super::diagnose()), which looks at all of it.
 
 use super::{link, origin, seal};
-use crate::context::hex;
+use crate::digest::hex;
 use crate::journal::{FORM, Named, named};
 use crate::ports::{AuditHead, SealedRow};
 use counterstep_contracts::TaskStatus;

@@ -3,7 +3,7 @@
 //! the hint said.
 
 use super::submission::{Submission, SubmitError, from_commit};
-use crate::context::hex;
+use crate::digest::hex;
 use crate::documents::TypedDocuments;
 use crate::engine::Engine;
 use crate::ports::CommitError;

@@ -13,22 +13,12 @@ pub use receipt::{Firing, Receipt};
 pub use signal::SignalRefusal;
 pub use submission::{Submission, SubmitError, Submitted};
 
-use crate::builtin::{BuiltInStep, FileSource, Upload, UploadMany, UploadOne, Work};
+use crate::builtin::{FileSource, Upload, Work};
 use crate::error::StepError;
 use crate::task::{Inputs, REQUEST, Run, TaskType, guarded};
 use counterstep_contracts::Host;
 use serde_json::Value;
 use std::collections::BTreeMap;
-
-/// Whether tasks of the type begin with an upload that their request carries out.
-pub(crate) fn begins_with_uploads(task_type: &TaskType) -> bool {
-    let (Some(decl), Some(code)) = (task_type.decl.steps.first(), task_type.steps.first()) else {
-        return false;
-    };
-    let uploads = [UploadMany::OUTPUT, UploadOne::OUTPUT].contains(&decl.output)
-        && matches!(code.run, Run::BuiltIn(_));
-    uploads && decl.host == Host::Api && decl.inputs.iter().all(|input| input.source == REQUEST)
-}
 
 /// The upload steps that a request carries out itself: the built-in steps on the api host at the
 /// head of the declaration that read nothing but the request. Later ones run like any step.

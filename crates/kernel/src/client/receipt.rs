@@ -9,7 +9,7 @@ use super::submission::{Submission, SubmitError, both, from_commit, from_objects
 use super::texts::Fields;
 use super::{known, request_uploads};
 use crate::builtin::FileSource;
-use crate::context::measured;
+use crate::digest::measured;
 use crate::engine::Engine;
 use crate::error::StepError;
 use crate::keys;

@@ -1,7 +1,7 @@
 //! The words of a submission: who submits, what can be refused, what is answered; and the digest
 //! that tells a repetition from another request.
 
-use crate::context::hex;
+use crate::digest::hex;
 use crate::disable::Refusal;
 use crate::error::StepError;
 use crate::ports::{CommitError, ObjectError, StoreError};

@@ -5,7 +5,7 @@ use crate::documents::TypedDocuments;
 use crate::engine::Engine;
 use crate::ports::{Disabled, FailureQuery, StoreError, TypeRow, TypeRows};
 use crate::record::{DbTime, LOST, TaskRow};
-use crate::task::{TaskType, newest};
+use crate::task::TaskType;
 use crate::transition::Transition;
 use counterstep_contracts::declaration::StepKind;
 use counterstep_contracts::{Host, Rev, StepDecl, TaskStatus, Tenant};
@@ -70,7 +70,7 @@ impl Engine {
         else {
             return;
         };
-        let Some(task_type) = newest(&self.registry, &task.task_type) else {
+        let Some(task_type) = self.registry.newest(&task.task_type) else {
             return;
         };
         if self
@@ -148,7 +148,7 @@ impl Engine {
             Err(StoreError::Newer(_)) => return Ok(None),
             record => record?.map(|record| state(record.task)),
         };
-        let task_type = newest(&self.registry, &row.name);
+        let task_type = self.registry.newest(&row.name);
         let policy = task_type
             .as_ref()
             .and_then(|known| self.settings.policies.auto_disable_of(known.decl));
@@ -217,7 +217,7 @@ impl Engine {
         if step.verdict != TypeVerdict::Disabled {
             return self.take(step).await;
         }
-        let Some(task_type) = newest(&self.registry, &step.row.name) else {
+        let Some(task_type) = self.registry.newest(&step.row.name) else {
             return Ok(false);
         };
         let read = self.ports.store.types().await?;
@@ -241,7 +241,7 @@ impl Engine {
             let mut steps = Vec::new();
             for task_type in names
                 .into_iter()
-                .filter_map(|name| newest(&self.registry, name))
+                .filter_map(|name| self.registry.newest(name))
             {
                 let row = read.rows.iter().find(|row| row.name == task_type.decl.name);
                 if let Some(row) = row.filter(|row| row.disabled.is_some()) {
@@ -317,7 +317,7 @@ impl Engine {
         name: &str,
         change: impl Fn(&mut TypeRow, DbTime),
     ) -> Result<TypeRow, SwitchError> {
-        if newest(&self.registry, name).is_none() {
+        if self.registry.newest(name).is_none() {
             return Err(SwitchError::UnknownType);
         }
         for _ in 0..10 {

@@ -6,7 +6,7 @@ use super::fold::{begins, blank, ends, starts};
 use super::implied::Implied;
 use super::patch::{StepPatch, TaskPatch, shift, unknown_step};
 use crate::audit::{self, Facts, Link};
-use crate::context::hex;
+use crate::digest::hex;
 use crate::record::{StepRow, TaskRecord, TaskRow};
 use crate::transition::{AttemptWrite, AuditEntry, LeaseChange, TaskWrite, Transition};
 use counterstep_contracts::{Attempt, Direction, Epoch, Outcome, Rev, StepNo, TaskStatus};

@@ -4,19 +4,16 @@
 use crate::ports::{InFlight, Store, StoreError};
 use crate::task::Registry;
 use counterstep_contracts::operator::{DeployCheck, Stranded};
-use futures::future::BoxFuture;
 
-impl Registry {
-    /// Compares the registered types with the tasks that have not ended.
-    ///
-    /// # Errors
-    /// When the store does not answer.
-    pub fn check_deploy<'a>(
-        &'a self,
-        store: &'a dyn Store,
-    ) -> BoxFuture<'a, Result<DeployCheck, StoreError>> {
-        Box::pin(async move { Ok(compare(self, store.in_flight().await?)) })
-    }
+/// Compares the registered types with the tasks that have not ended.
+///
+/// # Errors
+/// When the store does not answer.
+pub async fn check_deploy(
+    registry: &Registry,
+    store: &dyn Store,
+) -> Result<DeployCheck, StoreError> {
+    Ok(compare(registry, store.in_flight().await?))
 }
 
 fn compare(registry: &Registry, groups: Vec<InFlight>) -> DeployCheck {

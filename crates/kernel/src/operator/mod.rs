@@ -8,6 +8,7 @@ mod settle;
 mod undo_plan;
 mod why;
 
+pub use deploy::check_deploy;
 pub use recoveries::Recount;
 pub use settle::{OperatorError, Resolution, Retrial};
 pub use undo_plan::undo_plan;

@@ -3,8 +3,9 @@
 //! a cursor in the store; never more than a page is in memory. What a page leads to is a plan, a
 //! value, and so is what is done with it.
 
-use super::policy::{Orphan, OrphanAction, Why, decided};
+use super::policy::{decided, orphan};
 use super::rules::Rules;
+use super::{Orphan, OrphanAction, Why};
 use crate::cancel::CancelToken;
 use crate::documents::{ListingOp, TypedDocuments};
 use crate::engine::Engine;
@@ -202,7 +203,7 @@ fn plan(
             plan.young += u64::from(grace.is_some());
             continue;
         }
-        let orphan = Orphan::of(listed, key, standing.task_type.clone(), age, why);
+        let orphan = orphan(listed, key, standing.task_type.clone(), age, why);
         let action = decided(rule.policy.as_ref(), &orphan);
         plan.found.push(Found {
             orphan,

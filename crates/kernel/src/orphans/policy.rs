@@ -1,215 +1,30 @@
-//! What is to become of orphans: the user's decision, as data. Must not touch a store.
+//! Puts what is found before the user's policy, and holds its answer to what can be done.
 
 use crate::keys::{ObjectKey, is_archive_prefix};
 use crate::ports::Listed;
-use crate::task::{DistributedTask, Registry};
-use counterstep_contracts::retry::parse_duration;
-use counterstep_contracts::{Attempt, TaskId, Tenant};
-use std::fmt;
-use std::sync::Arc;
+use counterstep_steps::orphans::{Orphan, OrphanAction, OrphanPolicy, Why};
 use std::time::Duration;
 
-/// Between the starts of two listings, where nothing else is said.
-pub const EVERY: Duration = Duration::from_secs(6 * 3600);
-
-/// An object, or half of one, that no committed output refers to and that no process can be writing
-/// any more.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Orphan {
-    /// Declared name of its task's type; `None`: there is no row of the task.
-    pub task_type: Option<String>,
-    /// Whose.
-    pub tenant: Tenant,
-    /// Its task.
-    pub task: TaskId,
-    /// Its step; with `.undo` at the end where the step's undo stored it.
-    pub step: String,
-    /// The attempt that stored it.
-    pub attempt: Attempt,
-    /// Declared bucket.
-    pub bucket: String,
-    /// Key.
-    pub key: String,
-    /// Bytes; 0 for a half-done upload.
-    pub size_bytes: u64,
-    /// How long ago it was stored, by the clocks of the object store and of the database: the
-    /// shorter of both.
-    pub age: Duration,
-    /// It is a half-done upload.
-    pub half: bool,
-    /// Why it is one.
-    pub why: Why,
-}
-
-impl Orphan {
-    /// Of an object as it was listed, and what its key says.
-    pub(super) fn of(
-        listed: &Listed,
-        key: ObjectKey,
-        task_type: Option<String>,
-        age: Duration,
-        why: Why,
-    ) -> Self {
-        Self {
-            task_type,
-            tenant: key.tenant,
-            task: key.task,
-            step: key.step,
-            attempt: key.attempt,
-            bucket: listed.bucket.clone(),
-            key: listed.key.clone(),
-            size_bytes: listed.size_bytes,
-            age,
-            half: listed.upload.is_some(),
-            why,
-        }
-    }
-}
-
-/// Why an object is an orphan.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Why {
-    /// Its attempt never succeeded, or its step was undone, resolved or run again.
-    Unkept,
-    /// Its attempt has been swept; it was stored later, or was left then because its grace was not
-    /// over.
-    Late,
-    /// Its task has no such attempt. No policy is asked unless
-    /// [`OrphanSettings::without_task`](super::OrphanSettings) says so: it may be one of another
-    /// database, or of this one before it was restored.
-    NoAttempt,
-    /// There is neither a task nor an attempt. As above.
-    NoTask,
-}
-
-impl fmt::Display for Why {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Unkept => "no output refers to it",
-            Self::Late => "its attempt was swept before",
-            Self::NoAttempt => "its task has no such attempt",
-            Self::NoTask => "this database has no such task",
-        })
-    }
-}
-
-/// What becomes of an orphan.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub enum OrphanAction {
-    /// It is deleted.
-    #[default]
-    Delete,
-    /// It is moved to `archive/{prefix}/{key}` of its bucket. A half-done upload is deleted: it
-    /// cannot be moved.
-    Archive {
-        /// See [`is_archive_prefix`]; with another one it is only reported.
-        prefix: String,
-    },
-    /// It stays, and each listing reports it again.
-    Report,
-}
-
-/// Decides on orphans. A function `Fn(&Orphan) -> OrphanAction` is one, and an [`OrphanAction`] is
-/// one that always says the same. It only decides: the engine acts.
-pub trait OrphanPolicy: Send + Sync {
-    /// What becomes of this one.
-    fn decide(&self, orphan: &Orphan) -> OrphanAction;
-}
-
-impl OrphanPolicy for OrphanAction {
-    fn decide(&self, _: &Orphan) -> OrphanAction {
-        self.clone()
-    }
-}
-
-impl<F: Fn(&Orphan) -> OrphanAction + Send + Sync> OrphanPolicy for F {
-    fn decide(&self, orphan: &Orphan) -> OrphanAction {
-        self(orphan)
-    }
-}
-
-/// The policy of a type, and how often its objects are listed.
-#[derive(Clone)]
-pub struct OrphanRule {
-    pub(crate) policy: Arc<dyn OrphanPolicy>,
-    pub(crate) every: Duration,
-    pub(crate) grace: Duration,
-}
-
-impl OrphanRule {
-    /// With this policy, each six hours, and after no longer a grace than is needed.
-    #[must_use]
-    pub fn new(policy: impl OrphanPolicy + 'static) -> Self {
-        Self {
-            policy: Arc::new(policy),
-            every: EVERY,
-            grace: Duration::ZERO,
-        }
-    }
-
-    /// How often all objects are listed for this type, as `1h`. Types with the same interval share
-    /// a listing.
-    ///
-    /// # Panics
-    /// When it is no duration above 0.
-    #[must_use]
-    pub fn every(mut self, every: &str) -> Self {
-        self.every = duration(every);
-        self
-    }
-
-    /// Objects that are younger are left alone, as `1d`. A grace below the one that the type needs
-    /// has no effect.
-    ///
-    /// # Panics
-    /// When it is no duration above 0.
-    #[must_use]
-    pub fn grace(mut self, grace: &str) -> Self {
-        self.grace = duration(grace);
-        self
-    }
-}
-
-fn duration(text: &str) -> Duration {
-    match parse_duration(text).filter(|duration| !duration.is_zero()) {
-        Some(duration) => duration,
-        None => panic!(
-            "`{text}` is no duration above 0: write a whole number and a unit, as 30m, 6h, 1d"
-        ),
-    }
-}
-
-impl Default for OrphanRule {
-    fn default() -> Self {
-        Self::new(OrphanAction::Delete)
-    }
-}
-
-impl fmt::Debug for OrphanRule {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("OrphanRule")
-            .field("every", &self.every)
-            .field("grace", &self.grace)
-            .finish_non_exhaustive()
-    }
-}
-
-impl Registry {
-    /// Says what becomes of the orphans of a type, all its versions. Without a word they are
-    /// deleted.
-    #[must_use]
-    pub fn orphans<T: DistributedTask>(mut self, rule: OrphanRule) -> Self {
-        self.orphans
-            .insert(T::task_type().decl.name.to_owned(), rule);
-        self
-    }
-
-    /// Says what becomes of the orphans of all tasks whose type has no rule of its own, is not
-    /// known to this program, or that have no row.
-    #[must_use]
-    pub fn other_orphans(mut self, rule: OrphanRule) -> Self {
-        self.other_orphans = Some(rule);
-        self
+/// Of an object as it was listed, and what its key says.
+pub(super) fn orphan(
+    listed: &Listed,
+    key: ObjectKey,
+    task_type: Option<String>,
+    age: Duration,
+    why: Why,
+) -> Orphan {
+    Orphan {
+        task_type,
+        tenant: key.tenant,
+        task: key.task,
+        step: key.step,
+        attempt: key.attempt,
+        bucket: listed.bucket.clone(),
+        key: listed.key.clone(),
+        size_bytes: listed.size_bytes,
+        age,
+        half: listed.upload.is_some(),
+        why,
     }
 }
 

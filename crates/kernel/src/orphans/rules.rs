@@ -1,13 +1,12 @@
 //! Which policy, interval and grace holds for which type: what the program declares, changed as the
 //! settings say. Must not let a grace fall below what the type's own attempts may take.
 
-use super::policy::{OrphanPolicy, OrphanRule};
-use crate::client::begins_with_uploads;
 use crate::engine::Engine;
 use crate::task::{Registry, TaskType};
 use crate::turn::limits;
 use counterstep_contracts::Direction;
 use counterstep_contracts::overrides::OrphanOverride;
+use counterstep_steps::orphans::{OrphanPolicy, OrphanRule};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -83,7 +82,7 @@ impl Rules {
         );
         let in_force = |rule: Option<&OrphanRule>, name: &str, needed: Duration| {
             let rule = rule
-                .or(registry.other_orphans.as_ref())
+                .or(registry.other_orphan_rule())
                 .cloned()
                 .unwrap_or_default();
             let set = settings
@@ -105,7 +104,7 @@ impl Rules {
                 .map(|(name, needed)| {
                     (
                         name.to_owned(),
-                        in_force(registry.orphans.get(name), name, needed),
+                        in_force(registry.orphan_rule_of(name), name, needed),
                     )
                 })
                 .collect(),
@@ -139,8 +138,8 @@ impl Rules {
     /// Whether whatever an intent's sweep finds is deleted: then nothing need be listed.
     pub(super) fn always_deletes(&self, registry: &Registry, task_type: Option<&str>) -> bool {
         let declared = task_type
-            .and_then(|name| registry.orphans.get(name))
-            .or(registry.other_orphans.as_ref());
+            .and_then(|name| registry.orphan_rule_of(name))
+            .or(registry.other_orphan_rule());
         declared.is_none() && !self.for_type(task_type).patient
     }
 }
@@ -151,7 +150,7 @@ fn needs(engine: &Engine, task_type: &TaskType) -> Duration {
     let steps = (0..task_type.decl.steps.len()).flat_map(|at| {
         [Direction::Forward, Direction::Undo].map(|way| limits(engine, task_type, at, way).1)
     });
-    let uploads = if begins_with_uploads(task_type) {
+    let uploads = if task_type.begins_with_uploads() {
         engine.settings.upload_timeout * 2
     } else {
         Duration::ZERO

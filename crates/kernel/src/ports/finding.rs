@@ -3,6 +3,7 @@
 
 use crate::record::{DbTime, Failure};
 use counterstep_contracts::{QueueName, TaskId, TaskStatus, Tenant};
+use counterstep_steps::task::KnownType;
 use std::time::Duration;
 
 /// Which tasks to look for.
@@ -64,25 +65,6 @@ pub struct Unanswered {
     /// One with a due time was offered again after it. Then it is left alone for as long again as
     /// had passed between its due time and its last change, but for no longer than this.
     pub at_most: Duration,
-}
-
-/// A task type that a host can run.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct KnownType {
-    /// Declared name.
-    pub name: String,
-    /// Version.
-    pub version: u32,
-    /// Digest of its declaration.
-    pub definition: String,
-}
-
-impl KnownType {
-    /// `{name}/{version}/{definition}`: one text to compare.
-    #[must_use]
-    pub fn key(&self) -> String {
-        format!("{}/{}/{}", self.name, self.version, self.definition)
-    }
 }
 
 /// Tasks of one type, version and definition that have not ended.

@@ -1,10 +1,10 @@
 //! Processes as they say of themselves who they are, and counts of what is under way, as rows of
 //! the store. Nothing is ever decided by them: that a host is lost its leases say.
 
-use super::finding::KnownType;
 use crate::record::DbTime;
 use counterstep_contracts::workers::WorkerState;
 use counterstep_contracts::{QueueName, TaskId, TaskStatus};
+use counterstep_steps::task::KnownType;
 use std::collections::BTreeMap;
 use std::time::Duration;
 

@@ -2,12 +2,12 @@
 //! due. Changes nothing.
 
 use super::plan::{Move, plan};
-use super::when;
 use crate::documents::TypedDocuments;
 use crate::engine::Engine;
 use crate::ports::{DuePlace, ScheduleQuery, ScheduleRow, Schedules, StoreError};
 use crate::record::DbTime;
 use counterstep_contracts::{ScheduleOrigin, Tenant};
+use counterstep_steps::schedule;
 use futures::future::BoxFuture;
 
 /// What a pass is going to do about a schedule.
@@ -88,7 +88,7 @@ impl Engine {
 
     /// What the program declares and the rows do not say yet.
     pub(super) async fn plan_declared(&self) -> Result<Vec<ScheduleStep>, StoreError> {
-        let names: Vec<String> = self.registry.schedules.keys().cloned().collect();
+        let names: Vec<String> = self.registry.schedules().keys().cloned().collect();
         if names.is_empty() {
             return Ok(Vec::new());
         }
@@ -112,7 +112,7 @@ impl Engine {
             .map(|known| known.decl.name.to_owned())
             .collect();
         types.dedup();
-        let of_code = self.registry.schedules.keys().cloned().collect();
+        let of_code = self.registry.schedules().keys().cloned().collect();
         let query = ScheduleQuery::Due {
             types,
             declared: of_code,
@@ -125,7 +125,7 @@ impl Engine {
             let Some(first) = row.next_due_at.filter(|_| !declared.contains(&row.name)) else {
                 continue;
             };
-            steps.push(match when::read(&mut row.spec.clone()) {
+            steps.push(match schedule::read(&mut row.spec.clone()) {
                 Err(error) => ScheduleStep::Broken {
                     name: row.name,
                     why: error.to_string(),
@@ -160,13 +160,13 @@ impl Engine {
     /// The schedules of this program that do not stand in the rows as it declares them.
     fn to_declare(&self, found: &Schedules) -> Vec<ScheduleStep> {
         let mut steps = Vec::new();
-        for (name, spec) in &self.registry.schedules {
+        for (name, spec) in self.registry.schedules() {
             let row = found.rows.iter().find(|row| row.name == *name);
             if row.is_some_and(|row| row.origin == ScheduleOrigin::Code && row.spec == *spec) {
                 continue;
             }
             // Counts from now on: what would have been due before was not declared then.
-            let next_due_at = when::read(&mut spec.clone())
+            let next_due_at = schedule::read(&mut spec.clone())
                 .ok()
                 .and_then(|when| when.after(found.now));
             let mut row = row.cloned().unwrap_or_else(|| {

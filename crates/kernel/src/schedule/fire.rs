@@ -3,17 +3,16 @@
 
 use super::due::{ScheduleStep, names};
 use super::plan::{Move, PassedOver};
-use super::when;
 use crate::cancel::CancelToken;
 use crate::client::{Firing, Receipt, Submission, SubmitError};
 use crate::documents::{TypedDocuments, schedule_write};
 use crate::engine::Engine;
 use crate::ports::{ScheduleRow, StoreError};
 use crate::record::DbTime;
-use crate::task::newest;
 use crate::times::rfc3339;
 use counterstep_contracts::http::Accepted;
 use counterstep_contracts::{Rev, ScheduleOrigin, TaskId, Tenant};
+use counterstep_steps::schedule;
 use futures::future::BoxFuture;
 use serde_json::json;
 
@@ -162,7 +161,7 @@ impl Engine {
                         Err(SubmitError::Moved) => Ok(false),
                         Err(SubmitError::Disabled(refusal)) => {
                             // All that is due until now goes at once.
-                            let when = when::read(&mut row.spec.clone()).ok();
+                            let when = schedule::read(&mut row.spec.clone()).ok();
                             let next = when.and_then(|when| when.after(due.max(now)));
                             // A probe may let it go on at any moment, and might be of this very due
                             // time. What comes only once is not lost because its type was disabled
@@ -247,10 +246,10 @@ impl Engine {
         now: DbTime,
         actor: &str,
     ) -> Result<Accepted, SubmitError> {
-        let Some(task_type) = newest(&self.registry, &row.spec.task_type) else {
-            return Err(SubmitError::Declaration(crate::StepError::permanent(
-                "its task type is not known here",
-            )));
+        let Some(task_type) = self.registry.newest(&row.spec.task_type) else {
+            return Err(SubmitError::Declaration(
+                crate::error::StepError::permanent("its task type is not known here"),
+            ));
         };
         let submission = Submission {
             tenant: row.tenant.clone(),

@@ -1,16 +1,15 @@
 //! What people ask of schedules: set, delete, pause, resume, run now. Each under the revision that
 //! was read; where another writer was faster, it is decided again on the newer row.
 
-use super::declared::{NAME, check, is_name};
-use super::when;
 use crate::client::SubmitError;
 use crate::documents::TypedDocuments;
 use crate::engine::Engine;
 use crate::ports::{ScheduleQuery, ScheduleRow, StoreError};
 use crate::record::DbTime;
-use crate::task::{RequestError, newest};
+use crate::task::RequestError;
 use counterstep_contracts::http::Accepted;
 use counterstep_contracts::{Overlap, ScheduleOrigin, ScheduleSpec, TaskId, Tenant};
+use counterstep_steps::schedule::{self, NAME, check, is_name};
 use futures::future::BoxFuture;
 
 /// Others may be faster so often in a row.
@@ -62,7 +61,7 @@ impl Kept {
     /// Its next due times, at most so many; none while it is paused.
     #[must_use]
     pub fn upcoming(&self, count: usize) -> Vec<DbTime> {
-        let Ok(when) = when::read(&mut self.row.spec.clone()) else {
+        let Ok(when) = schedule::read(&mut self.row.spec.clone()) else {
             return Vec::new();
         };
         let first = self.row.next_due_at.filter(|_| !self.row.paused);
@@ -131,11 +130,11 @@ impl Engine {
                 .into());
             }
             let by_route = self.registry.by_route(&spec.task_type);
-            let Some(task_type) = newest(&self.registry, &spec.task_type).or(by_route) else {
+            let Some(task_type) = self.registry.newest(&spec.task_type).or(by_route) else {
                 return Err(ScheduleError::UnknownType(spec.task_type));
             };
             task_type.decl.name.clone_into(&mut spec.task_type);
-            let when = when::read(&mut spec)?;
+            let when = schedule::read(&mut spec)?;
             spec.request = check(&task_type, spec.request)?;
             for _ in 0..TRIES {
                 let (found, now) = self.find(tenant, name).await?;
@@ -178,7 +177,7 @@ impl Engine {
 
     /// Whether it is the API's to change. One from code that no code of this program declares is.
     fn is_free(&self, name: &str, found: Option<&Kept>) -> Result<(), ScheduleError> {
-        let ours = self.registry.schedules.contains_key(name);
+        let ours = self.registry.schedules().contains_key(name);
         match found {
             Some(kept) if kept.row.origin == ScheduleOrigin::Code && ours => {
                 Err(ScheduleError::Declared)
@@ -240,7 +239,7 @@ impl Engine {
                 let Kept { mut row, now, .. } = kept;
                 row.paused = paused;
                 if !paused {
-                    row.next_due_at = when::read(&mut row.spec.clone())?.after(now);
+                    row.next_due_at = schedule::read(&mut row.spec.clone())?.after(now);
                 }
                 if self.put(&mut row).await? {
                     return self.schedule(tenant, name).await;
@@ -264,7 +263,7 @@ impl Engine {
         Box::pin(async move {
             for _ in 0..TRIES {
                 let Kept { mut row, now, .. } = self.schedule(tenant, name).await?;
-                if newest(&self.registry, &row.spec.task_type).is_none() {
+                if self.registry.newest(&row.spec.task_type).is_none() {
                     return Err(ScheduleError::UnknownType(row.spec.task_type));
                 }
                 if let Some(task) = row.last_task.filter(|_| row.spec.overlap != Overlap::Allow)

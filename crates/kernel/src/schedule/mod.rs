@@ -3,18 +3,12 @@
 //! under the revision that was read: of any number of reconcilers one writes it, and whatever is
 //! cut off has written neither.
 
-mod cron;
-mod declared;
 mod due;
 mod fire;
 mod keep;
 mod plan;
-mod when;
 
-pub use cron::{Cron, CronError};
-pub use declared::{Schedule, ScheduleMistake};
 pub use due::ScheduleStep;
 pub use fire::{Fired, ScheduleReport};
 pub use keep::{Kept, ScheduleError};
 pub use plan::{Move, PassedOver, plan};
-pub use when::{When, read};

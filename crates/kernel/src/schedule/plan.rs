@@ -1,10 +1,10 @@
 //! What a schedule that is due is going to do: a pure function of its policies, its times, and
 //! whether its last task still runs. The reconciler prints it, or carries it out.
 
-use super::when::When;
 use crate::record::DbTime;
 use counterstep_contracts::retry::parse_duration;
 use counterstep_contracts::{Misfire, Overlap, ScheduleSpec};
+use counterstep_steps::schedule::When;
 
 /// Why a due time does not fire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

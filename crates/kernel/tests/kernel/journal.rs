@@ -10,12 +10,11 @@ use counterstep_contracts::{
 };
 use counterstep_kernel::audit::{Link, Seal, seal};
 use counterstep_kernel::journal::{FORM, Fold, JournalError, JournalRow, Written};
-use counterstep_kernel::record::{
-    DbTime, Intention, SignalRow, StepRow, TaskRecord, TaskRow, UndoGoal,
-};
+use counterstep_kernel::record::{Intention, SignalRow, StepRow, TaskRecord, TaskRow, UndoGoal};
 use counterstep_kernel::transition::{
     AttemptWrite, AuditEntry, Kept, LeaseChange, TaskWrite, Time, Transition,
 };
+use counterstep_steps::times::DbTime;
 use serde_json::{Value, json};
 use std::time::Duration;
 use uuid::Uuid;

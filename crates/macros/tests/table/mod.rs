@@ -1,16 +1,16 @@
 //! What stands in the declaration and the code that the macro writes.
 
-use counterstep_kernel::contracts::declaration::InputDecl;
-use counterstep_kernel::contracts::{
+use counterstep_macros::distributed_task;
+use counterstep_steps::contracts::declaration::InputDecl;
+use counterstep_steps::contracts::{
     Host, OnExhausted, OnLost, OnUndoFailure, StepKind, TaskDecl, UndoDecl,
 };
-use counterstep_kernel::declare::Value;
-use counterstep_kernel::task::{self, Run};
-use counterstep_kernel::{
+use counterstep_steps::declare::Value;
+use counterstep_steps::task::{self, Run};
+use counterstep_steps::{
     DistributedTask as _, FileName, Inputs, Registry, RetryPolicy, StepContext, StepResult,
     StoredFile, UndoResult, UploadOne, UploadedFile, Work,
 };
-use counterstep_macros::distributed_task;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 

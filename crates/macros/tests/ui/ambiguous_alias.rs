@@ -1,6 +1,6 @@
 //! Two earlier steps give the type that a parameter goes by, under two names: only the compiler
 //! sees that.
-use counterstep_kernel::{StepResult};
+use counterstep_steps::StepResult;
 use counterstep_macros::distributed_task;
 use serde::{Deserialize, Serialize};
 

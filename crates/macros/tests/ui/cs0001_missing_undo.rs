@@ -1,5 +1,5 @@
 //! A custom step that does not say how it is undone.
-use counterstep_kernel::{StepResult};
+use counterstep_steps::StepResult;
 use counterstep_macros::distributed_task;
 use serde::{Deserialize, Serialize};
 

@@ -1,5 +1,5 @@
 //! A step that says three times how it is undone.
-use counterstep_kernel::{StepResult, UndoResult};
+use counterstep_steps::{StepResult, UndoResult};
 use counterstep_macros::distributed_task;
 use serde::{Deserialize, Serialize};
 

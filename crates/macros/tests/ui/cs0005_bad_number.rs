@@ -1,5 +1,5 @@
 //! Steps without a number, with zero, and with something that is no number.
-use counterstep_kernel::{StepResult};
+use counterstep_steps::StepResult;
 use counterstep_macros::distributed_task;
 use serde::{Deserialize, Serialize};
 

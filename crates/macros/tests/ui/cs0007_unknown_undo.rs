@@ -1,5 +1,5 @@
 //! An undo that is not there, and one that is a step.
-use counterstep_kernel::{StepResult};
+use counterstep_steps::StepResult;
 use counterstep_macros::distributed_task;
 use serde::{Deserialize, Serialize};
 

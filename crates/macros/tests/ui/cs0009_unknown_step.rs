@@ -1,5 +1,5 @@
 //! An undo of a step that is not there.
-use counterstep_kernel::{StepResult, UndoResult};
+use counterstep_steps::{StepResult, UndoResult};
 use counterstep_macros::distributed_task;
 use serde::{Deserialize, Serialize};
 

@@ -1,5 +1,5 @@
 //! Two earlier steps give the type that a parameter goes by.
-use counterstep_kernel::{StepResult};
+use counterstep_steps::StepResult;
 use counterstep_macros::distributed_task;
 use serde::{Deserialize, Serialize};
 

@@ -1,5 +1,5 @@
 //! Two built-in steps give the type that a parameter goes by.
-use counterstep_kernel::{StepResult, UploadOne, UploadedFile};
+use counterstep_steps::{StepResult, UploadOne, UploadedFile};
 use counterstep_macros::distributed_task;
 use serde::{Deserialize, Serialize};
 
@@ -30,7 +30,7 @@ impl Task {
     }
 
     #[step(3, host = "worker", no_undo = "test")]
-    async fn read(file: &counterstep_kernel::StoredFile) -> StepResult<()> {
+    async fn read(file: &counterstep_steps::StoredFile) -> StepResult<()> {
         let _ = file;
         Ok(())
     }

@@ -1,5 +1,5 @@
 //! Reading a later step, the own step, and a sibling of the own group.
-use counterstep_kernel::{StepResult};
+use counterstep_steps::StepResult;
 use counterstep_macros::distributed_task;
 use serde::{Deserialize, Serialize};
 

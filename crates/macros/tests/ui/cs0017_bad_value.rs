@@ -1,5 +1,5 @@
 //! Values that keys cannot have.
-use counterstep_kernel::{StepResult, UndoResult};
+use counterstep_steps::{StepResult, UndoResult};
 use counterstep_macros::distributed_task;
 use serde::{Deserialize, Serialize};
 

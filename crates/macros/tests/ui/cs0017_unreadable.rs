@@ -1,5 +1,5 @@
 //! Attributes that are no list of keys and values.
-use counterstep_kernel::{StepResult};
+use counterstep_steps::StepResult;
 use counterstep_macros::distributed_task;
 use serde::{Deserialize, Serialize};
 

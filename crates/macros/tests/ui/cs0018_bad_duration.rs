@@ -1,5 +1,5 @@
 //! Texts that are no durations.
-use counterstep_kernel::{StepResult};
+use counterstep_steps::StepResult;
 use counterstep_macros::distributed_task;
 use serde::{Deserialize, Serialize};
 

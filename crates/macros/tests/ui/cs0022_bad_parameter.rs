@@ -1,5 +1,5 @@
 //! Parameters that cannot be read.
-use counterstep_kernel::{StepContext, StepResult, UndoResult, UploadMany};
+use counterstep_steps::{StepContext, StepResult, UndoResult, UploadMany};
 use counterstep_macros::distributed_task;
 use serde::{Deserialize, Serialize};
 
@@ -25,7 +25,7 @@ impl Task {
 
     #[step(2, host = "api")]
     fn upload(_ctx: &StepContext) -> UploadMany {
-        UploadMany::to::<counterstep_kernel::StoredFile>("bucket", &[])
+        UploadMany::to::<counterstep_steps::StoredFile>("bucket", &[])
     }
 
     #[undo(upload)]

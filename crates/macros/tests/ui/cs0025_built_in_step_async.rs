@@ -1,5 +1,5 @@
 //! A built-in step that is async.
-use counterstep_kernel::{UploadMany};
+use counterstep_steps::UploadMany;
 use counterstep_macros::distributed_task;
 use serde::{Deserialize, Serialize};
 
@@ -19,7 +19,7 @@ impl Task {
 
     #[step(1, host = "api")]
     async fn upload(_order: &Order) -> UploadMany {
-        UploadMany::to::<counterstep_kernel::StoredFile>("bucket", &[])
+        UploadMany::to::<counterstep_steps::StoredFile>("bucket", &[])
     }
 
     fn respond(_order: &Order) -> Done {

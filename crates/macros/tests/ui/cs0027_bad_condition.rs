@@ -1,5 +1,5 @@
 //! Conditions that are async or say neither yes nor no.
-use counterstep_kernel::{StepResult};
+use counterstep_steps::StepResult;
 use counterstep_macros::distributed_task;
 use serde::{Deserialize, Serialize};
 

@@ -1,5 +1,5 @@
 //! Functions that are generic or unsafe.
-use counterstep_kernel::{StepResult};
+use counterstep_steps::StepResult;
 use counterstep_macros::distributed_task;
 use serde::{Deserialize, Serialize};
 

@@ -1,5 +1,5 @@
 //! No earlier step gives the type: no step at all, or a later one.
-use counterstep_kernel::{StepResult};
+use counterstep_steps::StepResult;
 use counterstep_macros::distributed_task;
 use serde::{Deserialize, Serialize};
 

@@ -1,5 +1,5 @@
 //! A parameter named like a step that gives another type.
-use counterstep_kernel::{StepResult};
+use counterstep_steps::StepResult;
 use counterstep_macros::distributed_task;
 use serde::{Deserialize, Serialize};
 

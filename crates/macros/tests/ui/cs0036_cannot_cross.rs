@@ -1,5 +1,5 @@
 //! A local file that would cross hosts: by type, by name, for an undo, for the response.
-use counterstep_kernel::{ScratchFile, StepContext, StepResult, UndoResult};
+use counterstep_steps::{ScratchFile, StepContext, StepResult, UndoResult};
 use counterstep_macros::distributed_task;
 use serde::{Deserialize, Serialize};
 

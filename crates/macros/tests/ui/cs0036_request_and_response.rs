@@ -1,5 +1,5 @@
 //! Local files do not come from clients and do not go there.
-use counterstep_kernel::{ScratchFile, StepResult};
+use counterstep_steps::{ScratchFile, StepResult};
 use counterstep_macros::distributed_task;
 use serde::{Deserialize, Serialize};
 

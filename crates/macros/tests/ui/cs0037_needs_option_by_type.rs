@@ -1,5 +1,5 @@
 //! What a condition may skip, read as if it were there, by type.
-use counterstep_kernel::{StepResult};
+use counterstep_steps::StepResult;
 use counterstep_macros::distributed_task;
 use serde::{Deserialize, Serialize};
 

@@ -1,5 +1,5 @@
 //! A policy that its constructors would refuse.
-use counterstep_kernel::{RetryPolicy, StepResult};
+use counterstep_steps::{RetryPolicy, StepResult};
 use counterstep_macros::distributed_task;
 use serde::{Deserialize, Serialize};
 

@@ -1,5 +1,5 @@
 //! A policy for an undo that is not there.
-use counterstep_kernel::{RetryPolicy, StepResult};
+use counterstep_steps::{RetryPolicy, StepResult};
 use counterstep_macros::distributed_task;
 use serde::{Deserialize, Serialize};
 

@@ -1,5 +1,5 @@
 //! A built-in step that says it is pure.
-use counterstep_kernel::{UploadMany};
+use counterstep_steps::UploadMany;
 use counterstep_macros::distributed_task;
 use serde::{Deserialize, Serialize};
 
@@ -20,7 +20,7 @@ impl Task {
     #[step(1, host = "api")]
     #[pure]
     fn upload(_order: &Order) -> UploadMany {
-        UploadMany::to::<counterstep_kernel::StoredFile>("bucket", &[])
+        UploadMany::to::<counterstep_steps::StoredFile>("bucket", &[])
     }
 
     fn respond(_order: &Order) -> Done {

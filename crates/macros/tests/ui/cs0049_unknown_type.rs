@@ -1,5 +1,5 @@
 //! A type that is no part of a declaration.
-use counterstep_kernel::{StepResult};
+use counterstep_steps::StepResult;
 use counterstep_macros::distributed_task;
 use serde::{Deserialize, Serialize};
 

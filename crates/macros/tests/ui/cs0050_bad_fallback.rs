@@ -1,5 +1,5 @@
 //! Fallbacks that are not there, not async, another step, or give nothing.
-use counterstep_kernel::{StepResult};
+use counterstep_steps::StepResult;
 use counterstep_macros::distributed_task;
 use serde::{Deserialize, Serialize};
 

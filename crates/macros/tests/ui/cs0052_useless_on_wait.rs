@@ -1,5 +1,5 @@
 //! Keys for steps that run, on steps that wait.
-use counterstep_kernel::{AwaitSignal, RetryPolicy, Sleep, StepResult};
+use counterstep_steps::{AwaitSignal, RetryPolicy, Sleep, StepResult};
 use counterstep_macros::distributed_task;
 use serde::{Deserialize, Serialize};
 
@@ -22,7 +22,7 @@ impl Task {
         Sleep::for_("10m")
     }
 
-    async fn charge_now(_order: &Order) -> StepResult<counterstep_kernel::Slept> {
+    async fn charge_now(_order: &Order) -> StepResult<counterstep_steps::Slept> {
         unreachable!()
     }
 

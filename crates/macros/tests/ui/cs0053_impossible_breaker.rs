@@ -1,5 +1,5 @@
 //! A breaker that its constructors would refuse.
-use counterstep_kernel::{BreakerPolicy, StepResult};
+use counterstep_steps::{BreakerPolicy, StepResult};
 use counterstep_macros::distributed_task;
 use serde::{Deserialize, Serialize};
 

@@ -1,5 +1,5 @@
 //! A probe that is not there, and one that is a step.
-use counterstep_kernel::{StepResult, UndoResult};
+use counterstep_steps::{StepResult, UndoResult};
 use counterstep_macros::distributed_task;
 use serde::{Deserialize, Serialize};
 

@@ -1,5 +1,5 @@
 //! A probe of a step that is pure, and one of a built-in step.
-use counterstep_kernel::{Probe, StepResult, StoredFile, UndoResult, UploadMany};
+use counterstep_steps::{Probe, StepResult, StoredFile, UndoResult, UploadMany};
 use counterstep_macros::distributed_task;
 use serde::{Deserialize, Serialize};
 

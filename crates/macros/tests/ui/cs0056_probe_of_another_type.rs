@@ -1,5 +1,5 @@
 //! A probe that finds another type than its step gives.
-use counterstep_kernel::{Probe, StepResult, UndoResult};
+use counterstep_steps::{Probe, StepResult, UndoResult};
 use counterstep_macros::distributed_task;
 use serde::{Deserialize, Serialize};
 

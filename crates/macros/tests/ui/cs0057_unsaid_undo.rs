@@ -1,5 +1,5 @@
 //! A call that does not say how it is undone, by its own name and by another one.
-use counterstep_kernel::HttpCall;
+use counterstep_steps::HttpCall;
 use counterstep_macros::distributed_task;
 use serde::{Deserialize, Serialize};
 

@@ -1,5 +1,5 @@
 //! An undo that is a plain function and returns no call.
-use counterstep_kernel::{HttpCall, StepContext};
+use counterstep_steps::{HttpCall, StepContext};
 use counterstep_macros::distributed_task;
 use serde::{Deserialize, Serialize};
 

@@ -1,5 +1,5 @@
 //! An `auto_disable` policy whose cooldown has no length, in place of none at all.
-use counterstep_kernel::{AutoDisable, StepResult};
+use counterstep_steps::{AutoDisable, StepResult};
 use counterstep_macros::distributed_task;
 use serde::{Deserialize, Serialize};
 

@@ -1,5 +1,5 @@
 //! An `auto_disable` policy that its constructors would refuse.
-use counterstep_kernel::{AutoDisable, StepResult};
+use counterstep_steps::{AutoDisable, StepResult};
 use counterstep_macros::distributed_task;
 use serde::{Deserialize, Serialize};
 

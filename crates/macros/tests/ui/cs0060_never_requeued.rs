@@ -1,5 +1,5 @@
 //! Run again when a host is lost, and never run again.
-use counterstep_kernel::StepResult;
+use counterstep_steps::StepResult;
 use counterstep_macros::distributed_task;
 use serde::{Deserialize, Serialize};
 

@@ -8,7 +8,7 @@ use crate::open::missing_services;
 use crate::secret_files::{OpenSecret, open_to_others};
 use crate::settings::{Database, Settings};
 pub use counterstep_adapters::finding::Finding;
-use counterstep_kernel::Registry;
+use counterstep_steps::Registry;
 use futures::future::BoxFuture;
 
 /// Looks at every server of the settings. One that does not answer is a finding, and the others are

@@ -7,7 +7,7 @@ use crate::settings::{Database, ObjectPlace, Settings};
 use counterstep_adapters::nats::Nats;
 use counterstep_adapters::postgres::PostgresStore;
 use counterstep_adapters::redis;
-use counterstep_kernel::error::chain;
+use counterstep_steps::error::chain;
 
 fn away(code: &'static str, error: impl std::fmt::Display) -> Finding {
     Finding {

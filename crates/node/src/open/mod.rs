@@ -16,11 +16,12 @@ use counterstep_adapters::local_queue::{LocalQueue, QueueOptions};
 use counterstep_adapters::sqlite::{SqliteOptions, SqliteStore};
 use counterstep_adapters::step_threads::StepThreads;
 use counterstep_adapters::system::{SystemClock, SystemRandom};
-use counterstep_kernel::error::chain;
 use counterstep_kernel::ports::{
     Hints, Locks, NoServices, Objects, Outside, Ports, Queue, Signals, StepRunner, Store,
 };
-use counterstep_kernel::{Engine, EngineSettings, Registry, progress};
+use counterstep_kernel::{Engine, EngineSettings, progress};
+use counterstep_steps::Registry;
+use counterstep_steps::error::chain;
 use futures::future::BoxFuture;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -4,8 +4,8 @@
 use super::{Advisers, Truth};
 use crate::exit::Exit;
 use crate::settings::{Database, NatsPlace, ObjectPlace, RedisPlace, SecretUrl, Server, Settings};
-use counterstep_kernel::Registry;
 use counterstep_kernel::ports::{Objects, Store};
+use counterstep_steps::Registry;
 use std::path::Path;
 use std::sync::Arc;
 

@@ -10,13 +10,13 @@ use counterstep_adapters::embedded::{self, EmbeddedOptions, EmbeddedPaths};
 use counterstep_adapters::nats::{Events, Nats, NatsOptions};
 use counterstep_contracts::{Host, QueueName, TaskId, TaskStatus};
 use counterstep_kernel::ports::{Delivery, Ports, Settle};
-use counterstep_kernel::record::{DbTime, TaskRecord};
+use counterstep_kernel::record::TaskRecord;
 use counterstep_kernel::turn::turn;
-use counterstep_kernel::{
-    CancelToken, Engine, EngineSettings, Registry, RetryPolicy, StepContext, StepError, StepResult,
-};
+use counterstep_kernel::{Engine, EngineSettings};
 use counterstep_macros::distributed_task;
 use counterstep_reconciler::{ReconcilerSettings, pass};
+use counterstep_steps::times::DbTime;
+use counterstep_steps::{CancelToken, Registry, RetryPolicy, StepContext, StepError, StepResult};
 use counterstep_testkit::servers::shared_nats;
 use counterstep_testkit::{Form, harness};
 use serde::{Deserialize, Serialize};

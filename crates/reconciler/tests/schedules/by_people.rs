@@ -3,10 +3,10 @@
 
 use crate::{Tick, alone, finish, hourly, make_due, one_pass, overdue, row, tasks, tenant, types};
 use counterstep_contracts::ScheduleSpec;
-use counterstep_kernel::Schedule;
 use counterstep_kernel::schedule::ScheduleError;
-use counterstep_kernel::times::rfc3339;
 use counterstep_reconciler::{ReconcilerSettings, Report, plan};
+use counterstep_steps::Schedule;
+use counterstep_steps::times::rfc3339;
 use serde_json::json;
 
 #[tokio::test(flavor = "multi_thread")]

@@ -2,9 +2,9 @@
 //! them.
 
 use crate::{Tick, engine, hourly, make_due, one_pass, row, tenant, types};
-use counterstep_kernel::Schedule;
 use counterstep_kernel::schedule::ScheduleError;
 use counterstep_reconciler::{ReconcilerSettings, Report, plan};
+use counterstep_steps::Schedule;
 use serde_json::json;
 
 #[tokio::test(flavor = "multi_thread")]

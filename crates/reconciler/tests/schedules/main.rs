@@ -11,14 +11,12 @@ use counterstep_adapters::postgres::{PostgresOptions, PostgresStore};
 use counterstep_contracts::{Host, ScheduleSpec, TaskId, TaskStatus, Tenant};
 use counterstep_kernel::documents::TypedDocuments;
 use counterstep_kernel::ports::{ScheduleRow, Store, TaskQuery};
-use counterstep_kernel::record::DbTime;
 use counterstep_kernel::turn::turn;
-use counterstep_kernel::{
-    CancelToken, Engine, EngineSettings, Registry, StepContext, StepResult, UploadMany,
-    UploadedFile,
-};
+use counterstep_kernel::{Engine, EngineSettings};
 use counterstep_macros::distributed_task;
 use counterstep_reconciler::{ReconcilerSettings, Report, pass};
+use counterstep_steps::times::DbTime;
+use counterstep_steps::{CancelToken, Registry, StepContext, StepResult, UploadMany, UploadedFile};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 use std::sync::Arc;
@@ -64,7 +62,7 @@ impl Keep {
         UploadMany::to("kept", &req.files)
     }
 
-    fn respond(upload: &counterstep_kernel::StoredFiles) -> usize {
+    fn respond(upload: &counterstep_steps::StoredFiles) -> usize {
         upload.0.len()
     }
 }

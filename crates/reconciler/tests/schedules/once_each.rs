@@ -3,11 +3,12 @@
 use crate::{SECOND, engine, row, tasks, tenant, types};
 use counterstep_adapters::postgres::{PostgresOptions, PostgresStore};
 use counterstep_contracts::{Misfire, Overlap, ScheduleSpec, TaskId};
+use counterstep_kernel::Engine;
 use counterstep_kernel::ports::Store;
-use counterstep_kernel::record::DbTime;
-use counterstep_kernel::times::rfc3339;
-use counterstep_kernel::{CancelToken, Engine};
 use counterstep_reconciler::{ReconcilerSettings, serve};
+use counterstep_steps::CancelToken;
+use counterstep_steps::times::DbTime;
+use counterstep_steps::times::rfc3339;
 use counterstep_testkit::seed::seeded;
 use counterstep_testkit::servers::shared_postgres;
 use counterstep_testkit::site::eventually;

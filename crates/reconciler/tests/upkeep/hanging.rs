@@ -8,13 +8,14 @@ use counterstep_adapters::s3::{self, S3Settings};
 use counterstep_contracts::{
     Host, QueueName, ScheduleSpec, TaskId, TaskStatus, Tenant, WorkerMessage,
 };
+use counterstep_kernel::Engine;
 use counterstep_kernel::documents::TypedDocuments;
 use counterstep_kernel::ports::{Delivery, DeliveryTag, Queue, QueueError, Settle};
 use counterstep_kernel::record::TaskRow;
 use counterstep_kernel::turn::turn;
-use counterstep_kernel::{CancelReason, CancelToken, Engine, Registry, StepContext, StepResult};
 use counterstep_macros::distributed_task;
 use counterstep_reconciler::{ReconcilerSettings, serve};
+use counterstep_steps::{CancelReason, CancelToken, Registry, StepContext, StepResult};
 use counterstep_testkit::{Form, harness};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;

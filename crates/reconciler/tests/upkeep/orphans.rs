@@ -7,8 +7,8 @@ use counterstep_contracts::TaskStatus;
 use counterstep_contracts::overrides::OrphanOverride;
 use counterstep_kernel::EngineSettings;
 use counterstep_kernel::documents::{ListingOp, TypedDocuments};
-use counterstep_kernel::orphans::{EVERY, Orphan, OrphanAction, OrphanRule, Why};
 use counterstep_reconciler::{ReconcilerSettings, Report, pass, plan_listing};
+use counterstep_steps::orphans::{EVERY, Orphan, OrphanAction, OrphanRule, Why};
 use counterstep_tasks::CreateZipFromFiles;
 use std::time::Duration;
 

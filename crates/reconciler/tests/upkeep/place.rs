@@ -10,15 +10,17 @@ use counterstep_contracts::{
     Attempt, AuditSeq, ChangeId, Direction, Epoch, Host, Outcome, Rev, StepNo, TaskId, TaskStatus,
     Tenant,
 };
-use counterstep_kernel::keys::attempt_prefix;
 use counterstep_kernel::orphans::OTHERS;
 use counterstep_kernel::ports::Store;
-use counterstep_kernel::record::{DbTime, StepRow, TaskRow};
+use counterstep_kernel::record::{StepRow, TaskRow};
 use counterstep_kernel::transition::{
     AttemptWrite, Guard, Kept, ReceiveWrite, TaskWrite, Time, Transition,
 };
-use counterstep_kernel::{Engine, EngineSettings, Registry};
+use counterstep_kernel::{Engine, EngineSettings};
 use counterstep_reconciler::{ReconcilerSettings, Report, pass};
+use counterstep_steps::Registry;
+use counterstep_steps::keys::attempt_prefix;
+use counterstep_steps::times::DbTime;
 use counterstep_tasks::CreateZipFromFiles;
 use counterstep_testkit::servers::S3;
 use std::fs::File;

@@ -4,9 +4,9 @@
 use crate::place::{Kind, Place, Row, one_pass, types};
 use counterstep_contracts::{AuditSeq, Keep, Retention, TaskId, TaskStatus};
 use counterstep_kernel::EngineSettings;
-use counterstep_kernel::keys::task_prefix;
 use counterstep_kernel::ports::{Leaving, RetireOp, TaskQuery};
 use counterstep_reconciler::{ReconcilerSettings, Report, pass, plan};
+use counterstep_steps::keys::task_prefix;
 use counterstep_tasks::CreateZipFromFiles;
 use counterstep_testkit::seed::seeded;
 use rand::Rng;

@@ -3,7 +3,7 @@
 
 use crate::place::{Kind, Place, Row, at_each_pass, types};
 use counterstep_contracts::TaskStatus;
-use counterstep_kernel::CancelToken;
+use counterstep_steps::CancelToken;
 use counterstep_testkit::servers::S3;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};

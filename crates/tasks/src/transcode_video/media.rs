@@ -3,7 +3,7 @@
 
 use super::TranscodeVideoRequest;
 use super::tool::{self, Tool};
-use counterstep_kernel::{FileName, ScratchFile, StepContext, StepError, StepResult, StoredFile};
+use counterstep_steps::{FileName, ScratchFile, StepContext, StepError, StepResult, StoredFile};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
@@ -321,7 +321,7 @@ pub(super) fn name_of(req: &TranscodeVideoRequest, what: &str) -> FileName {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use counterstep_kernel::ErrorClass;
+    use counterstep_steps::ErrorClass;
 
     #[test]
     fn what_ffprobe_says_is_read_or_refused() {

@@ -1,7 +1,7 @@
 //! Running ffmpeg and ffprobe: with a list of arguments and no shell, with nothing of this
 //! process's environment but the path, and never for longer than the step that started them.
 
-use counterstep_kernel::{Classify, StepContext, StepError, StepResult};
+use counterstep_steps::{Classify, StepContext, StepError, StepResult};
 use std::process::{ExitStatus, Stdio};
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::process::Command;

@@ -2,12 +2,12 @@
 //! calls, and from undos.
 
 use async_trait::async_trait;
-use counterstep_kernel::contracts::TaskStatus;
-use counterstep_kernel::ports::{Outside, OutsideAnswer, OutsideError, OutsideRequest};
-use counterstep_kernel::{
+use counterstep_macros::distributed_task;
+use counterstep_steps::contracts::TaskStatus;
+use counterstep_steps::ports::{Outside, OutsideAnswer, OutsideError, OutsideRequest};
+use counterstep_steps::{
     HttpCall, Registry, RetryPolicy, StepContext, StepError, StepResult, UndoResult,
 };
-use counterstep_macros::distributed_task;
 use counterstep_testkit::services::Services;
 use counterstep_testkit::{Form, Harness};
 use serde::{Deserialize, Serialize};

@@ -1,13 +1,13 @@
 //! PlaceOrder against a bank, a shop and a carrier over real HTTP: whatever breaks, money and goods
 //! are conserved, and each order is paid once or not at all.
 
-use counterstep_kernel::contracts::{
+use counterstep_kernel::faults::{Fault, FaultKind};
+use counterstep_kernel::turn::turn;
+use counterstep_steps::contracts::{
     BreakerOverride, Direction, Host, Overrides, TaskId, TaskStatus, WaitReason,
 };
-use counterstep_kernel::faults::{Fault, FaultKind};
-use counterstep_kernel::policies::Policies;
-use counterstep_kernel::turn::turn;
-use counterstep_kernel::{CancelToken, Registry};
+use counterstep_steps::policies::Policies;
+use counterstep_steps::{CancelToken, Registry};
 use counterstep_tasks::PlaceOrder;
 use counterstep_testkit::seed::seeded;
 use counterstep_testkit::services::{Services, Trouble};

@@ -3,10 +3,11 @@
 #[path = "transcode_video/processes.rs"]
 mod processes;
 
-use counterstep_kernel::contracts::{Host, StepStatus, TaskStatus};
+use counterstep_kernel::Engine;
 use counterstep_kernel::faults::{Fault, FaultKind};
 use counterstep_kernel::turn::turn;
-use counterstep_kernel::{CancelToken, Engine, Registry};
+use counterstep_steps::contracts::{Host, StepStatus, TaskStatus};
+use counterstep_steps::{CancelToken, Registry};
 use counterstep_tasks::TranscodeVideo;
 use counterstep_tasks::transcode_video::TranscodeVideoResponse;
 use counterstep_testkit::site::eventually;
@@ -415,7 +416,7 @@ async fn every_fault_at_every_step_of_transcode_video_leaves_a_clean_slate() {
     sweep::every_fault_within(transcoding, in_720p, Duration::from_secs(4)).await;
 }
 
-async fn read(task: &TestTask, file: &counterstep_kernel::StoredFile) -> Vec<u8> {
+async fn read(task: &TestTask, file: &counterstep_steps::StoredFile) -> Vec<u8> {
     use futures::TryStreamExt;
     let body = task
         .engine

@@ -3,8 +3,8 @@
 
 use crate::errand::only;
 use counterstep_contracts::{ChangeId, FileName, StepStatus, TaskStatus};
-use counterstep_kernel::{RetryPolicy, StepContext, StepResult};
 use counterstep_macros::distributed_task;
+use counterstep_steps::{RetryPolicy, StepContext, StepResult};
 use counterstep_testkit::{Form, Harness, TestTask};
 use futures::StreamExt;
 use serde::{Deserialize, Serialize};

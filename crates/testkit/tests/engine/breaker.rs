@@ -5,14 +5,14 @@ mod limits;
 use crate::errand::only;
 use crate::manual::{Mute, TestHints};
 use counterstep_contracts::{TaskId, TaskStatus, WaitReason};
-use counterstep_kernel::breaker::{Breaker, Standing, Ticket, Verdict};
 use counterstep_kernel::ports::Hints;
+use counterstep_kernel::ports::PortsRuntime;
 use counterstep_kernel::record::TaskRecord;
-use counterstep_kernel::resilience::PortsRuntime;
-use counterstep_kernel::{
+use counterstep_macros::distributed_task;
+use counterstep_steps::breaker::{Breaker, Standing, Ticket, Verdict};
+use counterstep_steps::{
     BreakerPolicy, RetryPolicy, StepContext, StepError, StepResult, UndoResult,
 };
-use counterstep_macros::distributed_task;
 use counterstep_testkit::{Form, Harness, Site};
 use futures::future::join_all;
 use serde::{Deserialize, Serialize};

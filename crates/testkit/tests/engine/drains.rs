@@ -13,11 +13,11 @@ use counterstep_kernel::host::{HostSettings, serve};
 use counterstep_kernel::ports::{Acquired, LockError, LockTag, Locks, Ports};
 use counterstep_kernel::record::TaskRecord;
 use counterstep_kernel::turn::{TurnEnd, turn};
-use counterstep_kernel::{
-    CancelReason, CancelToken, Engine, EngineSettings, Registry, RetryPolicy, StepContext,
-    StepResult,
-};
+use counterstep_kernel::{Engine, EngineSettings};
 use counterstep_macros::distributed_task;
+use counterstep_steps::{
+    CancelReason, CancelToken, Registry, RetryPolicy, StepContext, StepResult,
+};
 use counterstep_testkit::LossyQueue;
 use counterstep_testkit::site::eventually;
 use futures::future::select_all;

@@ -1,10 +1,10 @@
 //! A task type with one of everything: a group, a condition, both hosts, policies, undos that can
 //! be told to fail.
 
-use counterstep_kernel::{
+use counterstep_macros::distributed_task;
+use counterstep_steps::{
     DistributedTask, Registry, RetryPolicy, StepContext, StepError, StepResult, UndoResult,
 };
-use counterstep_macros::distributed_task;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 

@@ -5,10 +5,10 @@ use crate::errand::{QUICK, only};
 use counterstep_contracts::{Host, Outcome, StepStatus, TaskStatus};
 use counterstep_kernel::faults::{Fault, FaultKind};
 use counterstep_kernel::turn::turn;
-use counterstep_kernel::{
+use counterstep_macros::distributed_task;
+use counterstep_steps::{
     AwaitSignal, BreakerPolicy, CancelToken, StepContext, StepError, StepResult, UndoResult,
 };
-use counterstep_macros::distributed_task;
 use counterstep_testkit::{Form, Harness};
 use serde::{Deserialize, Serialize};
 use serde_json::json;

@@ -2,12 +2,12 @@
 
 use crate::errand::{Done, Errand, Hasty, Stubborn, only};
 use counterstep_contracts::{Host, QueueName, Rev, StepStatus, TaskStatus, WorkerMessage};
-use counterstep_kernel::CancelToken;
 use counterstep_kernel::faults::{Fault, FaultKind};
-use counterstep_kernel::output_limit::OutputLimit;
 use counterstep_kernel::turn::{Offer, TurnEnd, turn_for};
-use counterstep_kernel::{StepContext, StepResult};
 use counterstep_macros::distributed_task;
+use counterstep_steps::CancelToken;
+use counterstep_steps::output_limit::OutputLimit;
+use counterstep_steps::{StepContext, StepResult};
 use counterstep_testkit::{Form, Harness};
 use serde::{Deserialize, Serialize};
 

@@ -6,10 +6,10 @@ use counterstep_kernel::audit::{Damage, Finding, Scope};
 use counterstep_kernel::fsck::{Checked, fsck};
 use counterstep_kernel::record::TaskRecord;
 use counterstep_kernel::transition::{AuditEntry, Guard, TaskWrite, Transition};
-use counterstep_kernel::{
+use counterstep_macros::distributed_task;
+use counterstep_steps::{
     FileName, Registry, StepContext, StepError, StepResult, StoredFile, UndoResult,
 };
-use counterstep_macros::distributed_task;
 use counterstep_testkit::{Form, Harness, TestTask};
 use futures::StreamExt;
 use serde::{Deserialize, Serialize};

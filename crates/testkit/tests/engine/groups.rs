@@ -5,10 +5,10 @@ use crate::errand::{QUICK, SLOW, only};
 use crate::policies;
 use counterstep_contracts::{Host, StepStatus, TaskStatus, WaitReason};
 use counterstep_kernel::turn::turn;
-use counterstep_kernel::{
+use counterstep_macros::distributed_task;
+use counterstep_steps::{
     AwaitSignal, CancelToken, RetryPolicy, StepContext, StepError, StepResult, UndoResult,
 };
-use counterstep_macros::distributed_task;
 use counterstep_testkit::{Form, Harness, TestTask};
 use serde::{Deserialize, Serialize};
 use serde_json::json;

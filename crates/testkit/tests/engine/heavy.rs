@@ -4,10 +4,10 @@
 use counterstep_adapters::step_threads::StepThreads;
 use counterstep_contracts::{StepStatus, TaskId, TaskStatus, Tenant};
 use counterstep_kernel::client::{Receipt, Submission};
-use counterstep_kernel::{
+use counterstep_macros::distributed_task;
+use counterstep_steps::{
     Classify, Registry, RetryPolicy, ScratchFile, StepContext, StepError, StepResult,
 };
-use counterstep_macros::distributed_task;
 use counterstep_testkit::site::{Site, eventually};
 use counterstep_testkit::{Form, Harness};
 use serde_json::json;

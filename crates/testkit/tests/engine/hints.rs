@@ -4,10 +4,11 @@
 use crate::errand::only;
 use async_trait::async_trait;
 use counterstep_contracts::{FileName, Tenant};
+use counterstep_kernel::Engine;
 use counterstep_kernel::client::{Receipt, Submission, SubmitError, Submitted};
 use counterstep_kernel::ports::{HintError, Hints};
-use counterstep_kernel::{Engine, StepContext, StepResult, StoredFiles, UploadMany, UploadedFile};
 use counterstep_macros::distributed_task;
+use counterstep_steps::{StepContext, StepResult, StoredFiles, UploadMany, UploadedFile};
 use counterstep_testkit::{Form, Harness, TestTask};
 use futures::StreamExt;
 use serde::{Deserialize, Serialize};

@@ -4,16 +4,17 @@
 use crate::errand::{QUICK, only};
 use crate::lost::lost_at;
 use counterstep_contracts::{Attempt, Direction, Host, Outcome, StepNo, StepStatus, TaskStatus};
-use counterstep_kernel::contracts::FileName;
+use counterstep_kernel::Engine;
 use counterstep_kernel::intents::{self, Intent};
 use counterstep_kernel::orphans::Swept;
 use counterstep_kernel::ports::{Clock, Ports, SealedPage};
 use counterstep_kernel::record::{Intention, TaskRecord};
 use counterstep_kernel::turn::turn;
-use counterstep_kernel::{
-    CancelToken, Engine, Probe, Sql, StepContext, StepError, StepResult, StoredFile, UndoResult,
-};
 use counterstep_macros::distributed_task;
+use counterstep_steps::contracts::FileName;
+use counterstep_steps::{
+    CancelToken, Probe, Sql, StepContext, StepError, StepResult, StoredFile, UndoResult,
+};
 use counterstep_testkit::site::eventually;
 use counterstep_testkit::{Form, Harness, TestTask};
 use diesel::connection::SimpleConnection;

@@ -4,11 +4,12 @@
 use crate::errand::{Errand, only};
 use async_trait::async_trait;
 use counterstep_contracts::{Direction, Host, QueueName, TaskId, TaskStatus, WorkerMessage};
-use counterstep_kernel::CancelToken;
+use counterstep_kernel::Engine;
 use counterstep_kernel::host::{HostSettings, serve};
 use counterstep_kernel::ports::{Acquired, LockError, LockTag, Locks};
 use counterstep_kernel::turn::{Offer, TurnEnd, turn, turn_for};
-use counterstep_kernel::{CancelReason, Engine};
+use counterstep_steps::CancelReason;
+use counterstep_steps::CancelToken;
 use counterstep_testkit::{Form, Harness, TestTask, invariants};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

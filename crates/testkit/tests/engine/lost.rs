@@ -1,9 +1,10 @@
 //! Hosts that are lost at a moment that a test names, however busy the machine is.
 
 use counterstep_contracts::{Host, TaskId};
+use counterstep_kernel::Engine;
 use counterstep_kernel::faults::Fault;
 use counterstep_kernel::turn::turn;
-use counterstep_kernel::{CancelToken, Engine};
+use counterstep_steps::CancelToken;
 use std::future::poll_fn;
 use std::pin::pin;
 use std::task::Poll;

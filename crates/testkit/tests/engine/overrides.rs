@@ -6,11 +6,11 @@ use counterstep_contracts::{
     AutoDisable, AutoDisableOverride, BreakerOverride, CooldownOverride, Direction, Overrides,
     RetryOverride, StepDecl,
 };
-use counterstep_kernel::policies::{Policies, PolicyError};
-use counterstep_kernel::{
+use counterstep_macros::distributed_task;
+use counterstep_steps::policies::{Policies, PolicyError};
+use counterstep_steps::{
     BreakerPolicy, DistributedTask, Registry, RetryPolicy, StepResult, UndoResult,
 };
-use counterstep_macros::distributed_task;
 use std::time::Duration;
 
 mod policies {

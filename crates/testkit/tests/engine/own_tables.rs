@@ -4,8 +4,8 @@
 use crate::errand::{QUICK, only};
 use counterstep_contracts::TaskStatus;
 use counterstep_kernel::faults::{Fault, FaultKind};
-use counterstep_kernel::{Classify, Probe, ScratchFile, Sql, StepContext, StepResult, UndoResult};
 use counterstep_macros::distributed_task;
+use counterstep_steps::{Classify, Probe, ScratchFile, Sql, StepContext, StepResult, UndoResult};
 use counterstep_testkit::{Form, Harness, TestTask, sweep};
 use diesel::prelude::*;
 use diesel::sql_types::BigInt;

@@ -4,10 +4,9 @@ use crate::errand::only;
 use counterstep_adapters::embedded::{self, EmbeddedOptions, EmbeddedPaths};
 use counterstep_contracts::{Host, TaskStatus};
 use counterstep_kernel::host::{self, HostSettings};
-use counterstep_kernel::{
-    CancelToken, Engine, EngineSettings, StepContext, StepResult, UndoResult,
-};
+use counterstep_kernel::{Engine, EngineSettings};
 use counterstep_macros::distributed_task;
+use counterstep_steps::{CancelToken, StepContext, StepResult, UndoResult};
 use counterstep_testkit::{Form, Harness};
 use serde::{Deserialize, Serialize};
 use std::io::Read;

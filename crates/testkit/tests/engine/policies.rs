@@ -4,10 +4,10 @@
 use crate::errand::{Errand, Stubborn, only};
 use counterstep_contracts::{Outcome, Overrides, RetryOverride, TaskId, TaskStatus, WaitReason};
 use counterstep_kernel::faults::{Fault, FaultKind};
-use counterstep_kernel::policies::Policies;
 use counterstep_kernel::record::History;
-use counterstep_kernel::{RetryPolicy, StepError, StepResult, UndoResult};
 use counterstep_macros::distributed_task;
+use counterstep_steps::policies::Policies;
+use counterstep_steps::{RetryPolicy, StepError, StepResult, UndoResult};
 use counterstep_testkit::{Form, Harness, Site};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -130,7 +130,7 @@ impl Scripted {
     type Response = u32;
 
     #[step(1, host = "worker", retry = HOURLY, undo = unsay)]
-    async fn say(ctx: &counterstep_kernel::StepContext, script: &Script) -> StepResult<u32> {
+    async fn say(ctx: &counterstep_steps::StepContext, script: &Script) -> StepResult<u32> {
         answer(ctx.attempt().0, script).await
     }
 
@@ -161,7 +161,7 @@ impl Limited {
     }
 
     #[step(2, host = "worker", retry = LIMITED, no_undo = "test")]
-    async fn say(ctx: &counterstep_kernel::StepContext, script: &Script) -> StepResult<u32> {
+    async fn say(ctx: &counterstep_steps::StepContext, script: &Script) -> StepResult<u32> {
         answer(ctx.attempt().0, script).await
     }
 
@@ -182,7 +182,7 @@ impl Brief {
     type Response = u32;
 
     #[step(1, host = "worker", retry = HOURLY, undo = unsay)]
-    async fn say(ctx: &counterstep_kernel::StepContext, script: &Script) -> StepResult<u32> {
+    async fn say(ctx: &counterstep_steps::StepContext, script: &Script) -> StepResult<u32> {
         answer(ctx.attempt().0, script).await
     }
 
@@ -381,7 +381,7 @@ async fn a_deadline_outlives_the_process_counts_waits_and_not_the_undo() {
 /// With one of the policies changed.
 pub(crate) fn with(
     name: &str,
-    registry: counterstep_kernel::Registry,
+    registry: counterstep_steps::Registry,
     set: impl FnOnce(&mut RetryOverride),
 ) -> Harness {
     let policies = Policies::checked(&registry, override_of(name, set)).expect("they can be");

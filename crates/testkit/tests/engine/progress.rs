@@ -8,8 +8,9 @@ use counterstep_contracts::{
     Attempt, AttemptProgress, Direction, Epoch, TaskId, TaskProgress, TaskStatus,
 };
 use counterstep_kernel::ports::{HintError, Hints, Signal};
-use counterstep_kernel::{Engine, Meter, StepContext, StepError, StepResult, UndoResult, progress};
+use counterstep_kernel::{Engine, progress};
 use counterstep_macros::distributed_task;
+use counterstep_steps::{Meter, StepContext, StepError, StepResult, UndoResult};
 use counterstep_testkit::site::eventually;
 use counterstep_testkit::{Form, Harness, Site};
 use futures::StreamExt;

@@ -4,7 +4,7 @@ use crate::errand::{Errand, only};
 use counterstep_contracts::{Direction, Host, StepStatus, TaskStatus};
 use counterstep_kernel::faults::{Fault, FaultKind};
 use counterstep_kernel::turn::{TurnEnd, turn};
-use counterstep_kernel::{CancelReason, CancelToken};
+use counterstep_steps::{CancelReason, CancelToken};
 use counterstep_testkit::site::eventually;
 use counterstep_testkit::{Form, Harness, invariants};
 use futures::future::{Either, select};

@@ -3,11 +3,11 @@
 use crate::errand::only;
 use counterstep_contracts::{StepStatus, TaskStatus};
 use counterstep_kernel::faults::{Fault, FaultKind};
-use counterstep_kernel::{
+use counterstep_macros::distributed_task;
+use counterstep_steps::{
     Classify, FileName, RetryPolicy, ScratchFile, StepContext, StepError, StepResult, StoredFile,
     UndoResult,
 };
-use counterstep_macros::distributed_task;
 use counterstep_testkit::{Form, Harness, TestTask};
 use futures::StreamExt;
 use serde::{Deserialize, Serialize};

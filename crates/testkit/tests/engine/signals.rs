@@ -9,10 +9,10 @@ use counterstep_kernel::client::SignalRefusal;
 use counterstep_kernel::host::{self, HostSettings, Spawn};
 use counterstep_kernel::operator::Retrial;
 use counterstep_kernel::turn::{TurnEnd, turn};
-use counterstep_kernel::{
+use counterstep_macros::distributed_task;
+use counterstep_steps::{
     AwaitSignal, CancelReason, CancelToken, MaybeSignal, StepContext, StepResult, UndoResult,
 };
-use counterstep_macros::distributed_task;
 use counterstep_testkit::{Form, Harness, LossyQueue, TestTask, harness};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};

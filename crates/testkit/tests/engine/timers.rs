@@ -4,9 +4,10 @@
 use crate::cancel::until;
 use crate::errand::only;
 use counterstep_contracts::{Direction, Host, TaskStatus, WaitReason};
+use counterstep_kernel::Engine;
 use counterstep_kernel::turn::{TurnEnd, turn};
-use counterstep_kernel::{CancelToken, Engine, Sleep, Slept, StepContext, StepResult, UndoResult};
 use counterstep_macros::distributed_task;
+use counterstep_steps::{CancelToken, Sleep, Slept, StepContext, StepResult, UndoResult};
 use counterstep_testkit::{Form, Harness};
 use serde::{Deserialize, Serialize};
 use std::time::SystemTime;
@@ -91,7 +92,7 @@ async fn a_timer_sleeps_in_the_database_and_another_process_goes_on() {
         .await;
     let record = task.record().await;
     let said = record.task.response.expect("a response");
-    let due = counterstep_kernel::times::rfc3339(due);
+    let due = counterstep_steps::times::rfc3339(due);
     assert_eq!(
         said.as_str(),
         Some(format!("{due} 1970-01-01T00:00:00.000000Z").as_str())

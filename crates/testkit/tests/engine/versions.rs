@@ -5,13 +5,14 @@ use crate::errand::ErrandRequest;
 use crate::lost::lost_in;
 use counterstep_contracts::operator::WhyCode;
 use counterstep_contracts::{Host, TaskStatus, WaitReason};
+use counterstep_kernel::Engine;
 use counterstep_kernel::faults::{Fault, FaultKind};
-use counterstep_kernel::operator::why;
+use counterstep_kernel::operator::{check_deploy, why};
 use counterstep_kernel::ports::Due;
 use counterstep_kernel::record::TaskRecord;
 use counterstep_kernel::turn::{TurnEnd, turn};
-use counterstep_kernel::{CancelToken, DistributedTask, Engine, Registry, StepResult};
 use counterstep_macros::distributed_task;
+use counterstep_steps::{CancelToken, DistributedTask, Registry, StepResult};
 use counterstep_testkit::{Form, Harness, TestTask};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -162,9 +163,7 @@ async fn a_host_of_another_version_or_definition_leaves_a_task_to_those_that_kno
             reasons.iter().any(|reason| reason.code == WhyCode::Version),
             "{reasons:?}"
         );
-        let check = stranger
-            .registry
-            .check_deploy(store.as_ref())
+        let check = check_deploy(&stranger.registry, store.as_ref())
             .await
             .expect("an answer");
         assert_eq!((check.in_flight, check.stranded.len()), (1, 1));
@@ -179,9 +178,7 @@ async fn a_host_of_another_version_or_definition_leaves_a_task_to_those_that_kno
             "a host that knows it goes on"
         );
         task.assert_invariants().await;
-        let check = stranger
-            .registry
-            .check_deploy(store.as_ref())
+        let check = check_deploy(&stranger.registry, store.as_ref())
             .await
             .expect("an answer");
         assert_eq!((check.in_flight, check.stranded.len()), (0, 0));

@@ -2,8 +2,8 @@
 
 use crate::errand::only;
 use counterstep_contracts::{StepStatus, TaskStatus};
-use counterstep_kernel::{StepContext, StepResult};
 use counterstep_macros::distributed_task;
+use counterstep_steps::{StepContext, StepResult};
 use counterstep_testkit::{Form, Harness};
 use serde::{Deserialize, Serialize};
 use serde_json::json;

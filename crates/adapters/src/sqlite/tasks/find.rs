@@ -6,7 +6,7 @@ use crate::sqlite::prepared::Prepare;
 use crate::sqlite::schema::tasks;
 use counterstep_contracts::{QueueName, TaskId, TaskStatus};
 use counterstep_kernel::ports::{DueTask, InFlight, KnownType, Lost, LostOf, TaskLine, TaskQuery};
-use counterstep_kernel::record::DbTime;
+use counterstep_steps::times::DbTime;
 use diesel::SqliteConnection;
 use diesel::connection::DefaultLoadingMode;
 use diesel::prelude::*;

@@ -5,11 +5,10 @@ use crate::suite::eventually;
 use counterstep_contracts::{Host, Rev, TaskStatus};
 use counterstep_kernel::host::{HostSettings, serve};
 use counterstep_kernel::ports::OutboxOp;
-use counterstep_kernel::record::DbTime;
-use counterstep_kernel::{
-    CancelReason, CancelToken, Engine, EngineSettings, Registry, StepContext, StepResult,
-};
+use counterstep_kernel::{Engine, EngineSettings};
 use counterstep_macros::distributed_task;
+use counterstep_steps::times::DbTime;
+use counterstep_steps::{CancelReason, CancelToken, Registry, StepContext, StepResult};
 use counterstep_testkit::{Form, harness};
 use diesel::prelude::*;
 use futures::StreamExt;
@@ -153,7 +152,7 @@ async fn every_change_is_told_to_a_plain_subscriber() {
             format!("counterstep.task.{}", row.entry.event)
         );
         assert_eq!(event["subject"], task.to_string());
-        assert_eq!(event["time"], counterstep_kernel::times::rfc3339(row.at));
+        assert_eq!(event["time"], counterstep_steps::times::rfc3339(row.at));
         assert_eq!(event["data"]["status"]["to"], row.entry.to.as_str());
         assert_eq!(event["data"]["actor"], row.entry.actor);
     }

@@ -109,10 +109,7 @@ async fn without_a_server_everything_ends_within_its_limit_and_says_why() {
                 .unwrap_err();
             queue.settle(&delivery.tag, Settle::Ack).await.unwrap_err();
             queue
-                .publish_events(
-                    counterstep_kernel::record::DbTime(0),
-                    &[event(new_task(), 1)],
-                )
+                .publish_events(counterstep_steps::times::DbTime(0), &[event(new_task(), 1)])
                 .await
                 .unwrap_err();
         })

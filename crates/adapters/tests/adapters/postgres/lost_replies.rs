@@ -14,11 +14,12 @@ use counterstep_kernel::ports::{Ports, Store, StoreError, TaskQuery};
 use counterstep_kernel::record::TaskRecord;
 use counterstep_kernel::schedule::ScheduleError;
 use counterstep_kernel::turn::{TurnEnd, turn};
-use counterstep_kernel::{
-    AwaitSignal, CancelToken, Engine, EngineSettings, Registry, RetryPolicy, Sql, StepContext,
-    StepError, StepResult, UndoResult, UploadMany, UploadedFile,
-};
+use counterstep_kernel::{Engine, EngineSettings};
 use counterstep_macros::distributed_task;
+use counterstep_steps::{
+    AwaitSignal, CancelToken, Registry, RetryPolicy, Sql, StepContext, StepError, StepResult,
+    UndoResult, UploadMany, UploadedFile,
+};
 use counterstep_testkit::servers::{Proxy, is_commit, shared_postgres};
 use counterstep_testkit::{Form, LossyQueue, harness, invariants};
 use serde::{Deserialize, Serialize};

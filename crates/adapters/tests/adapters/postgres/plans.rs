@@ -10,8 +10,9 @@ use counterstep_kernel::ports::{
     CommitError, DocumentChange, DocumentKind, DocumentQuery, DocumentWrite, Due, DuePlace,
     Leaving, Lost, OutboxOp, ReceiveOp, RetireOp, Store, SweepOp, TaskQuery, Unanswered, Upkeep,
 };
-use counterstep_kernel::record::{DbTime, StepRow, TaskRecord, TaskRow};
+use counterstep_kernel::record::{StepRow, TaskRecord, TaskRow};
 use counterstep_kernel::transition::{AttemptWrite, ReceiveWrite, Transition};
+use counterstep_steps::times::DbTime;
 use counterstep_testkit::servers::Postgres;
 use futures::future::join_all;
 use std::sync::Arc;

@@ -3,9 +3,9 @@
 
 use super::eventually;
 use counterstep_contracts::BreakerPolicy;
-use counterstep_kernel::breaker::{Admission, Breaker, Standing, Ticket, Verdict};
 use counterstep_kernel::ports::{Ports, Random};
-use counterstep_kernel::resilience::Runtime;
+use counterstep_steps::breaker::{Admission, Breaker, Standing, Ticket, Verdict};
+use counterstep_steps::runtime::Runtime;
 use futures::future::{BoxFuture, join_all};
 use std::sync::Arc;
 use std::time::Duration;

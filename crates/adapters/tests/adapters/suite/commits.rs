@@ -5,8 +5,9 @@ use counterstep_contracts::{
     AuditSeq, Epoch, Rev, StepNo, StepStatus, TaskStatus, Tenant, WaitReason,
 };
 use counterstep_kernel::ports::{CommitError, Heartbeat, OutboxOp, Ports, StoreError};
-use counterstep_kernel::record::{DbTime, Failure, History, SignalRow, StepRow, UndoGoal};
+use counterstep_kernel::record::{Failure, History, SignalRow, StepRow, UndoGoal};
 use counterstep_kernel::transition::{Guard, IdempotencyWrite, LeaseChange, Time};
+use counterstep_steps::times::DbTime;
 use futures::future::join_all;
 use serde_json::json;
 use std::time::Duration;

@@ -4,7 +4,7 @@ use counterstep_contracts::{Rev, Tenant};
 use counterstep_kernel::ports::{
     Document, DocumentChange, DocumentKind, DocumentQuery, DocumentWrite, DuePlace, Ports, Store,
 };
-use counterstep_kernel::record::DbTime;
+use counterstep_steps::times::DbTime;
 use futures::future::join_all;
 
 const KIND: DocumentKind = DocumentKind::Schedule;

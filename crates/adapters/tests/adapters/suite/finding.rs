@@ -6,8 +6,9 @@ use counterstep_kernel::ports::{
     Due, InFlight, KnownType, Lost, LostOf, OutboxOp, OutboxRow, Poison, PoisonRow, Ports, Store,
     TaskQuery,
 };
-use counterstep_kernel::record::{DbTime, TaskRecord, TaskRow};
+use counterstep_kernel::record::{TaskRecord, TaskRow};
 use counterstep_kernel::transition::{LeaseChange, Time, Transition};
+use counterstep_steps::times::DbTime;
 use futures::future::join_all;
 use std::time::Duration;
 

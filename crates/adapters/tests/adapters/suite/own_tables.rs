@@ -6,7 +6,7 @@ use counterstep_contracts::Epoch;
 use counterstep_kernel::ports::{CommitError, Ports, Store};
 use counterstep_kernel::record::TaskRecord;
 use counterstep_kernel::transition::{Guard, Transition};
-use counterstep_kernel::{Sql, SqlRefused};
+use counterstep_steps::{Sql, SqlRefused};
 use futures::future::join_all;
 
 const TABLE: Sql = Sql::new(

@@ -3,8 +3,8 @@
 use super::changes::*;
 use counterstep_contracts::{TaskId, Tenant};
 use counterstep_kernel::ports::{CommitError, Ports, Receive, ReceiveOp, Store};
-use counterstep_kernel::record::DbTime;
 use counterstep_kernel::transition::{ReceiveWrite, Transition};
+use counterstep_steps::times::DbTime;
 use std::time::Duration;
 
 fn abandon(task: TaskId) -> Transition {

@@ -3,9 +3,9 @@
 
 use super::changes::*;
 use counterstep_contracts::{StepStatus, WaitReason};
-use counterstep_kernel::Sql;
 use counterstep_kernel::ports::{Ports, StoreError};
 use counterstep_kernel::record::{Failure, StepRow, UndoGoal};
+use counterstep_steps::Sql;
 
 pub(crate) async fn a_task_of_which_not_all_can_be_read_is_salvaged(ports: &Ports) {
     let store = &*ports.store;

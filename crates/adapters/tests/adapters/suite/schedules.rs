@@ -6,8 +6,8 @@ use counterstep_kernel::documents::{TypedDocuments, schedule_write};
 use counterstep_kernel::ports::{
     CommitError, Ports, ScheduleQuery, ScheduleRow, Store, StoreError,
 };
-use counterstep_kernel::record::DbTime;
 use counterstep_kernel::transition::{Guard, Transition};
+use counterstep_steps::times::DbTime;
 use futures::future::join_all;
 
 const SECOND: i64 = 1_000_000;

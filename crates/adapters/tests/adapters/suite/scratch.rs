@@ -4,7 +4,7 @@ use super::changes::new_task;
 use bytes::Bytes;
 use counterstep_contracts::TaskId;
 use counterstep_kernel::ports::{Ports, Scratch, Sealed};
-use counterstep_kernel::scratch::{ScratchFile, ScratchPlace};
+use counterstep_steps::scratch::{ScratchFile, ScratchPlace};
 use futures::TryStreamExt;
 use serde_json::json;
 use std::io::ErrorKind;

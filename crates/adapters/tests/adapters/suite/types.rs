@@ -7,8 +7,9 @@ use counterstep_kernel::documents::TypedDocuments;
 use counterstep_kernel::ports::{
     Disabled, DocumentChange, DocumentKind, DocumentWrite, FailureQuery, Ports, Store, TypeRow,
 };
-use counterstep_kernel::record::{DbTime, Failure};
+use counterstep_kernel::record::Failure;
 use counterstep_kernel::transition::Time;
+use counterstep_steps::times::DbTime;
 use std::time::Duration;
 
 fn open() -> TypeRow {

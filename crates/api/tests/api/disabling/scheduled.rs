@@ -6,7 +6,7 @@ use counterstep_contracts::disable::SwitchView;
 use counterstep_contracts::schedule::ScheduleView;
 use counterstep_kernel::documents::TypedDocuments;
 use counterstep_kernel::schedule::ScheduleReport;
-use counterstep_kernel::times::rfc3339;
+use counterstep_steps::times::rfc3339;
 use std::time::Duration;
 
 #[tokio::test(flavor = "multi_thread")]

@@ -5,8 +5,8 @@ use super::Stage;
 use crate::site::eventually;
 use counterstep_contracts::http::TaskView;
 use counterstep_contracts::{Host, StepStatus, TaskStatus};
-use counterstep_kernel::CancelToken;
 use counterstep_kernel::turn::turn;
+use counterstep_steps::CancelToken;
 
 pub(super) async fn unreadable(stage: &mut Stage) {
     let dispatched = stage.submit("plain", "{}").await;

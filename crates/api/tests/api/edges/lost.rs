@@ -4,7 +4,7 @@ use super::Stage;
 use crate::site::eventually;
 use counterstep_contracts::http::{AuditTrail, TaskView};
 use counterstep_contracts::{Host, StepStatus, TaskStatus};
-use counterstep_kernel::CancelToken;
+use counterstep_steps::CancelToken;
 use counterstep_testkit::LossyQueue;
 use std::sync::Arc;
 use std::time::Duration;

@@ -3,8 +3,9 @@
 use super::{MINUTE, change, entry, of_step, story};
 use counterstep_contracts::{Attempt, AuditSeq, Direction, Epoch, StepNo, StepStatus, TaskStatus};
 use counterstep_kernel::journal::FORM;
-use counterstep_kernel::record::{DbTime, StepRow, TaskRow};
+use counterstep_kernel::record::{StepRow, TaskRow};
 use counterstep_kernel::transition::{AttemptWrite, AuditEntry};
+use counterstep_steps::times::DbTime;
 
 /// Databases are full of such rows: another form needs another number, and a way to read this one.
 #[test]

@@ -4,8 +4,9 @@ use super::{TASK, change, story};
 use counterstep_contracts::{Attempt, Direction, Epoch, Outcome, StepNo};
 use counterstep_kernel::intents;
 use counterstep_kernel::journal::Fold;
-use counterstep_kernel::record::{DbTime, Intention};
+use counterstep_kernel::record::Intention;
 use counterstep_kernel::transition::AttemptWrite;
+use counterstep_steps::times::DbTime;
 use std::time::Duration;
 
 /// What each row makes of the objects of the story's attempt, and when a sweep is to look at the

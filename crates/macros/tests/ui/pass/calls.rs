@@ -1,8 +1,8 @@
 //! Calls as steps, as undos, and with probes; by their own name and by another one.
 #![deny(warnings)]
 
-use counterstep_kernel::contracts::UndoDecl;
-use counterstep_kernel::{DistributedTask as _, HttpCall, Probe, StepContext, StepResult, UndoResult};
+use counterstep_steps::contracts::UndoDecl;
+use counterstep_steps::{DistributedTask as _, HttpCall, Probe, StepContext, StepResult, UndoResult};
 use counterstep_macros::distributed_task;
 use serde::{Deserialize, Serialize};
 

@@ -2,9 +2,9 @@
 //! name an undo, two sources of one type, `Self` in types, functions of the author's own.
 #![deny(warnings)]
 
-use counterstep_kernel as kernel;
+use counterstep_steps as steps;
 use counterstep_macros::distributed_task;
-use kernel::{StepContext, StepError, StepResult, UndoResult};
+use steps::{StepContext, StepError, StepResult, UndoResult};
 
 mod shop {
     use serde::{Deserialize, Serialize};
@@ -19,8 +19,8 @@ mod shop {
     pub struct Wrapping;
 
     pub mod policies {
-        pub const PATIENT: counterstep_kernel::RetryPolicy = counterstep_kernel::RetryPolicy::constant("2s");
-        pub const BANK: counterstep_kernel::BreakerPolicy = counterstep_kernel::BreakerPolicy::named("bank");
+        pub const PATIENT: counterstep_steps::RetryPolicy = counterstep_steps::RetryPolicy::constant("2s");
+        pub const BANK: counterstep_steps::BreakerPolicy = counterstep_steps::BreakerPolicy::named("bank");
     }
 }
 mod place_order {
@@ -34,7 +34,7 @@ type Undone = UndoResult;
 
 pub struct PlaceOrder;
 
-pub const BY_HAND: counterstep_kernel::AutoDisable = counterstep_kernel::AutoDisable::after_failures(3).until_enabled();
+pub const BY_HAND: counterstep_steps::AutoDisable = counterstep_steps::AutoDisable::after_failures(3).until_enabled();
 
 #[distributed_task(on_undo_failure = "continue", lease = "3s", auto_disable = BY_HAND)]
 impl PlaceOrder {
@@ -50,9 +50,9 @@ impl PlaceOrder {
         Ok(shop::Receipt(1))
     }
 
-    async fn look(ctx: &StepContext, order: &shop::Order) -> StepResult<kernel::Probe<Slip>> {
+    async fn look(ctx: &StepContext, order: &shop::Order) -> StepResult<steps::Probe<Slip>> {
         let _ = (ctx.effect_key(), order.gift);
-        Ok(kernel::Probe::Done(shop::Receipt(1)))
+        Ok(steps::Probe::Done(shop::Receipt(1)))
     }
 
     // Out of order on purpose: numbers count. Its name is that of a module in scope.
@@ -114,7 +114,7 @@ impl PlaceOrder {
 }
 
 fn main() {
-    use kernel::DistributedTask as _;
+    use steps::DistributedTask as _;
     let decl = PlaceOrder::task_type().decl;
     assert_eq!(decl.steps.iter().map(|step| step.name).collect::<Vec<_>>(), [
         "place_order",

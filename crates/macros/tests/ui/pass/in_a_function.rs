@@ -2,7 +2,7 @@
 //! output type.
 #![deny(warnings)]
 
-use counterstep_kernel::{DistributedTask as _, RetryPolicy, StepContext, StepResult, UndoResult};
+use counterstep_steps::{DistributedTask as _, RetryPolicy, StepContext, StepResult, UndoResult};
 use counterstep_macros::distributed_task;
 
 fn main() {

@@ -2,7 +2,7 @@
 //! there.
 #![deny(warnings)]
 
-use counterstep_kernel::{DistributedTask as _, RetryPolicy, StepContext, StepResult};
+use counterstep_steps::{DistributedTask as _, RetryPolicy, StepContext, StepResult};
 use counterstep_macros::distributed_task;
 
 const TWICE: RetryPolicy = RetryPolicy::constant("1s").max_retries(1).jitter(false);

@@ -2,10 +2,8 @@
 //! conditions on outputs.
 #![deny(warnings)]
 
-use counterstep_kernel::contracts::{UndoDecl, WaitDecl};
-use counterstep_kernel::{
-    AwaitSignal, DistributedTask as _, MaybeSignal, Sleep, Slept, StepContext, StepResult, UndoResult,
-};
+use counterstep_steps::contracts::{UndoDecl, WaitDecl};
+use counterstep_steps::{AwaitSignal, DistributedTask as _, MaybeSignal, Sleep, Slept, StepContext, StepResult, UndoResult};
 use counterstep_macros::distributed_task;
 use serde::{Deserialize, Serialize};
 
@@ -36,7 +34,7 @@ impl Task {
     }
 
     // Inputs of its own, by type and with a context; an alias for what it gives.
-    async fn guess(_ctx: &StepContext, order: &Order) -> Result<self::Probe, counterstep_kernel::StepError> {
+    async fn guess(_ctx: &StepContext, order: &Order) -> Result<self::Probe, counterstep_steps::StepError> {
         Ok(Probe(order.patience.is_empty()))
     }
 

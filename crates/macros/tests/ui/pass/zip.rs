@@ -1,15 +1,13 @@
 //! The example of the design, as its author writes it.
 
-use counterstep_kernel::{
-    RetryPolicy, ScratchFile, StepContext, StepResult, StoredFile, StoredFiles, UploadMany, UploadOne, UploadedFile,
-};
+use counterstep_steps::{RetryPolicy, ScratchFile, StepContext, StepResult, StoredFile, StoredFiles, UploadMany, UploadOne, UploadedFile};
 use counterstep_macros::distributed_task;
 use serde::{Deserialize, Serialize};
 
 #[derive(Serialize, Deserialize)]
 pub struct CreateZipRequest {
     pub files: Vec<UploadedFile>,
-    pub output_file_name: Option<counterstep_kernel::FileName>,
+    pub output_file_name: Option<counterstep_steps::FileName>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -58,5 +56,5 @@ impl CreateZipFromFiles {
 pub const ZIP_RETRY: RetryPolicy = RetryPolicy::exponential("500ms").max_retries(3).jitter(true);
 
 fn main() {
-    let _ = counterstep_kernel::Registry::new().with::<CreateZipFromFiles>();
+    let _ = counterstep_steps::Registry::new().with::<CreateZipFromFiles>();
 }

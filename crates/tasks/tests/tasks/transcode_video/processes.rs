@@ -2,8 +2,8 @@
 //! them is left after a cancel or an attempt that took too long.
 
 use super::{transcoding, video};
-use counterstep_kernel::contracts::http::CancelOutcome;
-use counterstep_kernel::contracts::{AttemptProgress, Direction, TaskStatus};
+use counterstep_steps::contracts::http::CancelOutcome;
+use counterstep_steps::contracts::{AttemptProgress, Direction, TaskStatus};
 use counterstep_testkit::site::eventually;
 use counterstep_testkit::{Form, Harness};
 use std::path::Path;

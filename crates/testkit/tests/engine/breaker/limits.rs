@@ -7,9 +7,9 @@ use super::{
 };
 use crate::errand::only;
 use counterstep_contracts::TaskStatus;
-use counterstep_kernel::breaker::Standing;
-use counterstep_kernel::{BreakerPolicy, StepError, StepResult, UndoResult};
 use counterstep_macros::distributed_task;
+use counterstep_steps::breaker::Standing;
+use counterstep_steps::{BreakerPolicy, StepError, StepResult, UndoResult};
 use counterstep_testkit::{Form, Harness};
 
 #[tokio::test(flavor = "multi_thread")]

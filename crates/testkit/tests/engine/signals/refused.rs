@@ -4,10 +4,11 @@
 use super::{Ask, Purchase, approve, form, purchase, waiting};
 use crate::errand::only;
 use counterstep_contracts::{StepStatus, TaskStatus};
+use counterstep_kernel::Engine;
 use counterstep_kernel::client::SignalRefusal;
-use counterstep_kernel::output_limit::OutputLimit;
-use counterstep_kernel::{AwaitSignal, Engine};
 use counterstep_macros::distributed_task;
+use counterstep_steps::AwaitSignal;
+use counterstep_steps::output_limit::OutputLimit;
 use counterstep_testkit::Harness;
 use serde::{Deserialize, Serialize};
 use serde_json::json;

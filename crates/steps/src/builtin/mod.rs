@@ -1,0 +1,11 @@
+//! Built-in steps as values: the declaration's function says what is to be stored where, or what is
+//! to be waited for (`waits`), or what is asked of which service (`call`); the engine streams,
+//! records size and SHA-256, and deletes on undo.
+
+mod step;
+mod upload;
+mod work;
+
+pub use step::BuiltInStep;
+pub use upload::{UploadMany, UploadOne};
+pub use work::{Call, FileSource, LONGEST_WAIT, Upload, Wait, Work};

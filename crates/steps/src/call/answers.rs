@@ -1,0 +1,175 @@
+//! What the answer of a service means for the next attempt. Pure.
+
+use crate::builtin::Call;
+use crate::error::{StepError, StepResult};
+use crate::ports::OutsideAnswer;
+use serde_json::Value;
+use std::time::Duration;
+
+/// So much of a body is repeated in an error, in characters.
+const EXCERPT: usize = 200;
+
+/// No service is left alone for longer than this on its word alone.
+const LONGEST_PATIENCE: Duration = Duration::from_secs(24 * 3600);
+
+/// The answer as it is stored, or what its status means.
+///
+/// | status | |
+/// |---|---|
+/// | 2xx, and what the call accepts | success; a body that cannot be read is permanent |
+/// | 408, 409, 425, 429, 5xx, and what the call retries, with `Retry-After` | rate limited, no sooner than that |
+/// | 408, 425, 429, 5xx, and what the call retries, without it | transient |
+/// | anything else, redirects too | permanent |
+pub(super) fn read(call: &Call, answer: &OutsideAnswer) -> StepResult<Value> {
+    let status = answer.status;
+    if (200..300).contains(&status) || call.accepted.contains(&status) {
+        return success(call, answer);
+    }
+    // 409 alone is a conflict as often as a matter of time: with a `Retry-After` the service has
+    // said which.
+    let asks_for_time =
+        matches!(status, 408 | 409 | 425 | 429 | 500..=599) || call.retried.contains(&status);
+    let may_pass = asks_for_time && (status != 409 || call.retried.contains(&409));
+    let said = said(call, answer);
+    Err(match answer.retry_after {
+        Some(after) if asks_for_time => StepError::rate_limited(after.min(LONGEST_PATIENCE), said),
+        _ if may_pass => StepError::transient(said),
+        _ => StepError::permanent(said),
+    })
+}
+
+fn success(call: &Call, answer: &OutsideAnswer) -> StepResult<Value> {
+    // A call that ignores the answer accepts one of any length.
+    if answer.cut && (call.read)(b"").is_err() {
+        return Err(StepError::permanent(format_args!(
+            "{} is longer than {} bytes, which is the limit of this call",
+            said(call, answer),
+            call.longest_answer
+        )));
+    }
+    (call.read)(&answer.body).map_err(|error| {
+        StepError::permanent(format_args!(
+            "{} cannot be read: {error}",
+            said(call, answer)
+        ))
+    })
+}
+
+/// Which call it was, for people.
+pub(super) fn name(call: &Call) -> String {
+    format!(
+        "{} {} of the service `{}`",
+        call.method.as_str(),
+        call.path,
+        call.service
+    )
+}
+
+fn said(call: &Call, answer: &OutsideAnswer) -> String {
+    let text = String::from_utf8_lossy(&answer.body);
+    let mut excerpt: String = text.trim().chars().take(EXCERPT).collect();
+    if excerpt.len() < text.trim().len() {
+        excerpt.push('…');
+    }
+    let (name, status) = (name(call), answer.status);
+    if excerpt.is_empty() {
+        return format!("{name}: the answer {status} without a body");
+    }
+    format!("{name}: the answer {status} `{}`", excerpt.escape_debug())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::call::HttpCall;
+    use crate::error::ErrorClass;
+
+    fn answered(status: u16, after: Option<u64>, call: HttpCall<u32>) -> Result<Value, ErrorClass> {
+        let body = bytes::Bytes::from_static(b"7");
+        let answer = OutsideAnswer {
+            status,
+            retry_after: after.map(Duration::from_secs),
+            body,
+            cut: false,
+        };
+        read(&call.0, &answer).map_err(|error| error.class)
+    }
+
+    fn plain() -> HttpCall<u32> {
+        HttpCall::post("bank", "/charges")
+    }
+
+    #[test]
+    fn every_status_has_its_class_with_and_without_retry_after() {
+        for status in 100..600 {
+            let limited = Err(ErrorClass::RateLimited(Duration::from_secs(9)));
+            let (without, with) = match status {
+                200..=299 => (Ok(7.into()), Ok(7.into())),
+                408 | 425 | 429 | 500..=599 => (Err(ErrorClass::Transient), limited),
+                409 => (Err(ErrorClass::Permanent), limited),
+                _ => (Err(ErrorClass::Permanent), Err(ErrorClass::Permanent)),
+            };
+            assert_eq!(answered(status, None, plain()), without, "{status}");
+            assert_eq!(
+                answered(status, Some(9), plain()),
+                with,
+                "{status} with Retry-After"
+            );
+        }
+    }
+
+    #[test]
+    fn a_call_may_know_its_service_better() {
+        assert_eq!(answered(404, None, plain().accepting(404)), Ok(7.into()));
+        assert_eq!(
+            answered(409, None, plain().retrying(409)),
+            Err(ErrorClass::Transient)
+        );
+        assert_eq!(
+            answered(423, None, plain().retrying(423)),
+            Err(ErrorClass::Transient)
+        );
+    }
+
+    #[test]
+    fn nobody_is_left_alone_for_years_on_their_word() {
+        let class = answered(503, Some(u64::MAX), plain()).unwrap_err();
+        assert_eq!(class, ErrorClass::RateLimited(LONGEST_PATIENCE));
+    }
+
+    #[test]
+    fn an_error_repeats_a_bounded_and_escaped_part_of_the_body() {
+        let body = format!("line\u{1b}[31m\n{}", "x".repeat(5000)).into();
+        let answer = OutsideAnswer {
+            status: 422,
+            retry_after: None,
+            body,
+            cut: true,
+        };
+        let message = read(&plain().0, &answer).unwrap_err().message;
+        assert!(message.starts_with(
+            "POST /charges of the service `bank`: the answer 422 `line\\u{1b}[31m\\nxxx"
+        ));
+        assert!(message.len() < 300 && message.ends_with("…`"), "{message}");
+    }
+
+    #[test]
+    fn an_answer_that_cannot_be_read_is_permanent_though_the_status_is_fine() {
+        for (body, cut, said) in [
+            (&b"<html>"[..], false, "cannot be read"),
+            (b"7", true, "longer than 1048576 bytes"),
+        ] {
+            let answer = OutsideAnswer {
+                status: 200,
+                retry_after: None,
+                body: body.into(),
+                cut,
+            };
+            let error = read(&plain().0, &answer).unwrap_err();
+            assert!(
+                error.class == ErrorClass::Permanent && error.message.contains(said),
+                "{error}"
+            );
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! Errors of steps, classified where they are understood.
+//!
+//! There is no `From<E>` on purpose: the author of a step knows whether an error passes by itself,
+//! and declares it.
+
+use std::fmt;
+use std::time::Duration;
+
+/// What an error means for the next attempt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ErrorClass {
+    /// It may pass by itself: try again under the retry policy.
+    Transient,
+    /// It will not pass: never tried again.
+    Permanent,
+    /// The other side asks for patience: try again, no sooner than this.
+    RateLimited(Duration),
+    /// The attempt ran longer than its limit. Retried like a transient error. Set by the engine.
+    TimedOut,
+    /// The step's code panicked. Retried like a transient error. Set by the engine.
+    Panicked,
+    /// The step stopped because its token was cancelled on request. Never tried again.
+    Cancelled,
+}
+
+impl ErrorClass {
+    /// The stable text used in rows, JSON and metrics.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Transient => "transient",
+            Self::Permanent => "permanent",
+            Self::RateLimited(_) => "rate_limited",
+            Self::TimedOut => "timed_out",
+            Self::Panicked => "panicked",
+            Self::Cancelled => "cancelled",
+        }
+    }
+
+    /// Whether another attempt may help.
+    #[must_use]
+    pub const fn is_retryable(self) -> bool {
+        match self {
+            Self::Transient | Self::RateLimited(_) | Self::TimedOut | Self::Panicked => true,
+            Self::Permanent | Self::Cancelled => false,
+        }
+    }
+}
+
+/// What a step, or an undo, returns when it does not succeed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StepError {
+    /// What it means for the next attempt.
+    pub class: ErrorClass,
+    /// What was wrong, with the chain of its causes, free of secrets: it goes into rows and to
+    /// clients.
+    pub message: String,
+    /// Where it came from, when `RUST_BACKTRACE` asks for it. For the audit, never for clients.
+    pub backtrace: Option<String>,
+}
+
+/// The longest message kept; the rest is cut.
+const MESSAGE_LIMIT: usize = 2_000;
+
+impl StepError {
+    /// An error of this class.
+    #[must_use]
+    pub fn new(class: ErrorClass, message: impl fmt::Display) -> Self {
+        let backtrace = std::backtrace::Backtrace::capture();
+        let backtrace = (backtrace.status() == std::backtrace::BacktraceStatus::Captured)
+            .then(|| storable(&backtrace.to_string(), 16_000));
+        Self {
+            class,
+            message: storable(&one_line(&message.to_string()), MESSAGE_LIMIT),
+            backtrace,
+        }
+    }
+
+    /// It may pass by itself.
+    #[must_use]
+    pub fn transient(message: impl fmt::Display) -> Self {
+        Self::new(ErrorClass::Transient, message)
+    }
+
+    /// It will not pass.
+    #[must_use]
+    pub fn permanent(message: impl fmt::Display) -> Self {
+        Self::new(ErrorClass::Permanent, message)
+    }
+
+    /// The other side asks to wait at least this long.
+    #[must_use]
+    pub fn rate_limited(after: Duration, message: impl fmt::Display) -> Self {
+        Self::new(ErrorClass::RateLimited(after), message)
+    }
+
+    /// The step stopped because `ctx.cancelled()` said so.
+    #[must_use]
+    pub fn cancelled() -> Self {
+        Self::new(ErrorClass::Cancelled, "stopped on request")
+    }
+}
+
+impl fmt::Display for StepError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({})", self.message, self.class.as_str())
+    }
+}
+
+impl std::error::Error for StepError {}
+
+/// What a panic said.
+#[must_use]
+pub fn panic_message(panic: &(dyn std::any::Any + Send)) -> &str {
+    panic
+        .downcast_ref::<&str>()
+        .copied()
+        .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("with a value that is no text")
+}
+
+/// Control characters as their escapes: a message may repeat what a client said, and is one line of
+/// a log.
+fn one_line(text: &str) -> std::borrow::Cow<'_, str> {
+    if !text.contains(char::is_control) {
+        return text.into();
+    }
+    let escaped = |c: char| {
+        if c.is_control() {
+            c.escape_default().to_string()
+        } else {
+            c.to_string()
+        }
+    };
+    text.chars().map(escaped).collect::<String>().into()
+}
+
+/// Cuts a text to `limit` bytes at a character, and takes out the NUL that no database column
+/// takes.
+#[must_use]
+pub fn storable(text: &str, limit: usize) -> String {
+    let mut end = text.len().min(limit);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    text[..end].replace('\0', "\u{fffd}")
+}
+
+/// Result of a step.
+pub type StepResult<T> = Result<T, StepError>;
+
+/// Result of an undo. "It is not there" is success.
+pub type UndoResult = Result<(), StepError>;
+
+/// Says, where an error is understood, what it means for the next attempt.
+///
+/// ```
+/// # use counterstep_steps::{Classify, StepResult};
+/// fn size(path: &std::path::Path) -> StepResult<u64> {
+///     Ok(std::fs::metadata(path).transient("reading the size of the archive")?.len())
+/// }
+/// ```
+pub trait Classify<T> {
+    /// It may pass by itself; `doing` says what was being done.
+    ///
+    /// # Errors
+    /// The error, as transient.
+    fn transient(self, doing: &str) -> StepResult<T>;
+
+    /// It will not pass; `doing` says what was being done.
+    ///
+    /// # Errors
+    /// The error, as permanent.
+    fn permanent(self, doing: &str) -> StepResult<T>;
+}
+
+impl<T, E: std::error::Error> Classify<T> for Result<T, E> {
+    fn transient(self, doing: &str) -> StepResult<T> {
+        self.map_err(|error| StepError::transient(format_args!("{doing}: {}", chain(&error))))
+    }
+
+    fn permanent(self, doing: &str) -> StepResult<T> {
+        self.map_err(|error| StepError::permanent(format_args!("{doing}: {}", chain(&error))))
+    }
+}
+
+/// An error and its causes in one line. A cause that the outer text already repeats is left out.
+#[must_use]
+pub fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let part = error.to_string();
+        if !text.contains(&part) {
+            text.push_str(": ");
+            text.push_str(&part);
+        }
+        cause = error.source();
+    }
+    text
+}

@@ -1,0 +1,53 @@
+//! What an author of tasks touches: task types, contexts, errors, built-in steps, schedules, and
+//! retry and breaker policies.
+//!
+//! Owns what a step is and what it can say, and the ports that its context needs. Knows no state, no
+//! row and no engine: what becomes of a step is the kernel's.
+
+// So that what `#[distributed_task]` writes also compiles inside this crate.
+extern crate self as counterstep_steps;
+
+pub mod breaker;
+pub mod builtin;
+pub mod call;
+pub mod cancel;
+pub mod context;
+pub mod declare;
+pub mod digest;
+pub mod error;
+pub mod keys;
+pub mod orphans;
+pub mod output_limit;
+pub mod policies;
+pub mod policy;
+pub mod ports;
+pub mod progress;
+pub mod resilience;
+pub mod runtime;
+pub mod schedule;
+pub mod scratch;
+mod services;
+pub mod sql;
+pub mod task;
+pub mod times;
+pub mod verified;
+pub mod waits;
+
+pub use builtin::{BuiltInStep, FileSource, Upload, UploadMany, UploadOne, Work};
+pub use call::HttpCall;
+pub use cancel::{CancelReason, CancelToken};
+pub use context::{Execution, ObjectsContext, StepContext};
+pub use counterstep_contracts as contracts;
+pub use counterstep_contracts::{
+    AutoDisable, BreakerPolicy, FileName, RetryPolicy, StoredFile, StoredFiles, UploadedFile,
+};
+pub use error::{Classify, ErrorClass, StepError, StepResult, UndoResult};
+pub use progress::Meter;
+pub use resilience::{Classified, Resilient, RunError};
+pub use runtime::Runtime;
+pub use schedule::Schedule;
+pub use scratch::{ScratchDraft, ScratchFile};
+pub use sql::{Sql, SqlRefused, SqlValue};
+pub use task::{DistributedTask, Inputs, Probe, Registry, TaskType};
+pub use times::DbTime;
+pub use waits::{AwaitSignal, MaybeSignal, Sleep, Slept};

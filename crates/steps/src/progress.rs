@@ -1,0 +1,41 @@
+//! How far a running attempt says it is: a hint for people who look on, and never state.
+
+use std::fmt::Debug;
+use std::sync::Arc;
+
+/// Takes what one attempt says of its progress.
+pub trait ProgressSink: Send + Sync + Debug {
+    /// `done` out of `total`. Never waits and never fails.
+    fn tell(&self, done: u64, total: u64);
+
+    /// The attempt is over: what is said from now on is dropped.
+    fn end(&self);
+}
+
+/// Where an attempt says how far it is. Cheap to clone, for code on other threads; what is said
+/// after the attempt has ended is dropped.
+#[derive(Debug, Clone, Default)]
+pub struct Meter(Option<Arc<dyn ProgressSink>>);
+
+impl Meter {
+    /// One that hands on what is said.
+    #[must_use]
+    pub fn to(sink: Arc<dyn ProgressSink>) -> Self {
+        Self(Some(sink))
+    }
+
+    /// `done` out of `total`, in units of the step's own; `total` is 0 where it is not known. Never
+    /// waits and never fails; only the latest counts, so say it as often as you like.
+    pub fn tell(&self, done: u64, total: u64) {
+        if let Some(sink) = &self.0 {
+            sink.tell(done, total);
+        }
+    }
+
+    /// The attempt is over: its row says the rest.
+    pub fn end(&self) {
+        if let Some(sink) = &self.0 {
+            sink.end();
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! Schedules that a program declares beside its task types.
+
+use crate::task::{RequestError, TaskType};
+use counterstep_contracts::{Misfire, Overlap, ScheduleSpec};
+use serde_json::Value;
+
+/// Characters of a schedule's name.
+const LONGEST_NAME: usize = 100;
+
+/// A schedule as code writes it down.
+///
+/// ```ignore
+/// Registry::new().with::<Report>().schedule::<Report>(
+///     Schedule::cron("nightly", "0 3 * * *", "Europe/Berlin").request(json!({"days": 1})),
+/// )
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+#[must_use]
+pub struct Schedule {
+    pub(crate) name: String,
+    pub(crate) spec: ScheduleSpec,
+}
+
+impl Schedule {
+    /// At the times of a cron expression (five fields, or six with the second first) in a zone like
+    /// `Europe/Berlin`.
+    pub fn cron(name: &str, expression: &str, zone: &str) -> Self {
+        let spec = ScheduleSpec {
+            cron: Some(expression.to_owned()),
+            zone: Some(zone.to_owned()),
+            ..ScheduleSpec::of("")
+        };
+        Self {
+            name: name.to_owned(),
+            spec,
+        }
+    }
+
+    /// Once, at an RFC 3339 time. Where that has passed before a reconciler first sees it, it never
+    /// fires.
+    pub fn once(name: &str, run_at: &str) -> Self {
+        let spec = ScheduleSpec {
+            run_at: Some(run_at.to_owned()),
+            ..ScheduleSpec::of("")
+        };
+        Self {
+            name: name.to_owned(),
+            spec,
+        }
+    }
+
+    /// The request of each task; an empty object where there is none.
+    pub fn request(mut self, request: Value) -> Self {
+        self.spec.request = request;
+        self
+    }
+
+    /// What becomes of due times that were not fired in time; by default the newest fires.
+    pub const fn misfire(mut self, misfire: Misfire) -> Self {
+        self.spec.misfire = misfire;
+        self
+    }
+
+    /// What becomes of a due time while the last task runs; it is passed over where nothing is
+    /// said.
+    pub const fn overlap(mut self, overlap: Overlap) -> Self {
+        self.spec.overlap = overlap;
+        self
+    }
+
+    /// At most so many due times fire at once, the newest; 100 where nothing is said.
+    pub const fn catch_up_limit(mut self, limit: u32) -> Self {
+        self.spec.catch_up_limit = limit;
+        self
+    }
+
+    /// A due time counts as missed when it is later than this, as `30s`; a minute where nothing is
+    /// said.
+    pub fn grace(mut self, grace: &str) -> Self {
+        self.spec.grace = grace.to_owned();
+        self
+    }
+}
+
+/// A schedule that cannot be declared.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("schedule `{name}`: {why}")]
+pub struct ScheduleMistake {
+    /// Its name.
+    pub name: String,
+    /// What is wrong with it.
+    pub why: String,
+}
+
+/// What a name must be.
+pub const NAME: &str =
+    "a schedule's name is 1 to 100 characters of a-z, A-Z, 0-9, `.`, `_` and `-`";
+
+/// Whether it can name a schedule.
+#[must_use]
+pub fn is_name(name: &str) -> bool {
+    let usable = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
+    !matches!(name, "" | "." | "..") && name.len() <= LONGEST_NAME && name.bytes().all(usable)
+}
+
+/// Whether a schedule can submit tasks of the type with this request. Gives the request its stored
+/// form.
+///
+/// # Errors
+/// [`RequestError`] names the field at fault.
+pub fn check(task_type: &TaskType, request: Value) -> Result<Value, RequestError> {
+    if task_type.begins_with_uploads() {
+        let message = format!(
+            "tasks of type `{}` begin with an upload, and a schedule has no files to send: schedule a type whose request \
+             is JSON alone",
+            task_type.decl.name
+        );
+        return Err(RequestError {
+            pointer: "type".to_owned(),
+            message,
+        });
+    }
+    (task_type.read_request)(request).map_err(|error| {
+        let pointer = if error.pointer == "." {
+            "request".to_owned()
+        } else {
+            format!("request.{}", error.pointer)
+        };
+        RequestError { pointer, ..error }
+    })
+}

@@ -1,0 +1,10 @@
+//! Schedules as a program declares them, and when one is due: pure functions of its words and a
+//! time. What fires them belongs to the engine.
+
+mod cron;
+mod declared;
+mod when;
+
+pub use cron::{Cron, CronError};
+pub use declared::{NAME, Schedule, ScheduleMistake, check, is_name};
+pub use when::{When, read};

@@ -1,0 +1,25 @@
+//! What an execution can call, and what came of the last call. Sends nothing itself.
+
+use crate::ports::{NoServices, Outside};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+/// What an execution can call.
+#[derive(Debug)]
+pub(crate) struct Services {
+    pub(crate) outside: Arc<dyn Outside>,
+    /// The trace that they are told of.
+    pub(crate) traceparent: Option<String>,
+    /// The last call came to nothing before its first byte was sent.
+    pub(crate) unsent: AtomicBool,
+}
+
+impl Default for Services {
+    fn default() -> Self {
+        Self {
+            outside: Arc::new(NoServices),
+            traceparent: None,
+            unsent: AtomicBool::new(false),
+        }
+    }
+}

@@ -1,0 +1,240 @@
+//! Statements for tables of the user's own, written in the transaction that commits what a step
+//! came to: they happen exactly once, or the step did not. As data, like everything else that a
+//! commit writes: no transaction is open while a step runs, and none leaks through the port.
+
+use crate::error::StepError;
+
+/// A value of a statement. Each may be NULL; a NULL has a type too.
+#[derive(Debug, Clone, PartialEq)]
+pub enum SqlValue {
+    /// A boolean.
+    Bool(Option<bool>),
+    /// An integer of 64 bits; the database narrows it to its column's.
+    Int(Option<i64>),
+    /// A floating-point number of 64 bits.
+    Float(Option<f64>),
+    /// A text. Write a cast for columns of other types that are read from texts: `$1::uuid`,
+    /// `$1::jsonb`.
+    Text(Option<String>),
+    /// Bytes.
+    Bytes(Option<Vec<u8>>),
+}
+
+macro_rules! values {
+    ($($rust:ty => $name:ident;)+) => {
+        $(impl From<$rust> for SqlValue {
+            fn from(value: $rust) -> Self {
+                Self::$name(Some(value.into()))
+            }
+        }
+        impl From<Option<$rust>> for SqlValue {
+            fn from(value: Option<$rust>) -> Self {
+                Self::$name(value.map(Into::into))
+            }
+        })+
+    };
+}
+
+values! {
+    bool => Bool;
+    i16 => Int;
+    i32 => Int;
+    i64 => Int;
+    u32 => Int;
+    f64 => Float;
+    &str => Text;
+    String => Text;
+    Vec<u8> => Bytes;
+}
+
+/// A statement that is written together with a step's outcome: see
+/// [`StepContext::in_transaction`](crate::StepContext::in_transaction).
+///
+/// ```
+/// # use counterstep_steps::Sql;
+/// let (order, cents) = ("o-17", 1_250_i64);
+/// Sql::new("UPDATE accounts SET cents = cents - $1 WHERE owner = $2 AND cents >= $1").bind(cents).bind(order).rows(1);
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+pub struct Sql {
+    text: &'static str,
+    values: Vec<SqlValue>,
+    rows: Option<u64>,
+}
+
+impl Sql {
+    /// A statement with places `$1`, `$2`, … for values. Its text is part of the program: what came
+    /// from a client can only be a value. A `$1` must not stand within a literal.
+    #[must_use]
+    pub const fn new(text: &'static str) -> Self {
+        Self {
+            text,
+            values: Vec::new(),
+            rows: None,
+        }
+    }
+
+    /// The value of the next place.
+    #[must_use]
+    pub fn bind(mut self, value: impl Into<SqlValue>) -> Self {
+        self.values.push(value.into());
+        self
+    }
+
+    /// It must change exactly so many rows. Else nothing is written, and the attempt fails as
+    /// permanent.
+    #[must_use]
+    pub const fn rows(mut self, rows: u64) -> Self {
+        self.rows = Some(rows);
+        self
+    }
+
+    /// Its text.
+    #[must_use]
+    pub const fn text(&self) -> &'static str {
+        self.text
+    }
+
+    /// Its values, in the order of their places.
+    #[must_use]
+    pub fn values(&self) -> &[SqlValue] {
+        &self.values
+    }
+
+    /// Whether it can be executed at all: one statement, with a value for each place. An adapter
+    /// asks before it executes, because databases differ in what they make of it.
+    ///
+    /// # Errors
+    /// The reason, for good.
+    pub fn look(&self) -> Result<(), SqlRefused> {
+        let refused = |why: &str| {
+            Err(SqlRefused {
+                text: format!("`{}`: {why}", self.text),
+                may_pass: false,
+            })
+        };
+        let (mut places, mut in_text, mut ended) = (0, false, false);
+        let mut rest = self.text.chars().peekable();
+        while let Some(c) = rest.next() {
+            if ended && !c.is_whitespace() {
+                return refused("it is more than one statement: call `in_transaction` for each");
+            }
+            match c {
+                '\'' => in_text = !in_text,
+                ';' if !in_text => ended = true,
+                '$' if !in_text => {
+                    let mut number = 0_usize;
+                    while let Some(digit) = rest.peek().and_then(|c| c.to_digit(10)) {
+                        number = number.saturating_mul(10).saturating_add(digit as usize);
+                        rest.next();
+                    }
+                    places = places.max(number);
+                }
+                _ => {}
+            }
+        }
+        if places != self.values.len() {
+            return refused(&format!(
+                "it has places up to ${places}, and {} values were bound",
+                self.values.len()
+            ));
+        }
+        Ok(())
+    }
+
+    /// Why it is not acceptable that it has changed so many rows.
+    ///
+    /// # Errors
+    /// The reason, where [`rows`](Self::rows) says another number.
+    pub fn check(&self, changed: u64) -> Result<(), SqlRefused> {
+        match self.rows {
+            Some(rows) if rows != changed => Err(SqlRefused {
+                text: format!(
+                    "`{}` changed {changed} rows; it must change {rows}",
+                    self.text
+                ),
+                may_pass: false,
+            }),
+            Some(_) | None => Ok(()),
+        }
+    }
+}
+
+/// The database did not carry a statement out; nothing of the change was written.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("a statement that belongs to the step: {text}")]
+pub struct SqlRefused {
+    /// Which statement, and the database's words.
+    pub text: String,
+    /// Whether the same statement may succeed later: a lock that was held, a deadlock. A broken
+    /// constraint stays broken.
+    pub may_pass: bool,
+}
+
+impl From<SqlRefused> for StepError {
+    fn from(refused: SqlRefused) -> Self {
+        if refused.may_pass {
+            Self::transient(refused)
+        } else {
+            Self::permanent(refused)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_null_keeps_its_type() {
+        let sql = Sql::new("SELECT $1, $2").bind(None::<i32>).bind("x");
+        assert_eq!(
+            sql.values(),
+            [SqlValue::Int(None), SqlValue::Text(Some("x".to_owned()))]
+        );
+    }
+
+    #[test]
+    fn a_statement_that_databases_would_read_differently_is_refused() {
+        for (sql, said) in [
+            (
+                Sql::new("DELETE FROM a; DELETE FROM b"),
+                "more than one statement",
+            ),
+            (
+                Sql::new("DELETE FROM a WHERE b = $1"),
+                "up to $1, and 0 values",
+            ),
+            (Sql::new("DELETE FROM a").bind(1), "up to $0, and 1 values"),
+            (
+                Sql::new("DELETE FROM a WHERE b = $12").bind(1),
+                "up to $12, and 1 values",
+            ),
+        ] {
+            let refused = sql.look().expect_err(sql.text());
+            assert!(
+                refused.text.contains(said) && !refused.may_pass,
+                "{refused:?}"
+            );
+        }
+        assert_eq!(
+            Sql::new("INSERT INTO a VALUES ($1, ';$9', $1); ")
+                .bind(1)
+                .look(),
+            Ok(())
+        );
+    }
+
+    #[test]
+    fn the_wrong_number_of_rows_is_refused_for_good() {
+        let sql = Sql::new("DELETE FROM t").rows(1);
+        assert_eq!(sql.check(1), Ok(()));
+        let refused = sql.check(2).expect_err("two are not one");
+        assert_eq!(
+            refused.text,
+            "`DELETE FROM t` changed 2 rows; it must change 1"
+        );
+        assert!(!refused.may_pass);
+        assert_eq!(Sql::new("DELETE FROM t").check(7), Ok(()));
+    }
+}

@@ -1,0 +1,14 @@
+//! Task types as data and code, and the registry of those that a process knows.
+
+mod inputs;
+mod registry;
+mod request;
+mod types;
+
+pub use inputs::{Inputs, REQUEST, output};
+pub use registry::{KnownType, Registry, RegistryError, TypeRef};
+pub use request::{ReadOutputFn, ReadRequestFn, RequestError, read_request};
+pub use types::{
+    BuiltInFn, DistributedTask, Probe, ProbeFn, RespondFn, Run, RunFn, StepCode, TaskType, UndoFn,
+    WhenFn, guarded,
+};

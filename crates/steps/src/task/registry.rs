@@ -1,0 +1,354 @@
+//! The task types that a process knows, and what their program declares beside them: policies,
+//! services, schedules, and what becomes of orphans and of tasks that have ended.
+
+use super::request::RequestError;
+use super::types::{DistributedTask, TaskType};
+use crate::orphans::OrphanRule;
+use crate::schedule::{self, Schedule, ScheduleMistake};
+use counterstep_contracts::declaration::NamedPolicy;
+use counterstep_contracts::{Host, QueueName, Retention, ScheduleSpec};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The task types that a process knows.
+#[derive(Debug, Clone, Default)]
+pub struct Registry {
+    types: BTreeMap<(&'static str, u32), TaskType>,
+    /// Worked out once: every claim compares one.
+    definitions: BTreeMap<(&'static str, u32), String>,
+    policies: Vec<NamedPolicy>,
+    /// By name.
+    schedules: BTreeMap<String, ScheduleSpec>,
+    /// Services that steps call, and the types that call each, as far as they were named.
+    services: BTreeMap<&'static str, BTreeSet<&'static str>>,
+    /// By the type's name.
+    orphans: BTreeMap<String, OrphanRule>,
+    other_orphans: Option<OrphanRule>,
+    /// By the type's name.
+    retention: BTreeMap<String, Retention>,
+}
+
+/// Two declarations that cannot stand side by side.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RegistryError {
+    /// The same name and version twice.
+    #[error(
+        "task type `{name}` version {version} is registered twice: give one of them another name or version"
+    )]
+    Twice {
+        /// Its name.
+        name: &'static str,
+        /// Its version.
+        version: u32,
+    },
+    /// Two names, one route.
+    #[error(
+        "task types `{first}` and `{second}` both have the route `{route}`: rename one of them"
+    )]
+    SameRoute {
+        /// One name.
+        first: &'static str,
+        /// The other.
+        second: &'static str,
+        /// What both become.
+        route: String,
+    },
+}
+
+/// A task type that a host can run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KnownType {
+    /// Declared name.
+    pub name: String,
+    /// Version.
+    pub version: u32,
+    /// Digest of its declaration.
+    pub definition: String,
+}
+
+impl KnownType {
+    /// `{name}/{version}/{definition}`: one text to compare.
+    #[must_use]
+    pub fn key(&self) -> String {
+        format!("{}/{}/{}", self.name, self.version, self.definition)
+    }
+}
+
+/// How a task's row names its type.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TypeRef<'a> {
+    /// Its declared name.
+    pub name: &'a str,
+    /// Its version.
+    pub version: u32,
+    /// Digest of its declaration.
+    pub definition: &'a str,
+}
+
+impl Registry {
+    /// With no type yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a task type; panics where it collides with another, because that is a mistake in the
+    /// program.
+    ///
+    /// # Panics
+    /// When [`try_with`](Self::try_with) would err.
+    #[must_use]
+    pub fn with<T: DistributedTask>(self) -> Self {
+        match self.try_with(T::task_type()) {
+            Ok(registry) => registry,
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    /// Adds a task type.
+    ///
+    /// # Errors
+    /// When name and version, or the route, are taken by another one.
+    pub fn try_with(mut self, task_type: TaskType) -> Result<Self, RegistryError> {
+        let (name, version) = (task_type.decl.name, task_type.decl.version);
+        if let Some(other) = self
+            .iter()
+            .find(|other| other.decl.name != name && other.decl.route() == task_type.decl.route())
+        {
+            let (first, second, route) = (other.decl.name, name, task_type.decl.route());
+            return Err(RegistryError::SameRoute {
+                first,
+                second,
+                route,
+            });
+        }
+        self.definitions
+            .insert((name, version), task_type.decl.definition_hash());
+        if self.types.insert((name, version), task_type).is_some() {
+            return Err(RegistryError::Twice { name, version });
+        }
+        Ok(self)
+    }
+
+    /// Makes a policy that code outside of tasks uses known by its name, so that settings may
+    /// change it.
+    #[must_use]
+    pub fn with_policy(mut self, policy: NamedPolicy) -> Self {
+        self.policies.push(policy);
+        self
+    }
+
+    /// Says that steps of these types call a service of this name, so that a process can tell at
+    /// its start that the settings do not have it. Calls need no such word.
+    #[must_use]
+    pub fn with_service(mut self, name: &'static str) -> Self {
+        self.services.entry(name).or_default();
+        self
+    }
+
+    /// Adds a task type whose steps call these services: [`with`](Self::with) and
+    /// [`with_service`](Self::with_service), and a process can tell which types cannot run without
+    /// a service that the settings do not have.
+    ///
+    /// # Panics
+    /// As `with` does.
+    #[must_use]
+    pub fn with_calls<T: DistributedTask>(mut self, services: &[&'static str]) -> Self {
+        for &service in services {
+            self.services
+                .entry(service)
+                .or_default()
+                .insert(T::task_type().decl.name);
+        }
+        self.with::<T>()
+    }
+
+    /// Adds a schedule of a task type that was added before; panics where it cannot be, because
+    /// that is a mistake in the program.
+    ///
+    /// # Panics
+    /// When [`try_schedule`](Self::try_schedule) would err.
+    #[must_use]
+    pub fn schedule<T: DistributedTask>(self, schedule: Schedule) -> Self {
+        match self.try_schedule(T::task_type().decl.name, schedule) {
+            Ok(registry) => registry,
+            Err(mistake) => panic!("{mistake}"),
+        }
+    }
+
+    /// Adds a schedule of a task type that was added before.
+    ///
+    /// # Errors
+    /// When the name is taken or unusable, the type is not registered or takes uploads, or the
+    /// times or the request cannot be read.
+    pub fn try_schedule(
+        mut self,
+        task_type: &str,
+        schedule: Schedule,
+    ) -> Result<Self, ScheduleMistake> {
+        let Schedule { name, mut spec } = schedule;
+        let mistake = |why: String| ScheduleMistake {
+            name: name.clone(),
+            why,
+        };
+        if !schedule::is_name(&name) {
+            return Err(mistake(schedule::NAME.to_owned()));
+        }
+        task_type.clone_into(&mut spec.task_type);
+        let at = |error: RequestError| mistake(format!("{}: {}", error.pointer, error.message));
+        schedule::read(&mut spec).map_err(at)?;
+        let Some(known) = self.newest(task_type) else {
+            return Err(mistake(format!(
+                "task type `{task_type}` is not registered: add it with `.with` before"
+            )));
+        };
+        spec.request = schedule::check(&known, spec.request).map_err(at)?;
+        if self.schedules.insert(name.clone(), spec).is_some() {
+            return Err(mistake(
+                "it is declared twice: give one of them another name".to_owned(),
+            ));
+        }
+        Ok(self)
+    }
+
+    /// Says what becomes of the orphans of a type, all its versions. Without a word they are
+    /// deleted.
+    #[must_use]
+    pub fn orphans<T: DistributedTask>(mut self, rule: OrphanRule) -> Self {
+        self.orphans
+            .insert(T::task_type().decl.name.to_owned(), rule);
+        self
+    }
+
+    /// Says what becomes of the orphans of all tasks whose type has no rule of its own, is not
+    /// known to this program, or that have no row.
+    #[must_use]
+    pub fn other_orphans(mut self, rule: OrphanRule) -> Self {
+        self.other_orphans = Some(rule);
+        self
+    }
+
+    /// Sets what becomes of the tasks of a type, all its versions, after they have ended. By
+    /// default they are kept without limit.
+    #[must_use]
+    pub fn retention<T: DistributedTask>(mut self, retention: Retention) -> Self {
+        self.retention
+            .insert(T::task_type().decl.name.to_owned(), retention);
+        self
+    }
+
+    /// The services that steps were said to call, by name.
+    pub fn services(&self) -> impl Iterator<Item = &'static str> + '_ {
+        self.services.keys().copied()
+    }
+
+    /// The services that steps of a type were said to call, by name.
+    pub fn services_of<'a>(
+        &'a self,
+        task_type: &'a TaskType,
+    ) -> impl Iterator<Item = &'static str> + 'a {
+        self.services
+            .iter()
+            .filter(|(_, types)| types.contains(task_type.decl.name))
+            .map(|(service, _)| *service)
+    }
+
+    /// The policies of code outside of tasks.
+    pub fn policies(&self) -> impl Iterator<Item = &NamedPolicy> {
+        self.policies.iter()
+    }
+
+    /// The schedules that were declared, by name.
+    #[must_use]
+    pub const fn schedules(&self) -> &BTreeMap<String, ScheduleSpec> {
+        &self.schedules
+    }
+
+    /// What becomes of the orphans of a type, where that was declared for it.
+    #[must_use]
+    pub fn orphan_rule_of(&self, name: &str) -> Option<&OrphanRule> {
+        self.orphans.get(name)
+    }
+
+    /// What becomes of all other orphans, where that was declared.
+    #[must_use]
+    pub const fn other_orphan_rule(&self) -> Option<&OrphanRule> {
+        self.other_orphans.as_ref()
+    }
+
+    /// What becomes of a type's tasks that have ended, where that was declared.
+    #[must_use]
+    pub fn retention_of(&self, name: &str) -> Option<&Retention> {
+        self.retention.get(name)
+    }
+
+    /// The type of this name and version.
+    #[must_use]
+    pub fn get(&self, name: &str, version: u32) -> Option<TaskType> {
+        self.types
+            .iter()
+            .find(|((n, v), _)| *n == name && *v == version)
+            .map(|(_, task_type)| *task_type)
+    }
+
+    /// The type under which a task was submitted: name, version and definition are the same. A
+    /// changed declaration under the same version would run the wrong code on the wrong outputs.
+    #[must_use]
+    pub fn of<'a>(&self, submitted: impl Into<TypeRef<'a>>) -> Option<TaskType> {
+        let submitted = submitted.into();
+        let task_type = self.get(submitted.name, submitted.version)?;
+        (self.definition_of(&task_type) == submitted.definition).then_some(task_type)
+    }
+
+    /// Digest of a registered type's declaration.
+    #[must_use]
+    pub fn definition_of(&self, task_type: &TaskType) -> &str {
+        self.definitions
+            .get(&(task_type.decl.name, task_type.decl.version))
+            .map_or("", String::as_str)
+    }
+
+    /// What a host of this program can run.
+    #[must_use]
+    pub fn known(&self) -> Vec<KnownType> {
+        self.iter()
+            .map(|known| KnownType {
+                name: known.decl.name.to_owned(),
+                version: known.decl.version,
+                definition: self.definition_of(known).to_owned(),
+            })
+            .collect()
+    }
+
+    /// The newest version of the type with this route.
+    #[must_use]
+    pub fn by_route(&self, route: &str) -> Option<TaskType> {
+        self.types
+            .values()
+            .rfind(|task_type| task_type.decl.route() == route)
+            .copied()
+    }
+
+    /// The queues on which steps of `host` are dispatched, of all types.
+    #[must_use]
+    pub fn queues(&self, host: Host) -> Vec<QueueName> {
+        self.iter()
+            .map(|task_type| task_type.decl.queue_of(host))
+            .collect::<BTreeSet<_>>()
+            .into_iter()
+            .collect()
+    }
+
+    /// The newest version of the type with this declared name.
+    #[must_use]
+    pub fn newest(&self, name: &str) -> Option<TaskType> {
+        self.types
+            .values()
+            .rfind(|task_type| task_type.decl.name == name)
+            .copied()
+    }
+
+    /// All of them, by name and version.
+    pub fn iter(&self) -> impl Iterator<Item = &TaskType> {
+        self.types.values()
+    }
+}

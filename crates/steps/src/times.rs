@@ -1,0 +1,81 @@
+//! The database's times: as numbers, and as RFC 3339 texts.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+
+/// Microseconds since 1970-01-01 UTC by the database's clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct DbTime(pub i64);
+
+impl DbTime {
+    /// How long until then, seen from `now`; zero where it has passed.
+    #[must_use]
+    pub fn after(self, now: Self) -> Duration {
+        Duration::from_micros(u64::try_from(self.0.saturating_sub(now.0)).unwrap_or(0))
+    }
+
+    /// This long after it.
+    #[must_use]
+    pub fn later(self, by: Duration) -> Self {
+        // At most a quarter of the range, which is as good as never, and a time that every database
+        // knows.
+        let by = i64::try_from(by.as_micros())
+            .unwrap_or(i64::MAX)
+            .min(i64::MAX / 4);
+        Self(self.0.saturating_add(by))
+    }
+}
+
+/// `2026-11-20T23:11:05.123456Z`. A time that the calendar does not have, before the year −9999 or
+/// after 9999, is its first or last one.
+#[must_use]
+pub fn rfc3339(time: DbTime) -> String {
+    let nearest = if time.0 < 0 {
+        Timestamp::MIN
+    } else {
+        Timestamp::MAX
+    };
+    let time = Timestamp::from_microsecond(time.0).unwrap_or(nearest);
+    format!("{time:.6}")
+}
+
+/// Reads an RFC 3339 time, as microseconds since 1970-01-01 UTC; `None`: it is none.
+#[must_use]
+pub fn read_rfc3339(text: &str) -> Option<i64> {
+    text.parse::<Timestamp>()
+        .ok()
+        .map(Timestamp::as_microsecond)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn known_times_are_written_as_known() {
+        for (micros, text) in [
+            (0, "1970-01-01T00:00:00.000000Z"),
+            (-1, "1969-12-31T23:59:59.999999Z"),
+            (951_782_400_000_000, "2000-02-29T00:00:00.000000Z"),
+            (1_709_251_199_999_999, "2024-02-29T23:59:59.999999Z"),
+            (1_709_251_200_000_000, "2024-03-01T00:00:00.000000Z"),
+            (4_107_542_400_000_001, "2100-03-01T00:00:00.000001Z"),
+            (1_000_000_000_000_000, "2001-09-09T01:46:40.000000Z"),
+        ] {
+            assert_eq!(rfc3339(DbTime(micros)), text);
+            assert_eq!(read_rfc3339(text), Some(micros));
+        }
+    }
+
+    #[test]
+    fn times_beyond_the_calendar_are_its_ends() {
+        for (micros, text) in [
+            (i64::MAX / 4, "9999-12-30T22:00:00.999999Z"),
+            (i64::MIN / 4, "-009999-01-02T01:59:59.000000Z"),
+        ] {
+            assert_eq!(rfc3339(DbTime(micros)), text);
+        }
+    }
+}
