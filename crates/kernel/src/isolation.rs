@@ -24,7 +24,7 @@ use turns::Turns;
 /// after which a loss would be one too many is always alone, so that no task is given up for what a
 /// neighbour did; and the one before it has so few tasks that few have to run alone.
 #[must_use]
-pub fn most_tasks(losses: u32, allowed: u32, concurrency: usize) -> Option<usize> {
+pub(crate) fn most_tasks(losses: u32, allowed: u32, concurrency: usize) -> Option<usize> {
     match losses {
         0 => None,
         losses if losses >= allowed => Some(1),

@@ -11,7 +11,7 @@ const NAMED: usize = 20;
 
 /// A host that was lost while it had the task.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Loss {
+pub(crate) struct Loss {
     /// The owner of the lease that ran out.
     pub host: String,
     /// The steps whose attempt, or whose undo's, was under way. Empty: it was between two.
@@ -21,7 +21,7 @@ pub struct Loss {
 impl Loss {
     /// From the entries of the change that counts it.
     #[must_use]
-    pub fn of<'a>(
+    pub(crate) fn of<'a>(
         host: &str,
         entries: impl IntoIterator<Item = &'a AuditEntry>,
         rows: &[StepRow],
@@ -58,7 +58,7 @@ impl Display for Loss {
 
 /// The last `count` losses of a task, the oldest first.
 #[must_use]
-pub fn last(audit: &[AuditRow], rows: &[StepRow], count: u32) -> Vec<Loss> {
+pub(crate) fn last(audit: &[AuditRow], rows: &[StepRow], count: u32) -> Vec<Loss> {
     let count = usize::try_from(count).unwrap_or(NAMED).min(NAMED);
     let changes = audit.chunk_by(|one, next| one.change_id == next.change_id);
     let mut losses: Vec<_> = changes.filter_map(|change| loss(change, rows)).collect();
@@ -74,7 +74,7 @@ fn loss(change: &[AuditRow], rows: &[StepRow]) -> Option<Loss> {
 
 /// All of them in one text.
 #[must_use]
-pub fn text(losses: &[Loss]) -> String {
+pub(crate) fn text(losses: &[Loss]) -> String {
     losses
         .iter()
         .map(ToString::to_string)

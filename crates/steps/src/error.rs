@@ -137,8 +137,7 @@ fn one_line(text: &str) -> std::borrow::Cow<'_, str> {
 
 /// Cuts a text to `limit` bytes at a character, and takes out the NUL that no database column
 /// takes.
-#[must_use]
-pub fn storable(text: &str, limit: usize) -> String {
+fn storable(text: &str, limit: usize) -> String {
     let mut end = text.len().min(limit);
     while !text.is_char_boundary(end) {
         end -= 1;

@@ -11,7 +11,7 @@ pub fn task_prefix(tenant: &Tenant, task: TaskId) -> String {
 
 /// `t/{tenant}/{task}/{step}/`: everything that any attempt of a step stored.
 #[must_use]
-pub fn step_prefix(tenant: &Tenant, task: TaskId, step: &str) -> String {
+pub(crate) fn step_prefix(tenant: &Tenant, task: TaskId, step: &str) -> String {
     format!("t/{tenant}/{task}/{step}/")
 }
 

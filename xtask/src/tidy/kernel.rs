@@ -1,5 +1,5 @@
-//! The kernel knows no database, broker, cache or web framework: not by itself, and not through
-//! another crate.
+//! The kernel, and what authors of tasks touch, know no database, broker, cache or web framework:
+//! not by themselves, and not through another crate.
 
 use super::{Found, Violation};
 use crate::command;
@@ -39,22 +39,30 @@ const FOREIGN: &[&str] = &[
     "warp",
 ];
 
+/// The crates that are held to it, by the names of their folders.
+const PURE: &[&str] = &["steps", "kernel"];
+
 pub(super) fn check() -> Found {
-    let args = [
-        "tree",
-        "-p",
-        "counterstep-kernel",
-        "-e",
-        "normal",
-        "--prefix",
-        "none",
-        "--all-features",
-    ];
-    let tree = command::output(command::cargo().args(args))?;
-    Ok(foreign(&tree))
+    let mut found = Vec::new();
+    for name in PURE {
+        let package = format!("counterstep-{name}");
+        let args = [
+            "tree",
+            "-p",
+            &package,
+            "-e",
+            "normal",
+            "--prefix",
+            "none",
+            "--all-features",
+        ];
+        let tree = command::output(command::cargo().args(args))?;
+        found.extend(foreign(name, &tree));
+    }
+    Ok(found)
 }
 
-fn foreign(tree: &str) -> Vec<Violation> {
+fn foreign(crate_name: &str, tree: &str) -> Vec<Violation> {
     let mut names: Vec<&str> = tree
         .lines()
         .filter_map(|line| line.split_whitespace().next())
@@ -63,11 +71,11 @@ fn foreign(tree: &str) -> Vec<Violation> {
     names.dedup();
     names.retain(|name| FOREIGN.iter().any(|foreign| is_of(name, foreign)));
     let says = |name: &&str| {
-        let how = format!("cargo tree -p counterstep-kernel -e normal --invert {name}");
+        let how = format!("cargo tree -p counterstep-{crate_name} -e normal --invert {name}");
         let what = format!(
-            "the kernel's dependencies include `{name}`: it belongs behind a port, in adapters (`{how}`)"
+            "the dependencies of `{crate_name}` include `{name}`: it belongs behind a port, in adapters (`{how}`)"
         );
-        Violation::new("crates/kernel/Cargo.toml", 1, what)
+        Violation::new(&format!("crates/{crate_name}/Cargo.toml"), 1, what)
     };
     names.iter().map(says).collect()
 }
@@ -84,8 +92,17 @@ mod tests {
     #[test]
     fn a_technology_is_found_however_deep_and_under_each_of_its_names() {
         let tree = "counterstep-kernel v0.1.0\nserde v1.0.0\ntokio-postgres v0.7.0\nhyper-util v0.1.0\ndiesel v2.3.0 (*)\n";
-        let found: Vec<String> = foreign(tree).iter().map(ToString::to_string).collect();
+        let found: Vec<String> = foreign("kernel", tree)
+            .iter()
+            .map(ToString::to_string)
+            .collect();
         assert_eq!(found.len(), 3, "{found:?}");
-        assert!(foreign("tracing v0.1.0\nhyperlink v1.0.0\nsearch v1.0.0\n").is_empty());
+        assert!(
+            foreign(
+                "kernel",
+                "tracing v0.1.0\nhyperlink v1.0.0\nsearch v1.0.0\n"
+            )
+            .is_empty()
+        );
     }
 }

@@ -16,6 +16,7 @@ struct Layer {
 
 const PARTS: &[&str] = &[
     "contracts",
+    "steps",
     "kernel",
     "macros",
     "adapters",
@@ -28,6 +29,7 @@ const PARTS: &[&str] = &[
 
 const EVERYTHING: &[&str] = &[
     "contracts",
+    "steps",
     "kernel",
     "macros",
     "adapters",
@@ -43,18 +45,19 @@ const EVERYTHING: &[&str] = &[
 #[rustfmt::skip] // A table is read by its columns.
 const LAYERS: &[Layer] = &[
     Layer { name: "contracts", below: &[], optional: &[], tests: &[] },
-    Layer { name: "kernel", below: &["contracts"], optional: &[], tests: &["macros", "testkit"] },
-    // A procedural macro writes paths to the kernel, but runs in the compiler without it.
-    Layer { name: "macros", below: &[], optional: &[], tests: &["kernel"] },
-    Layer { name: "adapters", below: &["contracts", "kernel"], optional: &[], tests: &["macros", "testkit"] },
-    Layer { name: "node", below: &["contracts", "kernel", "adapters"], optional: &[], tests: &["macros", "tasks", "testkit"] },
-    Layer { name: "api", below: &["contracts", "kernel", "node"], optional: &["tasks"], tests: &["adapters", "macros", "testkit"] },
-    Layer { name: "worker", below: &["contracts", "kernel", "node"], optional: &["tasks"], tests: &["adapters", "macros", "testkit"] },
-    Layer { name: "reconciler", below: &["contracts", "kernel", "node"], optional: &["tasks"], tests: &["adapters", "macros", "testkit"] },
+    Layer { name: "steps", below: &["contracts"], optional: &[], tests: &["macros"] },
+    Layer { name: "kernel", below: &["contracts", "steps"], optional: &[], tests: &["macros", "testkit"] },
+    // A procedural macro writes paths to `steps`, but runs in the compiler without it.
+    Layer { name: "macros", below: &[], optional: &[], tests: &["steps"] },
+    Layer { name: "adapters", below: &["contracts", "steps", "kernel"], optional: &[], tests: &["macros", "testkit"] },
+    Layer { name: "node", below: &["contracts", "steps", "kernel", "adapters"], optional: &[], tests: &["macros", "tasks", "testkit"] },
+    Layer { name: "api", below: &["contracts", "steps", "kernel", "node"], optional: &["tasks"], tests: &["adapters", "macros", "testkit"] },
+    Layer { name: "worker", below: &["contracts", "steps", "kernel", "node"], optional: &["tasks"], tests: &["adapters", "macros", "testkit"] },
+    Layer { name: "reconciler", below: &["contracts", "steps", "kernel", "node"], optional: &["tasks"], tests: &["adapters", "macros", "testkit"] },
     // What a user's own crate looks like.
-    Layer { name: "tasks", below: &["kernel", "macros"], optional: &[], tests: &["testkit"] },
+    Layer { name: "tasks", below: &["steps", "macros"], optional: &[], tests: &["kernel", "testkit"] },
     Layer { name: "counterstep", below: PARTS, optional: &[], tests: &[] },
-    Layer { name: "testkit", below: &["contracts", "kernel", "adapters"], optional: &[], tests: &["macros"] },
+    Layer { name: "testkit", below: &["contracts", "steps", "kernel", "adapters"], optional: &[], tests: &["macros"] },
     Layer { name: "bench", below: EVERYTHING, optional: &[], tests: &[] },
     Layer { name: "tests", below: EVERYTHING, optional: &[], tests: &[] },
     Layer { name: "xtask", below: &[], optional: &[], tests: &[] },
@@ -237,6 +240,14 @@ mod tests {
     }
 
     #[test]
+    fn what_authors_touch_knows_nothing_of_the_kernel_not_even_in_its_tests() {
+        for table in ["dependencies", "dev-dependencies"] {
+            let import = format!("[{table}]\ncounterstep-kernel.workspace = true\n");
+            assert_eq!(violations("counterstep-steps", &import), [4], "{table}");
+        }
+    }
+
+    #[test]
     fn shipped_task_types_come_behind_a_feature_only() {
         assert_eq!(
             violations(
@@ -259,14 +270,14 @@ mod tests {
         assert_eq!(
             violations(
                 "counterstep-macros",
-                "[dev-dependencies]\ncounterstep-kernel.workspace = true\n"
+                "[dev-dependencies]\ncounterstep-steps.workspace = true\n"
             ),
             []
         );
         assert_eq!(
             violations(
                 "counterstep-macros",
-                "[dependencies]\ncounterstep-kernel.workspace = true\n"
+                "[dependencies]\ncounterstep-steps.workspace = true\n"
             ),
             [4]
         );

@@ -5,7 +5,7 @@
 //! database makes seals while it is, because the time is its own. `before` is the seal of the row
 //! before. The digest of the data stands in the entries.
 
-use crate::record::DbTime;
+use crate::times::DbTime;
 use sha2::{Digest, Sha256};
 use std::fmt;
 

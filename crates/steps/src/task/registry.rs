@@ -300,8 +300,7 @@ impl Registry {
     }
 
     /// Digest of a registered type's declaration.
-    #[must_use]
-    pub fn definition_of(&self, task_type: &TaskType) -> &str {
+    fn definition_of(&self, task_type: &TaskType) -> &str {
         self.definitions
             .get(&(task_type.decl.name, task_type.decl.version))
             .map_or("", String::as_str)

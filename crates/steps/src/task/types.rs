@@ -6,7 +6,7 @@ use super::request::{ReadOutputFn, ReadRequestFn};
 use crate::builtin::{BuiltInStep, UploadMany, UploadOne, Work};
 use crate::context::StepContext;
 use crate::error::{ErrorClass, StepError, StepResult, UndoResult, panic_message};
-use counterstep_contracts::{Host, StepNo, TaskDecl};
+use counterstep_contracts::{Host, TaskDecl};
 use futures::future::BoxFuture;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -92,12 +92,6 @@ pub struct TaskType {
 }
 
 impl TaskType {
-    /// Position of a step in declaration and code.
-    #[must_use]
-    pub fn index_of(&self, no: StepNo) -> Option<usize> {
-        self.decl.steps.iter().position(|step| step.no == no)
-    }
-
     /// Whether its tasks begin with an upload that their request carries out.
     #[must_use]
     pub fn begins_with_uploads(&self) -> bool {
