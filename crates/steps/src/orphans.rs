@@ -46,9 +46,8 @@ pub enum Why {
     /// Its attempt has been swept; it was stored later, or was left then because its grace was not
     /// over.
     Late,
-    /// Its task has no such attempt. No policy is asked unless
-    /// [`OrphanSettings::without_task`](super::OrphanSettings) says so: it may be one of another
-    /// database, or of this one before it was restored.
+    /// Its task has no such attempt. No policy is asked unless the setting `orphans_without_task`
+    /// allows it: it may be one of another database, or of this one before it was restored.
     NoAttempt,
     /// There is neither a task nor an attempt. As above.
     NoTask,
@@ -74,7 +73,8 @@ pub enum OrphanAction {
     /// It is moved to `archive/{prefix}/{key}` of its bucket. A half-done upload is deleted: it
     /// cannot be moved.
     Archive {
-        /// See [`is_archive_prefix`](crate::keys::is_archive_prefix); with another one it is only reported.
+        /// See [`is_archive_prefix`](crate::keys::is_archive_prefix); with another one it is only
+        /// reported.
         prefix: String,
     },
     /// It stays, and each listing reports it again.

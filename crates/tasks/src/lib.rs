@@ -1,4 +1,4 @@
-//! The task types that come with Counterstep. On the kernel and the macros alone: what a user's own
+//! The task types that come with Counterstep. On `counterstep-steps` and the macros alone: what a user's own
 //! crate looks like.
 
 pub mod create_zip_from_files;

@@ -68,7 +68,8 @@ impl From<&StoredFile> for FileSource {
     }
 }
 
-/// What a built-in upload is to do. Made by [`UploadMany`](super::UploadMany) and [`UploadOne`](super::UploadOne).
+/// What a built-in upload is to do. Made by [`UploadMany`](super::UploadMany) and
+/// [`UploadOne`](super::UploadOne).
 #[derive(Debug, Clone, PartialEq)]
 pub struct Upload {
     /// Declared bucket; the settings may map it to another one.
