@@ -217,7 +217,7 @@ impl Engine {
 
     /// The lease of a type's tasks.
     #[must_use]
-    pub fn lease_of(&self, task_type: &TaskType) -> Duration {
+    pub(crate) fn lease_of(&self, task_type: &TaskType) -> Duration {
         task_type.decl.lease.unwrap_or(self.settings.lease)
     }
 

@@ -253,7 +253,7 @@ pub(crate) fn standing(record: &TaskRecord, prefix: &str) -> IntentState {
 
 /// The files of a receive, if a sweep may take them at `now`.
 #[must_use]
-pub fn overdue_receive(receive: &Receive, now: DbTime) -> Option<Intent> {
+pub(crate) fn overdue_receive(receive: &Receive, now: DbTime) -> Option<Intent> {
     (receive.sweep_at <= now).then(|| Intent {
         task: receive.task,
         task_type: None,

@@ -35,7 +35,7 @@ impl UndoGoal {
 }
 
 /// The class of a failure for which no step gave a reason: too many of the task's hosts were lost.
-pub const LOST: &str = "lost";
+pub(crate) const LOST: &str = "lost";
 
 /// Why a task did not complete.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -129,7 +129,7 @@ impl<'a> From<&'a TaskRow> for TypeRef<'a> {
 impl TaskRow {
     /// The trace id of its submission, 32 hexadecimal digits, where it came with one.
     #[must_use]
-    pub fn trace_id(&self) -> Option<&str> {
+    pub(crate) fn trace_id(&self) -> Option<&str> {
         self.traceparent.as_deref()?.split('-').nth(1)
     }
 }
@@ -205,7 +205,7 @@ impl StepRow {
 
     /// The last attempt of a direction.
     #[must_use]
-    pub const fn last_attempt(&self, direction: Direction) -> Attempt {
+    pub(crate) const fn last_attempt(&self, direction: Direction) -> Attempt {
         match direction {
             Direction::Forward => self.attempts,
             Direction::Undo => self.undo_attempts,

@@ -83,7 +83,7 @@ impl WorkerSeen {
     /// Whether it has refreshed its row as often as it does while it lives. One that was killed
     /// counts as alive until `lost_after` is over, and is not fresh long before.
     #[must_use]
-    pub fn is_fresh(&self, now: DbTime) -> bool {
+    pub(crate) fn is_fresh(&self, now: DbTime) -> bool {
         now.after(self.seen_at) <= refreshed_every(self.row.lost_after) + REFRESH_TAKES
     }
 

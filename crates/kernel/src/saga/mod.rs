@@ -27,7 +27,7 @@ impl StepState {
     /// Whether an undo of the task has to undo this step: it started, it has effects, and it is not
     /// settled.
     #[must_use]
-    pub const fn needs_undo(self) -> bool {
+    pub(crate) const fn needs_undo(self) -> bool {
         self.effects
             && match self.status {
                 StepStatus::Running
