@@ -1,5 +1,5 @@
-//! The task types that come with Counterstep. On `counterstep-steps` and the macros alone: what a user's own
-//! crate looks like.
+//! The task types that come with Counterstep. On `counterstep-steps` and the macros alone: what a
+//! user's own crate looks like.
 
 pub mod create_zip_from_files;
 pub mod place_order;
