@@ -3,7 +3,7 @@
 use super::{Draft, Note};
 use crate::plan::{self, Forward};
 use crate::record::{DbTime, StepRow, TaskRecord, TaskRow, UndoGoal};
-use crate::saga::{Event, Illegal};
+use crate::saga::{Illegal, LifecycleEvent, StepEvent};
 use crate::transition::Time;
 use counterstep_contracts::{
     Attempt, AuditSeq, ChangeId, Direction, Epoch, Host, Rev, TaskDecl, TaskId, TaskStatus, Tenant,
@@ -104,7 +104,7 @@ impl Draft {
         respond: impl FnOnce(&TaskRecord) -> Value,
     ) -> Result<(), Illegal> {
         let details = std::mem::take(&mut self.submitted);
-        self.apply(Event::Submitted, Note::default().with(details))?;
+        self.apply(LifecycleEvent::Submitted, Note::default().with(details))?;
         for upload in received {
             self.receive_step(upload)?;
         }
@@ -116,7 +116,7 @@ impl Draft {
             Forward::Start(first) => {
                 let host = self.decl().steps[first[0]].host;
                 if host == Host::Worker {
-                    self.apply(Event::Dispatched, Note::default())?;
+                    self.apply(LifecycleEvent::Dispatched, Note::default())?;
                 }
                 self.dispatch_to(host);
                 Ok(())
@@ -132,7 +132,7 @@ impl Draft {
             has_intent,
         } = upload;
         let attempt = Attempt(1);
-        self.apply(Event::StepStarted(at), Note::attempt(attempt))?;
+        self.apply(StepEvent::Started.at(at), Note::attempt(attempt))?;
         if has_intent {
             self.takes_receive = true;
             let row = self.step_mut(at);
@@ -149,7 +149,7 @@ impl Draft {
     /// As the judge says.
     pub fn cancel(&mut self) -> Result<bool, Illegal> {
         let host = self.record().task.host;
-        self.apply(Event::CancelRequested, Note::default())?;
+        self.apply(LifecycleEvent::CancelRequested, Note::default())?;
         self.mark_cancel_requested();
         match self.status() {
             TaskStatus::Running => Ok(true),

@@ -5,7 +5,7 @@ use crate::context::Execution;
 use crate::error::{ErrorClass, StepError};
 use crate::keys::ObjectKey;
 use crate::record::{Failure, UndoGoal};
-use crate::saga::{Event, Illegal};
+use crate::saga::{Illegal, LifecycleEvent, StepEvent};
 use crate::transition::{AttemptWrite, Kept, LeaseChange, Time};
 use counterstep_contracts::{
     Attempt, Direction, Host, OnExhausted, Outcome, TaskStatus, WaitReason,
@@ -36,7 +36,7 @@ impl Draft {
     /// As the judge says.
     pub fn start_step(&mut self, at: usize, sweep_after: Duration) -> Result<Execution, Illegal> {
         let attempt = self.step(at).attempts.next();
-        self.apply(Event::StepStarted(at), Note::attempt(attempt))?;
+        self.apply(StepEvent::Started.at(at), Note::attempt(attempt))?;
         Ok(self.open_attempt(at, Direction::Forward, attempt, sweep_after))
     }
 
@@ -50,7 +50,7 @@ impl Draft {
         sweep_after: Duration,
     ) -> Result<Execution, Illegal> {
         let attempt = self.step(at).attempts.next();
-        self.apply(Event::StepRebuilt(at), Note::attempt(attempt))?;
+        self.apply(StepEvent::Rebuilt.at(at), Note::attempt(attempt))?;
         Ok(self.open_attempt(at, Direction::Forward, attempt, sweep_after))
     }
 
@@ -119,7 +119,7 @@ impl Draft {
         stored: bool,
     ) -> Result<(), Illegal> {
         self.apply(
-            Event::StepSucceeded(at),
+            StepEvent::Succeeded.at(at),
             Note::attempt(self.step(at).attempts),
         )?;
         self.close_attempt(
@@ -156,7 +156,7 @@ impl Draft {
     ) -> Result<(), Illegal> {
         let note = Note::attempt(self.step(at).attempts)
             .with(json!({"error": error.message, "class": error.class.as_str(), "delay_ms": millis(delay)}));
-        self.apply(Event::StepRetries(at), note)?;
+        self.apply(StepEvent::Retries.at(at), note)?;
         self.close_attempt(
             at,
             Direction::Forward,
@@ -178,7 +178,7 @@ impl Draft {
     pub fn step_failed(&mut self, at: usize, error: &StepError) -> Result<(), Illegal> {
         let note = Note::attempt(self.step(at).attempts)
             .with(json!({"error": error.message, "class": error.class.as_str(), "backtrace": error.backtrace}));
-        self.apply(Event::StepFailed(at), note)?;
+        self.apply(StepEvent::Failed.at(at), note)?;
         let outcome = if error.class == ErrorClass::Cancelled {
             Outcome::Cancelled
         } else {
@@ -201,7 +201,7 @@ impl Draft {
     /// As the judge says.
     pub fn step_in_doubt(&mut self, at: usize, why: &str) -> Result<(), Illegal> {
         let note = Note::attempt(self.step(at).attempts).with(json!({"why": why}));
-        self.apply(Event::StepInDoubt(at), note)?;
+        self.apply(StepEvent::InDoubt.at(at), note)?;
         self.close_attempt(
             at,
             Direction::Forward,
@@ -218,7 +218,7 @@ impl Draft {
     /// As the judge says.
     pub fn step_settled_done(&mut self, at: usize, output: Value) -> Result<(), Illegal> {
         self.apply(
-            Event::StepSettled(at, true),
+            StepEvent::Settled { done: true }.at(at),
             Note::attempt(self.step(at).attempts),
         )?;
         self.keep_what_it_names(at, &output);
@@ -253,7 +253,7 @@ impl Draft {
     /// # Errors
     /// As the judge says.
     pub fn skip_step(&mut self, at: usize) -> Result<(), Illegal> {
-        self.apply(Event::StepSkipped(at), Note::default())
+        self.apply(StepEvent::Skipped.at(at), Note::default())
     }
 
     /// The step's scratch is gone: it goes back to Pending, and its next output supersedes this
@@ -264,7 +264,7 @@ impl Draft {
     pub fn scratch_lost(&mut self, at: usize) -> Result<(), Illegal> {
         let note =
             Note::attempt(self.step(at).attempts).with(json!({"superseded": self.step(at).output}));
-        self.apply(Event::StepScratchLost(at), note)?;
+        self.apply(StepEvent::ScratchLost.at(at), note)?;
         let row = self.step_mut(at);
         row.output = None;
         let step = row.no;
@@ -277,7 +277,7 @@ impl Draft {
     /// # Errors
     /// As the judge says.
     pub fn complete(&mut self, response: Value) -> Result<(), Illegal> {
-        self.apply(Event::Completed, Note::default())?;
+        self.apply(LifecycleEvent::Completed, Note::default())?;
         self.task_mut().response = Some(response);
         Ok(())
     }
@@ -288,7 +288,7 @@ impl Draft {
     /// As the judge says.
     pub fn hand_over(&mut self, host: Host, why: &str) -> Result<(), Illegal> {
         self.apply(
-            Event::HandedOver,
+            LifecycleEvent::HandedOver,
             Note::default().with(json!({"host": host.as_str(), "why": why})),
         )?;
         self.lease = LeaseChange::Release;
@@ -324,7 +324,7 @@ impl Draft {
         if let (Value::Object(details), Value::Object(more)) = (&mut details, more) {
             details.extend(more);
         }
-        self.apply(Event::Waits(reason), Note::default().with(details))?;
+        self.apply(LifecycleEvent::Waits(reason), Note::default().with(details))?;
         self.task_mut().waiting = Some(reason);
         self.lease = LeaseChange::Release;
         self.due = Time::In(delay);
@@ -339,7 +339,7 @@ impl Draft {
         let left = !crate::plan::undo_order(self.decl(), &self.record().steps).is_empty();
         let note = Note::default()
             .with(json!({"class": failure.class, "error": failure.message, "step": failure.step}));
-        self.apply(Event::GaveUp(policy), note)?;
+        self.apply(LifecycleEvent::GaveUp(policy), note)?;
         let to = self.status();
         let task = self.task_mut();
         task.failure = Some(failure);
@@ -364,7 +364,7 @@ impl Draft {
     /// # Errors
     /// As the judge says.
     pub fn stop(&mut self) -> Result<(), Illegal> {
-        self.apply(Event::Stopped, Note::default())?;
+        self.apply(LifecycleEvent::Stopped, Note::default())?;
         self.task_mut().goal = Some(UndoGoal::Cancelled);
         Ok(())
     }

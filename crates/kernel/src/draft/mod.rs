@@ -19,7 +19,7 @@ use crate::losses::Loss;
 use crate::plan;
 use crate::ports::DocumentWrite;
 use crate::record::{DbTime, StepRow, TaskRecord};
-use crate::saga::{self, Event, Illegal, State};
+use crate::saga::{self, Event, Illegal, State, StepEvent};
 use crate::sql::Sql;
 use crate::transition::{
     AttemptWrite, AuditEntry, Guard, IdempotencyWrite, LeaseChange, ReceiveWrite, TaskWrite, Time,
@@ -183,7 +183,8 @@ impl Draft {
     ///
     /// # Errors
     /// [`Illegal`]; the draft is as before then.
-    pub fn apply(&mut self, event: Event, note: Note) -> Result<(), Illegal> {
+    pub fn apply(&mut self, event: impl Into<Event>, note: Note) -> Result<(), Illegal> {
+        let event = event.into();
         let states = plan::states(self.decl, &self.record.steps);
         let status = self.exists.then_some(self.record.task.status);
         let state = State {
@@ -230,12 +231,14 @@ impl Draft {
             entry.step_to = Some(to);
             row.status = to;
             match event {
-                Event::StepStarted(_) => {
+                Event::Step(_, StepEvent::Started) => {
                     row.started_seq.get_or_insert(seq);
                     row.due_at = None;
                 }
                 // From the beginning, with its own code.
-                Event::StepRedriven(_) => (row.due_at, row.in_fallback) = (None, false),
+                Event::Step(_, StepEvent::Redriven) => {
+                    (row.due_at, row.in_fallback) = (None, false)
+                }
                 _ => {}
             }
         }

@@ -4,7 +4,7 @@
 use super::{Draft, Note};
 use crate::plan::{self, Backward};
 use crate::record::UndoGoal;
-use crate::saga::{Event, Illegal, Operator};
+use crate::saga::{Illegal, LifecycleEvent, Operator, StepEvent};
 use crate::transition::{AttemptWrite, Time};
 use counterstep_contracts::operator::SettledAs;
 use counterstep_contracts::{StepStatus, TaskStatus};
@@ -40,7 +40,10 @@ impl Draft {
             }
         }
         let left = plan::undo_order(self.decl(), &self.record().steps);
-        self.apply(Event::Operator(Operator::Resolve), decision.note(told))?;
+        self.apply(
+            LifecycleEvent::Operator(Operator::Resolve),
+            decision.note(told),
+        )?;
         match settled {
             SettledAs::Done => {}
             // The operator had to delete what the steps stored: what is left of it is open to the
@@ -80,7 +83,7 @@ impl Draft {
         decision: &Decision,
     ) -> Result<(), Illegal> {
         self.apply(
-            Event::UndoResolved(at),
+            StepEvent::UndoResolved.at(at),
             decision.note(json!({"as": settled})),
         )?;
         let step = self.step(at).no;
@@ -98,7 +101,7 @@ impl Draft {
     /// As the judge says.
     pub fn supply(&mut self, at: usize, output: Value, decision: &Decision) -> Result<(), Illegal> {
         self.apply(
-            Event::StepSupplied(at),
+            StepEvent::Supplied.at(at),
             decision.note(json!({"as": SettledAs::Done, "output": output})),
         )?;
         self.keep_what_it_names(at, &output);
@@ -118,7 +121,7 @@ impl Draft {
     /// As the judge says.
     pub fn redrive(&mut self, decision: &Decision) -> Result<(), Illegal> {
         for at in self.steps_at(StepStatus::Failed) {
-            self.apply(Event::StepRedriven(at), decision.note(Value::Null))?;
+            self.apply(StepEvent::Redriven.at(at), decision.note(Value::Null))?;
             // From its own code on, and a wait from its beginning.
             let row = self.step_mut(at);
             (row.due_at, row.in_fallback) = (None, false);
@@ -128,7 +131,7 @@ impl Draft {
 
     fn go_forward(&mut self, decision: &Decision) -> Result<(), Illegal> {
         self.apply(
-            Event::Operator(Operator::Redrive),
+            LifecycleEvent::Operator(Operator::Redrive),
             decision.note(json!({"failure": self.record().task.failure})),
         )?;
         for at in 0..self.record().steps.len() {
@@ -153,7 +156,7 @@ impl Draft {
     /// As the judge says.
     pub fn retry_undo(&mut self, decision: &Decision) -> Result<(), Illegal> {
         for at in self.steps_at(StepStatus::CompensationFailed) {
-            self.apply(Event::UndoRedriven(at), decision.note(Value::Null))?;
+            self.apply(StepEvent::UndoRedriven.at(at), decision.note(Value::Null))?;
             self.step_mut(at).undo_retries_used = 0;
         }
         self.resume_undo(decision)
@@ -161,7 +164,7 @@ impl Draft {
 
     fn resume_undo(&mut self, decision: &Decision) -> Result<(), Illegal> {
         self.apply(
-            Event::Operator(Operator::RetryUndo),
+            LifecycleEvent::Operator(Operator::RetryUndo),
             decision.note(Value::Null),
         )?;
         self.task_mut().recovery_attempts = 0;
@@ -173,7 +176,10 @@ impl Draft {
     /// # Errors
     /// As the judge says.
     pub fn undo_parked(&mut self, decision: &Decision) -> Result<(), Illegal> {
-        self.apply(Event::Operator(Operator::Undo), decision.note(Value::Null))?;
+        self.apply(
+            LifecycleEvent::Operator(Operator::Undo),
+            decision.note(Value::Null),
+        )?;
         let goal = if self.is_cancel_requested() {
             UndoGoal::Cancelled
         } else {
@@ -194,7 +200,7 @@ impl Draft {
         let before = self.record().task.recovery_attempts;
         let told = json!({"recoveries": attempts, "before": before, "allowed": self.decl().max_recoveries});
         self.apply(
-            Event::Operator(Operator::SetRecoveries),
+            LifecycleEvent::Operator(Operator::SetRecoveries),
             decision.note(told),
         )?;
         self.task_mut().recovery_attempts = attempts;

@@ -5,7 +5,7 @@ use super::{Draft, Note};
 use crate::losses::{self, Loss};
 use crate::ports::Unread;
 use crate::record::{Failure, LOST, UndoGoal};
-use crate::saga::{Event, Illegal};
+use crate::saga::{Illegal, LifecycleEvent};
 use crate::transition::{Kept, LeaseChange, Time};
 use counterstep_contracts::{Direction, OnLost, Outcome, StepStatus, TaskStatus};
 use serde_json::{Value, json};
@@ -23,7 +23,7 @@ impl Draft {
         let details = lost_by
             .as_ref()
             .map_or(Value::Null, |lost_by| json!({"lost_by": lost_by}));
-        self.apply(Event::Claimed, Note::default().with(details))?;
+        self.apply(LifecycleEvent::Claimed, Note::default().with(details))?;
         self.lease = LeaseChange::Take {
             owner: owner.to_owned(),
             ttl,
@@ -45,7 +45,7 @@ impl Draft {
         self.count_recovery(lost_by.as_deref().unwrap_or_default())?;
         if !self.status().is_at_rest() {
             self.apply(
-                Event::TakenBack,
+                LifecycleEvent::TakenBack,
                 Note::default().with(json!({"lost_by": lost_by})),
             )?;
             self.lease = LeaseChange::Release;
@@ -70,7 +70,7 @@ impl Draft {
             self.due = Time::In(Duration::ZERO);
         }
         self.apply(
-            Event::OfferedAgain,
+            LifecycleEvent::OfferedAgain,
             Note::default().with(json!({"nobody_came_since": since})),
         )?;
         self.dispatch_to(host);
@@ -85,7 +85,7 @@ impl Draft {
         self.needs_expired_lease = self.record().task.lease_owner.is_some();
         self.task_mut().epoch = self.record().task.epoch.next();
         if self.status() == TaskStatus::Submitted {
-            self.apply(Event::Claimed, Note::default())?;
+            self.apply(LifecycleEvent::Claimed, Note::default())?;
         }
         self.close_older_attempts()?;
         for at in 0..self.record().steps.len() {
@@ -95,7 +95,7 @@ impl Draft {
         }
         // What is written anew below, and with the steps above, is kept here.
         self.apply(
-            Event::Quarantined,
+            LifecycleEvent::Quarantined,
             Note::default().with(json!({"unreadable": unreadable})),
         )?;
         let what: Vec<_> = unreadable
@@ -175,7 +175,7 @@ impl Draft {
         let ran = losses::text(&lost);
         let (event, message) = if for_good {
             (
-                Event::LostForGood,
+                LifecycleEvent::LostForGood,
                 format!("a host was lost that ran {ran}; its type has it undone then"),
             )
         } else {
@@ -183,7 +183,7 @@ impl Draft {
                 "{count} hosts in a row were lost while they ran it; its type allows {bound}"
             );
             (
-                Event::LostTooOften,
+                LifecycleEvent::LostTooOften,
                 format!("{counted}. What ran on them: {ran}"),
             )
         };

@@ -5,7 +5,7 @@ use crate::context::Execution;
 use crate::error::StepError;
 use crate::plan;
 use crate::record::UndoGoal;
-use crate::saga::{Event, Illegal};
+use crate::saga::{Illegal, LifecycleEvent, StepEvent};
 use crate::transition::{AttemptWrite, Kept, LeaseChange, Time};
 use counterstep_contracts::{Direction, Outcome, StepStatus, UndoDecl};
 use serde_json::json;
@@ -23,7 +23,7 @@ impl Draft {
             self.record_waivers()?;
         }
         let attempt = self.step(at).undo_attempts.next();
-        self.apply(Event::UndoStarted(at), Note::attempt(attempt))?;
+        self.apply(StepEvent::UndoStarted.at(at), Note::attempt(attempt))?;
         Ok(self.open_attempt(at, Direction::Undo, attempt, sweep_after))
     }
 
@@ -33,7 +33,7 @@ impl Draft {
                 continue;
             };
             self.apply(
-                Event::UndoWaived(at),
+                StepEvent::UndoWaived.at(at),
                 Note::default().with(json!({"reason": reason})),
             )?;
         }
@@ -47,7 +47,7 @@ impl Draft {
     pub fn step_settled_not_done(&mut self, at: usize) -> Result<(), Illegal> {
         self.record_waivers()?;
         self.apply(
-            Event::StepSettled(at, false),
+            StepEvent::Settled { done: false }.at(at),
             Note::attempt(self.step(at).attempts),
         )?;
         self.task_mut().recovery_attempts = 0;
@@ -60,7 +60,7 @@ impl Draft {
     /// As the judge says.
     pub fn undo_succeeded(&mut self, at: usize, stored: bool) -> Result<(), Illegal> {
         self.apply(
-            Event::UndoSucceeded(at),
+            StepEvent::UndoSucceeded.at(at),
             Note::attempt(self.step(at).undo_attempts),
         )?;
         self.close_attempt(
@@ -92,7 +92,7 @@ impl Draft {
         let note = Note::attempt(self.step(at).undo_attempts).with(
             json!({"error": error.message, "class": error.class.as_str(), "delay_ms": delay_ms}),
         );
-        self.apply(Event::UndoRetries(at), note)?;
+        self.apply(StepEvent::UndoRetries.at(at), note)?;
         self.close_attempt(
             at,
             Direction::Undo,
@@ -110,7 +110,7 @@ impl Draft {
     /// As the judge says.
     pub fn undo_in_doubt(&mut self, at: usize, why: &str) -> Result<(), Illegal> {
         self.apply(
-            Event::UndoInDoubt(at),
+            StepEvent::UndoInDoubt.at(at),
             Note::attempt(self.step(at).undo_attempts).with(json!({"why": why})),
         )?;
         self.close_attempt(at, Direction::Undo, Outcome::InDoubt, None, Kept::Nothing);
@@ -131,7 +131,7 @@ impl Draft {
             "trace_id": self.record().task.trace_id(),
             "backtrace": error.backtrace,
         }));
-        self.apply(Event::UndoFailed(at), note)?;
+        self.apply(StepEvent::UndoFailed.at(at), note)?;
         self.close_attempt(
             at,
             Direction::Undo,
@@ -157,11 +157,11 @@ impl Draft {
             // Their own changes may lie far back: the alert of this one names them.
             let steps: Vec<_> = failed.iter().map(|row| row.name.as_str()).collect();
             let note = Note::default().with(json!({"steps": steps, "error": first.error}));
-            return self.apply(Event::UndoGaveUp, note);
+            return self.apply(LifecycleEvent::UndoGaveUp, note);
         }
         self.record_waivers()?;
         let cancelled = self.record().task.goal == Some(UndoGoal::Cancelled);
-        self.apply(Event::UndoFinished { cancelled }, Note::default())
+        self.apply(LifecycleEvent::UndoFinished { cancelled }, Note::default())
     }
 
     /// Gives the task back until an undo's next attempt is due.
@@ -170,7 +170,7 @@ impl Draft {
     /// As the judge says.
     pub fn rest_between_undos(&mut self, delay: Duration) -> Result<(), Illegal> {
         self.apply(
-            Event::HandedOver,
+            LifecycleEvent::HandedOver,
             Note::default().with(json!({"why": "the next attempt of an undo is due later"})),
         )?;
         self.lease = LeaseChange::Release;

@@ -4,7 +4,7 @@
 use super::{Draft, Note};
 use crate::error::StepError;
 use crate::record::{DbTime, SignalRow};
-use crate::saga::{Event, Illegal};
+use crate::saga::{Illegal, StepEvent};
 use crate::times::rfc3339;
 use crate::transition::{Kept, Time};
 use counterstep_contracts::{Direction, Outcome, StepStatus, TaskStatus, WaitDecl};
@@ -25,9 +25,9 @@ impl Draft {
     /// # Errors
     /// As the judge says.
     pub fn wait_begins(&mut self, at: usize, due: DbTime) -> Result<(), Illegal> {
-        self.apply(Event::StepStarted(at), Note::default())?;
+        self.apply(StepEvent::Started.at(at), Note::default())?;
         self.apply(
-            Event::StepWaits(at),
+            StepEvent::Waits.at(at),
             Note::default().with(json!({"due_at": rfc3339(due)})),
         )?;
         self.step_mut(at).due_at = Some(due);
@@ -39,8 +39,8 @@ impl Draft {
     /// # Errors
     /// As the judge says.
     pub fn wait_is_over(&mut self, at: usize, output: Value) -> Result<(), Illegal> {
-        self.apply(Event::StepStarted(at), Note::default())?;
-        self.apply(Event::StepSucceeded(at), Note::default())?;
+        self.apply(StepEvent::Started.at(at), Note::default())?;
+        self.apply(StepEvent::Succeeded.at(at), Note::default())?;
         let row = self.step_mut(at);
         row.output = Some(output);
         row.error = None;
@@ -59,11 +59,11 @@ impl Draft {
         error: &StepError,
         falls_back: bool,
     ) -> Result<(), Illegal> {
-        self.apply(Event::StepStarted(at), Note::default())?;
+        self.apply(StepEvent::Started.at(at), Note::default())?;
         let event = if falls_back {
-            Event::StepFallsBack(at)
+            StepEvent::FallsBack.at(at)
         } else {
-            Event::StepFailed(at)
+            StepEvent::Failed.at(at)
         };
         self.apply(
             event,
@@ -83,7 +83,7 @@ impl Draft {
     pub fn step_falls_back(&mut self, at: usize, error: &StepError) -> Result<(), Illegal> {
         let note = Note::attempt(self.step(at).attempts)
             .with(json!({"error": error.message, "class": error.class.as_str(), "backtrace": error.backtrace}));
-        self.apply(Event::StepFallsBack(at), note)?;
+        self.apply(StepEvent::FallsBack.at(at), note)?;
         self.close_attempt(
             at,
             Direction::Forward,
@@ -104,7 +104,7 @@ impl Draft {
     // signal. A lost message only delays, because a due task is also found without one.
     pub fn receive_signal(&mut self, at: usize, signal: SignalRow) -> Result<(), Illegal> {
         self.apply(
-            Event::SignalReceived(at),
+            StepEvent::SignalReceived.at(at),
             Note::default().with(json!({"body": signal.body})),
         )?;
         let row = self.step_mut(at);

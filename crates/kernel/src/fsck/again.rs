@@ -3,7 +3,7 @@
 //! shows here and nowhere else.
 
 use crate::record::{AuditRow, TaskRecord};
-use crate::saga::{Event, Ruling, State, StepState, judge};
+use crate::saga::{Event, Ruling, State, StepEvent, StepState, judge};
 use counterstep_contracts::{Rev, StepNo, StepStatus, TaskDecl, TaskStatus};
 
 /// What the judge asks of a task, before a change of it.
@@ -94,7 +94,7 @@ pub(super) fn illegal(
         if let Some((at, to)) = ruling.step {
             for steps in &mut started {
                 steps[at].status = to;
-                steps[at].started |= entry.event == Event::StepStarted(at).name();
+                steps[at].started |= entry.event == StepEvent::Started.name();
             }
         }
     }

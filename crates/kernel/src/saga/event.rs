@@ -26,9 +26,18 @@ pub enum Operator {
     SetRecoveries,
 }
 
-/// An event. Those with a `usize` concern the step at that position of the declaration.
+/// An event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event {
+    /// Of the task as a whole.
+    Task(LifecycleEvent),
+    /// Of the step at this position of the declaration.
+    Step(usize, StepEvent),
+}
+
+/// An event of the task as a whole.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LifecycleEvent {
     /// A client's request was accepted.
     Submitted,
     /// The task was offered to the workers.
@@ -67,53 +76,65 @@ pub enum Event {
     Quarantined,
     /// A person decided.
     Operator(Operator),
+}
 
+/// An event of one step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StepEvent {
     /// An attempt starts.
-    StepStarted(usize),
+    Started,
     /// The condition says no.
-    StepSkipped(usize),
+    Skipped,
     /// The attempt's output is committed.
-    StepSucceeded(usize),
+    Succeeded,
     /// The attempt failed and another one will follow.
-    StepRetries(usize),
+    Retries,
     /// The attempt failed and no other will follow.
-    StepFailed(usize),
+    Failed,
     /// The step gave up, and its fallback follows in its place.
-    StepFallsBack(usize),
+    FallsBack,
     /// The step waits for its time, or for its signal.
-    StepWaits(usize),
+    Waits,
     /// A signal for the step was accepted, whether or not it waits for it yet.
-    SignalReceived(usize),
+    SignalReceived,
     /// The attempt's outcome is unknown.
-    StepInDoubt(usize),
+    InDoubt,
     /// The step's scratch is gone, and no reader of it has completed.
-    StepScratchLost(usize),
+    ScratchLost,
     /// The step's scratch is gone though a reader has completed: it is made again and must come out
     /// the same.
-    StepRebuilt(usize),
-    /// A probe found out that the step had taken effect (`true`) or not.
-    StepSettled(usize, bool),
+    Rebuilt,
+    /// A probe found out that the step has taken effect or not.
+    Settled {
+        /// Whether it had.
+        done: bool,
+    },
     /// A person supplies the output of a step that gave up.
-    StepSupplied(usize),
+    Supplied,
     /// A dead letter is redriven: the step that gave up may run again.
-    StepRedriven(usize),
-
+    Redriven,
     /// An undo attempt starts.
-    UndoStarted(usize),
+    UndoStarted,
     /// The undo attempt failed and another one will follow.
-    UndoRetries(usize),
+    UndoRetries,
     /// The undo attempt's outcome is unknown.
-    UndoInDoubt(usize),
+    UndoInDoubt,
     /// The step is undone.
-    UndoSucceeded(usize),
+    UndoSucceeded,
     /// The undo attempt failed and no other will follow.
-    UndoFailed(usize),
+    UndoFailed,
     /// There is nothing to undo, and the declaration says why.
-    UndoWaived(usize),
+    UndoWaived,
     /// A person settled the failed undo.
-    UndoResolved(usize),
+    UndoResolved,
     /// A person has the failed undo tried again, with its retries anew.
-    UndoRedriven(usize),
+    UndoRedriven,
+}
+
+impl From<LifecycleEvent> for Event {
+    fn from(event: LifecycleEvent) -> Self {
+        Self::Task(event)
+    }
 }
 
 impl Event {
@@ -121,48 +142,42 @@ impl Event {
     #[must_use]
     pub const fn step(self) -> Option<usize> {
         match self {
-            Self::StepStarted(at)
-            | Self::StepSkipped(at)
-            | Self::StepSucceeded(at)
-            | Self::StepRetries(at)
-            | Self::StepFailed(at)
-            | Self::StepFallsBack(at)
-            | Self::StepWaits(at)
-            | Self::SignalReceived(at)
-            | Self::StepInDoubt(at)
-            | Self::StepScratchLost(at)
-            | Self::StepRebuilt(at)
-            | Self::StepSettled(at, _)
-            | Self::StepSupplied(at)
-            | Self::StepRedriven(at)
-            | Self::UndoStarted(at)
-            | Self::UndoRetries(at)
-            | Self::UndoInDoubt(at)
-            | Self::UndoSucceeded(at)
-            | Self::UndoFailed(at)
-            | Self::UndoWaived(at)
-            | Self::UndoResolved(at)
-            | Self::UndoRedriven(at) => Some(at),
-            Self::Submitted
-            | Self::Dispatched
-            | Self::Claimed
-            | Self::HandedOver
-            | Self::TakenBack
-            | Self::OfferedAgain
-            | Self::LostTooOften
-            | Self::LostForGood
-            | Self::Waits(_)
-            | Self::Completed
-            | Self::GaveUp(_)
-            | Self::CancelRequested
-            | Self::Stopped
-            | Self::UndoFinished { .. }
-            | Self::UndoGaveUp
-            | Self::Quarantined
-            | Self::Operator(_) => None,
+            Self::Task(_) => None,
+            Self::Step(at, _) => Some(at),
         }
     }
 
+    /// The stable name used in the audit.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Task(event) => event.name(),
+            Self::Step(_, event) => event.name(),
+        }
+    }
+
+    /// Those that stand in the audit under this name, for a step at this position.
+    #[must_use]
+    pub fn named(name: &str, at: usize) -> Vec<Self> {
+        let mut all = Self::samples_at(at);
+        all.retain(|event| event.name() == name);
+        all
+    }
+
+    /// One of each, for a step at position 0: for enumerations.
+    #[must_use]
+    pub fn samples() -> Vec<Self> {
+        Self::samples_at(0)
+    }
+
+    fn samples_at(at: usize) -> Vec<Self> {
+        let of_the_task = LifecycleEvent::samples().into_iter().map(Self::Task);
+        let of_the_step = StepEvent::SAMPLES.iter().map(|event| event.at(at));
+        of_the_task.chain(of_the_step).collect()
+    }
+}
+
+impl LifecycleEvent {
     /// The stable name used in the audit.
     #[must_use]
     pub const fn name(self) -> &'static str {
@@ -189,47 +204,10 @@ impl Event {
             Self::Operator(Operator::Redrive) => "operator_redrove",
             Self::Operator(Operator::Undo) => "operator_undid",
             Self::Operator(Operator::SetRecoveries) => "operator_set_recoveries",
-            Self::StepStarted(_) => "step_started",
-            Self::StepSkipped(_) => "step_skipped",
-            Self::StepSucceeded(_) => "step_succeeded",
-            Self::StepRetries(_) => "step_retries",
-            Self::StepFailed(_) => "step_failed",
-            Self::StepFallsBack(_) => "step_falls_back",
-            Self::StepWaits(_) => "step_waits",
-            Self::SignalReceived(_) => "signal_received",
-            Self::StepInDoubt(_) => "step_in_doubt",
-            Self::StepScratchLost(_) => "step_scratch_lost",
-            Self::StepRebuilt(_) => "step_rebuilt",
-            Self::StepSettled(_, true) => "step_settled_done",
-            Self::StepSettled(_, false) => "step_settled_not_done",
-            Self::StepSupplied(_) => "step_supplied",
-            Self::StepRedriven(_) => "step_redriven",
-            Self::UndoStarted(_) => "undo_started",
-            Self::UndoRetries(_) => "undo_retries",
-            Self::UndoInDoubt(_) => "undo_in_doubt",
-            Self::UndoSucceeded(_) => "undo_succeeded",
-            Self::UndoFailed(_) => "undo_failed",
-            Self::UndoWaived(_) => "undo_waived",
-            Self::UndoResolved(_) => "undo_resolved",
-            Self::UndoRedriven(_) => "undo_redriven",
         }
     }
 
-    /// Those that stand in the audit under this name, for a step at this position.
-    #[must_use]
-    pub fn named(name: &str, at: usize) -> Vec<Self> {
-        let mut all = Self::samples_at(at);
-        all.retain(|event| event.name() == name);
-        all
-    }
-
-    /// One of each, for a step at position 0: for enumerations.
-    #[must_use]
-    pub fn samples() -> Vec<Self> {
-        Self::samples_at(0)
-    }
-
-    fn samples_at(at: usize) -> Vec<Self> {
+    fn samples() -> Vec<Self> {
         let mut all = vec![
             Self::Submitted,
             Self::Dispatched,
@@ -251,32 +229,73 @@ impl Event {
             Self::Operator(Operator::Redrive),
             Self::Operator(Operator::Undo),
             Self::Operator(Operator::SetRecoveries),
-            Self::StepStarted(at),
-            Self::StepSkipped(at),
-            Self::StepSucceeded(at),
-            Self::StepRetries(at),
-            Self::StepFailed(at),
-            Self::StepFallsBack(at),
-            Self::StepWaits(at),
-            Self::SignalReceived(at),
-            Self::StepInDoubt(at),
-            Self::StepScratchLost(at),
-            Self::StepRebuilt(at),
-            Self::StepSettled(at, true),
-            Self::StepSettled(at, false),
-            Self::StepSupplied(at),
-            Self::StepRedriven(at),
-            Self::UndoStarted(at),
-            Self::UndoRetries(at),
-            Self::UndoInDoubt(at),
-            Self::UndoSucceeded(at),
-            Self::UndoFailed(at),
-            Self::UndoWaived(at),
-            Self::UndoResolved(at),
-            Self::UndoRedriven(at),
         ];
         all.extend(WaitReason::ALL.iter().map(|&reason| Self::Waits(reason)));
         all.extend(OnExhausted::ALL.iter().map(|&policy| Self::GaveUp(policy)));
         all
+    }
+}
+
+impl StepEvent {
+    const SAMPLES: &[Self] = &[
+        Self::Started,
+        Self::Skipped,
+        Self::Succeeded,
+        Self::Retries,
+        Self::Failed,
+        Self::FallsBack,
+        Self::Waits,
+        Self::SignalReceived,
+        Self::InDoubt,
+        Self::ScratchLost,
+        Self::Rebuilt,
+        Self::Settled { done: true },
+        Self::Settled { done: false },
+        Self::Supplied,
+        Self::Redriven,
+        Self::UndoStarted,
+        Self::UndoRetries,
+        Self::UndoInDoubt,
+        Self::UndoSucceeded,
+        Self::UndoFailed,
+        Self::UndoWaived,
+        Self::UndoResolved,
+        Self::UndoRedriven,
+    ];
+
+    /// Of the step at this position.
+    #[must_use]
+    pub const fn at(self, at: usize) -> Event {
+        Event::Step(at, self)
+    }
+
+    /// The stable name used in the audit.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Started => "step_started",
+            Self::Skipped => "step_skipped",
+            Self::Succeeded => "step_succeeded",
+            Self::Retries => "step_retries",
+            Self::Failed => "step_failed",
+            Self::FallsBack => "step_falls_back",
+            Self::Waits => "step_waits",
+            Self::SignalReceived => "signal_received",
+            Self::InDoubt => "step_in_doubt",
+            Self::ScratchLost => "step_scratch_lost",
+            Self::Rebuilt => "step_rebuilt",
+            Self::Settled { done: true } => "step_settled_done",
+            Self::Settled { done: false } => "step_settled_not_done",
+            Self::Supplied => "step_supplied",
+            Self::Redriven => "step_redriven",
+            Self::UndoStarted => "undo_started",
+            Self::UndoRetries => "undo_retries",
+            Self::UndoInDoubt => "undo_in_doubt",
+            Self::UndoSucceeded => "undo_succeeded",
+            Self::UndoFailed => "undo_failed",
+            Self::UndoWaived => "undo_waived",
+            Self::UndoResolved => "undo_resolved",
+            Self::UndoRedriven => "undo_redriven",
+        }
     }
 }

@@ -6,7 +6,7 @@ mod event;
 mod step_rules;
 mod task_rules;
 
-pub use event::{AfterSubmit, Event, Operator};
+pub use event::{AfterSubmit, Event, LifecycleEvent, Operator, StepEvent};
 
 use counterstep_contracts::{OnExhausted, StepStatus, TaskStatus};
 
@@ -94,8 +94,12 @@ pub fn judge(state: &State<'_>, event: Event) -> Result<Ruling, Illegal> {
         status: state.status,
         why,
     };
-    match event.step() {
-        Some(at) => {
+    match event {
+        Event::Task(event) => {
+            let task = task_rules::rule(state, event).map_err(illegal)?;
+            Ok(Ruling { task, step: None })
+        }
+        Event::Step(at, event) => {
             let Some(status) = state.status else {
                 return Err(illegal("the task does not exist yet"));
             };
@@ -107,10 +111,6 @@ pub fn judge(state: &State<'_>, event: Event) -> Result<Ruling, Illegal> {
                 task: status,
                 step: Some((at, to)),
             })
-        }
-        None => {
-            let task = task_rules::rule(state, event).map_err(illegal)?;
-            Ok(Ruling { task, step: None })
         }
     }
 }

@@ -1,14 +1,14 @@
 //! The judge's rules for a single step. Every pair of event and state is named or refused.
 
-use super::{Event, State, StepState};
+use super::{State, StepEvent, StepState};
 use counterstep_contracts::{StepStatus, TaskStatus};
 
 type Rule = Result<StepStatus, &'static str>;
 
-pub(super) fn rule(state: &State<'_>, task: TaskStatus, step: StepState, event: Event) -> Rule {
+pub(super) fn rule(state: &State<'_>, task: TaskStatus, step: StepState, event: StepEvent) -> Rule {
     let from = step.status;
     match event {
-        Event::StepStarted(_) => {
+        StepEvent::Started => {
             // While Submitted, the request itself carried the step out: its files were stored while
             // it arrived.
             going_forward(task, &[TaskStatus::Submitted, TaskStatus::Running])?;
@@ -25,19 +25,19 @@ pub(super) fn rule(state: &State<'_>, task: TaskStatus, step: StepState, event: 
                 StepStatus::Running,
             )
         }
-        Event::StepSkipped(_) => {
+        StepEvent::Skipped => {
             going_forward(task, &[TaskStatus::Submitted, TaskStatus::Running])?;
             one_of(from, &[StepStatus::Pending], StepStatus::Skipped)
         }
-        Event::StepSucceeded(_) => {
+        StepEvent::Succeeded => {
             going_forward(task, &[TaskStatus::Submitted, TaskStatus::Running])?;
             one_of(from, &[StepStatus::Running], StepStatus::Completed)
         }
-        Event::StepRetries(_) | Event::StepWaits(_) | Event::StepFallsBack(_) => {
+        StepEvent::Retries | StepEvent::Waits | StepEvent::FallsBack => {
             going_forward(task, &[TaskStatus::Running])?;
             one_of(from, &[StepStatus::Running], StepStatus::Waiting)
         }
-        Event::SignalReceived(_) => {
+        StepEvent::SignalReceived => {
             let forward = [
                 TaskStatus::Submitted,
                 TaskStatus::Dispatched,
@@ -61,24 +61,24 @@ pub(super) fn rule(state: &State<'_>, task: TaskStatus, step: StepState, event: 
                 | StepStatus::Resolved => Err("the step is past waiting for it"),
             }
         }
-        Event::StepFailed(_) => {
+        StepEvent::Failed => {
             going_forward(task, &[TaskStatus::Running])?;
             one_of(from, &[StepStatus::Running], StepStatus::Failed)
         }
-        Event::StepInDoubt(_) => {
+        StepEvent::InDoubt => {
             going_forward(task, &[TaskStatus::Running])?;
             one_of(from, &[StepStatus::Running], StepStatus::InDoubt)
         }
-        Event::StepScratchLost(_) => {
+        StepEvent::ScratchLost => {
             going_forward(task, &[TaskStatus::Running])?;
             one_of(from, &[StepStatus::Completed], StepStatus::Pending)
         }
-        Event::StepRebuilt(_) => {
+        StepEvent::Rebuilt => {
             going_forward(task, &[TaskStatus::Running])?;
             one_of(from, &[StepStatus::Completed], StepStatus::Completed)
         }
-        Event::StepSettled(_, done) => settled(task, from, done),
-        Event::StepSupplied(_) => {
+        StepEvent::Settled { done } => settled(task, from, done),
+        StepEvent::Supplied => {
             parked(task, TaskStatus::DeadLettered)?;
             one_of(
                 from,
@@ -86,11 +86,11 @@ pub(super) fn rule(state: &State<'_>, task: TaskStatus, step: StepState, event: 
                 StepStatus::Completed,
             )
         }
-        Event::StepRedriven(_) => {
+        StepEvent::Redriven => {
             parked(task, TaskStatus::DeadLettered)?;
             one_of(from, &[StepStatus::Failed], StepStatus::Waiting)
         }
-        Event::UndoStarted(_) => {
+        StepEvent::UndoStarted => {
             being_undone(task)?;
             if !step.effects {
                 return Err("it has no effects to undo");
@@ -116,15 +116,15 @@ pub(super) fn rule(state: &State<'_>, task: TaskStatus, step: StepState, event: 
                 StepStatus::Compensating,
             )
         }
-        Event::UndoRetries(_) | Event::UndoInDoubt(_) => {
+        StepEvent::UndoRetries | StepEvent::UndoInDoubt => {
             being_undone(task)?;
             one_of(from, &[StepStatus::Compensating], StepStatus::Compensating)
         }
-        Event::UndoSucceeded(_) => {
+        StepEvent::UndoSucceeded => {
             being_undone(task)?;
             one_of(from, &[StepStatus::Compensating], StepStatus::Compensated)
         }
-        Event::UndoFailed(_) => {
+        StepEvent::UndoFailed => {
             being_undone(task)?;
             one_of(
                 from,
@@ -132,7 +132,7 @@ pub(super) fn rule(state: &State<'_>, task: TaskStatus, step: StepState, event: 
                 StepStatus::CompensationFailed,
             )
         }
-        Event::UndoWaived(_) => {
+        StepEvent::UndoWaived => {
             being_undone(task)?;
             if step.effects {
                 return Err("its undo is not waived");
@@ -152,7 +152,7 @@ pub(super) fn rule(state: &State<'_>, task: TaskStatus, step: StepState, event: 
                 | StepStatus::Resolved => Err("it never started"),
             }
         }
-        Event::UndoResolved(_) => {
+        StepEvent::UndoResolved => {
             parked(task, TaskStatus::CompensationFailed)?;
             one_of(
                 from,
@@ -161,7 +161,7 @@ pub(super) fn rule(state: &State<'_>, task: TaskStatus, step: StepState, event: 
             )
         }
         // The attempt itself starts under the lease of the next host that claims the task.
-        Event::UndoRedriven(_) => {
+        StepEvent::UndoRedriven => {
             parked(task, TaskStatus::CompensationFailed)?;
             one_of(
                 from,
@@ -169,23 +169,6 @@ pub(super) fn rule(state: &State<'_>, task: TaskStatus, step: StepState, event: 
                 StepStatus::Compensating,
             )
         }
-        Event::Submitted
-        | Event::Dispatched
-        | Event::Claimed
-        | Event::HandedOver
-        | Event::TakenBack
-        | Event::OfferedAgain
-        | Event::LostTooOften
-        | Event::LostForGood
-        | Event::Waits(_)
-        | Event::Completed
-        | Event::GaveUp(_)
-        | Event::CancelRequested
-        | Event::Stopped
-        | Event::UndoFinished { .. }
-        | Event::UndoGaveUp
-        | Event::Quarantined
-        | Event::Operator(_) => Err("it concerns the whole task"),
     }
 }
 

@@ -1,14 +1,14 @@
 //! The judge's rules for the task as a whole. Every pair of event and state is named or refused.
 
-use super::{Event, Operator, State, after_giving_up};
+use super::{LifecycleEvent, Operator, State, after_giving_up};
 use counterstep_contracts::{StepStatus, TaskStatus};
 
 type Rule = Result<TaskStatus, &'static str>;
 
-pub(super) fn rule(state: &State<'_>, event: Event) -> Rule {
+pub(super) fn rule(state: &State<'_>, event: LifecycleEvent) -> Rule {
     let Some(status) = state.status else {
         return match event {
-            Event::Submitted => Ok(TaskStatus::Submitted),
+            LifecycleEvent::Submitted => Ok(TaskStatus::Submitted),
             _ => Err("the task does not exist yet"),
         };
     };
@@ -16,18 +16,18 @@ pub(super) fn rule(state: &State<'_>, event: Event) -> Rule {
     // is with another host, or being undone, nothing could end it any more.
     let leaves = matches!(
         event,
-        Event::Dispatched
-            | Event::HandedOver
-            | Event::TakenBack
-            | Event::OfferedAgain
-            | Event::LostTooOften
-            | Event::LostForGood
-            | Event::Waits(_)
-            | Event::GaveUp(_)
-            | Event::Stopped
-            | Event::Quarantined
+        LifecycleEvent::Dispatched
+            | LifecycleEvent::HandedOver
+            | LifecycleEvent::TakenBack
+            | LifecycleEvent::OfferedAgain
+            | LifecycleEvent::LostTooOften
+            | LifecycleEvent::LostForGood
+            | LifecycleEvent::Waits(_)
+            | LifecycleEvent::GaveUp(_)
+            | LifecycleEvent::Stopped
+            | LifecycleEvent::Quarantined
     );
-    let cancels_unheld = event == Event::CancelRequested && status != TaskStatus::Running;
+    let cancels_unheld = event == LifecycleEvent::CancelRequested && status != TaskStatus::Running;
     if (leaves || cancels_unheld)
         && state
             .steps
@@ -37,30 +37,32 @@ pub(super) fn rule(state: &State<'_>, event: Event) -> Rule {
         return Err("a step of it is still running");
     }
     match event {
-        Event::Submitted => Err("it has been submitted before"),
-        Event::Dispatched => only(status, &[TaskStatus::Submitted], TaskStatus::Dispatched),
-        Event::Claimed => claimed(status),
-        Event::HandedOver | Event::TakenBack => given_back(status),
-        Event::OfferedAgain => offered_again(status),
-        Event::LostTooOften => lost_too_often(state, status),
-        Event::LostForGood => lost_for_good(state, status),
-        Event::Waits(_) => waits(state, status),
-        Event::Completed => completed(state, status),
-        Event::GaveUp(policy) => match status {
+        LifecycleEvent::Submitted => Err("it has been submitted before"),
+        LifecycleEvent::Dispatched => {
+            only(status, &[TaskStatus::Submitted], TaskStatus::Dispatched)
+        }
+        LifecycleEvent::Claimed => claimed(status),
+        LifecycleEvent::HandedOver | LifecycleEvent::TakenBack => given_back(status),
+        LifecycleEvent::OfferedAgain => offered_again(status),
+        LifecycleEvent::LostTooOften => lost_too_often(state, status),
+        LifecycleEvent::LostForGood => lost_for_good(state, status),
+        LifecycleEvent::Waits(_) => waits(state, status),
+        LifecycleEvent::Completed => completed(state, status),
+        LifecycleEvent::GaveUp(policy) => match status {
             TaskStatus::Running if state.cancel_requested => {
                 Err("a cancel was accepted: it stops instead")
             }
             TaskStatus::Running => Ok(after_giving_up(state, policy)),
             _ => Err("only a running task gives up"),
         },
-        Event::CancelRequested => cancel_requested(state, status),
-        Event::Stopped => match status {
+        LifecycleEvent::CancelRequested => cancel_requested(state, status),
+        LifecycleEvent::Stopped => match status {
             TaskStatus::Running if state.cancel_requested => Ok(TaskStatus::Compensating),
             TaskStatus::Running => Err("no cancel was accepted"),
             _ => Err("only a running task stops"),
         },
-        Event::UndoFinished { cancelled } => undo_finished(state, status, cancelled),
-        Event::UndoGaveUp => match status {
+        LifecycleEvent::UndoFinished { cancelled } => undo_finished(state, status, cancelled),
+        LifecycleEvent::UndoGaveUp => match status {
             TaskStatus::Compensating
                 if state
                     .steps
@@ -72,30 +74,8 @@ pub(super) fn rule(state: &State<'_>, event: Event) -> Rule {
             TaskStatus::Compensating => Err("no undo has given up"),
             _ => Err("it is not being undone"),
         },
-        Event::Quarantined => quarantined(status),
-        Event::Operator(decision) => operator(state, status, decision),
-        Event::StepStarted(_)
-        | Event::StepSkipped(_)
-        | Event::StepSucceeded(_)
-        | Event::StepRetries(_)
-        | Event::StepFailed(_)
-        | Event::StepFallsBack(_)
-        | Event::StepWaits(_)
-        | Event::SignalReceived(_)
-        | Event::StepInDoubt(_)
-        | Event::StepScratchLost(_)
-        | Event::StepRebuilt(_)
-        | Event::StepSettled(..)
-        | Event::StepSupplied(_)
-        | Event::StepRedriven(_)
-        | Event::UndoStarted(_)
-        | Event::UndoRetries(_)
-        | Event::UndoInDoubt(_)
-        | Event::UndoSucceeded(_)
-        | Event::UndoFailed(_)
-        | Event::UndoWaived(_)
-        | Event::UndoResolved(_)
-        | Event::UndoRedriven(_) => Err("it concerns a step"),
+        LifecycleEvent::Quarantined => quarantined(status),
+        LifecycleEvent::Operator(decision) => operator(state, status, decision),
     }
 }
 

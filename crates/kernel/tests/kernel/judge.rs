@@ -5,7 +5,7 @@ mod reach;
 
 use super::space::{Case, cases, statuses};
 use counterstep_contracts::{StepStatus, TaskStatus};
-use counterstep_kernel::saga::Event;
+use counterstep_kernel::saga::{Event, LifecycleEvent, StepEvent};
 use std::collections::HashSet;
 
 #[test]
@@ -54,11 +54,14 @@ fn only_a_person_moves_a_parked_task() {
         for (event, next) in case.successors() {
             let by_a_person = matches!(
                 event,
-                Event::Operator(_)
-                    | Event::StepSupplied(_)
-                    | Event::StepRedriven(_)
-                    | Event::UndoResolved(_)
-                    | Event::UndoRedriven(_)
+                Event::Task(LifecycleEvent::Operator(_))
+                    | Event::Step(
+                        _,
+                        StepEvent::Supplied
+                            | StepEvent::Redriven
+                            | StepEvent::UndoResolved
+                            | StepEvent::UndoRedriven
+                    )
             );
             assert!(by_a_person, "{event:?} leads from {case:?} to {next:?}");
         }
@@ -127,7 +130,7 @@ fn an_event_of_a_step_moves_that_step_alone_and_one_of_the_task_moves_none() {
 #[test]
 fn after_an_accepted_cancel_nothing_starts_and_nothing_completes() {
     for case in cases().iter().filter(|case| case.cancel_requested) {
-        for event in [Event::StepStarted(0), Event::Completed] {
+        for event in [StepEvent::Started.at(0), LifecycleEvent::Completed.into()] {
             assert!(case.judge(event).is_err(), "{event:?} in {case:?}");
         }
     }
@@ -139,7 +142,10 @@ fn a_step_without_effects_is_never_undone() {
         .iter()
         .filter(|case| case.steps.first().is_some_and(|step| !step.effects))
     {
-        assert!(case.judge(Event::UndoStarted(0)).is_err(), "{case:?}");
+        assert!(
+            case.judge(StepEvent::UndoStarted.at(0)).is_err(),
+            "{case:?}"
+        );
     }
 }
 

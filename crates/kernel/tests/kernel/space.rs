@@ -2,7 +2,9 @@
 //! each event. Small enough to be tried whole, so nothing about the judge needs to be sampled.
 
 use counterstep_contracts::{StepStatus, TaskStatus};
-use counterstep_kernel::saga::{Event, Illegal, Ruling, State, StepState, judge};
+use counterstep_kernel::saga::{
+    Event, Illegal, LifecycleEvent, Ruling, State, StepEvent, StepState, judge,
+};
 use std::hash::{Hash, Hasher};
 
 /// One state that the judge can be shown.
@@ -60,10 +62,10 @@ impl Case {
     fn after(&self, event: Event, ruling: Ruling) -> Self {
         let mut next = self.clone();
         next.status = Some(ruling.task);
-        next.cancel_requested |= event == Event::CancelRequested;
+        next.cancel_requested |= event == Event::Task(LifecycleEvent::CancelRequested);
         if let Some((at, to)) = ruling.step {
             next.steps[at].status = to;
-            next.steps[at].started |= matches!(event, Event::StepStarted(_));
+            next.steps[at].started |= matches!(event, Event::Step(_, StepEvent::Started));
         }
         next
     }
@@ -72,7 +74,9 @@ impl Case {
     fn outcomes(&self, event: Event, ruling: Ruling) -> Vec<Self> {
         let next = self.after(event, ruling);
         let mut unsent = next.clone();
-        if let Event::StepFailed(at) | Event::StepRetries(at) | Event::StepFallsBack(at) = event {
+        if let Event::Step(at, StepEvent::Failed | StepEvent::Retries | StepEvent::FallsBack) =
+            event
+        {
             unsent.steps[at].started = false;
         }
         if unsent == next {

@@ -2,7 +2,7 @@
 
 use crate::kernel::space::{Case, cases};
 use counterstep_contracts::{StepStatus, TaskStatus};
-use counterstep_kernel::saga::Event;
+use counterstep_kernel::saga::{Event, LifecycleEvent};
 use std::collections::HashSet;
 
 /// All that can come of the given cases, themselves included.
@@ -108,8 +108,12 @@ fn an_undo_can_always_be_finished_by_undoing() {
             Some(TaskStatus::Failed | TaskStatus::Cancelled)
         )
     };
-    let by_undoing =
-        |event: Event| event.step().is_some() || matches!(event, Event::UndoFinished { .. });
+    let by_undoing = |event: Event| {
+        matches!(
+            event,
+            Event::Step(..) | Event::Task(LifecycleEvent::UndoFinished { .. })
+        )
+    };
     let stuck = never_reaching(reachable(begun.clone()), is_undone, by_undoing);
     assert!(!stuck.iter().any(|case| begun.contains(case)), "{stuck:?}");
 }

@@ -3,7 +3,7 @@
 
 use super::super::space::{Case, cases};
 use counterstep_contracts::{StepStatus, TaskStatus};
-use counterstep_kernel::saga::{Event, Ruling};
+use counterstep_kernel::saga::{Event, LifecycleEvent, Ruling};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// An edge, and all that it takes.
@@ -85,7 +85,7 @@ const OF_A_STEP: &[Fact] = &[
 /// The event's name in the audit, with what it carries where that decides.
 pub(super) fn label(event: Event) -> String {
     match event {
-        Event::GaveUp(policy) => format!("{} ({policy})", event.name()),
+        Event::Task(LifecycleEvent::GaveUp(policy)) => format!("{} ({policy})", event.name()),
         _ => event.name().to_owned(),
     }
 }
