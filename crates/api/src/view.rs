@@ -56,7 +56,7 @@ pub(crate) fn task(record: TaskRecord, mut said: BTreeMap<String, AttemptProgres
                 status: step.status,
                 attempts: step.attempts,
                 undo_attempts: step.undo_attempts,
-                error: step.error,
+                error: step.error.as_ref().map(ToString::to_string),
             })
             .collect(),
         response: task.response,
@@ -177,7 +177,7 @@ pub(crate) fn trail(record: &TaskRecord, history: History) -> AuditTrail {
         attempt: row.attempt,
         epoch: row.epoch,
         outcome: row.outcome,
-        error: row.error,
+        error: row.error.as_ref().map(ToString::to_string),
         started_at: rfc3339(row.started_at),
         ended_at: row.ended_at.map(rfc3339),
     };

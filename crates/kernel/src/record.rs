@@ -2,6 +2,7 @@
 //! compared with the `now` that was read in the same query.
 
 use crate::audit::Seal;
+use crate::error::{ErrorClass, StepError};
 use crate::task::TypeRef;
 use counterstep_contracts::{
     Attempt, AuditSeq, ChangeId, Direction, Epoch, Host, Outcome, Rev, StepNo, StepStatus, TaskId,
@@ -9,6 +10,7 @@ use counterstep_contracts::{
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use std::fmt;
 use std::time::Duration;
 
 pub(crate) use counterstep_steps::times::DbTime;
@@ -47,6 +49,39 @@ pub struct Failure {
     pub class: String,
     /// For people.
     pub message: String,
+}
+
+/// Why an attempt of a step did not succeed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StepFailure {
+    /// The name of an [`ErrorClass`].
+    pub class: String,
+    /// For people.
+    pub message: String,
+}
+
+impl StepFailure {
+    /// Whether the step stopped because it was told to.
+    #[must_use]
+    pub fn is_cancelled(&self) -> bool {
+        self.class == ErrorClass::Cancelled.as_str()
+    }
+}
+
+impl From<&StepError> for StepFailure {
+    fn from(error: &StepError) -> Self {
+        Self {
+            class: error.class.as_str().to_owned(),
+            message: error.message.clone(),
+        }
+    }
+}
+
+/// As clients and people see it.
+impl fmt::Display for StepFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({})", self.message, self.class)
+    }
 }
 
 /// The row of a task.
@@ -160,7 +195,7 @@ pub struct StepRow {
     /// The audit sequence at its first start: undo goes in the reverse of it.
     pub started_seq: Option<AuditSeq>,
     /// Its last error.
-    pub error: Option<String>,
+    pub error: Option<StepFailure>,
     /// While it waits: when its next attempt, its timer, or the deadline of its signal is due.
     /// `None`: now.
     pub due_at: Option<DbTime>,
@@ -300,7 +335,7 @@ pub struct AttemptRow {
     /// How it ended; `None` while it is open.
     pub outcome: Option<Outcome>,
     /// Its error.
-    pub error: Option<String>,
+    pub error: Option<StepFailure>,
     /// Start.
     pub started_at: DbTime,
     /// End.

@@ -3,7 +3,7 @@
 
 use crate::journal::{self, Written};
 use crate::ports::DocumentWrite;
-use crate::record::{StepRow, TaskRecord, TaskRow};
+use crate::record::{StepFailure, StepRow, TaskRecord, TaskRow};
 use crate::sql::Sql;
 use counterstep_contracts::{
     Attempt, AuditSeq, ChangeId, Direction, Epoch, Outcome, QueueName, Rev, StepNo, StepStatus,
@@ -167,7 +167,7 @@ pub enum AttemptWrite {
         /// How.
         outcome: Outcome,
         /// Its error.
-        error: Option<String>,
+        error: Option<StepFailure>,
         /// What becomes of its objects.
         kept: Kept,
     },

@@ -197,7 +197,7 @@ impl Case {
             let late = task.history().await.attempts.into_iter().filter(|row| {
                 row.error
                     .as_ref()
-                    .is_some_and(|error| error.contains("ran longer than its limit"))
+                    .is_some_and(|error| error.message.contains("ran longer than its limit"))
             });
             let (late, struck) = (late.count(), fault.is_none_or(|fault| fault.struck() > 0));
             match status {

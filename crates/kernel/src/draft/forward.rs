@@ -4,7 +4,7 @@ use super::{Draft, Note};
 use crate::context::Execution;
 use crate::error::{ErrorClass, StepError};
 use crate::keys::ObjectKey;
-use crate::record::{Failure, UndoGoal};
+use crate::record::{Failure, StepFailure, UndoGoal};
 use crate::saga::{Illegal, LifecycleEvent, StepEvent};
 use crate::transition::{AttemptWrite, Kept, LeaseChange, Time};
 use counterstep_contracts::{
@@ -96,7 +96,7 @@ impl Draft {
     ) {
         let row = self.step_mut(at);
         row.attempt_open = false;
-        row.error = error.map(ToString::to_string);
+        row.error = error.map(StepFailure::from);
         let (step, attempt, error) = (row.no, row.last_attempt(direction), row.error.clone());
         self.push_attempt(AttemptWrite::End {
             step,

@@ -156,7 +156,9 @@ impl Draft {
         if let Some(first) = failed.first() {
             // Their own changes may lie far back: the alert of this one names them.
             let steps: Vec<_> = failed.iter().map(|row| row.name.as_str()).collect();
-            let note = Note::default().with(json!({"steps": steps, "error": first.error}));
+            let note = Note::default().with(
+                json!({"steps": steps, "error": first.error.as_ref().map(ToString::to_string)}),
+            );
             return self.apply(LifecycleEvent::UndoGaveUp, note);
         }
         self.record_waivers()?;

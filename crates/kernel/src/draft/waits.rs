@@ -70,7 +70,7 @@ impl Draft {
             Note::default().with(json!({"error": error.message, "class": error.class.as_str()})),
         )?;
         let row = self.step_mut(at);
-        row.error = Some(error.to_string());
+        row.error = Some(error.into());
         row.in_fallback = falls_back;
         Ok(())
     }

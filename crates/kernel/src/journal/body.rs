@@ -1,8 +1,8 @@
-//! The two texts of a row in the journal, as they are written and read: form 2, and form 1. Must
-//! not interpret what they say.
+//! The two texts of a row in the journal, as they are written and read: form 3, and what
+//! rows of older forms have in common with it. Must not interpret what they say.
 
 use super::patch::{Shift, StepPatch, TaskPatch, some};
-use crate::record::SignalRow;
+use crate::record::{SignalRow, StepFailure};
 use crate::transition::{AttemptWrite, Kept};
 use counterstep_contracts::{
     Attempt, AuditSeq, Direction, Epoch, Outcome, StepNo, StepStatus, TaskStatus,
@@ -168,7 +168,7 @@ pub(super) enum AttemptBody {
         which: Which,
         outcome: Outcome,
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        error: Option<String>,
+        error: Option<StepFailure>,
         kept: Kept,
     },
     /// Its objects are an output after all.

@@ -8,7 +8,9 @@ use super::body::{Body, Data, LeaseBody, StepBody};
 use super::patch::{shifted, unknown_step};
 use crate::audit::{Link, Seal};
 use crate::intents;
-use crate::record::{AttemptRow, AuditRow, DbTime, History, StepRow, TaskRecord, TaskRow};
+use crate::record::{
+    AttemptRow, AuditRow, DbTime, History, StepFailure, StepRow, TaskRecord, TaskRow,
+};
 use counterstep_contracts::{
     Attempt, AuditSeq, ChangeId, Direction, Epoch, Host, Rev, StepNo, StepStatus, TaskId,
     TaskStatus, Tenant,
@@ -408,7 +410,7 @@ pub(super) const fn starts(step: &mut StepRow, direction: Direction, attempt: At
 }
 
 /// What the end of an attempt implies of its step.
-pub(super) fn ends(step: &mut StepRow, error: Option<&str>) {
+pub(super) fn ends(step: &mut StepRow, error: Option<StepFailure>) {
     step.attempt_open = false;
-    step.error = error.map(ToOwned::to_owned);
+    step.error = error;
 }

@@ -19,8 +19,9 @@ pub use fold::{Fold, JournalError, JournalRow};
 pub use write::{Written, write};
 
 /// The form of the rows that this program writes. A row of a newer form is left alone. In form 1
-/// the name of an event implied nothing; it is read as ever.
-pub const FORM: i16 = 2;
+/// the name of an event implied nothing; it is read as ever. Up to form 2 an error was one text; a
+/// row of these that has one is refused.
+pub const FORM: i16 = 3;
 
 /// From this form on the name of an event implies what [`implied`] says.
 const IMPLIES: i16 = 2;

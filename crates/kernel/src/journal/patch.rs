@@ -1,7 +1,7 @@
 //! Fields that a change has set, as sparse records: what did not change is not there. Must not know
 //! where a field comes from.
 
-use crate::record::{DbTime, Failure, StepRow, TaskRow, UndoGoal};
+use crate::record::{DbTime, Failure, StepFailure, StepRow, TaskRow, UndoGoal};
 use crate::transition::Time;
 use counterstep_contracts::{
     Attempt, AuditSeq, Host, StepNo, StepStatus, TaskStatus, Tenant, WaitReason,
@@ -77,7 +77,7 @@ patch! {
         undo_retries_used: u32,
         attempt_open: bool,
         started_seq: Option<AuditSeq>,
-        error: Option<String>,
+        error: Option<StepFailure>,
         due_at: Option<DbTime>,
         in_fallback: bool,
     }

@@ -338,7 +338,7 @@ impl Base {
                     // An upload: it was received before there was a journal.
                     starts(known, *direction, *attempt);
                 }
-                ends(known, error.as_deref());
+                ends(known, error.clone());
                 AttemptBody::End {
                     which,
                     outcome: *outcome,

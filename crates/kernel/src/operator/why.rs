@@ -323,7 +323,9 @@ fn parked(record: &TaskRecord) -> WhyReason {
                 format!(
                     "{}: {}",
                     row.name,
-                    row.error.as_deref().unwrap_or("no error is known")
+                    row.error
+                        .as_ref()
+                        .map_or_else(|| "no error is known".to_owned(), ToString::to_string)
                 )
             })
             .collect();

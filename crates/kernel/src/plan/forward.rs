@@ -3,9 +3,9 @@
 use super::stages::{self, Forward};
 use super::{Decision, HOLD, SHUTS_DOWN, View, failure, scratch, sleep, sleep_for_breaker, waits};
 use crate::cancel::CancelReason;
-use crate::error::StepError;
+use crate::error::{ErrorClass, StepError};
 use crate::policy::INLINE_LIMIT;
-use crate::record::{Failure, StepRow};
+use crate::record::{Failure, StepFailure, StepRow};
 use crate::task::Probe;
 use counterstep_contracts::{OnExhausted, StepStatus, WaitReason};
 use std::time::Duration;
@@ -66,7 +66,7 @@ fn reason_to_give_up(view: &View<'_>) -> Option<(Failure, OnExhausted)> {
             && row
                 .error
                 .as_ref()
-                .is_some_and(|error| !error.ends_with("(cancelled)"))
+                .is_some_and(|error| !error.is_cancelled())
     };
     let steps = &record.steps;
     if let Some(at) = steps
@@ -75,15 +75,11 @@ fn reason_to_give_up(view: &View<'_>) -> Option<(Failure, OnExhausted)> {
         .or_else(|| steps.iter().position(failed))
     {
         let decl = &view.decl.steps[at];
-        let text = record.steps[at]
-            .error
-            .clone()
-            .unwrap_or_else(|| "it failed".to_owned());
-        // The row has the error as `message (class)`.
-        let (message, class) = match text.rsplit_once(" (") {
-            Some((message, class)) => (message.to_owned(), class.trim_end_matches(')').to_owned()),
-            None => (text, "permanent".to_owned()),
-        };
+        let error = steps[at].error.clone();
+        let StepFailure { class, message } = error.unwrap_or_else(|| StepFailure {
+            class: ErrorClass::Permanent.as_str().to_owned(),
+            message: "it failed".to_owned(),
+        });
         let failure = Failure {
             step: Some(decl.name.to_owned()),
             class,

@@ -71,7 +71,7 @@ fn told_step(row: &StepRow) -> Value {
         "undo_attempts": row.undo_attempts,
         "undo_retries_used": row.undo_retries_used,
         "started_seq": row.started_seq,
-        "error": row.error,
+        "error": row.error.as_ref().map(ToString::to_string),
         "signal": row.signal,
         "in_fallback": row.in_fallback,
     })
@@ -85,7 +85,7 @@ fn told_attempt(row: &AttemptRow) -> Value {
         "epoch": row.epoch,
         "prefix": row.prefix,
         "outcome": row.outcome,
-        "error": row.error,
+        "error": row.error.as_ref().map(ToString::to_string),
         "started_at": rfc3339(row.started_at),
         "ended_at": at(row.ended_at),
         "change_id": row.change_id,

@@ -368,7 +368,7 @@ async fn an_owner_whose_lease_ran_out_cannot_keep_what_a_sweep_has_condemned_mea
         ended
             .error
             .as_ref()
-            .is_some_and(|error| error.contains("condemned")),
+            .is_some_and(|error| error.message.contains("condemned")),
         "{ended:?}"
     );
     running.abort();

@@ -322,7 +322,7 @@ async fn each_attempt_has_a_limit_of_its_own_and_a_time_out_is_retried() {
         attempts[1]
             .error
             .as_ref()
-            .is_some_and(|error| error.contains("its limit of 150ms")),
+            .is_some_and(|error| error.message.contains("its limit of 150ms")),
         "{attempts:?}"
     );
     task.assert_invariants().await;

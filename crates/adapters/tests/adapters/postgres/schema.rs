@@ -5,7 +5,7 @@ use crate::suite::changes::*;
 use counterstep_adapters::postgres::{OpenError, PostgresStore};
 use counterstep_contracts::{Epoch, Outcome};
 use counterstep_kernel::ports::{CommitError, StoreError};
-use counterstep_kernel::record::Failure;
+use counterstep_kernel::record::{Failure, StepFailure};
 use counterstep_kernel::transition::{AttemptWrite, LeaseChange};
 use counterstep_testkit::servers::shared_postgres;
 use futures::future::join_all;
@@ -76,12 +76,16 @@ async fn a_nul_in_json_comes_back_and_one_in_an_error_does_not_stop_its_task() {
     });
     let expected = write.row.clone();
     let mut step = record.steps[0].clone();
-    step.error = Some("it\0broke".to_owned());
+    let broke = StepFailure {
+        class: "permanent".into(),
+        message: "it\0broke".into(),
+    };
+    step.error = Some(broke.clone());
     step.output = Some(json!("\0"));
     change.steps = vec![step.clone()];
     let mut failed = end(1, Outcome::Failed, false);
     if let AttemptWrite::End { error, .. } = &mut failed {
-        *error = Some("it\0broke".to_owned());
+        *error = Some(broke.clone());
     }
     change.attempts = vec![start(1, Epoch(1), MINUTE), failed];
     commit(store, leased(&record), &change).await.unwrap();
@@ -93,7 +97,7 @@ async fn a_nul_in_json_comes_back_and_one_in_an_error_does_not_stop_its_task() {
     assert_eq!(read.steps[0].output, step.output);
     assert_eq!(read.steps[0].error, step.error);
     let history = store.history(record.task.id).await.unwrap();
-    assert_eq!(history.attempts[0].error.as_deref(), Some("it\0broke"));
+    assert_eq!(history.attempts[0].error, Some(broke));
 
     // In a name it would be another name.
     let mut change = after(&read);

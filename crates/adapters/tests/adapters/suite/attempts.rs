@@ -265,9 +265,14 @@ pub(crate) async fn history_comes_back_in_order(ports: &Ports) {
     let [two, one] = &history.attempts[..] else {
         panic!("{:?}", history.attempts)
     };
+    let error = two.error.as_ref().map(ToString::to_string);
     assert_eq!(
-        (two.attempt, two.outcome, two.error.as_deref()),
-        (Attempt(2), Some(Outcome::Failed), Some("it broke"))
+        (two.attempt, two.outcome, error.as_deref()),
+        (
+            Attempt(2),
+            Some(Outcome::Failed),
+            Some("it broke (permanent)")
+        )
     );
     assert_eq!(
         (two.started_at, two.ended_at, two.change_id),

@@ -7,7 +7,7 @@ use counterstep_contracts::{
 use counterstep_kernel::draft::after_commit;
 use counterstep_kernel::intents;
 use counterstep_kernel::ports::{CommitError, Committed, KnownType, Store};
-use counterstep_kernel::record::{StepRow, TaskRecord, TaskRow};
+use counterstep_kernel::record::{StepFailure, StepRow, TaskRecord, TaskRow};
 use counterstep_kernel::transition::{
     AttemptWrite, AuditEntry, Guard, Kept, LeaseChange, ReceiveWrite, TaskWrite, Time, Transition,
     Work,
@@ -208,7 +208,10 @@ pub(crate) fn end(attempt: i32, outcome: Outcome, keeps_objects: bool) -> Attemp
         direction: Direction::Forward,
         attempt: Attempt(attempt),
         outcome,
-        error: (outcome != Outcome::Succeeded).then(|| "it broke".to_owned()),
+        error: (outcome != Outcome::Succeeded).then(|| StepFailure {
+            class: "permanent".into(),
+            message: "it broke".into(),
+        }),
         kept: Kept::when(keeps_objects),
     }
 }

@@ -5,7 +5,7 @@ use counterstep_contracts::{
     AuditSeq, Epoch, Rev, StepNo, StepStatus, TaskStatus, Tenant, WaitReason,
 };
 use counterstep_kernel::ports::{CommitError, Heartbeat, OutboxOp, Ports, StoreError};
-use counterstep_kernel::record::{Failure, History, SignalRow, StepRow, UndoGoal};
+use counterstep_kernel::record::{Failure, History, SignalRow, StepFailure, StepRow, UndoGoal};
 use counterstep_kernel::transition::{Guard, IdempotencyWrite, LeaseChange, Time};
 use counterstep_steps::times::DbTime;
 use futures::future::join_all;
@@ -175,7 +175,10 @@ pub(crate) async fn a_record_comes_back_as_it_was_written(ports: &Ports) {
     step.undo_retries_used = 1;
     step.attempt_open = true;
     step.started_seq = Some(AuditSeq(6));
-    step.error = Some("a\nb".to_owned());
+    step.error = Some(StepFailure {
+        class: "transient".into(),
+        message: "a\nb".into(),
+    });
     step.due_at = Some(DbTime(1_795_000_000_123_456));
     step.signal = Some(SignalRow {
         body: json!({"by": "\u{1F980}", "none": null}),

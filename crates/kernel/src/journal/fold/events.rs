@@ -135,7 +135,7 @@ impl Fold {
                     // An upload: it was received before there was a journal.
                     self.start(row, which, Epoch(0));
                 }
-                ends(self.step(step), error.as_deref());
+                ends(self.step(step), error.clone());
                 let Some(found) = self.find(which) else {
                     return;
                 };

@@ -158,7 +158,7 @@ impl Step {
         self
     }
     pub(super) fn error(mut self, error: &StepError) -> Self {
-        self.row.error = Some(error.to_string());
+        self.row.error = Some(error.into());
         self
     }
     /// Between two attempts of its undo.

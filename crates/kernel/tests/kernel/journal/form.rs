@@ -1,17 +1,19 @@
 //! The form of a row: what it says, what the names of its events imply, and rows of older programs.
 
-use super::{MINUTE, change, entry, of_step, story};
-use counterstep_contracts::{Attempt, AuditSeq, Direction, Epoch, StepNo, StepStatus, TaskStatus};
-use counterstep_kernel::journal::FORM;
-use counterstep_kernel::record::{StepRow, TaskRow};
-use counterstep_kernel::transition::{AttemptWrite, AuditEntry};
+use super::{MINUTE, Story, change, entry, of_step, story};
+use counterstep_contracts::{
+    Attempt, AuditSeq, Direction, Epoch, Outcome, Rev, StepNo, StepStatus, TaskStatus,
+};
+use counterstep_kernel::journal::{FORM, JournalError};
+use counterstep_kernel::record::{StepFailure, StepRow, TaskRow};
+use counterstep_kernel::transition::{AttemptWrite, AuditEntry, Kept};
 use counterstep_steps::times::DbTime;
 
 /// Databases are full of such rows: another form needs another number, and a way to read this one.
 #[test]
 fn the_form_of_a_row_is_fixed() {
     let story = story();
-    assert_eq!(FORM, 2);
+    assert_eq!(FORM, 3);
     assert_eq!(
         story.rows[1].entries,
         r#"{"events":[{"event":"claimed","seq":3,"from":"dispatched","to":"running"},{"event":"step_started","step":1,"sweep_after":60000000}],"lease":{"ttl":60000000}}"#
@@ -61,6 +63,69 @@ fn rows_of_form_1_are_read_as_ever() {
             (Some(StepStatus::Completed), None)
         ]
     );
+}
+
+/// The story up to the second row, and a change in which its open attempt fails.
+fn a_failed_attempt() -> Story {
+    let mut story = story();
+    story.rows.truncate(2);
+    let before = story.fold().expect("rows that can be read");
+    story.record = Some(before.into_record(DbTime(3_000_000)));
+    let error = Some(StepFailure {
+        class: "transient".to_owned(),
+        message: "the disk is full (again)".to_owned(),
+    });
+    let mut failed = change(story.task().clone(), 3);
+    failed.attempts = vec![AttemptWrite::End {
+        step: StepNo(1),
+        direction: Direction::Forward,
+        attempt: Attempt(1),
+        outcome: Outcome::Failed,
+        error: error.clone(),
+        kept: Kept::Nothing,
+    }];
+    failed.steps = vec![StepRow {
+        error,
+        attempt_open: false,
+        ..story.record.as_ref().unwrap().steps[0].clone()
+    }];
+    story.write(3, failed);
+    story
+}
+
+#[test]
+fn an_error_is_kept_as_its_class_and_its_message() {
+    let story = a_failed_attempt();
+    assert_eq!(
+        story.rows[2].entries,
+        r#"{"attempts":[{"end":{"step":1,"attempt":1,"outcome":"failed","error":{"class":"transient","message":"the disk is full (again)"},"kept":"nothing"}}]}"#
+    );
+    let fold = story.fold().expect("rows that can be read");
+    assert_eq!(
+        fold.record().steps,
+        story.record.as_ref().expect("a task").steps
+    );
+    let error = fold.attempts()[0].error.as_ref().expect("an error");
+    assert_eq!(error.to_string(), "the disk is full (again) (transient)");
+}
+
+#[test]
+fn a_row_of_form_2_whose_error_is_one_text_is_refused() {
+    let mut story = a_failed_attempt();
+    let row = &mut story.rows[2];
+    row.form = 2;
+    row.entries = row.entries.replace(
+        r#"{"class":"transient","message":"the disk is full (again)"}"#,
+        r#""the disk is full (again) (transient)""#,
+    );
+    assert!(matches!(
+        story.fold(),
+        Err(JournalError::Broken {
+            rev: Rev(3),
+            text: "entries",
+            ..
+        })
+    ));
 }
 
 #[test]
