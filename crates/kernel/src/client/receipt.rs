@@ -296,19 +296,15 @@ impl Receipt {
                 Ok(request) => return Ok(request),
                 Err(error) => error,
             };
-            let missing = error
-                .message
-                .strip_prefix("missing field `")
-                .and_then(|rest| rest.split('`').next());
-            match missing.map(str::to_owned) {
-                Some(field) if tried.insert(field.clone()) => {
+            match error.missing {
+                Some(field) if tried.insert(field) => {
                     // Its key is not empty, or it would look like the one that is arriving.
                     let later = UploadedFile {
-                        field: field.clone(),
+                        field: field.to_owned(),
                         key: "later".to_owned(),
                         ..file.clone()
                     };
-                    files.insert(field, json!([later]));
+                    files.insert(field.to_owned(), json!([later]));
                 }
                 _ if tried.is_empty() => return Err(error.into()),
                 _ => {

@@ -146,8 +146,5 @@ fn checked(task_type: &TaskType, at: usize, body: Value) -> Result<Value, Signal
 }
 
 fn invalid(error: StepError) -> SignalRefusal {
-    SignalRefusal::Invalid(RequestError {
-        pointer: ".".to_owned(),
-        message: error.message,
-    })
+    SignalRefusal::Invalid(RequestError::new(".", error.message))
 }

@@ -107,10 +107,7 @@ pub(super) fn fingerprint(task_type: &TaskType, request: &Value) -> String {
 }
 
 pub(super) fn invalid(pointer: &str, message: &str) -> RequestError {
-    RequestError {
-        pointer: pointer.to_owned(),
-        message: message.to_owned(),
-    }
+    RequestError::new(pointer, message)
 }
 
 pub(super) fn from_objects(error: ObjectError) -> SubmitError {

@@ -123,11 +123,7 @@ impl Engine {
     ) -> BoxFuture<'a, Result<Kept, ScheduleError>> {
         Box::pin(async move {
             if !is_name(name) {
-                return Err(RequestError {
-                    pointer: "name".to_owned(),
-                    message: NAME.to_owned(),
-                }
-                .into());
+                return Err(RequestError::new("name", NAME).into());
             }
             let by_route = self.registry.by_route(&spec.task_type);
             let Some(task_type) = self.registry.newest(&spec.task_type).or(by_route) else {
@@ -150,12 +146,8 @@ impl Engine {
                     } else {
                         "cron"
                     };
-                    let message = "none of its times is still to come: name one that is".to_owned();
-                    return Err(RequestError {
-                        pointer: pointer.to_owned(),
-                        message,
-                    }
-                    .into());
+                    let message = "none of its times is still to come: name one that is";
+                    return Err(RequestError::new(pointer, message).into());
                 }
                 let row = found.map(|kept| kept.row);
                 let mut row = row.unwrap_or_else(|| {

@@ -115,10 +115,7 @@ pub fn check(task_type: &TaskType, request: Value) -> Result<Value, RequestError
              is JSON alone",
             task_type.decl.name
         );
-        return Err(RequestError {
-            pointer: "type".to_owned(),
-            message,
-        });
+        return Err(RequestError::new("type", message));
     }
     (task_type.read_request)(request).map_err(|error| {
         let pointer = if error.pointer == "." {

@@ -42,10 +42,7 @@ pub enum When {
 }
 
 fn wrong(pointer: &str, message: impl Into<String>) -> RequestError {
-    RequestError {
-        pointer: pointer.to_owned(),
-        message: message.into(),
-    }
+    RequestError::new(pointer, message)
 }
 
 /// Reads the times of a schedule, and gives its words the one form in which they are stored and
