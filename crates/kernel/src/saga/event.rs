@@ -1,15 +1,6 @@
 //! Everything that can happen to a task.
 
-use counterstep_contracts::{Host, OnExhausted, WaitReason};
-
-/// What follows a submission.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum AfterSubmit {
-    /// The next step runs on this host.
-    Next(Host),
-    /// There was nothing but uploads to do.
-    Nothing,
-}
+use counterstep_contracts::{OnExhausted, WaitReason};
 
 /// What a person decides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -6,7 +6,7 @@ mod event;
 mod step_rules;
 mod task_rules;
 
-pub use event::{AfterSubmit, Event, LifecycleEvent, Operator, StepEvent};
+pub use event::{Event, LifecycleEvent, Operator, StepEvent};
 
 use counterstep_contracts::{OnExhausted, StepStatus, TaskStatus};
 
