@@ -18,6 +18,7 @@ pub mod host;
 pub mod intents;
 mod isolation;
 pub mod journal;
+mod load;
 mod losses;
 pub mod operator;
 pub mod orphans;

@@ -4,9 +4,10 @@
 use crate::cancel::CancelToken;
 use crate::draft::As;
 use crate::engine::{ChangeError, Engine};
+use crate::load::fits;
 use crate::losses::{self, Loss};
 use crate::ports::{Due, DueTask, Lost, LostOf, StoreError};
-use crate::quarantine::{Quarantine, fits};
+use crate::quarantine::Quarantine;
 use crate::record::TaskRecord;
 use crate::task::TaskType;
 use counterstep_contracts::TaskId;
