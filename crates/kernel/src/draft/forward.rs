@@ -4,31 +4,17 @@ use super::{Draft, Note};
 use crate::context::Execution;
 use crate::error::{ErrorClass, StepError};
 use crate::keys::ObjectKey;
-use crate::record::{Failure, StepFailure, UndoGoal};
+use crate::record::{Failure, UndoGoal};
 use crate::saga::{Illegal, LifecycleEvent, StepEvent};
 use crate::transition::{AttemptWrite, Kept, LeaseChange, Time};
 use counterstep_contracts::{
-    Attempt, Direction, Host, OnExhausted, Outcome, TaskStatus, WaitReason,
+    Direction, Host, OnExhausted, Outcome, TaskStatus, WaitReason,
 };
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 impl Draft {
-    /// The execution that an attempt of a step would be now.
-    #[must_use]
-    pub fn execution(&self, at: usize, direction: Direction, attempt: Attempt) -> Execution {
-        let task = &self.record().task;
-        Execution {
-            tenant: task.tenant.clone(),
-            task: task.id,
-            step: self.step(at).name.clone(),
-            direction,
-            attempt,
-            epoch: task.epoch,
-        }
-    }
-
     /// Starts the next attempt of a step. `sweep_after`: from then on its objects are orphans,
     /// unless it succeeded.
     ///
@@ -58,54 +44,6 @@ impl Draft {
     /// one, so objects that this attempt has stored belong to nothing.
     pub fn end_rebuild(&mut self, at: usize, outcome: Outcome, error: Option<&StepError>) {
         self.close_attempt(at, Direction::Forward, outcome, error, Kept::Nothing);
-    }
-
-    pub(super) fn open_attempt(
-        &mut self,
-        at: usize,
-        direction: Direction,
-        attempt: Attempt,
-        sweep_after: Duration,
-    ) -> Execution {
-        let row = self.step_mut(at);
-        match direction {
-            Direction::Forward => row.attempts = attempt,
-            Direction::Undo => row.undo_attempts = attempt,
-        }
-        row.attempt_open = true;
-        let step = row.no;
-        let execution = self.execution(at, direction, attempt);
-        let epoch = execution.epoch;
-        self.push_attempt(AttemptWrite::Start {
-            step,
-            direction,
-            attempt,
-            epoch,
-            sweep_after,
-        });
-        execution
-    }
-
-    pub(super) fn close_attempt(
-        &mut self,
-        at: usize,
-        direction: Direction,
-        outcome: Outcome,
-        error: Option<&StepError>,
-        kept: Kept,
-    ) {
-        let row = self.step_mut(at);
-        row.attempt_open = false;
-        row.error = error.map(StepFailure::from);
-        let (step, attempt, error) = (row.no, row.last_attempt(direction), row.error.clone());
-        self.push_attempt(AttemptWrite::End {
-            step,
-            direction,
-            attempt,
-            outcome,
-            error,
-            kept,
-        });
     }
 
     /// The step's output is the one that counts from now on.

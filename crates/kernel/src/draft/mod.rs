@@ -1,10 +1,14 @@
 //! A change in the making: events go in, the judge rules on each, and out comes one [`Transition`]
 //! in which every event has its audit entry. The only place that builds transitions of tasks.
 
+mod attempts;
+mod claim;
 mod client;
 mod forward;
 mod operator;
+mod quarantine;
 mod recovery;
+mod repair;
 mod sweep;
 mod undo;
 mod waits;

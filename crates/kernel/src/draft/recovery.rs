@@ -1,38 +1,15 @@
-//! Claims and take-backs: how a task changes hands, and what becomes of attempts that an older
-//! epoch left open.
+//! Hosts that were lost: the task is taken back, the attempts that an older epoch left open end, and
+//! the loss is counted.
 
 use super::{Draft, Note};
 use crate::losses::{self, Loss};
-use crate::ports::Unread;
 use crate::record::{Failure, LOST, UndoGoal};
 use crate::saga::{Illegal, LifecycleEvent};
-use crate::transition::{Kept, LeaseChange, Time};
+use crate::transition::{Kept, LeaseChange};
 use counterstep_contracts::{Direction, OnLost, Outcome, StepStatus, TaskStatus};
-use serde_json::{Value, json};
-use std::time::Duration;
+use serde_json::json;
 
 impl Draft {
-    /// Takes the lease. Attempts that an older epoch left open are in doubt from now on.
-    ///
-    /// # Errors
-    /// As the judge says.
-    pub fn claim(&mut self, owner: &str, ttl: Duration) -> Result<(), Illegal> {
-        let lost_by = self.lost_owner();
-        self.task_mut().epoch = self.record().task.epoch.next();
-        // The actor of the entry is the owner.
-        let details = lost_by
-            .as_ref()
-            .map_or(Value::Null, |lost_by| json!({"lost_by": lost_by}));
-        self.apply(LifecycleEvent::Claimed, Note::default().with(details))?;
-        self.lease = LeaseChange::Take {
-            owner: owner.to_owned(),
-            ttl,
-        };
-        self.due = Time::Clear;
-        self.close_older_attempts()?;
-        lost_by.map_or(Ok(()), |host| self.count_recovery(&host))
-    }
-
     /// Takes the task from an owner whose lease ran out, and offers it again.
     ///
     /// # Errors
@@ -55,70 +32,14 @@ impl Draft {
         Ok(())
     }
 
-    /// No host has claimed the task: it is offered once more. Its due time stays, so that the next
-    /// time is put off for longer; where it has none, it is due since now.
-    ///
-    /// # Errors
-    /// As the judge says.
-    pub fn offer_again(&mut self) -> Result<(), Illegal> {
-        let task = &self.record().task;
-        let (host, since) = (
-            task.host,
-            crate::times::rfc3339(task.due_at.unwrap_or(task.updated_at)),
-        );
-        if task.due_at.is_none() {
-            self.due = Time::In(Duration::ZERO);
-        }
-        self.apply(
-            LifecycleEvent::OfferedAgain,
-            Note::default().with(json!({"nobody_came_since": since})),
-        )?;
-        self.dispatch_to(host);
-        Ok(())
-    }
-
-    /// Parks a task that cannot be read, or was made for other steps.
-    ///
-    /// # Errors
-    /// As the judge says.
-    pub fn quarantine(&mut self, unreadable: &[Unread]) -> Result<(), Illegal> {
-        self.needs_expired_lease = self.record().task.lease_owner.is_some();
-        self.task_mut().epoch = self.record().task.epoch.next();
-        if self.status() == TaskStatus::Submitted {
-            self.apply(LifecycleEvent::Claimed, Note::default())?;
-        }
-        self.close_older_attempts()?;
-        for at in 0..self.record().steps.len() {
-            if self.step(at).status == StepStatus::Running {
-                self.step_in_doubt(at, "its task cannot be read")?;
-            }
-        }
-        // What is written anew below, and with the steps above, is kept here.
-        self.apply(
-            LifecycleEvent::Quarantined,
-            Note::default().with(json!({"unreadable": unreadable})),
-        )?;
-        let what: Vec<_> = unreadable
-            .iter()
-            .map(|column| column.what.as_str())
-            .collect();
-        let message = format!("the task cannot be read: {}", what.join("; "));
-        self.task_mut().failure = Some(Failure {
-            step: None,
-            class: "unreadable".to_owned(),
-            message,
-        });
-        Ok(())
-    }
-
-    fn lost_owner(&self) -> Option<String> {
+    pub(super) fn lost_owner(&self) -> Option<String> {
         self.record()
             .lease_has_expired()
             .then(|| self.record().task.lease_owner.clone())
             .flatten()
     }
 
-    fn close_older_attempts(&mut self) -> Result<(), Illegal> {
+    pub(super) fn close_older_attempts(&mut self) -> Result<(), Illegal> {
         const WHY: &str = "the lease under which it ran was lost";
         for at in 0..self.record().steps.len() {
             if !self.step(at).attempt_open {
@@ -150,7 +71,7 @@ impl Draft {
 
     /// Counted before the try: a task that kills its host is counted even though the host never
     /// says so.
-    fn count_recovery(&mut self, lost_by: &str) -> Result<(), Illegal> {
+    pub(super) fn count_recovery(&mut self, lost_by: &str) -> Result<(), Illegal> {
         let bound = self.decl().max_recoveries;
         let task = self.task_mut();
         task.recovery_attempts += 1;
