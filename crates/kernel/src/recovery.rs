@@ -5,11 +5,8 @@ use crate::cancel::CancelToken;
 use crate::draft::As;
 use crate::engine::{ChangeError, Engine};
 use crate::load::fits;
-use crate::losses::{self, Loss};
 use crate::ports::{Due, DueTask, Lost, LostOf, StoreError};
 use crate::quarantine::Quarantine;
-use crate::record::TaskRecord;
-use crate::task::TaskType;
 use counterstep_contracts::TaskId;
 use futures::future::BoxFuture;
 use futures::{StreamExt, stream};
@@ -191,26 +188,6 @@ impl Engine {
             tracing::info!(%task, "took a task back from a lost host");
         }
         Ok(taken)
-    }
-
-    /// The losses in a row before the one that the lease shows; only where that one may have the
-    /// task given up.
-    pub(crate) async fn earlier_losses(
-        &self,
-        task_type: &TaskType,
-        record: &TaskRecord,
-    ) -> Vec<Loss> {
-        let row = &record.task;
-        if !record.lease_has_expired() || row.recovery_attempts < task_type.decl.max_recoveries {
-            return Vec::new();
-        }
-        match self.ports.store.history(row.id).await {
-            Ok(history) => losses::last(&history.audit, &record.steps, row.recovery_attempts),
-            Err(error) => {
-                tracing::warn!(task = %row.id, %error, "the failure will not name the earlier losses");
-                Vec::new()
-            }
-        }
     }
 
     async fn park(&self, task: TaskId) -> Result<TakeBack, ChangeError> {
