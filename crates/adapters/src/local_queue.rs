@@ -202,7 +202,8 @@ impl Inner {
                 others.extend(waiting::lost(
                     connection,
                     &queue,
-                    (now - ack_wait, now),
+                    now - ack_wait,
+                    now,
                     rows,
                 )?);
                 Ok(Found {
@@ -217,10 +218,28 @@ impl Inner {
                 .collect::<Result<Vec<_>, Fault>>()
         };
         let found = self.database.read_at(look).await.map_err(failed)?;
-        Ok(self
-            .delivered()
-            .deliver(found, (limit, max), (known_at, self.options.ack_wait)))
+        Ok(self.delivered().deliver(
+            found,
+            Look {
+                limit,
+                max,
+                known_at,
+                ack_wait: self.options.ack_wait,
+            },
+        ))
     }
+}
+
+/// A look at the rows, and what it is for.
+struct Look {
+    /// Rows of each queue that were read at most.
+    limit: usize,
+    /// Deliveries that are asked for.
+    max: usize,
+    /// The number of the last delivery before the look.
+    known_at: u64,
+    /// How long a delivery has to be answered.
+    ack_wait: Duration,
 }
 
 impl Delivered {
@@ -229,8 +248,12 @@ impl Delivered {
     fn deliver(
         &mut self,
         found: Vec<Found>,
-        (limit, max): (usize, usize),
-        (known_at, ack_wait): (u64, Duration),
+        Look {
+            limit,
+            max,
+            known_at,
+            ack_wait,
+        }: Look,
     ) -> Vec<Delivery> {
         let now = Instant::now();
         let mut waiting = Vec::new();

@@ -74,9 +74,16 @@ pub(super) async fn read(
         }
     };
     let shown = place.client.uploads();
+    let query = PageQuery {
+        places,
+        place,
+        folder,
+        cursor: &cursor,
+        limit,
+    };
     let (mut page, more) = match (cursor.uploads, shown) {
-        (false, _) => objects(places, place, folder, &cursor, limit).await?,
-        (true, Some(shown)) => uploads(places, (place, shown), folder, &cursor, limit).await?,
+        (false, _) => query.objects().await?,
+        (true, Some(shown)) => query.uploads(shown).await?,
         (true, None) => return Err(no_place(after.unwrap_or_default())),
     };
     let next_place = places.all().find(|next| next.name() > place.name());
@@ -105,74 +112,88 @@ fn at(place: &Location) -> Cursor {
 
 type Page = (ObjectPage, Option<Cursor>);
 
-async fn objects(
-    places: &Places,
-    place: &Arc<Location>,
-    folder: &str,
-    cursor: &Cursor,
+/// A page of one place.
+#[derive(Clone, Copy)]
+struct PageQuery<'a> {
+    places: &'a Places,
+    place: &'a Arc<Location>,
+    folder: &'a str,
+    cursor: &'a Cursor,
     limit: usize,
-) -> Result<Page, ObjectError> {
-    let found = place
-        .client
-        .objects(&place.path(folder)?, &cursor.key, limit)
-        .await?;
-    let mut page = ObjectPage {
-        now: found.now,
-        ..ObjectPage::default()
-    };
-    for object in found.objects {
-        match (declared(places, place, &object.key), object.stored_at) {
-            (Some((bucket, key)), Some(stored_at)) => {
-                page.objects.push(Listed {
-                    bucket,
-                    key,
-                    size_bytes: object.size_bytes,
-                    stored_at,
-                    upload: None,
-                });
-            }
-            (None, _) | (_, None) => page.foreign += 1,
-        }
-    }
-    Ok((page, found.next.map(|key| Cursor { key, ..at(place) })))
 }
 
-async fn uploads(
-    places: &Places,
-    (place, shown): (&Arc<Location>, &dyn Uploads),
-    folder: &str,
-    cursor: &Cursor,
-    limit: usize,
-) -> Result<Page, ObjectError> {
-    let marker = (!cursor.key.is_empty()).then(|| (cursor.key.clone(), cursor.upload.clone()));
-    let found = shown
-        .page(&place.path(folder)?, marker, Some(limit))
-        .await?;
-    let mut page = ObjectPage {
-        now: found.now,
-        ..ObjectPage::default()
-    };
-    for OpenUpload { key, id, begun_at } in found.uploads {
-        match (declared(places, place, &key), begun_at) {
-            (Some((bucket, key)), Some(stored_at)) => {
-                page.objects.push(Listed {
-                    bucket,
-                    key,
-                    size_bytes: 0,
-                    stored_at,
-                    upload: Some(id),
-                });
+impl PageQuery<'_> {
+    async fn objects(self) -> Result<Page, ObjectError> {
+        let Self {
+            places,
+            place,
+            folder,
+            cursor,
+            limit,
+        } = self;
+        let found = place
+            .client
+            .objects(&place.path(folder)?, &cursor.key, limit)
+            .await?;
+        let mut page = ObjectPage {
+            now: found.now,
+            ..ObjectPage::default()
+        };
+        for object in found.objects {
+            match (declared(places, place, &object.key), object.stored_at) {
+                (Some((bucket, key)), Some(stored_at)) => {
+                    page.objects.push(Listed {
+                        bucket,
+                        key,
+                        size_bytes: object.size_bytes,
+                        stored_at,
+                        upload: None,
+                    });
+                }
+                (None, _) | (_, None) => page.foreign += 1,
             }
-            (None, _) | (_, None) => page.foreign += 1,
         }
+        Ok((page, found.next.map(|key| Cursor { key, ..at(place) })))
     }
-    let next = found.next.map(|(key, upload)| Cursor {
-        uploads: true,
-        key,
-        upload,
-        ..at(place)
-    });
-    Ok((page, next))
+
+    async fn uploads(self, shown: &dyn Uploads) -> Result<Page, ObjectError> {
+        let Self {
+            places,
+            place,
+            folder,
+            cursor,
+            limit,
+        } = self;
+        let marker = (!cursor.key.is_empty()).then(|| (cursor.key.clone(), cursor.upload.clone()));
+        let found = shown
+            .page(&place.path(folder)?, marker, Some(limit))
+            .await?;
+        let mut page = ObjectPage {
+            now: found.now,
+            ..ObjectPage::default()
+        };
+        for OpenUpload { key, id, begun_at } in found.uploads {
+            match (declared(places, place, &key), begun_at) {
+                (Some((bucket, key)), Some(stored_at)) => {
+                    page.objects.push(Listed {
+                        bucket,
+                        key,
+                        size_bytes: 0,
+                        stored_at,
+                        upload: Some(id),
+                    });
+                }
+                (None, _) | (_, None) => page.foreign += 1,
+            }
+        }
+        let next = found.next.map(|(key, upload)| Cursor {
+            uploads: true,
+            key,
+            upload,
+            ..at(place)
+        });
+        Ok((page, next))
+    }
 }
 
 /// The declared bucket and the key of what lies here, if they lead back here: a bucket that was

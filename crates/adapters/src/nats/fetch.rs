@@ -22,7 +22,8 @@ pub(super) async fn fetch(
     streams: &Streams,
     pool: &Pool,
     queues: &[QueueName],
-    (max, wait): (usize, Duration),
+    max: usize,
+    wait: Duration,
 ) -> Result<Vec<Delivery>, QueueError> {
     let until = Instant::now() + wait;
     if max == 0 || queues.is_empty() {

@@ -96,7 +96,7 @@ impl Queue for NatsQueue {
         max: usize,
         wait: Duration,
     ) -> Result<Vec<Delivery>, QueueError> {
-        fetch::fetch(&self.streams, &self.pool, queues, (max, wait)).await
+        fetch::fetch(&self.streams, &self.pool, queues, max, wait).await
     }
 
     async fn publish_events(&self, at: DbTime, events: &[TaskEvent]) -> Result<(), QueueError> {

@@ -78,10 +78,7 @@ impl Upkeep for PostgresStore {
             } => {
                 self.database
                     .read(retention::ended(
-                        (task_type, *status),
-                        *before,
-                        *after,
-                        *limit,
+                        task_type, *status, *before, *after, *limit,
                     )?)
                     .await?
             }

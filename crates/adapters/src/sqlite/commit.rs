@@ -23,7 +23,10 @@ pub(super) fn write(
     let head = tasks::head(connection, task_id)?;
     check_guard(guard, head.as_ref())?;
     match &transition.task {
-        Some(write) => write_task(connection, now, (guard, head.as_ref()), transition, write)?,
+        Some(write) => {
+            let head = head.as_ref();
+            write_task(connection, now, Guarded { guard, head }, transition, write)?;
+        }
         // Without its row a task's revision stays where it is, so such a change may only come
         // before the task.
         None if head.is_some()
@@ -55,6 +58,12 @@ pub(super) fn write(
     own::execute_all(connection, &transition.sql)
 }
 
+/// What a change expects of the task's row, and what there is of it.
+struct Guarded<'a> {
+    guard: Guard,
+    head: Option<&'a tasks::Head>,
+}
+
 fn check_guard(guard: Guard, head: Option<&tasks::Head>) -> Result<(), CommitError> {
     match (guard, head) {
         (Guard::Lease { .. }, None) => Err(CommitError::Fenced { current: Epoch(0) }),
@@ -75,7 +84,7 @@ fn check_guard(guard: Guard, head: Option<&tasks::Head>) -> Result<(), CommitErr
 fn write_task(
     connection: &mut SqliteConnection,
     now: i64,
-    (guard, head): (Guard, Option<&tasks::Head>),
+    Guarded { guard, head }: Guarded<'_>,
     transition: &Transition,
     write: &TaskWrite,
 ) -> Result<(), Fault> {

@@ -311,11 +311,12 @@ fn find_due(
             for queue in queues {
                 lines.extend(tasks::unclaimed(
                     connection,
-                    (queue, &known),
+                    queue,
+                    &known,
                     now - micros(*unclaimed_for),
                     limit,
                 )?);
-                lines.extend(tasks::due(connection, (queue, &known), now, limit)?);
+                lines.extend(tasks::due(connection, queue, &known, now, limit)?);
             }
             lines.sort_by(|a, b| (a.since, &a.id).cmp(&(b.since, &b.id)));
         }

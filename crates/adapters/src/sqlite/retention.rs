@@ -45,13 +45,24 @@ macro_rules! free_to_go {
     };
 }
 
-/// The tasks of a type and state that ended first, and until this time; after that task where one
-/// is given.
+/// Tasks of a type and state that ended until a time; after a task where one is given.
+pub(super) struct Ended<'a> {
+    pub(super) task_type: &'a str,
+    pub(super) status: TaskStatus,
+    pub(super) until: i64,
+    pub(super) after: Option<TaskId>,
+}
+
+/// Those that ended first.
 pub(super) fn ended(
     connection: &mut SqliteConnection,
-    (task_type, status): (&str, TaskStatus),
-    (now, until): (i64, i64),
-    after: Option<TaskId>,
+    Ended {
+        task_type,
+        status,
+        until,
+        after,
+    }: Ended<'_>,
+    now: i64,
     limit: u32,
 ) -> Result<Vec<Leaving>, Fault> {
     let lines = diesel::sql_query(concat!(

@@ -87,9 +87,13 @@ impl Upkeep for SqliteStore {
                 let find = move |connection: &mut SqliteConnection, now| {
                     retention::ended(
                         connection,
-                        (&task_type, status),
-                        (now, now - micros(before)),
-                        after,
+                        retention::Ended {
+                            task_type: &task_type,
+                            status,
+                            until: now - micros(before),
+                            after,
+                        },
+                        now,
                         limit,
                     )
                 };

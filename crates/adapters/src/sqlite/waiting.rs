@@ -87,7 +87,8 @@ pub(crate) fn due(
 pub(crate) fn lost(
     connection: &mut SqliteConnection,
     queue: &QueueName,
-    (before, now): (i64, i64),
+    before: i64,
+    now: i64,
     limit: i64,
 ) -> QueryResult<Vec<Waiting>> {
     diesel::sql_query(

@@ -7,7 +7,7 @@
 
 use crate::cancel::CancelToken;
 use crate::context::Execution;
-use crate::draft::Received;
+use crate::draft::{NewTask, Received};
 use crate::engine::Engine;
 use crate::policy::INLINE_LIMIT;
 use crate::ports::{ByteStream, ObjectError, ObjectInfo, Objects};
@@ -16,9 +16,8 @@ use crate::scratch::scratch_files_in;
 use crate::task::{Inputs, Run, TaskType};
 use crate::turn::{Order, execute};
 use async_trait::async_trait;
-use counterstep_contracts::{Attempt, Direction, Epoch, Host, TaskId, Tenant, UndoDecl};
+use counterstep_contracts::{Attempt, Direction, Epoch, Host, UndoDecl};
 use futures::stream::BoxStream;
-use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -27,8 +26,7 @@ use std::sync::Arc;
 pub(super) async fn run(
     engine: &Engine,
     task_type: &TaskType,
-    (tenant, task): (&Tenant, TaskId),
-    (request, traceparent): (&Value, Option<&str>),
+    new: &NewTask,
     received: &mut Vec<Received>,
 ) {
     let clock = &engine.ports.clock;
@@ -60,14 +58,14 @@ pub(super) async fn run(
         let order = Order {
             at,
             execution: Execution {
-                tenant: tenant.clone(),
-                task,
+                tenant: new.tenant.clone(),
+                task: new.id,
                 step: step.name.to_owned(),
                 direction: Direction::Forward,
                 attempt: Attempt(1),
                 epoch: Epoch(0),
             },
-            inputs: Inputs::new(request.clone(), outputs).within(engine.settings.output_limit),
+            inputs: Inputs::new(new.request.clone(), outputs).within(engine.settings.output_limit),
             own_output: None,
             fallback: false,
             limit: {
@@ -78,7 +76,7 @@ pub(super) async fn run(
                 limit.map_or(left, |limit| limit.min(left))
             },
             cancel: CancelToken::new(),
-            traceparent: traceparent.map(str::to_owned),
+            traceparent: new.traceparent.clone(),
             // No client can ask for a task that is not accepted yet.
             meter: Meter::default(),
             room,

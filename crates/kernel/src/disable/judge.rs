@@ -143,15 +143,23 @@ pub fn weigh(
     })
 }
 
-/// What follows from the state of a disabled type's probe; without a `cooldown`, one that failed
-/// leaves the type to a person. `None` where its task is not there. It has `arrives_within` to
-/// arrive; then another submission may be the probe, as after one that failed for a reason that
-/// does not count.
+/// How long a disabled type and its probe have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ProbeTimes {
+    /// From a probe that failed to the next one. `None`: an operator decides.
+    pub cooldown: Option<Duration>,
+    /// From the admission of a probe to its task; then another submission may be the probe.
+    pub arrives_within: Duration,
+}
+
+/// What follows from the state of a disabled type's probe. `None` where its task is not there, and
+/// has time to arrive. After a probe that failed for a reason that does not count, another
+/// submission may be the probe.
 #[must_use]
 pub fn settle(
     row: &TypeRow,
     probe: Option<&ProbeState>,
-    (cooldown, arrives_within): (Option<Duration>, Duration),
+    times: ProbeTimes,
     now: DbTime,
 ) -> Option<TypeStep> {
     let disabled = row.disabled?;
@@ -164,7 +172,7 @@ pub fn settle(
     };
     let counts = probe.is_some_and(ProbeState::counts);
     let verdict = match probe.map(|probe| probe.status) {
-        None if left(later(since, arrives_within), now) > Duration::ZERO => return None,
+        None if left(later(since, times.arrives_within), now) > Duration::ZERO => return None,
         None | Some(TaskStatus::Cancelled) => {
             after.disabled = Some(without_probe);
             TypeVerdict::ProbeGone
@@ -192,7 +200,7 @@ pub fn settle(
             | TaskStatus::Resolved,
         ) => {
             after.disabled = Some(Disabled {
-                probe_from: cooldown.map(|time| later(now, time)),
+                probe_from: times.cooldown.map(|time| later(now, time)),
                 ..without_probe
             });
             after.reason = format!("its probe, task {task}, failed like those before it");
@@ -219,7 +227,10 @@ mod tests {
     use uuid::Uuid;
 
     const POLICY: AutoDisable = AutoDisable::after_failures(3).within("10m").cooldown("5m");
-    const TIMES: (Option<Duration>, Duration) = (POLICY.cooldown, Duration::from_secs(30 * 60));
+    const TIMES: ProbeTimes = ProbeTimes {
+        cooldown: POLICY.cooldown,
+        arrives_within: Duration::from_secs(30 * 60),
+    };
     const NOW: DbTime = DbTime(1_000_000_000);
 
     fn disabled() -> TypeRow {
@@ -300,7 +311,16 @@ mod tests {
             status: TaskStatus::Failed,
             class: Some("transient".to_owned()),
         };
-        let step = settle(&probed(), Some(&failed), (None, TIMES.1), after("6m")).expect("a step");
+        let step = settle(
+            &probed(),
+            Some(&failed),
+            ProbeTimes {
+                cooldown: None,
+                ..TIMES
+            },
+            after("6m"),
+        )
+        .expect("a step");
         assert_eq!(step.verdict, TypeVerdict::StaysDisabled);
         assert_eq!(
             admit(&step.row, TaskId(Uuid::from_u128(9)), after("7d")),

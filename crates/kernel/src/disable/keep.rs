@@ -1,6 +1,6 @@
 //! What is written about task types: after a failure, by the reconciler, and when people say so.
 
-use super::judge::{COUNTED, ProbeState, TypeStep, TypeVerdict, settle, weigh};
+use super::judge::{COUNTED, ProbeState, ProbeTimes, TypeStep, TypeVerdict, settle, weigh};
 use crate::documents::TypedDocuments;
 use crate::engine::Engine;
 use crate::ports::{Disabled, FailureQuery, StoreError, TypeRow, TypeRows};
@@ -161,7 +161,11 @@ impl Engine {
         } else {
             PROBE_ARRIVES_WITHIN
         };
-        Ok(settle(row, probe.as_ref(), (cooldown, arrives_within), now))
+        let times = ProbeTimes {
+            cooldown,
+            arrives_within,
+        };
+        Ok(settle(row, probe.as_ref(), times, now))
     }
 
     /// The row of a type, its probe settled, and the clock; `None`: it never was disabled.

@@ -9,5 +9,7 @@ mod keep;
 
 pub(crate) use gate::Gate;
 pub use gate::Refusal;
-pub use judge::{Admission, COUNTED, ProbeState, TypeStep, TypeVerdict, admit, settle, weigh};
+pub use judge::{
+    Admission, COUNTED, ProbeState, ProbeTimes, TypeStep, TypeVerdict, admit, settle, weigh,
+};
 pub use keep::{SwitchError, TypeReport};

@@ -64,7 +64,7 @@ pub(super) async fn work<S: Store + ?Sized>(
         None => (Rev(0), None),
     };
     let Some(body) = (match op {
-        ListingOp::Claim { every, by, hold } => claimed(body, now, *every, (by, *hold)),
+        ListingOp::Claim { every, by, hold } => claimed(body, now, *every, by, *hold),
         ListingOp::Keep {
             by, cursor, hold, ..
         } => body.filter(|body| body.held_by == *by).map(|body| Body {
@@ -96,7 +96,8 @@ fn claimed(
     body: Option<Body>,
     now: DbTime,
     every: Duration,
-    (by, hold): (&str, Duration),
+    by: &str,
+    hold: Duration,
 ) -> Option<Body> {
     let (started_at, cursor) = match body {
         None => (now, String::new()),

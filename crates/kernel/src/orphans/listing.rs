@@ -297,7 +297,7 @@ impl Engine {
                     let others = u32::try_from(due.len() - before).unwrap_or(u32::MAX);
                     let share = pages.saturating_sub(done.pages).div_ceil(others).max(1);
                     if self
-                        .list_once(*every, (&rules, shutdown), share, &mut done)
+                        .list_once(*every, &rules, shutdown, share, &mut done)
                         .await?
                     {
                         longer.push(*every);
@@ -333,7 +333,8 @@ impl Engine {
     async fn list_once(
         &self,
         every: Duration,
-        (rules, shutdown): (&Rules, &CancelToken),
+        rules: &Rules,
+        shutdown: &CancelToken,
         pages: u32,
         done: &mut Listings,
     ) -> Result<bool, StoreError> {

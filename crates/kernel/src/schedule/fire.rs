@@ -137,7 +137,7 @@ impl Engine {
                     return;
                 }
                 Move::PassOver { due, next, why } => {
-                    self.pass_over(&mut row, (due, next), why, done).await
+                    self.pass_over(&mut row, due, next, why, done).await
                 }
                 Move::Fire { due, next } => {
                     let mut fired = row.clone();
@@ -179,7 +179,7 @@ impl Engine {
                                 return;
                             }
                             let passed = self
-                                .pass_over(&mut row, (due, next), PassedOver::Disabled, done)
+                                .pass_over(&mut row, due, next, PassedOver::Disabled, done)
                                 .await;
                             if !matches!(passed, Ok(true)) {
                                 passed
@@ -213,7 +213,8 @@ impl Engine {
     async fn pass_over(
         &self,
         row: &mut ScheduleRow,
-        (due, next): (DbTime, Option<DbTime>),
+        due: DbTime,
+        next: Option<DbTime>,
         why: PassedOver,
         done: &mut ScheduleReport,
     ) -> Result<bool, String> {

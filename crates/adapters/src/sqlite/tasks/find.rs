@@ -54,7 +54,8 @@ pub(in super::super) fn known(types: &[KnownType]) -> String {
 // with a message, and that message can be lost like any other.
 pub(in super::super) fn unclaimed(
     connection: &mut SqliteConnection,
-    (queue, known): (&QueueName, &str),
+    queue: &QueueName,
+    known: &str,
     before: i64,
     limit: u32,
 ) -> QueryResult<Vec<DueLine>> {
@@ -77,7 +78,8 @@ pub(in super::super) fn unclaimed(
 /// Unleased, with a due time that has come.
 pub(in super::super) fn due(
     connection: &mut SqliteConnection,
-    (queue, known): (&QueueName, &str),
+    queue: &QueueName,
+    known: &str,
     now: i64,
     limit: u32,
 ) -> QueryResult<Vec<DueLine>> {

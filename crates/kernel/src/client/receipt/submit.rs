@@ -59,15 +59,13 @@ impl Receipt {
                 .iter()
                 .map(|(at, upload)| self.outputs_of(*at, upload))
                 .collect::<Result<Vec<_>, SubmitError>>()?;
-            let whose = (&self.submission.tenant, self.id);
-            let asked = (&request, self.submission.traceparent.as_deref());
-            ahead::run(&self.engine, &self.task_type, whose, asked, &mut received).await;
             let new = NewTask {
                 id: self.id,
                 tenant: self.submission.tenant.clone(),
                 request,
                 traceparent: self.submission.traceparent.clone(),
             };
+            ahead::run(&self.engine, &self.task_type, &new, &mut received).await;
             let actor = self
                 .firing
                 .as_ref()
