@@ -10,7 +10,7 @@ use crate::local::{LocalHints, LocalLocks};
 use crate::local_queue::{LocalQueue, QueueOptions};
 use crate::sqlite::{self, SqliteOptions, SqliteStore};
 use crate::system::{SystemClock, SystemRandom};
-use counterstep_kernel::ports::{InTheTurn, NoServices, Ports};
+use counterstep_kernel::ports::{Clock, InTheTurn, NoServices, Ports};
 use futures::future::BoxFuture;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -28,12 +28,24 @@ pub struct EmbeddedPaths {
 }
 
 /// How the embedded adapters behave. The defaults are meant for use; tests shorten the waits.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct EmbeddedOptions {
     /// The database file.
     pub sqlite: SqliteOptions,
     /// The queue on its tasks.
     pub queue: QueueOptions,
+    /// The timer of the process. The time of the database file is an option of the file.
+    pub clock: Arc<dyn Clock>,
+}
+
+impl Default for EmbeddedOptions {
+    fn default() -> Self {
+        Self {
+            sqlite: SqliteOptions::default(),
+            queue: QueueOptions::default(),
+            clock: Arc::new(SystemClock::new()),
+        }
+    }
 }
 
 /// The embedded adapters could not be opened.
@@ -68,7 +80,8 @@ pub fn open(
         } = paths;
         let store = SqliteStore::open(&file, options.sqlite).await?;
         let database = store.database();
-        let queue = LocalQueue::new(database.clone(), options.queue);
+        let clock = options.clock;
+        let queue = LocalQueue::with_clock(database.clone(), options.queue, clock.clone());
         let objects = FolderObjects::open(&objects).map_err(|source| OpenError::Folder {
             path: objects,
             source,
@@ -82,12 +95,12 @@ pub fn open(
             queue: Arc::new(queue),
             objects: Arc::new(objects),
             scratch: Arc::new(scratch),
-            locks: Arc::new(LocalLocks::default()),
-            hints: Arc::new(LocalHints::default()),
+            locks: Arc::new(LocalLocks::with_clock(&clock)),
+            hints: Arc::new(LocalHints::with_clock(&clock)),
             signals: Arc::new(FileSignals::of(database.clone())),
             outside: Arc::new(NoServices),
             steps: Arc::new(InTheTurn),
-            clock: Arc::new(SystemClock::new()),
+            clock,
             random: Arc::new(SystemRandom),
         })
     })

@@ -4,15 +4,15 @@
 //! collisions coming and ask the rows more often. That is all, for neither decides anything; on one
 //! file the lease in the row is the lock.
 
+use crate::system::SystemClock;
 use async_trait::async_trait;
 use counterstep_contracts::TaskId;
-use counterstep_kernel::ports::{Acquired, HintError, Hints, LockError, LockTag, Locks};
+use counterstep_kernel::ports::{Acquired, Clock, HintError, Hints, LockError, LockTag, Locks};
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use tokio::time::Instant;
 
 /// A table may hold so many entries before those that have ended are removed.
 const TIDY_AT: usize = 1024;
@@ -22,37 +22,43 @@ const MOST_HINTS: usize = 65_536;
 /// Entries that end by themselves.
 #[derive(Debug)]
 struct Passing<K, V> {
-    entries: HashMap<K, (V, Instant)>,
+    entries: HashMap<K, (V, Duration)>,
+    clock: Arc<dyn Clock>,
     tidy_at: usize,
 }
 
-impl<K, V> Default for Passing<K, V> {
-    fn default() -> Self {
-        Self {
+impl<K, V> Passing<K, V> {
+    fn new(clock: &Arc<dyn Clock>) -> Mutex<Self> {
+        Mutex::new(Self {
             entries: HashMap::new(),
+            clock: clock.clone(),
             tidy_at: TIDY_AT,
-        }
+        })
+    }
+
+    fn end(&self, ttl: Duration) -> Duration {
+        self.clock.monotonic().saturating_add(ttl)
     }
 }
 
 impl<K: Hash + Eq, V> Passing<K, V> {
-    fn get<Q: Hash + Eq + ?Sized>(&mut self, key: &Q) -> Option<&mut (V, Instant)>
+    fn get<Q: Hash + Eq + ?Sized>(&mut self, key: &Q) -> Option<&mut (V, Duration)>
     where
         K: std::borrow::Borrow<Q>,
     {
-        self.entries
-            .get_mut(key)
-            .filter(|(_, until)| *until > Instant::now())
+        let now = self.clock.monotonic();
+        self.entries.get_mut(key).filter(|(_, until)| *until > now)
     }
 
     fn put(&mut self, key: K, value: V, ttl: Duration) {
         if self.entries.len() >= self.tidy_at {
-            let now = Instant::now();
+            let now = self.clock.monotonic();
             self.entries.retain(|_, (_, until)| *until > now);
             // So that a table full of live entries is not walked through for each new one.
             self.tidy_at = (self.entries.len() * 2).max(TIDY_AT);
         }
-        self.entries.insert(key, (value, Instant::now() + ttl));
+        let until = self.end(ttl);
+        self.entries.insert(key, (value, until));
     }
 }
 
@@ -61,10 +67,32 @@ fn open<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// Locks of the tasks that this process runs.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct LocalLocks {
     held: Mutex<Passing<TaskId, LockTag>>,
     next: AtomicU64,
+}
+
+impl LocalLocks {
+    /// Without a lock; they end by this timer.
+    #[must_use]
+    pub fn with_clock(clock: &Arc<dyn Clock>) -> Self {
+        Self {
+            held: Passing::new(clock),
+            next: AtomicU64::new(0),
+        }
+    }
+}
+
+impl Default for LocalLocks {
+    fn default() -> Self {
+        Self::with_clock(&machine())
+    }
+}
+
+/// The machine's timer.
+fn machine() -> Arc<dyn Clock> {
+    Arc::new(SystemClock::new())
 }
 
 #[async_trait]
@@ -90,10 +118,9 @@ impl Locks for LocalLocks {
 
     async fn extend(&self, task: TaskId, tag: &LockTag, ttl: Duration) -> Result<bool, LockError> {
         let mut held = open(&self.held);
+        let end = held.end(ttl);
         let ours = held.get(&task).filter(|(holder, _)| holder == tag);
-        Ok(ours
-            .map(|(_, until)| *until = Instant::now() + ttl)
-            .is_some())
+        Ok(ours.map(|(_, until)| *until = end).is_some())
     }
 
     async fn release(&self, task: TaskId, tag: &LockTag) -> Result<(), LockError> {
@@ -106,7 +133,7 @@ impl Locks for LocalLocks {
 }
 
 /// What one process remembers.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct LocalHints {
     remembered: Mutex<Passing<String, ()>>,
     counted: Mutex<Passing<String, u64>>,
@@ -118,7 +145,24 @@ pub struct LocalHints {
 /// Progress: a few kilobytes each.
 const MOST_TOLD: usize = 4_096;
 
+impl Default for LocalHints {
+    fn default() -> Self {
+        Self::with_clock(&machine())
+    }
+}
+
 impl LocalHints {
+    /// Without a hint; they are forgotten by this timer.
+    #[must_use]
+    pub fn with_clock(clock: &Arc<dyn Clock>) -> Self {
+        Self {
+            remembered: Passing::new(clock),
+            counted: Passing::new(clock),
+            kept: Passing::new(clock),
+            told: Passing::new(clock),
+        }
+    }
+
     fn table(&self, key: &str) -> (&Mutex<Passing<String, String>>, usize) {
         if key.starts_with("progress:") {
             (&self.told, MOST_TOLD)
@@ -164,9 +208,9 @@ impl Hints for LocalHints {
     }
 
     async fn left(&self, key: &str) -> Result<Option<Duration>, HintError> {
-        Ok(open(self.table(key).0)
-            .get(key)
-            .map(|(_, until)| until.saturating_duration_since(Instant::now())))
+        let mut table = open(self.table(key).0);
+        let now = table.clock.monotonic();
+        Ok(table.get(key).map(|(_, until)| until.saturating_sub(now)))
     }
 
     async fn set(&self, key: &str, value: &str, ttl: Duration) -> Result<(), HintError> {

@@ -8,17 +8,19 @@
 use crate::sqlite::Database;
 use crate::sqlite::fault::{Fault, micros};
 use crate::sqlite::waiting::{self, Waiting};
+use crate::system::SystemClock;
 use async_trait::async_trait;
 use counterstep_contracts::{QueueName, Rev, TaskId, WorkerMessage};
 use counterstep_kernel::ports::{
-    Delivery, DeliveryTag, MessageSource, Queue, QueueError, Settle, StoreError,
+    Clock, Delivery, DeliveryTag, MessageSource, Queue, QueueError, Settle, StoreError,
 };
 use diesel::SqliteConnection;
+use futures::future::select;
 use std::collections::{HashMap, HashSet};
+use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::Notify;
-use tokio::time::{Instant, sleep, timeout};
 
 /// How the queue waits.
 #[derive(Debug, Clone)]
@@ -53,6 +55,7 @@ pub struct LocalQueue {
 struct Inner {
     database: Database,
     options: QueueOptions,
+    clock: Arc<dyn Clock>,
     /// Rings at a publish of this process; the others poll.
     doorbell: Notify,
     delivered: Mutex<Delivered>,
@@ -79,18 +82,25 @@ struct Last {
     /// it has another order.
     since: Option<i64>,
     /// Not delivered again before. `None`: settled for good.
-    until: Option<Instant>,
+    until: Option<Duration>,
 }
 
 impl LocalQueue {
     /// On the same connections as the store.
     #[must_use]
     pub fn new(database: Database, options: QueueOptions) -> Self {
+        Self::with_clock(database, options, Arc::new(SystemClock::new()))
+    }
+
+    /// The same, with another timer than the machine's.
+    #[must_use]
+    pub fn with_clock(database: Database, options: QueueOptions, clock: Arc<dyn Clock>) -> Self {
         let (doorbell, delivered) = (Notify::new(), Mutex::default());
         Self {
             inner: Arc::new(Inner {
                 database,
                 options,
+                clock,
                 doorbell,
                 delivered,
             }),
@@ -116,22 +126,25 @@ impl Queue for LocalQueue {
         max: usize,
         wait: Duration,
     ) -> Result<Vec<Delivery>, QueueError> {
-        let until = Instant::now() + wait;
+        let clock = &*self.inner.clock;
+        let until = clock.monotonic().saturating_add(wait);
         loop {
             // Made before the look: a doorbell that rings between the look and the wait is heard.
             let rung = self.inner.doorbell.notified();
-            let begun = Instant::now();
+            let begun = clock.monotonic();
             let found = self.inner.take(queues, max).await?;
-            let left = until.saturating_duration_since(Instant::now());
+            let left = until.saturating_sub(clock.monotonic());
             if !found.is_empty() || left.is_zero() {
                 return Ok(found);
             }
             // A look reads what is delivered already, too. Where that is much, it is not read at
             // every ring.
-            sleep(left.min(begun.elapsed() * REST)).await;
-            let left = until.saturating_duration_since(Instant::now());
+            let took = clock.monotonic().saturating_sub(begun);
+            clock.sleep(left.min(took * REST)).await;
+            let left = until.saturating_sub(clock.monotonic());
             // An end of the wait is no news, only the time to look again.
-            let _ = timeout(left.min(self.inner.options.poll), rung).await;
+            let over = clock.sleep(left.min(self.inner.options.poll));
+            select(over, pin!(rung)).await;
         }
     }
 
@@ -149,10 +162,10 @@ impl Queue for LocalQueue {
         };
         // One that is settled stays so.
         if last.until.is_some() {
-            let now = Instant::now();
+            let now = self.inner.clock.monotonic();
             last.until = match settle {
                 Settle::Ack | Settle::Term(_) => None,
-                Settle::Nak(delay) => Some(now + delay),
+                Settle::Nak(delay) => Some(now.saturating_add(delay)),
                 Settle::Progress => Some(now + self.inner.options.ack_wait),
             };
         }
@@ -218,20 +231,21 @@ impl Inner {
                 .collect::<Result<Vec<_>, Fault>>()
         };
         let found = self.database.read_at(look).await.map_err(failed)?;
-        Ok(self.delivered().deliver(
-            found,
-            Look {
-                limit,
-                max,
-                known_at,
-                ack_wait: self.options.ack_wait,
-            },
-        ))
+        let look = Look {
+            now: self.clock.monotonic(),
+            limit,
+            max,
+            known_at,
+            ack_wait: self.options.ack_wait,
+        };
+        Ok(self.delivered().deliver(found, look))
     }
 }
 
 /// A look at the rows, and what it is for.
 struct Look {
+    /// By the clock of the process.
+    now: Duration,
     /// Rows of each queue that were read at most.
     limit: usize,
     /// Deliveries that are asked for.
@@ -249,13 +263,13 @@ impl Delivered {
         &mut self,
         found: Vec<Found>,
         Look {
+            now,
             limit,
             max,
             known_at,
             ack_wait,
         }: Look,
     ) -> Vec<Delivery> {
-        let now = Instant::now();
         let mut waiting = Vec::new();
         self.unreadable = 0;
         for Found {

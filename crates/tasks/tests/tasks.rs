@@ -11,7 +11,6 @@ use counterstep_kernel::faults::{Fault, FaultKind};
 use counterstep_steps::contracts::{Direction, TaskStatus};
 use counterstep_tasks::tasks;
 use counterstep_testkit::{Harness, invariants, sweep, two_files};
-use std::time::Duration;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn two_files_of_one_name_become_one_archive_in_four_changes_of_the_task() {
@@ -105,40 +104,14 @@ async fn a_worker_lost_while_undoing_is_replaced_and_the_undo_runs_again() {
 async fn scratch_that_is_gone_is_made_again_before_it_is_read() {
     // The upload fails for now, often enough to sleep; meanwhile the worker's disk is wiped.
     let fault = |n| Fault::at("upload_zip", FaultKind::FailTransiently).on_attempt(n);
-    let harness = (1..=4).fold(Harness::embedded(tasks()).loses_hosts(), |harness, n| {
+    let harness = (1..=4).fold(Harness::embedded(tasks()), |harness, n| {
         harness.fault(fault(n))
     });
     let task = harness.submit(two_files()).await;
-    let engine = task.engine.clone();
-    let id = task.id;
-    let wipe = async {
-        loop {
-            let record = engine
-                .ports
-                .store
-                .load(id)
-                .await
-                .expect("the store answers")
-                .expect("the task exists");
-            if record.task.status == TaskStatus::Waiting {
-                engine
-                    .ports
-                    .scratch
-                    .remove(id)
-                    .await
-                    .expect("the scratch goes");
-                return;
-            }
-            assert!(
-                !record.task.status.is_at_rest(),
-                "it never slept: {}",
-                record.task.status
-            );
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-    };
-    let (status, ()) = futures::join!(task.run_to_rest(), wipe);
-    assert_eq!(status, TaskStatus::Completed);
+    task.run_to_wait().await;
+    let scratch = &task.engine.ports.scratch;
+    scratch.remove(task.id).await.expect("the scratch goes");
+    assert_eq!(task.run_to_rest().await, TaskStatus::Completed);
     assert!(
         task.trail()
             .await

@@ -1,13 +1,12 @@
 //! A whole engine in a temporary folder. A test plants its faults, submits, and drives turns until
 //! the task rests.
 
-use crate::calendar::Uncorrected;
+use crate::clock::TestClock;
 use crate::form::Form;
-use crate::site::Site;
+use crate::site::{Site, eventually, pause};
 use crate::{invariants, trail};
-use counterstep_adapters::embedded::{self, EmbeddedOptions, EmbeddedPaths};
-use counterstep_adapters::sqlite::SqliteOptions;
-use counterstep_contracts::{FileName, Host, TaskId, TaskStatus, Tenant};
+use counterstep_adapters::embedded::{self, EmbeddedPaths};
+use counterstep_contracts::{FileName, Host, TaskId, TaskStatus, Tenant, WaitReason};
 use counterstep_kernel::client::{Receipt, Submission};
 use counterstep_kernel::faults::{Fault, FaultKind};
 use counterstep_kernel::ports::{ObjectInfo, Outside, Ports};
@@ -25,10 +24,10 @@ use tempfile::TempDir;
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// Longer than a busy machine holds up a heartbeat.
-const LEASE: Duration = Duration::from_secs(10);
+pub(crate) const LEASE: Duration = Duration::from_secs(10);
 
-/// Where hosts are lost.
-const SHORT_LEASE: Duration = Duration::from_secs(1);
+/// Beyond what an attempt may take, its grace and its lease: what it has left is an orphan then.
+const BEYOND_ATTEMPTS: &str = "1d";
 
 const DATABASE: &str = "counterstep.db";
 
@@ -66,31 +65,25 @@ impl Harness {
         self.fault(Fault::at(step, FaultKind::FailAfter))
     }
 
-    /// With a lease of a second, so that a test need not wait for long until a host counts as lost.
-    #[must_use]
-    pub fn loses_hosts(self) -> Self {
-        self.settings(|settings| settings.lease = settings.lease.min(SHORT_LEASE))
-    }
-
     /// The host is lost in the first attempt of the step, after its work and before its commit.
     #[must_use]
     pub fn crash_at(mut self, step: &str) -> Self {
         self.crash_at = Some(Fault::at(step, FaultKind::Hang).on_attempt(1));
-        self.loses_hosts()
+        self
     }
 
     /// The host is lost in the first attempt of the step, before its work.
     #[must_use]
     pub fn crash_before(mut self, step: &str) -> Self {
         self.crash_at = Some(Fault::at(step, FaultKind::HangBefore).on_attempt(1));
-        self.loses_hosts()
+        self
     }
 
     /// The host is lost in the first attempt of the step's undo.
     #[must_use]
     pub fn crash_in_undo_of(mut self, step: &str) -> Self {
         self.crash_at = Some(Fault::at(step, FaultKind::Hang).on_attempt(1).in_undo());
-        self.loses_hosts()
+        self
     }
 
     /// With this fault.
@@ -133,7 +126,8 @@ impl Harness {
             .prefix("counterstep-test-")
             .tempdir()
             .expect("a temporary folder");
-        let mut ports = open(folder.path()).await;
+        let clock = TestClock::new();
+        let mut ports = open(folder.path(), &clock).await;
         ports.outside = self.outside.unwrap_or(ports.outside);
         let registry = Arc::new(self.registry);
         // A step that is to be struck must not have run ahead of its task.
@@ -144,31 +138,25 @@ impl Harness {
             form,
         )
         .await;
+        clock.runs(id);
         let engine = Engine::new(ports, registry, self.settings, "test");
         TestTask {
             engine,
             id,
+            clock,
             crash_at: self.crash_at,
             folder,
         }
     }
 }
 
-pub(crate) async fn open(folder: &Path) -> Ports {
+pub(crate) async fn open(folder: &Path, clock: &TestClock) -> Ports {
     let paths = EmbeddedPaths {
         database: folder.join(DATABASE),
         objects: folder.join("objects"),
         scratch: folder.join("scratch"),
     };
-    let sqlite = SqliteOptions {
-        clock: Arc::new(Uncorrected),
-        ..SqliteOptions::default()
-    };
-    let options = EmbeddedOptions {
-        sqlite,
-        ..EmbeddedOptions::default()
-    };
-    embedded::open(paths, options)
+    embedded::open(paths, clock.embedded())
         .await
         .expect("the embedded adapters open")
 }
@@ -213,13 +201,16 @@ pub struct TestTask {
     pub engine: Engine,
     /// Its id.
     pub id: TaskId,
+    /// The time of its engine and its database.
+    pub clock: TestClock,
     crash_at: Option<Fault>,
     folder: TempDir,
 }
 
 impl TestTask {
     /// Gives the task turns, on both kinds of host, and recovers it where its host was lost, until
-    /// it rests.
+    /// it rests. What it waits for between two turns is passed at once: a retry, a timer, a
+    /// breaker, the lease of a lost host. A signal is waited for.
     ///
     /// # Panics
     /// When it does not come to rest.
@@ -248,10 +239,76 @@ impl TestTask {
                 self.trail().await
             );
             let end = turn(&self.engine, record.task.host, self.id, &CancelToken::new()).await;
-            if !matches!(end, TurnEnd::Rests(_) | TurnEnd::GivenBack) {
-                let plan = self.engine.plan_recovery(10).await.expect("the plan");
-                self.engine.recover(plan).await;
-                tokio::time::sleep(Duration::from_millis(20)).await;
+            if matches!(end, TurnEnd::Rests(_)) {
+                continue;
+            }
+            let left = self.until_next_turn(&end).await;
+            if end == TurnEnd::GivenBack && left.is_zero() {
+                continue;
+            }
+            if !left.is_zero() {
+                self.clock.advance_by(left);
+            } else {
+                pause().await;
+            }
+            let plan = self.engine.plan_recovery(10).await.expect("the plan");
+            self.engine.recover(plan).await;
+        }
+    }
+
+    /// For how long nothing can happen to the task by itself.
+    async fn until_next_turn(&self, end: &TurnEnd) -> Duration {
+        let record = self.record().await;
+        let row = &record.task;
+        if let Some(lease) = row.lease_expires_at {
+            return lease.after(record.now);
+        }
+        match (end, row.waiting) {
+            (_, Some(WaitReason::Signal)) => Duration::ZERO,
+            (TurnEnd::Busy(left) | TurnEnd::NoRoom(left), _) => *left,
+            _ => record.due_in(),
+        }
+    }
+
+    /// Gives the task turns, on both kinds of host, until it waits for a time or a signal.
+    ///
+    /// # Panics
+    /// When it comes to rest instead.
+    pub async fn run_to_wait(&self) -> TaskRecord {
+        eventually("the task waits", || async {
+            let record = self.record().await;
+            if record.task.status == TaskStatus::Waiting {
+                return Some(record);
+            }
+            assert!(
+                !record.task.status.is_at_rest(),
+                "it rests and never waited: {}",
+                self.trail().await
+            );
+            turn(&self.engine, record.task.host, self.id, &CancelToken::new()).await;
+            None
+        })
+        .await
+    }
+
+    /// Lets time pass while a turn runs elsewhere in the test: less than the lease at a time, and each
+    /// time its heartbeat gets through.
+    ///
+    /// # Panics
+    /// When a heartbeat does not come.
+    pub async fn pass_under_lease(&self, time: Duration) {
+        let ttl = self.engine.settings.lease;
+        let (mut left, lease) = (time, || async { self.record().await.task.lease_expires_at });
+        while !left.is_zero() {
+            let (part, before) = (left.min(ttl * 2 / 5), lease().await);
+            self.clock.advance_by(part);
+            left -= part;
+            // A heartbeat comes at a third of the lease.
+            if before.is_some() && part > ttl / 3 {
+                eventually("a heartbeat", || async {
+                    (lease().await != before).then_some(())
+                })
+                .await;
             }
         }
     }
@@ -273,7 +330,7 @@ impl TestTask {
                 for host in [Host::Api, Host::Worker] {
                     turn(&doomed, host, id, &CancelToken::new()).await;
                 }
-                tokio::time::sleep(Duration::from_millis(5)).await;
+                pause().await;
             }
         });
         while fault.struck() == 0 {
@@ -285,7 +342,7 @@ impl TestTask {
             if self.record().await.task.status.is_at_rest() && fault.struck() == 0 {
                 break;
             }
-            tokio::time::sleep(Duration::from_millis(5)).await;
+            pause().await;
         }
         running.abort();
         let _ = running.await;
@@ -386,15 +443,15 @@ impl TestTask {
         assert_eq!(self.objects().await, [], "objects are left");
     }
 
-    /// Waits until sweeps have left only what committed outputs refer to.
+    /// Sweeps leave only what committed outputs refer to, once the time of all attempts is over.
     ///
     /// # Panics
     /// When something else stays.
     pub async fn assert_no_orphans(&self) {
         let record = self.record().await;
         let kept = fsck::referenced_keys(&record);
-        let until = Instant::now() + LIMIT;
-        loop {
+        self.clock.advance(BEYOND_ATTEMPTS);
+        eventually("the end of all orphans", || async {
             let plan = self.engine.plan_sweep(1000).await.expect("the plan");
             self.engine
                 .sweep(plan, &CancelToken::new())
@@ -406,12 +463,9 @@ impl TestTask {
                 .into_iter()
                 .filter(|object| !kept.contains(&object.key))
                 .collect();
-            if orphans.is_empty() {
-                break;
-            }
-            assert!(Instant::now() < until, "orphans stay: {orphans:?}");
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
+            orphans.is_empty().then_some(())
+        })
+        .await;
         let there: Vec<_> = self
             .objects()
             .await

@@ -4,7 +4,7 @@
 //!
 //! There is no fake store: SQLite and folders in a temporary folder are the fake.
 
-mod calendar;
+pub mod clock;
 pub mod form;
 pub mod harness;
 pub mod invariants;
@@ -19,6 +19,7 @@ pub mod site;
 pub mod sweep;
 pub mod trail;
 
+pub use clock::TestClock;
 pub use form::{Form, two_files};
 pub use harness::{Harness, TestTask};
 pub use lossy_queue::LossyQueue;

@@ -38,7 +38,8 @@ impl Queue for LossyQueue {
         _: usize,
         wait: Duration,
     ) -> Result<Vec<Delivery>, QueueError> {
-        tokio::time::sleep(wait).await;
+        // Nothing ever comes, and the wait has an end.
+        let _ = tokio::time::timeout(wait, std::future::pending::<()>()).await;
         Ok(Vec::new())
     }
 

@@ -44,7 +44,7 @@ pub async fn cancel_against_completion(engine: &Engine, tasks: Vec<TaskId>) -> R
                 turn(&worker, Host::Worker, task, &CancelToken::new()).await;
             }
         });
-        tokio::time::sleep(delay).await;
+        engine.ports.clock.sleep(delay).await;
         let answer = engine.cancel(task).await;
         let ended = working.await.expect("the worker ends");
         match (&answer, ended) {

@@ -1,6 +1,7 @@
 //! An engine with many tasks at once: a host takes them from the queue as a worker does, and a test
 //! looks on.
 
+use crate::clock::TestClock;
 use crate::form::Form;
 use crate::harness::{open, submit};
 use crate::invariants;
@@ -24,6 +25,8 @@ const LIMIT: Duration = Duration::from_secs(60);
 pub struct Site {
     /// Its engine. Change ports and settings before [`serve`](Self::serve).
     pub engine: Engine,
+    /// The time of its engine and its database.
+    pub clock: TestClock,
     settings: EngineSettings,
     registry: Arc<Registry>,
     serving: Vec<(CancelToken, tokio::task::JoinHandle<()>)>,
@@ -36,11 +39,13 @@ impl Site {
             .prefix("counterstep-test-")
             .tempdir()
             .expect("a temporary folder");
-        let ports = open(folder.path()).await;
+        let clock = TestClock::new();
+        let ports = open(folder.path(), &clock).await;
         let registry = Arc::new(registry);
         let engine = Engine::new(ports, registry.clone(), settings.clone(), "test");
         Self {
             engine,
+            clock,
             settings,
             registry,
             serving: Vec::new(),
@@ -56,7 +61,9 @@ impl Site {
 
     /// Submits to the only task type.
     pub async fn submit(&self, form: Form) -> TaskId {
-        submit(&self.engine, form).await
+        let task = submit(&self.engine, form).await;
+        self.clock.runs(task);
+        task
     }
 
     /// Takes tasks from now on: so many at a time on the worker host, and any number on the api
@@ -91,7 +98,7 @@ impl Site {
     /// only in memory is gone. Nothing is served then.
     pub async fn restart(&mut self) -> Ports {
         self.stop().await;
-        let ports = open(self.folder.path()).await;
+        let ports = open(self.folder.path(), &self.clock).await;
         self.engine = Engine::new(
             ports.clone(),
             self.registry.clone(),
@@ -154,7 +161,7 @@ impl Site {
                     row.waiting,
                     record.steps
                 );
-                tokio::time::sleep(Duration::from_millis(10)).await;
+                pause().await;
             });
         }
         records
@@ -207,6 +214,11 @@ pub async fn eventually<T, F: Future<Output = Option<T>>>(
             return found;
         }
         assert!(Instant::now() < until, "never came: {what}");
-        tokio::time::sleep(Duration::from_millis(5)).await;
+        pause().await;
     }
+}
+
+/// Between two looks at a condition that nothing announces.
+pub(crate) async fn pause() {
+    tokio::time::sleep(Duration::from_millis(5)).await;
 }

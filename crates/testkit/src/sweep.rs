@@ -1,26 +1,28 @@
 //! Every fault at every step of a task type, each with a clean slate: one line a type.
 
 use crate::form::Form;
-use crate::harness::{Harness, TestTask};
+use crate::harness::{Harness, LEASE, TestTask};
+use crate::site::eventually;
 use counterstep_contracts::{Host, OnExhausted, OnLost, TaskStatus, UndoDecl};
 use counterstep_kernel::faults::{Fault, FaultKind};
+use counterstep_kernel::record::StepFailure;
 use counterstep_kernel::turn::{TurnEnd, turn};
 use counterstep_steps::{CancelToken, Registry, TaskType};
-use futures::future::{BoxFuture, FutureExt};
+use futures::future::{BoxFuture, Either, FutureExt, select};
 use futures::{StreamExt, stream};
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::Semaphore;
 
-/// Runs that work at a time: most of them wait for a lease or a limit.
+/// Runs at a time.
 const AT_ONCE: usize = 4;
 
-/// Runs that are begun at a time. Those that wait until their objects count as orphans hold up no
-/// other.
-const BEGUN: usize = 32;
+/// A fault that hangs does so until this limit, also where a step declares one of its own. The
+/// limit is passed once only the step that hangs runs.
+const LIMIT: Duration = Duration::from_secs(4);
 
-/// A fault that hangs does so until this limit, also where a step declares one of its own.
-const LIMIT: Duration = Duration::from_millis(700);
+/// Until the end of an attempt whose limit was passed is in the rows.
+const PASSED: Duration = Duration::from_millis(500);
 
 /// A machine that needs longer than this for an attempt is none to test on.
 const SLOWEST: Duration = Duration::from_secs(60);
@@ -86,7 +88,7 @@ impl Surroundings for Nothing {
 }
 
 async fn sweep(case: Case) {
-    let registry = case.registry;
+    let (registry, longest) = (case.registry, case.longest);
     let task_type = *registry().iter().next().expect("a task type");
     let (calm, status) = case.run(case.harness()).await;
     assert_eq!(status, TaskStatus::Completed, "without a fault");
@@ -120,7 +122,12 @@ async fn sweep(case: Case) {
         }
     }
     stream::iter(runs)
-        .buffer_unordered(BEGUN)
+        .buffer_unordered(if longest > LIMIT {
+            // What is slow is slow because it works, and works on all processors.
+            AT_ONCE / 2
+        } else {
+            AT_ONCE
+        })
         .collect::<()>()
         .await;
 }
@@ -132,7 +139,6 @@ struct Case {
     registry: fn() -> Registry,
     form: fn() -> Form,
     longest: Duration,
-    room: Arc<Semaphore>,
 }
 
 impl Case {
@@ -142,45 +148,27 @@ impl Case {
         form: fn() -> Form,
         longest: Duration,
     ) -> Self {
-        // What is slow is slow because it works, and works on all processors.
-        let room = Arc::new(Semaphore::new(if longest > LIMIT {
-            AT_ONCE / 2
-        } else {
-            AT_ONCE
-        }));
         Self {
             surroundings,
             registry,
             form,
             longest,
-            room,
         }
     }
 
-    /// Submits and runs a task to its rest, within the room that there is for work.
+    /// Submits and runs a task to its rest.
     async fn run(&self, harness: Harness) -> (TestTask, TaskStatus) {
-        let (task, status) = self.run_unless_missed(harness).await;
-        (
-            task,
-            status.expect("the task rests before the fault struck"),
-        )
-    }
-
-    /// The same; no status: the task rests before the fault struck that its host was to be lost at.
-    async fn run_unless_missed(&self, harness: Harness) -> (TestTask, Option<TaskStatus>) {
-        let _room = self.room.acquire().await.expect("the room is never closed");
         let task = harness.submit((self.form)()).await;
-        let status = task.run_unless_missed().await;
+        let status = task.run_to_rest().await;
         (task, status)
     }
 
     fn harness(&self) -> Harness {
-        // Orphans are looked for after each run, and a lease is part of what they wait for.
         self.surroundings
-            .around(Harness::embedded((self.registry)()).loses_hosts())
+            .around(Harness::embedded((self.registry)()))
     }
 
-    /// Runs a task under a limit of each attempt, which so many attempts are to run into. A machine
+    /// Runs a task under a limit of each attempt, which so many attempts are to hang until. A machine
     /// that is too busy for the limit spoils a run: another one follows then, under a longer limit.
     async fn limited(
         &self,
@@ -189,17 +177,26 @@ impl Case {
     ) -> (TestTask, TaskStatus) {
         let mut limit = self.longest;
         loop {
-            let Prepared(harness, fault) = prepare(
-                self.harness()
-                    .settings(|settings| settings.longest_attempt = Some(limit)),
+            let Prepared(harness, fault) = prepare(self.harness().settings(|settings| {
+                settings.longest_attempt = Some(limit);
+                // A heartbeat gets through where the limit is passed.
+                settings.lease = LEASE.max(limit * 2);
+            }));
+            let task = harness.submit((self.form)()).await;
+            let status = match &fault {
+                Some(fault) if plan.hangs > 0 => {
+                    let (run, pass) = (task.run_unless_missed(), pass_limit(&task, fault, limit));
+                    match select(pin!(run), pin!(pass)).await {
+                        Either::Left((status, _)) => status,
+                        Either::Right(((), run)) => run.await,
+                    }
+                }
+                _ => task.run_unless_missed().await,
+            };
+            let (late, struck) = (
+                late(&task).await,
+                fault.is_none_or(|fault| fault.struck() > 0),
             );
-            let (task, status) = self.run_unless_missed(harness).await;
-            let late = task.history().await.attempts.into_iter().filter(|row| {
-                row.error
-                    .as_ref()
-                    .is_some_and(|error| error.message.contains("ran longer than its limit"))
-            });
-            let (late, struck) = (late.count(), fault.is_none_or(|fault| fault.struck() > 0));
             match status {
                 Some(status) if struck && late <= plan.hangs => return (task, status),
                 _ => assert!(
@@ -251,6 +248,33 @@ const fn hangs(kind: FaultKind) -> usize {
     match kind {
         FaultKind::HangBefore | FaultKind::Hang => 1,
         _ => 0,
+    }
+}
+
+/// Attempts that ran into their limit.
+async fn late(task: &TestTask) -> usize {
+    let is_late = |error: &StepFailure| error.message.contains("ran longer than its limit");
+    let attempts = task.history().await.attempts.into_iter();
+    attempts
+        .filter(|row| row.error.as_ref().is_some_and(is_late))
+        .count()
+}
+
+/// Passes the limit of an attempt that hangs, once its siblings have ended.
+async fn pass_limit(task: &TestTask, fault: &Fault, limit: Duration) {
+    eventually("an attempt that hangs alone", || async {
+        let steps = task.record().await.steps;
+        let open = steps.iter().filter(|row| row.attempt_open).count();
+        (fault.struck() > 0 && open == 1).then_some(())
+    })
+    .await;
+    // The fault strikes in the code, a moment before or after the limit begins to count.
+    loop {
+        task.clock.advance_by(limit);
+        let ended = eventually("its end", || async { (late(task).await > 0).then_some(()) });
+        if tokio::time::timeout(PASSED, ended).await.is_ok() {
+            return;
+        }
     }
 }
 

@@ -260,38 +260,15 @@ async fn one_rendition_that_fails_undoes_all_and_leaves_no_object() {
 async fn a_source_that_is_gone_is_fetched_again_beside_renditions_that_have_read_it() {
     let fault = |n| Fault::at("render_720p", FaultKind::FailTransiently).on_attempt(n);
     // Often enough to sleep, when the others have completed.
-    let harness = (1..=3).fold(
-        Harness::embedded(transcoding()).loses_hosts(),
-        |harness, n| harness.fault(fault(n)),
-    );
-    // What a failed attempt has stored is swept when no writer can be alive: hours later, with the
-    // limits as declared.
-    let harness =
-        harness.settings(|settings| settings.longest_attempt = Some(Duration::from_secs(4)));
+    let harness = (1..=3).fold(Harness::embedded(transcoding()), |harness, n| {
+        harness.fault(fault(n))
+    });
     let task = harness.submit(in_720p()).await;
-    let (engine, id) = (task.engine.clone(), task.id);
-    let wipe = async {
-        eventually("a wait", || async {
-            let record = engine
-                .ports
-                .store
-                .load(id)
-                .await
-                .expect("the store answers")
-                .expect("the task exists");
-            (record.task.status == TaskStatus::Waiting).then_some(())
-        })
-        .await;
-        // As it is on another worker.
-        engine
-            .ports
-            .scratch
-            .remove(id)
-            .await
-            .expect("the scratch goes");
-    };
-    let (response, ()) = futures::join!(completed(&task), wipe);
-    assert_eq!(response.renditions.len(), 2);
+    task.run_to_wait().await;
+    // As it is on another worker.
+    let scratch = &task.engine.ports.scratch;
+    scratch.remove(task.id).await.expect("the scratch goes");
+    assert_eq!(completed(&task).await.renditions.len(), 2);
     let trail = task.trail().await;
     assert!(
         trail.contains("probe_source rebuilt, render_720p ok"),
@@ -303,10 +280,7 @@ async fn a_source_that_is_gone_is_fetched_again_beside_renditions_that_have_read
 #[tokio::test(flavor = "multi_thread")]
 async fn another_worker_that_takes_over_in_the_middle_fetches_the_source_again_and_renders_only_what_is_missing()
  {
-    let task = Harness::embedded(transcoding())
-        .loses_hosts()
-        .submit(in_720p())
-        .await;
+    let task = Harness::embedded(transcoding()).submit(in_720p()).await;
     let mut settings = (*task.engine.settings).clone();
     settings
         .faults
@@ -413,7 +387,7 @@ async fn what_is_no_video_is_refused_for_good_and_a_play_list_opens_nothing() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_fault_at_every_step_of_transcode_video_leaves_a_clean_slate() {
-    sweep::every_fault_within(transcoding, in_720p, Duration::from_secs(4)).await;
+    sweep::every_fault_within(transcoding, in_720p, Duration::from_secs(60)).await;
 }
 
 async fn read(task: &TestTask, file: &counterstep_steps::StoredFile) -> Vec<u8> {

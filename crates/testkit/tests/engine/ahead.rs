@@ -5,6 +5,8 @@ use crate::errand::only;
 use counterstep_contracts::{ChangeId, FileName, StepStatus, TaskStatus};
 use counterstep_macros::distributed_task;
 use counterstep_steps::{RetryPolicy, StepContext, StepResult};
+use counterstep_testkit::clock::{until_works, work_for};
+use counterstep_testkit::site::eventually;
 use counterstep_testkit::{Form, Harness, TestTask};
 use futures::StreamExt;
 use serde::{Deserialize, Serialize};
@@ -43,7 +45,7 @@ impl Trip {
     #[pure]
     async fn quote(ctx: &StepContext, req: &QuoteRequest) -> StepResult<Quote> {
         RUNS[req.counter].fetch_add(1, Ordering::Relaxed);
-        tokio::time::sleep(Duration::from_millis(req.takes)).await;
+        work_for(ctx.task_id(), Duration::from_millis(req.takes)).await;
         if req.stores && RUNS[req.counter].load(Ordering::Relaxed) == 1 {
             let body = futures::stream::once(async { Ok(b"3".to_vec().into()) }).boxed();
             ctx.objects()
@@ -104,7 +106,16 @@ async fn a_pure_step_is_part_of_the_submission_and_a_task_of_three_steps_takes_f
 async fn a_pure_step_that_takes_its_time_runs_under_its_lease_instead() {
     let (task, _) = submitted(Form::new().field("takes", 3_000).field("counter", 1)).await;
     assert_eq!(task.record().await.steps[0].status, StepStatus::Pending);
-    assert_eq!(task.run_to_rest().await, TaskStatus::Completed);
+    let works = async {
+        eventually("its second run", || async {
+            (RUNS[1].load(Ordering::Relaxed) == 2).then_some(())
+        })
+        .await;
+        until_works(task.id).await;
+        task.clock.advance("3s");
+    };
+    let (status, ()) = futures::join!(task.run_to_rest(), works);
+    assert_eq!(status, TaskStatus::Completed);
     task.assert_trail("quote ok, book ok, tell ok, completed")
         .await;
     assert_eq!(RUNS[1].load(Ordering::Relaxed), 2);

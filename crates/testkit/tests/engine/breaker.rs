@@ -13,6 +13,7 @@ use counterstep_steps::breaker::{Breaker, Standing, Ticket, Verdict};
 use counterstep_steps::{
     BreakerPolicy, RetryPolicy, StepContext, StepError, StepResult, UndoResult,
 };
+use counterstep_testkit::site::eventually;
 use counterstep_testkit::{Form, Harness, Site};
 use futures::future::join_all;
 use serde::{Deserialize, Serialize};
@@ -103,16 +104,15 @@ impl Sale {
     }
 
     #[step(3, host = "worker", undo = unpack)]
-    async fn pack(ctx: &StepContext, order: &Order) -> StepResult<bool> {
-        while order.spoiled && bank(&order.bank, |bank| bank.answer == Answer::Yes) {
-            ctx.go_on()?;
-            tokio::time::sleep(Duration::from_millis(5)).await;
+    async fn pack(_ctx: &StepContext, order: &Order) -> StepResult<bool> {
+        if !order.spoiled {
+            return Ok(true);
         }
-        if order.spoiled {
-            Err(StepError::permanent("spoiled"))
-        } else {
-            Ok(true)
-        }
+        eventually("a bank that is down", || async {
+            bank(&order.bank, |bank| bank.answer != Answer::Yes).then_some(())
+        })
+        .await;
+        Err(StepError::permanent("spoiled"))
     }
 
     async fn unpack(_out: Option<bool>) -> UndoResult {
@@ -145,6 +145,13 @@ async fn open(site: &Site) {
             .await;
     }
     assert!(matches!(breaker(site).standing().await, Standing::Open(_)));
+}
+
+/// Passes the time that the breaker is open for, and the due times of those that wait for it: a
+/// quarter more spreads them.
+fn pass(site: &Site, hints: &TestHints) {
+    hints.advance(PAYMENTS.open_for);
+    site.clock.advance_by(PAYMENTS.open_for * 5 / 4);
 }
 
 /// A site whose hints have a time that only the test moves.
@@ -200,7 +207,7 @@ async fn a_hundred_tasks_wait_for_an_open_breaker_and_complete_with_the_attempts
     assert_eq!(bank(BANK, |bank| bank.calls), 3);
 
     bank(BANK, |bank| bank.answer = Answer::Yes);
-    hints.advance(PAYMENTS.open_for);
+    pass(&site, &hints);
     for record in site.all_are(TaskStatus::Completed, &tasks).await {
         assert_eq!(attempts(&record), (1, 0));
     }
@@ -239,12 +246,12 @@ async fn half_open_one_task_probes_and_when_it_fails_the_others_go_on_waiting() 
         .await;
     assert_eq!(bank(BANK, |bank| bank.calls), 0);
     for probes in 1..=2 {
-        hints.advance(PAYMENTS.open_for);
-        counterstep_testkit::site::eventually("a probe", || async {
+        pass(&site, &hints);
+        eventually("a probe", || async {
             (bank(BANK, |bank| bank.calls) == probes).then_some(())
         })
         .await;
-        counterstep_testkit::site::eventually("an open breaker", || async {
+        eventually("an open breaker", || async {
             matches!(breaker(&site).standing().await, Standing::Open(_)).then_some(())
         })
         .await;
@@ -255,7 +262,7 @@ async fn half_open_one_task_probes_and_when_it_fails_the_others_go_on_waiting() 
         "one call each time, from ten tasks"
     );
     bank(BANK, |bank| bank.answer = Answer::Yes);
-    hints.advance(PAYMENTS.open_for);
+    pass(&site, &hints);
     let records = site.all_are(TaskStatus::Completed, &tasks).await;
     assert_eq!(
         records.iter().map(|record| attempts(record).0).sum::<i32>(),
@@ -290,7 +297,7 @@ async fn a_hint_of_ten_years_delays_a_task_no_longer_than_the_policy() {
         .after(record.task.updated_at);
     // A quarter more spreads those that wait together.
     assert!(waits <= PAYMENTS.open_for * 5 / 4, "{waits:?}");
-    hints.advance(PAYMENTS.open_for);
+    pass(&site, &hints);
     site.all_are(TaskStatus::Completed, &tasks).await;
     site.stop().await;
 }
@@ -325,7 +332,7 @@ async fn without_hints_there_is_no_breaker() {
         bank(&name, |bank| bank.answer = Answer::Down);
         site.serve(2);
         let tasks = submit(&site, order(&name), 2).await;
-        counterstep_testkit::site::eventually("more failures than would open it", || async {
+        eventually("more failures than would open it", || async {
             (bank(&name, |bank| bank.failed) > 6).then_some(())
         })
         .await;
@@ -355,6 +362,7 @@ async fn on_the_hints_of_one_process_it_opens_and_closes_by_the_clock() {
     site.all("waiting for the breaker", &tasks, waits_for_a_breaker)
         .await;
     bank(BANK, |bank| bank.answer = Answer::Yes);
+    site.clock.advance_by(PAYMENTS.open_for * 5 / 4);
     let records = site.all_are(TaskStatus::Completed, &tasks).await;
     let failed = bank(BANK, |bank| bank.failed);
     assert_eq!(

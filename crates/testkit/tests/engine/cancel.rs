@@ -2,9 +2,11 @@
 
 use crate::errand::{Errand, Stubborn, only};
 use counterstep_contracts::http::CancelOutcome;
-use counterstep_contracts::{StepStatus, TaskId, TaskStatus};
+use counterstep_contracts::{Host, StepStatus, TaskId, TaskStatus};
+use counterstep_kernel::CancelToken;
 use counterstep_kernel::client::Refusal;
 use counterstep_kernel::ports::{Signal, Signals};
+use counterstep_kernel::turn::{TurnEnd, turn};
 use counterstep_testkit::site::eventually;
 use counterstep_testkit::{Form, Harness, TestTask};
 use futures::StreamExt;
@@ -13,22 +15,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// What has not happened after this long never will.
+/// Longer than any test takes.
 const LIMIT: Duration = Duration::from_secs(60);
 
 pub(crate) async fn until(
     task: &TestTask,
     reached: impl Fn(&counterstep_kernel::record::TaskRecord) -> bool,
 ) {
-    let until = Instant::now() + LIMIT;
-    while !reached(&task.record().await) {
-        assert!(
-            Instant::now() < until,
-            "not reached: {}",
-            task.trail().await
-        );
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+    eventually("what a task is to reach", || async {
+        reached(&task.record().await).then_some(())
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -100,14 +97,13 @@ async fn a_sleeping_task_is_undone_without_waiting_for_its_due_time() {
     let task = Harness::embedded(only::<Errand>())
         .submit(Form::new().field("busy_times", 9))
         .await;
-    let cancel = async {
-        until(&task, |record| record.task.status == TaskStatus::Waiting).await;
-        task.engine.cancel(task.id).await.expect("accepted").answer
-    };
-    let (status, answer) = futures::join!(task.run_to_rest(), cancel);
+    let due = task.run_to_wait().await.due_in();
+    assert!(!due.is_zero());
+    let answer = task.engine.cancel(task.id).await.expect("accepted").answer;
+    assert_eq!(answer.outcome, CancelOutcome::Undoing);
     assert_eq!(
-        (status, answer.outcome),
-        (TaskStatus::Cancelled, CancelOutcome::Undoing)
+        turn(&task.engine, Host::Worker, task.id, &CancelToken::new()).await,
+        TurnEnd::Rests(TaskStatus::Cancelled)
     );
     assert_eq!(
         answer.will_undo[0], "deliver",
@@ -163,6 +159,7 @@ async fn a_hint_that_the_row_does_not_confirm_cancels_nothing() {
             (task.record().await.task.lease_expires_at > first).then_some(())
         })
         .await;
+        task.clock.advance("3s");
     };
     let (status, ()) = futures::join!(task.run_to_rest(), forge);
     assert_eq!(status, TaskStatus::Completed);
@@ -202,12 +199,9 @@ async fn with_all_signals_lost_a_heartbeat_brings_a_cancel_to_the_running_step()
             record.steps[1].status == StepStatus::Running
         })
         .await;
-        task.engine
-            .cancel(task.id)
-            .await
-            .expect("accepted")
-            .answer
-            .outcome
+        let answer = task.engine.cancel(task.id).await.expect("accepted").answer;
+        task.clock.advance("1s");
+        answer.outcome
     };
     let (status, outcome) = futures::join!(task.run_to_rest(), cancel);
     assert_eq!(

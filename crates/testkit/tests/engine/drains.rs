@@ -3,9 +3,8 @@
 //! abandoned code.
 
 use async_trait::async_trait;
-use counterstep_adapters::embedded::{self, EmbeddedOptions, EmbeddedPaths};
+use counterstep_adapters::embedded::{self, EmbeddedPaths};
 use counterstep_adapters::local::LocalLocks;
-use counterstep_adapters::sqlite::{MachineClock, SqliteOptions, SystemClocks};
 use counterstep_adapters::step_threads::StepThreads;
 use counterstep_contracts::{Host, StepStatus, TaskId, TaskStatus, Tenant};
 use counterstep_kernel::client::{Receipt, Submission};
@@ -20,36 +19,12 @@ use counterstep_steps::{
 };
 use counterstep_testkit::LossyQueue;
 use counterstep_testkit::site::eventually;
+use counterstep_testkit::{LossyQueue, TestClock};
 use futures::future::select_all;
 use serde::{Deserialize, Serialize};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 use tokio::sync::Semaphore;
-
-/// A clock whose file ages at once.
-#[derive(Debug, Default)]
-struct Ages(SystemClocks, AtomicU64);
-
-impl Ages {
-    fn by(&self, seconds: u64) {
-        self.1.fetch_add(seconds, Ordering::SeqCst);
-    }
-
-    fn age(&self) -> Duration {
-        Duration::from_secs(self.1.load(Ordering::SeqCst))
-    }
-}
-
-impl MachineClock for Ages {
-    fn calendar(&self) -> Duration {
-        self.0.calendar() + self.age()
-    }
-
-    fn monotonic(&self) -> Duration {
-        self.0.monotonic() + self.age()
-    }
-}
 
 /// A lock service of all processes.
 #[derive(Debug, Default)]
@@ -130,7 +105,7 @@ impl Jam {
 /// Files of an installation whose processes find each task by looking for due ones.
 struct Installation {
     _folder: tempfile::TempDir,
-    clock: Arc<Ages>,
+    clock: TestClock,
     ports: Ports,
     registry: Arc<Registry>,
 }
@@ -143,20 +118,10 @@ impl Installation {
             objects: folder.path().join("objects"),
             scratch: folder.path().join("scratch"),
         };
-        let clock = Arc::new(Ages::default());
-        let sqlite = SqliteOptions {
-            clock: clock.clone(),
-            ..SqliteOptions::default()
-        };
-        let mut ports = embedded::open(
-            paths,
-            EmbeddedOptions {
-                sqlite,
-                ..EmbeddedOptions::default()
-            },
-        )
-        .await
-        .expect("it opens");
+        let clock = TestClock::new();
+        let mut ports = embedded::open(paths, clock.embedded())
+            .await
+            .expect("it opens");
         ports.queue = Arc::<LossyQueue>::default();
         let registry = Arc::new(Registry::new().with::<Stay>().with::<Jam>());
         Self {
@@ -211,7 +176,7 @@ impl Installation {
             );
         is(&self.engine(), "a turn that gets lost", suspect, runs).await;
         lost.abort();
-        self.clock.by(10);
+        self.clock.advance("10s");
         let plan = self.engine().plan_recovery(10).await.expect("a plan");
         self.engine().recover(plan).await;
         is(&self.engine(), "a loss", suspect, |record| {
@@ -260,7 +225,7 @@ async fn one_of_three_drains(test: usize, locks: impl Fn() -> Arc<dyn Locks>) {
     let here = Installation::new().await;
     let (engine, clock, registry) = (here.engine(), &here.clock, &here.registry);
     let suspect = here.suspect(test).await;
-    clock.by(60);
+    clock.advance("1m");
 
     let spawn: counterstep_kernel::host::Spawn = Arc::new(|future| drop(tokio::spawn(future)));
     let shutdown = CancelToken::new();
@@ -360,7 +325,7 @@ async fn a_task_that_has_to_be_alone_starts_beside_abandoned_code_once_no_other_
         matches!(runs(suspect).await, TurnEnd::NoRoom(_)),
         "the code can end the process yet"
     );
-    here.clock.by(240);
+    here.clock.advance("4m");
     RESTED[TEST].add_permits(1);
     assert_eq!(runs(suspect).await, TurnEnd::Rests(TaskStatus::Completed));
     *LET_GO.0.lock().expect("a flag") = true;

@@ -7,6 +7,7 @@ use counterstep_contracts::{Host, StepStatus, TaskId, TaskStatus};
 use counterstep_kernel::turn::{TurnEnd, turn};
 use counterstep_kernel::{Engine, EngineSettings};
 use counterstep_steps::CancelToken;
+use counterstep_testkit::site::eventually;
 use counterstep_testkit::{Form, harness, races};
 use std::path::Path;
 use std::sync::Arc;
@@ -39,9 +40,10 @@ async fn cancelled_elsewhere(api: &Engine, worker: &Engine) -> Duration {
         let worker = worker.clone();
         async move { turn(&worker, Host::Worker, task, &CancelToken::new()).await }
     });
-    while status(api, task).await.1 != StepStatus::Running {
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    eventually("its step runs", || async {
+        (status(api, task).await.1 == StepStatus::Running).then_some(())
+    })
+    .await;
     let asked = Instant::now();
     let answer = api.cancel(task).await.expect("accepted").answer;
     assert_eq!(answer.outcome, CancelOutcome::Stopping);

@@ -5,6 +5,7 @@ use counterstep_macros::distributed_task;
 use counterstep_steps::{
     DistributedTask, Registry, RetryPolicy, StepContext, StepError, StepResult, UndoResult,
 };
+use counterstep_testkit::clock::work_for;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
@@ -66,7 +67,7 @@ impl Errand {
 
     #[step(2, host = "worker", group = "errand", retry = QUICK, undo = put_back)]
     async fn pick(ctx: &StepContext, req: &ErrandRequest) -> StepResult<Goods> {
-        let work = tokio::time::sleep(Duration::from_millis(req.pick_ms));
+        let work = work_for(ctx.task_id(), Duration::from_millis(req.pick_ms));
         tokio::select! {
             () = work => Ok(Goods("apples".to_owned())),
             _ = ctx.cancel().cancelled() => Err(StepError::cancelled()),

@@ -9,6 +9,7 @@ use counterstep_macros::distributed_task;
 use counterstep_steps::{
     AwaitSignal, CancelToken, RetryPolicy, StepContext, StepError, StepResult, UndoResult,
 };
+use counterstep_testkit::clock::{until_works, work_for};
 use counterstep_testkit::{Form, Harness, TestTask};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -56,7 +57,7 @@ impl Crew {
             return Err(StepError::transient("the fire is out"));
         }
         tokio::select! {
-            () = tokio::time::sleep(Duration::from_millis(day.smith_ms)) => Ok(2),
+            () = work_for(ctx.task_id(), Duration::from_millis(day.smith_ms)) => Ok(2),
             _ = ctx.cancel().cancelled() => Err(StepError::cancelled()),
         }
     }
@@ -80,7 +81,7 @@ impl Crew {
     #[step(4, host = "worker", group = "crew", retry = SLOW, undo = unmill)]
     async fn miller(ctx: &StepContext, day: &Day) -> StepResult<u64> {
         if let Some(after) = day.miller_quits_after {
-            tokio::time::sleep(Duration::from_millis(after)).await;
+            work_for(ctx.task_id(), Duration::from_millis(after)).await;
             return Err(StepError::permanent("no grain"));
         }
         if ctx.attempt().0 <= day.miller_fails {
@@ -163,7 +164,16 @@ async fn changes(
 #[tokio::test(flavor = "multi_thread")]
 async fn one_step_retries_while_its_sibling_runs() {
     let task = crew(Form::new().field("smith_ms", 3000).field("baker_fails", 2)).await;
-    assert_eq!(task.run_to_rest().await, TaskStatus::Completed);
+    let works = async {
+        until(&task, |record| {
+            record.steps[2].status == StepStatus::Completed
+        })
+        .await;
+        until_works(task.id).await;
+        task.clock.advance("3s");
+    };
+    let (status, ()) = futures::join!(task.run_to_rest(), works);
+    assert_eq!(status, TaskStatus::Completed);
     in_order(
         &task,
         &[
@@ -315,6 +325,8 @@ async fn a_signal_that_comes_while_a_sibling_runs_is_used_without_a_sleep() {
             .signal(task.id, "mayor", json!(true), "client")
             .await
             .expect("accepted");
+        until_works(task.id).await;
+        task.clock.advance("2500ms");
     };
     let (status, ()) = futures::join!(task.run_to_rest(), answer);
     assert_eq!(status, TaskStatus::Completed);

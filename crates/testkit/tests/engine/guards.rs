@@ -117,15 +117,15 @@ async fn a_sweep_leaves_an_attempt_alone_while_its_writer_may_be_alive() {
             task.engine.plan_sweep(10).await.expect("the plan").condemn
         };
         if [limit, grace, lease].contains(&LONG) {
-            // Longer than the short parts together. The database's clock counts them, and the long
-            // one is far away: no machine is too slow for this.
-            tokio::time::sleep(SHORT * 4).await;
+            // Longer than the short parts together.
+            task.clock.advance_by(SHORT * 4);
             assert_eq!(
                 planned().await,
                 [],
                 "limit {limit:?}, grace {grace:?}, lease {lease:?}"
             );
         } else {
+            task.clock.advance_by(SHORT * 4);
             eventually("a sweep of the attempt", || async {
                 (!planned().await.is_empty()).then_some(())
             })

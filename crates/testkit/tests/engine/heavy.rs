@@ -8,6 +8,7 @@ use counterstep_macros::distributed_task;
 use counterstep_steps::{
     Classify, Registry, RetryPolicy, ScratchFile, StepContext, StepError, StepResult,
 };
+use counterstep_testkit::clock::{until_works, work_for};
 use counterstep_testkit::site::{Site, eventually};
 use counterstep_testkit::{Form, Harness};
 use serde_json::json;
@@ -183,8 +184,8 @@ impl Develop {
     }
 
     #[step(2, host = "worker", heavy, group = "prints", retry = NEVER, no_undo = "does nothing")]
-    async fn poster(_ctx: &StepContext, shoot: &ScratchFile) -> StepResult<u32> {
-        tokio::time::sleep(LONG).await;
+    async fn poster(ctx: &StepContext, shoot: &ScratchFile) -> StepResult<u32> {
+        work_for(ctx.task_id(), LONG).await;
         Ok(u32::from(shoot.size_bytes == 4))
     }
 
@@ -226,6 +227,8 @@ async fn a_heavy_step_of_a_group_starts_once_it_has_room_however_long_that_takes
         (StepStatus::Pending, 0),
         "it has no room"
     );
+    until_works(task).await;
+    site.clock.advance_by(LONG);
 
     let record = site.all_are(TaskStatus::Completed, &[task]).await.remove(0);
     assert_eq!(record.task.response, Some(json!(3)));

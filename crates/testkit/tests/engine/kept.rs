@@ -108,7 +108,6 @@ async fn said_by_sweeps(task: &TestTask) -> Vec<String> {
 async fn what_a_probe_has_found_is_kept_from_the_sweep() {
     // The attempt must outlast the host, however busy the machine is.
     let harness = Harness::embedded(only::<Filing>())
-        .loses_hosts()
         .settings(|settings| settings.step_timeout = Duration::from_secs(60));
     let task = harness.submit(Form::new()).await;
     lost_at(&task.engine, task.id, || {
@@ -170,7 +169,6 @@ impl Sorting {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_failed_attempt_has_stored_is_swept_and_what_the_next_one_kept_stays() {
     let task = Harness::embedded(only::<Sorting>())
-        .loses_hosts()
         .submit(Form::new())
         .await;
     assert_eq!(task.run_to_rest().await, TaskStatus::Completed);
@@ -193,6 +191,7 @@ async fn what_a_failed_attempt_has_stored_is_swept_and_what_the_next_one_kept_st
     );
     assert!(task.objects().await.len() > 1);
 
+    task.clock.advance("1m");
     let after = eventually("the last of the sweeps", || async {
         let plan = task.engine.plan_sweep(10).await.expect("the plan");
         task.engine
@@ -297,10 +296,7 @@ impl Late {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_owner_whose_lease_ran_out_cannot_keep_what_a_sweep_has_condemned_meanwhile() {
-    let task = Harness::embedded(only::<Late>())
-        .loses_hosts()
-        .submit(Form::new())
-        .await;
+    let task = Harness::embedded(only::<Late>()).submit(Form::new()).await;
     let database = task.database();
     let mut rows =
         SqliteConnection::establish(database.to_str().expect("UTF-8")).expect("the database");

@@ -10,6 +10,7 @@ use counterstep_kernel::ports::{Acquired, LockError, LockTag, Locks};
 use counterstep_kernel::turn::{Offer, TurnEnd, turn, turn_for};
 use counterstep_steps::CancelReason;
 use counterstep_steps::CancelToken;
+use counterstep_testkit::site::eventually;
 use counterstep_testkit::{Form, Harness, TestTask, invariants};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -123,16 +124,8 @@ impl Locks for Counted {
     }
 }
 
-/// Until something is so; a test that passes never waits for long.
-async fn until(what: &str, mut so: impl AsyncFnMut() -> bool) {
-    let looks = async {
-        while !so().await {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    };
-    tokio::time::timeout(LONG, looks)
-        .await
-        .unwrap_or_else(|_| panic!("never came: {what}"));
+async fn until(what: &str, so: impl AsyncFn() -> bool) {
+    eventually(what, || async { so().await.then_some(()) }).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -152,7 +145,7 @@ async fn a_turn_holds_the_lock_and_lets_it_go_with_the_lease() {
         tokio::spawn(async move { turn(&engine, Host::Worker, id, &CancelToken::new()).await });
     until("a claim", async || claims(&task).await == 2).await;
     // The step takes twice the lock's first term: it is prolonged with the lease.
-    until("completion", async || {
+    let is_free_at_the_end_only = async || {
         let answer = task
             .engine
             .ports
@@ -177,8 +170,12 @@ async fn a_turn_holds_the_lock_and_lets_it_go_with_the_lease() {
                 .expect("released");
         }
         status == TaskStatus::Completed
-    })
-    .await;
+    };
+    for _ in 0..6 {
+        assert!(!is_free_at_the_end_only().await, "it ended too soon");
+        task.pass_under_lease(Duration::from_millis(750)).await;
+    }
+    until("completion", is_free_at_the_end_only).await;
     assert_eq!(
         running.await.expect("the turn ends"),
         TurnEnd::Rests(TaskStatus::Completed)
@@ -305,6 +302,7 @@ async fn an_expired_lease_beats_a_held_lock() {
     until("a claim", async || claims(&task).await == 2).await;
     lost.abort();
     let _ = lost.await;
+    task.clock.advance("1s");
     // The next holder of the lock does nothing with it.
     until("the end of the dead host's lock", async || {
         matches!(
@@ -348,7 +346,12 @@ async fn a_stale_lock_does_not_starve_a_task_that_nobody_claims() {
 async fn a_lock_service_that_hangs_costs_its_limit_and_no_lease() {
     let mut task = with(Form::new().field("pick_ms", 3000), Duration::from_secs(2)).await;
     task.engine.ports.locks = Arc::new(Hanging);
-    assert_eq!(task.run_to_rest().await, TaskStatus::Completed);
+    let works = async {
+        until("a claim", async || claims(&task).await == 2).await;
+        task.pass_under_lease(Duration::from_secs(3)).await;
+    };
+    let (status, ()) = futures::join!(task.run_to_rest(), works);
+    assert_eq!(status, TaskStatus::Completed);
     assert_eq!(claims(&task).await, 2);
     assert_eq!(task.record().await.task.recovery_attempts, 0);
     task.assert_invariants().await;
@@ -407,14 +410,11 @@ async fn a_flush_of_redis_and_its_end_in_the_middle_of_a_turn_change_nothing() {
     let end = turn(&task.engine, Host::Worker, task.id, &CancelToken::new()).await;
     assert!(matches!(end, TurnEnd::Busy(_)), "{end:?}");
     // A heartbeat goes through that finds its lock forgotten.
-    let first = task.record().await.task.lease_expires_at;
-    until("a heartbeat", async || {
-        task.record().await.task.lease_expires_at > first
-    })
-    .await;
+    task.pass_under_lease(Duration::from_secs(1)).await;
     server.stop();
     let end = turn(&task.engine, Host::Worker, task.id, &CancelToken::new()).await;
     assert!(matches!(end, TurnEnd::Busy(_)), "{end:?}");
+    task.pass_under_lease(Duration::from_secs(4)).await;
     assert_eq!(
         running.await.expect("the turn ends"),
         TurnEnd::Rests(TaskStatus::Completed)

@@ -17,6 +17,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 /// dies, it says nothing to anyone.
 pub(crate) async fn lost_at(engine: &Engine, task: TaskId, moment: impl Fn() -> bool) {
     let (token, until) = (CancelToken::new(), Instant::now() + LIMIT);
+    let mut look = tokio::time::interval(Duration::from_millis(5));
     let mut turn = pin!(turn(engine, Host::Worker, task, &token));
     loop {
         tokio::select! {
@@ -25,7 +26,7 @@ pub(crate) async fn lost_at(engine: &Engine, task: TaskId, moment: impl Fn() -> 
             biased;
             () = poll_fn(|_| if moment() { Poll::Ready(()) } else { Poll::Pending }) => return,
             end = &mut turn => panic!("its turn ended before it was lost: {end:?}"),
-            () = tokio::time::sleep(Duration::from_millis(5)) => assert!(Instant::now() < until, "the moment never came"),
+            _ = look.tick() => assert!(Instant::now() < until, "the moment never came"),
         }
     }
 }

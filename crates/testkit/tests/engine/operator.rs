@@ -244,6 +244,7 @@ async fn a_redriven_dead_letter_runs_on_with_its_time_and_retries_anew() {
         .await;
     assert_eq!(task.run_to_rest().await, TaskStatus::DeadLettered);
     // Its type gives it a few seconds from its submission, which are over.
+    task.clock.advance("4s");
     until(&task, |record| {
         record
             .task

@@ -8,6 +8,7 @@ use counterstep_kernel::record::History;
 use counterstep_macros::distributed_task;
 use counterstep_steps::policies::Policies;
 use counterstep_steps::{RetryPolicy, StepError, StepResult, UndoResult};
+use counterstep_testkit::clock::{until_works, work_for};
 use counterstep_testkit::{Form, Harness, Site};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -130,12 +131,12 @@ impl Scripted {
     type Response = u32;
 
     #[step(1, host = "worker", retry = HOURLY, undo = unsay)]
-    async fn say(ctx: &counterstep_steps::StepContext, script: &Script) -> StepResult<u32> {
+    async fn say(ctx: &StepContext, script: &Script) -> StepResult<u32> {
         answer(ctx.attempt().0, script).await
     }
 
-    async fn unsay(script: &Script, _out: Option<u32>) -> UndoResult {
-        tokio::time::sleep(Duration::from_millis(script.undo_ms)).await;
+    async fn unsay(ctx: &StepContext, script: &Script, _out: Option<u32>) -> UndoResult {
+        work_for(ctx.task_id(), Duration::from_millis(script.undo_ms)).await;
         Ok(())
     }
 
@@ -161,7 +162,7 @@ impl Limited {
     }
 
     #[step(2, host = "worker", retry = LIMITED, no_undo = "test")]
-    async fn say(ctx: &counterstep_steps::StepContext, script: &Script) -> StepResult<u32> {
+    async fn say(ctx: &StepContext, script: &Script) -> StepResult<u32> {
         answer(ctx.attempt().0, script).await
     }
 
@@ -173,7 +174,7 @@ impl Limited {
 /// Longer than the whole of a `Brief` may take, in milliseconds.
 const SLOW_UNDO: u64 = 3_200;
 
-/// Long enough for a busy machine to start it, short enough to wait for.
+/// Long enough for a busy machine to start it.
 struct Brief;
 
 #[distributed_task(name = "Brief", queue = "brief", timeout = "3s")]
@@ -182,12 +183,12 @@ impl Brief {
     type Response = u32;
 
     #[step(1, host = "worker", retry = HOURLY, undo = unsay)]
-    async fn say(ctx: &counterstep_steps::StepContext, script: &Script) -> StepResult<u32> {
+    async fn say(ctx: &StepContext, script: &Script) -> StepResult<u32> {
         answer(ctx.attempt().0, script).await
     }
 
-    async fn unsay(script: &Script, _out: Option<u32>) -> UndoResult {
-        tokio::time::sleep(Duration::from_millis(script.undo_ms)).await;
+    async fn unsay(ctx: &StepContext, script: &Script, _out: Option<u32>) -> UndoResult {
+        work_for(ctx.task_id(), Duration::from_millis(script.undo_ms)).await;
         Ok(())
     }
 
@@ -357,6 +358,9 @@ async fn a_deadline_outlives_the_process_counts_waits_and_not_the_undo() {
         before.deadline_at
     );
     site.serve(1);
+    site.clock.advance("3s");
+    until_works(tasks[0]).await;
+    site.clock.advance_by(Duration::from_millis(SLOW_UNDO));
     let record = site.all_are(TaskStatus::Failed, &tasks).await.remove(0);
     assert_eq!(
         record

@@ -147,7 +147,6 @@ async fn a_step_that_had_not_or_of_which_nobody_knows_runs_again() {
 async fn cancelled_in_doubt(bank_says: &str) -> TestTask {
     let fault = Fault::at("charge", FaultKind::Hang).on_attempt(1);
     let task = Harness::embedded(only::<Till>())
-        .loses_hosts()
         .fault(fault.clone())
         .submit(sale(bank_says))
         .await;

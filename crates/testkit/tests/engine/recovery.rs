@@ -14,7 +14,6 @@ use std::time::Duration;
 #[tokio::test(flavor = "multi_thread")]
 async fn a_paused_worker_cannot_commit_after_takeover() {
     let task = Harness::embedded(only::<Errand>())
-        .loses_hosts()
         .submit(Form::new().field("pick_ms", 1_000))
         .await;
     let token = CancelToken::new();
@@ -27,8 +26,16 @@ async fn a_paused_worker_cannot_commit_after_takeover() {
             .await
             .expect_err("it is still running");
     }
+    let works = async {
+        eventually("another attempt", || async {
+            (task.record().await.steps[1].attempts.0 == 2).then_some(())
+        })
+        .await;
+        task.clock.advance("1s");
+    };
+    let (status, ()) = futures::join!(task.run_to_rest(), works);
     assert_eq!(
-        task.run_to_rest().await,
+        status,
         TaskStatus::Completed,
         "another one took over when the lease ran out"
     );
@@ -45,7 +52,6 @@ async fn a_task_that_loses_host_after_host_is_undone() {
     // It hangs and ignores its token; each turn on it is dropped, as if its process had died.
     let hangs = Fault::at("deliver", FaultKind::Hang);
     let harness = Harness::embedded(only::<Errand>())
-        .loses_hosts()
         .settings(|settings| settings.step_timeout = Duration::from_secs(60))
         .fault(hangs.clone());
     let task = harness.submit(Form::new()).await;
@@ -65,6 +71,7 @@ async fn a_task_that_loses_host_after_host_is_undone() {
         {
             return Some(());
         }
+        task.clock.advance("10s");
         let plan = task.engine.plan_recovery(10).await.expect("the plan");
         task.engine.recover(plan).await;
         (task.record().await.task.status == TaskStatus::Compensating).then_some(())

@@ -95,27 +95,10 @@ impl Chain {
 
 /// Runs the task; while it sleeps, all its scratch goes.
 async fn run_and_wipe_in_its_sleep(task: &TestTask) -> TaskStatus {
-    let wipe = async {
-        loop {
-            let record = task.record().await;
-            if record.task.status == TaskStatus::Waiting {
-                return task
-                    .engine
-                    .ports
-                    .scratch
-                    .remove(task.id)
-                    .await
-                    .expect("the scratch goes");
-            }
-            assert!(
-                !record.task.status.is_at_rest(),
-                "it never slept: {}",
-                task.trail().await
-            );
-            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
-        }
-    };
-    futures::join!(task.run_to_rest(), wipe).0
+    task.run_to_wait().await;
+    let scratch = &task.engine.ports.scratch;
+    scratch.remove(task.id).await.expect("the scratch goes");
+    task.run_to_rest().await
 }
 
 fn sleeps_at(step: &str) -> Fault {
@@ -125,7 +108,6 @@ fn sleeps_at(step: &str) -> Fault {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_chain_of_lost_files_is_made_again_from_its_first_link() {
     let task = Harness::embedded(only::<Chain>())
-        .loses_hosts()
         .fault(sleeps_at("third"))
         .submit(Form::new())
         .await;
@@ -171,7 +153,6 @@ async fn when_a_link_cannot_be_made_again_everything_is_undone() {
 #[tokio::test(flavor = "multi_thread")]
 async fn after_a_reader_the_same_bytes_are_made_again_and_the_committed_output_stands() {
     let task = Harness::embedded(only::<Chain>())
-        .loses_hosts()
         .fault(sleeps_at("fourth"))
         .submit(Form::new())
         .await;
@@ -203,7 +184,6 @@ async fn after_a_reader_the_same_bytes_are_made_again_and_the_committed_output_s
 async fn after_a_reader_other_bytes_are_refused() {
     let form = Form::new().field("fickle", true);
     let task = Harness::embedded(only::<Chain>())
-        .loses_hosts()
         .fault(sleeps_at("fourth"))
         .submit(form)
         .await;

@@ -13,6 +13,7 @@ use counterstep_macros::distributed_task;
 use counterstep_steps::{
     AwaitSignal, CancelReason, CancelToken, MaybeSignal, StepContext, StepResult, UndoResult,
 };
+use counterstep_testkit::site::eventually;
 use counterstep_testkit::{Form, Harness, LossyQueue, TestTask, harness};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -228,6 +229,8 @@ async fn a_signal_that_comes_before_its_step_waits_is_kept_for_it() {
 #[tokio::test(flavor = "multi_thread")]
 async fn where_nobody_answers_in_time_the_step_fails_and_says_so() {
     let task = purchase(500, "1100ms").await;
+    task.run_to_wait().await;
+    task.clock.advance("1100ms");
     assert_eq!(task.run_to_rest().await, TaskStatus::Failed);
     task.assert_trail("reserve ok, approval waits, approval failed, reserve undone, failed")
         .await;
@@ -267,24 +270,12 @@ async fn of_many_who_answer_at_once_one_is_heard() {
 
 async fn until_all(of: &TestTask, tasks: &[TaskId], wanted: TaskStatus) {
     for id in tasks {
-        for left in (0..3000).rev() {
-            if of
-                .engine
-                .ports
-                .store
-                .load(*id)
-                .await
-                .expect("the store answers")
-                .expect("the task")
-                .task
-                .status
-                == wanted
-            {
-                break;
-            }
-            assert!(left > 0, "{id} does not become {wanted}");
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
+        eventually(wanted.as_str(), || async {
+            let loaded = of.engine.ports.store.load(*id).await;
+            let record = loaded.expect("the store answers").expect("the task");
+            (record.task.status == wanted).then_some(())
+        })
+        .await;
     }
 }
 
@@ -345,6 +336,8 @@ async fn a_redriven_wait_begins_anew() {
     let task = Harness::embedded(only::<Patient>())
         .submit(form(1, "4s"))
         .await;
+    task.run_to_wait().await;
+    task.clock.advance("4s");
     assert_eq!(task.run_to_rest().await, TaskStatus::DeadLettered);
     let first = task.record().await.steps[0].due_at;
     let (actor, note) = ("operator:kim".to_owned(), "anna was away".to_owned());

@@ -1,7 +1,6 @@
 //! Timer steps: the task sleeps in the rows, without a lease and without a slot, and goes on when
 //! its time has come.
 
-use crate::cancel::until;
 use crate::errand::only;
 use counterstep_contracts::{Direction, Host, TaskStatus, WaitReason};
 use counterstep_kernel::Engine;
@@ -83,7 +82,8 @@ async fn a_timer_sleeps_in_the_database_and_another_process_goes_on() {
         turn(&other, Host::Worker, task.id, &CancelToken::new()).await,
         TurnEnd::NotNow
     );
-    until(&task, |record| record.due_in().is_zero()).await;
+    task.clock.advance("3s");
+    assert!(task.record().await.due_in().is_zero());
     assert_eq!(
         turn(&other, Host::Worker, task.id, &CancelToken::new()).await,
         TurnEnd::Rests(TaskStatus::Completed)

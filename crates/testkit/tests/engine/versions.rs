@@ -1,6 +1,5 @@
 //! Several versions of a type beside each other, and hosts that must not run a task of another one.
 
-use crate::cancel::until;
 use crate::errand::ErrandRequest;
 use crate::lost::lost_in;
 use counterstep_contracts::operator::WhyCode;
@@ -9,7 +8,6 @@ use counterstep_kernel::Engine;
 use counterstep_kernel::faults::{Fault, FaultKind};
 use counterstep_kernel::operator::{check_deploy, why};
 use counterstep_kernel::ports::Due;
-use counterstep_kernel::record::TaskRecord;
 use counterstep_kernel::turn::{TurnEnd, turn};
 use counterstep_macros::distributed_task;
 use counterstep_steps::{CancelToken, DistributedTask, Registry, StepResult};
@@ -82,7 +80,6 @@ fn with<T: DistributedTask>() -> Arc<Registry> {
 
 async fn submitted() -> TestTask {
     Harness::embedded(Registry::new().with::<Old>())
-        .loses_hosts()
         .submit(Form::new())
         .await
 }
@@ -199,7 +196,8 @@ async fn a_lost_task_is_not_taken_back_by_a_program_with_another_definition() {
         "doomed",
     );
     lost_in(&doomed, task.id, &hangs).await;
-    until(&task, TaskRecord::lease_has_expired).await;
+    task.clock.advance_by(task.engine.settings.lease);
+    assert!(task.record().await.lease_has_expired());
     let plan = stranger.plan_recovery(10).await.expect("a plan");
     let done = stranger.recover(plan).await;
     assert_eq!((done.unknown, done.taken_back), (vec![task.id], vec![]));

@@ -2,7 +2,7 @@
 //! or stop the rest of its group or a fallback.
 
 use super::{
-    Answer, Order, PAYMENTS, Sale, attempts, bank, breaker, open, order, site, submit,
+    Answer, Order, PAYMENTS, Sale, attempts, bank, breaker, open, order, pass, site, submit,
     waits_for_a_breaker,
 };
 use crate::errand::only;
@@ -18,6 +18,9 @@ async fn a_task_waits_for_a_breaker_no_longer_than_its_deadline() {
     open(&site).await;
     site.serve(1);
     let tasks = submit(&site, Form::new(), 1).await;
+    site.all("waiting for the breaker", &tasks, waits_for_a_breaker)
+        .await;
+    site.clock.advance("3s");
     let record = &site.all_are(TaskStatus::Failed, &tasks).await[0];
     assert_eq!(
         record
@@ -149,7 +152,7 @@ async fn in_a_group_only_the_step_behind_the_breaker_waits() {
         (record.steps[0].attempts.0, record.steps[1].status.as_str()),
         (0, "completed")
     );
-    hints.advance(PAYMENTS.open_for);
+    pass(&site, &hints);
     site.all_are(TaskStatus::Completed, &tasks).await;
     assert_eq!(breaker(&site).standing().await, Standing::Closed);
     site.assert_invariants(&tasks).await;
