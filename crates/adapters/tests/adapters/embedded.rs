@@ -4,6 +4,7 @@ use crate::suite::queue::ACK_WAIT;
 use counterstep_adapters::embedded::{EmbeddedOptions, EmbeddedPaths, open};
 use counterstep_adapters::local_queue::QueueOptions;
 use counterstep_kernel::ports::Ports;
+use counterstep_testkit::TestClock;
 use std::path::Path;
 use std::time::Duration;
 use tempfile::TempDir;
@@ -35,9 +36,22 @@ pub(crate) async fn open_in(folder: &Path, options: EmbeddedOptions) -> Ports {
 }
 
 pub(crate) async fn fixture() -> Fixture {
+    opened(options()).await
+}
+
+/// The same under a clock that the test advances.
+pub(crate) async fn fixture_under(clock: &TestClock) -> Fixture {
+    let options = EmbeddedOptions {
+        queue: options().queue,
+        ..clock.embedded()
+    };
+    opened(options).await
+}
+
+async fn opened(options: EmbeddedOptions) -> Fixture {
     let folder = tempfile::tempdir().expect("a folder");
     Fixture {
-        ports: open_in(folder.path(), options()).await,
+        ports: open_in(folder.path(), options).await,
         folder,
     }
 }

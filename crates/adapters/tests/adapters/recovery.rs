@@ -374,15 +374,22 @@ async fn how_the_cost_of_a_sweep_grows() {
         let url = postgres::database().await;
         let (first, _folder) = engine(&url, "worker").await;
         lost(&first, count).await;
-        // Of the whole server's counters, which each connection writes when it has been idle for a
-        // moment.
+        drop(first);
+        // Of the whole server's counters, which each connection writes when it ends.
         let beside = postgres::raw(&url).await;
-        let transactions = "SELECT pg_stat_get_db_xact_commit(oid) FROM pg_database WHERE datname = current_database()";
-        tokio::time::sleep(Duration::from_secs(2)).await;
-        let before = postgres::number(&beside, transactions).await;
+        let committed = async || {
+            eventually("the end of all other connections", || async {
+                let others =
+                    "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()";
+                (postgres::number(&beside, others).await == 1).then_some(())
+            })
+            .await;
+            let all = "SELECT pg_stat_get_db_xact_commit(oid) FROM pg_database WHERE datname = current_database()";
+            postgres::number(&beside, all).await
+        };
+        let before = committed().await;
         let (all, took) = reconcile_all(&url).await;
-        tokio::time::sleep(Duration::from_secs(2)).await;
-        let transactions = postgres::number(&beside, transactions).await - before;
+        let transactions = committed().await - before;
         let taken: usize = all.iter().map(|done| done.taken_back.len()).sum();
         let each = transactions as f64 / taken as f64;
         println!(

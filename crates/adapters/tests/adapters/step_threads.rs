@@ -42,7 +42,9 @@ async fn steps_that_block_all_threads_leave_threads_to_those_that_await() {
         let awaits = threads.start(
             label("awaits"),
             Box::pin(async {
-                tokio::time::sleep(Duration::from_millis(5)).await;
+                let mut ticks = tokio::time::interval(Duration::from_millis(5));
+                ticks.tick().await;
+                ticks.tick().await;
                 tokio::task::yield_now().await;
                 let computed = tokio::task::spawn_blocking(|| 6 * 7)
                     .await

@@ -308,6 +308,7 @@ async fn after_the_cooldown_one_probe_decides() {
     disable_by_failures(&site, "lenient").await;
     let probe = |fate: &'static str| {
         let site = &site;
+        site.clock.advance("500ms");
         eventually("a probe is taken", move || async move {
             let reply = ask(site, "lenient", fate).await;
             if reply.status == 202 {

@@ -10,7 +10,7 @@ mod lost;
 
 use crate::site::{Site, eventually};
 use counterstep_contracts::http::{Accepted, AuditTrail, TaskView};
-use counterstep_contracts::{Host, StepStatus, TaskId, TaskStatus};
+use counterstep_contracts::{Host, StepStatus, TaskId, TaskStatus, WaitReason};
 use counterstep_kernel::turn::turn;
 use counterstep_steps::CancelToken;
 use damaged::{lost_scratch, unreadable};
@@ -22,10 +22,12 @@ use std::time::Duration;
 /// The page that the judge's test writes.
 const PAGE: &str = include_str!("../../../../docs/states.md");
 
+const LEASE: Duration = Duration::from_secs(10);
+
 /// From, event, to; a task's, or a step's.
 type Edge = (String, String, String);
 
-/// A site whose leases are short, and the tasks that were submitted to it.
+/// A site, and the tasks that were submitted to it.
 struct Stage {
     site: Site,
     tasks: Vec<TaskId>,
@@ -34,7 +36,7 @@ struct Stage {
 impl Stage {
     async fn new() -> Self {
         let site = Site::with(|_, engine| {
-            engine.lease = Duration::from_secs(1);
+            engine.lease = LEASE;
             engine.drain = Duration::from_millis(100);
             engine.cancel_grace = Duration::from_millis(100);
         })
@@ -52,11 +54,33 @@ impl Stage {
             .await
             .json(202);
         self.tasks.push(accepted.task_id);
+        self.site.clock.runs(accepted.task_id);
         accepted.task_id
     }
 
+    /// Passes what the task itself waits for: the delay of a retry, a timer. Not a signal.
     async fn until(&self, task: TaskId, status: TaskStatus) {
-        self.site.until(task, status).await;
+        eventually(&format!("{task} is {status}"), || async {
+            let view: TaskView = self.site.get(&format!("/api/tasks/{task}")).await.json(200);
+            if view.status == status {
+                return Ok(());
+            }
+            if status != TaskStatus::Waiting {
+                self.pass_due(task).await;
+            }
+            Err(format!("{view:?}"))
+        })
+        .await;
+    }
+
+    async fn pass_due(&self, task: TaskId) {
+        let loaded = self.site.engine.ports.store.load(task).await;
+        if let Ok(Some(record)) = loaded
+            && record.task.lease_owner.is_none()
+            && record.task.waiting != Some(WaitReason::Signal)
+        {
+            self.site.clock.advance_by(record.due_in());
+        }
     }
 
     async fn until_step(&self, task: TaskId, step: &str, status: StepStatus) {
@@ -108,7 +132,7 @@ impl Stage {
         let doomed = tokio::spawn(async move {
             loop {
                 turn(&engine, Host::Worker, task, &CancelToken::new()).await;
-                tokio::time::sleep(Duration::from_millis(10)).await;
+                tokio::task::yield_now().await;
             }
         });
         // An undo that a lost host left behind has this state already: it is to be under way under
@@ -138,24 +162,7 @@ impl Stage {
         .await;
         doomed.abort();
         let _ = doomed.await;
-        eventually("its lease has run out", || async {
-            let record = self
-                .site
-                .engine
-                .ports
-                .store
-                .salvage(task)
-                .await
-                .expect("an answer")
-                .expect("the task")
-                .record;
-            if record.lease_has_expired() {
-                Ok(())
-            } else {
-                Err("it is live")
-            }
-        })
-        .await;
+        self.site.clock.advance_by(LEASE);
     }
 
     /// A change to the database from outside.

@@ -184,8 +184,9 @@ async fn a_body_that_drips_is_408_at_the_end_of_its_time() {
     let socket = site.connect(head.as_bytes()).await;
     let (mut reads, mut writes) = socket.into_split();
     let drip = tokio::spawn(async move {
+        let mut drops = tokio::time::interval(Duration::from_millis(20));
         while writes.write_all(b" ").await.is_ok() {
-            tokio::time::sleep(Duration::from_millis(20)).await;
+            drops.tick().await;
         }
     });
     let reply = crate::reply::Reply::read(&mut reads).await;

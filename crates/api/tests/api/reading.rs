@@ -332,7 +332,7 @@ async fn a_store_of_objects_that_takes_no_writes_is_not_ready() {
         asked: AtomicU32::new(0),
     });
     ports.objects = disk.clone();
-    let full = Site::beside(ports);
+    let full = site.beside(ports);
     // Everything that there is can still be listed and read.
     assert_eq!(full.get("/api/tasks").await.status, 200);
     let problem = full.get("/readyz").await.problem(503, "unavailable");

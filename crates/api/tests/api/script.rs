@@ -7,7 +7,9 @@ use counterstep_steps::{
     AwaitSignal, BreakerPolicy, Classify, Probe, Registry, ScratchFile, Sleep, Sql, StepContext,
     StepError, StepResult, UndoResult, UploadMany, UploadedFile,
 };
+use counterstep_testkit::clock::work_for;
 use serde::{Deserialize, Serialize};
+use std::time::Duration;
 
 /// What one attempt does.
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
@@ -39,6 +41,9 @@ pub(crate) struct Script {
     skip: bool,
 }
 
+/// How long what is slow takes.
+pub(crate) const SLOW: Duration = Duration::from_secs(3);
+
 async fn act(ctx: &StepContext, script: &[Act]) -> StepResult<()> {
     let at = usize::try_from(ctx.attempt().0 - 1).expect("attempts count from one");
     match script.get(at).copied().unwrap_or_default() {
@@ -46,7 +51,7 @@ async fn act(ctx: &StepContext, script: &[Act]) -> StepResult<()> {
         Act::Busy => Err(StepError::transient("busy")),
         Act::Broken => Err(StepError::permanent("broken")),
         Act::Slow => {
-            tokio::time::sleep(std::time::Duration::from_secs(3)).await;
+            work_for(ctx.task_id(), SLOW).await;
             Err(StepError::transient("slow"))
         }
         Act::Hang => {
@@ -62,7 +67,7 @@ pub(crate) struct Made(u32);
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Finished(u32);
 
-/// Long enough to be slept through, short enough to wait for.
+/// Long enough to be slept through.
 pub(crate) const SOON: RetryPolicy = RetryPolicy::constant("2500ms").max_retries(1).jitter(false);
 pub(crate) const AT_ONCE: RetryPolicy = RetryPolicy::constant("10ms").max_retries(1).jitter(false);
 

@@ -3,7 +3,7 @@
 
 use crate::reply::Reply;
 use crate::types;
-use counterstep_adapters::embedded::{self, EmbeddedOptions, EmbeddedPaths};
+use counterstep_adapters::embedded::{self, EmbeddedPaths};
 use counterstep_api::{ApiSettings, serve};
 use counterstep_contracts::http::{Accepted, TaskView};
 use counterstep_contracts::{Host, TaskId, TaskStatus};
@@ -11,11 +11,12 @@ use counterstep_kernel::host::{self, HostSettings};
 use counterstep_kernel::ports::{Ports, TaskQuery};
 use counterstep_kernel::{Engine, EngineSettings};
 use counterstep_steps::{CancelReason, CancelToken};
+use counterstep_testkit::{TestClock, site};
 use std::future::Future;
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 use tempfile::TempDir;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
@@ -30,6 +31,8 @@ pub(crate) struct Site {
     pub(crate) server: Option<JoinHandle<std::io::Result<()>>>,
     pub(crate) address: SocketAddr,
     client: reqwest::Client,
+    /// The time of its database and of all its engines.
+    pub(crate) clock: TestClock,
     folder: TempDir,
 }
 
@@ -51,31 +54,30 @@ impl Site {
             objects: folder.path().join("objects"),
             scratch: folder.path().join("scratch"),
         };
-        let ports = embedded::open(paths, EmbeddedOptions::default())
+        let clock = TestClock::new();
+        let ports = embedded::open(paths, clock.embedded())
             .await
             .expect("adapters");
-        Self::serving(
-            Engine::new(ports, Arc::new(types::all()), settings, "api"),
-            api,
-            folder,
-        )
+        let engine = Engine::new(ports, Arc::new(types::all()), settings, "api");
+        Self::serving(engine, api, (folder, clock))
     }
 
     /// Another server on these ports.
-    pub(crate) fn beside(ports: Ports) -> Self {
-        Self::beside_with(ports, EngineSettings::default())
+    pub(crate) fn beside(&self, ports: Ports) -> Self {
+        self.beside_with(ports, EngineSettings::default())
     }
 
-    pub(crate) fn beside_with(ports: Ports, settings: EngineSettings) -> Self {
+    pub(crate) fn beside_with(&self, ports: Ports, settings: EngineSettings) -> Self {
         let engine = Engine::new(ports, Arc::new(types::all()), settings, "api");
         let api = ApiSettings {
             workers: 1,
             ..ApiSettings::default()
         };
-        Self::serving(engine, api, tempfile::tempdir().expect("a folder"))
+        let folder = tempfile::tempdir().expect("a folder");
+        Self::serving(engine, api, (folder, self.clock.clone()))
     }
 
-    fn serving(engine: Engine, api: ApiSettings, folder: TempDir) -> Self {
+    fn serving(engine: Engine, api: ApiSettings, (folder, clock): (TempDir, TestClock)) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = listener.local_addr().expect("an address");
         let shutdown = CancelToken::new();
@@ -87,6 +89,7 @@ impl Site {
             server: Some(server),
             address,
             client: reqwest::Client::new(),
+            clock,
             folder,
         }
     }
@@ -274,21 +277,41 @@ impl Drop for Site {
     }
 }
 
-/// Asks again until the answer is good. A condition with a limit, in place of a sleep.
+/// Asks again until the answer is good. A condition with a limit, in place of a sleep. Where it never
+/// is, the last answer is printed.
 pub(crate) async fn eventually<T, E: std::fmt::Display, F: Future<Output = Result<T, E>>>(
     what: &str,
     mut ask: impl FnMut() -> F,
 ) -> T {
-    let until = Instant::now() + PATIENCE;
-    loop {
-        match ask().await {
-            Ok(answer) => return answer,
-            Err(last) => assert!(
-                Instant::now() < until,
-                "{what}: not within {PATIENCE:?}; last seen: {last}"
-            ),
+    let last = &Last(Mutex::default());
+    site::eventually(what, || {
+        let asked = ask();
+        async move {
+            let keep = |error: E| last.keep(error.to_string());
+            asked.await.map_err(keep).ok()
         }
-        tokio::time::sleep(Duration::from_millis(20)).await;
+    })
+    .await
+}
+
+/// What a look has seen last, for a test that fails.
+struct Last(Mutex<String>);
+
+impl Last {
+    fn open(&self) -> MutexGuard<'_, String> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn keep(&self, text: String) {
+        *self.open() = text;
+    }
+}
+
+impl Drop for Last {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            println!("last seen: {}", self.open());
+        }
     }
 }
 

@@ -146,6 +146,7 @@ async fn a_worker_that_vanished_is_lost_and_its_tasks_are_taken_back_by_their_le
     })
     .await;
     runtime.shutdown_background();
+    site.clock.advance("3s");
     seen(&site, &engine.id, "it is lost", |worker| {
         worker.state == WorkerState::Lost
     })
@@ -309,6 +310,7 @@ async fn metrics_show_what_is_under_way() {
     );
     worker.stop().await;
     site.submit("/api/tasks/asks-a-person").await;
+    site.clock.advance("1s");
     eventually("a task has waited for a second", || async {
         let metrics = scrape(&site).await;
         if metrics["counterstep_oldest_due_seconds"] >= 1.0 {

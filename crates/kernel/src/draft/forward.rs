@@ -7,9 +7,7 @@ use crate::keys::ObjectKey;
 use crate::record::{Failure, UndoGoal};
 use crate::saga::{Illegal, LifecycleEvent, StepEvent};
 use crate::transition::{AttemptWrite, Kept, LeaseChange, Time};
-use counterstep_contracts::{
-    Direction, Host, OnExhausted, Outcome, TaskStatus, WaitReason,
-};
+use counterstep_contracts::{Direction, Host, OnExhausted, Outcome, TaskStatus, WaitReason};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::time::Duration;

@@ -6,7 +6,7 @@ mod processes;
 mod streams;
 
 use async_nats::jetstream;
-use counterstep_adapters::embedded::{self, EmbeddedOptions, EmbeddedPaths};
+use counterstep_adapters::embedded::{self, EmbeddedPaths};
 use counterstep_adapters::nats::{Events, Nats, NatsOptions};
 use counterstep_contracts::{Host, QueueName, TaskId, TaskStatus};
 use counterstep_kernel::ports::{Delivery, Ports, Settle};
@@ -18,16 +18,15 @@ use counterstep_reconciler::{ReconcilerSettings, pass};
 use counterstep_steps::times::DbTime;
 use counterstep_steps::{CancelToken, Registry, RetryPolicy, StepContext, StepError, StepResult};
 use counterstep_testkit::servers::shared_nats;
-use counterstep_testkit::{Form, harness};
+use counterstep_testkit::site::eventually;
+use counterstep_testkit::{Form, TestClock, harness};
 use serde::{Deserialize, Serialize};
+use std::cell::{Cell, RefCell};
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tempfile::TempDir;
 use tokio::task::JoinHandle;
-
-/// What has not happened after this long never will.
-const LIMIT: Duration = Duration::from_secs(60);
 
 /// Slept through, not waited out: the task is put to sleep.
 const SOON: RetryPolicy = RetryPolicy::constant("1100ms").max_retries(1).jitter(false);
@@ -65,6 +64,7 @@ struct Scene {
     prefix: String,
     hosts: Vec<JoinHandle<()>>,
     folder: TempDir,
+    clock: TestClock,
 }
 
 impl Drop for Scene {
@@ -73,13 +73,13 @@ impl Drop for Scene {
     }
 }
 
-async fn ports(folder: &Path, prefix: &str) -> (Ports, Nats) {
+async fn ports(folder: &Path, prefix: &str, clock: &TestClock) -> (Ports, Nats) {
     let paths = EmbeddedPaths {
         database: folder.join("tasks.db"),
         objects: folder.join("objects"),
         scratch: folder.join("scratch"),
     };
-    let ports = embedded::open(paths, EmbeddedOptions::default())
+    let ports = embedded::open(paths, clock.embedded())
         .await
         .expect("the adapters open");
     let mut options = NatsOptions::new(shared_nats().url());
@@ -110,7 +110,8 @@ impl Scene {
     async fn new() -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let prefix = format!("r{:x}", rand::random::<u64>());
-        let (ports, nats) = ports(folder.path(), &prefix).await;
+        let clock = TestClock::new();
+        let (ports, nats) = ports(folder.path(), &prefix, &clock).await;
         nats.prepare(queues(), Events::None)
             .await
             .expect("streams and consumers");
@@ -120,6 +121,7 @@ impl Scene {
             prefix,
             hosts: Vec::new(),
             folder,
+            clock,
         }
     }
 
@@ -142,7 +144,7 @@ impl Scene {
                     .fetch(&queues(), 8, Duration::from_millis(100))
                     .await
                 else {
-                    tokio::time::sleep(Duration::from_millis(20)).await;
+                    tokio::task::yield_now().await;
                     continue;
                 };
                 for Delivery { tag, message, .. } in deliveries {
@@ -172,15 +174,10 @@ impl Scene {
     }
 
     async fn until(&self, task: TaskId, status: TaskStatus) {
-        let until = Instant::now() + LIMIT;
-        while self.record(task).await.task.status != status {
-            assert!(
-                Instant::now() < until,
-                "it is {}",
-                self.record(task).await.task.status
-            );
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
+        eventually(status.as_str(), || async {
+            (self.record(task).await.task.status == status).then_some(())
+        })
+        .await;
     }
 
     /// Passes until all have completed. Returns what was mended, and how many offers there were.
@@ -189,27 +186,22 @@ impl Scene {
         tasks: &[TaskId],
         offer_after: Duration,
     ) -> (Vec<String>, usize) {
-        let until = Instant::now() + LIMIT;
-        let (mut mended, mut offered) = (Vec::new(), 0);
-        loop {
+        let (mended, offered) = (RefCell::new(Vec::new()), Cell::new(0));
+        eventually("the end of all tasks", || async {
             let report = pass(&self.engine, &settings(offer_after))
                 .await
                 .expect("a pass");
-            mended.extend(report.mended);
-            offered += report.offered;
-            let mut left = 0;
+            mended.borrow_mut().extend(report.mended);
+            offered.set(offered.get() + report.offered);
             for task in tasks {
-                left += usize::from(self.record(*task).await.task.status != TaskStatus::Completed);
+                if self.record(*task).await.task.status != TaskStatus::Completed {
+                    return None;
+                }
             }
-            if left == 0 {
-                return (mended, offered);
-            }
-            assert!(
-                Instant::now() < until,
-                "{left} have not completed; mended {mended:?}, {offered} offers"
-            );
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
+            Some(())
+        })
+        .await;
+        (mended.into_inner(), offered.get())
     }
 
     /// When it was offered again, in order.

@@ -1,9 +1,10 @@
 //! Tasks that no host claims: when they are offered again, and how often.
 
-use crate::{LIMIT, SHORT, Scene, engine_on, ports, settings};
+use crate::{SHORT, Scene, engine_on, ports, settings};
 use counterstep_contracts::TaskStatus;
 use counterstep_reconciler::{pass, plan};
-use std::time::{Duration, Instant};
+use counterstep_testkit::site::eventually;
+use std::time::Duration;
 use tokio::task::JoinHandle;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -12,6 +13,7 @@ async fn a_retry_that_is_due_and_that_nobody_polls_for_is_offered() {
     scene.hears();
     let task = scene.submit(true).await;
     scene.until(task, TaskStatus::Waiting).await;
+    scene.clock.advance("1100ms");
     let (_, offered) = scene.pass_until_completed(&[task], SHORT).await;
     assert!(offered >= 1);
     assert_eq!(scene.record(task).await.steps[0].attempts.0, 2);
@@ -24,7 +26,7 @@ async fn what_nobody_comes_for_is_offered_less_and_less_often_by_however_many() 
     let (first, second) = (scene.submit(false).await, scene.submit(false).await);
     let mut passing = Vec::new();
     for number in 0..3 {
-        let (ports, nats) = ports(scene.folder.path(), &scene.prefix).await;
+        let (ports, nats) = ports(scene.folder.path(), &scene.prefix, &scene.clock).await;
         let engine = engine_on(ports, &format!("reconciler{number}"));
         passing.push(tokio::spawn(async move {
             let _nats = nats;
@@ -33,11 +35,15 @@ async fn what_nobody_comes_for_is_offered_less_and_less_often_by_however_many() 
             }
         }));
     }
-    let until = Instant::now() + LIMIT;
-    while scene.offers(first).await.len() < 5 || scene.offers(second).await.len() < 5 {
-        assert!(Instant::now() < until, "no pass offers it again");
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
+    eventually("five offers of each", || async {
+        let few = scene
+            .offers(first)
+            .await
+            .len()
+            .min(scene.offers(second).await.len());
+        (few >= 5).then_some(())
+    })
+    .await;
     passing.iter().for_each(JoinHandle::abort);
     for task in [first, second] {
         let offers = scene.offers(task).await;

@@ -1,7 +1,7 @@
 //! What processes say of themselves: a reconciler of its last pass, and those that are forgotten
 //! when they were not seen for a day.
 
-use crate::{Errand, LIMIT, NEVER, Scene, settings};
+use crate::{Errand, NEVER, Scene, settings};
 use counterstep_adapters::postgres::{PostgresOptions, PostgresStore};
 use counterstep_contracts::workers::WorkerState;
 use counterstep_kernel::ports::Ports;
@@ -10,8 +10,9 @@ use counterstep_kernel::{Engine, EngineSettings};
 use counterstep_reconciler::{ReconcilerSettings, plan, serve};
 use counterstep_steps::{CancelReason, CancelToken, Registry};
 use counterstep_testkit::servers::shared_postgres;
+use counterstep_testkit::site::eventually;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_reconciler_says_what_its_last_pass_did_and_processes_not_seen_for_a_day_are_forgotten() {
@@ -67,19 +68,16 @@ async fn a_reconciler_says_what_its_last_pass_did_and_processes_not_seen_for_a_d
         ..settings(NEVER)
     };
     let serving = tokio::spawn(serve(reconciler.clone(), settings, stop.clone()));
-    let until = Instant::now() + LIMIT;
-    loop {
+    eventually("the counts of its last pass", || async {
         let found = reconciler.status().await.expect("an answer").workers;
         let says = found
             .iter()
             .find(|worker| worker.id == *reconciler.id)
             .and_then(|found| found.last_pass.as_ref());
-        if found.len() == 2 && says.is_some_and(|pass| pass.counts.contains_key("offered_again")) {
-            break;
-        }
-        assert!(Instant::now() < until, "{found:?}");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+        (found.len() == 2 && says.is_some_and(|pass| pass.counts.contains_key("offered_again")))
+            .then_some(())
+    })
+    .await;
     stop.cancel(CancelReason::Shutdown);
     serving.await.expect("it stops");
     let found = reconciler.status().await.expect("an answer").workers;

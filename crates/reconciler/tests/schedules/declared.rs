@@ -5,17 +5,18 @@ use crate::{Tick, engine, hourly, make_due, one_pass, row, tenant, types};
 use counterstep_kernel::schedule::ScheduleError;
 use counterstep_reconciler::{ReconcilerSettings, Report, plan};
 use counterstep_steps::Schedule;
+use counterstep_testkit::TestClock;
 use serde_json::json;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_declared_schedule_is_taken_over_and_its_pause_outlives_a_change() {
-    let folder = tempfile::tempdir().expect("a folder");
+    let (folder, clock) = (tempfile::tempdir().expect("a folder"), TestClock::new());
     let declare = |cron: &str| {
         let nightly =
             Schedule::cron("nightly", cron, "Europe/Berlin").request(json!({"text": "good night"}));
         types().schedule::<Tick>(nightly)
     };
-    let first = engine(folder.path(), declare("0 3 * * *"), None).await;
+    let first = engine(folder.path(), declare("0 3 * * *"), (None, &clock)).await;
     let planned = plan(&first, &ReconcilerSettings::default())
         .await
         .expect("a plan")
@@ -47,7 +48,7 @@ async fn a_declared_schedule_is_taken_over_and_its_pause_outlives_a_change() {
         );
     }
 
-    let second = engine(folder.path(), declare("0 4 * * *"), None).await;
+    let second = engine(folder.path(), declare("0 4 * * *"), (None, &clock)).await;
     assert_eq!(one_pass(&second).await.declared, 1);
     let changed = row(&second, "nightly").await;
     assert_eq!(
@@ -62,7 +63,7 @@ async fn a_declared_schedule_is_taken_over_and_its_pause_outlives_a_change() {
         .await
         .expect("it goes on");
     make_due(&second, "nightly", 5).await;
-    let other = engine(folder.path(), types(), None).await;
+    let other = engine(folder.path(), types(), (None, &clock)).await;
     assert_eq!(one_pass(&other).await, Report::default());
     assert_eq!(one_pass(&second).await.fired, 1);
     other

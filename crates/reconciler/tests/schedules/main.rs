@@ -6,7 +6,7 @@ mod declared;
 mod once_each;
 mod policies;
 
-use counterstep_adapters::embedded::{self, EmbeddedOptions, EmbeddedPaths};
+use counterstep_adapters::embedded::{self, EmbeddedPaths};
 use counterstep_adapters::postgres::{PostgresOptions, PostgresStore};
 use counterstep_contracts::{Host, ScheduleSpec, TaskId, TaskStatus, Tenant};
 use counterstep_kernel::documents::TypedDocuments;
@@ -17,6 +17,7 @@ use counterstep_macros::distributed_task;
 use counterstep_reconciler::{ReconcilerSettings, Report, pass};
 use counterstep_steps::times::DbTime;
 use counterstep_steps::{CancelToken, Registry, StepContext, StepResult, UploadMany, UploadedFile};
+use counterstep_testkit::TestClock;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 use std::sync::Arc;
@@ -78,13 +79,17 @@ fn tenant() -> Tenant {
 }
 
 /// An engine with adapters of its own.
-async fn engine(folder: &Path, registry: Registry, postgres: Option<&str>) -> Engine {
+async fn engine(
+    folder: &Path,
+    registry: Registry,
+    (postgres, clock): (Option<&str>, &TestClock),
+) -> Engine {
     let paths = EmbeddedPaths {
         database: folder.join("tasks.db"),
         objects: folder.join("objects"),
         scratch: folder.join("scratch"),
     };
-    let mut ports = embedded::open(paths, EmbeddedOptions::default())
+    let mut ports = embedded::open(paths, clock.embedded())
         .await
         .expect("the adapters open");
     if let Some(url) = postgres {
@@ -108,7 +113,8 @@ async fn engine(folder: &Path, registry: Registry, postgres: Option<&str>) -> En
 
 async fn alone(registry: Registry) -> (Engine, TempDir) {
     let folder = tempfile::tempdir().expect("a folder");
-    (engine(folder.path(), registry, None).await, folder)
+    let engine = engine(folder.path(), registry, (None, &TestClock::new())).await;
+    (engine, folder)
 }
 
 fn hourly() -> ScheduleSpec {

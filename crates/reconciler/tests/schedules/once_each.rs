@@ -9,6 +9,7 @@ use counterstep_reconciler::{ReconcilerSettings, serve};
 use counterstep_steps::CancelToken;
 use counterstep_steps::times::DbTime;
 use counterstep_steps::times::rfc3339;
+use counterstep_testkit::TestClock;
 use counterstep_testkit::seed::seeded;
 use counterstep_testkit::servers::shared_postgres;
 use counterstep_testkit::site::eventually;
@@ -24,16 +25,24 @@ async fn due_of(store: &dyn Store, task: TaskId) -> String {
     scheduled["due"].as_str().expect("a due time").to_owned()
 }
 
-/// How many due times the test waits for; each comes a second after the other.
+/// How many due times the test passes; each comes a second after the other.
 const DUE_TIMES: i64 = 20;
 
-/// So often a reconciler is aborted, about five times a second: nearly to the last due time, and
-/// then no more.
+/// So often a reconciler is aborted, about five times in a second of their time: nearly to the last
+/// due time, and then no more.
 const ABORTS: usize = 80;
+
+/// A reconciler lives at most for so many reads of the test: some passes, and some within one.
+const LONGEST_LIFE: usize = 20;
 
 /// Three reconcilers, aborted wherever they are and started again, and a schedule for each second.
 async fn each_due_time_fires_once(folder: &Path, postgres: Option<&str>) {
-    let watcher = engine(folder, types(), postgres).await;
+    let clock = TestClock::new();
+    if let Some(url) = postgres {
+        clock.drive_postgres(url);
+    }
+    let stage = (postgres, &clock);
+    let watcher = engine(folder, types(), stage).await;
     let each_second = ScheduleSpec {
         cron: Some("* * * * * *".to_owned()),
         misfire: Misfire::CatchUp,
@@ -56,17 +65,21 @@ async fn each_due_time_fires_once(folder: &Path, postgres: Option<&str>) {
     };
     let mut reconcilers = Vec::new();
     for _ in 0..3 {
-        reconcilers.push(start(engine(folder, types(), postgres).await));
+        reconcilers.push(start(engine(folder, types(), stage).await));
     }
     let mut chance = seeded();
     for _ in 0..ABORTS {
-        // Not a wait for anything: it chooses the moment, between passes and in the middle of them.
-        tokio::time::sleep(Duration::from_millis(chance.random_range(20..400))).await;
+        clock.advance_by(Duration::from_millis(chance.random_range(20..400)));
+        // They choose the moment, between passes and in the middle of them.
+        for _ in 0..chance.random_range(0..LONGEST_LIFE) {
+            row(&watcher, "each-second").await;
+        }
         let victim = chance.random_range(0..reconcilers.len());
         reconcilers[victim].abort();
-        reconcilers[victim] = start(engine(folder, types(), postgres).await);
+        reconcilers[victim] = start(engine(folder, types(), stage).await);
     }
     eventually("the last due time", || async {
+        clock.advance("1s");
         (row(&watcher, "each-second").await.last_due_at >= Some(last)).then_some(())
     })
     .await;

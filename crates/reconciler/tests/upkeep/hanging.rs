@@ -16,10 +16,11 @@ use counterstep_kernel::turn::turn;
 use counterstep_macros::distributed_task;
 use counterstep_reconciler::{ReconcilerSettings, serve};
 use counterstep_steps::{CancelReason, CancelToken, Registry, StepContext, StepResult};
-use counterstep_testkit::{Form, harness};
+use counterstep_testkit::site::eventually;
+use counterstep_testkit::{Form, TestClock, harness};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::net::TcpListener;
 
 /// What has not happened after this long never will. Far below the time limit of a request to the
@@ -57,19 +58,12 @@ async fn row(engine: &Engine, task: TaskId) -> TaskRow {
 }
 
 /// Waits for what `look` finds.
-async fn found<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
-    let until = Instant::now() + LIMIT;
-    loop {
-        if let Some(found) = look().await {
-            return found;
-        }
-        assert!(Instant::now() < until, "not within {LIMIT:?}: {what}");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+async fn found<T>(what: &str, look: impl AsyncFn() -> Option<T>) -> T {
+    eventually(what, || async { look().await }).await
 }
 
 /// A task whose host is aborted in the middle of its step.
-async fn lose_a_host(engine: &Engine) -> TaskId {
+async fn lose_a_host(engine: &Engine, clock: &TestClock) -> TaskId {
     let task = harness::submit(engine, Form::new()).await;
     let host = engine.clone();
     let running =
@@ -79,6 +73,8 @@ async fn lose_a_host(engine: &Engine) -> TaskId {
     })
     .await;
     running.abort();
+    let _ = running.await;
+    clock.advance("1s");
     task
 }
 
@@ -139,7 +135,7 @@ async fn goes_on_while_upkeep_hangs(overdue: bool) {
         .expect("a connection");
 
     make_due(&engine, "yearly").await;
-    let lost = lose_a_host(&engine).await;
+    let lost = lose_a_host(&engine, &place.clock).await;
     found("the schedule fires", async || {
         engine
             .schedule(&Tenant::default(), "yearly")
@@ -211,7 +207,7 @@ async fn a_queue_that_hangs_holds_up_neither_recovery_nor_schedules_nor_a_shutdo
     // Each of the second round comes behind a message that no client takes.
     for name in ["one", "two"] {
         make_due(&place.engine, name).await;
-        let lost = lose_a_host(&place.engine).await;
+        let lost = lose_a_host(&place.engine, &place.clock).await;
         found("the schedule fires", async || {
             place
                 .engine

@@ -3,7 +3,7 @@
 //! age has to be chosen.
 
 use counterstep_adapters::buckets::settings::Credentials;
-use counterstep_adapters::embedded::{self, EmbeddedOptions, EmbeddedPaths};
+use counterstep_adapters::embedded::{self, EmbeddedPaths};
 use counterstep_adapters::s3::{self, S3Settings};
 use counterstep_contracts::overrides::OrphanOverride;
 use counterstep_contracts::{
@@ -22,6 +22,7 @@ use counterstep_steps::Registry;
 use counterstep_steps::keys::attempt_prefix;
 use counterstep_steps::times::DbTime;
 use counterstep_tasks::CreateZipFromFiles;
+use counterstep_testkit::TestClock;
 use counterstep_testkit::servers::S3;
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -93,6 +94,8 @@ impl Row {
 /// Where a test takes place.
 pub(crate) struct Place<'a> {
     pub(crate) engine: Engine,
+    /// The time of its database and of all its engines.
+    pub(crate) clock: TestClock,
     folder: TempDir,
     /// The folder of the bucket.
     bucket: PathBuf,
@@ -108,7 +111,8 @@ impl<'a> Place<'a> {
             objects: folder.path().join("objects"),
             scratch: folder.path().join("scratch"),
         };
-        let ports = embedded::open(paths, EmbeddedOptions::default())
+        let clock = TestClock::new();
+        let ports = embedded::open(paths, clock.embedded())
             .await
             .expect("the adapters open");
         let mut settings = EngineSettings::default();
@@ -118,6 +122,7 @@ impl<'a> Place<'a> {
         std::fs::create_dir_all(&bucket).expect("a bucket");
         Self {
             engine,
+            clock,
             folder,
             bucket,
             server: None,

@@ -277,7 +277,7 @@ async fn what_cannot_be_archived_holds_up_nothing_else() {
         );
     }
     // The clock of the database may have milliseconds only.
-    tokio::time::sleep(Duration::from_millis(5)).await;
+    place.clock.advance("5ms");
     for _ in 0..3 {
         place.task(TaskStatus::Completed, &[]).await;
     }
@@ -408,9 +408,12 @@ async fn wherever_a_reconciler_dies_no_task_is_lost_to_the_archive() {
     let (mut chance, mut longest) = (seeded(), 40);
     while !there(&place).await.is_empty() || !tombstones(&place).await.is_empty() {
         let engine = place.another();
-        let dying =
+        let mut dying =
             tokio::spawn(async move { pass(&engine, &ReconcilerSettings::default()).await });
-        tokio::time::sleep(Duration::from_millis(chance.random_range(0..longest))).await;
+        let life = Duration::from_millis(chance.random_range(0..longest));
+        if tokio::time::timeout(life, &mut dying).await.is_ok() {
+            continue;
+        }
         dying.abort();
         let _ = dying.await;
         longest += 40;

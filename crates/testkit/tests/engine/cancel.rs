@@ -3,10 +3,10 @@
 use crate::errand::{Errand, Stubborn, only};
 use counterstep_contracts::http::CancelOutcome;
 use counterstep_contracts::{Host, StepStatus, TaskId, TaskStatus};
-use counterstep_kernel::CancelToken;
 use counterstep_kernel::client::Refusal;
 use counterstep_kernel::ports::{Signal, Signals};
 use counterstep_kernel::turn::{TurnEnd, turn};
+use counterstep_steps::CancelToken;
 use counterstep_testkit::site::eventually;
 use counterstep_testkit::{Form, Harness, TestTask};
 use futures::StreamExt;

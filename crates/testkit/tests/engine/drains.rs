@@ -17,7 +17,6 @@ use counterstep_macros::distributed_task;
 use counterstep_steps::{
     CancelReason, CancelToken, Registry, RetryPolicy, StepContext, StepResult,
 };
-use counterstep_testkit::LossyQueue;
 use counterstep_testkit::site::eventually;
 use counterstep_testkit::{LossyQueue, TestClock};
 use futures::future::select_all;

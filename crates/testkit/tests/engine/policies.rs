@@ -7,7 +7,7 @@ use counterstep_kernel::faults::{Fault, FaultKind};
 use counterstep_kernel::record::History;
 use counterstep_macros::distributed_task;
 use counterstep_steps::policies::Policies;
-use counterstep_steps::{RetryPolicy, StepError, StepResult, UndoResult};
+use counterstep_steps::{RetryPolicy, StepContext, StepError, StepResult, UndoResult};
 use counterstep_testkit::clock::{until_works, work_for};
 use counterstep_testkit::{Form, Harness, Site};
 use serde::{Deserialize, Serialize};

@@ -9,6 +9,7 @@ mod races;
 mod reads;
 mod requests;
 mod schema;
+mod time;
 
 use crate::embedded;
 use counterstep_adapters::postgres::{PostgresOptions, PostgresStore};

@@ -73,9 +73,10 @@ async fn a_success_and_a_sweep_never_both_get_the_objects() {
         // Of a task whose lease has run out, as a listing finds it.
         let mut plan = reconciler.plan_sweep(9).await.unwrap();
         plan.condemn = intents::overdue(&record);
-        let wait = |micros: i64| {
-            tokio::time::sleep(Duration::from_micros(u64::try_from(micros).unwrap_or(0)))
-        };
+        // The start of one of two that race, not a wait for the other.
+        let clock = &reconciler.ports.clock;
+        let wait =
+            |micros: i64| clock.sleep(Duration::from_micros(u64::try_from(micros).unwrap_or(0)));
         let sweep = async {
             wait(behind).await;
             reconciler.sweep(plan, &CancelToken::new()).await

@@ -73,8 +73,7 @@ async fn find_ended(
 pub(crate) async fn tasks_that_ended_are_found_by_type_state_and_age(ports: &Ports) {
     let store = &*ports.store;
     let first = ended(store, TaskStatus::Completed, "one").await;
-    // The clock of a database may have milliseconds only.
-    tokio::time::sleep(Duration::from_millis(5)).await;
+    super::a_moment_later(store).await;
     let second = ended(store, TaskStatus::Completed, "two").await;
     let failed = ended(store, TaskStatus::Failed, "three").await;
     claimed(store, MINUTE).await;

@@ -25,11 +25,17 @@ pub(crate) mod types;
 pub(crate) mod upkeep;
 pub(crate) mod workers;
 
+use counterstep_kernel::documents::TypedDocuments;
+use counterstep_kernel::ports::Store;
+pub(crate) use counterstep_testkit::site::eventually;
 use std::future::Future;
 use std::time::Duration;
 
 /// Long enough for a slow machine; a test that passes never waits for so long.
 pub(crate) const LIMIT: Duration = Duration::from_secs(20);
+
+/// More than one step of any store's clock.
+const MOMENT: Duration = Duration::from_millis(5);
 
 /// The end of something that takes several calls.
 pub(crate) async fn within_limit<T>(what: &str, work: impl Future<Output = T>) -> T {
@@ -38,18 +44,13 @@ pub(crate) async fn within_limit<T>(what: &str, work: impl Future<Output = T>) -
         .unwrap_or_else(|_| panic!("did not end: {what}"))
 }
 
-/// Waits until a look finds something.
-pub(crate) async fn eventually<T, F: Future<Output = Option<T>>>(
-    what: &str,
-    mut look: impl FnMut() -> F,
-) -> T {
-    let found = tokio::time::timeout(LIMIT, async {
-        loop {
-            if let Some(found) = look().await {
-                return found;
-            }
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    });
-    found.await.unwrap_or_else(|_| panic!("never came: {what}"))
+/// Waits until the store's time has gone on by at least a few milliseconds, which may be its
+/// resolution.
+pub(crate) async fn a_moment_later(store: &dyn Store) {
+    let now = || async { store.types().await.expect("an answer").now };
+    let before = now().await;
+    eventually("a later time", || async {
+        (now().await.after(before) >= MOMENT).then_some(())
+    })
+    .await;
 }

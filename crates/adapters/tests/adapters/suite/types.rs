@@ -233,7 +233,7 @@ pub(crate) async fn failures_are_counted_since_the_last_success(ports: &Ports) {
         ..query.clone()
     };
     assert_eq!(store.failures(&later).await.unwrap(), 0, "from before");
-    tokio::time::sleep(Duration::from_millis(20)).await;
+    super::a_moment_later(store).await;
     let recent = FailureQuery {
         within: Duration::from_millis(1),
         ..query.clone()

@@ -131,8 +131,7 @@ pub(crate) async fn a_sweep_leaves_a_task_as_long_unchanged_and_unclaimed_as_it_
     write_of(&mut change).row.status = counterstep_contracts::TaskStatus::Dispatched;
     commit(store, free(&record), &change).await.unwrap();
     let dispatched = load(store, task).await;
-    // The clock of a database may have milliseconds only.
-    tokio::time::sleep(Duration::from_millis(5)).await;
+    super::a_moment_later(store).await;
     let younger = submitted(store, row(new_task())).await.task.id;
     sweep(store, task, vec![condemn(1)]).await;
     let swept = sweep(store, task, vec![swept(1)]).await;

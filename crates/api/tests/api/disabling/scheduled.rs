@@ -85,6 +85,7 @@ async fn what_comes_only_once_waits_until_its_type_is_enabled() {
         let plan = site.engine.plan_schedules(10).await.expect("a plan");
         site.engine.run_schedules(plan).await
     };
+    site.clock.advance("2s");
     let report = eventually("it is due", || async {
         let report = pass().await;
         if report == ScheduleReport::default() {

@@ -2,11 +2,13 @@
 //! gone.
 
 use super::Stage;
+use crate::script::SLOW;
 use crate::site::eventually;
 use counterstep_contracts::http::TaskView;
 use counterstep_contracts::{Host, StepStatus, TaskStatus};
 use counterstep_kernel::turn::turn;
 use counterstep_steps::CancelToken;
+use counterstep_testkit::clock::until_works;
 
 pub(super) async fn unreadable(stage: &mut Stage) {
     let dispatched = stage.submit("plain", "{}").await;
@@ -67,7 +69,11 @@ pub(super) async fn unreadable(stage: &mut Stage) {
     };
     stage.until_step(waits, "make", StepStatus::Running).await;
     stage.spoil(waits).await;
+    until_works(waits).await;
+    stage.site.clock.advance_by(SLOW);
     running.await.expect("its turn ends");
+    // Longer than the delay of its retry.
+    stage.site.clock.advance_by(SLOW);
     let _worker = stage.site.run_host(Host::Worker);
     // Until it is parked it cannot be shown.
     eventually("it is parked", || async {
@@ -86,6 +92,8 @@ pub(super) async fn lost_scratch(stage: &mut Stage) {
     let _worker = stage.site.run_host(Host::Worker);
     for script in [r#"{"make":["slow"]}"#, r#"{"finish":["slow"]}"#] {
         let task = stage.submit("scratches", script).await;
+        until_works(task).await;
+        stage.site.clock.advance_by(SLOW);
         stage.until(task, TaskStatus::Waiting).await;
         stage.site.lose_scratch();
         stage.until(task, TaskStatus::Completed).await;

@@ -1,11 +1,13 @@
 //! Scenes of hosts that are lost for good, or counted anew, and of tasks that no host claims.
 
 use super::Stage;
+use crate::script::SLOW;
 use crate::site::eventually;
 use counterstep_contracts::http::{AuditTrail, TaskView};
 use counterstep_contracts::{Host, StepStatus, TaskStatus};
 use counterstep_steps::CancelToken;
 use counterstep_testkit::LossyQueue;
+use counterstep_testkit::clock::until_works;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -74,6 +76,8 @@ pub(super) async fn unanswered(stage: &mut Stage) {
         "this queue hands out the tasks themselves"
     );
     engine.ports.queue = Arc::<LossyQueue>::default();
+    // Longer than the delays of the retries.
+    stage.site.clock.advance_by(SLOW);
     for task in [submitted, dispatched, waits, undone] {
         let before = engine
             .ports
@@ -155,6 +159,8 @@ pub(super) async fn recounts(stage: &mut Stage) {
     let runs = stage.submit("plain", r#"{"finish":["slow"]}"#).await;
     stage.until_step(runs, "finish", StepStatus::Running).await;
     stage.decide(runs, "recoveries", BODY).await;
+    until_works(runs).await;
+    stage.site.clock.advance_by(SLOW);
     stage.until(runs, TaskStatus::Completed).await;
     let undone = stage
         .submit("plain", r#"{"make":["broken"],"unmake":["hang"]}"#)

@@ -43,7 +43,7 @@ async fn an_upload_that_the_stores_hold_up_until_it_is_swept_is_503() {
         upload_timeout: Duration::from_secs(1),
         ..EngineSettings::default()
     };
-    let stalled = Site::beside_with(ports, settings);
+    let stalled = site.beside_with(ports, settings);
     let reply = stalled
         .form(KEEP, whole(&file("filename=\"a\"", "abc")))
         .await;
@@ -112,8 +112,9 @@ async fn an_upload_over_its_time_is_408_and_leaves_nothing() {
         .await
         .into_split();
     let drip = tokio::spawn(async move {
+        let mut drops = tokio::time::interval(Duration::from_millis(20));
         while writes.write_all(b"x").await.is_ok() {
-            tokio::time::sleep(Duration::from_millis(20)).await;
+            drops.tick().await;
         }
     });
     let reply = Reply::read(&mut reads).await;
