@@ -6,6 +6,7 @@ mod layers;
 mod links;
 mod map;
 mod markdown;
+mod sleeps;
 mod sources;
 mod words;
 
@@ -49,6 +50,7 @@ fn check() -> Found {
     found.extend(map::check()?);
     found.extend(links::check(&files)?);
     found.extend(words::check(&files)?);
+    found.extend(sleeps::check(&files)?);
     Ok(found)
 }
 
