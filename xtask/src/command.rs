@@ -66,23 +66,6 @@ pub(crate) fn output(command: &mut Command) -> Result<String, String> {
     }
 }
 
-/// Runs to the end with our own standard error, and gives what it wrote to its standard output.
-pub(crate) fn messages(command: &mut Command) -> Result<String, String> {
-    command
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::inherit());
-    let ended = command
-        .spawn()
-        .and_then(std::process::Child::wait_with_output);
-    let output = ended.map_err(|error| format!("{} does not start: {error}", shown(command)))?;
-    if output.status.success() {
-        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
-    } else {
-        Err(format!("{} ended with {}", shown(command), output.status))
-    }
-}
-
 /// The program's path, when it is on `PATH`.
 pub(crate) fn on_path(program: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;

@@ -15,12 +15,6 @@ const POLICY: &str = "/usr/sbin/policy-rc.d";
 /// have yet.
 const AZURITE: &str = "3.35.0";
 
-/// What tests start besides, and what is on every machine or comes with the rest.
-const ALSO_STARTED: &[&str] = &["initdb", "git", "sh", "cp", "kill"];
-/// Where Debian writes down each package's version: the libraries of a server are not the server's
-/// file.
-const PACKAGES: &[&str] = &["/var/lib/dpkg/status"];
-
 struct Need {
     program: &'static str,
     packages: &'static [&'static str],
@@ -230,43 +224,16 @@ fn keep_from_starting<'a>(services: impl Iterator<Item = &'a str>) {
 }
 
 fn is_there(program: &str) -> bool {
-    !found(program).is_empty()
-}
-
-/// Every place where a program is: the first is not always the one that is used.
-fn found(program: &str) -> Vec<PathBuf> {
     let postgresql = Path::new(POSTGRESQL)
         .read_dir()
         .into_iter()
         .flatten()
         .flatten();
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let folders = std::env::split_paths(&path).collect::<Vec<_>>().into_iter();
-    let folders = folders
+    std::env::split_paths(&path)
         .chain(FOLDERS.iter().map(PathBuf::from))
-        .chain(postgresql.map(|it| it.path().join("bin")));
-    folders
-        .map(|folder| folder.join(program))
-        .filter(|file| file.is_file())
-        .collect()
-}
-
-/// Files outside the repository that tests depend on, wherever they are: another version makes
-/// another file.
-pub(crate) fn files() -> Vec<PathBuf> {
-    let needed = NEEDS.iter().map(|need| need.program);
-    let mut files: Vec<PathBuf> = needed
-        .chain(ALSO_STARTED.iter().copied())
-        .flat_map(found)
-        .collect();
-    let others = PACKAGES
-        .iter()
-        .map(PathBuf::from)
-        .chain([azurite_package()]);
-    files.extend(others.filter(|file| file.is_file()));
-    files.sort();
-    files.dedup();
-    files
+        .chain(postgresql.map(|it| it.path().join("bin")))
+        .any(|folder| folder.join(program).is_file())
 }
 
 fn install(packages: &[&str]) -> Result<(), String> {

@@ -5,8 +5,6 @@
 pub(crate) struct Tally {
     pub(crate) passed: u64,
     pub(crate) failed: u64,
-    /// Those of the passed that did not run now: nothing has changed since they passed.
-    pub(crate) unchanged: u64,
 }
 
 impl Tally {
@@ -22,33 +20,16 @@ impl Tally {
         self.failed += count(counts, "failed");
     }
 
-    /// Of tests that did not need to run again.
-    pub(crate) fn of_unchanged(tests: u64) -> Self {
-        Self {
-            passed: tests,
-            failed: 0,
-            unchanged: tests,
-        }
-    }
-
     /// Takes in another count.
     pub(crate) fn add(&mut self, other: &Self) {
         self.passed += other.passed;
         self.failed += other.failed;
-        self.unchanged += other.unchanged;
     }
 }
 
 impl std::fmt::Display for Tally {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} passed, {} failed", self.passed, self.failed)?;
-        match self.unchanged {
-            0 => Ok(()),
-            some => write!(
-                f,
-                " ({some} of them unchanged since they passed and not run again; --again runs all)"
-            ),
-        }
+        write!(f, "{} passed, {} failed", self.passed, self.failed)
     }
 }
 
@@ -80,25 +61,9 @@ mod tests {
             tally,
             Tally {
                 passed: 43,
-                failed: 2,
-                unchanged: 0
+                failed: 2
             }
         );
         assert_eq!(tally.to_string(), "43 passed, 2 failed");
-    }
-
-    #[test]
-    fn what_did_not_run_is_named() {
-        let mut tally = Tally {
-            passed: 43,
-            failed: 0,
-            unchanged: 0,
-        };
-        tally.add(&Tally::of_unchanged(77));
-        let shown = tally.to_string();
-        assert!(
-            shown.starts_with("120 passed, 0 failed (77 of them unchanged"),
-            "{shown}"
-        );
     }
 }

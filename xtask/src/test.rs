@@ -2,12 +2,9 @@
 //! up.
 //!
 //! `cargo test` is called once for each test binary, always for the whole workspace: a smaller
-//! selection would unify features differently and build everything again. What has passed and
-//! cannot have changed is left out, and said so.
+//! selection would unify features differently and build everything again.
 
-use crate::artifacts::{self, Program};
 use crate::tally::Tally;
-use crate::unchanged::{self, Common, Inputs, Stamp, Verdict};
 use crate::{command, machine};
 use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Write};
@@ -15,7 +12,7 @@ use std::process::{Command, Stdio};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-/// Test binaries at a time: many tests wait for leases, so that one binary seldom keeps two cores
+/// Test binaries at a time: many tests wait for servers, so that one binary seldom keeps two cores
 /// busy.
 const SIDE_BY_SIDE: usize = 2;
 
@@ -33,44 +30,25 @@ const GRACE: Duration = Duration::from_secs(5);
 /// Those that take longest start first; the others follow in the order of their names.
 const LONGEST: &[&str] = &["system", "macros", "tasks", "adapters"];
 
-/// The tests over real processes and those of the engine wait for leases and due times for most of
-/// their time: more of them than there are cores run at a time.
-const WAITS: [&str; 2] = [SYSTEM, "engine"];
+/// These wait for processes, servers and files for most of their time: more of them than there are
+/// cores run at a time.
+const WAITS: [&str; 3] = [SYSTEM, "engine", "adapters"];
 
 /// The tests over real processes.
 const SYSTEM: &str = "system";
 const WAITING_THREADS: &str = "4";
 
-/// Which tests are asked for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Which<'a> {
-    /// All of which it is not certain that they would pass again.
-    Changed,
-    /// All.
-    All,
-    /// Those with this in their names, always.
-    Named(&'a str),
-}
-
-pub(crate) fn run(which: Which<'_>) -> Result<(), String> {
+/// Runs all tests, or those with this in their names.
+pub(crate) fn run(filter: Option<&str>) -> Result<(), String> {
     machine::prepare()?;
-    let programs = match build() {
-        Ok(programs) => programs,
-        Err(error) => {
-            return close(
-                Tally {
-                    failed: 1,
-                    ..Tally::default()
-                },
-                Some(error),
-            );
-        }
-    };
-    let common = match which {
-        Which::Named(_) => None,
-        Which::Changed | Which::All => gather(&programs),
-    };
-    let waiting = Mutex::new(runs(&names()?, which, &programs));
+    if let Err(error) = build() {
+        let failed = Tally {
+            failed: 1,
+            ..Tally::default()
+        };
+        return close(failed, Some(error));
+    }
+    let waiting = Mutex::new(runs(&names()?, filter));
     let total = Mutex::new((Tally::default(), None));
     std::thread::scope(|scope| {
         for _ in 0..SIDE_BY_SIDE {
@@ -78,8 +56,8 @@ pub(crate) fn run(which: Which<'_>) -> Result<(), String> {
                 // The lock is given back before the run: in the head of a `while let` it would be
                 // held throughout.
                 let next = || lock(&waiting).pop_front();
-                while let Some(run) = next() {
-                    let (tally, failure) = run.unless_unchanged(which, common.as_ref(), &programs);
+                while let Some(mut run) = next() {
+                    let (tally, failure) = run.run();
                     let mut total = lock(&total);
                     total.0.add(&tally);
                     if total.1.is_none() {
@@ -95,16 +73,13 @@ pub(crate) fn run(which: Which<'_>) -> Result<(), String> {
     close(tally, failure)
 }
 
-/// Builds the tests, and the program that the whole-system tests start: what it was built from is
-/// theirs to depend on.
-fn build() -> Result<Vec<Program>, String> {
-    const MESSAGES: [&str; 2] = ["--message-format", "json-render-diagnostics"];
-    let mut tests = cargo_test();
-    let mut programs = artifacts::read(&command::messages(tests.arg("--no-run").args(MESSAGES))?)?;
-    let mut program = command::cargo();
+/// Builds the tests, and the programs that the whole-system tests start.
+fn build() -> Result<(), String> {
+    command::run(cargo_test().args(["--no-run", "--quiet"]))?;
+    let mut programs = command::cargo();
     // The selection of `tests/src/program.rs`, which builds them when those tests are started by
     // hand.
-    program.args([
+    programs.args([
         "build",
         "--quiet",
         "--workspace",
@@ -112,20 +87,8 @@ fn build() -> Result<Vec<Program>, String> {
         "--test",
         SYSTEM,
     ]);
-    program.args(PROGRAMS.iter().flat_map(|name| ["--bin", *name]));
-    programs.extend(artifacts::read(&command::messages(
-        program.args(MESSAGES),
-    )?)?);
-    programs.sort_by(|one, other| one.path.cmp(&other.path));
-    programs.dedup();
-    Ok(programs)
-}
-
-/// `None`: something cannot be read. Then everything runs, and nothing is remembered.
-fn gather(programs: &[Program]) -> Option<Common> {
-    Common::gather(programs)
-        .inspect_err(|error| println!("xtask: everything runs: {error}"))
-        .ok()
+    programs.args(PROGRAMS.iter().flat_map(|name| ["--bin", *name]));
+    command::run(&mut programs)
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
@@ -172,128 +135,31 @@ fn names() -> Result<Vec<String>, String> {
 struct Run {
     title: String,
     cargo: Command,
-    /// The test programs that it starts.
-    programs: Vec<Program>,
 }
 
 /// One run for each integration test, and one for all unit tests.
-fn runs(names: &[String], which: Which<'_>, programs: &[Program]) -> VecDeque<Run> {
-    let run = |title: &str, select: &[&str], starts: &dyn Fn(&Program) -> bool| {
+fn runs(names: &[String], filter: Option<&str>) -> VecDeque<Run> {
+    let run = |title: &str, select: &[&str]| {
         let mut cargo = cargo_test();
-        cargo.args(select);
-        if let Which::Named(filter) = which {
-            cargo.arg(filter);
-        }
-        let programs = programs
-            .iter()
-            .filter(|program| program.tests && starts(program))
-            .cloned()
-            .collect();
+        cargo.args(select).args(filter);
         Run {
             title: title.to_owned(),
             cargo,
-            programs,
         }
     };
     let tests = names.iter().map(|name| {
-        let mut run = run(name, &["--test", name], &|program| {
-            program.kind == "test" && program.name == *name
-        });
+        let mut run = run(name, &["--test", name]);
         if WAITS.contains(&name.as_str()) {
             run.cargo.env("RUST_TEST_THREADS", WAITING_THREADS);
         }
         run
     });
     tests
-        .chain([run("unit tests", &["--lib", "--bins"], &|program| {
-            program.kind != "test"
-        })])
+        .chain([run("unit tests", &["--lib", "--bins"])])
         .collect()
 }
 
 impl Run {
-    /// Runs, unless it has passed with the same inputs; and remembers when it passes.
-    fn unless_unchanged(
-        mut self,
-        which: Which<'_>,
-        common: Option<&Common>,
-        all: &[Program],
-    ) -> (Tally, Option<String>) {
-        let Some(before) = common.and_then(|common| self.inputs(common)) else {
-            let (tally, failure) = self.run();
-            // A test that failed has not passed, whatever was true before: one that fails now and
-            // then is such a case.
-            let forgotten = if failure.is_some() {
-                unchanged::forget(&self.title)
-            } else {
-                Ok(())
-            };
-            return (tally, failure.or(forgotten.err()));
-        };
-        let title = self.title.clone();
-        let verdict = if which == Which::All {
-            Verdict::Run(None)
-        } else {
-            unchanged::verdict(&title, &before)
-        };
-        match verdict {
-            Verdict::Unchanged(stamp) => {
-                let (tests, when) = (stamp.passed, stamp.when());
-                println!(
-                    "\n== {title}: unchanged since it passed at {when} ({tests} tests); --again runs it"
-                );
-                return (Tally::of_unchanged(tests), None);
-            }
-            Verdict::Run(Some(why)) => println!("\n== {title}: runs again, since {why}"),
-            Verdict::Run(None) => {}
-        }
-        if let Err(error) = unchanged::forget(&title) {
-            // It would go on saying that they pass, whatever comes out now.
-            return (
-                Tally {
-                    failed: 1,
-                    ..Tally::default()
-                },
-                Some(error),
-            );
-        }
-        let started = Instant::now();
-        let (tally, failure) = self.run();
-        let worth_it = started.elapsed() >= unchanged::WORTH_IT;
-        if worth_it && failure.is_none() && tally.failed == 0 && tally.passed > 0 {
-            // What was edited while they ran may have been read before or after.
-            let after = gather(all).and_then(|common| self.inputs(&common));
-            let kept = match after.map(|after| before.difference(&after)) {
-                Some(None) => unchanged::remember(&title, &Stamp::new(tally.passed, before)),
-                Some(Some(changed)) => Err(format!("{changed} while they ran")),
-                None => Ok(()),
-            };
-            if let Err(why) = kept {
-                println!("xtask: {title} will run again: {why}");
-            }
-        }
-        (tally, failure)
-    }
-
-    /// `None`: something cannot be read.
-    fn inputs(&self, common: &Common) -> Option<Inputs> {
-        let envs = self
-            .cargo
-            .get_envs()
-            .map(|(name, value)| format!("{name:?}={value:?}"))
-            .collect::<Vec<_>>();
-        let arguments = self
-            .cargo
-            .get_args()
-            .map(|it| it.to_string_lossy().into_owned())
-            .collect::<Vec<_>>();
-        let called = [envs, arguments].concat().join("·").replace(' ', "·");
-        let inputs = common.with(&self.programs, &called);
-        inputs
-            .inspect_err(|error| println!("xtask: {} runs: {error}", self.title))
-            .ok()
-    }
-
     /// Runs to the end, prints its output in one piece, and counts.
     fn run(&mut self) -> (Tally, Option<String>) {
         let started = Instant::now();

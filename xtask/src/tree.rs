@@ -20,17 +20,8 @@ pub(crate) fn target() -> PathBuf {
 
 /// Every tracked file that is there, relative to the top, sorted.
 pub(crate) fn files() -> Result<Vec<String>, String> {
-    listed(&["--cached"])
-}
-
-/// As [`files`], and those too that are not added yet and that git does not ignore.
-pub(crate) fn files_and_drafts() -> Result<Vec<String>, String> {
-    listed(&["--cached", "--others", "--exclude-standard"])
-}
-
-fn listed(which: &[&str]) -> Result<Vec<String>, String> {
     let mut files: Vec<String> =
-        match command::output(command::at_top("git").args(["ls-files", "-z"]).args(which)) {
+        match command::output(command::at_top("git").args(["ls-files", "-z", "--cached"])) {
             Ok(listed) => listed
                 .split('\0')
                 .filter(|file| !file.is_empty())
