@@ -1,5 +1,5 @@
 //! The repository's own commands. Owns how things are tested and checked, nothing of what is built:
-//! no crate of the workspace is imported here, and the standard library is all it needs.
+//! no crate of the workspace is imported here.
 
 mod chaos;
 mod ci;

@@ -6,6 +6,7 @@
 
 use crate::tally::Tally;
 use crate::{command, machine};
+use cargo_metadata::{MetadataCommand, TargetKind};
 use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
@@ -107,13 +108,12 @@ fn cargo_test() -> Command {
 fn names() -> Result<Vec<String>, String> {
     let mut cargo = command::cargo();
     cargo.args(["metadata", "--no-deps", "--format-version", "1"]);
-    let text = command::output(&mut cargo)?;
-    // A target is written as {"kind":["test"],"crate_types":["bin"],"name":"…", …}.
-    let mut names: Vec<String> = text
-        .split(r#""kind":["test"]"#)
-        .skip(1)
-        .filter_map(|target| target.split_once(r#""name":""#)?.1.split('"').next())
-        .map(str::to_owned)
+    let metadata = MetadataCommand::parse(command::output(&mut cargo)?)
+        .map_err(|error| format!("invalid answer of `cargo metadata`: {error}"))?;
+    let targets = metadata.packages.into_iter().flat_map(|it| it.targets);
+    let mut names: Vec<String> = targets
+        .filter(|target| target.is_kind(TargetKind::Test))
+        .map(|target| target.name)
         .collect();
     names.sort_by_key(|name| {
         (

@@ -205,7 +205,7 @@ mod tests {
                 "counterstep-kernel",
                 "[dependencies]\ncounterstep-contracts.workspace = true\n"
             ),
-            []
+            [0; 0]
         );
         assert_eq!(
             violations(
@@ -254,7 +254,7 @@ mod tests {
                 "counterstep-api",
                 "[dependencies]\ncounterstep-tasks = { optional = true }\n"
             ),
-            []
+            [0; 0]
         );
         assert_eq!(
             violations(
@@ -272,7 +272,7 @@ mod tests {
                 "counterstep-macros",
                 "[dev-dependencies]\ncounterstep-steps.workspace = true\n"
             ),
-            []
+            [0; 0]
         );
         assert_eq!(
             violations(
