@@ -1,6 +1,7 @@
 //! The programs under test, built from the tree as it is. Must not be an older one that happens to
 //! lie around.
 
+use cargo_metadata::Message;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -107,18 +108,18 @@ fn build() -> BTreeMap<String, PathBuf> {
         "the programs do not build: {}",
         output.status
     );
-    let messages = String::from_utf8(output.stdout).expect("cargo writes UTF-8");
-    messages.lines().filter_map(executable).collect()
+    Message::parse_stream(output.stdout.as_slice())
+        .map(|message| message.expect("cargo writes messages"))
+        .filter_map(executable)
+        .collect()
 }
 
-/// The name and the path in what cargo says of a program.
-fn executable(message: &str) -> Option<(String, PathBuf)> {
-    let message: serde_json::Value = serde_json::from_str(message).ok()?;
-    let name = message["target"]["name"]
-        .as_str()
-        .filter(|_| message["target"]["kind"][0] == "bin")?;
-    Some((
-        name.to_owned(),
-        PathBuf::from(message["executable"].as_str()?),
-    ))
+/// The name and the path in what cargo reports of a program.
+fn executable(message: Message) -> Option<(String, PathBuf)> {
+    let Message::CompilerArtifact(built) = message else {
+        return None;
+    };
+    let is_program = built.target.is_bin() && !built.profile.test;
+    let path = built.executable.filter(|_| is_program)?;
+    Some((built.target.name, path.into_std_path_buf()))
 }
