@@ -137,7 +137,8 @@ struct Run {
     cargo: Command,
 }
 
-/// One run for each integration test, and one for all unit tests.
+/// One run for each integration test, one for all unit tests, and one for the examples in the
+/// documentation.
 fn runs(names: &[String], filter: Option<&str>) -> VecDeque<Run> {
     let run = |title: &str, select: &[&str]| {
         let mut cargo = cargo_test();
@@ -154,9 +155,9 @@ fn runs(names: &[String], filter: Option<&str>) -> VecDeque<Run> {
         }
         run
     });
-    tests
-        .chain([run("unit tests", &["--lib", "--bins"])])
-        .collect()
+    let units = run("unit tests", &["--lib", "--bins"]);
+    let documents = run("documentation", &["--doc"]);
+    tests.chain([units, documents]).collect()
 }
 
 impl Run {

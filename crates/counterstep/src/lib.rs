@@ -8,6 +8,8 @@
 extern crate self as counterstep;
 
 pub mod cli;
+#[cfg(doctest)]
+mod documents;
 pub mod run;
 
 pub use counterstep_contracts as contracts;

@@ -56,7 +56,7 @@ const LAYERS: &[Layer] = &[
     Layer { name: "reconciler", below: &["contracts", "steps", "kernel", "node"], optional: &["tasks"], tests: &["adapters", "macros", "testkit"] },
     // What a user's own crate looks like.
     Layer { name: "tasks", below: &["steps", "macros"], optional: &[], tests: &["kernel", "testkit"] },
-    Layer { name: "counterstep", below: PARTS, optional: &[], tests: &[] },
+    Layer { name: "counterstep", below: PARTS, optional: &[], tests: &["testkit"] },
     Layer { name: "testkit", below: &["contracts", "steps", "kernel", "adapters"], optional: &[], tests: &["macros"] },
     Layer { name: "bench", below: EVERYTHING, optional: &[], tests: &[] },
     Layer { name: "tests", below: EVERYTHING, optional: &[], tests: &[] },

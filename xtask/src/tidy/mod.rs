@@ -1,6 +1,7 @@
 //! `cargo xtask tidy`: the rules of the house that no compiler checks. Each rule is a function from
 //! the tracked files to violations; it repairs nothing.
 
+mod blocks;
 mod kernel;
 mod layers;
 mod links;
@@ -8,37 +9,11 @@ mod map;
 mod markdown;
 mod sleeps;
 mod sources;
+mod violation;
 mod words;
 
 use crate::tree;
-use std::fmt;
-
-/// One breach of a rule, with what to do about it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Violation {
-    file: String,
-    /// Counted from one.
-    line: usize,
-    text: String,
-}
-
-impl Violation {
-    fn new(file: &str, line: usize, text: impl Into<String>) -> Self {
-        Self {
-            file: file.to_owned(),
-            line,
-            text: text.into(),
-        }
-    }
-}
-
-impl fmt::Display for Violation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}: {}", self.file, self.line, self.text)
-    }
-}
-
-type Found = Result<Vec<Violation>, String>;
+use violation::{Found, Violation};
 
 /// Every rule over the whole tree.
 fn check() -> Found {
@@ -51,6 +26,7 @@ fn check() -> Found {
     found.extend(links::check(&files)?);
     found.extend(words::check(&files)?);
     found.extend(sleeps::check(&files)?);
+    found.extend(blocks::check(&files)?);
     Ok(found)
 }
 

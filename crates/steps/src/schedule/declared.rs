@@ -9,10 +9,10 @@ const LONGEST_NAME: usize = 100;
 
 /// A schedule as code writes it down.
 ///
-/// ```ignore
-/// Registry::new().with::<Report>().schedule::<Report>(
-///     Schedule::cron("nightly", "0 3 * * *", "Europe/Berlin").request(json!({"days": 1})),
-/// )
+/// ```
+/// # use counterstep_kernel::Schedule;
+/// # use serde_json::json;
+/// Schedule::cron("nightly", "0 3 * * *", "Europe/Berlin").request(json!({"days": 1}));
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 #[must_use]
