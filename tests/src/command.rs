@@ -52,6 +52,23 @@ pub fn counterstep() -> Command {
     without_settings(program())
 }
 
+/// A shell that runs a text in which `counterstep` is the program under test.
+///
+/// # Panics
+/// When the program cannot be built.
+#[must_use]
+pub fn shell(text: &str) -> Command {
+    let folder = program().parent().expect("a program lies in a folder");
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders = std::iter::once(folder.to_owned()).chain(std::env::split_paths(&path));
+    let mut bash = without_settings("bash");
+    bash.args(["-euc", text]).env(
+        "PATH",
+        std::env::join_paths(folders).expect("folders of a PATH"),
+    );
+    bash
+}
+
 /// Any program, likewise.
 pub(crate) fn without_settings(path: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new(path);

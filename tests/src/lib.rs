@@ -14,4 +14,5 @@ pub mod program;
 pub mod rows;
 pub mod sample;
 pub mod services;
+pub mod transcript;
 pub mod wait;

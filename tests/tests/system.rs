@@ -11,6 +11,7 @@ mod system {
     mod describe;
     mod dev;
     mod doctor;
+    mod documents;
     mod dry_run;
     mod fsck;
     mod kills;

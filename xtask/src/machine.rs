@@ -35,6 +35,11 @@ const NEEDS: &[Need] = &[
         "a finished archive is opened with a program that is not ours",
     ),
     need(
+        "curl",
+        &["curl"],
+        "commands of the documents are typed as they stand there",
+    ),
+    need(
         "ffmpeg",
         &["ffmpeg"],
         "videos are made, and rendered, with it",
