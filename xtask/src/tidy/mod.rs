@@ -2,6 +2,7 @@
 //! the tracked files to violations; it repairs nothing.
 
 mod blocks;
+mod glossary;
 mod kernel;
 mod layers;
 mod links;
@@ -27,6 +28,7 @@ fn check() -> Found {
     found.extend(words::check(&files)?);
     found.extend(sleeps::check(&files)?);
     found.extend(blocks::check(&files)?);
+    found.extend(glossary::check(&files)?);
     Ok(found)
 }
 
