@@ -2,6 +2,7 @@
 //! the tracked files to violations; it repairs nothing.
 
 mod blocks;
+mod circles;
 mod glossary;
 mod kernel;
 mod layers;
@@ -28,6 +29,7 @@ fn check() -> Found {
     found.extend(words::check(&files)?);
     found.extend(sleeps::check(&files)?);
     found.extend(blocks::check(&files)?);
+    found.extend(circles::check(&files)?);
     found.extend(glossary::check(&files)?);
     Ok(found)
 }
@@ -37,6 +39,7 @@ pub(crate) fn run() -> Result<(), String> {
     for violation in &found {
         println!("{violation}");
     }
+    println!("{}", circles::figures(&tree::files()?)?);
     match found.len() {
         0 => {
             println!("tidy");
