@@ -11,10 +11,9 @@ mod services;
 mod work;
 
 use clap::Parser;
-use counterstep_api::cli::ApiArgs;
-use counterstep_node::{Exit, Settings, SettingsArgs, exit};
+use counterstep_node::settings::{SettingsFor, commands};
+use counterstep_node::{Exit, Settings, exit};
 use counterstep_reconciler::cli::ReconcilerArgs;
-use counterstep_worker::cli::WorkerArgs;
 use serde::Serialize;
 use std::io::Write;
 use std::process::ExitCode;
@@ -60,7 +59,7 @@ enum Role {
 #[command(name = "counterstep-bench")]
 struct Bench {
     #[command(flatten)]
-    settings: SettingsArgs,
+    settings: SettingsFor<{ commands::DEV }>,
     /// Tasks in flight, one measurement for each
     #[arg(long, value_delimiter = ',', default_values_t = [1, 50, 200, 1000])]
     in_flight: Vec<u16>,
@@ -86,10 +85,8 @@ fn run(bench: &Bench) -> Result<(), Exit> {
     if let Some(role) = bench.role {
         let (registry, settings) = (work::registry(), &bench.settings);
         return match role {
-            Role::Api => counterstep_api::cli::main(registry, settings, &listening()?),
-            Role::Worker => {
-                counterstep_worker::cli::main(registry, settings, &WorkerArgs::default())
-            }
+            Role::Api => counterstep_api::cli::main(registry, settings),
+            Role::Worker => counterstep_worker::cli::main(registry, settings),
             Role::Reconciler => {
                 counterstep_reconciler::cli::main(registry, settings, &ReconcilerArgs::default())
             }
@@ -125,21 +122,4 @@ fn run(bench: &Bench) -> Result<(), Exit> {
                 .map_err(Exit::failed)
         }),
     )
-}
-
-/// The variables say it: a role is no command of its own, whose parser would read them.
-fn variable<T: std::str::FromStr>(name: &str) -> Result<Option<T>, Exit> {
-    let Ok(text) = std::env::var(name) else {
-        return Ok(None);
-    };
-    text.parse()
-        .map(Some)
-        .map_err(|_| Exit::config(format_args!("the variable `{name}` cannot be read")))
-}
-
-fn listening() -> Result<ApiArgs, Exit> {
-    Ok(ApiArgs {
-        listen: variable("COUNTERSTEP_LISTEN")?,
-        ..ApiArgs::default()
-    })
 }

@@ -1,6 +1,7 @@
 //! Settings of the API. Owns the limits and their defaults; enforces none of them.
 
 use crate::origins::AllowedHosts;
+use counterstep_kernel::EngineSettings;
 use std::time::Duration;
 
 /// Limits and waits of the HTTP interface. The defaults are meant for use; tests shorten the waits.
@@ -58,7 +59,7 @@ impl Default for ApiSettings {
             body_silence: Duration::from_secs(30),
             wait_poll: Duration::from_millis(250),
             gauges_for: Duration::from_secs(5),
-            drain: Duration::from_secs(10),
+            drain: EngineSettings::default().drain,
             workers: std::thread::available_parallelism().map_or(1, usize::from),
         }
     }

@@ -17,4 +17,4 @@ pub use counterstep_adapters::system::TokioRuntime;
 pub use exit::{Exit, ExitKind};
 pub use open::{install_provider, look, look_at_objects, migrate, open};
 pub use process::{run, shutdown_on_signals, spawner};
-pub use settings::{Settings, SettingsArgs};
+pub use settings::{Layers, Settings, SettingsArgs};

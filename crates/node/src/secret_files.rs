@@ -93,6 +93,7 @@ pub(crate) fn open_to_others(settings: &Settings) -> Vec<OpenSecret> {
 mod tests {
     use super::*;
     use crate::SettingsArgs;
+    use crate::settings::SettingValues;
     use std::fs::Permissions;
     use std::path::Path;
 
@@ -117,12 +118,14 @@ mod tests {
             "objects = \"az://container?account=files&credentials_file={keys}\"\ndatabase_file = {secret:?}\nnats = \"nats://me:pw@bus:4222\"\nredis_file = {plain:?}\n"
         );
         let config = open_file(folder.path(), "settings.toml", &text);
-        let settings = SettingsArgs {
-            config: Some(config),
+        let args = SettingsArgs {
+            values: SettingValues {
+                config: Some(config),
+                ..SettingValues::default()
+            },
             ..SettingsArgs::default()
-        }
-        .resolve()
-        .unwrap();
+        };
+        let settings = args.read().unwrap().resolve().unwrap();
         let found = open_to_others(&settings);
         let named: Vec<_> = found
             .iter()

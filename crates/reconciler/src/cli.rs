@@ -2,40 +2,60 @@
 
 use crate::{PassPlan, ReconcilerSettings, pass_until, plan, plan_listing, serve};
 use counterstep_node::settings::duration;
-use counterstep_node::{Exit, SettingsArgs, open, run, shutdown_on_signals};
+use counterstep_node::{Exit, Layers, SettingsArgs, open, run, shutdown_on_signals};
 use counterstep_steps::Registry;
 use std::sync::Arc;
 
-/// Flags of the reconciler service.
-#[derive(Debug, Clone, Default, clap::Args)]
+/// What one run of the reconciler does, beside its settings.
+#[derive(Debug, Clone, clap::Args)]
 pub struct ReconcilerArgs {
-    /// One pass, however often the service passes, then exit: 0 when all went well, 1 when
-    /// something failed
+    /// Make one pass, whatever `--every` is, then exit: 0 when all went well, 1 when something
+    /// failed
     // No conflict with `every`: a variable may set that for the service on this machine.
     #[arg(long)]
     pub once: bool,
-    /// Pass again after this long, as 30s [default: 30s]
-    #[arg(long, env = "COUNTERSTEP_EVERY")]
-    pub every: Option<String>,
-    /// At most so many of each kind in one pass [default: 1000]
-    #[arg(long, value_name = "COUNT")]
-    pub limit: Option<u32>,
-    /// At most so many pages, of a thousand objects each, of a listing of the object store in one
-    /// pass [default: 100]
-    #[arg(long, value_name = "COUNT")]
-    pub pages: Option<u32>,
-    /// Take a task back only when its lease ran out at least so long ago, as 10s [default: 0s]
+    /// Set the maximum items of each kind per pass
+    #[arg(long, value_name = "COUNT", default_value_t = ReconcilerSettings::default().limit)]
+    pub limit: u32,
+    /// Set the maximum pages per pass, of a thousand objects each, of a listing of the object store
+    #[arg(long, value_name = "COUNT", default_value_t = ReconcilerSettings::default().pages)]
+    pub pages: u32,
+    /// Take a task back only when its lease ran out at least this long ago, as 10s [default: 0s]
     #[arg(long, value_name = "TIME")]
     pub stale_after: Option<String>,
     /// Take back tasks of this type only, by its declared name
     #[arg(long, value_name = "TYPE")]
     pub only: Option<String>,
-    /// Offer a task again that no host has claimed in this time, as 60s [default: 60s]
-    #[arg(long, value_name = "TIME", env = "COUNTERSTEP_OFFER_AFTER")]
-    pub offer_after: Option<String>,
     /// Print what one pass would do, and do nothing
     #[arg(long)]
     pub dry_run: bool,
+}
+
+impl Default for ReconcilerArgs {
+    fn default() -> Self {
+        let ReconcilerSettings { limit, pages, .. } = ReconcilerSettings::default();
+        Self {
+            once: false,
+            limit,
+            pages,
+            stale_after: None,
+            only: None,
+            dry_run: false,
+        }
+    }
+}
+
+/// What the settings say of passes.
+///
+/// # Errors
+/// [`Exit`] with the kind `Config`, naming the setting.
+pub fn resolve(given: &Layers) -> Result<ReconcilerSettings, Exit> {
+    let defaults = ReconcilerSettings::default();
+    Ok(ReconcilerSettings {
+        every: given.every()?.unwrap_or(defaults.every),
+        offer_after: given.offer_after()?,
+        ..defaults
+    })
 }
 
 /// The whole service.
@@ -47,24 +67,15 @@ pub fn main(
     settings: &SettingsArgs,
     args: &ReconcilerArgs,
 ) -> Result<(), Exit> {
-    let settings = settings.resolve()?;
-    let mut reconciler = ReconcilerSettings::default();
-    if let Some(every) = &args.every {
-        reconciler.every = duration("every", every)?;
-    } else if let Some(every) = settings.every {
-        reconciler.every = every;
-    }
-    if let Some(limit) = args.limit {
-        reconciler.limit = limit;
-    }
-    if let Some(pages) = args.pages {
-        reconciler.pages = pages;
-    }
+    let given = settings.read()?;
+    let settings = given.resolve()?;
+    let mut reconciler = ReconcilerSettings {
+        limit: args.limit,
+        pages: args.pages,
+        ..resolve(&given)?
+    };
     if let Some(age) = &args.stale_after {
         reconciler.lost.stale_after = duration("stale_after", age)?;
-    }
-    if let Some(after) = &args.offer_after {
-        reconciler.offer_after = duration("offer_after", after)?;
     }
     if let Some(name) = &args.only {
         if registry.iter().all(|known| known.decl.name != name) {
@@ -116,4 +127,24 @@ pub fn main(
             }
         }),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use counterstep_contracts::retry::format_duration;
+    use counterstep_node::settings::SETTINGS;
+
+    #[test]
+    fn the_declared_defaults_are_those_of_the_reconciler() {
+        let usual = ReconcilerSettings::default();
+        let resolved = resolve(&Layers::default()).unwrap();
+        assert_eq!(resolved.offer_after, usual.offer_after);
+        let every = SETTINGS.iter().find(|setting| setting.key == "every");
+        let shown = every.and_then(|every| every.default()).unwrap();
+        assert!(
+            shown.starts_with(&format!("{};", format_duration(usual.every))),
+            "{shown}"
+        );
+    }
 }

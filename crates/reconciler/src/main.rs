@@ -1,8 +1,8 @@
 //! The reconciler service alone, with the shipped task types.
 
 use clap::Parser;
-use counterstep_node::settings::check_surroundings;
-use counterstep_node::{SettingsArgs, exit};
+use counterstep_node::exit;
+use counterstep_node::settings::{SettingsFor, check_surroundings, commands};
 use counterstep_reconciler::cli::{ReconcilerArgs, main as serve};
 use std::process::ExitCode;
 
@@ -14,7 +14,7 @@ use std::process::ExitCode;
 )]
 struct Cli {
     #[command(flatten)]
-    settings: SettingsArgs,
+    settings: SettingsFor<{ commands::RECONCILER }>,
     #[command(flatten)]
     reconciler: ReconcilerArgs,
 }

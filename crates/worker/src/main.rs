@@ -1,9 +1,9 @@
 //! The worker service alone, with the shipped task types.
 
 use clap::Parser;
-use counterstep_node::settings::check_surroundings;
-use counterstep_node::{SettingsArgs, exit};
-use counterstep_worker::cli::{WorkerArgs, main as serve};
+use counterstep_node::exit;
+use counterstep_node::settings::{SettingsFor, check_surroundings, commands};
+use counterstep_worker::cli::main as serve;
 use std::process::ExitCode;
 
 // Small and short-lived values by the thousand: under load glibc's allocator was a quarter of a
@@ -20,16 +20,14 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 )]
 struct Cli {
     #[command(flatten)]
-    settings: SettingsArgs,
-    #[command(flatten)]
-    worker: WorkerArgs,
+    settings: SettingsFor<{ commands::WORKER }>,
 }
 
 fn main() -> ExitCode {
     // Before the parser, which repeats in its errors what it does not understand.
     let result = check_surroundings().and_then(|()| {
         let cli = Cli::parse();
-        serve(counterstep_tasks::tasks(), &cli.settings, &cli.worker)
+        serve(counterstep_tasks::tasks(), &cli.settings)
     });
     exit::report("counterstep-worker", result)
 }

@@ -75,6 +75,76 @@ fn an_unknown_variable_with_our_prefix_is_named() {
     }
 }
 
+/// What opens the database or describes task types, beside the services.
+const OTHERS: [&[&str]; 6] = [
+    &["migrate"],
+    &["doctor"],
+    &["check-deploy"],
+    &["audit", "verify"],
+    &["fsck"],
+    &["describe"],
+];
+
+#[test]
+fn all_commands_share_a_file_and_take_from_it_what_is_theirs() {
+    let place = Place::new();
+    // Values of other commands are not looked at: `every` is none of a worker's settings.
+    let settings = "data_dir = \"data\"\nlisten = \"127.0.0.1:0\"\nallowed_hosts = [\"x\"]\nconcurrency = 3\n\
+                    heavy = 1\nlease = \"9s\"\nredis_prefix = \"x\"\nnats_replicas = 3\nevery = \"7s\"\n\
+                    archive_bucket = \"archive\"\n[retention.\"*\"]\ncompleted = \"keep\"\n";
+    run_on(&place, settings, &["reconciler", "--once"]).assert_code(0);
+    for command in OTHERS {
+        // A file is a finding of `doctor`: it is for one machine.
+        let code = i32::from(command == ["doctor"]);
+        run_on(&place, settings, command).assert_code(code);
+        run_on(&place, "leese = \"3s\"\n", command)
+            .assert_code(78)
+            .assert_says("unknown field `leese`");
+    }
+    run_on(&place, "nats = \"no-url\"\n", &["migrate"]).assert_code(0);
+}
+
+#[test]
+fn all_commands_share_variables_and_take_from_them_what_is_theirs() {
+    let place = Place::new();
+    let variables = [
+        ("COUNTERSTEP_DATA_DIR", "data"),
+        ("COUNTERSTEP_LISTEN", "127.0.0.1:0"),
+        ("COUNTERSTEP_QUEUES", "file-processing"),
+        ("COUNTERSTEP_EVERY", "7s"),
+        ("COUNTERSTEP_HEAVY", "1"),
+        ("COUNTERSTEP_LEASE", "9s"),
+        ("COUNTERSTEP_REDIS_PREFIX", "x"),
+        ("COUNTERSTEP_URL", "http://127.0.0.1:9"),
+    ];
+    run_in(&place, &variables, &["reconciler", "--once"]).assert_code(0);
+    for command in OTHERS {
+        let code = i32::from(command == ["doctor"]);
+        run_in(&place, &variables, command).assert_code(code);
+    }
+    // The file of the services need not be there for those who call the API.
+    let with_file = [&variables[..], &[("COUNTERSTEP_CONFIG", "missing.toml")]].concat();
+    for command in ["tasks", "types", "schedules"] {
+        run_in(&place, &with_file, &[command, "list"])
+            .assert_code(69)
+            .assert_says("http://127.0.0.1:9");
+    }
+}
+
+#[test]
+fn a_flag_of_another_command_is_the_parsers_business() {
+    let place = Place::new();
+    for arguments in [
+        &["tasks", "list", "--database", "sqlite://x"][..],
+        &["migrate", "--lease", "3s"],
+        &["demo", "--data-dir", "x"],
+    ] {
+        run(place.path(), arguments)
+            .assert_code(2)
+            .assert_says("unexpected argument");
+    }
+}
+
 #[test]
 fn a_secret_among_the_arguments_is_refused_and_not_repeated() {
     let place = Place::new();

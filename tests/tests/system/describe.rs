@@ -119,7 +119,7 @@ fn a_policy_that_the_settings_change_is_shown_as_declared_and_as_it_is_in_effect
     let with = |arguments: &[&str]| {
         run(
             place.path(),
-            &[&["--config", "settings.toml", "describe"], arguments].concat(),
+            &[&["describe", "--config", "settings.toml"], arguments].concat(),
         )
         .assert_code(0)
         .stdout
@@ -182,7 +182,7 @@ fn a_policy_that_nobody_names_or_that_cannot_be_stops_every_service_at_its_start
             &["reconciler"],
             &["dev", "--listen", "127.0.0.1:0"],
         ] {
-            let arguments = [&["--config", "settings.toml"], command].concat();
+            let arguments = [command, &["--config", "settings.toml"]].concat();
             run(place.path(), &arguments)
                 .assert_code(78)
                 .assert_says(said);

@@ -151,7 +151,7 @@ fn services_that_cannot_be_used_stop_a_process_and_one_that_is_missing_is_named(
     ] {
         set(file);
         for command in ["worker", "dev"] {
-            run(place.path(), &["--config", "settings.toml", command])
+            run(place.path(), &[command, "--config", "settings.toml"])
                 .assert_code(78)
                 .assert_says(said);
         }
@@ -159,7 +159,7 @@ fn services_that_cannot_be_used_stop_a_process_and_one_that_is_missing_is_named(
     set("[services.bank]\nurl = \"http://localhost:1\"\n");
     let doctor = run(
         place.path(),
-        &["--config", "settings.toml", "doctor", "--json"],
+        &["doctor", "--config", "settings.toml", "--json"],
     );
     let found: Vec<Value> = serde_json::from_str(&doctor.assert_code(1).stdout).expect("JSON");
     let missing = found

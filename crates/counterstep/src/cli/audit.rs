@@ -6,13 +6,16 @@ use super::print;
 use counterstep_contracts::TaskId;
 use counterstep_kernel::audit::{Copied, Finding, Scope, Verified, verify};
 use counterstep_kernel::ports::{SealedPage, Store, StoreError};
-use counterstep_node::{Exit, SettingsArgs};
+use counterstep_node::Exit;
+use counterstep_node::settings::{SettingsFor, commands};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 
 /// Flags of `audit`.
 #[derive(Debug, Clone, clap::Args)]
 pub(super) struct AuditArgs {
+    #[command(flatten)]
+    settings: SettingsFor<{ commands::DATABASE_ONLY }>,
     #[command(subcommand)]
     command: AuditCommand,
 }
@@ -46,8 +49,8 @@ pub(super) enum Format {
     Json,
 }
 
-pub(super) fn main(settings: &SettingsArgs, args: &AuditArgs) -> Result<(), Exit> {
-    let settings = settings.resolve()?;
+pub(super) fn main(args: &AuditArgs) -> Result<(), Exit> {
+    let settings = args.settings.read()?.resolve()?;
     // Before anything is read: a file that cannot be used is told of at once.
     let scope = match &args.command {
         AuditCommand::Verify { task, heads, .. } => {

@@ -4,23 +4,22 @@
 use super::{print, table};
 use counterstep_contracts::operator::DeployCheck;
 use counterstep_kernel::operator::check_deploy;
-use counterstep_node::{Exit, SettingsArgs};
+use counterstep_node::Exit;
+use counterstep_node::settings::{SettingsFor, commands};
 use counterstep_steps::Registry;
 
 /// Flags of `check-deploy`.
 #[derive(Debug, Clone, clap::Args)]
 pub(super) struct CheckDeployArgs {
+    #[command(flatten)]
+    settings: SettingsFor<{ commands::DATABASE_ONLY }>,
     /// Print JSON
     #[arg(long)]
     json: bool,
 }
 
-pub(super) fn main(
-    registry: &Registry,
-    settings: &SettingsArgs,
-    args: &CheckDeployArgs,
-) -> Result<(), Exit> {
-    let settings = settings.resolve()?;
+pub(super) fn main(registry: &Registry, args: &CheckDeployArgs) -> Result<(), Exit> {
+    let settings = args.settings.read()?.resolve()?;
     counterstep_node::run(
         &settings,
         Box::pin(async {

@@ -7,6 +7,7 @@ use counterstep_contracts::{
     Backoff, BreakerPolicy, Direction, RetryPolicy, StepDecl, TaskDecl, UndoDecl, WaitDecl,
 };
 use counterstep_node::Exit;
+use counterstep_node::settings::{SettingsFor, commands};
 use counterstep_steps::Registry;
 use counterstep_steps::policies::Policies;
 use std::fmt::Write as _;
@@ -14,6 +15,8 @@ use std::fmt::Write as _;
 /// Flags of `describe`.
 #[derive(Debug, Clone, clap::Args)]
 pub(super) struct DescribeArgs {
+    #[command(flatten)]
+    settings: SettingsFor<{ commands::DESCRIBE }>,
     /// Only this task type, by its name or its route [default: all]
     task_type: Option<String>,
     /// The form of the output
@@ -31,7 +34,8 @@ enum Format {
     Mermaid,
 }
 
-pub(super) fn main(registry: &Registry, set: &Policies, args: &DescribeArgs) -> Result<(), Exit> {
+pub(super) fn main(registry: &Registry, args: &DescribeArgs) -> Result<(), Exit> {
+    let set = &args.settings.read()?.policies_in_effect(registry)?;
     let wanted = |decl: &TaskDecl| {
         args.task_type
             .as_ref()

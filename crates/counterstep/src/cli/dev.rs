@@ -1,44 +1,24 @@
 //! `counterstep dev`: all roles in one process, on the embedded adapters.
 
 use crate::run::{Roles, run};
-use counterstep_api::cli::ApiArgs;
-use counterstep_node::settings::duration;
 use counterstep_node::{Exit, SettingsArgs, open, shutdown_on_signals};
 use counterstep_reconciler::ReconcilerSettings;
 use counterstep_steps::Registry;
-use counterstep_worker::cli::WorkerArgs;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Flags of `dev`.
-#[derive(Debug, Clone, clap::Args)]
-pub(super) struct DevArgs {
-    #[command(flatten)]
-    api: ApiArgs,
-    #[command(flatten)]
-    worker: WorkerArgs,
-    /// How often the reconciler passes [default: 5s]
-    #[arg(long, env = "COUNTERSTEP_EVERY")]
-    every: Option<String>,
-}
+/// Times between passes are shorter here: the person at the screen waits for them.
+const EVERY: Duration = Duration::from_secs(5);
 
-pub(super) fn main(
-    registry: Registry,
-    settings: &SettingsArgs,
-    args: &DevArgs,
-) -> Result<(), Exit> {
-    let settings = settings.resolve()?;
-    let worker = args.worker.resolve(&settings, &registry)?;
-    let mut reconciler = ReconcilerSettings {
-        every: Duration::from_secs(5),
-        ..ReconcilerSettings::default()
+pub(super) fn main(registry: Registry, args: &SettingsArgs) -> Result<(), Exit> {
+    let given = args.read()?;
+    let settings = given.resolve()?;
+    let worker = counterstep_worker::cli::resolve(&given, &registry)?;
+    let reconciler = ReconcilerSettings {
+        every: given.every()?.unwrap_or(EVERY),
+        ..counterstep_reconciler::cli::resolve(&given)?
     };
-    if let Some(every) = &args.every {
-        reconciler.every = duration("every", every)?;
-    } else if let Some(every) = settings.every {
-        reconciler.every = every;
-    }
-    let (listener, api) = args.api.bind(&settings)?;
+    let (listener, api) = counterstep_api::cli::bind(&given, &settings)?;
     let address = listener.local_addr().map_err(Exit::failed)?;
     let routes: Vec<_> = registry
         .iter()

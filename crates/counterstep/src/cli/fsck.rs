@@ -5,12 +5,15 @@ use super::audit::{Format, end, show, summary};
 use counterstep_contracts::TaskId;
 use counterstep_kernel::audit::Scope;
 use counterstep_kernel::fsck::{Checked, FsckError, fsck};
-use counterstep_node::{Exit, SettingsArgs};
+use counterstep_node::Exit;
+use counterstep_node::settings::{SettingsFor, commands};
 use counterstep_steps::Registry;
 
 /// Flags of `fsck`.
 #[derive(Debug, Clone, clap::Args)]
 pub(super) struct FsckArgs {
+    #[command(flatten)]
+    settings: SettingsFor<{ commands::FSCK }>,
     /// Of this task only
     #[arg(long, value_name = "ID")]
     task: Option<TaskId>,
@@ -22,12 +25,8 @@ pub(super) struct FsckArgs {
     format: Format,
 }
 
-pub(super) fn main(
-    registry: &Registry,
-    settings: &SettingsArgs,
-    args: &FsckArgs,
-) -> Result<(), Exit> {
-    let settings = settings.resolve()?;
+pub(super) fn main(registry: &Registry, args: &FsckArgs) -> Result<(), Exit> {
+    let settings = args.settings.read()?.resolve()?;
     let scope = Scope {
         task: args.task,
         ..Scope::default()

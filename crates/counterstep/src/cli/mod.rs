@@ -16,17 +16,12 @@ mod times;
 mod types;
 mod workers;
 
-use clap::parser::ValueSource;
-use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
-use counterstep_node::settings::check_surroundings;
+use clap::{CommandFactory, Parser, Subcommand};
+use counterstep_node::settings::{SettingsFor, check_surroundings, commands};
 use counterstep_node::{Exit, SettingsArgs, exit};
 use counterstep_reconciler::cli::ReconcilerArgs;
 use counterstep_steps::Registry;
-use counterstep_worker::cli::WorkerArgs;
 use std::process::ExitCode;
-
-/// Where the API of the operator's commands is, unless they are told otherwise.
-const USUAL_URL: &str = "http://127.0.0.1:8080";
 
 /// The release, and the commit that it was built from as far as the build knows it.
 const VERSION: &str = concat!(
@@ -39,56 +34,60 @@ const VERSION: &str = concat!(
 #[derive(Debug, Parser)]
 #[command(name = "counterstep", version = VERSION, about = "Distributed tasks that finish or are undone", max_term_width = 100)]
 struct Cli {
-    #[command(flatten)]
-    settings: SettingsArgs,
     #[command(subcommand)]
     command: Command,
 }
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Shows the main job on your own files: zips them over real HTTP, in a temporary folder,
-    /// without any server
+    /// Zip your own files over real HTTP, in a temporary folder, without any server
     Demo(demo::DemoArgs),
-    /// Runs API, worker and reconciler in one process, on a file and two folders
-    Dev(dev::DevArgs),
-    /// Runs the API service
-    Api(counterstep_api::cli::ApiArgs),
-    /// Runs the worker service
-    Worker(WorkerArgs),
-    /// Runs the reconciler service
-    Reconciler(ReconcilerArgs),
-    /// Brings the schema of the database up to date; the services refuse to start on an older one
-    Migrate,
-    /// Says which promises the configured servers cannot keep; exits 1 where there are any
+    /// Run API, worker and reconciler in one process, on a file and two folders
+    Dev(SettingsFor<{ commands::DEV }>),
+    /// Run the API service
+    Api(SettingsFor<{ commands::API }>),
+    /// Run the worker service
+    Worker(SettingsFor<{ commands::WORKER }>),
+    /// Run the reconciler service
+    Reconciler {
+        #[command(flatten)]
+        settings: SettingsFor<{ commands::RECONCILER }>,
+        #[command(flatten)]
+        args: ReconcilerArgs,
+    },
+    /// Bring the schema of the database up to date; the services refuse to start on an older one
+    Migrate(SettingsFor<{ commands::DATABASE_ONLY }>),
+    /// Check that the configured servers meet the requirements; exit with 1 where one does not
     Doctor {
+        #[command(flatten)]
+        settings: SettingsFor<{ commands::DOCTOR }>,
         /// Print JSON
         #[arg(long)]
         json: bool,
-        /// Check that PostgreSQL has connections for so many processes [default: those that are
+        /// Check that PostgreSQL has connections for this many processes [default: those that are
         /// alive]
         #[arg(long)]
         processes: Option<usize>,
     },
-    /// Compares this program's task types with the tasks in flight; exits 1 where it could not go
+    /// Compare this program's task types with the tasks in flight; exit with 1 where it could not go
     /// on with some
     CheckDeploy(check_deploy::CheckDeployArgs),
-    /// Checks the chain of every task's audit, and prints the ends of the chains
+    /// Check the chain of every task's audit, and print the ends of the chains
     Audit(audit::AuditArgs),
-    /// Checks that the rows of every task agree with its journal, and its events with the rules;
-    /// exits 1 where they do not
+    /// Check that the rows of every task agree with its journal, and its events with the rules; exit
+    /// with 1 where they do not
     Fsck(fsck::FsckArgs),
-    /// Prints the declared task types: steps, hosts, inputs, policies, undo, and a diagram
+    /// Print the declared task types: steps, hosts, inputs, policies, undo, and a diagram
     Describe(describe::DescribeArgs),
-    /// Looks at tasks, cancels them, and settles those that wait for a person, over the HTTP API
+    /// List, cancel and settle tasks over the HTTP API
     Tasks(tasks::TasksArgs),
-    /// Looks at task types, and disables and enables them, over the HTTP API
+    /// List, disable and enable task types over the HTTP API
     Types(types::TypesArgs),
-    /// Looks at schedules, makes, pauses and runs them, over the HTTP API
+    /// List, make, pause and run schedules over the HTTP API
     Schedules(schedules::SchedulesArgs),
-    /// Says which processes are there, what they run, and how long tasks wait, over the HTTP API
+    /// List processes, what they run, and how long tasks wait, over the HTTP API
     Workers(workers::WorkersArgs),
-    /// Prints a script with which a shell completes the commands and flags of this program
+    /// Print a script with which a shell completes the commands and flags of this program
     Completions {
         /// The shell
         shell: clap_complete::Shell,
@@ -108,27 +107,24 @@ pub fn main(registry: Registry) -> ExitCode {
     if let Err(exit) = check_surroundings() {
         return exit::report(program, Err(exit));
     }
-    let matches = Cli::command().get_matches();
-    let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
-    let result = match &cli.command {
-        Command::Demo(args) => {
-            takes_no_settings(&matches).and_then(|()| demo::main(registry, args))
+    let result = match &Cli::parse().command {
+        Command::Demo(args) => demo::main(registry, args),
+        Command::Dev(settings) => dev::main(registry, settings),
+        Command::Api(settings) => counterstep_api::cli::main(registry, settings),
+        Command::Worker(settings) => counterstep_worker::cli::main(registry, settings),
+        Command::Reconciler { settings, args } => {
+            counterstep_reconciler::cli::main(registry, settings, args)
         }
-        Command::Dev(args) => dev::main(registry, &cli.settings, args),
-        Command::Api(args) => counterstep_api::cli::main(registry, &cli.settings, args),
-        Command::Worker(args) => counterstep_worker::cli::main(registry, &cli.settings, args),
-        Command::Reconciler(args) => {
-            counterstep_reconciler::cli::main(registry, &cli.settings, args)
-        }
-        Command::Doctor { json, processes } => doctor(&registry, &cli.settings, *json, *processes),
-        Command::CheckDeploy(args) => check_deploy::main(&registry, &cli.settings, args),
-        Command::Audit(args) => audit::main(&cli.settings, args),
-        Command::Fsck(args) => fsck::main(&registry, &cli.settings, args),
-        Command::Migrate => migrate(&cli.settings),
-        Command::Describe(args) => cli
-            .settings
-            .policies(&registry)
-            .and_then(|set| describe::main(&registry, &set, args)),
+        Command::Doctor {
+            settings,
+            json,
+            processes,
+        } => doctor(&registry, settings, *json, *processes),
+        Command::CheckDeploy(args) => check_deploy::main(&registry, args),
+        Command::Audit(args) => audit::main(args),
+        Command::Fsck(args) => fsck::main(&registry, args),
+        Command::Migrate(settings) => migrate(settings),
+        Command::Describe(args) => describe::main(&registry, args),
         Command::Tasks(args) => tasks::main(args, program),
         Command::Types(args) => types::main(args),
         Command::Schedules(args) => schedules::main(args),
@@ -149,7 +145,7 @@ fn doctor(
     json: bool,
     processes: Option<usize>,
 ) -> Result<(), Exit> {
-    let settings = settings.resolve()?;
+    let settings = settings.read()?.resolve()?;
     counterstep_node::run(
         &settings,
         Box::pin(async {
@@ -179,7 +175,7 @@ fn doctor(
 }
 
 fn migrate(settings: &SettingsArgs) -> Result<(), Exit> {
-    let settings = settings.resolve()?;
+    let settings = settings.read()?.resolve()?;
     counterstep_node::run(
         &settings,
         Box::pin(async {
@@ -192,27 +188,6 @@ fn migrate(settings: &SettingsArgs) -> Result<(), Exit> {
     )
 }
 
-/// The demonstration has settings of its own: a flag that it would ignore is refused.
-fn takes_no_settings(matches: &ArgMatches) -> Result<(), Exit> {
-    let Some((_, demo)) = matches.subcommand() else {
-        return Ok(());
-    };
-    let shared = <SettingsArgs as clap::Args>::augment_args(clap::Command::new("settings"));
-    let flags = shared
-        .get_arguments()
-        .map(|flag| flag.get_id().as_str().to_owned());
-    // What it does take.
-    let mut flags =
-        flags.filter(|flag| !["log", "log_format", "plant_fault"].contains(&flag.as_str()));
-    match flags.find(|flag| demo.value_source(flag) == Some(ValueSource::CommandLine)) {
-        None => Ok(()),
-        Some(flag) => Err(Exit::config(format_args!(
-            "`demo` runs in a temporary folder with settings of its own and takes no --{}: see `dev`",
-            flag.replace('_', "-")
-        ))),
-    }
-}
-
 /// Prints to standard output; a reader that went away (`| head`) is no error.
 fn print(text: &str) -> Result<(), Exit> {
     use std::io::Write as _;
@@ -221,5 +196,92 @@ fn print(text: &str) -> Result<(), Exit> {
             format_args!("standard output cannot be written: {error}"),
         )),
         _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::error::ErrorKind;
+    use counterstep_node::settings::SETTINGS;
+    use counterstep_node::settings::commands::{COMMANDS, takes};
+
+    fn uses(command: &str) -> u32 {
+        let found = COMMANDS.iter().find(|(name, _)| *name == command);
+        found.map_or(0, |(_, uses)| *uses)
+    }
+
+    fn refused(arguments: &[&str]) -> clap::Error {
+        let all = [&["counterstep"], arguments].concat();
+        Cli::command()
+            .try_get_matches_from(all)
+            .expect_err("no error")
+    }
+
+    #[test]
+    fn each_command_has_the_flags_of_the_settings_that_it_takes_and_no_others() {
+        let cli = Cli::command();
+        let names: Vec<_> = cli.get_subcommands().map(clap::Command::get_name).collect();
+        assert!(COMMANDS.iter().all(|(name, _)| names.contains(name)));
+        for command in cli.get_subcommands() {
+            let name = command.get_name();
+            for setting in SETTINGS {
+                // `demo` has a `--log` of its own.
+                let has_flag = command
+                    .get_arguments()
+                    .any(|arg| arg.get_id() == setting.key && arg.is_global_set());
+                let takes_it = takes(uses(name), setting.group) && setting.flag().is_some();
+                assert_eq!(has_flag, takes_it, "{name}: {}", setting.key);
+            }
+        }
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn a_help_shows_the_settings_that_mean_something_to_its_command_and_no_others() {
+        for arguments in [
+            &["tasks"][..],
+            &["tasks", "list"],
+            &["tasks", "retry"],
+            &["types", "list"],
+            &["schedules", "set"],
+            &["workers"],
+            &["migrate"],
+            &["audit", "verify"],
+            &["fsck"],
+            &["doctor"],
+            &["describe"],
+            &["worker"],
+        ] {
+            let help = refused(&[arguments, &["--help"]].concat());
+            assert_eq!(help.kind(), ErrorKind::DisplayHelp, "{help}");
+            let help = help.to_string();
+            let shown: Vec<_> = help.split([' ', '\n', '[', '=']).collect();
+            for setting in SETTINGS {
+                let Some(flag) = setting.flag() else { continue };
+                let is_shown = shown.contains(&format!("--{flag}").as_str());
+                let takes_it = takes(uses(arguments[0]), setting.group);
+                assert_eq!(is_shown, takes_it, "{arguments:?}: --{flag}\n{help}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_flag_of_another_command_is_an_unknown_one() {
+        for arguments in [
+            &["tasks", "list", "--database", "sqlite://x"][..],
+            &["tasks", "list", "--config", "x.toml"],
+            &["workers", "--lease", "3s"],
+            &["migrate", "--nats", "nats://x"],
+            &["fsck", "--listen", "127.0.0.1:0"],
+            &["audit", "verify", "--objects", "file://x"],
+            &["describe", "--data-dir", "x"],
+            &["worker", "--every", "1s"],
+            &["demo", "--data-dir", "x"],
+            &["--data-dir", "x", "worker"],
+        ] {
+            let error = refused(arguments);
+            assert_eq!(error.kind(), ErrorKind::UnknownArgument, "{error}");
+        }
     }
 }

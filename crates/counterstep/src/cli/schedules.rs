@@ -10,13 +10,13 @@ use counterstep_contracts::http::Page;
 use counterstep_contracts::schedule::ScheduleView;
 use counterstep_contracts::{Misfire, Overlap, ScheduleSpec};
 use counterstep_node::Exit;
+use counterstep_node::settings::{SettingsFor, commands};
 
 /// Flags of `schedules`.
 #[derive(Debug, Clone, clap::Args)]
 pub(super) struct SchedulesArgs {
-    /// Where the API is
-    #[arg(long, env = "COUNTERSTEP_URL", default_value = super::USUAL_URL, global = true)]
-    url: String,
+    #[command(flatten)]
+    api: SettingsFor<{ commands::REMOTE }>,
     /// Print the API's JSON instead of a table
     #[arg(long, global = true)]
     json: bool,
@@ -142,7 +142,7 @@ pub(super) fn main(args: &SchedulesArgs) -> Result<(), Exit> {
         .build()
         .map_err(Exit::failed)?;
     runtime.block_on(async {
-        let remote = Remote::new(&args.url)?;
+        let remote = Remote::new(&args.api.read()?.url()?)?;
         let one = |view: ScheduleView| {
             if args.json {
                 json(&view)

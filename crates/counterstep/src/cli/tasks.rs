@@ -5,19 +5,19 @@ use super::operator::{self, OperatorCommand};
 use super::proposal::Caller;
 use super::remote::Remote;
 use super::times::{Since, shown};
-use super::{USUAL_URL, print, table};
+use super::{print, table};
 use counterstep_contracts::TaskId;
 use counterstep_contracts::TaskStatus;
 use counterstep_contracts::http::{Page, StepProgress, TaskSummary, TaskView};
-use counterstep_node::Exit;
+use counterstep_node::settings::{SettingsFor, commands};
+use counterstep_node::{Exit, Layers};
 use serde::Serialize;
 
 /// Flags of `tasks`.
 #[derive(Debug, Clone, clap::Args)]
 pub(super) struct TasksArgs {
-    /// Where the API is
-    #[arg(long, env = "COUNTERSTEP_URL", default_value = USUAL_URL, global = true)]
-    url: String,
+    #[command(flatten)]
+    api: SettingsFor<{ commands::REMOTE }>,
     /// Print the API's JSON instead of a table
     #[arg(long, global = true)]
     json: bool,
@@ -127,8 +127,9 @@ pub(super) fn main(args: &TasksArgs, program: &str) -> Result<(), Exit> {
         .enable_all()
         .build()
         .map_err(Exit::failed)?;
+    let url = args.api.read()?.url()?;
     runtime.block_on(async {
-        let remote = Remote::new(&args.url)?;
+        let remote = Remote::new(&url)?;
         let text = match &args.command {
             TasksCommand::List { which, since } => {
                 let mut page = remote.list(&which.query(None)).await?;
@@ -182,7 +183,7 @@ pub(super) fn main(args: &TasksArgs, program: &str) -> Result<(), Exit> {
                 }
             }
             TasksCommand::Operator(command) => {
-                let caller = Caller::new(program, &args.url, USUAL_URL);
+                let caller = Caller::new(program, &url, &Layers::default().url()?);
                 operator::run(&remote, command, args.json, &caller).await?
             }
         };

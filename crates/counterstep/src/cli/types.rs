@@ -11,14 +11,14 @@ use counterstep_contracts::disable::{SwitchRequest, SwitchView};
 use counterstep_contracts::http::Page;
 use counterstep_kernel::audit::one_line;
 use counterstep_node::Exit;
+use counterstep_node::settings::{SettingsFor, commands};
 use serde_json::Value;
 
 /// Flags of `types`.
 #[derive(Debug, Clone, clap::Args)]
 pub(super) struct TypesArgs {
-    /// Where the API is
-    #[arg(long, env = "COUNTERSTEP_URL", default_value = super::USUAL_URL, global = true)]
-    url: String,
+    #[command(flatten)]
+    api: SettingsFor<{ commands::REMOTE }>,
     /// Print the API's JSON instead of a table
     #[arg(long, global = true)]
     json: bool,
@@ -71,7 +71,7 @@ pub(super) fn main(args: &TypesArgs) -> Result<(), Exit> {
         .build()
         .map_err(Exit::failed)?;
     runtime.block_on(async {
-        let remote = Remote::new(&args.url)?;
+        let remote = Remote::new(&args.api.read()?.url()?)?;
         let one = |view: SwitchView| {
             if args.json {
                 json(&view)

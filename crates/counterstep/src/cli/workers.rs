@@ -8,14 +8,14 @@ use super::times;
 use counterstep_contracts::retry::format_duration;
 use counterstep_contracts::workers::{StatusView, WorkerState, WorkersView};
 use counterstep_node::Exit;
+use counterstep_node::settings::{SettingsFor, commands};
 use std::time::Duration;
 
 /// Flags of `workers`.
 #[derive(Debug, Clone, clap::Args)]
 pub(super) struct WorkersArgs {
-    /// Where the API is
-    #[arg(long, env = "COUNTERSTEP_URL", default_value = super::USUAL_URL)]
-    url: String,
+    #[command(flatten)]
+    api: SettingsFor<{ commands::REMOTE }>,
     /// Print the API's JSON instead of a table
     #[arg(long)]
     json: bool,
@@ -30,7 +30,7 @@ pub(super) fn main(args: &WorkersArgs) -> Result<(), Exit> {
         .build()
         .map_err(Exit::failed)?;
     runtime.block_on(async {
-        let mut found = Remote::new(&args.url)?.workers().await?;
+        let mut found = Remote::new(&args.api.read()?.url()?)?.workers().await?;
         found
             .workers
             .retain(|worker| args.state.is_none_or(|state| worker.state == state));

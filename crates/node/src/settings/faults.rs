@@ -1,9 +1,34 @@
-//! Planted faults, as the flag `--plant-fault` names them.
+//! Planted faults, as the flag `--plant-fault` names them. It is for demonstrations and tests, and no
+//! setting: neither help nor reference show it.
 
+use clap::{Arg, ArgAction, ArgMatches};
 use counterstep_kernel::faults::{Fault, FaultKind};
 
+const ID: &str = "plant_fault";
+
+/// The flag.
+pub(super) fn arg() -> Arg {
+    Arg::new(ID)
+        .long("plant-fault")
+        .help("Plant a fault, as `STEP=KIND` or `STEP=KIND@ATTEMPT`; for demonstrations and tests")
+        .value_parser(parse_fault)
+        .action(ArgAction::Append)
+        .hide(true)
+        .global(true)
+}
+
+/// The faults that a command is to plant.
+pub(super) fn given(matches: &ArgMatches) -> Vec<Fault> {
+    matches
+        .get_many(ID)
+        .into_iter()
+        .flatten()
+        .cloned()
+        .collect()
+}
+
 /// `STEP=KIND`, `STEP=KIND@ATTEMPT`, and with `STEP:undo` the same for its undo.
-pub(super) fn parse_fault(text: &str) -> Result<Fault, String> {
+fn parse_fault(text: &str) -> Result<Fault, String> {
     let (step, kind) = text.split_once('=').ok_or("expected STEP=KIND")?;
     let (kind, attempt) = match kind.split_once('@') {
         Some((kind, attempt)) => (

@@ -1,105 +1,56 @@
-//! The settings file: its keys, one struct for all services, so that they can share one file. Must
-//! not check a value against another one, or against what a flag says.
+//! The settings file. Processes share it, so it may hold the settings of all of them. Must not check
+//! a value against another one, or against what a flag says.
 
-use super::servers::ServerArgs;
+use super::table::{SETTINGS, SettingValues};
 use super::unusable::unusable;
-use super::{LogFormat, Service};
 use crate::exit::Exit;
-use counterstep_contracts::{
-    AutoDisableOverride, BreakerOverride, OrphanOverride, Retention, RetryOverride,
-};
-use serde::Deserialize;
-use std::collections::BTreeMap;
-use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
+use std::fmt;
+use std::path::Path;
 
-/// The flags of all services as keys, and what only a file can hold.
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct File {
-    pub(super) data_dir: Option<PathBuf>,
-    database: Option<String>,
-    pub(super) database_connections: Option<usize>,
-    pub(super) database_prepared_statements: Option<bool>,
-    database_file: Option<PathBuf>,
-    database_password_file: Option<PathBuf>,
-    database_ca_file: Option<PathBuf>,
-    database_cert_file: Option<PathBuf>,
-    database_key_file: Option<PathBuf>,
-    nats: Option<String>,
-    nats_monitor: Option<String>,
-    nats_prefix: Option<String>,
-    nats_credentials_file: Option<PathBuf>,
-    nats_user: Option<String>,
-    nats_password_file: Option<PathBuf>,
-    nats_token_file: Option<PathBuf>,
-    nats_nkey_file: Option<PathBuf>,
-    nats_ca_file: Option<PathBuf>,
-    nats_cert_file: Option<PathBuf>,
-    nats_key_file: Option<PathBuf>,
-    nats_ack_wait: Option<String>,
-    nats_replicas: Option<usize>,
-    nats_max_message_bytes: Option<usize>,
-    events_max_age: Option<String>,
-    redis: Option<String>,
-    redis_file: Option<PathBuf>,
-    redis_prefix: Option<String>,
-    redis_password_file: Option<PathBuf>,
-    redis_ca_file: Option<PathBuf>,
-    redis_cert_file: Option<PathBuf>,
-    redis_key_file: Option<PathBuf>,
-    objects: Option<String>,
-    objects_credentials_file: Option<PathBuf>,
-    pub(super) events: Option<bool>,
-    #[serde(default)]
-    pub(super) allow_plaintext: bool,
-    pub(super) lease: Option<String>,
-    pub(super) step_timeout: Option<String>,
-    pub(super) upload_timeout: Option<String>,
-    pub(super) cancel_grace: Option<String>,
-    pub(super) drain: Option<String>,
-    pub(super) lost_after: Option<String>,
-    pub(super) output_limit: Option<usize>,
-    pub(super) log: Option<String>,
-    pub(super) log_format: Option<LogFormat>,
-    pub(super) listen: Option<SocketAddr>,
-    pub(super) allowed_hosts: Option<Vec<String>>,
-    pub(super) concurrency: Option<usize>,
-    pub(super) heavy: Option<u16>,
-    pub(super) queues: Option<Vec<String>>,
-    pub(super) every: Option<String>,
-    pub(super) idempotency_ttl: Option<String>,
-    #[serde(default)]
-    pub(super) policies: BTreeMap<String, RetryOverride>,
-    #[serde(default)]
-    pub(super) breakers: BTreeMap<String, BreakerOverride>,
-    #[serde(default)]
-    pub(super) auto_disable: BTreeMap<String, AutoDisableOverride>,
-    #[serde(default)]
-    pub(super) services: BTreeMap<String, Service>,
-    #[serde(default)]
-    pub(super) orphans: BTreeMap<String, OrphanOverride>,
-    pub(super) orphans_without_task: Option<String>,
-    #[serde(default)]
-    pub(super) retention: BTreeMap<String, Retention>,
-    pub(super) archive_bucket: Option<String>,
+impl<'de> Deserialize<'de> for SettingValues {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(Keys)
+    }
 }
 
-/// Takes fields of the same names out of a value.
-macro_rules! take {
-    ($from:expr => $into:ident { $($field:ident),+ $(,)? }) => { $into { $($field: $from.$field.take()),+ } };
+struct Keys;
+
+impl<'de> Visitor<'de> for Keys {
+    type Value = SettingValues;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("settings")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<SettingValues, A::Error> {
+        let mut values = SettingValues::default();
+        while let Some(Key(key)) = map.next_key()? {
+            values.read(key, &mut map)?;
+        }
+        Ok(values)
+    }
 }
 
-impl File {
-    /// The servers of the file, as the lower layer of what flags and variables say.
-    pub(super) fn take_servers(&mut self) -> ServerArgs {
-        take!(self => ServerArgs {
-            database, database_file, database_password_file, database_ca_file, database_cert_file, database_key_file, nats, nats_monitor, nats_prefix, nats_credentials_file, nats_user, nats_password_file, nats_token_file, nats_nkey_file, nats_ca_file, nats_cert_file, nats_key_file, nats_ack_wait, nats_replicas, nats_max_message_bytes, events_max_age, redis, redis_file, redis_prefix, redis_password_file, redis_ca_file, redis_cert_file, redis_key_file, objects, objects_credentials_file
+/// A key that a file may have. An unknown one is refused while it is read, so that the error has its
+/// place.
+struct Key(&'static str);
+
+impl<'de> Deserialize<'de> for Key {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let name = String::deserialize(deserializer)?;
+        let keys = || SETTINGS.iter().filter_map(|setting| setting.file_key());
+        keys().find(|key| *key == name).map(Self).ok_or_else(|| {
+            let known: Vec<_> = keys().map(|key| format!("`{key}`")).collect();
+            D::Error::custom(format_args!(
+                "unknown field `{name}`, expected one of {}",
+                known.join(", ")
+            ))
         })
     }
 }
 
-pub(super) fn read_file(path: &Path) -> Result<File, Exit> {
+pub(super) fn read_file(path: &Path) -> Result<SettingValues, Exit> {
     let text = std::fs::read_to_string(path).map_err(|error| {
         Exit::config(format_args!(
             "the settings file `{}` cannot be read: {error}",
@@ -117,14 +68,18 @@ mod tests {
 
     #[test]
     fn unknown_keys_of_the_file_are_errors() {
-        assert!(toml::from_str::<File>("lease = \"3s\"").is_ok());
-        let error = toml::from_str::<File>("leese = \"3s\"")
+        assert!(toml::from_str::<SettingValues>("lease = \"3s\"").is_ok());
+        let error = toml::from_str::<SettingValues>("leese = \"3s\"")
             .unwrap_err()
             .to_string();
         assert!(
             error.contains("leese") && error.contains("lease"),
             "{error}"
         );
+        for other in ["offer_after", "allow_unauthenticated", "config", "url"] {
+            let error = toml::from_str::<SettingValues>(&format!("{other} = \"1s\"")).unwrap_err();
+            assert!(error.message().contains("unknown field"), "{error}");
+        }
     }
 
     #[test]
@@ -132,13 +87,16 @@ mod tests {
         let file = "[policies.ZIP_RETRY]\nmax_retries = 5\nbackoff = \"linear\"\nbase = \"1s\"\ncap = \"1m\"\n\
                     jitter = false\nattempt_timeout = \"2m\"\n[breakers.payments]\nopen_for = \"1m\"\n\
                     [auto_disable.Zip]\ncooldown = \"9m\"\n[auto_disable.Mail]\ncooldown = \"until_enabled\"\n";
-        let read = toml::from_str::<File>(file).unwrap();
-        assert_eq!(read.policies["ZIP_RETRY"].max_retries, Some(5));
+        let read = toml::from_str::<SettingValues>(file).unwrap();
         assert_eq!(
-            read.breakers["payments"].open_for,
+            read.policies.as_ref().unwrap()["ZIP_RETRY"].max_retries,
+            Some(5)
+        );
+        assert_eq!(
+            read.breakers.as_ref().unwrap()["payments"].open_for,
             Some(Duration::from_secs(60))
         );
-        let cooldown = |type_name: &str| read.auto_disable[type_name].cooldown;
+        let cooldown = |type_name: &str| read.auto_disable.as_ref().unwrap()[type_name].cooldown;
         assert_eq!(
             cooldown("Zip"),
             Some(CooldownOverride::For(Duration::from_secs(540)))
@@ -161,7 +119,9 @@ mod tests {
             ("[orphans.Zip]\nevery = \"often\"", "no duration above 0"),
             ("[retention.Zip]\ncompleted = \"burn\"", "expected \"keep\""),
         ] {
-            let error = toml::from_str::<File>(wrong).unwrap_err().to_string();
+            let error = toml::from_str::<SettingValues>(wrong)
+                .unwrap_err()
+                .to_string();
             assert!(error.contains(said), "{wrong}: {error}");
         }
     }

@@ -2,21 +2,28 @@
 //! are errors, and so are secrets among the flags, where every user of the machine could read them.
 
 mod arguments;
-mod database;
+pub mod commands;
+mod declare;
 mod faults;
 mod file;
+pub mod kinds;
 mod layers;
+#[cfg(test)]
+mod page;
 mod places;
-mod servers;
 mod services;
 mod surroundings;
+mod table;
 mod unusable;
 
-pub use database::{DatabaseArgs, DatabaseUse};
-pub use places::{Database, NatsLogin, NatsPlace, ObjectPlace, RedisPlace, SecretUrl, Server};
-pub use servers::ServerArgs;
+pub use commands::SettingsFor;
+pub use declare::Setting;
+pub use places::{
+    Database, DatabaseUse, NatsLogin, NatsPlace, ObjectPlace, RedisPlace, SecretUrl, Server,
+};
 pub use services::Service;
 pub use surroundings::check_surroundings;
+pub use table::{Group, SETTINGS, SettingValues};
 
 use crate::exit::Exit;
 use counterstep_contracts::Overrides;
@@ -28,11 +35,9 @@ use counterstep_kernel::retention::RetentionSettings;
 use counterstep_steps::Registry;
 use counterstep_steps::output_limit::OutputLimit;
 use counterstep_steps::policies::Policies;
-use faults::parse_fault;
-use file::{File, read_file};
+use file::read_file;
 use serde::Deserialize;
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -47,68 +52,38 @@ pub enum LogFormat {
     Json,
 }
 
-/// The settings that all processes share, as flags and variables.
-#[derive(Debug, Clone, Default, clap::Args)]
+/// What the flags and variables of a command give.
+#[derive(Debug, Clone)]
 pub struct SettingsArgs {
-    /// TOML file with settings; its keys are the long flags with `_` for `-`
-    #[arg(long, env = "COUNTERSTEP_CONFIG", global = true)]
-    pub config: Option<PathBuf>,
-    /// Folder for everything that has no place of its own [default: counterstep-data]
-    #[arg(long, env = "COUNTERSTEP_DATA_DIR", global = true)]
-    pub data_dir: Option<PathBuf>,
-    /// The servers.
-    #[command(flatten)]
-    pub servers: ServerArgs,
-    /// How PostgreSQL is used.
-    #[command(flatten)]
-    pub database_use: DatabaseArgs,
-    /// Tell other services of every change, as events on NATS [default: false]
-    #[arg(long, env = "COUNTERSTEP_EVENTS", global = true, num_args = 0..=1, default_missing_value = "true")]
-    pub events: Option<bool>,
-    /// Connect to servers of other machines without TLS
-    #[arg(long, env = "COUNTERSTEP_ALLOW_PLAINTEXT", global = true)]
-    pub allow_plaintext: bool,
-    /// How long a claim holds without a heartbeat, for types that declare none [default: 30s]
-    #[arg(long, env = "COUNTERSTEP_LEASE", global = true)]
-    pub lease: Option<String>,
-    /// Limit of one attempt, for steps that declare none [default: 10m]
-    #[arg(long, env = "COUNTERSTEP_STEP_TIMEOUT", global = true)]
-    pub step_timeout: Option<String>,
-    /// Limit of a request's arrival, uploads included [default: 15m]
-    #[arg(long, env = "COUNTERSTEP_UPLOAD_TIMEOUT", global = true)]
-    pub upload_timeout: Option<String>,
-    /// How long a cancelled step may go on before it is dropped [default: 5s]
-    #[arg(long, env = "COUNTERSTEP_CANCEL_GRACE", global = true)]
-    pub cancel_grace: Option<String>,
-    /// On shutdown, how long running steps may go on [default: 10s]
-    #[arg(long, env = "COUNTERSTEP_DRAIN", global = true)]
-    pub drain: Option<String>,
-    /// Steps declared heavy that run side by side in a process [default: one for each core]
-    #[arg(long, env = "COUNTERSTEP_HEAVY", global = true, value_parser = clap::value_parser!(u16).range(1..=4096))]
-    pub heavy: Option<u16>,
-    /// Not seen by the database for so long, this process is listed as lost [default: 45s]
-    #[arg(long, env = "COUNTERSTEP_LOST_AFTER", global = true)]
-    pub lost_after: Option<String>,
-    /// How long the answer to an idempotency key is kept [default: 24h]
-    #[arg(long, env = "COUNTERSTEP_IDEMPOTENCY_TTL", global = true)]
-    pub idempotency_ttl: Option<String>,
-    /// The most bytes of an output, a response or a signal, as JSON [default: 1048576]
-    #[arg(
-        long,
-        env = "COUNTERSTEP_OUTPUT_LIMIT",
-        global = true,
-        value_name = "BYTES"
-    )]
-    pub output_limit: Option<usize>,
-    /// What to log, as `info` or `warn,counterstep=debug` [default: info]
-    #[arg(long, env = "COUNTERSTEP_LOG", global = true)]
-    pub log: Option<String>,
-    /// The form of log lines [default: text]
-    #[arg(long, env = "COUNTERSTEP_LOG_FORMAT", global = true, value_enum)]
-    pub log_format: Option<LogFormat>,
-    /// Plants a fault, as `STEP=KIND` or `STEP=KIND@ATTEMPT`; for demonstrations and tests
-    #[arg(long, global = true, hide = true, value_parser = parse_fault)]
-    pub plant_fault: Vec<Fault>,
+    /// The settings.
+    pub values: SettingValues,
+    /// Which settings the command takes, as [`commands::uses`] counts them.
+    pub(crate) uses: u32,
+    /// Planted faults.
+    pub(crate) faults: Vec<Fault>,
+}
+
+/// Nothing is given, and all settings of services count.
+impl Default for SettingsArgs {
+    fn default() -> Self {
+        SettingsArgs {
+            values: SettingValues::default(),
+            uses: commands::DEV,
+            faults: Vec::new(),
+        }
+    }
+}
+
+/// What flags and variables give, and below it what the settings file gives: of the settings that
+/// the command takes.
+#[derive(Debug, Clone, Default)]
+pub struct Layers {
+    first: SettingValues,
+    file: SettingValues,
+    uses: u32,
+    faults: Vec<Fault>,
+    /// The settings file, where a URL in it holds a password.
+    secret_config: Option<PathBuf>,
 }
 
 /// Settings that have been checked.
@@ -134,16 +109,6 @@ pub struct Settings {
     pub log: String,
     /// Log form.
     pub log_format: LogFormat,
-    /// From the file: where the API listens.
-    pub listen: Option<SocketAddr>,
-    /// From the file: names by which the API may be addressed.
-    pub allowed_hosts: Option<Vec<String>>,
-    /// From the file: tasks at a time.
-    pub concurrency: Option<usize>,
-    /// From the file: the queues to serve.
-    pub queues: Option<Vec<String>>,
-    /// From the file: how often the reconciler sweeps.
-    pub every: Option<Duration>,
     /// From the file: changes to declared policies, to be checked against the task types.
     pub overrides: Overrides,
     /// From the file: services that steps call, by name.
@@ -167,11 +132,6 @@ impl Settings {
             engine: EngineSettings::default(),
             log: "info".to_owned(),
             log_format: LogFormat::Text,
-            listen: None,
-            allowed_hosts: None,
-            concurrency: None,
-            queues: None,
-            every: None,
             overrides: Overrides::default(),
             services: BTreeMap::new(),
             secret_config: None,
@@ -180,132 +140,94 @@ impl Settings {
 }
 
 impl SettingsArgs {
-    /// Checks flags, variables and file, and fills in what they leave out.
+    /// Reads the settings file, where one is named.
+    ///
+    /// # Errors
+    /// [`Exit`] with the kind `Config`, naming the variable, or the place in the file.
+    pub fn read(&self) -> Result<Layers, Exit> {
+        check_surroundings()?;
+        let config = self.values.config.clone();
+        let file = config
+            .as_deref()
+            .map_or_else(|| Ok(SettingValues::default()), read_file)?;
+        Ok(Layers {
+            first: self.values.clone(),
+            secret_config: config.filter(|_| layers::is_secret(&file)),
+            file: file.only(self.uses),
+            uses: self.uses,
+            faults: self.faults.clone(),
+        })
+    }
+}
+
+impl Layers {
+    /// Checks the settings against each other.
     ///
     /// # Errors
     /// [`Exit`] with the kind `Config`, naming the setting at fault.
     pub fn resolve(&self) -> Result<Settings, Exit> {
-        check_surroundings()?;
-        let mut file = self
-            .config
-            .as_deref()
-            .map_or_else(|| Ok(File::default()), read_file)?;
-        let data = self
-            .data_dir
-            .clone()
-            .or(file.data_dir.take())
-            .unwrap_or_else(|| PathBuf::from("counterstep-data"));
-        let database_use = self.database_use.check(&file)?;
-        let servers = file.take_servers();
-        let secret_config = self.config.clone().filter(|_| layers::is_secret(&servers));
-        let places = layers::Places::of(self.servers.clone(), servers, &data)?;
+        let data = self.data_dir()?;
         let layers::Places {
             database,
             nats,
             redis,
             objects,
-        } = places;
-        let defaults = EngineSettings::default();
-        let time = |name: &str, flag: &Option<String>, file: Option<String>, default: Duration| {
-            flag.clone()
-                .or(file)
-                .map_or(Ok(default), |text| duration(name, &text))
-        };
-        let events = self.events.or(file.events);
-        if events == Some(true) && nats.is_none() {
+        } = layers::Places::of(self, &data)?;
+        let events = self.events()?;
+        if events && nats.is_none() {
             return Err(Exit::config("setting `events` needs NATS: set --nats too"));
         }
-        let events = events.unwrap_or(false);
         Ok(Settings {
             database,
-            database_use,
+            database_use: DatabaseUse {
+                connections: self.database_connections()?,
+                prepared_statements: self.database_prepared_statements()?,
+            },
             nats,
             redis,
             objects,
-            allow_plaintext: self.allow_plaintext || file.allow_plaintext,
+            allow_plaintext: self.allow_plaintext()?,
             scratch: data.join("scratch"),
             engine: EngineSettings {
-                lease: time("lease", &self.lease, file.lease, defaults.lease)?,
-                step_timeout: time(
-                    "step_timeout",
-                    &self.step_timeout,
-                    file.step_timeout,
-                    defaults.step_timeout,
-                )?,
-                upload_timeout: time(
-                    "upload_timeout",
-                    &self.upload_timeout,
-                    file.upload_timeout,
-                    defaults.upload_timeout,
-                )?,
-                cancel_grace: time(
-                    "cancel_grace",
-                    &self.cancel_grace,
-                    file.cancel_grace,
-                    defaults.cancel_grace,
-                )?,
-                idempotency_ttl: time(
-                    "idempotency_ttl",
-                    &self.idempotency_ttl,
-                    file.idempotency_ttl,
-                    defaults.idempotency_ttl,
-                )?,
-                drain: time("drain", &self.drain, file.drain, defaults.drain)?,
-                lost_after: time(
-                    "lost_after",
-                    &self.lost_after,
-                    file.lost_after,
-                    defaults.lost_after,
-                )?,
-                output_limit: output_limit(
-                    self.output_limit.or(file.output_limit),
-                    defaults.output_limit,
-                )?,
+                lease: self.lease()?,
+                step_timeout: self.step_timeout()?,
+                upload_timeout: self.upload_timeout()?,
+                cancel_grace: self.cancel_grace()?,
+                idempotency_ttl: self.idempotency_ttl()?,
+                drain: self.drain()?,
+                lost_after: self.lost_after()?,
+                output_limit: OutputLimit(self.output_limit()?),
                 events,
-                heavy: heavy(self.heavy.or(file.heavy))?,
+                heavy: self.heavy()?.unwrap_or_else(cores),
                 machine: machine(),
                 orphans: OrphanSettings {
-                    types: file.orphans,
-                    without_task: file
-                        .orphans_without_task
-                        .map(|text| duration("orphans_without_task", &text))
-                        .transpose()?,
+                    types: self.orphans()?,
+                    without_task: self.orphans_without_task()?,
                 },
                 retention: RetentionSettings {
-                    types: file.retention,
-                    bucket: file.archive_bucket.unwrap_or(defaults.retention.bucket),
+                    types: self.retention()?,
+                    bucket: self.archive_bucket()?,
                 },
-                faults: self.plant_fault.clone(),
-                ..defaults
+                faults: self.faults.clone(),
+                ..EngineSettings::default()
             },
-            log: self
-                .log
-                .clone()
-                .or(file.log)
-                .unwrap_or_else(|| "info".to_owned()),
-            log_format: self.log_format.or(file.log_format).unwrap_or_default(),
-            listen: file.listen,
-            allowed_hosts: file.allowed_hosts,
-            concurrency: match file.concurrency {
-                Some(tasks @ (0 | 4097..)) => {
-                    return Err(Exit::config(format_args!(
-                        "invalid setting `concurrency`: {tasks} tasks at a time; expected 1 to 4096"
-                    )));
-                }
-                tasks => tasks,
+            log: self.log()?,
+            log_format: self.log_format()?,
+            overrides: self.overrides()?,
+            services: if commands::takes(self.uses, Group::Services) {
+                services::with_tokens(self.services()?, std::env::vars_os())?
+            } else {
+                BTreeMap::new()
             },
-            queues: file.queues,
-            every: file
-                .every
-                .map(|text| duration("every", &text))
-                .transpose()?,
-            overrides: Overrides {
-                policies: file.policies,
-                breakers: file.breakers,
-                auto_disable: file.auto_disable,
-            },
-            services: services::with_tokens(file.services, std::env::vars_os())?,
-            secret_config,
+            secret_config: self.secret_config.clone(),
+        })
+    }
+
+    fn overrides(&self) -> Result<Overrides, Exit> {
+        Ok(Overrides {
+            policies: self.policies()?,
+            breakers: self.breakers()?,
+            auto_disable: self.auto_disable()?,
         })
     }
 
@@ -314,46 +236,15 @@ impl SettingsArgs {
     ///
     /// # Errors
     /// [`Exit`] with the kind `Config`, naming the setting at fault.
-    pub fn policies(&self, registry: &Registry) -> Result<Policies, Exit> {
-        let file = self
-            .config
-            .as_deref()
-            .map_or_else(|| Ok(File::default()), read_file)?;
-        in_effect(
-            registry,
-            Overrides {
-                policies: file.policies,
-                breakers: file.breakers,
-                auto_disable: file.auto_disable,
-            },
-        )
+    pub fn policies_in_effect(&self, registry: &Registry) -> Result<Policies, Exit> {
+        in_effect(registry, self.overrides()?)
     }
 }
 
 /// Steps that compute do so side by side up to the cores that this process may use.
-fn heavy(set: Option<u16>) -> Result<usize, Exit> {
-    match set {
-        Some(0) => Err(Exit::config(
-            "invalid setting `heavy`: 0 would run no heavy step at all; expected 1 to 4096",
-        )),
-        Some(steps) => Ok(steps.into()),
-        None => Ok(std::thread::available_parallelism().map_or(2, std::num::NonZero::get)),
-    }
+fn cores() -> usize {
+    std::thread::available_parallelism().map_or(2, std::num::NonZero::get)
 }
-
-fn output_limit(set: Option<usize>, default: OutputLimit) -> Result<OutputLimit, Exit> {
-    match set {
-        Some(bytes) if bytes < SMALLEST_OUTPUT_LIMIT => Err(Exit::config(format_args!(
-            "invalid setting `output_limit`: {bytes} bytes would fail steps that have done their work; expected \
-             {SMALLEST_OUTPUT_LIMIT} or more"
-        ))),
-        set => Ok(set.map_or(default, OutputLimit)),
-    }
-}
-
-/// The reference to a stored file is an output too, and has a name of up to 255 bytes and a key of
-/// more.
-const SMALLEST_OUTPUT_LIMIT: usize = 4096;
 
 /// Changes to policies, checked against the task types of this process.
 pub(crate) fn in_effect(registry: &Registry, overrides: Overrides) -> Result<Policies, Exit> {
@@ -388,43 +279,99 @@ pub fn duration(name: &str, text: &str) -> Result<Duration, Exit> {
 mod tests {
     use super::*;
 
-    #[test]
-    fn how_long_the_answer_to_a_key_is_kept_comes_from_the_flag_and_then_from_the_file() {
-        let path =
-            std::env::temp_dir().join(format!("counterstep-settings-{}", std::process::id()));
-        std::fs::write(&path, "idempotency_ttl = \"3d\"").unwrap();
-        let file = SettingsArgs {
-            config: Some(path.clone()),
+    /// What a settings file with this text gives.
+    fn resolved(text: &str, values: SettingValues, uses: u32) -> Result<Settings, Exit> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("settings.toml");
+        std::fs::write(&path, text).unwrap();
+        let values = SettingValues {
+            config: Some(path),
+            ..values
+        };
+        let args = SettingsArgs {
+            values,
+            uses,
             ..SettingsArgs::default()
         };
-        let of = |args: &SettingsArgs| args.resolve().unwrap().engine.idempotency_ttl;
-        assert_eq!(of(&file), Duration::from_secs(3 * 86_400));
+        args.read()?.resolve()
+    }
+
+    #[test]
+    fn how_long_the_answer_to_a_key_is_kept_comes_from_the_flag_and_then_from_the_file() {
+        let of = |values| {
+            let settings = resolved("idempotency_ttl = \"3d\"", values, commands::DEV);
+            settings.unwrap().engine.idempotency_ttl
+        };
         assert_eq!(
-            of(&SettingsArgs {
-                idempotency_ttl: Some("1h".into()),
-                ..file
-            }),
-            Duration::from_secs(3600)
+            of(SettingValues::default()),
+            Duration::from_secs(3 * 86_400)
         );
-        std::fs::remove_file(path).unwrap();
+        let flag = SettingValues {
+            idempotency_ttl: Some("1h".into()),
+            ..SettingValues::default()
+        };
+        assert_eq!(of(flag), Duration::from_secs(3600));
     }
 
     #[test]
     fn values_that_cannot_work_are_refused() {
         for (text, expected) in [
             ("output_limit = 0", "expected 4096 or more"),
-            ("concurrency = 4097", "expected 1 to 4096"),
+            ("heavy = 0", "expected 1 to 4096"),
+            ("database_connections = 0", "expected 1 or more"),
         ] {
-            let folder = tempfile::tempdir().unwrap();
-            let path = folder.path().join("settings.toml");
-            std::fs::write(&path, text).unwrap();
-            let refused = SettingsArgs {
-                config: Some(path),
-                ..SettingsArgs::default()
-            }
-            .resolve()
-            .unwrap_err();
+            let refused = resolved(text, SettingValues::default(), commands::DEV).expect_err(text);
             assert!(refused.message.contains(expected), "{refused}");
         }
+        let concurrency = Layers {
+            file: toml::from_str("concurrency = 4097").unwrap(),
+            ..Layers::default()
+        }
+        .concurrency();
+        let refused = concurrency.unwrap_err();
+        assert!(refused.message.contains("expected 1 to 4096"), "{refused}");
+    }
+
+    #[test]
+    fn a_command_passes_over_the_keys_that_it_does_not_take() {
+        let text = "nats = \"no-url\"\ndrain = \"soon\"\ndatabase_connections = 7";
+        let migrate = resolved(text, SettingValues::default(), commands::DATABASE_ONLY).unwrap();
+        assert_eq!((migrate.database_use.connections, migrate.nats), (7, None));
+        assert!(resolved(text, SettingValues::default(), commands::WORKER).is_err());
+    }
+
+    #[test]
+    fn the_defaults_are_those_of_the_parts_that_they_are_for() {
+        let settings = resolved("data_dir = \"x\"", SettingValues::default(), commands::DEV);
+        let (settings, usual) = (settings.unwrap(), Settings::in_folder(Path::new("x")));
+        let text = |settings: &Settings| {
+            let engine = EngineSettings {
+                heavy: 1,
+                machine: String::new(),
+                ..settings.engine.clone()
+            };
+            format!(
+                "{:?}",
+                Settings {
+                    engine,
+                    ..settings.clone()
+                }
+            )
+        };
+        assert_eq!(text(&settings), text(&usual));
+    }
+
+    #[cfg(feature = "servers")]
+    #[test]
+    fn the_defaults_of_servers_are_those_of_their_adapters() {
+        use counterstep_adapters::{nats::NatsOptions, redis::RedisOptions};
+        let (given, nats) = (Layers::default(), NatsOptions::new(""));
+        assert_eq!(given.nats_replicas().unwrap(), nats.replicas);
+        assert_eq!(
+            given.nats_max_message_bytes().unwrap(),
+            nats.max_message_bytes
+        );
+        assert_eq!(given.events_max_age().unwrap(), nats.events_max_age);
+        assert_eq!(given.redis_prefix().unwrap(), RedisOptions::at("").prefix);
     }
 }

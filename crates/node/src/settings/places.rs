@@ -144,6 +144,24 @@ pub struct RedisPlace {
     pub prefix: Option<String>,
 }
 
+/// How a PostgreSQL server is used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DatabaseUse {
+    /// Connections at most, 1 or more.
+    pub connections: usize,
+    /// Whether statements are prepared on each connection.
+    pub prepared_statements: bool,
+}
+
+impl Default for DatabaseUse {
+    fn default() -> Self {
+        Self {
+            connections: 24,
+            prepared_statements: true,
+        }
+    }
+}
+
 /// Where the truth is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Database {

@@ -1,23 +1,14 @@
 //! What a process finds before it reads its own flags: its arguments and its variables. Must not
 //! read a value that it does not need.
 
-use super::{SettingsArgs, arguments, services};
+use super::table::SETTINGS;
+use super::{arguments, services};
 use crate::exit::Exit;
 use std::collections::BTreeSet;
 
-/// Variables of single services, of tests and of builds, beside those of [`SettingsArgs`]. Another
-/// one with our prefix is a mistake that would otherwise go unnoticed.
-const VARIABLES: &[&str] = &[
-    "COMMIT",
-    "OFFER_AFTER",
-    "LISTEN",
-    "ALLOWED_HOSTS",
-    "CONCURRENCY",
-    "QUEUES",
-    "EVERY",
-    "URL",
-    "BLESS",
-];
+/// Variables of tests and of builds, beside those of settings. Another one with our prefix is a
+/// mistake that would otherwise go unnoticed.
+const VARIABLES: &[&str] = &["COUNTERSTEP_COMMIT", "COUNTERSTEP_BLESS"];
 
 /// Checks what a process finds before it reads its own flags: a secret among the arguments, which
 /// the parser might repeat, and unknown variables, which a command that takes no settings would
@@ -37,15 +28,11 @@ pub fn check_surroundings() -> Result<(), Exit> {
     }))
 }
 
-/// Every variable that is read.
+/// Every variable that is read, by this command or by another one.
 fn known() -> BTreeSet<String> {
-    let shared = <SettingsArgs as clap::Args>::augment_args(clap::Command::new("counterstep"));
-    let shared = shared
-        .get_arguments()
-        .filter_map(|setting| setting.get_env());
-    let shared = shared.map(|name| name.to_string_lossy().into_owned());
-    shared
-        .chain(VARIABLES.iter().map(|name| format!("COUNTERSTEP_{name}")))
+    let settings = SETTINGS.iter().filter_map(|setting| setting.variable());
+    settings
+        .chain(VARIABLES.iter().map(|name| (*name).to_owned()))
         .collect()
 }
 

@@ -62,7 +62,7 @@ fn shown(message: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::file::File;
+    use super::super::table::SettingValues;
     use super::*;
 
     #[test]
@@ -95,7 +95,7 @@ mod tests {
             ("lease = 3", "key `lease`"),
             ("x=hunter2\n", "line 1"),
         ] {
-            let error = toml::from_str::<File>(wrong).unwrap_err();
+            let error = toml::from_str::<SettingValues>(wrong).unwrap_err();
             let shown = unusable(Path::new("x.toml"), wrong, &error).message;
             assert!(
                 !shown.contains("hunter2") && shown.contains(place),

@@ -2,7 +2,7 @@
 //! connect to anything.
 
 use crate::exit::Exit;
-use crate::settings::ServerArgs;
+use crate::settings::{Layers, SettingValues};
 use std::path::PathBuf;
 
 /// A URL, and whether a flag or a variable had it.
@@ -17,10 +17,10 @@ impl Url {
     /// Of the first layer that has one, in itself or in a file.
     pub(super) fn of(
         name: &str,
-        layers: [&ServerArgs; 2],
-        of: impl Fn(&ServerArgs) -> (&Option<String>, &Option<PathBuf>),
+        given: &Layers,
+        of: impl Fn(&SettingValues) -> (&Option<String>, &Option<PathBuf>),
     ) -> Result<Option<Self>, Exit> {
-        for (layer, is_first) in layers.into_iter().zip([true, false]) {
+        for (layer, is_first) in [(&given.first, true), (&given.file, false)] {
             match of(layer) {
                 (None, None) => {}
                 (Some(text), None) => {
@@ -58,13 +58,12 @@ impl Url {
     /// that runs as the owner of the tables.
     pub(super) fn password_file(
         &self,
-        first: &Option<PathBuf>,
-        file: &Option<PathBuf>,
+        given: &Layers,
+        of: impl Fn(&SettingValues) -> &Option<PathBuf>,
     ) -> Option<PathBuf> {
         let has_its_own = self.is_first && has_password(&self.text);
-        first
-            .clone()
-            .or_else(|| file.clone().filter(|_| !has_its_own))
+        let of_file = || of(&given.file).clone().filter(|_| !has_its_own);
+        of(&given.first).clone().or_else(of_file)
     }
 
     /// The file that held it, where a password is in it.
