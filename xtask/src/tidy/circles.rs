@@ -15,8 +15,8 @@ const LIMITS: &[(&str, usize)] = &[
     ("crates/adapters", 6),
     ("crates/api", 15),
     ("crates/counterstep", 13),
-    ("crates/kernel", 61),
-    ("crates/node", 4),
+    ("crates/kernel", 21),
+    ("crates/node", 8),
 ];
 
 /// A module by the names that lead to it from the crate's root.

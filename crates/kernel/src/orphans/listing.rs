@@ -131,11 +131,8 @@ fn read(page: &ObjectPage) -> Read<'_> {
         .iter()
         .filter_map(|listed| Some((listed, ObjectKey::parse(&listed.key)?)))
         .collect();
-    let strangers = u64::try_from(page.objects.len() - ours.len()).unwrap_or(u64::MAX);
-    Read {
-        foreign: page.foreign + strangers,
-        ours,
-    }
+    let foreign = page.foreign + (page.objects.len() - ours.len()) as u64;
+    Read { ours, foreign }
 }
 
 /// The attempts that a page shows, each once.
