@@ -10,7 +10,7 @@ const LONGEST_NAME: usize = 100;
 /// A schedule as code writes it down.
 ///
 /// ```
-/// # use counterstep_kernel::Schedule;
+/// # use counterstep_steps::Schedule;
 /// # use serde_json::json;
 /// Schedule::cron("nightly", "0 3 * * *", "Europe/Berlin").request(json!({"days": 1}));
 /// ```
