@@ -53,7 +53,8 @@ impl Cluster {
             objects,
             times,
         };
-        let status = cluster.process(&["migrate"]).ended();
+        let migrate = ["migrate", "--database", &cluster.database];
+        let status = Process::start(&cluster.place, &migrate).ended();
         assert!(status.success(), "the schema is not made: {status}");
         cluster
     }

@@ -50,7 +50,8 @@ fn install(cluster: &Cluster, prefix: &str) -> Installation {
         "65536",
     ];
     let flags = [&places[..], &own, &more, QUICK].concat();
-    let migrated = Process::start(&cluster.place, &[&["migrate"], &flags[..]].concat()).ended();
+    let migrate = ["migrate", "--database", &database];
+    let migrated = Process::start(&cluster.place, &migrate).ended();
     assert!(migrated.success(), "{migrated}");
     let served = services::api(&cluster.place, &flags);
     let (worker, _) = services::worker(&cluster.place, &flags);
