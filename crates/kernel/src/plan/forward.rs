@@ -27,6 +27,9 @@ pub(super) fn decide(view: &View<'_>) -> Decision {
     } else if let Some((failure, policy)) = given_up {
         return Decision::GiveUp(failure, policy);
     }
+    if let Some(&left) = view.facts.delayed_rebuilds.values().max() {
+        return between_rebuilds(view, left);
+    }
     match stages::forward(view.decl, &view.record.steps, view.record.now) {
         Forward::Finish => Decision::Complete,
         Forward::Hold if running => HOLD,
@@ -35,6 +38,19 @@ pub(super) fn decide(view: &View<'_>) -> Decision {
             .or_else(|| elsewhere(view, &stage))
             .or_else(|| waits::decide(view, &stage))
             .unwrap_or_else(|| start(view, stage, running)),
+    }
+}
+
+/// The stage waits until its lost scratch can be made again.
+fn between_rebuilds(view: &View<'_>, left: Duration) -> Decision {
+    if view.has(StepStatus::Running) {
+        HOLD
+    } else if left >= INLINE_LIMIT {
+        sleep(WaitReason::Retry, left)
+    } else if view.facts.stopping {
+        Decision::HandOver(view.host, SHUTS_DOWN)
+    } else {
+        HOLD
     }
 }
 
@@ -167,13 +183,6 @@ fn rebuild(view: &View<'_>, stage: &[usize], lost: usize, running: bool) -> Deci
     }
     if !stages::has_completed_reader(view.decl, &view.record.steps, lost) {
         return Decision::ScratchLost(lost);
-    }
-    if let Some(&left) = view.facts.delayed_rebuilds.get(&lost) {
-        return if left < INLINE_LIMIT {
-            HOLD
-        } else {
-            sleep(WaitReason::Retry, left)
-        };
     }
     // Other scratch that the stage reads may be here still: it waits here for room.
     match with_room(view, &[lost], stage, running) {

@@ -115,12 +115,14 @@ pub fn backward(decl: &TaskDecl, steps: &[StepRow], go_on: bool) -> Backward {
         return Backward::Finish;
     }
     let states = states(decl, steps);
-    let Some(last) = latest_started(steps, |at| states[at].needs_undo()) else {
+    // Damaged rows may be more, or fewer, than the declaration has steps.
+    let needs_undo = |at: usize| states.get(at).is_some_and(|step| step.needs_undo());
+    let Some(last) = latest_started(steps, |at| needs_undo(at)) else {
         return Backward::Finish;
     };
     let mut stage: Vec<usize> = stage_of(decl, last)
         .into_iter()
-        .filter(|&at| states[at].needs_undo())
+        .filter(|&at| needs_undo(at))
         .collect();
     stage.sort_by_key(|&at| std::cmp::Reverse(steps[at].started_seq));
     Backward::Undo(stage)

@@ -10,8 +10,9 @@ pub(super) fn decide(view: &View<'_>) -> Decision {
     let go_on = view.decl.on_undo_failure == OnUndoFailure::Continue;
     let active = (0..view.record.steps.len()).any(|at| is_active(view, at));
     let stage = match stages::backward(view.decl, &view.record.steps, go_on) {
-        // A sibling's undo may still be under way when another one has given up.
-        Backward::Finish if active || is_delayed(view) => return HOLD,
+        // A sibling's undo may still be under way when another one has given up. One that waits for
+        // its next attempt is not tried again behind that.
+        Backward::Finish if active => return HOLD,
         Backward::Finish => return Decision::FinishUndo,
         Backward::Undo(stage) => stage,
     };
@@ -43,10 +44,6 @@ pub(super) fn decide(view: &View<'_>) -> Decision {
 /// Whether an undo attempt or a probe of the step is under way.
 fn is_active(view: &View<'_>, at: usize) -> bool {
     view.step(at).attempt_open || view.facts.probes.asked.contains(&at)
-}
-
-fn is_delayed(view: &View<'_>) -> bool {
-    !view.facts.stopping && !view.facts.delayed_undos.is_empty()
 }
 
 /// No undo can start now: long waits for the next attempt are slept through.

@@ -68,10 +68,14 @@ impl<'a> Turn<'a> {
             ..Facts::default()
         };
         let mut plan = TurnPlan::gather(self.engine, task, facts, self.reserved.clone()).await;
-        let delayed = self.delays_left();
+        // What was said while it looked.
+        plan.facts.interrupted = self.tokens.forward.reason();
+        plan.facts.stopping |= self.tokens.is_cancelled_for(CancelReason::Shutdown);
+        let mut delayed = self.delays_left();
         if self.undoing {
             plan.facts.delayed_undos = delayed;
         } else {
+            delayed.retain(|&at, _| self.record.steps[at].status == StepStatus::Completed);
             plan.facts.delayed_rebuilds = delayed;
         }
         plan

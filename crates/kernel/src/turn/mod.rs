@@ -148,7 +148,8 @@ impl<'a> Turn<'a> {
             if matches!(next, Next::Run(_) | Next::Hold) {
                 self.arm();
             }
-            if !matches!(next, Next::Run(_) | Next::Probe(_)) {
+            // No undo is heavy.
+            if self.undoing || !matches!(next, Next::Run(_) | Next::Probe(_)) {
                 self.reserved.give_back();
             }
             match next {

@@ -106,6 +106,11 @@ fn undos_that_failed() {
             HOLD,
         ),
         (
+            "a sibling that waits for its next attempt is not",
+            undone([waits("a").group(), failed().group()]).undo_delayed(0, "60s"),
+            Decision::FinishUndo,
+        ),
+        (
             "the next attempt is due",
             undone([waits("a")]),
             Decision::Undo(vec![0]),
@@ -187,4 +192,13 @@ fn the_order_of_a_whole_undo() {
     }
     assert_eq!(one_by_one, whole);
     assert_eq!(case.decision(), Decision::FinishUndo);
+}
+
+/// Rows that do not match their declaration are read before they are found damaged.
+#[test]
+fn a_row_beyond_the_declaration_is_not_undone() {
+    let mut case = undone([step_is("a", Completed)]);
+    let extra = step_is("b", Completed).row;
+    case.record.steps.push(extra);
+    assert_eq!(undo_order(case.decl(), &case.record.steps), [0]);
 }

@@ -74,6 +74,27 @@ fn lost_scratch() {
             HOLD,
         ),
         (
+            "whatever its breaker says",
+            task([make(), read_before(), read()])
+                .lost(0)
+                .held_back(0, "5s")
+                .held_back(2, "5s")
+                .rebuild_delayed(0, "30s"),
+            Decision::Sleep {
+                reason: WaitReason::Retry,
+                left: duration("30s"),
+                details: Value::Null,
+            },
+        ),
+        (
+            "and in a process that shuts down",
+            task([make(), read_before(), read()])
+                .lost(0)
+                .rebuild_delayed(0, "999ms")
+                .stopping(),
+            Decision::HandOver(Host::Worker, "its process shut down"),
+        ),
+        (
             "the next attempt to make it is far",
             task([make(), read_before(), read()])
                 .lost(0)
