@@ -4,6 +4,7 @@ use counterstep_tests::api::Api;
 use counterstep_tests::cluster::Cluster;
 use counterstep_tests::command::run;
 use counterstep_tests::place::Place;
+use counterstep_tests::process::Process;
 use std::time::Duration;
 
 /// The fiftieth task that the database was filled with.
@@ -94,14 +95,14 @@ async fn cost(cluster: &Cluster) -> i64 {
         ask(&served.api, &route).await;
     }
     commands(&cluster.place, served.api.url());
-    for command in [
-        &["reconciler", "--once"][..],
-        &["check-deploy"],
-        &["doctor"],
+    let check_deploy = ["check-deploy", "--database", &cluster.database];
+    for mut process in [
+        cluster.process(&["reconciler", "--once"]),
+        Process::start(&cluster.place, &check_deploy),
+        cluster.process(&["doctor"]),
     ] {
-        let mut process = cluster.process(command);
         let code = process.ended().code();
-        assert!(matches!(code, Some(0 | 1)), "{command:?}: {code:?}");
+        assert!(matches!(code, Some(0 | 1)), "{process:?}: {code:?}");
     }
     assert!(served.process.stop().success());
     cluster.servers.postgres.rows_read(&cluster.database) - before

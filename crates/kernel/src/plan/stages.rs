@@ -117,7 +117,7 @@ pub fn backward(decl: &TaskDecl, steps: &[StepRow], go_on: bool) -> Backward {
     let states = states(decl, steps);
     // Damaged rows may be more, or fewer, than the declaration has steps.
     let needs_undo = |at: usize| states.get(at).is_some_and(|step| step.needs_undo());
-    let Some(last) = latest_started(steps, |at| needs_undo(at)) else {
+    let Some(last) = latest_started(steps, needs_undo) else {
         return Backward::Finish;
     };
     let mut stage: Vec<usize> = stage_of(decl, last)
