@@ -131,9 +131,7 @@ impl Turn<'_> {
             let beside = running
                 .iter()
                 .any(|&running| plan::stage_of(self.task_type.decl, running).contains(&at));
-            // Of a completed step the delays are those between two rebuilds.
-            let completed = self.record.steps[at].status == StepStatus::Completed;
-            if beside && !completed && !running.contains(&at) && !self.delayed.contains_key(&at) {
+            if beside && !running.contains(&at) && !self.delayed.contains_key(&at) {
                 let token = self.tokens.forward.clone();
                 self.delay(at, wait.left, token);
             }

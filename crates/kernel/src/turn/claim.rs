@@ -455,6 +455,7 @@ async fn claim<'a>(
         waits_for_room: false,
         under_way: FuturesUnordered::new(),
         delayed: BTreeMap::new(),
+        rebuilds: BTreeMap::new(),
         tickets,
         probes: Probes::default(),
         undoing,

@@ -71,37 +71,45 @@ impl<'a> Turn<'a> {
         // What was said while it looked.
         plan.facts.interrupted = self.tokens.forward.reason();
         plan.facts.stopping |= self.tokens.is_cancelled_for(CancelReason::Shutdown);
-        let mut delayed = self.delays_left();
         if self.undoing {
-            plan.facts.delayed_undos = delayed;
+            plan.facts.delayed_undos = self.left_of(&self.delayed);
         } else {
-            delayed.retain(|&at, _| self.record.steps[at].status == StepStatus::Completed);
-            plan.facts.delayed_rebuilds = delayed;
+            plan.facts.delayed_rebuilds = self.left_of(&self.rebuilds);
         }
         plan
     }
 
     /// Steps between two attempts, and how long each still waits by this host's timer.
-    fn delays_left(&self) -> BTreeMap<usize, Duration> {
+    fn left_of(&self, delayed: &BTreeMap<usize, Duration>) -> BTreeMap<usize, Duration> {
         let now = self.engine.ports.clock.monotonic();
         let left = |(&at, due): (&usize, &Duration)| (at, due.saturating_sub(now));
-        self.delayed.iter().map(left).collect()
+        delayed.iter().map(left).collect()
     }
 
     /// Waits out the delays that a decision has left to this turn.
     fn delay_retries(&mut self, facts: &Facts) {
-        let undoing = self.record.task.status == TaskStatus::Compensating;
-        let (delays, token) = if undoing {
-            (&facts.delayed_undos, &self.tokens.undo)
-        } else {
-            (&facts.delayed_rebuilds, &self.tokens.forward)
-        };
-        let token = token.clone();
-        for (&at, &left) in delays {
-            if !self.delayed.contains_key(&at) {
-                self.delay(at, left, token.clone());
+        if self.record.task.status == TaskStatus::Compensating {
+            for (&at, &left) in &facts.delayed_undos {
+                if !self.delayed.contains_key(&at) {
+                    self.delay(at, left, self.tokens.undo.clone());
+                }
+            }
+            return;
+        }
+        let now = self.engine.ports.clock.monotonic();
+        for (&at, &left) in &facts.delayed_rebuilds {
+            if !self.rebuilds.contains_key(&at) {
+                self.rebuilds.insert(at, now + left);
+                self.delay(at, left, self.tokens.forward.clone());
             }
         }
+    }
+
+    /// The delay of a step is over.
+    pub(super) fn delay_is_over(&mut self, at: usize) {
+        self.delayed.remove(&at);
+        let now = self.engine.ports.clock.monotonic();
+        self.rebuilds.retain(|_, due| *due > now);
     }
 
     /// An attempt has ended.

@@ -129,6 +129,8 @@ struct Turn<'a> {
     /// Steps between two attempts, waited for with the lease held, and when each is due by this
     /// host's timer.
     delayed: BTreeMap<usize, Duration>,
+    /// Steps between two attempts to make their scratch again, and when each is due.
+    rebuilds: BTreeMap<usize, Duration>,
     /// Attempts under way that find out for a breaker whether what it stands for is back.
     tickets: BTreeMap<usize, Ticket>,
     /// What the probes of steps in doubt have found.
@@ -170,7 +172,7 @@ impl<'a> Turn<'a> {
             next = match self.under_way.next().await {
                 Some(Happened::Ended(ended)) => self.ended(ended).await?,
                 Some(Happened::Due(at)) => {
-                    self.delayed.remove(&at);
+                    self.delay_is_over(at);
                     self.go_on().await?
                 }
                 Some(Happened::Probed(at, found)) => {
