@@ -14,6 +14,7 @@ use crate::saga::Illegal;
 use crate::scratch::scratch_files_in;
 use counterstep_contracts::{Direction, Outcome, StepStatus, TaskStatus};
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::time::Duration;
 
 impl<'a> Turn<'a> {
@@ -98,8 +99,8 @@ impl<'a> Turn<'a> {
         }
         let now = self.engine.ports.clock.monotonic();
         for (&at, &left) in &facts.delayed_rebuilds {
-            if !self.rebuilds.contains_key(&at) {
-                self.rebuilds.insert(at, now + left);
+            if let Entry::Vacant(delay) = self.rebuilds.entry(at) {
+                delay.insert(now + left);
                 self.delay(at, left, self.tokens.forward.clone());
             }
         }
