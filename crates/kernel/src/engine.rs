@@ -54,8 +54,8 @@ pub struct EngineSettings {
     pub idempotency_ttl: Duration,
     /// Whether every change is told to other services, too: one more outbox row a change.
     pub events: bool,
-    /// Not seen by the database for so long, this process is listed as lost. It says a word three
-    /// times as often.
+    /// Not seen by the database for so long, this process is listed as lost. It refreshes its
+    /// row three times as often.
     pub lost_after: Duration,
     /// The name of the machine.
     pub machine: String,

@@ -4,6 +4,7 @@
 use crate::draft::As;
 use crate::engine::{ChangeError, Engine};
 use crate::error::StepError;
+use crate::plan;
 use crate::record::SignalRow;
 use crate::task::{RequestError, TaskType, output};
 use crate::times::rfc3339;
@@ -94,7 +95,7 @@ impl Engine {
                         | TaskStatus::Running
                         | TaskStatus::Waiting
                 );
-                let awaited = draft.waits(at).is_some()
+                let awaited = plan::waits(&draft.decl().steps[at], draft.step(at)).is_some()
                     && matches!(step, StepStatus::Pending | StepStatus::Waiting);
                 if cancelled || !forward || !awaited {
                     return Ok(Err(SignalRefusal::TooLate {

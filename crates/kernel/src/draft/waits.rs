@@ -7,19 +7,11 @@ use crate::record::{DbTime, SignalRow};
 use crate::saga::{Illegal, StepEvent};
 use crate::times::rfc3339;
 use crate::transition::{Kept, Time};
-use counterstep_contracts::{Direction, Outcome, StepStatus, TaskStatus, WaitDecl};
+use counterstep_contracts::{Direction, Outcome, StepStatus, TaskStatus};
 use serde_json::{Value, json};
 use std::time::Duration;
 
 impl Draft {
-    /// What the step waits for; `None`: it runs code, its own or that of its fallback.
-    #[must_use]
-    pub fn waits(&self, at: usize) -> Option<WaitDecl> {
-        self.decl().steps[at]
-            .waits
-            .filter(|_| !self.step(at).in_fallback)
-    }
-
     /// The step waits until `due`, or for its signal.
     ///
     /// # Errors

@@ -13,6 +13,7 @@ mod waits;
 
 pub(crate) use failure::{AfterFailure, Ended, after_failure, failure_of};
 pub use stages::*;
+pub(crate) use waits::waits;
 
 use crate::cancel::CancelReason;
 use crate::error::StepResult;

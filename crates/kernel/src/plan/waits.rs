@@ -2,24 +2,22 @@
 
 use super::{Decision, View, WaitStep, failure};
 use crate::error::{StepError, StepResult};
-use crate::record::DbTime;
+use crate::record::{DbTime, StepRow};
 use crate::task::output;
 use crate::times::rfc3339;
 use crate::waits::{Slept, Wait};
 use counterstep_contracts::retry::format_duration;
-use counterstep_contracts::{WaitDecl, WaitReason};
+use counterstep_contracts::{StepDecl, WaitDecl, WaitReason};
 use serde_json::Value;
 
 /// What the step waits for; `None`: it runs code, its own or that of its fallback.
-fn waits(view: &View<'_>, at: usize) -> Option<WaitDecl> {
-    view.decl.steps[at]
-        .waits
-        .filter(|_| !view.step(at).in_fallback)
+pub(crate) fn waits(decl: &StepDecl, row: &StepRow) -> Option<WaitDecl> {
+    decl.waits.filter(|_| !row.in_fallback)
 }
 
 /// Why a task sleeps whose next step to be due is this one.
 pub(super) fn reason(view: &View<'_>, at: usize) -> WaitReason {
-    match waits(view, at) {
+    match waits(&view.decl.steps[at], view.step(at)) {
         Some(WaitDecl::Timer) => WaitReason::Timer,
         Some(WaitDecl::Signal { .. }) => WaitReason::Signal,
         None => WaitReason::Retry,
@@ -33,7 +31,7 @@ pub(super) fn decide(view: &View<'_>, stage: &[usize]) -> Option<Decision> {
     let stage: Vec<usize> = stage
         .iter()
         .copied()
-        .filter(|&at| waits(view, at).is_some())
+        .filter(|&at| waits(&view.decl.steps[at], view.step(at)).is_some())
         .collect();
     let unknown: Vec<usize> = stage
         .iter()
@@ -83,7 +81,7 @@ fn decide_one(
     };
     let result = match due {
         Ok(due) if due > now => return WaitStep::Begins(due),
-        Ok(due) => outcome(waits(view, at), wait, due),
+        Ok(due) => outcome(waits(&view.decl.steps[at], row), wait, due),
         Err(error) => Err(error),
     };
     match result {

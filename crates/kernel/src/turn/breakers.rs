@@ -2,7 +2,7 @@
 //! attempt. Only forward: an undo never waits for a breaker, and says nothing to one.
 
 use super::attempt::Ended;
-use super::facts::Looked;
+use super::facts::TurnTask;
 use super::{Turn, limits};
 use crate::breaker::{Admission, Breaker, Standing, Ticket, Verdict};
 use crate::engine::Engine;
@@ -26,8 +26,8 @@ pub(super) struct Permits {
 
 impl Permits {
     /// Asks. `lost_scratch`: completed steps that may have to run again.
-    pub(super) async fn ask(task: Looked<'_>, lost_scratch: &BTreeSet<usize>) -> Self {
-        let Looked {
+    pub(super) async fn ask(task: TurnTask<'_>, lost_scratch: &BTreeSet<usize>) -> Self {
+        let TurnTask {
             engine,
             task_type,
             record,
@@ -117,7 +117,11 @@ impl Permits {
 impl Turn<'_> {
     /// After a decision: remembers the probes that it started, and when to look again at steps of a
     /// group whose siblings run meanwhile.
-    pub(super) async fn keep(&mut self, permits: Permits, waits: BTreeMap<usize, BreakerWait>) {
+    pub(super) async fn keep_permits(
+        &mut self,
+        permits: Permits,
+        waits: BTreeMap<usize, BreakerWait>,
+    ) {
         let used = permits.used(&self.record).await;
         self.tickets.extend(used);
         // A cancelled token would end the delay at once, again and again.
@@ -190,7 +194,7 @@ fn breaker_of(engine: &Engine, task_type: &TaskType, at: usize) -> Option<Breake
 }
 
 /// The steps that are likely to start with the next decision.
-fn next_stage(task: Looked<'_>) -> Vec<usize> {
+fn next_stage(task: TurnTask<'_>) -> Vec<usize> {
     let mut steps = task.record.steps.clone();
     if let Some(row) = task.done.and_then(|at| steps.get_mut(at)) {
         row.status = StepStatus::Completed;

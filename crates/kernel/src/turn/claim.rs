@@ -1,7 +1,7 @@
 //! The start of a turn: whether the task is to be claimed here and now, and in which direction it
 //! goes.
 
-use super::facts::{Looked, TurnPlan};
+use super::facts::{TurnPlan, TurnTask};
 use super::heartbeat::{Kept, Tokens, beside};
 use super::heavy::{Reserved, Room};
 use super::lock::{LOOK_AGAIN, TaskLock, Unlocked};
@@ -398,7 +398,7 @@ async fn claim<'a>(
     let ttl = engine.lease_of(&task_type);
     let task = record.task.id;
     let epoch_before = record.task.epoch;
-    let looked = Looked {
+    let looked = TurnTask {
         engine,
         task_type,
         host,

@@ -1,7 +1,7 @@
 //! What happened in a turn, written down together with what is next.
 
 use super::attempt::Ended;
-use super::facts::{Looked, TurnPlan};
+use super::facts::{TurnPlan, TurnTask};
 use super::{Next, Turn};
 use crate::cancel::CancelReason;
 use crate::draft::Draft;
@@ -49,12 +49,12 @@ impl<'a> Turn<'a> {
             self.delay_retries(&plan.facts);
         }
         let (permits, waits) = plan.into_permits();
-        self.keep(permits, waits).await;
+        self.keep_permits(permits, waits).await;
         decided
     }
 
     async fn look(&mut self, done: Option<usize>) -> TurnPlan<'a> {
-        let task = Looked {
+        let task = TurnTask {
             engine: self.engine,
             task_type: self.task_type,
             host: self.host,
@@ -64,12 +64,11 @@ impl<'a> Turn<'a> {
         };
         let facts = Facts {
             probes: self.probes.clone(),
-            interrupted: self.tokens.forward.reason(),
             stopping: self.tokens.is_cancelled_for(CancelReason::Shutdown),
             ..Facts::default()
         };
         let mut plan = TurnPlan::gather(self.engine, task, facts, self.reserved.clone()).await;
-        // What was said while it looked.
+        // The tokens may have been cancelled while it looked.
         plan.facts.interrupted = self.tokens.forward.reason();
         plan.facts.stopping |= self.tokens.is_cancelled_for(CancelReason::Shutdown);
         if self.undoing {

@@ -11,9 +11,9 @@ use crate::task::TaskType;
 use counterstep_contracts::{Host, StepStatus, TaskStatus};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The task that is looked at.
+/// A task that a decision is made about.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Looked<'a> {
+pub(super) struct TurnTask<'a> {
     pub(super) engine: &'a Engine,
     pub(super) task_type: TaskType,
     pub(super) host: Host,
@@ -41,7 +41,7 @@ impl<'a> TurnPlan<'a> {
     /// `facts`: what the turn knows itself.
     pub(super) async fn gather(
         engine: &'a Engine,
-        task: Looked<'_>,
+        task: TurnTask<'_>,
         mut facts: Facts,
         reserved: Reserved,
     ) -> Self {
@@ -69,7 +69,7 @@ impl<'a> TurnPlan<'a> {
     }
 }
 
-async fn lost_scratch(task: Looked<'_>) -> BTreeSet<usize> {
+async fn lost_scratch(task: TurnTask<'_>) -> BTreeSet<usize> {
     let mut lost = BTreeSet::new();
     for (at, row) in task.record.steps.iter().enumerate() {
         // What the step has just made is here.
