@@ -75,6 +75,7 @@ pub struct Fault {
     /// What.
     pub kind: FaultKind,
     struck: Arc<AtomicUsize>,
+    hanging: Arc<AtomicUsize>,
 }
 
 impl Fault {
@@ -87,6 +88,7 @@ impl Fault {
             attempt: None,
             kind,
             struck: Arc::default(),
+            hanging: Arc::default(),
         }
     }
 
@@ -121,6 +123,24 @@ impl Fault {
         self.struck.load(Ordering::SeqCst)
     }
 
+    /// How many attempts hang in it now. One leaves the count when its code is dropped.
+    #[must_use]
+    pub fn hanging(&self) -> usize {
+        self.hanging.load(Ordering::SeqCst)
+    }
+
+    async fn hang<T>(&self) -> T {
+        struct Hanging(Arc<AtomicUsize>);
+        impl Drop for Hanging {
+            fn drop(&mut self) {
+                self.0.fetch_sub(1, Ordering::SeqCst);
+            }
+        }
+        self.hanging.fetch_add(1, Ordering::SeqCst);
+        let _hanging = Hanging(self.hanging.clone());
+        std::future::pending().await
+    }
+
     fn strike(&self) {
         self.struck.fetch_add(1, Ordering::SeqCst);
     }
@@ -138,7 +158,7 @@ impl Fault {
             }
             FaultKind::HangBefore => {
                 self.strike();
-                std::future::pending().await
+                self.hang().await
             }
             FaultKind::Block => {
                 self.strike();
@@ -161,7 +181,7 @@ impl Fault {
             FaultKind::FailTransiently => StepError::transient("planted: fails for now"),
             FaultKind::Hang => {
                 self.strike();
-                return std::future::pending().await;
+                return self.hang().await;
             }
             FaultKind::FailBefore | FaultKind::Panic | FaultKind::HangBefore | FaultKind::Block => {
                 return result;

@@ -22,8 +22,11 @@ const AT_ONCE: usize = 4;
 /// limit is passed once only the step that hangs runs.
 const LIMIT: Duration = Duration::from_secs(4);
 
-/// Until the end of an attempt whose limit was passed is in the rows.
+/// Until the code of an attempt whose limit was passed is dropped.
 const PASSED: Duration = Duration::from_secs(3);
+
+/// Between two looks whether it is.
+const LOOKS: Duration = Duration::from_millis(10);
 
 /// A machine that needs longer than this for an attempt is none to test on.
 const SLOWEST: Duration = Duration::from_secs(60);
@@ -264,7 +267,7 @@ async fn late(task: &TestTask) -> usize {
 /// Passes the limit of an attempt that hangs, once its siblings have ended.
 async fn pass_limit(task: &TestTask, fault: &Fault, limit: Duration) {
     let task_type = task.engine.registry.iter().next().expect("a task type");
-    let hanging = eventually("an attempt that hangs alone", || async {
+    eventually("an attempt that hangs alone", || async {
         let steps = task.record().await.steps;
         let open: Vec<usize> = (0..steps.len())
             .filter(|&at| steps[at].attempt_open)
@@ -275,23 +278,19 @@ async fn pass_limit(task: &TestTask, fault: &Fault, limit: Duration) {
             at != hangs && matches!(steps[at].status, StepStatus::Pending | StepStatus::Waiting)
         };
         let siblings = stage_of(task_type.decl, hangs);
-        let attempt = (hangs, steps[hangs].attempts, steps[hangs].undo_attempts);
-        (fault.struck() > 0 && !siblings.iter().any(waits)).then_some(attempt)
+        (fault.hanging() > 0 && !siblings.iter().any(waits)).then_some(())
     })
     .await;
-    // The fault strikes in the code, a moment before or after the limit begins to count.
-    loop {
+    // The fault strikes in the code, a moment before or after the limit begins to count. Nothing is
+    // awaited between the look and the advance, so the limit of a later attempt is never passed.
+    while fault.hanging() > 0 {
         task.clock.advance_by(limit);
-        let ended = eventually("its end", || async { (late(task).await > 0).then_some(()) });
-        if tokio::time::timeout(PASSED, ended).await.is_ok() {
-            return;
-        }
-        // The limit of another attempt is not to be passed.
-        let (at, ..) = hanging;
-        let row = &task.record().await.steps[at];
-        if !row.attempt_open || hanging != (at, row.attempts, row.undo_attempts) {
-            return;
-        }
+        let dropped = async {
+            while fault.hanging() > 0 {
+                tokio::time::sleep(LOOKS).await;
+            }
+        };
+        let _ = tokio::time::timeout(PASSED, dropped).await;
     }
 }
 
