@@ -3,6 +3,7 @@
 
 use counterstep_contracts::workers::WorkersView;
 use counterstep_kernel::Engine;
+use counterstep_kernel::status;
 use std::time::Duration;
 use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout};
@@ -25,7 +26,7 @@ impl Gauges {
         {
             return found.clone();
         }
-        let found = match timeout(PATIENCE, engine.status()).await {
+        let found = match timeout(PATIENCE, status::read(engine)).await {
             Ok(Ok(found)) => Some(found),
             Ok(Err(error)) => {
                 tracing::warn!(%error, "the gauges could not be read");

@@ -7,8 +7,8 @@ use actix_web::http::header::{
 };
 use actix_web::{HttpResponse, ResponseError};
 use counterstep_contracts::{Problem, ProblemCode};
+use counterstep_kernel::change::ChangeError;
 use counterstep_kernel::client::SubmitError;
-use counterstep_kernel::engine::ChangeError;
 use counterstep_kernel::ports::{ObjectError, StoreError};
 use std::time::Duration;
 

@@ -2,6 +2,7 @@
 //! writes, and any page can ask it in a loop.
 
 use counterstep_kernel::Engine;
+use counterstep_kernel::status;
 use std::future::Future;
 use std::time::Duration;
 use tokio::sync::Mutex;
@@ -38,7 +39,7 @@ impl Readiness {
         }
         let ports = &engine.ports;
         let (store, objects, queue, hints) = futures::future::join4(
-            answers("store", engine.check_store()),
+            answers("store", status::check_store(engine)),
             answers("objects", ports.objects.check()),
             answers("queue", ports.queue.check()),
             answers("hints", ports.hints.check()),

@@ -1,19 +1,8 @@
 //! Domain events: what a change tells other services, made from its audit entries. Written with the
 //! change, so that none is forgotten and none is told of a change that rolled back.
 
-use crate::engine::Engine;
 use crate::transition::{AuditEntry, Transition};
 use counterstep_contracts::{StatusChange, StepChange, TaskDecl, TaskEvent, TaskStatus};
-
-impl Engine {
-    /// Adds a change's events to it, where this process is to publish any.
-    pub(crate) fn add_events(&self, decl: &TaskDecl, transition: &mut Transition) {
-        if !self.settings.events || self.ports.queue.hands_out_tasks() {
-            return;
-        }
-        transition.events = events_of(decl, transition);
-    }
-}
 
 /// Under which a task's undo having given up is told, whatever led there: who is to be alerted
 /// subscribes to one subject.

@@ -1,13 +1,16 @@
 //! The loop of a host: fetch what the queue offers, look for what it forgot, and give each task a
 //! turn. Everything that decides is in the turn.
 
+use crate::announce::clear_outbox;
 use crate::cancel::CancelToken;
 use crate::engine::Engine;
 use crate::isolation::WhenFull;
 use crate::ports::{Delivery, DeliveryTag, Due, OutboxOp, Poison, PoisonRow, Settle};
-use crate::presence::Part;
+use crate::registration::Part;
 use crate::task::Registry;
+use crate::time_limits::queue_answer;
 use crate::turn::{Offer, TurnEnd, turn_for, turn_when};
+use crate::worker_registry;
 use counterstep_contracts::{Host, QueueName, TaskId};
 use futures::future::{BoxFuture, Either, select};
 use std::collections::HashMap;
@@ -61,7 +64,7 @@ pub fn serve(
             concurrency: settings.concurrency,
         };
         let serving = Box::pin(take(&engine, &settings, &shutdown, &spawn));
-        engine.present(part, serving).await;
+        worker_registry::keep_refreshed(&engine, part, serving).await;
     })
 }
 
@@ -71,7 +74,7 @@ async fn take(engine: &Engine, settings: &HostSettings, shutdown: &CancelToken, 
         futures::join!(
             take_deliveries(engine, settings, &slots, shutdown, spawn),
             take_due(engine, settings, &slots, shutdown, spawn),
-            clear_outbox(engine, shutdown)
+            clear_outbox_often(engine, shutdown)
         );
     };
     // The loops end by themselves on shutdown; a fetch in flight is given up, its messages come
@@ -80,7 +83,7 @@ async fn take(engine: &Engine, settings: &HostSettings, shutdown: &CancelToken, 
     let all = u32::try_from(settings.concurrency).unwrap_or(u32::MAX);
     let _all = slots.acquire_many(all).await;
     // What it leaves there is published once more, by the relay.
-    let clearing = Box::pin(engine.clear_outbox());
+    let clearing = Box::pin(clear_outbox(engine));
     select(clearing, engine.ports.clock.sleep(LAST_CLEARING)).await;
 }
 
@@ -88,7 +91,7 @@ async fn take(engine: &Engine, settings: &HostSettings, shutdown: &CancelToken, 
 const LAST_CLEARING: Duration = Duration::from_secs(1);
 
 /// Sees to it that no published event stands in the outbox for long.
-async fn clear_outbox(engine: &Engine, shutdown: &CancelToken) {
+async fn clear_outbox_often(engine: &Engine, shutdown: &CancelToken) {
     let pause = Duration::from_millis(100);
     while let Either::Left(_) = select(
         engine.ports.clock.sleep(pause),
@@ -97,7 +100,7 @@ async fn clear_outbox(engine: &Engine, shutdown: &CancelToken) {
     .await
     {
         select(
-            Box::pin(engine.clear_outbox()),
+            Box::pin(clear_outbox(engine)),
             Box::pin(shutdown.cancelled()),
         )
         .await;
@@ -193,7 +196,7 @@ async fn run_delivery(
         Err(poison) => return bury(&engine, &tag, queue, poison).await,
     };
     let task = message.task;
-    let runs = engine.runs(task);
+    let runs = worker_registry::runs(&engine, task);
     let running = turn_for(
         &engine,
         host,
@@ -231,9 +234,11 @@ async fn run_delivery(
         TurnEnd::UnknownType => Settle::Nak(UNKNOWN_FOR),
         TurnEnd::StoreDown => Settle::Nak(Duration::from_secs(1)),
     };
-    if let Err(error) = engine
-        .patiently(engine.ports.queue.settle(&tag, settle))
-        .await
+    if let Err(error) = queue_answer(
+        engine.ports.clock.as_ref(),
+        engine.ports.queue.settle(&tag, settle),
+    )
+    .await
     {
         tracing::warn!(%task, %error, "settling a delivery failed; it will come again and find nothing to do");
     }
@@ -257,9 +262,11 @@ async fn bury(engine: &Engine, tag: &DeliveryTag, queue: QueueName, poison: Pois
             Settle::Nak(Duration::from_secs(10))
         }
     };
-    if let Err(error) = engine
-        .patiently(engine.ports.queue.settle(tag, settle))
-        .await
+    if let Err(error) = queue_answer(
+        engine.ports.clock.as_ref(),
+        engine.ports.queue.settle(tag, settle),
+    )
+    .await
     {
         tracing::warn!(%source, %error, "settling poison failed; it will come again");
     }
@@ -367,7 +374,7 @@ fn still_left(left: &Left, now: Duration) -> usize {
 }
 
 async fn run_due(engine: &Engine, host: Host, task: TaskId, shutdown: &CancelToken) -> TurnEnd {
-    let _runs = engine.runs(task);
+    let _runs = worker_registry::runs(engine, task);
     let end = turn_when(engine, host, task, WhenFull::Leave, shutdown).await;
     tracing::debug!(%task, ?end, "turn of a due task ended");
     end

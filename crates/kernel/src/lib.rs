@@ -4,7 +4,9 @@
 //! Knows no database, broker, cache or web framework, and takes no time, chance or thread but
 //! through a port.
 
+mod announce;
 pub mod audit;
+pub mod change;
 pub mod client;
 pub mod disable;
 pub mod documents;
@@ -14,11 +16,12 @@ pub mod engine;
 pub mod events;
 pub mod faults;
 pub mod fsck;
+mod heavy;
 pub mod host;
 pub mod intents;
 mod isolation;
 pub mod journal;
-mod load;
+pub mod load;
 mod losses;
 pub mod operator;
 pub mod orphans;
@@ -26,22 +29,26 @@ mod outbox;
 pub mod plan;
 mod poison;
 pub mod ports;
-pub mod presence;
 pub mod progress;
 mod quarantine;
 pub mod record;
 pub mod recovery;
+pub mod registration;
 mod relay;
 pub mod repair;
 pub mod retention;
 pub mod saga;
 pub mod schedule;
-mod status;
+pub mod settings;
+pub mod status;
+mod time_limits;
 pub mod transition;
 pub mod turn;
+pub mod worker_registry;
 
 pub(crate) use counterstep_steps::{
     breaker, builtin, call, cancel, context, digest, error, keys, output_limit, policies, policy,
     scratch, sql, task, times, waits,
 };
-pub use engine::{Engine, EngineSettings};
+pub use engine::Engine;
+pub use settings::EngineSettings;

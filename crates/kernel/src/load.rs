@@ -8,35 +8,34 @@ use crate::task::TaskType;
 use counterstep_contracts::TaskId;
 use futures::future::BoxFuture;
 
-impl Engine {
-    /// A task for looking at and for deciding on. One that is at rest is there even where not all
-    /// of it can be read: then with what can be.
-    ///
-    /// # Errors
-    /// When the store does not answer, or an active task cannot be read.
-    pub fn read(&self, task: TaskId) -> BoxFuture<'_, Result<Option<TaskRecord>, StoreError>> {
-        Box::pin(async move {
-            let (mut record, error) = match self.ports.store.load(task).await {
-                Ok(None) => return Ok(None),
-                Ok(Some(record)) => (record, None),
-                Err(error @ StoreError::Corrupt(_)) => {
-                    match self.ports.store.salvage(task).await? {
-                        None => return Ok(None),
-                        Some(Salvaged { record, .. }) => (record, Some(error)),
-                    }
-                }
-                Err(error) => return Err(error),
-            };
-            if record.task.status.is_at_rest() {
-                if let Some(task_type) = self.registry.of(&record.task) {
-                    complete(&task_type, &mut record);
-                }
-            } else if let Some(error) = error {
-                return Err(error);
+/// A task for looking at and for deciding on. One that is at rest is there even where not all
+/// of it can be read: then with what can be.
+///
+/// # Errors
+/// When the store does not answer, or an active task cannot be read.
+pub fn read(
+    engine: &Engine,
+    task: TaskId,
+) -> BoxFuture<'_, Result<Option<TaskRecord>, StoreError>> {
+    Box::pin(async move {
+        let (mut record, error) = match engine.ports.store.load(task).await {
+            Ok(None) => return Ok(None),
+            Ok(Some(record)) => (record, None),
+            Err(error @ StoreError::Corrupt(_)) => match engine.ports.store.salvage(task).await? {
+                None => return Ok(None),
+                Some(Salvaged { record, .. }) => (record, Some(error)),
+            },
+            Err(error) => return Err(error),
+        };
+        if record.task.status.is_at_rest() {
+            if let Some(task_type) = engine.registry.of(&record.task) {
+                complete(&task_type, &mut record);
             }
-            Ok(Some(record))
-        })
-    }
+        } else if let Some(error) = error {
+            return Err(error);
+        }
+        Ok(Some(record))
+    })
 }
 
 /// Whether the steps are those of the declaration, by number and name.

@@ -1,7 +1,7 @@
 //! What ran on the hosts that a task has lost, read from its audit: the failure of a task that is
 //! given up because of them names the steps. Decides nothing.
 
-use crate::engine::Engine;
+use crate::ports::Store;
 use crate::record::{AuditRow, StepRow, TaskRecord};
 use crate::task::TaskType;
 use crate::transition::AuditEntry;
@@ -58,24 +58,22 @@ impl Display for Loss {
     }
 }
 
-impl Engine {
-    /// The losses in a row before the one that the lease shows; only where that one may have the
-    /// task given up.
-    pub(crate) async fn earlier_losses(
-        &self,
-        task_type: &TaskType,
-        record: &TaskRecord,
-    ) -> Vec<Loss> {
-        let row = &record.task;
-        if !record.lease_has_expired() || row.recovery_attempts < task_type.decl.max_recoveries {
-            return Vec::new();
-        }
-        match self.ports.store.history(row.id).await {
-            Ok(history) => last(&history.audit, &record.steps, row.recovery_attempts),
-            Err(error) => {
-                tracing::warn!(task = %row.id, %error, "the failure will not name the earlier losses");
-                Vec::new()
-            }
+/// The losses in a row before the one that the lease shows; only where that one may have the
+/// task given up.
+pub(crate) async fn earlier_losses(
+    store: &dyn Store,
+    task_type: &TaskType,
+    record: &TaskRecord,
+) -> Vec<Loss> {
+    let row = &record.task;
+    if !record.lease_has_expired() || row.recovery_attempts < task_type.decl.max_recoveries {
+        return Vec::new();
+    }
+    match store.history(row.id).await {
+        Ok(history) => last(&history.audit, &record.steps, row.recovery_attempts),
+        Err(error) => {
+            tracing::warn!(task = %row.id, %error, "the failure will not name the earlier losses");
+            Vec::new()
         }
     }
 }

@@ -1,16 +1,7 @@
-//! A change that was committed is told to others at once: to hosts by work messages, to other
-//! services by its events. A work message that is lost here costs time only, because hosts look for
-//! tasks that wait for them. Events stand in the outbox until they are published; what is lost
-//! here, the relay publishes.
+//! What a process remembers of its outbox: which events it has published, and whether the queue
+//! hangs. All of it may be lost with the process.
 
-use crate::engine::Engine;
-use crate::events::is_alert;
-use crate::ports::{OutboxOp, QueueError, Signal};
-use crate::record::DbTime;
-use crate::transition::Transition;
 use counterstep_contracts::ChangeId;
-use futures::future::try_join_all;
-use serde_json::Value;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -27,7 +18,7 @@ pub(crate) struct Published(Mutex<Vec<ChangeId>>);
 
 impl Published {
     /// Adds one; hands out all of them once there are enough for a write.
-    fn add(&self, change: ChangeId) -> Vec<ChangeId> {
+    pub(crate) fn add(&self, change: ChangeId) -> Vec<ChangeId> {
         let mut changes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         changes.push(change);
         if changes.len() < TOGETHER {
@@ -37,7 +28,7 @@ impl Published {
         }
     }
 
-    fn take(&self) -> Vec<ChangeId> {
+    pub(crate) fn take(&self) -> Vec<ChangeId> {
         std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
@@ -47,134 +38,12 @@ impl Published {
 pub(crate) struct Stall(Mutex<Option<Duration>>);
 
 impl Stall {
-    fn begins(&self, now: Duration) {
+    pub(crate) fn begins(&self, now: Duration) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(now);
     }
 
-    fn lasts(&self, now: Duration) -> bool {
+    pub(crate) fn lasts(&self, now: Duration) -> bool {
         let since = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
         since.is_some_and(|since| now.saturating_sub(since) < STALL)
     }
-}
-
-fn has_messages(transition: &Transition) -> bool {
-    !transition.work.is_empty() || !transition.events.is_empty()
-}
-
-impl Engine {
-    /// Announces a change that was committed at `at`: a signal to clients that wait for the task,
-    /// messages and events to the queue.
-    pub(crate) async fn announce(&self, transition: &Transition, at: DbTime) {
-        self.tell(transition).await;
-        if has_messages(transition) {
-            let published = self.patiently(self.publish(transition, at)).await;
-            self.after_publishing(transition, published).await;
-        }
-    }
-
-    /// The same for work that waits for the database alone: a queue whose server hangs holds it up
-    /// once in a while.
-    pub(crate) async fn announce_briefly(&self, transition: &Transition, at: DbTime) {
-        self.tell(transition).await;
-        if !has_messages(transition) || self.stall.lasts(self.ports.clock.monotonic()) {
-            return;
-        }
-        match self.advised(self.publish(transition, at)).await {
-            Some(published) => self.after_publishing(transition, published).await,
-            None => {
-                self.stall.begins(self.ports.clock.monotonic());
-                tracing::warn!(task = %transition.task_id, "the queue does not answer: hosts look for the task, and the relay publishes its events");
-            }
-        }
-    }
-
-    async fn tell(&self, transition: &Transition) {
-        if let Some(entry) = transition.audit.iter().find(|entry| is_alert(entry)) {
-            alert(transition, &entry.details);
-        }
-        let rests = transition
-            .task
-            .as_ref()
-            .is_some_and(|task| task.row.status.is_at_rest());
-        let signal = if rests {
-            Signal::Rests
-        } else {
-            Signal::Changed
-        };
-        self.ports.signals.send(signal(transition.task_id));
-        self.weigh_failure(transition).await;
-    }
-
-    async fn after_publishing(&self, transition: &Transition, published: Result<(), QueueError>) {
-        if let Err(error) = published {
-            tracing::warn!(task = %transition.task_id, %error, "publishing failed: hosts look for the task, and the relay publishes its events");
-        } else if !transition.events.is_empty() {
-            // A transaction for each of them would cost as much as the change itself.
-            self.clear_outbox_of(self.published.add(transition.change_id))
-                .await;
-        }
-    }
-
-    /// All at once: together they wait for the queue once.
-    async fn publish(&self, transition: &Transition, at: DbTime) -> Result<(), QueueError> {
-        let queue = &self.ports.queue;
-        let work = try_join_all(
-            transition
-                .work
-                .iter()
-                .map(|row| queue.publish(&row.queue, &row.message)),
-        );
-        let events = async {
-            if transition.events.is_empty() {
-                Ok(())
-            } else {
-                queue.publish_events(at, &transition.events).await
-            }
-        };
-        // Each to its end: what is lost of the one is no reason to lose the other.
-        let (work, events) = futures::join!(work, events);
-        work.map(drop).and(events)
-    }
-
-    /// Deletes what was published so far from the outbox. The loop of a host calls it every 100 ms.
-    pub(crate) async fn clear_outbox(&self) {
-        self.clear_outbox_of(self.published.take()).await;
-    }
-
-    async fn clear_outbox_of(&self, changes: Vec<ChangeId>) {
-        if changes.is_empty() {
-            return;
-        }
-        let count = changes.len();
-        if let Err(error) = self
-            .ports
-            .store
-            .outbox(OutboxOp::PublishedOf(changes))
-            .await
-        {
-            tracing::warn!(count, %error, "events stay in the outbox; the relay will publish them again");
-        }
-    }
-}
-
-/// Said once, where the change is durable: from here on only a person moves the task.
-fn alert(transition: &Transition, details: &Value) {
-    let Some(row) = transition.task.as_ref().map(|write| &write.row) else {
-        return;
-    };
-    let steps = details["steps"]
-        .as_array()
-        .into_iter()
-        .flatten()
-        .filter_map(Value::as_str);
-    tracing::error!(
-        severity = "critical",
-        task = %row.id,
-        task_type = row.task_type,
-        tenant = %row.tenant.0,
-        trace_id = row.trace_id().unwrap_or_default(),
-        steps = steps.collect::<Vec<_>>().join(", "),
-        error = details["error"].as_str().unwrap_or_default(),
-        "compensation failed: what the task has done is not undone, and only an operator can go on; see its /why"
-    );
 }

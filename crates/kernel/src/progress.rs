@@ -9,6 +9,7 @@
 use crate::engine::Engine;
 use crate::ports::{ByteStream, Clock, Hints, Signal};
 use crate::record::{DbTime, StepRow, TaskRecord};
+use crate::time_limits::best_effort;
 use crate::times::rfc3339;
 use counterstep_contracts::{
     Attempt, AttemptProgress, Direction, Epoch, StepStatus, TaskId, TaskProgress,
@@ -171,9 +172,11 @@ impl Board {
             };
             match serde_json::to_string(&progress) {
                 Ok(text) => {
-                    if let Some(Err(error)) = engine
-                        .advised(engine.ports.hints.set(&key, &text, KEPT))
-                        .await
+                    if let Some(Err(error)) = best_effort(
+                        engine.ports.clock.as_ref(),
+                        engine.ports.hints.set(&key, &text, KEPT),
+                    )
+                    .await
                     {
                         tracing::debug!(task = %self.task, %error, "a progress was not kept");
                     }
@@ -273,32 +276,32 @@ pub async fn keep_what_is_heard(mut heard: BoxStream<'static, Signal>, hints: Ar
     }
 }
 
-impl Engine {
-    /// What the running attempts of a task have said, by the names of their steps. Reads the hints
-    /// once, and only where one is running. Nothing where they do not answer.
-    pub fn progress_of<'a>(
-        &'a self,
-        record: &'a TaskRecord,
-    ) -> BoxFuture<'a, Option<TaskProgress>> {
-        Box::pin(async move {
-            if !record.steps.iter().any(|row| under_way(row).is_some()) {
-                return None;
-            }
-            let kept = self
-                .advised(self.ports.hints.get(&key(record.task.id)))
-                .await?
-                .ok()??;
-            let mut progress: TaskProgress = serde_json::from_str(&kept).ok()?;
-            if progress.task != record.task.id || progress.epoch != record.task.epoch {
-                return None;
-            }
-            progress.steps.retain(|name, said| {
-                let row = record.steps.iter().find(|row| row.name == *name);
-                row.and_then(under_way) == Some((said.direction, said.attempt))
-            });
-            (!progress.steps.is_empty()).then_some(progress)
-        })
-    }
+/// What the running attempts of a task have said, by the names of their steps. Reads the hints
+/// once, and only where one is running. Nothing where they do not answer.
+pub fn progress_of<'a>(
+    engine: &'a Engine,
+    record: &'a TaskRecord,
+) -> BoxFuture<'a, Option<TaskProgress>> {
+    Box::pin(async move {
+        if !record.steps.iter().any(|row| under_way(row).is_some()) {
+            return None;
+        }
+        let kept = best_effort(
+            engine.ports.clock.as_ref(),
+            engine.ports.hints.get(&key(record.task.id)),
+        )
+        .await?
+        .ok()??;
+        let mut progress: TaskProgress = serde_json::from_str(&kept).ok()?;
+        if progress.task != record.task.id || progress.epoch != record.task.epoch {
+            return None;
+        }
+        progress.steps.retain(|name, said| {
+            let row = record.steps.iter().find(|row| row.name == *name);
+            row.and_then(under_way) == Some((said.direction, said.attempt))
+        });
+        (!progress.steps.is_empty()).then_some(progress)
+    })
 }
 
 /// The attempt that a step's row says is running.

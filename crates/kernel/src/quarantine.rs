@@ -1,8 +1,11 @@
 //! Tasks that cannot be read. They are parked for a person, with what is wrong as the reason, and
 //! nothing else has to wait for them. What is left of their rows stays as it is.
 
+use crate::announce::announce_briefly;
+use crate::change::ChangeError;
+use crate::change::add_events;
 use crate::draft::{As, Draft};
-use crate::engine::{ChangeError, Engine};
+use crate::engine::Engine;
 use crate::load::{complete, misfit};
 use crate::ports::{CommitError, Salvaged, StoreError, Unread};
 use counterstep_contracts::{TaskId, TaskStatus};
@@ -22,64 +25,62 @@ pub(crate) enum Quarantine {
     Unknown,
 }
 
-impl Engine {
-    /// Parks a task that `load` cannot read, or whose steps are not those of its type.
-    pub(crate) async fn quarantine(&self, task: TaskId) -> Result<Quarantine, ChangeError> {
-        for _ in 0..TRIES {
-            let Salvaged {
-                mut record,
-                mut unreadable,
-            } = match self.ports.store.salvage(task).await {
-                Ok(Some(salvaged)) => salvaged,
-                Ok(None) => return Ok(Quarantine::MovedOn),
-                Err(StoreError::Newer(_)) => return Ok(Quarantine::Unknown),
-                Err(error) => return Err(error.into()),
-            };
-            // Who has it in memory knows more than the rows say.
-            if record.lease_is_live() {
-                return Ok(Quarantine::MovedOn);
-            }
-            let Some(task_type) = self.registry.of(&record.task) else {
-                return Ok(Quarantine::Unknown);
-            };
-            unreadable.extend(misfit(&task_type, &record).map(|what| Unread {
-                what,
-                held: String::new(),
-            }));
-            if unreadable.is_empty() {
-                return Ok(Quarantine::MovedOn);
-            }
-            if record.task.status.is_at_rest() {
-                return Ok(Quarantine::Parked(record.task.status));
-            }
-            complete(&task_type, &mut record);
-            let mut draft = Draft::new(task_type.decl, record, self.id.as_ref());
-            draft.quarantine(&unreadable)?;
-            let status = draft.status();
-            let (guard, mut transition) = draft.finish(self.new_change_id(), As::Anyone);
-            self.add_events(task_type.decl, &mut transition);
-            match self.ports.store.commit(guard, &transition).await {
-                Ok(committed) => {
-                    let unreadable: Vec<_> = unreadable
-                        .iter()
-                        .map(|column| column.what.as_str())
-                        .collect();
-                    tracing::error!(%task, %status, ?unreadable, "a task cannot be read: parked for a person to decide");
-                    self.announce_briefly(&transition, committed.now).await;
-                    return Ok(Quarantine::Parked(status));
-                }
-                Err(
-                    CommitError::Stale
-                    | CommitError::Moved
-                    | CommitError::Store(StoreError::Unknown(_)),
-                ) => {}
-                Err(CommitError::Fenced { .. }) => return Ok(Quarantine::MovedOn),
-                Err(CommitError::KeyTaken) => return Err(ChangeError::KeyTaken),
-                Err(CommitError::Condemned) => return Err(ChangeError::Condemned),
-                Err(CommitError::Sql(refused)) => return Err(ChangeError::Sql(refused)),
-                Err(CommitError::Store(error)) => return Err(error.into()),
-            }
+/// Parks a task that `load` cannot read, or whose steps are not those of its type.
+pub(crate) async fn quarantine(engine: &Engine, task: TaskId) -> Result<Quarantine, ChangeError> {
+    for _ in 0..TRIES {
+        let Salvaged {
+            mut record,
+            mut unreadable,
+        } = match engine.ports.store.salvage(task).await {
+            Ok(Some(salvaged)) => salvaged,
+            Ok(None) => return Ok(Quarantine::MovedOn),
+            Err(StoreError::Newer(_)) => return Ok(Quarantine::Unknown),
+            Err(error) => return Err(error.into()),
+        };
+        // Who has it in memory knows more than the rows say.
+        if record.lease_is_live() {
+            return Ok(Quarantine::MovedOn);
         }
-        Ok(Quarantine::MovedOn)
+        let Some(task_type) = engine.registry.of(&record.task) else {
+            return Ok(Quarantine::Unknown);
+        };
+        unreadable.extend(misfit(&task_type, &record).map(|what| Unread {
+            what,
+            held: String::new(),
+        }));
+        if unreadable.is_empty() {
+            return Ok(Quarantine::MovedOn);
+        }
+        if record.task.status.is_at_rest() {
+            return Ok(Quarantine::Parked(record.task.status));
+        }
+        complete(&task_type, &mut record);
+        let mut draft = Draft::new(task_type.decl, record, engine.id.as_ref());
+        draft.quarantine(&unreadable)?;
+        let status = draft.status();
+        let (guard, mut transition) = draft.finish(engine.new_change_id(), As::Anyone);
+        add_events(engine, task_type.decl, &mut transition);
+        match engine.ports.store.commit(guard, &transition).await {
+            Ok(committed) => {
+                let unreadable: Vec<_> = unreadable
+                    .iter()
+                    .map(|column| column.what.as_str())
+                    .collect();
+                tracing::error!(%task, %status, ?unreadable, "a task cannot be read: parked for a person to decide");
+                announce_briefly(engine, &transition, committed.now).await;
+                return Ok(Quarantine::Parked(status));
+            }
+            Err(
+                CommitError::Stale
+                | CommitError::Moved
+                | CommitError::Store(StoreError::Unknown(_)),
+            ) => {}
+            Err(CommitError::Fenced { .. }) => return Ok(Quarantine::MovedOn),
+            Err(CommitError::KeyTaken) => return Err(ChangeError::KeyTaken),
+            Err(CommitError::Condemned) => return Err(ChangeError::Condemned),
+            Err(CommitError::Sql(refused)) => return Err(ChangeError::Sql(refused)),
+            Err(CommitError::Store(error)) => return Err(error.into()),
+        }
     }
+    Ok(Quarantine::MovedOn)
 }

@@ -1,12 +1,16 @@
 //! Recovery of tasks whose host was lost, as a plan and its execution. Only a lease that has run
 //! out says "lost", never the age of anything.
 
+use crate::announce::announce_briefly;
 use crate::cancel::CancelToken;
+use crate::change::ChangeError;
 use crate::draft::As;
-use crate::engine::{ChangeError, Engine};
+use crate::engine::Engine;
 use crate::load::fits;
+use crate::losses::earlier_losses;
 use crate::ports::{Due, DueTask, Lost, LostOf, StoreError};
 use crate::quarantine::Quarantine;
+use crate::quarantine::quarantine;
 use counterstep_contracts::TaskId;
 use futures::future::BoxFuture;
 use futures::{StreamExt, stream};
@@ -168,7 +172,7 @@ impl Engine {
         if !fits(&task_type, &record) {
             return self.park(task).await;
         }
-        let losses = self.earlier_losses(&task_type, &record).await;
+        let losses = earlier_losses(self.ports.store.as_ref(), &task_type, &record).await;
         let changed = self.change_untold(&self.id, &task_type, record, As::Anyone, |draft| {
             // Its owner came back to life, or another sweep was faster.
             if !draft.record().lease_has_expired() {
@@ -180,8 +184,7 @@ impl Engine {
         });
         let (changed, written) = changed.await?;
         if let Some(transition) = written {
-            self.announce_briefly(&transition, changed.record.task.updated_at)
-                .await;
+            announce_briefly(self, &transition, changed.record.task.updated_at).await;
         }
         let taken = changed.answer;
         if taken == TakeBack::Taken {
@@ -191,7 +194,7 @@ impl Engine {
     }
 
     async fn park(&self, task: TaskId) -> Result<TakeBack, ChangeError> {
-        Ok(match self.quarantine(task).await? {
+        Ok(match quarantine(self, task).await? {
             Quarantine::Parked(_) => TakeBack::Quarantined,
             Quarantine::MovedOn => TakeBack::MovedOn,
             Quarantine::Unknown => TakeBack::Unknown,

@@ -1,6 +1,7 @@
 //! The relay: publishes the events that still stand in the outbox. Order does not matter and a
 //! repetition does no harm, so it takes whatever is old enough, never "everything after number n".
 
+use crate::announce::clear_outbox;
 use crate::cancel::CancelToken;
 use crate::engine::Engine;
 use crate::ports::{OutboxOp, OutboxRow, QueueError, StoreError};
@@ -30,7 +31,7 @@ impl Engine {
                 return Ok(0);
             }
             // What this process has published itself need not be published again.
-            self.clear_outbox().await;
+            clear_outbox(self).await;
             let rows = self
                 .ports
                 .store

@@ -7,8 +7,9 @@
 //! that is leased or at rest.
 
 use crate::cancel::CancelToken;
+use crate::change::ChangeError;
 use crate::draft::{As, Draft};
-use crate::engine::{ChangeError, Engine};
+use crate::engine::Engine;
 use crate::ports::{Due, DueTask, QueueRepair, StoreError, Unanswered};
 use crate::record::TaskRecord;
 use crate::task::Registry;

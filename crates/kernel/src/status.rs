@@ -5,56 +5,77 @@ use crate::documents::TypedDocuments;
 use crate::engine::Engine;
 use crate::ports::{StoreError, TaskCount, WorkerSeen, Workers};
 use crate::times::rfc3339;
+use crate::worker_registry;
+use counterstep_contracts::TaskId;
 use counterstep_contracts::workers::{
     PassView, StatusView, TaskCountView, WorkerState, WorkerType, WorkerView, WorkersView,
 };
 use futures::future::BoxFuture;
 use std::time::Duration;
 
-impl Engine {
-    /// Tasks, ages and processes, in two queries.
-    ///
-    /// # Errors
-    /// When the store does not answer.
-    pub fn status(&self) -> BoxFuture<'_, Result<WorkersView, StoreError>> {
-        Box::pin(async move {
-            let gauges = self.ports.store.gauges().await?;
-            let found = self.ports.store.workers().await?;
-            let count = |state| {
-                found
-                    .rows
-                    .iter()
-                    .filter(|seen| seen.state(found.now) == state)
-                    .count() as u64
-            };
-            let status = StatusView {
-                tasks: gauges.tasks.into_iter().map(tasks).collect(),
-                oldest_running_seconds: gauges.oldest_running.map(|age| age.as_secs()),
-                oldest_due_seconds: gauges.oldest_due.map(|age| age.as_secs()),
-                oldest_unpublished_seconds: gauges.oldest_unpublished.map(|age| age.as_secs()),
-                workers_alive: count(WorkerState::Alive),
-                workers_lost: count(WorkerState::Lost),
-            };
-            Ok(WorkersView {
-                status,
-                workers: views(found),
-            })
+/// Tasks, ages and processes, in two queries.
+///
+/// # Errors
+/// When the store does not answer.
+pub fn read(engine: &Engine) -> BoxFuture<'_, Result<WorkersView, StoreError>> {
+    Box::pin(async move {
+        let gauges = engine.ports.store.gauges().await?;
+        let found = engine.ports.store.workers().await?;
+        let count = |state| {
+            found
+                .rows
+                .iter()
+                .filter(|seen| seen.state(found.now) == state)
+                .count() as u64
+        };
+        let status = StatusView {
+            tasks: gauges.tasks.into_iter().map(tasks).collect(),
+            oldest_running_seconds: gauges.oldest_running.map(|age| age.as_secs()),
+            oldest_due_seconds: gauges.oldest_due.map(|age| age.as_secs()),
+            oldest_unpublished_seconds: gauges.oldest_unpublished.map(|age| age.as_secs()),
+            workers_alive: count(WorkerState::Alive),
+            workers_lost: count(WorkerState::Lost),
+        };
+        Ok(WorkersView {
+            status,
+            workers: views(found),
         })
-    }
+    })
+}
 
-    /// The age of the oldest event that is not published.
-    ///
-    /// # Errors
-    /// When the store does not answer.
-    pub fn oldest_unpublished(&self) -> BoxFuture<'_, Result<Option<Duration>, StoreError>> {
-        Box::pin(async move {
-            // Asked for nothing else it would cost a walk over all open tasks for nothing.
-            if self.ports.queue.hands_out_tasks() {
-                return Ok(None);
-            }
-            Ok(self.ports.store.gauges().await?.oldest_unpublished)
-        })
-    }
+/// The age of the oldest event that is not published.
+///
+/// # Errors
+/// When the store does not answer.
+pub fn oldest_unpublished(engine: &Engine) -> BoxFuture<'_, Result<Option<Duration>, StoreError>> {
+    Box::pin(async move {
+        // Asked for nothing else it would cost a walk over all open tasks for nothing.
+        if engine.ports.queue.hands_out_tasks() {
+            return Ok(None);
+        }
+        Ok(engine.ports.store.gauges().await?.oldest_unpublished)
+    })
+}
+
+/// Whether the store takes writes: a full disk and a standby answer every question. Writes what
+/// this process says of itself, where it says anything; one that does not is only answered.
+///
+/// # Errors
+/// When the store does not answer, or cannot be written to.
+pub fn check_store(engine: &Engine) -> BoxFuture<'_, Result<(), StoreError>> {
+    Box::pin(async move {
+        // A task that is nowhere, by the way of every request: lists have connections of their
+        // own, which may be busy.
+        engine.ports.store.load(TaskId(uuid::Uuid::nil())).await?;
+        if !engine.registration.known().parts.is_empty() {
+            engine
+                .ports
+                .store
+                .refresh_worker(&worker_registry::current_row(engine))
+                .await?;
+        }
+        Ok(())
+    })
 }
 
 fn tasks(

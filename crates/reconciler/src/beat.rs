@@ -4,8 +4,10 @@
 
 use crate::{ReconcilerSettings, Report};
 use counterstep_kernel::Engine;
+use counterstep_kernel::disable;
 use counterstep_kernel::orphans::Swept;
 use counterstep_kernel::ports::StoreError;
+use counterstep_kernel::worker_registry;
 use counterstep_steps::CancelToken;
 use std::fmt;
 
@@ -95,10 +97,10 @@ async fn recovery(
             .await,
     )?;
     let recovered = engine.recover_until(lost, shutdown).await;
-    let types = of.area("task types", engine.plan_types().await)?;
-    let switched = engine.run_types(types).await;
-    let unseen = of.area("processes", engine.plan_forget().await)?;
-    let forgotten = of.area("processes", engine.forget(unseen).await)?;
+    let types = of.area("task types", disable::plan_types(engine).await)?;
+    let switched = disable::run_types(engine, types).await;
+    let unseen = of.area("processes", worker_registry::plan_forget(engine).await)?;
+    let forgotten = of.area("processes", worker_registry::forget(engine, unseen).await)?;
     failed.extend(
         recovered
             .failed

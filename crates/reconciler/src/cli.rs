@@ -1,6 +1,7 @@
 //! The reconciler's part of a command line.
 
 use crate::{PassPlan, ReconcilerSettings, pass_until, plan, plan_listing, serve};
+use counterstep_kernel::worker_registry;
 use counterstep_node::settings::duration;
 use counterstep_node::{Exit, Layers, SettingsArgs, open, run, shutdown_on_signals};
 use counterstep_steps::Registry;
@@ -119,7 +120,7 @@ pub fn main(
                     "the pass was stopped by a signal before its end: the next one goes on",
                 ));
             }
-            engine.passed_once(report.counts()).await;
+            worker_registry::write_single_pass(&engine, report.counts()).await;
             if report.failed.is_empty() {
                 Ok(())
             } else {

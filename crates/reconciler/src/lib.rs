@@ -14,7 +14,8 @@ pub use report::Report;
 use beat::Beat;
 use counterstep_kernel::Engine;
 use counterstep_kernel::ports::{Lost, StoreError};
-use counterstep_kernel::presence::Part;
+use counterstep_kernel::registration::Part;
+use counterstep_kernel::worker_registry;
 use counterstep_steps::CancelToken;
 use futures::future::{BoxFuture, join_all};
 use std::collections::BTreeMap;
@@ -100,7 +101,7 @@ pub fn serve(
                 .await;
             tracing::info!(reconciler = %engine.id, "reconciler stopped");
         });
-        engine.present(Part::default(), passing).await;
+        worker_registry::keep_refreshed(&engine, Part::default(), passing).await;
     })
 }
 
@@ -119,7 +120,7 @@ impl Last {
             let mut whole = Report::default();
             last.values()
                 .for_each(|(_, report)| whole.add(report.clone()));
-            engine.passed(at, whole.counts());
+            worker_registry::note_pass(engine, at, whole.counts());
         }
     }
 }

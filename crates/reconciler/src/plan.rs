@@ -4,6 +4,7 @@ use crate::ReconcilerSettings;
 use crate::beat::Unreadable;
 use counterstep_contracts::{Keep, TaskId};
 use counterstep_kernel::Engine;
+use counterstep_kernel::disable;
 use counterstep_kernel::disable::{TypeStep, TypeVerdict};
 use counterstep_kernel::intents::Intent;
 use counterstep_kernel::orphans::Found;
@@ -12,6 +13,8 @@ use counterstep_kernel::recovery::Recover;
 use counterstep_kernel::repair::RepairPlan;
 use counterstep_kernel::retention::{Retire, RetirePlan};
 use counterstep_kernel::schedule::{Move, PassedOver, ScheduleStep};
+use counterstep_kernel::status;
+use counterstep_kernel::worker_registry;
 use counterstep_steps::orphans::OrphanAction;
 use counterstep_steps::times::rfc3339;
 use futures::future::BoxFuture;
@@ -231,14 +234,14 @@ pub fn plan<'a>(
             .unwrap_or_default();
         let schedules = of.area("schedules", engine.plan_schedules(limit).await)?;
         let retire = of.area("retention", engine.plan_retention(limit).await)?;
-        let types = of.area("task types", engine.plan_types().await)?;
+        let types = of.area("task types", disable::plan_types(engine).await)?;
         let repair = of.area(
             "repair",
             engine.plan_repair(settings.offer_after, limit).await,
         )?;
-        let unpublished = of.area("messages", engine.oldest_unpublished().await)?;
+        let unpublished = of.area("messages", status::oldest_unpublished(engine).await)?;
         let unpublished = unpublished.filter(|age| *age >= settings.relay_after);
-        let forget = of.area("processes", engine.plan_forget().await)?;
+        let forget = of.area("processes", worker_registry::plan_forget(engine).await)?;
         Ok(PassPlan {
             recover,
             sweep,

@@ -3,6 +3,7 @@
 use counterstep_contracts::TaskStatus;
 use counterstep_contracts::{Host, TaskId};
 use counterstep_kernel::Engine;
+use counterstep_kernel::client;
 use counterstep_kernel::client::Refusal;
 use counterstep_kernel::turn::turn;
 use counterstep_steps::CancelToken;
@@ -45,7 +46,7 @@ pub async fn cancel_against_completion(engine: &Engine, tasks: Vec<TaskId>) -> R
             }
         });
         engine.ports.clock.sleep(delay).await;
-        let answer = engine.cancel(task).await;
+        let answer = client::cancel(engine, task).await;
         let ended = working.await.expect("the worker ends");
         match (&answer, ended) {
             (Ok(_), TaskStatus::Cancelled) => {

@@ -15,7 +15,6 @@ const LIMITS: &[(&str, usize)] = &[
     ("crates/adapters", 6),
     ("crates/api", 15),
     ("crates/counterstep", 13),
-    ("crates/kernel", 21),
     ("crates/node", 8),
 ];
 

@@ -5,6 +5,7 @@ use crate::suite::{LIMIT, eventually};
 use crate::{embedded, nats, postgres};
 use counterstep_adapters::nats::{Hears, NatsOptions};
 use counterstep_contracts::{Host, StepStatus, TaskStatus};
+use counterstep_kernel::client;
 use counterstep_kernel::ports::Ports;
 use counterstep_kernel::turn::{TurnEnd, turn};
 use counterstep_kernel::{Engine, EngineSettings};
@@ -97,7 +98,7 @@ async fn cancelled_elsewhere(api: &Engine, worker: &Engine) -> Duration {
     })
     .await;
     let asked = Instant::now();
-    api.cancel(task).await.expect("accepted");
+    client::cancel(api, task).await.expect("accepted");
     let end = tokio::time::timeout(LIMIT, running)
         .await
         .expect("it stops")

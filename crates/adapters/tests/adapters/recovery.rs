@@ -5,6 +5,7 @@ use crate::suite::chain::check;
 use crate::suite::{LIMIT, eventually};
 use counterstep_contracts::{Host, StepStatus, TaskId, TaskStatus};
 use counterstep_kernel::audit::{Damage, Scope};
+use counterstep_kernel::load;
 use counterstep_kernel::ports::{SealedPage, StoreError};
 use counterstep_kernel::recovery::Recovered;
 use counterstep_kernel::turn::{TurnEnd, turn};
@@ -213,7 +214,10 @@ async fn one_unreadable_task_among_a_thousand_stops_nobody() {
     assert_each_once(&first, template, &all, COUNT - 1).await;
     let parked: Vec<_> = all.iter().flat_map(|done| &done.quarantined).collect();
     assert_eq!(parked, [&victim]);
-    let record = first.read(victim).await.unwrap().expect("it is shown");
+    let record = load::read(&first, victim)
+        .await
+        .unwrap()
+        .expect("it is shown");
     assert_eq!(record.task.status, TaskStatus::DeadLettered);
     let failure = record.task.failure.expect("a failure");
     assert_eq!(failure.class, "unreadable");
@@ -239,7 +243,10 @@ async fn a_task_whose_steps_are_not_the_declared_ones_is_parked_and_shown_with_t
     let spoil = spoil.bind(task.to_string()).rows(1);
     execute(&first, template, vec![spoil]).await;
     assert_eq!(first.recover(plan).await.quarantined, [task]);
-    let record = first.read(task).await.unwrap().expect("it is shown");
+    let record = load::read(&first, task)
+        .await
+        .unwrap()
+        .expect("it is shown");
     assert_eq!(record.task.status, TaskStatus::DeadLettered);
     assert_eq!(
         record
@@ -348,17 +355,22 @@ async fn a_task_of_a_newer_program_is_neither_run_nor_parked_and_is_run_again_by
         }
     );
     for task in [taken, fresh] {
-        let read = engine.read(task).await;
+        let read = load::read(&engine, task).await;
         assert!(matches!(read, Err(StoreError::Newer(_))), "{read:?}");
     }
 
     execute(&engine, template, newer_by(-1)).await;
     assert_eq!(
-        engine.read(fresh).await.unwrap().unwrap().task.status,
+        load::read(&engine, fresh)
+            .await
+            .unwrap()
+            .unwrap()
+            .task
+            .status,
         TaskStatus::Dispatched
     );
     // A hold keeps the task from other reconcilers for a while; this one asks without it.
-    let record = engine.read(taken).await.unwrap().unwrap();
+    let record = load::read(&engine, taken).await.unwrap().unwrap();
     assert!(
         record.lease_has_expired() && record.task.status == TaskStatus::Running,
         "{record:?}"

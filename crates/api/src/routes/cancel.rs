@@ -8,6 +8,7 @@ use crate::shared::Api;
 use actix_web::{HttpRequest, HttpResponse, web};
 use counterstep_contracts::http::CancelOutcome;
 use counterstep_contracts::{ProblemCode, TaskStatus};
+use counterstep_kernel::client;
 use counterstep_kernel::client::Refusal;
 
 pub(super) async fn delete(api: web::Data<Api>, request: HttpRequest) -> Answer {
@@ -17,7 +18,7 @@ pub(super) async fn delete(api: web::Data<Api>, request: HttpRequest) -> Answer 
     let engine = api.engine.clone();
     let cancelled = api
         .finish("cancelling", async move {
-            engine.cancel(id).await.map_err(refused)
+            client::cancel(&engine, id).await.map_err(refused)
         })
         .await?;
     Ok(match cancelled.answer.outcome {

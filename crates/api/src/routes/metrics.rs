@@ -9,6 +9,7 @@ use crate::shared::Api;
 use actix_web::http::header::CONTENT_TYPE;
 use actix_web::{HttpRequest, HttpResponse, web};
 use counterstep_contracts::workers::{StatusView, WorkerState, WorkerView, WorkersView};
+use counterstep_kernel::status;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -24,7 +25,7 @@ const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset
 
 pub(super) async fn workers(api: web::Data<Api>, request: HttpRequest) -> Answer {
     Params::of(&request, &[])?;
-    Ok(HttpResponse::Ok().json(api.engine.status().await?))
+    Ok(HttpResponse::Ok().json(status::read(&api.engine).await?))
 }
 
 pub(super) async fn metrics(api: web::Data<Api>, request: HttpRequest) -> Answer {

@@ -20,6 +20,7 @@ use crate::problem::{Refused, no_such_task};
 use crate::shared::Api;
 use actix_web::{HttpRequest, HttpResponse, Resource, web};
 use counterstep_contracts::{ProblemCode, TaskId};
+use counterstep_kernel::load;
 use counterstep_kernel::record::TaskRecord;
 use uuid::Uuid;
 
@@ -136,7 +137,7 @@ fn unknown_type() -> Refused {
 
 /// A task of this tenant. The answer must not reveal that another tenant has one of this id.
 async fn load(api: &Api, id: TaskId) -> Result<TaskRecord, Refused> {
-    let record = api.engine.read(id).await?;
+    let record = load::read(&api.engine, id).await?;
     record
         .filter(|record| record.task.tenant == api.tenant())
         .ok_or_else(no_such_task)

@@ -12,7 +12,8 @@ use crate::shared::Api;
 use actix_web::{HttpRequest, HttpResponse, web};
 use counterstep_contracts::operator::{RecoveriesRequest, ResolveRequest, RetryRequest};
 use counterstep_contracts::{ProblemCode, TaskStatus};
-use counterstep_kernel::engine::ChangeError;
+use counterstep_kernel::change::ChangeError;
+use counterstep_kernel::operator;
 use counterstep_kernel::operator::{OperatorError, Recount, Resolution, Retrial};
 use counterstep_steps::task::read_request;
 use serde::Serialize;
@@ -40,7 +41,11 @@ pub(super) async fn resolve(
     };
     load(&api, id).await?;
     let engine = api.engine.clone();
-    let decided = async move { engine.resolve(id, resolution).await.map_err(refused) };
+    let decided = async move {
+        operator::resolve(&engine, id, resolution)
+            .await
+            .map_err(refused)
+    };
     Ok(HttpResponse::Ok().json(api.finish("resolving", decided).await?))
 }
 
@@ -59,7 +64,7 @@ pub(super) async fn retry(
     };
     load(&api, id).await?;
     let engine = api.engine.clone();
-    let decided = async move { engine.retry(id, retrial).await.map_err(refused) };
+    let decided = async move { operator::retry(&engine, id, retrial).await.map_err(refused) };
     Ok(HttpResponse::Ok().json(api.finish("retrying", decided).await?))
 }
 
@@ -81,7 +86,11 @@ pub(super) async fn recoveries(
             note,
         },
     );
-    let decided = async move { engine.set_recoveries(id, to).await.map_err(refused) };
+    let decided = async move {
+        operator::set_recoveries(&engine, id, to)
+            .await
+            .map_err(refused)
+    };
     Ok(HttpResponse::Ok().json(api.finish("counting recoveries", decided).await?))
 }
 

@@ -15,6 +15,7 @@ use counterstep_contracts::http::Page;
 use counterstep_contracts::{ProblemCode, ScheduleSpec};
 use counterstep_kernel::documents::TypedDocuments;
 use counterstep_kernel::ports::ScheduleQuery;
+use counterstep_kernel::schedule;
 use counterstep_kernel::schedule::ScheduleError;
 
 /// Due times that are worked out for one answer.
@@ -62,9 +63,7 @@ pub(super) async fn get(api: web::Data<Api>, request: HttpRequest) -> Answer {
                 .at("next")
             })?,
     };
-    let kept = api
-        .engine
-        .schedule(&api.tenant(), segment(&request, "name"))
+    let kept = schedule::get(&api.engine, &api.tenant(), segment(&request, "name"))
         .await
         .map_err(refused)?;
     let upcoming = kept.upcoming(count);
@@ -84,8 +83,7 @@ pub(super) async fn put(
         segment(&request, "name").to_owned(),
     );
     let setting = async move {
-        engine
-            .set_schedule(&tenant, &name, spec)
+        schedule::set(&engine, &tenant, &name, spec)
             .await
             .map_err(refused)
     };
@@ -106,8 +104,7 @@ pub(super) async fn delete(api: web::Data<Api>, request: HttpRequest) -> Answer 
         segment(&request, "name").to_owned(),
     );
     let deleting = async move {
-        engine
-            .delete_schedule(&tenant, &name)
+        schedule::delete(&engine, &tenant, &name)
             .await
             .map_err(refused)
     };
@@ -131,8 +128,7 @@ async fn set_paused(api: &Api, request: &HttpRequest, paused: bool) -> Answer {
         segment(request, "name").to_owned(),
     );
     let pausing = async move {
-        engine
-            .pause_schedule(&tenant, &name, paused)
+        schedule::pause(&engine, &tenant, &name, paused)
             .await
             .map_err(refused)
     };
@@ -148,8 +144,7 @@ pub(super) async fn run(api: web::Data<Api>, request: HttpRequest) -> Answer {
         segment(&request, "name").to_owned(),
     );
     let running = async move {
-        engine
-            .run_schedule(&tenant, &name, "client")
+        schedule::run_now(&engine, &tenant, &name, "client")
             .await
             .map_err(refused)
     };

@@ -10,6 +10,7 @@ use crate::query::Params;
 use crate::shared::Api;
 use actix_web::{HttpRequest, HttpResponse, web};
 use counterstep_contracts::ProblemCode;
+use counterstep_kernel::client;
 use counterstep_kernel::client::SignalRefusal;
 
 /// A name that stands in every audit entry is kept short.
@@ -34,8 +35,7 @@ pub(super) async fn post(
     let body = json::parse(&body)?;
     let engine = api.engine.clone();
     let sending = async move {
-        engine
-            .signal(id, &name, body, &actor)
+        client::signal(&engine, id, &name, body, &actor)
             .await
             .map_err(refused)
     };

@@ -11,6 +11,7 @@ use actix_web::http::header::{CACHE_CONTROL, ETAG, RETRY_AFTER};
 use actix_web::{HttpRequest, HttpResponse, HttpResponseBuilder, web};
 use counterstep_contracts::retry::parse_duration;
 use counterstep_contracts::{ProblemCode, TaskId};
+use counterstep_kernel::progress;
 use counterstep_kernel::record::TaskRecord;
 use std::time::Duration;
 use tokio::time::{Instant, sleep, sleep_until};
@@ -39,7 +40,7 @@ async fn shown(
     record: TaskRecord,
     wait: Option<Wait>,
 ) -> HttpResponse {
-    let said = api.engine.progress_of(&record).await;
+    let said = progress::progress_of(&api.engine, &record).await;
     // A step that goes on without a change of the row is news too.
     let etag = match &said {
         None => format!("\"r{}\"", record.task.rev.0),

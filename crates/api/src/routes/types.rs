@@ -12,6 +12,7 @@ use counterstep_contracts::ProblemCode;
 use counterstep_contracts::disable::SwitchRequest;
 use counterstep_contracts::http::Page;
 use counterstep_contracts::retry::format_duration;
+use counterstep_kernel::disable;
 use counterstep_kernel::disable::SwitchError;
 use counterstep_kernel::documents::TypedDocuments;
 use counterstep_steps::TaskType;
@@ -73,9 +74,9 @@ async fn switch(api: &Api, request: &HttpRequest, payload: web::Payload, on: boo
     );
     let switching = async move {
         let switched = if on {
-            engine.enable_type(name, &actor, &note).await
+            disable::enable_type(&engine, name, &actor, &note).await
         } else {
-            engine.disable_type(name, &actor, &note).await
+            disable::disable_type(&engine, name, &actor, &note).await
         };
         switched.map_err(refused)
     };

@@ -11,6 +11,7 @@ use crate::site::{Site, eventually};
 use counterstep_contracts::TaskStatus;
 use counterstep_contracts::disable::SwitchView;
 use counterstep_contracts::http::{Accepted, Page, TaskView};
+use counterstep_kernel::disable;
 use counterstep_kernel::disable::TypeVerdict;
 use counterstep_kernel::documents::TypedDocuments;
 use counterstep_macros::distributed_task;
@@ -254,7 +255,7 @@ async fn failures_in_a_row_disable_a_type_and_nothing_else() {
     // Failures from before do not count again: a single one changes nothing.
     ends(&site, "strict", "fails", TaskStatus::Failed).await;
     assert_eq!(
-        site.engine.plan_types().await.expect("a plan"),
+        disable::plan_types(&site.engine).await.expect("a plan"),
         [],
         "one failure is none in a row"
     );
@@ -268,7 +269,7 @@ async fn bad_input_of_a_client_neither_disables_a_type_nor_keeps_it_disabled() {
     for _ in 0..4 {
         ends(&site, "lenient", "refuses", TaskStatus::Failed).await;
     }
-    assert_eq!(site.engine.plan_types().await.expect("a plan"), []);
+    assert_eq!(disable::plan_types(&site.engine).await.expect("a plan"), []);
     disable_by_failures(&site, "lenient").await;
     // As the probe, too: the next submission is another one, without another cooldown.
     for fate in ["refuses", "works"] {
@@ -287,7 +288,7 @@ async fn bad_input_of_a_client_neither_disables_a_type_nor_keeps_it_disabled() {
             TaskStatus::Failed
         };
         site.until(probe.task_id, expected).await;
-        let plan = site.engine.plan_types().await.expect("a plan");
+        let plan = disable::plan_types(&site.engine).await.expect("a plan");
         let verdicts: Vec<_> = plan.iter().map(|step| step.verdict).collect();
         assert_eq!(
             verdicts,
@@ -297,7 +298,7 @@ async fn bad_input_of_a_client_neither_disables_a_type_nor_keeps_it_disabled() {
                 TypeVerdict::ProbeGone
             }]
         );
-        site.engine.run_types(plan).await;
+        disable::run_types(&site.engine, plan).await;
     }
 }
 
@@ -322,12 +323,12 @@ async fn after_the_cooldown_one_probe_decides() {
     // One that fails: another cooldown.
     let failed = probe("fails").await;
     site.until(failed, TaskStatus::Failed).await;
-    let plan = site.engine.plan_types().await.expect("a plan");
+    let plan = disable::plan_types(&site.engine).await.expect("a plan");
     assert_eq!(
         plan.iter().map(|step| step.verdict).collect::<Vec<_>>(),
         [TypeVerdict::StaysDisabled]
     );
-    let report = site.engine.run_types(plan).await;
+    let report = disable::run_types(&site.engine, plan).await;
     assert_eq!(
         (report.disabled, report.enabled, report.failed.len()),
         (1, 0, 0)
@@ -371,7 +372,7 @@ async fn after_the_cooldown_one_probe_decides() {
             .expect("a reason")
             .contains(&completed.to_string())
     );
-    assert_eq!(site.engine.plan_types().await.expect("a plan"), []);
+    assert_eq!(disable::plan_types(&site.engine).await.expect("a plan"), []);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -399,14 +400,19 @@ async fn failures_that_nobody_counted_the_reconciler_counts() {
             .await
             .expect("written")
     );
-    let plan = site.engine.plan_types().await.expect("a plan");
+    let plan = disable::plan_types(&site.engine).await.expect("a plan");
     assert_eq!(
         plan.iter().map(|step| step.verdict).collect::<Vec<_>>(),
         [TypeVerdict::Disabled]
     );
-    assert_eq!(site.engine.run_types(plan.clone()).await.disabled, 1);
+    assert_eq!(
+        disable::run_types(&site.engine, plan.clone())
+            .await
+            .disabled,
+        1
+    );
     // Another reconciler with the same plan was too late.
-    assert_eq!(site.engine.run_types(plan).await.disabled, 0);
+    assert_eq!(disable::run_types(&site.engine, plan).await.disabled, 0);
     ask(&site, "strict", "works")
         .await
         .problem(409, "type-disabled");

@@ -6,7 +6,8 @@ use counterstep_contracts::http::Accepted;
 use counterstep_contracts::{FileName, Keep, Retention, TaskStatus, Tenant};
 use counterstep_kernel::client::{Receipt, Submission, SubmitError};
 use counterstep_kernel::documents::TypedDocuments;
-use counterstep_kernel::presence::Part;
+use counterstep_kernel::registration::Part;
+use counterstep_kernel::worker_registry;
 use counterstep_kernel::{Engine, EngineSettings};
 use counterstep_steps::CancelToken;
 use std::time::Duration;
@@ -220,9 +221,12 @@ async fn upload_at_another_process(site: &Site, lost_after: Duration) -> Receipt
     );
     let (engine, id) = (other.clone(), other.id.to_string());
     let present = tokio::spawn(async move {
-        engine
-            .present(Part::default(), Box::pin(std::future::pending::<()>()))
-            .await;
+        worker_registry::keep_refreshed(
+            &engine,
+            Part::default(),
+            Box::pin(std::future::pending::<()>()),
+        )
+        .await;
     });
     eventually("it is registered", || async {
         let workers = site.engine.ports.store.workers().await.unwrap();

@@ -10,6 +10,7 @@ use counterstep_kernel::documents::TypedDocuments;
 use counterstep_kernel::host::{self, HostSettings};
 use counterstep_kernel::operator::why_among;
 use counterstep_kernel::ports::Workers;
+use counterstep_kernel::worker_registry;
 use counterstep_steps::CancelToken;
 use counterstep_steps::times::DbTime;
 use std::collections::BTreeMap;
@@ -329,13 +330,13 @@ async fn metrics_show_what_is_under_way() {
         (*site.engine.settings).clone(),
         "reconciler",
     );
-    reconciler.passed(reconciler.ports.clock.monotonic(), counts);
-    reconciler
-        .present(
-            counterstep_kernel::presence::Part::default(),
-            Box::pin(async {}),
-        )
-        .await;
+    worker_registry::note_pass(&reconciler, reconciler.ports.clock.monotonic(), counts);
+    worker_registry::keep_refreshed(
+        &reconciler,
+        counterstep_kernel::registration::Part::default(),
+        Box::pin(async {}),
+    )
+    .await;
     let metrics = scrape(&site).await;
     assert_eq!(metrics[r#"counterstep_last_pass{what="taken_back"}"#], 3.0);
     assert!(metrics.contains_key("counterstep_last_pass_age_seconds"));

@@ -1,7 +1,9 @@
 //! Cancels. One row decides between a cancel and a completion: the second commit sees the first.
 
+use crate::change::ChangeError;
 use crate::draft::{As, will_undo};
-use crate::engine::{ChangeError, Engine};
+use crate::engine::Engine;
+use crate::load;
 use crate::ports::Signal;
 use crate::record::UndoGoal;
 use counterstep_contracts::http::{CancelAnswer, CancelOutcome};
@@ -35,73 +37,73 @@ pub enum Refusal {
     Change(ChangeError),
 }
 
-impl Engine {
-    /// Accepts a cancel, or says why not.
-    ///
-    /// # Errors
-    /// [`Refusal`].
-    pub fn cancel(&self, task: TaskId) -> BoxFuture<'_, Result<Cancelled, Refusal>> {
-        Box::pin(async move {
-            let record = self
-                .read(task)
-                .await
-                .map_err(|error| Refusal::Change(error.into()))?;
-            let record = record.ok_or(Refusal::Gone)?;
-            let task_type = self.registry.of(&record.task).ok_or(Refusal::UnknownType)?;
-            let changed = self.change_for("client", &task_type, record, As::Anyone, |draft| {
-                let status = draft.status();
-                let again = draft.is_cancel_requested()
-                    && draft.record().task.goal != Some(UndoGoal::Failed);
-                let outcome = match status {
-                    TaskStatus::Cancelled => Ok(CancelOutcome::AlreadyCancelled),
-                    // Also after a take-back: the next host that claims it honours the cancel.
-                    TaskStatus::Submitted
-                    | TaskStatus::Dispatched
-                    | TaskStatus::Waiting
-                    | TaskStatus::Running
-                        if again =>
-                    {
-                        Ok(CancelOutcome::Stopping)
-                    }
-                    TaskStatus::Compensating if again => Ok(CancelOutcome::Undoing),
-                    TaskStatus::Submitted
-                    | TaskStatus::Dispatched
-                    | TaskStatus::Waiting
-                    | TaskStatus::Running
-                        if !draft.decl().cancellable =>
-                    {
-                        Err(Refusal::NotCancellable)
-                    }
-                    TaskStatus::Submitted
-                    | TaskStatus::Dispatched
-                    | TaskStatus::Waiting
-                    | TaskStatus::Running => {
-                        let stopping = draft.cancel()?;
-                        Ok(match draft.status() {
-                            TaskStatus::Cancelled => CancelOutcome::NothingHadRun,
-                            _ if stopping => CancelOutcome::Stopping,
-                            _ => CancelOutcome::Undoing,
-                        })
-                    }
-                    TaskStatus::Completed
-                    | TaskStatus::Compensating
-                    | TaskStatus::CompensationFailed
-                    | TaskStatus::Failed
-                    | TaskStatus::DeadLettered
-                    | TaskStatus::Resolved => Err(Refusal::TooLate(status)),
-                };
-                Ok(outcome.map(|outcome| CancelAnswer {
-                    task_id: task,
-                    status: draft.status(),
-                    outcome,
-                    will_undo: will_undo(draft.decl(), draft.record()),
-                }))
-            });
-            let answer = changed.await.map_err(Refusal::Change)?.answer?;
-            if answer.outcome == CancelOutcome::Stopping {
-                self.ports.signals.send(Signal::CancelRequested(task));
-            }
-            Ok(Cancelled { answer })
-        })
-    }
+/// Accepts a cancel, or says why not.
+///
+/// # Errors
+/// [`Refusal`].
+pub fn cancel(engine: &Engine, task: TaskId) -> BoxFuture<'_, Result<Cancelled, Refusal>> {
+    Box::pin(async move {
+        let record = load::read(engine, task)
+            .await
+            .map_err(|error| Refusal::Change(error.into()))?;
+        let record = record.ok_or(Refusal::Gone)?;
+        let task_type = engine
+            .registry
+            .of(&record.task)
+            .ok_or(Refusal::UnknownType)?;
+        let changed = engine.change_for("client", &task_type, record, As::Anyone, |draft| {
+            let status = draft.status();
+            let again =
+                draft.is_cancel_requested() && draft.record().task.goal != Some(UndoGoal::Failed);
+            let outcome = match status {
+                TaskStatus::Cancelled => Ok(CancelOutcome::AlreadyCancelled),
+                // Also after a take-back: the next host that claims it honours the cancel.
+                TaskStatus::Submitted
+                | TaskStatus::Dispatched
+                | TaskStatus::Waiting
+                | TaskStatus::Running
+                    if again =>
+                {
+                    Ok(CancelOutcome::Stopping)
+                }
+                TaskStatus::Compensating if again => Ok(CancelOutcome::Undoing),
+                TaskStatus::Submitted
+                | TaskStatus::Dispatched
+                | TaskStatus::Waiting
+                | TaskStatus::Running
+                    if !draft.decl().cancellable =>
+                {
+                    Err(Refusal::NotCancellable)
+                }
+                TaskStatus::Submitted
+                | TaskStatus::Dispatched
+                | TaskStatus::Waiting
+                | TaskStatus::Running => {
+                    let stopping = draft.cancel()?;
+                    Ok(match draft.status() {
+                        TaskStatus::Cancelled => CancelOutcome::NothingHadRun,
+                        _ if stopping => CancelOutcome::Stopping,
+                        _ => CancelOutcome::Undoing,
+                    })
+                }
+                TaskStatus::Completed
+                | TaskStatus::Compensating
+                | TaskStatus::CompensationFailed
+                | TaskStatus::Failed
+                | TaskStatus::DeadLettered
+                | TaskStatus::Resolved => Err(Refusal::TooLate(status)),
+            };
+            Ok(outcome.map(|outcome| CancelAnswer {
+                task_id: task,
+                status: draft.status(),
+                outcome,
+                will_undo: will_undo(draft.decl(), draft.record()),
+            }))
+        });
+        let answer = changed.await.map_err(Refusal::Change)?.answer?;
+        if answer.outcome == CancelOutcome::Stopping {
+            engine.ports.signals.send(Signal::CancelRequested(task));
+        }
+        Ok(Cancelled { answer })
+    })
 }

@@ -7,6 +7,7 @@ use crate::digest::hex;
 use crate::documents::TypedDocuments;
 use crate::engine::Engine;
 use crate::ports::CommitError;
+use crate::time_limits::best_effort;
 use crate::transition::{IdempotencyWrite, ReceiveWrite, Transition};
 use counterstep_contracts::TaskId;
 use counterstep_contracts::workers::WorkerState;
@@ -22,7 +23,7 @@ pub(super) async fn look(
     let Some(hint) = hint(submission) else {
         return Ok(None);
     };
-    match engine.advised(engine.ports.hints.seen(&hint)).await {
+    match best_effort(engine.ports.clock.as_ref(), engine.ports.hints.seen(&hint)).await {
         // Most keys are new. If this one is not, the commit says so.
         Some(Ok(false)) => Ok(None),
         Some(Ok(true)) | None => read(engine, submission).await,
@@ -128,7 +129,7 @@ pub(super) async fn remember(engine: &Engine, submission: &Submission) {
         .ports
         .hints
         .remember(&hint, engine.settings.idempotency_ttl);
-    if let Some(Err(error)) = engine.advised(remembered).await {
+    if let Some(Err(error)) = best_effort(engine.ports.clock.as_ref(), remembered).await {
         tracing::debug!(%error, "an idempotency key was not remembered; a repetition finds out at its commit");
     }
 }

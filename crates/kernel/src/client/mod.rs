@@ -8,9 +8,9 @@ mod signal;
 mod submission;
 mod texts;
 
-pub use cancel::{Cancelled, Refusal};
+pub use cancel::{Cancelled, Refusal, cancel};
 pub use receipt::{Firing, Receipt};
-pub use signal::SignalRefusal;
+pub use signal::{SignalRefusal, signal};
 pub use submission::{Submission, SubmitError, Submitted};
 
 use crate::builtin::{FileSource, Upload, Work};

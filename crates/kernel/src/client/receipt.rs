@@ -10,6 +10,7 @@ use super::texts::Fields;
 use super::{known, request_uploads};
 use crate::builtin::FileSource;
 use crate::digest::measured;
+use crate::disable::{AdmissionError, admission};
 use crate::engine::Engine;
 use crate::error::StepError;
 use crate::keys;
@@ -86,14 +87,15 @@ impl Receipt {
             let mut replay = known::look(engine, &submission).await?;
             let mut probe = None;
             if replay.is_none() {
-                match engine.admit(&task_type, id).await {
+                match admission::admit(engine, &task_type, id).await {
                     Ok(row) => probe = row,
                     // What was accepted before the type was disabled keeps its answer. The look may
                     // have gone by a hint.
-                    Err(refused @ SubmitError::Disabled(_)) => {
-                        replay = Some(known::read(engine, &submission).await?.ok_or(refused)?);
+                    Err(AdmissionError::Disabled(refusal)) => {
+                        let read = known::read(engine, &submission).await?;
+                        replay = Some(read.ok_or(SubmitError::Disabled(refusal))?);
                     }
-                    Err(error) => return Err(error),
+                    Err(error) => return Err(error.into()),
                 }
             }
             Ok(Self {

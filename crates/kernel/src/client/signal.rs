@@ -1,8 +1,9 @@
 //! Signals: what a client sends to a step that waits for it, or will. One row decides between a
 //! signal and the deadline of the step: the second commit sees the first.
 
+use crate::change::ChangeError;
 use crate::draft::As;
-use crate::engine::{ChangeError, Engine};
+use crate::engine::Engine;
 use crate::error::StepError;
 use crate::plan;
 use crate::record::SignalRow;
@@ -49,80 +50,78 @@ pub enum SignalRefusal {
     Change(ChangeError),
 }
 
-impl Engine {
-    /// Accepts a signal for the step that it is named after, whether or not the step waits for it
-    /// yet. The same body once more gets the first answer. `actor` stands in the audit.
-    ///
-    /// # Errors
-    /// [`SignalRefusal`].
-    pub fn signal<'a>(
-        &'a self,
-        task: TaskId,
-        name: &'a str,
-        body: Value,
-        actor: &'a str,
-    ) -> BoxFuture<'a, Result<SignalAnswer, SignalRefusal>> {
-        Box::pin(async move {
-            let record = self
-                .ports
-                .store
-                .load(task)
-                .await
-                .map_err(|error| SignalRefusal::Change(error.into()))?;
-            let record = record.ok_or(SignalRefusal::Gone)?;
-            let task_type = self
-                .registry
-                .of(&record.task)
-                .ok_or(SignalRefusal::UnknownType)?;
-            let at = position(&task_type, name)?;
-            let body = checked(&task_type, at, body)?;
-            self.settings.output_limit.check(&body).map_err(invalid)?;
-            let changed = self.change_for(actor, &task_type, record, As::Anyone, |draft| {
-                let step = draft.step(at);
-                if let Some(before) = &step.signal {
-                    return Ok(if before.body == body {
-                        Ok(before.at)
-                    } else {
-                        Err(SignalRefusal::Taken)
-                    });
-                }
-                let (status, step, cancelled) =
-                    (draft.status(), step.status, draft.is_cancel_requested());
-                let forward = matches!(
-                    status,
-                    TaskStatus::Submitted
-                        | TaskStatus::Dispatched
-                        | TaskStatus::Running
-                        | TaskStatus::Waiting
-                );
-                let awaited = plan::waits(&draft.decl().steps[at], draft.step(at)).is_some()
-                    && matches!(step, StepStatus::Pending | StepStatus::Waiting);
-                if cancelled || !forward || !awaited {
-                    return Ok(Err(SignalRefusal::TooLate {
-                        task: status,
-                        step,
-                        cancelled,
-                    }));
-                }
-                let now = draft.record().now;
-                draft.receive_signal(
-                    at,
-                    SignalRow {
-                        body: body.clone(),
-                        actor: actor.to_owned(),
-                        at: now,
-                    },
-                )?;
-                Ok(Ok(now))
-            });
-            let received_at = changed.await.map_err(SignalRefusal::Change)?.answer?;
-            Ok(SignalAnswer {
-                task_id: task,
-                signal: name.to_owned(),
-                received_at: rfc3339(received_at),
-            })
+/// Accepts a signal for the step that it is named after, whether or not the step waits for it
+/// yet. The same body once more gets the first answer. `actor` stands in the audit.
+///
+/// # Errors
+/// [`SignalRefusal`].
+pub fn signal<'a>(
+    engine: &'a Engine,
+    task: TaskId,
+    name: &'a str,
+    body: Value,
+    actor: &'a str,
+) -> BoxFuture<'a, Result<SignalAnswer, SignalRefusal>> {
+    Box::pin(async move {
+        let record = engine
+            .ports
+            .store
+            .load(task)
+            .await
+            .map_err(|error| SignalRefusal::Change(error.into()))?;
+        let record = record.ok_or(SignalRefusal::Gone)?;
+        let task_type = engine
+            .registry
+            .of(&record.task)
+            .ok_or(SignalRefusal::UnknownType)?;
+        let at = position(&task_type, name)?;
+        let body = checked(&task_type, at, body)?;
+        engine.settings.output_limit.check(&body).map_err(invalid)?;
+        let changed = engine.change_for(actor, &task_type, record, As::Anyone, |draft| {
+            let step = draft.step(at);
+            if let Some(before) = &step.signal {
+                return Ok(if before.body == body {
+                    Ok(before.at)
+                } else {
+                    Err(SignalRefusal::Taken)
+                });
+            }
+            let (status, step, cancelled) =
+                (draft.status(), step.status, draft.is_cancel_requested());
+            let forward = matches!(
+                status,
+                TaskStatus::Submitted
+                    | TaskStatus::Dispatched
+                    | TaskStatus::Running
+                    | TaskStatus::Waiting
+            );
+            let awaited = plan::waits(&draft.decl().steps[at], draft.step(at)).is_some()
+                && matches!(step, StepStatus::Pending | StepStatus::Waiting);
+            if cancelled || !forward || !awaited {
+                return Ok(Err(SignalRefusal::TooLate {
+                    task: status,
+                    step,
+                    cancelled,
+                }));
+            }
+            let now = draft.record().now;
+            draft.receive_signal(
+                at,
+                SignalRow {
+                    body: body.clone(),
+                    actor: actor.to_owned(),
+                    at: now,
+                },
+            )?;
+            Ok(Ok(now))
+        });
+        let received_at = changed.await.map_err(SignalRefusal::Change)?.answer?;
+        Ok(SignalAnswer {
+            task_id: task,
+            signal: name.to_owned(),
+            received_at: rfc3339(received_at),
         })
-    }
+    })
 }
 
 fn position(task_type: &TaskType, name: &str) -> Result<usize, SignalRefusal> {

@@ -2,7 +2,7 @@
 //! that tells a repetition from another request.
 
 use crate::digest::hex;
-use crate::disable::Refusal;
+use crate::disable::{AdmissionError, Refusal};
 use crate::error::StepError;
 use crate::ports::{CommitError, ObjectError, StoreError};
 use crate::task::{RequestError, TaskType};
@@ -56,6 +56,15 @@ pub enum SubmitError {
     /// The store does not answer.
     #[error(transparent)]
     Store(#[from] StoreError),
+}
+
+impl From<AdmissionError> for SubmitError {
+    fn from(error: AdmissionError) -> Self {
+        match error {
+            AdmissionError::Disabled(refusal) => Self::Disabled(refusal),
+            AdmissionError::Store(error) => Self::Store(error),
+        }
+    }
 }
 
 /// A request that was accepted.

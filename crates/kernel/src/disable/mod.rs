@@ -1,15 +1,19 @@
 //! Task types that take no more submissions, because too many of their tasks failed in a row or
-//! because an operator disabled them. The rules are in `judge`; `gate` stands before a submission;
-//! `keep` writes what follows from failures, from a probe's end, and from what people say. Nothing
-//! here touches a task that was accepted: it goes on, or is undone.
+//! because an operator disabled them. The rules are in `judge`; `admission` stands before a
+//! submission; `switch` writes what follows from failures, from a probe's end, and from what people
+//! say. Nothing here touches a task that was accepted: it goes on, or is undone.
 
-mod gate;
+pub(crate) mod admission;
 mod judge;
-mod keep;
+mod refusal;
+mod remembered;
+mod switch;
 
-pub(crate) use gate::Gate;
-pub use gate::Refusal;
 pub use judge::{
     Admission, COUNTED, ProbeState, ProbeTimes, TypeStep, TypeVerdict, admit, settle, weigh,
 };
-pub use keep::{SwitchError, TypeReport};
+pub(crate) use refusal::AdmissionError;
+pub use refusal::Refusal;
+pub(crate) use remembered::DisabledTypes;
+pub(crate) use switch::weigh_failure;
+pub use switch::{SwitchError, TypeReport, disable_type, enable_type, plan_types, run_types};

@@ -9,7 +9,7 @@ mod undo_plan;
 mod why;
 
 pub use deploy::check_deploy;
-pub use recoveries::Recount;
-pub use settle::{OperatorError, Resolution, Retrial};
+pub use recoveries::{Recount, set_recoveries};
+pub use settle::{OperatorError, Resolution, Retrial, resolve, retry};
 pub use undo_plan::undo_plan;
 pub use why::{why, why_among};

@@ -4,6 +4,7 @@
 use super::OperatorError;
 use crate::draft::{As, Decision};
 use crate::engine::Engine;
+use crate::load;
 use counterstep_contracts::TaskId;
 use counterstep_contracts::operator::RecoveriesAnswer;
 use futures::future::BoxFuture;
@@ -19,62 +20,59 @@ pub struct Recount {
     pub note: String,
 }
 
-impl Engine {
-    /// Sets how many hosts count as lost in a row. A change beside the lease, as a cancel is: the
-    /// host that runs the task finds it at its next commit, and goes on.
-    ///
-    /// # Errors
-    /// [`OperatorError`]: the task has ended, or the count is above what its type allows.
-    pub fn set_recoveries(
-        &self,
-        task: TaskId,
-        to: Recount,
-    ) -> BoxFuture<'_, Result<RecoveriesAnswer, OperatorError>> {
-        Box::pin(async move {
-            let record = self
-                .read(task)
-                .await
-                .map_err(|error| OperatorError::Change(error.into()))?;
-            let record = record.ok_or(OperatorError::Gone)?;
-            if record.task.status.is_terminal() {
-                return Err(OperatorError::Ended(record.task.status));
-            }
-            let task_type = self
-                .registry
-                .of(&record.task)
-                .ok_or(OperatorError::UnknownType)?;
-            let allowed = task_type.decl.max_recoveries;
-            // More than that is undone, or parked, the moment it is counted: no task goes on with
-            // such a count.
-            if to.attempts > allowed {
-                return Err(OperatorError::TooMany {
-                    asked: to.attempts,
-                    allowed,
-                });
-            }
-            let changed = self.change_for(&to.actor, &task_type, record, As::Anyone, |draft| {
-                // It has ended meanwhile.
-                if draft.status().is_terminal() {
-                    return Ok(Err(OperatorError::Ended(draft.status())));
-                }
-                draft.set_recoveries(
-                    to.attempts,
-                    &Decision {
-                        note: to.note.clone(),
-                    },
-                )?;
-                Ok(Ok(()))
-            });
-            let changed = changed.await.map_err(OperatorError::Change)?;
-            changed.answer?;
-            let row = changed.record.task;
-            let recovery_attempts = row.recovery_attempts;
-            Ok(RecoveriesAnswer {
-                task_id: row.id,
-                status: row.status,
-                recovery_attempts,
+/// Sets how many hosts count as lost in a row. A change beside the lease, as a cancel is: the
+/// host that runs the task finds it at its next commit, and goes on.
+///
+/// # Errors
+/// [`OperatorError`]: the task has ended, or the count is above what its type allows.
+pub fn set_recoveries(
+    engine: &Engine,
+    task: TaskId,
+    to: Recount,
+) -> BoxFuture<'_, Result<RecoveriesAnswer, OperatorError>> {
+    Box::pin(async move {
+        let record = load::read(engine, task)
+            .await
+            .map_err(|error| OperatorError::Change(error.into()))?;
+        let record = record.ok_or(OperatorError::Gone)?;
+        if record.task.status.is_terminal() {
+            return Err(OperatorError::Ended(record.task.status));
+        }
+        let task_type = engine
+            .registry
+            .of(&record.task)
+            .ok_or(OperatorError::UnknownType)?;
+        let allowed = task_type.decl.max_recoveries;
+        // More than that is undone, or parked, the moment it is counted: no task goes on with
+        // such a count.
+        if to.attempts > allowed {
+            return Err(OperatorError::TooMany {
+                asked: to.attempts,
                 allowed,
-            })
+            });
+        }
+        let changed = engine.change_for(&to.actor, &task_type, record, As::Anyone, |draft| {
+            // It has ended meanwhile.
+            if draft.status().is_terminal() {
+                return Ok(Err(OperatorError::Ended(draft.status())));
+            }
+            draft.set_recoveries(
+                to.attempts,
+                &Decision {
+                    note: to.note.clone(),
+                },
+            )?;
+            Ok(Ok(()))
+        });
+        let changed = changed.await.map_err(OperatorError::Change)?;
+        changed.answer?;
+        let row = changed.record.task;
+        let recovery_attempts = row.recovery_attempts;
+        Ok(RecoveriesAnswer {
+            task_id: row.id,
+            status: row.status,
+            recovery_attempts,
+            allowed,
         })
-    }
+    })
 }

@@ -1,8 +1,10 @@
 //! Decisions about parked tasks. What may be decided where is the judge's; here its refusals get
 //! words that say what can be done instead.
 
+use crate::change::ChangeError;
 use crate::draft::{As, Decision, Draft, will_undo};
-use crate::engine::{ChangeError, Engine};
+use crate::engine::Engine;
+use crate::load;
 use crate::saga::Illegal;
 use crate::task::{RequestError, TaskType};
 use counterstep_contracts::operator::{OperatorAnswer, SettledAs};
@@ -78,82 +80,78 @@ pub enum OperatorError {
 
 type Decided = Result<OperatorAnswer, OperatorError>;
 
-impl Engine {
-    /// Settles a parked task, or one step of it, by hand.
-    ///
-    /// # Errors
-    /// [`OperatorError`].
-    pub fn resolve(&self, task: TaskId, resolution: Resolution) -> BoxFuture<'_, Decided> {
-        Box::pin(async move {
-            let actor = resolution.actor.clone();
-            self.decide(task, &actor, move |task_type, draft| {
-                let decision = Decision {
-                    note: resolution.note.clone(),
-                };
-                match &resolution.step {
-                    Some(step) => settle_step(task_type, draft, step, &resolution, &decision),
-                    None if resolution.output.is_some() => Ok(Err(OperatorError::NotSettleable(
-                        "an output is of one step: name the step, or leave the output out"
-                            .to_owned(),
-                    ))),
-                    None => draft.resolve_task(resolution.settled, &decision).map(Ok),
-                }
-            })
-            .await
-        })
-    }
-
-    /// Lets a parked task go on: with its retries anew, the way it gave up or back.
-    ///
-    /// # Errors
-    /// [`OperatorError`].
-    pub fn retry(&self, task: TaskId, retrial: Retrial) -> BoxFuture<'_, Decided> {
-        Box::pin(async move {
-            let actor = retrial.actor.clone();
-            self.decide(task, &actor, move |_, draft| {
-                let decision = Decision {
-                    note: retrial.note.clone(),
-                };
-                let parked_going_forward = draft.status() == TaskStatus::DeadLettered;
-                match (parked_going_forward, retrial.direction) {
-                    (true, None | Some(Direction::Forward)) => draft.redrive(&decision).map(Ok),
-                    (true, Some(Direction::Undo)) => draft.undo_parked(&decision).map(Ok),
-                    (false, None | Some(Direction::Undo)) => draft.retry_undo(&decision).map(Ok),
-                    (false, Some(Direction::Forward)) => Ok(Err(OperatorError::NoWayForward)),
-                }
-            })
-            .await
-        })
-    }
-
-    async fn decide(
-        &self,
-        task: TaskId,
-        actor: &str,
-        mut decide: impl FnMut(&TaskType, &mut Draft) -> Result<Result<(), OperatorError>, Illegal>,
-    ) -> Decided {
-        let record = self
-            .read(task)
-            .await
-            .map_err(|error| OperatorError::Change(error.into()))?;
-        let record = record.ok_or(OperatorError::Gone)?;
-        if !record.task.status.is_parked() {
-            return Err(OperatorError::NotParked(record.task.status));
-        }
-        let task_type = self
-            .registry
-            .of(&record.task)
-            .ok_or(OperatorError::UnknownType)?;
-        let changed = self.change_for(actor, &task_type, record, As::Anyone, |draft| {
-            // Another decision came first.
-            if !draft.status().is_parked() {
-                return Ok(Err(OperatorError::NotParked(draft.status())));
+/// Settles a parked task, or one step of it, by hand.
+///
+/// # Errors
+/// [`OperatorError`].
+pub fn resolve(engine: &Engine, task: TaskId, resolution: Resolution) -> BoxFuture<'_, Decided> {
+    Box::pin(async move {
+        let actor = resolution.actor.clone();
+        decide(engine, task, &actor, move |task_type, draft| {
+            let decision = Decision {
+                note: resolution.note.clone(),
+            };
+            match &resolution.step {
+                Some(step) => settle_step(task_type, draft, step, &resolution, &decision),
+                None if resolution.output.is_some() => Ok(Err(OperatorError::NotSettleable(
+                    "an output is of one step: name the step, or leave the output out".to_owned(),
+                ))),
+                None => draft.resolve_task(resolution.settled, &decision).map(Ok),
             }
-            let decided = decide(&task_type, draft)?;
-            Ok(decided.map(|()| answer(draft)))
-        });
-        changed.await.map_err(OperatorError::Change)?.answer
+        })
+        .await
+    })
+}
+
+/// Lets a parked task go on: with its retries anew, the way it gave up or back.
+///
+/// # Errors
+/// [`OperatorError`].
+pub fn retry(engine: &Engine, task: TaskId, retrial: Retrial) -> BoxFuture<'_, Decided> {
+    Box::pin(async move {
+        let actor = retrial.actor.clone();
+        decide(engine, task, &actor, move |_, draft| {
+            let decision = Decision {
+                note: retrial.note.clone(),
+            };
+            let parked_going_forward = draft.status() == TaskStatus::DeadLettered;
+            match (parked_going_forward, retrial.direction) {
+                (true, None | Some(Direction::Forward)) => draft.redrive(&decision).map(Ok),
+                (true, Some(Direction::Undo)) => draft.undo_parked(&decision).map(Ok),
+                (false, None | Some(Direction::Undo)) => draft.retry_undo(&decision).map(Ok),
+                (false, Some(Direction::Forward)) => Ok(Err(OperatorError::NoWayForward)),
+            }
+        })
+        .await
+    })
+}
+
+async fn decide(
+    engine: &Engine,
+    task: TaskId,
+    actor: &str,
+    mut decide: impl FnMut(&TaskType, &mut Draft) -> Result<Result<(), OperatorError>, Illegal>,
+) -> Decided {
+    let record = load::read(engine, task)
+        .await
+        .map_err(|error| OperatorError::Change(error.into()))?;
+    let record = record.ok_or(OperatorError::Gone)?;
+    if !record.task.status.is_parked() {
+        return Err(OperatorError::NotParked(record.task.status));
     }
+    let task_type = engine
+        .registry
+        .of(&record.task)
+        .ok_or(OperatorError::UnknownType)?;
+    let changed = engine.change_for(actor, &task_type, record, As::Anyone, |draft| {
+        // Another decision came first.
+        if !draft.status().is_parked() {
+            return Ok(Err(OperatorError::NotParked(draft.status())));
+        }
+        let decided = decide(&task_type, draft)?;
+        Ok(decided.map(|()| answer(draft)))
+    });
+    changed.await.map_err(OperatorError::Change)?.answer
 }
 
 fn answer(draft: &Draft) -> OperatorAnswer {

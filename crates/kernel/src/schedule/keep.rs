@@ -71,205 +71,208 @@ impl Kept {
     }
 }
 
-impl Engine {
-    /// A schedule.
-    ///
-    /// # Errors
-    /// [`ScheduleError::Gone`], or the store does not answer.
-    pub fn schedule<'a>(
-        &'a self,
-        tenant: &'a Tenant,
-        name: &'a str,
-    ) -> BoxFuture<'a, Result<Kept, ScheduleError>> {
-        Box::pin(async move { self.find(tenant, name).await?.0.ok_or(ScheduleError::Gone) })
-    }
+/// A schedule.
+///
+/// # Errors
+/// [`ScheduleError::Gone`], or the store does not answer.
+pub fn get<'a>(
+    engine: &'a Engine,
+    tenant: &'a Tenant,
+    name: &'a str,
+) -> BoxFuture<'a, Result<Kept, ScheduleError>> {
+    Box::pin(async move {
+        find(engine, tenant, name)
+            .await?
+            .0
+            .ok_or(ScheduleError::Gone)
+    })
+}
 
-    async fn find(
-        &self,
-        tenant: &Tenant,
-        name: &str,
-    ) -> Result<(Option<Kept>, DbTime), ScheduleError> {
-        // Another name has no row, and may be one that no database takes.
-        let names = if is_name(name) {
-            vec![name.to_owned()]
-        } else {
-            Vec::new()
-        };
-        let query = ScheduleQuery::Named {
-            tenant: tenant.clone(),
-            names,
-        };
-        let found = self.ports.store.schedules(&query).await?;
-        let row = found.rows.into_iter().next();
-        Ok((
-            row.map(|row| Kept {
-                row,
-                now: found.now,
-                is_new: false,
-            }),
-            found.now,
-        ))
-    }
+async fn find(
+    engine: &Engine,
+    tenant: &Tenant,
+    name: &str,
+) -> Result<(Option<Kept>, DbTime), ScheduleError> {
+    // Another name has no row, and may be one that no database takes.
+    let names = if is_name(name) {
+        vec![name.to_owned()]
+    } else {
+        Vec::new()
+    };
+    let query = ScheduleQuery::Named {
+        tenant: tenant.clone(),
+        names,
+    };
+    let found = engine.ports.store.schedules(&query).await?;
+    let row = found.rows.into_iter().next();
+    Ok((
+        row.map(|row| Kept {
+            row,
+            now: found.now,
+            is_new: false,
+        }),
+        found.now,
+    ))
+}
 
-    /// Makes a schedule, or makes it another one. What is the same already stays as it is.
-    ///
-    /// # Errors
-    /// [`ScheduleError`].
-    pub fn set_schedule<'a>(
-        &'a self,
-        tenant: &'a Tenant,
-        name: &'a str,
-        mut spec: ScheduleSpec,
-    ) -> BoxFuture<'a, Result<Kept, ScheduleError>> {
-        Box::pin(async move {
-            if !is_name(name) {
-                return Err(RequestError::new("name", NAME).into());
-            }
-            let by_route = self.registry.by_route(&spec.task_type);
-            let Some(task_type) = self.registry.newest(&spec.task_type).or(by_route) else {
-                return Err(ScheduleError::UnknownType(spec.task_type));
-            };
-            task_type.decl.name.clone_into(&mut spec.task_type);
-            let when = schedule::read(&mut spec)?;
-            spec.request = check(&task_type, spec.request)?;
-            for _ in 0..TRIES {
-                let (found, now) = self.find(tenant, name).await?;
-                self.is_free(name, found.as_ref())?;
-                if let Some(same) = found.as_ref().filter(|kept| kept.row.spec == spec) {
-                    return Ok(same.clone());
-                }
-                let is_new = found.is_none();
-                let next = when.after(now);
-                if next.is_none() {
-                    let pointer = if spec.run_at.is_some() {
-                        "run_at"
-                    } else {
-                        "cron"
-                    };
-                    let message = "none of its times is still to come: name one that is";
-                    return Err(RequestError::new(pointer, message).into());
-                }
-                let row = found.map(|kept| kept.row);
-                let mut row = row.unwrap_or_else(|| {
-                    ScheduleRow::new(tenant.clone(), name.to_owned(), spec.clone(), now)
-                });
-                row.origin = ScheduleOrigin::Api;
-                row.spec = spec.clone();
-                row.next_due_at = next;
-                if self.put(&mut row).await? {
-                    return Ok(Kept {
-                        is_new,
-                        ..self.schedule(tenant, name).await?
-                    });
-                }
-            }
-            Err(ScheduleError::Moved)
-        })
-    }
-
-    /// Whether it is the API's to change. One from code that no code of this program declares is.
-    fn is_free(&self, name: &str, found: Option<&Kept>) -> Result<(), ScheduleError> {
-        let ours = self.registry.schedules().contains_key(name);
-        match found {
-            Some(kept) if kept.row.origin == ScheduleOrigin::Code && ours => {
-                Err(ScheduleError::Declared)
-            }
-            None if ours => Err(ScheduleError::Declared),
-            Some(_) | None => Ok(()),
+/// Makes a schedule, or makes it another one. What is the same already stays as it is.
+///
+/// # Errors
+/// [`ScheduleError`].
+pub fn set<'a>(
+    engine: &'a Engine,
+    tenant: &'a Tenant,
+    name: &'a str,
+    mut spec: ScheduleSpec,
+) -> BoxFuture<'a, Result<Kept, ScheduleError>> {
+    Box::pin(async move {
+        if !is_name(name) {
+            return Err(RequestError::new("name", NAME).into());
         }
-    }
-
-    async fn put(&self, row: &mut ScheduleRow) -> Result<bool, StoreError> {
-        row.rev = row.rev.next();
-        self.ports.store.put_schedule(row).await
-    }
-
-    /// Deletes a schedule. Its tasks stay.
-    ///
-    /// # Errors
-    /// [`ScheduleError`].
-    pub fn delete_schedule<'a>(
-        &'a self,
-        tenant: &'a Tenant,
-        name: &'a str,
-    ) -> BoxFuture<'a, Result<(), ScheduleError>> {
-        Box::pin(async move {
-            for _ in 0..TRIES {
-                let found = self.find(tenant, name).await?.0;
-                self.is_free(name, found.as_ref())?;
-                let Kept { row, .. } = found.ok_or(ScheduleError::Gone)?;
-                if self
-                    .ports
-                    .store
-                    .delete_schedule(tenant, name, row.rev)
-                    .await?
-                {
-                    return Ok(());
-                }
+        let by_route = engine.registry.by_route(&spec.task_type);
+        let Some(task_type) = engine.registry.newest(&spec.task_type).or(by_route) else {
+            return Err(ScheduleError::UnknownType(spec.task_type));
+        };
+        task_type.decl.name.clone_into(&mut spec.task_type);
+        let when = schedule::read(&mut spec)?;
+        spec.request = check(&task_type, spec.request)?;
+        for _ in 0..TRIES {
+            let (found, now) = find(engine, tenant, name).await?;
+            is_free(engine, name, found.as_ref())?;
+            if let Some(same) = found.as_ref().filter(|kept| kept.row.spec == spec) {
+                return Ok(same.clone());
             }
-            Err(ScheduleError::Moved)
-        })
-    }
-
-    /// Pauses a schedule, or lets it go on: then with the first due time from now on. What it would
-    /// have fired meanwhile was not missed but unwanted.
-    ///
-    /// # Errors
-    /// [`ScheduleError`].
-    pub fn pause_schedule<'a>(
-        &'a self,
-        tenant: &'a Tenant,
-        name: &'a str,
-        paused: bool,
-    ) -> BoxFuture<'a, Result<Kept, ScheduleError>> {
-        Box::pin(async move {
-            for _ in 0..TRIES {
-                let kept = self.schedule(tenant, name).await?;
-                if kept.row.paused == paused {
-                    return Ok(kept);
-                }
-                let Kept { mut row, now, .. } = kept;
-                row.paused = paused;
-                if !paused {
-                    row.next_due_at = schedule::read(&mut row.spec.clone())?.after(now);
-                }
-                if self.put(&mut row).await? {
-                    return self.schedule(tenant, name).await;
-                }
+            let is_new = found.is_none();
+            let next = when.after(now);
+            if next.is_none() {
+                let pointer = if spec.run_at.is_some() {
+                    "run_at"
+                } else {
+                    "cron"
+                };
+                let message = "none of its times is still to come: name one that is";
+                return Err(RequestError::new(pointer, message).into());
             }
-            Err(ScheduleError::Moved)
-        })
-    }
-
-    /// Submits a task of a schedule now, beside its due times, also while it is paused. `actor`
-    /// stands in the audit.
-    ///
-    /// # Errors
-    /// [`ScheduleError`]; [`Busy`](ScheduleError::Busy) where it would overlap and must not.
-    pub fn run_schedule<'a>(
-        &'a self,
-        tenant: &'a Tenant,
-        name: &'a str,
-        actor: &'a str,
-    ) -> BoxFuture<'a, Result<Accepted, ScheduleError>> {
-        Box::pin(async move {
-            for _ in 0..TRIES {
-                let Kept { mut row, now, .. } = self.schedule(tenant, name).await?;
-                if self.registry.newest(&row.spec.task_type).is_none() {
-                    return Err(ScheduleError::UnknownType(row.spec.task_type));
-                }
-                if let Some(task) = row.last_task.filter(|_| row.spec.overlap != Overlap::Allow)
-                    && self.is_busy(&row).await?
-                {
-                    return Err(ScheduleError::Busy(task));
-                }
-                match self.fire(&mut row, None, now, actor).await {
-                    Ok(accepted) => return Ok(accepted),
-                    Err(SubmitError::Moved) => {}
-                    Err(error) => return Err(ScheduleError::Submit(error)),
-                }
+            let row = found.map(|kept| kept.row);
+            let mut row = row.unwrap_or_else(|| {
+                ScheduleRow::new(tenant.clone(), name.to_owned(), spec.clone(), now)
+            });
+            row.origin = ScheduleOrigin::Api;
+            row.spec = spec.clone();
+            row.next_due_at = next;
+            if put(engine, &mut row).await? {
+                return Ok(Kept {
+                    is_new,
+                    ..get(engine, tenant, name).await?
+                });
             }
-            Err(ScheduleError::Moved)
-        })
+        }
+        Err(ScheduleError::Moved)
+    })
+}
+
+/// Whether it is the API's to change. One from code that no code of this program declares is.
+fn is_free(engine: &Engine, name: &str, found: Option<&Kept>) -> Result<(), ScheduleError> {
+    let ours = engine.registry.schedules().contains_key(name);
+    match found {
+        Some(kept) if kept.row.origin == ScheduleOrigin::Code && ours => {
+            Err(ScheduleError::Declared)
+        }
+        None if ours => Err(ScheduleError::Declared),
+        Some(_) | None => Ok(()),
     }
+}
+
+async fn put(engine: &Engine, row: &mut ScheduleRow) -> Result<bool, StoreError> {
+    row.rev = row.rev.next();
+    engine.ports.store.put_schedule(row).await
+}
+
+/// Deletes a schedule. Its tasks stay.
+///
+/// # Errors
+/// [`ScheduleError`].
+pub fn delete<'a>(
+    engine: &'a Engine,
+    tenant: &'a Tenant,
+    name: &'a str,
+) -> BoxFuture<'a, Result<(), ScheduleError>> {
+    Box::pin(async move {
+        for _ in 0..TRIES {
+            let found = find(engine, tenant, name).await?.0;
+            is_free(engine, name, found.as_ref())?;
+            let Kept { row, .. } = found.ok_or(ScheduleError::Gone)?;
+            if engine
+                .ports
+                .store
+                .delete_schedule(tenant, name, row.rev)
+                .await?
+            {
+                return Ok(());
+            }
+        }
+        Err(ScheduleError::Moved)
+    })
+}
+
+/// Pauses a schedule, or lets it go on: then with the first due time from now on. What it would
+/// have fired meanwhile was not missed but unwanted.
+///
+/// # Errors
+/// [`ScheduleError`].
+pub fn pause<'a>(
+    engine: &'a Engine,
+    tenant: &'a Tenant,
+    name: &'a str,
+    paused: bool,
+) -> BoxFuture<'a, Result<Kept, ScheduleError>> {
+    Box::pin(async move {
+        for _ in 0..TRIES {
+            let kept = get(engine, tenant, name).await?;
+            if kept.row.paused == paused {
+                return Ok(kept);
+            }
+            let Kept { mut row, now, .. } = kept;
+            row.paused = paused;
+            if !paused {
+                row.next_due_at = schedule::read(&mut row.spec.clone())?.after(now);
+            }
+            if put(engine, &mut row).await? {
+                return get(engine, tenant, name).await;
+            }
+        }
+        Err(ScheduleError::Moved)
+    })
+}
+
+/// Submits a task of a schedule now, beside its due times, also while it is paused. `actor`
+/// stands in the audit.
+///
+/// # Errors
+/// [`ScheduleError`]; [`Busy`](ScheduleError::Busy) where it would overlap and must not.
+pub fn run_now<'a>(
+    engine: &'a Engine,
+    tenant: &'a Tenant,
+    name: &'a str,
+    actor: &'a str,
+) -> BoxFuture<'a, Result<Accepted, ScheduleError>> {
+    Box::pin(async move {
+        for _ in 0..TRIES {
+            let Kept { mut row, now, .. } = get(engine, tenant, name).await?;
+            if engine.registry.newest(&row.spec.task_type).is_none() {
+                return Err(ScheduleError::UnknownType(row.spec.task_type));
+            }
+            if let Some(task) = row.last_task.filter(|_| row.spec.overlap != Overlap::Allow)
+                && engine.is_busy(&row).await?
+            {
+                return Err(ScheduleError::Busy(task));
+            }
+            match engine.fire(&mut row, None, now, actor).await {
+                Ok(accepted) => return Ok(accepted),
+                Err(SubmitError::Moved) => {}
+                Err(error) => return Err(ScheduleError::Submit(error)),
+            }
+        }
+        Err(ScheduleError::Moved)
+    })
 }

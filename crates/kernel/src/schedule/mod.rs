@@ -10,5 +10,5 @@ mod plan;
 
 pub use due::ScheduleStep;
 pub use fire::{Fired, ScheduleReport};
-pub use keep::{Kept, ScheduleError};
+pub use keep::{Kept, ScheduleError, delete, get, pause, run_now, set};
 pub use plan::{Move, PassedOver, plan};

@@ -1,8 +1,10 @@
 //! Decisions of the planner, written into a draft: whatever it asks for is answered, whatever it
 //! decides is put before the judge. Must decide nothing itself.
 
+use super::claimed::{Next, Start, inputs_of};
 use super::facts::TurnPlan;
-use super::{Next, Start, inputs_of, limits, probe};
+use super::limits::limits;
+use super::probe;
 use crate::builtin::Work;
 use crate::draft::Draft;
 use crate::error::{StepError, StepResult};

@@ -2,7 +2,6 @@
 //! net under panics. Decides nothing about what follows.
 
 use super::code::{self, NotDone};
-use super::heavy::RoomInCode;
 use crate::builtin::{FileSource, Upload, Work};
 use crate::call::ReadOnly;
 use crate::cancel::{CancelReason, CancelToken};
@@ -10,6 +9,7 @@ use crate::context::{Execution, StepContext};
 use crate::engine::Engine;
 use crate::error::{ErrorClass, StepError, StepResult};
 use crate::faults::{BreakOff, FaultKind};
+use crate::heavy::RoomInCode;
 use crate::ports::CodeLabel;
 use crate::progress::{self, Meter};
 use crate::scratch::scratch_files_in;

@@ -2,8 +2,9 @@
 //! attempt. Only forward: an undo never waits for a breaker, and says nothing to one.
 
 use super::attempt::Ended;
+use super::claimed::Turn;
 use super::facts::TurnTask;
-use super::{Turn, limits};
+use super::limits::limits;
 use crate::breaker::{Admission, Breaker, Standing, Ticket, Verdict};
 use crate::engine::Engine;
 use crate::plan::{self, BreakerWait, Forward};

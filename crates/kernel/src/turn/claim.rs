@@ -1,21 +1,26 @@
 //! The start of a turn: whether the task is to be claimed here and now, and in which direction it
 //! goes.
 
+use super::claimed::{Next, Turn};
+use super::end::{TurnEnd, end_of};
 use super::facts::{TurnPlan, TurnTask};
 use super::heartbeat::{Kept, Tokens, beside};
-use super::heavy::{Reserved, Room};
 use super::lock::{LOOK_AGAIN, TaskLock, Unlocked};
 use super::offer::{Offer, OfferVerdict};
-use super::{Next, Turn, TurnEnd, end_of, version};
+use super::reserved::{Reserved, Room};
+use super::version;
 use crate::cancel::CancelToken;
+use crate::change::{ChangeError, Changed};
 use crate::draft::As;
-use crate::engine::{ChangeError, Changed, Engine};
+use crate::engine::Engine;
 use crate::isolation::{Abandoned, Entry, Guest, Running, WhenFull, most_tasks};
 use crate::load::fits;
+use crate::losses::earlier_losses;
 use crate::plan::{Facts, Probes};
 use crate::ports::StoreError;
 use crate::progress::Board;
 use crate::quarantine::Quarantine;
+use crate::quarantine::quarantine;
 use crate::record::TaskRecord;
 use crate::task::TaskType;
 use counterstep_contracts::{Host, TaskId, TaskStatus};
@@ -183,7 +188,7 @@ async fn admit(
         let most = most_tasks(
             losses,
             task_type.decl.max_recoveries,
-            engine.presence.concurrency(),
+            engine.registration.concurrency(),
         );
         let guest = Guest {
             task,
@@ -334,7 +339,7 @@ async fn claimable(
 
 /// Parks a task that cannot be read.
 async fn quarantined(engine: &Engine, task: TaskId) -> TurnEnd {
-    match engine.quarantine(task).await {
+    match quarantine(engine, task).await {
         Ok(Quarantine::Parked(status)) => tidied(engine, task, TurnEnd::Rests(status)).await,
         Ok(Quarantine::MovedOn) => TurnEnd::Busy(LOOK_AGAIN),
         Ok(Quarantine::Unknown) => TurnEnd::UnknownType,
@@ -407,7 +412,7 @@ async fn claim<'a>(
         done: None,
     };
     let plan = TurnPlan::gather(engine, looked, Facts::default(), reserved.clone()).await;
-    let losses = engine.earlier_losses(&task_type, &record).await;
+    let losses = earlier_losses(engine.ports.store.as_ref(), &task_type, &record).await;
     let leased_at = engine.ports.clock.monotonic();
     let changed = engine
         .change(&task_type, record, As::Anyone, |draft| {

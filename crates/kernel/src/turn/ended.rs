@@ -1,11 +1,11 @@
 //! What happened in a turn, written down together with what is next.
 
 use super::attempt::Ended;
+use super::claimed::{Next, Turn};
 use super::facts::{TurnPlan, TurnTask};
-use super::{Next, Turn};
 use crate::cancel::CancelReason;
+use crate::change::ChangeError;
 use crate::draft::Draft;
-use crate::engine::ChangeError;
 use crate::error::StepError;
 use crate::plan::{self, AfterFailure, Facts, after_failure, failure_of};
 use crate::policy;

@@ -2,7 +2,7 @@
 //! itself. All I/O of a decision is here; `plan` decides.
 
 use super::breakers::Permits;
-use super::heavy::Reserved;
+use super::reserved::Reserved;
 use crate::engine::Engine;
 use crate::plan::{BreakerWait, Facts};
 use crate::record::{DbTime, TaskRecord};

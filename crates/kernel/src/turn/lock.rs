@@ -9,6 +9,7 @@
 use crate::engine::Engine;
 use crate::ports::{Acquired, LockTag};
 use crate::record::TaskRecord;
+use crate::time_limits::best_effort;
 use counterstep_contracts::TaskId;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -32,7 +33,12 @@ impl TaskLock {
     /// prolonged. `None`: another host has it, and is likely to claim the task at this moment.
     pub(super) async fn take(engine: &Engine, record: &TaskRecord, ttl: Duration) -> Option<Self> {
         let task = record.task.id;
-        let tag = match engine.advised(engine.ports.locks.acquire(task, ttl)).await {
+        let tag = match best_effort(
+            engine.ports.clock.as_ref(),
+            engine.ports.locks.acquire(task, ttl),
+        )
+        .await
+        {
             Some(Ok(Acquired::Held(tag))) => Some(tag),
             Some(Ok(Acquired::Elsewhere)) if outlasts_locks(record, ttl) => {
                 tracing::info!(%task, "claiming in spite of a lock: the row shows that no host has the task");
@@ -81,7 +87,7 @@ impl TaskLock {
         if !locks.is_shared() && due == Unlocked::NotYet {
             return None;
         }
-        let tag = match engine.advised(locks.acquire(task, ttl)).await {
+        let tag = match best_effort(engine.ports.clock.as_ref(), locks.acquire(task, ttl)).await {
             Some(Ok(Acquired::Held(tag))) => Some(tag),
             Some(Ok(Acquired::Elsewhere)) => return None,
             Some(Err(_)) | None if due == Unlocked::Due => None,
@@ -102,10 +108,11 @@ impl TaskLock {
             return;
         };
         let task = self.task;
-        match self
-            .engine
-            .advised(self.engine.ports.locks.extend(task, &tag, self.ttl))
-            .await
+        match best_effort(
+            self.engine.ports.clock.as_ref(),
+            self.engine.ports.locks.extend(task, &tag, self.ttl),
+        )
+        .await
         {
             Some(Ok(true)) => {}
             Some(Ok(false)) => {
@@ -125,10 +132,11 @@ impl TaskLock {
             return;
         };
         let task = self.task;
-        match self
-            .engine
-            .advised(self.engine.ports.locks.release(task, &tag))
-            .await
+        match best_effort(
+            self.engine.ports.clock.as_ref(),
+            self.engine.ports.locks.release(task, &tag),
+        )
+        .await
         {
             Some(Ok(())) => {}
             Some(Err(error)) => {

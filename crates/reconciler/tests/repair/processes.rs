@@ -5,7 +5,9 @@ use crate::{Errand, NEVER, Scene, settings};
 use counterstep_adapters::postgres::{PostgresOptions, PostgresStore};
 use counterstep_contracts::workers::WorkerState;
 use counterstep_kernel::ports::Ports;
-use counterstep_kernel::presence::Part;
+use counterstep_kernel::registration::Part;
+use counterstep_kernel::status;
+use counterstep_kernel::worker_registry;
 use counterstep_kernel::{Engine, EngineSettings};
 use counterstep_reconciler::{ReconcilerSettings, plan, serve};
 use counterstep_steps::{CancelReason, CancelToken, Registry};
@@ -39,14 +41,14 @@ async fn a_reconciler_says_what_its_last_pass_did_and_processes_not_seen_for_a_d
         settings_of.clone(),
         "worker",
     );
-    old.present(Part::default(), Box::pin(async {})).await;
+    worker_registry::keep_refreshed(&old, Part::default(), Box::pin(async {})).await;
     let young = Engine::new(
         ports.clone(),
         registry.clone(),
         settings_of.clone(),
         "worker",
     );
-    young.present(Part::default(), Box::pin(async {})).await;
+    worker_registry::keep_refreshed(&young, Part::default(), Box::pin(async {})).await;
     let age = format!(
         "UPDATE documents SET seen_at = now() - interval '25 hours' WHERE name = '{}'",
         old.id
@@ -69,7 +71,7 @@ async fn a_reconciler_says_what_its_last_pass_did_and_processes_not_seen_for_a_d
     };
     let serving = tokio::spawn(serve(reconciler.clone(), settings, stop.clone()));
     eventually("the counts of its last pass", || async {
-        let found = reconciler.status().await.expect("an answer").workers;
+        let found = status::read(&reconciler).await.expect("an answer").workers;
         let says = found
             .iter()
             .find(|worker| worker.id == *reconciler.id)
@@ -80,7 +82,7 @@ async fn a_reconciler_says_what_its_last_pass_did_and_processes_not_seen_for_a_d
     .await;
     stop.cancel(CancelReason::Shutdown);
     serving.await.expect("it stops");
-    let found = reconciler.status().await.expect("an answer").workers;
+    let found = status::read(&reconciler).await.expect("an answer").workers;
     let states: Vec<_> = found
         .iter()
         .map(|worker| (worker.id.as_str(), worker.state))

@@ -3,6 +3,7 @@
 
 use crate::{Tick, alone, finish, hourly, make_due, one_pass, overdue, row, tasks, tenant, types};
 use counterstep_contracts::ScheduleSpec;
+use counterstep_kernel::schedule;
 use counterstep_kernel::schedule::ScheduleError;
 use counterstep_reconciler::{ReconcilerSettings, Report, plan};
 use counterstep_steps::Schedule;
@@ -63,13 +64,11 @@ async fn a_dry_run_says_what_is_due_and_fires_nothing() {
 async fn a_paused_schedule_fires_by_hand_only_and_misses_nothing() {
     let (engine, _folder) = alone(types()).await;
     overdue(&engine, "nightly", hourly(), 10).await;
-    engine
-        .pause_schedule(&tenant(), "nightly", true)
+    schedule::pause(&engine, &tenant(), "nightly", true)
         .await
         .expect("it is paused");
     assert_eq!(one_pass(&engine).await, Report::default());
-    let task = engine
-        .run_schedule(&tenant(), "nightly", "client:kim")
+    let task = schedule::run_now(&engine, &tenant(), "nightly", "client:kim")
         .await
         .expect("it runs")
         .task_id;
@@ -85,19 +84,17 @@ async fn a_paused_schedule_fires_by_hand_only_and_misses_nothing() {
         json!({"scheduled": {"schedule": "nightly", "due": null}})
     );
     assert_eq!(first.entry.actor, "client:kim");
-    let busy = engine.run_schedule(&tenant(), "nightly", "client").await;
+    let busy = schedule::run_now(&engine, &tenant(), "nightly", "client").await;
     assert!(
         matches!(busy, Err(ScheduleError::Busy(last)) if last == task),
         "{busy:?}"
     );
     finish(&engine, task).await;
-    engine
-        .run_schedule(&tenant(), "nightly", "client")
+    schedule::run_now(&engine, &tenant(), "nightly", "client")
         .await
         .expect("it has come to rest");
 
-    let resumed = engine
-        .pause_schedule(&tenant(), "nightly", false)
+    let resumed = schedule::pause(&engine, &tenant(), "nightly", false)
         .await
         .expect("it goes on");
     assert!(
@@ -115,20 +112,18 @@ async fn a_point_of_time_fires_once_and_the_same_words_change_nothing() {
         run_at: Some("2999-01-01T00:00:00Z".to_owned()),
         ..ScheduleSpec::of("tick")
     };
-    let made = engine
-        .set_schedule(&tenant(), "party", once.clone())
+    let made = schedule::set(&engine, &tenant(), "party", once.clone())
         .await
         .expect("it is set");
     assert!(made.is_new && made.row.spec.task_type == "Tick");
-    let again = engine
-        .set_schedule(&tenant(), "party", once.clone())
+    let again = schedule::set(&engine, &tenant(), "party", once.clone())
         .await
         .expect("it is set");
     assert_eq!((again.is_new, again.row), (false, made.row));
     make_due(&engine, "party", 0).await;
     assert_eq!(one_pass(&engine).await.fired, 1);
     once.run_at = Some("2001-01-01T00:00:00Z".to_owned());
-    let past = engine.set_schedule(&tenant(), "party", once).await;
+    let past = schedule::set(&engine, &tenant(), "party", once).await;
     assert!(
         matches!(&past, Err(ScheduleError::Invalid(error)) if error.pointer == "run_at"),
         "{past:?}"
@@ -173,14 +168,13 @@ async fn what_cannot_be_scheduled_is_refused_with_the_reason() {
             "the hour is `25`",
         ),
     ] {
-        let refused = engine
-            .set_schedule(&tenant(), name, spec)
+        let refused = schedule::set(&engine, &tenant(), name, spec)
             .await
             .expect_err(words)
             .to_string();
         assert!(refused.contains(words), "{refused}");
     }
-    let gone = engine.run_schedule(&tenant(), "no-such", "client").await;
+    let gone = schedule::run_now(&engine, &tenant(), "no-such", "client").await;
     assert!(matches!(gone, Err(ScheduleError::Gone)), "{gone:?}");
     for (task_type, schedule, words) in [
         (

@@ -2,6 +2,7 @@
 //! them.
 
 use crate::{Tick, engine, hourly, make_due, one_pass, row, tenant, types};
+use counterstep_kernel::schedule;
 use counterstep_kernel::schedule::ScheduleError;
 use counterstep_reconciler::{ReconcilerSettings, Report, plan};
 use counterstep_steps::Schedule;
@@ -31,16 +32,14 @@ async fn a_declared_schedule_is_taken_over_and_its_pause_outlives_a_change() {
         Report::default(),
         "nothing has changed"
     );
-    first
-        .pause_schedule(&tenant(), "nightly", true)
+    schedule::pause(&first, &tenant(), "nightly", true)
         .await
         .expect("it is paused");
     for refused in [
-        first
-            .set_schedule(&tenant(), "nightly", hourly())
+        schedule::set(&first, &tenant(), "nightly", hourly())
             .await
             .map(drop),
-        first.delete_schedule(&tenant(), "nightly").await,
+        schedule::delete(&first, &tenant(), "nightly").await,
     ] {
         assert!(
             matches!(refused, Err(ScheduleError::Declared)),
@@ -58,16 +57,14 @@ async fn a_declared_schedule_is_taken_over_and_its_pause_outlives_a_change() {
     assert_eq!(changed.spec.request, json!({"text": "good night"}));
 
     // A program that does not declare it leaves it alone, and may delete it.
-    second
-        .pause_schedule(&tenant(), "nightly", false)
+    schedule::pause(&second, &tenant(), "nightly", false)
         .await
         .expect("it goes on");
     make_due(&second, "nightly", 5).await;
     let other = engine(folder.path(), types(), (None, &clock)).await;
     assert_eq!(one_pass(&other).await, Report::default());
     assert_eq!(one_pass(&second).await.fired, 1);
-    other
-        .delete_schedule(&tenant(), "nightly")
+    schedule::delete(&other, &tenant(), "nightly")
         .await
         .expect("it is deleted");
 }

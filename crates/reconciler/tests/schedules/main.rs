@@ -11,6 +11,7 @@ use counterstep_adapters::postgres::{PostgresOptions, PostgresStore};
 use counterstep_contracts::{Host, ScheduleSpec, TaskId, TaskStatus, Tenant};
 use counterstep_kernel::documents::TypedDocuments;
 use counterstep_kernel::ports::{ScheduleRow, Store, TaskQuery};
+use counterstep_kernel::schedule;
 use counterstep_kernel::turn::turn;
 use counterstep_kernel::{Engine, EngineSettings};
 use counterstep_macros::distributed_task;
@@ -125,8 +126,7 @@ fn hourly() -> ScheduleSpec {
 }
 
 async fn row(engine: &Engine, name: &str) -> ScheduleRow {
-    engine
-        .schedule(&tenant(), name)
+    schedule::get(engine, &tenant(), name)
         .await
         .expect("the schedule")
         .row
@@ -134,8 +134,7 @@ async fn row(engine: &Engine, name: &str) -> ScheduleRow {
 
 /// Makes a schedule due since so many seconds ago.
 async fn make_due(engine: &Engine, name: &str, seconds: i64) {
-    let kept = engine
-        .schedule(&tenant(), name)
+    let kept = schedule::get(engine, &tenant(), name)
         .await
         .expect("the schedule");
     let mut row = kept.row;
@@ -152,8 +151,7 @@ async fn make_due(engine: &Engine, name: &str, seconds: i64) {
 }
 
 async fn overdue(engine: &Engine, name: &str, spec: ScheduleSpec, seconds: i64) {
-    engine
-        .set_schedule(&tenant(), name, spec)
+    schedule::set(engine, &tenant(), name, spec)
         .await
         .expect("it is set");
     make_due(engine, name, seconds).await;

@@ -5,6 +5,7 @@ use counterstep_adapters::postgres::{PostgresOptions, PostgresStore};
 use counterstep_contracts::{Misfire, Overlap, ScheduleSpec, TaskId};
 use counterstep_kernel::Engine;
 use counterstep_kernel::ports::Store;
+use counterstep_kernel::schedule;
 use counterstep_reconciler::{ReconcilerSettings, serve};
 use counterstep_steps::CancelToken;
 use counterstep_steps::times::DbTime;
@@ -49,8 +50,7 @@ async fn each_due_time_fires_once(folder: &Path, postgres: Option<&str>) {
         overlap: Overlap::Allow,
         ..ScheduleSpec::of("Tick")
     };
-    let set = watcher
-        .set_schedule(&tenant(), "each-second", each_second)
+    let set = schedule::set(&watcher, &tenant(), "each-second", each_second)
         .await
         .expect("it is set");
     let first = set.row.next_due_at.expect("a due time");
@@ -83,8 +83,7 @@ async fn each_due_time_fires_once(folder: &Path, postgres: Option<&str>) {
         (row(&watcher, "each-second").await.last_due_at >= Some(last)).then_some(())
     })
     .await;
-    let paused = watcher
-        .pause_schedule(&tenant(), "each-second", true)
+    let paused = schedule::pause(&watcher, &tenant(), "each-second", true)
         .await
         .expect("it is paused")
         .row;

@@ -5,6 +5,7 @@ use crate::{alone, finish, hourly, make_due, one_pass, overdue, row, tenant, typ
 use counterstep_contracts::{Misfire, Overlap, ScheduleSpec};
 use counterstep_kernel::Engine;
 use counterstep_kernel::documents::TypedDocuments;
+use counterstep_kernel::schedule;
 use counterstep_reconciler::{ReconcilerSettings, pass, plan};
 use serde_json::json;
 
@@ -32,8 +33,7 @@ async fn after_an_outage_the_misfire_policy_says_what_fires() {
             (fired, passed_over),
             "{name}"
         );
-        let kept = engine
-            .schedule(&tenant(), name)
+        let kept = schedule::get(&engine, &tenant(), name)
             .await
             .expect("the schedule");
         assert!(

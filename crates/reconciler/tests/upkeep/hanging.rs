@@ -12,6 +12,7 @@ use counterstep_kernel::Engine;
 use counterstep_kernel::documents::TypedDocuments;
 use counterstep_kernel::ports::{Delivery, DeliveryTag, Queue, QueueError, Settle};
 use counterstep_kernel::record::TaskRow;
+use counterstep_kernel::schedule;
 use counterstep_kernel::turn::turn;
 use counterstep_macros::distributed_task;
 use counterstep_reconciler::{ReconcilerSettings, serve};
@@ -83,8 +84,7 @@ async fn make_due(engine: &Engine, name: &str) {
         cron: Some("@yearly".to_owned()),
         ..ScheduleSpec::of("Stuck")
     };
-    let set = engine
-        .set_schedule(&Tenant::default(), name, spec)
+    let set = schedule::set(engine, &Tenant::default(), name, spec)
         .await
         .expect("it is set");
     let mut row = set.row;
@@ -137,8 +137,7 @@ async fn goes_on_while_upkeep_hangs(overdue: bool) {
     make_due(&engine, "yearly").await;
     let lost = lose_a_host(&engine, &place.clock).await;
     found("the schedule fires", async || {
-        engine
-            .schedule(&Tenant::default(), "yearly")
+        schedule::get(&engine, &Tenant::default(), "yearly")
             .await
             .expect("the schedule")
             .row
@@ -209,9 +208,7 @@ async fn a_queue_that_hangs_holds_up_neither_recovery_nor_schedules_nor_a_shutdo
         make_due(&place.engine, name).await;
         let lost = lose_a_host(&place.engine, &place.clock).await;
         found("the schedule fires", async || {
-            place
-                .engine
-                .schedule(&Tenant::default(), name)
+            schedule::get(&place.engine, &Tenant::default(), name)
                 .await
                 .expect("the schedule")
                 .row

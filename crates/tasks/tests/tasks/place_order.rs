@@ -1,6 +1,7 @@
 //! PlaceOrder against a bank, a shop and a carrier over real HTTP: whatever breaks, money and goods
 //! are conserved, and each order is paid once or not at all.
 
+use counterstep_kernel::client;
 use counterstep_kernel::faults::{Fault, FaultKind};
 use counterstep_kernel::turn::turn;
 use counterstep_steps::contracts::{
@@ -119,8 +120,7 @@ async fn a_large_order_is_shipped_once_somebody_has_approved_it() {
     let services = Services::start().await;
     let task = waiting(&services, large()).await;
     let body = json!({"approved": true, "by": "carla"});
-    task.engine
-        .signal(task.id, "approval", body, "client:carla")
+    client::signal(&task.engine, task.id, "approval", body, "client:carla")
         .await
         .expect("accepted");
     assert_eq!(task.run_to_rest().await, TaskStatus::Completed);
@@ -137,19 +137,17 @@ async fn an_order_that_is_declined_is_paid_back_and_says_by_whom() {
     let services = Services::start().await;
     let task = waiting(&services, large()).await;
     assert_eq!(services.balance("shop"), 250_000);
-    let untyped = task
-        .engine
-        .signal(
-            task.id,
-            "approval",
-            json!({"approved": "perhaps"}),
-            "client",
-        )
-        .await;
+    let untyped = client::signal(
+        &task.engine,
+        task.id,
+        "approval",
+        json!({"approved": "perhaps"}),
+        "client",
+    )
+    .await;
     assert!(untyped.is_err());
     let body = json!({"approved": false, "by": "carla"});
-    task.engine
-        .signal(task.id, "approval", body, "client:carla")
+    client::signal(&task.engine, task.id, "approval", body, "client:carla")
         .await
         .expect("accepted");
     assert_eq!(task.run_to_rest().await, TaskStatus::Failed);
@@ -185,7 +183,9 @@ async fn an_order_that_nobody_approves_in_time_is_paid_back() {
 async fn an_order_that_is_cancelled_while_it_waits_is_paid_back() {
     let services = Services::start().await;
     let task = waiting(&services, large()).await;
-    task.engine.cancel(task.id).await.expect("accepted");
+    client::cancel(&task.engine, task.id)
+        .await
+        .expect("accepted");
     assert_eq!(task.run_to_rest().await, TaskStatus::Cancelled);
     task.assert_invariants().await;
     services.assert_settled(task.id, false);
@@ -320,7 +320,9 @@ async fn a_charge_that_arrives_after_its_refund_is_refused() {
             (services.requests("POST /bank/charges") == 1).then_some(())
         })
         .await;
-        task.engine.cancel(task.id).await.expect("accepted");
+        client::cancel(&task.engine, task.id)
+            .await
+            .expect("accepted");
     };
     let (status, ()) = futures::join!(task.run_to_rest(), cancel);
     assert_eq!(status, TaskStatus::Cancelled, "{}", task.trail().await);
@@ -436,7 +438,7 @@ async fn through_a_storm_each_order_is_charged_once_or_not_at_all() {
             (attempts >= after || record.task.status.is_at_rest()).then_some(())
         })
         .await;
-        let _ = site.engine.cancel(*task).await;
+        let _ = client::cancel(&site.engine, *task).await;
     }
     let rests = site
         .all("at rest", &tasks, |record| record.task.status.is_at_rest())

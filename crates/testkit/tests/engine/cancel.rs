@@ -3,6 +3,7 @@
 use crate::errand::{Errand, Stubborn, only};
 use counterstep_contracts::http::CancelOutcome;
 use counterstep_contracts::{Host, StepStatus, TaskId, TaskStatus};
+use counterstep_kernel::client;
 use counterstep_kernel::client::Refusal;
 use counterstep_kernel::ports::{Signal, Signals};
 use counterstep_kernel::turn::{TurnEnd, turn};
@@ -33,14 +34,20 @@ async fn before_anything_ran_a_cancel_is_carried_out_at_once() {
     let task = Harness::embedded(only::<Errand>())
         .submit(Form::new())
         .await;
-    let answer = task.engine.cancel(task.id).await.expect("accepted").answer;
+    let answer = client::cancel(&task.engine, task.id)
+        .await
+        .expect("accepted")
+        .answer;
     assert_eq!(
         (answer.outcome, answer.status),
         (CancelOutcome::NothingHadRun, TaskStatus::Cancelled)
     );
     assert_eq!(task.run_to_rest().await, TaskStatus::Cancelled);
     task.assert_trail("cancelled").await;
-    let again = task.engine.cancel(task.id).await.expect("accepted").answer;
+    let again = client::cancel(&task.engine, task.id)
+        .await
+        .expect("accepted")
+        .answer;
     assert_eq!(again.outcome, CancelOutcome::AlreadyCancelled);
     assert_eq!(
         task.trail().await,
@@ -60,8 +67,14 @@ async fn a_running_step_is_told_and_everything_is_undone_by_the_owner_of_the_lea
                 && record.steps[2].status != StepStatus::Running
         })
         .await;
-        let first = task.engine.cancel(task.id).await.expect("accepted").answer;
-        let second = task.engine.cancel(task.id).await.expect("accepted").answer;
+        let first = client::cancel(&task.engine, task.id)
+            .await
+            .expect("accepted")
+            .answer;
+        let second = client::cancel(&task.engine, task.id)
+            .await
+            .expect("accepted")
+            .answer;
         (first, second)
     };
     let (status, (first, second)) = futures::join!(task.run_to_rest(), cancel);
@@ -99,7 +112,10 @@ async fn a_sleeping_task_is_undone_without_waiting_for_its_due_time() {
         .await;
     let due = task.run_to_wait().await.due_in();
     assert!(!due.is_zero());
-    let answer = task.engine.cancel(task.id).await.expect("accepted").answer;
+    let answer = client::cancel(&task.engine, task.id)
+        .await
+        .expect("accepted")
+        .answer;
     assert_eq!(answer.outcome, CancelOutcome::Undoing);
     assert_eq!(
         turn(&task.engine, Host::Worker, task.id, &CancelToken::new()).await,
@@ -118,9 +134,7 @@ async fn too_late_and_not_allowed_are_told_apart() {
         .submit(Form::new())
         .await;
     task.run_to_rest().await;
-    let refusal = task
-        .engine
-        .cancel(task.id)
+    let refusal = client::cancel(&task.engine, task.id)
         .await
         .expect_err("it has completed");
     assert!(
@@ -131,9 +145,7 @@ async fn too_late_and_not_allowed_are_told_apart() {
     let task = Harness::embedded(only::<Stubborn>())
         .submit(Form::new())
         .await;
-    let refusal = task
-        .engine
-        .cancel(task.id)
+    let refusal = client::cancel(&task.engine, task.id)
         .await
         .expect_err("its type does not allow it");
     assert!(matches!(refusal, Refusal::NotCancellable), "{refusal:?}");
@@ -199,7 +211,10 @@ async fn with_all_signals_lost_a_heartbeat_brings_a_cancel_to_the_running_step()
             record.steps[1].status == StepStatus::Running
         })
         .await;
-        let answer = task.engine.cancel(task.id).await.expect("accepted").answer;
+        let answer = client::cancel(&task.engine, task.id)
+            .await
+            .expect("accepted")
+            .answer;
         task.clock.advance("1s");
         answer.outcome
     };

@@ -4,6 +4,7 @@ use crate::errand::{Errand, only};
 use counterstep_adapters::embedded::{self, EmbeddedOptions, EmbeddedPaths};
 use counterstep_contracts::http::CancelOutcome;
 use counterstep_contracts::{Host, StepStatus, TaskId, TaskStatus};
+use counterstep_kernel::client;
 use counterstep_kernel::turn::{TurnEnd, turn};
 use counterstep_kernel::{Engine, EngineSettings};
 use counterstep_steps::CancelToken;
@@ -45,7 +46,7 @@ async fn cancelled_elsewhere(api: &Engine, worker: &Engine) -> Duration {
     })
     .await;
     let asked = Instant::now();
-    let answer = api.cancel(task).await.expect("accepted").answer;
+    let answer = client::cancel(api, task).await.expect("accepted").answer;
     assert_eq!(answer.outcome, CancelOutcome::Stopping);
     assert!(answer.will_undo.contains(&"pick".to_owned()), "{answer:?}");
     let end = tokio::time::timeout(Duration::from_secs(60), running)

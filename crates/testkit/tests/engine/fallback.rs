@@ -3,6 +3,7 @@
 use crate::cancel::until;
 use crate::errand::{QUICK, only};
 use counterstep_contracts::{Host, Outcome, StepStatus, TaskStatus};
+use counterstep_kernel::client;
 use counterstep_kernel::faults::{Fault, FaultKind};
 use counterstep_kernel::turn::turn;
 use counterstep_macros::distributed_task;
@@ -212,7 +213,9 @@ async fn a_cancelled_step_does_not_fall_back() {
             record.steps[1].status == StepStatus::Running
         })
         .await;
-        task.engine.cancel(task.id).await.expect("accepted");
+        client::cancel(&task.engine, task.id)
+            .await
+            .expect("accepted");
     };
     let (status, ()) = futures::join!(task.run_to_rest(), cancel);
     assert_eq!(status, TaskStatus::Cancelled);

@@ -4,6 +4,7 @@ use crate::cancel::until;
 use crate::errand::{QUICK, SLOW, only};
 use crate::policies;
 use counterstep_contracts::{Host, StepStatus, TaskStatus, WaitReason};
+use counterstep_kernel::client;
 use counterstep_kernel::turn::turn;
 use counterstep_macros::distributed_task;
 use counterstep_steps::{
@@ -321,8 +322,7 @@ async fn a_signal_that_comes_while_a_sibling_runs_is_used_without_a_sleep() {
             TaskStatus::Running,
             "the smith still works"
         );
-        task.engine
-            .signal(task.id, "mayor", json!(true), "client")
+        client::signal(&task.engine, task.id, "mayor", json!(true), "client")
             .await
             .expect("accepted");
         until_works(task.id).await;
@@ -356,8 +356,7 @@ async fn a_group_sleeps_for_a_signal_once_the_others_have_ended() {
             .count(),
         4
     );
-    task.engine
-        .signal(task.id, "mayor", json!(true), "client")
+    client::signal(&task.engine, task.id, "mayor", json!(true), "client")
         .await
         .expect("accepted");
     assert_eq!(task.run_to_rest().await, TaskStatus::Completed);

@@ -3,6 +3,7 @@
 
 use counterstep_adapters::step_threads::StepThreads;
 use counterstep_contracts::{StepStatus, TaskId, TaskStatus, Tenant};
+use counterstep_kernel::client;
 use counterstep_kernel::client::{Receipt, Submission};
 use counterstep_macros::distributed_task;
 use counterstep_steps::{
@@ -257,7 +258,9 @@ async fn a_cancel_reaches_a_task_that_waits_for_room() {
         record.steps[0].status == StepStatus::Completed
     };
     site.all("shot", &[second], waits).await;
-    site.engine.cancel(second).await.expect("it is accepted");
+    client::cancel(&site.engine, second)
+        .await
+        .expect("it is accepted");
     let record = site
         .all_are(TaskStatus::Cancelled, &[second])
         .await

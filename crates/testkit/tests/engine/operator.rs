@@ -7,6 +7,7 @@ use counterstep_contracts::{Direction, StepStatus, TaskStatus};
 use counterstep_kernel::draft::{As, Draft};
 use counterstep_kernel::events::{COMPENSATION_FAILED, events_of};
 use counterstep_kernel::faults::{Fault, FaultKind};
+use counterstep_kernel::operator;
 use counterstep_kernel::operator::{OperatorError, Resolution, Retrial, undo_plan, why};
 use counterstep_testkit::{Form, Harness, TestTask};
 use serde_json::{Value, json};
@@ -68,9 +69,7 @@ async fn entry(task: &TestTask, event: &str) -> counterstep_kernel::transition::
 #[tokio::test(flavor = "multi_thread")]
 async fn a_retried_undo_gets_its_retries_anew_and_the_rest_follows() {
     let task = half_undone().await;
-    let answer = task
-        .engine
-        .retry(task.id, retrial(None))
+    let answer = operator::retry(&task.engine, task.id, retrial(None))
         .await
         .expect("accepted");
     assert_eq!(answer.status, TaskStatus::Compensating);
@@ -100,11 +99,13 @@ async fn a_retried_undo_gets_its_retries_anew_and_the_rest_follows() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_step_that_was_undone_by_hand_lets_the_others_be_undone() {
     let task = half_undone().await;
-    let answer = task
-        .engine
-        .resolve(task.id, resolution(Some("pay"), SettledAs::Undone, None))
-        .await
-        .expect("accepted");
+    let answer = operator::resolve(
+        &task.engine,
+        task.id,
+        resolution(Some("pay"), SettledAs::Undone, None),
+    )
+    .await
+    .expect("accepted");
     assert_eq!(
         (answer.status, answer.will_undo),
         (TaskStatus::Compensating, vec!["note".to_owned()])
@@ -120,10 +121,13 @@ async fn a_step_that_was_undone_by_hand_lets_the_others_be_undone() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_skipped_undo_leaves_its_effect_and_the_task_says_so() {
     let task = half_undone().await;
-    task.engine
-        .resolve(task.id, resolution(Some("pay"), SettledAs::Skipped, None))
-        .await
-        .expect("accepted");
+    operator::resolve(
+        &task.engine,
+        task.id,
+        resolution(Some("pay"), SettledAs::Skipped, None),
+    )
+    .await
+    .expect("accepted");
     assert_eq!(task.run_to_rest().await, TaskStatus::Failed);
     assert!(task.record().await.task.residue);
     task.assert_invariants().await;
@@ -136,11 +140,13 @@ async fn when_the_last_open_undo_is_settled_the_task_ends_at_once() {
         .fault(Fault::at("note", FaultKind::FailAfter).in_undo());
     let task = harness.submit(Form::new()).await;
     assert_eq!(task.run_to_rest().await, TaskStatus::CompensationFailed);
-    let answer = task
-        .engine
-        .resolve(task.id, resolution(Some("note"), SettledAs::Undone, None))
-        .await
-        .expect("accepted");
+    let answer = operator::resolve(
+        &task.engine,
+        task.id,
+        resolution(Some("note"), SettledAs::Undone, None),
+    )
+    .await
+    .expect("accepted");
     assert_eq!(answer.status, TaskStatus::Failed);
     task.assert_invariants().await;
 }
@@ -154,20 +160,24 @@ async fn a_task_stays_parked_until_every_failed_undo_is_settled() {
         .fault(fails("one"));
     let task = harness.submit(Form::new()).await;
     assert_eq!(task.run_to_rest().await, TaskStatus::CompensationFailed);
-    let answer = task
-        .engine
-        .resolve(task.id, resolution(Some("three"), SettledAs::Undone, None))
-        .await
-        .expect("accepted");
+    let answer = operator::resolve(
+        &task.engine,
+        task.id,
+        resolution(Some("three"), SettledAs::Undone, None),
+    )
+    .await
+    .expect("accepted");
     assert_eq!(
         (answer.status, answer.open_steps),
         (TaskStatus::CompensationFailed, vec!["one".to_owned()])
     );
-    let answer = task
-        .engine
-        .resolve(task.id, resolution(Some("one"), SettledAs::Undone, None))
-        .await
-        .expect("accepted");
+    let answer = operator::resolve(
+        &task.engine,
+        task.id,
+        resolution(Some("one"), SettledAs::Undone, None),
+    )
+    .await
+    .expect("accepted");
     assert_eq!(
         (answer.status, answer.open_steps.len()),
         (TaskStatus::Failed, 0)
@@ -208,9 +218,7 @@ async fn a_whole_task_is_resolved_and_says_what_is_left_of_it() {
         (SettledAs::Skipped, true),
     ] {
         let task = half_undone().await;
-        let answer = task
-            .engine
-            .resolve(task.id, resolution(None, settled, None))
+        let answer = operator::resolve(&task.engine, task.id, resolution(None, settled, None))
             .await
             .expect("accepted");
         assert_eq!(answer.status, TaskStatus::Resolved);
@@ -221,8 +229,7 @@ async fn a_whole_task_is_resolved_and_says_what_is_left_of_it() {
         task.assert_invariants().await;
 
         let task = dead_letter().await;
-        task.engine
-            .resolve(task.id, resolution(None, settled, None))
+        operator::resolve(&task.engine, task.id, resolution(None, settled, None))
             .await
             .expect("accepted");
         let record = task.record().await;
@@ -254,9 +261,7 @@ async fn a_redriven_dead_letter_runs_on_with_its_time_and_retries_anew() {
             .is_zero()
     })
     .await;
-    let answer = task
-        .engine
-        .retry(task.id, retrial(None))
+    let answer = operator::retry(&task.engine, task.id, retrial(None))
         .await
         .expect("accepted");
     assert_eq!(answer.status, TaskStatus::Dispatched);
@@ -273,9 +278,7 @@ async fn a_redriven_dead_letter_runs_on_with_its_time_and_retries_anew() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_dead_letter_is_undone_on_request() {
     let task = dead_letter().await;
-    let answer = task
-        .engine
-        .retry(task.id, retrial(Some(Direction::Undo)))
+    let answer = operator::retry(&task.engine, task.id, retrial(Some(Direction::Undo)))
         .await
         .expect("accepted");
     assert_eq!(answer.will_undo, ["three", "two", "one"]);
@@ -294,15 +297,15 @@ async fn a_supplied_output_must_fit_and_then_the_task_goes_on_with_it() {
         SettledAs::Done,
         Some(json!({"not": "a text"})),
     );
-    let refused = task
-        .engine
-        .resolve(task.id, wrong)
+    let refused = operator::resolve(&task.engine, task.id, wrong)
         .await
         .expect_err("no text");
     assert!(matches!(refused, OperatorError::Output(_)), "{refused:?}");
     assert_eq!(task.record().await.task.status, TaskStatus::DeadLettered);
     let right = resolution(Some("three"), SettledAs::Done, Some(json!("by hand")));
-    task.engine.resolve(task.id, right).await.expect("accepted");
+    operator::resolve(&task.engine, task.id, right)
+        .await
+        .expect("accepted");
     assert_eq!(task.run_to_rest().await, TaskStatus::Completed);
     let record = task.record().await;
     assert_eq!(record.steps[2].output, Some(json!("by hand")));
@@ -313,9 +316,7 @@ async fn a_supplied_output_must_fit_and_then_the_task_goes_on_with_it() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_cannot_be_decided_is_refused_with_a_reason() {
     let task = half_undone().await;
-    let forward = task
-        .engine
-        .retry(task.id, retrial(Some(Direction::Forward)))
+    let forward = operator::retry(&task.engine, task.id, retrial(Some(Direction::Forward)))
         .await
         .expect_err("backward only");
     assert!(
@@ -323,43 +324,45 @@ async fn what_cannot_be_decided_is_refused_with_a_reason() {
         "{forward:?}"
     );
     for (step, settled) in [("pay", SettledAs::Done), ("note", SettledAs::Undone)] {
-        let refused = task
-            .engine
-            .resolve(task.id, resolution(Some(step), settled, None))
-            .await
-            .expect_err(step);
+        let refused =
+            operator::resolve(&task.engine, task.id, resolution(Some(step), settled, None))
+                .await
+                .expect_err(step);
         assert!(
             matches!(refused, OperatorError::NotSettleable(_)),
             "{refused:?}"
         );
     }
-    let unknown = task
-        .engine
-        .resolve(task.id, resolution(Some("x"), SettledAs::Undone, None))
-        .await
-        .expect_err("x");
+    let unknown = operator::resolve(
+        &task.engine,
+        task.id,
+        resolution(Some("x"), SettledAs::Undone, None),
+    )
+    .await
+    .expect_err("x");
     assert!(
         matches!(unknown, OperatorError::NoSuchStep(_)),
         "{unknown:?}"
     );
 
     let task = dead_letter().await;
-    let refused = task
-        .engine
-        .resolve(task.id, resolution(Some("three"), SettledAs::Undone, None))
-        .await
-        .expect_err("no");
+    let refused = operator::resolve(
+        &task.engine,
+        task.id,
+        resolution(Some("three"), SettledAs::Undone, None),
+    )
+    .await
+    .expect_err("no");
     assert!(
         matches!(refused, OperatorError::NotSettleable(_)),
         "{refused:?}"
     );
-    let refused = task
-        .engine
-        .resolve(
-            task.id,
-            resolution(Some("one"), SettledAs::Done, Some(json!(1))),
-        )
-        .await;
+    let refused = operator::resolve(
+        &task.engine,
+        task.id,
+        resolution(Some("one"), SettledAs::Done, Some(json!(1))),
+    )
+    .await;
     assert!(
         matches!(refused, Err(OperatorError::NotSettleable(_))),
         "{refused:?}"
@@ -368,9 +371,7 @@ async fn what_cannot_be_decided_is_refused_with_a_reason() {
     let task = Harness::embedded(only::<Errand>())
         .submit(Form::new())
         .await;
-    let live = task
-        .engine
-        .retry(task.id, retrial(None))
+    let live = operator::retry(&task.engine, task.id, retrial(None))
         .await
         .expect_err("it is not parked");
     assert!(matches!(live, OperatorError::NotParked(_)), "{live:?}");

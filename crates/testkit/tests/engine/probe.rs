@@ -4,6 +4,7 @@
 use crate::errand::{Errand, only};
 use crate::lost::lost_in;
 use counterstep_contracts::{Direction, StepStatus, TaskStatus};
+use counterstep_kernel::client;
 use counterstep_kernel::faults::{Fault, FaultKind};
 use counterstep_macros::distributed_task;
 use counterstep_steps::{Probe, RetryPolicy, StepContext, StepError, StepResult, UndoResult};
@@ -152,7 +153,9 @@ async fn cancelled_in_doubt(bank_says: &str) -> TestTask {
         .await;
     lost_in(&task.engine, task.id, &fault).await;
     assert_eq!(task.record().await.steps[1].status, StepStatus::Running);
-    task.engine.cancel(task.id).await.expect("accepted");
+    client::cancel(&task.engine, task.id)
+        .await
+        .expect("accepted");
     assert_eq!(task.run_to_rest().await, TaskStatus::Cancelled);
     task
 }

@@ -7,8 +7,9 @@ use async_trait::async_trait;
 use counterstep_contracts::{
     Attempt, AttemptProgress, Direction, Epoch, TaskId, TaskProgress, TaskStatus,
 };
+use counterstep_kernel::Engine;
 use counterstep_kernel::ports::{HintError, Hints, Signal};
-use counterstep_kernel::{Engine, progress};
+use counterstep_kernel::progress;
 use counterstep_macros::distributed_task;
 use counterstep_steps::{Meter, StepContext, StepError, StepResult, UndoResult};
 use counterstep_testkit::site::eventually;
@@ -116,7 +117,7 @@ async fn seen(engine: &Engine, task: TaskId) -> Option<Seen> {
         .await
         .expect("the store answers")
         .expect("the task exists");
-    let told = engine.progress_of(&record).await?;
+    let told = progress::progress_of(engine, &record).await?;
     let AttemptProgress {
         direction,
         attempt,

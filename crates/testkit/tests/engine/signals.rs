@@ -5,8 +5,10 @@ mod refused;
 use crate::cancel::until;
 use crate::errand::only;
 use counterstep_contracts::{Host, StepStatus, TaskId, TaskStatus, WaitReason};
+use counterstep_kernel::client;
 use counterstep_kernel::client::SignalRefusal;
 use counterstep_kernel::host::{self, HostSettings, Spawn};
+use counterstep_kernel::operator;
 use counterstep_kernel::operator::Retrial;
 use counterstep_kernel::turn::{TurnEnd, turn};
 use counterstep_macros::distributed_task;
@@ -93,8 +95,7 @@ async fn waiting(within: &str) -> TestTask {
 }
 
 async fn approve(task: &TestTask, body: Value) -> Result<String, SignalRefusal> {
-    task.engine
-        .signal(task.id, "approval", body, "client:anna")
+    client::signal(&task.engine, task.id, "approval", body, "client:anna")
         .await
         .map(|answer| answer.received_at)
 }
@@ -188,9 +189,7 @@ async fn a_task_sleeps_until_somebody_answers_and_reads_the_answer() {
             .expect("also once it has completed"),
         at
     );
-    let late = task
-        .engine
-        .signal(task.id, "remark", json!("nice"), "client")
+    let late = client::signal(&task.engine, task.id, "remark", json!("nice"), "client")
         .await
         .expect_err("too late");
     assert!(
@@ -211,10 +210,15 @@ async fn a_signal_that_comes_before_its_step_waits_is_kept_for_it() {
     approve(&task, json!({"by": "anna"}))
         .await
         .expect("accepted before anything ran");
-    task.engine
-        .signal(task.id, "remark", json!("soon, please"), "client")
-        .await
-        .expect("accepted");
+    client::signal(
+        &task.engine,
+        task.id,
+        "remark",
+        json!("soon, please"),
+        "client",
+    )
+    .await
+    .expect("accepted");
     assert_eq!(task.run_to_rest().await, TaskStatus::Completed);
     task.assert_trail(
         "approval signalled, remark signalled, reserve ok, approval ok, remark ok, completed",
@@ -303,10 +307,15 @@ async fn tasks_that_wait_for_an_answer_leave_the_only_slot_to_others() {
     until_all(&task, &[small], TaskStatus::Completed).await;
     until_all(&task, &asking, TaskStatus::Waiting).await;
     for id in &asking {
-        task.engine
-            .signal(*id, "approval", json!({"by": "anna"}), "client")
-            .await
-            .expect("accepted");
+        client::signal(
+            &task.engine,
+            *id,
+            "approval",
+            json!({"by": "anna"}),
+            "client",
+        )
+        .await
+        .expect("accepted");
     }
     until_all(&task, &asking, TaskStatus::Completed).await;
     shutdown.cancel(CancelReason::Shutdown);
@@ -341,17 +350,17 @@ async fn a_redriven_wait_begins_anew() {
     assert_eq!(task.run_to_rest().await, TaskStatus::DeadLettered);
     let first = task.record().await.steps[0].due_at;
     let (actor, note) = ("operator:kim".to_owned(), "anna was away".to_owned());
-    task.engine
-        .retry(
-            task.id,
-            Retrial {
-                direction: None,
-                actor,
-                note,
-            },
-        )
-        .await
-        .expect("accepted");
+    operator::retry(
+        &task.engine,
+        task.id,
+        Retrial {
+            direction: None,
+            actor,
+            note,
+        },
+    )
+    .await
+    .expect("accepted");
     assert_eq!(
         turn(&task.engine, Host::Worker, task.id, &CancelToken::new()).await,
         TurnEnd::GivenBack

@@ -4,6 +4,7 @@
 use crate::errand::only;
 use counterstep_contracts::{Direction, Host, TaskStatus, WaitReason};
 use counterstep_kernel::Engine;
+use counterstep_kernel::client;
 use counterstep_kernel::turn::{TurnEnd, turn};
 use counterstep_macros::distributed_task;
 use counterstep_steps::{CancelToken, Sleep, Slept, StepContext, StepResult, UndoResult};
@@ -125,7 +126,10 @@ async fn a_cancel_wakes_a_sleeper_and_undoes_what_ran_before_it() {
         .submit(Form::new().field("rest", "1h"))
         .await;
     turn(&task.engine, Host::Worker, task.id, &CancelToken::new()).await;
-    let answer = task.engine.cancel(task.id).await.expect("accepted").answer;
+    let answer = client::cancel(&task.engine, task.id)
+        .await
+        .expect("accepted")
+        .answer;
     assert_eq!(
         answer.will_undo,
         ["lie_down"],

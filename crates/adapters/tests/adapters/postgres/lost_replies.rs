@@ -8,10 +8,13 @@ use super::{database, number, open, options, raw};
 use crate::suite::{LIMIT, eventually};
 use counterstep_contracts::operator::SettledAs;
 use counterstep_contracts::{TaskId, TaskStatus, Tenant, WaitReason};
+use counterstep_kernel::client;
 use counterstep_kernel::client::SubmitError;
+use counterstep_kernel::operator;
 use counterstep_kernel::operator::Resolution;
 use counterstep_kernel::ports::{Ports, Store, StoreError, TaskQuery};
 use counterstep_kernel::record::TaskRecord;
+use counterstep_kernel::schedule;
 use counterstep_kernel::schedule::ScheduleError;
 use counterstep_kernel::turn::{TurnEnd, turn};
 use counterstep_kernel::{Engine, EngineSettings};
@@ -216,13 +219,11 @@ async fn parcel(stage: &Stage, fate: &str) -> TaskId {
     let task = harness::submit(&stage.engine, form).await;
     assert_eq!(stage.drive(task).await, TaskStatus::Waiting);
     if fate == "cancelled" {
-        stage.engine.cancel(task).await.expect("accepted");
+        client::cancel(&stage.engine, task).await.expect("accepted");
         assert_eq!(stage.drive(task).await, TaskStatus::Cancelled);
         return task;
     }
-    stage
-        .engine
-        .signal(task, "approval", json!("anna"), "client")
+    client::signal(&stage.engine, task, "approval", json!("anna"), "client")
         .await
         .expect("accepted");
     let status = stage.drive(task).await;
@@ -239,9 +240,7 @@ async fn parcel(stage: &Stage, fate: &str) -> TaskId {
                 actor,
                 note,
             };
-            stage
-                .engine
-                .resolve(task, resolution)
+            operator::resolve(&stage.engine, task, resolution)
                 .await
                 .expect("accepted");
             assert_eq!(stage.drive(task).await, TaskStatus::Failed);
@@ -312,26 +311,18 @@ async fn a_schedule_that_fires_over_a_lost_reply_makes_one_task() {
     let tenant = Tenant::default();
     let spec = json!({"type": "Tick", "cron": "@yearly", "overlap": "allow"});
     let spec = serde_json::from_value(spec).expect("a schedule");
-    stage
-        .engine
-        .set_schedule(&tenant, "ticks", spec)
+    schedule::set(&stage.engine, &tenant, "ticks", spec)
         .await
         .expect("it is made");
     let commits = stage.lose(u32::MAX);
-    stage
-        .engine
-        .run_schedule(&tenant, "ticks", "operator:kim")
+    schedule::run_now(&stage.engine, &tenant, "ticks", "operator:kim")
         .await
         .expect("it fires");
     let commits = commits.load(Ordering::SeqCst);
     let mut made = 1;
     for nth in 1..=commits {
         stage.lose(nth);
-        match stage
-            .engine
-            .run_schedule(&tenant, "ticks", "operator:kim")
-            .await
-        {
+        match schedule::run_now(&stage.engine, &tenant, "ticks", "operator:kim").await {
             Ok(fired) => {
                 assert_eq!(stage.drive(fired.task_id).await, TaskStatus::Completed);
                 made += 1;
@@ -381,7 +372,7 @@ async fn a_change_is_recognised_below_a_later_one() {
                 (stage.proxy.lost() > lost).then_some(())
             })
             .await;
-            api.cancel(task).await.expect("accepted");
+            client::cancel(&api, task).await.expect("accepted");
         };
         let (end, ()) = tokio::time::timeout(LIMIT, futures::future::join(running, cancelling))
             .await

@@ -8,7 +8,8 @@ use counterstep_contracts::{FileName, TaskStatus, Tenant};
 use counterstep_kernel::client::{Receipt, Submission};
 use counterstep_kernel::documents::TypedDocuments;
 use counterstep_kernel::ports::Ports;
-use counterstep_kernel::presence::Part;
+use counterstep_kernel::registration::Part;
+use counterstep_kernel::worker_registry;
 use counterstep_kernel::{Engine, EngineSettings};
 use counterstep_steps::Registry;
 use futures::{StreamExt, TryStreamExt};
@@ -141,9 +142,12 @@ async fn a_repetition_gets_the_answer_of_a_paused_process_that_goes_on_beside_it
     let paused = engine("paused", Duration::from_millis(1));
     let (present, id) = (paused.clone(), paused.id.to_string());
     let present = tokio::spawn(async move {
-        present
-            .present(Part::default(), Box::pin(std::future::pending::<()>()))
-            .await;
+        worker_registry::keep_refreshed(
+            &present,
+            Part::default(),
+            Box::pin(std::future::pending::<()>()),
+        )
+        .await;
     });
     crate::suite::eventually("a process that is registered", || async {
         let workers = stage.direct.workers().await.expect("an answer");

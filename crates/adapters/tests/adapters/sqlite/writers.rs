@@ -8,8 +8,10 @@ use crate::suite::eventually;
 use counterstep_adapters::sqlite::{SqliteOptions, SqliteStore};
 use counterstep_kernel::documents::TypedDocuments;
 use counterstep_kernel::ports::{CommitError, Store, StoreError, TaskQuery};
-use counterstep_kernel::presence::Part;
 use counterstep_kernel::record::TaskRecord;
+use counterstep_kernel::registration::Part;
+use counterstep_kernel::status;
+use counterstep_kernel::worker_registry;
 use counterstep_kernel::{Engine, EngineSettings};
 use counterstep_steps::Registry;
 use diesel::connection::SimpleConnection;
@@ -189,18 +191,16 @@ async fn a_file_that_takes_no_writes_is_not_ready_though_it_can_be_read() {
     );
     let present = engine.clone();
     let present = tokio::spawn(async move {
-        present
-            .present(Part::default(), Box::pin(pending::<()>()))
-            .await
+        worker_registry::keep_refreshed(&present, Part::default(), Box::pin(pending::<()>())).await
     });
     eventually("it is registered", || async {
         (!engine.ports.store.workers().await.unwrap().rows.is_empty()).then_some(())
     })
     .await;
-    engine.check_store().await.unwrap();
+    status::check_store(&engine).await.unwrap();
     let mut other = raw(&path);
     other.batch_execute("BEGIN IMMEDIATE").unwrap();
-    let refused = engine.check_store().await;
+    let refused = status::check_store(&engine).await;
     assert!(
         matches!(refused, Err(StoreError::Unavailable(_))),
         "{refused:?}"
@@ -218,7 +218,7 @@ async fn a_file_that_takes_no_writes_is_not_ready_though_it_can_be_read() {
             .is_empty()
     );
     other.batch_execute("ROLLBACK").unwrap();
-    engine.check_store().await.unwrap();
+    status::check_store(&engine).await.unwrap();
     present.abort();
 }
 

@@ -5,6 +5,7 @@ use crate::site::Site;
 use counterstep_contracts::TaskStatus;
 use counterstep_contracts::disable::SwitchView;
 use counterstep_contracts::http::Accepted;
+use counterstep_kernel::disable;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_type_without_a_cooldown_stays_disabled_until_a_person_enables_it() {
@@ -25,7 +26,7 @@ async fn a_type_without_a_cooldown_stays_disabled_until_a_person_enables_it() {
     );
     assert_eq!(refused.header("retry-after"), None);
     assert_eq!(
-        site.engine.plan_types().await.expect("a plan"),
+        disable::plan_types(&site.engine).await.expect("a plan"),
         [],
         "no pass takes a probe"
     );

@@ -2,11 +2,15 @@
 //! Must not store a file: that is over by then.
 
 use super::{Firing, Receipt};
+use crate::announce::announce;
+use crate::announce::announce_briefly;
 use crate::builtin::{FileSource, Upload};
+use crate::change::add_events;
 use crate::client::submission::{
     SubmitError, Submitted, fingerprint, from_commit, invalid, replayed,
 };
 use crate::client::{ahead, known, request_uploads};
+use crate::disable::admission;
 use crate::draft::{As, Draft, NewTask, Received};
 use crate::error::StepError;
 use crate::ports::CommitError;
@@ -50,10 +54,8 @@ impl Receipt {
             }
             if !self.received.is_empty() {
                 let probe = self.probe.take();
-                self.probe = self
-                    .engine
-                    .admit_late(&self.task_type, self.id, probe)
-                    .await?;
+                self.probe =
+                    admission::admit_late(&self.engine, &self.task_type, self.id, probe).await?;
             }
             let mut received = uploads
                 .iter()
@@ -96,7 +98,7 @@ impl Receipt {
                 });
             }
             let (_, mut transition) = draft.finish(self.engine.new_change_id(), As::Anyone);
-            self.engine.add_events(self.task_type.decl, &mut transition);
+            add_events(&self.engine, self.task_type.decl, &mut transition);
             let mut committed = self.engine.commit_new(&transition).await;
             if matches!(committed, (Err(CommitError::KeyTaken), false))
                 && matches!(known::read(&self.engine, &self.submission).await, Ok(None))
@@ -129,8 +131,8 @@ impl Receipt {
                 // Schedules go on where the queue hangs; a client's task is not left to the hosts'
                 // polls as easily.
                 match self.firing {
-                    Some(_) => self.engine.announce_briefly(&transition, at).await,
-                    None => self.engine.announce(&transition, at).await,
+                    Some(_) => announce_briefly(&self.engine, &transition, at).await,
+                    None => announce(&self.engine, &transition, at).await,
                 }
             };
             futures::join!(known::remember(&self.engine, &self.submission), announce);
@@ -157,7 +159,7 @@ impl Receipt {
     /// Where it was to be a disabled type's probe: another submission may be.
     pub(super) async fn is_no_probe(&mut self) {
         if let Some(probe) = self.probe.take() {
-            self.engine.give_up_probe(probe).await;
+            admission::give_up_probe(&self.engine, probe).await;
         }
     }
 

@@ -2,6 +2,8 @@
 //! them is left after a cancel or an attempt that took too long.
 
 use super::{transcoding, video};
+use counterstep_kernel::client;
+use counterstep_kernel::progress;
 use counterstep_steps::contracts::http::CancelOutcome;
 use counterstep_steps::contracts::{AttemptProgress, Direction, TaskStatus};
 use counterstep_testkit::site::eventually;
@@ -67,9 +69,7 @@ async fn progress_is_seen_and_a_cancel_or_the_limit_of_an_attempt_ends_ffmpeg_an
     let task = site.submit(slow()).await;
     let said = eventually("a progress of a rendition", || async {
         let record = site.record(task).await;
-        let said = site
-            .engine
-            .progress_of(&record)
+        let said = progress::progress_of(&site.engine, &record)
             .await?
             .steps
             .remove("render_720p")?;
@@ -86,9 +86,7 @@ async fn progress_is_seen_and_a_cancel_or_the_limit_of_an_attempt_ends_ffmpeg_an
         direction == Direction::Forward && done <= total && (11_000..14_000).contains(&total),
         "{done}/{total}"
     );
-    let answer = site
-        .engine
-        .cancel(task)
+    let answer = client::cancel(&site.engine, task)
         .await
         .expect("it can be cancelled")
         .answer;

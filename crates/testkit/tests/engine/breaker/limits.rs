@@ -7,6 +7,7 @@ use super::{
 };
 use crate::errand::only;
 use counterstep_contracts::TaskStatus;
+use counterstep_kernel::client;
 use counterstep_macros::distributed_task;
 use counterstep_steps::breaker::Standing;
 use counterstep_steps::{BreakerPolicy, StepError, StepResult, UndoResult};
@@ -110,7 +111,9 @@ async fn a_task_that_waits_for_a_breaker_can_be_cancelled() {
     let tasks = submit(&site, order("cancel"), 1).await;
     site.all("waiting for the breaker", &tasks, waits_for_a_breaker)
         .await;
-    site.engine.cancel(tasks[0]).await.expect("it is accepted");
+    client::cancel(&site.engine, tasks[0])
+        .await
+        .expect("it is accepted");
     site.all_are(TaskStatus::Cancelled, &tasks).await;
     assert_eq!(bank("cancel", |bank| bank.calls), 0);
     site.assert_invariants(&tasks).await;

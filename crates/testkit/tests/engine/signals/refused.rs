@@ -5,6 +5,7 @@ use super::{Ask, Purchase, approve, form, purchase, waiting};
 use crate::errand::only;
 use counterstep_contracts::{StepStatus, TaskStatus};
 use counterstep_kernel::Engine;
+use counterstep_kernel::client;
 use counterstep_kernel::client::SignalRefusal;
 use counterstep_macros::distributed_task;
 use counterstep_steps::AwaitSignal;
@@ -46,8 +47,7 @@ async fn a_program_with_another_definition_of_the_type_takes_no_signal_for_its_t
         (*task.engine.settings).clone(),
         "other",
     );
-    let refused = stranger
-        .signal(task.id, "approval", json!("yes"), "client")
+    let refused = client::signal(&stranger, task.id, "approval", json!("yes"), "client")
         .await
         .expect_err("refused");
     assert!(matches!(refused, SignalRefusal::UnknownType), "{refused:?}");
@@ -110,16 +110,20 @@ async fn what_does_not_fit_is_refused_and_changes_nothing() {
         }
     }
     for name in ["reserve", "nothing"] {
-        match task.engine.signal(task.id, name, json!({}), "client").await {
+        match client::signal(&task.engine, task.id, name, json!({}), "client").await {
             Err(SignalRefusal::NoSuchSignal { known }) => assert_eq!(known, ["approval", "remark"]),
             other => panic!("{name}: {other:?}"),
         }
     }
     let stranger = task.engine.new_task_id();
-    let refused = task
-        .engine
-        .signal(stranger, "approval", json!({"by": "anna"}), "client")
-        .await;
+    let refused = client::signal(
+        &task.engine,
+        stranger,
+        "approval",
+        json!({"by": "anna"}),
+        "client",
+    )
+    .await;
     assert!(matches!(refused, Err(SignalRefusal::Gone)), "{refused:?}");
     assert_eq!(task.record().await.task.rev, before);
 }
@@ -127,7 +131,9 @@ async fn what_does_not_fit_is_refused_and_changes_nothing() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cancelled_wait_is_undone_and_takes_no_signal_any_more() {
     let task = waiting("72h").await;
-    task.engine.cancel(task.id).await.expect("accepted");
+    client::cancel(&task.engine, task.id)
+        .await
+        .expect("accepted");
     let late = approve(&task, json!({"by": "anna"}))
         .await
         .expect_err("a cancel was accepted");

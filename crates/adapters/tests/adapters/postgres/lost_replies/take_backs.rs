@@ -4,6 +4,7 @@
 use super::{Nothing, Parcel, Stage, Tick};
 use crate::suite::{LIMIT, eventually};
 use counterstep_contracts::{Host, TaskId, TaskStatus};
+use counterstep_kernel::client;
 use counterstep_kernel::faults::{Fault, FaultKind};
 use counterstep_kernel::ports::{Clock, Ports};
 use counterstep_kernel::turn::{TurnEnd, turn};
@@ -186,9 +187,7 @@ async fn an_owner_whose_change_stands_behind_a_take_back_writes_nothing_more() {
         .file("files", "a.txt", "abc");
     let task = harness::submit(&stage.engine, form).await;
     assert_eq!(stage.drive(task).await, TaskStatus::Waiting);
-    stage
-        .engine
-        .signal(task, "approval", json!("anna"), "client")
+    client::signal(&stage.engine, task, "approval", json!("anna"), "client")
         .await
         .expect("accepted");
 

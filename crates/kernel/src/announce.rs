@@ -1,0 +1,139 @@
+//! A change that was committed is announced at once: to hosts by work messages, to other services by
+//! its events. A work message that is lost here costs time only, because hosts look for tasks that
+//! wait for them. Events stand in the outbox until they are published; what is lost here, the relay
+//! publishes.
+
+use crate::disable::weigh_failure;
+use crate::engine::Engine;
+use crate::events::is_alert;
+use crate::ports::{OutboxOp, QueueError, Signal};
+use crate::record::DbTime;
+use crate::time_limits::{best_effort, queue_answer};
+use crate::transition::Transition;
+use counterstep_contracts::ChangeId;
+use futures::future::try_join_all;
+use serde_json::Value;
+
+fn has_messages(transition: &Transition) -> bool {
+    !transition.work.is_empty() || !transition.events.is_empty()
+}
+
+/// Announces a change that was committed at `at`: a signal to clients that wait for the task,
+/// messages and events to the queue.
+pub(crate) async fn announce(engine: &Engine, transition: &Transition, at: DbTime) {
+    tell(engine, transition).await;
+    if has_messages(transition) {
+        let published =
+            queue_answer(engine.ports.clock.as_ref(), publish(engine, transition, at)).await;
+        after_publishing(engine, transition, published).await;
+    }
+}
+
+/// The same for work that waits for the database alone: a queue whose server hangs holds it up
+/// once in a while.
+pub(crate) async fn announce_briefly(engine: &Engine, transition: &Transition, at: DbTime) {
+    tell(engine, transition).await;
+    if !has_messages(transition) || engine.stall.lasts(engine.ports.clock.monotonic()) {
+        return;
+    }
+    match best_effort(engine.ports.clock.as_ref(), publish(engine, transition, at)).await {
+        Some(published) => after_publishing(engine, transition, published).await,
+        None => {
+            engine.stall.begins(engine.ports.clock.monotonic());
+            tracing::warn!(task = %transition.task_id, "the queue does not answer: hosts look for the task, and the relay publishes its events");
+        }
+    }
+}
+
+async fn tell(engine: &Engine, transition: &Transition) {
+    if let Some(entry) = transition.audit.iter().find(|entry| is_alert(entry)) {
+        alert(transition, &entry.details);
+    }
+    let rests = transition
+        .task
+        .as_ref()
+        .is_some_and(|task| task.row.status.is_at_rest());
+    let signal = if rests {
+        Signal::Rests
+    } else {
+        Signal::Changed
+    };
+    engine.ports.signals.send(signal(transition.task_id));
+    weigh_failure(engine, transition).await;
+}
+
+async fn after_publishing(
+    engine: &Engine,
+    transition: &Transition,
+    published: Result<(), QueueError>,
+) {
+    if let Err(error) = published {
+        tracing::warn!(task = %transition.task_id, %error, "publishing failed: hosts look for the task, and the relay publishes its events");
+    } else if !transition.events.is_empty() {
+        // A transaction for each of them would cost as much as the change itself.
+        clear_outbox_of(engine, engine.published.add(transition.change_id)).await;
+    }
+}
+
+/// All at once: together they wait for the queue once.
+async fn publish(engine: &Engine, transition: &Transition, at: DbTime) -> Result<(), QueueError> {
+    let queue = &engine.ports.queue;
+    let work = try_join_all(
+        transition
+            .work
+            .iter()
+            .map(|row| queue.publish(&row.queue, &row.message)),
+    );
+    let events = async {
+        if transition.events.is_empty() {
+            Ok(())
+        } else {
+            queue.publish_events(at, &transition.events).await
+        }
+    };
+    // Each to its end: what is lost of the one is no reason to lose the other.
+    let (work, events) = futures::join!(work, events);
+    work.map(drop).and(events)
+}
+
+/// Deletes what was published so far from the outbox. The loop of a host calls it every 100 ms.
+pub(crate) async fn clear_outbox(engine: &Engine) {
+    clear_outbox_of(engine, engine.published.take()).await;
+}
+
+async fn clear_outbox_of(engine: &Engine, changes: Vec<ChangeId>) {
+    if changes.is_empty() {
+        return;
+    }
+    let count = changes.len();
+    if let Err(error) = engine
+        .ports
+        .store
+        .outbox(OutboxOp::PublishedOf(changes))
+        .await
+    {
+        tracing::warn!(count, %error, "events stay in the outbox; the relay will publish them again");
+    }
+}
+
+/// Said once, where the change is durable: from here on only a person moves the task.
+fn alert(transition: &Transition, details: &Value) {
+    let Some(row) = transition.task.as_ref().map(|write| &write.row) else {
+        return;
+    };
+    let steps = details["steps"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str);
+    tracing::error!(
+        severity = "critical",
+        task = %row.id,
+        task_type = row.task_type,
+        tenant = %row.tenant.0,
+        trace_id = row.trace_id().unwrap_or_default(),
+        steps = steps.collect::<Vec<_>>().join(", "),
+        error = details["error"].as_str().unwrap_or_default(),
+        "compensation failed: what the task has done is not undone, and only an operator can go on; see its /why"
+    );
+}

@@ -1,0 +1,267 @@
+//! The one way in which a task changes: a draft is decided on, and committed with its guard. Where
+//! another writer was faster it is decided again, and a commit whose answer was lost is looked up.
+
+use crate::announce::announce;
+use crate::doubt::{self, Doubts};
+use crate::draft::{As, Draft, after_commit};
+use crate::engine::Engine;
+use crate::events::events_of;
+use crate::ports::{CommitError, StoreError};
+use crate::record::{DbTime, TaskRecord};
+use crate::saga::Illegal;
+use crate::sql::SqlRefused;
+use crate::task::TaskType;
+use crate::transition::{Guard, Transition};
+use counterstep_contracts::{Rev, TaskDecl, TaskId};
+use std::future::Future;
+use std::time::Duration;
+
+/// A change did not happen.
+#[derive(Debug, thiserror::Error)]
+pub enum ChangeError {
+    /// Another host has the task.
+    #[error("another host has claimed the task")]
+    Fenced,
+    /// The task is gone.
+    #[error("there is no such task")]
+    Gone,
+    /// The judge refuses.
+    #[error(transparent)]
+    Illegal(#[from] Illegal),
+    /// The idempotency key is another task's.
+    #[error("the idempotency key is taken")]
+    KeyTaken,
+    /// The attempt's objects were condemned before it succeeded.
+    #[error("the attempt took longer than its objects were kept for")]
+    Condemned,
+    /// A statement of the step's own was refused.
+    #[error(transparent)]
+    Sql(#[from] SqlRefused),
+    /// The store does not answer.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl From<CommitError> for ChangeError {
+    fn from(error: CommitError) -> Self {
+        match error {
+            // A stale change is decided again; where that is not done, another writer was faster.
+            CommitError::Fenced { .. } | CommitError::Stale => Self::Fenced,
+            CommitError::KeyTaken => Self::KeyTaken,
+            CommitError::Condemned => Self::Condemned,
+            // Of submissions only, and those are no changes.
+            CommitError::Moved => Self::Gone,
+            CommitError::Sql(refused) => Self::Sql(refused),
+            CommitError::Store(error) => Self::Store(error),
+        }
+    }
+}
+
+/// A change that happened.
+#[derive(Debug)]
+pub(crate) struct Changed<R> {
+    pub(crate) answer: R,
+    pub(crate) record: TaskRecord,
+}
+
+impl Engine {
+    /// Decides on a task and commits, again on the newer state where another writer was faster.
+    /// `decide` may be called more than once, each time with a fresh draft; a draft in which
+    /// nothing happened is not committed.
+    pub(crate) async fn change<R>(
+        &self,
+        task_type: &TaskType,
+        record: TaskRecord,
+        by: As,
+        decide: impl FnMut(&mut Draft) -> Result<R, Illegal>,
+    ) -> Result<Changed<R>, ChangeError> {
+        self.change_for(&self.id, task_type, record, by, decide)
+            .await
+    }
+
+    /// The same, with another actor in the audit.
+    pub(crate) async fn change_for<R>(
+        &self,
+        actor: &str,
+        task_type: &TaskType,
+        record: TaskRecord,
+        by: As,
+        decide: impl FnMut(&mut Draft) -> Result<R, Illegal>,
+    ) -> Result<Changed<R>, ChangeError> {
+        let (changed, written) = self
+            .change_untold(actor, task_type, record, by, decide)
+            .await?;
+        if let Some(transition) = written {
+            announce(self, &transition, changed.record.task.updated_at).await;
+        }
+        Ok(changed)
+    }
+
+    /// The same without the announcement: the caller announces the transition, where one was
+    /// written.
+    pub(crate) async fn change_untold<R>(
+        &self,
+        actor: &str,
+        task_type: &TaskType,
+        mut record: TaskRecord,
+        by: As,
+        mut decide: impl FnMut(&mut Draft) -> Result<R, Illegal>,
+    ) -> Result<(Changed<R>, Option<Transition>), ChangeError> {
+        let epoch = record.task.epoch;
+        let mut patience = Patience::new(self, by, self.lease_of(task_type));
+        let mut doubts = Doubts::default();
+        loop {
+            let mut draft = Draft::new(task_type.decl, record.clone(), actor);
+            let answer = decide(&mut draft)?;
+            if draft.is_empty() {
+                return Ok((Changed { answer, record }, None));
+            }
+            if draft.keeps_condemned() {
+                return Err(ChangeError::Condemned);
+            }
+            let (guard, mut transition) = draft.finish(self.new_change_id(), by);
+            add_events(self, task_type.decl, &mut transition);
+            match self.ports.store.commit(guard, &transition).await {
+                Ok(committed) => {
+                    let record = after_commit(&record, &transition, committed.now);
+                    return Ok((Changed { answer, record }, Some(transition)));
+                }
+                Err(CommitError::Store(error @ StoreError::Unknown(_))) => {
+                    if doubts.is_empty() {
+                        patience.at_least(doubt::patience(&transition));
+                    }
+                    doubts.add(answer, transition);
+                    patience.wait(error).await?;
+                }
+                Err(CommitError::Store(error @ StoreError::Unavailable(_))) => {
+                    patience.wait(error).await?
+                }
+                // An earlier try that was written has moved the revision, which is looked at first.
+                Err(CommitError::Stale) => {}
+                Err(error) => return Err(error.into()),
+            }
+            let rev = record.task.rev;
+            record = self.reload(record.task.id, &mut patience).await?;
+            let history = if doubts.need_history(&record) {
+                Some(
+                    patience
+                        .ask(|| self.ports.store.history(record.task.id))
+                        .await?,
+                )
+            } else {
+                None
+            };
+            if let Some((answer, transition)) = doubts.settle(&record, history.as_ref()) {
+                if doubt::has_lost_its_lease(by, &transition, &record) {
+                    return Err(ChangeError::Fenced);
+                }
+                return Ok((Changed { answer, record }, Some(transition)));
+            }
+            // Refused though nothing has changed: a lease that the draft took for over is live. To
+            // try at once again would only spin.
+            let held = by == As::Anyone && record.task.rev == rev && record.lease_is_live();
+            if held || (by == As::Owner && record.task.epoch != epoch) {
+                return Err(ChangeError::Fenced);
+            }
+        }
+    }
+
+    /// Commits the first change of a task, a receive or a submission, until the store answers: the
+    /// same change is refused when it is written a second time. The flag is set where an answer was
+    /// lost on the way.
+    pub(crate) async fn commit_new(
+        &self,
+        transition: &Transition,
+    ) -> (Result<DbTime, CommitError>, bool) {
+        let guard = Guard::Free { rev: Rev(0) };
+        let mut patience = Patience::new(self, As::Anyone, Duration::ZERO);
+        let mut lost = false;
+        loop {
+            let error = match self.ports.store.commit(guard, transition).await {
+                Ok(committed) => return (Ok(committed.now), lost),
+                Err(CommitError::Store(error @ StoreError::Unknown(_))) => error,
+                Err(CommitError::Store(error @ StoreError::Unavailable(_))) if lost => error,
+                Err(error) => return (Err(error), lost),
+            };
+            if !lost {
+                patience.at_least(doubt::patience(transition));
+            }
+            lost = true;
+            if let Err(error) = patience.wait(error).await {
+                return (Err(error.into()), lost);
+            }
+        }
+    }
+
+    async fn reload(
+        &self,
+        task: TaskId,
+        patience: &mut Patience<'_>,
+    ) -> Result<TaskRecord, ChangeError> {
+        patience
+            .ask(|| self.ports.store.load(task))
+            .await?
+            .ok_or(ChangeError::Gone)
+    }
+}
+
+/// Adds a change's events to it, where this process is to publish any.
+pub(crate) fn add_events(engine: &Engine, decl: &TaskDecl, transition: &mut Transition) {
+    if !engine.settings.events || engine.ports.queue.hands_out_tasks() {
+        return;
+    }
+    transition.events = events_of(decl, transition);
+}
+
+/// How long to put up with a store that does not answer. The owner of a lease has a result in its
+/// hands and waits for the store as long as no other host is likely to have the task; every other
+/// caller has a client waiting.
+struct Patience<'a> {
+    engine: &'a Engine,
+    until: Duration,
+    pause: Duration,
+}
+
+impl<'a> Patience<'a> {
+    fn new(engine: &'a Engine, by: As, lease: Duration) -> Self {
+        let limit = match by {
+            As::Owner => lease * 2,
+            As::Anyone => Duration::ZERO,
+        };
+        Self {
+            engine,
+            until: engine.ports.clock.monotonic() + limit,
+            pause: Duration::from_millis(50),
+        }
+    }
+
+    /// From now on for so long at least: a change was sent, and its outcome is unknown.
+    fn at_least(&mut self, limit: Duration) {
+        self.until = self.until.max(self.engine.ports.clock.monotonic() + limit);
+    }
+
+    /// Asks until there is an answer.
+    async fn ask<T, F>(&mut self, ask: impl Fn() -> F) -> Result<T, StoreError>
+    where
+        F: Future<Output = Result<T, StoreError>>,
+    {
+        loop {
+            match ask().await {
+                Ok(answer) => return Ok(answer),
+                Err(error) => self.wait(error).await?,
+            }
+        }
+    }
+
+    async fn wait(&mut self, error: StoreError) -> Result<(), StoreError> {
+        if matches!(error, StoreError::Corrupt(_) | StoreError::Newer(_))
+            || self.engine.ports.clock.monotonic() >= self.until
+        {
+            return Err(error);
+        }
+        tracing::warn!(%error, "the store did not take a change; trying again");
+        self.engine.ports.clock.sleep(self.pause).await;
+        self.pause = (self.pause * 2).min(Duration::from_secs(1));
+        Ok(())
+    }
+}

@@ -1,0 +1,122 @@
+//! What stands before a submission: whether its type takes it, and whether as a probe.
+
+use super::judge::{self, Admission};
+use super::refusal::{AdmissionError, Refusal};
+use super::switch::settled_row;
+use crate::documents::TypedDocuments;
+use crate::engine::Engine;
+use crate::ports::{StoreError, TypeRow};
+use crate::task::TaskType;
+use counterstep_contracts::TaskId;
+
+/// Whether a type takes the task of this id. A probe is written down before its first byte is
+/// taken.
+pub(crate) async fn admit(
+    engine: &Engine,
+    task_type: &TaskType,
+    task: TaskId,
+) -> Result<Option<TypeRow>, AdmissionError> {
+    let name = task_type.decl.name;
+    loop {
+        let now = engine.ports.clock.monotonic();
+        match engine.disabled_types.remembers(name, now) {
+            Some(false) => return Ok(None),
+            Some(true) => {}
+            None => {
+                let read = engine
+                    .ports
+                    .store
+                    .types()
+                    .await
+                    .inspect_err(|_| engine.disabled_types.forget())?;
+                engine.disabled_types.learn(&read.rows, now);
+                if read
+                    .rows
+                    .iter()
+                    .all(|row| row.name != name || row.disabled.is_none())
+                {
+                    return Ok(None);
+                }
+            }
+        }
+        // What follows is about one row as it is now. A probe that has come to rest decides
+        // first.
+        let Some((row, now)) = settled_row(engine, task_type).await? else {
+            engine.disabled_types.forget();
+            return Ok(None);
+        };
+        match judge::admit(&row, task, now) {
+            Admission::Open => {
+                engine.disabled_types.forget();
+                return Ok(None);
+            }
+            Admission::Closed {
+                retry_after,
+                probing,
+            } => {
+                let TypeRow {
+                    name, reason, by, ..
+                } = row;
+                let refusal = Refusal {
+                    task_type: name,
+                    reason,
+                    by,
+                    retry_after,
+                    probing,
+                };
+                return Err(AdmissionError::Disabled(refusal));
+            }
+            Admission::AsProbe(row) => {
+                if engine.ports.store.put_type(&row).await? {
+                    tracing::info!(task_type = name, %task, "a disabled task type takes a probe");
+                    return Ok(Some(row));
+                }
+                // Another writer was faster: read what it wrote.
+            }
+        }
+    }
+}
+
+/// The same for a request that took its time to arrive: the type may have been disabled
+/// meanwhile, or another probe taken in place of this one. Returns the row of the probe that it
+/// is then.
+pub(crate) async fn admit_late(
+    engine: &Engine,
+    task_type: &TaskType,
+    task: TaskId,
+    probe: Option<TypeRow>,
+) -> Result<Option<TypeRow>, AdmissionError> {
+    let Some(probe) = probe else {
+        return admit(engine, task_type, task).await;
+    };
+    let now = engine
+        .ports
+        .store
+        .types()
+        .await?
+        .rows
+        .into_iter()
+        .find(|row| row.name == probe.name);
+    let is_still = |row: &TypeRow| {
+        row.disabled
+            .is_none_or(|disabled| disabled.probe.is_some_and(|(probe, _)| probe == task))
+    };
+    if now.as_ref().is_none_or(is_still) {
+        Ok(Some(probe))
+    } else {
+        admit(engine, task_type, task).await
+    }
+}
+
+/// A probe that came to nothing before it was a task: the next submission may be one. Best
+/// effort: a probe that is not there is given up after a while.
+pub(crate) async fn give_up_probe(engine: &Engine, mut row: TypeRow) {
+    if let Some(disabled) = &mut row.disabled {
+        disabled.probe = None;
+    }
+    row.rev = row.rev.next();
+    let written: Result<bool, StoreError> = engine.ports.store.put_type(&row).await;
+    if let Err(error) = written {
+        tracing::warn!(task_type = row.name, %error, "a probe that came to nothing was not given up yet");
+    }
+}

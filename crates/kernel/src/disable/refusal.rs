@@ -1,0 +1,57 @@
+//! Why a task type takes no submission.
+
+use crate::ports::StoreError;
+use std::fmt;
+use std::time::Duration;
+
+/// Why a task type takes no submission.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    /// The type's declared name.
+    pub task_type: String,
+    /// Why it is disabled.
+    pub reason: String,
+    /// Who did it.
+    pub by: String,
+    /// Until the next submission is taken as a probe, as far as that is known.
+    pub retry_after: Option<Duration>,
+    /// Whether a probe is under way.
+    pub probing: bool,
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} is disabled by {}: {}",
+            self.task_type, self.by, self.reason
+        )?;
+        match self {
+            Self { probing: true, .. } => {
+                write!(f, "; a probe is under way: what becomes of it decides")
+            }
+            Self {
+                retry_after: Some(_),
+                ..
+            } => write!(f, "; after its cooldown one task is taken as a probe"),
+            Self {
+                retry_after: None, ..
+            } => write!(f, "; it takes tasks again once an operator enables it"),
+        }
+    }
+}
+
+/// A submission was not admitted.
+#[derive(Debug)]
+pub(crate) enum AdmissionError {
+    /// Its type is disabled.
+    Disabled(Refusal),
+    /// The store does not answer.
+    Store(StoreError),
+}
+
+impl From<StoreError> for AdmissionError {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
+    }
+}

@@ -1,0 +1,63 @@
+//! Which types are disabled, remembered for a moment: so a submission of a type that is not costs no
+//! question of its own.
+
+use crate::ports::TypeRow;
+use std::collections::BTreeSet;
+use std::sync::Mutex;
+use std::time::Duration;
+
+/// What was read is believed for so long. A type that another process has disabled takes
+/// submissions here until then.
+const BELIEVED: Duration = Duration::from_secs(1);
+
+/// Which types were disabled when they were last read.
+#[derive(Debug, Default)]
+pub(crate) struct DisabledTypes(Mutex<Seen>);
+
+#[derive(Debug, Default)]
+struct Seen {
+    /// By the monotonic clock.
+    at: Option<Duration>,
+    disabled: BTreeSet<String>,
+}
+
+impl DisabledTypes {
+    fn seen(&self) -> std::sync::MutexGuard<'_, Seen> {
+        // Nothing is left half-done under this lock: a set is replaced whole.
+        self.0
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    /// Whether it is disabled, as far as is known; `None`: the caller has to read the types.
+    pub(super) fn remembers(&self, name: &str, now: Duration) -> Option<bool> {
+        let mut seen = self.seen();
+        let known = seen.at.is_some_and(|at| now.saturating_sub(at) < BELIEVED);
+        if known {
+            return Some(seen.disabled.contains(name));
+        }
+        // The others go by what was known before, and do not all ask the same; at the start nothing
+        // is.
+        if seen.at.is_some() {
+            seen.at = Some(now);
+        }
+        None
+    }
+
+    pub(super) fn learn(&self, rows: &[TypeRow], now: Duration) {
+        let disabled = rows
+            .iter()
+            .filter(|row| row.disabled.is_some())
+            .map(|row| row.name.clone())
+            .collect();
+        *self.seen() = Seen {
+            at: Some(now),
+            disabled,
+        };
+    }
+
+    /// The types have to be read again.
+    pub(super) fn forget(&self) {
+        self.seen().at = None;
+    }
+}

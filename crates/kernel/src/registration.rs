@@ -1,0 +1,87 @@
+//! What a process knows of itself for its row in the worker registry: its parts, what they run, and
+//! the last pass.
+
+use crate::record::DbTime;
+use counterstep_contracts::{QueueName, TaskId};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// What a part of a process does: one process may have several.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Part {
+    /// It takes tasks from these queues.
+    pub queues: Vec<QueueName>,
+    /// So many at a time.
+    pub concurrency: usize,
+}
+
+/// What a process knows of itself.
+#[derive(Debug, Default)]
+pub(crate) struct Registration(Mutex<Known>);
+
+#[derive(Debug, Default)]
+pub(crate) struct Known {
+    pub(crate) parts: BTreeMap<u64, Part>,
+    pub(crate) joined: u64,
+    pub(crate) running: BTreeMap<TaskId, u32>,
+    /// When by this process's timer, and what.
+    pub(crate) passed: Option<(Duration, BTreeMap<String, u64>)>,
+    /// When the first row of this process was written, by the database's clock.
+    pub(crate) started_at: Option<DbTime>,
+    pub(crate) failing: bool,
+}
+
+/// As long as it lives, its task is among those that the process runs.
+#[derive(Debug)]
+pub(crate) struct Runs {
+    pub(crate) task: TaskId,
+    pub(crate) registration: Arc<Registration>,
+}
+
+impl Drop for Runs {
+    fn drop(&mut self) {
+        let mut known = self.registration.known();
+        if let Some(turns) = known.running.get_mut(&self.task) {
+            *turns -= 1;
+            if *turns == 0 {
+                known.running.remove(&self.task);
+            }
+        }
+    }
+}
+
+impl Registration {
+    pub(crate) fn known(&self) -> MutexGuard<'_, Known> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn join(&self, part: Part) -> u64 {
+        let mut known = self.known();
+        known.joined += 1;
+        let number = known.joined;
+        known.parts.insert(number, part);
+        number
+    }
+
+    /// Tasks at a time, of all its parts.
+    pub(crate) fn concurrency(&self) -> usize {
+        self.known()
+            .parts
+            .values()
+            .map(|part| part.concurrency)
+            .sum()
+    }
+
+    /// Whether others are left.
+    pub(crate) fn leave(&self, number: u64) -> bool {
+        let mut known = self.known();
+        known.parts.remove(&number);
+        !known.parts.is_empty()
+    }
+
+    /// Whether it writes the row: the oldest part does, for all.
+    pub(crate) fn is_oldest(&self, number: u64) -> bool {
+        self.known().parts.keys().next() == Some(&number)
+    }
+}

@@ -1,0 +1,74 @@
+//! What a process may set of its engine.
+
+use crate::faults::Fault;
+use crate::orphans::OrphanSettings;
+use crate::output_limit::OutputLimit;
+use crate::policies::Policies;
+use crate::retention::RetentionSettings;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What a process may set.
+#[derive(Debug, Clone)]
+pub struct EngineSettings {
+    /// Lease of types that declare none.
+    pub lease: Duration,
+    /// Limit of one attempt of steps that declare none.
+    pub step_timeout: Duration,
+    /// No attempt gets longer than this, whatever its step declares. For tests, which would wait
+    /// for a hanging step.
+    pub longest_attempt: Option<Duration>,
+    /// Limit of a request's arrival, uploads included.
+    pub upload_timeout: Duration,
+    /// A step whose token was cancelled may go on for so long before it is dropped.
+    pub cancel_grace: Duration,
+    /// On shutdown, running steps may go on for so long before their tokens are cancelled.
+    pub drain: Duration,
+    /// How long the answer to an idempotency key is kept.
+    pub idempotency_ttl: Duration,
+    /// Whether every change is told to other services, too: one more outbox row a change.
+    pub events: bool,
+    /// Not seen by the database for so long, this process is listed as lost. It refreshes its
+    /// row three times as often.
+    pub lost_after: Duration,
+    /// The name of the machine.
+    pub machine: String,
+    /// The version of the program.
+    pub program: String,
+    /// How large an output, a response or a signal may be.
+    pub output_limit: OutputLimit,
+    /// The retry policies and breakers in effect.
+    pub policies: Arc<Policies>,
+    /// What becomes of orphans, and how often they are looked for.
+    pub orphans: OrphanSettings,
+    /// How long tasks that have ended are kept.
+    pub retention: RetentionSettings,
+    /// So many steps that are declared heavy run side by side in this process; at least 1.
+    pub heavy: usize,
+    /// Planted faults.
+    pub faults: Vec<Fault>,
+}
+
+impl Default for EngineSettings {
+    fn default() -> Self {
+        Self {
+            lease: Duration::from_secs(30),
+            step_timeout: Duration::from_secs(600),
+            longest_attempt: None,
+            upload_timeout: Duration::from_secs(900),
+            cancel_grace: Duration::from_secs(5),
+            drain: Duration::from_secs(10),
+            idempotency_ttl: Duration::from_secs(24 * 3600),
+            events: false,
+            lost_after: Duration::from_secs(45),
+            machine: "unnamed".to_owned(),
+            program: env!("CARGO_PKG_VERSION").to_owned(),
+            output_limit: OutputLimit::default(),
+            policies: Arc::default(),
+            orphans: OrphanSettings::default(),
+            retention: RetentionSettings::default(),
+            heavy: 2,
+            faults: Vec::new(),
+        }
+    }
+}

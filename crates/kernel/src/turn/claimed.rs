@@ -1,0 +1,290 @@
+//! A claimed task during its turn: what is under way, and the loop that waits for it, commits what
+//! happened and starts what comes next.
+
+use super::attempt::{self, Ended, Order};
+use super::end::TurnEnd;
+use super::heartbeat::Tokens;
+use super::lock::TaskLock;
+use super::reserved::Reserved;
+use crate::announce::announce;
+use crate::breaker::Ticket;
+use crate::cancel::CancelToken;
+use crate::change::ChangeError;
+use crate::draft::{As, Draft};
+use crate::engine::Engine;
+use crate::plan::Probes;
+use crate::progress::Board;
+use crate::record::{DbTime, TaskRecord};
+use crate::saga::Illegal;
+use crate::task::{Inputs, Probe, TaskType};
+use counterstep_contracts::{Direction, Host, TaskStatus};
+use futures::StreamExt;
+use futures::future::BoxFuture;
+use futures::stream::FuturesUnordered;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::OwnedSemaphorePermit;
+
+/// What follows a committed change of a turn.
+#[derive(Debug)]
+pub(super) enum Next {
+    /// Run these.
+    Run(Vec<Start>),
+    /// Ask the probes of these steps, which are in doubt.
+    Probe(Vec<usize>),
+    /// Something is under way, or due soon.
+    Hold,
+    /// The task was given back or came to rest.
+    End,
+}
+
+/// An attempt whose start is in the draft.
+#[derive(Debug)]
+pub(super) struct Start {
+    pub(super) at: usize,
+    pub(super) execution: crate::context::Execution,
+    pub(super) limit: Duration,
+    /// No attempt before it can have had an effect.
+    pub(super) first: bool,
+}
+
+/// What a turn waits for.
+#[derive(Debug)]
+pub(super) enum Happened {
+    /// An attempt ended.
+    Ended(Ended),
+    /// A probe ended; `None`: it was interrupted.
+    Probed(usize, Option<Probe<Value>>),
+    /// A short delay is over.
+    Due(usize),
+    /// There is room for a heavy step; `None`: that is of no use any more.
+    Room(Option<OwnedSemaphorePermit>),
+}
+
+/// A claimed task as last committed, and what is under way.
+pub(super) struct Turn<'a> {
+    pub(super) engine: &'a Engine,
+    pub(super) task_type: TaskType,
+    pub(super) host: Host,
+    pub(super) record: TaskRecord,
+    /// The timer's value when `record.now` was read.
+    pub(super) read_at: Duration,
+    /// The timer's value before the claim was sent.
+    pub(super) leased_at: Duration,
+    pub(super) tokens: Tokens,
+    pub(super) lock: Arc<TaskLock>,
+    /// Room for heavy steps.
+    pub(super) reserved: Reserved,
+    /// It is woken when there is room for another heavy step.
+    pub(super) waits_for_room: bool,
+    pub(super) under_way: FuturesUnordered<BoxFuture<'a, Happened>>,
+    /// Steps between two attempts, waited for with the lease held, and when each is due by this
+    /// host's timer.
+    pub(super) delayed: BTreeMap<usize, Duration>,
+    /// Steps between two attempts to make their scratch again, and when each is due.
+    pub(super) rebuilds: BTreeMap<usize, Duration>,
+    /// Attempts under way that find out for a breaker whether what it stands for is back.
+    pub(super) tickets: BTreeMap<usize, Ticket>,
+    /// What the probes of steps in doubt have found.
+    pub(super) probes: Probes,
+    /// The task is being undone.
+    pub(super) undoing: bool,
+    /// What its attempts say of their progress.
+    pub(super) board: Arc<Board>,
+}
+
+impl<'a> Turn<'a> {
+    /// Runs until the task is given back or rests.
+    pub(super) async fn run(mut self, mut next: Next) -> Result<TurnEnd, ChangeError> {
+        let mut was_held = false;
+        loop {
+            self.notice_undo();
+            if matches!(next, Next::Run(_) | Next::Hold) {
+                self.arm();
+            }
+            // No undo is heavy.
+            if self.undoing || !matches!(next, Next::Run(_) | Next::Probe(_)) {
+                self.reserved.give_back();
+            }
+            match next {
+                Next::Run(starts) => self.begin(starts),
+                Next::Probe(steps) => self.ask(steps),
+                // Of a change whose reply was lost, what it was decided on may be over: it is
+                // decided once more.
+                Next::Hold if self.under_way.is_empty() && !was_held => {
+                    was_held = true;
+                    next = self.go_on().await?;
+                    continue;
+                }
+                Next::Hold if self.under_way.is_empty() => return Ok(self.stuck()),
+                Next::Hold => {}
+                Next::End => return Ok(self.end()),
+            }
+            was_held = false;
+            next = match self.under_way.next().await {
+                Some(Happened::Ended(ended)) => self.ended(ended).await?,
+                Some(Happened::Due(at)) => {
+                    self.delay_is_over(at);
+                    self.go_on().await?
+                }
+                Some(Happened::Probed(at, found)) => {
+                    self.probed(at, found);
+                    self.go_on().await?
+                }
+                Some(Happened::Room(room)) => {
+                    self.has_room(room);
+                    self.go_on().await?
+                }
+                // Nothing is under way and nothing was started: the next decision finds out why.
+                None => self.go_on().await?,
+            };
+        }
+    }
+
+    /// No attempt is under way when an undo begins, and what forward steps waited for is of no use
+    /// any more.
+    fn notice_undo(&mut self) {
+        if self.undoing || self.record.task.status != TaskStatus::Compensating {
+            return;
+        }
+        self.undoing = true;
+        self.delayed.clear();
+        self.under_way.clear();
+        self.waits_for_room = false;
+    }
+
+    /// Decides and commits as the owner of the lease.
+    pub(super) async fn change<R>(
+        &mut self,
+        decide: impl FnMut(&mut Draft) -> Result<R, Illegal>,
+    ) -> Result<R, ChangeError> {
+        let clock = &self.engine.ports.clock;
+        let mut record = self.record.clone();
+        // Deadlines must not wait for a commit.
+        record.now = self.now();
+        let engine = self.engine;
+        let (changed, written) = engine
+            .change_untold(&engine.id, &self.task_type, record, As::Owner, decide)
+            .await?;
+        if let Some(transition) = written {
+            // The lock goes with the lease, ahead of the message: another host that gets it at once
+            // is to find it free.
+            let given_up = changed.record.task.lease_owner.is_none();
+            let release = async {
+                if given_up {
+                    self.lock.release().await;
+                }
+            };
+            futures::join!(
+                release,
+                announce(engine, &transition, changed.record.task.updated_at)
+            );
+        }
+        self.record = changed.record;
+        self.read_at = clock.monotonic();
+        Ok(changed.answer)
+    }
+
+    /// The database's time now, by this host's timer since it was last read.
+    pub(super) fn now(&self) -> DbTime {
+        self.record.now.later(
+            self.engine
+                .ports
+                .clock
+                .monotonic()
+                .saturating_sub(self.read_at),
+        )
+    }
+
+    fn begin(&self, starts: Vec<Start>) {
+        for Start {
+            at,
+            execution,
+            limit,
+            first,
+        } in starts
+        {
+            let direction = execution.direction;
+            let cancel = match direction {
+                Direction::Forward => self.tokens.forward.clone(),
+                Direction::Undo => self.tokens.undo.clone(),
+            };
+            let own_output = self.record.steps[at].output.clone();
+            let fallback = direction == Direction::Forward && self.record.steps[at].in_fallback;
+            let (inputs, traceparent) = (self.inputs(), self.record.task.traceparent.clone());
+            let meter = self
+                .board
+                .meter(&execution.step, direction, execution.attempt);
+            let heavy = direction == Direction::Forward && self.task_type.decl.steps[at].heavy;
+            let room = if heavy { self.reserved.take() } else { None };
+            let order = Order {
+                at,
+                execution,
+                inputs,
+                own_output,
+                fallback,
+                limit,
+                cancel,
+                traceparent,
+                meter,
+                room,
+            };
+            let (engine, task_type) = (self.engine, self.task_type);
+            self.under_way.push(Box::pin(async move {
+                let mut ended = attempt::execute(engine, &task_type, order).await;
+                ended.unsent &= first;
+                Happened::Ended(ended)
+            }));
+        }
+        // A step that was to be heavy was skipped, or settled by its probe.
+        self.reserved.give_back();
+    }
+
+    /// For code whose output is stored.
+    pub(super) fn inputs(&self) -> Inputs {
+        inputs_of(&self.record).within(self.engine.settings.output_limit)
+    }
+
+    pub(super) fn delay(&mut self, at: usize, delay: Duration, cancel: CancelToken) {
+        self.delayed
+            .insert(at, self.engine.ports.clock.monotonic() + delay);
+        let sleep = self.engine.ports.clock.sleep(delay);
+        self.under_way.push(Box::pin(async move {
+            // A cancelled delay ends at once: there is nothing to wait for any more.
+            futures::future::select(sleep, Box::pin(cancel.cancelled())).await;
+            Happened::Due(at)
+        }));
+    }
+
+    /// Nothing is under way and nothing may start: no state leads here, so the turn ends and leaves
+    /// the task to the next claim, instead of spinning.
+    fn stuck(&self) -> TurnEnd {
+        tracing::error!(task = %self.record.task.id, status = %self.record.task.status, "nothing is under way");
+        TurnEnd::Lost
+    }
+
+    pub(super) fn end(&self) -> TurnEnd {
+        let status = self.record.task.status;
+        if status.is_at_rest() {
+            TurnEnd::Rests(status)
+        } else {
+            TurnEnd::GivenBack
+        }
+    }
+}
+
+/// The request and the outputs committed so far.
+pub(super) fn inputs_of(record: &TaskRecord) -> Inputs {
+    let outputs = record
+        .steps
+        .iter()
+        .filter_map(|row| {
+            row.output
+                .as_ref()
+                .map(|output| (row.name.clone(), output.clone()))
+        })
+        .collect();
+    Inputs::new(record.task.request.clone(), outputs)
+}

@@ -1,0 +1,52 @@
+//! How a turn ends.
+
+use crate::change::ChangeError;
+use counterstep_contracts::{TaskId, TaskStatus};
+use std::time::Duration;
+
+/// How a turn ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TurnEnd {
+    /// The task is terminal or parked.
+    Rests(TaskStatus),
+    /// It was given back: for another host, or until it is due.
+    GivenBack,
+    /// Another host has it, or is about to: look again after so long.
+    Busy(Duration),
+    /// It is not due, or not for this kind of host; the hosts that it is for have been notified.
+    NotNow,
+    /// There is no such task.
+    Gone,
+    /// The message that offered it contradicts its row, for this reason. The row is left as it was.
+    Contradicted(String),
+    /// This process does not know its type or version.
+    UnknownType,
+    /// The lease was lost on the way, or another host was faster.
+    Lost,
+    /// It does not fit beside what this process runs: its next step is heavy and there is no room
+    /// for another one, or it has to run among few. Look again after so long.
+    NoRoom(Duration),
+    /// The store did not answer.
+    StoreDown,
+}
+
+pub(super) fn end_of(error: &ChangeError, task: TaskId) -> TurnEnd {
+    match error {
+        ChangeError::Fenced => {
+            tracing::warn!(%task, "fenced: another host has claimed the task");
+            TurnEnd::Lost
+        }
+        ChangeError::Gone => TurnEnd::Gone,
+        ChangeError::Store(_) => {
+            tracing::error!(%task, %error, "the turn ends without its result");
+            TurnEnd::StoreDown
+        }
+        ChangeError::Illegal(_)
+        | ChangeError::KeyTaken
+        | ChangeError::Condemned
+        | ChangeError::Sql(_) => {
+            tracing::error!(%task, %error, "the turn ends: its change is not acceptable");
+            TurnEnd::Lost
+        }
+    }
+}

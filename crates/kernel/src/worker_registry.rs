@@ -1,0 +1,183 @@
+//! The worker registry: each process keeps a row that says it is there, what it can run and what it
+//! runs. It fails open: a process whose row cannot be written works on, and no other process takes
+//! anything from it for that.
+
+use crate::documents::TypedDocuments;
+use crate::engine::Engine;
+use crate::ports::{Passed, REFRESH_TAKES, StoreError, WorkerRow, Workers, refreshed_every};
+use crate::registration::{Part, Runs};
+use counterstep_contracts::TaskId;
+use futures::channel::oneshot;
+use futures::future::{BoxFuture, Either, join, select};
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+/// So many of the running tasks are named.
+const NAMED: usize = 100;
+
+/// So long after it was seen last a process is still listed.
+const REMEMBERED: Duration = Duration::from_secs(24 * 3600);
+
+/// The row of all processes that make one pass and end, whichever machine they run on: a row each
+/// would list every run of a day.
+const ONE_PASS: &str = "reconciler:once";
+
+/// Does the work, and meanwhile says that this process is there.
+pub fn keep_refreshed<'a, T: Send + 'a>(
+    engine: &'a Engine,
+    part: Part,
+    work: BoxFuture<'a, T>,
+) -> BoxFuture<'a, T> {
+    Box::pin(async move {
+        let number = engine.registration.join(part);
+        let (over, mut ended) = oneshot::channel::<()>();
+        let work = async move {
+            let done = work.await;
+            drop(over);
+            done
+        };
+        let speaking = async {
+            refresh(engine, current_row(engine)).await;
+            let pause = refreshed_every(engine.settings.lost_after);
+            while let Either::Left(_) = select(engine.ports.clock.sleep(pause), &mut ended).await {
+                if engine.registration.is_oldest(number) {
+                    refresh(engine, current_row(engine)).await;
+                }
+            }
+        };
+        let (done, ()) = join(work, speaking).await;
+        // Where others are left, their next word says it. One of this part could arrive after
+        // their last, and the process would be listed as alive once more. With what this part
+        // served: its row stays for a day.
+        let stopped = stopped_row(engine);
+        if !engine.registration.leave(number) {
+            refresh(engine, stopped).await;
+        }
+        done
+    })
+}
+
+/// Notes what a pass of this reconciler did, and when it was complete by this process's timer;
+/// the next word about this process has it.
+pub fn note_pass(engine: &Engine, at: Duration, counts: BTreeMap<String, u64>) {
+    engine.registration.known().passed = Some((at, counts));
+}
+
+/// Writes what the only pass of this process did, for those who watch that there are passes.
+pub fn write_single_pass(engine: &Engine, counts: BTreeMap<String, u64>) -> BoxFuture<'_, ()> {
+    Box::pin(async move {
+        note_pass(engine, engine.ports.clock.monotonic(), counts);
+        refresh(
+            engine,
+            WorkerRow {
+                id: ONE_PASS.to_owned(),
+                ..stopped_row(engine)
+            },
+        )
+        .await;
+    })
+}
+
+/// Plans to forget the processes that were not seen for a day, whether or not they said that
+/// they stop.
+///
+/// # Errors
+/// When the store does not answer.
+pub fn plan_forget(engine: &Engine) -> BoxFuture<'_, Result<Vec<String>, StoreError>> {
+    Box::pin(async move { Ok(forgotten(engine.ports.store.workers().await?)) })
+}
+
+/// Forgets processes, where they have not been seen meanwhile. Returns how many.
+///
+/// # Errors
+/// When the store does not answer.
+pub fn forget(engine: &Engine, ids: Vec<String>) -> BoxFuture<'_, Result<u64, StoreError>> {
+    Box::pin(async move {
+        if ids.is_empty() {
+            return Ok(0);
+        }
+        engine.ports.store.forget_workers(&ids, REMEMBERED).await
+    })
+}
+
+pub(crate) fn runs(engine: &Engine, task: TaskId) -> Runs {
+    *engine.registration.known().running.entry(task).or_default() += 1;
+    Runs {
+        task,
+        registration: engine.registration.clone(),
+    }
+}
+
+pub(crate) fn current_row(engine: &Engine) -> WorkerRow {
+    let known = engine.registration.known();
+    let queues: BTreeSet<_> = known
+        .parts
+        .values()
+        .flat_map(|part| part.queues.clone())
+        .collect();
+    let concurrency: usize = known.parts.values().map(|part| part.concurrency).sum();
+    let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
+    WorkerRow {
+        id: engine.id.to_string(),
+        machine: engine.settings.machine.clone(),
+        program: engine.settings.program.clone(),
+        queues: queues.into_iter().collect(),
+        types: engine.registry.known(),
+        concurrency: count(concurrency),
+        running: known.running.keys().copied().take(NAMED).collect(),
+        running_count: count(known.running.len()),
+        lost_after: engine.settings.lost_after,
+        passed: known.passed.clone().map(|(at, counts)| Passed {
+            ago: engine.ports.clock.monotonic().saturating_sub(at),
+            counts,
+        }),
+        started_at: known.started_at,
+        is_stopped: false,
+    }
+}
+
+fn stopped_row(engine: &Engine) -> WorkerRow {
+    WorkerRow {
+        running: Vec::new(),
+        running_count: 0,
+        is_stopped: true,
+        ..current_row(engine)
+    }
+}
+
+/// Writes the row of this process. Dropped at its time limit: the next write has all of it.
+async fn refresh(engine: &Engine, row: WorkerRow) {
+    let refresh = Box::pin(engine.ports.store.refresh_worker(&row));
+    let said = match select(refresh, engine.ports.clock.sleep(REFRESH_TAKES)).await {
+        Either::Left((said, _)) => said,
+        Either::Right(_) => Err(StoreError::Unavailable(format!(
+            "no answer within {REFRESH_TAKES:?}"
+        ))),
+    };
+    let failing = {
+        let mut known = engine.registration.known();
+        if let Ok(now) = said {
+            known.started_at.get_or_insert(now);
+        }
+        std::mem::replace(&mut known.failing, said.is_err())
+    };
+    match said {
+        Ok(_) if failing => tracing::info!("worker registration restored"),
+        Ok(_) => {}
+        // Once; it works on all the same.
+        Err(error) if !failing => {
+            tracing::warn!(%error, "worker registration failed: this process may be listed as lost");
+        }
+        Err(error) => tracing::debug!(%error, "worker registration failed again"),
+    }
+}
+
+fn forgotten(found: Workers) -> Vec<String> {
+    let now = found.now;
+    found
+        .rows
+        .into_iter()
+        .filter(|seen| now.after(seen.seen_at) >= REMEMBERED)
+        .map(|seen| seen.row.id)
+        .collect()
+}
