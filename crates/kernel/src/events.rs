@@ -1,7 +1,8 @@
 //! Domain events: what a change tells other services, made from its audit entries. Written with the
 //! change, so that none is forgotten and none is told of a change that rolled back.
 
-use crate::transition::{AuditEntry, Transition};
+use crate::record::AuditEntry;
+use crate::transition::Transition;
 use counterstep_contracts::{StatusChange, StepChange, TaskDecl, TaskEvent, TaskStatus};
 
 /// Under which a task's undo having given up is told, whatever led there: who is to be alerted

@@ -2,9 +2,8 @@
 //! given up because of them names the steps. Decides nothing.
 
 use crate::ports::Store;
-use crate::record::{AuditRow, StepRow, TaskRecord};
+use crate::record::{AuditEntry, AuditRow, StepRow, TaskRecord};
 use crate::task::TaskType;
-use crate::transition::AuditEntry;
 use serde::Serialize;
 use std::fmt::{self, Display};
 

@@ -6,6 +6,7 @@
 //! with its own result.
 
 mod documents;
+mod errors;
 mod finding;
 mod locks;
 mod runtime;
@@ -27,6 +28,7 @@ pub use counterstep_steps::task::KnownType;
 pub use documents::{
     Document, DocumentChange, DocumentKind, DocumentQuery, DocumentWrite, Documents, DuePlace,
 };
+pub use errors::{CommitError, StoreError};
 pub use finding::{Due, DueTask, InFlight, Lost, LostOf, TaskLine, TaskQuery, Unanswered};
 pub use locks::{Acquired, LockError, LockTag, Locks};
 pub use runtime::PortsRuntime;
@@ -34,8 +36,7 @@ pub use schedules::{ScheduleQuery, ScheduleRow, Schedules};
 pub use sealed::{AuditHead, SealedPage, SealedRow};
 pub use steps::{CodeLabel, InTheTurn, StepRunner};
 pub use store::{
-    CommitError, Committed, Heartbeat, IdempotencyRow, OutboxOp, OutboxRow, Salvaged, Store,
-    StoreError, Unread,
+    Committed, Heartbeat, IdempotencyRow, OutboxOp, OutboxRow, Salvaged, Store, Unread,
 };
 pub use types::{Disabled, FailureQuery, TypeRow, TypeRows};
 pub use upkeep::{Leaving, Receive, ReceiveOp, Receives, RetireOp, SweepOp, Upkeep};

@@ -344,6 +344,33 @@ pub struct AttemptRow {
     pub change_id: ChangeId,
 }
 
+/// What happened, for the audit. One entry for each event that the judge accepted.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct AuditEntry {
+    /// Its place.
+    pub seq: AuditSeq,
+    /// The event's stable name.
+    pub event: String,
+    /// The task's state before; `None` for the first entry.
+    pub from: Option<TaskStatus>,
+    /// The task's state after.
+    pub to: TaskStatus,
+    /// The step concerned.
+    pub step: Option<StepNo>,
+    /// Its state before.
+    pub step_from: Option<StepStatus>,
+    /// Its state after.
+    pub step_to: Option<StepStatus>,
+    /// The attempt concerned.
+    pub attempt: Option<Attempt>,
+    /// The epoch after the event.
+    pub epoch: Epoch,
+    /// Who caused it.
+    pub actor: String,
+    /// More, by event; `Null` where there is no more.
+    pub details: Value,
+}
+
 /// An audit entry, as read back.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AuditRow {
@@ -356,7 +383,7 @@ pub struct AuditRow {
     /// The seal of its row in the journal: binds it and its time to all that came before it.
     pub seal: Seal,
     /// What happened and to what.
-    pub entry: crate::transition::AuditEntry,
+    pub entry: AuditEntry,
 }
 
 /// The past of a task.

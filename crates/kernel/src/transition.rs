@@ -1,13 +1,13 @@
 //! A durable change as data. Deciding made it (see `draft`); a store writes it in one transaction
 //! and decides nothing. Times in it are relative: the store adds them to the database's own `now`.
 
-use crate::journal::{self, Written};
+use crate::audit::Link;
 use crate::ports::DocumentWrite;
-use crate::record::{StepFailure, StepRow, TaskRecord, TaskRow};
+use crate::record::{AuditEntry, StepFailure, StepRow, TaskRow};
 use crate::sql::Sql;
 use counterstep_contracts::{
-    Attempt, AuditSeq, ChangeId, Direction, Epoch, Outcome, QueueName, Rev, StepNo, StepStatus,
-    TaskEvent, TaskId, TaskStatus, Tenant, WorkerMessage,
+    Attempt, ChangeId, Direction, Epoch, Outcome, QueueName, Rev, StepNo, TaskEvent, TaskId,
+    Tenant, WorkerMessage,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -205,33 +205,6 @@ pub enum AttemptWrite {
     },
 }
 
-/// What happened, for the audit. One entry for each event that the judge accepted.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct AuditEntry {
-    /// Its place.
-    pub seq: AuditSeq,
-    /// The event's stable name.
-    pub event: String,
-    /// The task's state before; `None` for the first entry.
-    pub from: Option<TaskStatus>,
-    /// The task's state after.
-    pub to: TaskStatus,
-    /// The step concerned.
-    pub step: Option<StepNo>,
-    /// Its state before.
-    pub step_from: Option<StepStatus>,
-    /// Its state after.
-    pub step_to: Option<StepStatus>,
-    /// The attempt concerned.
-    pub attempt: Option<Attempt>,
-    /// The epoch after the event.
-    pub epoch: Epoch,
-    /// Who caused it.
-    pub actor: String,
-    /// More, by event; `Null` where there is no more.
-    pub details: Value,
-}
-
 /// A message that is published once the change is durable. It is not written: the task's row says
 /// that it waits for a host, and hosts look for such rows where no message came.
 #[derive(Debug, Clone, PartialEq)]
@@ -277,6 +250,22 @@ pub enum IdempotencyWrite {
         /// The key.
         key: String,
     },
+}
+
+/// A row of the journal, but for what only the database knows: its time, and the seal that binds
+/// it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Written {
+    /// Who caused the change.
+    pub actor: String,
+    /// The form of the two texts.
+    pub form: i16,
+    /// What happened, as JSON.
+    pub entries: String,
+    /// What was handed in, as JSON; `None`: nothing.
+    pub data: Option<String>,
+    /// Binds it to the rows before it.
+    pub link: Link,
 }
 
 /// One durable change of one task.
@@ -340,13 +329,5 @@ impl Transition {
     #[must_use]
     pub const fn is_quiet(&self) -> bool {
         self.audit.is_empty()
-    }
-
-    /// With its row in the journal, as caused by `actor`; `before`: the task on which it was
-    /// decided, `None` where there was none. To be called last: the row says what the change is by
-    /// then.
-    pub fn with_journal(mut self, before: Option<&TaskRecord>, actor: &str) -> Self {
-        self.journal = journal::write(before, actor, &self);
-        self
     }
 }

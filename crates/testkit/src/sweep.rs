@@ -25,9 +25,6 @@ const LIMIT: Duration = Duration::from_secs(4);
 /// Until the code of an attempt whose limit was passed is dropped.
 const PASSED: Duration = Duration::from_secs(3);
 
-/// Between two looks whether it is.
-const LOOKS: Duration = Duration::from_millis(10);
-
 /// A machine that needs longer than this for an attempt is none to test on.
 const SLOWEST: Duration = Duration::from_secs(60);
 
@@ -285,11 +282,9 @@ async fn pass_limit(task: &TestTask, fault: &Fault, limit: Duration) {
     // awaited between the look and the advance, so the limit of a later attempt is never passed.
     while fault.hanging() > 0 {
         task.clock.advance_by(limit);
-        let dropped = async {
-            while fault.hanging() > 0 {
-                tokio::time::sleep(LOOKS).await;
-            }
-        };
+        let dropped = eventually("the end of the code that hangs", || async {
+            (fault.hanging() == 0).then_some(())
+        });
         let _ = tokio::time::timeout(PASSED, dropped).await;
     }
 }

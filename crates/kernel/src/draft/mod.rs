@@ -22,12 +22,12 @@ use crate::intents;
 use crate::losses::Loss;
 use crate::plan;
 use crate::ports::DocumentWrite;
-use crate::record::{DbTime, StepRow, TaskRecord};
+use crate::record::{AuditEntry, DbTime, StepRow, TaskRecord};
 use crate::saga::{self, Event, Illegal, State, StepEvent};
 use crate::sql::Sql;
 use crate::transition::{
-    AttemptWrite, AuditEntry, Guard, IdempotencyWrite, LeaseChange, ReceiveWrite, TaskWrite, Time,
-    Transition, Work,
+    AttemptWrite, Guard, IdempotencyWrite, LeaseChange, ReceiveWrite, TaskWrite, Time, Transition,
+    Work,
 };
 use counterstep_contracts::{
     Attempt, ChangeId, Epoch, Host, Rev, TaskDecl, TaskStatus, WorkerMessage,

@@ -16,7 +16,6 @@ mod write;
 
 pub use body::{Named, named};
 pub use fold::{Fold, JournalError, JournalRow};
-pub use write::{Written, write};
 
 /// The form of the rows that this program writes. A row of a newer form is left alone. In form 1
 /// the name of an event implied nothing; it is read as ever. Up to form 2 an error was one text; a

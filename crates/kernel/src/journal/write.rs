@@ -5,29 +5,13 @@ use super::body::{AttemptBody, Body, Data, EventBody, LeaseBody, StepBody, Which
 use super::fold::{begins, blank, ends, starts};
 use super::implied::Implied;
 use super::patch::{StepPatch, TaskPatch, shift, unknown_step};
-use crate::audit::{self, Facts, Link};
+use crate::audit::{self, Facts};
 use crate::digest::hex;
-use crate::record::{StepRow, TaskRecord, TaskRow};
-use crate::transition::{AttemptWrite, AuditEntry, LeaseChange, TaskWrite, Transition};
+use crate::record::{AuditEntry, StepRow, TaskRecord, TaskRow};
+use crate::transition::{AttemptWrite, LeaseChange, TaskWrite, Transition, Written};
 use counterstep_contracts::{Attempt, Direction, Epoch, Outcome, Rev, StepNo, TaskStatus};
 use sha2::{Digest, Sha256};
 use std::time::Duration;
-
-/// A row of the journal, but for what only the database knows: its time, and the seal that binds
-/// it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Written {
-    /// Who caused the change.
-    pub actor: String,
-    /// The form of the two texts.
-    pub form: i16,
-    /// What happened, as JSON.
-    pub entries: String,
-    /// What was handed in, as JSON; `None`: nothing.
-    pub data: Option<String>,
-    /// Binds it to the rows before it.
-    pub link: Link,
-}
 
 /// Events whose details say what a client, a step or an operator handed in: they go with the data.
 const HANDED_IN: [&str; 4] = [
@@ -37,10 +21,20 @@ const HANDED_IN: [&str; 4] = [
     "quarantined",
 ];
 
+impl Transition {
+    /// With its row in the journal, as caused by `actor`; `before`: the task on which it was
+    /// decided, `None` where there was none. To be called last: the row says what the change is by
+    /// then.
+    pub fn with_journal(mut self, before: Option<&TaskRecord>, actor: &str) -> Self {
+        self.journal = write(before, actor, &self);
+        self
+    }
+}
+
 /// The row of a change that `actor` caused; `before`: the task on which it was decided, `None`
 /// where there was none. `None` of a change that concerns no task yet: that leaves no row.
 #[must_use]
-pub fn write(before: Option<&TaskRecord>, actor: &str, change: &Transition) -> Option<Written> {
+fn write(before: Option<&TaskRecord>, actor: &str, change: &Transition) -> Option<Written> {
     let to = change.task.as_ref()?;
     let mut base = Base::of(before, &to.row);
     let mut body = Body::default();

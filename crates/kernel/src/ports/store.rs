@@ -1,6 +1,7 @@
 //! The port of the durable truth: what a store answers, and what may go wrong.
 
 use super::documents::{DocumentQuery, DocumentWrite, Documents};
+use super::errors::{CommitError, StoreError};
 use super::finding::{Due, DueTask, InFlight, TaskLine, TaskQuery};
 use super::sealed::{AuditHead, SealedPage, SealedRow};
 use super::types::FailureQuery;
@@ -8,61 +9,12 @@ use super::upkeep::Upkeep;
 use super::workers::Gauges;
 use crate::poison::PoisonRow;
 use crate::record::{DbTime, History, TaskRecord};
-use crate::sql::SqlRefused;
 use crate::transition::{Guard, Transition};
 use async_trait::async_trait;
 use counterstep_contracts::{Epoch, TaskEvent, TaskId, Tenant};
 use serde_json::Value;
 use std::fmt::Debug;
 use std::time::Duration;
-
-/// A store could not answer.
-#[derive(Debug, Clone, thiserror::Error)]
-pub enum StoreError {
-    /// It does not answer, or is busy beyond its time limit. Nothing was written.
-    #[error("the database does not answer: {0}")]
-    Unavailable(String),
-    /// The connection was lost while committing: whether the change was written is unknown. Compare
-    /// the task's `change_id`.
-    #[error("the database's answer to a commit was lost: {0}")]
-    Unknown(String),
-    /// A row cannot be understood.
-    #[error("a row cannot be read: {0}")]
-    Corrupt(String),
-    /// A newer program has written to the task: it is whole, and to be left to programs that know
-    /// its form.
-    #[error("the task is one for a newer program: {0}")]
-    Newer(String),
-}
-
-/// A change was not written.
-#[derive(Debug, Clone, thiserror::Error)]
-pub enum CommitError {
-    /// Another host has claimed the task since: stop at once.
-    #[error("fenced: the task is at epoch {current}")]
-    Fenced {
-        /// The row's epoch.
-        current: Epoch,
-    },
-    /// Another writer changed the task: load it and judge again.
-    #[error("stale: the task has changed meanwhile")]
-    Stale,
-    /// The idempotency key belongs to another task: read its row.
-    #[error("the idempotency key is taken")]
-    KeyTaken,
-    /// A sweep has condemned the files of the request that was to become a task.
-    #[error("condemned: the request took longer than its files were kept for")]
-    Condemned,
-    /// The schedule that the change fires has moved on: another writer has fired it, or changed it.
-    #[error("the schedule has moved on meanwhile")]
-    Moved,
-    /// A statement of the step's own was refused.
-    #[error(transparent)]
-    Sql(#[from] SqlRefused),
-    /// The store itself.
-    #[error(transparent)]
-    Store(#[from] StoreError),
-}
 
 /// A change was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

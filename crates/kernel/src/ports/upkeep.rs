@@ -1,7 +1,7 @@
 //! What sweeps ask of the store beyond the tasks themselves: which of them to look at, the files of
 //! requests that have no task, and those that have ended.
 
-use super::store::StoreError;
+use super::errors::StoreError;
 use crate::record::{DbTime, TaskRecord};
 use async_trait::async_trait;
 use counterstep_contracts::{Rev, TaskId, TaskStatus, Tenant};

@@ -9,10 +9,13 @@ use counterstep_contracts::{
     TaskStatus, Tenant,
 };
 use counterstep_kernel::audit::{Link, Seal, seal};
-use counterstep_kernel::journal::{FORM, Fold, JournalError, JournalRow, Written};
-use counterstep_kernel::record::{Intention, SignalRow, StepRow, TaskRecord, TaskRow, UndoGoal};
+use counterstep_kernel::journal::{FORM, Fold, JournalError, JournalRow};
+use counterstep_kernel::record::{
+    AuditEntry, Intention, SignalRow, StepRow, TaskRecord, TaskRow, UndoGoal,
+};
+use counterstep_kernel::transition::Written;
 use counterstep_kernel::transition::{
-    AttemptWrite, AuditEntry, Kept, LeaseChange, TaskWrite, Time, Transition,
+    AttemptWrite, Kept, LeaseChange, TaskWrite, Time, Transition,
 };
 use counterstep_steps::times::DbTime;
 use serde_json::{Value, json};

@@ -56,7 +56,7 @@ async fn dead_letter() -> TestTask {
     task
 }
 
-async fn entry(task: &TestTask, event: &str) -> counterstep_kernel::transition::AuditEntry {
+async fn entry(task: &TestTask, event: &str) -> counterstep_kernel::record::AuditEntry {
     let history = task.history().await;
     let found = history
         .audit

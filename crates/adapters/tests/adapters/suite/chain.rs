@@ -5,8 +5,8 @@ use counterstep_contracts::{Attempt, AuditSeq, Epoch, StepNo, StepStatus, TaskId
 use counterstep_kernel::audit::{self, Copied, Finding, Scope, Verified, verify};
 use counterstep_kernel::draft::after_commit;
 use counterstep_kernel::ports::{Ports, SealedPage, Store};
-use counterstep_kernel::record::{StepRow, TaskRecord};
-use counterstep_kernel::transition::{AuditEntry, Transition};
+use counterstep_kernel::record::{AuditEntry, StepRow, TaskRecord};
+use counterstep_kernel::transition::Transition;
 use futures::future::join_all;
 use serde_json::{Value, json};
 

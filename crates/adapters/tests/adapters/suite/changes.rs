@@ -7,10 +7,9 @@ use counterstep_contracts::{
 use counterstep_kernel::draft::after_commit;
 use counterstep_kernel::intents;
 use counterstep_kernel::ports::{CommitError, Committed, KnownType, Store};
-use counterstep_kernel::record::{StepFailure, StepRow, TaskRecord, TaskRow};
+use counterstep_kernel::record::{AuditEntry, StepFailure, StepRow, TaskRecord, TaskRow};
 use counterstep_kernel::transition::{
-    AttemptWrite, AuditEntry, Guard, Kept, LeaseChange, ReceiveWrite, TaskWrite, Time, Transition,
-    Work,
+    AttemptWrite, Guard, Kept, LeaseChange, ReceiveWrite, TaskWrite, Time, Transition, Work,
 };
 use counterstep_steps::times::DbTime;
 use serde_json::{Value, json};

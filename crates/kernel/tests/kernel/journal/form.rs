@@ -5,8 +5,8 @@ use counterstep_contracts::{
     Attempt, AuditSeq, Direction, Epoch, Outcome, Rev, StepNo, StepStatus, TaskStatus,
 };
 use counterstep_kernel::journal::{FORM, JournalError};
-use counterstep_kernel::record::{StepFailure, StepRow, TaskRow};
-use counterstep_kernel::transition::{AttemptWrite, AuditEntry, Kept};
+use counterstep_kernel::record::{AuditEntry, StepFailure, StepRow, TaskRow};
+use counterstep_kernel::transition::{AttemptWrite, Kept};
 use counterstep_steps::times::DbTime;
 
 /// Databases are full of such rows: another form needs another number, and a way to read this one.
