@@ -227,3 +227,10 @@ pub(crate) fn no_such_task() -> Refused {
         "no task has this id: use the `task_id` of the answer to its submission",
     )
 }
+
+/// A task whose type this server does not know as the task was submitted under it.
+pub(crate) fn unknown_type() -> Refused {
+    let detail = "this server does not know the task's type, version and definition: ask one that runs the program it was \
+                  submitted to, or see /why";
+    Refused::new(ProblemCode::Unavailable, detail).retry_after(10)
+}

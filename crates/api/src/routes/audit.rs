@@ -1,6 +1,7 @@
 //! `GET /api/tasks/{id}/audit`: everything that ever happened to a task.
 
-use super::{Answer, load, task_id};
+use super::address::{load, task_id};
+use super::answer::Answer;
 use crate::query::Params;
 use crate::shared::Api;
 use crate::view;

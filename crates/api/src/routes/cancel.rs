@@ -1,8 +1,9 @@
 //! `DELETE /api/tasks/{id}`: asks for a cancel. The kernel decides; here its answers get their
 //! codes.
 
-use super::{Answer, load, task_id, unknown_type};
-use crate::problem::{Refused, no_such_task};
+use super::address::{load, task_id};
+use super::answer::Answer;
+use crate::problem::{Refused, no_such_task, unknown_type};
 use crate::query::Params;
 use crate::shared::Api;
 use actix_web::{HttpRequest, HttpResponse, web};

@@ -1,6 +1,6 @@
 //! `GET /api/dead-letters`: the tasks that wait for a person, the newest first.
 
-use super::Answer;
+use super::answer::Answer;
 use super::list::{declared_name, limit_of};
 use crate::cursor;
 use crate::problem::{Refused, invalid};

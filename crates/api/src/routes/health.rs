@@ -1,7 +1,7 @@
 //! `/healthz` (this process answers) and `/readyz` (what it needs answers too, and can be written
 //! to). They carry no address and no error text: anybody may ask.
 
-use super::Answer;
+use super::answer::Answer;
 use crate::problem::Refused;
 use crate::readiness::Parts;
 use crate::shared::Api;

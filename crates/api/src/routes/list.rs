@@ -1,6 +1,6 @@
 //! `GET /api/tasks`: pages of tasks, the newest first.
 
-use super::Answer;
+use super::answer::Answer;
 use crate::cursor;
 use crate::problem::{Refused, invalid};
 use crate::query::Params;

@@ -2,7 +2,7 @@
 //! the same as JSON, with every process. What the database does not say is left out, and
 //! `counterstep_database_up` says so.
 
-use super::Answer;
+use super::answer::Answer;
 use crate::problem::Refused;
 use crate::query::Params;
 use crate::shared::Api;

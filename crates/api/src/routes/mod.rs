@@ -1,6 +1,8 @@
 //! The addresses, and which methods each takes. One file a resource; none of them decides anything
 //! about tasks.
 
+mod address;
+mod answer;
 mod audit;
 mod cancel;
 mod dead_letters;
@@ -16,16 +18,10 @@ mod task;
 mod types;
 mod views;
 
-use crate::problem::{Refused, no_such_task};
-use crate::shared::Api;
-use actix_web::{HttpRequest, HttpResponse, Resource, web};
-use counterstep_contracts::{ProblemCode, TaskId};
-use counterstep_kernel::load;
-use counterstep_kernel::record::TaskRecord;
-use uuid::Uuid;
-
-/// What a route gives.
-type Answer = Result<HttpResponse, Refused>;
+use crate::problem::Refused;
+use actix_web::{Resource, web};
+use answer::Answer;
+use counterstep_contracts::ProblemCode;
 
 /// Adds every route.
 pub(crate) fn configure(config: &mut web::ServiceConfig) {
@@ -110,35 +106,4 @@ async fn nothing_here() -> Answer {
         ProblemCode::NoSuchRoute,
         "the addresses of this interface begin with /api/",
     ))
-}
-
-/// A segment of the path, percent-decoded.
-fn segment<'a>(request: &'a HttpRequest, name: &str) -> &'a str {
-    request.match_info().get(name).unwrap_or_default()
-}
-
-/// The task id in the path, in the one spelling that answers use.
-fn task_id(request: &HttpRequest) -> Result<TaskId, Refused> {
-    let text = segment(request, "id");
-    let id = Uuid::try_parse(text).ok().filter(|_| text.len() == 36);
-    id.map(TaskId).ok_or_else(|| {
-        let detail =
-            "a task id is a UUID with hyphens: use the `task_id` of the answer to its submission";
-        Refused::new(ProblemCode::MalformedParameter, detail).at("id")
-    })
-}
-
-/// A task whose type this server does not know as the task was submitted under it.
-fn unknown_type() -> Refused {
-    let detail = "this server does not know the task's type, version and definition: ask one that runs the program it was \
-                  submitted to, or see /why";
-    Refused::new(ProblemCode::Unavailable, detail).retry_after(10)
-}
-
-/// A task of this tenant. The answer must not reveal that another tenant has one of this id.
-async fn load(api: &Api, id: TaskId) -> Result<TaskRecord, Refused> {
-    let record = load::read(&api.engine, id).await?;
-    record
-        .filter(|record| record.task.tenant == api.tenant())
-        .ok_or_else(no_such_task)
 }

@@ -2,11 +2,12 @@
 //! `/recoveries`: how many of its hosts count as lost. The kernel decides what that leads to; here
 //! the body is checked, and refusals get their codes.
 
-use super::{Answer, load, task_id, unknown_type};
+use super::address::{load, task_id};
+use super::answer::Answer;
 use crate::body::Arriving;
 use crate::headers::{BodyKind, body_kind, content_length};
 use crate::json;
-use crate::problem::{Refused, invalid, no_such_task};
+use crate::problem::{Refused, invalid, no_such_task, unknown_type};
 use crate::query::Params;
 use crate::shared::Api;
 use actix_web::{HttpRequest, HttpResponse, web};

@@ -1,7 +1,8 @@
 //! `GET /api/tasks/{id}/result/{name}`: streams a stored file that the response names. Whatever it
 //! is, it is handed over as a file to keep and never as a page to show.
 
-use super::{Answer, load, segment, task_id};
+use super::address::{load, segment, task_id};
+use super::answer::Answer;
 use crate::headers::has_current;
 use crate::problem::{Refused, unavailable};
 use crate::query::Params;

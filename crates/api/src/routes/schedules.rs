@@ -1,9 +1,10 @@
 //! `/api/schedules`: pages of schedules, one of them, and what people ask of it. The kernel
 //! decides; here its answers get their codes.
 
+use super::address::segment;
+use super::answer::Answer;
 use super::list::limit_of;
 use super::operator::body;
-use super::{Answer, segment};
 use crate::cursor;
 use crate::problem::{Refused, invalid};
 use crate::query::Params;

@@ -1,7 +1,8 @@
 //! `POST /api/tasks/{id}/signals/{name}`: a client answers a step that waits. The kernel decides;
 //! here its answers get their codes.
 
-use super::{Answer, load, segment, task_id};
+use super::address::{load, segment, task_id};
+use super::answer::Answer;
 use crate::body::Arriving;
 use crate::headers::{BodyKind, body_kind, content_length};
 use crate::json;

@@ -1,6 +1,6 @@
 //! `POST /api/tasks/{type}`: a request becomes a task.
 
-use super::Answer;
+use super::answer::Answer;
 use super::task::{self, Wait};
 use crate::body::Arriving;
 use crate::form::{Form, Limits, Sent};

@@ -1,6 +1,7 @@
 //! `GET /api/tasks/{id}`: a task now, or when it has come to rest.
 
-use super::{Answer, load, task_id};
+use super::address::{load, task_id};
+use super::answer::Answer;
 use crate::headers::{has_current, preferred_wait};
 use crate::problem::Refused;
 use crate::query::Params;

@@ -1,8 +1,9 @@
 //! `GET /api/task-types`: the declarations that this process knows, as data, and whether each takes
 //! submissions; `/disable` and `/enable`: what a person decides about that.
 
+use super::address::segment;
+use super::answer::Answer;
 use super::operator::{actor, body, note};
-use super::{Answer, segment};
 use crate::problem::Refused;
 use crate::query::Params;
 use crate::shared::Api;

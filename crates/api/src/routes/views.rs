@@ -1,7 +1,9 @@
 //! `GET /api/tasks/{id}/plan` and `/why`: what an undo would do, and what a task waits for. The
 //! kernel works both out.
 
-use super::{Answer, load, task_id, unknown_type};
+use super::address::{load, task_id};
+use super::answer::Answer;
+use crate::problem::unknown_type;
 use crate::query::Params;
 use crate::shared::Api;
 use actix_web::{HttpRequest, HttpResponse, web};

@@ -1,0 +1,32 @@
+//! What the address of a request names: its segments, the id of a task, and the task of that id.
+
+use crate::problem::{Refused, no_such_task};
+use crate::shared::Api;
+use actix_web::HttpRequest;
+use counterstep_contracts::{ProblemCode, TaskId};
+use counterstep_kernel::record::TaskRecord;
+use uuid::Uuid;
+
+/// A segment of the path, percent-decoded.
+pub(super) fn segment<'a>(request: &'a HttpRequest, name: &str) -> &'a str {
+    request.match_info().get(name).unwrap_or_default()
+}
+
+/// The task id in the path, in the one spelling that answers use.
+pub(super) fn task_id(request: &HttpRequest) -> Result<TaskId, Refused> {
+    let text = segment(request, "id");
+    let id = Uuid::try_parse(text).ok().filter(|_| text.len() == 36);
+    id.map(TaskId).ok_or_else(|| {
+        let detail =
+            "a task id is a UUID with hyphens: use the `task_id` of the answer to its submission";
+        Refused::new(ProblemCode::MalformedParameter, detail).at("id")
+    })
+}
+
+/// A task of this tenant. The answer must not reveal that another tenant has one of this id.
+pub(super) async fn load(api: &Api, id: TaskId) -> Result<TaskRecord, Refused> {
+    let record = api.engine.read(id).await?;
+    record
+        .filter(|record| record.task.tenant == api.tenant())
+        .ok_or_else(no_such_task)
+}
