@@ -13,7 +13,6 @@ const AIM: usize = 3;
 const LIMITS: &[(&str, usize)] = &[
     ("bench", 8),
     ("crates/adapters", 6),
-    ("crates/counterstep", 13),
     ("crates/node", 8),
 ];
 

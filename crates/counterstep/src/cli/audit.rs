@@ -2,7 +2,7 @@
 //! ends of the chains for keeping elsewhere. Reads the database, beside the services, and changes
 //! nothing.
 
-use super::print;
+use super::output::print;
 use counterstep_contracts::TaskId;
 use counterstep_kernel::audit::{Copied, Finding, Scope, Verified, verify};
 use counterstep_kernel::ports::{SealedPage, Store, StoreError};

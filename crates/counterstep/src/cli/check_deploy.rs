@@ -1,7 +1,8 @@
 //! `counterstep check-deploy`: whether this program could go on with the tasks in flight. Reads one
 //! query and changes nothing, so it runs beside the services of the program before.
 
-use super::{print, table};
+use super::output::print;
+use super::table;
 use counterstep_contracts::operator::DeployCheck;
 use counterstep_kernel::operator::check_deploy;
 use counterstep_node::Exit;

@@ -1,6 +1,6 @@
 //! `counterstep describe`: the declared task types, from the declarations themselves.
 
-use super::print;
+use super::output::print;
 use counterstep_contracts::declaration::{NamedBreaker, NamedPolicy};
 use counterstep_contracts::retry::format_duration;
 use counterstep_contracts::{

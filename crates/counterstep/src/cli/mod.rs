@@ -7,10 +7,12 @@ mod describe;
 mod dev;
 mod fsck;
 mod operator;
+mod output;
 mod proposal;
 mod remote;
 mod schedules;
 mod table;
+mod task_filter;
 mod tasks;
 mod times;
 mod types;
@@ -21,6 +23,7 @@ use counterstep_node::settings::{SettingsFor, check_surroundings, commands};
 use counterstep_node::{Exit, SettingsArgs, exit};
 use counterstep_reconciler::cli::ReconcilerArgs;
 use counterstep_steps::Registry;
+use output::print;
 use std::process::ExitCode;
 
 /// The release, and the commit that it was built from as far as the build knows it.
@@ -186,17 +189,6 @@ fn migrate(settings: &SettingsArgs) -> Result<(), Exit> {
             ))
         }),
     )
-}
-
-/// Prints to standard output; a reader that went away (`| head`) is no error.
-fn print(text: &str) -> Result<(), Exit> {
-    use std::io::Write as _;
-    match std::io::stdout().write_all(text.as_bytes()) {
-        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(Exit::failed(
-            format_args!("standard output cannot be written: {error}"),
-        )),
-        _ => Ok(()),
-    }
 }
 
 #[cfg(test)]

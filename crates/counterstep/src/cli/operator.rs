@@ -1,10 +1,11 @@
 //! `counterstep tasks plan | why | dead-letters | resolve | retry | recoveries`: what tasks wait
 //! for, and what a person decides about those that are parked.
 
+use super::output::json;
 use super::proposal::Caller;
 use super::remote::Remote;
 use super::table;
-use super::tasks::{Which, json};
+use super::task_filter::TaskFilter;
 use super::times::{Since, shown};
 use counterstep_contracts::http::Page;
 use counterstep_contracts::operator::{
@@ -29,7 +30,7 @@ pub(super) enum OperatorCommand {
     /// Lists the tasks that wait for a person, the newest first
     DeadLetters {
         #[command(flatten)]
-        which: Which,
+        which: TaskFilter,
         /// Parked at most so long ago, as 2h, or not before this time
         #[arg(long)]
         since: Option<Since>,
@@ -212,7 +213,7 @@ pub(super) async fn run(
 async fn parked_since(
     remote: &Remote,
     page: &mut Page<DeadLetter>,
-    which: &Which,
+    which: &TaskFilter,
     since: Since,
 ) -> Result<(), Exit> {
     let is_new = |letter: &DeadLetter| since.includes(&letter.updated_at);

@@ -1,9 +1,8 @@
 //! `counterstep schedules …`: what an operator asks about tasks that are submitted by time.
 
-use super::print;
+use super::output::{json, print};
 use super::remote::Remote;
 use super::table;
-use super::tasks::json;
 use super::times;
 use counterstep_contracts::declaration::kebab_case;
 use counterstep_contracts::http::Page;

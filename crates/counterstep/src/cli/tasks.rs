@@ -2,16 +2,16 @@
 //! are in `operator`.
 
 use super::operator::{self, OperatorCommand};
+use super::output::{json, print};
 use super::proposal::Caller;
 use super::remote::Remote;
+use super::table;
+use super::task_filter::TaskFilter;
 use super::times::{Since, shown};
-use super::{print, table};
 use counterstep_contracts::TaskId;
-use counterstep_contracts::TaskStatus;
 use counterstep_contracts::http::{Page, StepProgress, TaskSummary, TaskView};
 use counterstep_node::settings::{SettingsFor, commands};
 use counterstep_node::{Exit, Layers};
-use serde::Serialize;
 
 /// Flags of `tasks`.
 #[derive(Debug, Clone, clap::Args)]
@@ -30,7 +30,7 @@ enum TasksCommand {
     /// Lists tasks, the newest first
     List {
         #[command(flatten)]
-        which: Which,
+        which: TaskFilter,
         /// Submitted at most so long ago, as 2h, or not before this time
         #[arg(long)]
         since: Option<Since>,
@@ -65,48 +65,6 @@ enum TasksCommand {
     },
     #[command(flatten)]
     Operator(OperatorCommand),
-}
-
-/// Which tasks a list shows.
-#[derive(Debug, Clone, clap::Args)]
-pub(super) struct Which {
-    /// Of this type only
-    #[arg(long = "type")]
-    task_type: Option<String>,
-    /// In this state only
-    #[arg(long)]
-    status: Option<TaskStatus>,
-    /// At most so many
-    #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=200))]
-    limit: u32,
-    /// Continue where another page ended
-    #[arg(long)]
-    cursor: Option<String>,
-}
-
-impl Which {
-    /// As the API's parameters; `cursor`: of a further page.
-    pub(super) fn query(&self, cursor: Option<String>) -> Vec<(&'static str, String)> {
-        let mut query = vec![("limit", self.limit.to_string())];
-        query.extend(self.task_type.clone().map(|value| ("type", value)));
-        query.extend(self.status.map(|value| ("status", value.to_string())));
-        query.extend(
-            cursor
-                .or_else(|| self.cursor.clone())
-                .map(|value| ("cursor", value)),
-        );
-        query
-    }
-
-    /// At most so many are shown; the last page may bring a few more.
-    pub(super) fn most(&self) -> usize {
-        usize::try_from(self.limit).unwrap_or(usize::MAX)
-    }
-
-    /// Whether there may be others than these.
-    pub(super) const fn is_filtered(&self) -> bool {
-        self.task_type.is_some() || self.status.is_some() || self.cursor.is_some()
-    }
 }
 
 /// Leaves out what was submitted before. The list is in this order, the newest first: behind the
@@ -189,12 +147,6 @@ pub(super) fn main(args: &TasksArgs, program: &str) -> Result<(), Exit> {
         };
         print(&text)
     })
-}
-
-pub(super) fn json<T: Serialize>(value: &T) -> Result<String, Exit> {
-    serde_json::to_string_pretty(value)
-        .map(|text| text + "\n")
-        .map_err(Exit::failed)
 }
 
 fn list(page: &Page<TaskSummary>, filtered: bool) -> String {

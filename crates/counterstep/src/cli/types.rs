@@ -1,10 +1,9 @@
 //! `counterstep types …`: which task types take submissions, and what an operator decides about
 //! that.
 
-use super::print;
+use super::output::{json, print};
 use super::remote::Remote;
 use super::table;
-use super::tasks::json;
 use super::times;
 use counterstep_contracts::declaration::kebab_case;
 use counterstep_contracts::disable::{SwitchRequest, SwitchView};

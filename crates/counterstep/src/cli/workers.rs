@@ -1,9 +1,8 @@
 //! `counterstep workers`: which processes are there, what they run, and how long tasks wait.
 
-use super::print;
+use super::output::{json, print};
 use super::remote::Remote;
 use super::table;
-use super::tasks::json;
 use super::times;
 use counterstep_contracts::retry::format_duration;
 use counterstep_contracts::workers::{StatusView, WorkerState, WorkersView};
