@@ -1,8 +1,8 @@
 //! The bytes of a request's body on their way in, under the limits on time. Must not know what they
 //! mean.
 
+use crate::app_state::Api;
 use crate::problem::{Refused, malformed, slow, too_large};
-use crate::shared::Api;
 use actix_web::error::PayloadError;
 use actix_web::web;
 use bytes::{Bytes, BytesMut};

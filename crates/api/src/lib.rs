@@ -4,15 +4,16 @@
 //! (that is the kernel's), knows no database, broker or object store (those are ports), and imports
 //! none of the other hosts.
 
+mod app_state;
 mod body;
 pub mod cli;
 mod cursor;
+mod error_pages;
 mod form;
 mod gauges;
 mod headers;
 mod intake;
 mod json;
-mod last_word;
 mod origins;
 mod problem;
 mod query;
@@ -21,7 +22,6 @@ mod request_id;
 mod routes;
 mod server;
 mod settings;
-mod shared;
 mod view;
 mod waiting;
 

@@ -3,8 +3,8 @@
 //! address, and that is what a page could use. Must not look at bodies, and decides nothing about
 //! who a caller is.
 
+use crate::app_state::Api;
 use crate::problem::Refused;
-use crate::shared::Api;
 use actix_web::body::MessageBody;
 use actix_web::dev::{ServiceRequest, ServiceResponse};
 use actix_web::http::Method;

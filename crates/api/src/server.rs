@@ -1,10 +1,10 @@
 //! The listening server: starts it, and stops it without cutting anybody off.
 
-use crate::last_word::last_word;
+use crate::app_state::Api;
+use crate::error_pages::error_pages;
 use crate::origins;
 use crate::routes;
 use crate::settings::ApiSettings;
-use crate::shared::Api;
 use actix_web::middleware::from_fn;
 use actix_web::{App, HttpServer, web};
 use counterstep_kernel::Engine;
@@ -41,13 +41,13 @@ pub fn serve(
             settings.keep_alive,
         );
         let api = web::Data::new(Api::new(engine, settings, shutdown.clone()));
-        let shared = api.clone();
+        let state = api.clone();
         let server = HttpServer::new(move || {
             App::new()
-                .app_data(shared.clone())
+                .app_data(state.clone())
                 .configure(routes::configure)
                 .wrap(from_fn(origins::guard))
-                .wrap(from_fn(last_word))
+                .wrap(from_fn(error_pages))
         })
         .workers(workers)
         // An answer's last packet must not wait for the client's word on the one before it.

@@ -1,7 +1,7 @@
 //! What the address of a request names: its segments, the id of a task, and the task of that id.
 
+use crate::app_state::Api;
 use crate::problem::{Refused, no_such_task};
-use crate::shared::Api;
 use actix_web::HttpRequest;
 use counterstep_contracts::{ProblemCode, TaskId};
 use counterstep_kernel::record::TaskRecord;

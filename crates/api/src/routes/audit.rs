@@ -2,8 +2,8 @@
 
 use super::address::{load, task_id};
 use super::answer::Answer;
+use crate::app_state::Api;
 use crate::query::Params;
-use crate::shared::Api;
 use crate::view;
 use actix_web::{HttpRequest, HttpResponse, web};
 

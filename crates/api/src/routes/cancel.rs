@@ -3,9 +3,9 @@
 
 use super::address::{load, task_id};
 use super::answer::Answer;
+use crate::app_state::Api;
 use crate::problem::{Refused, no_such_task, unknown_type};
 use crate::query::Params;
-use crate::shared::Api;
 use actix_web::{HttpRequest, HttpResponse, web};
 use counterstep_contracts::http::CancelOutcome;
 use counterstep_contracts::{ProblemCode, TaskStatus};

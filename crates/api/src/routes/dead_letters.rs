@@ -2,10 +2,10 @@
 
 use super::answer::Answer;
 use super::list::{declared_name, limit_of};
+use crate::app_state::Api;
 use crate::cursor;
 use crate::problem::{Refused, invalid};
 use crate::query::Params;
-use crate::shared::Api;
 use crate::view;
 use actix_web::{HttpRequest, HttpResponse, web};
 use counterstep_contracts::TaskStatus;

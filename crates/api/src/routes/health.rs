@@ -2,9 +2,9 @@
 //! to). They carry no address and no error text: anybody may ask.
 
 use super::answer::Answer;
+use crate::app_state::Api;
 use crate::problem::Refused;
 use crate::readiness::Parts;
-use crate::shared::Api;
 use actix_web::{HttpResponse, web};
 use counterstep_contracts::ProblemCode;
 use counterstep_contracts::http::Health;

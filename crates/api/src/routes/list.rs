@@ -1,10 +1,10 @@
 //! `GET /api/tasks`: pages of tasks, the newest first.
 
 use super::answer::Answer;
+use crate::app_state::Api;
 use crate::cursor;
 use crate::problem::{Refused, invalid};
 use crate::query::Params;
-use crate::shared::Api;
 use crate::view;
 use actix_web::{HttpRequest, HttpResponse, web};
 use counterstep_contracts::TaskStatus;

@@ -3,9 +3,9 @@
 //! `counterstep_database_up` says so.
 
 use super::answer::Answer;
+use crate::app_state::Api;
 use crate::problem::Refused;
 use crate::query::Params;
-use crate::shared::Api;
 use actix_web::http::header::CONTENT_TYPE;
 use actix_web::{HttpRequest, HttpResponse, web};
 use counterstep_contracts::workers::{StatusView, WorkerState, WorkerView, WorkersView};

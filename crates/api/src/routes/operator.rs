@@ -4,12 +4,12 @@
 
 use super::address::{load, task_id};
 use super::answer::Answer;
+use crate::app_state::Api;
 use crate::body::Arriving;
 use crate::headers::{BodyKind, body_kind, content_length};
 use crate::json;
 use crate::problem::{Refused, invalid, no_such_task, unknown_type};
 use crate::query::Params;
-use crate::shared::Api;
 use actix_web::{HttpRequest, HttpResponse, web};
 use counterstep_contracts::operator::{RecoveriesRequest, ResolveRequest, RetryRequest};
 use counterstep_contracts::{ProblemCode, TaskStatus};

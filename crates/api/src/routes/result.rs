@@ -3,10 +3,10 @@
 
 use super::address::{load, segment, task_id};
 use super::answer::Answer;
+use crate::app_state::Api;
 use crate::headers::has_current;
 use crate::problem::{Refused, unavailable};
 use crate::query::Params;
-use crate::shared::Api;
 use actix_web::body::SizedStream;
 use actix_web::http::Method;
 use actix_web::http::header::{

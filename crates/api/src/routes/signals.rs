@@ -3,12 +3,12 @@
 
 use super::address::{load, segment, task_id};
 use super::answer::Answer;
+use crate::app_state::Api;
 use crate::body::Arriving;
 use crate::headers::{BodyKind, body_kind, content_length};
 use crate::json;
 use crate::problem::{Refused, no_such_task};
 use crate::query::Params;
-use crate::shared::Api;
 use actix_web::{HttpRequest, HttpResponse, web};
 use counterstep_contracts::ProblemCode;
 use counterstep_kernel::client;

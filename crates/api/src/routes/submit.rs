@@ -2,13 +2,13 @@
 
 use super::answer::Answer;
 use super::task::{self, Wait};
+use crate::app_state::Api;
 use crate::body::Arriving;
 use crate::form::{Form, Limits, Sent};
 use crate::headers::{BodyKind, body_kind, content_length, idempotency_key, traceparent};
 use crate::intake::{self, Taken};
 use crate::json;
 use crate::problem::{Refused, too_large, unavailable};
-use crate::shared::Api;
 use crate::waiting::Rests;
 use actix_web::http::header::{CONTENT_LOCATION, HeaderName, HeaderValue, LOCATION, RETRY_AFTER};
 use actix_web::{HttpRequest, HttpResponse, web};

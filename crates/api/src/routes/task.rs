@@ -2,10 +2,10 @@
 
 use super::address::{load, task_id};
 use super::answer::Answer;
+use crate::app_state::Api;
 use crate::headers::{has_current, preferred_wait};
 use crate::problem::Refused;
 use crate::query::Params;
-use crate::shared::Api;
 use crate::view;
 use crate::waiting::WaitFor;
 use actix_web::http::header::{CACHE_CONTROL, ETAG, RETRY_AFTER};

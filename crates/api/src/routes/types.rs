@@ -4,9 +4,9 @@
 use super::address::segment;
 use super::answer::Answer;
 use super::operator::{actor, body, note};
+use crate::app_state::Api;
 use crate::problem::Refused;
 use crate::query::Params;
-use crate::shared::Api;
 use crate::view;
 use actix_web::{HttpRequest, HttpResponse, web};
 use counterstep_contracts::ProblemCode;

@@ -3,9 +3,9 @@
 
 use super::address::{load, task_id};
 use super::answer::Answer;
+use crate::app_state::Api;
 use crate::problem::unknown_type;
 use crate::query::Params;
-use crate::shared::Api;
 use actix_web::{HttpRequest, HttpResponse, web};
 use counterstep_kernel::documents::TypedDocuments;
 use counterstep_kernel::operator;

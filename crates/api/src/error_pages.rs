@@ -5,9 +5,9 @@
 //! It cannot reach what actix-http answers before there is a request: a head that cannot be parsed
 //! (400), is too large (431) or never ends (408) gets a bare status and a closed connection.
 
+use crate::app_state::Api;
 use crate::problem::{PROBLEM_JSON, Refused};
 use crate::request_id::{self, X_REQUEST_ID};
-use crate::shared::Api;
 use actix_web::body::{BoxBody, MessageBody};
 use actix_web::dev::{ServiceRequest, ServiceResponse};
 use actix_web::error::InternalError;
@@ -19,7 +19,7 @@ use std::panic::AssertUnwindSafe;
 use tracing::Instrument;
 
 /// Wraps the whole application.
-pub(crate) async fn last_word(
+pub(crate) async fn error_pages(
     api: web::Data<Api>,
     request: ServiceRequest,
     next: Next<impl MessageBody + 'static>,
