@@ -1,5 +1,6 @@
 //! What the address of a request names: its segments, the id of a task, and the task of that id.
 
+use counterstep_kernel::load;
 use crate::app_state::Api;
 use crate::problem::{Refused, no_such_task};
 use actix_web::HttpRequest;
@@ -25,7 +26,7 @@ pub(super) fn task_id(request: &HttpRequest) -> Result<TaskId, Refused> {
 
 /// A task of this tenant. The answer must not reveal that another tenant has one of this id.
 pub(super) async fn load(api: &Api, id: TaskId) -> Result<TaskRecord, Refused> {
-    let record = api.engine.read(id).await?;
+    let record = load::read(&api.engine, id).await?;
     record
         .filter(|record| record.task.tenant == api.tenant())
         .ok_or_else(no_such_task)
