@@ -1,6 +1,6 @@
 //! What a run cost: processor time by process, and transactions of the database.
 
-use crate::Failed;
+use crate::failed::Failed;
 use std::collections::BTreeMap;
 use std::fs;
 use std::time::Duration;

@@ -1,7 +1,7 @@
 //! The engine in this process, without HTTP: submissions and a worker around one store, counted at
 //! the store.
 
-use crate::Failed;
+use crate::failed::Failed;
 use crate::load::Client;
 use crate::work;
 use async_trait::async_trait;

@@ -1,7 +1,7 @@
 //! What PostgreSQL and its disk do by themselves, in the same run: the measure of the tasks'
 //! figures.
 
-use crate::Failed;
+use crate::failed::Failed;
 use counterstep_testkit::servers::Postgres;
 use serde::Serialize;
 use std::fs::File;

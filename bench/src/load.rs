@@ -1,6 +1,6 @@
 //! Closed loops of clients, and what they saw.
 
-use crate::Failed;
+use crate::failed::Failed;
 use futures::future::BoxFuture;
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -3,9 +3,11 @@
 
 mod cost;
 mod engine;
+mod failed;
 mod limits;
 mod load;
 mod measure;
+mod mode;
 mod report;
 mod services;
 mod work;
@@ -14,37 +16,14 @@ use clap::Parser;
 use counterstep_node::settings::{SettingsFor, commands};
 use counterstep_node::{Exit, Settings, exit};
 use counterstep_reconciler::cli::ReconcilerArgs;
-use serde::Serialize;
+use failed::Failed;
+use mode::Mode;
 use std::io::Write;
 use std::process::ExitCode;
 
 // As in the programs that are measured.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
-/// Why there is no figure.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub(crate) struct Failed(pub(crate) String);
-
-impl Failed {
-    pub(crate) fn of(error: impl std::fmt::Display) -> Self {
-        Self(error.to_string())
-    }
-}
-/// How the tasks are run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum Mode {
-    /// Over HTTP with three services on PostgreSQL, NATS and Redis.
-    Http,
-    /// The same, and the third step fails: the two before it are undone.
-    Failing,
-    /// The engine in this process on PostgreSQL.
-    Engine,
-    /// The engine in this process on a file.
-    Embedded,
-}
 
 /// A service that this program starts as a process of its own.
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]

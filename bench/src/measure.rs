@@ -1,10 +1,12 @@
 //! The measurements: which servers, which processes, and what is read before and after.
 
 use crate::cost::{self, Counters, Processors};
+use crate::failed::Failed;
 use crate::limits::{self, Limits};
 use crate::load::{self, Seen};
+use crate::mode::Mode;
 use crate::report::{Measured, Report};
-use crate::{Failed, Mode, engine, services, work};
+use crate::{engine, services, work};
 use counterstep_adapters::system::LocalSignals;
 use counterstep_kernel::Engine;
 use counterstep_kernel::audit::{Finding, Scope};

@@ -1,7 +1,7 @@
 //! What was measured, for people and for programs.
 
-use crate::Mode;
 use crate::limits::Limits;
+use crate::mode::Mode;
 use comfy_table::presets::UTF8_BORDERS_ONLY;
 use comfy_table::{ContentArrangement, Table};
 use serde::Serialize;

@@ -1,7 +1,8 @@
 //! The three services as processes of their own, and a client that speaks HTTP with them.
 
+use crate::failed::Failed;
 use crate::load::Client;
-use crate::{Failed, work};
+use crate::work;
 use counterstep_contracts::TaskStatus;
 use counterstep_contracts::http::TaskView;
 use counterstep_testkit::servers::{Nats, Redis};
