@@ -153,7 +153,8 @@ impl Places {
     }
 }
 
-#[cfg(all(test, feature = "s3"))]
+#[cfg(test)]
+#[cfg(feature = "s3")]
 mod tests {
     use super::*;
 

@@ -4,6 +4,7 @@
 //! Knows subjects, streams and consumers. Must not know what a message is about: that a task can be
 //! claimed is in the database, and a message only says when to look.
 
+mod abort_on_drop;
 mod connect;
 pub mod doctor;
 mod fetch;
@@ -19,6 +20,7 @@ pub use options::{Hears, NatsAuth, NatsOpenError, NatsOptions};
 pub use queue::NatsQueue;
 pub use signals::NatsSignals;
 
+use abort_on_drop::AbortOnDrop;
 use connect::Link;
 use counterstep_contracts::QueueName;
 use futures::future::BoxFuture;
@@ -27,7 +29,6 @@ use pool::Pool;
 use std::sync::Arc;
 use std::time::Duration;
 use streams::{Kind, Streams};
-use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
 
 /// A connection to NATS, and everything on it. Clones share it.
@@ -95,7 +96,7 @@ impl Nats {
             let streams = Arc::new(Streams::new(link, names, options));
             let pool = Arc::new(Pool::default());
             let watch = watchdog::watch(Arc::downgrade(&streams), Arc::downgrade(&pool));
-            let watch = Arc::new(Task(tokio::spawn(watch)));
+            let watch = Arc::new(AbortOnDrop(tokio::spawn(watch)));
             let queue = NatsQueue {
                 streams: streams.clone(),
                 pool,
@@ -197,14 +198,4 @@ pub enum Events {
     Published,
     /// It does not.
     None,
-}
-
-/// A task of the runtime that is aborted when this handle is dropped.
-#[derive(Debug)]
-struct Task(JoinHandle<()>);
-
-impl Drop for Task {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
 }

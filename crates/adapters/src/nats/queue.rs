@@ -1,6 +1,7 @@
 //! The queue on JetStream: publishing, settling, and a watch over its consumers. Fetching is in
 //! `fetch`.
 
+use super::abort_on_drop::AbortOnDrop;
 use super::fetch;
 use super::pool::Pool;
 use super::streams::{Kind, Streams};
@@ -26,7 +27,7 @@ pub struct NatsQueue {
     pub(super) streams: Arc<Streams>,
     pub(super) pool: Arc<Pool>,
     /// Ends with the last clone.
-    pub(super) _watch: Arc<super::Task>,
+    pub(super) _watch: Arc<AbortOnDrop>,
 }
 
 /// Forgets that a stream was there, unless a publication to it succeeded.

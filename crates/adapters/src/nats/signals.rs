@@ -1,6 +1,7 @@
 //! Hints between processes over core NATS: nothing is stored, no sender waits, and a hint without
 //! a listener is gone. Within this process they arrive without NATS.
 
+use super::abort_on_drop::AbortOnDrop;
 use super::connect::Link;
 use super::names::Names;
 use super::options::Hears;
@@ -29,7 +30,7 @@ pub struct NatsSignals {
     local: LocalSignals,
     out: mpsc::Sender<Signal>,
     /// End with the last clone.
-    _tasks: Arc<[super::Task; 2]>,
+    _tasks: Arc<[AbortOnDrop; 2]>,
 }
 
 impl NatsSignals {
@@ -38,13 +39,13 @@ impl NatsSignals {
         let (out, waiting) = mpsc::channel(WAITING);
         // So that a process leaves out what it has heard from itself already.
         let own: Arc<str> = link.client.new_inbox().into();
-        let send = super::Task(tokio::spawn(send(
+        let send = AbortOnDrop(tokio::spawn(send(
             link.clone(),
             names.clone(),
             own.clone(),
             waiting,
         )));
-        let hear = super::Task(tokio::spawn(hear(
+        let hear = AbortOnDrop(tokio::spawn(hear(
             link.clone(),
             names.clone(),
             hears,
