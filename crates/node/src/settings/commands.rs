@@ -1,32 +1,9 @@
-//! Which settings each command takes, and their flags. Must not read the file.
+//! Which settings each command takes, group by group. Must not know a single setting.
 
-use super::table::{Group, SETTINGS, SettingValues};
-use super::{SettingsArgs, faults};
-use clap::{ArgMatches, Args, Command, FromArgMatches};
-use std::ops::Deref;
+use super::groups::Group;
 
-/// The groups as one number, which a type can have as a parameter.
-#[must_use]
-pub const fn uses(groups: &[Group]) -> u32 {
-    let (mut bits, mut at) = (0, 0);
-    while at < groups.len() {
-        bits |= 1 << groups[at] as u32;
-        at += 1;
-    }
-    bits
-}
-
-/// Whether a group is among those of a command.
-#[must_use]
-pub const fn takes(uses: u32, group: Group) -> bool {
-    uses & (1 << group as u32) != 0
-}
-
-/// Whether a command has a flag for a setting.
-pub(super) fn has_flag(uses: u32, key: &str) -> bool {
-    let mut taken = SETTINGS.iter().filter(|it| takes(uses, it.group));
-    taken.any(|it| it.key == key && it.flag().is_some())
-}
+pub use super::flags::SettingsFor;
+pub use super::groups::{takes, uses};
 
 const FILE: u32 = uses(&[Group::File]);
 const DATABASE: u32 = FILE | uses(&[Group::Process, Group::Database]);
@@ -77,50 +54,3 @@ pub const COMMANDS: &[(&str, u32)] = &[
     ("schedules", REMOTE),
     ("workers", REMOTE),
 ];
-
-/// The flags and variables of a command that takes these settings.
-#[derive(Debug, Clone, Default)]
-pub struct SettingsFor<const USES: u32>(pub SettingsArgs);
-
-impl<const USES: u32> Deref for SettingsFor<USES> {
-    type Target = SettingsArgs;
-
-    fn deref(&self) -> &SettingsArgs {
-        &self.0
-    }
-}
-
-impl<const USES: u32> Args for SettingsFor<USES> {
-    fn augment_args(command: Command) -> Command {
-        let taken = SETTINGS.iter().filter(|it| takes(USES, it.group));
-        let command = command.args(taken.filter_map(|it| it.arg()));
-        if takes(USES, Group::Tasks) {
-            command.arg(faults::arg())
-        } else {
-            command
-        }
-    }
-
-    fn augment_args_for_update(command: Command) -> Command {
-        Self::augment_args(command)
-    }
-}
-
-impl<const USES: u32> FromArgMatches for SettingsFor<USES> {
-    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
-        Ok(Self(SettingsArgs {
-            values: SettingValues::given(matches, USES),
-            uses: USES,
-            faults: if takes(USES, Group::Tasks) {
-                faults::given(matches)
-            } else {
-                Vec::new()
-            },
-        }))
-    }
-
-    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
-        *self = Self::from_arg_matches(matches)?;
-        Ok(())
-    }
-}

@@ -1,7 +1,7 @@
 //! What a declaration of a setting says, and the macro that makes its struct field, flag, variable,
 //! file key, default and help from it. Must not know a single setting.
 
-use super::table::Group;
+use super::groups::Group;
 use clap::{Arg, ArgAction};
 
 /// What is special about a setting.
@@ -109,30 +109,9 @@ impl Setting {
 /// `key(Mark, …): Kind = default => "Help";`, where a default that no constant can say stands in
 /// words, as `["words"]` before the help, and a setting without one has neither.
 macro_rules! declare {
-    ($( $(#[doc = $about:literal])+ $group:ident $heading:literal { $(
+    ($( $group:ident { $(
         $key:ident $(($($mark:ident),+))? : $kind:ty $([$words:literal])? $(= $default:expr)? => $help:literal;
     )+ } )+) => {
-        /// Settings that belong together: a command takes all of a group or none.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-        pub enum Group { $( $(#[doc = $about])+ $group ),+ }
-
-        impl Group {
-            /// All of them, as the help and the reference show them.
-            pub const ALL: &'static [Self] = &[$(Self::$group),+];
-
-            /// Its heading in the help.
-            #[must_use]
-            pub const fn heading(self) -> &'static str {
-                match self { $(Self::$group => $heading),+ }
-            }
-
-            /// What the reference says of it.
-            #[must_use]
-            pub const fn about(self) -> &'static str {
-                match self { $(Self::$group => concat!($($about),+)),+ }
-            }
-        }
-
         /// All settings.
         pub static SETTINGS: &[Setting] = &[$($(Setting {
             key: stringify!($key),

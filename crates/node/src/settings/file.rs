@@ -3,6 +3,7 @@
 
 use super::table::{SETTINGS, SettingValues};
 use super::unusable::unusable;
+use super::urls::has_password;
 use crate::exit::Exit;
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
 use std::fmt;
@@ -58,6 +59,14 @@ pub(super) fn read_file(path: &Path) -> Result<SettingValues, Exit> {
         ))
     })?;
     toml::from_str(&text).map_err(|error| unusable(path, &text, &error))
+}
+
+/// Whether any URL of a settings file holds a password, which makes the file itself a secret.
+pub(super) fn holds_password(file: &SettingValues) -> bool {
+    [&file.database, &file.redis, &file.nats]
+        .into_iter()
+        .flatten()
+        .any(|url| has_password(url))
 }
 
 #[cfg(test)]

@@ -1,12 +1,12 @@
 //! The kinds of values that settings have: how a flag and the file give one, how it is checked, and
 //! how a default is shown. Must not know a single setting.
 
-use super::{LogFormat, duration};
+use super::log_format::LogFormat;
 use crate::exit::Exit;
 use clap::builder::RangedU64ValueParser;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, value_parser};
-use counterstep_contracts::retry::format_duration;
+use counterstep_contracts::retry::{format_duration, parse_duration};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -87,6 +87,19 @@ impl Kind for Duration {
     fn shown(value: &Self) -> String {
         format_duration(*value)
     }
+}
+
+/// Reads a duration setting such as `30s`.
+///
+/// # Errors
+/// [`Exit`] with the kind `Config`.
+pub fn duration(name: &str, text: &str) -> Result<Duration, Exit> {
+    parse_duration(text).filter(|duration| !duration.is_zero()).ok_or_else(|| {
+        Exit::config(format_args!(
+            "setting `{name}`: `{}` is no duration above 0: write a whole number and a unit, as 500ms, 30s, 10m, 1h",
+            text.escape_debug()
+        ))
+    })
 }
 
 /// A whole number from `MIN` to `MAX`.

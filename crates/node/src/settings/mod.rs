@@ -6,85 +6,39 @@ pub mod commands;
 mod declare;
 mod faults;
 mod file;
+mod flags;
+mod groups;
 pub mod kinds;
 mod layers;
+mod log_format;
 #[cfg(test)]
 mod page;
 mod places;
+mod resolve;
 mod services;
 mod surroundings;
 mod table;
 mod unusable;
+mod urls;
 
-pub use commands::SettingsFor;
 pub use declare::Setting;
+pub use flags::{SettingsArgs, SettingsFor};
+pub use groups::Group;
+pub use kinds::duration;
+pub use layers::Layers;
+pub use log_format::LogFormat;
 pub use places::{
     Database, DatabaseUse, NatsLogin, NatsPlace, ObjectPlace, RedisPlace, SecretUrl, Server,
 };
+pub(crate) use resolve::in_effect;
 pub use services::Service;
 pub use surroundings::check_surroundings;
-pub use table::{Group, SETTINGS, SettingValues};
+pub use table::{SETTINGS, SettingValues};
 
-use crate::exit::Exit;
 use counterstep_contracts::Overrides;
-use counterstep_contracts::retry::parse_duration;
 use counterstep_kernel::EngineSettings;
-use counterstep_kernel::faults::Fault;
-use counterstep_kernel::orphans::OrphanSettings;
-use counterstep_kernel::retention::RetentionSettings;
-use counterstep_steps::Registry;
-use counterstep_steps::output_limit::OutputLimit;
-use counterstep_steps::policies::Policies;
-use file::read_file;
-use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
-
-/// The form of log lines.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, clap::ValueEnum)]
-#[serde(rename_all = "kebab-case")]
-pub enum LogFormat {
-    /// For people.
-    #[default]
-    Text,
-    /// One JSON object a line.
-    Json,
-}
-
-/// What the flags and variables of a command give.
-#[derive(Debug, Clone)]
-pub struct SettingsArgs {
-    /// The settings.
-    pub values: SettingValues,
-    /// Which settings the command takes, as [`commands::uses`] counts them.
-    pub(crate) uses: u32,
-    /// Planted faults.
-    pub(crate) faults: Vec<Fault>,
-}
-
-/// Nothing is given, and all settings of services count.
-impl Default for SettingsArgs {
-    fn default() -> Self {
-        SettingsArgs {
-            values: SettingValues::default(),
-            uses: commands::DEV,
-            faults: Vec::new(),
-        }
-    }
-}
-
-/// What flags and variables give, and below it what the settings file gives: of the settings that
-/// the command takes.
-#[derive(Debug, Clone, Default)]
-pub struct Layers {
-    first: SettingValues,
-    file: SettingValues,
-    uses: u32,
-    faults: Vec<Fault>,
-    /// The settings file, where a URL in it holds a password.
-    secret_config: Option<PathBuf>,
-}
 
 /// Settings that have been checked.
 #[derive(Debug, Clone)]
@@ -136,242 +90,5 @@ impl Settings {
             services: BTreeMap::new(),
             secret_config: None,
         }
-    }
-}
-
-impl SettingsArgs {
-    /// Reads the settings file, where one is named.
-    ///
-    /// # Errors
-    /// [`Exit`] with the kind `Config`, naming the variable, or the place in the file.
-    pub fn read(&self) -> Result<Layers, Exit> {
-        check_surroundings()?;
-        let config = self.values.config.clone();
-        let file = config
-            .as_deref()
-            .map_or_else(|| Ok(SettingValues::default()), read_file)?;
-        Ok(Layers {
-            first: self.values.clone(),
-            secret_config: config.filter(|_| layers::is_secret(&file)),
-            file: file.only(self.uses),
-            uses: self.uses,
-            faults: self.faults.clone(),
-        })
-    }
-}
-
-impl Layers {
-    /// Checks the settings against each other.
-    ///
-    /// # Errors
-    /// [`Exit`] with the kind `Config`, naming the setting at fault.
-    pub fn resolve(&self) -> Result<Settings, Exit> {
-        let data = self.data_dir()?;
-        let layers::Places {
-            database,
-            nats,
-            redis,
-            objects,
-        } = layers::Places::of(self, &data)?;
-        let events = self.events()?;
-        if events && nats.is_none() {
-            return Err(Exit::config("setting `events` needs NATS: set --nats too"));
-        }
-        Ok(Settings {
-            database,
-            database_use: DatabaseUse {
-                connections: self.database_connections()?,
-                prepared_statements: self.database_prepared_statements()?,
-            },
-            nats,
-            redis,
-            objects,
-            allow_plaintext: self.allow_plaintext()?,
-            scratch: data.join("scratch"),
-            engine: EngineSettings {
-                lease: self.lease()?,
-                step_timeout: self.step_timeout()?,
-                upload_timeout: self.upload_timeout()?,
-                cancel_grace: self.cancel_grace()?,
-                idempotency_ttl: self.idempotency_ttl()?,
-                drain: self.drain()?,
-                lost_after: self.lost_after()?,
-                output_limit: OutputLimit(self.output_limit()?),
-                events,
-                heavy: self.heavy()?.unwrap_or_else(cores),
-                machine: machine(),
-                orphans: OrphanSettings {
-                    types: self.orphans()?,
-                    without_task: self.orphans_without_task()?,
-                },
-                retention: RetentionSettings {
-                    types: self.retention()?,
-                    bucket: self.archive_bucket()?,
-                },
-                faults: self.faults.clone(),
-                ..EngineSettings::default()
-            },
-            log: self.log()?,
-            log_format: self.log_format()?,
-            overrides: self.overrides()?,
-            services: if commands::takes(self.uses, Group::Services) {
-                services::with_tokens(self.services()?, std::env::vars_os())?
-            } else {
-                BTreeMap::new()
-            },
-            secret_config: self.secret_config.clone(),
-        })
-    }
-
-    fn overrides(&self) -> Result<Overrides, Exit> {
-        Ok(Overrides {
-            policies: self.policies()?,
-            breakers: self.breakers()?,
-            auto_disable: self.auto_disable()?,
-        })
-    }
-
-    /// The policies in effect, without a look at anything else that is set: for those who only show
-    /// them.
-    ///
-    /// # Errors
-    /// [`Exit`] with the kind `Config`, naming the setting at fault.
-    pub fn policies_in_effect(&self, registry: &Registry) -> Result<Policies, Exit> {
-        in_effect(registry, self.overrides()?)
-    }
-}
-
-/// Steps that compute do so side by side up to the cores that this process may use.
-fn cores() -> usize {
-    std::thread::available_parallelism().map_or(2, std::num::NonZero::get)
-}
-
-/// Changes to policies, checked against the task types of this process.
-pub(crate) fn in_effect(registry: &Registry, overrides: Overrides) -> Result<Policies, Exit> {
-    Policies::checked(registry, overrides).map_err(Exit::config)
-}
-
-/// The name of this machine, as people know it.
-fn machine() -> String {
-    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    let name = name.trim();
-    if name.is_empty() {
-        "unnamed".to_owned()
-    } else {
-        name.to_owned()
-    }
-}
-
-/// Reads a duration setting such as `30s`.
-///
-/// # Errors
-/// [`Exit`] with the kind `Config`.
-pub fn duration(name: &str, text: &str) -> Result<Duration, Exit> {
-    parse_duration(text).filter(|duration| !duration.is_zero()).ok_or_else(|| {
-        Exit::config(format_args!(
-            "setting `{name}`: `{}` is no duration above 0: write a whole number and a unit, as 500ms, 30s, 10m, 1h",
-            text.escape_debug()
-        ))
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// What a settings file with this text gives.
-    fn resolved(text: &str, values: SettingValues, uses: u32) -> Result<Settings, Exit> {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("settings.toml");
-        std::fs::write(&path, text).unwrap();
-        let values = SettingValues {
-            config: Some(path),
-            ..values
-        };
-        let args = SettingsArgs {
-            values,
-            uses,
-            ..SettingsArgs::default()
-        };
-        args.read()?.resolve()
-    }
-
-    #[test]
-    fn how_long_the_answer_to_a_key_is_kept_comes_from_the_flag_and_then_from_the_file() {
-        let of = |values| {
-            let settings = resolved("idempotency_ttl = \"3d\"", values, commands::DEV);
-            settings.unwrap().engine.idempotency_ttl
-        };
-        assert_eq!(
-            of(SettingValues::default()),
-            Duration::from_secs(3 * 86_400)
-        );
-        let flag = SettingValues {
-            idempotency_ttl: Some("1h".into()),
-            ..SettingValues::default()
-        };
-        assert_eq!(of(flag), Duration::from_secs(3600));
-    }
-
-    #[test]
-    fn values_that_cannot_work_are_refused() {
-        for (text, expected) in [
-            ("output_limit = 0", "expected 4096 or more"),
-            ("heavy = 0", "expected 1 to 4096"),
-            ("database_connections = 0", "expected 1 or more"),
-        ] {
-            let refused = resolved(text, SettingValues::default(), commands::DEV).expect_err(text);
-            assert!(refused.message.contains(expected), "{refused}");
-        }
-        let concurrency = Layers {
-            file: toml::from_str("concurrency = 4097").unwrap(),
-            ..Layers::default()
-        }
-        .concurrency();
-        let refused = concurrency.unwrap_err();
-        assert!(refused.message.contains("expected 1 to 4096"), "{refused}");
-    }
-
-    #[test]
-    fn a_command_passes_over_the_keys_that_it_does_not_take() {
-        let text = "nats = \"no-url\"\ndrain = \"soon\"\ndatabase_connections = 7";
-        let migrate = resolved(text, SettingValues::default(), commands::DATABASE_ONLY).unwrap();
-        assert_eq!((migrate.database_use.connections, migrate.nats), (7, None));
-        assert!(resolved(text, SettingValues::default(), commands::WORKER).is_err());
-    }
-
-    #[test]
-    fn the_defaults_are_those_of_the_parts_that_they_are_for() {
-        let settings = resolved("data_dir = \"x\"", SettingValues::default(), commands::DEV);
-        let (settings, usual) = (settings.unwrap(), Settings::in_folder(Path::new("x")));
-        let text = |settings: &Settings| {
-            let engine = EngineSettings {
-                heavy: 1,
-                machine: String::new(),
-                ..settings.engine.clone()
-            };
-            format!(
-                "{:?}",
-                Settings {
-                    engine,
-                    ..settings.clone()
-                }
-            )
-        };
-        assert_eq!(text(&settings), text(&usual));
-    }
-
-    #[cfg(feature = "servers")]
-    #[test]
-    fn the_defaults_of_servers_are_those_of_their_adapters() {
-        use counterstep_adapters::{nats::NatsOptions, redis::RedisOptions};
-        let (given, nats) = (Layers::default(), NatsOptions::new(""));
-        assert_eq!(given.nats_replicas().unwrap(), nats.replicas);
-        assert_eq!(
-            given.nats_max_message_bytes().unwrap(),
-            nats.max_message_bytes
-        );
-        assert_eq!(given.events_max_age().unwrap(), nats.events_max_age);
-        assert_eq!(given.redis_prefix().unwrap(), RedisOptions::at("").prefix);
     }
 }

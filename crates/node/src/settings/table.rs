@@ -1,9 +1,12 @@
 //! The declarations of all settings of all processes. Must not check one value against another.
 
-use super::commands::{has_flag, takes};
 use super::declare::{Mark, Setting, declare};
+use super::groups::{Group, takes};
 use super::kinds::{Kind, Number, Prefix, Slots};
-use super::{DatabaseUse, Layers, LogFormat, Service};
+use super::layers::Layers;
+use super::log_format::LogFormat;
+use super::places::DatabaseUse;
+use super::services::Service;
 use crate::exit::Exit;
 use clap::ArgMatches;
 use counterstep_contracts::{
@@ -24,22 +27,18 @@ const UNBOUNDED: usize = usize::MAX;
 const MIB: usize = 1 << 20;
 
 declare! {
-    /// The file is the same for all processes of an installation: a command passes over the keys that are not its own.
-    File "Settings file" {
+    File {
         config(NotInFile): PathBuf => "Read settings from this TOML file, whose keys are the long flags with `_` for `-`";
     }
 
-    /// What a process writes on its machine, and how it speaks to others.
-    Process "Process" {
+    Process {
         data_dir: PathBuf = "counterstep-data".into() => "Set the data directory: it holds the scratch files, and whatever has no place of its own";
         allow_plaintext(Bare): bool = false => "Connect to servers of other machines without TLS";
         log: String = "info".to_owned() => "Set what to log, as `info` or `warn,counterstep=debug`";
         log_format: LogFormat = LogFormat::Text => "Set the form of log lines: `text` or `json`";
     }
 
-    /// The database decides what a task's state is: see [servers](operations.md#servers) and
-    /// [secrets and certificates](operations.md#secrets-and-certificates).
-    Database "Database" {
+    Database {
         database(Url): String ["`counterstep.db` in the data directory"] => "Connect to this database: `sqlite://PATH` or `postgres://USER@HOST/NAME`";
         database_file(Rare): PathBuf => "Read the URL of the database from this file, where it holds a password";
         database_password_file(Rare): PathBuf => "Read the password of the database's user from this file";
@@ -50,11 +49,7 @@ declare! {
         database_prepared_statements(Switch): bool = DatabaseUse::default().prepared_statements => "Prepare statements on each connection to PostgreSQL; `false` behind a pooler in transaction mode";
     }
 
-    /// With PostgreSQL, NATS carries the messages; an SQLite file carries them itself. Login: a credentials file, a user with
-    /// a password file, a token file, or an nkey file ([secrets and
-    /// certificates](operations.md#secrets-and-certificates)). What counts for [streams](operations.md#streams) counts when
-    /// this program makes them.
-    Nats "NATS" {
+    Nats {
         nats(Url): String => "Connect to NATS, with PostgreSQL only: `nats://HOST:4222` or `tls://…`, several with commas between them";
         nats_monitor: String => "Ask for the state of NATS at this monitoring address, as `http://HOST:8222`; for `doctor`";
         nats_prefix: Prefix => "Set the prefix of every subject, stream and consumer: one for each installation on a NATS server";
@@ -73,8 +68,7 @@ declare! {
         events_max_age(Rare): Duration = Duration::from_secs(7 * 86_400) => "Set how long events are kept in their stream";
     }
 
-    /// Redis saves the other servers work, and everything works without it.
-    Redis "Redis" {
+    Redis {
         redis(Url): String => "Connect to Redis: `redis://HOST:6379` or `rediss://…`, several with commas between them";
         redis_file(Rare): PathBuf => "Read the URL of Redis from this file, where it holds a password";
         redis_prefix: Prefix = "counterstep".to_owned() => "Set the prefix of every key: one for each installation on a Redis server";
@@ -84,19 +78,16 @@ declare! {
         redis_key_file(Rare): PathBuf => "Use the key in this PEM file for the client certificate of Redis";
     }
 
-    /// The parameters of the URL stand under [servers](operations.md#servers).
-    Objects "Object store" {
+    Objects {
         objects(Url): String ["`objects` in the data directory"] => "Keep objects here: `file://PATH`, `s3://BUCKET/PREFIX?endpoint=URL` or `az://CONTAINER/PREFIX?account=NAME`";
         objects_credentials_file(Rare): PathBuf => "Read the keys of the object store from this file, in the form of `~/.aws/credentials`";
     }
 
-    /// How long a host may be silent before its tasks are taken back: see [lost hosts](operations.md#when-a-host-is-lost).
-    Lease "Leases" {
+    Lease {
         lease: Duration = engine().lease => "Set how long a claim holds without a heartbeat, for task types that declare nothing else";
     }
 
-    /// The limits of tasks and requests, and [shutdown](operations.md#shutdown).
-    Tasks "Tasks" {
+    Tasks {
         step_timeout: Duration = engine().step_timeout => "Set the time limit of an attempt, for steps that declare none";
         upload_timeout: Duration = engine().upload_timeout => "Set the time limit of a request's arrival, uploads included";
         cancel_grace: Duration = engine().cancel_grace => "Set how long a cancelled step may go on before it is dropped";
@@ -107,53 +98,50 @@ declare! {
         events(Switch): bool = false => "Publish every change as an event on NATS, for one row more a change";
     }
 
-    /// Steps [declared `heavy`](tasks.md#heavy-steps).
-    Steps "Steps" {
+    Steps {
         heavy: Slots ["the cores that it may use"] => "Set how many steps declared heavy run side by side in a process";
     }
 
-    /// The API authenticates no caller: see [roles](operations.md#roles).
-    Api "API" {
+    Api {
         listen: SocketAddr = SocketAddr::from(([127, 0, 0, 1], 8080)) => "Listen on this address and port";
         allow_unauthenticated(Bare, NotAsVariable): bool = false => "Listen on an address that other machines can reach, although the API authenticates no caller";
         allowed_hosts: Vec<String> => "Answer under these names too, besides `localhost` and IP addresses; `*` for any";
     }
 
-    /// Which tasks a worker runs, and how many.
-    Worker "Worker" {
+    Worker {
         queues: Vec<String> ["those of all task types"] => "Serve these queues only";
         concurrency: Slots ["one for each 48 MiB of memory, from 4 to 256"] => "Set how many tasks run at a time";
     }
 
-    /// How often the reconciler passes. The bounds of a pass are flags of `reconciler` alone.
-    Reconciler "Reconciler" {
+    Reconciler {
         every: Duration ["30s; in `dev` 5s"] => "Set the time between passes";
         offer_after(NotInFile): Duration = Duration::from_secs(60) => "Offer a task again that no host has claimed in this time";
     }
 
-    /// Tables that change what task types declare: see [policies](operations.md#policies).
-    Policies "Policies" {
+    Policies {
         policies(OnlyInFile): BTreeMap<String, RetryOverride> = BTreeMap::new() => "Change retry policies, by name";
         breakers(OnlyInFile): BTreeMap<String, BreakerOverride> = BTreeMap::new() => "Change breakers, by the name of the dependency";
         auto_disable(OnlyInFile): BTreeMap<String, AutoDisableOverride> = BTreeMap::new() => "Change when task types are disabled, by type";
     }
 
-    /// A token may come from the variable `COUNTERSTEP_SERVICES_NAME_TOKEN`, or from the file that
-    /// `COUNTERSTEP_SERVICES_NAME_TOKEN_FILE` names: see [services](operations.md#services).
-    Services "Services" {
+    Services {
         services(OnlyInFile): BTreeMap<String, Service> = BTreeMap::new() => "Set the services that steps call, by name";
     }
 
-    /// See [orphans](operations.md#orphans-that-no-row-names) and [retention](operations.md#retention).
-    Upkeep "Upkeep" {
+    Upkeep {
         orphans(OnlyInFile): BTreeMap<String, OrphanOverride> = BTreeMap::new() => "Change how often orphans are listed and how long they are left alone, by task type or `*`";
         orphans_without_task(OnlyInFile): Duration ["never"] => "Treat objects of unknown tasks and attempts as orphans from this age on";
         retention(OnlyInFile): BTreeMap<String, Retention> = BTreeMap::new() => "Set how long tasks that have ended are kept, by task type or `*`";
         archive_bucket(OnlyInFile): String = engine().retention.bucket => "Set the declared bucket that deleted tasks are archived to";
     }
 
-    /// Commands that talk to a running API.
-    Remote "Connection" {
+    Remote {
         url(Url, NotInFile): String = "http://127.0.0.1:8080".to_owned() => "Connect to the API at this address";
     }
+}
+
+/// Whether a command has a flag for a setting.
+fn has_flag(uses: u32, key: &str) -> bool {
+    let mut taken = SETTINGS.iter().filter(|it| takes(uses, it.group));
+    taken.any(|it| it.key == key && it.flag().is_some())
 }

@@ -1,8 +1,9 @@
 //! URLs of servers: which layer has one, in itself or in a file, and what stands in it. Must not
 //! connect to anything.
 
+use super::layers::Layers;
+use super::table::SettingValues;
 use crate::exit::Exit;
-use crate::settings::{Layers, SettingValues};
 use std::path::PathBuf;
 
 /// A URL, and whether a flag or a variable had it.

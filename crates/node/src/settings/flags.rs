@@ -1,0 +1,104 @@
+//! The flags and variables of a command, which its settings declare. Must not check one value against
+//! another.
+
+use super::check_surroundings;
+use super::commands;
+use super::faults;
+use super::file::{holds_password, read_file};
+use super::groups::{Group, takes};
+use super::layers::Layers;
+use super::table::{SETTINGS, SettingValues};
+use crate::exit::Exit;
+use clap::{ArgMatches, Args, Command, FromArgMatches};
+use counterstep_kernel::faults::Fault;
+use std::ops::Deref;
+
+/// What the flags and variables of a command give.
+#[derive(Debug, Clone)]
+pub struct SettingsArgs {
+    /// The settings.
+    pub values: SettingValues,
+    /// Which settings the command takes, as [`uses`](super::commands::uses) counts them.
+    pub(crate) uses: u32,
+    /// Planted faults.
+    pub(crate) faults: Vec<Fault>,
+}
+
+/// Nothing is given, and all settings of services count.
+impl Default for SettingsArgs {
+    fn default() -> Self {
+        SettingsArgs {
+            values: SettingValues::default(),
+            uses: commands::DEV,
+            faults: Vec::new(),
+        }
+    }
+}
+
+impl SettingsArgs {
+    /// Reads the settings file, where one is named.
+    ///
+    /// # Errors
+    /// [`Exit`] with the kind `Config`, naming the variable, or the place in the file.
+    pub fn read(&self) -> Result<Layers, Exit> {
+        check_surroundings()?;
+        let config = self.values.config.clone();
+        let file = config
+            .as_deref()
+            .map_or_else(|| Ok(SettingValues::default()), read_file)?;
+        Ok(Layers {
+            first: self.values.clone(),
+            secret_config: config.filter(|_| holds_password(&file)),
+            file: file.only(self.uses),
+            uses: self.uses,
+            faults: self.faults.clone(),
+        })
+    }
+}
+
+/// The flags and variables of a command that takes these settings.
+#[derive(Debug, Clone, Default)]
+pub struct SettingsFor<const USES: u32>(pub SettingsArgs);
+
+impl<const USES: u32> Deref for SettingsFor<USES> {
+    type Target = SettingsArgs;
+
+    fn deref(&self) -> &SettingsArgs {
+        &self.0
+    }
+}
+
+impl<const USES: u32> Args for SettingsFor<USES> {
+    fn augment_args(command: Command) -> Command {
+        let taken = SETTINGS.iter().filter(|it| takes(USES, it.group));
+        let command = command.args(taken.filter_map(|it| it.arg()));
+        if takes(USES, Group::Tasks) {
+            command.arg(faults::arg())
+        } else {
+            command
+        }
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl<const USES: u32> FromArgMatches for SettingsFor<USES> {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        Ok(Self(SettingsArgs {
+            values: SettingValues::given(matches, USES),
+            uses: USES,
+            faults: if takes(USES, Group::Tasks) {
+                faults::given(matches)
+            } else {
+                Vec::new()
+            },
+        }))
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}

@@ -1,0 +1,224 @@
+//! One value for each setting, checked against the others. Must not connect to anything.
+
+mod places;
+
+use super::groups::{Group, takes};
+use super::layers::Layers;
+use super::places::DatabaseUse;
+use super::{Settings, services};
+use crate::exit::Exit;
+use counterstep_contracts::Overrides;
+use counterstep_kernel::EngineSettings;
+use counterstep_kernel::orphans::OrphanSettings;
+use counterstep_kernel::retention::RetentionSettings;
+use counterstep_steps::Registry;
+use counterstep_steps::output_limit::OutputLimit;
+use counterstep_steps::policies::Policies;
+use places::Places;
+use std::collections::BTreeMap;
+
+impl Layers {
+    /// Checks the settings against each other.
+    ///
+    /// # Errors
+    /// [`Exit`] with the kind `Config`, naming the setting at fault.
+    pub fn resolve(&self) -> Result<Settings, Exit> {
+        let data = self.data_dir()?;
+        let Places {
+            database,
+            nats,
+            redis,
+            objects,
+        } = Places::of(self, &data)?;
+        let events = self.events()?;
+        if events && nats.is_none() {
+            return Err(Exit::config("setting `events` needs NATS: set --nats too"));
+        }
+        Ok(Settings {
+            database,
+            database_use: DatabaseUse {
+                connections: self.database_connections()?,
+                prepared_statements: self.database_prepared_statements()?,
+            },
+            nats,
+            redis,
+            objects,
+            allow_plaintext: self.allow_plaintext()?,
+            scratch: data.join("scratch"),
+            engine: EngineSettings {
+                lease: self.lease()?,
+                step_timeout: self.step_timeout()?,
+                upload_timeout: self.upload_timeout()?,
+                cancel_grace: self.cancel_grace()?,
+                idempotency_ttl: self.idempotency_ttl()?,
+                drain: self.drain()?,
+                lost_after: self.lost_after()?,
+                output_limit: OutputLimit(self.output_limit()?),
+                events,
+                heavy: self.heavy()?.unwrap_or_else(cores),
+                machine: machine(),
+                orphans: OrphanSettings {
+                    types: self.orphans()?,
+                    without_task: self.orphans_without_task()?,
+                },
+                retention: RetentionSettings {
+                    types: self.retention()?,
+                    bucket: self.archive_bucket()?,
+                },
+                faults: self.faults.clone(),
+                ..EngineSettings::default()
+            },
+            log: self.log()?,
+            log_format: self.log_format()?,
+            overrides: self.overrides()?,
+            services: if takes(self.uses, Group::Services) {
+                services::with_tokens(self.services()?, std::env::vars_os())?
+            } else {
+                BTreeMap::new()
+            },
+            secret_config: self.secret_config.clone(),
+        })
+    }
+
+    fn overrides(&self) -> Result<Overrides, Exit> {
+        Ok(Overrides {
+            policies: self.policies()?,
+            breakers: self.breakers()?,
+            auto_disable: self.auto_disable()?,
+        })
+    }
+
+    /// The policies in effect, without a look at anything else that is set: for those who only show
+    /// them.
+    ///
+    /// # Errors
+    /// [`Exit`] with the kind `Config`, naming the setting at fault.
+    pub fn policies_in_effect(&self, registry: &Registry) -> Result<Policies, Exit> {
+        in_effect(registry, self.overrides()?)
+    }
+}
+
+/// Steps that compute do so side by side up to the cores that this process may use.
+fn cores() -> usize {
+    std::thread::available_parallelism().map_or(2, std::num::NonZero::get)
+}
+
+/// Changes to policies, checked against the task types of this process.
+pub(crate) fn in_effect(registry: &Registry, overrides: Overrides) -> Result<Policies, Exit> {
+    Policies::checked(registry, overrides).map_err(Exit::config)
+}
+
+/// The name of this machine, as people know it.
+fn machine() -> String {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let name = name.trim();
+    if name.is_empty() {
+        "unnamed".to_owned()
+    } else {
+        name.to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::{SettingValues, SettingsArgs, commands};
+    use std::path::Path;
+    use std::time::Duration;
+
+    /// What a settings file with this text gives.
+    fn resolved(text: &str, values: SettingValues, uses: u32) -> Result<Settings, Exit> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("settings.toml");
+        std::fs::write(&path, text).unwrap();
+        let values = SettingValues {
+            config: Some(path),
+            ..values
+        };
+        let args = SettingsArgs {
+            values,
+            uses,
+            ..SettingsArgs::default()
+        };
+        args.read()?.resolve()
+    }
+
+    #[test]
+    fn how_long_the_answer_to_a_key_is_kept_comes_from_the_flag_and_then_from_the_file() {
+        let of = |values| {
+            let settings = resolved("idempotency_ttl = \"3d\"", values, commands::DEV);
+            settings.unwrap().engine.idempotency_ttl
+        };
+        assert_eq!(
+            of(SettingValues::default()),
+            Duration::from_secs(3 * 86_400)
+        );
+        let flag = SettingValues {
+            idempotency_ttl: Some("1h".into()),
+            ..SettingValues::default()
+        };
+        assert_eq!(of(flag), Duration::from_secs(3600));
+    }
+
+    #[test]
+    fn values_that_cannot_work_are_refused() {
+        for (text, expected) in [
+            ("output_limit = 0", "expected 4096 or more"),
+            ("heavy = 0", "expected 1 to 4096"),
+            ("database_connections = 0", "expected 1 or more"),
+        ] {
+            let refused = resolved(text, SettingValues::default(), commands::DEV).expect_err(text);
+            assert!(refused.message.contains(expected), "{refused}");
+        }
+        let concurrency = Layers {
+            file: toml::from_str("concurrency = 4097").unwrap(),
+            ..Layers::default()
+        }
+        .concurrency();
+        let refused = concurrency.unwrap_err();
+        assert!(refused.message.contains("expected 1 to 4096"), "{refused}");
+    }
+
+    #[test]
+    fn a_command_passes_over_the_keys_that_it_does_not_take() {
+        let text = "nats = \"no-url\"\ndrain = \"soon\"\ndatabase_connections = 7";
+        let migrate = resolved(text, SettingValues::default(), commands::DATABASE_ONLY).unwrap();
+        assert_eq!((migrate.database_use.connections, migrate.nats), (7, None));
+        assert!(resolved(text, SettingValues::default(), commands::WORKER).is_err());
+    }
+
+    #[test]
+    fn the_defaults_are_those_of_the_parts_that_they_are_for() {
+        let settings = resolved("data_dir = \"x\"", SettingValues::default(), commands::DEV);
+        let (settings, usual) = (settings.unwrap(), Settings::in_folder(Path::new("x")));
+        let text = |settings: &Settings| {
+            let engine = EngineSettings {
+                heavy: 1,
+                machine: String::new(),
+                ..settings.engine.clone()
+            };
+            format!(
+                "{:?}",
+                Settings {
+                    engine,
+                    ..settings.clone()
+                }
+            )
+        };
+        assert_eq!(text(&settings), text(&usual));
+    }
+
+    #[cfg(feature = "servers")]
+    #[test]
+    fn the_defaults_of_servers_are_those_of_their_adapters() {
+        use counterstep_adapters::{nats::NatsOptions, redis::RedisOptions};
+        let (given, nats) = (Layers::default(), NatsOptions::new(""));
+        assert_eq!(given.nats_replicas().unwrap(), nats.replicas);
+        assert_eq!(
+            given.nats_max_message_bytes().unwrap(),
+            nats.max_message_bytes
+        );
+        assert_eq!(given.events_max_age().unwrap(), nats.events_max_age);
+        assert_eq!(given.redis_prefix().unwrap(), RedisOptions::at("").prefix);
+    }
+}

@@ -1,0 +1,347 @@
+//! Which of two layers counts for a server, flags and variables or the settings file, and whether
+//! they fit together. Must not connect to anything.
+
+use crate::exit::Exit;
+use crate::settings::layers::Layers;
+use crate::settings::places::{
+    Database, NatsLogin, NatsPlace, ObjectPlace, RedisPlace, SecretUrl, Server,
+};
+use crate::settings::urls::{Url, each, path, scheme};
+use counterstep_adapters::client_certificate::ClientCertificate;
+use std::path::{Path, PathBuf};
+
+/// The places, checked against each other.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Places {
+    pub(super) database: Database,
+    pub(super) nats: Option<NatsPlace>,
+    pub(super) redis: Option<RedisPlace>,
+    pub(super) objects: ObjectPlace,
+}
+
+impl Places {
+    pub(super) fn of(given: &Layers, data_dir: &Path) -> Result<Self, Exit> {
+        let database = match Url::of("database", given, |it| (&it.database, &it.database_file))? {
+            None => Database::Sqlite(data_dir.join("counterstep.db")),
+            Some(url) => {
+                match scheme("database", &url.text, &["sqlite", "postgres", "postgresql"])? {
+                    "sqlite" => Database::Sqlite(path("database", &url.text)?),
+                    _ => Database::Postgres(Server {
+                        secret_file: url.password_file(given, |it| &it.database_password_file),
+                        url_file: url.secret_file(),
+                        url: SecretUrl::new(url.text),
+                        ca_file: given.database_ca_file()?,
+                        certificate: certificate(
+                            "database",
+                            given.database_cert_file()?,
+                            given.database_key_file()?,
+                        )?,
+                    }),
+                }
+            }
+        };
+        let redis = match Url::of("redis", given, |it| (&it.redis, &it.redis_file))? {
+            None => None,
+            Some(url) => Some(redis(given, url)?),
+        };
+        let objects = match given.objects()? {
+            None => ObjectPlace::Folder(data_dir.join("objects")),
+            Some(url) => match scheme("objects", &url, &["file", "s3", "az"])? {
+                "file" => ObjectPlace::Folder(path("objects", &url)?),
+                _ => ObjectPlace::Server {
+                    url: SecretUrl::new(url),
+                    credentials_file: given.objects_credentials_file()?,
+                },
+            },
+        };
+        let nats = nats(given)?;
+        if matches!(database, Database::Sqlite(_)) && nats.is_some() {
+            return Err(Exit::config(
+                "setting `nats`: an SQLite file carries its messages itself: leave --nats out, or set --database \
+                 postgres://…",
+            ));
+        }
+        Ok(Self {
+            database,
+            nats,
+            redis,
+            objects,
+        })
+    }
+}
+
+fn redis(given: &Layers, url: Url) -> Result<RedisPlace, Exit> {
+    each(&url.text, |url| {
+        scheme("redis", url, &["redis", "rediss"]).map(|_| ())
+    })?;
+    let server = Server {
+        secret_file: url.password_file(given, |it| &it.redis_password_file),
+        url_file: url.secret_file(),
+        url: SecretUrl::new(url.text),
+        ca_file: given.redis_ca_file()?,
+        certificate: certificate("redis", given.redis_cert_file()?, given.redis_key_file()?)?,
+    };
+    Ok(RedisPlace {
+        server,
+        prefix: Some(given.redis_prefix()?),
+    })
+}
+
+fn nats(given: &Layers) -> Result<Option<NatsPlace>, Exit> {
+    let Some(url) = given.nats()? else {
+        return Ok(None);
+    };
+    each(&url, |url| {
+        scheme("nats", url, &["nats", "tls"]).map(|_| ())
+    })?;
+    Ok(Some(NatsPlace {
+        url: SecretUrl::new(url),
+        ca_file: given.nats_ca_file()?,
+        certificate: certificate("nats", given.nats_cert_file()?, given.nats_key_file()?)?,
+        login: login(given)?,
+        monitor: given.nats_monitor()?,
+        prefix: given.nats_prefix()?,
+        ack_wait: given.nats_ack_wait()?,
+        replicas: Some(given.nats_replicas()?),
+        max_message_bytes: Some(given.nats_max_message_bytes()?),
+        events_max_age: Some(given.events_max_age()?),
+    }))
+}
+
+/// Who this program is for NATS: one kind of login, of the first layer that has any.
+fn login(given: &Layers) -> Result<NatsLogin, Exit> {
+    for layer in [&given.first, &given.file] {
+        let user = layer.nats_user.is_some() || layer.nats_password_file.is_some();
+        let logins = [
+            layer
+                .nats_credentials_file
+                .clone()
+                .map(NatsLogin::Credentials),
+            layer.nats_token_file.clone().map(NatsLogin::Token),
+            layer.nats_nkey_file.clone().map(NatsLogin::Nkey),
+        ];
+        let mut logins: Vec<_> = logins.into_iter().flatten().collect();
+        if user {
+            // One half may stand in the file and the other in a variable.
+            let user = given.nats_user()?;
+            let password_file = given.nats_password_file()?;
+            let (Some(user), Some(password_file)) = (user, password_file) else {
+                return Err(Exit::config(
+                    "settings `nats_user` and `nats_password_file`: one is there without the other; expected both",
+                ));
+            };
+            logins.push(NatsLogin::User {
+                user,
+                password_file,
+            });
+        }
+        match logins.len() {
+            0 => {}
+            1 => return Ok(logins.remove(0)),
+            _ => {
+                return Err(Exit::config(
+                    "more than one login for NATS; expected one of `nats_credentials_file`, `nats_user` with \
+                     `nats_password_file`, `nats_token_file`, `nats_nkey_file`",
+                ));
+            }
+        }
+    }
+    Ok(NatsLogin::None)
+}
+
+fn certificate(
+    name: &str,
+    cert_file: Option<PathBuf>,
+    key_file: Option<PathBuf>,
+) -> Result<Option<ClientCertificate>, Exit> {
+    match (cert_file, key_file) {
+        (None, None) => Ok(None),
+        (Some(cert_file), Some(key_file)) => Ok(Some(ClientCertificate {
+            cert_file,
+            key_file,
+        })),
+        _ => Err(Exit::config(format_args!(
+            "settings `{name}_cert_file` and `{name}_key_file`: one is there without the other; expected both"
+        ))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::SettingValues;
+
+    fn places(flags: SettingValues, file: SettingValues) -> Result<Places, Exit> {
+        let given = Layers {
+            first: flags,
+            file,
+            ..Layers::default()
+        };
+        Places::of(&given, Path::new("d"))
+    }
+
+    fn on_postgres() -> SettingValues {
+        SettingValues {
+            database: Some("postgres://service@db/x".to_owned()),
+            database_password_file: Some("password".into()),
+            nats: Some("nats://a:4222,nats://b:4222".to_owned()),
+            ..SettingValues::default()
+        }
+    }
+
+    #[test]
+    fn without_settings_everything_is_in_the_data_folder() {
+        let places = places(SettingValues::default(), SettingValues::default()).unwrap();
+        assert_eq!(places.database, Database::Sqlite("d/counterstep.db".into()));
+        assert_eq!(places.objects, ObjectPlace::Folder("d/objects".into()));
+    }
+
+    #[test]
+    fn sqlite_has_no_use_for_nats() {
+        assert!(
+            places(
+                SettingValues {
+                    database: None,
+                    ..on_postgres()
+                },
+                SettingValues::default()
+            )
+            .is_err()
+        );
+        assert!(places(on_postgres(), SettingValues::default()).is_ok());
+    }
+
+    #[test]
+    fn a_password_is_not_repeated() {
+        let wrong = SettingValues {
+            database: Some("mysql://me:secret@db".into()),
+            ..SettingValues::default()
+        };
+        let error = places(wrong, SettingValues::default()).unwrap_err();
+        assert!(!error.message.contains("secret"), "{error}");
+    }
+
+    #[test]
+    fn a_url_that_brings_its_own_password_leaves_the_password_file_of_the_settings_file_alone() {
+        let secret_file = |database: &str, password_file: Option<&str>| {
+            let flags = SettingValues {
+                database: Some(database.to_owned()),
+                database_password_file: password_file.map(PathBuf::from),
+                ..SettingValues::default()
+            };
+            let Database::Postgres(server) = places(flags, on_postgres()).unwrap().database else {
+                panic!()
+            };
+            server.secret_file
+        };
+        for owner in [
+            "postgres://owner:pw@db/x",
+            "postgres://owner@db/x?sslmode=require&password=pw",
+        ] {
+            assert_eq!(secret_file(owner, None), None, "{owner}");
+            assert_eq!(
+                secret_file(owner, Some("other")),
+                Some("other".into()),
+                "{owner}"
+            );
+        }
+        assert_eq!(
+            secret_file("postgres://service@other/x", None),
+            Some("password".into())
+        );
+    }
+
+    #[test]
+    fn a_login_for_nats_is_one_of_its_kinds_and_a_variable_comes_before_the_file() {
+        let login = |flags: SettingValues, file: SettingValues| {
+            places(flags, file).map(|it| it.nats.unwrap().login)
+        };
+        let token = || SettingValues {
+            nats_token_file: Some("t".into()),
+            ..SettingValues::default()
+        };
+        let file = || SettingValues {
+            nats_credentials_file: Some("c".into()),
+            ..on_postgres()
+        };
+        assert_eq!(
+            login(SettingValues::default(), file()).unwrap(),
+            NatsLogin::Credentials("c".into())
+        );
+        assert_eq!(
+            login(token(), file()).unwrap(),
+            NatsLogin::Token("t".into())
+        );
+        let two = SettingValues {
+            nats_credentials_file: Some("c".into()),
+            ..token()
+        };
+        assert!(
+            login(two, file())
+                .unwrap_err()
+                .message
+                .contains("more than one login")
+        );
+        let half = SettingValues {
+            nats_user: Some("me".into()),
+            ..on_postgres()
+        };
+        assert!(
+            login(SettingValues::default(), half.clone())
+                .unwrap_err()
+                .message
+                .contains("nats_password_file")
+        );
+        let other = SettingValues {
+            nats_password_file: Some("p".into()),
+            ..SettingValues::default()
+        };
+        let user = NatsLogin::User {
+            user: "me".into(),
+            password_file: "p".into(),
+        };
+        assert_eq!(login(other, half).unwrap(), user);
+    }
+
+    #[test]
+    fn what_no_server_takes_is_refused() {
+        for wrong in [
+            SettingValues {
+                nats_prefix: Some("a.b".into()),
+                ..on_postgres()
+            },
+            SettingValues {
+                redis_prefix: Some(String::new()),
+                redis: Some("redis://r".into()),
+                ..on_postgres()
+            },
+            SettingValues {
+                nats_replicas: Some(0),
+                ..on_postgres()
+            },
+            SettingValues {
+                nats_max_message_bytes: Some(100),
+                ..on_postgres()
+            },
+            SettingValues {
+                nats_ack_wait: Some("0s".into()),
+                ..on_postgres()
+            },
+            SettingValues {
+                database_cert_file: Some("c".into()),
+                ..on_postgres()
+            },
+            SettingValues {
+                database_file: Some("f".into()),
+                ..on_postgres()
+            },
+        ] {
+            let error =
+                places(wrong.clone(), SettingValues::default()).expect_err(&format!("{wrong:?}"));
+            assert!(
+                error.message.contains("expected") || error.message.contains("no duration"),
+                "{error}"
+            );
+        }
+    }
+}
